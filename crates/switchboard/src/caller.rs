@@ -1,0 +1,188 @@
+//! The questions we may ask whoever made a call. Approval, elicitation and progress of a call reach its caller and no other.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use crate::catalog::ToolDefinition;
+use crate::name::{ExposedName, ServerName, ToolId};
+use crate::untrusted::Untrusted;
+use crate::wire::RawJson;
+
+/// A future that a `dyn Caller` can return.
+pub type Answering<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// Who asked. Two calls of one caller carry the same id.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct CallerId(Arc<str>);
+
+impl CallerId {
+    /// Names a caller.
+    pub fn new(text: &str) -> Self {
+        Self(text.into())
+    }
+
+    /// As text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for CallerId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0, f)
+    }
+}
+
+/// What a caller can answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Offers {
+    /// Forms.
+    pub elicit_form: bool,
+    /// URLs to open.
+    pub elicit_url: bool,
+}
+
+/// Whoever makes calls: a terminal, an agent's loop, a gateway's edge.
+pub trait Caller: Send + Sync {
+    /// Who this is.
+    fn id(&self) -> CallerId;
+
+    /// What it can answer; a server is told no more than this.
+    fn offers(&self) -> Offers {
+        Offers::default()
+    }
+
+    /// May this call run? Dropping the future withdraws the question.
+    fn approve<'a>(&'a self, request: &'a ApprovalRequest) -> Answering<'a, Approval>;
+
+    /// A server's question during a call of this caller.
+    fn elicit<'a>(&'a self, question: &'a Elicitation) -> Answering<'a, ElicitAnswer> {
+        let _ = question;
+        Box::pin(async { ElicitAnswer::Decline })
+    }
+
+    /// A call of this caller reports progress.
+    fn progress(&self, progress: &Progress) {
+        let _ = progress;
+    }
+
+    /// Something the caller should know about its call: one line, already safe to show.
+    fn notice(&self, line: &str) {
+        let _ = line;
+    }
+}
+
+/// Everything a person needs to decide on one call.
+#[derive(Debug, Clone)]
+pub struct ApprovalRequest {
+    /// The pair.
+    pub id: ToolId,
+    /// The name the model used.
+    pub exposed: ExposedName,
+    /// The final arguments, whole.
+    pub arguments: RawJson,
+    /// The definition that the answer will be bound to.
+    pub definition: Arc<ToolDefinition>,
+    /// Why it is asked: which rule, or that none applies.
+    pub because: String,
+    /// The definition or the launch changed since the last yes: what was, what is, line by line.
+    pub changed: Option<Vec<String>>,
+    /// An `ask` rule wants a fresh answer each time: only once or no.
+    pub once_only: bool,
+}
+
+/// The answer to an [`ApprovalRequest`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Approval {
+    /// This call.
+    Once,
+    /// This tool, as it is defined now.
+    AlwaysTool(Keep),
+    /// Every tool that this server offers today.
+    AlwaysServer(Keep),
+    /// Not this call.
+    No,
+    /// Nobody is there to ask.
+    Unavailable,
+}
+
+/// How long an *always* is remembered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Keep {
+    /// Until this host stops.
+    Run,
+    /// In the store.
+    ForGood,
+}
+
+/// A question of a server.
+#[derive(Debug, Clone)]
+pub struct Elicitation {
+    /// Who asks. Not the server's own word for itself.
+    pub server: ServerName,
+    /// The tool whose call caused it, where a call did.
+    pub tool: Option<ToolId>,
+    /// What it wants.
+    pub kind: ElicitationKind,
+}
+
+/// What a server wants to know.
+#[derive(Debug, Clone)]
+pub enum ElicitationKind {
+    /// Fields to fill in, described by a flat JSON schema.
+    Form {
+        /// The server's words.
+        message: Untrusted,
+        /// `requestedSchema`, as it came.
+        schema: RawJson,
+    },
+    /// A page to visit.
+    Url {
+        /// The server's words.
+        message: Untrusted,
+        /// The address, as it came.
+        url: Untrusted,
+    },
+}
+
+/// The answer to an [`Elicitation`].
+#[derive(Debug, Clone, PartialEq)]
+pub enum ElicitAnswer {
+    /// The fields; empty for a URL.
+    Accept(Map<String, Value>),
+    /// The person said no.
+    Decline,
+    /// The person turned away.
+    Cancel,
+}
+
+/// How far a call has come.
+#[derive(Debug, Clone)]
+pub struct Progress {
+    /// The call's tool.
+    pub id: ToolId,
+    /// Grows.
+    pub progress: f64,
+    /// Where it ends, if known.
+    pub total: Option<f64>,
+    /// The server's words.
+    pub message: Option<Untrusted>,
+}
+
+/// A caller that nobody sits behind: every approval is unavailable, every elicitation declined.
+#[derive(Debug, Clone)]
+pub struct Headless(pub CallerId);
+
+impl Caller for Headless {
+    fn id(&self) -> CallerId {
+        self.0.clone()
+    }
+
+    fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> Answering<'a, Approval> {
+        Box::pin(async { Approval::Unavailable })
+    }
+}

@@ -1,0 +1,259 @@
+//! What the files say, in two stages: as written (with positions), then as meant ([`Config`]).
+//!
+//! Owns reading, checking, merging and expanding. Leaves trust to [`crate::trust`], permission rules to [`crate::gate`].
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use indexmap::IndexMap;
+
+use crate::name::{ServerName, Style};
+use crate::secret::Secret;
+
+pub use diagnostic::{ConfigErrors, Diagnostic};
+pub use expand::{Environment, LaunchFault, ResolvedLaunch, resolve_launch};
+pub use load::{ConfigFile, Scope, load};
+
+mod diagnostic;
+mod expand;
+mod load;
+
+/// Every file read, merged: what the host runs on.
+#[derive(Debug, Clone, Default)]
+pub struct Config {
+    /// In config order, which decides precedence where names meet. A project's entry has replaced a user's of the same name whole.
+    pub servers: IndexMap<ServerName, Arc<ServerConfig>>,
+    /// Rules and mode; a project file can only tighten them.
+    pub permissions: Permissions,
+    /// Which servers may run at all.
+    pub security: Security,
+    /// How tools are named.
+    pub naming: Style,
+    /// What deserves attention but does not stop us: unknown fields, ignored settings of a project file.
+    pub warnings: Vec<Diagnostic>,
+}
+
+/// One `[servers.NAME]`, as meant.
+#[derive(Debug, Clone)]
+pub struct ServerConfig {
+    /// Its key.
+    pub name: ServerName,
+    /// Where the entry stands.
+    pub source: Source,
+    /// How to reach it.
+    pub endpoint: Endpoint,
+    /// Which era to speak.
+    pub protocol: Protocol,
+    /// When to start it.
+    pub start: Start,
+    /// `false`: never spawned, still listed.
+    pub enabled: bool,
+    /// `true`: no confirmation for any of its tools. Always `false` for a project file's entry.
+    pub trust: bool,
+    /// Whether the server asks questions during calls (decides whether calls of different callers may overlap).
+    pub asks: Asks,
+    /// Whether callers share one session.
+    pub session: Sharing,
+    /// The deadlines.
+    pub timeouts: Timeouts,
+    /// If set, only tools that match one of these globs are offered.
+    pub include_tools: Option<Vec<String>>,
+    /// Tools that match one of these globs are not offered.
+    pub exclude_tools: Vec<String>,
+    /// Tools that may be sent again after a lost answer.
+    pub idempotent_tools: Vec<String>,
+    /// What the person wrote about it.
+    pub description: Option<String>,
+    /// The longest line or body accepted from it.
+    pub max_message_bytes: usize,
+}
+
+/// The default bound of one message: 64 MiB.
+pub const MAX_MESSAGE_BYTES: usize = 64 * 1024 * 1024;
+
+/// Where an entry stands, so that every message and `why` can name it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Source {
+    /// The file.
+    pub file: Arc<PathBuf>,
+    /// 1-based line of the entry's head.
+    pub line: usize,
+    /// Whose file it is.
+    pub scope: Scope,
+    /// The file whose entry of the same name this one replaced.
+    pub shadows: Option<Arc<PathBuf>>,
+}
+
+/// How to reach a server. Texts are as written: references are expanded by [`resolve_launch`] when the server starts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Endpoint {
+    /// A child process that speaks over its standard streams.
+    Stdio(StdioEndpoint),
+    /// A URL.
+    Http(HttpEndpoint),
+}
+
+/// A child process, as written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StdioEndpoint {
+    /// The program: a name looked up in the child's PATH, or a path (`./x` is relative to the file's folder).
+    pub command: String,
+    /// Its arguments.
+    pub args: Vec<String>,
+    /// Its own variables; values are secret.
+    pub env: IndexMap<String, Secret>,
+    /// Pass the whole environment instead of the short list.
+    pub inherit_env: bool,
+    /// Its working folder (relative to the file's folder); the host's own where absent.
+    pub cwd: Option<String>,
+}
+
+/// A URL, as written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HttpEndpoint {
+    /// The endpoint.
+    pub url: String,
+    /// Sent with each request; values are secret.
+    pub headers: IndexMap<String, Secret>,
+    /// Which wire.
+    pub wire: HttpWire,
+}
+
+/// Which HTTP transport to use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum HttpWire {
+    /// Streamable HTTP, then HTTP+SSE as the specification says.
+    #[default]
+    Auto,
+    /// Streamable HTTP.
+    Streamable,
+    /// HTTP+SSE.
+    Sse,
+}
+
+/// Which protocol era to speak.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Protocol {
+    /// Find out, and remember.
+    #[default]
+    Auto,
+    /// `initialize`.
+    Legacy,
+    /// No handshake; each request self-contained.
+    Modern,
+}
+
+/// When to start a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Start {
+    /// With the host, all at once.
+    #[default]
+    Eager,
+    /// On first use; the catalog of last time is shown until then.
+    Lazy,
+}
+
+/// Whether a server asks questions during calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Asks {
+    /// Found out when it first asks, and remembered.
+    #[default]
+    Auto,
+    /// It does.
+    Yes,
+    /// It does not.
+    No,
+}
+
+/// Whether callers share one session with a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Sharing {
+    /// One session for all.
+    #[default]
+    Shared,
+    /// One session for each caller.
+    PerCaller,
+}
+
+/// The deadlines of one server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Timeouts {
+    /// From spawn to Ready.
+    pub connect: Duration,
+    /// A call without progress.
+    pub call: Duration,
+    /// A call in all.
+    pub call_max: Duration,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self { connect: Duration::from_secs(30), call: Duration::from_secs(60), call_max: Duration::from_secs(600) }
+    }
+}
+
+/// `[permissions]`, as written; compiled by [`crate::gate::Gate::compile`].
+#[derive(Debug, Clone, Default)]
+pub struct Permissions {
+    /// What holds where no rule does.
+    pub mode: Mode,
+    /// `server` or `server/tool`, a glob per part.
+    pub allow: Vec<RuleText>,
+    /// Always asked.
+    pub ask: Vec<RuleText>,
+    /// Never allowed.
+    pub deny: Vec<RuleText>,
+}
+
+/// A rule as written, with its place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RuleText {
+    /// The spelling.
+    pub text: String,
+    /// The file it stands in.
+    pub file: Arc<PathBuf>,
+    /// 1-based.
+    pub line: usize,
+}
+
+/// The gate's mode.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Mode {
+    /// Ask, unless a rule or a grant says otherwise.
+    #[default]
+    Ask,
+    /// Allow, unless a rule denies.
+    Yolo,
+    /// Deny everything.
+    Deny,
+}
+
+/// `[security]`.
+#[derive(Debug, Clone, Default)]
+pub struct Security {
+    /// If not empty, only these servers run.
+    pub allow_servers: Vec<String>,
+    /// These never run, whatever the allow list says.
+    pub deny_servers: Vec<String>,
+    /// Definitions that changed since they were pinned are not covered by `allow` rules and `trust`.
+    pub locked: bool,
+}
+
+/// What identifies the launch of a server: BLAKE3 over its endpoint as written, whatever the formatting or key order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Fingerprint(pub [u8; 32]);
+
+impl Fingerprint {
+    /// As hexadecimal text.
+    pub fn to_hex(self) -> String {
+        data_encoding::HEXLOWER.encode(&self.0)
+    }
+}
+
+impl ServerConfig {
+    /// The launch fingerprint of the entry as written: literal values count, formatting and key order do not.
+    pub fn fingerprint(&self) -> Fingerprint {
+        todo!()
+    }
+}

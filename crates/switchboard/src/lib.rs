@@ -1,0 +1,64 @@
+//! Every MCP server you use, behind one gate.
+//!
+//! A [`Host`] reads a configuration, keeps its servers alive, offers what they offer as one [`Catalog`](catalog::Catalog),
+//! asks before each call, and returns every result as the server sent it. The modules below stand in the order a call walks them.
+
+/// Names: the pair (server, tool) is the identity; what a model sees is made from it.
+pub mod name;
+
+/// Text that must not print.
+pub mod secret;
+
+/// Text that must not reach a terminal raw.
+pub mod untrusted;
+
+/// What the files say: as written, then as meant.
+pub mod config;
+
+/// Which project files a person has accepted, per server, by fingerprint.
+pub mod trust;
+
+/// What is remembered between runs.
+pub mod store;
+
+/// Child processes: the launcher, spawn, bounded stderr, stop.
+pub mod launch;
+
+/// JSON-RPC envelopes over raw JSON, and line framing with bounds.
+pub mod wire;
+
+/// A channel of messages to one server.
+pub mod transport;
+
+/// One live connection to a server, in either protocol era.
+pub mod session;
+
+/// Keeps one configured server alive.
+pub mod server;
+
+/// The immutable picture of all that is on offer.
+pub mod catalog;
+
+/// Argument validation, bounded and without network.
+pub mod schema;
+
+/// Allow, ask or deny; and the permit without which nothing is called.
+pub mod gate;
+
+/// The questions we may ask whoever made a call.
+pub mod caller;
+
+/// What a call returned: every content kind kept, projected for a model and for a person.
+pub mod result;
+
+/// The story of one call.
+pub mod call;
+
+/// What happened that belongs to no call.
+pub mod event;
+
+/// All servers together: start, catalog, call, read, prompt, stop.
+pub mod host;
+
+pub use host::{Host, HostBuilder};
+pub use launch::launcher_main;

@@ -1,0 +1,215 @@
+//! One live connection to a server, in either protocol era.
+//!
+//! Opening consumes a connector and returns the session, so calling too early cannot be written. Owns ids, the table of pending
+//! requests, the handshake, lists with pages, calls with deadlines, and what the server asks. Leaves restarting to [`crate::server`].
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::caller::Caller;
+use crate::catalog::{Offerings, Tool};
+use crate::config::{Asks, Protocol, Sharing, Timeouts};
+use crate::gate::Permit;
+use crate::name::ServerName;
+use crate::transport::Connector;
+use crate::untrusted::Untrusted;
+use crate::wire::RawJson;
+
+/// How the server's protocol works.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Era {
+    /// `initialize`, 2024-11-05 to 2025-11-25.
+    Legacy,
+    /// No handshake, 2026-07-28 and later.
+    Modern,
+}
+
+/// What the server said of itself when the session was opened.
+#[derive(Debug, Clone)]
+pub struct Hello {
+    /// Which era.
+    pub era: Era,
+    /// Which revision.
+    pub version: String,
+    /// `serverInfo`, as it came.
+    pub server_info: Option<RawJson>,
+    /// `capabilities`, as they came.
+    pub capabilities: RawJson,
+    /// How it wants to be used.
+    pub instructions: Option<Untrusted>,
+}
+
+/// What a session needs to know to open.
+#[derive(Debug, Clone)]
+pub struct OpenOptions {
+    /// Whose session it is, for messages.
+    pub server: ServerName,
+    /// What the configuration says.
+    pub protocol: Protocol,
+    /// What worked last time with this launch.
+    pub known_era: Option<Era>,
+    /// Whether the server is known to ask during calls.
+    pub asks: Asks,
+    /// Whether callers share the session.
+    pub sharing: Sharing,
+    /// What a legacy session advertises to the server; a modern request declares what its caller offers.
+    pub offers: crate::caller::Offers,
+    /// The folders a legacy server may ask for; `None` does not offer roots.
+    pub roots: Option<Vec<String>>,
+    /// How long opening may take.
+    pub connect_timeout: Duration,
+}
+
+/// Why a session did not come to be.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum OpenFault {
+    /// The channel did not open, or ended during the handshake.
+    #[error("{0}")]
+    Channel(String),
+    /// No answer in time.
+    #[error("no answer to the handshake within {0:?}")]
+    Timeout(Duration),
+    /// The server answered with an error, or with something that is no answer.
+    #[error("the server refused the handshake: {0}")]
+    Refused(String),
+    /// It refused `initialize` because it had been probed: start it again and speak legacy at once.
+    #[error("the server refused `initialize` after a probe")]
+    RefusedAfterProbe,
+}
+
+/// Why a request on a session did not complete. An answer with `isError` is not among these.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RequestFault {
+    /// The server answered with a JSON-RPC error.
+    #[error("the server answered with error {code}: {message}")]
+    Answered {
+        /// JSON-RPC code.
+        code: i64,
+        /// The server's words, escaped.
+        message: String,
+    },
+    /// No answer in time.
+    #[error("no answer within {after:?}")]
+    Timeout {
+        /// Which deadline it was.
+        after: Duration,
+        /// True: the whole call took too long; false: no progress for too long.
+        total: bool,
+    },
+    /// The connection ended first.
+    #[error("the connection ended: {0}")]
+    Closed(String),
+    /// The answer was larger than the bound.
+    #[error("the answer is too large: {bytes} bytes, the limit is {limit}")]
+    TooLarge {
+        /// Seen so far.
+        bytes: u64,
+        /// The bound.
+        limit: usize,
+    },
+    /// The answer is not one that the protocol allows.
+    #[error("the answer is not valid: {0}")]
+    Invalid(String),
+    /// The permit is for something else.
+    #[error("{0}")]
+    Permit(String),
+}
+
+/// Counters and findings of a session, for `doctor`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Oddities {
+    /// Lines on stdout that were no messages.
+    pub junk_lines: u64,
+    /// The first 20 of them, cut at 200 bytes.
+    pub junk_samples: Vec<Untrusted>,
+    /// Answers to no request of ours.
+    pub unknown_ids: u64,
+    /// Requests on a modern session, which may have none.
+    pub forbidden_requests: u64,
+    /// Questions declined because nobody could tell whose they were.
+    pub unattributed: u64,
+}
+
+/// One live connection.
+pub struct Session {}
+
+impl std::fmt::Debug for Session {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Session").finish_non_exhaustive()
+    }
+}
+
+impl Session {
+    /// Connects, finds the era, shakes hands.
+    pub async fn open(connector: &dyn Connector, options: OpenOptions) -> Result<Arc<Self>, OpenFault> {
+        let _ = (connector, options);
+        todo!()
+    }
+
+    /// What the server said of itself.
+    pub fn hello(&self) -> &Hello {
+        todo!()
+    }
+
+    /// Lists all that the server offers. A list that fails is a fault in the answer; only a lost connection is an error.
+    pub async fn offerings(&self) -> Result<Offerings, RequestFault> {
+        todo!()
+    }
+
+    /// Waits for the server to say that a list changed (coalesced: many become one).
+    pub async fn list_changed(&self) {
+        todo!()
+    }
+
+    /// Waits for the end; the reason is one line, safe to show. Cancel-safe, answers at once when already ended.
+    pub async fn closed(&self) -> String {
+        todo!()
+    }
+
+    /// Makes one call. The permit is consumed; there is no other way to send a `tools/call`.
+    pub async fn call(
+        &self,
+        permit: Permit,
+        tool: &Tool,
+        arguments: &RawJson,
+        caller: &Arc<dyn Caller>,
+        timeouts: Timeouts,
+    ) -> Result<RawJson, RequestFault> {
+        let _ = (permit, tool, arguments, caller, timeouts);
+        todo!()
+    }
+
+    /// Reads a resource.
+    pub async fn read(&self, uri: &str, caller: &Arc<dyn Caller>, timeouts: Timeouts) -> Result<RawJson, RequestFault> {
+        let _ = (uri, caller, timeouts);
+        todo!()
+    }
+
+    /// Gets a prompt. `arguments` is a JSON object of strings.
+    pub async fn prompt(
+        &self,
+        name: &str,
+        arguments: &RawJson,
+        caller: &Arc<dyn Caller>,
+        timeouts: Timeouts,
+    ) -> Result<RawJson, RequestFault> {
+        let _ = (name, arguments, caller, timeouts);
+        todo!()
+    }
+
+    /// Whether the server was seen to ask during a call.
+    pub fn asks(&self) -> bool {
+        todo!()
+    }
+
+    /// What was odd so far.
+    pub fn oddities(&self) -> Oddities {
+        todo!()
+    }
+
+    /// Ends the session: pending requests fail, the server sees the end of its input.
+    pub fn close(&self) {
+        todo!()
+    }
+}

@@ -1,0 +1,61 @@
+//! What is remembered between runs: grants, pins, trust, eras, cached catalogs.
+//!
+//! [`Store`] is the seam: one small key-value contract. [`FileStore`] keeps it in files (0600 in a 0700 folder, locked, replaced
+//! atomically); [`MemoryStore`] keeps it for one run.
+
+use std::fmt;
+
+pub use file::FileStore;
+pub use memory::MemoryStore;
+
+mod file;
+mod memory;
+
+/// The kinds of things remembered. Each is a shelf of its own, so that a damaged one takes no other with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Shelf {
+    /// Remembered answers.
+    Grants,
+    /// Definitions seen when a grant was given.
+    Pins,
+    /// Accepted project entries.
+    Trust,
+    /// Which era a launch fingerprint spoke, and whether it asks.
+    Eras,
+    /// The catalog of last time, by launch fingerprint.
+    Catalogs,
+}
+
+/// Small values by key. Values are JSON text.
+pub trait Store: Send + Sync + fmt::Debug {
+    /// The value, if there is one.
+    fn get(&self, shelf: Shelf, key: &str) -> Result<Option<String>, StoreError>;
+    /// All keys and values of a shelf.
+    fn all(&self, shelf: Shelf) -> Result<Vec<(String, String)>, StoreError>;
+    /// Sets a value.
+    fn put(&self, shelf: Shelf, key: &str, value: &str) -> Result<(), StoreError>;
+    /// Forgets a value.
+    fn remove(&self, shelf: Shelf, key: &str) -> Result<(), StoreError>;
+}
+
+/// Why the store could not serve.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The file system said no.
+    #[error("{path}: {source}")]
+    Io {
+        /// Which file.
+        path: std::path::PathBuf,
+        /// What it said.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The file is not what we wrote. It is kept aside under the name given, never overwritten.
+    #[error("{path} is damaged and was kept as {kept_as}; what it remembered must be given again")]
+    Damaged {
+        /// Which file.
+        path: std::path::PathBuf,
+        /// Where its bytes are now.
+        kept_as: std::path::PathBuf,
+    },
+}

@@ -1,0 +1,122 @@
+//! JSON-RPC messages as envelopes around untouched bytes.
+//!
+//! Only what is routed on is parsed (`id`, `method`); params, results and errors stay the bytes that came ([`RawJson`]).
+
+use std::fmt;
+
+use bytes::Bytes;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+/// JSON text, kept byte for byte. Cheap to clone: clones share the bytes.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct RawJson(Bytes);
+
+/// Why a text is not one JSON value, or cannot be taken apart.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct NotJson(pub String);
+
+impl RawJson {
+    /// Checks that the bytes are one JSON value (of any depth), and keeps them.
+    pub fn parse(bytes: impl Into<Bytes>) -> Result<Self, NotJson> {
+        let bytes = bytes.into();
+        let text = std::str::from_utf8(&bytes).map_err(|error| NotJson(error.to_string()))?;
+        let inner = serde_json::from_str::<&RawValue>(text).map_err(|error| NotJson(error.to_string()))?.get();
+        let inner = bytes.slice_ref(inner.as_bytes());
+        Ok(Self(inner))
+    }
+
+    /// Writes a value as JSON.
+    pub fn from_value<T: serde::Serialize + ?Sized>(value: &T) -> Self {
+        Self(serde_json::to_vec(value).expect("a value of ours serialises").into())
+    }
+
+    /// The part of `line` that `raw` was borrowed from, shared and not copied.
+    pub(crate) fn slice_of(line: &Bytes, raw: &RawValue) -> Self {
+        Self(line.slice_ref(raw.get().as_bytes()))
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        std::str::from_utf8(&self.0).expect("checked when made")
+    }
+
+    /// The bytes.
+    pub fn as_bytes(&self) -> &Bytes {
+        &self.0
+    }
+
+    /// Takes it apart into `T`, which may borrow from it. Deeper than 128 is an error, never a stack overflow.
+    pub fn decode<'a, T: Deserialize<'a>>(&'a self) -> Result<T, NotJson> {
+        serde_json::from_slice(&self.0).map_err(|error| {
+            if error.to_string().contains("recursion limit") {
+                NotJson("nested deeper than 128".into())
+            } else {
+                NotJson(error.to_string())
+            }
+        })
+    }
+
+    /// Takes it apart as a value.
+    pub fn to_value(&self) -> Result<serde_json::Value, NotJson> {
+        self.decode()
+    }
+}
+
+impl fmt::Debug for RawJson {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RawJson({} bytes)", self.0.len())
+    }
+}
+
+impl serde::Serialize for RawJson {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let raw: &RawValue = serde_json::from_str(self.as_str()).map_err(serde::ser::Error::custom)?;
+        raw.serialize(serializer)
+    }
+}
+
+/// The id of a request: ours are integers; a server's may be either, and goes back exactly as it came.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum RequestId {
+    /// An integer that we gave.
+    Number(u64),
+    /// Anything else, as JSON text.
+    Other(RawJson),
+}
+
+/// One message that arrived.
+#[derive(Debug, Clone)]
+pub enum Incoming {
+    /// The server asks.
+    Request {
+        /// To be given back exactly.
+        id: RequestId,
+        /// What it wants.
+        method: String,
+        /// As they came.
+        params: Option<RawJson>,
+    },
+    /// The server tells.
+    Notification {
+        /// What.
+        method: String,
+        /// As they came.
+        params: Option<RawJson>,
+    },
+    /// The server answers with a result.
+    Result {
+        /// Of which request.
+        id: RequestId,
+        /// As it came.
+        result: RawJson,
+    },
+    /// The server answers with an error.
+    Error {
+        /// Of which request; `None` for `null`.
+        id: Option<RequestId>,
+        /// As it came.
+        error: RawJson,
+    },
+}
