@@ -26,6 +26,7 @@ mod clock;
 mod envelope;
 mod handshake;
 mod link;
+mod listen;
 mod lists;
 mod ongoing;
 mod pending;
@@ -159,6 +160,8 @@ pub struct Session {
     hello: Hello,
     /// Keeps calls of different callers apart where the wire does not say whose question a question is.
     turns: Arc<Turns>,
+    /// On a modern session: the standing request for list changes.
+    _listening: Option<listen::Listening>,
 }
 
 impl std::fmt::Debug for Session {
@@ -176,7 +179,8 @@ impl Session {
         let link = Link { receiver, transport };
         let hello = handshake::shake(&link, &link.receiver.options).await?;
         link.receiver.era.set(hello.era).expect("a session shakes hands once");
-        Ok(Arc::new(Self { link, hello, turns: Arc::default() }))
+        let listening = listen::start(&link, &hello);
+        Ok(Arc::new(Self { link, hello, turns: Arc::default(), _listening: listening }))
     }
 
     /// What the server said of itself.

@@ -27,7 +27,10 @@ pub(super) async fn complete(link: &Link, era: Era, ongoing: &Arc<Ongoing>, meth
     for _ in 0..MAX_ROUNDS {
         let mut round = fields.to_vec();
         if let Some((responses, state)) = &answers {
-            round.push(("inputResponses", responses));
+            // A server that only wants its state back asked nothing.
+            if responses != b"{}" {
+                round.push(("inputResponses", responses));
+            }
             if let Some(state) = state {
                 round.push(("requestState", state.as_bytes()));
             }
