@@ -34,6 +34,9 @@ mod questions;
 mod rounds;
 mod turns;
 
+#[cfg(test)]
+mod tests;
+
 /// How the server's protocol works.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
