@@ -45,7 +45,7 @@ pub fn rss_bytes(pid: i32) -> Option<u64> {
     status_bytes(pid, "VmRSS:")
 }
 
-/// The most memory the process ever held.
+/// The most memory the process ever held; the kernel counts it to within a few hundred KiB.
 pub fn peak_rss_bytes(pid: i32) -> Option<u64> {
     status_bytes(pid, "VmHWM:")
 }
