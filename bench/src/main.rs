@@ -1,5 +1,6 @@
 //! Measures Switchboard, the floor and the peers side by side in one run.
 
+mod cores;
 mod floor;
 mod list;
 mod measure;
@@ -53,14 +54,11 @@ async fn measure(options: &Options) -> Result<Report, Fault> {
         Work::Startup => ("startup", startup::run(options).await?),
         Work::List => ("list", list::run(options).await?),
     };
-    Ok(Report {
-        command,
-        runtime: options.runtime_name(),
-        era: options.era.name(),
-        rounds: options.rounds,
-        rows,
-        notes: options.left_out(),
-    })
+    let mut notes = options.left_out();
+    if options.work == Work::Stdio {
+        notes.push(format!("{} (--pin)", options.pin.name()));
+    }
+    Ok(Report { command, runtime: options.runtime_name(), era: options.era.name(), rounds: options.rounds, rows, notes })
 }
 
 fn measure_memory(mut words: impl Iterator<Item = String>) -> Result<(), Fault> {

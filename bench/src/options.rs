@@ -1,10 +1,11 @@
 //! The words of the command line.
 
+use crate::cores::Pin;
 use crate::measure::{Era, Fault};
 
 /// Shown when the words make no sense.
 pub(crate) const USAGE: &str = "usage: bench stdio|startup|list [--json] [--rounds N] [--quick] [--runtime current|multi] \
-[--era legacy|modern] [--without floor|raw|rmcp|us]…";
+[--era legacy|modern] [--pin apart|together|none] [--without floor|raw|rmcp|us]…";
 
 /// What to measure.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -27,6 +28,8 @@ pub(crate) struct Options {
     /// The runtime of every contestant has one thread, or one for each core.
     pub(crate) multi_thread: bool,
     pub(crate) era: Era,
+    /// Which cores the two sides run on, in `stdio`.
+    pub(crate) pin: Pin,
     without: Vec<String>,
 }
 
@@ -40,8 +43,8 @@ impl Options {
             Some("list") => Work::List,
             _ => return Err(USAGE.into()),
         };
-        let (mut json, mut rounds, mut quick, mut multi_thread, mut era, mut without) =
-            (false, None, false, false, Era::Legacy, Vec::new());
+        let (mut json, mut rounds, mut quick, mut multi_thread, mut era, mut pin, mut without) =
+            (false, None, false, false, Era::Legacy, None, Vec::new());
         while let Some(word) = words.next() {
             let mut value = || words.next().ok_or_else(|| format!("{word} needs a value\n{USAGE}"));
             match word.as_str() {
@@ -54,6 +57,10 @@ impl Options {
                 "--era" => {
                     era = [Era::Legacy, Era::Modern][one_of(&word, &value()?, |text| pick(text, ["legacy", "modern"]))?];
                 }
+                "--pin" => {
+                    let choices = [Pin::Apart, Pin::Together, Pin::Nowhere];
+                    pin = Some(choices[one_of(&word, &value()?, |text| pick(text, ["apart", "together", "none"]))?]);
+                }
                 "--without" => {
                     let who = value()?;
                     one_of(&word, &who, |text| pick(text, ["floor", "raw", "rmcp", "us"]))?;
@@ -62,7 +69,9 @@ impl Options {
                 _ => return Err(format!("unknown word {word:?}\n{USAGE}").into()),
             }
         }
-        Ok(Self { work, json, rounds: rounds.unwrap_or(if quick { 3 } else { 9 }), quick, multi_thread, era, without })
+        // Threads that may not leave a core would only stand in each other's way.
+        let pin = pin.unwrap_or(if multi_thread { Pin::Nowhere } else { Pin::Apart });
+        Ok(Self { work, json, rounds: rounds.unwrap_or(if quick { 3 } else { 9 }), quick, multi_thread, era, pin, without })
     }
 
     /// Whether a contestant takes part.

@@ -72,6 +72,11 @@ impl Raw {
         Ok(raw)
     }
 
+    /// The size of the first page of tools.
+    pub(crate) async fn list(&self) -> Result<usize, Fault> {
+        Ok(self.request("tools/list", &["{", self.meta.trim_start_matches(','), "}"])?.await?.len())
+    }
+
     /// Queues one request; the answer is the whole line. `params` are the pieces of one JSON object.
     fn request(&self, method: &str, params: &[&str]) -> Result<oneshot::Receiver<Bytes>, Fault> {
         let (answer, answered) = oneshot::channel();

@@ -138,6 +138,9 @@ impl Report {
             "work", "who", "median", "lowest to highest", "× raw", "× rmcp"
         );
         for row in &self.rows {
+            if row.cells.is_empty() {
+                let _ = writeln!(text, "{}", row.work);
+            }
             for (index, cell) in row.cells.iter().enumerate() {
                 let work = if index == 0 { row.work.as_str() } else { "" };
                 let spread = format!("{} to {}", row.unit.show(cell.low), row.unit.show(cell.high));
@@ -177,5 +180,32 @@ fn median(sorted: &[f64]) -> f64 {
         [] => f64::NAN,
         _ if sorted.len() % 2 == 0 => (sorted[middle - 1] + sorted[middle]) / 2.0,
         _ => sorted[middle],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bar_compares_rounds_that_met_the_same_load() {
+        // The machine was three times slower in the second and fifth round: for both contestants, so the ratio stays 1.2.
+        let row = Row::new("work", Unit::Seconds)
+            .cell("raw", vec![10.0, 30.0, 10.0, 10.0, 30.0])
+            .cell("us", vec![12.0, 36.0, 12.0, 12.0, 36.0])
+            .at_most("us", 1.25, "raw")
+            .at_least("us", 1.25, "raw")
+            .at_most("us", 1.25, "rmcp")
+            .below("us", 11.0);
+        let verdicts: Vec<_> = row.bars.iter().map(|bar| (bar.text.as_str(), bar.met)).collect();
+        assert_eq!(
+            verdicts,
+            [
+                ("us ≤ 1.25 × raw", Some(true)),
+                ("us ≥ 1.25 × raw", Some(false)),
+                ("us ≤ 1.25 × rmcp", None),
+                ("us ≤ 11000.00 ms", Some(false)),
+            ]
+        );
     }
 }

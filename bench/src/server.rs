@@ -193,6 +193,7 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Flags, Fault> {
             "--tools" => flags.tools = number()?,
             "--page" => flags.page = number()?,
             "--delay" => flags.delay = Duration::from_millis(number()? as u64),
+            "--core" => crate::cores::to_core(number()?)?,
             "--modern" => flags.modern = true,
             "--legacy" => flags.legacy = true,
             "--never" => flags.never = true,
@@ -202,4 +203,49 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Flags, Fault> {
         }
     }
     Ok(flags)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_carry_the_id_exactly_and_the_text_untouched() {
+        let check = |words: &str, line: &str, expected: &str| {
+            let flags = parse(words.split_whitespace().map(str::to_owned)).expect("the words are flags");
+            let mut server = Server { flags, pages: Vec::new(), big: Vec::new(), result_start: b"", out: Vec::new() };
+            server.answer(line.as_bytes());
+            assert_eq!(String::from_utf8_lossy(&server.out), expected, "{line}");
+        };
+        // Nested ids, escapes, blanks and any order of keys: only the top-level id counts.
+        check(
+            "",
+            r#"{"params":{"id":9,"name":"echo","arguments":{"text":"a \"}\\","id":8}}, "method" : "tools/call" ,"id":"x\"1","jsonrpc":"2.0"}"#,
+            "{\"jsonrpc\":\"2.0\",\"id\":\"x\\\"1\",\"result\":{\"content\":[{\"type\":\"text\",\"text\":\"a \\\"}\\\\\"}]}}\n",
+        );
+        check("", r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#, "");
+        check("--never", r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#, "");
+        check("", r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#, "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}\n");
+        let refused = "{\"jsonrpc\":\"2.0\",\"id\":1,\"error\":{\"code\":-32601,\"message\":\"no such method\"}}\n";
+        check("--legacy", r#"{"jsonrpc":"2.0","id":1,"method":"server/discover"}"#, refused);
+        check("--modern", r#"{"jsonrpc":"2.0","id":1,"method":"initialize"}"#, refused);
+    }
+
+    #[test]
+    fn pages_hold_every_tool_once_and_are_json() {
+        let flags = parse(["--tools", "25", "--page", "10"].map(str::to_owned).into_iter()).expect("the words are flags");
+        let mut names = Vec::new();
+        let mut cursors = Vec::new();
+        for page in pages(&flags) {
+            let text = format!("{{{}}}", String::from_utf8_lossy(&page));
+            let page: serde_json::Value = serde_json::from_str(&text).expect("a page is JSON");
+            let tools = page["tools"].as_array().expect("a page has tools");
+            names.extend(tools.iter().map(|tool| tool["name"].as_str().unwrap_or_default().to_owned()));
+            cursors.push(page["nextCursor"].as_str().map(str::to_owned));
+        }
+        let expected: Vec<String> =
+            ["echo".to_owned(), "big".to_owned()].into_iter().chain((2..25).map(|index| format!("tool_{index:05}"))).collect();
+        assert_eq!(names, expected);
+        assert_eq!(cursors, [Some("1".to_owned()), Some("2".to_owned()), None]);
+    }
 }

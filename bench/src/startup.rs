@@ -9,6 +9,7 @@ use switchboard::store::MemoryStore;
 use crate::measure::{Fault, server_command};
 use crate::options::Options;
 use crate::peer_rmcp::Rmcp;
+use crate::raw::Raw;
 use crate::report::{Row, Unit};
 use crate::us;
 
@@ -19,9 +20,13 @@ const TOOLS_EACH: usize = 10;
 pub(crate) async fn run(options: &Options) -> Result<Vec<Row>, Fault> {
     // The store outlives the rounds: the round that does not count teaches it the eras, as the run before would.
     let store = Arc::new(MemoryStore::default());
-    let (mut rmcp, mut ours, mut ours_beside_silent) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut raw, mut rmcp, mut ours, mut ours_beside_silent) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for round in 0..=options.rounds {
         let counts = round > 0;
+        if options.with("raw") {
+            let seconds = with_raw(options).await?;
+            raw.extend(counts.then_some(seconds));
+        }
         if options.with("rmcp") {
             let seconds = with_rmcp(options).await?;
             rmcp.extend(counts.then_some(seconds));
@@ -35,6 +40,7 @@ pub(crate) async fn run(options: &Options) -> Result<Vec<Row>, Fault> {
     }
     Ok(vec![
         Row::new("50 servers listed, in-process, known eras", Unit::Seconds)
+            .cell("raw", raw)
             .cell("rmcp", rmcp)
             .cell("us", ours)
             .cell("us, 51st silent", ours_beside_silent)
@@ -49,6 +55,25 @@ fn flags(options: &Options) -> Vec<Vec<String>> {
     let flags =
         |number: usize| ["--tools", &TOOLS_EACH.to_string(), "--number", &number.to_string(), &era].map(str::to_owned).to_vec();
     (0..SERVERS).map(flags).collect()
+}
+
+/// The cost of starting that many processes, with the least talk.
+async fn with_raw(options: &Options) -> Result<f64, Fault> {
+    let era = options.era;
+    let start = Instant::now();
+    let mut tasks = Vec::with_capacity(SERVERS);
+    for flags in flags(options) {
+        tasks.push(tokio::spawn(async move {
+            let raw = Raw::start(server_command(&flags)?, era).await?;
+            raw.list().await?;
+            Ok::<_, Fault>(raw)
+        }));
+    }
+    let mut sessions = Vec::with_capacity(SERVERS);
+    for task in tasks {
+        sessions.push(task.await??);
+    }
+    Ok(start.elapsed().as_secs_f64())
 }
 
 async fn with_rmcp(options: &Options) -> Result<f64, Fault> {

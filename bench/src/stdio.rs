@@ -77,7 +77,7 @@ fn rows([floor, raw, rmcp, us]: [Rounds; 4]) -> Vec<Row> {
 impl Sessions {
     async fn open(options: &Options) -> Result<Self, Fault> {
         let era = options.era;
-        let flags = vec![format!("--{}", era.name())];
+        let flags: Vec<String> = [format!("--{}", era.name())].into_iter().chain(options.pin.apply()?).collect();
         let command = || server_command(&flags);
         let floor = if options.with("floor") { Some(Floor::start(command()?, era)?) } else { None };
         let raw = if options.with("raw") { Some(Raw::start(command()?, era).await?) } else { None };
