@@ -36,7 +36,7 @@ mod written;
 mod tests;
 
 /// Every file read, merged: what the host runs on.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Config {
     /// In config order, which decides precedence where names meet. A project's entry has replaced a user's of the same name whole.
     pub servers: IndexMap<ServerName, Arc<ServerConfig>>,
@@ -64,7 +64,7 @@ pub struct Place {
 }
 
 /// One `[servers.NAME]`, as meant.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerConfig {
     /// Its key.
     pub name: ServerName,
@@ -223,7 +223,7 @@ impl Default for Timeouts {
 }
 
 /// `[permissions]`, as written; compiled by [`crate::gate::Gate::compile`].
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Permissions {
     /// What holds where no rule does.
     pub mode: Mode,
@@ -259,7 +259,7 @@ pub enum Mode {
 }
 
 /// `[security]`.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Security {
     /// If not empty, only these servers run.
     pub allow_servers: Vec<String>,
