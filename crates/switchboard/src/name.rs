@@ -25,8 +25,21 @@ pub struct BadName {
 impl ServerName {
     /// Checks the rules of the native file.
     pub fn new(text: &str) -> Result<Self, BadName> {
-        let _ = text;
-        todo!()
+        let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
+        let reason = if text.is_empty() {
+            "it is empty"
+        } else if !text.bytes().all(allowed) {
+            "it has other characters"
+        } else if text.len() > 32 {
+            "it is too long"
+        } else if text.contains("__") {
+            "it contains \"__\""
+        } else if text.starts_with('_') || text.ends_with('_') {
+            "it begins or ends with \"_\""
+        } else {
+            return Ok(Self(text.into()));
+        };
+        Err(BadName { text: text.to_owned(), reason })
     }
 
     /// The name as text.
