@@ -342,7 +342,10 @@ impl ServerHandle {
 
     /// Ends the process within the stop timing. The server stays stopped.
     pub async fn stop(&self) {
-        self.tell(Command::Stop).await;
+        // If this does not arrive, the task is ending already.
+        let _ = self.commands.send(Command::Stop).await;
+        let mut seen = self.snapshot.clone();
+        while seen.changed().await.is_ok() {}
     }
 
     /// Sends a command and waits until it was heeded, or until there is nobody left to heed it.

@@ -39,13 +39,14 @@ impl Board {
         self.snapshot.borrow().clone()
     }
 
-    /// Moves to another state; what else is new goes with it, so that no reader sees half of a change. `because` is what led to it.
+    /// Moves to another state; what else is new goes with it, so that no reader sees half of a change;
+    /// `also` still sees the state from before. `because` is what led to it.
     pub(super) fn moved(&self, state: State, because: &str, also: impl FnOnce(&mut Snapshot)) {
         let told = state.clone();
         self.replaced(|snapshot| {
             record(snapshot, if because.is_empty() { state.to_string() } else { format!("{state}: {because}") });
-            snapshot.state = state;
             also(snapshot);
+            snapshot.state = state;
         });
         let _ = self.events.send(Event::State { server: self.server.clone(), state: told });
     }

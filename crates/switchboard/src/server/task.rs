@@ -24,15 +24,15 @@ use crate::wire::RawJson;
 /// Ending takes no longer, whatever the process does (its own bound is 3.5 s).
 const STOP_BOUND: Duration = Duration::from_millis(3550);
 
-/// What a holder may tell the task. Each carries the way to say that it was heeded.
+/// What a holder may tell the task, and the way to say that it was heeded.
 #[derive(Debug)]
 pub(super) enum Command {
     /// Someone wants to use the server.
     Wake(oneshot::Sender<()>),
     /// Answered when the new process is being started.
     Restart(oneshot::Sender<()>),
-    /// Answered when the task is over.
-    Stop(oneshot::Sender<()>),
+    /// Heeded when the task is gone.
+    Stop,
 }
 
 /// The owner of one server.
@@ -81,19 +81,18 @@ enum Turn {
 impl Task {
     /// Supervises until told to stop, or until the last handle is gone.
     pub(super) async fn run(mut self) {
-        let _stopped = loop {
+        loop {
             tokio::select! {
                 biased;
                 command = self.commands.recv() => match command {
                     Some(Command::Wake(heeded)) => self.wake(heeded),
                     Some(Command::Restart(heeded)) => self.restart(heeded),
-                    Some(Command::Stop(stopped)) => break Some(stopped),
-                    None => break None,
+                    Some(Command::Stop) | None => break,
                 },
                 turn = self.phase.next() => self.turn(turn),
                 () = self.chores.next() => {}
             }
-        };
+        }
         self.end().await;
     }
 
@@ -138,9 +137,7 @@ impl Task {
             Phase::Leaving { ending, .. } => Phase::Leaving { ending, then: Some(now) },
         };
         self.board.moved(connecting(step), because, |snapshot| {
-            if snapshot.session.is_some() {
-                snapshot.last_exit = Some(because.to_owned());
-            }
+            cut_off(snapshot, because);
             disconnected(snapshot);
         });
     }
@@ -282,6 +279,9 @@ impl Task {
 
     /// Ends the session and the process, in bounded time; what is being written to the store gets the same time.
     async fn end(mut self) {
+        // Nothing will be heeded any more, so nobody should wait for it.
+        self.commands.close();
+        while self.commands.try_recv().is_ok() {}
         let ending: Answering<'static, ()> = match std::mem::take(&mut self.phase) {
             Phase::Resting | Phase::Waiting(_) => Box::pin(async {}),
             Phase::Leaving { ending, .. } => ending,
@@ -291,17 +291,16 @@ impl Task {
             }
             Phase::Live(live) => {
                 self.learn_from(&live);
-                // The calls under way fail now, and this is why.
-                self.board.noted(|snapshot| snapshot.last_exit = Some("stopped on request".to_owned()));
                 live.leave()
             }
         };
-        let _ = timeout(STOP_BOUND, async { tokio::join!(ending, self.chores.all()) }).await;
         self.board.moved(State::Stopped, "", |snapshot| {
-            snapshot.offerings = Arc::default();
-            snapshot.pid = None;
+            cut_off(snapshot, "stopped on request");
             disconnected(snapshot);
+            snapshot.offerings = Arc::default();
         });
+        let _ = timeout(STOP_BOUND, async { tokio::join!(ending, self.chores.all()) }).await;
+        self.board.noted(|snapshot| snapshot.pid = None);
     }
 }
 
@@ -356,6 +355,13 @@ impl Chores {
 
 fn connecting(step: &'static str) -> State {
     State::Connecting { since: SystemTime::now(), step }
+}
+
+/// The calls under way on a connection that we end fail now, and this is why.
+fn cut_off(snapshot: &mut Snapshot, because: &str) {
+    if matches!(snapshot.state, State::Ready { .. }) {
+        snapshot.last_exit = Some(because.to_owned());
+    }
 }
 
 /// Without a session the offerings are those of last time. They stay on offer: a call of one of them wakes the server.
