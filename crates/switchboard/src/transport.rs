@@ -7,6 +7,9 @@ use crate::wire::{Incoming, Outgoing, RequestId};
 
 pub mod stdio;
 
+/// The standard streams of a child process.
+pub mod stdio;
+
 /// Opens a channel. A library user can bring one of their own.
 pub trait Connector: Send + Sync {
     /// Connects; from then on everything that arrives goes to `inbound`.
