@@ -8,7 +8,7 @@ use crate::wire::{Incoming, Outgoing, RequestId};
 pub mod stdio;
 
 /// The standard streams of a child process.
-pub mod stdio;
+
 
 /// Opens a channel. A library user can bring one of their own.
 pub trait Connector: Send + Sync {
