@@ -178,7 +178,7 @@ fn median(sorted: &[f64]) -> f64 {
     let middle = sorted.len() / 2;
     match sorted {
         [] => f64::NAN,
-        _ if sorted.len() % 2 == 0 => (sorted[middle - 1] + sorted[middle]) / 2.0,
+        _ if sorted.len().is_multiple_of(2) => (sorted[middle - 1] + sorted[middle]) / 2.0,
         _ => sorted[middle],
     }
 }
