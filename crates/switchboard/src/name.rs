@@ -9,8 +9,11 @@ use std::sync::Arc;
 
 use crate::untrusted::{Untrusted, escaped_line, is_hidden};
 
+pub use glob::Glob;
+pub(crate) use style::as_word;
 pub use style::{Style, Unnameable};
 
+mod glob;
 mod style;
 
 /// The key of a server in the configuration: `[A-Za-z0-9_-]{1,32}`, no `__`, no `_` at its ends.
@@ -173,6 +176,8 @@ impl fmt::Debug for ExposedName {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
     use super::*;
 
     #[test]
