@@ -132,6 +132,8 @@ pub(super) struct Findings<'a> {
     pub(super) lines: Lines<'a>,
     pub(super) errors: Vec<Diagnostic>,
     pub(super) warnings: Vec<Diagnostic>,
+    /// Fields that nobody knows: warnings, but beside an error perhaps its cause (a misspelt `command`).
+    pub(super) unknown: Vec<Diagnostic>,
     /// Lines that are not TOML: what is found on them besides would only repeat it.
     pub(super) broken_lines: BTreeSet<usize>,
 }
@@ -141,7 +143,8 @@ const MAX_FINDINGS: usize = 100;
 
 impl<'a> Findings<'a> {
     pub(super) fn new(file: Arc<PathBuf>, text: &'a str) -> Self {
-        Self { file, lines: Lines::new(text), errors: Vec::new(), warnings: Vec::new(), broken_lines: BTreeSet::new() }
+        let (errors, warnings, unknown) = (Vec::new(), Vec::new(), Vec::new());
+        Self { file, lines: Lines::new(text), errors, warnings, unknown, broken_lines: BTreeSet::new() }
     }
 
     pub(super) fn error(&mut self, offset: usize, field: impl Into<String>, message: impl Into<String>) {
@@ -174,8 +177,18 @@ impl<'a> Findings<'a> {
         self.warnings.push(finding);
     }
 
+    pub(super) fn unknown(&mut self, offset: usize, field: impl Into<String>, message: impl Into<String>) {
+        let finding = self.finding(offset, field.into(), message.into());
+        self.unknown.push(finding);
+    }
+
     /// Errors and warnings, each in the order of the file and bounded.
-    pub(super) fn finish(self) -> (Vec<Diagnostic>, Vec<Diagnostic>) {
+    pub(super) fn finish(mut self) -> (Vec<Diagnostic>, Vec<Diagnostic>) {
+        // Beside text that is not TOML a field may only look unknown, because the line before it ran on.
+        if self.broken_lines.is_empty() {
+            let told = if self.errors.is_empty() { &mut self.warnings } else { &mut self.errors };
+            told.append(&mut self.unknown);
+        }
         (bounded(self.errors), bounded(self.warnings))
     }
 

@@ -183,7 +183,7 @@ fn unknown(
         None if path.is_empty() => format!("unknown {noun}, ignored; known are {}", listed(known)),
         None => format!("unknown {noun}, ignored"),
     };
-    findings.warn(at, field, message);
+    findings.unknown(at, field, message);
 }
 
 fn read_value(field: &Field, value: &Spanned<DeValue<'_>>, path: &str, findings: &mut Findings<'_>) -> Value {

@@ -251,6 +251,15 @@ fn unknown_fields_are_warnings_with_the_nearest_known_name() {
 }
 
 #[test]
+fn a_misspelt_field_is_told_beside_the_error_it_causes() {
+    check(
+        "[servers.git]\ncomand = 'x'\n",
+        "switchboard.toml:1:10: servers.git: neither `command` nor `url` is set; expected a program to start or a URL to reach\n\
+         switchboard.toml:2:1: servers.git.comand: unknown field, ignored; did you mean `command`?",
+    );
+}
+
+#[test]
 fn habits_of_other_programs_are_warned_about() {
     check(
         "[servers.git]\ncommand = '~/bin/x'\nenv = { A = '$TOKEN', PATH = '/x' }\n",
