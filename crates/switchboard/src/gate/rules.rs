@@ -163,9 +163,8 @@ fn readings(text: &str, allow: bool, servers: &[&ServerName]) -> Result<Vec<Read
         }
     }
     for candidate in spanning.into_iter().filter_map(read) {
-        // What a star spans widens a deny; an allow it only makes ambiguous, where it would reach further.
-        let others: &[Reading] = if allow { &readings } else { &[] };
-        if candidate.reaches(servers, others) && !readings.iter().any(|kept| kept.contains(&candidate)) {
+        // What a star spans is another reading only where it leads to another server: `mcp:a_*` where there are `a` and `a_b`.
+        if candidate.reaches(servers, &readings) {
             readings.push(candidate);
         }
     }

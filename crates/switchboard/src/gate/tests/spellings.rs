@@ -72,6 +72,16 @@ fn an_ambiguous_rule_denies_every_reading_and_allows_none() {
 }
 
 #[test]
+fn a_deny_by_glob_holds_for_every_exposed_name_that_fits() {
+    let gate = gate(Mode::Ask, &["mcp__g*__log"], &[], &["mcp__g*__x"]);
+    let check = |tool: &str, expected: &str| assert_eq!(verdict(&decide(&gate, &of("git", tool), &Grants::default())), expected);
+    check("a__x", "deny: deny rule \"mcp__g*__x\" (s.toml:1)");
+    check("log", "allow: allow rule \"mcp__g*__log\" (s.toml:1)");
+    // An allow is a glob per part: its star does not span them.
+    check("a__log", "ask: no rule applies");
+}
+
+#[test]
 fn s0_20_a_deny_by_exposed_spelling_finds_the_tool_however_its_server_spells_it() {
     let gate = gate(Mode::Ask, &["mcp:fs_read_file"], &[], &["mcp:fs_drop_table"]);
     assert_eq!(
