@@ -1,4 +1,4 @@
-//! Allow, ask or deny, from rules, grants and pins. Pure: no async, no I/O. And [`Permit`], without which nothing is called.
+//! Allow, ask or deny, from rules, grants and pins. Pure: no async, no I/O. And `Permit`, without which nothing is called.
 
 use std::collections::HashMap;
 use std::fmt;
