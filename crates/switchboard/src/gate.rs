@@ -1,4 +1,4 @@
-//! Allow, ask or deny, from rules, grants and pins. Pure: no async, no I/O. And [`Permit`], without which nothing is called.
+//! Allow, ask or deny, from rules, grants and pins. Pure: no async, no I/O. And `Permit`, without which nothing is called.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -117,9 +117,8 @@ impl Gate {
             let changed = grants.change_of(tool);
             return Decision::Ask { because: self.ask[rule].shown.clone(), once_only: true, changed };
         }
-        let granted = grants.covers(tool);
         // Where locked, a rule and trust cover the definition that was first seen, as a grant covers the one it was given for.
-        if granted || !self.locked || !grants.is_unlike_its_pin(tool) {
+        if !self.locked || !grants.is_unlike_its_pin(tool) {
             if let Some(rule) = matched.allow {
                 return Decision::Allow { because: self.allow[rule].shown.clone() };
             }
@@ -127,7 +126,7 @@ impl Gate {
                 return Decision::Allow { because: format!("server \"{}\" is trusted", tool.id.server) };
             }
         }
-        if granted {
+        if grants.covers(tool) {
             return Decision::Allow { because: "remembered answer".to_owned() };
         }
         let changed = grants.change_of(tool);

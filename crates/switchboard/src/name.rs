@@ -1,6 +1,6 @@
 //! Names of servers and tools, and the names that a model sees.
 //!
-//! The pair ([`ServerName`], [`ToolName`]) is the identity of a tool. An [`ExposedName`] is made from it by a [`Style`], is looked up
+//! The pair (`ServerName`, `ToolName`) is the identity of a tool. An `ExposedName` is made from it by a `Style`, is looked up
 //! in a table, and is never taken apart: not to route, not to authorise.
 
 use std::borrow::Borrow;

@@ -136,8 +136,11 @@ fn readable(text: &str, for_person: bool) -> String {
 }
 
 fn json(text: &str, for_person: bool) -> Result<String, NotJson> {
-    let pretty = layout::pretty(text)?;
-    Ok(if for_person { format!("```json\n{pretty}\n```") } else { text.to_owned() })
+    if for_person {
+        return Ok(format!("```json\n{}\n```", layout::pretty(text)?));
+    }
+    layout::check_depth(text)?;
+    Ok(text.to_owned())
 }
 
 fn by_size(what: &str, kind: Option<&str>, base64: &str) -> String {

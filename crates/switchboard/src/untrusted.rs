@@ -1,4 +1,4 @@
-//! Text that a server wrote. It has no `Display`: it reaches a terminal only through [`Untrusted::for_terminal`], which escapes
+//! Text that a server wrote. It has no `Display`: it reaches a terminal only through `Untrusted::for_terminal`, which escapes
 //! every character that could move the cursor, hide, reorder or imitate.
 
 use std::borrow::Cow;

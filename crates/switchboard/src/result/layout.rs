@@ -7,6 +7,7 @@ const DEEPEST: usize = 128;
 
 /// The same JSON, two spaces for each step inside. The text must be JSON.
 pub(super) fn pretty(text: &str) -> Result<String, NotJson> {
+    check_depth(text)?;
     let mut laid = String::with_capacity(text.len() * 2);
     let mut depth = 0_usize;
     let mut rest = text;
@@ -24,9 +25,6 @@ pub(super) fn pretty(text: &str) -> Result<String, NotJson> {
                     continue;
                 }
                 depth += 1;
-                if depth > DEEPEST {
-                    return Err(NotJson("nested deeper than 128".to_owned()));
-                }
                 new_line(&mut laid, depth);
             }
             '}' | ']' => {
@@ -43,6 +41,27 @@ pub(super) fn pretty(text: &str) -> Result<String, NotJson> {
         }
     }
     Ok(laid)
+}
+
+/// The error that [`pretty`] would end in, found without laying anything out.
+pub(super) fn check_depth(text: &str) -> Result<(), NotJson> {
+    let mut depth = 0_usize;
+    let mut in_string = false;
+    let mut escaped = false;
+    for byte in text.bytes() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if in_string => escaped = true,
+            b'"' => in_string = !in_string,
+            b'{' | b'[' if !in_string => depth += 1,
+            b'}' | b']' if !in_string => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth > DEEPEST {
+            return Err(NotJson("nested deeper than 128".to_owned()));
+        }
+    }
+    Ok(())
 }
 
 /// A string is one token with all it holds; other characters stand for themselves.

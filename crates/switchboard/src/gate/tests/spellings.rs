@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
+use crate::name::Style;
 
 /// Which of (server, tool) a rule holds for, as a deny and as an allow.
 fn check_spelling(servers: &[&str], rule: &str, matching: &[(&str, &str)], others: &[(&str, &str)]) {
@@ -71,6 +72,16 @@ fn an_ambiguous_rule_denies_every_reading_and_allows_none() {
 }
 
 #[test]
+fn a_deny_by_glob_holds_for_every_exposed_name_that_fits() {
+    let gate = gate(Mode::Ask, &["mcp__g*__log"], &[], &["mcp__g*__x"]);
+    let check = |tool: &str, expected: &str| assert_eq!(verdict(&decide(&gate, &of("git", tool), &Grants::default())), expected);
+    check("a__x", "deny: deny rule \"mcp__g*__x\" (s.toml:1)");
+    check("log", "allow: allow rule \"mcp__g*__log\" (s.toml:1)");
+    // An allow is a glob per part: its star does not span them.
+    check("a__log", "ask: no rule applies");
+}
+
+#[test]
 fn s0_20_a_deny_by_exposed_spelling_finds_the_tool_however_its_server_spells_it() {
     let gate = gate(Mode::Ask, &["mcp:fs_read_file"], &[], &["mcp:fs_drop_table"]);
     assert_eq!(
@@ -101,4 +112,19 @@ fn a_rule_for_no_configured_server_is_warned_about() {
     let gate = gate(Mode::Ask, &["git"], &[], &["gti/push"]);
     let shown: Vec<String> = gate.warnings().iter().map(ToString::to_string).collect();
     assert_eq!(shown, ["s.toml:1:1: permissions.deny: \"gti/push\" matches no configured server"]);
+}
+
+#[test]
+fn a_name_copied_from_the_list_of_tools_works_where_it_ends_in_a_hash() {
+    let dotted = of("fs", "read.file");
+    let native = dotted.exposed.as_str();
+    let words = Style::ServerTool.spellings(&dotted.id).pop().unwrap();
+    for rule in [native, &format!("mcp:{words}")] {
+        check_spelling(
+            &["fs", "git"],
+            rule,
+            &[("fs", "read.file")],
+            &[("fs", "read_file"), ("fs", "read:file"), ("git", "read.file")],
+        );
+    }
 }
