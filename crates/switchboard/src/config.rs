@@ -1,4 +1,4 @@
-//! What the files say, in two stages: as written (with positions), then as meant ([`Config`]).
+//! What the files say, in two stages: as written (with positions), then as meant ([`Config`](crate::config::Config)).
 //!
 //! Owns reading, checking, merging and expanding. Leaves trust to [`crate::trust`], permission rules to [`crate::gate`].
 

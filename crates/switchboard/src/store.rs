@@ -1,7 +1,7 @@
 //! What is remembered between runs: grants, pins, trust, eras, cached catalogs.
 //!
-//! [`Store`] is the seam: one small key-value contract. [`FileStore`] keeps it in files (0600 in a 0700 folder, locked, replaced
-//! atomically); [`MemoryStore`] keeps it for one run.
+//! [`Store`](crate::store::Store) is the seam: one small key-value contract. [`FileStore`](crate::store::FileStore) keeps it in files (0600 in a 0700 folder, locked, replaced
+//! atomically); [`MemoryStore`](crate::store::MemoryStore) keeps it for one run.
 
 use std::fmt;
 

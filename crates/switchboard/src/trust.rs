@@ -79,12 +79,18 @@ pub fn standing(server: &ServerConfig, environment: &Environment, store: &dyn St
     if !now.refused.is_empty() {
         return Standing::New;
     }
-    // What cannot be read was not accepted.
-    let Some(accepted) = store.get(Shelf::Trust, &shelf_key(&now)).ok().flatten() else { return Standing::New };
-    match serde_json::from_str::<Accepted>(&accepted) {
-        Ok(accepted) if accepted.key == now.key.to_hex() => Standing::Trusted,
-        Ok(accepted) => Standing::Changed { diff: difference(&accepted, &now) },
-        Err(_) => Standing::New,
+    let accepted = match store.get(Shelf::Trust, &shelf_key(&now)) {
+        Ok(accepted) => accepted.and_then(|accepted| serde_json::from_str::<Accepted>(&accepted).ok()),
+        // What cannot be read was not accepted; but the person should know why they are asked again.
+        Err(fault) => {
+            tracing::warn!(server = %server.name, %fault, "what was trusted cannot be read");
+            None
+        }
+    };
+    match accepted {
+        Some(accepted) if accepted.key == now.key.to_hex() => Standing::Trusted,
+        Some(accepted) => Standing::Changed { diff: difference(&accepted, &now) },
+        None => Standing::New,
     }
 }
 

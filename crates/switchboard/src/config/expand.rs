@@ -1,6 +1,7 @@
 //! References in values, expanded in one pass when a server starts; and the child's environment.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use super::reference::{Piece, pieces};
@@ -29,7 +30,7 @@ impl Environment {
 }
 
 /// A child process as it will be started: everything expanded, the program found.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct ResolvedLaunch {
     /// Absolute path, found in the child's PATH.
     pub program: PathBuf,
@@ -45,6 +46,18 @@ pub struct ResolvedLaunch {
     pub unset: Vec<(String, String)>,
     /// Every value that must not show up in a log: the entry's own env values and what references expanded to.
     pub secrets: Vec<Secret>,
+}
+
+impl fmt::Debug for ResolvedLaunch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Arguments and paths may hold what references expanded to.
+        let args = format_args!("[{} arguments]", self.args.len());
+        f.debug_struct("ResolvedLaunch")
+            .field("args", &args)
+            .field("env", &self.env)
+            .field("unset", &self.unset)
+            .finish_non_exhaustive()
+    }
 }
 
 /// Why a child cannot be started as written. Each tells what to try.
@@ -133,8 +146,8 @@ pub struct ResolvedUrl {
     pub secrets: Vec<Secret>,
 }
 
-impl std::fmt::Debug for ResolvedUrl {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for ResolvedUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // The rest of the URL may hold what references expanded to.
         f.debug_struct("ResolvedUrl").field("host", &self.url.host_str()).field("headers", &self.headers).finish_non_exhaustive()
     }
@@ -165,6 +178,8 @@ pub fn resolve_url(endpoint: &HttpEndpoint, environment: &Environment) -> Result
         headers.push((name.clone(), value));
     }
     let Expansion { unset, mut secrets, .. } = expansion;
+    secrets.extend(url.password().map(Secret::new));
+    secrets.extend(url.query_pairs().map(|(_, value)| Secret::new(value)));
     secrets.retain(|secret| !is_ordinary(secret.expose()));
     Ok(ResolvedUrl { url, headers, unset, secrets })
 }

@@ -37,7 +37,6 @@ const TABLE: &[(&str, &[&str])] = &[
             "PYTHONWARNINGS",
             "PYTHONPLATLIBDIR",
             "PYTHONPYCACHEPREFIX",
-            "VIRTUAL_ENV",
         ],
     ),
     ("makes Perl run or find other code", &["PERL5LIB", "PERL5OPT", "PERL5DB", "PERLLIB"]),

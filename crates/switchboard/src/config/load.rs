@@ -111,11 +111,6 @@ fn read(file: &ConfigFile) -> Result<ReadFile, Vec<Diagnostic>> {
 }
 
 fn read_text(path: &Path, scope: Scope) -> Result<Vec<u8>, String> {
-    let unreadable = |fault: std::io::Error| match fault.kind() {
-        std::io::ErrorKind::NotFound => "no such file; correct the path".to_owned(),
-        std::io::ErrorKind::PermissionDenied => "cannot be read: permission denied; try `chmod u+r`, or another file".to_owned(),
-        _ => format!("cannot be read: {fault}"),
-    };
     // A pipe planted in a project must not make us wait: it is opened without waiting, and refused below.
     let flags = if scope == Scope::Given { OFlag::empty() } else { OFlag::O_NONBLOCK };
     let file = OpenOptions::new().read(true).custom_flags(flags.bits()).open(path).map_err(unreadable)?;
@@ -132,6 +127,14 @@ fn read_text(path: &Path, scope: Scope) -> Result<Vec<u8>, String> {
         return Err("larger than 1 MiB, which no configuration is; is it the right file?".to_owned());
     }
     Ok(text)
+}
+
+pub(super) fn unreadable(fault: std::io::Error) -> String {
+    match fault.kind() {
+        std::io::ErrorKind::NotFound => "no such file; correct the path".to_owned(),
+        std::io::ErrorKind::PermissionDenied => "cannot be read: permission denied; try `chmod u+r`, or another file".to_owned(),
+        _ => format!("cannot be read: {fault}"),
+    }
 }
 
 fn place_of_bad_byte(text: &[u8], at: usize) -> (usize, usize) {

@@ -262,11 +262,13 @@ impl Entry<'_> {
         if looks_like_a_bare_reference(value) {
             findings.warn(at, &path, BARE_REFERENCE);
         }
-        // In a project's file it is refused when trust is decided, where the person who could accept it is told.
-        if scope != Scope::Project
-            && let Some(what) = hijack::effect(name)
-        {
-            findings.warn(at, path, format!("{what}; keep it only if you mean it"));
+        if let Some(what) = hijack::effect(name) {
+            let then = match scope {
+                // Refused where trust is decided; no error, since it must not take the person's other servers down.
+                Scope::Project => "a project's file may not set it, and this server cannot be trusted while it does",
+                Scope::User | Scope::Given => "keep it only if you mean it",
+            };
+            findings.warn(at, path, format!("{what}; {then}"));
         }
         true
     }

@@ -213,7 +213,8 @@ fn choice(name: &str, text: &str, words: &'static [(&'static str, &'static str)]
         return Ok(Value::Choice(word));
     }
     let known = words.iter().map(|(word, _)| *word);
-    let expected = format!("unknown {name} {}; expected {}", quoted(text), one_of(known.clone()));
+    let noun = if matches!(name, "start" | "asks" | "session") { "value" } else { name };
+    let expected = format!("unknown {noun} {}; expected {}", quoted(text), one_of(known.clone()));
     Err(match nearest(text, known) {
         Some(near) => format!("{expected} (did you mean \"{near}\"?)"),
         None => expected,

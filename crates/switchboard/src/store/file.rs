@@ -25,6 +25,9 @@ pub struct FileStore {
 /// How long to wait for another process that is writing: it needs milliseconds, unless it hangs.
 const LOCK_WAIT: Duration = Duration::from_secs(10);
 
+/// How many catalogs are kept: a launch that changes leaves its old one behind.
+const MAX_CATALOGS: usize = 256;
+
 /// What a shelf's file holds.
 type Object = BTreeMap<String, Box<RawValue>>;
 
@@ -41,6 +44,15 @@ impl FileStore {
         let folder = folder.into();
         private::make_folder(&folder).map_err(|source| StoreError::Io { path: folder.clone(), source })?;
         Ok(Self { folder })
+    }
+
+    /// Damaged files that were kept aside, in this run or before: for `doctor` and status to show until a person removes them.
+    pub fn damaged(&self) -> Vec<PathBuf> {
+        let folders = [self.folder.clone(), self.shelf_folder(Shelf::Catalogs)];
+        let files = folders.iter().filter_map(|folder| std::fs::read_dir(folder).ok()).flatten().flatten();
+        let mut found: Vec<PathBuf> = files.map(|file| file.path()).filter(|path| private::was_set_aside(path)).collect();
+        found.sort();
+        found
     }
 
     /// The folder in which a shelf's files and its lock stand.
@@ -134,6 +146,7 @@ impl Store for FileStore {
             .map_err(|fault| StoreError::Io { path: path.clone(), source: io::Error::new(io::ErrorKind::InvalidData, fault) })?;
         if shelf == Shelf::Catalogs {
             let _lock = self.lock(shelf)?;
+            forget_oldest(&self.shelf_folder(shelf), &path);
             return write(&path, &Entry { key: key.to_owned(), value });
         }
         self.change(shelf, |object| {
@@ -163,6 +176,20 @@ fn shelf_name(shelf: Shelf) -> &'static str {
         Shelf::Trust => "trust",
         Shelf::Eras => "eras",
         Shelf::Catalogs => "catalogs",
+    }
+}
+
+/// Makes room for `wanted`. A catalog is a convenience: what cannot be removed stays.
+fn forget_oldest(folder: &Path, wanted: &Path) {
+    let Ok(files) = std::fs::read_dir(folder) else { return };
+    let mut known: Vec<(std::time::SystemTime, PathBuf)> = files
+        .flatten()
+        .filter(|file| file.path().extension().is_some_and(|extension| extension == "json") && file.path() != wanted)
+        .filter_map(|file| Some((file.metadata().ok()?.modified().ok()?, file.path())))
+        .collect();
+    known.sort();
+    for (_, path) in known.iter().take((known.len() + 1).saturating_sub(MAX_CATALOGS)) {
+        let _ = std::fs::remove_file(path);
     }
 }
 

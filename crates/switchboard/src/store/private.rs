@@ -68,6 +68,11 @@ pub(super) fn set_aside(path: &Path) -> io::Result<PathBuf> {
     Err(io::Error::new(io::ErrorKind::AlreadyExists, "a thousand damaged copies are kept beside it; remove some"))
 }
 
+/// Whether [`set_aside`] gave a file its name.
+pub(super) fn was_set_aside(path: &Path) -> bool {
+    path.extension().and_then(|extension| extension.to_str()).is_some_and(|extension| extension.starts_with("damaged-"))
+}
+
 /// Opens (or makes) the file that a lock is taken on.
 pub(super) fn open_lock(path: &Path) -> io::Result<File> {
     OpenOptions::new()

@@ -157,6 +157,7 @@ fn f31_a_damaged_file_is_kept_aside_and_reported_once_and_takes_no_other_shelf_w
         std::fs::write(&path, "again").unwrap();
         let Err(StoreError::Damaged { kept_as: second, .. }) = store.all(shelf) else { panic!("{shelf:?}") };
         assert_ne!(second, kept_as);
+        assert_eq!(store.damaged(), [kept_as.clone(), second]);
         assert_eq!(std::fs::read_to_string(&kept_as).unwrap(), damage);
     }
 }
@@ -184,6 +185,23 @@ fn f31_a_write_that_fails_says_so_and_keeps_the_old_answers() {
         assert!(matches!(store.put(shelf, "k", "2"), Err(StoreError::Io { .. })));
         assert_eq!(store.get(shelf, "k").unwrap().as_deref(), Some("1"));
     }
+}
+
+#[test]
+fn only_so_many_catalogs_are_kept_and_the_oldest_goes() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = FileStore::open(folder.path()).unwrap();
+    store.put(Shelf::Catalogs, "old", "1").unwrap();
+    let long_ago = std::time::SystemTime::UNIX_EPOCH;
+    File::options().write(true).open(store.file(Shelf::Catalogs, "old")).unwrap().set_modified(long_ago).unwrap();
+    (1..MAX_CATALOGS).for_each(|number| store.put(Shelf::Catalogs, &number.to_string(), "1").unwrap());
+    assert_eq!(store.all(Shelf::Catalogs).unwrap().len(), MAX_CATALOGS);
+    assert!(store.get(Shelf::Catalogs, "old").unwrap().is_some());
+    store.put(Shelf::Catalogs, "1", "2").unwrap();
+    assert!(store.get(Shelf::Catalogs, "old").unwrap().is_some(), "replacing needs no room");
+    store.put(Shelf::Catalogs, "new", "1").unwrap();
+    assert_eq!(store.all(Shelf::Catalogs).unwrap().len(), MAX_CATALOGS);
+    assert_eq!(store.get(Shelf::Catalogs, "old").unwrap(), None);
 }
 
 #[test]
