@@ -55,13 +55,17 @@ async fn start(launcher: &Launcher, canary: &str, script: &str) -> Child {
     launcher.spawn(&shell(canary, script), StderrTail::default()).await.unwrap()
 }
 
-/// As [`start`], and waits until it says that it is up.
+/// As [`start`], and waits until the child says that it is up.
 async fn start_up(launcher: &Launcher, canary: &str, script: &str) -> Child {
     let mut child = start(launcher, canary, script).await;
+    wait_until_up(&mut child).await;
+    child
+}
+
+async fn wait_until_up(child: &mut Child) {
     let mut word = [0; 3];
     child.stdout.as_mut().unwrap().read_exact(&mut word).await.unwrap();
     assert_eq!(&word, b"up\n");
-    child
 }
 
 fn living(canary: &str) -> BTreeSet<u32> {
@@ -247,16 +251,18 @@ async fn t24_a_server_has_three_descriptors_its_own_environment_and_no_terminal(
     let (inheritable, _other) = std::io::pipe().unwrap();
     fcntl(inheritable.as_fd(), FcntlArg::F_SETFD(FdFlag::empty())).unwrap();
     for launcher in [launcher(), Launcher::process_groups()] {
-        let mut launch = shell("x", "read line");
+        let mut launch = shell("x", "echo up; read line");
         launch.cwd = Some("/usr".into());
         launch.args.extend(["; $( ) && \n".into(), "".into(), "`id` > * 'é\"".into()]);
-        let child = launcher.spawn(&launch, StderrTail::default()).await.unwrap();
+        let mut child = launcher.spawn(&launch, StderrTail::default()).await.unwrap();
+        // Before that, its loader may still hold a library open.
+        wait_until_up(&mut child).await;
         let proc = |file: &str| format!("/proc/{}/{file}", child.pid);
         let open: BTreeSet<String> =
             fs::read_dir(proc("fd")).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
         assert_eq!(open, BTreeSet::from(["0", "1", "2"].map(str::to_owned)));
         assert_eq!(fs::read_to_string(proc("environ")).unwrap(), "CANARY=x\0PATH=/usr/bin:/bin\0");
-        assert_eq!(fs::read_to_string(proc("cmdline")).unwrap(), "sh\0-c\0read line\0; $( ) && \n\0\0`id` > * 'é\"\0");
+        assert_eq!(fs::read_to_string(proc("cmdline")).unwrap(), "sh\0-c\0echo up; read line\0; $( ) && \n\0\0`id` > * 'é\"\0");
         assert_eq!(fs::read_link(proc("cwd")).unwrap(), PathBuf::from("/usr"));
         let stat = stat(child.pid).unwrap();
         // Its own group, its own session, no terminal.

@@ -185,8 +185,9 @@ mod tests {
             stderr.push(&[b'x'; 3 * 1000]);
             stderr.push(&[b'x'; 100 * 1000]);
         }
-        let (length, capacity) = Some(stderr.tail()).map(|tail| (tail.bytes.len(), tail.bytes.capacity())).unwrap_or_default();
-        assert_eq!((length, capacity), (TAIL_BYTES, TAIL_BYTES));
+        let tail = stderr.tail();
+        assert_eq!((tail.bytes.len(), tail.bytes.capacity()), (TAIL_BYTES, TAIL_BYTES));
+        drop(tail);
         assert_eq!(lines(&stderr, 9), [format!("…{}", "x".repeat(SHOWN_OF_ENDLESS_LINE_BYTES))]);
     }
 

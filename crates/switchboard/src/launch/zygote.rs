@@ -147,10 +147,14 @@ impl Zygote {
         }
     }
 
+    /// Whether there were any.
     fn kill_strays(&self) -> bool {
-        let children = descent::children(Pid::this());
-        let strays = children.into_iter().filter(|pid| !self.keepers.contains(pid));
-        strays.map(|pid| kill(pid, Signal::SIGKILL)).count() > 0
+        let mut found = false;
+        for stray in descent::children(Pid::this()).into_iter().filter(|pid| !self.keepers.contains(pid)) {
+            found = true;
+            let _ = kill(stray, Signal::SIGKILL);
+        }
+        found
     }
 
     fn take_order(&mut self, signals: &SignalFd) {
