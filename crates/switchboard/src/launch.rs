@@ -19,7 +19,7 @@ use tokio::time::{Instant, timeout_at};
 use crate::config::ResolvedLaunch;
 use crate::secret::Redactor;
 
-pub use stderr::StderrTail;
+pub use stderr::{StderrTail, TAIL_BYTES};
 
 #[cfg(target_os = "linux")]
 mod birth;

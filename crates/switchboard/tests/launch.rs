@@ -44,7 +44,7 @@ fn shell(canary: &str, script: &str) -> ResolvedLaunch {
         program: "/bin/sh".into(),
         argv0: "sh".into(),
         args: vec!["-c".into(), script.into()],
-        env: vec![("PATH".into(), Secret::new("/usr/bin:/bin")), ("CANARY".into(), Secret::new(canary))],
+        env: vec![("CANARY".into(), Secret::new(canary)), ("PATH".into(), Secret::new("/usr/bin:/bin"))],
         cwd: None,
         unset: vec![],
         secrets: vec![],
@@ -55,13 +55,17 @@ async fn start(launcher: &Launcher, canary: &str, script: &str) -> Child {
     launcher.spawn(&shell(canary, script), StderrTail::default()).await.unwrap()
 }
 
-/// As [`start`], and waits until it says that it is up.
+/// As [`start`], and waits until the child says that it is up.
 async fn start_up(launcher: &Launcher, canary: &str, script: &str) -> Child {
     let mut child = start(launcher, canary, script).await;
+    wait_until_up(&mut child).await;
+    child
+}
+
+async fn wait_until_up(child: &mut Child) {
     let mut word = [0; 3];
     child.stdout.as_mut().unwrap().read_exact(&mut word).await.unwrap();
     assert_eq!(&word, b"up\n");
-    child
 }
 
 fn living(canary: &str) -> BTreeSet<u32> {
@@ -97,6 +101,14 @@ async fn until(what: &str, limit: Duration, condition: impl Fn() -> bool) -> Dur
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     began.elapsed()
+}
+
+/// After a stop nobody is left. A group's members have been killed by then, but nobody waits for them.
+async fn assert_none_left(launcher: &Launcher, canary: &str) {
+    if launcher.keeping() == Keeping::ProcessGroups {
+        until("the group is gone", PATIENCE, || living(canary).is_empty()).await;
+    }
+    assert_eq!(living(canary), BTreeSet::new());
 }
 
 fn kill_process(pid: u32) {
@@ -140,7 +152,8 @@ async fn f8_a_server_that_ignores_everything_is_stopped_in_time() {
         let began = Instant::now();
         let exit = child.stop(StopTiming::default()).await;
         let took = began.elapsed();
-        assert_eq!((exit, living(&canary)), (Exit::Signal(9), BTreeSet::new()));
+        assert_eq!(exit, Exit::Signal(9));
+        assert_none_left(&launcher, &canary).await;
         assert!((3.0..4.5).contains(&took.as_secs_f64()), "{took:?}");
     }
 }
@@ -153,7 +166,7 @@ async fn a_server_that_ends_with_its_input_is_not_waited_for() {
         let began = Instant::now();
         assert_eq!(child.stop(timing).await, expected, "{script}");
         assert!(began.elapsed() < Duration::from_millis(1900), "{script}: {:?}", began.elapsed());
-        assert_eq!(living(&canary), BTreeSet::new(), "{script}");
+        assert_none_left(launcher, &canary).await;
     };
     let at_once = StopTiming { term: Duration::ZERO, ..StopTiming::default() };
     let tidy = "trap 'exit 7' TERM; echo up; while :; do sleep 0.02; done";
@@ -171,10 +184,11 @@ async fn f9_grandchildren_are_gone_after_a_stop() {
         let canary = canary();
         let script = "sleep 600 & sh -c 'sleep 600 & sleep 600' & echo up; sleep 600";
         let child = start_up(&launcher, &canary, script).await;
-        until("all five run", PATIENCE, || living(&canary).len() == 5).await;
+        // Four or five: some shells become their last command.
+        until("all run", PATIENCE, || living(&canary).len() >= 4).await;
         let quick = StopTiming { term: Duration::ZERO, ..StopTiming::default() };
         assert_eq!(child.stop(quick).await, Exit::Signal(15));
-        assert_eq!(living(&canary), BTreeSet::new());
+        assert_none_left(&launcher, &canary).await;
     }
 }
 
@@ -225,7 +239,8 @@ async fn f11_a_gigabyte_on_stderr_neither_blocks_nor_stays() {
     tokio::time::timeout(PATIENCE, stderr.drained()).await.unwrap();
     let last: Vec<_> = stderr.last_lines(1).iter().map(|line| line.raw().to_owned()).collect();
     assert_eq!(last, ["last words"]);
-    let written: u64 = fs::read_dir(folder.path().join("logs")).unwrap().map(|entry| entry.unwrap().metadata().unwrap().len()).sum();
+    let written: u64 =
+        fs::read_dir(folder.path().join("logs")).unwrap().map(|entry| entry.unwrap().metadata().unwrap().len()).sum();
     assert!((1..=2 * 1024 * 1024).contains(&written), "{written}");
 }
 
@@ -236,16 +251,18 @@ async fn t24_a_server_has_three_descriptors_its_own_environment_and_no_terminal(
     let (inheritable, _other) = std::io::pipe().unwrap();
     fcntl(inheritable.as_fd(), FcntlArg::F_SETFD(FdFlag::empty())).unwrap();
     for launcher in [launcher(), Launcher::process_groups()] {
-        let mut launch = shell("x", "read line");
+        let mut launch = shell("x", "echo up; read line");
         launch.cwd = Some("/usr".into());
         launch.args.extend(["; $( ) && \n".into(), "".into(), "`id` > * 'é\"".into()]);
-        let child = launcher.spawn(&launch, StderrTail::default()).await.unwrap();
+        let mut child = launcher.spawn(&launch, StderrTail::default()).await.unwrap();
+        // Before that, its loader may still hold a library open.
+        wait_until_up(&mut child).await;
         let proc = |file: &str| format!("/proc/{}/{file}", child.pid);
         let open: BTreeSet<String> =
             fs::read_dir(proc("fd")).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
         assert_eq!(open, BTreeSet::from(["0", "1", "2"].map(str::to_owned)));
-        assert_eq!(fs::read_to_string(proc("environ")).unwrap(), "PATH=/usr/bin:/bin\0CANARY=x\0");
-        assert_eq!(fs::read_to_string(proc("cmdline")).unwrap(), "sh\0-c\0read line\0; $( ) && \n\0\0`id` > * 'é\"\0");
+        assert_eq!(fs::read_to_string(proc("environ")).unwrap(), "CANARY=x\0PATH=/usr/bin:/bin\0");
+        assert_eq!(fs::read_to_string(proc("cmdline")).unwrap(), "sh\0-c\0echo up; read line\0; $( ) && \n\0\0`id` > * 'é\"\0");
         assert_eq!(fs::read_link(proc("cwd")).unwrap(), PathBuf::from("/usr"));
         let stat = stat(child.pid).unwrap();
         // Its own group, its own session, no terminal.
@@ -310,8 +327,7 @@ async fn what_cannot_be_started_says_why() {
     let expected = format!("cannot run {lost}: the interpreter that its first line names does not exist");
     check(&|launch| launch.program = lost.clone().into(), &expected).await;
     let bare = script("bare", "exit 0\n");
-    let expected =
-        format!("cannot run {bare}: Exec format error (os error 8); a script needs a first line such as `#!/bin/sh`");
+    let expected = format!("cannot run {bare}: Exec format error (os error 8); a script needs a first line such as `#!/bin/sh`");
     check(&|launch| launch.program = bare.clone().into(), &expected).await;
     // None of it has hurt the launcher.
     assert_eq!(start(&launcher, "", "exit 6").await.exited().await, Exit::Status(6));

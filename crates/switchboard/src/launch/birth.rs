@@ -16,8 +16,7 @@ use nix::unistd::{ForkResult, Pid, chdir, dup2_stderr, dup2_stdin, dup2_stdout, 
 use super::order::{Order, Step};
 
 /// The signals that the launcher ignores, and a server must not: what is ignored stays so through `execve`.
-pub(super) const IGNORED: [Signal; 5] =
-    [Signal::SIGHUP, Signal::SIGINT, Signal::SIGQUIT, Signal::SIGTERM, Signal::SIGPIPE];
+pub(super) const IGNORED: [Signal; 5] = [Signal::SIGHUP, Signal::SIGINT, Signal::SIGQUIT, Signal::SIGTERM, Signal::SIGPIPE];
 
 /// Starts the server as a child of this process, which must be single-threaded; returns once its program runs.
 pub(super) fn give(order: &Order<'_>, stdio: [OwnedFd; 3]) -> Result<Pid, (Step, Errno)> {
@@ -46,6 +45,17 @@ pub(super) fn give(order: &Order<'_>, stdio: [OwnedFd; 3]) -> Result<Pid, (Step,
             let [step, errno @ ..] = text;
             Err((Step::from_byte(step).unwrap_or(Step::Prepare), Errno::from_raw(i32::from_le_bytes(errno))))
         }
+    }
+}
+
+/// Sets every signal to its default action. Past the C library, which keeps two of them to itself: what is ignored there stays so, too.
+pub(super) fn default_signals() {
+    const LAST_SIGNAL: i32 = 64;
+    // The kernel's `struct sigaction`: default action, no flags, nothing masked.
+    let default = [0u64; 4];
+    for number in 1..=LAST_SIGNAL {
+        // SAFETY: the structure is as large as the kernel reads, and the default action runs no code of ours. KILL and STOP are refused.
+        unsafe { libc::syscall(libc::SYS_rt_sigaction, number, default.as_ptr(), std::ptr::null_mut::<u64>(), 8) };
     }
 }
 

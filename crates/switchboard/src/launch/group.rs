@@ -1,7 +1,8 @@
 //! Children without a launcher: each leads a process group, which is killed as a whole.
 //!
 //! A thread per child starts it, waits for it and is the only one to reap it: PDEATHSIG (Linux) is tied to the thread that forked, and a
-//! group's number cannot pass to strangers before its leader is reaped. As soon as the leader has ended, the rest of its group is killed.
+//! group's number cannot pass to strangers before its leader is reaped. As soon as the leader has ended, the rest of its group is
+//! killed; nobody waits for it, as its parent is init.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -77,12 +78,7 @@ impl Leader {
     }
 }
 
-fn live(
-    mut command: Command,
-    leader: &Leader,
-    started: oneshot::Sender<io::Result<u32>>,
-    ending: &watch::Sender<Option<Exit>>,
-) {
+fn live(mut command: Command, leader: &Leader, started: oneshot::Sender<io::Result<u32>>, ending: &watch::Sender<Option<Exit>>) {
     let spawned = command.spawn();
     // Our copies of the child's ends: held, they would keep the host from ever seeing the end of its output.
     drop(command);
@@ -127,6 +123,7 @@ fn prepare() -> io::Result<()> {
     #[cfg(target_os = "linux")]
     {
         nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)?;
+        super::birth::default_signals();
         // What the embedder left inheritable. Best effort: kernels before 5.11 do not know it.
         // SAFETY: marks descriptors, closes none.
         unsafe { libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC) };

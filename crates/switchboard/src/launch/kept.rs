@@ -125,9 +125,9 @@ impl Link {
         command.env_clear().env(zygote::MARKER, "1");
         command.envs(std::env::vars_os().filter(|(name, _)| name == "LD_LIBRARY_PATH"));
         command.stdin(OwnedFd::from(theirs)).stdout(Stdio::null()).stderr(Stdio::null());
-        let process = command.spawn().map_err(|error| {
-            io::Error::new(error.kind(), format!("cannot start the launcher {}: {error}", program.display()))
-        })?;
+        let process = command
+            .spawn()
+            .map_err(|error| io::Error::new(error.kind(), format!("cannot start the launcher {}: {error}", program.display())))?;
         Ok(Self { socket: Some(ours), process: Some(process), answered: false })
     }
 

@@ -190,12 +190,8 @@ mod tests {
     fn an_order_arrives_as_it_was_given() {
         let text = encode(&launch()).unwrap();
         let body = read(&mut text.as_slice()).unwrap();
-        let expected = Order {
-            program: c"/bin/echo",
-            cwd: c"/tmp",
-            args: vec![c"echo", c"", c"; $( ) && \n"],
-            env: vec![c"A==1=", c"B="],
-        };
+        let expected =
+            Order { program: c"/bin/echo", cwd: c"/tmp", args: vec![c"echo", c"", c"; $( ) && \n"], env: vec![c"A==1=", c"B="] };
         assert_eq!(decode(&body), Some(expected));
     }
 

@@ -185,7 +185,9 @@ mod tests {
             stderr.push(&[b'x'; 3 * 1000]);
             stderr.push(&[b'x'; 100 * 1000]);
         }
-        assert_eq!((stderr.tail().bytes.len(), stderr.tail().bytes.capacity()), (TAIL_BYTES, TAIL_BYTES));
+        let tail = stderr.tail();
+        assert_eq!((tail.bytes.len(), tail.bytes.capacity()), (TAIL_BYTES, TAIL_BYTES));
+        drop(tail);
         assert_eq!(lines(&stderr, 9), [format!("…{}", "x".repeat(SHOWN_OF_ENDLESS_LINE_BYTES))]);
     }
 

@@ -87,12 +87,9 @@ fn close_each() {
 /// Every signal at its default, so that no ignored one is passed on to servers; then those that are not for us ignored, and those that
 /// we wait for blocked and readable.
 fn prepare_signals() -> nix::Result<SignalFd> {
-    for number in Signal::iterator().filter(|number| !matches!(number, Signal::SIGKILL | Signal::SIGSTOP)) {
-        // SAFETY: the default action runs no code of ours.
-        let _ = unsafe { signal(number, SigHandler::SigDfl) };
-    }
+    birth::default_signals();
     for number in birth::IGNORED {
-        // SAFETY: neither does ignoring.
+        // SAFETY: to ignore a signal runs no code of ours.
         unsafe { signal(number, SigHandler::SigIgn) }?;
     }
     let waited_for: SigSet = [Signal::SIGCHLD, LAUNCHER_DIED].into_iter().collect();
@@ -150,10 +147,14 @@ impl Zygote {
         }
     }
 
+    /// Whether there were any.
     fn kill_strays(&self) -> bool {
-        let children = descent::children(Pid::this());
-        let strays = children.into_iter().filter(|pid| !self.keepers.contains(pid));
-        strays.map(|pid| kill(pid, Signal::SIGKILL)).count() > 0
+        let mut found = false;
+        for stray in descent::children(Pid::this()).into_iter().filter(|pid| !self.keepers.contains(pid)) {
+            found = true;
+            let _ = kill(stray, Signal::SIGKILL);
+        }
+        found
     }
 
     fn take_order(&mut self, signals: &SignalFd) {
