@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use indexmap::IndexMap;
 use tokio::sync::{Notify, broadcast, watch};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use super::super::backoff::Retry;
 use super::super::memory::Memory;
@@ -193,8 +193,8 @@ impl Process for Actor {
         42
     }
 
-    fn last_words(&self) -> Vec<String> {
-        self.stage.play.stderr.clone()
+    fn last_words(&self, _: Instant) -> Answering<'_, Vec<String>> {
+        Box::pin(async { self.stage.play.stderr.clone() })
     }
 
     fn exited(&mut self) -> Answering<'_, Exit> {
