@@ -9,8 +9,10 @@ use std::sync::Arc;
 
 use crate::untrusted::{Untrusted, escaped_line, is_hidden};
 
+pub use glob::Glob;
 pub use style::{Style, Unnameable};
 
+mod glob;
 mod style;
 
 /// The key of a server in the configuration: `[A-Za-z0-9_-]{1,32}`, no `__`, no `_` at its ends.
