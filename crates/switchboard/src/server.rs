@@ -276,7 +276,7 @@ async fn recall(board: Arc<Board>, memory: Memory) {
     let remembered = memory.offerings().await;
     board.replaced(|snapshot| {
         snapshot.recalling = false;
-        if let (Some(offerings), None) = (remembered, &snapshot.session) {
+        if let (Some(offerings), 0) = (remembered, snapshot.attempts_ended) {
             snapshot.offerings = Arc::new(offerings);
             snapshot.cached = true;
         }

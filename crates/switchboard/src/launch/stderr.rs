@@ -12,6 +12,11 @@ pub const TAIL_BYTES: usize = 64 * 1024;
 pub struct StderrTail(Arc<Mutex<Vec<u8>>>);
 
 impl StderrTail {
+    /// Waits until everything that was written has been read.
+    pub async fn drained(&self) {
+        todo!()
+    }
+
     /// The last `count` lines, oldest first.
     pub fn last_lines(&self, count: usize) -> Vec<Untrusted> {
         let _ = (&self.0, count);

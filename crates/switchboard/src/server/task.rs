@@ -236,6 +236,9 @@ impl Task {
             snapshot.attempts_ended += u64::from(death.is_none());
             snapshot.last_exit = death.or(snapshot.last_exit.take());
             disconnected(snapshot);
+            if failure.retry == Retry::WhenTold {
+                withdrawn(snapshot);
+            }
         });
     }
 
@@ -292,7 +295,7 @@ impl Task {
         self.board.moved(State::Stopped, "", |snapshot| {
             cut_off(snapshot, "stopped on request");
             disconnected(snapshot);
-            snapshot.offerings = Arc::default();
+            withdrawn(snapshot);
         });
         let _ = timeout(STOP_BOUND, async { tokio::join!(ending, self.chores.all()) }).await;
         self.board.noted(|snapshot| snapshot.pid = None);
@@ -332,5 +335,11 @@ fn cut_off(snapshot: &mut Snapshot, because: &str) {
 /// Without a session the offerings are those of last time. They stay on offer: a call of one of them wakes the server.
 fn disconnected(snapshot: &mut Snapshot) {
     snapshot.session = None;
-    snapshot.cached = true;
+    snapshot.cached |= matches!(snapshot.state, State::Ready { .. });
+}
+
+/// A server that no call can wake has nothing on offer.
+fn withdrawn(snapshot: &mut Snapshot) {
+    snapshot.offerings = Arc::default();
+    snapshot.cached = false;
 }

@@ -15,7 +15,7 @@ use super::super::memory::Memory;
 use super::super::reach::{Begun, Failure, Link, Process, Reach};
 use super::super::{ServerHandle, State, Supervised};
 use crate::caller::{Answering, Offers};
-use crate::catalog::Offerings;
+use crate::catalog::{Offerings, ToolDefinition};
 use crate::config::{
     Asks, Endpoint, Fingerprint, MAX_MESSAGE_BYTES, Protocol, Scope, ServerConfig, Sharing, Source, Start, StdioEndpoint,
     Timeouts,
@@ -71,6 +71,13 @@ pub(super) const NEVER: Duration = Duration::from_secs(1_000_000);
 /// Offerings that can be told from others by one name.
 pub(super) fn offering(name: &str) -> Offerings {
     Offerings { withheld: vec![(ToolName::new(name), "for the test".to_owned())], ..Offerings::default() }
+}
+
+/// A tool that can be remembered.
+pub(super) fn tool(name: &str) -> Offerings {
+    let raw = RawJson::from_value(&serde_json::json!({"name": name, "inputSchema": {"type": "object"}}));
+    let tool = ToolDefinition::parse(&raw).expect("a good definition");
+    Offerings { tools: vec![Arc::new(tool)], ..Offerings::default() }
 }
 
 /// The script, and what was seen of its performance.
