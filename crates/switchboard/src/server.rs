@@ -116,6 +116,7 @@ impl ServerHandle {
             _ => (Phase::Resting, false),
         };
         let (commands, heard) = mpsc::channel(COMMANDS);
+        let logs = events.clone();
         let (board, snapshot) = Board::new(config.name.clone(), initial, events, changed);
         let worked = Arc::new(AtomicBool::new(false));
         let mut chores = Chores::default();
@@ -132,6 +133,8 @@ impl ServerHandle {
             offers,
             roots,
             connect_timeout: config.timeouts.connect,
+            max_message_bytes: config.max_message_bytes,
+            events: Some(logs),
         };
         let task = Task {
             reach,

@@ -1,8 +1,9 @@
 //! The right to make one call: not clonable, consumed by the call, made only by the gate's decision.
 
 use crate::caller::CallerId;
-use crate::catalog::DefinitionHash;
+use crate::catalog::{DefinitionHash, Tool};
 use crate::name::ToolId;
+use crate::wire::RawJson;
 
 /// The right to make exactly one call.
 #[derive(Debug)]
@@ -27,6 +28,12 @@ impl Permit {
     /// Who may use it.
     pub fn caller(&self) -> &CallerId {
         &self.caller
+    }
+
+    /// Checks that it is for this call; the error says what it is not for.
+    pub(crate) fn covers(&self, tool: &Tool, arguments: &RawJson, caller: &CallerId) -> Result<(), String> {
+        let _ = (tool, arguments, caller);
+        todo!()
     }
 
     /// The digest of the arguments it is for.
