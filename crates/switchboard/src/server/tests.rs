@@ -16,6 +16,7 @@ use crate::session::{Era, OpenFault, RequestFault};
 use crate::store::{MemoryStore, Store};
 use script::{NEVER, Play, Rig, connecting, offering, tool};
 
+mod own;
 mod script;
 
 const LONG: Duration = Duration::from_secs(3600);
@@ -282,7 +283,7 @@ async fn a_listing_that_fails_keeps_what_was_known() {
     let mut rig = Rig::eager([Play::default()]);
     rig.until_ready().await;
     rig.told();
-    let fault = RequestFault::Answered { code: -32603, message: "boom".to_owned() };
+    let fault = RequestFault::Answered { code: -32603, message: "boom".to_owned(), data: None };
     *rig.stage().offers.lock().unwrap() = Err(fault);
     rig.stage().change();
     sleep(Duration::from_secs(1)).await;

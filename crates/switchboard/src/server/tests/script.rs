@@ -291,19 +291,8 @@ impl Rig {
             alive: Arc::default(),
             stage: watch::Sender::new(None),
         });
-        let (sender, events) = broadcast::channel(1024);
-        let changed = Arc::new(Notify::new());
-        let server = Supervised {
-            config: Arc::new(entry()),
-            launch: LAUNCH,
-            stderr: StderrTail::default(),
-            reach: script.clone(),
-            memory: Memory::new(store, LAUNCH),
-            offers: Offers::default(),
-            roots: None,
-            events: sender,
-            changed: changed.clone(),
-        };
+        let server = supervised(script.clone(), store);
+        let (events, changed) = (server.events.subscribe(), server.changed.clone());
         Self { handle: ServerHandle::supervise(server, initial), script, events, changed }
     }
 
@@ -363,6 +352,21 @@ pub(super) const LAUNCH: Fingerprint = Fingerprint([3; 32]);
 
 pub(super) fn connecting() -> State {
     State::Connecting { since: std::time::SystemTime::now(), step: "spawn" }
+}
+
+/// A server that is reached this way.
+pub(super) fn supervised(reach: Arc<dyn Reach>, store: Arc<dyn Store>) -> Supervised {
+    Supervised {
+        config: Arc::new(entry()),
+        launch: LAUNCH,
+        stderr: StderrTail::default(),
+        reach,
+        memory: Memory::new(store, LAUNCH),
+        offers: Offers::default(),
+        roots: None,
+        events: broadcast::Sender::new(1024),
+        changed: Arc::new(Notify::new()),
+    }
 }
 
 fn entry() -> ServerConfig {
