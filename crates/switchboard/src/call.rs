@@ -80,35 +80,50 @@ impl Shared {
 
     /// May it run? Asks the caller where the gate says so.
     async fn permit(&self, tool: &Arc<Tool>, call: &Call) -> Result<Permit, CallError> {
-        let denied = |reason: String| CallError::Denied { server: tool.id.server.clone(), tool: shown(tool), reason };
-        let decision = {
-            let grants = self.grants.read().unwrap_or_else(PoisonError::into_inner);
-            self.gate.decide(Question { tool, yes: call.yes }, &grants)
-        };
-        let (because, once_only, changed) = match decision {
-            Decision::Allow { .. } => return Ok(Permit::issue(tool, &call.arguments, call.caller.id())),
-            Decision::Deny { rule } => return Err(denied(rule)),
-            Decision::Ask { because, once_only, changed } => (because, once_only, changed),
-        };
-        let request = ApprovalRequest {
-            id: tool.id.clone(),
-            exposed: tool.exposed.clone(),
-            arguments: call.arguments.clone(),
-            definition: tool.definition.clone(),
-            because,
-            changed,
-            once_only,
-        };
-        let answer = tokio::time::timeout(ANSWER_TIMEOUT, call.caller.approve(&request)).await;
-        match answer {
-            Err(_) => return Err(denied(format!("nobody answered within {ANSWER_TIMEOUT:?}"))),
-            Ok(Approval::No) => return Err(denied("the caller said no".into())),
-            Ok(Approval::Unavailable) => return Err(denied("nobody is there to ask; allow it by a rule, or say yes beforehand".into())),
-            Ok(Approval::AlwaysTool(keep)) if !once_only => self.remember(&[tool.clone()], keep),
-            Ok(Approval::AlwaysServer(keep)) if !once_only => self.remember(&self.tools_of(&tool.id.server), keep),
-            Ok(_) => {}
+        let decision = self.decide(tool, call.yes);
+        if let Some(permit) = decision.permit(tool, &call.arguments, &call.caller.id()) {
+            return Ok(permit);
         }
-        Ok(Permit::issue(tool, &call.arguments, call.caller.id()))
+        let denied = |reason: String| CallError::Denied { server: tool.id.server.clone(), tool: shown(tool), reason };
+        match decision {
+            Decision::Ask { because, once_only, changed } => {
+                let request = ApprovalRequest {
+                    id: tool.id.clone(),
+                    exposed: tool.exposed.clone(),
+                    arguments: call.arguments.clone(),
+                    definition: tool.definition.clone(),
+                    because,
+                    changed,
+                    once_only,
+                };
+                self.approve(tool, &request, &call.caller).await.map_err(denied)
+            }
+            Decision::Deny { rule } => Err(denied(rule)),
+            Decision::Allow { because } => Err(denied(because)),
+        }
+    }
+
+    /// What rules and remembered answers say.
+    fn decide(&self, tool: &Tool, yes: bool) -> Decision {
+        let grants = self.grants.read().unwrap_or_else(PoisonError::into_inner);
+        self.gate.decide(Question { tool, yes }, &grants)
+    }
+
+    /// What the caller says; an *always* is remembered. The error is why not.
+    async fn approve(&self, tool: &Arc<Tool>, request: &ApprovalRequest, caller: &Arc<dyn Caller>) -> Result<Permit, String> {
+        let answer = match tokio::time::timeout(ANSWER_TIMEOUT, caller.approve(request)).await {
+            Ok(answer) => answer,
+            Err(_) => return Err(format!("nobody answered within {} s", ANSWER_TIMEOUT.as_secs())),
+        };
+        match answer {
+            Approval::AlwaysTool(keep) if !request.once_only => self.remember(&[tool.clone()], keep),
+            Approval::AlwaysServer(keep) if !request.once_only => self.remember(&self.tools_of(&tool.id.server), keep),
+            _ => {}
+        }
+        Permit::approved(request, answer, &caller.id()).ok_or_else(|| match answer {
+            Approval::Unavailable => "nobody is there to ask; allow it by a rule in [permissions], or with `--yes`".to_owned(),
+            _ => "the answer was no".to_owned(),
+        })
     }
 
     /// Every tool that a server offers today.

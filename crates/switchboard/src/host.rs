@@ -26,6 +26,9 @@ use crate::wire::RawJson;
 /// Events that a slow reader may fall behind by.
 const EVENTS: usize = 1024;
 
+/// Tools that agents bring along: a server's tool of such a name could be taken for it, so it is withheld.
+const BUILTIN_NAMES: [&str; 7] = ["Bash", "Read", "Write", "Edit", "MultiEdit", "Glob", "Grep"];
+
 /// What a host is made of.
 #[derive(Debug)]
 pub struct HostBuilder {
@@ -142,15 +145,23 @@ fn initial_state(server: &ServerConfig, config: &Config, only: Option<&[ServerNa
     }
 }
 
-/// Loads the answers that a person gave for good.
+/// Loads the answers that a person gave for good, and the definitions that were pinned.
 fn remembered_grants(store: &dyn Store, events: &broadcast::Sender<Event>) -> Grants {
+    let mut grants = Grants::default();
+    let mut unreadable = Vec::new();
     match store.all(Shelf::Grants) {
-        Ok(items) => Grants::load(items),
-        Err(fault) => {
-            let _ = events.send(Event::Notice { server: None, line: format!("remembered answers cannot be read: {fault}") });
-            Grants::default()
-        }
+        Ok(items) => unreadable.extend(grants.load(items)),
+        Err(fault) => unreadable.push(fault.to_string()),
     }
+    match store.all(Shelf::Pins) {
+        Ok(items) => unreadable.extend(grants.load_pins(items)),
+        Err(fault) => unreadable.push(fault.to_string()),
+    }
+    for fault in unreadable {
+        // Nobody listening is fine: what is not remembered is asked again.
+        let _ = events.send(Event::Notice { server: None, line: format!("a remembered answer cannot be read: {fault}") });
+    }
+    grants
 }
 
 impl Host {
@@ -259,11 +270,25 @@ impl Shared {
         if unchanged {
             return;
         }
-        let new = Catalog::build(old.generation + 1, self.naming, crate::catalog::BUILTIN_NAMES, &parts);
+        let new = Catalog::build(old.generation + 1, self.naming, &BUILTIN_NAMES, &parts);
+        if self.gate.wants_pins() {
+            self.pin(&new);
+        }
         let event = Event::Catalog { generation: new.generation, changed: new.changed_since(&old) };
         self.catalog.store(Arc::new(new));
         // Nobody listening is fine.
         let _ = self.events.send(event);
+    }
+
+    /// Remembers each definition when it is first seen, so that a later change of it is noticed.
+    fn pin(&self, catalog: &Catalog) {
+        let mut grants = self.grants.write().unwrap_or_else(PoisonError::into_inner);
+        for pin in catalog.tools().iter().filter_map(|tool| grants.pin(tool)) {
+            if let Err(fault) = self.store.put(Shelf::Pins, &pin.key(), &pin.to_json()) {
+                let line = format!("a definition is pinned for this run only: {fault}");
+                let _ = self.events.send(Event::Notice { server: Some(pin.id.server.clone()), line });
+            }
+        }
     }
 
     /// Rebuilds whenever a server rings.

@@ -138,8 +138,8 @@ pub enum RequestFault {
     #[error("the answer is not valid: {0}")]
     Invalid(String),
     /// The permit is for something else.
-    #[error("{0}")]
-    Permit(String),
+    #[error("the permit is for another call")]
+    Permit,
 }
 
 /// Counters and findings of a session, for `doctor`.
@@ -219,7 +219,9 @@ impl Session {
         caller: &Arc<dyn Caller>,
         timeouts: Timeouts,
     ) -> Result<RawJson, RequestFault> {
-        permit.covers(tool, arguments, &caller.id()).map_err(RequestFault::Permit)?;
+        if !permit.covers(&tool.id, tool.definition.hash, Permit::digest(arguments), &caller.id()) {
+            return Err(RequestFault::Permit);
+        }
         let _turn = match self.takes_turns() {
             true => Some(self.turns.enter(&caller.id()).await),
             false => None,
