@@ -10,6 +10,7 @@ use std::sync::Arc;
 use crate::untrusted::{Untrusted, escaped_line, is_hidden};
 
 pub use glob::Glob;
+pub(crate) use style::as_word;
 pub use style::{Style, Unnameable};
 
 mod glob;
@@ -175,6 +176,8 @@ impl fmt::Debug for ExposedName {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
     use super::*;
 
     #[test]
