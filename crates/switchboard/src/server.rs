@@ -1,37 +1,40 @@
 //! Keeps one configured server alive: one task owns its process, session, state and backoff. Others hold a [`ServerHandle`].
 
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use tokio::sync::{Notify, broadcast, mpsc, oneshot, watch};
 use tokio::time::timeout;
 
 use crate::caller::Offers;
-use crate::catalog::Offerings;
 use crate::config::{Environment, Fingerprint, ServerConfig};
 use crate::event::Event;
 use crate::launch::{Launcher, StderrTail};
-use crate::session::{Era, OpenOptions, Session};
-use crate::store::Store;
+use crate::session::{OpenOptions, Session};
+use crate::store::{LogFile, Store};
 use crate::transport::Connector;
 
 pub use memory::remembered_offerings;
+pub use state::{Snapshot, State};
 
 use backoff::Backoff;
 use board::Board;
+use chores::Chores;
 use memory::{Habits, Memory};
 use reach::{ByConnector, Reach};
-use task::{Chores, Command, Phase, Task};
+use task::{Command, Phase, Task};
 
 mod backoff;
 mod board;
+mod chores;
 mod connect;
+mod lists;
 mod live;
 mod memory;
 mod reach;
 mod sentence;
+mod state;
 mod task;
 #[cfg(test)]
 mod tests;
@@ -41,130 +44,6 @@ const COMMANDS: usize = 16;
 
 /// How long a call that was cut off waits to learn how its server ended.
 const DEATH_KNOWN: Duration = Duration::from_millis(150);
-
-/// Where a server stands, with the reason.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum State {
-    /// `enabled = false`.
-    Disabled,
-    /// A list in `[security]` keeps it from running.
-    Blocked {
-        /// Which.
-        rule: String,
-    },
-    /// A project's entry that nobody has accepted, or that changed since.
-    Untrusted {
-        /// What is known.
-        reason: String,
-    },
-    /// Lazy, not needed yet.
-    Idle,
-    /// Under way.
-    Connecting {
-        /// Since when.
-        since: SystemTime,
-        /// What is being done.
-        step: &'static str,
-    },
-    /// Usable.
-    Ready {
-        /// Which era it speaks.
-        era: Era,
-        /// Which revision.
-        version: String,
-    },
-    /// A person must log in.
-    NeedsLogin {
-        /// Where.
-        url: String,
-    },
-    /// Failed, and will be tried again.
-    Backoff {
-        /// Why.
-        error: String,
-        /// How often in a row.
-        attempt: u32,
-        /// When.
-        retry_at: SystemTime,
-    },
-    /// Failed, and will be tried again only when used or told.
-    Failed {
-        /// Why.
-        error: String,
-    },
-    /// Ended by us.
-    Stopped,
-}
-
-/// What others see of a server at one moment.
-#[derive(Debug, Clone)]
-pub struct Snapshot {
-    /// Where it stands.
-    pub state: State,
-    /// The live connection, while Ready.
-    pub session: Option<Arc<Session>>,
-    /// What it offers, or offered last time.
-    pub offerings: Arc<Offerings>,
-    /// The offerings are those of last time, not of a live session.
-    pub cached: bool,
-    /// Of the running process.
-    pub pid: Option<u32>,
-    /// When the process was started.
-    pub started: Option<SystemTime>,
-    /// How often it was started again.
-    pub restarts: u32,
-    /// Variables referred to and not set: (variable, field).
-    pub unset: Vec<(String, String)>,
-    /// How long each step of the last start took.
-    pub steps: Vec<(&'static str, Duration)>,
-    /// The last state changes with their reasons, newest last, at most 50 (P9).
-    pub history: Vec<(SystemTime, String)>,
-    /// How the last connection ended: exit status and the last of stderr, safe to show.
-    pub last_exit: Option<String>,
-    /// Attempts to connect that came to an end, good or bad.
-    attempts_ended: u64,
-    /// The catalog of last time is still being read.
-    recalling: bool,
-}
-
-impl Snapshot {
-    fn empty(state: State) -> Self {
-        Self {
-            state,
-            session: None,
-            offerings: Arc::default(),
-            cached: false,
-            pid: None,
-            started: None,
-            restarts: 0,
-            unset: Vec::new(),
-            steps: Vec::new(),
-            history: Vec::new(),
-            last_exit: None,
-            attempts_ended: 0,
-            recalling: false,
-        }
-    }
-}
-
-impl fmt::Display for State {
-    /// One line, as the history records it.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Disabled => f.write_str("disabled"),
-            Self::Blocked { rule } => write!(f, "blocked by {rule}"),
-            Self::Untrusted { reason } => write!(f, "untrusted: {reason}"),
-            Self::Idle => f.write_str("idle"),
-            Self::Connecting { .. } => f.write_str("connecting"),
-            Self::Ready { era: Era::Legacy, version } => write!(f, "ready, legacy {version}"),
-            Self::Ready { era: Era::Modern, version } => write!(f, "ready, modern {version}"),
-            Self::NeedsLogin { url } => write!(f, "needs a login at {url}"),
-            Self::Backoff { error, attempt, .. } => write!(f, "backoff after failure {attempt}: {error}"),
-            Self::Failed { error } => write!(f, "failed: {error}"),
-            Self::Stopped => f.write_str("stopped"),
-        }
-    }
-}
 
 /// What a server task works with.
 #[derive(Clone)]
@@ -218,19 +97,21 @@ impl ServerHandle {
     /// Starts the task. `initial` is `Connecting` for an eager server; `Idle`, `Disabled`, `Blocked`, `Untrusted` start nothing.
     /// An idle server shows the catalog of last time until it is used.
     pub fn start(config: Arc<ServerConfig>, means: Means, initial: State) -> Self {
-        let stderr = StderrTail::default();
+        let log = open_log(&config, &means, &initial);
+        let stderr = StderrTail::new(log.clone());
         let reach = reach::reach(&config, &means, &stderr);
-        Self::supervise(Supervised::new(config, &means, reach, stderr), initial)
+        Self::supervise(Supervised { log, stderr, ..Supervised::new(config, &means, reach) }, initial)
     }
 
     /// As [`start`](Self::start), over a transport of the library user's own; the entry's endpoint is not used.
     pub fn start_with(config: Arc<ServerConfig>, means: Means, initial: State, connector: Arc<dyn Connector>) -> Self {
+        let log = open_log(&config, &means, &initial);
         let reach = Arc::new(ByConnector(connector));
-        Self::supervise(Supervised::new(config, &means, reach, StderrTail::default()), initial)
+        Self::supervise(Supervised { log, ..Supervised::new(config, &means, reach) }, initial)
     }
 
     fn supervise(server: Supervised, initial: State) -> Self {
-        let Supervised { config, launch, stderr, reach, memory, offers, roots, events, changed } = server;
+        let Supervised { config, launch, log, stderr, reach, memory, offers, roots, events, changed } = server;
         let (phase, idle) = match initial {
             State::Connecting { .. } => (Phase::Waiting(tokio::time::Instant::now()), false),
             State::Idle => (Phase::Resting, true),
@@ -238,7 +119,7 @@ impl ServerHandle {
         };
         let (commands, heard) = mpsc::channel(COMMANDS);
         let logs = events.clone();
-        let (board, snapshot) = Board::new(config.name.clone(), initial, events, changed);
+        let (board, snapshot) = Board::new(config.name.clone(), initial, log, events, changed);
         let worked = Arc::new(AtomicBool::new(false));
         let mut chores = Chores::default();
         if idle {
@@ -369,6 +250,7 @@ impl ServerHandle {
 struct Supervised {
     config: Arc<ServerConfig>,
     launch: Fingerprint,
+    log: Option<LogFile>,
     stderr: StderrTail,
     reach: Arc<dyn Reach>,
     memory: Memory,
@@ -379,12 +261,13 @@ struct Supervised {
 }
 
 impl Supervised {
-    fn new(config: Arc<ServerConfig>, means: &Means, reach: Arc<dyn Reach>, stderr: StderrTail) -> Self {
+    fn new(config: Arc<ServerConfig>, means: &Means, reach: Arc<dyn Reach>) -> Self {
         let launch = config.fingerprint();
         Self {
             config,
             launch,
-            stderr,
+            log: None,
+            stderr: StderrTail::default(),
             reach,
             memory: Memory::new(means.store.clone(), launch),
             offers: means.offers,
@@ -395,12 +278,21 @@ impl Supervised {
     }
 }
 
+/// The log of a server that may run. One that cannot be opened keeps no server from running.
+fn open_log(config: &ServerConfig, means: &Means, initial: &State) -> Option<LogFile> {
+    if !matches!(initial, State::Idle | State::Connecting { .. }) {
+        return None;
+    }
+    let opened = LogFile::open(means.log_folder.as_deref()?, &config.name);
+    opened.inspect_err(|error| tracing::warn!("server \"{}\" runs without a log: {error}", config.name)).ok()
+}
+
 /// Shows the catalog of last time, unless a live one came first.
 async fn recall(board: Arc<Board>, memory: Memory) {
     let remembered = memory.offerings().await;
     board.replaced(|snapshot| {
         snapshot.recalling = false;
-        if let (Some(offerings), None) = (remembered, &snapshot.session) {
+        if let (Some(offerings), 0) = (remembered, snapshot.attempts_ended) {
             snapshot.offerings = Arc::new(offerings);
             snapshot.cached = true;
         }
