@@ -1,16 +1,21 @@
 //! The immutable picture of every tool, prompt and resource on offer. Replaced whole; readers keep theirs for the whole call.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::config::{Fingerprint, ServerConfig};
 use crate::name::{ExposedName, ServerName, Style, ToolId, ToolName};
-use crate::untrusted::Untrusted;
-use crate::wire::RawJson;
 
-pub use definition::{DefinitionHash, PromptDefinition, ResourceDefinition, TemplateDefinition, ToolDefinition};
+pub use definition::{DefinitionHash, ToolDefinition};
+use filter::Filter;
+pub use prompt::PromptDefinition;
+pub use resource::{ResourceDefinition, TemplateDefinition};
 
 mod definition;
+mod filter;
+mod nearest;
+mod prompt;
+mod resource;
 
 /// A tool on offer.
 #[derive(Debug)]
@@ -66,12 +71,20 @@ pub struct Catalog {
     tools: Vec<Arc<Tool>>,
     /// Index into `tools`.
     by_exposed: HashMap<ExposedName, usize>,
-    /// Index into `tools`.
-    by_id: HashMap<ToolId, usize>,
+    /// Index into `tools`, or into `withheld`. Two steps, so that a look-up needs no pair of its own.
+    by_pair: HashMap<ServerName, HashMap<ToolName, Place>>,
+    /// Index into `withheld`, by the name that it would have had.
+    withheld_names: HashMap<String, usize>,
     /// Not on offer, with reasons.
     withheld: Vec<Withheld>,
     /// What each server offers beside tools.
     offerings: Vec<(ServerName, Arc<Offerings>)>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Place {
+    Tool(usize),
+    Withheld(usize),
 }
 
 /// Why a name leads to no tool.
@@ -89,8 +102,92 @@ pub enum Unresolved {
 impl Catalog {
     /// Builds the picture from what each server offers, in config order.
     pub fn build(generation: u64, style: Style, builtin_names: &[&str], servers: &[(Arc<ServerConfig>, Arc<Offerings>)]) -> Self {
-        let _ = (generation, style, builtin_names, servers);
-        todo!()
+        Self::build_with(generation, style, builtin_names, servers, ServerConfig::fingerprint)
+    }
+
+    fn build_with(
+        generation: u64,
+        style: Style,
+        builtin_names: &[&str],
+        servers: &[(Arc<ServerConfig>, Arc<Offerings>)],
+        fingerprint: impl Fn(&ServerConfig) -> Fingerprint,
+    ) -> Self {
+        let mut catalog = Self { generation, ..Self::default() };
+        let mut offered = Vec::new();
+        for (config, offerings) in servers {
+            catalog.offerings.push((config.name.clone(), Arc::clone(offerings)));
+            catalog.sift(config, offerings, builtin_names, fingerprint(config), &mut offered);
+        }
+        catalog.name(style, offered);
+        catalog.index(style);
+        catalog
+    }
+
+    /// Keeps what one server may offer; the rest is withheld, one by one, with its reason.
+    fn sift(
+        &mut self,
+        config: &Arc<ServerConfig>,
+        offerings: &Offerings,
+        builtin_names: &[&str],
+        launch: Fingerprint,
+        offered: &mut Vec<Offered>,
+    ) {
+        let filter = Filter::new(config);
+        let mut seen: HashSet<&str> = HashSet::with_capacity(offerings.tools.len());
+        for (tool, reason) in &offerings.withheld {
+            self.withhold(&config.name, tool, reason.clone());
+        }
+        for definition in &offerings.tools {
+            let name = definition.name.as_wire();
+            let reason = if !seen.insert(name) {
+                Some("its server lists another tool of the same name before it".to_owned())
+            } else if builtin_names.contains(&name) {
+                Some("its name is that of a built-in tool".to_owned())
+            } else {
+                filter.refuses(name)
+            };
+            match reason {
+                Some(reason) => self.withhold(&config.name, &definition.name, reason),
+                None => offered.push(Offered {
+                    server: Arc::clone(config),
+                    launch,
+                    idempotent: filter.is_idempotent(name),
+                    definition: Arc::clone(definition),
+                }),
+            }
+        }
+    }
+
+    fn name(&mut self, style: Style, offered: Vec<Offered>) {
+        let pair = |tool: &Offered| ToolId { server: tool.server.name.clone(), tool: tool.definition.name.clone() };
+        let pairs: Vec<ToolId> = offered.iter().map(pair).collect();
+        let names = style.expose(&pairs);
+        self.tools.reserve_exact(pairs.len());
+        for ((id, name), Offered { server, launch, idempotent, definition }) in pairs.into_iter().zip(names).zip(offered) {
+            match name {
+                Ok(exposed) => self.tools.push(Arc::new(Tool { id, exposed, definition, server, launch, idempotent })),
+                Err(unnameable) => self.withhold(&id.server, &id.tool, unnameable.reason),
+            }
+        }
+    }
+
+    fn withhold(&mut self, server: &ServerName, tool: &ToolName, reason: String) {
+        self.withheld.push(Withheld { server: server.clone(), tool: tool.clone(), reason });
+    }
+
+    fn index(&mut self, style: Style) {
+        self.by_exposed = self.tools.iter().enumerate().map(|(index, tool)| (tool.exposed.clone(), index)).collect();
+        for (index, tool) in self.tools.iter().enumerate() {
+            self.by_pair.entry(tool.id.server.clone()).or_default().insert(tool.id.tool.clone(), Place::Tool(index));
+        }
+        for (index, Withheld { server, tool, .. }) in self.withheld.iter().enumerate() {
+            // The first of two tools of one name is on offer; the pair means that one.
+            let place = self.by_pair.entry(server.clone()).or_default().entry(tool.clone());
+            place.or_insert(Place::Withheld(index));
+            if let Ok(name) = style.plain(&ToolId { server: server.clone(), tool: tool.clone() }) {
+                self.withheld_names.entry(name).or_insert(index);
+            }
+        }
     }
 
     /// Every tool on offer.
@@ -110,17 +207,34 @@ impl Catalog {
 
     /// Looks a name up: first as an exposed name, then as `server/tool` (the configured server names decide where the slash is).
     pub fn resolve(&self, name: &str) -> Result<&Arc<Tool>, Unresolved> {
-        let _ = (name, &self.by_exposed, &self.by_id);
-        todo!()
+        if let Some(&index) = self.by_exposed.get(name) {
+            return Ok(&self.tools[index]);
+        }
+        // No server's name has a slash, so the first one ends it.
+        let pair = name.split_once('/').and_then(|(server, tool)| self.by_pair.get(server)?.get(tool));
+        match pair.copied().or_else(|| self.withheld_names.get(name).map(|&index| Place::Withheld(index))) {
+            Some(Place::Tool(index)) => Ok(&self.tools[index]),
+            Some(Place::Withheld(index)) => Err(Unresolved::Withheld(self.withheld[index].clone())),
+            None => Err(Unresolved::Unknown { nearest: nearest::nearest(name, &self.tools) }),
+        }
     }
 
     /// Looks a pair up.
     pub fn by_id(&self, id: &ToolId) -> Option<&Arc<Tool>> {
-        self.by_id.get(id).map(|&index| &self.tools[index])
+        match self.by_pair.get(&id.server)?.get(&id.tool)? {
+            Place::Tool(index) => Some(&self.tools[*index]),
+            Place::Withheld(_) => None,
+        }
     }
 }
 
-#[allow(unused_imports)]
-use RawJson as _;
-#[allow(unused_imports)]
-use Untrusted as _;
+/// A tool that only lacks its name.
+struct Offered {
+    server: Arc<ServerConfig>,
+    launch: Fingerprint,
+    idempotent: bool,
+    definition: Arc<ToolDefinition>,
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -3,10 +3,17 @@
 //! The pair ([`ServerName`], [`ToolName`]) is the identity of a tool. An [`ExposedName`] is made from it by a [`Style`], is looked up
 //! in a table, and is never taken apart: not to route, not to authorise.
 
+use std::borrow::Borrow;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::untrusted::Untrusted;
+use crate::untrusted::{Untrusted, escaped_line, is_hidden};
+
+pub use glob::Glob;
+pub use style::{Style, Unnameable};
+
+mod glob;
+mod style;
 
 /// The key of a server in the configuration: `[A-Za-z0-9_-]{1,32}`, no `__`, no `_` at its ends.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -14,23 +21,58 @@ pub struct ServerName(Arc<str>);
 
 /// Why a text cannot name a server.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "{text:?} cannot name a server: {reason}; expected 1 to 32 of A-Z a-z 0-9 _ -, without \"__\" and without \"_\" at either end"
-)]
+#[error("{text:?} cannot name a server: {reason}; expected {expected}")]
 pub struct BadName {
     text: String,
     reason: &'static str,
+    expected: &'static str,
 }
 
 impl ServerName {
     /// Checks the rules of the native file.
     pub fn new(text: &str) -> Result<Self, BadName> {
-        let _ = text;
-        todo!()
+        let reason = if text.is_empty() {
+            "it is empty"
+        } else if !text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-')) {
+            "it has a character outside A-Z a-z 0-9 _ -"
+        } else if text.len() > 32 {
+            "it is longer than 32 characters"
+        } else if text.contains("__") {
+            "it contains \"__\""
+        } else if text.starts_with('_') || text.ends_with('_') {
+            "it has \"_\" at an end"
+        } else {
+            return Ok(Self(text.into()));
+        };
+        let expected = "1 to 32 of A-Z a-z 0-9 _ -, without \"__\" and without \"_\" at either end";
+        Err(BadName { text: text.to_owned(), reason, expected })
+    }
+
+    /// Checks the rules of the other dialects' files, which allow nearly any text.
+    pub fn dialect(text: &str) -> Result<Self, BadName> {
+        let reason = if text.is_empty() {
+            "it is empty"
+        } else if text.chars().count() > 128 {
+            "it is longer than 128 characters"
+        } else if text.contains('/') {
+            "it contains \"/\""
+        } else if text.contains(is_hidden) {
+            "it has a control or hidden character"
+        } else {
+            return Ok(Self(text.into()));
+        };
+        let expected = "1 to 128 visible characters without \"/\"";
+        Err(BadName { text: text.to_owned(), reason, expected })
     }
 
     /// The name as text.
     pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Borrow<str> for ServerName {
+    fn borrow(&self) -> &str {
         &self.0
     }
 }
@@ -68,6 +110,12 @@ impl ToolName {
     }
 }
 
+impl Borrow<str> for ToolName {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
+
 impl fmt::Debug for ToolName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(&self.0, f)
@@ -83,6 +131,19 @@ pub struct ToolId {
     pub tool: ToolName,
 }
 
+impl ToolId {
+    /// `server/tool` on one line, safe to show.
+    pub fn shown(&self) -> impl fmt::Display + '_ {
+        struct Shown<'a>(&'a ToolId);
+        impl fmt::Display for Shown<'_> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{}/{}", self.0.server, escaped_line(self.0.tool.as_wire()))
+            }
+        }
+        Shown(self)
+    }
+}
+
 /// The name under which a tool is offered to a model. Its characters are safe to print.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ExposedName(Arc<str>);
@@ -94,7 +155,7 @@ impl ExposedName {
     }
 }
 
-impl std::borrow::Borrow<str> for ExposedName {
+impl Borrow<str> for ExposedName {
     fn borrow(&self) -> &str {
         &self.0
     }
@@ -112,34 +173,50 @@ impl fmt::Debug for ExposedName {
     }
 }
 
-/// How exposed names are made from pairs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Style {
-    /// `mcp__server__tool`, at most 64 of `[A-Za-z0-9_-]`.
-    #[default]
-    Mcp,
-    /// `server_tool`, at most 64 of `[A-Za-z0-9_]`.
-    ServerTool,
-    /// `server-tool` in kebab case.
-    ServerDashTool,
-    /// The bare tool name for the first server in config order, `server__tool` for later ones.
-    FirstWins,
-    /// The bare tool name; pairs that meet are withheld.
-    Identity,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// Why a pair has no exposed name.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{reason}")]
-pub struct Unnameable {
-    /// What stands in the way, naming the other pair where two met.
-    pub reason: String,
-}
+    #[test]
+    fn a_native_server_name_leaves_no_doubt_where_it_ends() {
+        let check = |text: &str, reason: Option<&str>| {
+            assert_eq!(ServerName::new(text).err().map(|bad| bad.reason), reason, "{text:?}");
+        };
+        check("github", None);
+        check("remote-tools", None);
+        check("a_b", None);
+        check("-", None);
+        check(&"a".repeat(32), None);
+        check("", Some("it is empty"));
+        check(&"a".repeat(33), Some("it is longer than 32 characters"));
+        check("a__b", Some("it contains \"__\""));
+        check("_a", Some("it has \"_\" at an end"));
+        check("a_", Some("it has \"_\" at an end"));
+        check("file.system", Some("it has a character outside A-Z a-z 0-9 _ -"));
+        check("gîthub", Some("it has a character outside A-Z a-z 0-9 _ -"));
+    }
 
-impl Style {
-    /// Names every pair, in the order given (servers in config order). The answer stands in the same order.
-    pub fn expose(self, pairs: &[ToolId]) -> Vec<Result<ExposedName, Unnameable>> {
-        let _ = pairs;
-        todo!()
+    #[test]
+    fn a_dialect_server_name_may_be_nearly_any_visible_text() {
+        let check = |text: &str, reason: Option<&str>| {
+            assert_eq!(ServerName::dialect(text).err().map(|bad| bad.reason), reason, "{text:?}");
+        };
+        check("file.system", None);
+        check("my server__x_", None);
+        check(&"é".repeat(128), None);
+        check(&"é".repeat(129), Some("it is longer than 128 characters"));
+        check("", Some("it is empty"));
+        check("a/b", Some("it contains \"/\""));
+        check("a\nb", Some("it has a control or hidden character"));
+        check("a\u{202e}b", Some("it has a control or hidden character"));
+    }
+
+    #[test]
+    fn a_bad_name_says_what_was_expected() {
+        assert_eq!(
+            ServerName::new("a b").unwrap_err().to_string(),
+            "\"a b\" cannot name a server: it has a character outside A-Z a-z 0-9 _ -; \
+             expected 1 to 32 of A-Z a-z 0-9 _ -, without \"__\" and without \"_\" at either end"
+        );
     }
 }

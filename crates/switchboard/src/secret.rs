@@ -1,7 +1,12 @@
 //! Text that must not print: values of variables and headers, tokens; and the filter that keeps them out of what does print.
 
+use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::fmt;
+use std::sync::Arc;
 
+use aho_corasick::{AhoCorasick, MatchKind};
+use data_encoding::{BASE64_NOPAD, BASE64URL_NOPAD};
 use secrecy::{ExposeSecret, SecretString};
 
 /// A value that neither `Debug` nor `Display` shows, wiped from memory when dropped.
@@ -34,28 +39,166 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// Replaces every known secret in a text by `[secret]`, and its base64 and URL-encoded forms too.
+/// Replaces every known secret in a text by `[secret]`, and its base64, URL-encoded and JSON-escaped forms too.
 #[derive(Clone, Default)]
 pub struct Redactor {
-    known: Vec<Secret>,
+    /// None where nothing is known: then redacting costs nothing.
+    forms: Option<Arc<AhoCorasick>>,
+    known: usize,
 }
+
+/// What stands in the place of a secret.
+const MASK: &str = "[secret]";
 
 impl Redactor {
     /// A filter for these values. Values shorter than four characters are left alone: they would redact ordinary words.
     pub fn new(known: impl IntoIterator<Item = Secret>) -> Self {
-        Self { known: known.into_iter().collect() }
+        let mut forms = BTreeSet::new();
+        let mut count = 0;
+        for secret in known {
+            let value = secret.expose();
+            if value.chars().count() >= 4 {
+                count += 1;
+                add_forms(value, &mut forms);
+            }
+        }
+        if forms.is_empty() {
+            return Self::default();
+        }
+        let automaton = AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(&forms);
+        Self { forms: Some(Arc::new(automaton.expect("a configuration's values fit an automaton"))), known: count }
     }
 
     /// The text with every known secret replaced.
-    pub fn redact<'a>(&self, text: &'a str) -> std::borrow::Cow<'a, str> {
-        let _ = &self.known;
-        let _ = text;
-        todo!()
+    pub fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        let Some(forms) = &self.forms else { return Cow::Borrowed(text) };
+        if !forms.is_match(text) {
+            return Cow::Borrowed(text);
+        }
+        let mut redacted = String::with_capacity(text.len());
+        forms.replace_all_with(text, &mut redacted, |_, _, redacted| {
+            redacted.push_str(MASK);
+            true
+        });
+        Cow::Owned(redacted)
     }
 }
 
 impl fmt::Debug for Redactor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Redactor({} secrets)", self.known.len())
+        write!(f, "Redactor({} secrets)", self.known)
+    }
+}
+
+fn add_forms(value: &str, forms: &mut BTreeSet<String>) {
+    forms.insert(value.to_owned());
+    let trimmed = value.trim();
+    if trimmed.chars().count() >= 4 {
+        forms.insert(trimmed.to_owned());
+    }
+    // A key of many lines is printed line by line.
+    forms.extend(value.lines().map(str::trim).filter(|line| line.len() >= 16).map(str::to_owned));
+    for encoding in [&BASE64_NOPAD, &BASE64URL_NOPAD] {
+        let whole = encoding.encode(value.as_bytes());
+        forms.insert(format!("{whole}{}", &"=="[..(4 - whole.len() % 4) % 4]));
+        forms.insert(whole);
+        // Inside a longer text, as in `Basic base64(user:token)`: what the value alone decides, at each of the three offsets.
+        for offset in 0..3 {
+            let shifted = encoding.encode(&[&[0; 2][..offset], value.as_bytes()].concat());
+            let core = &shifted[(offset * 8).div_ceil(6)..(offset + value.len()) * 8 / 6];
+            if core.len() >= 8 {
+                forms.insert(core.to_owned());
+            }
+        }
+    }
+    let percent = percent_encode(value);
+    forms.insert(percent.replace("%20", "+"));
+    forms.insert(percent_lower(&percent));
+    forms.insert(percent);
+    let quoted = serde_json::to_string(value).expect("a string serialises");
+    forms.insert(quoted[1..quoted.len() - 1].to_owned());
+}
+
+fn percent_encode(value: &str) -> String {
+    let mut encoded = String::with_capacity(value.len());
+    for byte in value.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => encoded.push(byte.into()),
+            _ => encoded.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    encoded
+}
+
+/// The same with lower-case digits, which some encoders write.
+fn percent_lower(encoded: &str) -> String {
+    let mut lower = String::with_capacity(encoded.len());
+    let mut digits = 0;
+    for character in encoded.chars() {
+        lower.push(if digits > 0 { character.to_ascii_lowercase() } else { character });
+        digits = if character == '%' { 2 } else { usize::saturating_sub(digits, 1) };
+    }
+    lower
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(secret: &str, text: &str, expected: &str) {
+        assert_eq!(Redactor::new([Secret::new(secret)]).redact(text), expected, "{secret:?} in {text:?}");
+    }
+
+    #[test]
+    fn t25_a_known_secret_is_replaced_in_every_form() {
+        check("hunter2?x>", "token hunter2?x> used", "token [secret] used");
+        check("hunter2?x>", "aHVudGVyMj94Pg== and aHVudGVyMj94Pg", "[secret] and [secret]");
+        // The same bytes where the two alphabets differ.
+        check("ab?>?>~~", "YWI/Pj8+fn4= YWI_Pj8-fn4", "[secret] [secret]");
+        check("a b/c&d", "?t=a%20b%2Fc%26d&u=a+b%2Fc%26d&v=a%20b%2fc%26d", "?t=[secret]&u=[secret]&v=[secret]");
+        check("say \"hi\"\\", r#"{"t":"say \"hi\"\\"}"#, r#"{"t":"[secret]"}"#);
+        check("wörter", "w%C3%B6rter wörter", "[secret] [secret]");
+        check("  padded-token\n", "got padded-token.", "got [secret].");
+    }
+
+    #[test]
+    fn t25_a_secret_inside_a_longer_base64_text_is_replaced() {
+        for prefix in ["", "u", "us", "use", "user:"] {
+            let header = data_encoding::BASE64.encode(format!("{prefix}canary-4711-token:x").as_bytes());
+            let redacted = Redactor::new([Secret::new("canary-4711-token")]).redact(&header).into_owned();
+            assert!(redacted.contains(MASK), "{prefix}: {redacted}");
+            assert!(redacted.len() < MASK.len() + 14, "{prefix}: {redacted}");
+        }
+    }
+
+    #[test]
+    fn t25_lines_of_a_long_key_are_replaced_one_by_one() {
+        check("-----BEGIN KEY-----\nMIIEvgIBADANBgkqh\nkiG9w0BAQEFAASC\n", "line: MIIEvgIBADANBgkqh end", "line: [secret] end");
+    }
+
+    #[test]
+    fn values_that_would_redact_ordinary_words_are_left_alone() {
+        check("", "any text", "any text");
+        check("yes", "yes, yes", "yes, yes");
+        check("true", "it is true", "it is [secret]");
+    }
+
+    #[test]
+    fn the_longest_secret_wins_where_one_contains_another() {
+        let redactor = Redactor::new([Secret::new("token"), Secret::new("token-and-more")]);
+        assert_eq!(redactor.redact("a token-and-more b token c"), "a [secret] b [secret] c");
+    }
+
+    #[test]
+    fn nothing_known_copies_nothing() {
+        assert!(matches!(Redactor::default().redact("text"), Cow::Borrowed("text")));
+        assert!(matches!(Redactor::new([Secret::new("other")]).redact("text"), Cow::Borrowed("text")));
+    }
+
+    #[test]
+    fn t25_neither_type_prints_what_it_keeps() {
+        let secret = Secret::new("canary");
+        let redactor = Redactor::new([secret.clone()]);
+        assert_eq!(format!("{secret:?} {redactor:?}"), "[secret] Redactor(1 secrets)");
     }
 }

@@ -1,7 +1,12 @@
-//! Definitions as servers send them: the raw object kept whole, the fields we use beside it.
+//! A tool as its server defines it: the raw object kept whole, the fields we use beside it, and the hash that approval is bound to.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use unicode_security::{MixedScript, skeleton};
 
 use crate::name::ToolName;
-use crate::untrusted::Untrusted;
+use crate::schema::{self, Tree};
+use crate::untrusted::{Untrusted, is_hidden};
 use crate::wire::RawJson;
 
 /// BLAKE3 of what a person approves: name, title, description, schemas, annotations. Key order and formatting do not matter.
@@ -25,79 +30,252 @@ pub struct ToolDefinition {
     pub raw: RawJson,
     /// What grants are bound to.
     pub hash: DefinitionHash,
+    /// What a person should look at twice: a name that imitates another, hidden characters. Lines safe to show.
+    pub warnings: Vec<String>,
+}
+
+/// The fields that a person approves, in the order that they are hashed and shown.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Approved<'a> {
+    #[serde(borrow)]
+    name: Option<&'a RawValue>,
+    #[serde(borrow)]
+    title: Option<&'a RawValue>,
+    #[serde(borrow)]
+    description: Option<&'a RawValue>,
+    #[serde(borrow)]
+    input_schema: Option<&'a RawValue>,
+    #[serde(borrow)]
+    output_schema: Option<&'a RawValue>,
+    #[serde(borrow)]
+    annotations: Option<&'a RawValue>,
 }
 
 impl ToolDefinition {
     /// Reads one element of a `tools/list` answer. The error is one line, safe to show, with the name as far as there is one.
     pub fn parse(raw: &RawJson) -> Result<Self, (ToolName, String)> {
-        let _ = raw;
-        todo!()
+        // A list would do for a struct.
+        if !raw.as_str().starts_with('{') {
+            return Err((ToolName::new(""), "its definition is not an object".to_owned()));
+        }
+        let approved: Approved<'_> =
+            raw.decode().map_err(|error| (ToolName::new(""), format!("its definition is not usable: {error}")))?;
+        let name = text("name", approved.name)
+            .and_then(|name| name.filter(|name| !name.raw().is_empty()).ok_or_else(|| "it has no name".to_owned()))
+            .map_err(|reason| (ToolName::new(""), reason))?;
+        Self::with_name(ToolName::new(name.raw()), raw, &approved).map_err(|reason| (ToolName::new(name.raw()), reason))
+    }
+
+    fn with_name(name: ToolName, raw: &RawJson, approved: &Approved<'_>) -> Result<Self, String> {
+        let title = text("title", approved.title)?;
+        let description = text("description", approved.description)?;
+        let input = object("inputSchema", approved.input_schema)?.ok_or("it has no inputSchema")?;
+        let output = object("outputSchema", approved.output_schema)?;
+        let annotations = object("annotations", approved.annotations)?;
+        let input_schema = RawJson::slice_of(raw.as_bytes(), approved.input_schema.ok_or("it has no inputSchema")?);
+        schema::check_tree(&input, input_schema.as_bytes().len()).map_err(|fault| format!("its inputSchema {fault}"))?;
+
+        let mut digest = Digest(Vec::with_capacity(raw.as_bytes().len()));
+        digest.add("name", Some(name.as_wire()));
+        digest.add("title", title.as_ref().map(Untrusted::raw));
+        digest.add("description", description.as_ref().map(Untrusted::raw));
+        digest.add("inputSchema", Some(&input));
+        digest.add("outputSchema", output.as_ref());
+        digest.add("annotations", annotations.as_ref());
+        Ok(Self {
+            warnings: name_warnings(name.as_wire()),
+            hash: DefinitionHash(*blake3::hash(&digest.0).as_bytes()),
+            output_schema: approved.output_schema.map(|schema| RawJson::slice_of(raw.as_bytes(), schema)),
+            raw: raw.clone(),
+            name,
+            title,
+            description,
+            input_schema,
+        })
+    }
+
+    /// All that is approved, in lines that a diff can compare. As the server wrote it: escape each line before it is shown.
+    pub fn text(&self) -> String {
+        use std::fmt::Write;
+        let mut lines = String::new();
+        let mut words = |field: &str, text: &str| {
+            for line in text.split('\n') {
+                writeln!(lines, "{field}: {line}").expect("a string takes all");
+            }
+        };
+        words("name", self.name.as_wire());
+        words("title", self.title.as_ref().map_or("", Untrusted::raw));
+        words("description", self.description.as_ref().map_or("", Untrusted::raw));
+        if let Ok(approved) = self.raw.decode::<Approved<'_>>() {
+            let fields = [
+                ("inputSchema", approved.input_schema),
+                ("outputSchema", approved.output_schema),
+                ("annotations", approved.annotations),
+            ];
+            for (field, value) in fields {
+                if let Ok(Some(tree)) = object(field, value) {
+                    words(field, &serde_json::to_string_pretty(&tree).expect("a tree serialises"));
+                }
+            }
+        }
+        lines
     }
 }
 
-/// A prompt as its server defines it.
-#[derive(Debug, Clone)]
-pub struct PromptDefinition {
-    /// The server's name for it.
-    pub name: String,
-    /// For people.
-    pub title: Option<Untrusted>,
-    /// What it is for.
-    pub description: Option<Untrusted>,
-    /// (name, description, required).
-    pub arguments: Vec<(String, Option<Untrusted>, bool)>,
-    /// The whole object, as it came.
-    pub raw: RawJson,
-}
+/// Collects fields as JSON, each behind its name, so that no two sets of fields run into one another.
+struct Digest(Vec<u8>);
 
-/// A resource as its server defines it.
-#[derive(Debug, Clone)]
-pub struct ResourceDefinition {
-    /// Its address.
-    pub uri: String,
-    /// The server's name for it.
-    pub name: Untrusted,
-    /// What it is.
-    pub description: Option<Untrusted>,
-    /// Its type.
-    pub mime_type: Option<Untrusted>,
-    /// The whole object, as it came.
-    pub raw: RawJson,
-}
-
-/// A family of resources.
-#[derive(Debug, Clone)]
-pub struct TemplateDefinition {
-    /// RFC 6570.
-    pub uri_template: String,
-    /// The server's name for it.
-    pub name: Untrusted,
-    /// What it is.
-    pub description: Option<Untrusted>,
-    /// The whole object, as it came.
-    pub raw: RawJson,
-}
-
-impl PromptDefinition {
-    /// Reads one element of a `prompts/list` answer.
-    pub fn parse(raw: &RawJson) -> Result<Self, String> {
-        let _ = raw;
-        todo!()
+impl Digest {
+    fn add<T: serde::Serialize + ?Sized>(&mut self, field: &str, value: Option<&T>) {
+        let Some(value) = value else { return };
+        self.0.extend_from_slice(field.as_bytes());
+        self.0.push(b':');
+        serde_json::to_writer(&mut self.0, value).expect("a vector takes all");
+        self.0.push(b'\n');
     }
 }
 
-impl ResourceDefinition {
-    /// Reads one element of a `resources/list` answer.
-    pub fn parse(raw: &RawJson) -> Result<Self, String> {
-        let _ = raw;
-        todo!()
+fn name_warnings(name: &str) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if name.is_ascii() && !name.contains(is_hidden) {
+        return warnings;
+    }
+    if name.contains(is_hidden) {
+        warnings.push("its name has control or hidden characters".to_owned());
+    }
+    if !name.is_single_script() {
+        warnings.push("its name mixes scripts".to_owned());
+    }
+    let mut lookalike = String::new();
+    for (at, character) in name.char_indices() {
+        // A skeleton also rewrites ASCII ("m" as "rn"): only what is not ASCII is taken from it.
+        let letter = &name[at..at + character.len_utf8()];
+        if character.is_ascii() { lookalike.push(character) } else { lookalike.extend(skeleton(letter)) }
+    }
+    if !name.is_ascii() && lookalike.is_ascii() && !lookalike.contains(is_hidden) {
+        warnings.push(format!("its name looks like \"{lookalike}\" and is not"));
+    }
+    warnings
+}
+
+fn text(field: &str, raw: Option<&RawValue>) -> Result<Option<Untrusted>, String> {
+    let Some(raw) = raw else { return Ok(None) };
+    serde_json::from_str::<String>(raw.get())
+        .map(|text| Some(Untrusted::new(text)))
+        .map_err(|_| format!("its {field} is not a text"))
+}
+
+fn object<'a>(field: &str, raw: Option<&'a RawValue>) -> Result<Option<Tree<'a>>, String> {
+    let Some(raw) = raw else { return Ok(None) };
+    if !raw.get().starts_with('{') {
+        return Err(format!("its {field} is not an object"));
+    }
+    match serde_json::from_str(raw.get()) {
+        Ok(tree) => Ok(Some(tree)),
+        Err(error) if error.to_string().contains("recursion limit") => Err(format!("its {field} is nested deeper than 128")),
+        Err(error) => Err(format!("its {field} is not usable: {error}")),
     }
 }
 
-impl TemplateDefinition {
-    /// Reads one element of a `resources/templates/list` answer.
-    pub fn parse(raw: &RawJson) -> Result<Self, String> {
-        let _ = raw;
-        todo!()
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tool(json: &str) -> Result<ToolDefinition, (String, String)> {
+        let parsed = ToolDefinition::parse(&RawJson::parse(json.to_owned()).unwrap());
+        parsed.map_err(|(name, reason)| (name.as_wire().to_owned(), reason))
+    }
+
+    #[test]
+    fn unknown_fields_survive_in_the_raw_object() {
+        let json = r#"{"name":"x","inputSchema":{"type":"object"},"execution":{"taskSupport":"no"},"new":1}"#;
+        let tool = tool(json).unwrap();
+        assert_eq!(tool.raw.as_str(), json);
+        assert_eq!(tool.input_schema.as_str(), r#"{"type":"object"}"#);
+        assert_eq!((tool.title, tool.description, tool.output_schema), (None, None, None));
+    }
+
+    #[test]
+    fn schemas_share_the_bytes_of_the_list() {
+        let list = RawJson::parse(r#"{"name":"x","inputSchema":{"type":"object"}}"#).unwrap();
+        let tool = ToolDefinition::parse(&list).unwrap();
+        let (start, end) = (list.as_str().as_ptr() as usize, list.as_str().as_ptr() as usize + list.as_str().len());
+        assert!((start..end).contains(&(tool.input_schema.as_str().as_ptr() as usize)));
+    }
+
+    #[test]
+    fn s2_24_s2_66_f16_a_wrong_definition_names_its_field() {
+        let check = |json: &str, name: &str, reason: &str| {
+            assert_eq!(tool(json).unwrap_err(), (name.to_owned(), reason.to_owned()));
+        };
+        check(r#"{"inputSchema":{}}"#, "", "it has no name");
+        check(r#"{"name":"","inputSchema":{}}"#, "", "it has no name");
+        check(r#"{"name":7,"inputSchema":{}}"#, "", "its name is not a text");
+        check(r#"{"name":"x"}"#, "x", "it has no inputSchema");
+        check(r#"{"name":"x","inputSchema":true}"#, "x", "its inputSchema is not an object");
+        check(r#"{"name":"x","inputSchema":{"type":"string"}}"#, "x", "its inputSchema describes no object at its root");
+        check(r#"{"name":"x","inputSchema":{},"description":[]}"#, "x", "its description is not a text");
+        check(r#"{"name":"x","inputSchema":{},"outputSchema":1}"#, "x", "its outputSchema is not an object");
+        check(r#"{"name":"x","inputSchema":{},"annotations":"y"}"#, "x", "its annotations is not an object");
+        check(
+            r#"{"name":"x","name":"y","inputSchema":{}}"#,
+            "",
+            "its definition is not usable: duplicate field `name` at line 1 column 18",
+        );
+        check(r#"["x",null,null,{},null,null]"#, "", "its definition is not an object");
+        let deep = format!(r#"{{"name":"x","inputSchema":{{"a":{}{}}}}}"#, "[".repeat(100_000), "]".repeat(100_000));
+        check(&deep, "x", "its inputSchema is nested deeper than 128");
+    }
+
+    #[test]
+    fn t9_the_hash_covers_what_is_approved_and_nothing_else() {
+        let base = r#"{"name":"x","title":"t","description":"d","inputSchema":{"type":"object","a":1},"annotations":{"readOnlyHint":true}}"#;
+        let same = [
+            r#"{ "annotations":{"readOnlyHint":true}, "inputSchema":{"a":1,"type":"object"}, "description":"\u0064","title":"t","name":"x"}"#,
+            r#"{"name":"x","title":"t","description":"d","inputSchema":{"type":"object","a":1},"annotations":{"readOnlyHint":true},"_meta":{"v":2},"outputSchema":null}"#,
+        ];
+        let other = [
+            base.replace(r#""x""#, r#""y""#),
+            base.replace(r#""title":"t""#, r#""title":"u""#),
+            base.replace(r#""description":"d""#, r#""description":"e""#),
+            base.replace(r#""a":1"#, r#""a":2"#),
+            base.replace(r#""a":1"#, r#""a":1,"a":1"#),
+            base.replace("true", "false"),
+            base.replace(r#""title":"t","#, ""),
+            base.replace(r#""annotations""#, r#""outputSchema""#),
+        ];
+        let hash = |json: &str| tool(json).unwrap().hash;
+        for json in same {
+            assert_eq!(hash(json), hash(base), "{json}");
+        }
+        for json in other {
+            assert_ne!(hash(&json), hash(base), "{json}");
+        }
+    }
+
+    #[test]
+    fn t11_names_that_imitate_are_flagged() {
+        let check = |name: &str, expected: &[&str]| {
+            let json = serde_json::json!({"name": name, "inputSchema": {}}).to_string();
+            assert_eq!(tool(&json).unwrap().warnings, expected, "{name:?}");
+        };
+        check("read_file", &[]);
+        check("読む", &[]);
+        check("re\u{430}d_file", &["its name mixes scripts", "its name looks like \"read_file\" and is not"]);
+        check(
+            "read\u{200b}_file",
+            &["its name has control or hidden characters", "its name looks like \"read_file\" and is not"],
+        );
+    }
+
+    #[test]
+    fn the_text_for_a_diff_has_one_line_for_each_line() {
+        let json = r#"{"name":"x","description":"one\ntwo","inputSchema":{"type":"object","a":1}}"#;
+        assert_eq!(
+            tool(json).unwrap().text(),
+            "name: x\ntitle: \ndescription: one\ndescription: two\n\
+             inputSchema: {\ninputSchema:   \"a\": 1,\ninputSchema:   \"type\": \"object\"\ninputSchema: }\n"
+        );
     }
 }

@@ -1,0 +1,237 @@
+//! Makes the names that a model sees from pairs: five styles, each injective, each within its characters and length.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
+use super::{ExposedName, ToolId};
+
+/// How exposed names are made from pairs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Style {
+    /// `mcp__server__tool`, at most 64 of `[A-Za-z0-9_-]`.
+    #[default]
+    Mcp,
+    /// `server_tool`, at most 64 of `[A-Za-z0-9_]`.
+    ServerTool,
+    /// `server-tool` in kebab case, at most 64 of `[a-z0-9-]`.
+    ServerDashTool,
+    /// The bare tool name for the first server in config order, `server__tool` for later ones; at most 63 of `[A-Za-z0-9_.-]`.
+    FirstWins,
+    /// The bare tool name, at most 128 of `[A-Za-z0-9_.-]`; pairs that meet are withheld.
+    Identity,
+}
+
+/// Why a pair has no exposed name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{reason}")]
+pub struct Unnameable {
+    /// What stands in the way, naming the other pair where two met.
+    pub reason: String,
+}
+
+/// Every style with the word for it in a configuration file.
+const WORDS: [(&str, Style); 5] = [
+    ("mcp", Style::Mcp),
+    ("server_tool", Style::ServerTool),
+    ("server-tool", Style::ServerDashTool),
+    ("first-wins", Style::FirstWins),
+    ("identity", Style::Identity),
+];
+
+impl Style {
+    /// The words that [`parse`](Self::parse) takes.
+    pub fn words() -> impl Iterator<Item = &'static str> {
+        WORDS.iter().map(|(word, _)| *word)
+    }
+
+    /// Reads the word of a configuration file.
+    pub fn parse(word: &str) -> Option<Self> {
+        WORDS.iter().find(|(known, _)| *known == word).map(|(_, style)| *style)
+    }
+
+    /// The word for a configuration file.
+    pub fn word(self) -> &'static str {
+        WORDS.iter().find(|(_, style)| *style == self).expect("every style has a word").0
+    }
+
+    /// Names every pair, in the order given (servers in config order). The answer stands in the same order.
+    pub fn expose(self, pairs: &[ToolId]) -> Vec<Result<ExposedName, Unnameable>> {
+        match self {
+            Self::Mcp | Self::Identity => self.withhold_both(pairs),
+            Self::ServerTool | Self::ServerDashTool | Self::FirstWins => self.first_keeps(pairs),
+        }
+    }
+
+    /// The name a pair has when it meets no other.
+    pub(crate) fn plain(self, pair: &ToolId) -> Result<String, Unnameable> {
+        let (server, tool) = (pair.server.as_str(), pair.tool.as_wire());
+        match self {
+            Self::Mcp => Ok(native(pair)),
+            Self::ServerTool => {
+                let name = format!("{}_{}", keep(server, is_word), keep(tool, is_word));
+                Ok(if name.len() > 64 { self.hashed(&name, pair) } else { name })
+            }
+            Self::ServerDashTool => {
+                let (server, tool) = (kebab(server), kebab(tool));
+                if server.is_empty() || tool.is_empty() {
+                    return Err(Unnameable { reason: "its name has no letter or digit left after sanitising".into() });
+                }
+                let name = format!("{server}-{tool}");
+                Ok(if name.len() > 64 { self.hashed(&name, pair) } else { name })
+            }
+            Self::FirstWins if tool.is_empty() => Err(Unnameable { reason: "its name is empty".into() }),
+            Self::FirstWins => Ok(squeeze(keep(tool, is_dotted))),
+            Self::Identity if (1..=128).contains(&tool.len()) && tool.bytes().all(is_dotted) => Ok(tool.to_owned()),
+            Self::Identity => Err(Unnameable {
+                reason: "its name is not 1 to 128 of A-Z a-z 0-9 _ . -, and this naming style changes no names".into(),
+            }),
+        }
+    }
+
+    /// A name that depends on nothing but its pair; pairs that meet all the same are withheld.
+    fn withhold_both(self, pairs: &[ToolId]) -> Vec<Result<ExposedName, Unnameable>> {
+        let plain: Vec<_> = pairs.iter().map(|pair| self.plain(pair)).collect();
+        // Where each name is claimed first, and a second time.
+        let mut claims: HashMap<&str, (usize, Option<usize>)> = HashMap::with_capacity(pairs.len());
+        for (index, name) in plain.iter().enumerate() {
+            let Ok(name) = name else { continue };
+            claims.entry(name).and_modify(|claim| claim.1 = claim.1.or(Some(index))).or_insert((index, None));
+        }
+        let named = |(index, name): (usize, &Result<String, Unnameable>)| {
+            let name = name.as_ref().map_err(Clone::clone)?;
+            match claims[name.as_str()] {
+                (_, None) => Ok(ExposedName(name.as_str().into())),
+                (first, Some(second)) => Err(met(name, &pairs[if first == index { second } else { first }])),
+            }
+        };
+        plain.iter().enumerate().map(named).collect()
+    }
+
+    /// The document's plain name for whoever comes first in config order; whoever comes later ends in the hash.
+    fn first_keeps(self, pairs: &[ToolId]) -> Vec<Result<ExposedName, Unnameable>> {
+        let mut taken: HashMap<ExposedName, usize> = HashMap::with_capacity(pairs.len());
+        let mut names = Vec::with_capacity(pairs.len());
+        for (index, pair) in pairs.iter().enumerate() {
+            let named = self.plain(pair).and_then(|plain| {
+                let prefixed = || squeeze(keep(&format!("{}__{}", pair.server, pair.tool.as_wire()), is_dotted));
+                let mut wanted = plain;
+                if self == Self::FirstWins && taken.contains_key(wanted.as_str()) {
+                    wanted = prefixed();
+                }
+                if taken.contains_key(wanted.as_str()) {
+                    wanted = self.hashed(&wanted, pair);
+                }
+                match taken.entry(ExposedName(wanted.as_str().into())) {
+                    Entry::Occupied(other) => Err(met(&wanted, &pairs[*other.get()])),
+                    Entry::Vacant(free) => {
+                        let name = free.key().clone();
+                        free.insert(index);
+                        Ok(name)
+                    }
+                }
+            });
+            names.push(named);
+        }
+        names
+    }
+
+    /// A base cut so that the hash of the pair fits behind it.
+    fn hashed(self, base: &str, pair: &ToolId) -> String {
+        let (longest, separator) = match self {
+            Self::ServerDashTool => (64, '-'),
+            Self::FirstWins => (63, '_'),
+            Self::Mcp | Self::ServerTool | Self::Identity => (64, '_'),
+        };
+        let base = &base[..base.len().min(longest - 1 - HASH_CHARACTERS)];
+        format!("{base}{separator}{}", pair_hash(pair))
+    }
+}
+
+/// `mcp__server__tool`, ending in the hash where the plain spelling could be that of another pair.
+fn native(pair: &ToolId) -> String {
+    let (server, tool) = (pair.server.as_str(), pair.tool.as_wire());
+    let name = format!("mcp__{}__{}", keep(server, is_dashed), keep(tool, is_dashed));
+    let changed = !server.bytes().chain(tool.bytes()).all(is_dashed);
+    // Only a dialect's server can be so named: where it ends could not be told.
+    let unclear = server.contains("__") || server.starts_with('_') || server.ends_with('_');
+    if changed || unclear || name.len() > 64 || looks_hashed(&name) { Style::Mcp.hashed(&name, pair) } else { name }
+}
+
+const HASH_CHARACTERS: usize = 10;
+
+/// Ten base32 characters of BLAKE3(pair), of which at least one is a digit.
+///
+/// The digit tells a hash from a word: without it `create_repository` would look like a hashed name.
+fn pair_hash(pair: &ToolId) -> String {
+    let (server, tool) = (pair.server.as_str().as_bytes(), pair.tool.as_wire().as_bytes());
+    let mut hasher = blake3::Hasher::new();
+    // The length in front keeps ("a", "bc") and ("ab", "c") apart.
+    hasher.update(&(server.len() as u64).to_le_bytes()).update(server).update(tool);
+    let mut stream = hasher.finalize_xof();
+    let mut block = [0; 10];
+    loop {
+        stream.fill(&mut block);
+        let mut text = data_encoding::BASE32_NOPAD.encode(&block).to_ascii_lowercase();
+        text.truncate(HASH_CHARACTERS);
+        if text.contains(|character: char| character.is_ascii_digit()) {
+            return text;
+        }
+    }
+}
+
+fn looks_hashed(name: &str) -> bool {
+    let Some((_, end)) = name.rsplit_once('_') else { return false };
+    end.len() == HASH_CHARACTERS
+        && end.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'2'..=b'7'))
+        && end.bytes().any(|byte| byte.is_ascii_digit())
+}
+
+fn met(name: &str, other: &ToolId) -> Unnameable {
+    Unnameable { reason: format!("its name {name} is also that of {}", other.shown()) }
+}
+
+/// Every character that is not kept becomes `_`, one for one.
+fn keep(text: &str, kept: fn(u8) -> bool) -> String {
+    let safe = |character: char| u8::try_from(character).is_ok_and(|byte| byte.is_ascii() && kept(byte));
+    text.chars().map(|character| if safe(character) { character } else { '_' }).collect()
+}
+
+pub(crate) fn is_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_'
+}
+
+fn is_dashed(byte: u8) -> bool {
+    is_word(byte) || byte == b'-'
+}
+
+fn is_dotted(byte: u8) -> bool {
+    is_dashed(byte) || byte == b'.'
+}
+
+/// The spelling of a name in [`Style::ServerTool`]: every character outside `[A-Za-z0-9_]` is `_`.
+pub(crate) fn as_word(text: &str) -> String {
+    keep(text, is_word)
+}
+
+/// Lower case; each run of other characters is one hyphen; none at the ends.
+fn kebab(text: &str) -> String {
+    let mut kebab = String::with_capacity(text.len());
+    for character in text.chars() {
+        if character.is_ascii_alphanumeric() {
+            kebab.push(character.to_ascii_lowercase());
+        } else if !kebab.is_empty() && !kebab.ends_with('-') {
+            kebab.push('-');
+        }
+    }
+    kebab.truncate(kebab.trim_end_matches('-').len());
+    kebab
+}
+
+/// Over 63 characters: the first 28, `___`, the last 32.
+fn squeeze(name: String) -> String {
+    if name.len() > 63 { format!("{}___{}", &name[..28], &name[name.len() - 32..]) } else { name }
+}
+
+#[cfg(test)]
+#[path = "style_tests.rs"]
+mod tests;
