@@ -1,1 +1,55 @@
-//! x
+//! The demo MCP server: every kind of tool, resource, prompt and question, in both protocol eras, fast.
+//!
+//! It is what `switchboard demo` embeds, what tests drive and what benchmarks measure against. The modules stand in the order a message
+//! walks them. What a message means ([`Peer`]) knows no wire; a wire hands it messages and an [`Outlet`] for what it has to say.
+
+/// What the flags and variables say.
+pub mod options;
+
+/// Lines in, lines out: the stdio edge.
+pub mod stdio;
+
+/// Where messages to the peer wait to be written.
+pub mod outlet;
+
+/// JSON-RPC: a message taken apart without parsing what it carries, and replies put together.
+pub mod rpc;
+
+/// Which protocol a request is made in, and what its sender can do.
+pub mod era;
+
+/// What all peers share: the tools on offer, the counter, who hears of changes.
+pub mod demo;
+
+/// One peer: its messages, what it started, what it was asked.
+pub mod peer;
+
+/// One request while it is answered.
+mod exchange;
+
+/// The modern stream of changes.
+mod listen;
+
+/// Lists in pages.
+mod lists;
+
+/// What can be called.
+mod tools;
+
+/// Questions to whoever made the call.
+mod asks;
+
+/// What can be read.
+mod resources;
+
+/// What can be prompted, and the completion of arguments.
+mod prompts;
+
+/// A small real picture and a small real sound.
+mod media;
+
+pub use demo::Demo;
+pub use options::Options;
+pub use outlet::Outlet;
+pub use peer::Peer;
+pub use stdio::{main_stdio, serve_stdio};

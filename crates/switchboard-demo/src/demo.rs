@@ -1,0 +1,108 @@
+//! What all peers share: the tools on offer, the counter, and who hears of changes.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use serde_json::{Value, json};
+
+use crate::asks::Seal;
+use crate::options::Options;
+use crate::outlet::Outlet;
+use crate::peer::Peer;
+use crate::resources::COUNTER_URI;
+use crate::tools::Catalog;
+
+/// The server itself; every connection to it is a [`Peer`].
+pub struct Demo {
+    pub(crate) options: Options,
+    pub(crate) tools: Catalog,
+    pub(crate) seal: Seal,
+    pub(crate) server_info: Value,
+    /// The last fields of every complete modern result, made once.
+    pub(crate) complete_extra: String,
+    /// The last fields of every modern result that asks for input, made once.
+    pub(crate) asking_extra: String,
+    counter: AtomicU64,
+    peers: Mutex<Vec<Weak<Peer>>>,
+}
+
+/// Something that peers may want to hear of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Change {
+    /// The list of tools is another one.
+    Tools,
+    /// The resource has other contents.
+    Resource(&'static str),
+}
+
+impl std::fmt::Debug for Demo {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Demo").field("options", &self.options).finish_non_exhaustive()
+    }
+}
+
+impl Demo {
+    /// A server that nobody is connected to yet.
+    pub fn new(options: Options) -> Arc<Self> {
+        let server_info = json!({
+            "name": options.name,
+            "title": "Switchboard demo",
+            "version": env!("CARGO_PKG_VERSION"),
+        });
+        let meta = json!({"io.modelcontextprotocol/serverInfo": server_info});
+        Arc::new(Self {
+            tools: Catalog::new(options.extra_tools),
+            seal: Seal::new(),
+            server_info,
+            complete_extra: format!(r#","resultType":"complete","_meta":{meta}"#),
+            asking_extra: format!(r#","resultType":"input_required","_meta":{meta}"#),
+            counter: AtomicU64::new(0),
+            peers: Mutex::default(),
+            options,
+        })
+    }
+
+    /// A new connection, which hears of changes on `outlet` until it is dropped.
+    pub fn connect(self: &Arc<Self>, outlet: Outlet) -> Arc<Peer> {
+        let peer = Arc::new(Peer::new(self.clone(), outlet));
+        let mut peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
+        peers.retain(|peer| peer.strong_count() > 0);
+        peers.push(Arc::downgrade(&peer));
+        peer
+    }
+
+    /// What `demo://counter` shows.
+    pub fn count(&self) -> u64 {
+        self.counter.load(Ordering::Relaxed)
+    }
+
+    /// Lets the counter count, and tells those who subscribed to it.
+    pub fn count_up(&self) -> u64 {
+        let count = self.counter.fetch_add(1, Ordering::Relaxed) + 1;
+        self.announce(Change::Resource(COUNTER_URI));
+        count
+    }
+
+    pub(crate) fn announce(&self, change: Change) {
+        let peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        for peer in peers.iter().filter_map(Weak::upgrade) {
+            peer.hear_of(change);
+        }
+    }
+
+    /// What the server says of itself in either handshake.
+    pub(crate) fn capabilities(&self) -> Value {
+        json!({
+            "tools": {"listChanged": true},
+            "resources": {"subscribe": true},
+            "prompts": {},
+            "completions": {},
+            "logging": {},
+        })
+    }
+
+    pub(crate) fn instructions(&self) -> &'static str {
+        "A server to try things on: tools of every content kind, slow and failing ones, questions of every kind, \
+         a counter to subscribe to. Nothing here changes anything outside this process."
+    }
+}

@@ -1,0 +1,146 @@
+//! One request while it is answered: [`Call`] for those answered at once, [`Exchange`] for those that take time.
+
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+use tokio::sync::oneshot;
+
+use crate::era::{Level, Terms};
+use crate::outlet::Replies;
+use crate::peer::{Peer, Reaction};
+use crate::rpc::{Body, Params, write_notification, write_result, write_value};
+
+/// How a request ends, if not with a fault.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    /// With a result.
+    Done(Body),
+    /// With a modern result that asks for input.
+    Asking(Body),
+    /// Later: an [`Exchange`] or a listener settles it.
+    Later,
+}
+
+/// A request that is being answered.
+#[derive(Debug)]
+pub(crate) struct Call<'a> {
+    pub(crate) peer: &'a Arc<Peer>,
+    pub(crate) replies: &'a Replies,
+    pub(crate) id: &'a str,
+    pub(crate) params: &'a Params<'a>,
+    pub(crate) terms: &'a Terms<'a>,
+}
+
+impl<'a> Call<'a> {
+    /// The arguments as what the tool takes. Wrong values are the tool's failure, which a model can read and mend, and no protocol error.
+    pub(crate) fn arguments<T: Deserialize<'a>>(&self) -> Result<T, Body> {
+        let text = self.params.arguments.map_or("{}", RawValue::get);
+        serde_json::from_str(text)
+            .map_err(|error| Body::from_failure(format!("wrong arguments for {}: {error}", self.params.name)))
+    }
+
+    /// Says something on the peer's log, if it wants to hear it.
+    pub(crate) fn log(&self, level: Level, data: &Value) -> bool {
+        let is_wanted = self.terms.log_level().is_some_and(|least| level >= least);
+        if is_wanted {
+            let params = json!({"level": level.name(), "logger": "demo", "data": data});
+            self.replies.outlet.push(|out| write_notification(out, "notifications/message", &params));
+        }
+        is_wanted
+    }
+
+    /// Makes the request one that takes time and can be cancelled.
+    pub(crate) fn detach(&self) -> Exchange {
+        Exchange {
+            peer: self.peer.clone(),
+            replies: self.replies.clone(),
+            id: self.id.into(),
+            tool: self.params.name.to_string(),
+            version: self.terms.version(),
+            is_modern: self.terms.is_modern(),
+            progress_token: self.params.meta.progress_token.map(ToOwned::to_owned),
+            stop: self.peer.begin(self.id),
+        }
+    }
+}
+
+/// A request that is answered later.
+#[derive(Debug)]
+pub(crate) struct Exchange {
+    peer: Arc<Peer>,
+    replies: Replies,
+    id: Box<str>,
+    /// Which tool works on it, for log lines.
+    tool: String,
+    version: &'static str,
+    is_modern: bool,
+    progress_token: Option<Box<RawValue>>,
+    /// Ends when the peer cancels, with its reason, and when the connection ends.
+    stop: oneshot::Receiver<String>,
+}
+
+/// The peer no longer wants the answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Stopped {
+    pub(crate) reason: String,
+}
+
+impl Exchange {
+    pub(crate) fn version(&self) -> &'static str {
+        self.version
+    }
+
+    /// Waits until the peer cancels.
+    pub(crate) async fn stopped(&mut self) -> Stopped {
+        let reason = (&mut self.stop).await.unwrap_or_else(|_| "the connection ended".to_owned());
+        Stopped { reason }
+    }
+
+    /// Reports progress, if the peer gave a token for it.
+    pub(crate) fn progress(&self, progress: u64, total: u64, message: &str) {
+        if let Some(token) = &self.progress_token {
+            let params = json!({"progressToken": token, "progress": progress, "total": total, "message": message});
+            self.replies.outlet.push(|out| write_notification(out, "notifications/progress", &params));
+        }
+    }
+
+    /// Says something that belongs to no request.
+    pub(crate) fn notify(&self, method: &str, params: &Value) {
+        self.replies.outlet.push(|out| write_notification(out, method, params));
+    }
+
+    /// Puts a request of ours to a legacy peer and waits for its reaction; takes the question back when the call is cancelled.
+    pub(crate) async fn ask(&mut self, method: &str, params: Value) -> Result<Reaction, Stopped> {
+        let (id, reaction) = self.peer.begin_question();
+        let request = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
+        self.replies.outlet.push(|out| write_value(out, &request));
+        tokio::select! {
+            biased;
+            stopped = self.stopped() => {
+                self.peer.forget_question(id);
+                self.notify("notifications/cancelled", &json!({"requestId": id, "reason": "the call was cancelled"}));
+                Err(stopped)
+            }
+            reaction = reaction => reaction.map_err(|_| Stopped { reason: "the connection ended".to_owned() }),
+        }
+    }
+
+    /// Answers. A cancelled call is not answered any more, as the specification wants it.
+    pub(crate) fn finish(self, body: &Body) {
+        if !self.peer.finish(&self.id) {
+            return self.replies.settle_silently();
+        }
+        let extra = if self.is_modern { self.peer.demo.complete_extra.as_str() } else { "" };
+        self.replies.settle(|out| write_result(out, &self.id, body, extra));
+    }
+
+    /// Ends without an answer, and says so where a person may look.
+    pub(crate) fn abandon(self, stopped: &Stopped) {
+        use std::io::Write;
+        self.replies.settle_silently();
+        // Nobody may be reading our stderr; that is no reason to fail.
+        let _ = writeln!(std::io::stderr(), "{}: call {} cancelled: {}", self.tool, self.id, stopped.reason);
+    }
+}

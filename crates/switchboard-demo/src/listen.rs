@@ -1,0 +1,96 @@
+//! The modern stream of changes: `subscriptions/listen` stays open and says what changed, under the id it was opened with.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use crate::demo::Change;
+use crate::exchange::{Call, Outcome};
+use crate::outlet::{Outlet, Replies};
+use crate::resources;
+use crate::rpc::{self, Body, Fault, write_notification, write_result};
+
+const SUBSCRIPTION_KEY: &str = "io.modelcontextprotocol/subscriptionId";
+
+/// One open stream.
+#[derive(Debug)]
+pub(crate) struct Listener {
+    id: Box<RawValue>,
+    replies: Replies,
+    tools: bool,
+    uris: Vec<String>,
+}
+
+/// What the request wants to hear of. We have nothing to say about lists that never change.
+#[derive(Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+#[derive(Default)]
+struct Filter {
+    tools_list_changed: bool,
+    resource_subscriptions: Vec<String>,
+}
+
+/// Opens a stream: acknowledged at once, answered when it ends.
+pub(crate) fn open(call: &Call<'_>) -> Result<Outcome, Fault> {
+    let filter: Filter = rpc::read("notifications", call.params.notifications)?;
+    let listener = Listener {
+        id: RawValue::from_string(call.id.to_owned()).map_err(|error| Fault::invalid_request(error.to_string()))?,
+        replies: call.replies.clone(),
+        tools: filter.tools_list_changed,
+        uris: filter.resource_subscriptions.into_iter().filter(|uri| resources::exists(uri)).collect(),
+    };
+    let mut honoured = json!({});
+    if listener.tools {
+        honoured["toolsListChanged"] = json!(true);
+    }
+    if !listener.uris.is_empty() {
+        honoured["resourceSubscriptions"] = json!(listener.uris);
+    }
+    listener.say("notifications/subscriptions/acknowledged", json!({"notifications": honoured}));
+    call.peer.add_listener(listener);
+    Ok(Outcome::Later)
+}
+
+impl Listener {
+    /// Whether the stream was opened by the request with this id.
+    pub(crate) fn is(&self, id: &str) -> bool {
+        self.id.get() == id
+    }
+
+    pub(crate) fn hear_of(&self, change: Change) {
+        let is_wanted = match change {
+            Change::Tools => self.tools,
+            Change::Resource(wanted) => self.uris.iter().any(|uri| uri == wanted),
+        };
+        // A peer that does not read loses news rather than filling our memory.
+        if is_wanted && !self.outlet().is_full() {
+            let (method, params) = change.notification();
+            self.say(method, params);
+        }
+    }
+
+    /// The clean end: the answer to the request.
+    pub(crate) fn end(&self) {
+        let body = Body::from(json!({"resultType": "complete", "_meta": {SUBSCRIPTION_KEY: self.id}}));
+        self.replies.settle(|out| write_result(out, self.id.get(), &body, ""));
+    }
+
+    fn say(&self, method: &str, mut params: Value) {
+        params["_meta"] = json!({SUBSCRIPTION_KEY: self.id});
+        self.outlet().push(|out| write_notification(out, method, &params));
+    }
+
+    fn outlet(&self) -> &Outlet {
+        &self.replies.outlet
+    }
+}
+
+impl Change {
+    /// How either era spells it.
+    pub(crate) fn notification(self) -> (&'static str, Value) {
+        match self {
+            Self::Tools => ("notifications/tools/list_changed", json!({})),
+            Self::Resource(uri) => ("notifications/resources/updated", json!({"uri": uri})),
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! Where messages to the peer wait to be written: one buffer that many fill and one wire empties.
+//!
+//! Everything said between two writes leaves in one write. Owns the order of messages; leaves the writing to the wire.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+
+use crate::rpc::Fault;
+
+/// Above this many waiting bytes the wire stops reading, so that a peer which does not read cannot fill our memory.
+pub const FULL_BYTES: usize = 8 << 20;
+
+/// A handle to one buffer of outgoing messages, each ended by a newline.
+#[derive(Clone, Default)]
+pub struct Outlet(Arc<Buffer>);
+
+#[derive(Default)]
+struct Buffer {
+    waiting: Mutex<Vec<u8>>,
+    /// Whether nothing more will come.
+    has_ended: AtomicBool,
+    /// Told when the buffer turns from empty to filled; the wire waits on it.
+    filled: Notify,
+    /// Told whenever the wire took everything; a reader that found the buffer full waits on it.
+    emptied: Notify,
+}
+
+impl std::fmt::Debug for Outlet {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Outlet").field("waiting_bytes", &self.waiting().len()).finish()
+    }
+}
+
+impl Outlet {
+    /// An empty one.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds one message: what `write` appends, and a newline.
+    pub fn push(&self, write: impl FnOnce(&mut Vec<u8>)) {
+        let mut waiting = self.waiting();
+        let was_empty = waiting.is_empty();
+        write(&mut waiting);
+        waiting.push(b'\n');
+        drop(waiting);
+        if was_empty {
+            self.0.filled.notify_one();
+        }
+    }
+
+    /// Whether so much waits that nothing more should be caused.
+    pub fn is_full(&self) -> bool {
+        self.waiting().len() >= FULL_BYTES
+    }
+
+    /// Waits until there is room.
+    pub async fn has_room(&self) {
+        while self.is_full() {
+            self.0.emptied.notified().await;
+        }
+    }
+
+    /// Says that nothing more will come: the wire writes what is there, and is done.
+    pub fn end(&self) {
+        self.0.has_ended.store(true, Ordering::Release);
+        self.0.filled.notify_one();
+    }
+
+    /// Waits until something is there, and swaps it into `taken`, which must be empty; false when nothing more will come.
+    pub async fn take(&self, taken: &mut Vec<u8>) -> bool {
+        debug_assert!(taken.is_empty(), "the wire writes everything before it takes more");
+        loop {
+            let has_ended = self.0.has_ended.load(Ordering::Acquire);
+            std::mem::swap(&mut *self.waiting(), taken);
+            if !taken.is_empty() {
+                self.0.emptied.notify_one();
+                return true;
+            }
+            if has_ended {
+                return false;
+            }
+            self.0.filled.notified().await;
+        }
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Vec<u8>> {
+        // A panic while a message was being appended leaves at worst one broken line, which the peer skips.
+        self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Where the reply to one request goes: straight out, or into the one array that answers its batch.
+#[derive(Debug, Clone)]
+pub(crate) struct Replies {
+    pub(crate) outlet: Outlet,
+    batch: Option<Arc<Mutex<Batch>>>,
+}
+
+#[derive(Debug)]
+struct Batch {
+    /// Requests of the batch that are not settled yet.
+    open: usize,
+    replies: Vec<u8>,
+}
+
+impl Replies {
+    /// Each reply on its own.
+    pub(crate) fn single(outlet: &Outlet) -> Self {
+        Self { outlet: outlet.clone(), batch: None }
+    }
+
+    /// `open` requests whose replies leave together, as JSON-RPC wants it, when the last of them is settled.
+    pub(crate) fn batch(outlet: &Outlet, open: usize) -> Self {
+        Self { outlet: outlet.clone(), batch: Some(Arc::new(Mutex::new(Batch { open, replies: Vec::new() }))) }
+    }
+
+    /// Settles one request with what `write` appends.
+    pub(crate) fn settle(&self, write: impl FnOnce(&mut Vec<u8>)) {
+        match &self.batch {
+            None => self.outlet.push(write),
+            Some(batch) => self.settle_in(batch, |replies| {
+                if !replies.is_empty() {
+                    replies.push(b',');
+                }
+                write(replies);
+            }),
+        }
+    }
+
+    /// Settles one request with a JSON-RPC error.
+    pub(crate) fn settle_with_fault(&self, id: &str, fault: &Fault) {
+        self.settle(|out| fault.write(out, id));
+    }
+
+    /// Settles one request that gets no reply, because it was cancelled.
+    pub(crate) fn settle_silently(&self) {
+        if let Some(batch) = &self.batch {
+            self.settle_in(batch, |_| {});
+        }
+    }
+
+    fn settle_in(&self, batch: &Mutex<Batch>, write: impl FnOnce(&mut Vec<u8>)) {
+        let mut batch = batch.lock().unwrap_or_else(PoisonError::into_inner);
+        write(&mut batch.replies);
+        batch.open -= 1;
+        if batch.open == 0 && !batch.replies.is_empty() {
+            let replies = std::mem::take(&mut batch.replies);
+            self.outlet.push(|out| {
+                out.push(b'[');
+                out.extend_from_slice(&replies);
+                out.push(b']');
+            });
+        }
+    }
+}

@@ -1,0 +1,300 @@
+//! One peer: takes its messages, decides their era, hands each request to what answers it.
+//!
+//! Owns what belongs to a connection: the legacy handshake, subscriptions, calls under way, questions not answered yet. Knows no wire:
+//! messages come as text, answers go to an [`Outlet`].
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+use tokio::sync::oneshot;
+
+use crate::demo::{Change, Demo};
+use crate::era::{BATCH_VERSION, Handshake, Level, MODERN_VERSION, Terms};
+use crate::exchange::{Call, Outcome};
+use crate::listen::{self, Listener};
+use crate::options::Eras;
+use crate::outlet::{Outlet, Replies};
+use crate::rpc::{Body, Fault, Message, Params, write_notification, write_result};
+use crate::{prompts, resources, tools};
+
+/// One connection to the demo server.
+pub struct Peer {
+    pub(crate) demo: Arc<Demo>,
+    /// Where a legacy peer hears what belongs to no request.
+    outlet: Outlet,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    handshake: Option<Arc<Handshake>>,
+    /// Resources that a legacy peer subscribed to.
+    subscriptions: HashSet<String>,
+    listeners: Vec<Listener>,
+    /// Calls under way by the text of their id; sending the reason (or dropping the sender) stops one.
+    running: HashMap<Box<str>, oneshot::Sender<String>>,
+    /// Our own questions by id; the other end waits in [`crate::exchange::Exchange::ask`].
+    asked: HashMap<u64, oneshot::Sender<Reaction>>,
+    last_question: u64,
+}
+
+/// How a legacy peer reacted to a question: its result, or its error.
+pub(crate) type Reaction = Result<Value, Value>;
+
+impl std::fmt::Debug for Peer {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Peer").field("outlet", &self.outlet).finish_non_exhaustive()
+    }
+}
+
+impl Peer {
+    pub(crate) fn new(demo: Arc<Demo>, outlet: Outlet) -> Self {
+        Self { demo, outlet, state: Mutex::default() }
+    }
+
+    /// Takes one message or batch. What is said in return goes to `outlet`, most of it before this returns; what takes time is spawned
+    /// on the current tokio runtime.
+    pub fn handle(self: &Arc<Self>, text: &[u8], outlet: &Outlet) {
+        let text = text.trim_ascii();
+        match text.first() {
+            None => {}
+            Some(b'[') => self.handle_batch(text, outlet),
+            Some(_) => match Message::parse(text) {
+                Ok(message) => self.handle_one(&message, &Replies::single(outlet)),
+                Err(fault) => outlet.push(|out| fault.write(out, "null")),
+            },
+        }
+    }
+
+    /// Ends what the connection holds: calls under way stop without an answer, listeners get their last message.
+    pub fn close(&self) {
+        let (running, listeners) = {
+            let mut state = self.state();
+            state.asked.clear();
+            (std::mem::take(&mut state.running), std::mem::take(&mut state.listeners))
+        };
+        drop(running);
+        listeners.iter().for_each(Listener::end);
+    }
+
+    fn handle_batch(self: &Arc<Self>, text: &[u8], outlet: &Outlet) {
+        let refuse = |fault: Fault| outlet.push(|out| fault.write(out, "null"));
+        let parts: Vec<&RawValue> = match serde_json::from_slice(text) {
+            Ok(parts) => parts,
+            Err(error) => return refuse(Fault::parse(&error)),
+        };
+        if self.handshake().is_none_or(|handshake| handshake.version != BATCH_VERSION) {
+            return refuse(Fault::invalid_request(format!("batches belong to {BATCH_VERSION} only")));
+        }
+        if parts.is_empty() {
+            return refuse(Fault::invalid_request("the batch is empty"));
+        }
+        let messages: Vec<_> = parts.iter().map(|part| Message::parse(part.get().as_bytes())).collect();
+        let is_settled_later = |message: &Result<Message<'_>, Fault>| match message {
+            Ok(message) => !message.method.is_empty() && message.id.is_some(),
+            Err(_) => true,
+        };
+        let replies = Replies::batch(outlet, messages.iter().filter(|message| is_settled_later(message)).count());
+        for message in &messages {
+            match message {
+                Ok(message) => self.handle_one(message, &replies),
+                Err(fault) => replies.settle_with_fault("null", fault),
+            }
+        }
+    }
+
+    fn handle_one(self: &Arc<Self>, message: &Message<'_>, replies: &Replies) {
+        match message.id {
+            _ if message.method.is_empty() => self.take_reaction(message),
+            None => self.take_notification(message),
+            Some(id) => {
+                let id = id.get();
+                match self.answer(id, message, replies) {
+                    Ok((Outcome::Done(body), false)) => replies.settle(|out| write_result(out, id, &body, "")),
+                    Ok((Outcome::Done(body), true)) => {
+                        replies.settle(|out| write_result(out, id, &body, &self.demo.complete_extra));
+                    }
+                    Ok((Outcome::Asking(body), _)) => {
+                        replies.settle(|out| write_result(out, id, &body, &self.demo.asking_extra));
+                    }
+                    Ok((Outcome::Later, _)) => {}
+                    Err(fault) => replies.settle_with_fault(id, &fault),
+                }
+            }
+        }
+    }
+
+    /// Answers a request; the flag says whether it was a modern one.
+    fn answer(self: &Arc<Self>, id: &str, message: &Message<'_>, replies: &Replies) -> Result<(Outcome, bool), Fault> {
+        let params = Params::parse(message.params)?;
+        let method: &str = &message.method;
+        let eras = self.demo.options.eras;
+        if method == "initialize" {
+            return self.initialize(&params, eras).map(|body| (Outcome::Done(body), false));
+        }
+        let handshake = self.handshake();
+        if method == "ping" && handshake.is_none() && !params.meta.is_modern() && eras != Eras::Modern {
+            // The one request that a legacy peer may make before its handshake.
+            return Ok((Outcome::Done(Body::from(json!({}))), false));
+        }
+        let terms = Terms::of(&params.meta, method, handshake, eras)?;
+        let call = Call { peer: self, replies, id, params: &params, terms: &terms };
+        let done = |body: Body| Ok(Outcome::Done(body));
+        let outcome = match (method, &terms) {
+            ("tools/call", _) => tools::call(&call),
+            ("tools/list", _) => tools::list(&call).and_then(done),
+            ("resources/list", _) => resources::list(&call).and_then(done),
+            ("resources/templates/list", _) => resources::list_templates(&call).and_then(done),
+            ("resources/read", _) => resources::read(&call).and_then(done),
+            ("prompts/list", _) => prompts::list(&call).and_then(done),
+            ("prompts/get", _) => prompts::get(&call).and_then(done),
+            ("completion/complete", _) => prompts::complete(&call).and_then(done),
+            ("server/discover", Terms::Modern(_)) => done(self.discover()),
+            ("subscriptions/listen", Terms::Modern(_)) => listen::open(&call),
+            ("ping", Terms::Legacy(_)) => done(Body::from(json!({}))),
+            ("logging/setLevel", Terms::Legacy(handshake)) => set_level(handshake, &params).and_then(done),
+            ("resources/subscribe", Terms::Legacy(_)) => self.subscribe(&params, true).and_then(done),
+            ("resources/unsubscribe", Terms::Legacy(_)) => self.subscribe(&params, false).and_then(done),
+            _ => Err(Fault::unknown_method(method)),
+        };
+        outcome.map(|outcome| (outcome, terms.is_modern()))
+    }
+
+    fn initialize(&self, params: &Params<'_>, eras: Eras) -> Result<Body, Fault> {
+        if eras == Eras::Modern {
+            return Err(Fault::unsupported_version(&params.protocol_version));
+        }
+        let handshake = Arc::new(Handshake::new(params)?);
+        let body = json!({
+            "protocolVersion": handshake.version,
+            "capabilities": self.demo.capabilities(),
+            "serverInfo": self.demo.server_info,
+            "instructions": self.demo.instructions(),
+        });
+        self.state().handshake = Some(handshake);
+        Ok(Body::from(body))
+    }
+
+    fn discover(&self) -> Body {
+        Body::from(json!({
+            "supportedVersions": [MODERN_VERSION],
+            "capabilities": self.demo.capabilities(),
+            "instructions": self.demo.instructions(),
+            "ttlMs": 3_600_000,
+            "cacheScope": "public",
+        }))
+    }
+
+    fn subscribe(&self, params: &Params<'_>, wanted: bool) -> Result<Body, Fault> {
+        if !resources::exists(&params.uri) {
+            return Err(Fault::no_resource(&params.uri, false));
+        }
+        if wanted {
+            self.state().subscriptions.insert(params.uri.to_string());
+        } else {
+            self.state().subscriptions.remove(&*params.uri);
+        }
+        Ok(Body::from(json!({})))
+    }
+
+    fn take_notification(&self, message: &Message<'_>) {
+        #[derive(Deserialize)]
+        struct Cancelled<'a> {
+            #[serde(borrow, rename = "requestId")]
+            id: &'a RawValue,
+            #[serde(default)]
+            reason: String,
+        }
+        if message.method != "notifications/cancelled" {
+            return;
+        }
+        // A cancellation that makes no sense is to be ignored, says the specification: it may simply be late.
+        let Some(Ok(cancelled)) = message.params.map(|params| serde_json::from_str::<Cancelled<'_>>(params.get())) else {
+            return;
+        };
+        let id = cancelled.id.get();
+        let mut state = self.state();
+        state.listeners.retain(|listener| !listener.is(id));
+        if let Some(stop) = state.running.remove(id) {
+            // Nobody waits when the call has just ended by itself.
+            let _ = stop.send(cancelled.reason);
+        }
+    }
+
+    fn take_reaction(&self, message: &Message<'_>) {
+        let value = |raw: &RawValue| serde_json::from_str(raw.get()).unwrap_or(Value::Null);
+        let Some(Ok(id)) = message.id.map(|id| id.get().parse::<u64>()) else { return };
+        let reaction = match (message.result, message.error) {
+            (Some(result), _) => Ok(value(result)),
+            (None, Some(error)) => Err(value(error)),
+            (None, None) => return,
+        };
+        if let Some(asked) = self.state().asked.remove(&id) {
+            // Nobody waits when the call was cancelled meanwhile.
+            let _ = asked.send(reaction);
+        }
+    }
+
+    /// Tells the peer of a change, on every way by which it asked to hear of it.
+    pub(crate) fn hear_of(&self, change: Change) {
+        let state = self.state();
+        let is_subscribed = match change {
+            Change::Tools => true,
+            Change::Resource(uri) => state.subscriptions.contains(uri),
+        };
+        // A peer that does not read loses news rather than filling our memory.
+        if state.handshake.is_some() && is_subscribed && !self.outlet.is_full() {
+            let (method, params) = change.notification();
+            self.outlet.push(|out| write_notification(out, method, &params));
+        }
+        state.listeners.iter().for_each(|listener| listener.hear_of(change));
+    }
+
+    pub(crate) fn add_listener(&self, listener: Listener) {
+        self.state().listeners.push(listener);
+    }
+
+    /// Registers a call that takes time; the receiver ends when it shall stop.
+    pub(crate) fn begin(&self, id: &str) -> oneshot::Receiver<String> {
+        let (stop, stopped) = oneshot::channel();
+        self.state().running.insert(id.into(), stop);
+        stopped
+    }
+
+    /// Whether the call was still wanted.
+    pub(crate) fn finish(&self, id: &str) -> bool {
+        self.state().running.remove(id).is_some()
+    }
+
+    /// Registers a question of ours and gives it an id.
+    pub(crate) fn begin_question(&self) -> (u64, oneshot::Receiver<Reaction>) {
+        let (sender, receiver) = oneshot::channel();
+        let mut state = self.state();
+        state.last_question += 1;
+        let id = state.last_question;
+        state.asked.insert(id, sender);
+        (id, receiver)
+    }
+
+    pub(crate) fn forget_question(&self, id: u64) {
+        self.state().asked.remove(&id);
+    }
+
+    fn handshake(&self) -> Option<Arc<Handshake>> {
+        self.state().handshake.clone()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn set_level(handshake: &Handshake, params: &Params<'_>) -> Result<Body, Fault> {
+    let level =
+        Level::named(&params.level).ok_or_else(|| Fault::invalid_params(format!("unknown log level {:?}", params.level)))?;
+    handshake.set_log_level(level);
+    Ok(Body::from(json!({})))
+}

@@ -1,0 +1,221 @@
+//! JSON-RPC: a message taken apart without parsing what it carries, and replies put together.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+/// One message, its parts still text.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Message<'a> {
+    #[serde(borrow)]
+    jsonrpc: Cow<'a, str>,
+    #[serde(borrow)]
+    pub(crate) id: Option<&'a RawValue>,
+    /// Empty in a response.
+    #[serde(borrow)]
+    pub(crate) method: Cow<'a, str>,
+    #[serde(borrow)]
+    pub(crate) params: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(crate) result: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(crate) error: Option<&'a RawValue>,
+}
+
+impl<'a> Message<'a> {
+    /// Takes one JSON text apart; the fault is answered with `id: null`.
+    pub(crate) fn parse(text: &'a [u8]) -> Result<Self, Fault> {
+        let message: Self = serde_json::from_slice(text).map_err(|error| {
+            if error.is_data() { Fault::invalid_request("not a JSON-RPC message") } else { Fault::parse(&error) }
+        })?;
+        let id_is_valid = message.id.is_none_or(|id| id.get().starts_with(|c: char| c == '"' || c == '-' || c.is_ascii_digit()));
+        let is_response = message.result.is_some() || message.error.is_some();
+        if message.jsonrpc != "2.0" {
+            return Err(Fault::invalid_request("jsonrpc must be \"2.0\""));
+        }
+        if !id_is_valid {
+            return Err(Fault::invalid_request("id must be a string or a number"));
+        }
+        if message.method.is_empty() && !is_response {
+            return Err(Fault::invalid_request("method is missing"));
+        }
+        Ok(message)
+    }
+}
+
+/// Everything that any request may carry. What is not needed for routing stays text until somebody needs it.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct Params<'a> {
+    #[serde(borrow)]
+    pub(crate) name: Cow<'a, str>,
+    #[serde(borrow)]
+    pub(crate) arguments: Option<&'a RawValue>,
+    #[serde(borrow, rename = "_meta")]
+    pub(crate) meta: crate::era::Meta<'a>,
+    #[serde(borrow)]
+    pub(crate) input_responses: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(crate) request_state: Cow<'a, str>,
+    #[serde(borrow)]
+    pub(crate) cursor: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(crate) uri: Cow<'a, str>,
+    #[serde(borrow)]
+    pub(crate) level: Cow<'a, str>,
+    #[serde(borrow)]
+    pub(crate) protocol_version: Cow<'a, str>,
+    #[serde(borrow)]
+    pub(crate) capabilities: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(crate) client_info: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(crate) notifications: Option<&'a RawValue>,
+    #[serde(borrow, rename = "ref")]
+    pub(crate) reference: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(crate) argument: Option<&'a RawValue>,
+}
+
+impl<'a> Params<'a> {
+    pub(crate) fn parse(params: Option<&'a RawValue>) -> Result<Self, Fault> {
+        match params {
+            None => Ok(Self::default()),
+            Some(params) if params.get().starts_with('{') => {
+                serde_json::from_str(params.get()).map_err(|error| Fault::invalid_params(format!("params: {error}")))
+            }
+            Some(_) => Err(Fault::invalid_params("params must be an object")),
+        }
+    }
+}
+
+/// Reads one part of the params as what it should be.
+pub(crate) fn read<'a, T: Deserialize<'a>>(name: &str, part: Option<&'a RawValue>) -> Result<T, Fault> {
+    let part = part.ok_or_else(|| Fault::invalid_params(format!("{name} is missing")))?;
+    serde_json::from_str(part.get()).map_err(|error| Fault::invalid_params(format!("{name}: {error}")))
+}
+
+/// The text of a JSON object that is, or goes into, a result.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Body(Vec<u8>);
+
+impl Body {
+    /// Takes text that was put together by hand; it must be an object without trailing space.
+    pub(crate) fn from_text(text: Vec<u8>) -> Self {
+        debug_assert!(text.first() == Some(&b'{') && text.last() == Some(&b'}'));
+        Self(text)
+    }
+
+    /// A tool result of one text, given as a JSON string.
+    pub(crate) fn from_json_string(text: &str) -> Self {
+        const BEFORE: &str = r#"{"content":[{"type":"text","text":"#;
+        const AFTER: &str = "}]}";
+        let mut body = Vec::with_capacity(BEFORE.len() + text.len() + AFTER.len());
+        body.extend_from_slice(BEFORE.as_bytes());
+        body.extend_from_slice(text.as_bytes());
+        body.extend_from_slice(AFTER.as_bytes());
+        Self(body)
+    }
+
+    /// A tool result of one text.
+    pub(crate) fn from_words(words: impl AsRef<str>) -> Self {
+        Self::from(json!({"content": [{"type": "text", "text": words.as_ref()}]}))
+    }
+
+    /// A tool result that says that the tool failed, and why.
+    pub(crate) fn from_failure(words: impl AsRef<str>) -> Self {
+        Self::from(json!({"content": [{"type": "text", "text": words.as_ref()}], "isError": true}))
+    }
+
+    /// Appends `{…fields, extra}`: the object with `extra` (text such as `,"a":1`, or nothing) as its last fields.
+    pub(crate) fn write_with(&self, out: &mut Vec<u8>, extra: &str) {
+        out.extend_from_slice(&self.0[..self.0.len() - 1]);
+        out.extend_from_slice(if self.0.len() == 2 { extra.strip_prefix(',').unwrap_or(extra) } else { extra }.as_bytes());
+        out.push(b'}');
+    }
+}
+
+impl From<Value> for Body {
+    fn from(value: Value) -> Self {
+        debug_assert!(value.is_object());
+        Self(value.to_string().into_bytes())
+    }
+}
+
+/// Appends a reply with a result. `id` is the request's own text.
+pub(crate) fn write_result(out: &mut Vec<u8>, id: &str, body: &Body, extra: &str) {
+    out.reserve(body.0.len() + id.len() + extra.len() + 48);
+    out.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
+    out.extend_from_slice(id.as_bytes());
+    out.extend_from_slice(br#","result":"#);
+    body.write_with(out, extra);
+    out.push(b'}');
+}
+
+/// Appends a notification.
+pub(crate) fn write_notification(out: &mut Vec<u8>, method: &str, params: &Value) {
+    write_value(out, &json!({"jsonrpc": "2.0", "method": method, "params": params}));
+}
+
+/// Appends any JSON value.
+pub(crate) fn write_value(out: &mut Vec<u8>, value: &Value) {
+    serde_json::to_writer(out, value).expect("a JSON value always has a text, and a Vec always has room");
+}
+
+/// Why a request has no result.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Fault {
+    code: i32,
+    message: String,
+    data: Option<Value>,
+}
+
+impl Fault {
+    pub(crate) fn parse(error: &serde_json::Error) -> Self {
+        Self { code: -32700, message: format!("not JSON: {error}"), data: None }
+    }
+
+    pub(crate) fn invalid_request(message: impl Into<String>) -> Self {
+        Self { code: -32600, message: message.into(), data: None }
+    }
+
+    pub(crate) fn unknown_method(method: &str) -> Self {
+        Self { code: -32601, message: format!("unknown method {method:?}"), data: None }
+    }
+
+    pub(crate) fn invalid_params(message: impl Into<String>) -> Self {
+        Self { code: -32602, message: message.into(), data: None }
+    }
+
+    /// The code for it differs: 2026-07-28 has retired the legacy one.
+    pub(crate) fn no_resource(uri: &str, is_modern: bool) -> Self {
+        let code = if is_modern { -32602 } else { -32002 };
+        Self { code, message: format!("no resource {uri:?}"), data: Some(json!({"uri": uri})) }
+    }
+
+    pub(crate) fn missing_capability(required: Value) -> Self {
+        let message = "the request needs a capability that it did not declare".to_owned();
+        Self { code: -32021, message, data: Some(json!({"requiredCapabilities": required})) }
+    }
+
+    pub(crate) fn unsupported_version(requested: &str) -> Self {
+        let data = json!({"supported": [crate::era::MODERN_VERSION], "requested": requested});
+        Self { code: -32022, message: format!("unsupported protocol version {requested:?}"), data: Some(data) }
+    }
+
+    /// Appends the reply that says so.
+    pub(crate) fn write(&self, out: &mut Vec<u8>, id: &str) {
+        let mut error = json!({"code": self.code, "message": self.message});
+        if let Some(data) = &self.data {
+            error["data"] = data.clone();
+        }
+        out.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
+        out.extend_from_slice(id.as_bytes());
+        out.extend_from_slice(br#","error":"#);
+        write_value(out, &error);
+        out.push(b'}');
+    }
+}

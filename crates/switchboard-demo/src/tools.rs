@@ -1,0 +1,99 @@
+//! What can be called: the list of tools, and the way from a name to its tool.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::asks;
+use crate::exchange::{Call, Outcome};
+use crate::lists;
+use crate::rpc::{Body, Fault};
+
+/// What each tool says of itself.
+mod definitions;
+
+/// Tools that answer with content of every kind.
+mod contents;
+
+/// Tools that do something besides answering.
+mod effects;
+
+/// Tools that compute their answer from their arguments.
+mod plain;
+
+/// The tool that takes its time.
+mod slow;
+
+/// All tools that may be listed, as text made once.
+#[derive(Debug)]
+pub(crate) struct Catalog {
+    fixed: Vec<String>,
+    surprise: String,
+    /// Whether the tool that comes and goes is there.
+    has_surprise: AtomicBool,
+    generated: Vec<String>,
+}
+
+impl Catalog {
+    pub(crate) fn new(generated: usize) -> Self {
+        Self {
+            fixed: definitions::fixed().iter().map(ToString::to_string).collect(),
+            surprise: definitions::surprise().to_string(),
+            has_surprise: AtomicBool::new(false),
+            generated: (1..=generated).map(|number| definitions::generated(number).to_string()).collect(),
+        }
+    }
+
+    /// Adds the tool that comes and goes, or takes it away; true when it is there now.
+    fn toggle(&self) -> bool {
+        !self.has_surprise.fetch_xor(true, Ordering::Relaxed)
+    }
+
+    fn has_surprise(&self) -> bool {
+        self.has_surprise.load(Ordering::Relaxed)
+    }
+
+    fn has_generated(&self, name: &str) -> bool {
+        let number = name.strip_prefix(definitions::GENERATED_PREFIX).and_then(|digits| digits.parse::<usize>().ok());
+        number.is_some_and(|number| (1..=self.generated.len()).contains(&number) && definitions::generated_name(number) == name)
+    }
+}
+
+/// `tools/list`.
+pub(crate) fn list(call: &Call<'_>) -> Result<Body, Fault> {
+    let catalog = &call.peer.demo.tools;
+    let surprise = catalog.has_surprise().then_some(&catalog.surprise);
+    let items: Vec<&str> = catalog.fixed.iter().chain(surprise).chain(&catalog.generated).map(String::as_str).collect();
+    lists::page(call, "tools", &items)
+}
+
+/// `tools/call`.
+pub(crate) fn call(call: &Call<'_>) -> Result<Outcome, Fault> {
+    if call.params.arguments.is_some_and(|arguments| !arguments.get().starts_with('{')) {
+        return Err(Fault::invalid_params("arguments must be an object"));
+    }
+    let catalog = &call.peer.demo.tools;
+    let body = match &*call.params.name {
+        "echo" => plain::echo(call),
+        "add" => plain::add(call),
+        "big" => plain::big(call),
+        "whoami" => plain::whoami(call),
+        "fail" => plain::fail(call),
+        "image" => contents::image(),
+        "audio" => contents::audio(),
+        "resource_link" => contents::resource_link(),
+        "embedded_resource" => contents::embedded_resource(),
+        "mixed" => contents::mixed(),
+        "hologram" => contents::hologram(),
+        "slow" => return Ok(slow::slow(call)),
+        "toggle_tool" => effects::toggle_tool(call),
+        "count_up" => effects::count_up(call),
+        "log" => effects::log(call),
+        "surprise" if catalog.has_surprise() => Body::from_words("you found me"),
+        "" => return Err(Fault::invalid_params("name is missing")),
+        name => match asks::script(name) {
+            Some(script) => return asks::run(call, script),
+            None if catalog.has_generated(name) => plain::generated(call),
+            None => return Err(Fault::invalid_params(format!("unknown tool {name:?}"))),
+        },
+    };
+    Ok(Outcome::Done(body))
+}

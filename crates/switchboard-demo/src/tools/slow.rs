@@ -1,0 +1,63 @@
+//! The tool that takes its time, reports progress, and stops when it is told to.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+use tokio::time::Instant;
+
+use crate::exchange::{Call, Exchange, Outcome, Stopped};
+use crate::rpc::Body;
+
+/// Longer than anybody waits, shorter than for ever.
+const LIMIT_SECONDS: f64 = 3600.0;
+
+#[derive(Debug, Deserialize)]
+#[serde(default)]
+struct Arguments {
+    seconds: f64,
+    steps: u32,
+}
+
+impl Default for Arguments {
+    fn default() -> Self {
+        Self { seconds: 1.0, steps: 5 }
+    }
+}
+
+pub(super) fn slow(call: &Call<'_>) -> Outcome {
+    let arguments: Arguments = match call.arguments() {
+        Ok(arguments) => arguments,
+        Err(failure) => return Outcome::Done(failure),
+    };
+    if !(0.0..=LIMIT_SECONDS).contains(&arguments.seconds) {
+        return Outcome::Done(Body::from_failure(format!("seconds must be from 0 to {LIMIT_SECONDS}")));
+    }
+    if arguments.steps == 0 {
+        return Outcome::Done(Body::from_failure("steps must be at least 1"));
+    }
+    let mut exchange = call.detach();
+    // It ends by itself, by cancellation, or with its connection, which stops what it started.
+    tokio::spawn(async move {
+        match work(&mut exchange, &arguments).await {
+            Ok(body) => exchange.finish(&body),
+            Err(stopped) => exchange.abandon(&stopped),
+        }
+    });
+    Outcome::Later
+}
+
+async fn work(exchange: &mut Exchange, arguments: &Arguments) -> Result<Body, Stopped> {
+    let Arguments { seconds, steps } = *arguments;
+    let begin = Instant::now();
+    for step in 1..=steps {
+        // Measured from the beginning, so that many short steps do not add up to more.
+        let until = begin + Duration::from_secs_f64(seconds * f64::from(step) / f64::from(steps));
+        tokio::select! {
+            biased;
+            stopped = exchange.stopped() => return Err(stopped),
+            () = tokio::time::sleep_until(until) => {}
+        }
+        exchange.progress(step.into(), steps.into(), &format!("step {step} of {steps}"));
+    }
+    Ok(Body::from_words(format!("worked for {seconds} s in {steps} steps")))
+}
