@@ -2,6 +2,7 @@
 //!
 //! Owns reading, checking, merging and expanding. Leaves trust to [`crate::trust`], permission rules to [`crate::gate`].
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,15 +13,30 @@ use crate::name::{ServerName, Style};
 use crate::secret::Secret;
 
 pub use diagnostic::{ConfigErrors, Diagnostic};
-pub use expand::{Environment, LaunchFault, ResolvedLaunch, resolve_launch};
-pub use load::{ConfigFile, Scope, load};
+pub use expand::{Environment, LaunchFault, ResolvedLaunch, ResolvedUrl, UrlFault, resolve_launch, resolve_url};
+pub use fingerprint::Fingerprint;
+pub use load::{ConfigFile, Scope, load, search};
+pub use schema::schema;
 
-mod diagnostic;
-mod expand;
+pub(crate) mod diagnostic;
+pub(crate) mod expand;
+mod fields;
+pub(crate) mod fingerprint;
+pub(crate) mod hijack;
 mod load;
+mod meant;
+mod policy;
+mod program;
+mod quantity;
+pub(crate) mod reference;
+mod schema;
+mod written;
+
+#[cfg(test)]
+mod tests;
 
 /// Every file read, merged: what the host runs on.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Config {
     /// In config order, which decides precedence where names meet. A project's entry has replaced a user's of the same name whole.
     pub servers: IndexMap<ServerName, Arc<ServerConfig>>,
@@ -32,10 +48,23 @@ pub struct Config {
     pub naming: Style,
     /// What deserves attention but does not stop us: unknown fields, ignored settings of a project file.
     pub warnings: Vec<Diagnostic>,
+    /// Where each value that is set stands, by dotted field: `servers.git.command`, `permissions.mode`.
+    pub origins: BTreeMap<String, Place>,
+}
+
+/// A place in a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// The file, as it was given.
+    pub file: Arc<PathBuf>,
+    /// 1-based.
+    pub line: usize,
+    /// 1-based, in characters.
+    pub column: usize,
 }
 
 /// One `[servers.NAME]`, as meant.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerConfig {
     /// Its key.
     pub name: ServerName,
@@ -75,7 +104,7 @@ pub const MAX_MESSAGE_BYTES: usize = 64 * 1024 * 1024;
 /// Where an entry stands, so that every message and `why` can name it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Source {
-    /// The file.
+    /// The file: its folder absolute and free of links, so that `file.parent()` is what relative paths start at.
     pub file: Arc<PathBuf>,
     /// 1-based line of the entry's head.
     pub line: usize,
@@ -194,7 +223,7 @@ impl Default for Timeouts {
 }
 
 /// `[permissions]`, as written; compiled by [`crate::gate::Gate::compile`].
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Permissions {
     /// What holds where no rule does.
     pub mode: Mode,
@@ -230,7 +259,7 @@ pub enum Mode {
 }
 
 /// `[security]`.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Security {
     /// If not empty, only these servers run.
     pub allow_servers: Vec<String>,
@@ -238,22 +267,4 @@ pub struct Security {
     pub deny_servers: Vec<String>,
     /// Definitions that changed since they were pinned are not covered by `allow` rules and `trust`.
     pub locked: bool,
-}
-
-/// What identifies the launch of a server: BLAKE3 over its endpoint as written, whatever the formatting or key order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Fingerprint(pub [u8; 32]);
-
-impl Fingerprint {
-    /// As hexadecimal text.
-    pub fn to_hex(self) -> String {
-        data_encoding::HEXLOWER.encode(&self.0)
-    }
-}
-
-impl ServerConfig {
-    /// The launch fingerprint of the entry as written: literal values count, formatting and key order do not.
-    pub fn fingerprint(&self) -> Fingerprint {
-        todo!()
-    }
 }

@@ -10,6 +10,7 @@ pub use memory::MemoryStore;
 
 mod file;
 mod memory;
+mod private;
 
 /// The kinds of things remembered. Each is a shelf of its own, so that a damaged one takes no other with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -2,18 +2,30 @@
 //!
 //! Decides nothing about calls; that is the gate's. Never consults `.git`, workspace settings or where a link points.
 
+use std::collections::BTreeMap;
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-use crate::config::{Config, Environment, Fingerprint, ServerConfig};
+use serde::{Deserialize, Serialize};
+
+use crate::config::diagnostic::visible_path;
+use crate::config::expand::Expansion;
+use crate::config::fingerprint::Digest;
+use crate::config::{Config, Endpoint, Environment, Fingerprint, HttpWire, Scope, ServerConfig, hijack, reference};
 use crate::name::ServerName;
-use crate::store::Store;
+use crate::store::{Shelf, Store, StoreError};
+
+mod diff;
+
+#[cfg(test)]
+mod tests;
 
 /// What is known about one entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Standing {
     /// May start: the user's own file, given with `-c`, or accepted as it stands now.
     Trusted,
-    /// Never accepted.
+    /// Never accepted, or not acceptable ([`Disclosure::refused`]).
     New,
     /// Accepted in another form; the lines differ as shown (`-` then, `+` now).
     Changed {
@@ -29,30 +41,122 @@ pub struct Disclosure {
     pub name: ServerName,
     /// The file it stands in.
     pub file: PathBuf,
-    /// One fact a line.
+    /// One fact a line. Every text from the file is quoted, so that no line can pass for another.
     pub lines: Vec<String>,
     /// What binds the answer.
     pub key: Fingerprint,
     /// Loader variables that a project may not set (T5): the entry is refused while there are any.
     pub refused: Vec<String>,
+    /// What the variables that decide the launch held, as hashes: a change is told without telling the value.
+    values: BTreeMap<String, String>,
+}
+
+/// Why a yes was not recorded.
+#[derive(Debug, thiserror::Error)]
+pub enum AcceptError {
+    /// The entry sets variables that a project may not.
+    #[error(
+        "server \"{server}\" cannot be accepted: it sets {variables}, which a project's file may not; remove it there, or move the entry to \
+         your own file"
+    )]
+    Refused {
+        /// The server.
+        server: ServerName,
+        /// The variables.
+        variables: String,
+    },
+    /// It could not be remembered.
+    #[error(transparent)]
+    Store(#[from] StoreError),
 }
 
 /// Where an entry stands.
 pub fn standing(server: &ServerConfig, environment: &Environment, store: &dyn Store) -> Standing {
-    let _ = (server, environment, store);
-    todo!()
+    if server.source.scope != Scope::Project {
+        return Standing::Trusted;
+    }
+    let now = disclose(server, environment);
+    if !now.refused.is_empty() {
+        return Standing::New;
+    }
+    // What cannot be read was not accepted.
+    let Some(accepted) = store.get(Shelf::Trust, &shelf_key(&now)).ok().flatten() else { return Standing::New };
+    match serde_json::from_str::<Accepted>(&accepted) {
+        Ok(accepted) if accepted.key == now.key.to_hex() => Standing::Trusted,
+        Ok(accepted) => Standing::Changed { diff: difference(&accepted, &now) },
+        Err(_) => Standing::New,
+    }
 }
 
 /// What a person must see before accepting.
 pub fn disclose(server: &ServerConfig, environment: &Environment) -> Disclosure {
-    let _ = (server, environment);
-    todo!()
+    let mut variables = Vec::new();
+    let mut deciding = Vec::new();
+    let mut lines = Vec::new();
+    let mut refused = Vec::new();
+    match &server.endpoint {
+        Endpoint::Stdio(stdio) => {
+            lines.push(format!("command: {:?}", stdio.command));
+            lines.extend(stdio.args.iter().map(|arg| format!("argument: {arg:?}")));
+            lines.extend(stdio.cwd.iter().map(|cwd| format!("working folder: {cwd:?}")));
+            deciding.push(stdio.command.as_str());
+            deciding.extend(stdio.args.iter().map(String::as_str));
+            deciding.extend(stdio.cwd.as_deref());
+            for (name, value) in sorted(stdio.env.iter().map(|(name, value)| (name.as_str(), value.expose()))) {
+                lines.push(format!("variable: {} = {value:?}", quoted_name(name)));
+                variables.extend(reference::variables(value));
+                refused.extend(hijack::effect(name).map(|what| format!("{}: {what}", quoted_name(name))));
+            }
+            if stdio.inherit_env {
+                lines.push("gets every variable of your environment".to_owned());
+            }
+        }
+        Endpoint::Http(http) => {
+            lines.push(format!("url: {:?}", http.url));
+            deciding.push(http.url.as_str());
+            lines.extend(match http.wire {
+                HttpWire::Auto => None,
+                HttpWire::Streamable => Some("transport: \"http\"".to_owned()),
+                HttpWire::Sse => Some("transport: \"sse\"".to_owned()),
+            });
+            for (name, value) in sorted(http.headers.iter().map(|(name, value)| (name.as_str(), value.expose()))) {
+                lines.push(format!("header: {} = {value:?}", quoted_name(name)));
+                variables.extend(reference::variables(value));
+            }
+        }
+    }
+    let values: BTreeMap<String, String> = deciding
+        .iter()
+        .flat_map(|text| reference::variables(text))
+        .map(|name| (name.to_owned(), held(name, environment)))
+        .collect();
+    variables.extend(values.keys().map(String::as_str));
+    variables.sort_unstable();
+    variables.dedup();
+    lines.extend(variables.iter().map(|name| format!("reads from your environment: {name}")));
+    if let Some(shadowed) = &server.source.shadows {
+        lines.push(format!("stands in for the server of the same name in {:?}", visible_path(shadowed)));
+    }
+
+    let file = server.source.file.to_path_buf();
+    let key = key(server, &deciding, environment);
+    Disclosure { name: server.name.clone(), file, lines, key, refused, values }
 }
 
 /// Records a yes for exactly what was disclosed.
-pub fn accept(disclosure: &Disclosure, store: &dyn Store) -> Result<(), crate::store::StoreError> {
-    let _ = (disclosure, store);
-    todo!()
+pub fn accept(disclosure: &Disclosure, store: &dyn Store) -> Result<(), AcceptError> {
+    if !disclosure.refused.is_empty() {
+        let names: Vec<&str> = disclosure.refused.iter().filter_map(|refused| refused.split(": ").next()).collect();
+        return Err(AcceptError::Refused { server: disclosure.name.clone(), variables: names.join(", ") });
+    }
+    let accepted = Accepted { key: disclosure.key.to_hex(), lines: disclosure.lines.clone(), values: disclosure.values.clone() };
+    let text = serde_json::to_string(&accepted).expect("texts and lists of texts are JSON");
+    Ok(store.put(Shelf::Trust, &shelf_key(disclosure), &text)?)
+}
+
+/// Forgets a yes: the entry waits again.
+pub fn revoke(disclosure: &Disclosure, store: &dyn Store) -> Result<(), StoreError> {
+    store.remove(Shelf::Trust, &shelf_key(disclosure))
 }
 
 /// The entries of project files that wait for a person.
@@ -63,4 +167,63 @@ pub fn waiting<'a>(config: &'a Config, environment: &Environment, store: &dyn St
         .map(|server| (&**server, standing(server, environment, store)))
         .filter(|(_, standing)| *standing != Standing::Trusted)
         .collect()
+}
+
+/// What is remembered of a yes.
+#[derive(Serialize, Deserialize)]
+struct Accepted {
+    key: String,
+    lines: Vec<String>,
+    #[serde(default)]
+    values: BTreeMap<String, String>,
+}
+
+/// The place of an entry's yes. The path in the key proper is exact; here it is for people, and may be approximate.
+fn shelf_key(disclosure: &Disclosure) -> String {
+    format!("{} in {}", disclosure.name, disclosure.file.to_string_lossy())
+}
+
+/// Path, name, the entry as written, and what decides the launch as it expands now.
+fn key(server: &ServerConfig, deciding: &[&str], environment: &Environment) -> Fingerprint {
+    let mut digest = Digest::new("switchboard trust 1");
+    digest.part("file", server.source.file.as_os_str().as_bytes());
+    digest.part("name", server.name.as_str().as_bytes());
+    digest.part("launch", &server.fingerprint().0);
+    let mut expansion = Expansion::new(environment);
+    // A text that cannot be expanded cannot be launched either; as written it is already part of the launch.
+    let expanded: Vec<String> = deciding.iter().map(|text| expansion.expand("", text).unwrap_or_default()).collect();
+    digest.list("expanded", expanded.iter().map(String::as_bytes));
+    digest.finish()
+}
+
+/// What a variable holds, as a hash.
+fn held(name: &str, environment: &Environment) -> String {
+    let mut digest = Digest::new("switchboard variable 1");
+    digest.part("name", name.as_bytes());
+    digest.list("value", environment.get(name).map(|value| value.expose().as_bytes()).into_iter());
+    digest.finish().to_hex()
+}
+
+fn difference(accepted: &Accepted, now: &Disclosure) -> Vec<String> {
+    let mut lines = diff::lines(&accepted.lines, &now.lines);
+    for (name, value) in &now.values {
+        if accepted.values.get(name).is_some_and(|then| then != value) {
+            lines.push(format!(
+                "+ the variable {name}, which the launch depends on, holds another value than when it was accepted"
+            ));
+        }
+    }
+    lines
+}
+
+/// By name: the order of the file says nothing, and must not look like a change.
+fn sorted<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>) -> Vec<(&'a str, &'a str)> {
+    let mut pairs: Vec<_> = pairs.collect();
+    pairs.sort_unstable();
+    pairs
+}
+
+fn quoted_name(name: &str) -> String {
+    let plain = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'));
+    if plain { name.to_owned() } else { format!("{name:?}") }
 }

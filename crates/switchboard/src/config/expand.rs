@@ -1,9 +1,10 @@
 //! References in values, expanded in one pass when a server starts; and the child's environment.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use super::StdioEndpoint;
+use super::reference::{Piece, pieces};
+use super::{HttpEndpoint, StdioEndpoint, meant, program};
 use crate::secret::Secret;
 
 /// The variables a host was handed. The library never reads the process's own.
@@ -55,6 +56,12 @@ pub enum LaunchFault {
         /// As written.
         command: String,
     },
+    /// Nothing at that path.
+    #[error("there is no file {path:?}; correct `command` (a relative path starts at the config file's folder)")]
+    NoSuchFile {
+        /// The expanded path.
+        path: PathBuf,
+    },
     /// It is there, and cannot be run.
     #[error("{path:?} is not executable; try `chmod +x`")]
     NotExecutable {
@@ -67,14 +74,180 @@ pub enum LaunchFault {
         /// The expanded path.
         path: PathBuf,
     },
+    /// A variable brought in a zero byte, or a reference cannot be read.
+    #[error("`{field}` cannot be passed to a program: {fact}")]
+    BadText {
+        /// The field.
+        field: String,
+        /// What is wrong with it; never the text.
+        fact: &'static str,
+    },
 }
 
 /// Expands references against `environment` in one pass and finds the program in the child's own PATH. `folder` is the file's folder.
-pub fn resolve_launch(
-    endpoint: &StdioEndpoint,
-    folder: &std::path::Path,
-    environment: &Environment,
-) -> Result<ResolvedLaunch, LaunchFault> {
-    let _ = (endpoint, folder, environment);
-    todo!()
+pub fn resolve_launch(endpoint: &StdioEndpoint, folder: &Path, environment: &Environment) -> Result<ResolvedLaunch, LaunchFault> {
+    let mut expansion = Expansion::new(environment);
+    let command = expansion.expand_for_launch("command", &endpoint.command)?;
+    let mut args = Vec::with_capacity(endpoint.args.len());
+    for (index, arg) in endpoint.args.iter().enumerate() {
+        args.push(expansion.expand_for_launch(&format!("args[{index}]"), arg)?);
+    }
+    let mut own = Vec::with_capacity(endpoint.env.len());
+    for (name, value) in &endpoint.env {
+        let value = Secret::new(expansion.expand_for_launch(&format!("env.{name}"), value.expose())?);
+        expansion.secrets.push(value.clone());
+        own.push((name.clone(), value));
+    }
+    let cwd = match &endpoint.cwd {
+        Some(cwd) => Some(program::absolute(folder, &expansion.expand_for_launch("cwd", cwd)?)),
+        None => None,
+    };
+    if let Some(path) = cwd.as_ref().filter(|path| !path.is_dir()) {
+        return Err(LaunchFault::BadCwd { path: path.clone() });
+    }
+
+    let mut env: BTreeMap<String, Secret> = environment
+        .iter()
+        .filter(|(name, _)| endpoint.inherit_env || is_passed_on(name))
+        .map(|(name, value)| (name.to_owned(), value.clone()))
+        .collect();
+    env.extend(own);
+    let path = env.get("PATH").map(Secret::expose).unwrap_or_default();
+    let program = program::find(&command, &endpoint.command, folder, path)?;
+    let Expansion { unset, mut secrets, .. } = expansion;
+    secrets.extend(secret_looking(&args));
+    secrets.retain(|secret| !is_ordinary(secret.expose()));
+    Ok(ResolvedLaunch { program, argv0: command, args, env: env.into_iter().collect(), cwd, unset, secrets })
+}
+
+/// A URL as it will be used: everything expanded.
+#[derive(Clone)]
+pub struct ResolvedUrl {
+    /// The endpoint.
+    pub url: url::Url,
+    /// Sent with each request.
+    pub headers: Vec<(String, Secret)>,
+    /// References to variables that are not set: (variable, field).
+    pub unset: Vec<(String, String)>,
+    /// Every value that must not show up in a log.
+    pub secrets: Vec<Secret>,
+}
+
+impl std::fmt::Debug for ResolvedUrl {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // The rest of the URL may hold what references expanded to.
+        f.debug_struct("ResolvedUrl").field("host", &self.url.host_str()).field("headers", &self.headers).finish_non_exhaustive()
+    }
+}
+
+/// Why a URL cannot be used as written.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{field}` cannot be used: {fact}")]
+pub struct UrlFault {
+    /// The field.
+    pub field: String,
+    /// What is wrong with it; never the text.
+    pub fact: String,
+}
+
+/// Expands the references of a URL and its headers against `environment`, in one pass.
+pub fn resolve_url(endpoint: &HttpEndpoint, environment: &Environment) -> Result<ResolvedUrl, UrlFault> {
+    let mut expansion = Expansion::new(environment);
+    let fault = |field: &str, fact: &str| UrlFault { field: field.to_owned(), fact: fact.to_owned() };
+    let text = expansion.expand("url", &endpoint.url).map_err(|fact| fault("url", fact))?;
+    let url = meant::check_url(&text).map_err(|fact| fault("url", &fact))?;
+    let mut headers = Vec::with_capacity(endpoint.headers.len());
+    for (name, value) in &endpoint.headers {
+        let field = format!("headers.{name}");
+        let value = Secret::new(expansion.expand(&field, value.expose()).map_err(|fact| fault(&field, fact))?);
+        meant::check_header(name, &value).map_err(|fact| fault(&field, fact))?;
+        expansion.secrets.push(value.clone());
+        headers.push((name.clone(), value));
+    }
+    let Expansion { unset, mut secrets, .. } = expansion;
+    secrets.retain(|secret| !is_ordinary(secret.expose()));
+    Ok(ResolvedUrl { url, headers, unset, secrets })
+}
+
+/// What values expand to, and what was met on the way.
+pub(crate) struct Expansion<'a> {
+    environment: &'a Environment,
+    unset: Vec<(String, String)>,
+    secrets: Vec<Secret>,
+}
+
+impl<'a> Expansion<'a> {
+    pub(crate) fn new(environment: &'a Environment) -> Self {
+        Self { environment, unset: Vec::new(), secrets: Vec::new() }
+    }
+
+    /// C7, C8: one pass; an unset variable is empty, and remembered.
+    pub(crate) fn expand(&mut self, field: &str, value: &str) -> Result<String, &'static str> {
+        let mut expanded = String::with_capacity(value.len());
+        for piece in pieces(value)? {
+            match piece {
+                Piece::Literal(text) => expanded.push_str(text),
+                // As in a shell, ":-" stands in for an empty variable too.
+                Piece::Variable { name, default } => match (self.environment.get(name), default) {
+                    (Some(value), None) => self.push(name, value, &mut expanded),
+                    (Some(value), Some(_)) if !value.expose().is_empty() => self.push(name, value, &mut expanded),
+                    (_, Some(default)) => expanded.push_str(default),
+                    (None, None) => self.unset.push((name.to_owned(), field.to_owned())),
+                },
+            }
+        }
+        Ok(expanded)
+    }
+
+    fn expand_for_launch(&mut self, field: &str, value: &str) -> Result<String, LaunchFault> {
+        let bad = |fact| LaunchFault::BadText { field: field.to_owned(), fact };
+        let expanded = self.expand(field, value).map_err(bad)?;
+        if expanded.contains('\0') { Err(bad("it holds a zero byte")) } else { Ok(expanded) }
+    }
+
+    fn push(&mut self, name: &str, value: &Secret, expanded: &mut String) {
+        expanded.push_str(value.expose());
+        // What every child is given is no secret (a folder, a language); a proxy's address may hold a password.
+        if !is_passed_on(name) || is_proxy(name) {
+            self.secrets.push(value.clone());
+        }
+    }
+}
+
+/// C9: what a child gets of our own environment.
+fn is_passed_on(name: &str) -> bool {
+    matches!(name, "HOME" | "PATH" | "LANG" | "TERM" | "TMPDIR" | "TZ" | "USER" | "SHELL" | "LOGNAME")
+        || name.starts_with("LC_")
+        || is_proxy(name)
+}
+
+fn is_proxy(name: &str) -> bool {
+    matches!(
+        name,
+        "http_proxy" | "https_proxy" | "no_proxy" | "all_proxy" | "HTTP_PROXY" | "HTTPS_PROXY" | "NO_PROXY" | "ALL_PROXY"
+    )
+}
+
+/// Values of arguments whose flag says that they are secret: `--token=x`, `--api-key x`.
+fn secret_looking(args: &[String]) -> Vec<Secret> {
+    let mut found = Vec::new();
+    for (index, arg) in args.iter().enumerate() {
+        let (flag, value) = match arg.split_once('=') {
+            Some((flag, value)) => (flag, Some(value)),
+            None => (arg.as_str(), args.get(index + 1).map(String::as_str)),
+        };
+        let flag = flag.to_ascii_lowercase().replace(['-', '_'], "");
+        let secret = ["token", "secret", "password", "passwd", "apikey", "accesskey", "privatekey", "credential", "bearer"];
+        if arg.starts_with('-') && secret.iter().any(|word| flag.contains(word)) {
+            found.extend(value.filter(|value| !value.starts_with('-')).map(Secret::new));
+        }
+    }
+    found
+}
+
+/// Words that are nobody's secret; to black them out would make every log unreadable.
+fn is_ordinary(value: &str) -> bool {
+    let words = "true false yes no on off none null auto trace debug info warn warning error verbose silent production development test stdio \
+                 localhost";
+    value.is_empty() || words.split_whitespace().any(|word| word.eq_ignore_ascii_case(value))
 }

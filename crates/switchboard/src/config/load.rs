@@ -1,8 +1,20 @@
 //! Reads files and merges them by whole entries.
 
-use std::path::PathBuf;
+use std::collections::BTreeMap;
+use std::fs::OpenOptions;
+use std::io::Read;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use super::{Config, ConfigErrors};
+use indexmap::map::Entry;
+use nix::fcntl::OFlag;
+
+use super::diagnostic::Findings;
+use super::fields::{NAMING, PERMISSIONS, SECURITY, SERVERS};
+use super::policy::{Policy, policy};
+use super::written::{Fields, Written};
+use super::{Config, ConfigErrors, Diagnostic, Mode, Place, ServerConfig, meant, written};
 
 /// Whose file it is: decides what it may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,8 +36,184 @@ pub struct ConfigFile {
     pub scope: Scope,
 }
 
+/// The name of the native file, in a project and in the user's own folder.
+const FILE_NAME: &str = "switchboard.toml";
+
+/// No configuration is larger; a larger file is a mistake, or meant to exhaust us (T27).
+const MAX_FILE_BYTES: u64 = 1024 * 1024;
+
+/// The native files that exist, highest precedence first: the project's, then the user's own.
+pub fn search(project_folder: &Path, config_folder: &Path) -> Vec<ConfigFile> {
+    let project = ConfigFile { path: project_folder.join(FILE_NAME), scope: Scope::Project };
+    let user = ConfigFile { path: config_folder.join("switchboard").join(FILE_NAME), scope: Scope::User };
+    // In the user's own folder the two are one file, and it is the user's.
+    let one = matches!((project.path.canonicalize(), user.path.canonicalize()), (Ok(project), Ok(user)) if project == user);
+    // A dangling link or a folder of that name is there: reading it says what is wrong.
+    [project, user].into_iter().skip(usize::from(one)).filter(|file| file.path.symlink_metadata().is_ok()).collect()
+}
+
 /// Reads the files, highest precedence first, and merges them. All errors of all files come back at once.
 pub fn load(files: &[ConfigFile]) -> Result<Config, ConfigErrors> {
-    let _ = files;
-    todo!()
+    let mut config = Config::default();
+    let mut errors = Vec::new();
+    let mut policies = Vec::new();
+    for file in files {
+        match read(file) {
+            Ok(read) => {
+                config.warnings.extend(read.warnings);
+                merge_servers(&mut config, read.servers, read.origins);
+                policies.push((file.scope, read.policy));
+            }
+            Err(found) => errors.extend(found),
+        }
+    }
+    merge_policies(&mut config, policies);
+    if errors.is_empty() { Ok(config) } else { Err(ConfigErrors(errors)) }
+}
+
+/// One file as meant, before it meets the others.
+struct ReadFile {
+    servers: Vec<ServerConfig>,
+    policy: Policy,
+    origins: BTreeMap<String, Place>,
+    warnings: Vec<Diagnostic>,
+}
+
+fn read(file: &ConfigFile) -> Result<ReadFile, Vec<Diagnostic>> {
+    let shown = Arc::new(file.path.clone());
+    let text = read_text(&shown, file.scope).map_err(|message| vec![Diagnostic::of_file(&shown, message)])?;
+    let text = std::str::from_utf8(&text).map_err(|fault| {
+        let (line, column) = place_of_bad_byte(&text, fault.valid_up_to());
+        vec![Diagnostic {
+            file: shown.clone(),
+            line,
+            column,
+            field: String::new(),
+            message: "not UTF-8 text; save the file as UTF-8".to_owned(),
+        }]
+    })?;
+
+    let mut findings = Findings::new(shown.clone(), text);
+    let written = written::read(text, &mut findings);
+    // The folder is resolved once, so that what is relative to it cannot come to mean another place. The file's own link is not
+    // followed: what a link points to must not lend it its folder or its trust.
+    let located = Arc::new(locate(&file.path));
+    let servers = written.servers.iter().filter_map(|entry| meant::server(entry, &located, file.scope, &mut findings)).collect();
+    let policy = policy(&written, &shown, file.scope, &mut findings);
+    let origins = origins(&written, &shown, &findings);
+    let (errors, warnings) = findings.finish();
+    if errors.is_empty() { Ok(ReadFile { servers, policy, origins, warnings }) } else { Err(errors) }
+}
+
+fn read_text(path: &Path, scope: Scope) -> Result<Vec<u8>, String> {
+    let unreadable = |fault: std::io::Error| match fault.kind() {
+        std::io::ErrorKind::NotFound => "no such file; correct the path".to_owned(),
+        std::io::ErrorKind::PermissionDenied => "cannot be read: permission denied; try `chmod u+r`, or another file".to_owned(),
+        _ => format!("cannot be read: {fault}"),
+    };
+    // A pipe planted in a project must not make us wait: it is opened without waiting, and refused below.
+    let flags = if scope == Scope::Given { OFlag::empty() } else { OFlag::O_NONBLOCK };
+    let file = OpenOptions::new().read(true).custom_flags(flags.bits()).open(path).map_err(unreadable)?;
+    let metadata = file.metadata().map_err(unreadable)?;
+    if metadata.is_dir() {
+        return Err("is a folder; expected a file".to_owned());
+    }
+    if !metadata.is_file() && scope != Scope::Given {
+        return Err("is not a regular file; expected one".to_owned());
+    }
+    let mut text = Vec::new();
+    file.take(MAX_FILE_BYTES + 1).read_to_end(&mut text).map_err(unreadable)?;
+    if text.len() as u64 > MAX_FILE_BYTES {
+        return Err("larger than 1 MiB, which no configuration is; is it the right file?".to_owned());
+    }
+    Ok(text)
+}
+
+fn place_of_bad_byte(text: &[u8], at: usize) -> (usize, usize) {
+    let before = &text[..at];
+    let line_start = before.iter().rposition(|byte| *byte == b'\n').map_or(0, |newline| newline + 1);
+    let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
+    (line, String::from_utf8_lossy(&before[line_start..]).chars().count() + 1)
+}
+
+/// The file's place: its folder with all links followed, and its own name.
+fn locate(path: &Path) -> PathBuf {
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    match (absolute.parent().and_then(|folder| folder.canonicalize().ok()), absolute.file_name()) {
+        (Some(folder), Some(name)) => folder.join(name),
+        _ => absolute,
+    }
+}
+
+/// Where each value stands, by dotted field.
+fn origins(written: &Written, file: &Arc<PathBuf>, findings: &Findings<'_>) -> BTreeMap<String, Place> {
+    let mut origins = BTreeMap::new();
+    let mut add = |path: &str, fields: &Fields| {
+        for (name, found) in &fields.0 {
+            let (line, column) = findings.lines.place(found.at);
+            origins.insert(format!("{path}.{name}"), Place { file: file.clone(), line, column });
+        }
+    };
+    for server in &written.servers {
+        add(&format!("{}.{}", SERVERS.name, server.name), &server.fields);
+    }
+    add(PERMISSIONS.name, &written.permissions);
+    add(SECURITY.name, &written.security);
+    add(NAMING.name, &written.naming);
+    origins
+}
+
+/// A higher file's entry replaces one of the same name, whole.
+fn merge_servers(config: &mut Config, servers: Vec<ServerConfig>, mut origins: BTreeMap<String, Place>) {
+    for server in servers {
+        let prefix = format!("{}.{}.", SERVERS.name, server.name);
+        match config.servers.entry(server.name.clone()) {
+            Entry::Vacant(free) => {
+                free.insert(Arc::new(server));
+            }
+            Entry::Occupied(mut taken) => {
+                origins.retain(|field, _| !field.starts_with(&prefix));
+                let higher = Arc::make_mut(taken.get_mut());
+                // With three files, the nearest one below is the one that would have held.
+                higher.source.shadows.get_or_insert_with(|| server.source.file.clone());
+            }
+        }
+    }
+    for (field, place) in origins {
+        config.origins.entry(field).or_insert(place);
+    }
+}
+
+/// The highest of the user's files that sets a value decides; denials add up; a project's file only tightens the outcome.
+fn merge_policies(config: &mut Config, policies: Vec<(Scope, Policy)>) {
+    let mut mode = None;
+    let mut naming = None;
+    let mut strictest_project_mode = None;
+    for (scope, policy) in policies {
+        if scope == Scope::Project {
+            strictest_project_mode = strictest(strictest_project_mode, policy.mode);
+        } else {
+            mode = mode.or(policy.mode);
+        }
+        naming = naming.or(policy.naming);
+        config.permissions.allow.extend(policy.allow);
+        config.permissions.ask.extend(policy.ask);
+        config.permissions.deny.extend(policy.deny);
+        if config.security.allow_servers.is_empty() {
+            config.security.allow_servers = policy.allow_servers;
+        }
+        config.security.deny_servers.extend(policy.deny_servers);
+        config.security.locked |= policy.locked;
+    }
+    config.permissions.mode = strictest(Some(mode.unwrap_or_default()), strictest_project_mode).unwrap_or_default();
+    config.naming = naming.unwrap_or_default();
+}
+
+fn strictest(one: Option<Mode>, other: Option<Mode>) -> Option<Mode> {
+    let rank = |mode: &Mode| match mode {
+        Mode::Yolo => 0,
+        Mode::Ask => 1,
+        Mode::Deny => 2,
+    };
+    one.into_iter().chain(other).max_by_key(rank)
 }

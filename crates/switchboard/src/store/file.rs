@@ -1,7 +1,19 @@
 //! A store in files: one JSON object per shelf, in the state folder.
+//!
+//! Every change takes the shelf's lock, reads what is there, writes a new file beside it and renames it into place, so that two
+//! processes lose nothing of each other's and a crash leaves the old file or the new one. Catalogs are large and change alone, so
+//! each has a file of its own.
 
-use std::path::PathBuf;
+use std::collections::BTreeMap;
+use std::fs::{File, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::private;
 use super::{Shelf, Store, StoreError};
 
 /// Keeps each shelf in a file of its own.
@@ -10,31 +22,175 @@ pub struct FileStore {
     folder: PathBuf,
 }
 
+/// How long to wait for another process that is writing: it needs milliseconds, unless it hangs.
+const LOCK_WAIT: Duration = Duration::from_secs(10);
+
+/// What a shelf's file holds.
+type Object = BTreeMap<String, Box<RawValue>>;
+
+/// What the file of one catalog holds.
+#[derive(Serialize, Deserialize)]
+struct Entry {
+    key: String,
+    value: Box<RawValue>,
+}
+
 impl FileStore {
     /// Opens the folder, making it (0700) where it is missing.
     pub fn open(folder: impl Into<PathBuf>) -> Result<Self, StoreError> {
-        Ok(Self { folder: folder.into() })
+        let folder = folder.into();
+        private::make_folder(&folder).map_err(|source| StoreError::Io { path: folder.clone(), source })?;
+        Ok(Self { folder })
+    }
+
+    /// The folder in which a shelf's files and its lock stand.
+    fn shelf_folder(&self, shelf: Shelf) -> PathBuf {
+        if shelf == Shelf::Catalogs { self.folder.join("catalogs") } else { self.folder.clone() }
+    }
+
+    /// The file that holds a key.
+    fn file(&self, shelf: Shelf, key: &str) -> PathBuf {
+        let name = if shelf == Shelf::Catalogs {
+            blake3::hash(key.as_bytes()).to_hex().to_string()
+        } else {
+            shelf_name(shelf).to_owned()
+        };
+        self.shelf_folder(shelf).join(format!("{name}.json"))
+    }
+
+    /// Taken by whoever changes a shelf. Reading needs none, and so works where nothing can be written.
+    fn lock(&self, shelf: Shelf) -> Result<File, StoreError> {
+        let folder = self.shelf_folder(shelf);
+        let path = folder.join(format!("{}.lock", shelf_name(shelf)));
+        private::make_folder(&folder).map_err(|source| StoreError::Io { path: folder, source })?;
+        lock(&path).map_err(|source| StoreError::Io { path, source })
+    }
+
+    /// Reads and parses a file. A damaged one is set aside, under the lock, and reported.
+    fn read<T: for<'de> Deserialize<'de>>(&self, shelf: Shelf, path: &Path, locked: bool) -> Result<Option<T>, StoreError> {
+        let read = |path: &Path| private::read(path).map_err(|source| StoreError::Io { path: path.to_owned(), source });
+        let Some(bytes) = read(path)? else { return Ok(None) };
+        if let Ok(parsed) = serde_json::from_slice(&bytes) {
+            return Ok(Some(parsed));
+        }
+        let _lock = if locked { None } else { Some(self.lock(shelf)?) };
+        // Another process may have set it aside, or replaced it, while we waited.
+        let Some(bytes) = read(path)? else { return Ok(None) };
+        if let Ok(parsed) = serde_json::from_slice(&bytes) {
+            return Ok(Some(parsed));
+        }
+        let kept_as = private::set_aside(path).map_err(|source| StoreError::Io { path: path.to_owned(), source })?;
+        Err(StoreError::Damaged { path: path.to_owned(), kept_as })
+    }
+
+    /// Changes a shelf's object under its lock.
+    fn change(&self, shelf: Shelf, change: impl FnOnce(&mut Object)) -> Result<(), StoreError> {
+        let path = self.file(shelf, "");
+        let _lock = self.lock(shelf)?;
+        let mut object: Object = self.read(shelf, &path, true)?.unwrap_or_default();
+        change(&mut object);
+        write(&path, &object)
     }
 }
 
 impl Store for FileStore {
     fn get(&self, shelf: Shelf, key: &str) -> Result<Option<String>, StoreError> {
-        let _ = (&self.folder, shelf, key);
-        todo!()
+        let path = self.file(shelf, key);
+        if shelf == Shelf::Catalogs {
+            let entry: Option<Entry> = self.read(shelf, &path, false)?;
+            return Ok(entry.filter(|entry| entry.key == key).map(|entry| entry.value.get().to_owned()));
+        }
+        let object: Object = self.read(shelf, &path, false)?.unwrap_or_default();
+        Ok(object.get(key).map(|value| value.get().to_owned()))
     }
 
     fn all(&self, shelf: Shelf) -> Result<Vec<(String, String)>, StoreError> {
-        let _ = shelf;
-        todo!()
+        if shelf != Shelf::Catalogs {
+            let object: Object = self.read(shelf, &self.file(shelf, ""), false)?.unwrap_or_default();
+            return Ok(object.into_iter().map(|(key, value)| (key, String::from(Box::<str>::from(value)))).collect());
+        }
+        let folder = self.shelf_folder(shelf);
+        let fault = |source| StoreError::Io { path: folder.clone(), source };
+        let mut found = Vec::new();
+        let files = match std::fs::read_dir(&folder) {
+            Err(missing) if missing.kind() == io::ErrorKind::NotFound => return Ok(found),
+            files => files.map_err(fault)?,
+        };
+        for file in files {
+            let path = file.map_err(fault)?.path();
+            if path.extension().is_some_and(|extension| extension == "json")
+                && let Some(entry) = self.read::<Entry>(shelf, &path, false)?
+            {
+                found.push((entry.key, entry.value.get().to_owned()));
+            }
+        }
+        found.sort();
+        Ok(found)
     }
 
     fn put(&self, shelf: Shelf, key: &str, value: &str) -> Result<(), StoreError> {
-        let _ = (shelf, key, value);
-        todo!()
+        let path = self.file(shelf, key);
+        let value = RawValue::from_string(value.to_owned())
+            .map_err(|fault| StoreError::Io { path: path.clone(), source: io::Error::new(io::ErrorKind::InvalidData, fault) })?;
+        if shelf == Shelf::Catalogs {
+            let _lock = self.lock(shelf)?;
+            return write(&path, &Entry { key: key.to_owned(), value });
+        }
+        self.change(shelf, |object| {
+            object.insert(key.to_owned(), value);
+        })
     }
 
     fn remove(&self, shelf: Shelf, key: &str) -> Result<(), StoreError> {
-        let _ = (shelf, key);
-        todo!()
+        if shelf == Shelf::Catalogs {
+            let path = self.file(shelf, key);
+            let _lock = self.lock(shelf)?;
+            return match std::fs::remove_file(&path) {
+                Err(source) if source.kind() != io::ErrorKind::NotFound => Err(StoreError::Io { path, source }),
+                _ => Ok(()),
+            };
+        }
+        self.change(shelf, |object| {
+            object.remove(key);
+        })
     }
 }
+
+fn shelf_name(shelf: Shelf) -> &'static str {
+    match shelf {
+        Shelf::Grants => "grants",
+        Shelf::Pins => "pins",
+        Shelf::Trust => "trust",
+        Shelf::Eras => "eras",
+        Shelf::Catalogs => "catalogs",
+    }
+}
+
+fn write(path: &Path, value: &impl Serialize) -> Result<(), StoreError> {
+    serde_json::to_vec(value)
+        .map_err(io::Error::from)
+        .and_then(|bytes| private::replace(path, &bytes))
+        .map_err(|source| StoreError::Io { path: path.to_owned(), source })
+}
+
+/// Takes the lock, which ends with the file: also when its process is killed.
+fn lock(path: &Path) -> io::Result<File> {
+    let file = private::open_lock(path)?;
+    let deadline = Instant::now() + LOCK_WAIT;
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(TryLockError::Error(fault)) => return Err(fault),
+            Err(TryLockError::WouldBlock) if Instant::now() >= deadline => {
+                return Err(io::Error::new(
+                    io::ErrorKind::TimedOut,
+                    "another process has held this lock for 10 s; end it and try again",
+                ));
+            }
+            Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(5)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,307 @@
+//! Every field of `switchboard.toml`, once: what drives reading, suggestions and the JSON schema.
+
+/// One `[section]`, or one `[servers.NAME]`.
+#[derive(Debug)]
+pub(super) struct Section {
+    /// Its key at the top of the file.
+    pub(super) name: &'static str,
+    pub(super) description: &'static str,
+    pub(super) fields: &'static [Field],
+}
+
+/// One field.
+#[derive(Debug)]
+pub(super) struct Field {
+    pub(super) name: &'static str,
+    pub(super) kind: Kind,
+    /// Which servers may have it.
+    pub(super) side: Side,
+    /// What it is for, as editors show it.
+    pub(super) description: &'static str,
+    /// What holds where it is absent, as it would be written.
+    pub(super) default: Option<&'static str>,
+}
+
+/// What a value looks like.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Kind {
+    Text,
+    Texts,
+    /// Names and secret values.
+    Secrets,
+    Flag,
+    Duration,
+    Bytes,
+    /// One of these words, each with what it means.
+    Choice(&'static [(&'static str, &'static str)]),
+}
+
+/// Which servers a field belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Side {
+    Both,
+    /// A child process only.
+    Stdio,
+    /// A URL only.
+    Http,
+}
+
+const fn field(name: &'static str, kind: Kind, side: Side, default: Option<&'static str>, description: &'static str) -> Field {
+    Field { name, kind, side, description, default }
+}
+
+/// `[servers.NAME]`.
+pub(super) const SERVERS: Section = Section {
+    name: "servers",
+    description: "The MCP servers, by name. A name is 1 to 32 of A-Z a-z 0-9 _ -, without \"__\" and without \"_\" at either end.",
+    fields: &[
+        field(
+            "command",
+            Kind::Text,
+            Side::Stdio,
+            None,
+            "The program to start: a name looked up in the child's PATH, or a path; a relative path starts at this file's folder. \
+             ${NAME} is expanded.",
+        ),
+        field(
+            "args",
+            Kind::Texts,
+            Side::Stdio,
+            Some("[]"),
+            "The program's arguments, passed as they are, without a shell. ${NAME} is expanded.",
+        ),
+        field(
+            "env",
+            Kind::Secrets,
+            Side::Stdio,
+            Some("{}"),
+            "Variables for the program, beside the short list it always gets (HOME, PATH, LANG, …). ${NAME} is expanded.",
+        ),
+        field(
+            "inherit_env",
+            Kind::Flag,
+            Side::Stdio,
+            Some("false"),
+            "Pass the whole environment to the program instead of the short list.",
+        ),
+        field(
+            "cwd",
+            Kind::Text,
+            Side::Stdio,
+            None,
+            "The program's working folder; a relative path starts at this file's folder. ${NAME} is expanded.",
+        ),
+        field("url", Kind::Text, Side::Http, None, "The address of a remote server, http:// or https://. ${NAME} is expanded."),
+        field("headers", Kind::Secrets, Side::Http, Some("{}"), "HTTP headers sent with every request. ${NAME} is expanded."),
+        field(
+            "transport",
+            Kind::Choice(&[
+                ("stdio", "a program that speaks over its standard streams"),
+                ("http", "Streamable HTTP"),
+                ("sse", "HTTP with server-sent events, the older wire"),
+            ]),
+            Side::Both,
+            None,
+            "Which wire to use. Left out, a command means stdio, and a url tries Streamable HTTP first, then HTTP+SSE.",
+        ),
+        field(
+            "protocol",
+            Kind::Choice(&[
+                ("auto", "find out once, and remember"),
+                ("legacy", "with the initialize handshake"),
+                ("modern", "without a handshake"),
+            ]),
+            Side::Both,
+            Some("\"auto\""),
+            "Which era of the protocol the server speaks.",
+        ),
+        field(
+            "start",
+            Kind::Choice(&[("eager", "at once, beside all others"), ("lazy", "on first use")]),
+            Side::Both,
+            Some("\"eager\""),
+            "When the server is started.",
+        ),
+        field("enabled", Kind::Flag, Side::Both, Some("true"), "false: never started, still listed."),
+        field(
+            "trust",
+            Kind::Flag,
+            Side::Both,
+            Some("false"),
+            "true: no confirmation for any tool of this server. Ignored in a project's file.",
+        ),
+        field(
+            "asks",
+            Kind::Choice(&[
+                ("auto", "found out when it first asks, and remembered"),
+                ("yes", "it asks"),
+                ("no", "it does not ask"),
+            ]),
+            Side::Both,
+            Some("\"auto\""),
+            "Whether the server asks questions during calls; if so, calls of different callers do not overlap on one session.",
+        ),
+        field(
+            "session",
+            Kind::Choice(&[("shared", "one session for all callers"), ("per-caller", "one session for each caller")]),
+            Side::Both,
+            Some("\"shared\""),
+            "Whether callers share one session with the server.",
+        ),
+        field("connect_timeout", Kind::Duration, Side::Both, Some("\"30s\""), "From start to ready."),
+        field(
+            "call_timeout",
+            Kind::Duration,
+            Side::Both,
+            Some("\"60s\""),
+            "How long a call may take without reporting progress.",
+        ),
+        field(
+            "call_timeout_max",
+            Kind::Duration,
+            Side::Both,
+            Some("\"10m\""),
+            "How long a call may take in all, progress or not.",
+        ),
+        field("include_tools", Kind::Texts, Side::Both, None, "If set, only tools that match one of these globs are offered."),
+        field("exclude_tools", Kind::Texts, Side::Both, Some("[]"), "Tools that match one of these globs are not offered."),
+        field("idempotent_tools", Kind::Texts, Side::Both, Some("[]"), "Tools that may be sent again when an answer was lost."),
+        field("description", Kind::Text, Side::Both, None, "What this server is for, in your words."),
+        field("max_message", Kind::Bytes, Side::Both, Some("\"64MiB\""), "The longest message accepted from the server."),
+    ],
+};
+
+/// `[permissions]`.
+pub(super) const PERMISSIONS: Section = Section {
+    name: "permissions",
+    description: "Which calls are allowed, asked about or denied. A rule is \"server\" or \"server/tool\", with globs. A project's file can only tighten.",
+    fields: &[
+        field(
+            "mode",
+            Kind::Choice(&[
+                ("ask", "ask, unless a rule or a remembered answer says otherwise"),
+                ("yolo", "allow, unless a rule denies"),
+                ("deny", "deny everything"),
+            ]),
+            Side::Both,
+            Some("\"ask\""),
+            "What holds where no rule does.",
+        ),
+        field("allow", Kind::Texts, Side::Both, Some("[]"), "Calls that need no confirmation. Ignored in a project's file."),
+        field("ask", Kind::Texts, Side::Both, Some("[]"), "Calls that are confirmed every time."),
+        field("deny", Kind::Texts, Side::Both, Some("[]"), "Calls that are never made; nothing overrides this."),
+    ],
+};
+
+/// `[security]`.
+pub(super) const SECURITY: Section = Section {
+    name: "security",
+    description: "Which servers may run at all.",
+    fields: &[
+        field(
+            "allow_servers",
+            Kind::Texts,
+            Side::Both,
+            Some("[]"),
+            "If not empty, only these servers run. Ignored in a project's file.",
+        ),
+        field("deny_servers", Kind::Texts, Side::Both, Some("[]"), "These servers never run, whatever the allow list says."),
+        field(
+            "locked",
+            Kind::Flag,
+            Side::Both,
+            Some("false"),
+            "true: a tool whose definition changed is asked about again, even where an allow rule or trust covers it.",
+        ),
+    ],
+};
+
+/// `[naming]`.
+pub(super) const NAMING: Section = Section {
+    name: "naming",
+    description: "How tools are named to a model. Ignored in a project's file.",
+    fields: &[field(
+        "style",
+        Kind::Choice(&[
+            ("mcp", "mcp__server__tool"),
+            ("server_tool", "server_tool"),
+            ("server-tool", "server-tool, in kebab case"),
+            ("first-wins", "the bare tool name for the first server that has it, server__tool for later ones"),
+            ("identity", "the bare tool name; tools that share one are withheld"),
+        ]),
+        Side::Both,
+        Some("\"mcp\""),
+        "The form of the names.",
+    )],
+};
+
+/// What other programs call it, and what it is here.
+const ALIASES: &[(&str, &str)] = &[
+    ("mcpServers", "servers"),
+    ("mcp_servers", "servers"),
+    ("context_servers", "servers"),
+    ("server", "servers"),
+    ("cmd", "command"),
+    ("arguments", "args"),
+    ("environment", "env"),
+    ("envs", "env"),
+    ("env_vars", "env"),
+    ("type", "transport"),
+    ("httpUrl", "url"),
+    ("serverUrl", "url"),
+    ("uri", "url"),
+    ("http_headers", "headers"),
+    ("timeout", "call_timeout"),
+    ("timeout_ms", "call_timeout"),
+    ("tool_timeout_sec", "call_timeout"),
+    ("startup_timeout_sec", "connect_timeout"),
+    ("startup_timeout_ms", "connect_timeout"),
+    ("disabled", "enabled"),
+    ("working_directory", "cwd"),
+    ("includeTools", "include_tools"),
+    ("enabled_tools", "include_tools"),
+    ("excludeTools", "exclude_tools"),
+    ("disabled_tools", "exclude_tools"),
+];
+
+/// The known name nearest to an unknown one, if any is near.
+pub(super) fn nearest(unknown: &str, known: impl Iterator<Item = &'static str> + Clone) -> Option<&'static str> {
+    if let Some((_, ours)) = ALIASES.iter().find(|(theirs, _)| *theirs == unknown)
+        && known.clone().any(|name| name == *ours)
+    {
+        return Some(ours);
+    }
+    // Nothing that long is a slip of the finger, and the distance costs length times length.
+    if unknown.len() > 64 {
+        return None;
+    }
+    let plain = |text: &str| text.replace('-', "_").to_ascii_lowercase();
+    let wanted = plain(unknown);
+    known
+        .map(|name| (strsim::damerau_levenshtein(&wanted, &plain(name)), name))
+        .filter(|(distance, name)| *distance <= 1 + name.len() / 5)
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, name)| name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_misspelt_field_finds_its_nearest() {
+        let check = |unknown: &str, expected: Option<&str>| {
+            assert_eq!(nearest(unknown, SERVERS.fields.iter().map(|field| field.name)), expected, "{unknown}");
+        };
+        check("comand", Some("command"));
+        check("commnad", Some("command"));
+        check("Args", Some("args"));
+        check("call-timeout", Some("call_timeout"));
+        check("call_timout_max", Some("call_timeout_max"));
+        check("timeout", Some("call_timeout"));
+        check("environment", Some("env"));
+        check("type", Some("transport"));
+        check("frobnicate", None);
+        check("x", None);
+    }
+}

