@@ -115,8 +115,6 @@ pub(crate) enum Command {
     Completions(completions::Wanted),
     /// Everything above on an embedded server, nothing to install
     Demo,
-    #[command(name = "__demo-server", hide = true)]
-    DemoServer,
 }
 
 impl Default for Command {

@@ -7,6 +7,7 @@ use switchboard::config::ConfigErrors;
 use switchboard::server::{NotReady, State};
 use switchboard::session::RequestFault;
 use switchboard::store::StoreError;
+use switchboard::trust::AcceptError;
 use switchboard::untrusted::Untrusted;
 
 use crate::output;
@@ -165,6 +166,16 @@ impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
         Self::new(Code::Usage, format!("the state folder cannot be used: {error}"))
             .hint("check its permissions, or set XDG_STATE_HOME")
+    }
+}
+
+impl From<AcceptError> for Failure {
+    fn from(error: AcceptError) -> Self {
+        let message = error.to_string();
+        match error {
+            AcceptError::Store(error) => error.into(),
+            _ => Self::new(Code::Denied, message),
+        }
     }
 }
 

@@ -36,6 +36,9 @@ mod view;
 
 fn main() -> ExitCode {
     switchboard::launcher_main();
+    if let Some(options) = command::demo::server_options() {
+        return switchboard_demo::main_stdio(options);
+    }
     clap_complete::CompleteEnv::with_factory(Arguments::command).var(command::completions::VARIABLE).complete();
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
@@ -62,6 +65,5 @@ fn run(arguments: Arguments) -> Result<u8, Failure> {
         Command::Logs(wanted) => command::logs::run(&options, &wanted),
         Command::Completions(wanted) => command::completions::run(&wanted),
         Command::Demo => command::demo::run(&options),
-        Command::DemoServer => command::demo::serve(),
     }
 }

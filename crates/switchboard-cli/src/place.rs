@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use etcetera::BaseStrategy;
 use etcetera::base_strategy::Xdg;
-use switchboard::config::{ConfigFile, Environment, Scope};
+use switchboard::config::{self, ConfigFile, Environment, Scope};
 
 use crate::arguments::Options;
 use crate::failure::{Code, Failure};
@@ -40,7 +40,7 @@ impl Place {
 
     /// The files of the search order that exist.
     pub(crate) fn found_files(&self) -> Vec<ConfigFile> {
-        search(&self.project, &self.config)
+        config::search(&self.project, &self.config)
     }
 
     /// Where each server's log stands.
@@ -57,14 +57,4 @@ impl Place {
 /// The process's variables. One that is not Unicode cannot be referred to, and is left out.
 pub(crate) fn environment() -> Environment {
     Environment::new(std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?))))
-}
-
-/// The files of the search order that exist.
-fn search(project: &std::path::Path, config: &std::path::Path) -> Vec<ConfigFile> {
-    [(project.join("switchboard.toml"), Scope::Project), (config.join("switchboard/switchboard.toml"), Scope::User)]
-        .into_iter()
-        // A link that leads nowhere is a fault to report, not a file that is missing.
-        .filter(|(path, _)| path.symlink_metadata().is_ok())
-        .map(|(path, scope)| ConfigFile { path, scope })
-        .collect()
 }

@@ -71,8 +71,8 @@ pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
 
 /// The one server to start, where the name tells: `server/tool`, or an exposed name of last time.
 fn server_of(setup: &Setup, tool: &str) -> Result<Option<ServerName>, Failure> {
-    let names = setup.config.servers.keys();
-    let named = names.filter(|name| tool.strip_prefix(name.as_str()).is_some_and(|rest| rest.starts_with('/'))).next();
+    let mut names = setup.config.servers.keys();
+    let named = names.find(|name| tool.strip_prefix(name.as_str()).is_some_and(|rest| rest.starts_with('/')));
     if let Some(name) = named {
         return Ok(Some(setup.trusted_entry(name.as_str())?.name.clone()));
     }
@@ -163,7 +163,8 @@ async fn appears(host: &Host, name: &str, wait: Duration) -> Option<Arc<Tool>> {
 
 async fn wake_all(host: &Host, wait: Duration) {
     let mut waking = JoinSet::new();
-    for handle in host.servers().iter().cloned() {
+    for handle in host.servers() {
+        let handle = handle.clone();
         waking.spawn(async move { handle.ready(wait).await.is_ok() });
     }
     while waking.join_next().await.is_some() {}

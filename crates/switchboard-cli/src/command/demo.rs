@@ -50,9 +50,10 @@ pub(crate) fn run(options: &Options) -> Result<u8, Failure> {
     })
 }
 
-/// The embedded server itself, on stdin and stdout, until they end.
-pub(crate) fn serve() -> Result<u8, Failure> {
-    Err(Failure::new(Code::Usage, "the embedded server is not built in"))
+/// What the embedded server is told, where this process was started as one.
+pub(crate) fn server_options() -> Option<Vec<String>> {
+    let mut words = std::env::args().skip(1);
+    (words.next()? == SERVER_WORD).then(|| words.collect())
 }
 
 async fn show(host: &Host, options: &Options) -> Result<u8, Failure> {
@@ -136,7 +137,7 @@ fn config(folder: PathBuf) -> Result<Config, Failure> {
     let program = std::env::current_exe()
         .map_err(|error| Failure::new(Code::Usage, format!("this program cannot find itself: {error}")))?;
     let mut config = Config::default();
-    for (name, protocol) in [("demo-legacy", Protocol::Legacy), ("demo-modern", Protocol::Modern)] {
+    for (name, era, protocol) in [("demo-legacy", "legacy", Protocol::Legacy), ("demo-modern", "modern", Protocol::Modern)] {
         let name = ServerName::new(name).map_err(|error| Failure::new(Code::Usage, error.to_string()))?;
         let entry = ServerConfig {
             name: name.clone(),
@@ -144,7 +145,7 @@ fn config(folder: PathBuf) -> Result<Config, Failure> {
             endpoint: Endpoint::Stdio(StdioEndpoint {
                 // A reference sign in the path of the program is no reference.
                 command: program.display().to_string().replace('$', "$$"),
-                args: vec![SERVER_WORD.to_owned()],
+                args: [SERVER_WORD, "--era", era].map(str::to_owned).to_vec(),
                 env: IndexMap::new(),
                 inherit_env: false,
                 cwd: None,

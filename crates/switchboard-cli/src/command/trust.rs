@@ -51,7 +51,6 @@ fn accept_named(options: &Options, setup: &Setup, waiting: &[Waiting<'_>]) -> Re
         if !options.json {
             output::suspended_stderr(&shown(server, standing, disclosure));
         }
-        refuse_loader_variables(disclosure)?;
         trust::accept(disclosure, &*setup.store)?;
         accepted.push(disclosure.name.to_string());
     }
@@ -95,20 +94,6 @@ fn ask_each(options: &Options, setup: &Setup, waiting: &[Waiting<'_>]) -> Result
     Ok(if declined > 0 { Code::Denied as u8 } else { 0 })
 }
 
-fn refuse_loader_variables(disclosure: &Disclosure) -> Result<(), Failure> {
-    if disclosure.refused.is_empty() {
-        return Ok(());
-    }
-    let names: Vec<_> =
-        disclosure.refused.iter().map(|name| Untrusted::new(name.as_str()).for_terminal_line().to_string()).collect();
-    Err(Failure::new(
-        Code::Denied,
-        format!("server \"{}\": a project may not set {}, which decides what code is loaded", disclosure.name, names.join(", ")),
-    )
-    .server(&disclosure.name)
-    .hint("move the entry into your own file if you want this"))
-}
-
 fn report(options: &Options, accepted: &[String], nothing: &str) -> Result<u8, Failure> {
     if options.json {
         output::print_json(&serde_json::json!({ "trusted": accepted }).to_string())?;
@@ -132,11 +117,8 @@ fn shown(server: &ServerConfig, standing: &Standing, disclosure: &Disclosure) ->
         text.push_str("You trusted it in another form. What changed (- then, + now):\n");
         diff.iter().for_each(|words| text.push_str(&format!("  │ {}\n", line(words))));
     }
-    for name in &disclosure.refused {
-        text.push_str(&format!(
-            "It cannot be trusted: a project may not set {}, which decides what code is loaded.\n",
-            line(name)
-        ));
+    for why in &disclosure.refused {
+        text.push_str(&format!("It cannot be trusted as it stands: {}\n", line(why)));
     }
     text
 }

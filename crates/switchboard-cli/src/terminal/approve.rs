@@ -2,9 +2,7 @@
 
 use switchboard::caller::{Approval, ApprovalRequest, Keep};
 
-use super::frame::{
-    self, CHOSEN, Dialog, Drawn, FAINT, FAULT, KEYS, Key, PLAIN, Page, Size, TITLE, WARNING, ours, safe, strangers,
-};
+use super::frame::{self, CHOSEN, Dialog, Drawn, FAINT, FAULT, Key, PLAIN, Page, Size, TITLE, WARNING, ours, safe, strangers};
 use super::json;
 
 /// Strings longer than this are cut in the middle until `a` is pressed.
@@ -111,7 +109,7 @@ impl<'a> Question<'a> {
             }
             body.push(ours(String::new(), PLAIN));
         }
-        if let Some(description) = &request.definition.description {
+        if let Some(description) = request.definition.description.as_ref().filter(|text| !text.raw().is_empty()) {
             body.push(ours("What the server says it does:", FAINT));
             body.extend(strangers(description.raw(), columns, PLAIN));
             body.push(ours(String::new(), PLAIN));
@@ -122,11 +120,11 @@ impl<'a> Question<'a> {
         body
     }
 
-    fn foot(&self) -> Vec<Drawn> {
-        let keys = match (self.stage, self.request.once_only) {
-            (Stage::Choose, false) => "[o] once   [t] always this tool   [s] always this server   [n] no",
-            (Stage::Choose, true) => "[o] once   [n] no      (a rule asks each time)",
-            (Stage::Keep(_), _) => "[r] for this run   [g] for good   [n] no   [Esc] back",
+    fn foot(&self, columns: usize) -> Vec<Drawn> {
+        let keys: &[&str] = match (self.stage, self.request.once_only) {
+            (Stage::Choose, false) => &["[o] once", "[t] always this tool", "[s] always this server", "[n] no"],
+            (Stage::Choose, true) => &["[o] once", "[n] no", "(a rule asks each time)"],
+            (Stage::Keep(_), _) => &["[r] for this run", "[g] for good", "[n] no", "[Esc] back"],
         };
         let question = match self.stage {
             Stage::Choose => {
@@ -136,7 +134,9 @@ impl<'a> Question<'a> {
             Stage::Keep(Always::Tool) => ours("Remember yes for this tool, as it is defined now:", CHOSEN),
             Stage::Keep(Always::Server) => ours("Remember yes for every tool this server offers today:", CHOSEN),
         };
-        vec![question, ours(keys, KEYS)]
+        let mut foot = vec![question];
+        foot.extend(frame::choices(keys, columns));
+        foot
     }
 }
 
@@ -144,7 +144,7 @@ impl Dialog for Question<'_> {
     type Answer = Approval;
 
     fn page(&self, columns: usize) -> Page {
-        Page { head: self.head(columns), body: self.body(columns), foot: self.foot(), focus: None }
+        Page { head: self.head(columns), body: self.body(columns), foot: self.foot(columns), focus: None }
     }
 
     fn press(&mut self, key: Key, size: Size) -> Option<Approval> {

@@ -6,7 +6,7 @@ use switchboard::name::ServerName;
 use switchboard::untrusted::Untrusted;
 use switchboard::wire::RawJson;
 
-use super::frame::{CHOSEN, Dialog, Drawn, FAINT, FAULT, KEYS, Key, PLAIN, Page, Size, TITLE, WARNING, ours, safe, strangers};
+use super::frame::{CHOSEN, Dialog, Drawn, FAINT, FAULT, Key, PLAIN, Page, Size, TITLE, WARNING, choices, ours, safe, strangers};
 use field::{Field, Kind};
 
 /// Formats: e-mail, address, date, time.
@@ -109,10 +109,8 @@ impl Dialog for Form {
         let at_button = self.focus == self.fields.len();
         body.push(ours("  [ Send ]", if at_button { CHOSEN } else { PLAIN }));
         let focus = focus_line.or(Some(body.len() - 1));
-        let foot = vec![
-            ours("Tab ↑ ↓ move · ← → choose · space ticks · Enter goes on, and sends at the end", FAINT),
-            ours("[Enter] next, send   [Ctrl-D] decline: it is told no   [Esc] cancel: no answer", KEYS),
-        ];
+        let mut foot = vec![ours("Tab ↑ ↓ move · ← → choose · space ticks", FAINT)];
+        foot.extend(choices(&["[Enter] next, send", "[Ctrl-D] decline: it is told no", "[Esc] cancel: no answer"], columns));
         Page { head, body, foot, focus }
     }
 }

@@ -4,7 +4,7 @@
 
 use anstyle::{AnsiColor, Style};
 use switchboard::untrusted::Untrusted;
-use unicode_width::UnicodeWidthChar;
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 /// What stands before each line of a stranger's words.
 const BAR: &str = "│ ";
@@ -114,6 +114,20 @@ pub(super) fn wrap(text: &str, width: usize) -> Vec<String> {
         }
     }
     lines
+}
+
+/// Choices of ours, side by side on as many lines as they need. None is ever cut.
+pub(super) fn choices(each: &[&str], columns: usize) -> Vec<Drawn> {
+    let mut lines = vec![String::new()];
+    for choice in each {
+        if let Some(line) = lines.last_mut().filter(|line| line.is_empty() || line.width() + 3 + choice.width() <= columns) {
+            line.push_str(if line.is_empty() { "" } else { "   " });
+            line.push_str(choice);
+        } else {
+            lines.push((*choice).to_owned());
+        }
+    }
+    lines.into_iter().map(|line| ours(line, KEYS)).collect()
 }
 
 /// How many lines of a body fit beside this head and foot.

@@ -9,7 +9,7 @@ use switchboard::untrusted::Untrusted;
 use url::{Host, Url};
 
 use super::converse;
-use super::frame::{Dialog, FAINT, KEYS, Key, PLAIN, Page, Size, TITLE, WARNING, ours, safe, strangers, wrap};
+use super::frame::{Dialog, FAINT, Key, PLAIN, Page, Size, TITLE, WARNING, choices, ours, safe, strangers, wrap};
 use super::tty::Tty;
 use crate::output;
 
@@ -121,10 +121,9 @@ impl Dialog for Visit {
         }
         body.push(ours("The whole address:", FAINT));
         body.extend(strangers(self.page.as_str(), columns, PLAIN));
-        let foot = vec![
-            ours("Enter is no", FAINT),
-            ours("[o] open it   [m] I open it myself   [n] decline: it is told no   [Esc] cancel: no answer", KEYS),
-        ];
+        let mut foot = vec![ours("Enter is no", FAINT)];
+        let keys = ["[o] open it", "[m] I open it myself", "[n] decline: it is told no", "[Esc] cancel: no answer"];
+        foot.extend(choices(&keys, columns));
         Page { head, body, foot, focus: None }
     }
 }

@@ -53,6 +53,11 @@ pub(crate) fn url(text: &str) -> String {
 }
 
 fn one(word: &str) -> String {
+    let scheme = word.split("://").next().unwrap_or_default();
+    if scheme.len() < word.len() && scheme.chars().all(|character| character.is_ascii_alphanumeric() || "+.-".contains(character))
+    {
+        return free_standing(word);
+    }
     if let Some((name, value)) = word.split_once('=')
         && is_key_like(name)
     {

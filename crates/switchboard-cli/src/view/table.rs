@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn names_are_never_cut_and_descriptions_fit_the_screen() {
-        assert_eq!(aligned(&rows(), Some(36)), "mcp__a__long_name  a  What it does…\nx                  b  日本語の説明…\n");
+        assert_eq!(aligned(&rows(), Some(36)), "mcp__a__long_name  a  What it does,…\nx                  b  日本語の説明…\n");
     }
 
     #[test]

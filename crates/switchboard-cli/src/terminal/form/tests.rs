@@ -149,8 +149,9 @@ fn t31_the_servers_words_stand_behind_a_bar_and_the_banner_is_ours() {
         "  > a▏",
         "",
         "  [ Send ]",
-        "Tab ↑ ↓ move · ← → choose · space ticks · Enter goes on, and sends at the end",
-        "[Enter] next, send   [Ctrl-D] decline: it is told no   [Esc] cancel: no answer",
+        "Tab ↑ ↓ move · ← → choose · space ticks",
+        "[Enter] next, send   [Ctrl-D] decline: it is told no",
+        "[Esc] cancel: no answer",
     ];
     assert_eq!(text, expected);
 }
