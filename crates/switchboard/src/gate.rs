@@ -1,22 +1,45 @@
 //! Allow, ask or deny, from rules, grants and pins. Pure: no async, no I/O. And [`Permit`], without which nothing is called.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{PoisonError, RwLock};
 
-use crate::caller::CallerId;
-use crate::catalog::{DefinitionHash, Tool};
-use crate::config::{Config, ConfigErrors, Fingerprint};
+use crate::catalog::Tool;
+use crate::config::{Config, ConfigErrors, Diagnostic, Mode};
 use crate::name::{ServerName, ToolId};
-use crate::wire::RawJson;
 
 pub use grants::{Grant, Grants};
 pub use permit::Permit;
+use rules::Rule;
 
+mod diff;
 mod grants;
 mod permit;
+mod rules;
 
 /// Compiled rules and mode.
-#[derive(Debug)]
-pub struct Gate {}
+pub struct Gate {
+    mode: Mode,
+    /// Allow rules and trust hold only for the definition that was pinned.
+    locked: bool,
+    allow: Vec<Rule>,
+    ask: Vec<Rule>,
+    deny: Vec<Rule>,
+    warnings: Vec<Diagnostic>,
+    /// Which rules hold for a pair: they never change, so each pair is matched once. Bounded; emptied when full.
+    matched: RwLock<HashMap<ToolId, Matched>>,
+}
+
+/// How many pairs are remembered.
+const MAX_MATCHED: usize = 32_768;
+
+/// The first rule of each kind that holds for a pair, as an index.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Matched {
+    allow: Option<usize>,
+    ask: Option<usize>,
+    deny: Option<usize>,
+}
 
 /// What the gate says of one call.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,16 +77,99 @@ pub struct Question<'a> {
 impl Gate {
     /// Compiles the rules against the configured server names. An ambiguous `allow` is an error that lists its readings.
     pub fn compile(config: &Config) -> Result<Self, ConfigErrors> {
-        let _ = config;
-        todo!()
+        let servers: Vec<&ServerName> = config.servers.keys().collect();
+        let permissions = &config.permissions;
+        let mut found = rules::Findings::default();
+        let gate = Self {
+            mode: permissions.mode,
+            locked: config.security.locked,
+            allow: rules::compile("allow", &permissions.allow, &servers, &mut found),
+            ask: rules::compile("ask", &permissions.ask, &servers, &mut found),
+            deny: rules::compile("deny", &permissions.deny, &servers, &mut found),
+            warnings: found.warnings,
+            matched: RwLock::default(),
+        };
+        if found.errors.is_empty() { Ok(gate) } else { Err(ConfigErrors(found.errors)) }
+    }
+
+    /// Rules that match no configured server: likely a slip of the pen.
+    pub fn warnings(&self) -> &[Diagnostic] {
+        &self.warnings
     }
 
     /// Decides on one call, in the order that ARCHITECTURE.md gives.
     pub fn decide(&self, question: Question<'_>, grants: &Grants) -> Decision {
-        let _ = (question, grants);
-        todo!()
+        let tool = question.tool;
+        let matched = self.matched(&tool.id);
+        if let Some(rule) = matched.deny {
+            return Decision::Deny { rule: self.deny[rule].shown.clone() };
+        }
+        if self.mode == Mode::Deny {
+            return Decision::Deny { rule: "mode deny".to_owned() };
+        }
+        if self.mode == Mode::Yolo {
+            return Decision::Allow { because: "mode yolo".to_owned() };
+        }
+        if question.yes {
+            return Decision::Allow { because: "yes was said beforehand".to_owned() };
+        }
+        if let Some(rule) = matched.ask {
+            let changed = grants.change_of(tool);
+            return Decision::Ask { because: self.ask[rule].shown.clone(), once_only: true, changed };
+        }
+        let granted = grants.covers(tool);
+        // Where locked, a rule and trust cover the definition that was first seen, as a grant covers the one it was given for.
+        if granted || !self.locked || !grants.is_unlike_its_pin(tool) {
+            if let Some(rule) = matched.allow {
+                return Decision::Allow { because: self.allow[rule].shown.clone() };
+            }
+            if tool.server.trust {
+                return Decision::Allow { because: format!("server \"{}\" is trusted", tool.id.server) };
+            }
+        }
+        if granted {
+            return Decision::Allow { because: "remembered answer".to_owned() };
+        }
+        let changed = grants.change_of(tool);
+        let because = if changed.is_some() { "it changed since it was approved" } else { "no rule applies" };
+        Decision::Ask { because: because.to_owned(), once_only: false, changed }
+    }
+
+    /// Whether a call that is allowed should leave a pin ([`Grants::pin`]), so that a later change is seen.
+    pub fn wants_pins(&self) -> bool {
+        self.locked
+    }
+
+    fn matched(&self, id: &ToolId) -> Matched {
+        if self.allow.is_empty() && self.ask.is_empty() && self.deny.is_empty() {
+            return Matched::default();
+        }
+        // A poisoned lock guards nothing half-done: entries are only ever inserted whole.
+        if let Some(matched) = self.matched.read().unwrap_or_else(PoisonError::into_inner).get(id) {
+            return *matched;
+        }
+        let first = |rules: &[Rule]| rules.iter().position(|rule| rule.matches(id));
+        let matched = Matched { allow: first(&self.allow), ask: first(&self.ask), deny: first(&self.deny) };
+        let mut kept = self.matched.write().unwrap_or_else(PoisonError::into_inner);
+        if kept.len() >= MAX_MATCHED {
+            kept.clear();
+        }
+        kept.insert(id.clone(), matched);
+        matched
     }
 }
 
-#[allow(unused_imports)]
-use {Arc as _, CallerId as _, DefinitionHash as _, Fingerprint as _, RawJson as _, ServerName as _, ToolId as _};
+impl fmt::Debug for Gate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Gate")
+            .field("mode", &self.mode)
+            .field("locked", &self.locked)
+            .field("allow", &self.allow)
+            .field("ask", &self.ask)
+            .field("deny", &self.deny)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use crate::untrusted::{Untrusted, escaped_line, is_hidden};
 
 pub use glob::Glob;
+pub(crate) use style::as_word;
 pub use style::{Style, Unnameable};
 
 mod glob;

@@ -1,9 +1,18 @@
 //! What a call returned: the server's bytes, and two projections of them: for a model, for a person.
 
-use std::path::PathBuf;
+use std::borrow::Cow;
+use std::fs::{DirBuilder, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
 
 use crate::untrusted::Untrusted;
 use crate::wire::{NotJson, RawJson};
+
+mod layout;
 
 /// The final result of a `tools/call`, byte for byte. A tool that answers `isError` has answered.
 #[derive(Debug, Clone)]
@@ -21,25 +30,264 @@ pub struct Projection {
     pub spilled: Option<PathBuf>,
 }
 
+/// The fields that are projected; everything else stays in the raw object.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Fields<'a> {
+    #[serde(borrow)]
+    content: Option<Vec<&'a RawValue>>,
+    #[serde(borrow)]
+    structured_content: Option<&'a RawValue>,
+}
+
+/// One item of the content, or a resource inside one.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Item<'a> {
+    #[serde(rename = "type", borrow)]
+    kind: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    text: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    data: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    blob: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    mime_type: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    uri: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    name: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    resource: Option<&'a RawValue>,
+}
+
 impl CallResult {
     /// Whether the tool says that it failed.
     pub fn is_error(&self) -> bool {
-        todo!()
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Flag<'a> {
+            #[serde(borrow)]
+            is_error: Option<&'a RawValue>,
+        }
+        // Raw, so that a result of any depth or with a flag of another type is still read.
+        self.raw.decode::<Flag<'_>>().is_ok_and(|flag| flag.is_error.is_some_and(|value| value.get() == "true"))
     }
 
     /// Text for the model: text as text, structured content as JSON, other kinds named by type and size.
     pub fn for_model(&self) -> Result<Untrusted, NotJson> {
-        todo!()
+        self.project(false)
     }
 
     /// Text for a person: text as text, JSON pretty-printed in a block, other kinds by type and size.
     pub fn for_person(&self) -> Result<Untrusted, NotJson> {
-        todo!()
+        self.project(true)
+    }
+
+    fn project(&self, for_person: bool) -> Result<Untrusted, NotJson> {
+        let fields: Fields<'_> = self.raw.decode()?;
+        let mut parts = Vec::new();
+        let mut has_text = false;
+        for raw in fields.content.unwrap_or_default() {
+            let item = serde_json::from_str::<Item<'_>>(raw.get()).ok();
+            has_text |= item.as_ref().is_some_and(|item| item.kind.as_deref() == Some("text"));
+            parts.push(show(raw, item, for_person)?);
+        }
+        // A server that sends both sends the same thing twice; the text is made for reading.
+        if let Some(structured) = fields.structured_content.filter(|_| !has_text) {
+            parts.push(json(structured.get(), for_person)?);
+        }
+        Ok(Untrusted::new(parts.join("\n")))
     }
 }
 
+/// One item of the content; one of a kind that we do not know is shown as its JSON.
+fn show(raw: &RawValue, item: Option<Item<'_>>, for_person: bool) -> Result<String, NotJson> {
+    let Some(item) = item else { return json(raw.get(), for_person) };
+    match (item.kind.as_deref(), &item.text, &item.data, item.resource, &item.uri) {
+        (Some("text"), Some(text), ..) => Ok(readable(text, for_person)),
+        (Some(kind @ ("image" | "audio")), _, Some(data), ..) => Ok(by_size(kind, item.mime_type.as_deref(), data)),
+        (Some("resource_link"), .., Some(uri)) => Ok(match &item.name {
+            Some(name) if name != uri => format!("[resource {uri} ({name})]"),
+            _ => format!("[resource {uri}]"),
+        }),
+        (Some("resource"), _, _, Some(resource), _) => embedded(resource, for_person),
+        _ => json(raw.get(), for_person),
+    }
+}
+
+fn embedded(raw: &RawValue, for_person: bool) -> Result<String, NotJson> {
+    match serde_json::from_str(raw.get()) {
+        Ok(Item { uri: Some(uri), text: Some(text), .. }) => Ok(format!("[resource {uri}]\n{}", readable(&text, for_person))),
+        Ok(Item { uri: Some(uri), blob: Some(blob), mime_type, .. }) => {
+            Ok(by_size(&format!("resource {uri}"), mime_type.as_deref(), &blob))
+        }
+        _ => json(raw.get(), for_person),
+    }
+}
+
+/// Text is text; for a person, text that is a JSON object or list is laid out.
+fn readable(text: &str, for_person: bool) -> String {
+    let inner = text.trim();
+    if for_person && inner.starts_with(['{', '[']) && serde_json::from_str::<&RawValue>(inner).is_ok() {
+        if let Ok(block) = json(inner, true) {
+            return block;
+        }
+    }
+    text.to_owned()
+}
+
+fn json(text: &str, for_person: bool) -> Result<String, NotJson> {
+    let pretty = layout::pretty(text)?;
+    Ok(if for_person { format!("```json\n{pretty}\n```") } else { text.to_owned() })
+}
+
+fn by_size(what: &str, kind: Option<&str>, base64: &str) -> String {
+    let padding = base64.bytes().rev().take_while(|&byte| byte == b'=').count();
+    let bytes = (base64.len() - padding) * 3 / 4;
+    let size = if bytes < 1024 { format!("{bytes} bytes") } else { format!("{:.1} KiB", bytes as f64 / 1024.0) };
+    let kind = kind.map_or(Cow::Borrowed(""), |kind| Cow::Owned(format!(" {kind}")));
+    format!("[{what}{kind}, {size}]")
+}
+
 /// Cuts a text at `limit` bytes (at a character), writing the whole of it to a 0600 file in `folder` that is named in the text.
-pub fn fit(text: Untrusted, limit: usize, folder: &std::path::Path) -> std::io::Result<Projection> {
-    let _ = (text, limit, folder);
-    todo!()
+pub fn fit(text: Untrusted, limit: usize, folder: &Path) -> io::Result<Projection> {
+    let whole = text.raw();
+    if whole.len() <= limit {
+        return Ok(Projection { text, spilled: None });
+    }
+    let path = spill(whole.as_bytes(), folder)?;
+    let cut = whole.floor_char_boundary(limit);
+    let note = format!("[cut here: {cut} of {} bytes; the whole is in {}]", whole.len(), path.display());
+    Ok(Projection { text: Untrusted::new(format!("{}\n{note}", &whole[..cut])), spilled: Some(path) })
+}
+
+/// Writes to a file that did not exist before, so that nothing planted there is followed or overwritten.
+fn spill(bytes: &[u8], folder: &Path) -> io::Result<PathBuf> {
+    DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    loop {
+        let path = folder.join(format!("result-{:016x}.txt", fastrand::u64(..)));
+        match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path) {
+            Ok(mut file) => {
+                if let Err(error) = file.write_all(bytes) {
+                    // Half a result must not pass for a whole one; the first error is the one to tell.
+                    let _ = std::fs::remove_file(&path);
+                    return Err(error);
+                }
+                return Ok(path);
+            }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    fn result(json: &str) -> CallResult {
+        CallResult { raw: RawJson::parse(json.to_owned()).unwrap() }
+    }
+
+    fn check(json: &str, model: &str, person: &str) {
+        let result = result(json);
+        assert_eq!(result.for_model().unwrap().raw(), model);
+        assert_eq!(result.for_person().unwrap().raw(), person);
+    }
+
+    #[test]
+    fn s2_44_s2_67_every_kind_has_a_text_for_the_model_and_one_for_a_person() {
+        check(r#"{"content":[{"type":"text","text":"a"},{"type":"text","text":"b\nc"}]}"#, "a\nb\nc", "a\nb\nc");
+        check(
+            r#"{"content":[{"type":"text","text":"{\"b\":1,\"a\":[]}"}]}"#,
+            r#"{"b":1,"a":[]}"#,
+            "```json\n{\n  \"b\": 1,\n  \"a\": []\n}\n```",
+        );
+        check(r#"{"content":[{"type":"text","text":"[not json"}]}"#, "[not json", "[not json");
+        let image = "[image image/png, 3 bytes]";
+        check(r#"{"content":[{"type":"image","mimeType":"image/png","data":"AAAA"}]}"#, image, image);
+        let audio = "[audio audio/wav, 12.3 KiB]";
+        let data = "A".repeat(16_796);
+        check(&format!(r#"{{"content":[{{"type":"audio","mimeType":"audio/wav","data":"{data}"}}]}}"#), audio, audio);
+        let link = "[resource file:///a (A)]";
+        check(r#"{"content":[{"type":"resource_link","uri":"file:///a","name":"A"}]}"#, link, link);
+        check(
+            r#"{"content":[{"type":"resource","resource":{"uri":"file:///a","text":"hello"}}]}"#,
+            "[resource file:///a]\nhello",
+            "[resource file:///a]\nhello",
+        );
+        let blob = "[resource file:///a image/png, 2 bytes]";
+        check(
+            r#"{"content":[{"type":"resource","resource":{"uri":"file:///a","mimeType":"image/png","blob":"AAA="}}]}"#,
+            blob,
+            blob,
+        );
+        check(
+            r#"{"content":[{"type":"hologram","x":1}]}"#,
+            r#"{"type":"hologram","x":1}"#,
+            "```json\n{\n  \"type\": \"hologram\",\n  \"x\": 1\n}\n```",
+        );
+        check(
+            r#"{"content":[{"type":"text","text":7}]}"#,
+            r#"{"type":"text","text":7}"#,
+            "```json\n{\n  \"type\": \"text\",\n  \"text\": 7\n}\n```",
+        );
+        check(r#"{"content":[]}"#, "", "");
+        check("{}", "", "");
+    }
+
+    #[test]
+    fn s2_44_structured_content_speaks_where_there_is_no_text() {
+        check(
+            r#"{"content":[],"structuredContent":{"b": 1.0, "a":2}}"#,
+            r#"{"b": 1.0, "a":2}"#,
+            "```json\n{\n  \"b\": 1.0,\n  \"a\": 2\n}\n```",
+        );
+        check(r#"{"content":[{"type":"text","text":"t"}],"structuredContent":{"a":1}}"#, "t", "t");
+    }
+
+    #[test]
+    fn is_error_is_an_answer_and_only_true_means_it() {
+        let check = |json: &str, expected: bool| assert_eq!(result(json).is_error(), expected, "{json}");
+        check(r#"{"isError":true,"content":[]}"#, true);
+        check(r#"{"isError":false}"#, false);
+        check(r#"{"isError":"true"}"#, false);
+        check("{}", false);
+        check(&format!(r#"{{"x":{}{},"isError":true}}"#, "[".repeat(1_000), "]".repeat(1_000)), true);
+    }
+
+    #[test]
+    fn f5_a_result_nested_too_deep_is_an_error_of_its_projection() {
+        let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+        for json in [format!(r#"{{"content":[{{"type":"x","y":{deep}}}]}}"#), format!(r#"{{"structuredContent":{deep}}}"#)] {
+            assert_eq!(result(&json).for_person().unwrap_err().to_string(), "nested deeper than 128");
+            assert_eq!(result(&json).for_model().unwrap_err().to_string(), "nested deeper than 128");
+        }
+    }
+
+    #[test]
+    fn t26_a_text_beyond_the_limit_goes_to_a_private_file_that_is_named() {
+        let scratch = tempfile::tempdir().unwrap();
+        let folder = scratch.path().join("results/of today");
+        let text = "héllo".repeat(10);
+        let fitted = fit(Untrusted::new(text.clone()), 8, &folder).unwrap();
+        let path = fitted.spilled.unwrap();
+        assert_eq!(fitted.text.raw(), format!("hélloh\n[cut here: 7 of 60 bytes; the whole is in {}]", path.display()));
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
+        let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!((mode(&path), mode(&folder)), (0o600, 0o700));
+    }
+
+    #[test]
+    fn a_cut_never_splits_a_character() {
+        let scratch = tempfile::tempdir().unwrap();
+        let fitted = fit(Untrusted::new("aé漢"), 2, scratch.path()).unwrap();
+        assert!(fitted.text.raw().starts_with("a\n[cut here: 1 of 6 bytes;"), "{:?}", fitted.text);
+        let whole = fit(Untrusted::new("aé漢"), 6, scratch.path()).unwrap();
+        assert_eq!(whole, Projection { text: Untrusted::new("aé漢"), spilled: None });
+    }
 }

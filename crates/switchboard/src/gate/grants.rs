@@ -1,8 +1,14 @@
 //! Remembered answers, each bound to the launch and the definition that were approved.
 
+use std::collections::HashMap;
+
+use data_encoding::HEXLOWER;
+use serde::{Deserialize, Serialize};
+
+use super::diff;
 use crate::catalog::{DefinitionHash, Tool};
 use crate::config::Fingerprint;
-use crate::name::ToolId;
+use crate::name::{ServerName, ToolId, ToolName};
 
 /// A remembered yes for one tool.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,14 +23,138 @@ pub struct Grant {
     pub pinned: String,
 }
 
+/// A grant as it is stored.
+#[derive(Serialize, Deserialize)]
+struct Stored {
+    server: String,
+    tool: String,
+    launch: String,
+    definition: String,
+    pinned: String,
+}
+
+impl Grant {
+    /// A yes for a tool as it is now.
+    fn of(tool: &Tool) -> Self {
+        Self { id: tool.id.clone(), launch: tool.launch, definition: tool.definition.hash, pinned: tool.definition.text() }
+    }
+
+    /// The key in the store. No server's name has a slash, so the first one ends it.
+    pub fn key(&self) -> String {
+        format!("{}/{}", self.id.server, self.id.tool.as_wire())
+    }
+
+    /// The value in the store.
+    pub fn to_json(&self) -> String {
+        let stored = Stored {
+            server: self.id.server.as_str().to_owned(),
+            tool: self.id.tool.as_wire().to_owned(),
+            launch: HEXLOWER.encode(&self.launch.0),
+            definition: HEXLOWER.encode(&self.definition.0),
+            pinned: self.pinned.clone(),
+        };
+        serde_json::to_string(&stored).expect("texts serialise")
+    }
+
+    /// Reads a value of the store; `None` if it is not one of ours.
+    pub fn from_json(json: &str) -> Option<Self> {
+        let stored: Stored = serde_json::from_str(json).ok()?;
+        let hash = |text: &str| <[u8; 32]>::try_from(HEXLOWER.decode(text.as_bytes()).ok()?).ok();
+        Some(Self {
+            id: ToolId { server: ServerName::dialect(&stored.server).ok()?, tool: ToolName::new(&stored.tool) },
+            launch: Fingerprint(hash(&stored.launch)?),
+            definition: DefinitionHash(hash(&stored.definition)?),
+            pinned: stored.pinned,
+        })
+    }
+
+    fn is_of(&self, tool: &Tool) -> bool {
+        self.launch == tool.launch && self.definition == tool.definition.hash
+    }
+}
+
 /// All remembered answers of this run. The store's are loaded into it at start.
 #[derive(Debug, Default)]
-pub struct Grants {}
+pub struct Grants {
+    granted: HashMap<ToolId, Grant>,
+    /// Definitions that were seen, whether or not a person was asked; consulted where `[security] locked` is set.
+    pinned: HashMap<ToolId, Grant>,
+}
 
 impl Grants {
+    /// Takes what the store remembers of grants: keys and values of its shelf. Gives back the keys that are not usable.
+    pub fn load(&mut self, items: impl IntoIterator<Item = (String, String)>) -> Vec<String> {
+        Self::fill(&mut self.granted, items)
+    }
+
+    /// Takes what the store remembers of pins, likewise.
+    pub fn load_pins(&mut self, items: impl IntoIterator<Item = (String, String)>) -> Vec<String> {
+        Self::fill(&mut self.pinned, items)
+    }
+
+    fn fill(map: &mut HashMap<ToolId, Grant>, items: impl IntoIterator<Item = (String, String)>) -> Vec<String> {
+        let mut unusable = Vec::new();
+        for (key, value) in items {
+            match Grant::from_json(&value).filter(|grant| grant.key() == key) {
+                Some(grant) => drop(map.insert(grant.id.clone(), grant)),
+                None => unusable.push(key),
+            }
+        }
+        unusable
+    }
+
     /// Remembers a yes for a tool as it is now.
     pub fn add(&mut self, tool: &Tool) -> Grant {
-        let _ = tool;
-        todo!()
+        let grant = Grant::of(tool);
+        self.granted.insert(tool.id.clone(), grant.clone());
+        self.pinned.insert(tool.id.clone(), grant.clone());
+        grant
+    }
+
+    /// Remembers a yes for every tool that a server offers today, and for none that it may offer tomorrow.
+    pub fn add_server<'a>(&mut self, server: &ServerName, offered: impl IntoIterator<Item = &'a Tool>) -> Vec<Grant> {
+        offered.into_iter().filter(|tool| tool.id.server == *server).map(|tool| self.add(tool)).collect()
+    }
+
+    /// Forgets a yes. True if there was one.
+    pub fn remove(&mut self, id: &ToolId) -> bool {
+        self.granted.remove(id).is_some()
+    }
+
+    /// Remembers the definition of a tool that is seen for the first time; `None` if it is known.
+    pub fn pin(&mut self, tool: &Tool) -> Option<Grant> {
+        if self.pinned.contains_key(&tool.id) {
+            return None;
+        }
+        let pin = Grant::of(tool);
+        self.pinned.insert(tool.id.clone(), pin.clone());
+        Some(pin)
+    }
+
+    /// Every remembered yes, in no order.
+    pub fn iter(&self) -> impl Iterator<Item = &Grant> {
+        self.granted.values()
+    }
+
+    /// Whether a yes was given for the tool as it is now.
+    pub(super) fn covers(&self, tool: &Tool) -> bool {
+        self.granted.get(&tool.id).is_some_and(|grant| grant.is_of(tool))
+    }
+
+    /// Whether the tool was seen before, and otherwise.
+    pub(super) fn is_unlike_its_pin(&self, tool: &Tool) -> bool {
+        self.pinned.get(&tool.id).is_some_and(|pin| !pin.is_of(tool))
+    }
+
+    /// What was approved or pinned, and what is, line by line, safe to show; `None` if nothing changed or nothing is known.
+    pub fn change_of(&self, tool: &Tool) -> Option<Vec<String>> {
+        let before = self.granted.get(&tool.id).or_else(|| self.pinned.get(&tool.id)).filter(|grant| !grant.is_of(tool))?;
+        let mut lines = Vec::new();
+        if before.launch != tool.launch {
+            lines.push(format!("- launch {}", before.launch.to_hex()));
+            lines.push(format!("+ launch {}", tool.launch.to_hex()));
+        }
+        lines.extend(diff::lines(&before.pinned, &tool.definition.text()));
+        Some(lines)
     }
 }

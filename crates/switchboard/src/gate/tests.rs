@@ -1,0 +1,379 @@
+//! What the gate promises: its order, its spellings, its grants, and the algebra of rules.
+
+use std::sync::Arc;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::caller::{Approval, ApprovalRequest, CallerId, Keep};
+use crate::catalog::tests::{definition, server, tool};
+use crate::config::{Permissions, RuleText, Security, ServerConfig};
+use crate::wire::RawJson;
+
+fn rules(texts: &[&str]) -> Vec<RuleText> {
+    let rule =
+        |(index, text): (usize, &&str)| RuleText { text: (*text).into(), file: Arc::new("s.toml".into()), line: index + 1 };
+    texts.iter().enumerate().map(rule).collect()
+}
+
+fn config(servers: &[&str], mode: Mode, allow: &[&str], ask: &[&str], deny: &[&str]) -> Config {
+    let servers = servers.iter().map(|name| (ServerName::dialect(name).unwrap(), Arc::new(server(name)))).collect();
+    let permissions = Permissions { mode, allow: rules(allow), ask: rules(ask), deny: rules(deny) };
+    Config { servers, permissions, ..Config::default() }
+}
+
+fn gate(mode: Mode, allow: &[&str], ask: &[&str], deny: &[&str]) -> Gate {
+    Gate::compile(&config(&["fs", "git"], mode, allow, ask, deny)).unwrap()
+}
+
+fn of(server_name: &str, tool_name: &str) -> Tool {
+    tool(server(server_name), definition(tool_name, "what it does"))
+}
+
+fn trusted(server_name: &str, tool_name: &str) -> Tool {
+    tool(ServerConfig { trust: true, ..server(server_name) }, definition(tool_name, "what it does"))
+}
+
+fn decide(gate: &Gate, tool: &Tool, grants: &Grants) -> Decision {
+    gate.decide(Question { tool, yes: false }, grants)
+}
+
+/// One word and its reason.
+fn verdict(decision: &Decision) -> String {
+    match decision {
+        Decision::Allow { because } => format!("allow: {because}"),
+        Decision::Ask { because, once_only: false, .. } => format!("ask: {because}"),
+        Decision::Ask { because, once_only: true, .. } => format!("ask once: {because}"),
+        Decision::Deny { rule } => format!("deny: {rule}"),
+    }
+}
+
+#[test]
+fn the_gate_keeps_its_order() {
+    let granted = |tool: &Tool| {
+        let mut grants = Grants::default();
+        grants.add(tool);
+        grants
+    };
+    let check = |gate: &Gate, tool: &Tool, yes: bool, grants: &Grants, expected: &str| {
+        assert_eq!(verdict(&gate.decide(Question { tool, yes }, grants)), expected);
+    };
+    let (plain, none) = (of("fs", "read"), Grants::default());
+    let everything = granted(&plain);
+    let all: &[&str] = &["fs/read"];
+
+    let deny = "deny: deny rule \"fs/read\" (s.toml:1)";
+    check(&gate(Mode::Yolo, all, all, all), &trusted("fs", "read"), true, &everything, deny);
+    check(&gate(Mode::Deny, all, &[], &[]), &trusted("fs", "read"), true, &everything, "deny: mode deny");
+    check(&gate(Mode::Yolo, &[], all, &[]), &plain, false, &none, "allow: mode yolo");
+    check(&gate(Mode::Ask, &[], all, &[]), &plain, true, &none, "allow: yes was said beforehand");
+    let ask = "ask once: ask rule \"fs/read\" (s.toml:1)";
+    check(&gate(Mode::Ask, all, all, &[]), &trusted("fs", "read"), false, &everything, ask);
+    check(&gate(Mode::Ask, all, &[], &[]), &plain, false, &none, "allow: allow rule \"fs/read\" (s.toml:1)");
+    check(&gate(Mode::Ask, &[], &[], &[]), &trusted("fs", "read"), false, &none, "allow: server \"fs\" is trusted");
+    check(&gate(Mode::Ask, &[], &[], &[]), &plain, false, &everything, "allow: remembered answer");
+    check(&gate(Mode::Ask, &["git"], &["git"], &["git"]), &plain, false, &none, "ask: no rule applies");
+}
+
+#[test]
+fn t8_a_hint_of_the_server_alone_never_allows() {
+    let json =
+        serde_json::json!({"name": "wipe", "inputSchema": {}, "annotations": {"readOnlyHint": true, "destructiveHint": false}});
+    let hinted = crate::catalog::ToolDefinition::parse(&RawJson::from_value(&json)).unwrap();
+    let tool = tool(server("fs"), Arc::new(hinted));
+    assert_eq!(verdict(&decide(&gate(Mode::Ask, &[], &[], &[]), &tool, &Grants::default())), "ask: no rule applies");
+}
+
+/// Which of (server, tool) a rule holds for, as a deny and as an allow.
+fn check_spelling(servers: &[&str], rule: &str, matching: &[(&str, &str)], others: &[(&str, &str)]) {
+    let denying = Gate::compile(&config(servers, Mode::Ask, &[], &[], &[rule])).unwrap();
+    let allowing = Gate::compile(&config(servers, Mode::Ask, &[rule], &[], &[])).ok();
+    for (expected, pairs) in [(true, matching), (false, others)] {
+        for (server, tool) in pairs {
+            let decided = |gate: &Gate| decide(gate, &of(server, tool), &Grants::default());
+            assert_eq!(matches!(decided(&denying), Decision::Deny { .. }), expected, "deny {rule} for {server}/{tool}");
+            if let Some(allowing) = &allowing {
+                assert_eq!(matches!(decided(allowing), Decision::Allow { .. }), expected, "allow {rule} for {server}/{tool}");
+            }
+        }
+    }
+}
+
+#[test]
+fn c14_every_spelling_names_the_pairs_that_it_should() {
+    let servers = &["fs", "fs2", "git", "my-server"];
+    let check = |rule: &str, matching: &[_], others: &[_]| {
+        assert!(Gate::compile(&config(servers, Mode::Ask, &[rule], &[], &[])).is_ok(), "{rule}");
+        check_spelling(servers, rule, matching, others);
+    };
+    check("fs", &[("fs", "read"), ("fs", "x/y")], &[("fs2", "read"), ("git", "fs"), ("FS", "read")]);
+    check("fs/read", &[("fs", "read")], &[("fs", "read2"), ("fs", "Read"), ("fs2", "read")]);
+    check("fs/*", &[("fs", "a"), ("fs", "a/b")], &[("fs2", "a")]);
+    check("*/read_*", &[("fs", "read_"), ("git", "read_x")], &[("fs", "write"), ("fs", "xread_")]);
+    check("f*", &[("fs", "a"), ("fs2", "b")], &[("git", "f")]);
+    check("*", &[("fs", "a"), ("git", "b")], &[]);
+    check("fs/{get,list}_*", &[("fs", "get_x"), ("fs", "list_y")], &[("fs", "put_x")]);
+    // S1-18, S1-28: the bare prefix is that server and no other.
+    check("mcp__fs", &[("fs", "a")], &[("fs2", "a"), ("git", "a")]);
+    // S1-19, S1-20, S4-17.
+    check("mcp__git__create", &[("git", "create")], &[("git", "create2"), ("fs", "create")]);
+    check("mcp__*", &[("fs", "a"), ("git", "b")], &[]);
+    check("mcp__git__*", &[("git", "a"), ("git", "b__c")], &[("fs", "a")]);
+    check("mcp__*__create", &[("git", "create"), ("fs", "create")], &[("fs", "creat")]);
+    check("mcp__git__a__b", &[("git", "a__b")], &[("git", "a"), ("git", "b")]);
+    // S0-23: exactly that one.
+    check("mcp:fs_read", &[("fs", "read")], &[("fs", "read_x"), ("fs2", "read"), ("git", "fs_read")]);
+    check("mcp:my_server_do", &[("my-server", "do")], &[("my-server", "dont"), ("fs", "do")]);
+    check("mcp:git_*", &[("git", "a")], &[("fs", "git_a")]);
+    check("mcp:*", &[("git", "a"), ("fs", "b")], &[]);
+    // S2-39.
+    check("git.log", &[("git", "log")], &[("git", "log2"), ("fs", "log")]);
+    // A server that is not configured is no reason to fail.
+    check("gone/x", &[("gone", "x")], &[("git", "x")]);
+}
+
+#[test]
+fn an_ambiguous_rule_denies_every_reading_and_allows_none() {
+    let servers = &["a", "a_b"];
+    check_spelling(servers, "mcp:a_b_c", &[("a", "b_c"), ("a_b", "c")], &[("a", "c"), ("a_b", "b_c")]);
+    let errors = Gate::compile(&config(servers, Mode::Ask, &["a/x", "mcp:a_b_c", "mcp:a_*"], &[], &[])).unwrap_err();
+    assert_eq!(
+        errors.to_string(),
+        "s.toml:2:1: permissions.allow: \"mcp:a_b_c\" can be read as a/b_c or as a_b/c; write the one that is meant\n\
+         s.toml:3:1: permissions.allow: \"mcp:a_*\" can be read as a/* or as a_*/*; write the one that is meant"
+    );
+    // Where a dialect's names make the double underscore ambiguous, too.
+    let errors = Gate::compile(&config(&["a", "a__b"], Mode::Ask, &["mcp__a__b"], &[], &[])).unwrap_err();
+    assert_eq!(
+        errors.to_string(),
+        "s.toml:1:1: permissions.allow: \"mcp__a__b\" can be read as a__b/* or as a/b; write the one that is meant"
+    );
+}
+
+#[test]
+fn s0_20_a_deny_by_exposed_spelling_finds_the_tool_however_its_server_spells_it() {
+    let gate = gate(Mode::Ask, &["mcp:fs_read_file"], &[], &["mcp:fs_drop_table"]);
+    assert_eq!(
+        verdict(&decide(&gate, &of("fs", "drop.table"), &Grants::default())),
+        "deny: deny rule \"mcp:fs_drop_table\" (s.toml:1)"
+    );
+    // An allow is held to the letter: another tool could share the spelling.
+    assert_eq!(verdict(&decide(&gate, &of("fs", "read.file"), &Grants::default())), "ask: no rule applies");
+}
+
+#[test]
+fn a_rule_that_cannot_be_read_is_a_config_error_with_its_place() {
+    let errors = Gate::compile(&config(&["fs"], Mode::Ask, &[""], &["fs/"], &["fs/[a"])).unwrap_err();
+    let shown = errors.to_string();
+    let lines: Vec<&str> = shown.lines().collect();
+    assert_eq!(
+        lines[..2],
+        [
+            "s.toml:1:1: permissions.allow: \"\" is no rule; expected \"server\" or \"server/tool\", a glob per part",
+            "s.toml:1:1: permissions.ask: \"fs/\" is no rule; expected \"server\" or \"server/tool\", a glob per part",
+        ]
+    );
+    assert!(lines[2].starts_with("s.toml:1:1: permissions.deny: \"fs/[a\" cannot be read: \"[a\": "), "{shown}");
+}
+
+#[test]
+fn a_rule_for_no_configured_server_is_warned_about() {
+    let gate = gate(Mode::Ask, &["git"], &[], &["gti/push"]);
+    let shown: Vec<String> = gate.warnings().iter().map(ToString::to_string).collect();
+    assert_eq!(shown, ["s.toml:1:1: permissions.deny: \"gti/push\" matches no configured server"]);
+}
+
+#[test]
+fn t9_p6_a_grant_holds_for_the_definition_and_the_launch_that_were_approved() {
+    let gate = gate(Mode::Ask, &[], &[], &[]);
+    let mut grants = Grants::default();
+    grants.add(&of("fs", "read"));
+    assert_eq!(verdict(&decide(&gate, &of("fs", "read"), &grants)), "allow: remembered answer");
+
+    let poisoned = tool(server("fs"), definition("read", "what it does\nand sends it away\u{1b}"));
+    assert_eq!(
+        decide(&gate, &poisoned, &grants),
+        Decision::Ask {
+            because: "it changed since it was approved".into(),
+            once_only: false,
+            changed: Some(vec!["+ description: and sends it away\\u{1b}".into()]),
+        }
+    );
+    let mut moved = of("fs", "read");
+    moved.launch = crate::config::Fingerprint([7; 32]);
+    let Decision::Ask { changed: Some(changed), .. } = decide(&gate, &moved, &grants) else {
+        panic!("a moved launch is not asked")
+    };
+    assert_eq!(changed, [format!("- launch {}", of("fs", "read").launch.to_hex()), format!("+ launch {}", "07".repeat(32))]);
+
+    grants.add(&poisoned);
+    assert_eq!(verdict(&decide(&gate, &poisoned, &grants)), "allow: remembered answer");
+    assert_eq!(verdict(&decide(&gate, &of("git", "read"), &grants)), "ask: no rule applies");
+    assert!(grants.remove(&poisoned.id));
+    assert!(!grants.iter().any(|grant| grant.id == poisoned.id));
+}
+
+#[test]
+fn s2_41_always_this_server_covers_the_tools_of_today() {
+    let gate = gate(Mode::Ask, &[], &[], &[]);
+    let mut grants = Grants::default();
+    let offered = [of("fs", "read"), of("fs", "write"), of("git", "log")];
+    assert_eq!(grants.add_server(&offered[0].id.server, &offered).len(), 2);
+    let verdicts: Vec<String> = offered.iter().map(|tool| verdict(&decide(&gate, tool, &grants))).collect();
+    assert_eq!(verdicts, ["allow: remembered answer", "allow: remembered answer", "ask: no rule applies"]);
+    assert_eq!(verdict(&decide(&gate, &of("fs", "new"), &grants)), "ask: no rule applies");
+}
+
+#[test]
+fn grants_survive_the_store() {
+    let mut grants = Grants::default();
+    let grant = grants.add(&tool(server("my \"server\""), definition("a/b\n\u{1b}", "d")));
+    assert_eq!(Grant::from_json(&grant.to_json()), Some(grant.clone()));
+
+    let mut loaded = Grants::default();
+    let items = [(grant.key(), grant.to_json()), ("fs/x".into(), grant.to_json()), ("fs/y".into(), "{}".into())];
+    assert_eq!(loaded.load(items), ["fs/x", "fs/y"]);
+    assert_eq!(loaded.iter().collect::<Vec<_>>(), [&grant]);
+}
+
+#[test]
+fn t9_where_locked_rules_and_trust_hold_for_what_was_pinned() {
+    let mut config = config(&["fs"], Mode::Ask, &["fs/read"], &[], &[]);
+    config.security = Security { locked: true, ..Security::default() };
+    let gate = Gate::compile(&config).unwrap();
+    assert!(gate.wants_pins());
+    let mut grants = Grants::default();
+    let changed = |mut tool: Tool| {
+        tool.definition = definition(tool.id.tool.as_wire(), "something else");
+        tool
+    };
+    let rule = "allow: allow rule \"fs/read\" (s.toml:1)";
+    // First seen: it holds, and is pinned.
+    assert_eq!(verdict(&decide(&gate, &of("fs", "read"), &grants)), rule);
+    let pin = grants.pin(&of("fs", "read")).unwrap();
+    assert_eq!(grants.pin(&of("fs", "read")), None);
+    assert!(grants.pin(&trusted("fs", "write")).is_some());
+    assert_eq!(verdict(&decide(&gate, &of("fs", "read"), &grants)), rule);
+    // Changed: it is asked, and the answer pins it anew.
+    let ask = "ask: it changed since it was approved";
+    assert_eq!(verdict(&decide(&gate, &changed(of("fs", "read")), &grants)), ask);
+    assert_eq!(verdict(&decide(&gate, &changed(trusted("fs", "write")), &grants)), ask);
+    grants.add(&changed(of("fs", "read")));
+    assert_eq!(verdict(&decide(&gate, &changed(of("fs", "read")), &grants)), rule);
+
+    let mut loaded = Grants::default();
+    assert_eq!(loaded.load_pins([(pin.key(), pin.to_json())]), [""; 0]);
+    assert_eq!(verdict(&decide(&gate, &changed(of("fs", "read")), &loaded)), ask);
+    // Not locked: a rule covers whatever the definition says.
+    config.security.locked = false;
+    assert_eq!(verdict(&decide(&Gate::compile(&config).unwrap(), &changed(of("fs", "read")), &loaded)), rule);
+}
+
+#[test]
+fn t33_a_permit_is_for_one_tool_its_definition_its_arguments_and_its_caller() {
+    let (tool, caller) = (of("fs", "read"), CallerId::new("me"));
+    let arguments = RawJson::parse("{\"a\":1}").unwrap();
+    let allow = Decision::Allow { because: String::new() };
+    let permit = allow.permit(&tool, &arguments, &caller).unwrap();
+    let digest = Permit::digest(&arguments);
+    let hash = tool.definition.hash;
+    assert!(permit.covers(&tool.id, hash, digest, &caller));
+    assert!(!permit.covers(&of("fs", "write").id, hash, digest, &caller));
+    assert!(!permit.covers(&tool.id, definition("read", "x").hash, digest, &caller));
+    assert!(!permit.covers(&tool.id, hash, Permit::digest(&RawJson::parse("{\"a\":2}").unwrap()), &caller));
+    assert!(!permit.covers(&tool.id, hash, digest, &CallerId::new("you")));
+}
+
+#[test]
+fn t33_only_an_allow_or_a_yes_is_worth_a_permit() {
+    let (tool, caller) = (of("fs", "read"), CallerId::new("me"));
+    let arguments = RawJson::parse("{}").unwrap();
+    let ask = Decision::Ask { because: String::new(), once_only: false, changed: None };
+    assert!(ask.permit(&tool, &arguments, &caller).is_none());
+    assert!(Decision::Deny { rule: String::new() }.permit(&tool, &arguments, &caller).is_none());
+    let request = ApprovalRequest {
+        id: tool.id.clone(),
+        exposed: tool.exposed.clone(),
+        arguments: arguments.clone(),
+        definition: Arc::clone(&tool.definition),
+        because: String::new(),
+        changed: None,
+        once_only: false,
+    };
+    let approved = |answer| Permit::approved(&request, answer, &caller);
+    for answer in [Approval::Once, Approval::AlwaysTool(Keep::Run), Approval::AlwaysServer(Keep::ForGood)] {
+        let permit = approved(answer).unwrap();
+        assert!(permit.covers(&tool.id, tool.definition.hash, Permit::digest(&arguments), &caller));
+    }
+    assert!(approved(Approval::No).is_none() && approved(Approval::Unavailable).is_none());
+}
+
+/// How far a decision goes.
+fn reach(decision: &Decision) -> u8 {
+    match decision {
+        Decision::Deny { .. } => 0,
+        Decision::Ask { once_only: true, .. } => 1,
+        Decision::Ask { once_only: false, .. } => 2,
+        Decision::Allow { .. } => 3,
+    }
+}
+
+const SPELLINGS: &[&str] = &[
+    "a",
+    "b",
+    "*",
+    "a/x",
+    "a/*",
+    "*/x",
+    "b/x_*",
+    "a_b",
+    "a_b/y",
+    "mcp__a",
+    "mcp__a__x",
+    "mcp__*",
+    "mcp__*__x",
+    "mcp:b_x",
+    "mcp:*",
+    "a.x",
+];
+
+fn some_rules() -> impl Strategy<Value = Vec<&'static str>> {
+    proptest::collection::vec(proptest::sample::select(SPELLINGS), 0..4)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    /// T33: the algebra of rules. More deny or ask never widens; more allow never lifts a deny or an ask.
+    #[test]
+    fn t33_rules_only_ever_tighten(
+        (allow, ask, deny) in (some_rules(), some_rules(), some_rules()),
+        extra in proptest::sample::select(SPELLINGS),
+        mode in proptest::sample::select(&[Mode::Ask, Mode::Yolo, Mode::Deny][..]),
+        (yes, trust, grant) in any::<(bool, bool, bool)>(),
+    ) {
+        let servers = &["a", "b", "a_b"];
+        let with = |rules: &[&'static str]| [rules, &[extra]].concat();
+        let compile = |allow: &[&str], ask: &[&str], deny: &[&str]| Gate::compile(&config(servers, mode, allow, ask, deny)).unwrap();
+        let before = compile(&allow, &ask, &deny);
+        let more_deny = compile(&allow, &ask, &with(&deny));
+        let more_ask = compile(&allow, &with(&ask), &deny);
+        let more_allow = compile(&with(&allow), &ask, &deny);
+        for (server_name, tool_name) in [("a", "x"), ("a", "y"), ("b", "x"), ("b", "x_y"), ("a_b", "x"), ("a_b", "y")] {
+            let tool = if trust { trusted(server_name, tool_name) } else { of(server_name, tool_name) };
+            let mut grants = Grants::default();
+            if grant {
+                grants.add(&tool);
+            }
+            let decide = |gate: &Gate| gate.decide(Question { tool: &tool, yes }, &grants);
+            let was = reach(&decide(&before));
+            prop_assert!(reach(&decide(&more_deny)) <= was);
+            prop_assert!(reach(&decide(&more_ask)) <= was);
+            let allowed = reach(&decide(&more_allow));
+            prop_assert!(allowed >= was);
+            prop_assert!(was >= 2 || allowed == was);
+            // Remembering what matched changes nothing.
+            prop_assert_eq!(decide(&before), decide(&before));
+        }
+    }
+}
