@@ -1,0 +1,140 @@
+//! Questions at a real terminal: the whole program in a pty, its screen read back.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use support::{Home, PROGRAM};
+
+const CTRL_C: &str = "\x03";
+const CTRL_D: &str = "\x04";
+
+#[test]
+fn s2_41_an_approval_is_asked_answered_and_gone() {
+    let home = Home::with_demo("");
+    let mut terminal = home.sit_at(&["call", "demo/echo", "text=hello there"]);
+    let screen = terminal.wait_for("[n] no");
+    assert!(screen.contains("May a tool of server \"demo\" run?"), "{screen}");
+    assert!(screen.contains("│   \"text\": \"hello there\""), "{screen}");
+    terminal.send("o");
+    let ended = terminal.end();
+    assert_eq!((ended.code, ended.restored), (0, true), "{ended:?}");
+    assert!(ended.screen.contains("hello there"), "{ended:?}");
+}
+
+#[test]
+fn no_is_the_default_and_exits_5() {
+    let home = Home::with_demo("");
+    let mut terminal = home.sit_at(&["call", "demo/echo", "text=x"]);
+    terminal.wait_for("[n] no");
+    terminal.send("\r");
+    let ended = terminal.end();
+    assert_eq!((ended.code, ended.restored), (5, true), "{ended:?}");
+}
+
+#[test]
+fn always_for_good_is_not_asked_again() {
+    let home = Home::with_demo("");
+    let mut terminal = home.sit_at(&["call", "demo/echo", "text=x"]);
+    terminal.wait_for("[t] always this tool");
+    terminal.send("t");
+    terminal.wait_for("[g] for good");
+    terminal.send("g");
+    assert_eq!(terminal.end().code, 0);
+    let ran = home.run(&["call", "demo/echo", "text=again"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+}
+
+#[test]
+fn f28_ctrl_c_withdraws_the_question_and_exits_130() {
+    let home = Home::with_demo("");
+    let mut terminal = home.sit_at(&["call", "demo/echo", "text=x"]);
+    terminal.wait_for("[n] no");
+    terminal.send(CTRL_C);
+    let ended = terminal.end();
+    assert_eq!((ended.code, ended.restored), (130, true), "{ended:?}");
+}
+
+#[test]
+fn f28_sigterm_withdraws_the_question_and_exits_143() {
+    let home = Home::with_demo("");
+    let terminal = home.sit_at(&["call", "demo/echo", "text=x"]);
+    terminal.wait_for("[n] no");
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(terminal.pid()), nix::sys::signal::Signal::SIGTERM).unwrap();
+    let ended = terminal.end();
+    assert_eq!((ended.code, ended.restored), (143, true), "{ended:?}");
+}
+
+#[test]
+fn prompts_use_the_terminal_even_when_stdin_is_a_pipe() {
+    let home = Home::with_demo("");
+    let line = format!("echo '{{\"text\":\"piped\"}}' | {PROGRAM} call demo/echo --args -");
+    let mut terminal = home.sit(&["sh", "-c", &line]);
+    terminal.wait_for("[n] no");
+    terminal.send("o");
+    let ended = terminal.end();
+    assert_eq!(ended.code, 0, "{ended:?}");
+    assert!(ended.screen.contains("piped"), "{ended:?}");
+}
+
+#[test]
+fn t13_long_arguments_scroll_on_a_small_screen() {
+    let home = Home::with_demo("");
+    let mut terminal = home.sit_at(&["call", "demo/echo", &format!("text={}end-of-it", "x".repeat(5000))]);
+    terminal.wait_for("bytes not shown");
+    terminal.send("a");
+    terminal.wait_for("↓ for more");
+    terminal.send("\x1b[F");
+    terminal.wait_for("end-of-it");
+    terminal.resize(30, 60);
+    terminal.wait_for("[n] no");
+    terminal.send("n");
+    assert_eq!(terminal.end().code, 5);
+}
+
+#[test]
+fn a_form_is_declined_and_cancelled_in_different_words() {
+    for (key, word) in [(CTRL_D, "decline"), ("\x1b", "cancel")] {
+        let home = Home::with_demo("");
+        let mut terminal = home.sit_at(&["call", "demo/ask_form", "--yes"]);
+        terminal.wait_for("Server \"demo\" asks");
+        terminal.send(key);
+        let ended = terminal.end();
+        assert!(ended.restored, "{ended:?}");
+        assert!(ended.screen.to_lowercase().contains(word), "{word}: {ended:?}");
+    }
+}
+
+#[test]
+fn t31_a_form_that_wants_a_secret_is_warned_about() {
+    let home = Home::with_demo("");
+    let mut terminal = home.sit_at(&["call", "demo/ask_secret", "--yes"]);
+    terminal.wait_for("This looks like a secret");
+    terminal.send(CTRL_D);
+    assert!(terminal.end().restored);
+}
+
+#[test]
+fn t31_an_address_is_shown_whole_and_opened_only_on_a_yes() {
+    let home = Home::with_demo("");
+    let mut terminal = home.sit_at(&["call", "demo/ask_url", "--yes"]);
+    let screen = terminal.wait_for("[o] open it");
+    assert!(screen.contains("The whole address:") && screen.contains("Nothing has been fetched"), "{screen}");
+    terminal.send(CTRL_D);
+    assert!(terminal.end().restored);
+}
+
+#[test]
+fn t1_trust_is_asked_for_each_server_and_no_is_the_default() {
+    let home = Home::new();
+    home.project_file(&format!("[servers.here]\ncommand = {PROGRAM:?}\nargs = [\"__demo-server\"]\n"));
+    let mut terminal = home.sit_at(&["trust"]);
+    terminal.wait_for("Trust server \"here\" exactly as shown? [y/N]");
+    terminal.send("\r");
+    assert_eq!(terminal.end().code, 5);
+    let mut terminal = home.sit_at(&["trust"]);
+    terminal.wait_for("[y/N]");
+    terminal.send("y\r");
+    let ended = terminal.end();
+    assert_eq!(ended.code, 0, "{ended:?}");
+    assert_eq!(home.run(&["call", "here/echo", "text=x", "--yes"]).code, Some(0));
+}
