@@ -12,6 +12,9 @@ use crate::peer::Peer;
 use crate::resources::COUNTER_URI;
 use crate::tools::Catalog;
 
+/// Where every modern result says whose it is.
+pub(crate) const SERVER_INFO_KEY: &str = "io.modelcontextprotocol/serverInfo";
+
 /// The server itself; every connection to it is a [`Peer`].
 pub struct Demo {
     pub(crate) options: Options,
@@ -49,7 +52,7 @@ impl Demo {
             "title": "Switchboard demo",
             "version": env!("CARGO_PKG_VERSION"),
         });
-        let meta = json!({"io.modelcontextprotocol/serverInfo": server_info});
+        let meta = json!({SERVER_INFO_KEY: server_info});
         Arc::new(Self {
             tools: Catalog::new(options.extra_tools),
             seal: Seal::new(),

@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use crate::demo::Change;
+use crate::demo::{Change, SERVER_INFO_KEY};
 use crate::exchange::{Call, Outcome};
 use crate::outlet::{Outlet, Replies};
 use crate::resources;
@@ -70,8 +70,9 @@ impl Listener {
     }
 
     /// The clean end: the answer to the request.
-    pub(crate) fn end(&self) {
-        let body = Body::from(json!({"resultType": "complete", "_meta": {SUBSCRIPTION_KEY: self.id}}));
+    pub(crate) fn end(&self, server_info: &Value) {
+        let meta = json!({SUBSCRIPTION_KEY: self.id, SERVER_INFO_KEY: server_info});
+        let body = Body::from(json!({"resultType": "complete", "_meta": meta}));
         self.replies.settle(|out| write_result(out, self.id.get(), &body, ""));
     }
 

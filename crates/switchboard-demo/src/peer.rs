@@ -77,7 +77,7 @@ impl Peer {
             (std::mem::take(&mut state.running), std::mem::take(&mut state.listeners))
         };
         drop(running);
-        listeners.iter().for_each(Listener::end);
+        listeners.iter().for_each(|listener| listener.end(&self.demo.server_info));
     }
 
     fn handle_batch(self: &Arc<Self>, text: &[u8], outlet: &Outlet) {

@@ -28,7 +28,9 @@ pub(crate) struct Message<'a> {
 impl<'a> Message<'a> {
     /// Takes one JSON text apart; the fault is answered with `id: null`.
     pub(crate) fn parse(text: &'a [u8]) -> Result<Self, Fault> {
-        let message: Self = serde_json::from_slice(text).map_err(|error| {
+        // Checked once as a whole: a parser of bytes would check every string again.
+        let text = std::str::from_utf8(text).map_err(|error| Fault::parse(&error))?;
+        let message: Self = serde_json::from_str(text).map_err(|error| {
             if error.is_data() { Fault::invalid_request("not a JSON-RPC message") } else { Fault::parse(&error) }
         })?;
         let id_is_valid = message.id.is_none_or(|id| id.get().starts_with(|c: char| c == '"' || c == '-' || c.is_ascii_digit()));
@@ -174,7 +176,7 @@ pub(crate) struct Fault {
 }
 
 impl Fault {
-    pub(crate) fn parse(error: &serde_json::Error) -> Self {
+    pub(crate) fn parse(error: &dyn std::error::Error) -> Self {
         Self { code: -32700, message: format!("not JSON: {error}"), data: None }
     }
 

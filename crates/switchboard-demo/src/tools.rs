@@ -38,7 +38,7 @@ impl Catalog {
             fixed: definitions::fixed().iter().map(ToString::to_string).collect(),
             surprise: definitions::surprise().to_string(),
             has_surprise: AtomicBool::new(false),
-            generated: (1..=generated).map(|number| definitions::generated(number).to_string()).collect(),
+            generated: (1..=generated).map(definitions::generated).collect(),
         }
     }
 

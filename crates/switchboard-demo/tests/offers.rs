@@ -151,7 +151,8 @@ fn a_modern_peer_hears_on_each_stream_what_it_asked_for_there_and_nothing_else()
     // A cancelled stream is over without an answer; the other gets its answer when the server ends.
     server.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": counter}}));
     assert_eq!(server.words("count_up", json!({})), "the counter stands at 2");
-    let meta = json!({"io.modelcontextprotocol/subscriptionId": tools});
+    let info = json!({"name": "switchboard-demo", "title": "Switchboard demo", "version": env!("CARGO_PKG_VERSION")});
+    let meta = json!({"io.modelcontextprotocol/subscriptionId": tools, "io.modelcontextprotocol/serverInfo": info});
     let last = json!({"jsonrpc": "2.0", "id": tools, "result": {"resultType": "complete", "_meta": meta}});
     let (status, rest) = server.end();
     assert_eq!((status.code(), rest), (Some(0), vec![last]));

@@ -1,20 +1,33 @@
 //! All servers together. Nothing below this module knows two servers.
 
+use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::{Duration, SystemTime};
 
-use crate::call::{Call, CallError};
+use arc_swap::ArcSwap;
+use tokio::sync::{Notify, broadcast};
+use tokio::task::{AbortHandle, JoinSet};
+
+use crate::call::CallError;
 use crate::caller::{Caller, Offers};
 use crate::catalog::Catalog;
-use crate::config::{Config, ConfigErrors, Environment};
-use crate::event::Events;
+use crate::config::{Config, ConfigErrors, Environment, ServerConfig, Start};
+use crate::event::{Event, Events};
+use crate::gate::{Gate, Grants};
 use crate::launch::{Keeping, Launcher};
-use crate::name::ServerName;
-use crate::result::CallResult;
-use crate::server::ServerHandle;
-use crate::store::Store;
+use crate::name::{ServerName, Style};
+use crate::schema::Validators;
+use crate::server::{Means, ServerHandle, State};
+use crate::store::{Shelf, Store};
+use crate::trust::{self, Standing};
 use crate::wire::RawJson;
+
+/// Events that a slow reader may fall behind by.
+const EVENTS: usize = 1024;
+
+/// Tools that agents bring along: a server's tool of such a name could be taken for it, so it is withheld.
+const BUILTIN_NAMES: [&str; 7] = ["Bash", "Read", "Write", "Edit", "MultiEdit", "Glob", "Grep"];
 
 /// What a host is made of.
 #[derive(Debug)]
@@ -37,50 +50,154 @@ pub struct HostBuilder {
     pub only: Option<Vec<ServerName>>,
 }
 
-/// All servers behind one gate.
+/// All servers behind one gate. Clones share them; the last one to go stops them.
 #[derive(Debug, Clone)]
-pub struct Host {}
+pub struct Host(pub(crate) Arc<Shared>);
+
+/// What every clone of a host shares.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    /// In config order.
+    pub(crate) servers: Vec<ServerHandle>,
+    /// Index into `servers`.
+    by_name: HashMap<ServerName, usize>,
+    pub(crate) gate: Gate,
+    pub(crate) grants: RwLock<Grants>,
+    pub(crate) validators: Validators,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) events: broadcast::Sender<Event>,
+    naming: Style,
+    launcher: Launcher,
+    /// Replaced whole, under `rebuilding`.
+    catalog: ArcSwap<Catalog>,
+    rebuilding: Mutex<()>,
+    /// Rebuilds the catalog when a server changed; ends with the host.
+    rebuilder: Mutex<Option<AbortHandle>>,
+}
 
 impl HostBuilder {
     /// Starts the host. Servers come up in parallel behind it; nothing waits for them here.
     pub async fn start(self) -> Result<Host, ConfigErrors> {
-        todo!()
+        let gate = Gate::compile(&self.config)?;
+        let (events, _) = broadcast::channel(EVENTS);
+        let changed = Arc::new(Notify::new());
+        let means = Means {
+            launcher: self.launcher.clone(),
+            environment: Arc::new(self.environment),
+            store: self.store.clone(),
+            log_folder: self.log_folder.map(Arc::new),
+            events: events.clone(),
+            changed: changed.clone(),
+            offers: self.offers,
+            roots: self.roots,
+        };
+        let servers: Vec<ServerHandle> = (self.config.servers.values())
+            .map(|server| {
+                let initial = initial_state(server, &self.config, self.only.as_deref(), &means);
+                ServerHandle::start(server.clone(), means.clone(), initial)
+            })
+            .collect();
+        let by_name = servers.iter().enumerate().map(|(index, server)| (server.config.name.clone(), index)).collect();
+        let shared = Arc::new(Shared {
+            servers,
+            by_name,
+            gate,
+            grants: RwLock::new(remembered_grants(&*self.store, &events)),
+            validators: Validators::default(),
+            store: self.store,
+            events,
+            naming: self.config.naming,
+            launcher: self.launcher,
+            catalog: ArcSwap::default(),
+            rebuilding: Mutex::new(()),
+            rebuilder: Mutex::new(None),
+        });
+        shared.rebuild();
+        shared.watch(changed);
+        Ok(Host(shared))
     }
+}
+
+/// What keeps a server from starting, checked before anything is spawned; else whether it starts now or when used.
+fn initial_state(server: &ServerConfig, config: &Config, only: Option<&[ServerName]>, means: &Means) -> State {
+    let name = server.name.as_str();
+    if !server.enabled {
+        return State::Disabled;
+    }
+    let security = &config.security;
+    if security.deny_servers.iter().any(|denied| denied == name) {
+        return State::Blocked { rule: "[security] deny_servers names it".to_owned() };
+    }
+    if !security.allow_servers.is_empty() && !security.allow_servers.iter().any(|allowed| allowed == name) {
+        return State::Blocked { rule: "[security] allow_servers does not name it".to_owned() };
+    }
+    match trust::standing(server, &means.environment, &*means.store) {
+        Standing::Trusted => {}
+        Standing::New => return State::Untrusted { reason: "nobody has accepted this project's entry".to_owned() },
+        Standing::Changed { .. } => return State::Untrusted { reason: "the entry changed since it was accepted".to_owned() },
+    }
+    match (server.start, only) {
+        (Start::Eager, None) => State::Connecting { since: SystemTime::now(), step: "starting" },
+        (_, Some(wanted)) if wanted.iter().any(|wanted| wanted.as_str() == name) => {
+            State::Connecting { since: SystemTime::now(), step: "starting" }
+        }
+        _ => State::Idle,
+    }
+}
+
+/// Loads the answers that a person gave for good, and the definitions that were pinned.
+fn remembered_grants(store: &dyn Store, events: &broadcast::Sender<Event>) -> Grants {
+    let mut grants = Grants::default();
+    let mut unreadable = Vec::new();
+    match store.all(Shelf::Grants) {
+        Ok(items) => unreadable.extend(grants.load(items)),
+        Err(fault) => unreadable.push(fault.to_string()),
+    }
+    match store.all(Shelf::Pins) {
+        Ok(items) => unreadable.extend(grants.load_pins(items)),
+        Err(fault) => unreadable.push(fault.to_string()),
+    }
+    for fault in unreadable {
+        // Nobody listening is fine: what is not remembered is asked again.
+        let _ = events.send(Event::Notice { server: None, line: format!("a remembered answer cannot be read: {fault}") });
+    }
+    grants
 }
 
 impl Host {
     /// What is on offer now.
     pub fn catalog(&self) -> Arc<Catalog> {
-        todo!()
+        self.0.catalog.load_full()
     }
 
     /// Every configured server, in config order.
     pub fn servers(&self) -> &[ServerHandle] {
-        todo!()
+        &self.0.servers
     }
 
     /// One server.
     pub fn server(&self, name: &str) -> Option<&ServerHandle> {
-        let _ = name;
-        todo!()
+        self.0.servers.iter().find(|server| server.config.name.as_str() == name)
     }
 
     /// Waits until every server is settled, or for `wait`. True if all are.
     pub async fn settled(&self, wait: Duration) -> bool {
-        let _ = wait;
-        todo!()
-    }
-
-    /// Makes one call, through the gate.
-    pub async fn call(&self, call: Call) -> Result<CallResult, CallError> {
-        let _ = call;
-        todo!()
+        let all = async {
+            for server in &self.0.servers {
+                server.settled().await;
+            }
+        };
+        let settled = tokio::time::timeout(wait, all).await.is_ok();
+        self.0.rebuild();
+        settled
     }
 
     /// Reads a resource of a server: its result, byte for byte.
     pub async fn read(&self, server: &ServerName, uri: &str, caller: &Arc<dyn Caller>) -> Result<RawJson, CallError> {
-        let _ = (server, uri, caller);
-        todo!()
+        let handle = self.0.server(server)?;
+        let session = handle.ready(handle.config.timeouts.connect).await?;
+        let answer = session.read(uri, caller, handle.config.timeouts).await;
+        self.0.finish(handle, answer).await
     }
 
     /// Gets a prompt of a server: its result, byte for byte.
@@ -91,22 +208,107 @@ impl Host {
         arguments: &RawJson,
         caller: &Arc<dyn Caller>,
     ) -> Result<RawJson, CallError> {
-        let _ = (server, name, arguments, caller);
-        todo!()
+        let handle = self.0.server(server)?;
+        let session = handle.ready(handle.config.timeouts.connect).await?;
+        let answer = session.prompt(name, arguments, caller, handle.config.timeouts).await;
+        self.0.finish(handle, answer).await
     }
 
     /// What happens from now on.
     pub fn events(&self) -> Events {
-        todo!()
+        Events(self.0.events.subscribe())
     }
 
     /// How children are kept from outliving us.
     pub fn keeping(&self) -> Keeping {
-        todo!()
+        self.0.launcher.keeping()
     }
 
     /// Stops every server, in parallel, within the stop timing.
     pub async fn stop(&self) {
-        todo!()
+        let mut stopping: JoinSet<()> = JoinSet::new();
+        for server in &self.0.servers {
+            let server = server.clone();
+            stopping.spawn(async move { server.stop().await });
+        }
+        while stopping.join_next().await.is_some() {}
+    }
+}
+
+impl Shared {
+    /// The server of this name.
+    pub(crate) fn server(&self, name: &ServerName) -> Result<&ServerHandle, CallError> {
+        match self.by_name.get(name) {
+            Some(&index) => Ok(&self.servers[index]),
+            None => Err(CallError::UnknownServer { server: name.clone() }),
+        }
+    }
+
+    /// The picture as it is.
+    pub(crate) fn catalog(&self) -> arc_swap::Guard<Arc<Catalog>> {
+        self.catalog.load()
+    }
+
+    /// The picture with this server's present offerings in it.
+    pub(crate) fn catalog_with(&self, server: &ServerHandle) -> arc_swap::Guard<Arc<Catalog>> {
+        let catalog = self.catalog.load();
+        let shown = catalog.offerings_of(&server.config.name);
+        if shown.is_some_and(|shown| Arc::ptr_eq(shown, &server.snapshot().offerings)) {
+            return catalog;
+        }
+        self.rebuild();
+        self.catalog.load()
+    }
+
+    /// Replaces the catalog if any server offers something else than it shows.
+    pub(crate) fn rebuild(&self) {
+        let _one_at_a_time = self.rebuilding.lock().unwrap_or_else(PoisonError::into_inner);
+        let old = self.catalog.load();
+        let parts: Vec<_> = self.servers.iter().map(|server| (server.config.clone(), server.snapshot().offerings.clone())).collect();
+        let unchanged = old.generation > 0
+            && parts.iter().all(|(config, offerings)| old.offerings_of(&config.name).is_some_and(|shown| Arc::ptr_eq(shown, offerings)));
+        if unchanged {
+            return;
+        }
+        let new = Catalog::build(old.generation + 1, self.naming, &BUILTIN_NAMES, &parts);
+        if self.gate.wants_pins() {
+            self.pin(&new);
+        }
+        let event = Event::Catalog { generation: new.generation, changed: new.changed_since(&old) };
+        self.catalog.store(Arc::new(new));
+        // Nobody listening is fine.
+        let _ = self.events.send(event);
+    }
+
+    /// Remembers each definition when it is first seen, so that a later change of it is noticed.
+    fn pin(&self, catalog: &Catalog) {
+        let mut grants = self.grants.write().unwrap_or_else(PoisonError::into_inner);
+        for pin in catalog.tools().iter().filter_map(|tool| grants.pin(tool)) {
+            if let Err(fault) = self.store.put(Shelf::Pins, &pin.key(), &pin.to_json()) {
+                let line = format!("a definition is pinned for this run only: {fault}");
+                let _ = self.events.send(Event::Notice { server: Some(pin.id.server.clone()), line });
+            }
+        }
+    }
+
+    /// Rebuilds whenever a server rings.
+    fn watch(self: &Arc<Self>, changed: Arc<Notify>) {
+        let shared = Arc::downgrade(self);
+        let task = tokio::spawn(async move {
+            loop {
+                changed.notified().await;
+                let Some(shared) = shared.upgrade() else { return };
+                shared.rebuild();
+            }
+        });
+        *self.rebuilder.lock().unwrap_or_else(PoisonError::into_inner) = Some(task.abort_handle());
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        if let Some(task) = self.rebuilder.get_mut().unwrap_or_else(PoisonError::into_inner).take() {
+            task.abort();
+        }
     }
 }

@@ -176,6 +176,8 @@ impl fmt::Debug for ExposedName {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
     use super::*;
 
     #[test]

@@ -130,12 +130,9 @@ fn embedded(raw: &RawValue, for_person: bool) -> Result<String, NotJson> {
 /// Text is text; for a person, text that is a JSON object or list is laid out.
 fn readable(text: &str, for_person: bool) -> String {
     let inner = text.trim();
-    if for_person && inner.starts_with(['{', '[']) && serde_json::from_str::<&RawValue>(inner).is_ok() {
-        if let Ok(block) = json(inner, true) {
-            return block;
-        }
-    }
-    text.to_owned()
+    let is_json = || inner.starts_with(['{', '[']) && serde_json::from_str::<&RawValue>(inner).is_ok();
+    let laid = if for_person && is_json() { json(inner, true).ok() } else { None };
+    laid.unwrap_or_else(|| text.to_owned())
 }
 
 fn json(text: &str, for_person: bool) -> Result<String, NotJson> {
@@ -185,6 +182,8 @@ fn spill(bytes: &[u8], folder: &Path) -> io::Result<PathBuf> {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;

@@ -190,5 +190,4 @@ fn depth(value: &Value) -> usize {
 }
 
 #[cfg(test)]
-#[path = "schema/tests.rs"]
 mod tests;

@@ -1,18 +1,46 @@
 //! Keeps one configured server alive: one task owns its process, session, state and backoff. Others hold a [`ServerHandle`].
 
+use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
-use tokio::sync::{Notify, broadcast, mpsc, watch};
+use tokio::sync::{Notify, broadcast, mpsc, oneshot, watch};
+use tokio::time::timeout;
 
 use crate::caller::Offers;
 use crate::catalog::Offerings;
 use crate::config::{Environment, Fingerprint, ServerConfig};
 use crate::event::Event;
 use crate::launch::{Launcher, StderrTail};
-use crate::session::{Era, Session};
+use crate::session::{Era, OpenOptions, Session};
 use crate::store::Store;
-use crate::untrusted::Untrusted;
+use crate::transport::Connector;
+
+pub use memory::remembered_offerings;
+
+use backoff::Backoff;
+use board::Board;
+use memory::{Habits, Memory};
+use reach::{ByConnector, Reach};
+use task::{Chores, Command, Phase, Task};
+
+mod backoff;
+mod board;
+mod connect;
+mod live;
+mod memory;
+mod reach;
+mod sentence;
+mod task;
+#[cfg(test)]
+mod tests;
+
+/// How many commands wait for a task that is busy; more wait outside.
+const COMMANDS: usize = 16;
+
+/// How long a call that was cut off waits to learn how its server ended.
+const DEATH_KNOWN: Duration = Duration::from_millis(150);
 
 /// Where a server stands, with the reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -77,7 +105,7 @@ pub struct Snapshot {
     pub session: Option<Arc<Session>>,
     /// What it offers, or offered last time.
     pub offerings: Arc<Offerings>,
-    /// The offerings come from the store, not from a live session.
+    /// The offerings are those of last time, not of a live session.
     pub cached: bool,
     /// Of the running process.
     pub pid: Option<u32>,
@@ -91,6 +119,51 @@ pub struct Snapshot {
     pub steps: Vec<(&'static str, Duration)>,
     /// The last state changes with their reasons, newest last, at most 50 (P9).
     pub history: Vec<(SystemTime, String)>,
+    /// How the last connection ended: exit status and the last of stderr, safe to show.
+    pub last_exit: Option<String>,
+    /// Attempts to connect that came to an end, good or bad.
+    attempts_ended: u64,
+    /// The catalog of last time is still being read.
+    recalling: bool,
+}
+
+impl Snapshot {
+    fn empty(state: State) -> Self {
+        Self {
+            state,
+            session: None,
+            offerings: Arc::default(),
+            cached: false,
+            pid: None,
+            started: None,
+            restarts: 0,
+            unset: Vec::new(),
+            steps: Vec::new(),
+            history: Vec::new(),
+            last_exit: None,
+            attempts_ended: 0,
+            recalling: false,
+        }
+    }
+}
+
+impl fmt::Display for State {
+    /// One line, as the history records it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Disabled => f.write_str("disabled"),
+            Self::Blocked { rule } => write!(f, "blocked by {rule}"),
+            Self::Untrusted { reason } => write!(f, "untrusted: {reason}"),
+            Self::Idle => f.write_str("idle"),
+            Self::Connecting { .. } => f.write_str("connecting"),
+            Self::Ready { era: Era::Legacy, version } => write!(f, "ready, legacy {version}"),
+            Self::Ready { era: Era::Modern, version } => write!(f, "ready, modern {version}"),
+            Self::NeedsLogin { url } => write!(f, "needs a login at {url}"),
+            Self::Backoff { error, attempt, .. } => write!(f, "backoff after failure {attempt}: {error}"),
+            Self::Failed { error } => write!(f, "failed: {error}"),
+            Self::Stopped => f.write_str("stopped"),
+        }
+    }
 }
 
 /// What a server task works with.
@@ -125,11 +198,9 @@ pub struct ServerHandle {
     pub stderr: StderrTail,
     commands: mpsc::Sender<Command>,
     snapshot: watch::Receiver<Arc<Snapshot>>,
+    /// Set after a good answer, read by the task when a connection ends.
+    worked: Arc<AtomicBool>,
 }
-
-/// What a holder may tell the task.
-#[derive(Debug)]
-enum Command {}
 
 /// Why a server cannot be used now: a sentence with the server's name, the fact and what to try.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -145,9 +216,63 @@ pub struct NotReady {
 
 impl ServerHandle {
     /// Starts the task. `initial` is `Connecting` for an eager server; `Idle`, `Disabled`, `Blocked`, `Untrusted` start nothing.
+    /// An idle server shows the catalog of last time until it is used.
     pub fn start(config: Arc<ServerConfig>, means: Means, initial: State) -> Self {
-        let _ = (config, means, initial);
-        todo!()
+        let stderr = StderrTail::default();
+        let reach = reach::reach(&config, &means, &stderr);
+        Self::supervise(Supervised::new(config, &means, reach, stderr), initial)
+    }
+
+    /// As [`start`](Self::start), over a transport of the library user's own; the entry's endpoint is not used.
+    pub fn start_with(config: Arc<ServerConfig>, means: Means, initial: State, connector: Arc<dyn Connector>) -> Self {
+        let reach = Arc::new(ByConnector(connector));
+        Self::supervise(Supervised::new(config, &means, reach, StderrTail::default()), initial)
+    }
+
+    fn supervise(server: Supervised, initial: State) -> Self {
+        let Supervised { config, launch, stderr, reach, memory, offers, roots, events, changed } = server;
+        let (phase, idle) = match initial {
+            State::Connecting { .. } => (Phase::Waiting(tokio::time::Instant::now()), false),
+            State::Idle => (Phase::Resting, true),
+            _ => (Phase::Resting, false),
+        };
+        let (commands, heard) = mpsc::channel(COMMANDS);
+        let logs = events.clone();
+        let (board, snapshot) = Board::new(config.name.clone(), initial, events, changed);
+        let worked = Arc::new(AtomicBool::new(false));
+        let mut chores = Chores::default();
+        if idle {
+            board.noted(|snapshot| snapshot.recalling = true);
+            chores.add(recall(board.clone(), memory.clone()));
+        }
+        let options = OpenOptions {
+            server: config.name.clone(),
+            protocol: config.protocol,
+            known_era: None,
+            asks: config.asks,
+            sharing: config.session,
+            offers,
+            roots,
+            connect_timeout: config.timeouts.connect,
+            max_message_bytes: config.max_message_bytes,
+            events: Some(logs),
+        };
+        let task = Task {
+            reach,
+            board,
+            memory,
+            options,
+            commands: heard,
+            worked: worked.clone(),
+            phase,
+            backoff: Backoff::default(),
+            habits: Habits::default(),
+            chores,
+            restarting: Vec::new(),
+        };
+        // Owned by the handles: it ends when the last of them is gone.
+        tokio::spawn(task.run());
+        Self { config, launch, stderr, commands, snapshot, worked }
     }
 
     /// How it stands now.
@@ -155,32 +280,129 @@ impl ServerHandle {
         self.snapshot.borrow().clone()
     }
 
-    /// A live session, waking an idle or failed server and waiting up to `wait` for it.
+    /// A live session, waking an idle or failed server and waiting up to `wait` for it. A server that is connecting, or will again
+    /// soon, is waited for until that one attempt has ended.
     pub async fn ready(&self, wait: Duration) -> Result<Arc<Session>, NotReady> {
-        let _ = (wait, &self.commands);
-        todo!()
+        if let Some(session) = &self.snapshot.borrow().session {
+            return Ok(session.clone());
+        }
+        let snapshot = Box::pin(self.usable(wait)).await?;
+        snapshot.session.clone().ok_or_else(|| self.not_ready(&snapshot.state, wait))
     }
 
-    /// Waits until the server is neither connecting nor about to.
+    /// Wakes the server and waits until it is Ready, or is known not to become so.
+    async fn usable(&self, wait: Duration) -> Result<Arc<Snapshot>, NotReady> {
+        let mut seen = self.snapshot.clone();
+        let attempts_before = seen.borrow().attempts_ended;
+        let waited = timeout(wait, async {
+            self.tell(Command::Wake).await;
+            let decided = seen.wait_for(|now| match now.state {
+                State::Ready { .. } => true,
+                State::Connecting { .. } => false,
+                State::Backoff { .. } => now.attempts_ended > attempts_before,
+                _ => true,
+            });
+            // The task is gone only after it has said so in its last snapshot; if not, that snapshot is all there is.
+            let _ = decided.await;
+        });
+        let _ = waited.await;
+        let snapshot = self.snapshot();
+        match &snapshot.state {
+            State::Ready { .. } => Ok(snapshot),
+            state => Err(self.not_ready(state, wait)),
+        }
+    }
+
+    /// Waits until nothing is under way: the server is usable, or an attempt has shown that and why it is not.
     pub async fn settled(&self) {
-        todo!()
+        let settled = |now: &Arc<Snapshot>| !matches!(now.state, State::Connecting { .. }) && !now.recalling;
+        // An error means that the task is gone; nothing is under way then.
+        let _ = self.snapshot.clone().wait_for(settled).await;
     }
 
-    /// Tells the task that the server did useful work: the count of failures starts anew.
+    /// Tells the task that the server did useful work: the count of failures starts anew. Costs next to nothing.
     pub fn worked(&self) {
-        todo!()
+        // Calls on many threads should not fight over the cache line to write what it says already.
+        if !self.worked.load(Ordering::Relaxed) {
+            self.worked.store(true, Ordering::Relaxed);
+        }
     }
 
-    /// Ends the process and starts it again.
+    /// How the connection that a call just lost has ended: exit status and last stderr. Answers within 150 ms.
+    pub async fn death(&self) -> Option<String> {
+        let mut seen = self.snapshot.clone();
+        let ended = seen.wait_for(|now| !matches!(now.state, State::Ready { .. }));
+        match timeout(DEATH_KNOWN, ended).await {
+            Ok(Ok(now)) => now.last_exit.clone(),
+            _ => None,
+        }
+    }
+
+    /// Ends the process and starts it again. Returns when the new one is being started; [`settled`](Self::settled) waits for the rest.
     pub async fn restart(&self) {
-        todo!()
+        self.tell(Command::Restart).await;
     }
 
-    /// Ends the process within the stop timing.
+    /// Ends the process within the stop timing. The server stays stopped.
     pub async fn stop(&self) {
-        todo!()
+        // If this does not arrive, the task is ending already.
+        let _ = self.commands.send(Command::Stop).await;
+        let mut seen = self.snapshot.clone();
+        while seen.changed().await.is_ok() {}
+    }
+
+    /// Sends a command and waits until it was heeded, or until there is nobody left to heed it.
+    async fn tell(&self, command: impl FnOnce(oneshot::Sender<()>) -> Command) {
+        let (heeded, answer) = oneshot::channel();
+        if self.commands.send(command(heeded)).await.is_ok() {
+            let _ = answer.await;
+        }
+    }
+
+    fn not_ready(&self, state: &State, waited: Duration) -> NotReady {
+        let fact = sentence::not_ready(&self.config, state, waited);
+        NotReady { server: self.config.name.clone(), fact, state: state.clone() }
     }
 }
 
-#[allow(unused_imports)]
-use Untrusted as _;
+/// What a task is made of.
+struct Supervised {
+    config: Arc<ServerConfig>,
+    launch: Fingerprint,
+    stderr: StderrTail,
+    reach: Arc<dyn Reach>,
+    memory: Memory,
+    offers: Offers,
+    roots: Option<Vec<String>>,
+    events: broadcast::Sender<Event>,
+    changed: Arc<Notify>,
+}
+
+impl Supervised {
+    fn new(config: Arc<ServerConfig>, means: &Means, reach: Arc<dyn Reach>, stderr: StderrTail) -> Self {
+        let launch = config.fingerprint();
+        Self {
+            config,
+            launch,
+            stderr,
+            reach,
+            memory: Memory::new(means.store.clone(), launch),
+            offers: means.offers,
+            roots: means.roots.clone(),
+            events: means.events.clone(),
+            changed: means.changed.clone(),
+        }
+    }
+}
+
+/// Shows the catalog of last time, unless a live one came first.
+async fn recall(board: Arc<Board>, memory: Memory) {
+    let remembered = memory.offerings().await;
+    board.replaced(|snapshot| {
+        snapshot.recalling = false;
+        if let (Some(offerings), None) = (remembered, &snapshot.session) {
+            snapshot.offerings = Arc::new(offerings);
+            snapshot.cached = true;
+        }
+    });
+}

@@ -4,16 +4,38 @@
 //! requests, the handshake, lists with pages, calls with deadlines, and what the server asks. Leaves restarting to [`crate::server`].
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use tokio::sync::broadcast;
+
+use self::link::{Link, Receiver};
+use self::ongoing::Ongoing;
+use self::turns::Turns;
 use crate::caller::Caller;
 use crate::catalog::{Offerings, Tool};
 use crate::config::{Asks, Protocol, Sharing, Timeouts};
+use crate::event::Event;
 use crate::gate::Permit;
 use crate::name::ServerName;
 use crate::transport::Connector;
 use crate::untrusted::Untrusted;
 use crate::wire::RawJson;
+
+mod clock;
+mod envelope;
+mod handshake;
+mod link;
+mod listen;
+mod lists;
+mod ongoing;
+mod pending;
+mod questions;
+mod rounds;
+mod turns;
+
+#[cfg(test)]
+mod tests;
 
 /// How the server's protocol works.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
@@ -59,6 +81,10 @@ pub struct OpenOptions {
     pub roots: Option<Vec<String>>,
     /// How long opening may take.
     pub connect_timeout: Duration,
+    /// The bound of one message, for the error that names it.
+    pub max_message_bytes: usize,
+    /// Where logs and notices go that belong to no call.
+    pub events: Option<broadcast::Sender<Event>>,
 }
 
 /// Why a session did not come to be.
@@ -88,6 +114,8 @@ pub enum RequestFault {
         code: i64,
         /// The server's words, escaped.
         message: String,
+        /// What it sent beside them.
+        data: Option<RawJson>,
     },
     /// No answer in time.
     #[error("no answer within {after:?}")]
@@ -101,10 +129,8 @@ pub enum RequestFault {
     #[error("the connection ended: {0}")]
     Closed(String),
     /// The answer was larger than the bound.
-    #[error("the answer is too large: {bytes} bytes, the limit is {limit}")]
+    #[error("the answer is too large: more than {limit} bytes")]
     TooLarge {
-        /// Seen so far.
-        bytes: u64,
         /// The bound.
         limit: usize,
     },
@@ -112,8 +138,8 @@ pub enum RequestFault {
     #[error("the answer is not valid: {0}")]
     Invalid(String),
     /// The permit is for something else.
-    #[error("{0}")]
-    Permit(String),
+    #[error("the permit is for another call")]
+    Permit,
 }
 
 /// Counters and findings of a session, for `doctor`.
@@ -132,39 +158,56 @@ pub struct Oddities {
 }
 
 /// One live connection.
-pub struct Session {}
+pub struct Session {
+    link: Link,
+    hello: Hello,
+    /// Keeps calls of different callers apart where the wire does not say whose question a question is.
+    turns: Arc<Turns>,
+    /// On a modern session: the standing request for list changes.
+    _listening: Option<listen::Listening>,
+}
 
 impl std::fmt::Debug for Session {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Session").finish_non_exhaustive()
+        f.debug_struct("Session").field("hello", &self.hello).finish_non_exhaustive()
     }
 }
 
 impl Session {
     /// Connects, finds the era, shakes hands.
     pub async fn open(connector: &dyn Connector, options: OpenOptions) -> Result<Arc<Self>, OpenFault> {
-        let _ = (connector, options);
-        todo!()
+        let receiver = Receiver::new(options);
+        let transport = connector.connect(receiver.clone()).await.map_err(|fault| OpenFault::Channel(fault.0))?;
+        receiver.transport.set(Arc::downgrade(&transport)).expect("a receiver is connected once");
+        let link = Link { receiver, transport };
+        let hello = handshake::shake(&link, &link.receiver.options).await?;
+        link.receiver.era.set(hello.era).expect("a session shakes hands once");
+        let listening = listen::start(&link, &hello);
+        Ok(Arc::new(Self { link, hello, turns: Arc::default(), _listening: listening }))
     }
 
     /// What the server said of itself.
     pub fn hello(&self) -> &Hello {
-        todo!()
+        &self.hello
     }
 
     /// Lists all that the server offers. A list that fails is a fault in the answer; only a lost connection is an error.
     pub async fn offerings(&self) -> Result<Offerings, RequestFault> {
-        todo!()
+        lists::offerings(&self.link, &self.hello).await
     }
 
     /// Waits for the server to say that a list changed (coalesced: many become one).
     pub async fn list_changed(&self) {
-        todo!()
+        self.link.receiver.changed.notified().await;
     }
 
     /// Waits for the end; the reason is one line, safe to show. Cancel-safe, answers at once when already ended.
     pub async fn closed(&self) -> String {
-        todo!()
+        let mut ended = self.link.receiver.ended.subscribe();
+        match ended.wait_for(Option::is_some).await {
+            Ok(reason) => reason.clone().unwrap_or_default(),
+            Err(_) => "the session was dropped".to_owned(),
+        }
     }
 
     /// Makes one call. The permit is consumed; there is no other way to send a `tools/call`.
@@ -176,14 +219,24 @@ impl Session {
         caller: &Arc<dyn Caller>,
         timeouts: Timeouts,
     ) -> Result<RawJson, RequestFault> {
-        let _ = (permit, tool, arguments, caller, timeouts);
-        todo!()
+        if !permit.covers(&tool.id, tool.definition.hash, Permit::digest(arguments), &caller.id()) {
+            return Err(RequestFault::Permit);
+        }
+        let _turn = match self.takes_turns() {
+            true => Some(self.turns.enter(&caller.id()).await),
+            false => None,
+        };
+        let name = envelope::string(tool.id.tool.as_wire());
+        let ongoing = Ongoing::start(&tool.id.server, Some(&tool.id), caller, timeouts);
+        let fields: [envelope::Field<'_>; 2] = [("name", &name), ("arguments", arguments.as_bytes())];
+        rounds::complete(&self.link, self.hello.era, &ongoing, "tools/call", &fields).await
     }
 
     /// Reads a resource.
     pub async fn read(&self, uri: &str, caller: &Arc<dyn Caller>, timeouts: Timeouts) -> Result<RawJson, RequestFault> {
-        let _ = (uri, caller, timeouts);
-        todo!()
+        let uri = envelope::string(uri);
+        let ongoing = Ongoing::start(&self.link.receiver.options.server, None, caller, timeouts);
+        rounds::complete(&self.link, self.hello.era, &ongoing, "resources/read", &[("uri", &uri)]).await
     }
 
     /// Gets a prompt. `arguments` is a JSON object of strings.
@@ -194,22 +247,41 @@ impl Session {
         caller: &Arc<dyn Caller>,
         timeouts: Timeouts,
     ) -> Result<RawJson, RequestFault> {
-        let _ = (name, arguments, caller, timeouts);
-        todo!()
+        let name = envelope::string(name);
+        let ongoing = Ongoing::start(&self.link.receiver.options.server, None, caller, timeouts);
+        let fields: [envelope::Field<'_>; 2] = [("name", &name), ("arguments", arguments.as_bytes())];
+        rounds::complete(&self.link, self.hello.era, &ongoing, "prompts/get", &fields).await
     }
 
     /// Whether the server was seen to ask during a call.
     pub fn asks(&self) -> bool {
-        todo!()
+        self.link.receiver.asked.load(Ordering::Relaxed)
     }
 
     /// What was odd so far.
     pub fn oddities(&self) -> Oddities {
-        todo!()
+        self.link.receiver.oddities().clone()
     }
 
     /// Ends the session: pending requests fail, the server sees the end of its input.
     pub fn close(&self) {
-        todo!()
+        self.link.receiver.end("it was closed");
+        self.link.transport.close();
+    }
+
+    /// On this wire only the order of calls tells whose question a question is.
+    fn takes_turns(&self) -> bool {
+        self.hello.era == Era::Legacy
+            && match self.link.receiver.options.asks {
+                Asks::Yes => true,
+                Asks::No => false,
+                Asks::Auto => self.asks(),
+            }
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.close();
     }
 }

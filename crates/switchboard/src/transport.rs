@@ -2,10 +2,13 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
-
 use crate::caller::Answering;
-use crate::wire::Incoming;
+use crate::wire::{Incoming, Outgoing, RequestId};
+
+pub mod stdio;
+
+/// The standard streams of a child process.
+
 
 /// Opens a channel. A library user can bring one of their own.
 pub trait Connector: Send + Sync {
@@ -20,8 +23,11 @@ pub struct ConnectFault(pub String);
 
 /// The sending half.
 pub trait Transport: Send + Sync {
-    /// Queues one message (without its newline). Never blocks; call [`ready`](Self::ready) first.
-    fn send(&self, message: Bytes) -> Result<(), Closed>;
+    /// Queues one message. Never blocks; a request waits for [`ready`](Self::ready) first.
+    fn send(&self, message: Outgoing<'_>) -> Result<(), Closed>;
+
+    /// Whether the queue has room now.
+    fn has_room(&self) -> bool;
 
     /// Waits until the queue has room.
     fn ready(&self) -> Answering<'_, ()>;
@@ -44,7 +50,7 @@ pub trait Inbound: Send + Sync {
     fn junk(&self, sample: &[u8]);
 
     /// A message past the bound was dropped; its id, where the scan found one.
-    fn oversized(&self, id: Option<crate::wire::RequestId>, bytes_seen: u64);
+    fn oversized(&self, id: Option<RequestId>);
 
     /// Nothing more will come. `reason` is one line, safe to show.
     fn closed(&self, reason: String);

@@ -8,6 +8,12 @@ use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+pub use message::{Incoming, Outgoing, RequestId, parse};
+
+pub mod line;
+mod message;
+mod oversize;
+
 /// JSON text, kept byte for byte. Cheap to clone: clones share the bytes.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct RawJson(Bytes);
@@ -32,14 +38,25 @@ impl RawJson {
         Self(serde_json::to_vec(value).expect("a value of ours serialises").into())
     }
 
-    /// The part of `line` that `raw` was borrowed from, shared and not copied.
-    pub(crate) fn slice_of(line: &Bytes, raw: &RawValue) -> Self {
+    /// Keeps what a parser has just found to be one JSON value.
+    pub(crate) fn keep(raw: &RawValue) -> Self {
+        Self(Bytes::copy_from_slice(raw.get().as_bytes()))
+    }
+
+    /// As [`keep`](Self::keep), sharing the bytes of `line` that `raw` was borrowed from.
+    pub(crate) fn share(line: &Bytes, raw: &RawValue) -> Self {
         Self(line.slice_ref(raw.get().as_bytes()))
+    }
+
+    /// A part of this value that was borrowed from it.
+    pub(crate) fn part(&self, raw: &RawValue) -> Self {
+        Self::share(&self.0, raw)
     }
 
     /// The text.
     pub fn as_str(&self) -> &str {
-        std::str::from_utf8(&self.0).expect("checked when made")
+        // SAFETY: every constructor starts from a `str`, and the bytes never change.
+        unsafe { std::str::from_utf8_unchecked(&self.0) }
     }
 
     /// The bytes.
@@ -49,7 +66,7 @@ impl RawJson {
 
     /// Takes it apart into `T`, which may borrow from it. Deeper than 128 is an error, never a stack overflow.
     pub fn decode<'a, T: Deserialize<'a>>(&'a self) -> Result<T, NotJson> {
-        serde_json::from_slice(&self.0).map_err(|error| {
+        serde_json::from_str(self.as_str()).map_err(|error| {
             if error.to_string().contains("recursion limit") {
                 NotJson("nested deeper than 128".into())
             } else {
@@ -75,48 +92,4 @@ impl serde::Serialize for RawJson {
         let raw: &RawValue = serde_json::from_str(self.as_str()).map_err(serde::ser::Error::custom)?;
         raw.serialize(serializer)
     }
-}
-
-/// The id of a request: ours are integers; a server's may be either, and goes back exactly as it came.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum RequestId {
-    /// An integer that we gave.
-    Number(u64),
-    /// Anything else, as JSON text.
-    Other(RawJson),
-}
-
-/// One message that arrived.
-#[derive(Debug, Clone)]
-pub enum Incoming {
-    /// The server asks.
-    Request {
-        /// To be given back exactly.
-        id: RequestId,
-        /// What it wants.
-        method: String,
-        /// As they came.
-        params: Option<RawJson>,
-    },
-    /// The server tells.
-    Notification {
-        /// What.
-        method: String,
-        /// As they came.
-        params: Option<RawJson>,
-    },
-    /// The server answers with a result.
-    Result {
-        /// Of which request.
-        id: RequestId,
-        /// As it came.
-        result: RawJson,
-    },
-    /// The server answers with an error.
-    Error {
-        /// Of which request; `None` for `null`.
-        id: Option<RequestId>,
-        /// As it came.
-        error: RawJson,
-    },
 }

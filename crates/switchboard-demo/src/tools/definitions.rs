@@ -22,21 +22,17 @@ pub(super) fn surprise() -> Value {
     tool("surprise", "Surprise", "Is there after toggle_tool, and gone after the next", HARMLESS, json!({}))
 }
 
-/// One of many, for long lists.
-pub(super) fn generated(number: usize) -> Value {
-    json!({
-        "name": generated_name(number),
-        "description": format!("Generated tool number {number}: tells its name and what it was given"),
-        "inputSchema": {
-            "type": "object",
-            "properties": {
-                "text": {"type": "string", "description": "any text"},
-                "count": {"type": "integer", "minimum": 0},
-                "flag": {"type": "boolean", "default": false},
-            },
-            "required": ["text"],
-        },
-    })
+/// One of many, for long lists; put together as text, because ten thousand of them must not slow the start.
+pub(super) fn generated(number: usize) -> String {
+    format!(
+        concat!(
+            r#"{{"name":"{name}","description":"Generated tool number {number}: tells its name and what it was given","#,
+            r#""inputSchema":{{"type":"object","properties":{{"text":{{"type":"string","description":"any text"}},"#,
+            r#""count":{{"type":"integer","minimum":0}},"flag":{{"type":"boolean","default":false}}}},"required":["text"]}}}}"#,
+        ),
+        name = generated_name(number),
+        number = number,
+    )
 }
 
 pub(super) fn generated_name(number: usize) -> String {

@@ -180,6 +180,8 @@ fn object<'a>(field: &str, raw: Option<&'a RawValue>) -> Result<Option<Tree<'a>>
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
     use super::*;
 
     fn tool(json: &str) -> Result<ToolDefinition, (String, String)> {

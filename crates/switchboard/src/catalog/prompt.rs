@@ -51,6 +51,8 @@ impl PromptDefinition {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
     use super::*;
 
     #[test]

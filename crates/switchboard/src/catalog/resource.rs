@@ -78,6 +78,8 @@ impl TemplateDefinition {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
     use super::*;
 
     #[test]

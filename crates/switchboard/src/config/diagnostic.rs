@@ -1,5 +1,6 @@
 //! What is wrong in a file, or odd: with file, line, column, the field and what was expected.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -78,31 +79,50 @@ pub(super) fn visible_key(key: &str) -> String {
 /// A longer key is shown cut: it is no name that anybody meant.
 const LONGEST_KEY: usize = 80;
 
-/// Where lines begin, to turn an offset into line and column.
+/// Where lines begin, to turn an offset into line and column at a cost that no file can drive up.
 #[derive(Debug)]
 pub(super) struct Lines<'a> {
     text: &'a str,
     starts: Vec<usize>,
+    /// How many characters begin before each block of bytes: a file may be one line of a million.
+    before: Vec<usize>,
 }
+
+const BLOCK_BYTES: usize = 256;
 
 impl<'a> Lines<'a> {
     pub(super) fn new(text: &'a str) -> Self {
         let starts = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
-        Self { text, starts }
+        let mut before = vec![0];
+        let mut characters = 0;
+        for block in text.as_bytes().chunks(BLOCK_BYTES) {
+            characters += characters_begun(block);
+            before.push(characters);
+        }
+        Self { text, starts, before }
     }
 
     /// 1-based line and column (in characters) of a byte offset.
     pub(super) fn place(&self, offset: usize) -> (usize, usize) {
         let offset = self.text.floor_char_boundary(offset.min(self.text.len()));
-        let line = self.starts.partition_point(|start| *start <= offset);
-        let column = self.text[self.starts[line - 1]..offset].chars().count() + 1;
-        (line, column)
+        let line = self.line(offset);
+        (line, self.characters_before(offset) - self.characters_before(self.starts[line - 1]) + 1)
     }
 
     /// 1-based line of a byte offset.
     pub(super) fn line(&self, offset: usize) -> usize {
-        self.place(offset).0
+        self.starts.partition_point(|start| *start <= offset)
     }
+
+    fn characters_before(&self, offset: usize) -> usize {
+        let block = offset / BLOCK_BYTES;
+        self.before[block] + characters_begun(&self.text.as_bytes()[block * BLOCK_BYTES..offset])
+    }
+}
+
+/// Counts the bytes that are not the middle of a character.
+fn characters_begun(bytes: &[u8]) -> usize {
+    bytes.iter().filter(|byte| **byte & 0xc0 != 0x80).count()
 }
 
 /// Collects what one file has to be told, in the order of the file.
@@ -112,8 +132,10 @@ pub(super) struct Findings<'a> {
     pub(super) lines: Lines<'a>,
     pub(super) errors: Vec<Diagnostic>,
     pub(super) warnings: Vec<Diagnostic>,
+    /// Fields that nobody knows: warnings, but beside an error perhaps its cause (a misspelt `command`).
+    pub(super) unknown: Vec<Diagnostic>,
     /// Lines that are not TOML: what is found on them besides would only repeat it.
-    pub(super) broken_lines: Vec<usize>,
+    pub(super) broken_lines: BTreeSet<usize>,
 }
 
 /// More findings than this in one file help nobody.
@@ -121,7 +143,8 @@ const MAX_FINDINGS: usize = 100;
 
 impl<'a> Findings<'a> {
     pub(super) fn new(file: Arc<PathBuf>, text: &'a str) -> Self {
-        Self { file, lines: Lines::new(text), errors: Vec::new(), warnings: Vec::new(), broken_lines: Vec::new() }
+        let (errors, warnings, unknown) = (Vec::new(), Vec::new(), Vec::new());
+        Self { file, lines: Lines::new(text), errors, warnings, unknown, broken_lines: BTreeSet::new() }
     }
 
     pub(super) fn error(&mut self, offset: usize, field: impl Into<String>, message: impl Into<String>) {
@@ -138,14 +161,15 @@ impl<'a> Findings<'a> {
         }
     }
 
-    /// As [`error`](Self::error), for text that is not TOML.
+    /// As [`error`](Self::error), for text that is not TOML. The first of a line counts: the parser trips over it again and again.
     pub(super) fn broken(&mut self, offset: Option<usize>, message: impl Into<String>) {
         let finding = match offset {
             Some(offset) => self.finding(offset, String::new(), message.into()),
             None => Diagnostic::of_file(&self.file, message),
         };
-        self.broken_lines.push(finding.line);
-        self.errors.push(finding);
+        if self.broken_lines.insert(finding.line) {
+            self.errors.push(finding);
+        }
     }
 
     pub(super) fn warn(&mut self, offset: usize, field: impl Into<String>, message: impl Into<String>) {
@@ -153,8 +177,18 @@ impl<'a> Findings<'a> {
         self.warnings.push(finding);
     }
 
+    pub(super) fn unknown(&mut self, offset: usize, field: impl Into<String>, message: impl Into<String>) {
+        let finding = self.finding(offset, field.into(), message.into());
+        self.unknown.push(finding);
+    }
+
     /// Errors and warnings, each in the order of the file and bounded.
-    pub(super) fn finish(self) -> (Vec<Diagnostic>, Vec<Diagnostic>) {
+    pub(super) fn finish(mut self) -> (Vec<Diagnostic>, Vec<Diagnostic>) {
+        // Beside text that is not TOML a field may only look unknown, because the line before it ran on.
+        if self.broken_lines.is_empty() {
+            let told = if self.errors.is_empty() { &mut self.warnings } else { &mut self.errors };
+            told.append(&mut self.unknown);
+        }
         (bounded(self.errors), bounded(self.warnings))
     }
 
@@ -174,4 +208,31 @@ fn bounded(mut findings: Vec<Diagnostic>) -> Vec<Diagnostic> {
             .push(Diagnostic::of_file(&file, format!("and {more} more of the same file; correct the first ones and try again")));
     }
     findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_count_characters_wherever_the_line_is() {
+        let text = format!("é\n{}x\n", "é".repeat(1000));
+        let lines = Lines::new(&text);
+        assert_eq!(lines.place(0), (1, 1));
+        assert_eq!(lines.place(2), (1, 2));
+        assert_eq!(lines.place(3), (2, 1));
+        assert_eq!(lines.place(3 + 2000), (2, 1001));
+        assert_eq!(lines.place(4), (2, 1), "the middle of a character is that character");
+        assert_eq!(lines.place(usize::MAX), (3, 1));
+        for (offset, _) in text.char_indices() {
+            let start = text[..offset].rfind('\n').map_or(0, |newline| newline + 1);
+            assert_eq!(lines.place(offset).1, text[start..offset].chars().count() + 1);
+        }
+    }
+
+    #[test]
+    fn a_path_with_controls_shows_them() {
+        assert_eq!(visible_path(Path::new("a/b.toml")), "a/b.toml");
+        assert_eq!(visible_path(Path::new("a\u{1b}[2J/b.toml")), "\"a\\u{1b}[2J/b.toml\"");
+    }
 }

@@ -1,6 +1,5 @@
 //! Reads files and merges them by whole entries.
 
-use std::collections::BTreeMap;
 use std::fs::OpenOptions;
 use std::io::Read;
 use std::os::unix::fs::OpenOptionsExt;
@@ -11,10 +10,11 @@ use indexmap::map::Entry;
 use nix::fcntl::OFlag;
 
 use super::diagnostic::Findings;
-use super::fields::{NAMING, PERMISSIONS, SECURITY, SERVERS};
-use super::policy::{Policy, policy};
-use super::written::{Fields, Written};
+use super::fields::SERVERS;
+use super::policy::{Placed, Policy, policy};
+use super::written::Fields;
 use super::{Config, ConfigErrors, Diagnostic, Mode, Place, ServerConfig, meant, written};
+use crate::name::ServerName;
 
 /// Whose file it is: decides what it may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,7 +61,7 @@ pub fn load(files: &[ConfigFile]) -> Result<Config, ConfigErrors> {
         match read(file) {
             Ok(read) => {
                 config.warnings.extend(read.warnings);
-                merge_servers(&mut config, read.servers, read.origins);
+                merge_servers(&mut config, read.servers);
                 policies.push((file.scope, read.policy));
             }
             Err(found) => errors.extend(found),
@@ -73,9 +73,9 @@ pub fn load(files: &[ConfigFile]) -> Result<Config, ConfigErrors> {
 
 /// One file as meant, before it meets the others.
 struct ReadFile {
-    servers: Vec<ServerConfig>,
+    /// Each with where its fields stand.
+    servers: Vec<(ServerConfig, Vec<(String, Place)>)>,
     policy: Policy,
-    origins: BTreeMap<String, Place>,
     warnings: Vec<Diagnostic>,
 }
 
@@ -98,11 +98,16 @@ fn read(file: &ConfigFile) -> Result<ReadFile, Vec<Diagnostic>> {
     // The folder is resolved once, so that what is relative to it cannot come to mean another place. The file's own link is not
     // followed: what a link points to must not lend it its folder or its trust.
     let located = Arc::new(locate(&file.path));
-    let servers = written.servers.iter().filter_map(|entry| meant::server(entry, &located, file.scope, &mut findings)).collect();
+    let mut servers = Vec::with_capacity(written.servers.len());
+    for entry in &written.servers {
+        if let Some(server) = meant::server(entry, &located, file.scope, &mut findings) {
+            let origins = origins(&entry.fields, &server.name, &findings);
+            servers.push((server, origins));
+        }
+    }
     let policy = policy(&written, &shown, file.scope, &mut findings);
-    let origins = origins(&written, &shown, &findings);
     let (errors, warnings) = findings.finish();
-    if errors.is_empty() { Ok(ReadFile { servers, policy, origins, warnings }) } else { Err(errors) }
+    if errors.is_empty() { Ok(ReadFile { servers, policy, warnings }) } else { Err(errors) }
 }
 
 fn read_text(path: &Path, scope: Scope) -> Result<Vec<u8>, String> {
@@ -145,75 +150,87 @@ fn locate(path: &Path) -> PathBuf {
     }
 }
 
-/// Where each value stands, by dotted field.
-fn origins(written: &Written, file: &Arc<PathBuf>, findings: &Findings<'_>) -> BTreeMap<String, Place> {
-    let mut origins = BTreeMap::new();
-    let mut add = |path: &str, fields: &Fields| {
-        for (name, found) in &fields.0 {
-            let (line, column) = findings.lines.place(found.at);
-            origins.insert(format!("{path}.{name}"), Place { file: file.clone(), line, column });
-        }
+/// Where the fields of an entry stand, by dotted field.
+fn origins(fields: &Fields, name: &ServerName, findings: &Findings<'_>) -> Vec<(String, Place)> {
+    let place = |offset| {
+        let (line, column) = findings.lines.place(offset);
+        Place { file: findings.file.clone(), line, column }
     };
-    for server in &written.servers {
-        add(&format!("{}.{}", SERVERS.name, server.name), &server.fields);
-    }
-    add(PERMISSIONS.name, &written.permissions);
-    add(SECURITY.name, &written.security);
-    add(NAMING.name, &written.naming);
-    origins
+    fields.0.iter().map(|(field, found)| (format!("{}.{name}.{field}", SERVERS.name), place(found.at))).collect()
 }
 
 /// A higher file's entry replaces one of the same name, whole.
-fn merge_servers(config: &mut Config, servers: Vec<ServerConfig>, mut origins: BTreeMap<String, Place>) {
-    for server in servers {
-        let prefix = format!("{}.{}.", SERVERS.name, server.name);
+fn merge_servers(config: &mut Config, servers: Vec<(ServerConfig, Vec<(String, Place)>)>) {
+    for (server, origins) in servers {
         match config.servers.entry(server.name.clone()) {
             Entry::Vacant(free) => {
                 free.insert(Arc::new(server));
+                config.origins.extend(origins);
             }
             Entry::Occupied(mut taken) => {
-                origins.retain(|field, _| !field.starts_with(&prefix));
                 let higher = Arc::make_mut(taken.get_mut());
                 // With three files, the nearest one below is the one that would have held.
                 higher.source.shadows.get_or_insert_with(|| server.source.file.clone());
             }
         }
     }
-    for (field, place) in origins {
-        config.origins.entry(field).or_insert(place);
-    }
 }
 
 /// The highest of the user's files that sets a value decides; denials add up; a project's file only tightens the outcome.
 fn merge_policies(config: &mut Config, policies: Vec<(Scope, Policy)>) {
     let mut mode = None;
+    let mut projects_mode = None;
     let mut naming = None;
-    let mut strictest_project_mode = None;
+    let mut allow_servers = None;
+    let mut deny_servers = Vec::new();
+    let mut locked = None;
     for (scope, policy) in policies {
         if scope == Scope::Project {
-            strictest_project_mode = strictest(strictest_project_mode, policy.mode);
+            projects_mode = strictest(projects_mode, policy.mode);
         } else {
             mode = mode.or(policy.mode);
         }
         naming = naming.or(policy.naming);
+        allow_servers = allow_servers.or(policy.allow_servers);
+        deny_servers.extend(policy.deny_servers);
+        locked = locked.or(policy.locked);
         config.permissions.allow.extend(policy.allow);
         config.permissions.ask.extend(policy.ask);
         config.permissions.deny.extend(policy.deny);
-        if config.security.allow_servers.is_empty() {
-            config.security.allow_servers = policy.allow_servers;
-        }
-        config.security.deny_servers.extend(policy.deny_servers);
-        config.security.locked |= policy.locked;
     }
-    config.permissions.mode = strictest(Some(mode.unwrap_or_default()), strictest_project_mode).unwrap_or_default();
-    config.naming = naming.unwrap_or_default();
+    let origins = &mut config.origins;
+    let mut decided = |field: &str, place: Place| {
+        origins.entry(field.to_owned()).or_insert(place);
+    };
+    // A project's `yolo` was dropped when it was read, so where the user's files say nothing its mode is the default or stricter.
+    if let Some((mode, place)) = strictest(mode, projects_mode) {
+        config.permissions.mode = mode;
+        decided("permissions.mode", place);
+    }
+    if let Some((style, place)) = naming {
+        config.naming = style;
+        decided("naming.style", place);
+    }
+    if let Some((names, place)) = allow_servers {
+        config.security.allow_servers = names;
+        decided("security.allow_servers", place);
+    }
+    for (names, place) in deny_servers {
+        config.security.deny_servers.extend(names);
+        decided("security.deny_servers", place);
+    }
+    if let Some((_, place)) = locked {
+        config.security.locked = true;
+        decided("security.locked", place);
+    }
 }
 
-fn strictest(one: Option<Mode>, other: Option<Mode>) -> Option<Mode> {
-    let rank = |mode: &Mode| match mode {
+/// The stricter of two; the first, where they are alike.
+fn strictest(one: Option<Placed<Mode>>, other: Option<Placed<Mode>>) -> Option<Placed<Mode>> {
+    let rank = |placed: &Placed<Mode>| match placed.0 {
         Mode::Yolo => 0,
         Mode::Ask => 1,
         Mode::Deny => 2,
     };
-    one.into_iter().chain(other).max_by_key(rank)
+    other.into_iter().chain(one).max_by_key(rank)
 }

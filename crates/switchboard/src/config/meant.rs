@@ -1,5 +1,6 @@
 //! One `[servers.NAME]` as meant: the fields together make one endpoint, or an error that names them.
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -184,20 +185,19 @@ impl Entry<'_> {
             self.error("url", message, findings);
             sound = false;
         }
-        let mut seen: Vec<String> = Vec::new();
+        let mut seen = HashSet::new();
         for At { at, value: (name, value) } in headers {
             let path = format!("{}.headers.{}", self.path, visible_key(name));
             let lower = name.to_ascii_lowercase();
             if let Err(message) = check_header(name, value) {
                 findings.error(*at, path, message);
                 sound = false;
-            } else if seen.contains(&lower) {
+            } else if !seen.insert(lower) {
                 findings.error(*at, path, "set twice; header names do not tell upper from lower case: remove one of them");
                 sound = false;
             } else if looks_like_a_bare_reference(value) {
                 findings.warn(*at, path, BARE_REFERENCE);
             }
-            seen.push(lower);
         }
         let wire = match transport {
             Some("http") => HttpWire::Streamable,

@@ -6,46 +6,53 @@ use std::sync::Arc;
 use super::diagnostic::Findings;
 use super::load::Scope;
 use super::written::{At, Fields, Written};
-use super::{Mode, RuleText};
+use super::{Mode, Place, RuleText};
 use crate::name::Style;
 
 /// What one file says beside its servers.
 #[derive(Debug, Default)]
 pub(super) struct Policy {
-    pub(super) mode: Option<Mode>,
+    pub(super) mode: Option<Placed<Mode>>,
     pub(super) allow: Vec<RuleText>,
     pub(super) ask: Vec<RuleText>,
     pub(super) deny: Vec<RuleText>,
-    pub(super) allow_servers: Vec<String>,
-    pub(super) deny_servers: Vec<String>,
-    pub(super) locked: bool,
-    pub(super) naming: Option<Style>,
+    /// Not empty.
+    pub(super) allow_servers: Option<Placed<Vec<String>>>,
+    pub(super) deny_servers: Option<Placed<Vec<String>>>,
+    /// `true`, if set: `false` is how it is anyway.
+    pub(super) locked: Option<Placed<bool>>,
+    pub(super) naming: Option<Placed<Style>>,
 }
+
+/// A value and its place, until it is known which file decides.
+pub(super) type Placed<T> = (T, Place);
 
 /// Reads the three sections. What a project's file may not say is left out, with a warning.
 pub(super) fn policy(written: &Written, file: &Arc<PathBuf>, scope: Scope, findings: &mut Findings<'_>) -> Policy {
     let Written { permissions, security, naming, .. } = written;
+    let mode = match permissions.choice("mode") {
+        Some("ask") => Some(Mode::Ask),
+        Some("yolo") => Some(Mode::Yolo),
+        Some("deny") => Some(Mode::Deny),
+        _ => None,
+    };
+    let style = match naming.choice("style") {
+        Some("mcp") => Some(Style::Mcp),
+        Some("server_tool") => Some(Style::ServerTool),
+        Some("server-tool") => Some(Style::ServerDashTool),
+        Some("first-wins") => Some(Style::FirstWins),
+        Some("identity") => Some(Style::Identity),
+        _ => None,
+    };
     let mut policy = Policy {
-        mode: match permissions.choice("mode") {
-            Some("ask") => Some(Mode::Ask),
-            Some("yolo") => Some(Mode::Yolo),
-            Some("deny") => Some(Mode::Deny),
-            _ => None,
-        },
         allow: rules(permissions, "allow", file, findings),
         ask: rules(permissions, "ask", file, findings),
         deny: rules(permissions, "deny", file, findings),
-        allow_servers: names(security, "allow_servers", findings),
-        deny_servers: names(security, "deny_servers", findings),
-        locked: security.flag("locked").unwrap_or(false),
-        naming: match naming.choice("style") {
-            Some("mcp") => Some(Style::Mcp),
-            Some("server_tool") => Some(Style::ServerTool),
-            Some("server-tool") => Some(Style::ServerDashTool),
-            Some("first-wins") => Some(Style::FirstWins),
-            Some("identity") => Some(Style::Identity),
-            _ => None,
-        },
+        allow_servers: placed(names(security, "allow_servers", findings), security, "allow_servers", findings),
+        deny_servers: placed(names(security, "deny_servers", findings), security, "deny_servers", findings),
+        locked: placed(security.flag("locked").filter(|locked| *locked), security, "locked", findings),
+        mode: placed(mode, permissions, "mode", findings),
+        naming: placed(style, naming, "style", findings),
     };
     if let (Some([]), Some(at)) = (security.texts("allow_servers"), security.at("allow_servers")) {
         findings.warn(at, "security.allow_servers", "an empty list keeps no server from running; list names, or remove it");
@@ -59,8 +66,7 @@ pub(super) fn policy(written: &Written, file: &Arc<PathBuf>, scope: Scope, findi
 /// Drops whatever could widen.
 fn tighten(policy: &mut Policy, written: &Written, findings: &mut Findings<'_>) {
     let Written { permissions, security, naming, .. } = written;
-    if policy.mode == Some(Mode::Yolo) {
-        policy.mode = None;
+    if policy.mode.take_if(|(mode, _)| *mode == Mode::Yolo).is_some() {
         ignored(
             permissions,
             "permissions",
@@ -73,13 +79,11 @@ fn tighten(policy: &mut Policy, written: &Written, findings: &mut Findings<'_>) 
         policy.allow.clear();
         ignored(permissions, "permissions", "allow", "ignored: a project's file can only tighten permissions", findings);
     }
-    if !policy.allow_servers.is_empty() {
-        policy.allow_servers.clear();
+    if policy.allow_servers.take().is_some() {
         let message = "ignored: which servers may run is for your own file to say; a project's can only deny";
         ignored(security, "security", "allow_servers", message, findings);
     }
-    if policy.naming.is_some() {
-        policy.naming = None;
+    if policy.naming.take().is_some() {
         ignored(naming, "naming", "style", "ignored: names are for your own file to decide", findings);
     }
 }
@@ -98,10 +102,16 @@ fn rules(permissions: &Fields, field: &str, file: &Arc<PathBuf>, findings: &mut 
         .collect()
 }
 
-fn names(security: &Fields, field: &str, findings: &mut Findings<'_>) -> Vec<String> {
+/// `None` where there are none.
+fn names(security: &Fields, field: &str, findings: &mut Findings<'_>) -> Option<Vec<String>> {
     let found = security.texts(field).unwrap_or_default();
     check_not_empty(found, &format!("security.{field}"), "empty; expected the name of a server", findings);
-    found.iter().map(|name| name.value.clone()).collect()
+    (!found.is_empty()).then(|| found.iter().map(|name| name.value.clone()).collect())
+}
+
+fn placed<T>(value: Option<T>, fields: &Fields, field: &str, findings: &Findings<'_>) -> Option<Placed<T>> {
+    let (line, column) = findings.lines.place(fields.at(field)?);
+    Some((value?, Place { file: findings.file.clone(), line, column }))
 }
 
 fn check_not_empty(texts: &[At<String>], path: &str, message: &str, findings: &mut Findings<'_>) {

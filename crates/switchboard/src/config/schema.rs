@@ -102,7 +102,11 @@ mod tests {
             for server in &written.servers {
                 crate::config::meant::server(server, &Default::default(), crate::config::Scope::User, &mut findings);
             }
-            assert_eq!(findings.errors.is_empty() && findings.warnings.is_empty(), fits, "{text}: {findings:?}");
+            assert_eq!(
+                findings.errors.len() + findings.warnings.len() + findings.unknown.len() == 0,
+                fits,
+                "{text}: {findings:?}"
+            );
         };
         check("", true);
         check("[servers.a]\ncommand = 'x'\nargs = ['-y']\nenv = { K = 'v' }\nconnect_timeout = '5s'\nmax_message = '1MiB'", true);

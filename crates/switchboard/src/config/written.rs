@@ -96,7 +96,9 @@ pub(super) fn read(text: &str, findings: &mut Findings<'_>) -> Written {
     let (document, faults) = DeTable::parse_recoverable(text);
     for fault in faults {
         // The parser's own display quotes the line, and the line may hold a secret: its bare message does not.
-        findings.broken(fault.span().map(|span| span.start), format!("not valid TOML: {}", syntax(fault.message())));
+        let at = fault.span().map(|span| span.start);
+        let rest = at.and_then(|at| text.get(at..)).unwrap_or_default();
+        findings.broken(at, format!("not valid TOML: {}", syntax(fault.message(), rest)));
     }
 
     let mut written = Written::default();
@@ -116,7 +118,7 @@ pub(super) fn read(text: &str, findings: &mut Findings<'_>) -> Written {
                 continue;
             }
         };
-        let fields = table(value, section, section.name, findings);
+        let fields = table(value, section, section.name, findings).unwrap_or_default();
         match section.name {
             "permissions" => written.permissions = fields,
             "security" => written.security = fields,
@@ -135,25 +137,23 @@ fn servers(value: &Spanned<DeValue<'_>>, findings: &mut Findings<'_>) -> Vec<Wri
         );
         return Vec::new();
     };
-    in_order(entries)
-        .into_iter()
-        .map(|(key, value)| WrittenServer {
-            name: key.get_ref().to_string(),
-            at: key.span().start,
-            fields: table(value, &SERVERS, &format!("{}.{}", SERVERS.name, visible_key(key.get_ref())), findings),
-        })
-        .collect()
+    let mut servers = Vec::with_capacity(entries.len());
+    for (key, value) in in_order(entries) {
+        let path = format!("{}.{}", SERVERS.name, visible_key(key.get_ref()));
+        if let Some(fields) = table(value, &SERVERS, &path, findings) {
+            servers.push(WrittenServer { name: key.get_ref().to_string(), at: key.span().start, fields });
+        }
+    }
+    servers
 }
 
-fn table(value: &Spanned<DeValue<'_>>, section: &'static Section, path: &str, findings: &mut Findings<'_>) -> Fields {
-    let mut fields = Fields::default();
+fn table(value: &Spanned<DeValue<'_>>, section: &'static Section, path: &str, findings: &mut Findings<'_>) -> Option<Fields> {
     let DeValue::Table(entries) = value.get_ref() else {
         let message = format!("expected a table, [{path}], found {}", kind_of(value.get_ref()));
         findings.error(value.span().start, path, message);
-        // Whatever else could be said about what is missing would repeat this.
-        fields.0.extend(section.fields.iter().map(|field| (field.name, At { at: value.span().start, value: Value::Wrong })));
-        return fields;
+        return None;
     };
+    let mut fields = Fields::default();
     for (key, value) in in_order(entries) {
         match section.fields.iter().find(|field| field.name == key.get_ref()) {
             Some(field) => {
@@ -166,7 +166,7 @@ fn table(value: &Spanned<DeValue<'_>>, section: &'static Section, path: &str, fi
             }
         }
     }
-    fields
+    Some(fields)
 }
 
 fn unknown(
@@ -183,7 +183,7 @@ fn unknown(
         None if path.is_empty() => format!("unknown {noun}, ignored; known are {}", listed(known)),
         None => format!("unknown {noun}, ignored"),
     };
-    findings.warn(at, field, message);
+    findings.unknown(at, field, message);
 }
 
 fn read_value(field: &Field, value: &Spanned<DeValue<'_>>, path: &str, findings: &mut Findings<'_>) -> Value {
@@ -313,11 +313,28 @@ fn listed(words: impl Iterator<Item = &'static str>) -> String {
     words.map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ")
 }
 
-/// The parser's words for what a stranger meets most, in words to act on.
-fn syntax(message: &str) -> String {
+/// The parser's words for what a stranger meets most, in words to act on. `rest` is what follows the place, and is not shown.
+fn syntax(message: &str, rest: &str) -> String {
+    let next = rest.chars().next().filter(|next| *next != '\n' && *next != '\r');
+    let is_scalar = ["invalid float", "invalid integer", "invalid boolean", "string values must be quoted"];
+    if is_scalar.iter().any(|start| message.starts_with(start)) {
+        return match next {
+            None | Some('#') => "the value is missing".to_owned(),
+            Some(next) if next.is_ascii_digit() || matches!(next, '+' | '-') => {
+                "neither a number nor a text; a text stands in quotes".to_owned()
+            }
+            Some(_) => "a text stands in quotes: \"…\"".to_owned(),
+        };
+    }
     match message {
         "recursion limit" | "cannot recurse further; max recursion depth met" => "nested too deeply".to_owned(),
         "duplicate key" => "this name is already set above; each may stand once".to_owned(),
+        "invalid key-value pair, expected key" if next == Some('{') => {
+            "this looks like JSON; expected TOML, which begins with [servers.NAME]".to_owned()
+        }
+        "invalid basic string, expected `\"`" | "invalid literal string, expected `'`" => {
+            "the text is not closed; expected the closing quote before the end of the line".to_owned()
+        }
         other => other.replace('\n', ", "),
     }
 }

@@ -58,6 +58,8 @@ impl fmt::Debug for Glob {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
     use super::*;
 
     #[test]

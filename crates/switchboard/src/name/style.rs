@@ -233,5 +233,4 @@ fn squeeze(name: String) -> String {
 }
 
 #[cfg(test)]
-#[path = "style_tests.rs"]
 mod tests;

@@ -69,6 +69,8 @@ fn new_line(laid: &mut String, depth: usize) {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
     use super::*;
     use proptest::prelude::*;
 

@@ -86,10 +86,10 @@ pub(super) fn check_form(schema: &Tree<'_>) -> Result<(), SchemaFault> {
             ("required", _) => return fault(key, "that is not a list of texts"),
             ("enum" | "allOf" | "anyOf" | "oneOf", Tree::List(_)) => {}
             ("enum" | "allOf" | "anyOf" | "oneOf", _) => return fault(key, "that is not a list"),
-            ("properties" | "patternProperties" | "$defs" | "definitions", Tree::Object(entries)) => {
-                if !entries.iter().all(|(_, value)| matches!(value, Tree::Object(_) | Tree::Bool(_))) {
-                    return fault(key, "with something in it that is no schema");
-                }
+            ("properties" | "patternProperties" | "$defs" | "definitions", Tree::Object(entries))
+                if entries.iter().all(|(_, value)| matches!(value, Tree::Object(_) | Tree::Bool(_))) => {}
+            ("properties" | "patternProperties" | "$defs" | "definitions", Tree::Object(_)) => {
+                return fault(key, "with something in it that is no schema");
             }
             ("properties" | "patternProperties" | "$defs" | "definitions", _) => return fault(key, "that is not an object"),
             _ => {}

@@ -1,5 +1,7 @@
 //! What checking and validating promise: bounds, no network, linear patterns, messages that help.
 
+#![allow(clippy::unwrap_used)]
+
 use std::time::{Duration, Instant};
 
 use serde_json::json;

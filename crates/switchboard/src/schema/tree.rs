@@ -148,6 +148,8 @@ impl Serialize for Tree<'_> {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
     use super::*;
     use crate::wire::RawJson;
 

@@ -1,5 +1,7 @@
 //! What the five naming styles promise: tables from the seeds' documents, and properties over adversarial names.
 
+#![allow(clippy::unwrap_used)]
+
 use std::collections::{HashMap, HashSet};
 
 use proptest::prelude::*;

@@ -1,0 +1,103 @@
+//! The words of the command line.
+
+use crate::cores::Pin;
+use crate::measure::{Era, Fault};
+
+/// Shown when the words make no sense.
+pub(crate) const USAGE: &str = "usage: bench stdio|startup|list [--json] [--rounds N] [--quick] [--runtime current|multi] \
+[--era legacy|modern] [--pin apart|together|none] [--without floor|raw|rmcp|us]…";
+
+/// What to measure.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Work {
+    /// Calls over one session.
+    Stdio,
+    /// Fifty servers at once.
+    Startup,
+    /// Large catalogs.
+    List,
+}
+
+/// One run, as asked for.
+pub(crate) struct Options {
+    pub(crate) work: Work,
+    pub(crate) json: bool,
+    pub(crate) rounds: usize,
+    /// Fewer calls in each round.
+    pub(crate) quick: bool,
+    /// The runtime of every contestant has one thread, or one for each core.
+    pub(crate) multi_thread: bool,
+    pub(crate) era: Era,
+    /// Which cores the two sides run on, in `stdio`.
+    pub(crate) pin: Pin,
+    without: Vec<String>,
+}
+
+impl Options {
+    /// Reads the words after the program's name.
+    pub(crate) fn parse(words: impl Iterator<Item = String>) -> Result<Self, Fault> {
+        let mut words = words.peekable();
+        let work = match words.next().as_deref() {
+            Some("stdio") => Work::Stdio,
+            Some("startup") => Work::Startup,
+            Some("list") => Work::List,
+            _ => return Err(USAGE.into()),
+        };
+        let (mut json, mut rounds, mut quick, mut multi_thread, mut era, mut pin, mut without) =
+            (false, None, false, false, Era::Legacy, None, Vec::new());
+        while let Some(word) = words.next() {
+            let mut value = || words.next().ok_or_else(|| format!("{word} needs a value\n{USAGE}"));
+            match word.as_str() {
+                "--json" => json = true,
+                "--quick" => quick = true,
+                "--rounds" => {
+                    rounds = Some(one_of(&word, &value()?, |text| text.parse().ok().filter(|&count: &usize| count > 0))?)
+                }
+                "--runtime" => multi_thread = one_of(&word, &value()?, |text| pick(text, ["current", "multi"]))? == 1,
+                "--era" => {
+                    era = [Era::Legacy, Era::Modern][one_of(&word, &value()?, |text| pick(text, ["legacy", "modern"]))?];
+                }
+                "--pin" => {
+                    let choices = [Pin::Apart, Pin::Together, Pin::Nowhere];
+                    pin = Some(choices[one_of(&word, &value()?, |text| pick(text, ["apart", "together", "none"]))?]);
+                }
+                "--without" => {
+                    let who = value()?;
+                    one_of(&word, &who, |text| pick(text, ["floor", "raw", "rmcp", "us"]))?;
+                    without.push(who);
+                }
+                _ => return Err(format!("unknown word {word:?}\n{USAGE}").into()),
+            }
+        }
+        // Threads that may not leave a core would only stand in each other's way.
+        let pin = pin.unwrap_or(if multi_thread { Pin::Nowhere } else { Pin::Apart });
+        Ok(Self { work, json, rounds: rounds.unwrap_or(if quick { 3 } else { 9 }), quick, multi_thread, era, pin, without })
+    }
+
+    /// Whether a contestant takes part.
+    pub(crate) fn with(&self, who: &str) -> bool {
+        !self.without.iter().any(|left_out| left_out == who)
+    }
+
+    /// Lines for the report on who was left out.
+    pub(crate) fn left_out(&self) -> Vec<String> {
+        self.without.iter().map(|who| format!("{who}: skipped, as told by --without {who}")).collect()
+    }
+
+    /// A size of the work, smaller when in a hurry.
+    pub(crate) fn size(&self, full: usize, quick: usize) -> usize {
+        if self.quick { quick } else { full }
+    }
+
+    pub(crate) fn runtime_name(&self) -> &'static str {
+        if self.multi_thread { "multi-thread" } else { "current-thread" }
+    }
+}
+
+fn pick<const N: usize>(text: &str, choices: [&str; N]) -> Option<usize> {
+    choices.iter().position(|&choice| choice == text)
+}
+
+fn one_of<T>(word: &str, text: &str, read: impl FnOnce(&str) -> Option<T>) -> Result<T, String> {
+    read(text).ok_or_else(|| format!("{word} cannot be {text:?}\n{USAGE}"))
+}

@@ -1,0 +1,56 @@
+//! The official SDK doing the same work: `rmcp` with its own child-process transport, its typed results, and nothing around it.
+
+use std::process::Command;
+use std::sync::Arc;
+
+use rmcp::model::{CallToolRequestParams, CallToolResult, ContentBlock, JsonObject, ProtocolVersion};
+use rmcp::service::RunningService;
+use rmcp::transport::TokioChildProcess;
+use rmcp::{ClientLifecycleMode, ClientServiceExt as _, RoleClient};
+
+use crate::measure::{Contestant, ECHO_ARGUMENTS, Era, Fault, Tool};
+
+/// One running server behind the SDK.
+#[derive(Clone)]
+pub(crate) struct Rmcp {
+    service: Arc<RunningService<RoleClient, ()>>,
+    arguments: JsonObject,
+}
+
+impl Rmcp {
+    /// Starts a server and shakes hands with it.
+    pub(crate) async fn start(command: Command, era: Era) -> Result<Self, Fault> {
+        let transport = TokioChildProcess::new(tokio::process::Command::from(command))?;
+        let lifecycle = match era {
+            Era::Legacy => ClientLifecycleMode::Initialize,
+            Era::Modern => ClientLifecycleMode::Discover { preferred_versions: vec![ProtocolVersion::V_2026_07_28] },
+        };
+        let service = ().serve_with_lifecycle(transport, lifecycle).await?;
+        Ok(Self { service: Arc::new(service), arguments: serde_json::from_str(ECHO_ARGUMENTS)? })
+    }
+
+    /// Every tool that the server offers, over all pages.
+    pub(crate) async fn list(&self) -> Result<Vec<rmcp::model::Tool>, Fault> {
+        Ok(self.service.list_all_tools().await?)
+    }
+
+    /// Ends the session and its process. Waits until both are gone.
+    pub(crate) async fn stop(self) -> Result<(), Fault> {
+        if let Ok(service) = Arc::try_unwrap(self.service) {
+            service.cancel().await?;
+        }
+        Ok(())
+    }
+}
+
+impl Contestant for Rmcp {
+    async fn call(&self, tool: Tool) -> Result<usize, Fault> {
+        let request = CallToolRequestParams::new(tool.name());
+        let request = if tool == Tool::Echo { request.with_arguments(self.arguments.clone()) } else { request };
+        Ok(text_bytes(&self.service.call_tool(request).await?))
+    }
+}
+
+fn text_bytes(result: &CallToolResult) -> usize {
+    result.content.iter().map(|block| if let ContentBlock::Text(text) = block { text.text.len() } else { 0 }).sum()
+}

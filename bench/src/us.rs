@@ -1,0 +1,183 @@
+//! Switchboard doing the same work through its public API, as an embedder would: the gate asks unless a rule allows, arguments are validated.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use switchboard::call::Call;
+use switchboard::caller::{Caller, CallerId, Headless, Offers};
+use switchboard::catalog::Catalog;
+use switchboard::config::{
+    Asks, Config, Endpoint, Environment, MAX_MESSAGE_BYTES, Mode, Protocol, RuleText, Scope, ServerConfig, Sharing, Source,
+    Start, StdioEndpoint, Timeouts,
+};
+use switchboard::gate::{Decision, Gate, Grants, Question};
+use switchboard::launch::Launcher;
+use switchboard::name::ServerName;
+use switchboard::schema::Validators;
+use switchboard::server::State;
+use switchboard::store::Store;
+use switchboard::wire::RawJson;
+use switchboard::{Host, HostBuilder};
+
+use crate::measure::{Contestant, ECHO_ARGUMENTS, Era, Fault, Tool};
+
+/// How long servers may take to come up before the run is given up.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A host and whoever calls through it.
+#[derive(Clone)]
+pub(crate) struct Us {
+    pub(crate) host: Host,
+    caller: Arc<dyn Caller>,
+    /// The names under which the two tools of the first server are on offer.
+    echo: Arc<str>,
+    big: Arc<str>,
+    echo_arguments: RawJson,
+    no_arguments: RawJson,
+}
+
+/// The configuration of floor servers, one for each list of flags; each is allowed by a rule of its own, the mode is `ask`.
+pub(crate) fn config(servers: &[Vec<String>], protocol: Protocol) -> Result<Config, Fault> {
+    let program = std::env::current_exe()?.to_str().ok_or("the path of this program is not text")?.to_owned();
+    let file = Arc::new(PathBuf::from("bench"));
+    let mut config = Config::default();
+    config.permissions.mode = Mode::Ask;
+    for (index, flags) in servers.iter().enumerate() {
+        let name = ServerName::new(&format!("floor{index}"))?;
+        let args = std::iter::once(crate::server::MARKER.to_owned()).chain(flags.iter().cloned()).collect();
+        let endpoint = StdioEndpoint { command: program.clone(), args, env: Default::default(), inherit_env: false, cwd: None };
+        let entry = ServerConfig {
+            name: name.clone(),
+            source: Source { file: file.clone(), line: index + 1, scope: Scope::Given, shadows: None },
+            endpoint: Endpoint::Stdio(endpoint),
+            protocol,
+            start: Start::Eager,
+            enabled: true,
+            trust: false,
+            asks: Asks::Auto,
+            session: Sharing::Shared,
+            timeouts: Timeouts::default(),
+            include_tools: None,
+            exclude_tools: Vec::new(),
+            idempotent_tools: Vec::new(),
+            description: None,
+            max_message_bytes: MAX_MESSAGE_BYTES,
+        };
+        config.permissions.allow.push(RuleText { text: name.to_string(), file: file.clone(), line: index + 1 });
+        config.servers.insert(name, Arc::new(entry));
+    }
+    Ok(config)
+}
+
+/// The era of a run, as the configuration spells it.
+pub(crate) fn protocol(era: Era) -> Protocol {
+    match era {
+        Era::Legacy => Protocol::Legacy,
+        Era::Modern => Protocol::Modern,
+    }
+}
+
+/// Starts a host with its launcher. Nothing waits for the servers here.
+pub(crate) async fn start(config: Config, store: Arc<dyn Store>) -> Result<Host, Fault> {
+    let builder = HostBuilder {
+        config,
+        environment: Environment::new(std::env::vars()),
+        store,
+        launcher: Launcher::start(std::env::current_exe()?)?,
+        log_folder: None,
+        offers: Offers::default(),
+        roots: None,
+        only: None,
+    };
+    Ok(builder.start().await?)
+}
+
+/// Waits until `servers` servers are Ready with what they listed just now, and the catalog shows `tools` tools.
+pub(crate) async fn listed(host: &Host, servers: usize, tools: usize) -> Result<(), Fault> {
+    let mut events = host.events();
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let snapshots: Vec<_> = host.servers().iter().map(|server| server.snapshot()).collect();
+        let ready = snapshots.iter().filter(|snapshot| matches!(snapshot.state, State::Ready { .. }) && !snapshot.cached).count();
+        if ready >= servers && host.catalog().tools().len() >= tools {
+            return Ok(());
+        }
+        if let Some(State::Failed { error } | State::Backoff { error, .. }) = snapshots
+            .iter()
+            .map(|snapshot| &snapshot.state)
+            .find(|state| matches!(state, State::Failed { .. } | State::Backoff { .. }))
+        {
+            return Err(format!("a floor server did not start: {error}").into());
+        }
+        if Instant::now() > deadline {
+            return Err(format!("after {PATIENCE:?} only {ready} of {servers} servers are ready").into());
+        }
+        // Events wake us when something changed; the short wait covers a change that comes without one.
+        let _ = tokio::time::timeout(Duration::from_millis(5), events.next()).await;
+    }
+}
+
+impl Us {
+    /// Starts a host with one floor server and waits until it is listed.
+    pub(crate) async fn start(flags: Vec<String>, era: Era, store: Arc<dyn Store>) -> Result<Self, Fault> {
+        let host = start(config(&[flags], protocol(era))?, store).await?;
+        listed(&host, 1, 2).await?;
+        let catalog = host.catalog();
+        let exposed = |wire: &str| -> Result<Arc<str>, Fault> {
+            let tool = catalog
+                .tools()
+                .iter()
+                .find(|tool| tool.id.tool.as_wire() == wire)
+                .ok_or("a tool of the floor server is missing")?;
+            Ok(tool.exposed.as_str().into())
+        };
+        Ok(Self {
+            echo: exposed("echo")?,
+            big: exposed("big")?,
+            host,
+            caller: Arc::new(Headless(CallerId::new("bench"))),
+            echo_arguments: RawJson::parse(ECHO_ARGUMENTS)?,
+            no_arguments: RawJson::parse("{}")?,
+        })
+    }
+}
+
+impl Contestant for Us {
+    async fn call(&self, tool: Tool) -> Result<usize, Fault> {
+        let (name, arguments) = match tool {
+            Tool::Echo => (&self.echo, &self.echo_arguments),
+            Tool::Big => (&self.big, &self.no_arguments),
+        };
+        let call =
+            Call { tool: name.to_string(), arguments: arguments.clone(), caller: self.caller.clone(), timeout: None, yes: false };
+        Ok(self.host.call(call).await?.raw.as_bytes().len())
+    }
+}
+
+/// The stations of a call that need no server: resolve, validate, decide. Gives back the seconds that one walk takes.
+///
+/// The walks go through tools spread over the whole catalog; as many in a small one as in a large one, so that what the tools themselves
+/// cost is the same.
+pub(crate) fn walk(config: &Config, catalog: &Catalog, walks: usize) -> Result<f64, Fault> {
+    const SPREAD: usize = 8;
+    let (gate, grants, validators) = (Gate::compile(config)?, Grants::default(), Validators::default());
+    let arguments = RawJson::parse(ECHO_ARGUMENTS)?;
+    let step = (catalog.tools().len() / SPREAD).max(1);
+    let names: Vec<&str> = catalog.tools().iter().step_by(step).take(SPREAD).map(|tool| tool.exposed.as_str()).collect();
+    let walk_one = |name: &str| -> Result<(), Fault> {
+        let tool = catalog.resolve(name).map_err(|why| format!("{name} does not resolve: {why:?}"))?;
+        validators.validate(tool.definition.hash, &tool.definition.input_schema, &arguments)?;
+        match gate.decide(Question { tool, yes: false }, &grants) {
+            Decision::Allow { .. } => Ok(()),
+            other => Err(format!("{name} should be allowed by its rule, but: {other:?}").into()),
+        }
+    };
+    // The first walk compiles each schema.
+    names.iter().try_for_each(|name| walk_one(name))?;
+    let start = Instant::now();
+    for name in names.iter().cycle().take(walks) {
+        walk_one(name)?;
+    }
+    Ok(start.elapsed().as_secs_f64() / walks as f64)
+}

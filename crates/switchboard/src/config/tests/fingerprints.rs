@@ -1,0 +1,175 @@
+//! T2: any change of what runs changes the fingerprint; formatting and key order do not.
+#![allow(clippy::unwrap_used)]
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn server(endpoint: Endpoint, file: &str, scope: Scope) -> ServerConfig {
+    ServerConfig {
+        name: ServerName::new("a").unwrap(),
+        source: Source { file: Arc::new(file.into()), line: 1, scope, shadows: None },
+        endpoint,
+        protocol: Protocol::Auto,
+        start: Start::Eager,
+        enabled: true,
+        trust: false,
+        asks: Asks::Auto,
+        session: Sharing::Shared,
+        timeouts: Timeouts::default(),
+        include_tools: None,
+        exclude_tools: vec![],
+        idempotent_tools: vec![],
+        description: None,
+        max_message_bytes: MAX_MESSAGE_BYTES,
+    }
+}
+
+fn fingerprint(endpoint: &Endpoint) -> Fingerprint {
+    server(endpoint.clone(), "/home/u/switchboard.toml", Scope::User).fingerprint()
+}
+
+fn secrets() -> impl Strategy<Value = IndexMap<String, Secret>> {
+    proptest::collection::vec(("[A-C]{0,2}", "[a-b=]{0,2}"), 0..4)
+        .prop_map(|pairs| pairs.into_iter().map(|(name, value)| (name, Secret::new(value))).collect())
+}
+
+/// Few letters, so that parts that run into one another would be found.
+fn endpoint() -> impl Strategy<Value = Endpoint> {
+    let stdio =
+        ("[ab/]{1,3}", proptest::collection::vec("[ab]{0,2}", 0..4), secrets(), any::<bool>(), proptest::option::of("[ab]{0,2}"))
+            .prop_map(|(command, args, env, inherit_env, cwd)| {
+                Endpoint::Stdio(StdioEndpoint { command, args, env, inherit_env, cwd })
+            });
+    let wire = prop_oneof![Just(HttpWire::Auto), Just(HttpWire::Streamable), Just(HttpWire::Sse)];
+    let http =
+        ("[ab]{1,3}", secrets(), wire).prop_map(|(url, headers, wire)| Endpoint::Http(HttpEndpoint { url, headers, wire }));
+    prop_oneof![stdio, http]
+}
+
+/// Every way to change one field a little.
+fn mutations(endpoint: &Endpoint) -> Vec<Endpoint> {
+    let changed_map = |map: &IndexMap<String, Secret>| {
+        let mut all = Vec::new();
+        let mut more = map.clone();
+        more.insert("NEW".to_owned(), Secret::new(""));
+        all.push(more);
+        for index in 0..map.len() {
+            let mut value = map.clone();
+            value[index] = Secret::new(format!("{}x", map[index].expose()));
+            let mut fewer = map.clone();
+            let (name, secret) = fewer.shift_remove_index(index).unwrap();
+            let mut renamed = fewer.clone();
+            renamed.insert(format!("{name}x"), secret);
+            all.extend([value, fewer, renamed]);
+        }
+        all
+    };
+    let mut all = Vec::new();
+    match endpoint {
+        Endpoint::Stdio(stdio) => {
+            let mut add = |change: &dyn Fn(&mut StdioEndpoint)| {
+                let mut changed = stdio.clone();
+                change(&mut changed);
+                all.push(Endpoint::Stdio(changed));
+            };
+            add(&|stdio| stdio.command.push('x'));
+            add(&|stdio| stdio.inherit_env = !stdio.inherit_env);
+            add(&|stdio| stdio.cwd = stdio.cwd.take().map_or(Some(String::new()), |_| None));
+            add(&|stdio| stdio.cwd = Some(format!("{}x", stdio.cwd.take().unwrap_or_default())));
+            add(&|stdio| stdio.args.push(String::new()));
+            for index in 0..stdio.args.len() {
+                add(&|stdio| stdio.args[index].push('x'));
+                add(&|stdio| drop(stdio.args.remove(index)));
+                if index > 0 && stdio.args[index] != stdio.args[index - 1] {
+                    add(&|stdio| stdio.args.swap(index, index - 1));
+                }
+            }
+            changed_map(&stdio.env).into_iter().for_each(|env| add(&|stdio| stdio.env = env.clone()));
+            all.push(Endpoint::Http(HttpEndpoint {
+                url: stdio.command.clone(),
+                headers: stdio.env.clone(),
+                wire: HttpWire::Auto,
+            }));
+        }
+        Endpoint::Http(http) => {
+            let mut add = |change: &dyn Fn(&mut HttpEndpoint)| {
+                let mut changed = http.clone();
+                change(&mut changed);
+                all.push(Endpoint::Http(changed));
+            };
+            add(&|http| http.url.push('x'));
+            for wire in [HttpWire::Auto, HttpWire::Streamable, HttpWire::Sse] {
+                if wire != http.wire {
+                    add(&|http| http.wire = wire);
+                }
+            }
+            changed_map(&http.headers).into_iter().for_each(|headers| add(&|http| http.headers = headers.clone()));
+        }
+    }
+    all
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn t2_a_change_of_any_one_field_changes_the_fingerprint(endpoint in endpoint()) {
+        let before = fingerprint(&endpoint);
+        for changed in mutations(&endpoint) {
+            prop_assert_ne!(before, fingerprint(&changed), "{:?} and {:?}", endpoint, changed);
+        }
+    }
+
+    #[test]
+    fn t2_two_endpoints_share_a_fingerprint_only_if_they_are_equal(one in endpoint(), other in endpoint()) {
+        prop_assert_eq!(fingerprint(&one) == fingerprint(&other), one == other);
+    }
+
+    #[test]
+    fn t2_the_order_of_keys_does_not_matter(endpoint in endpoint()) {
+        let mut reordered = endpoint.clone();
+        match &mut reordered {
+            Endpoint::Stdio(stdio) => stdio.env.reverse(),
+            Endpoint::Http(http) => http.headers.reverse(),
+        }
+        prop_assert_eq!(fingerprint(&endpoint), fingerprint(&reordered));
+    }
+}
+
+#[test]
+fn t2_formatting_and_settings_that_start_nothing_do_not_matter() {
+    let of = |text: &str| load_text(text, Scope::User).unwrap().servers[0].fingerprint();
+    let one = of("[servers.a]\ncommand = 'x'\nargs = ['b', 'c']\nenv = { K = 'v', L = 'w' }\n");
+    assert_eq!(
+        one,
+        of("# a\n[servers.a.env]\nL = \"w\"\nK = \"v\"\n[servers.a]\nargs = [ \"b\",\n \"c\", ]\ncommand = \"\"\"x\"\"\"\n")
+    );
+    assert_eq!(
+        one,
+        of(
+            "servers.a = { args = ['b', 'c'], env = { K = 'v', L = 'w' }, command = 'x', call_timeout = '1s', exclude_tools = ['d'], start = 'lazy' }"
+        )
+    );
+}
+
+#[test]
+fn t2_the_folder_counts_where_it_decides_what_runs_and_for_every_project() {
+    let same_elsewhere = |command: &str, cwd: Option<&str>, scope: Scope| {
+        let endpoint = Endpoint::Stdio(StdioEndpoint {
+            command: command.to_owned(),
+            args: vec![],
+            env: IndexMap::new(),
+            inherit_env: false,
+            cwd: cwd.map(str::to_owned),
+        });
+        let at = |file: &str| server(endpoint.clone(), file, scope).fingerprint();
+        at("/one/switchboard.toml") == at("/two/switchboard.toml")
+    };
+    assert!(same_elsewhere("npx", None, Scope::User));
+    assert!(same_elsewhere("/opt/x", Some("/tmp"), Scope::Given));
+    assert!(!same_elsewhere("./x", None, Scope::User));
+    assert!(!same_elsewhere("${DIR}", None, Scope::User));
+    assert!(!same_elsewhere("npx", Some("sub"), Scope::Given));
+    assert!(!same_elsewhere("npx", None, Scope::Project), "what one project was granted, another was not");
+}

@@ -1,0 +1,201 @@
+//! When a server that failed is tried again: a pure state machine, handed the time and its randomness.
+//!
+//! It counts failures since the last good answer, not uptime: a server that connects and dies without ever answering a call is in a
+//! crash loop, however long each round takes.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// The wait after the first failure; each further one doubles it.
+const FIRST_WAIT: Duration = Duration::from_millis(500);
+/// No wait is longer.
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
+/// How far a wait strays to either side, so that servers which fell together do not rise together.
+const JITTER: f64 = 0.2;
+/// So many failures without one good answer, and only a use or a person starts it again.
+const GIVE_UP_AFTER: u32 = 5;
+/// How long a use does not wake a server that was given up.
+const COOL_DOWN: Duration = Duration::from_secs(30);
+
+/// What a failure says about trying again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Retry {
+    /// It may go better next time.
+    Soon,
+    /// Nothing was started, and nothing will change by itself: each use may look again.
+    OnUse,
+    /// Only a person or a new configuration can change it.
+    WhenTold,
+}
+
+/// What follows a failure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// Try again after `wait`; it was failure number `attempt` in a row.
+    Again { attempt: u32, wait: Duration },
+    /// Do not try until [`Backoff::wakes`].
+    Rest,
+}
+
+/// The count of one server.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Backoff {
+    /// Since the last good answer.
+    failures: u32,
+    rest: Rest,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+enum Rest {
+    #[default]
+    Over,
+    Until(Instant),
+    ForGood,
+}
+
+impl Backoff {
+    /// One more failure. `random` lies in 0..1.
+    pub(super) fn failed(&mut self, retry: Retry, now: Instant, random: f64) -> Verdict {
+        self.failures = self.failures.saturating_add(1);
+        self.rest = match retry {
+            Retry::Soon if self.failures < GIVE_UP_AFTER => {
+                return Verdict::Again { attempt: self.failures, wait: wait_after(self.failures, random) };
+            }
+            Retry::Soon => Rest::Until(now + COOL_DOWN),
+            Retry::OnUse => Rest::Over,
+            Retry::WhenTold => Rest::ForGood,
+        };
+        Verdict::Rest
+    }
+
+    /// There was a good answer: what failed before no longer counts.
+    pub(super) fn worked(&mut self) {
+        *self = Self::default();
+    }
+
+    /// A person said to start: as if nothing had happened.
+    pub(super) fn told(&mut self) {
+        *self = Self::default();
+    }
+
+    /// Whether a use may start a resting server now.
+    pub(super) fn wakes(&self, now: Instant) -> bool {
+        match self.rest {
+            Rest::Over => true,
+            Rest::Until(until) => now >= until,
+            Rest::ForGood => false,
+        }
+    }
+}
+
+/// The wait after failure number `failures` in a row (1 is the first).
+fn wait_after(failures: u32, random: f64) -> Duration {
+    let doublings = failures.saturating_sub(1).min(16);
+    let strayed = 1.0 + JITTER * (2.0 * random.clamp(0.0, 1.0) - 1.0);
+    (FIRST_WAIT * 2_u32.pow(doublings)).mul_f64(strayed).min(LONGEST_WAIT)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[derive(Debug, Clone, Copy)]
+    enum Step {
+        Fails(Retry),
+        Works,
+        Told,
+        /// Time passes.
+        Seconds(u64),
+        /// Would a use start it?
+        Wakes(bool),
+    }
+
+    fn check(steps: &[Step], expected: &[Verdict]) {
+        let mut backoff = Backoff::default();
+        let mut now = Instant::now();
+        let mut verdicts = Vec::new();
+        for step in steps {
+            match *step {
+                Step::Fails(retry) => verdicts.push(backoff.failed(retry, now, 0.5)),
+                Step::Works => backoff.worked(),
+                Step::Told => backoff.told(),
+                Step::Seconds(seconds) => now += Duration::from_secs(seconds),
+                Step::Wakes(wakes) => assert_eq!(backoff.wakes(now), wakes, "{step:?} in {steps:?}"),
+            }
+        }
+        assert_eq!(verdicts, expected, "{steps:?}");
+    }
+
+    fn again(attempt: u32, wait_ms: u64) -> Verdict {
+        Verdict::Again { attempt, wait: Duration::from_millis(wait_ms) }
+    }
+
+    #[test]
+    fn f18_five_failures_without_a_good_answer_are_enough() {
+        use Step::{Fails, Seconds, Told, Wakes, Works};
+        use Verdict::Rest;
+        let soon = Fails(Retry::Soon);
+        let first_four = [again(1, 500), again(2, 1000), again(3, 2000), again(4, 4000)];
+
+        check(&[soon; 4], &first_four);
+        check(&[soon; 5], &[first_four.as_slice(), &[Rest]].concat());
+        // Uptime does not count, only work does (supervisord #405).
+        check(&[soon, Seconds(3600), soon], &[again(1, 500), again(2, 1000)]);
+        check(&[soon, soon, Works, soon], &[again(1, 500), again(2, 1000), again(1, 500)]);
+        // Given up: a use wakes it after the cool-down, and one more failure is enough.
+        check(
+            &[soon, soon, soon, soon, soon, Wakes(false), Seconds(29), Wakes(false), Seconds(1), Wakes(true), soon, Wakes(false)],
+            &[first_four.as_slice(), &[Rest, Rest]].concat(),
+        );
+        check(
+            &[soon, soon, soon, soon, soon, Told, Wakes(true), soon],
+            &[first_four.as_slice(), &[Rest, again(1, 500)]].concat(),
+        );
+        check(&[Fails(Retry::OnUse), Wakes(true)], &[Rest]);
+        check(&[Fails(Retry::WhenTold), Seconds(86_400), Wakes(false), Told, Wakes(true)], &[Rest]);
+    }
+
+    proptest! {
+        #[test]
+        fn f18_waits_are_bounded(failures in 1_u32.., random in 0.0..1.0) {
+            let wait = wait_after(failures, random);
+            prop_assert!(wait >= FIRST_WAIT.mul_f64(1.0 - JITTER) && wait <= LONGEST_WAIT, "{wait:?}");
+        }
+
+        #[test]
+        fn f18_waits_never_shrink_as_failures_grow(failures in 1_u32..1000, random in 0.0..1.0) {
+            prop_assert!(wait_after(failures + 1, random) >= wait_after(failures, random));
+        }
+
+        #[test]
+        fn f18_jitter_stays_within_a_fifth(failures in 1_u32..7, random in 0.0..1.0) {
+            let middle = wait_after(failures, 0.5).as_secs_f64();
+            let strayed = wait_after(failures, random).as_secs_f64();
+            prop_assert!((strayed - middle).abs() <= middle * JITTER + 1e-6, "{strayed} of {middle}");
+        }
+
+        #[test]
+        fn f18_no_order_of_events_exceeds_four_retries_without_work(works in proptest::collection::vec(any::<bool>(), 0..60)) {
+            let (mut backoff, now, mut in_a_row) = (Backoff::default(), Instant::now(), 0);
+            for worked in works {
+                if worked {
+                    backoff.worked();
+                    in_a_row = 0;
+                }
+                in_a_row = match backoff.failed(Retry::Soon, now, 0.5) {
+                    Verdict::Again { attempt, .. } => {
+                        prop_assert_eq!(attempt, in_a_row + 1);
+                        attempt
+                    }
+                    Verdict::Rest => {
+                        prop_assert!(in_a_row >= GIVE_UP_AFTER - 1);
+                        in_a_row + 1
+                    }
+                };
+            }
+        }
+    }
+}

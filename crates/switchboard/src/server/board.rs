@@ -1,0 +1,98 @@
+//! What others see of a server: the one place where its snapshot is replaced, told and recorded.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use tokio::sync::{Notify, broadcast, watch};
+
+use super::{Snapshot, State};
+use crate::event::Event;
+use crate::name::ServerName;
+
+/// How many state changes are kept (P9).
+const HISTORY: usize = 50;
+
+/// The writing end of a server's snapshot. Held by its task and by the attempt that the task runs.
+#[derive(Debug)]
+pub(super) struct Board {
+    server: ServerName,
+    snapshot: watch::Sender<Arc<Snapshot>>,
+    /// Read by whoever holds `Host::events`; nobody has to.
+    events: broadcast::Sender<Event>,
+    /// The host waits on it to rebuild its catalog.
+    changed: Arc<Notify>,
+}
+
+impl Board {
+    pub(super) fn new(
+        server: ServerName,
+        initial: State,
+        events: broadcast::Sender<Event>,
+        changed: Arc<Notify>,
+    ) -> (Arc<Self>, watch::Receiver<Arc<Snapshot>>) {
+        let history = vec![(SystemTime::now(), initial.to_string())];
+        let (snapshot, seen) = watch::channel(Arc::new(Snapshot { history, ..Snapshot::empty(initial) }));
+        (Arc::new(Self { server, snapshot, events, changed }), seen)
+    }
+
+    pub(super) fn now(&self) -> Arc<Snapshot> {
+        self.snapshot.borrow().clone()
+    }
+
+    /// Moves to another state; what else is new goes with it, so that no reader sees half of a change;
+    /// `also` still sees the state from before. `because` is what led to it.
+    pub(super) fn moved(&self, state: State, because: &str, also: impl FnOnce(&mut Snapshot)) {
+        let told = state.clone();
+        self.replaced(|snapshot| {
+            record(snapshot, if because.is_empty() { state.to_string() } else { format!("{state}: {because}") });
+            also(snapshot);
+            snapshot.state = state;
+        });
+        let _ = self.events.send(Event::State { server: self.server.clone(), state: told });
+    }
+
+    /// Changes something that is no change of state.
+    pub(super) fn replaced(&self, change: impl FnOnce(&mut Snapshot)) {
+        self.noted(change);
+        self.changed.notify_one();
+    }
+
+    /// Changes something that cannot matter to the catalog.
+    pub(super) fn noted(&self, change: impl FnOnce(&mut Snapshot)) {
+        self.snapshot.send_modify(|snapshot| change(Arc::make_mut(snapshot)));
+    }
+
+    /// Connecting goes on to `step`. Whoever shows progress is told.
+    pub(super) fn step(&self, step: &'static str) {
+        let mut told = None;
+        self.noted(|snapshot| {
+            if let State::Connecting { step: current, .. } = &mut snapshot.state
+                && *current != step
+            {
+                *current = step;
+                told = Some(snapshot.state.clone());
+            }
+        });
+        if let Some(state) = told {
+            let _ = self.events.send(Event::State { server: self.server.clone(), state });
+        }
+    }
+
+    /// A step of connecting is over.
+    pub(super) fn timed(&self, step: &'static str, took: Duration) {
+        self.noted(|snapshot| snapshot.steps.push((step, took)));
+    }
+
+    /// Something a person should know that changes no state.
+    pub(super) fn notice(&self, line: String) {
+        self.noted(|snapshot| record(snapshot, line.clone()));
+        let _ = self.events.send(Event::Notice { server: Some(self.server.clone()), line });
+    }
+}
+
+fn record(snapshot: &mut Snapshot, line: String) {
+    if snapshot.history.len() >= HISTORY {
+        snapshot.history.remove(0);
+    }
+    snapshot.history.push((SystemTime::now(), line));
+}

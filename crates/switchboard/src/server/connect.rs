@@ -1,0 +1,323 @@
+//! One attempt to connect: spawn, handshake, list, within one deadline.
+//!
+//! Owns the order of steps, their times, and what is tried when a server refuses the first approach. Leaves it to the task to publish
+//! the outcome, to end a process that is left over, and to try again.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use tokio::sync::oneshot;
+use tokio::time::{Instant, timeout, timeout_at};
+
+use super::backoff::Retry;
+use super::board::Board;
+use super::memory::{Habits, Memory};
+use super::reach::{Failure, Link, Process, Reach};
+use super::sentence;
+use crate::catalog::Offerings;
+use crate::config::{Asks, Protocol};
+use crate::launch::Exit;
+use crate::secret::Redactor;
+use crate::session::{Era, OpenFault, OpenOptions, RequestFault};
+
+/// How long the end of a process and the end of its channel may lie apart and still be told as one.
+pub(super) const ENDS_TOGETHER: Duration = Duration::from_millis(100);
+
+/// Everything one attempt needs; consumed by it.
+pub(super) struct Attempt {
+    reach: Arc<dyn Reach>,
+    board: Arc<Board>,
+    memory: Memory,
+    /// What every session of this server is opened with.
+    options: OpenOptions,
+    step: &'static str,
+    step_began: Instant,
+    process: Option<Box<dyn Process>>,
+    /// Open from the handshake on; closed if the attempt fails after it.
+    link: Option<Arc<dyn Link>>,
+    redactor: Option<Redactor>,
+    habits: Habits,
+}
+
+/// How an attempt ended. A process that was started comes back in any case: it is used, or it must be stopped.
+pub(super) struct Outcome {
+    pub(super) process: Option<Box<dyn Process>>,
+    /// What the server was known for when the attempt began.
+    pub(super) habits: Habits,
+    pub(super) result: Result<Arrival, Unconnected>,
+}
+
+/// A server that is ready.
+pub(super) struct Arrival {
+    pub(super) link: Arc<dyn Link>,
+    pub(super) offerings: Offerings,
+    pub(super) redactor: Option<Redactor>,
+}
+
+/// Why there is no connection.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Unconnected {
+    /// The task asked for it.
+    Cancelled,
+    /// It did not work; the fact is a whole sentence by now.
+    Failed {
+        failure: Failure,
+        /// The era that was remembered did not work.
+        forget_era: bool,
+    },
+}
+
+impl Attempt {
+    pub(super) fn new(reach: Arc<dyn Reach>, board: Arc<Board>, memory: Memory, options: OpenOptions) -> Self {
+        Self {
+            reach,
+            board,
+            memory,
+            options,
+            step: "spawn",
+            step_began: Instant::now(),
+            process: None,
+            link: None,
+            redactor: None,
+            habits: Habits::default(),
+        }
+    }
+
+    /// Connects within the entry's `connect_timeout`. `cancelled` ends it early.
+    pub(super) async fn run(mut self, cancelled: oneshot::Receiver<()>) -> Outcome {
+        let limit = self.options.connect_timeout;
+        let deadline = Instant::now() + limit;
+        let result = tokio::select! {
+            biased;
+            _ = cancelled => Err(Unconnected::Cancelled),
+            result = timeout_at(deadline, self.connect(deadline)) => {
+                result.unwrap_or_else(|_| Err(self.failed(sentence::too_late(self.step, limit), Retry::Soon)))
+            }
+        };
+        self.board.timed(self.step, self.step_began.elapsed());
+        if let (Err(_), Some(link)) = (&result, self.link) {
+            link.close();
+        }
+        Outcome { process: self.process, habits: self.habits, result }
+    }
+
+    async fn connect(&mut self, deadline: Instant) -> Result<Arrival, Unconnected> {
+        let link = self.open(deadline).await?;
+        self.link = Some(link.clone());
+        self.enter("list");
+        let listed = unless_it_exits(&mut self.process, link.offerings()).await;
+        let offerings = match listed {
+            Ok(Ok(offerings)) => offerings,
+            Ok(Err(RequestFault::Closed(reason))) => return Err(self.ended(&reason).await),
+            Ok(Err(fault)) => return Err(self.failed(format!("connected, but could not be listed: {fault}"), Retry::Soon)),
+            Err(exit) => return Err(self.exited(exit)),
+        };
+        match verdict_on(&offerings) {
+            Ok(()) => Ok(Arrival { link, offerings, redactor: self.redactor.take() }),
+            Err(Failure { fact, retry }) => Err(self.failed(fact, retry)),
+        }
+    }
+
+    /// Starts the server and shakes hands, in as many approaches as it takes.
+    async fn open(&mut self, deadline: Instant) -> Result<Arc<dyn Link>, Unconnected> {
+        // The store is read while the process starts.
+        let reach = self.reach.clone();
+        let (habits, begun) = tokio::join!(self.memory.clone().habits(), reach.begin());
+        self.habits = habits;
+        let mut begun = begun;
+        let mut approach = Approach::first(self.options.protocol, habits.era);
+        loop {
+            let started = match begun {
+                Ok(started) => started,
+                Err(Failure { fact, retry }) => return Err(self.failed(fact, retry)),
+            };
+            self.started(started.process, started.unset);
+            self.redactor = started.redactor;
+            self.enter("handshake");
+            let options = self.options_for(approach, deadline);
+            let opened = unless_it_exits(&mut self.process, reach.open(&*started.connector, options)).await;
+            drop(started.connector);
+            let fault = match opened {
+                Ok(Ok(link)) => return Ok(link),
+                Ok(Err(fault)) => fault,
+                Err(exit) => return Err(self.exited(exit)),
+            };
+            let Some(next) = approach.after(&fault) else { return Err(self.refused(fault).await) };
+            approach = next;
+            if let Some(process) = self.process.take() {
+                process.stop().await;
+            }
+            self.enter("spawn");
+            begun = reach.begin().await;
+        }
+    }
+
+    fn started(&mut self, process: Option<Box<dyn Process>>, unset: Vec<(String, String)>) {
+        let pid = process.as_ref().map(|process| process.pid());
+        self.process = process;
+        self.board.noted(|snapshot| {
+            snapshot.pid = pid;
+            snapshot.started = Some(SystemTime::now());
+            snapshot.unset = unset;
+        });
+    }
+
+    fn enter(&mut self, step: &'static str) {
+        let now = Instant::now();
+        self.board.timed(self.step, now - self.step_began);
+        (self.step, self.step_began) = (step, now);
+        self.board.step(step);
+    }
+
+    fn options_for(&self, approach: Approach, deadline: Instant) -> OpenOptions {
+        let mut options = self.options.clone();
+        options.protocol = approach.protocol;
+        options.known_era = approach.known_era;
+        options.connect_timeout = deadline.saturating_duration_since(Instant::now());
+        if options.asks == Asks::Auto && self.habits.asks {
+            options.asks = Asks::Yes;
+        }
+        options
+    }
+
+    async fn refused(&mut self, fault: OpenFault) -> Unconnected {
+        match fault {
+            OpenFault::Channel(reason) => self.ended(&reason).await,
+            OpenFault::Timeout(_) => self.failed(sentence::too_late(self.step, self.options.connect_timeout), Retry::Soon),
+            fault @ (OpenFault::Refused(_) | OpenFault::RefusedAfterProbe) => self.failed(fault.to_string(), Retry::Soon),
+        }
+    }
+
+    /// The channel ended; the process may be about to say how.
+    async fn ended(&mut self, reason: &str) -> Unconnected {
+        let exit = exit_of(&mut self.process).await;
+        self.failed(sentence::ended_during(self.step, reason, exit), Retry::Soon)
+    }
+
+    fn exited(&mut self, exit: Exit) -> Unconnected {
+        self.failed(sentence::ended_during(self.step, "", Some(exit)), Retry::Soon)
+    }
+
+    fn failed(&mut self, fact: String, retry: Retry) -> Unconnected {
+        let fact = redacted(self.redactor.as_ref(), fact);
+        let last_words = self.process.as_ref().map(|process| process.last_words()).unwrap_or_default();
+        let fact = sentence::failure(&self.options.server, &fact, &last_words);
+        let forget_era = self.step == "handshake" && self.habits.era.is_some();
+        Unconnected::Failed { failure: Failure { fact, retry }, forget_era }
+    }
+}
+
+/// How to open a session with a server: what the entry says, what is known, what was refused so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Approach {
+    protocol: Protocol,
+    known_era: Option<Era>,
+}
+
+impl Approach {
+    fn first(protocol: Protocol, known_era: Option<Era>) -> Self {
+        Self { protocol, known_era: known_era.filter(|_| protocol == Protocol::Auto) }
+    }
+
+    /// What to try on a fresh process after `fault`. Each approach knows less or asks less than the one before, so this ends.
+    fn after(self, fault: &OpenFault) -> Option<Self> {
+        match (fault, self) {
+            (OpenFault::RefusedAfterProbe, Self { protocol: Protocol::Auto, .. }) => {
+                Some(Self { protocol: Protocol::Legacy, known_era: None })
+            }
+            // The server was replaced by one of the other era since last time.
+            (OpenFault::Refused(_), Self { known_era: Some(_), .. }) => Some(Self { known_era: None, ..self }),
+            _ => None,
+        }
+    }
+}
+
+/// Whether what a server offers makes it worth keeping (S0-31, C13).
+fn verdict_on(offerings: &Offerings) -> Result<(), Failure> {
+    if let Some((method, fault)) = offerings.faults.iter().find(|(method, _)| *method == "tools/list") {
+        return Err(Failure { fact: format!("connected, but {method} failed: {fault}"), retry: Retry::Soon });
+    }
+    let Offerings { tools, withheld, prompts, resources, templates, faults } = offerings;
+    let nothing = tools.is_empty()
+        && withheld.is_empty()
+        && prompts.is_empty()
+        && resources.is_empty()
+        && templates.is_empty()
+        && faults.is_empty();
+    if nothing {
+        return Err(Failure { fact: "offers no tools, prompts or resources".to_owned(), retry: Retry::WhenTold });
+    }
+    Ok(())
+}
+
+/// Does `work` unless the process ends. What it said before its end still counts, so `work` has a moment to read it.
+async fn unless_it_exits<T>(process: &mut Option<Box<dyn Process>>, work: impl Future<Output = T>) -> Result<T, Exit> {
+    let Some(process) = process else { return Ok(work.await) };
+    tokio::pin!(work);
+    let exit = tokio::select! {
+        biased;
+        done = &mut work => return Ok(done),
+        exit = process.exited() => exit,
+    };
+    // Another process may hold the pipes open for ever.
+    timeout(ENDS_TOGETHER, work).await.map_err(|_| exit)
+}
+
+/// How the process ended, if it has, or does in a moment.
+pub(super) async fn exit_of(process: &mut Option<Box<dyn Process>>) -> Option<Exit> {
+    timeout(ENDS_TOGETHER, process.as_mut()?.exited()).await.ok()
+}
+
+pub(super) fn redacted(redactor: Option<&Redactor>, text: String) -> String {
+    match redactor {
+        Some(redactor) => redactor.redact(&text).into_owned(),
+        None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(protocol: Protocol, known_era: Option<Era>, fault: OpenFault, expected: Option<(Protocol, Option<Era>)>) {
+        let next = Approach::first(protocol, known_era).after(&fault);
+        let expected = expected.map(|(protocol, known_era)| Approach { protocol, known_era });
+        assert_eq!(next, expected, "{protocol:?}, {known_era:?}, {fault}");
+    }
+
+    #[test]
+    fn a_refusal_leads_to_another_approach_only_where_one_is_left() {
+        use Protocol::{Auto, Legacy, Modern};
+        let refused = || OpenFault::Refused("no".to_owned());
+        check(Auto, None, OpenFault::RefusedAfterProbe, Some((Legacy, None)));
+        check(Legacy, None, OpenFault::RefusedAfterProbe, None);
+        check(Auto, Some(Era::Modern), refused(), Some((Auto, None)));
+        check(Auto, None, refused(), None);
+        check(Modern, Some(Era::Legacy), refused(), None);
+        check(Auto, Some(Era::Legacy), OpenFault::Channel("ended".to_owned()), None);
+        check(Auto, Some(Era::Legacy), OpenFault::Timeout(Duration::from_secs(30)), None);
+    }
+
+    #[test]
+    fn c13_a_server_is_kept_while_it_offers_anything() {
+        let fault = |fact: &str, retry| Err(Failure { fact: fact.to_owned(), retry });
+        let nothing = Offerings::default();
+        assert_eq!(verdict_on(&nothing), fault("offers no tools, prompts or resources", Retry::WhenTold));
+
+        let withheld = vec![(crate::name::ToolName::new("odd"), "its schema is no object".to_owned())];
+        assert_eq!(verdict_on(&Offerings { withheld, ..Offerings::default() }), Ok(()));
+
+        let faults = vec![("prompts/list", "error -32603".to_owned())];
+        assert_eq!(verdict_on(&Offerings { faults, ..Offerings::default() }), Ok(()));
+    }
+
+    #[test]
+    fn s0_31_a_server_whose_tools_cannot_be_listed_has_failed() {
+        let faults = vec![("tools/list", "the server answered with error -32603: boom".to_owned())];
+        let expected = Failure {
+            fact: "connected, but tools/list failed: the server answered with error -32603: boom".to_owned(),
+            retry: Retry::Soon,
+        };
+        assert_eq!(verdict_on(&Offerings { faults, ..Offerings::default() }), Err(expected));
+    }
+}

@@ -1,0 +1,202 @@
+//! What is remembered of one launch between runs: the era it spoke, whether it asks, and what it offered.
+//!
+//! Everything here is a convenience: a store that cannot serve costs a probe or an empty list, never a server. The store may block,
+//! so the task reaches it through a blocking thread.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::catalog::{Offerings, PromptDefinition, ResourceDefinition, TemplateDefinition, ToolDefinition};
+use crate::config::Fingerprint;
+use crate::session::Era;
+use crate::store::{Shelf, Store, StoreError};
+use crate::wire::RawJson;
+
+/// What a launch offered when it was last listed, as far as the store knows. It may block: call it where that is no harm.
+pub fn remembered_offerings(store: &dyn Store, launch: Fingerprint) -> Option<Offerings> {
+    let text = kept(store.get(Shelf::Catalogs, &launch.to_hex()))??;
+    read_offerings(text)
+}
+
+/// How a launch behaved last time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub(super) struct Habits {
+    /// The era that worked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) era: Option<Era>,
+    /// It was seen to ask during a call.
+    #[serde(default)]
+    pub(super) asks: bool,
+}
+
+/// The store, as far as one launch is concerned.
+#[derive(Debug, Clone)]
+pub(super) struct Memory {
+    store: Arc<dyn Store>,
+    launch: Fingerprint,
+}
+
+impl Memory {
+    pub(super) fn new(store: Arc<dyn Store>, launch: Fingerprint) -> Self {
+        Self { store, launch }
+    }
+
+    pub(super) async fn habits(self) -> Habits {
+        let read = move || {
+            let text = kept(self.store.get(Shelf::Eras, &self.launch.to_hex()))??;
+            serde_json::from_str(&text).ok()
+        };
+        tokio::task::spawn_blocking(read).await.ok().flatten().unwrap_or_default()
+    }
+
+    pub(super) async fn keep_habits(self, habits: Habits) {
+        self.put(Shelf::Eras, move || serde_json::to_string(&habits).ok()).await;
+    }
+
+    pub(super) async fn offerings(self) -> Option<Offerings> {
+        tokio::task::spawn_blocking(move || remembered_offerings(&*self.store, self.launch)).await.ok().flatten()
+    }
+
+    pub(super) async fn keep_offerings(self, offerings: Arc<Offerings>) {
+        self.put(Shelf::Catalogs, move || write_offerings(&offerings)).await;
+    }
+
+    /// Writes only what changed: fifty servers that start alike every day should not rewrite fifty catalogs every day.
+    async fn put(self, shelf: Shelf, text: impl FnOnce() -> Option<String> + Send + 'static) {
+        let write = move || {
+            let key = self.launch.to_hex();
+            let text = text()?;
+            if kept(self.store.get(shelf, &key))?.as_ref() != Some(&text) {
+                kept(self.store.put(shelf, &key, &text))?;
+            }
+            Some(())
+        };
+        // A store that panics has remembered nothing; there is nothing else to do about it.
+        let _ = tokio::task::spawn_blocking(write).await;
+    }
+}
+
+fn kept<T>(answer: Result<T, StoreError>) -> Option<T> {
+    answer.inspect_err(|error| tracing::warn!("what is remembered of a server could not be read or written: {error}")).ok()
+}
+
+/// The catalog of one server as it lies in the store: the objects as the server sent them.
+#[derive(Serialize)]
+struct Written<'a> {
+    tools: Vec<&'a RawJson>,
+    prompts: Vec<&'a RawJson>,
+    resources: Vec<&'a RawJson>,
+    templates: Vec<&'a RawJson>,
+}
+
+#[derive(Deserialize)]
+struct Read<'a> {
+    #[serde(borrow, default)]
+    tools: Vec<&'a RawValue>,
+    #[serde(borrow, default)]
+    prompts: Vec<&'a RawValue>,
+    #[serde(borrow, default)]
+    resources: Vec<&'a RawValue>,
+    #[serde(borrow, default)]
+    templates: Vec<&'a RawValue>,
+}
+
+fn write_offerings(offerings: &Offerings) -> Option<String> {
+    let written = Written {
+        tools: offerings.tools.iter().map(|tool| &tool.raw).collect(),
+        prompts: offerings.prompts.iter().map(|prompt| &prompt.raw).collect(),
+        resources: offerings.resources.iter().map(|resource| &resource.raw).collect(),
+        templates: offerings.templates.iter().map(|template| &template.raw).collect(),
+    };
+    serde_json::to_string(&written).ok()
+}
+
+fn read_offerings(text: String) -> Option<Offerings> {
+    let bytes = Bytes::from(text);
+    let read: Read<'_> = serde_json::from_slice(&bytes).ok()?;
+    let mut offerings = Offerings::default();
+    for raw in read.tools {
+        match ToolDefinition::parse(&RawJson::share(&bytes, raw)) {
+            Ok(tool) => offerings.tools.push(Arc::new(tool)),
+            Err(withheld) => offerings.withheld.push(withheld),
+        }
+    }
+    offerings.prompts = parsed(&bytes, &read.prompts, PromptDefinition::parse);
+    offerings.resources = parsed(&bytes, &read.resources, ResourceDefinition::parse);
+    offerings.templates = parsed(&bytes, &read.templates, TemplateDefinition::parse);
+    Some(offerings)
+}
+
+fn parsed<T>(bytes: &Bytes, items: &[&RawValue], parse: fn(&RawJson) -> Result<T, String>) -> Vec<Arc<T>> {
+    items.iter().filter_map(|raw| parse(&RawJson::share(bytes, raw)).ok().map(Arc::new)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use crate::store::MemoryStore;
+
+    const LAUNCH: Fingerprint = Fingerprint([7; 32]);
+
+    fn raw(text: &str) -> RawJson {
+        RawJson::parse(text.to_owned()).unwrap()
+    }
+
+    fn texts(offerings: &Offerings) -> [Vec<&str>; 4] {
+        [
+            offerings.tools.iter().map(|tool| tool.raw.as_str()).collect(),
+            offerings.prompts.iter().map(|prompt| prompt.raw.as_str()).collect(),
+            offerings.resources.iter().map(|resource| resource.raw.as_str()).collect(),
+            offerings.templates.iter().map(|template| template.raw.as_str()).collect(),
+        ]
+    }
+
+    /// S3-08: the catalog of last time comes back byte for byte, so that hashes and approvals still match.
+    #[tokio::test]
+    async fn s3_08_a_catalog_is_remembered_byte_for_byte() {
+        let tool = r#"{"name":"add","inputSchema":{"type":"object"},"x-unknown": 1.50}"#;
+        let prompt = r#"{ "name":"greet" }"#;
+        let resource = r#"{"uri":"demo://a","name":"a"}"#;
+        let template = r#"{"uriTemplate":"demo://{x}","name":"x"}"#;
+        let offerings = Offerings {
+            tools: vec![Arc::new(ToolDefinition::parse(&raw(tool)).unwrap())],
+            prompts: vec![Arc::new(PromptDefinition::parse(&raw(prompt)).unwrap())],
+            resources: vec![Arc::new(ResourceDefinition::parse(&raw(resource)).unwrap())],
+            templates: vec![Arc::new(TemplateDefinition::parse(&raw(template)).unwrap())],
+            ..Offerings::default()
+        };
+        let store = Arc::new(MemoryStore::default());
+        let memory = Memory::new(store.clone(), LAUNCH);
+        memory.clone().keep_offerings(Arc::new(offerings)).await;
+
+        let again = memory.offerings().await.unwrap();
+        assert_eq!(texts(&again), [vec![tool], vec![prompt], vec![resource], vec![template]]);
+        assert!(remembered_offerings(&*store, Fingerprint([8; 32])).is_none());
+    }
+
+    #[tokio::test]
+    async fn habits_are_remembered_per_launch() {
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+        let habits = Habits { era: Some(Era::Legacy), asks: true };
+        Memory::new(store.clone(), LAUNCH).keep_habits(habits).await;
+
+        assert_eq!(Memory::new(store.clone(), LAUNCH).habits().await, habits);
+        assert_eq!(Memory::new(store, Fingerprint([8; 32])).habits().await, Habits::default());
+    }
+
+    #[tokio::test]
+    async fn what_cannot_be_read_counts_as_nothing_remembered() {
+        let store = Arc::new(MemoryStore::default());
+        for shelf in [Shelf::Eras, Shelf::Catalogs] {
+            store.put(shelf, &LAUNCH.to_hex(), "[1").unwrap();
+        }
+        let memory = Memory::new(store, LAUNCH);
+        assert_eq!(memory.clone().habits().await, Habits::default());
+        assert!(memory.offerings().await.is_none());
+    }
+}

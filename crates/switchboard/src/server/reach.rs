@@ -1,0 +1,225 @@
+//! How a server is reached: what must be started and which channel leads to it, for each kind of endpoint.
+//!
+//! The task sees a server through three small traits: [`Reach`] starts it, [`Process`] is what was started, [`Link`] is the session
+//! over it. A server without a process (a library user's own transport) differs nowhere else.
+
+use std::io;
+use std::sync::Arc;
+
+use super::backoff::Retry;
+use super::sentence;
+use super::{Means, ServerConfig};
+use crate::caller::Answering;
+use crate::catalog::Offerings;
+use crate::config::{Endpoint, Environment, LaunchFault, ResolvedLaunch, StdioEndpoint, resolve_launch};
+use crate::launch::{Child, Exit, Launcher, StderrTail, StopTiming};
+use crate::secret::Redactor;
+use crate::session::{Hello, OpenFault, OpenOptions, RequestFault, Session};
+use crate::transport::Connector;
+use crate::transport::stdio::StdioConnector;
+
+/// How many lines of stderr an error quotes.
+const LAST_WORDS: usize = 5;
+
+/// The way to the server of an entry. A new kind of endpoint is one more arm here.
+pub(super) fn reach(config: &Arc<ServerConfig>, means: &Means, stderr: &StderrTail) -> Arc<dyn Reach> {
+    match &config.endpoint {
+        Endpoint::Stdio(endpoint) => Arc::new(ByProcess {
+            config: config.clone(),
+            endpoint: endpoint.clone(),
+            environment: means.environment.clone(),
+            launcher: means.launcher.clone(),
+            stderr: stderr.clone(),
+        }),
+        Endpoint::Http(_) => Arc::new(NoWay("URL servers are not supported yet; give a `command` instead of a `url`")),
+    }
+}
+
+/// Starts a server and opens sessions with it.
+pub(super) trait Reach: Send + Sync {
+    /// Starts what must run before anything can be said.
+    fn begin(&self) -> Answering<'_, Result<Begun, Failure>>;
+
+    /// Shakes hands over the channel.
+    fn open<'a>(&'a self, connector: &'a dyn Connector, options: OpenOptions) -> Answering<'a, Result<Arc<dyn Link>, OpenFault>> {
+        Box::pin(async move {
+            let session = Session::open(connector, options).await?;
+            Ok(session as Arc<dyn Link>)
+        })
+    }
+}
+
+/// A server that was started, and the channel to it.
+pub(super) struct Begun {
+    pub(super) process: Option<Box<dyn Process>>,
+    /// Holds the process's stdin, so it must be gone before the process is stopped.
+    pub(super) connector: Arc<dyn Connector>,
+    /// References to variables that are not set: (variable, field).
+    pub(super) unset: Vec<(String, String)>,
+    /// Keeps the entry's secrets out of what the server says when it fails.
+    pub(super) redactor: Option<Redactor>,
+}
+
+/// Why an attempt failed, and whether another may go better.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Failure {
+    /// The fact, safe to show.
+    pub(super) fact: String,
+    pub(super) retry: Retry,
+}
+
+/// A process of ours.
+pub(super) trait Process: Send {
+    fn pid(&self) -> u32;
+
+    /// The last lines of its stderr, safe to show.
+    fn last_words(&self) -> Vec<String>;
+
+    /// Waits for its end. Cancel-safe, and may be called again.
+    fn exited(&mut self) -> Answering<'_, Exit>;
+
+    /// Ends it and all its descendants, within [`StopTiming::default`]. The channel must be closed.
+    fn stop(self: Box<Self>) -> Answering<'static, ()>;
+}
+
+/// A live session, as far as keeping it alive goes.
+pub(super) trait Link: Send + Sync {
+    fn hello(&self) -> &Hello;
+    fn offerings(&self) -> Answering<'_, Result<Offerings, RequestFault>>;
+    fn list_changed(&self) -> Answering<'_, ()>;
+    fn closed(&self) -> Answering<'_, String>;
+    fn close(&self);
+    fn asks(&self) -> bool;
+
+    /// What calls are made on.
+    fn session(self: Arc<Self>) -> Option<Arc<Session>>;
+}
+
+impl Link for Session {
+    fn hello(&self) -> &Hello {
+        self.hello()
+    }
+
+    fn offerings(&self) -> Answering<'_, Result<Offerings, RequestFault>> {
+        Box::pin(self.offerings())
+    }
+
+    fn list_changed(&self) -> Answering<'_, ()> {
+        Box::pin(self.list_changed())
+    }
+
+    fn closed(&self) -> Answering<'_, String> {
+        Box::pin(self.closed())
+    }
+
+    fn close(&self) {
+        self.close();
+    }
+
+    fn asks(&self) -> bool {
+        self.asks()
+    }
+
+    fn session(self: Arc<Self>) -> Option<Arc<Session>> {
+        Some(self)
+    }
+}
+
+/// A child process that speaks over its standard streams.
+struct ByProcess {
+    config: Arc<ServerConfig>,
+    endpoint: StdioEndpoint,
+    environment: Arc<Environment>,
+    launcher: Launcher,
+    stderr: StderrTail,
+}
+
+impl Reach for ByProcess {
+    fn begin(&self) -> Answering<'_, Result<Begun, Failure>> {
+        Box::pin(self.spawn())
+    }
+}
+
+impl ByProcess {
+    async fn spawn(&self) -> Result<Begun, Failure> {
+        let file = &self.config.source.file;
+        let folder = file.parent().unwrap_or(file);
+        let launch = resolve_launch(&self.endpoint, folder, &self.environment)
+            .map_err(|fault| Failure { fact: fault.to_string(), retry: Retry::OnUse })?;
+        let mut child = match self.launcher.spawn(&launch, self.stderr.clone()).await {
+            Ok(child) => child,
+            Err(error) => return Err(spawn_failure(&launch, &error)),
+        };
+        let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
+            return Err(Failure { fact: "its process came without standard streams".to_owned(), retry: Retry::Soon });
+        };
+        let redactor = Redactor::new(launch.secrets);
+        let connector = StdioConnector::new(stdin, stdout, self.config.max_message_bytes);
+        Ok(Begun {
+            process: Some(Box::new(Spawned { child, stderr: self.stderr.clone(), redactor: redactor.clone() })),
+            connector: Arc::new(connector),
+            unset: launch.unset,
+            redactor: Some(redactor),
+        })
+    }
+}
+
+/// The program was there a moment ago, so what the system says is worth as much as what was found then.
+fn spawn_failure(launch: &ResolvedLaunch, error: &io::Error) -> Failure {
+    let (fact, retry) = match error.kind() {
+        io::ErrorKind::NotFound => (LaunchFault::NoSuchProgram { command: launch.argv0.clone() }.to_string(), Retry::OnUse),
+        io::ErrorKind::PermissionDenied => {
+            (LaunchFault::NotExecutable { path: launch.program.clone() }.to_string(), Retry::OnUse)
+        }
+        _ => (format!("{:?} could not be started: {error}", launch.program), Retry::Soon),
+    };
+    Failure { fact, retry }
+}
+
+struct Spawned {
+    child: Child,
+    stderr: StderrTail,
+    redactor: Redactor,
+}
+
+impl Process for Spawned {
+    fn pid(&self) -> u32 {
+        self.child.pid
+    }
+
+    fn last_words(&self) -> Vec<String> {
+        let lines = self.stderr.last_lines(LAST_WORDS);
+        // Redacted first: a secret that is escaped or cut would no longer be recognised.
+        lines.iter().map(|line| sentence::safe(&self.redactor.redact(line.raw()))).collect()
+    }
+
+    fn exited(&mut self) -> Answering<'_, Exit> {
+        Box::pin(self.child.exited())
+    }
+
+    fn stop(self: Box<Self>) -> Answering<'static, ()> {
+        Box::pin(async move {
+            self.child.stop(StopTiming::default()).await;
+        })
+    }
+}
+
+/// A library user's own transport: nothing to start.
+pub(super) struct ByConnector(pub(super) Arc<dyn Connector>);
+
+impl Reach for ByConnector {
+    fn begin(&self) -> Answering<'_, Result<Begun, Failure>> {
+        let connector = self.0.clone();
+        Box::pin(async move { Ok(Begun { process: None, connector, unset: Vec::new(), redactor: None }) })
+    }
+}
+
+/// An endpoint that cannot be reached, and why.
+struct NoWay(&'static str);
+
+impl Reach for NoWay {
+    fn begin(&self) -> Answering<'_, Result<Begun, Failure>> {
+        let fact = self.0.to_owned();
+        Box::pin(async move { Err(Failure { fact, retry: Retry::WhenTold }) })
+    }
+}

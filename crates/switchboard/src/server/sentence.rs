@@ -1,0 +1,144 @@
+//! What went wrong with a server, in words: the fact, what it last said, and what to try. Pure.
+
+use std::time::Duration;
+
+use super::State;
+use crate::config::ServerConfig;
+use crate::launch::Exit;
+use crate::name::ServerName;
+use crate::untrusted::Untrusted;
+
+/// How much of one line of stderr a sentence quotes.
+const QUOTED_CHARACTERS: usize = 300;
+
+/// `fact`, what the server last wrote to stderr, and the command that looks closer.
+pub(super) fn failure(server: &ServerName, fact: &str, last_words: &[String]) -> String {
+    let quoted = quoted(last_words).map(|words| format!(" ({words})")).unwrap_or_default();
+    format!("{fact}{quoted}; try \"switchboard doctor {server}\"")
+}
+
+/// How a process ended, for the error of a call that was under way.
+pub(super) fn death(reason: &str, exit: Option<Exit>, last_words: &[String]) -> String {
+    let fact = exit.map_or_else(|| reason.to_owned(), |exit| exit.to_string());
+    match quoted(last_words) {
+        Some(words) => format!("{fact}; {words}"),
+        None => fact,
+    }
+}
+
+/// What happened in a step of connecting that ended with the channel.
+pub(super) fn ended_during(step: &str, reason: &str, exit: Option<Exit>) -> String {
+    let when = match step {
+        "list" => "while it was asked what it offers",
+        _ => "before the handshake",
+    };
+    match exit {
+        Some(exit) => format!("{exit} {when}"),
+        None => format!("the connection ended {when}: {reason}"),
+    }
+}
+
+/// A step of connecting that took too long.
+pub(super) fn too_late(step: &str, limit: Duration) -> String {
+    let limit = duration(limit);
+    match step {
+        "spawn" => format!("its process did not start within {limit}"),
+        "list" => format!("connected, but gave no answer within {limit} when asked what it offers"),
+        _ => format!("no answer to the handshake within {limit}"),
+    }
+}
+
+/// Why a server cannot be used, and what to do about it.
+pub(super) fn not_ready(config: &ServerConfig, state: &State, waited: Duration) -> String {
+    let name = &config.name;
+    match state {
+        State::Disabled => {
+            format!("disabled in {}:{}; set `enabled = true` there to use it", config.source.file.display(), config.source.line)
+        }
+        State::Blocked { rule } => format!("blocked by {rule}; change that list under `[security]` to use it"),
+        State::Untrusted { reason } => format!("not trusted: {reason}; try \"switchboard trust {name}\""),
+        State::Connecting { step, .. } => {
+            format!("still connecting after {} (step: {step}); try \"switchboard doctor {name}\"", duration(waited))
+        }
+        State::NeedsLogin { url } => format!("needs a login at {url}; try \"switchboard login {name}\""),
+        State::Backoff { error, .. } | State::Failed { error } => error.clone(),
+        State::Stopped => "stopped; start it again to use it".to_owned(),
+        State::Idle | State::Ready { .. } => format!("not ready within {}", duration(waited)),
+    }
+}
+
+/// A stranger's text on one line that cannot harm a terminal.
+pub(super) fn safe(text: &str) -> String {
+    Untrusted::new(text).for_terminal_line().to_string()
+}
+
+/// As people write it: `30 s`, `1.5 s`, `200 ms`.
+pub(super) fn duration(duration: Duration) -> String {
+    if duration < Duration::from_secs(1) {
+        format!("{} ms", duration.as_millis())
+    } else {
+        format!("{} s", (duration.as_secs_f64() * 10.0).round() / 10.0)
+    }
+}
+
+fn quoted(last_words: &[String]) -> Option<String> {
+    let lines: Vec<_> =
+        last_words.iter().filter(|line| !line.trim().is_empty()).map(|line| format!("\"{}\"", cut(line))).collect();
+    (!lines.is_empty()).then(|| format!("last stderr: {}", lines.join(", ")))
+}
+
+fn cut(line: &str) -> String {
+    match line.char_indices().nth(QUOTED_CHARACTERS) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    fn check(sentence: &str, expected: &str) {
+        assert_eq!(sentence, expected);
+    }
+
+    /// S2-65: each way not to connect has its own words, and each ends with what to try.
+    #[test]
+    fn s2_65_failures_are_told_apart() {
+        let github = ServerName::new("github").unwrap();
+        let token = ["GITHUB_TOKEN not set".to_owned()];
+        check(
+            &failure(&github, &ended_during("handshake", "end of output", Some(Exit::Status(1))), &token),
+            "exited with status 1 before the handshake (last stderr: \"GITHUB_TOKEN not set\"); try \"switchboard doctor github\"",
+        );
+        check(
+            &failure(&github, &ended_during("list", "end of output", Some(Exit::Signal(9))), &[]),
+            "was killed by SIGKILL while it was asked what it offers; try \"switchboard doctor github\"",
+        );
+        check(
+            &failure(&github, &ended_during("handshake", "end of output", None), &[]),
+            "the connection ended before the handshake: end of output; try \"switchboard doctor github\"",
+        );
+        check(&too_late("handshake", Duration::from_secs(30)), "no answer to the handshake within 30 s");
+        check(
+            &too_late("list", Duration::from_millis(1500)),
+            "connected, but gave no answer within 1.5 s when asked what it offers",
+        );
+        check(&too_late("spawn", Duration::from_millis(200)), "its process did not start within 200 ms");
+    }
+
+    #[test]
+    fn f7_a_death_carries_status_and_last_words() {
+        let words = ["one".to_owned(), " ".to_owned(), "two".to_owned()];
+        check(&death("end of output", Some(Exit::Status(3)), &words), "exited with status 3; last stderr: \"one\", \"two\"");
+        check(&death("end of output", None, &[]), "end of output");
+    }
+
+    #[test]
+    fn a_long_line_is_cut_at_a_character() {
+        let line = "ä".repeat(QUOTED_CHARACTERS + 1);
+        check(&cut(&line), &format!("{}…", "ä".repeat(QUOTED_CHARACTERS)));
+    }
+}

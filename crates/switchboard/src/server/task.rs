@@ -1,0 +1,389 @@
+//! The task of one server: what it does when told, when an attempt ends, when a connection is lost.
+//!
+//! One phase at a time: a process is started only when the one before it is gone.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, SystemTime};
+
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Instant, sleep_until, timeout};
+
+use super::backoff::{Backoff, Retry, Verdict};
+use super::board::Board;
+use super::connect::{Arrival, Attempt, Outcome, Unconnected};
+use super::live::{End, Happening, Live, leave};
+use super::memory::{Habits, Memory};
+use super::reach::{Failure, Link, Process, Reach};
+use super::{Snapshot, State, sentence};
+use crate::caller::Answering;
+use crate::catalog::Offerings;
+use crate::session::{OpenOptions, RequestFault};
+use crate::wire::RawJson;
+
+/// Ending takes no longer, whatever the process does (its own bound is 3.5 s).
+const STOP_BOUND: Duration = Duration::from_millis(3550);
+
+/// What a holder may tell the task, and the way to say that it was heeded.
+#[derive(Debug)]
+pub(super) enum Command {
+    /// Someone wants to use the server.
+    Wake(oneshot::Sender<()>),
+    /// Answered when the new process is being started.
+    Restart(oneshot::Sender<()>),
+    /// Heeded when the task is gone.
+    Stop,
+}
+
+/// The owner of one server.
+pub(super) struct Task {
+    pub(super) reach: Arc<dyn Reach>,
+    pub(super) board: Arc<Board>,
+    pub(super) memory: Memory,
+    /// What every session of this server is opened with.
+    pub(super) options: OpenOptions,
+    /// Every handle holds the other end; the task ends when all are gone.
+    pub(super) commands: mpsc::Receiver<Command>,
+    /// Set by handles after a good answer.
+    pub(super) worked: Arc<AtomicBool>,
+    pub(super) phase: Phase,
+    pub(super) backoff: Backoff,
+    pub(super) habits: Habits,
+    pub(super) chores: Chores,
+    /// Holders that wait for a restart to begin.
+    pub(super) restarting: Vec<oneshot::Sender<()>>,
+}
+
+/// What the task waits for, beside commands.
+#[derive(Default)]
+pub(super) enum Phase {
+    /// Nothing.
+    #[default]
+    Resting,
+    /// The time to connect.
+    Waiting(Instant),
+    /// An attempt.
+    Connecting { attempt: Answering<'static, Outcome>, cancel: Option<oneshot::Sender<()>> },
+    /// The end of a connection.
+    Live(Box<Live>),
+    /// The end of a process; then the time to connect, if one was set.
+    Leaving { ending: Answering<'static, ()>, then: Option<Instant> },
+}
+
+/// What a phase came to.
+enum Turn {
+    Due,
+    Attempted(Outcome),
+    Happened(Happening),
+    Left,
+}
+
+impl Task {
+    /// Supervises until told to stop, or until the last handle is gone.
+    pub(super) async fn run(mut self) {
+        loop {
+            tokio::select! {
+                biased;
+                command = self.commands.recv() => match command {
+                    Some(Command::Wake(heeded)) => self.wake(heeded),
+                    Some(Command::Restart(heeded)) => self.restart(heeded),
+                    Some(Command::Stop) | None => break,
+                },
+                turn = self.phase.next() => self.turn(turn),
+                () = self.chores.next() => {}
+            }
+        }
+        self.end().await;
+    }
+
+    /// A use starts what is idle, and what failed long enough ago.
+    fn wake(&mut self, heeded: oneshot::Sender<()>) {
+        let startable = match self.board.now().state {
+            State::Idle => true,
+            State::Failed { .. } => self.backoff.wakes(Instant::now()),
+            _ => false,
+        };
+        if startable {
+            self.connect_now("it is needed");
+        }
+        let _ = heeded.send(());
+    }
+
+    fn restart(&mut self, heeded: oneshot::Sender<()>) {
+        if matches!(self.board.now().state, State::Disabled | State::Blocked { .. } | State::Untrusted { .. }) {
+            return;
+        }
+        self.backoff.told();
+        self.restarting.push(heeded);
+        self.connect_now("restarted on request");
+    }
+
+    /// Leaves whatever is under way and connects anew.
+    fn connect_now(&mut self, because: &str) {
+        let now = Instant::now();
+        let step = if matches!(self.phase, Phase::Resting | Phase::Waiting(_)) { "spawn" } else { "stop" };
+        self.phase = match std::mem::take(&mut self.phase) {
+            Phase::Resting | Phase::Waiting(_) => Phase::Waiting(now),
+            Phase::Connecting { attempt, mut cancel } => {
+                if let Some(cancel) = cancel.take() {
+                    let _ = cancel.send(());
+                }
+                Phase::Connecting { attempt, cancel }
+            }
+            Phase::Live(live) => {
+                self.learn_from(&live);
+                Phase::Leaving { ending: live.leave(), then: Some(now) }
+            }
+            Phase::Leaving { ending, .. } => Phase::Leaving { ending, then: Some(now) },
+        };
+        self.board.moved(connecting(step), because, |snapshot| {
+            cut_off(snapshot, because);
+            disconnected(snapshot);
+        });
+    }
+
+    fn turn(&mut self, turn: Turn) {
+        match turn {
+            Turn::Due => self.begin(),
+            Turn::Left => {
+                self.board.noted(|snapshot| snapshot.pid = None);
+                if let Phase::Leaving { then, .. } = std::mem::take(&mut self.phase) {
+                    self.phase = then.map_or(Phase::Resting, Phase::Waiting);
+                }
+            }
+            Turn::Attempted(Outcome { process, habits, result }) => {
+                self.habits = habits;
+                match result {
+                    Ok(arrival) => self.arrived(arrival, process),
+                    Err(Unconnected::Cancelled) => {
+                        self.phase = Phase::Leaving { ending: leave(process), then: Some(Instant::now()) };
+                    }
+                    Err(Unconnected::Failed { failure, forget_era }) => {
+                        if forget_era {
+                            self.keep_habits(Habits { era: None, ..self.habits });
+                        }
+                        self.failed(failure, leave(process), None);
+                    }
+                }
+            }
+            Turn::Happened(Happening::Ended(end)) => self.lost(end),
+            Turn::Happened(Happening::Relisted(listed)) => self.relisted(listed),
+        }
+    }
+
+    fn begin(&mut self) {
+        let again = self.board.now().started.is_some();
+        let fresh = |snapshot: &mut Snapshot| {
+            snapshot.steps.clear();
+            snapshot.restarts += u32::from(again);
+        };
+        if matches!(self.board.now().state, State::Connecting { .. }) {
+            self.board.noted(fresh);
+            self.board.step("spawn");
+        } else {
+            self.board.moved(connecting("spawn"), "its wait is over", fresh);
+        }
+        let (cancel, cancelled) = oneshot::channel();
+        let attempt = Attempt::new(self.reach.clone(), self.board.clone(), self.memory.clone(), self.options.clone());
+        self.phase = Phase::Connecting { attempt: Box::pin(attempt.run(cancelled)), cancel: Some(cancel) };
+        for heeded in self.restarting.drain(..) {
+            let _ = heeded.send(());
+        }
+    }
+
+    fn arrived(&mut self, arrival: Arrival, process: Option<Box<dyn Process>>) {
+        let Arrival { link, offerings, redactor } = arrival;
+        let hello = link.hello();
+        let state = State::Ready { era: hello.era, version: hello.version.clone() };
+        self.keep_habits(Habits { era: Some(hello.era), ..self.habits });
+        for (method, fault) in &offerings.faults {
+            self.board.notice(format!("{method} failed: {fault}"));
+        }
+        let offerings = Arc::new(offerings);
+        self.chores.add(self.memory.clone().keep_offerings(offerings.clone()));
+        self.worked.store(false, Ordering::Relaxed);
+        let session = Link::session(link.clone());
+        self.phase = Phase::Live(Box::new(Live::new(link, process, redactor, self.options.connect_timeout)));
+        self.board.moved(state, "", |snapshot| {
+            snapshot.session = session;
+            snapshot.offerings = offerings;
+            snapshot.cached = false;
+            snapshot.attempts_ended += 1;
+        });
+    }
+
+    /// The connection is gone; the calls under way know it already.
+    fn lost(&mut self, end: End) {
+        let Phase::Live(live) = std::mem::take(&mut self.phase) else { return };
+        self.learn_from(&live);
+        let fact = sentence::failure(&self.options.server, &end.fact(), &end.last_words);
+        self.failed(Failure { fact, retry: Retry::Soon }, live.leave(), Some(end.death()));
+    }
+
+    fn failed(&mut self, failure: Failure, ending: Answering<'static, ()>, death: Option<String>) {
+        let now = Instant::now();
+        let error = failure.fact;
+        let (state, then) = match self.backoff.failed(failure.retry, now, fastrand::f64()) {
+            Verdict::Again { attempt, wait } => {
+                (State::Backoff { error, attempt, retry_at: SystemTime::now() + wait }, Some(now + wait))
+            }
+            Verdict::Rest => (State::Failed { error }, None),
+        };
+        self.phase = Phase::Leaving { ending, then };
+        self.board.moved(state, "", |snapshot| {
+            // A connection that was lost has ended no attempt: the one that made it had ended well.
+            snapshot.attempts_ended += u64::from(death.is_none());
+            snapshot.last_exit = death.or(snapshot.last_exit.take());
+            disconnected(snapshot);
+        });
+    }
+
+    /// A list that failed keeps what was known; one that had failed before already is no news.
+    fn relisted(&mut self, listed: Result<Offerings, RequestFault>) {
+        let before = self.board.now().offerings.clone();
+        let news = match listed {
+            Ok(offerings) => match first_new_fault(&before, &offerings) {
+                Some(fault) => Err(fault),
+                None => Ok(Arc::new(offerings)),
+            },
+            Err(fault) => Err(fault.to_string()),
+        };
+        match news {
+            Ok(offerings) if is_same(&before, &offerings) => {}
+            Ok(offerings) => {
+                self.chores.add(self.memory.clone().keep_offerings(offerings.clone()));
+                self.board.replaced(|snapshot| snapshot.offerings = offerings);
+            }
+            Err(fault) => {
+                let line =
+                    format!("said that its lists changed, but listing them failed: {fault}; the lists from before are kept");
+                self.board.notice(line);
+            }
+        }
+    }
+
+    /// What a connection that is over has shown.
+    fn learn_from(&mut self, live: &Live) {
+        if self.worked.swap(false, Ordering::Relaxed) {
+            self.backoff.worked();
+        }
+        self.keep_habits(Habits { asks: self.habits.asks || live.asks(), ..self.habits });
+    }
+
+    fn keep_habits(&mut self, habits: Habits) {
+        if self.habits != habits {
+            self.habits = habits;
+            self.chores.add(self.memory.clone().keep_habits(habits));
+        }
+    }
+
+    /// Ends the session and the process, in bounded time; what is being written to the store gets the same time.
+    async fn end(mut self) {
+        // Nothing will be heeded any more, so nobody should wait for it.
+        self.commands.close();
+        while self.commands.try_recv().is_ok() {}
+        let ending: Answering<'static, ()> = match std::mem::take(&mut self.phase) {
+            Phase::Resting | Phase::Waiting(_) => Box::pin(async {}),
+            Phase::Leaving { ending, .. } => ending,
+            Phase::Connecting { attempt, cancel } => {
+                drop(cancel);
+                Box::pin(async move { leave(attempt.await.process).await })
+            }
+            Phase::Live(live) => {
+                self.learn_from(&live);
+                live.leave()
+            }
+        };
+        self.board.moved(State::Stopped, "", |snapshot| {
+            cut_off(snapshot, "stopped on request");
+            disconnected(snapshot);
+            snapshot.offerings = Arc::default();
+        });
+        let _ = timeout(STOP_BOUND, async { tokio::join!(ending, self.chores.all()) }).await;
+        self.board.noted(|snapshot| snapshot.pid = None);
+    }
+}
+
+impl Phase {
+    /// Waits for what the phase is about. Cancel-safe.
+    async fn next(&mut self) -> Turn {
+        match self {
+            Self::Resting => std::future::pending().await,
+            Self::Waiting(until) => {
+                sleep_until(*until).await;
+                Turn::Due
+            }
+            Self::Connecting { attempt, .. } => Turn::Attempted(attempt.await),
+            Self::Live(live) => Turn::Happened(live.next().await),
+            Self::Leaving { ending, .. } => {
+                ending.await;
+                Turn::Left
+            }
+        }
+    }
+}
+
+/// What is written to the store beside the supervision, one after the other.
+#[derive(Default)]
+pub(super) struct Chores(Option<Answering<'static, ()>>);
+
+impl Chores {
+    pub(super) fn add(&mut self, chore: impl Future<Output = ()> + Send + 'static) {
+        let before = self.0.take();
+        self.0 = Some(Box::pin(async move {
+            if let Some(before) = before {
+                before.await;
+            }
+            chore.await;
+        }));
+    }
+
+    async fn next(&mut self) {
+        match &mut self.0 {
+            Some(chores) => chores.await,
+            None => std::future::pending().await,
+        }
+        self.0 = None;
+    }
+
+    async fn all(&mut self) {
+        if self.0.is_some() {
+            self.next().await;
+        }
+    }
+}
+
+fn connecting(step: &'static str) -> State {
+    State::Connecting { since: SystemTime::now(), step }
+}
+
+/// The calls under way on a connection that we end fail now, and this is why.
+fn cut_off(snapshot: &mut Snapshot, because: &str) {
+    if matches!(snapshot.state, State::Ready { .. }) {
+        snapshot.last_exit = Some(because.to_owned());
+    }
+}
+
+/// Without a session the offerings are those of last time. They stay on offer: a call of one of them wakes the server.
+fn disconnected(snapshot: &mut Snapshot) {
+    snapshot.session = None;
+    snapshot.cached = true;
+}
+
+fn first_new_fault(before: &Offerings, now: &Offerings) -> Option<String> {
+    let failed_before = |method| before.faults.iter().any(|(known, _)| known == method);
+    now.faults.iter().find(|(method, _)| !failed_before(method)).map(|(method, fault)| format!("{method}: {fault}"))
+}
+
+/// A server that cries change for nothing costs a listing, but no new catalog.
+fn is_same(before: &Offerings, now: &Offerings) -> bool {
+    fn raw<T>(items: &[Arc<T>], raw: fn(&T) -> &RawJson) -> Vec<&RawJson> {
+        items.iter().map(|item| raw(item)).collect()
+    }
+    raw(&before.tools, |tool| &tool.raw) == raw(&now.tools, |tool| &tool.raw)
+        && before.withheld == now.withheld
+        && raw(&before.prompts, |prompt| &prompt.raw) == raw(&now.prompts, |prompt| &prompt.raw)
+        && raw(&before.resources, |resource| &resource.raw) == raw(&now.resources, |resource| &resource.raw)
+        && raw(&before.templates, |template| &template.raw) == raw(&now.templates, |template| &template.raw)
+        && before.faults == now.faults
+}

@@ -1,0 +1,381 @@
+//! A server that does what a script says, seen by the task as it sees a real one.
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use indexmap::IndexMap;
+use tokio::sync::{Notify, broadcast, watch};
+use tokio::time::sleep;
+
+use super::super::backoff::Retry;
+use super::super::memory::Memory;
+use super::super::reach::{Begun, Failure, Link, Process, Reach};
+use super::super::{ServerHandle, State, Supervised};
+use crate::caller::{Answering, Offers};
+use crate::catalog::Offerings;
+use crate::config::{
+    Asks, Endpoint, Fingerprint, MAX_MESSAGE_BYTES, Protocol, Scope, ServerConfig, Sharing, Source, Start, StdioEndpoint,
+    Timeouts,
+};
+use crate::event::Event;
+use crate::launch::{Exit, StderrTail};
+use crate::name::{ServerName, ToolName};
+use crate::session::{Era, Hello, OpenFault, OpenOptions, RequestFault, Session};
+use crate::store::{MemoryStore, Store};
+use crate::transport::{ConnectFault, Connector, Inbound, Transport};
+use crate::wire::RawJson;
+
+/// What one start of the server does.
+#[derive(Clone)]
+pub(super) struct Play {
+    /// Nothing starts, because of this.
+    pub(super) unstartable: Option<(&'static str, Retry)>,
+    /// How long the handshake takes.
+    pub(super) handshake: Duration,
+    /// How it ends, if not well.
+    pub(super) fault: Option<OpenFault>,
+    /// The process ends by itself before the handshake does.
+    pub(super) dies: Option<Exit>,
+    pub(super) era: Era,
+    /// How long each listing takes, and what it shows.
+    pub(super) listing: Duration,
+    pub(super) offers: Offerings,
+    /// How long the process takes to stop.
+    pub(super) stopping: Duration,
+    pub(super) stderr: Vec<String>,
+    pub(super) asks: bool,
+}
+
+impl Default for Play {
+    fn default() -> Self {
+        Self {
+            unstartable: None,
+            handshake: Duration::from_millis(10),
+            fault: None,
+            dies: None,
+            era: Era::Modern,
+            listing: Duration::from_millis(10),
+            offers: offering("one"),
+            stopping: Duration::from_millis(5),
+            stderr: Vec::new(),
+            asks: false,
+        }
+    }
+}
+
+pub(super) const NEVER: Duration = Duration::from_secs(1_000_000);
+
+/// Offerings that can be told from others by one name.
+pub(super) fn offering(name: &str) -> Offerings {
+    Offerings { withheld: vec![(ToolName::new(name), "for the test".to_owned())], ..Offerings::default() }
+}
+
+/// The script, and what was seen of its performance.
+pub(super) struct Script {
+    /// One for each start; the last one is played again and again.
+    plays: Mutex<VecDeque<Play>>,
+    pub(super) starts: AtomicUsize,
+    /// Every approach that was tried.
+    pub(super) approaches: Mutex<Vec<(Protocol, Option<Era>, Asks)>>,
+    /// Processes that run now, and the most that ever did.
+    alive: Arc<Alive>,
+    /// The newest connection.
+    stage: watch::Sender<Option<Arc<Stage>>>,
+}
+
+#[derive(Default)]
+struct Alive {
+    now: AtomicUsize,
+    most: AtomicUsize,
+}
+
+/// One connection, as the test moves it.
+pub(super) struct Stage {
+    play: Play,
+    hello: Hello,
+    pub(super) listings: AtomicUsize,
+    pub(super) offers: Mutex<Result<Offerings, RequestFault>>,
+    changed: Notify,
+    closed: watch::Sender<Option<String>>,
+    exit: watch::Sender<Option<Exit>>,
+}
+
+impl Stage {
+    fn new(play: Play) -> Self {
+        let hello = Hello {
+            era: play.era,
+            version: "1".to_owned(),
+            server_info: None,
+            capabilities: RawJson::from_value(&serde_json::json!({})),
+            instructions: None,
+        };
+        Self {
+            hello,
+            listings: AtomicUsize::new(0),
+            offers: Mutex::new(Ok(play.offers.clone())),
+            changed: Notify::new(),
+            closed: watch::Sender::new(None),
+            exit: watch::Sender::new(play.dies),
+            play,
+        }
+    }
+
+    /// The server says that its lists changed.
+    pub(super) fn change(&self) {
+        self.changed.notify_one();
+    }
+
+    /// The channel ends.
+    pub(super) fn hang_up(&self) {
+        self.closed.send_replace(Some("end of output".to_owned()));
+    }
+
+    /// The process ends; the channel need not.
+    pub(super) fn exit(&self, exit: Exit) {
+        self.exit.send_replace(Some(exit));
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.closed.borrow().is_some()
+    }
+}
+
+async fn told<T: Clone>(sender: &watch::Sender<Option<T>>) -> T {
+    let mut receiver = sender.subscribe();
+    let told = receiver.wait_for(Option::is_some).await.expect("the sender is borrowed");
+    told.clone().expect("waited for")
+}
+
+impl Link for Stage {
+    fn hello(&self) -> &Hello {
+        &self.hello
+    }
+
+    fn offerings(&self) -> Answering<'_, Result<Offerings, RequestFault>> {
+        Box::pin(async move {
+            self.listings.fetch_add(1, Ordering::Relaxed);
+            sleep(self.play.listing).await;
+            self.offers.lock().expect("no test panics with it").clone()
+        })
+    }
+
+    fn list_changed(&self) -> Answering<'_, ()> {
+        Box::pin(self.changed.notified())
+    }
+
+    fn closed(&self) -> Answering<'_, String> {
+        Box::pin(told(&self.closed))
+    }
+
+    fn close(&self) {
+        self.closed.send_replace(Some("closed by us".to_owned()));
+    }
+
+    fn asks(&self) -> bool {
+        self.play.asks
+    }
+
+    fn session(self: Arc<Self>) -> Option<Arc<Session>> {
+        None
+    }
+}
+
+struct Actor {
+    stage: Arc<Stage>,
+    alive: Arc<Alive>,
+}
+
+impl Process for Actor {
+    fn pid(&self) -> u32 {
+        42
+    }
+
+    fn last_words(&self) -> Vec<String> {
+        self.stage.play.stderr.clone()
+    }
+
+    fn exited(&mut self) -> Answering<'_, Exit> {
+        Box::pin(told(&self.stage.exit))
+    }
+
+    fn stop(self: Box<Self>) -> Answering<'static, ()> {
+        Box::pin(async move { sleep(self.stage.play.stopping).await })
+    }
+}
+
+impl Drop for Actor {
+    fn drop(&mut self) {
+        self.alive.now.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+struct NoChannel;
+
+impl Connector for NoChannel {
+    fn connect<'a>(&'a self, _: Arc<dyn Inbound>) -> Answering<'a, Result<Arc<dyn Transport>, ConnectFault>> {
+        Box::pin(async { Err(ConnectFault("scripted".to_owned())) })
+    }
+}
+
+impl Reach for Script {
+    fn begin(&self) -> Answering<'_, Result<Begun, Failure>> {
+        let play = {
+            let mut plays = self.plays.lock().expect("no test panics with it");
+            let play = plays.pop_front().expect("a script has a play");
+            if plays.is_empty() {
+                plays.push_back(play.clone());
+            }
+            play
+        };
+        self.starts.fetch_add(1, Ordering::Relaxed);
+        if let Some((fact, retry)) = play.unstartable {
+            return Box::pin(async move { Err(Failure { fact: fact.to_owned(), retry }) });
+        }
+        let now = self.alive.now.fetch_add(1, Ordering::Relaxed) + 1;
+        self.alive.most.fetch_max(now, Ordering::Relaxed);
+        let stage = Arc::new(Stage::new(play));
+        self.stage.send_replace(Some(stage.clone()));
+        let process = Actor { stage, alive: self.alive.clone() };
+        let unset = vec![("TOKEN".to_owned(), "env.TOKEN".to_owned())];
+        Box::pin(
+            async move { Ok(Begun { process: Some(Box::new(process)), connector: Arc::new(NoChannel), unset, redactor: None }) },
+        )
+    }
+
+    fn open<'a>(&'a self, _: &'a dyn Connector, options: OpenOptions) -> Answering<'a, Result<Arc<dyn Link>, OpenFault>> {
+        let approach = (options.protocol, options.known_era, options.asks);
+        self.approaches.lock().expect("no test panics with it").push(approach);
+        let stage = self.stage.borrow().clone().expect("began");
+        Box::pin(async move {
+            sleep(stage.play.handshake).await;
+            match stage.play.fault.clone() {
+                Some(fault) => Err(fault),
+                None => Ok(stage as Arc<dyn Link>),
+            }
+        })
+    }
+}
+
+/// A supervised scripted server.
+pub(super) struct Rig {
+    pub(super) handle: ServerHandle,
+    pub(super) script: Arc<Script>,
+    pub(super) events: broadcast::Receiver<Event>,
+    pub(super) changed: Arc<Notify>,
+}
+
+impl Rig {
+    pub(super) fn eager(plays: impl IntoIterator<Item = Play>) -> Self {
+        Self::new(connecting(), plays, Arc::new(MemoryStore::default()))
+    }
+
+    pub(super) fn lazy(plays: impl IntoIterator<Item = Play>) -> Self {
+        Self::new(State::Idle, plays, Arc::new(MemoryStore::default()))
+    }
+
+    pub(super) fn new(initial: State, plays: impl IntoIterator<Item = Play>, store: Arc<dyn Store>) -> Self {
+        let script = Arc::new(Script {
+            plays: Mutex::new(plays.into_iter().collect()),
+            starts: AtomicUsize::new(0),
+            approaches: Mutex::default(),
+            alive: Arc::default(),
+            stage: watch::Sender::new(None),
+        });
+        let (sender, events) = broadcast::channel(1024);
+        let changed = Arc::new(Notify::new());
+        let server = Supervised {
+            config: Arc::new(entry()),
+            launch: LAUNCH,
+            stderr: StderrTail::default(),
+            reach: script.clone(),
+            memory: Memory::new(store, LAUNCH),
+            offers: Offers::default(),
+            roots: None,
+            events: sender,
+            changed: changed.clone(),
+        };
+        Self { handle: ServerHandle::supervise(server, initial), script, events, changed }
+    }
+
+    pub(super) fn state(&self) -> State {
+        self.handle.snapshot().state.clone()
+    }
+
+    pub(super) fn starts(&self) -> usize {
+        self.script.starts.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn alive(&self) -> usize {
+        self.script.alive.now.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn most_alive(&self) -> usize {
+        self.script.alive.most.load(Ordering::Relaxed)
+    }
+
+    /// The newest connection.
+    pub(super) fn stage(&self) -> Arc<Stage> {
+        self.script.stage.borrow().clone().expect("the server was started")
+    }
+
+    /// Waits for a state.
+    pub(super) async fn until(&self, wanted: impl Fn(&State) -> bool) -> State {
+        let mut seen = self.handle.snapshot.clone();
+        let now = seen.wait_for(|now| wanted(&now.state)).await.expect("the task runs");
+        now.state.clone()
+    }
+
+    pub(super) async fn until_ready(&self) {
+        self.until(|state| matches!(state, State::Ready { .. })).await;
+    }
+
+    /// Every state that was told so far, in words, with the steps of connecting.
+    pub(super) fn told(&mut self) -> Vec<String> {
+        let mut told = Vec::new();
+        while let Ok(event) = self.events.try_recv() {
+            match event {
+                Event::State { state: State::Connecting { step, .. }, .. } => told.push(format!("connecting: {step}")),
+                Event::State { state, .. } => told.push(state.to_string()),
+                Event::Notice { line, .. } => told.push(format!("notice: {line}")),
+                Event::Catalog { .. } | Event::Log { .. } => {}
+            }
+        }
+        told
+    }
+
+    /// The reasons on record.
+    pub(super) fn history(&self) -> Vec<String> {
+        self.handle.snapshot().history.iter().map(|(_, line)| line.clone()).collect()
+    }
+}
+
+pub(super) const LAUNCH: Fingerprint = Fingerprint([3; 32]);
+
+pub(super) fn connecting() -> State {
+    State::Connecting { since: std::time::SystemTime::now(), step: "spawn" }
+}
+
+fn entry() -> ServerConfig {
+    let endpoint =
+        StdioEndpoint { command: "scripted".to_owned(), args: Vec::new(), env: IndexMap::new(), inherit_env: false, cwd: None };
+    ServerConfig {
+        name: ServerName::new("play").expect("a good name"),
+        source: Source { file: Arc::new(PathBuf::from("switchboard.toml")), line: 3, scope: Scope::User, shadows: None },
+        endpoint: Endpoint::Stdio(endpoint),
+        protocol: Protocol::Auto,
+        start: Start::Eager,
+        enabled: true,
+        trust: false,
+        asks: Asks::Auto,
+        session: Sharing::Shared,
+        timeouts: Timeouts::default(),
+        include_tools: None,
+        exclude_tools: Vec::new(),
+        idempotent_tools: Vec::new(),
+        description: None,
+        max_message_bytes: MAX_MESSAGE_BYTES,
+    }
+}

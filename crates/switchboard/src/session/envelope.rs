@@ -1,0 +1,136 @@
+//! Requests and notifications as bytes, in either era.
+
+use serde_json::{Map, Value, json};
+
+use super::Era;
+use crate::caller::Offers;
+
+/// The one modern revision we speak.
+pub(super) const MODERN_VERSION: &str = "2026-07-28";
+
+/// The legacy revisions we speak, newest first; the first is offered.
+pub(super) const LEGACY_VERSIONS: [&str; 4] = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
+
+/// One member of `params`: its key, its value as JSON text.
+pub(super) type Field<'a> = (&'a str, &'a [u8]);
+
+/// Who we say we are.
+pub(super) fn our_info() -> Value {
+    json!({"name": "switchboard", "title": "Switchboard", "version": env!("CARGO_PKG_VERSION")})
+}
+
+/// What we declare that a server may ask.
+pub(super) fn capabilities(offers: Offers, roots: bool) -> Value {
+    let mut declared = Map::new();
+    if offers.elicit_form || offers.elicit_url {
+        let mut modes = Map::new();
+        if offers.elicit_form {
+            modes.insert("form".into(), json!({}));
+        }
+        if offers.elicit_url {
+            modes.insert("url".into(), json!({}));
+        }
+        declared.insert("elicitation".into(), modes.into());
+    }
+    if roots {
+        declared.insert("roots".into(), json!({}));
+    }
+    declared.into()
+}
+
+/// A request. `progress` asks for progress under the request's own id; `offers` is what a modern request declares.
+pub(super) fn request(era: Era, id: u64, method: &str, fields: &[Field<'_>], progress: bool, declared: &str) -> Vec<u8> {
+    let mut out = Vec::with_capacity(160 + fields.iter().map(|(key, value)| key.len() + value.len() + 4).sum::<usize>());
+    let mut number = itoa::Buffer::new();
+    let id = number.format(id).as_bytes();
+    out.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
+    out.extend_from_slice(id);
+    out.extend_from_slice(br#","method":""#);
+    out.extend_from_slice(method.as_bytes());
+    out.extend_from_slice(br#"","params":{"#);
+    let mut first = true;
+    if era == Era::Modern || progress {
+        out.extend_from_slice(br#""_meta":{"#);
+        if era == Era::Modern {
+            out.extend_from_slice(declared.as_bytes());
+        }
+        if progress {
+            if era == Era::Modern {
+                out.push(b',');
+            }
+            out.extend_from_slice(br#""progressToken":"#);
+            out.extend_from_slice(id);
+        }
+        out.push(b'}');
+        first = false;
+    }
+    for (key, value) in fields {
+        if !std::mem::take(&mut first) {
+            out.push(b',');
+        }
+        out.push(b'"');
+        out.extend_from_slice(key.as_bytes());
+        out.extend_from_slice(br#"":"#);
+        out.extend_from_slice(value);
+    }
+    out.extend_from_slice(b"}}");
+    out
+}
+
+/// The members of a modern request's `_meta`: version, who we are, what this caller offers.
+pub(super) fn modern_meta(offers: Offers, roots: bool) -> String {
+    let members = json!({
+        "io.modelcontextprotocol/protocolVersion": MODERN_VERSION,
+        "io.modelcontextprotocol/clientInfo": our_info(),
+        "io.modelcontextprotocol/clientCapabilities": capabilities(offers, roots),
+    });
+    let text = members.to_string();
+    text[1..text.len() - 1].to_owned()
+}
+
+/// A notification.
+pub(super) fn notification(method: &str, params: &Value) -> Vec<u8> {
+    let mut message = Map::new();
+    message.insert("jsonrpc".into(), "2.0".into());
+    message.insert("method".into(), method.into());
+    if !params.is_null() {
+        message.insert("params".into(), params.clone());
+    }
+    Value::from(message).to_string().into_bytes()
+}
+
+/// A JSON string.
+pub(super) fn string(text: &str) -> Vec<u8> {
+    serde_json::to_vec(text).expect("text serialises")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(era: Era, fields: &[Field<'_>], progress: bool, expected: &str) {
+        let message = request(era, 7, "tools/call", fields, progress, r#""v":1"#);
+        assert_eq!(String::from_utf8(message), Ok(expected.to_owned()));
+    }
+
+    /// S4-23: `tools/call` carries name and arguments, the arguments byte for byte.
+    #[test]
+    fn s4_23_requests_of_both_eras_are_spelled_as_the_specification_says() {
+        let fields: &[Field<'_>] = &[("name", b"\"a\""), ("arguments", br#"{"b": 1.0 }"#)];
+        check(Era::Legacy, &[], false, r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{}}"#);
+        check(
+            Era::Legacy,
+            fields,
+            true,
+            r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"_meta":{"progressToken":7},"name":"a","arguments":{"b": 1.0 }}}"#,
+        );
+        check(
+            Era::Modern,
+            fields,
+            true,
+            r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"_meta":{"v":1,"progressToken":7},"name":"a","arguments":{"b": 1.0 }}}"#,
+        );
+        check(Era::Modern, &[], false, r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"_meta":{"v":1}}}"#);
+    }
+}

@@ -1,0 +1,215 @@
+//! Finding the era and shaking hands, within one deadline.
+//!
+//! Unknown servers are probed with `server/discover`. A result or a recognised modern error means modern; any other error means
+//! legacy; after [`PATIENCE`] without an answer `initialize` is sent as well, and the first success decides.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::json;
+use serde_json::value::RawValue;
+use tokio::time::{Instant, sleep, timeout_at};
+
+use super::envelope::{LEGACY_VERSIONS, MODERN_VERSION, capabilities, our_info};
+use super::link::{Link, Waiting};
+use super::{Era, Hello, OpenFault, OpenOptions, RequestFault};
+use crate::config::Protocol;
+use crate::untrusted::Untrusted;
+use crate::wire::RawJson;
+
+/// How long a probe may stay unanswered before `initialize` is sent beside it. Slow starters (`npx`, `uvx`) read both in time.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Errors that only a modern server gives: header mismatch, missing capability, unsupported version.
+const MODERN_ERRORS: std::ops::RangeInclusive<i64> = -32022..=-32020;
+const UNSUPPORTED_VERSION: i64 = -32022;
+
+/// Opens in the era that fits.
+pub(super) async fn shake(link: &Link, options: &OpenOptions) -> Result<Hello, OpenFault> {
+    let deadline = Instant::now() + options.connect_timeout;
+    let opening = async {
+        match (options.protocol, options.known_era) {
+            (Protocol::Legacy, _) => initialize(link, options).await.map_err(refused),
+            (Protocol::Modern, _) => discover(link).await.map_err(refused),
+            (Protocol::Auto, Some(Era::Legacy)) => legacy_first(link, options).await,
+            (Protocol::Auto, _) => probe(link, options).await,
+        }
+    };
+    match timeout_at(deadline, opening).await {
+        Ok(outcome) => outcome,
+        Err(_) => Err(OpenFault::Timeout(options.connect_timeout)),
+    }
+}
+
+/// It spoke legacy last time. Should it refuse now, it may have learnt the other era.
+async fn legacy_first(link: &Link, options: &OpenOptions) -> Result<Hello, OpenFault> {
+    match initialize(link, options).await {
+        Ok(hello) => Ok(hello),
+        Err(fault @ RequestFault::Answered { .. }) => discover(link).await.map_err(|_| refused(fault)),
+        Err(fault) => Err(refused(fault)),
+    }
+}
+
+/// Nothing is known: ask which era it speaks.
+async fn probe(link: &Link, options: &OpenOptions) -> Result<Hello, OpenFault> {
+    let mut discovering = send_discover(link).map_err(refused)?;
+    let outcome = tokio::select! {
+        answer = discovering.answer() => answer,
+        () = sleep(PATIENCE) => return race(link, options, discovering).await,
+    };
+    match judge(outcome) {
+        Probe::Modern(hello) => Ok(*hello),
+        Probe::ModernRefusal(fault) => Err(refused(fault)),
+        Probe::Legacy => initialize(link, options).await.map_err(after_probe),
+        // Some servers end on a first message they do not know.
+        Probe::Gone => Err(OpenFault::RefusedAfterProbe),
+    }
+}
+
+/// The probe stays unanswered: `initialize` beside it, and the first success decides.
+async fn race(link: &Link, options: &OpenOptions, mut discovering: Waiting<'_>) -> Result<Hello, OpenFault> {
+    let initializing = initialize(link, options);
+    tokio::pin!(initializing);
+    let mut probe_open = true;
+    let mut refusal: Option<RequestFault> = None;
+    loop {
+        tokio::select! {
+            answer = discovering.answer(), if probe_open => match judge(answer) {
+                Probe::Modern(hello) => return Ok(*hello),
+                Probe::Gone => return Err(OpenFault::RefusedAfterProbe),
+                Probe::ModernRefusal(_) | Probe::Legacy => {
+                    probe_open = false;
+                    if let Some(fault) = refusal.take() {
+                        return Err(after_probe(fault));
+                    }
+                }
+            },
+            outcome = &mut initializing, if refusal.is_none() => match outcome {
+                Ok(hello) => return Ok(hello),
+                Err(fault) if !probe_open => return Err(after_probe(fault)),
+                Err(fault) => refusal = Some(fault),
+            },
+        }
+    }
+}
+
+/// What an answer to the probe means.
+enum Probe {
+    Modern(Box<Hello>),
+    /// A modern server, but it and we have no version in common.
+    ModernRefusal(RequestFault),
+    Legacy,
+    Gone,
+}
+
+fn judge(answer: Result<RawJson, RequestFault>) -> Probe {
+    match answer.and_then(|result| read_discovery(&result)) {
+        Ok(hello) => Probe::Modern(Box::new(hello)),
+        Err(RequestFault::Answered { code: UNSUPPORTED_VERSION, data: Some(data), .. }) if offers_legacy(&data) => Probe::Legacy,
+        Err(fault @ RequestFault::Answered { code, .. }) if MODERN_ERRORS.contains(&code) => Probe::ModernRefusal(fault),
+        Err(RequestFault::Closed(_)) => Probe::Gone,
+        Err(_) => Probe::Legacy,
+    }
+}
+
+/// The server names the versions it supports, and one of them is legacy.
+fn offers_legacy(data: &RawJson) -> bool {
+    #[derive(Deserialize)]
+    struct Wire {
+        supported: Vec<String>,
+    }
+    data.decode::<Wire>().is_ok_and(|wire| wire.supported.iter().any(|version| LEGACY_VERSIONS.contains(&version.as_str())))
+}
+
+fn refused(fault: RequestFault) -> OpenFault {
+    match fault {
+        RequestFault::Closed(reason) => OpenFault::Channel(reason),
+        fault => OpenFault::Refused(fault.to_string()),
+    }
+}
+
+/// A refusal that the probe may have caused: worth a fresh start without one.
+fn after_probe(fault: RequestFault) -> OpenFault {
+    match fault {
+        RequestFault::Answered { .. } | RequestFault::Closed(_) => OpenFault::RefusedAfterProbe,
+        fault => refused(fault),
+    }
+}
+
+fn send_discover(link: &Link) -> Result<Waiting<'_>, RequestFault> {
+    link.post(Era::Modern, "server/discover", &[], None, "")
+}
+
+async fn discover(link: &Link) -> Result<Hello, RequestFault> {
+    let result = send_discover(link)?.answer().await?;
+    read_discovery(&result)
+}
+
+fn read_discovery(result: &RawJson) -> Result<Hello, RequestFault> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Wire<'a> {
+        supported_versions: Vec<String>,
+        #[serde(borrow, default)]
+        capabilities: Option<&'a RawValue>,
+        #[serde(borrow, default, rename = "_meta")]
+        meta: Option<Meta<'a>>,
+        #[serde(default)]
+        instructions: Option<String>,
+    }
+    #[derive(Deserialize)]
+    struct Meta<'a> {
+        #[serde(borrow, default, rename = "io.modelcontextprotocol/serverInfo")]
+        server_info: Option<&'a RawValue>,
+    }
+    let wire: Wire<'_> = result.decode().map_err(|fault| RequestFault::Invalid(fault.to_string()))?;
+    if !wire.supported_versions.iter().any(|version| version == MODERN_VERSION) {
+        let message = format!("it speaks {}, we speak {MODERN_VERSION}", wire.supported_versions.join(", "));
+        return Err(RequestFault::Invalid(Untrusted::new(message).for_terminal_line().to_string()));
+    }
+    Ok(Hello {
+        era: Era::Modern,
+        version: MODERN_VERSION.to_owned(),
+        server_info: wire.meta.and_then(|meta| meta.server_info).map(|info| result.part(info)),
+        capabilities: wire.capabilities.map_or_else(|| RawJson::from_value(&json!({})), |raw| result.part(raw)),
+        instructions: wire.instructions.map(Untrusted::new),
+    })
+}
+
+async fn initialize(link: &Link, options: &OpenOptions) -> Result<Hello, RequestFault> {
+    let version = RawJson::from_value(LEGACY_VERSIONS[0]);
+    let declared = RawJson::from_value(&capabilities(options.offers, options.roots.is_some()));
+    let info = RawJson::from_value(&our_info());
+    let fields: [(&str, &[u8]); 3] =
+        [("protocolVersion", version.as_bytes()), ("capabilities", declared.as_bytes()), ("clientInfo", info.as_bytes())];
+    let result = link.post(Era::Legacy, "initialize", &fields, None, "")?.answer().await?;
+    let hello = read_initialization(&result)?;
+    link.notify("notifications/initialized", &serde_json::Value::Null);
+    Ok(hello)
+}
+
+fn read_initialization(result: &RawJson) -> Result<Hello, RequestFault> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Wire<'a> {
+        protocol_version: String,
+        #[serde(borrow, default)]
+        capabilities: Option<&'a RawValue>,
+        #[serde(borrow, default)]
+        server_info: Option<&'a RawValue>,
+        #[serde(default)]
+        instructions: Option<String>,
+    }
+    let wire: Wire<'_> = result.decode().map_err(|fault| RequestFault::Invalid(fault.to_string()))?;
+    if !LEGACY_VERSIONS.contains(&wire.protocol_version.as_str()) {
+        let message = format!("it wants protocol version {:?}, we speak {}", wire.protocol_version, LEGACY_VERSIONS.join(", "));
+        return Err(RequestFault::Invalid(Untrusted::new(message).for_terminal_line().to_string()));
+    }
+    Ok(Hello {
+        era: Era::Legacy,
+        version: wire.protocol_version,
+        server_info: wire.server_info.map(|info| result.part(info)),
+        capabilities: wire.capabilities.map_or_else(|| RawJson::from_value(&json!({})), |raw| result.part(raw)),
+        instructions: wire.instructions.map(Untrusted::new),
+    })
+}

@@ -1,0 +1,141 @@
+//! Lists with pages and caps: a list that does not end, repeats itself or answers nonsense is a fault of that list alone.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use tokio::time::{Instant, timeout_at};
+
+use super::link::Link;
+use super::{Era, Hello, RequestFault, envelope};
+use crate::catalog::{Offerings, PromptDefinition, ResourceDefinition, TemplateDefinition, ToolDefinition};
+use crate::wire::RawJson;
+
+const MAX_PAGES: usize = 1_000;
+const MAX_ITEMS: usize = 20_000;
+const MAX_CURSOR_BYTES: usize = 64 * 1024;
+const MAX_TIME: Duration = Duration::from_secs(30);
+
+/// Lists everything that the server declared, all lists at once. Only a lost connection is an error.
+pub(super) async fn offerings(link: &Link, hello: &Hello) -> Result<Offerings, RequestFault> {
+    #[derive(Deserialize, Default)]
+    struct Declared<'a> {
+        #[serde(borrow)]
+        tools: Option<&'a RawValue>,
+        #[serde(borrow)]
+        prompts: Option<&'a RawValue>,
+        #[serde(borrow)]
+        resources: Option<&'a RawValue>,
+    }
+    let declared: Declared<'_> = hello.capabilities.decode().unwrap_or_default();
+    let lister = Lister { link, era: hello.era };
+    let (tools, prompts, resources, templates) = tokio::join!(
+        lister.list_if(declared.tools.is_some(), "tools/list", "tools"),
+        lister.list_if(declared.prompts.is_some(), "prompts/list", "prompts"),
+        lister.list_if(declared.resources.is_some(), "resources/list", "resources"),
+        lister.list_if(declared.resources.is_some(), "resources/templates/list", "resourceTemplates"),
+    );
+    let mut offerings = Offerings::default();
+    for raw in offerings.take("tools/list", tools)? {
+        match ToolDefinition::parse(&raw) {
+            Ok(definition) => offerings.tools.push(Arc::new(definition)),
+            Err(withheld) => offerings.withheld.push(withheld),
+        }
+    }
+    for raw in offerings.take("prompts/list", prompts)? {
+        match PromptDefinition::parse(&raw) {
+            Ok(definition) => offerings.prompts.push(Arc::new(definition)),
+            Err(fault) => offerings.faults.push(("prompts/list", fault)),
+        }
+    }
+    for raw in offerings.take("resources/list", resources)? {
+        match ResourceDefinition::parse(&raw) {
+            Ok(definition) => offerings.resources.push(Arc::new(definition)),
+            Err(fault) => offerings.faults.push(("resources/list", fault)),
+        }
+    }
+    for raw in offerings.take("resources/templates/list", templates)? {
+        match TemplateDefinition::parse(&raw) {
+            Ok(definition) => offerings.templates.push(Arc::new(definition)),
+            Err(fault) => offerings.faults.push(("resources/templates/list", fault)),
+        }
+    }
+    Ok(offerings)
+}
+
+impl Offerings {
+    /// The items of one list; its fault is noted, a lost connection passed on.
+    fn take(&mut self, method: &'static str, listed: Result<Vec<RawJson>, RequestFault>) -> Result<Vec<RawJson>, RequestFault> {
+        match listed {
+            Ok(items) => Ok(items),
+            Err(fault @ RequestFault::Closed(_)) => Err(fault),
+            // Servers that declare resources often have no templates, and say so this way.
+            Err(RequestFault::Answered { code: -32601, .. }) if method == "resources/templates/list" => Ok(Vec::new()),
+            Err(fault) => {
+                self.faults.push((method, fault.to_string()));
+                Ok(Vec::new())
+            }
+        }
+    }
+}
+
+struct Lister<'a> {
+    link: &'a Link,
+    era: Era,
+}
+
+impl Lister<'_> {
+    async fn list_if(&self, declared: bool, method: &str, key: &str) -> Result<Vec<RawJson>, RequestFault> {
+        if declared { self.list(method, key).await } else { Ok(Vec::new()) }
+    }
+
+    /// Follows the cursors to the end.
+    async fn list(&self, method: &str, key: &str) -> Result<Vec<RawJson>, RequestFault> {
+        let deadline = Instant::now() + MAX_TIME;
+        let mut items = Vec::new();
+        let mut cursor: Option<String> = None;
+        let mut seen = HashSet::new();
+        for _ in 0..MAX_PAGES {
+            let text = cursor.as_deref().map(envelope::string);
+            let fields: &[envelope::Field<'_>] = match &text {
+                Some(text) => &[("cursor", text)],
+                None => &[],
+            };
+            let page = timeout_at(deadline, self.link.request(self.era, method, fields, MAX_TIME)).await;
+            let page = page.unwrap_or(Err(RequestFault::Timeout { after: MAX_TIME, total: true }))?;
+            let next = read_page(&page, key, &mut items)?;
+            if items.len() > MAX_ITEMS {
+                return Err(RequestFault::Invalid(format!("more than {MAX_ITEMS} items")));
+            }
+            match next {
+                None => return Ok(items),
+                Some(next) if next.len() > MAX_CURSOR_BYTES => {
+                    return Err(RequestFault::Invalid(format!("a cursor of {} bytes", next.len())));
+                }
+                Some(next) => {
+                    if !seen.insert(next.clone()) {
+                        return Err(RequestFault::Invalid("the same cursor came twice, so the list would never end".into()));
+                    }
+                    cursor = Some(next);
+                }
+            }
+        }
+        Err(RequestFault::Invalid(format!("more than {MAX_PAGES} pages")))
+    }
+}
+
+/// Adds the items of one page; answers the next cursor.
+fn read_page(page: &RawJson, key: &str, items: &mut Vec<RawJson>) -> Result<Option<String>, RequestFault> {
+    let members: indexmap::IndexMap<String, &RawValue> =
+        page.decode().map_err(|fault| RequestFault::Invalid(format!("a list that is no object: {fault}")))?;
+    let listed = members.get(key).ok_or_else(|| RequestFault::Invalid(format!("a list without {key:?}")))?;
+    let elements: Vec<&RawValue> =
+        serde_json::from_str(listed.get()).map_err(|_| RequestFault::Invalid(format!("{key:?} is no array")))?;
+    items.extend(elements.into_iter().map(|element| page.part(element)));
+    match members.get("nextCursor") {
+        None => Ok(None),
+        Some(raw) => serde_json::from_str(raw.get()).map_err(|_| RequestFault::Invalid("nextCursor is no string".into())),
+    }
+}

@@ -1,0 +1,94 @@
+//! One request under way on behalf of a caller, through all its rounds.
+
+use std::sync::Arc;
+
+use tokio::time::Instant;
+
+use super::clock::Clock;
+use crate::caller::{Caller, CallerId, ElicitAnswer, Elicitation, ElicitationKind, Progress};
+use crate::config::Timeouts;
+use crate::name::{ServerName, ToolId};
+use crate::untrusted::Untrusted;
+use crate::wire::RawJson;
+
+/// How long a person may take to answer a server's question; then it is cancelled.
+pub(super) const ANSWER_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(300);
+
+/// Who waits for it, for which tool, and how late it is.
+pub(super) struct Ongoing {
+    pub(super) server: ServerName,
+    /// `None` for a resource or a prompt.
+    pub(super) tool: Option<ToolId>,
+    pub(super) caller: Arc<dyn Caller>,
+    pub(super) caller_id: CallerId,
+    pub(super) clock: Clock,
+}
+
+impl std::fmt::Debug for Ongoing {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Ongoing").field("tool", &self.tool).field("caller", &self.caller_id).finish_non_exhaustive()
+    }
+}
+
+impl Ongoing {
+    pub(super) fn start(server: &ServerName, tool: Option<&ToolId>, caller: &Arc<dyn Caller>, timeouts: Timeouts) -> Arc<Self> {
+        Arc::new(Self {
+            server: server.clone(),
+            tool: tool.cloned(),
+            caller: caller.clone(),
+            caller_id: caller.id(),
+            clock: Clock::start(timeouts, Instant::now()),
+        })
+    }
+
+    /// Passes progress on, and counts it as a sign of life.
+    pub(super) fn progress(&self, progress: f64, total: Option<f64>, message: Option<Untrusted>) {
+        self.clock.touch(Instant::now());
+        if let Some(id) = &self.tool {
+            self.caller.progress(&Progress { id: id.clone(), progress, total, message });
+        }
+    }
+
+    /// Puts a question to the caller; its time does not count against the request. Defaults fill what the answer left out.
+    pub(super) async fn elicit(&self, kind: ElicitationKind, tool: Option<ToolId>) -> ElicitAnswer {
+        let _asking = Asking::start(&self.clock);
+        let question = Elicitation { server: self.server.clone(), tool, kind };
+        let answer = tokio::time::timeout(ANSWER_TIMEOUT, self.caller.elicit(&question)).await.unwrap_or(ElicitAnswer::Cancel);
+        match (answer, &question.kind) {
+            (ElicitAnswer::Accept(mut fields), ElicitationKind::Form { schema, .. }) => {
+                fill_defaults(schema, &mut fields);
+                ElicitAnswer::Accept(fields)
+            }
+            (answer, _) => answer,
+        }
+    }
+}
+
+/// Keeps the clock from counting while it lives, also when the question is withdrawn.
+struct Asking<'a>(&'a Clock);
+
+impl<'a> Asking<'a> {
+    fn start(clock: &'a Clock) -> Self {
+        clock.ask(Instant::now());
+        Self(clock)
+    }
+}
+
+impl Drop for Asking<'_> {
+    fn drop(&mut self) {
+        self.0.answered(Instant::now());
+    }
+}
+
+/// SEP-1034: fields left out of an accepted form take the schema's defaults.
+fn fill_defaults(schema: &RawJson, fields: &mut serde_json::Map<String, serde_json::Value>) {
+    let Ok(schema) = schema.to_value() else { return };
+    let Some(properties) = schema.get("properties").and_then(serde_json::Value::as_object) else { return };
+    for (name, property) in properties {
+        if let Some(default) = property.get("default")
+            && !fields.contains_key(name)
+        {
+            fields.insert(name.clone(), default.clone());
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! A scripted peer over an in-memory wire, with paused time.
+
+#![allow(clippy::unwrap_used)]
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+
+use super::*;
+use crate::caller::{Answering, Approval, ApprovalRequest, CallerId, ElicitAnswer, Elicitation, Offers};
+use crate::transport::{Closed, ConnectFault, Inbound, Transport};
+use crate::wire::{Outgoing, parse};
+
+mod handshakes;
+mod listing;
+mod requests;
+
+/// The server's side of the wire.
+struct Peer {
+    inbound: Arc<dyn Inbound>,
+    sent: mpsc::UnboundedReceiver<Value>,
+}
+
+/// Connects to a [`Peer`].
+struct Wire(Mutex<Option<mpsc::UnboundedSender<Value>>>, mpsc::UnboundedSender<Arc<dyn Inbound>>);
+
+struct WireTransport(mpsc::UnboundedSender<Value>);
+
+impl Connector for Wire {
+    fn connect<'a>(&'a self, inbound: Arc<dyn Inbound>) -> Answering<'a, Result<Arc<dyn Transport>, ConnectFault>> {
+        let sent = self.0.lock().unwrap().take().unwrap();
+        self.1.send(inbound).unwrap();
+        Box::pin(async move { Ok(Arc::new(WireTransport(sent)) as Arc<dyn Transport>) })
+    }
+}
+
+impl Transport for WireTransport {
+    fn send(&self, message: Outgoing<'_>) -> Result<(), Closed> {
+        self.0.send(serde_json::from_slice(message.body).unwrap()).map_err(|_| Closed)
+    }
+
+    fn has_room(&self) -> bool {
+        true
+    }
+
+    fn ready(&self) -> Answering<'_, ()> {
+        Box::pin(async {})
+    }
+
+    fn close(&self) {}
+}
+
+/// A wire: what the session connects to, and the peer once it has.
+fn wire() -> (Wire, impl Future<Output = Peer>) {
+    let (sent, receiver) = mpsc::unbounded_channel();
+    let (inbounds, mut connected) = mpsc::unbounded_channel();
+    let peer = async move { Peer { inbound: connected.recv().await.unwrap(), sent: receiver } };
+    (Wire(Mutex::new(Some(sent)), inbounds), peer)
+}
+
+impl Peer {
+    /// The next message of ours.
+    async fn next(&mut self) -> Value {
+        self.sent.recv().await.expect("the session sends something")
+    }
+
+    /// The next message of ours, which must be this method.
+    async fn expect(&mut self, method: &str) -> Value {
+        let message = self.next().await;
+        assert_eq!(message["method"], method, "{message}");
+        message
+    }
+
+    /// Nothing more was sent so far.
+    fn quiet(&mut self) {
+        assert_eq!(self.sent.try_recv().ok(), None);
+    }
+
+    fn say(&self, message: &Value) {
+        parse(&message.to_string(), &|raw| RawJson::keep(raw), &mut |message| self.inbound.message(message)).unwrap();
+    }
+
+    fn answer(&self, request: &Value, result: Value) {
+        self.say(&json!({"jsonrpc": "2.0", "id": request["id"], "result": result}));
+    }
+
+    fn refuse(&self, request: &Value, code: i64) {
+        self.say(&json!({"jsonrpc": "2.0", "id": request["id"], "error": {"code": code, "message": "no"}}));
+    }
+
+    /// Shakes hands as a legacy server.
+    async fn welcome(&mut self) {
+        let request = self.expect("initialize").await;
+        self.answer(&request, json!({"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {"name": "peer"}}));
+        self.expect("notifications/initialized").await;
+    }
+}
+
+fn options(protocol: Protocol) -> OpenOptions {
+    OpenOptions {
+        server: ServerName::new("peer").unwrap(),
+        protocol,
+        known_era: None,
+        asks: Asks::Auto,
+        sharing: Sharing::Shared,
+        offers: Offers { elicit_form: true, elicit_url: true },
+        roots: Some(vec!["file:///work".into()]),
+        connect_timeout: Duration::from_secs(30),
+        max_message_bytes: 1 << 20,
+        events: None,
+    }
+}
+
+/// An open session in the era, and its peer.
+async fn opened(era: Era) -> (Arc<Session>, Peer) {
+    let (connector, peer) = wire();
+    let open = tokio::spawn(async move {
+        let protocol = if era == Era::Modern { Protocol::Modern } else { Protocol::Legacy };
+        Session::open(&connector, options(protocol)).await.unwrap()
+    });
+    let mut peer = peer.await;
+    match era {
+        Era::Legacy => peer.welcome().await,
+        Era::Modern => {
+            let request = peer.expect("server/discover").await;
+            peer.answer(&request, json!({"resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": {}}));
+        }
+    }
+    (open.await.unwrap(), peer)
+}
+
+/// A caller that accepts every form with the field `by` set to its own name.
+struct Named(&'static str);
+
+impl Caller for Named {
+    fn id(&self) -> CallerId {
+        CallerId::new(self.0)
+    }
+
+    fn offers(&self) -> Offers {
+        Offers { elicit_form: true, elicit_url: false }
+    }
+
+    fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> Answering<'a, Approval> {
+        Box::pin(async { Approval::Once })
+    }
+
+    fn elicit<'a>(&'a self, _: &'a Elicitation) -> Answering<'a, ElicitAnswer> {
+        let fields = json!({"by": self.0}).as_object().unwrap().clone();
+        Box::pin(async { ElicitAnswer::Accept(fields) })
+    }
+}
+
+fn caller(name: &'static str) -> Arc<dyn Caller> {
+    Arc::new(Named(name))
+}
+
+/// Reads a resource in a task of its own.
+fn read(session: &Arc<Session>, uri: &'static str, name: &'static str) -> tokio::task::JoinHandle<Result<RawJson, RequestFault>> {
+    let session = session.clone();
+    tokio::spawn(async move { session.read(uri, &caller(name), Timeouts::default()).await })
+}

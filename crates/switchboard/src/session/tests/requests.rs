@@ -1,0 +1,213 @@
+//! Requests under way: deadlines, cancellation, progress, questions in both eras, and oddities.
+
+use super::*;
+
+fn form(id: &str) -> Value {
+    let schema = json!({"type": "object", "properties": {"by": {"type": "string"}, "size": {"type": "string", "default": "L"}}});
+    json!({"jsonrpc": "2.0", "id": id, "method": "elicitation/create", "params": {"message": "who?", "requestedSchema": schema}})
+}
+
+/// F1, S1-23: at the deadline an error, `notifications/cancelled` on the wire, and the connection goes on.
+#[tokio::test(start_paused = true)]
+async fn f1_s1_23_a_late_answer_is_cancelled_and_ignored() {
+    let (session, mut peer) = opened(Era::Legacy).await;
+    let reading = read(&session, "a:b", "me");
+    let request = peer.expect("resources/read").await;
+    assert_eq!(reading.await.unwrap(), Err(RequestFault::Timeout { after: Duration::from_secs(60), total: false }));
+    let cancelled = peer.expect("notifications/cancelled").await;
+    assert_eq!(cancelled["params"]["requestId"], request["id"]);
+    peer.answer(&request, json!({"late": true}));
+    assert_eq!(session.oddities().unknown_ids, 1);
+    let again = read(&session, "a:b", "me");
+    let request = peer.expect("resources/read").await;
+    peer.answer(&request, json!({"contents": []}));
+    assert_eq!(again.await.unwrap().unwrap().as_str(), r#"{"contents":[]}"#);
+}
+
+/// F28: a dropped future cancels its request.
+#[tokio::test(start_paused = true)]
+async fn f28_a_caller_that_goes_away_cancels_its_request() {
+    let (session, mut peer) = opened(Era::Legacy).await;
+    let reading = read(&session, "a:b", "me");
+    let request = peer.expect("resources/read").await;
+    reading.abort();
+    let cancelled = peer.expect("notifications/cancelled").await;
+    assert_eq!(cancelled["params"]["requestId"], request["id"]);
+}
+
+/// P1, C10: progress keeps a request alive, up to its maximum.
+#[tokio::test(start_paused = true)]
+async fn p1_progress_keeps_a_request_alive_up_to_the_maximum() {
+    let (session, mut peer) = opened(Era::Legacy).await;
+    let started = tokio::time::Instant::now();
+    let mut reading = read(&session, "a:b", "me");
+    let request = peer.expect("resources/read").await;
+    let token = request["params"]["_meta"]["progressToken"].clone();
+    let outcome = loop {
+        tokio::select! {
+            outcome = &mut reading => break outcome.unwrap(),
+            () = tokio::time::sleep(Duration::from_secs(50)) => {
+                peer.say(&json!({"method": "notifications/progress", "params": {"progressToken": token, "progress": 1}}));
+            }
+        }
+    };
+    assert_eq!(outcome, Err(RequestFault::Timeout { after: Duration::from_secs(600), total: true }));
+    assert_eq!(started.elapsed(), Duration::from_secs(600));
+}
+
+/// S3-16, S0-35: the question goes to the caller whose call is under way; defaults fill what it left out (SEP-1034).
+#[tokio::test(start_paused = true)]
+async fn s3_16_a_question_reaches_the_caller_that_caused_it() {
+    let (session, mut peer) = opened(Era::Legacy).await;
+    let reading = read(&session, "a:b", "anna");
+    let request = peer.expect("resources/read").await;
+    peer.say(&form("q1"));
+    let answer = peer.next().await;
+    let expected = json!({"jsonrpc": "2.0", "id": "q1", "result": {"action": "accept", "content": {"by": "anna", "size": "L"}}});
+    assert_eq!(answer, expected);
+    peer.answer(&request, json!({}));
+    reading.await.unwrap().unwrap();
+    assert!(session.asks());
+}
+
+/// S3-18, S3-20: with calls of two callers under way, or with none, it is declined and counted, never guessed.
+#[tokio::test(start_paused = true)]
+async fn s3_20_a_question_that_could_be_anybodys_is_declined() {
+    let (session, mut peer) = opened(Era::Legacy).await;
+    peer.say(&form("nobody"));
+    assert_eq!(peer.next().await, json!({"jsonrpc": "2.0", "id": "nobody", "result": {"action": "decline"}}));
+    let (_anna, _bert) = (read(&session, "a:b", "anna"), read(&session, "a:b", "bert"));
+    peer.expect("resources/read").await;
+    peer.expect("resources/read").await;
+    peer.say(&form("whose"));
+    assert_eq!(peer.next().await, json!({"jsonrpc": "2.0", "id": "whose", "result": {"action": "decline"}}));
+    assert_eq!(session.oddities().unattributed, 2);
+}
+
+/// On a legacy session every request is answered: what is offered with a result, what is not with -32601 (T32).
+#[tokio::test(start_paused = true)]
+async fn t32_every_request_of_a_legacy_server_is_answered() {
+    let (_session, mut peer) = opened(Era::Legacy).await;
+    peer.say(&json!({"id": 1, "method": "ping"}));
+    assert_eq!(peer.next().await, json!({"jsonrpc": "2.0", "id": 1, "result": {}}));
+    peer.say(&json!({"id": "r", "method": "roots/list"}));
+    assert_eq!(peer.next().await, json!({"jsonrpc": "2.0", "id": "r", "result": {"roots": [{"uri": "file:///work"}]}}));
+    peer.say(&json!({"id": 2, "method": "sampling/createMessage", "params": {}}));
+    let refused = peer.next().await;
+    assert_eq!((&refused["id"], &refused["error"]["code"]), (&json!(2), &json!(-32601)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_on_a_modern_session_is_counted_and_not_answered() {
+    let (session, mut peer) = opened(Era::Modern).await;
+    peer.say(&json!({"id": 1, "method": "ping"}));
+    peer.quiet();
+    assert_eq!(session.oddities().forbidden_requests, 1);
+}
+
+/// The modern way: questions come as a result, the answers go with a new id and the very state that came.
+#[tokio::test(start_paused = true)]
+async fn input_required_is_answered_with_a_new_id_and_the_same_state() {
+    let (session, mut peer) = opened(Era::Modern).await;
+    let reading = read(&session, "a:b", "anna");
+    let first = peer.expect("resources/read").await;
+    let declared = &first["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"];
+    assert_eq!(declared, &json!({"elicitation": {"form": {}}, "roots": {}}), "what this caller offers, no more");
+    let state = " a \"state\" é ";
+    let questions = json!({
+        "name": {"method": "elicitation/create", "params": form("")["params"]},
+        "where": {"method": "roots/list"},
+    });
+    peer.answer(&first, json!({"resultType": "input_required", "inputRequests": questions, "requestState": state}));
+    let second = peer.expect("resources/read").await;
+    assert_ne!(first["id"], second["id"]);
+    assert_eq!(second["params"]["requestState"], state);
+    let expected = json!({
+        "name": {"action": "accept", "content": {"by": "anna", "size": "L"}},
+        "where": {"roots": [{"uri": "file:///work"}]},
+    });
+    assert_eq!(second["params"]["inputResponses"], expected);
+    peer.answer(&second, json!({"resultType": "input_required", "requestState": "2"}));
+    let third = peer.expect("resources/read").await;
+    assert_eq!((third["params"].get("inputResponses"), &third["params"]["requestState"]), (None, &json!("2")));
+    peer.answer(&third, json!({"resultType": "complete", "contents": []}));
+    assert!(reading.await.unwrap().is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_result_type_from_the_future_is_invalid_and_endless_questions_end() {
+    let (session, mut peer) = opened(Era::Modern).await;
+    let reading = read(&session, "a:b", "anna");
+    let request = peer.expect("resources/read").await;
+    peer.answer(&request, json!({"resultType": "dream"}));
+    assert!(matches!(reading.await.unwrap(), Err(RequestFault::Invalid(_))));
+    let reading = read(&session, "a:b", "anna");
+    for _ in 0..16 {
+        let request = peer.expect("resources/read").await;
+        peer.answer(&request, json!({"resultType": "input_required", "requestState": "x"}));
+    }
+    assert!(matches!(reading.await.unwrap(), Err(RequestFault::Invalid(_))));
+    peer.quiet();
+}
+
+/// F6, T30: answers under ids that nobody waits for are counted and change nothing.
+#[tokio::test(start_paused = true)]
+async fn f6_t30_wrong_ids_are_counted_and_change_nothing() {
+    let (session, mut peer) = opened(Era::Legacy).await;
+    let reading = read(&session, "a:b", "me");
+    let request = peer.expect("resources/read").await;
+    let id = request["id"].as_u64().unwrap();
+    for odd in [json!(id.to_string()), json!(id as f64 + 0.5), json!(id + 1), json!(null)] {
+        peer.say(&json!({"id": odd, "error": {"code": 1, "message": "x"}}));
+    }
+    peer.answer(&request, json!({"mine": 1}));
+    peer.answer(&request, json!({"twice": 1}));
+    assert_eq!(reading.await.unwrap().unwrap().as_str(), r#"{"mine":1}"#);
+    assert_eq!(session.oddities().unknown_ids, 5);
+}
+
+/// F2: junk is skipped and counted; a thousand lines of it in a row end the session with a reason.
+#[tokio::test(start_paused = true)]
+async fn f2_junk_is_counted_and_a_flood_of_it_ends_the_session() {
+    let (session, mut peer) = opened(Era::Legacy).await;
+    let reading = read(&session, "a:b", "me");
+    peer.expect("resources/read").await;
+    for _ in 0..999 {
+        peer.inbound.junk(b"npm warn");
+    }
+    peer.say(&json!({"method": "notifications/x"}));
+    for _ in 0..1000 {
+        peer.inbound.junk(b"npm warn");
+    }
+    assert!(session.closed().await.contains("non-JSON"));
+    assert!(matches!(reading.await.unwrap(), Err(RequestFault::Closed(_))));
+    let oddities = session.oddities();
+    assert_eq!((oddities.junk_lines, oddities.junk_samples.len()), (1999, 20));
+}
+
+/// F4: an answer past the bound fails its call by name; one that answers nothing ends the session.
+#[tokio::test(start_paused = true)]
+async fn f4_an_oversized_answer_fails_its_call_alone() {
+    let (session, mut peer) = opened(Era::Legacy).await;
+    let (big, small) = (read(&session, "big:", "me"), read(&session, "small:", "me"));
+    let first = peer.expect("resources/read").await;
+    let second = peer.expect("resources/read").await;
+    peer.inbound.oversized(Some(crate::wire::RequestId::Number(first["id"].as_u64().unwrap())));
+    assert_eq!(big.await.unwrap(), Err(RequestFault::TooLarge { limit: 1 << 20 }));
+    peer.answer(&second, json!({}));
+    small.await.unwrap().unwrap();
+    peer.inbound.oversized(None);
+    assert!(session.closed().await.contains("more than 1048576 bytes"));
+}
+
+/// F3, F7: the end of the connection fails what is under way at once, and what comes after.
+#[tokio::test(start_paused = true)]
+async fn f7_the_end_fails_every_waiting_request_at_once() {
+    let (session, mut peer) = opened(Era::Legacy).await;
+    let reading = read(&session, "a:b", "me");
+    peer.expect("resources/read").await;
+    peer.inbound.closed("the server closed its stdout".into());
+    let closed = Err(RequestFault::Closed("the server closed its stdout".into()));
+    assert_eq!(reading.await.unwrap(), closed);
+    assert_eq!(read(&session, "a:b", "me").await.unwrap(), closed);
+}

@@ -1,0 +1,192 @@
+//! Messages over a child's standard streams, one JSON line each: non-blocking pipes, one writer that coalesces, one reader.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::unix::pipe;
+use tokio::sync::Notify;
+
+use super::{Closed, ConnectFault, Connector, Inbound, Transport};
+use crate::caller::Answering;
+use crate::wire::line::{Frame, LineFrames};
+use crate::wire::{Outgoing, RawJson, parse};
+
+/// Requests wait while this much is queued and not yet taken by the server.
+const OUTBOX_BYTES: usize = 1024 * 1024;
+
+/// Each read asks for this much.
+const READ_BYTES: usize = 64 * 1024;
+
+/// After this many reads in a row the reader lets others run, so that a flood starves nobody.
+const READS_PER_TURN: usize = 16;
+
+/// Connects over the two pipes of one child, once.
+#[derive(Debug)]
+pub struct StdioConnector {
+    pipes: Mutex<Option<(pipe::Sender, pipe::Receiver)>>,
+    max_message_bytes: usize,
+}
+
+impl StdioConnector {
+    /// Takes the pipes: the child's stdin and its stdout.
+    pub fn new(stdin: pipe::Sender, stdout: pipe::Receiver, max_message_bytes: usize) -> Self {
+        Self { pipes: Mutex::new(Some((stdin, stdout))), max_message_bytes }
+    }
+}
+
+impl Connector for StdioConnector {
+    fn connect<'a>(&'a self, inbound: Arc<dyn Inbound>) -> Answering<'a, Result<Arc<dyn Transport>, ConnectFault>> {
+        Box::pin(async move {
+            let pipes = lock(&self.pipes).take();
+            let (stdin, stdout) = pipes.ok_or_else(|| ConnectFault("these pipes are in use already".into()))?;
+            let outbox = Arc::new(Outbox::default());
+            let writer = tokio::spawn(write(stdin, outbox.clone())).abort_handle();
+            let reader = tokio::spawn(read(stdout, self.max_message_bytes, inbound)).abort_handle();
+            Ok(Arc::new(StdioTransport { outbox, writer, reader }) as Arc<dyn Transport>)
+        })
+    }
+}
+
+/// The sending half, and the owner of both tasks.
+#[derive(Debug)]
+struct StdioTransport {
+    outbox: Arc<Outbox>,
+    writer: tokio::task::AbortHandle,
+    reader: tokio::task::AbortHandle,
+}
+
+impl Drop for StdioTransport {
+    fn drop(&mut self) {
+        self.writer.abort();
+        self.reader.abort();
+    }
+}
+
+/// Bytes on their way to the server.
+#[derive(Debug, Default)]
+struct Outbox {
+    queue: Mutex<Queue>,
+    /// Rung when the queue is no longer empty, or closes. The writer holds the other end.
+    filled: Notify,
+    /// Rung when the writer has taken the queue. Requests that wait for room hold the other end.
+    taken: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    bytes: Vec<u8>,
+    closed: bool,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Transport for StdioTransport {
+    fn send(&self, message: Outgoing<'_>) -> Result<(), Closed> {
+        let mut queue = lock(&self.outbox.queue);
+        if queue.closed {
+            return Err(Closed);
+        }
+        let was_empty = queue.bytes.is_empty();
+        queue.bytes.reserve(message.body.len() + 1);
+        queue.bytes.extend_from_slice(message.body);
+        queue.bytes.push(b'\n');
+        drop(queue);
+        if was_empty {
+            self.outbox.filled.notify_one();
+        }
+        Ok(())
+    }
+
+    fn has_room(&self) -> bool {
+        let queue = lock(&self.outbox.queue);
+        queue.closed || queue.bytes.len() < OUTBOX_BYTES
+    }
+
+    fn ready(&self) -> Answering<'_, ()> {
+        Box::pin(async move {
+            loop {
+                let taken = self.outbox.taken.notified();
+                tokio::pin!(taken);
+                taken.as_mut().enable();
+                if self.has_room() {
+                    return;
+                }
+                taken.await;
+            }
+        })
+    }
+
+    fn close(&self) {
+        lock(&self.outbox.queue).closed = true;
+        self.outbox.filled.notify_one();
+    }
+}
+
+/// Takes the whole queue, writes it in one go, and again: what calls queue meanwhile leaves together.
+async fn write(mut stdin: pipe::Sender, outbox: Arc<Outbox>) {
+    let mut taken = Vec::new();
+    loop {
+        let closed = {
+            let mut queue = lock(&outbox.queue);
+            std::mem::swap(&mut queue.bytes, &mut taken);
+            queue.closed
+        };
+        if taken.is_empty() {
+            if closed {
+                return;
+            }
+            outbox.filled.notified().await;
+            continue;
+        }
+        outbox.taken.notify_waiters();
+        if stdin.write_all(&taken).await.is_err() {
+            // The reader sees the end of stdout and tells why; here only the queue must stop growing.
+            let mut queue = lock(&outbox.queue);
+            queue.closed = true;
+            queue.bytes = Vec::new();
+            drop(queue);
+            outbox.taken.notify_waiters();
+            return;
+        }
+        taken.clear();
+        taken.shrink_to(OUTBOX_BYTES);
+    }
+}
+
+/// Reads until the end, handing each message to the session.
+async fn read(mut stdout: pipe::Receiver, max_message_bytes: usize, inbound: Arc<dyn Inbound>) {
+    let mut lines = LineFrames::new(max_message_bytes);
+    let mut reads = 0;
+    let reason = loop {
+        match stdout.read_buf(lines.buffer(READ_BYTES)).await {
+            Ok(0) => break "the server closed its stdout".to_owned(),
+            Ok(_) => lines.drain(&mut |frame| deliver(frame, &*inbound)),
+            Err(error) => break format!("reading from the server failed: {error}"),
+        }
+        reads += 1;
+        if reads % READS_PER_TURN == 0 {
+            tokio::task::yield_now().await;
+        }
+    };
+    lines.finish(&mut |frame| deliver(frame, &*inbound));
+    inbound.closed(reason);
+}
+
+fn deliver(frame: Frame<'_>, inbound: &dyn Inbound) {
+    let (line, outcome) = match &frame {
+        Frame::Oversized(id) => return inbound.oversized(Some(id.clone())),
+        Frame::OversizedUnknown => return inbound.oversized(None),
+        Frame::Short(line) => (*line, read_line(line, &RawJson::keep, inbound)),
+        Frame::Long(line) => (&**line, read_line(line, &|raw| RawJson::share(line, raw), inbound)),
+    };
+    if outcome.is_err() && !line.trim_ascii().is_empty() {
+        inbound.junk(line);
+    }
+}
+
+fn read_line(line: &[u8], keep: &dyn Fn(&serde_json::value::RawValue) -> RawJson, inbound: &dyn Inbound) -> Result<(), ()> {
+    let text = std::str::from_utf8(line).map_err(drop)?;
+    parse(text, keep, &mut |message| inbound.message(message)).map_err(drop)
+}

@@ -1,0 +1,168 @@
+//! Newline framing with a bound: bytes in, lines out; past the bound the bytes are dropped and only the id is looked for.
+
+use bytes::{Buf, Bytes, BytesMut};
+use memchr::memchr;
+
+use super::RequestId;
+use super::oversize::OversizeScan;
+
+/// Lines shorter than this are handed out borrowed; longer ones can be shared without a copy.
+pub const SHARED_LINE_BYTES: usize = 32 * 1024;
+
+/// What the framing found.
+#[derive(Debug)]
+pub enum Frame<'a> {
+    /// A short line, without its newline. Copy what you keep.
+    Short(&'a [u8]),
+    /// A long line, without its newline. Sharing it costs nothing.
+    Long(Bytes),
+    /// A line past the bound; its id, once (as soon as it is known).
+    Oversized(RequestId),
+    /// A line past the bound ended, and no id was found in it.
+    OversizedUnknown,
+}
+
+/// Cuts a stream of bytes into lines.
+#[derive(Debug)]
+pub struct LineFrames {
+    buffer: BytesMut,
+    /// Bytes at the start of `buffer` that hold no newline.
+    scanned: usize,
+    max_bytes: usize,
+    oversize: Option<Oversize>,
+}
+
+#[derive(Debug, Default)]
+struct Oversize {
+    scan: OversizeScan,
+    found: bool,
+}
+
+impl LineFrames {
+    /// Frames with a bound on one line.
+    pub fn new(max_bytes: usize) -> Self {
+        Self { buffer: BytesMut::new(), scanned: 0, max_bytes, oversize: None }
+    }
+
+    /// Where the next bytes go: at least `room` free bytes. Call [`drain`](Self::drain) after adding to it.
+    pub fn buffer(&mut self, room: usize) -> &mut BytesMut {
+        self.buffer.reserve(room);
+        &mut self.buffer
+    }
+
+    /// Hands out every complete line in the buffer.
+    pub fn drain(&mut self, each: &mut dyn FnMut(Frame<'_>)) {
+        loop {
+            if self.oversize.is_some() {
+                if !self.skip(each) {
+                    return;
+                }
+                continue;
+            }
+            let Some(at) = memchr(b'\n', &self.buffer[self.scanned..]).map(|at| at + self.scanned) else {
+                self.scanned = self.buffer.len();
+                if self.scanned > self.max_bytes {
+                    self.oversize = Some(Oversize::default());
+                    continue;
+                }
+                return;
+            };
+            self.scanned = 0;
+            if at > self.max_bytes {
+                self.oversize = Some(Oversize::default());
+            } else if at < SHARED_LINE_BYTES {
+                each(Frame::Short(&self.buffer[..at]));
+                self.buffer.advance(at + 1);
+            } else {
+                let line = self.buffer.split_to(at).freeze();
+                self.buffer.advance(1);
+                each(Frame::Long(line));
+            }
+        }
+    }
+
+    /// At the end of the stream: a last line without its newline counts as one.
+    pub fn finish(mut self, each: &mut dyn FnMut(Frame<'_>)) {
+        self.buffer.extend_from_slice(b"\n");
+        self.drain(each);
+    }
+
+    /// Throws bytes of an oversized line away; true once its newline is behind us.
+    fn skip(&mut self, each: &mut dyn FnMut(Frame<'_>)) -> bool {
+        let Some(oversize) = &mut self.oversize else { return true };
+        let end = memchr(b'\n', &self.buffer);
+        if let Some(id) = oversize.scan.feed(&self.buffer[..end.unwrap_or(self.buffer.len())]) {
+            oversize.found = true;
+            each(Frame::Oversized(id));
+        }
+        let found = oversize.found;
+        self.scanned = 0;
+        match end {
+            Some(at) => {
+                self.buffer.advance(at + 1);
+                self.oversize = None;
+                if !found {
+                    each(Frame::OversizedUnknown);
+                }
+                true
+            }
+            None => {
+                // The bound may have grown the buffer to its size: give that back.
+                self.buffer = BytesMut::new();
+                false
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frames(input: &[u8], piece: usize, max_bytes: usize) -> Vec<String> {
+        let mut found = Vec::new();
+        let mut each = |frame: Frame<'_>| {
+            found.push(match frame {
+                Frame::Short(line) => String::from_utf8_lossy(line).into_owned(),
+                Frame::Long(line) => format!("long {}", line.len()),
+                Frame::Oversized(id) => format!("oversized {id:?}"),
+                Frame::OversizedUnknown => "oversized".into(),
+            });
+        };
+        let mut lines = LineFrames::new(max_bytes);
+        for bytes in input.chunks(piece) {
+            lines.buffer(bytes.len()).extend_from_slice(bytes);
+            lines.drain(&mut each);
+        }
+        lines.finish(&mut each);
+        found
+    }
+
+    #[test]
+    fn lines_do_not_depend_on_how_the_bytes_came() {
+        let long = "x".repeat(SHARED_LINE_BYTES);
+        let input = format!("a\n\nb c\r\n{long}\nlast");
+        for piece in [1, 2, 5, 4096, input.len()] {
+            let mut expected = vec!["a".to_owned(), String::new(), "b c\r".into(), format!("long {}", long.len()), "last".into()];
+            if input.ends_with('\n') {
+                expected.pop();
+            }
+            assert_eq!(frames(input.as_bytes(), piece, 1 << 20), expected, "pieces of {piece}");
+        }
+    }
+
+    #[test]
+    fn f4_past_the_bound_the_call_is_named_and_the_next_line_works() {
+        let padding = "y".repeat(100);
+        for (line, expected) in [
+            (format!(r#"{{"id":3,"result":"{padding}"}}"#), "oversized Number(3)"),
+            (format!(r#"{{"result":"{padding}","id":3}}"#), "oversized Number(3)"),
+            (format!(r#"{{"result":"{padding}"}}"#), "oversized"),
+        ] {
+            for piece in [1, 7, 1000] {
+                let got = frames(format!("{line}\nnext\n").as_bytes(), piece, 50);
+                assert_eq!(got, [expected, "next", ""], "{line} in pieces of {piece}");
+            }
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! A message past the bound: holds none of its bytes, and keeps looking for the `id` at depth 1 so that its call can fail by name.
+
+use super::{RawJson, RequestId};
+
+/// Ids longer than this are not ours.
+const MAX_ID_BYTES: usize = 64;
+
+/// Scans a message that is being thrown away.
+#[derive(Debug, Default)]
+pub(super) struct OversizeScan {
+    depth: u64,
+    in_string: bool,
+    escaped: bool,
+    /// The string at depth 1 being read, as far as it could still be `id`.
+    key: Vec<u8>,
+    place: Place,
+    id: Vec<u8>,
+}
+
+/// Where in the depth-1 object the scan is.
+#[derive(Debug, Default, PartialEq, Eq)]
+enum Place {
+    /// A key comes, or is being read.
+    #[default]
+    Key,
+    /// A key has been read; `true`: it was `id`.
+    Colon(bool),
+    /// In a value; `true`: of `id`.
+    Value(bool),
+    /// The id is complete.
+    Found,
+}
+
+impl OversizeScan {
+    /// Feeds bytes (without the newline that ends the message). Answers the id once it is known.
+    pub(super) fn feed(&mut self, bytes: &[u8]) -> Option<RequestId> {
+        if self.place == Place::Found {
+            return None;
+        }
+        for &byte in bytes {
+            self.step(byte);
+            if self.place == Place::Found {
+                return self.read_id();
+            }
+        }
+        None
+    }
+
+    fn step(&mut self, byte: u8) {
+        if self.in_string {
+            self.step_in_string(byte);
+            return;
+        }
+        match byte {
+            b'"' => {
+                self.in_string = true;
+                self.key.clear();
+                self.collect(byte);
+            }
+            b'{' | b'[' => {
+                self.depth += 1;
+                if self.place == Place::Value(true) {
+                    self.place = Place::Value(false);
+                }
+            }
+            b'}' | b']' => {
+                self.end_value();
+                self.depth = self.depth.saturating_sub(1);
+            }
+            b':' if self.depth == 1 => {
+                if let Place::Colon(is_id) = self.place {
+                    self.place = Place::Value(is_id);
+                }
+            }
+            b',' if self.depth == 1 => {
+                self.end_value();
+                if self.place != Place::Found {
+                    self.place = Place::Key;
+                }
+            }
+            b' ' | b'\t' | b'\r' => {}
+            _ => self.collect(byte),
+        }
+    }
+
+    fn step_in_string(&mut self, byte: u8) {
+        self.collect(byte);
+        if self.escaped {
+            self.escaped = false;
+        } else if byte == b'\\' {
+            self.escaped = true;
+        } else if byte == b'"' {
+            self.in_string = false;
+            if self.depth == 1 && self.place == Place::Key {
+                self.place = Place::Colon(self.key == b"\"id\"");
+            }
+        }
+    }
+
+    /// Keeps a byte if it belongs to a depth-1 key or to the id.
+    fn collect(&mut self, byte: u8) {
+        if self.depth != 1 {
+            return;
+        }
+        let into = match self.place {
+            Place::Key => &mut self.key,
+            Place::Value(true) => &mut self.id,
+            _ => return,
+        };
+        if into.len() < MAX_ID_BYTES {
+            into.push(byte);
+        }
+    }
+
+    fn end_value(&mut self) {
+        if self.depth == 1 && self.place == Place::Value(true) {
+            self.place = Place::Found;
+        }
+    }
+
+    fn read_id(&self) -> Option<RequestId> {
+        let text = std::str::from_utf8(&self.id).ok()?;
+        match text.parse::<u64>() {
+            Ok(number) => Some(RequestId::Number(number)),
+            Err(_) => RawJson::parse(text.to_owned()).ok().map(RequestId::Other),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(message: &str, expected: Option<RequestId>) {
+        for piece in [1, 3, message.len()] {
+            let mut scan = OversizeScan::default();
+            let mut found = None;
+            for bytes in message.as_bytes().chunks(piece) {
+                if let Some(id) = scan.feed(bytes) {
+                    assert_eq!(found.replace(id), None, "answered once");
+                }
+            }
+            assert_eq!(found, expected, "{message} in pieces of {piece}");
+        }
+    }
+
+    #[test]
+    fn f4_the_id_is_found_first_or_last_and_only_at_depth_one() {
+        let number = |number| Some(RequestId::Number(number));
+        check(r#"{"jsonrpc":"2.0","id":17,"result":{"id":1}}"#, number(17));
+        check(r#"{"result":{"id":1,"x":["}",{"id":2}],"s":"\"id\":3,"},"id": 17 }"#, number(17));
+        check(r#"{"note":"id","id":5}"#, number(5));
+        check(r#"{"a\"id":4,"id":5}"#, number(5));
+        check(r#"{"id":"abc","result":0}"#, Some(RequestId::Other(RawJson::parse("\"abc\"").expect("JSON"))));
+        check(r#"{"result":{"id":1}}"#, None);
+        check(r#"{"id":{"id":9},"result":0}"#, None);
+        check(r#"[{"id":1}]"#, None);
+    }
+}
