@@ -2,17 +2,19 @@
 //!
 //! The native spelling is `server` or `server/tool`. The dialects' spellings are read too: `mcp__server`, `mcp__server__tool`,
 //! `mcp:server_tool`, `server.tool`. A spelling whose reading depends on where a server's name ends is read against the names
-//! that there are; if several readings remain, `deny` and `ask` hold for all of them, and `allow` is refused.
+//! that there are; if several readings remain, `deny` and `ask` hold for all of them, and `allow` is refused. A name copied from
+//! a list of tools works too, also where it ends in a hash.
 
 use std::fmt;
 
 use crate::config::{Diagnostic, RuleText};
-use crate::name::{Glob, ServerName, ToolId, as_word};
+use crate::name::{Glob, ServerName, Style, ToolId, as_word};
 
 /// One rule, compiled.
 #[derive(Debug)]
 pub(super) struct Rule {
     readings: Vec<Reading>,
+    exposed: Option<Exposed>,
     /// The rule and its place, in one line.
     pub(super) shown: String,
 }
@@ -20,6 +22,35 @@ pub(super) struct Rule {
 impl Rule {
     pub(super) fn matches(&self, id: &ToolId) -> bool {
         self.readings.iter().any(|reading| reading.matches(id))
+            || self.exposed.as_ref().is_some_and(|exposed| exposed.matches(id))
+    }
+}
+
+/// A rule that is also the spelling of exposed names.
+#[derive(Debug)]
+struct Exposed {
+    style: Style,
+    name: Glob,
+    allow: bool,
+}
+
+impl Exposed {
+    fn of(text: &str, allow: bool) -> Option<Self> {
+        let (style, name) = match text.strip_prefix("mcp:") {
+            Some(name) => (Style::ServerTool, name),
+            None => (Style::Mcp, text.starts_with("mcp__").then_some(text)?),
+        };
+        Some(Self { style, name: Glob::new(name).ok()?, allow })
+    }
+
+    fn matches(&self, id: &ToolId) -> bool {
+        let spellings = self.style.spellings(id);
+        if self.allow {
+            // Only a name with the pair's own hash can be no other pair's.
+            spellings.iter().any(|name| name == self.name.as_str() && Style::ends_in_hash_of(name, id))
+        } else {
+            spellings.iter().any(|name| self.name.matches(name))
+        }
     }
 }
 
@@ -91,7 +122,7 @@ pub(super) fn compile(list: &str, rules: &[RuleText], servers: &[&ServerName], f
                     found.warnings.push(finding(format!("{:?} matches no configured server", rule.text)));
                 }
                 let shown = format!("{list} rule {:?} ({}:{})", rule.text, rule.file.display(), rule.line);
-                compiled.push(Rule { readings, shown });
+                compiled.push(Rule { readings, exposed: Exposed::of(&rule.text, list == "allow"), shown });
             }
         }
     }

@@ -88,6 +88,18 @@ impl Style {
         }
     }
 
+    /// Every name that a pair can have in this style, whatever other pairs there are.
+    pub(crate) fn spellings(self, pair: &ToolId) -> Vec<String> {
+        let Ok(plain) = self.plain(pair) else { return Vec::new() };
+        let hashed = self.hashed(&plain, pair);
+        vec![plain, hashed]
+    }
+
+    /// Whether a name carries the hash of a pair, so that it is that pair's alone.
+    pub(crate) fn ends_in_hash_of(name: &str, pair: &ToolId) -> bool {
+        name.ends_with(&pair_hash(pair))
+    }
+
     /// A name that depends on nothing but its pair; pairs that meet all the same are withheld.
     fn withhold_both(self, pairs: &[ToolId]) -> Vec<Result<ExposedName, Unnameable>> {
         let plain: Vec<_> = pairs.iter().map(|pair| self.plain(pair)).collect();

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
+use crate::name::Style;
 
 /// Which of (server, tool) a rule holds for, as a deny and as an allow.
 fn check_spelling(servers: &[&str], rule: &str, matching: &[(&str, &str)], others: &[(&str, &str)]) {
@@ -101,4 +102,19 @@ fn a_rule_for_no_configured_server_is_warned_about() {
     let gate = gate(Mode::Ask, &["git"], &[], &["gti/push"]);
     let shown: Vec<String> = gate.warnings().iter().map(ToString::to_string).collect();
     assert_eq!(shown, ["s.toml:1:1: permissions.deny: \"gti/push\" matches no configured server"]);
+}
+
+#[test]
+fn a_name_copied_from_the_list_of_tools_works_where_it_ends_in_a_hash() {
+    let dotted = of("fs", "read.file");
+    let native = dotted.exposed.as_str();
+    let words = Style::ServerTool.spellings(&dotted.id).pop().unwrap();
+    for rule in [native, &format!("mcp:{words}")] {
+        check_spelling(
+            &["fs", "git"],
+            rule,
+            &[("fs", "read.file")],
+            &[("fs", "read_file"), ("fs", "read:file"), ("git", "read.file")],
+        );
+    }
 }
