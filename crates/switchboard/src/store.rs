@@ -6,9 +6,11 @@
 use std::fmt;
 
 pub use file::FileStore;
+pub use log::{LineWriter, LogFile, LogStream};
 pub use memory::MemoryStore;
 
 mod file;
+mod log;
 mod memory;
 mod private;
 

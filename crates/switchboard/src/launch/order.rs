@@ -1,0 +1,239 @@
+//! The words between the host and the keeper of one server: what to start, what became of it, how to end it.
+
+use std::ffi::{CStr, OsStr};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+
+use super::Exit;
+use crate::config::ResolvedLaunch;
+
+/// Host to keeper: SIGTERM to every descendant.
+pub(super) const TERM: u8 = b'T';
+/// Host to keeper: SIGKILL until no descendant is left.
+pub(super) const KILL: u8 = b'K';
+
+/// The kernel takes less than this for arguments and environment together, so more is a mistake.
+const LIMIT_BYTES: usize = 16 * 1024 * 1024;
+/// Length, number of arguments, number of variables.
+const HEAD_BYTES: usize = 12;
+
+/// What a keeper starts: NUL-terminated strings in one buffer, so that it is read once and taken apart without copies.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Order<'a> {
+    pub(super) program: &'a CStr,
+    /// Empty: the folder of the launcher, which is the host's at its start.
+    pub(super) cwd: &'a CStr,
+    pub(super) args: Vec<&'a CStr>,
+    /// `NAME=value` each.
+    pub(super) env: Vec<&'a CStr>,
+}
+
+/// Writes the order down, its length first.
+pub(super) fn encode(launch: &ResolvedLaunch) -> io::Result<Vec<u8>> {
+    let mut text = vec![0; HEAD_BYTES];
+    put(&mut text, launch.program.as_os_str(), "the program's path")?;
+    put(&mut text, launch.cwd.as_deref().map_or(OsStr::new(""), |cwd| cwd.as_os_str()), "the working folder")?;
+    put(&mut text, launch.argv0.as_ref(), "the command")?;
+    for argument in &launch.args {
+        put(&mut text, argument.as_ref(), "an argument")?;
+    }
+    for (name, value) in &launch.env {
+        if name.is_empty() || name.contains(['=', '\0']) {
+            return Err(invalid(format!("{name:?} cannot name an environment variable")));
+        }
+        text.extend_from_slice(name.as_bytes());
+        text.push(b'=');
+        put(&mut text, value.expose().as_ref(), &format!("the value of the variable {name}"))?;
+    }
+    if text.len() > LIMIT_BYTES {
+        return Err(invalid(format!("arguments and environment are {} bytes; the system takes at most about 2 MiB", text.len())));
+    }
+    let body = (text.len() - 4) as u32;
+    text[0..4].copy_from_slice(&body.to_le_bytes());
+    text[4..8].copy_from_slice(&(launch.args.len() as u32 + 1).to_le_bytes());
+    text[8..12].copy_from_slice(&(launch.env.len() as u32).to_le_bytes());
+    Ok(text)
+}
+
+/// Reads one order off a blocking stream. It holds secrets: whoever took it apart wipes it.
+pub(super) fn read(from: &mut impl io::Read) -> io::Result<Vec<u8>> {
+    let mut length = [0; 4];
+    from.read_exact(&mut length)?;
+    let length = u32::from_le_bytes(length) as usize;
+    if !(HEAD_BYTES - 4..=LIMIT_BYTES).contains(&length) {
+        return Err(invalid("an order of impossible length".to_owned()));
+    }
+    let mut body = vec![0; length];
+    from.read_exact(&mut body)?;
+    Ok(body)
+}
+
+/// Takes an order apart that [`read`] returned.
+pub(super) fn decode(body: &[u8]) -> Option<Order<'_>> {
+    let args_count = u32::from_le_bytes(body.get(0..4)?.try_into().ok()?) as usize;
+    let env_count = u32::from_le_bytes(body.get(4..8)?.try_into().ok()?) as usize;
+    let mut rest = body.get(8..)?;
+    let mut next = || {
+        let text = CStr::from_bytes_until_nul(rest).ok()?;
+        rest = &rest[text.to_bytes_with_nul().len()..];
+        Some(text)
+    };
+    let program = next()?;
+    let cwd = next()?;
+    let args = (0..args_count).map(|_| next()).collect::<Option<Vec<_>>>()?;
+    let env = (0..env_count).map(|_| next()).collect::<Option<Vec<_>>>()?;
+    Some(Order { program, cwd, args, env })
+}
+
+/// What a keeper tells the host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Report {
+    /// The program runs.
+    Started { pid: i32 },
+    /// It does not.
+    Failed { step: Step, errno: i32 },
+    /// The server itself ended; its descendants may still run.
+    Exited(Exit),
+    /// No descendant is left.
+    Gone,
+}
+
+/// What was being done when a start failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Step {
+    /// The launcher forks a keeper.
+    Keeper,
+    /// The keeper forks the server.
+    Fork,
+    /// A session of its own, its descriptors, its signals.
+    Prepare,
+    /// Its working folder.
+    Folder,
+    /// Its program.
+    Program,
+}
+
+impl Step {
+    const ALL: [Self; 5] = [Self::Keeper, Self::Fork, Self::Prepare, Self::Folder, Self::Program];
+
+    pub(super) fn from_byte(byte: u8) -> Option<Self> {
+        Self::ALL.get(usize::from(byte)).copied()
+    }
+}
+
+/// The length of every report.
+pub(super) const REPORT_BYTES: usize = 9;
+
+impl Report {
+    pub(super) fn encode(self) -> [u8; REPORT_BYTES] {
+        let (tag, first, second) = match self {
+            Self::Started { pid } => (b'S', pid, 0),
+            Self::Failed { step, errno } => (b'F', step as i32, errno),
+            Self::Exited(Exit::Status(status)) => (b'X', status, 0),
+            Self::Exited(Exit::Signal(signal)) => (b'G', signal, 0),
+            Self::Exited(Exit::Unknown) => (b'U', 0, 0),
+            Self::Gone => (b'0', 0, 0),
+        };
+        let mut bytes = [tag; REPORT_BYTES];
+        bytes[1..5].copy_from_slice(&first.to_le_bytes());
+        bytes[5..9].copy_from_slice(&second.to_le_bytes());
+        bytes
+    }
+
+    pub(super) fn decode(bytes: [u8; REPORT_BYTES]) -> Option<Self> {
+        let [tag, a, b, c, d, e, f, g, h] = bytes;
+        let (first, second) = (i32::from_le_bytes([a, b, c, d]), i32::from_le_bytes([e, f, g, h]));
+        Some(match tag {
+            b'S' => Self::Started { pid: first },
+            b'F' => Self::Failed { step: Step::from_byte(u8::try_from(first).ok()?)?, errno: second },
+            b'X' => Self::Exited(Exit::Status(first)),
+            b'G' => Self::Exited(Exit::Signal(first)),
+            b'U' => Self::Exited(Exit::Unknown),
+            b'0' => Self::Gone,
+            _ => return None,
+        })
+    }
+}
+
+fn put(text: &mut Vec<u8>, part: &OsStr, what: &str) -> io::Result<()> {
+    if part.as_bytes().contains(&0) {
+        return Err(invalid(format!("{what} holds a NUL character, which no program can be given")));
+    }
+    text.extend_from_slice(part.as_bytes());
+    text.push(0);
+    Ok(())
+}
+
+fn invalid(message: String) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, message)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::secret::Secret;
+
+    fn launch() -> ResolvedLaunch {
+        ResolvedLaunch {
+            program: "/bin/echo".into(),
+            argv0: "echo".into(),
+            args: vec!["".into(), "; $( ) && \n".into()],
+            env: vec![("A".into(), Secret::new("=1=")), ("B".into(), Secret::new(""))],
+            cwd: Some("/tmp".into()),
+            unset: vec![],
+            secrets: vec![],
+        }
+    }
+
+    #[test]
+    fn an_order_arrives_as_it_was_given() {
+        let text = encode(&launch()).unwrap();
+        let body = read(&mut text.as_slice()).unwrap();
+        let expected = Order {
+            program: c"/bin/echo",
+            cwd: c"/tmp",
+            args: vec![c"echo", c"", c"; $( ) && \n"],
+            env: vec![c"A==1=", c"B="],
+        };
+        assert_eq!(decode(&body), Some(expected));
+    }
+
+    #[test]
+    fn what_no_program_can_be_given_is_refused_by_name() {
+        let check = |change: fn(&mut ResolvedLaunch), expected: &str| {
+            let mut launch = launch();
+            change(&mut launch);
+            assert_eq!(encode(&launch).unwrap_err().to_string(), expected);
+        };
+        check(|launch| launch.args.push("a\0b".into()), "an argument holds a NUL character, which no program can be given");
+        check(|launch| launch.env[0].0 = "A=B".into(), "\"A=B\" cannot name an environment variable");
+        check(
+            |launch| launch.env[0].1 = Secret::new("\0"),
+            "the value of the variable A holds a NUL character, which no program can be given",
+        );
+    }
+
+    #[test]
+    fn a_report_arrives_as_it_was_given() {
+        let mut reports = vec![
+            Report::Started { pid: 70_000 },
+            Report::Exited(Exit::Status(255)),
+            Report::Exited(Exit::Signal(9)),
+            Report::Exited(Exit::Unknown),
+            Report::Gone,
+        ];
+        reports.extend(Step::ALL.map(|step| Report::Failed { step, errno: 2 }));
+        for report in reports {
+            assert_eq!(Report::decode(report.encode()), Some(report));
+        }
+    }
+
+    #[test]
+    fn a_damaged_order_is_no_order() {
+        let body = encode(&launch()).unwrap().split_off(4);
+        for cut in 0..body.len() {
+            assert_eq!(decode(&body[..cut]), None, "cut at {cut}");
+        }
+    }
+}

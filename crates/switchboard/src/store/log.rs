@@ -1,0 +1,233 @@
+//! A server's log: what it wrote to stderr, and notes about it, in a file of the state folder that stays small.
+//!
+//! `logs/SERVER.log`, 0600, rotated at 1 MiB into `SERVER.log.1`. Secrets are redacted and controls escaped before anything is written, so
+//! the file can be shown as it is. Writing never fails and never waits: what the disk or the rate does not allow is counted and left out.
+
+use std::fmt::Write as _;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Instant, SystemTime};
+
+use nix::libc;
+
+use crate::name::ServerName;
+use crate::secret::Redactor;
+use crate::untrusted::Untrusted;
+
+pub use lines::LineWriter;
+
+mod lines;
+
+/// Where a log is put aside and begun anew.
+const ROTATE_BYTES: u64 = 1024 * 1024;
+/// What may be written at once, after some quiet.
+const BURST_BYTES: f64 = 1024.0 * 1024.0;
+/// What may be written each second, for ever.
+const RATE_BYTES_PER_SECOND: f64 = 128.0 * 1024.0;
+
+/// Where a line of a log came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogStream {
+    /// The server's stderr.
+    Stderr,
+    /// The server's log notifications.
+    Message,
+    /// Ourselves: started, exited, gave up.
+    Note,
+}
+
+impl LogStream {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Stderr => "stderr",
+            Self::Message => "message",
+            Self::Note => "note",
+        }
+    }
+}
+
+/// The log of one server, open for writing. Clones share it.
+#[derive(Debug, Clone)]
+pub struct LogFile(Arc<Mutex<Inner>>);
+
+#[derive(Debug)]
+struct Inner {
+    path: PathBuf,
+    /// `None` after a rotation that failed; tried again with each write.
+    file: Option<File>,
+    redactor: Redactor,
+    /// Bytes that may be written now, as of `counted_at`.
+    allowance: f64,
+    counted_at: Instant,
+    /// Lines that were not written since the last that was.
+    left_out: u64,
+}
+
+impl LogFile {
+    /// Opens `FOLDER/logs/SERVER.log`, making it (0600, in a 0700 folder) where it is missing.
+    pub fn open(folder: &Path, server: &ServerName) -> io::Result<Self> {
+        let path = path(folder, server);
+        let logs = folder.join("logs");
+        DirBuilder::new().recursive(true).mode(0o700).create(&logs).map_err(|error| about(&logs, &error))?;
+        let file = open(&path).map_err(|error| about(&path, &error))?;
+        Ok(Self(Arc::new(Mutex::new(Inner {
+            path,
+            file: Some(file),
+            redactor: Redactor::default(),
+            allowance: BURST_BYTES,
+            counted_at: Instant::now(),
+            left_out: 0,
+        }))))
+    }
+
+    /// From now on these secrets are replaced before anything is written.
+    pub fn redact_with(&self, redactor: Redactor) {
+        self.inner().redactor = redactor;
+    }
+
+    /// Writes a text, line by line.
+    pub fn write(&self, stream: LogStream, text: &str) {
+        let mut writer = self.writer(stream);
+        writer.push(text.as_bytes());
+        writer.finish();
+    }
+
+    /// Writes what comes in chunks.
+    pub fn writer(&self, stream: LogStream) -> LineWriter {
+        LineWriter::new(self.clone(), stream)
+    }
+
+    /// The last `count` lines of a server's log, oldest first; none where there is no log.
+    pub fn read_tail(folder: &Path, server: &ServerName, count: usize) -> io::Result<Vec<Untrusted>> {
+        let path = path(folder, server);
+        let newer = read(&path)?;
+        let older = if newer.lines().count() < count { read(&rotated(&path))? } else { String::new() };
+        let mut lines: Vec<Untrusted> = newer.lines().rev().chain(older.lines().rev()).take(count).map(Untrusted::new).collect();
+        lines.reverse();
+        Ok(lines)
+    }
+
+    /// Whether there is room for a line now.
+    fn allows(&self) -> bool {
+        let mut inner = self.inner();
+        let now = Instant::now();
+        let gained = now.duration_since(inner.counted_at).as_secs_f64() * RATE_BYTES_PER_SECOND;
+        inner.allowance = (inner.allowance + gained).min(BURST_BYTES);
+        inner.counted_at = now;
+        inner.allowance > 0.0
+    }
+
+    fn leave_out(&self, lines: u64) {
+        self.inner().left_out += lines;
+    }
+
+    /// Writes whole lines, redacted, with one system call. The allowance may go below zero by one chunk: that is paid off before the next.
+    fn append(&self, stream: LogStream, lines: &[Untrusted]) {
+        let mut inner = self.inner();
+        if lines.is_empty() && inner.left_out == 0 {
+            return;
+        }
+        let moment = timestamp(SystemTime::now());
+        let mut text = String::new();
+        if inner.left_out > 0 {
+            let _ = writeln!(text, "{moment} note … {} lines left out", inner.left_out);
+        }
+        for line in lines {
+            let _ = writeln!(text, "{moment} {} {}", stream.word(), line.for_terminal());
+        }
+        inner.allowance -= text.len() as f64;
+        match inner.write(text.as_bytes()) {
+            Ok(()) => inner.left_out = 0,
+            Err(_) => inner.left_out += lines.len() as u64,
+        }
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inner {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let mut file = match self.file.take() {
+            Some(file) => file,
+            None => open(&self.path)?,
+        };
+        let now = file.metadata()?;
+        if now.len() + bytes.len() as u64 > ROTATE_BYTES && now.len() > 0 {
+            // Another process that logs for the same server may have put it aside already.
+            if fs::symlink_metadata(&self.path).is_ok_and(|named| (named.dev(), named.ino()) == (now.dev(), now.ino())) {
+                fs::rename(&self.path, rotated(&self.path))?;
+            }
+            file = open(&self.path)?;
+        }
+        let written = file.write_all(bytes);
+        self.file = Some(file);
+        written
+    }
+}
+
+/// Never through a symbolic link, never a pipe that would block us, and nobody else's to read.
+fn open(path: &Path) -> io::Result<File> {
+    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_CLOEXEC;
+    let file = OpenOptions::new().append(true).create(true).mode(0o600).custom_flags(flags).open(path)?;
+    let found = file.metadata()?;
+    if !found.is_file() {
+        return Err(io::Error::other("is not a regular file"));
+    }
+    if found.permissions().mode() & 0o777 != 0o600 {
+        file.set_permissions(fs::Permissions::from_mode(0o600))?;
+    }
+    Ok(file)
+}
+
+fn read(path: &Path) -> io::Result<String> {
+    let file = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path);
+    let mut bytes = Vec::new();
+    match file {
+        Ok(file) => file.take(4 * ROTATE_BYTES).read_to_end(&mut bytes).map_err(|error| about(path, &error))?,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => 0,
+        Err(error) => return Err(about(path, &error)),
+    };
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+fn path(folder: &Path, server: &ServerName) -> PathBuf {
+    folder.join("logs").join(format!("{server}.log"))
+}
+
+fn rotated(path: &Path) -> PathBuf {
+    path.with_added_extension("1")
+}
+
+fn about(path: &Path, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+}
+
+/// `2026-11-15T09:30:00.125Z`.
+fn timestamp(moment: SystemTime) -> String {
+    let since = moment.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let seconds = since.as_secs();
+    let (year, month, day) = date(seconds / 86_400);
+    let (hour, minute, second) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{:03}Z", since.subsec_millis())
+}
+
+/// The Gregorian date of a day counted from 1970-01-01. Years are counted from March, so that the leap day comes last.
+fn date(days: u64) -> (u64, u64, u64) {
+    const DAYS_PER_ERA: u64 = 146_097;
+    let shifted = days + 719_468;
+    let (era, day_of_era) = (shifted / DAYS_PER_ERA, shifted % DAYS_PER_ERA);
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    (era * 400 + year_of_era + u64::from(month <= 2), month, day)
+}
+
+#[cfg(test)]
+mod tests;
