@@ -5,10 +5,8 @@ use std::sync::Arc;
 use crate::caller::Answering;
 use crate::wire::{Incoming, Outgoing, RequestId};
 
-pub mod stdio;
-
 /// The standard streams of a child process.
-
+pub mod stdio;
 
 /// Opens a channel. A library user can bring one of their own.
 pub trait Connector: Send + Sync {

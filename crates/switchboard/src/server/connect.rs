@@ -87,12 +87,14 @@ impl Attempt {
     pub(super) async fn run(mut self, cancelled: oneshot::Receiver<()>) -> Outcome {
         let limit = self.options.connect_timeout;
         let deadline = Instant::now() + limit;
-        let result = tokio::select! {
+        let connected = tokio::select! {
             biased;
-            _ = cancelled => Err(Unconnected::Cancelled),
-            result = timeout_at(deadline, self.connect(deadline)) => {
-                result.unwrap_or_else(|_| Err(self.failed(sentence::too_late(self.step, limit), Retry::Soon)))
-            }
+            _ = cancelled => Some(Err(Unconnected::Cancelled)),
+            result = timeout_at(deadline, self.connect(deadline)) => result.ok(),
+        };
+        let result = match connected {
+            Some(result) => result,
+            None => Err(self.failed(sentence::too_late(self.step, limit), Retry::Soon).await),
         };
         self.board.timed(self.step, self.step_began.elapsed());
         if let (Err(_), Some(link)) = (&result, self.link) {
@@ -109,12 +111,12 @@ impl Attempt {
         let offerings = match listed {
             Ok(Ok(offerings)) => offerings,
             Ok(Err(RequestFault::Closed(reason))) => return Err(self.ended(&reason).await),
-            Ok(Err(fault)) => return Err(self.failed(format!("connected, but could not be listed: {fault}"), Retry::Soon)),
-            Err(exit) => return Err(self.exited(exit)),
+            Ok(Err(fault)) => return Err(self.failed(format!("connected, but could not be listed: {fault}"), Retry::Soon).await),
+            Err(exit) => return Err(self.exited(exit).await),
         };
         match verdict_on(&offerings) {
             Ok(()) => Ok(Arrival { link, offerings, redactor: self.redactor.take() }),
-            Err(Failure { fact, retry }) => Err(self.failed(fact, retry)),
+            Err(Failure { fact, retry }) => Err(self.failed(fact, retry).await),
         }
     }
 
@@ -129,7 +131,7 @@ impl Attempt {
         loop {
             let started = match begun {
                 Ok(started) => started,
-                Err(Failure { fact, retry }) => return Err(self.failed(fact, retry)),
+                Err(Failure { fact, retry }) => return Err(self.failed(fact, retry).await),
             };
             self.started(started.process, started.unset);
             self.redactor = started.redactor;
@@ -140,7 +142,7 @@ impl Attempt {
             let fault = match opened {
                 Ok(Ok(link)) => return Ok(link),
                 Ok(Err(fault)) => fault,
-                Err(exit) => return Err(self.exited(exit)),
+                Err(exit) => return Err(self.exited(exit).await),
             };
             let Some(next) = approach.after(&fault) else { return Err(self.refused(fault).await) };
             approach = next;
@@ -181,27 +183,40 @@ impl Attempt {
     }
 
     async fn refused(&mut self, fault: OpenFault) -> Unconnected {
-        match fault {
-            OpenFault::Channel(reason) => self.ended(&reason).await,
-            OpenFault::Timeout(_) => self.failed(sentence::too_late(self.step, self.options.connect_timeout), Retry::Soon),
-            fault @ (OpenFault::Refused(_) | OpenFault::RefusedAfterProbe) => self.failed(fault.to_string(), Retry::Soon),
-        }
+        let fact = match fault {
+            OpenFault::Channel(reason) => return self.ended(&reason).await,
+            OpenFault::Timeout(_) => sentence::too_late(self.step, self.options.connect_timeout),
+            OpenFault::Refused(_) | OpenFault::RefusedAfterProbe => fault.to_string(),
+        };
+        self.failed(fact, Retry::Soon).await
     }
 
     /// The channel ended; the process may be about to say how.
     async fn ended(&mut self, reason: &str) -> Unconnected {
-        let exit = exit_of(&mut self.process).await;
-        self.failed(sentence::ended_during(self.step, reason, exit), Retry::Soon)
+        let until = Instant::now() + ENDS_TOGETHER;
+        let exit = match &mut self.process {
+            Some(process) => timeout_at(until, process.exited()).await.ok(),
+            None => None,
+        };
+        self.failed_until(until, sentence::ended_during(self.step, reason, exit), Retry::Soon).await
     }
 
-    fn exited(&mut self, exit: Exit) -> Unconnected {
-        self.failed(sentence::ended_during(self.step, "", Some(exit)), Retry::Soon)
+    async fn exited(&mut self, exit: Exit) -> Unconnected {
+        let until = Instant::now() + ENDS_TOGETHER;
+        self.failed_until(until, sentence::ended_during(self.step, "", Some(exit)), Retry::Soon).await
     }
 
-    fn failed(&mut self, fact: String, retry: Retry) -> Unconnected {
-        let fact = redacted(self.redactor.as_ref(), fact);
-        let last_words = self.process.as_ref().map(|process| process.last_words()).unwrap_or_default();
-        let fact = sentence::failure(&self.options.server, &fact, &last_words);
+    async fn failed(&mut self, fact: String, retry: Retry) -> Unconnected {
+        self.failed_until(Instant::now(), fact, retry).await
+    }
+
+    /// Makes a whole sentence of `fact`. The server's last words are waited for until then.
+    async fn failed_until(&mut self, until: Instant, fact: String, retry: Retry) -> Unconnected {
+        let last_words = match &self.process {
+            Some(process) => process.last_words(until).await,
+            None => Vec::new(),
+        };
+        let fact = sentence::failure(&self.options.server, &redacted(self.redactor.as_ref(), fact), &last_words);
         let forget_era = self.step == "handshake" && self.habits.era.is_some();
         Unconnected::Failed { failure: Failure { fact, retry }, forget_era }
     }
@@ -261,11 +276,6 @@ async fn unless_it_exits<T>(process: &mut Option<Box<dyn Process>>, work: impl F
     };
     // Another process may hold the pipes open for ever.
     timeout(ENDS_TOGETHER, work).await.map_err(|_| exit)
-}
-
-/// How the process ended, if it has, or does in a moment.
-pub(super) async fn exit_of(process: &mut Option<Box<dyn Process>>) -> Option<Exit> {
-    timeout(ENDS_TOGETHER, process.as_mut()?.exited()).await.ok()
 }
 
 pub(super) fn redacted(redactor: Option<&Redactor>, text: String) -> String {

@@ -1,11 +1,12 @@
-//! A connection in use: notices its end, and lists again when the server says that a list changed (F14).
+//! A connection in use: notices its end, and lists again when the server says that a list changed.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, timeout, timeout_at};
 
-use super::connect::{ENDS_TOGETHER, exit_of, redacted};
+use super::connect::{ENDS_TOGETHER, redacted};
+use super::lists::Lists;
 use super::reach::{Link, Process};
 use super::sentence;
 use crate::caller::Answering;
@@ -13,9 +14,6 @@ use crate::catalog::Offerings;
 use crate::launch::Exit;
 use crate::secret::Redactor;
 use crate::session::RequestFault;
-
-/// From the first change to the listing: what changes together is listed together.
-const QUIET: Duration = Duration::from_millis(200);
 
 /// One session, and the process it speaks to if it has one.
 pub(super) struct Live {
@@ -45,13 +43,6 @@ pub(super) struct End {
     pub(super) last_words: Vec<String>,
 }
 
-/// One listing at a time; changes that come meanwhile lead to one more.
-#[derive(Default)]
-struct Lists {
-    due: Option<Instant>,
-    running: Option<Answering<'static, Result<Offerings, RequestFault>>>,
-}
-
 impl Live {
     pub(super) fn new(
         link: Arc<dyn Link>,
@@ -72,9 +63,8 @@ impl Live {
             let Self { link, process, redactor, lists, limit } = self;
             tokio::select! {
                 biased;
-                (reason, exit) = ended(&**link, process) => {
-                    let last_words = process.as_ref().map(|process| process.last_words()).unwrap_or_default();
-                    return Happening::Ended(End { reason: redacted(redactor.as_ref(), reason), exit, last_words });
+                end = ended(&**link, process) => {
+                    return Happening::Ended(End { reason: redacted(redactor.as_ref(), end.reason), ..end });
                 }
                 listed = lists.next() => match listed {
                     Some(listed) => return Happening::Relisted(listed),
@@ -101,55 +91,26 @@ pub(super) fn leave(process: Option<Box<dyn Process>>) -> Answering<'static, ()>
 }
 
 /// Waits for the channel or the process to end, then a moment for the other: whichever is seen first, the end is told whole.
-async fn ended(link: &dyn Link, process: &mut Option<Box<dyn Process>>) -> (String, Option<Exit>) {
-    let exit = match process {
-        Some(process) => tokio::select! {
-            biased;
-            reason = link.closed() => Err(reason),
-            exit = process.exited() => Ok(exit),
-        },
-        None => Err(link.closed().await),
+async fn ended(link: &dyn Link, process: &mut Option<Box<dyn Process>>) -> End {
+    let Some(process) = process else {
+        return End { reason: link.closed().await, exit: None, last_words: Vec::new() };
     };
-    match exit {
-        Ok(exit) => {
-            // A process that was left behind may hold the pipe open; what the server itself has written is read by then.
-            let reason = timeout(ENDS_TOGETHER, link.closed()).await;
-            (reason.unwrap_or_else(|_| "its process ended".to_owned()), Some(exit))
-        }
-        Err(reason) => (reason, exit_of(process).await),
-    }
+    let first = tokio::select! {
+        biased;
+        reason = link.closed() => Err(reason),
+        exit = process.exited() => Ok(exit),
+    };
+    let until = Instant::now() + ENDS_TOGETHER;
+    let (reason, exit) = match first {
+        // A process that was left behind may hold the pipe open; what the server itself has written is read by then.
+        Ok(exit) => (timeout_at(until, link.closed()).await.unwrap_or_else(|_| "its process ended".to_owned()), Some(exit)),
+        Err(reason) => (reason, timeout_at(until, process.exited()).await.ok()),
+    };
+    End { reason, exit, last_words: process.last_words(until).await }
 }
 
 async fn list(link: Arc<dyn Link>, limit: Duration) -> Result<Offerings, RequestFault> {
     timeout(limit, link.offerings()).await.unwrap_or(Err(RequestFault::Timeout { after: limit, total: true }))
-}
-
-impl Lists {
-    /// The first of many changes starts the clock and later ones do not move it, so a storm cannot put the listing off for ever.
-    fn changed(&mut self) {
-        self.due.get_or_insert_with(|| Instant::now() + QUIET);
-    }
-
-    /// The answer of a running listing, or `None` when it is time to run one.
-    async fn next(&mut self) -> Option<Result<Offerings, RequestFault>> {
-        match (&mut self.running, self.due) {
-            (Some(running), _) => {
-                let listed = running.await;
-                self.running = None;
-                Some(listed)
-            }
-            (None, Some(due)) => {
-                sleep_until(due).await;
-                None
-            }
-            (None, None) => std::future::pending().await,
-        }
-    }
-
-    fn run(&mut self, listing: impl Future<Output = Result<Offerings, RequestFault>> + Send + 'static) {
-        self.due = None;
-        self.running = Some(Box::pin(listing));
-    }
 }
 
 impl End {

@@ -4,16 +4,21 @@
 //! so the task reaches it through a blocking thread.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use tokio::time::timeout;
 
 use crate::catalog::{Offerings, PromptDefinition, ResourceDefinition, TemplateDefinition, ToolDefinition};
 use crate::config::Fingerprint;
 use crate::session::Era;
 use crate::store::{Shelf, Store, StoreError};
 use crate::wire::RawJson;
+
+/// How long a server waits for what is remembered of it.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// What a launch offered when it was last listed, as far as the store knows. It may block: call it where that is no harm.
 pub fn remembered_offerings(store: &dyn Store, launch: Fingerprint) -> Option<Offerings> {
@@ -49,7 +54,7 @@ impl Memory {
             let text = kept(self.store.get(Shelf::Eras, &self.launch.to_hex()))??;
             serde_json::from_str(&text).ok()
         };
-        tokio::task::spawn_blocking(read).await.ok().flatten().unwrap_or_default()
+        aside(read).await.unwrap_or_default()
     }
 
     pub(super) async fn keep_habits(self, habits: Habits) {
@@ -57,7 +62,7 @@ impl Memory {
     }
 
     pub(super) async fn offerings(self) -> Option<Offerings> {
-        tokio::task::spawn_blocking(move || remembered_offerings(&*self.store, self.launch)).await.ok().flatten()
+        aside(move || remembered_offerings(&*self.store, self.launch)).await
     }
 
     pub(super) async fn keep_offerings(self, offerings: Arc<Offerings>) {
@@ -77,6 +82,11 @@ impl Memory {
         // A store that panics has remembered nothing; there is nothing else to do about it.
         let _ = tokio::task::spawn_blocking(write).await;
     }
+}
+
+/// Reads on a blocking thread, for as long as a server can wait for it. A store that panics or hangs has remembered nothing.
+async fn aside<T: Send + 'static>(read: impl FnOnce() -> Option<T> + Send + 'static) -> Option<T> {
+    timeout(PATIENCE, tokio::task::spawn_blocking(read)).await.ok()?.ok()?
 }
 
 fn kept<T>(answer: Result<T, StoreError>) -> Option<T> {

@@ -6,8 +6,9 @@
 use std::io;
 use std::sync::Arc;
 
+use tokio::time::{Instant, timeout_at};
+
 use super::backoff::Retry;
-use super::sentence;
 use super::{Means, ServerConfig};
 use crate::caller::Answering;
 use crate::catalog::Offerings;
@@ -72,8 +73,9 @@ pub(super) struct Failure {
 pub(super) trait Process: Send {
     fn pid(&self) -> u32;
 
-    /// The last lines of its stderr, safe to show.
-    fn last_words(&self) -> Vec<String>;
+    /// The last lines of its stderr, safe to show. What it wrote before it ended may still be on its way: that is waited for, but only
+    /// `until` then, since other processes may hold its stderr.
+    fn last_words(&self, until: Instant) -> Answering<'_, Vec<String>>;
 
     /// Waits for its end. Cancel-safe, and may be called again.
     fn exited(&mut self) -> Answering<'_, Exit>;
@@ -153,13 +155,12 @@ impl ByProcess {
         let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
             return Err(Failure { fact: "its process came without standard streams".to_owned(), retry: Retry::Soon });
         };
-        let redactor = Redactor::new(launch.secrets);
         let connector = StdioConnector::new(stdin, stdout, self.config.max_message_bytes);
         Ok(Begun {
-            process: Some(Box::new(Spawned { child, stderr: self.stderr.clone(), redactor: redactor.clone() })),
+            process: Some(Box::new(Spawned { child, stderr: self.stderr.clone() })),
             connector: Arc::new(connector),
             unset: launch.unset,
-            redactor: Some(redactor),
+            redactor: Some(Redactor::new(launch.secrets)),
         })
     }
 }
@@ -178,8 +179,8 @@ fn spawn_failure(launch: &ResolvedLaunch, error: &io::Error) -> Failure {
 
 struct Spawned {
     child: Child,
+    /// Begun anew by each spawn, and free of the launch's secrets.
     stderr: StderrTail,
-    redactor: Redactor,
 }
 
 impl Process for Spawned {
@@ -187,10 +188,11 @@ impl Process for Spawned {
         self.child.pid
     }
 
-    fn last_words(&self) -> Vec<String> {
-        let lines = self.stderr.last_lines(LAST_WORDS);
-        // Redacted first: a secret that is escaped or cut would no longer be recognised.
-        lines.iter().map(|line| sentence::safe(&self.redactor.redact(line.raw()))).collect()
+    fn last_words(&self, until: Instant) -> Answering<'_, Vec<String>> {
+        Box::pin(async move {
+            let _ = timeout_at(until, self.stderr.drained()).await;
+            self.stderr.last_lines(LAST_WORDS).iter().map(|line| line.for_terminal_line().to_string()).collect()
+        })
     }
 
     fn exited(&mut self) -> Answering<'_, Exit> {

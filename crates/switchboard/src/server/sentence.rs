@@ -6,7 +6,6 @@ use super::State;
 use crate::config::ServerConfig;
 use crate::launch::Exit;
 use crate::name::ServerName;
-use crate::untrusted::Untrusted;
 
 /// How much of one line of stderr a sentence quotes.
 const QUOTED_CHARACTERS: usize = 300;
@@ -65,11 +64,6 @@ pub(super) fn not_ready(config: &ServerConfig, state: &State, waited: Duration) 
         State::Stopped => "stopped; start it again to use it".to_owned(),
         State::Idle | State::Ready { .. } => format!("not ready within {}", duration(waited)),
     }
-}
-
-/// A stranger's text on one line that cannot harm a terminal.
-pub(super) fn safe(text: &str) -> String {
-    Untrusted::new(text).for_terminal_line().to_string()
 }
 
 /// As people write it: `30 s`, `1.5 s`, `200 ms`.

@@ -11,7 +11,9 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use super::backoff::{Backoff, Retry, Verdict};
 use super::board::Board;
+use super::chores::Chores;
 use super::connect::{Arrival, Attempt, Outcome, Unconnected};
+use super::lists::{self, News};
 use super::live::{End, Happening, Live, leave};
 use super::memory::{Habits, Memory};
 use super::reach::{Failure, Link, Process, Reach};
@@ -19,7 +21,6 @@ use super::{Snapshot, State, sentence};
 use crate::caller::Answering;
 use crate::catalog::Offerings;
 use crate::session::{OpenOptions, RequestFault};
-use crate::wire::RawJson;
 
 /// Ending takes no longer, whatever the process does (its own bound is 3.5 s).
 const STOP_BOUND: Duration = Duration::from_millis(3550);
@@ -235,26 +236,23 @@ impl Task {
             snapshot.attempts_ended += u64::from(death.is_none());
             snapshot.last_exit = death.or(snapshot.last_exit.take());
             disconnected(snapshot);
+            if failure.retry == Retry::WhenTold {
+                withdrawn(snapshot);
+            }
         });
     }
 
-    /// A list that failed keeps what was known; one that had failed before already is no news.
+    /// The server was listed again, because it said that a list changed.
     fn relisted(&mut self, listed: Result<Offerings, RequestFault>) {
         let before = self.board.now().offerings.clone();
-        let news = match listed {
-            Ok(offerings) => match first_new_fault(&before, &offerings) {
-                Some(fault) => Err(fault),
-                None => Ok(Arc::new(offerings)),
-            },
-            Err(fault) => Err(fault.to_string()),
-        };
-        match news {
-            Ok(offerings) if is_same(&before, &offerings) => {}
-            Ok(offerings) => {
+        match lists::news(&before, listed) {
+            News::None => {}
+            News::Offerings(offerings) => {
+                let offerings = Arc::new(offerings);
                 self.chores.add(self.memory.clone().keep_offerings(offerings.clone()));
                 self.board.replaced(|snapshot| snapshot.offerings = offerings);
             }
-            Err(fault) => {
+            News::Fault(fault) => {
                 let line =
                     format!("said that its lists changed, but listing them failed: {fault}; the lists from before are kept");
                 self.board.notice(line);
@@ -297,7 +295,7 @@ impl Task {
         self.board.moved(State::Stopped, "", |snapshot| {
             cut_off(snapshot, "stopped on request");
             disconnected(snapshot);
-            snapshot.offerings = Arc::default();
+            withdrawn(snapshot);
         });
         let _ = timeout(STOP_BOUND, async { tokio::join!(ending, self.chores.all()) }).await;
         self.board.noted(|snapshot| snapshot.pid = None);
@@ -323,36 +321,6 @@ impl Phase {
     }
 }
 
-/// What is written to the store beside the supervision, one after the other.
-#[derive(Default)]
-pub(super) struct Chores(Option<Answering<'static, ()>>);
-
-impl Chores {
-    pub(super) fn add(&mut self, chore: impl Future<Output = ()> + Send + 'static) {
-        let before = self.0.take();
-        self.0 = Some(Box::pin(async move {
-            if let Some(before) = before {
-                before.await;
-            }
-            chore.await;
-        }));
-    }
-
-    async fn next(&mut self) {
-        match &mut self.0 {
-            Some(chores) => chores.await,
-            None => std::future::pending().await,
-        }
-        self.0 = None;
-    }
-
-    async fn all(&mut self) {
-        if self.0.is_some() {
-            self.next().await;
-        }
-    }
-}
-
 fn connecting(step: &'static str) -> State {
     State::Connecting { since: SystemTime::now(), step }
 }
@@ -367,23 +335,11 @@ fn cut_off(snapshot: &mut Snapshot, because: &str) {
 /// Without a session the offerings are those of last time. They stay on offer: a call of one of them wakes the server.
 fn disconnected(snapshot: &mut Snapshot) {
     snapshot.session = None;
-    snapshot.cached = true;
+    snapshot.cached |= matches!(snapshot.state, State::Ready { .. });
 }
 
-fn first_new_fault(before: &Offerings, now: &Offerings) -> Option<String> {
-    let failed_before = |method| before.faults.iter().any(|(known, _)| known == method);
-    now.faults.iter().find(|(method, _)| !failed_before(method)).map(|(method, fault)| format!("{method}: {fault}"))
-}
-
-/// A server that cries change for nothing costs a listing, but no new catalog.
-fn is_same(before: &Offerings, now: &Offerings) -> bool {
-    fn raw<T>(items: &[Arc<T>], raw: fn(&T) -> &RawJson) -> Vec<&RawJson> {
-        items.iter().map(|item| raw(item)).collect()
-    }
-    raw(&before.tools, |tool| &tool.raw) == raw(&now.tools, |tool| &tool.raw)
-        && before.withheld == now.withheld
-        && raw(&before.prompts, |prompt| &prompt.raw) == raw(&now.prompts, |prompt| &prompt.raw)
-        && raw(&before.resources, |resource| &resource.raw) == raw(&now.resources, |resource| &resource.raw)
-        && raw(&before.templates, |template| &template.raw) == raw(&now.templates, |template| &template.raw)
-        && before.faults == now.faults
+/// A server that no call can wake has nothing on offer.
+fn withdrawn(snapshot: &mut Snapshot) {
+    snapshot.offerings = Arc::default();
+    snapshot.cached = false;
 }

@@ -14,8 +14,9 @@ use crate::config::{Asks, Protocol};
 use crate::launch::Exit;
 use crate::session::{Era, OpenFault, RequestFault};
 use crate::store::{MemoryStore, Store};
-use script::{NEVER, Play, Rig, connecting, offering};
+use script::{NEVER, Play, Rig, connecting, offering, tool};
 
+mod own;
 mod script;
 
 const LONG: Duration = Duration::from_secs(3600);
@@ -171,6 +172,26 @@ async fn s3_09_concurrent_first_calls_start_a_lazy_server_once() {
     assert_eq!(rig.starts(), 1);
 }
 
+/// S3-08: a lazy server shows what it offered last time, until it is asked itself.
+#[tokio::test(start_paused = true)]
+async fn s3_08_a_lazy_server_shows_the_catalog_of_last_time() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+    let rig = Rig::new(connecting(), [Play { offers: tool("add"), ..Play::default() }], store.clone());
+    rig.until_ready().await;
+    rig.handle.stop().await;
+
+    let rig = Rig::new(State::Idle, [Play { offers: tool("sum"), ..Play::default() }], store);
+    rig.handle.settled().await;
+    let shown = |rig: &Rig| {
+        let snapshot = rig.handle.snapshot();
+        let names: Vec<_> = snapshot.offerings.tools.iter().map(|tool| tool.name.as_wire().to_owned()).collect();
+        (names, snapshot.cached, rig.starts())
+    };
+    assert_eq!(shown(&rig), (vec!["add".to_owned()], true, 0));
+    rig.handle.usable(LONG).await.unwrap();
+    assert_eq!(shown(&rig), (vec!["sum".to_owned()], false, 1));
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_use_learns_the_outcome_of_one_attempt() {
     let rig = Rig::lazy([dies(1), Play::default()]);
@@ -262,7 +283,7 @@ async fn a_listing_that_fails_keeps_what_was_known() {
     let mut rig = Rig::eager([Play::default()]);
     rig.until_ready().await;
     rig.told();
-    let fault = RequestFault::Answered { code: -32603, message: "boom".to_owned() };
+    let fault = RequestFault::Answered { code: -32603, message: "boom".to_owned(), data: None };
     *rig.stage().offers.lock().unwrap() = Err(fault);
     rig.stage().change();
     sleep(Duration::from_secs(1)).await;
@@ -371,15 +392,18 @@ async fn f7_a_process_that_ends_ends_the_connection() {
 
 #[tokio::test(start_paused = true)]
 async fn c13_a_server_that_offers_nothing_is_closed_until_told() {
-    let rig = Rig::eager([Play { offers: Default::default(), ..Play::default() }]);
+    let rig = Rig::eager([Play::default(), Play { offers: Default::default(), ..Play::default() }]);
+    rig.until_ready().await;
+    rig.stage().hang_up();
     let state = rig.until(is_failed).await;
+    assert!(rig.handle.snapshot().offerings.withheld.is_empty());
     assert_eq!(error_of(&state), "offers no tools, prompts or resources; try \"switchboard doctor play\"");
     sleep(LONG).await;
     assert!(rig.stage().is_closed());
-    assert_eq!((rig.handle.usable(LONG).await.unwrap_err().state, rig.starts(), rig.alive()), (state, 1, 0));
+    assert_eq!((rig.handle.usable(LONG).await.unwrap_err().state, rig.starts(), rig.alive()), (state, 2, 0));
     rig.handle.restart().await;
     rig.handle.settled().await;
-    assert_eq!(rig.starts(), 2);
+    assert_eq!(rig.starts(), 3);
 }
 
 /// S0-29, S2-65: what cannot be started is told at once and tried again by each use, since a person may have mended it.

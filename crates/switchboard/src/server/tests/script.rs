@@ -8,14 +8,14 @@ use std::time::Duration;
 
 use indexmap::IndexMap;
 use tokio::sync::{Notify, broadcast, watch};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use super::super::backoff::Retry;
 use super::super::memory::Memory;
 use super::super::reach::{Begun, Failure, Link, Process, Reach};
 use super::super::{ServerHandle, State, Supervised};
 use crate::caller::{Answering, Offers};
-use crate::catalog::Offerings;
+use crate::catalog::{Offerings, ToolDefinition};
 use crate::config::{
     Asks, Endpoint, Fingerprint, MAX_MESSAGE_BYTES, Protocol, Scope, ServerConfig, Sharing, Source, Start, StdioEndpoint,
     Timeouts,
@@ -71,6 +71,13 @@ pub(super) const NEVER: Duration = Duration::from_secs(1_000_000);
 /// Offerings that can be told from others by one name.
 pub(super) fn offering(name: &str) -> Offerings {
     Offerings { withheld: vec![(ToolName::new(name), "for the test".to_owned())], ..Offerings::default() }
+}
+
+/// A tool that can be remembered.
+pub(super) fn tool(name: &str) -> Offerings {
+    let raw = RawJson::from_value(&serde_json::json!({"name": name, "inputSchema": {"type": "object"}}));
+    let tool = ToolDefinition::parse(&raw).expect("a good definition");
+    Offerings { tools: vec![Arc::new(tool)], ..Offerings::default() }
 }
 
 /// The script, and what was seen of its performance.
@@ -193,8 +200,8 @@ impl Process for Actor {
         42
     }
 
-    fn last_words(&self) -> Vec<String> {
-        self.stage.play.stderr.clone()
+    fn last_words(&self, _: Instant) -> Answering<'_, Vec<String>> {
+        Box::pin(async { self.stage.play.stderr.clone() })
     }
 
     fn exited(&mut self) -> Answering<'_, Exit> {
@@ -284,19 +291,8 @@ impl Rig {
             alive: Arc::default(),
             stage: watch::Sender::new(None),
         });
-        let (sender, events) = broadcast::channel(1024);
-        let changed = Arc::new(Notify::new());
-        let server = Supervised {
-            config: Arc::new(entry()),
-            launch: LAUNCH,
-            stderr: StderrTail::default(),
-            reach: script.clone(),
-            memory: Memory::new(store, LAUNCH),
-            offers: Offers::default(),
-            roots: None,
-            events: sender,
-            changed: changed.clone(),
-        };
+        let server = supervised(script.clone(), store);
+        let (events, changed) = (server.events.subscribe(), server.changed.clone());
         Self { handle: ServerHandle::supervise(server, initial), script, events, changed }
     }
 
@@ -356,6 +352,21 @@ pub(super) const LAUNCH: Fingerprint = Fingerprint([3; 32]);
 
 pub(super) fn connecting() -> State {
     State::Connecting { since: std::time::SystemTime::now(), step: "spawn" }
+}
+
+/// A server that is reached this way.
+pub(super) fn supervised(reach: Arc<dyn Reach>, store: Arc<dyn Store>) -> Supervised {
+    Supervised {
+        config: Arc::new(entry()),
+        launch: LAUNCH,
+        stderr: StderrTail::default(),
+        reach,
+        memory: Memory::new(store, LAUNCH),
+        offers: Offers::default(),
+        roots: None,
+        events: broadcast::Sender::new(1024),
+        changed: Arc::new(Notify::new()),
+    }
 }
 
 fn entry() -> ServerConfig {

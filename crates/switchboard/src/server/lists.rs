@@ -1,0 +1,121 @@
+//! When a server's lists are listed again, and what is made of the answer (F14).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep_until};
+
+use crate::caller::Answering;
+use crate::catalog::Offerings;
+use crate::session::RequestFault;
+use crate::wire::RawJson;
+
+/// From the first change to the listing: what changes together is listed together.
+const QUIET: Duration = Duration::from_millis(200);
+
+/// One listing at a time; changes that come meanwhile lead to one more.
+#[derive(Default)]
+pub(super) struct Lists {
+    due: Option<Instant>,
+    running: Option<Answering<'static, Result<Offerings, RequestFault>>>,
+}
+
+impl Lists {
+    /// The first of many changes starts the clock and later ones do not move it, so a storm cannot put the listing off for ever.
+    pub(super) fn changed(&mut self) {
+        self.due.get_or_insert_with(|| Instant::now() + QUIET);
+    }
+
+    /// The answer of a running listing, or `None` when it is time to run one.
+    pub(super) async fn next(&mut self) -> Option<Result<Offerings, RequestFault>> {
+        match (&mut self.running, self.due) {
+            (Some(running), _) => {
+                let listed = running.await;
+                self.running = None;
+                Some(listed)
+            }
+            (None, Some(due)) => {
+                sleep_until(due).await;
+                None
+            }
+            (None, None) => std::future::pending().await,
+        }
+    }
+
+    pub(super) fn run(&mut self, listing: impl Future<Output = Result<Offerings, RequestFault>> + Send + 'static) {
+        self.due = None;
+        self.running = Some(Box::pin(listing));
+    }
+}
+
+/// What a listing brought.
+#[derive(Debug)]
+pub(super) enum News {
+    /// What was known already: a server that cries change for nothing costs a listing, but no new catalog.
+    None,
+    /// Something else than before.
+    Offerings(Offerings),
+    /// A list could not be had; what was known is kept.
+    Fault(String),
+}
+
+/// Compares a listing with what was known. A list that had failed before already is no news.
+pub(super) fn news(before: &Offerings, listed: Result<Offerings, RequestFault>) -> News {
+    let now = match listed {
+        Ok(now) => now,
+        Err(fault) => return News::Fault(fault.to_string()),
+    };
+    let failed_before = |method| before.faults.iter().any(|(known, _)| known == method);
+    match now.faults.iter().find(|(method, _)| !failed_before(method)) {
+        Some((method, fault)) => News::Fault(format!("{method}: {fault}")),
+        None if is_same(before, &now) => News::None,
+        None => News::Offerings(now),
+    }
+}
+
+fn is_same(before: &Offerings, now: &Offerings) -> bool {
+    fn raw<T>(items: &[Arc<T>], raw: fn(&T) -> &RawJson) -> Vec<&RawJson> {
+        items.iter().map(|item| raw(item)).collect()
+    }
+    raw(&before.tools, |tool| &tool.raw) == raw(&now.tools, |tool| &tool.raw)
+        && before.withheld == now.withheld
+        && raw(&before.prompts, |prompt| &prompt.raw) == raw(&now.prompts, |prompt| &prompt.raw)
+        && raw(&before.resources, |resource| &resource.raw) == raw(&now.resources, |resource| &resource.raw)
+        && raw(&before.templates, |template| &template.raw) == raw(&now.templates, |template| &template.raw)
+        && before.faults == now.faults
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::name::ToolName;
+
+    fn offerings(tool: &str, faults: &[(&'static str, &str)]) -> Offerings {
+        Offerings {
+            withheld: vec![(ToolName::new(tool), "for the test".to_owned())],
+            faults: faults.iter().map(|(method, fault)| (*method, (*fault).to_owned())).collect(),
+            ..Offerings::default()
+        }
+    }
+
+    fn check(before: &Offerings, now: Offerings, expected: &str) {
+        let told = match news(before, Ok(now)) {
+            News::None => "nothing".to_owned(),
+            News::Offerings(now) => now.withheld[0].0.as_wire().to_owned(),
+            News::Fault(fault) => format!("fault {fault}"),
+        };
+        assert_eq!(told, expected);
+    }
+
+    #[test]
+    fn f14_a_listing_replaces_only_what_it_could_list_and_what_differs() {
+        let whole = offerings("one", &[]);
+        let without_prompts = offerings("one", &[("prompts/list", "boom")]);
+        check(&whole, offerings("one", &[]), "nothing");
+        check(&whole, offerings("two", &[]), "two");
+        check(&whole, offerings("two", &[("tools/list", "boom")]), "fault tools/list: boom");
+        check(&without_prompts, offerings("two", &[("prompts/list", "boom")]), "two");
+        check(&without_prompts, offerings("one", &[("prompts/list", "boom")]), "nothing");
+        check(&without_prompts, offerings("one", &[]), "one");
+    }
+}

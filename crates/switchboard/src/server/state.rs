@@ -1,0 +1,132 @@
+//! Where a server stands, and what others see of it at one moment.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use crate::catalog::Offerings;
+use crate::session::{Era, Session};
+
+/// Where a server stands, with the reason.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum State {
+    /// `enabled = false`.
+    Disabled,
+    /// A list in `[security]` keeps it from running.
+    Blocked {
+        /// Which.
+        rule: String,
+    },
+    /// A project's entry that nobody has accepted, or that changed since.
+    Untrusted {
+        /// What is known.
+        reason: String,
+    },
+    /// Lazy, not needed yet.
+    Idle,
+    /// Under way.
+    Connecting {
+        /// Since when.
+        since: SystemTime,
+        /// What is being done.
+        step: &'static str,
+    },
+    /// Usable.
+    Ready {
+        /// Which era it speaks.
+        era: Era,
+        /// Which revision.
+        version: String,
+    },
+    /// A person must log in.
+    NeedsLogin {
+        /// Where.
+        url: String,
+    },
+    /// Failed, and will be tried again.
+    Backoff {
+        /// Why.
+        error: String,
+        /// How often in a row.
+        attempt: u32,
+        /// When.
+        retry_at: SystemTime,
+    },
+    /// Failed, and will be tried again only when used or told.
+    Failed {
+        /// Why.
+        error: String,
+    },
+    /// Ended by us.
+    Stopped,
+}
+
+/// What others see of a server at one moment.
+#[derive(Debug, Clone)]
+pub struct Snapshot {
+    /// Where it stands.
+    pub state: State,
+    /// The live connection, while Ready.
+    pub session: Option<Arc<Session>>,
+    /// What it offers, or offered last time.
+    pub offerings: Arc<Offerings>,
+    /// The offerings are those of last time, not of a live session.
+    pub cached: bool,
+    /// Of the running process.
+    pub pid: Option<u32>,
+    /// When the process was started.
+    pub started: Option<SystemTime>,
+    /// How often it was started again.
+    pub restarts: u32,
+    /// Variables referred to and not set: (variable, field).
+    pub unset: Vec<(String, String)>,
+    /// How long each step of the last start took.
+    pub steps: Vec<(&'static str, Duration)>,
+    /// The last state changes with their reasons, newest last, at most 50 (P9).
+    pub history: Vec<(SystemTime, String)>,
+    /// How the last connection ended: exit status and the last of stderr, safe to show.
+    pub last_exit: Option<String>,
+    /// Attempts to connect that came to an end, good or bad.
+    pub(super) attempts_ended: u64,
+    /// The catalog of last time is still being read.
+    pub(super) recalling: bool,
+}
+
+impl Snapshot {
+    pub(super) fn empty(state: State) -> Self {
+        Self {
+            state,
+            session: None,
+            offerings: Arc::default(),
+            cached: false,
+            pid: None,
+            started: None,
+            restarts: 0,
+            unset: Vec::new(),
+            steps: Vec::new(),
+            history: Vec::new(),
+            last_exit: None,
+            attempts_ended: 0,
+            recalling: false,
+        }
+    }
+}
+
+impl fmt::Display for State {
+    /// One line, as the history records it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Disabled => f.write_str("disabled"),
+            Self::Blocked { rule } => write!(f, "blocked by {rule}"),
+            Self::Untrusted { reason } => write!(f, "untrusted: {reason}"),
+            Self::Idle => f.write_str("idle"),
+            Self::Connecting { .. } => f.write_str("connecting"),
+            Self::Ready { era: Era::Legacy, version } => write!(f, "ready, legacy {version}"),
+            Self::Ready { era: Era::Modern, version } => write!(f, "ready, modern {version}"),
+            Self::NeedsLogin { url } => write!(f, "needs a login at {url}"),
+            Self::Backoff { error, attempt, .. } => write!(f, "backoff after failure {attempt}: {error}"),
+            Self::Failed { error } => write!(f, "failed: {error}"),
+            Self::Stopped => f.write_str("stopped"),
+        }
+    }
+}
