@@ -109,7 +109,7 @@ impl From<CallError> for Failure {
     fn from(error: CallError) -> Self {
         let message = error.to_string();
         match error {
-            CallError::Unresolved { .. } => Self::new(Code::Usage, message),
+            CallError::Unresolved { .. } | CallError::UnknownServer { .. } => Self::new(Code::Usage, message),
             CallError::Misfit { server, .. } => {
                 Self::new(Code::Usage, message).server(server).hint("`switchboard tools --schema` shows what is expected")
             }
@@ -119,7 +119,7 @@ impl From<CallError> for Failure {
                 let code = match fault {
                     RequestFault::Answered { .. } | RequestFault::TooLarge { .. } | RequestFault::Invalid(_) => Code::Answered,
                     RequestFault::Timeout { .. } | RequestFault::Closed(_) => Code::Unreachable,
-                    RequestFault::Permit(_) => Code::Denied,
+                    RequestFault::Permit => Code::Denied,
                 };
                 let failure = Self::new(code, message);
                 let failure = if code == Code::Unreachable { failure.hint(doctor_hint(&server)) } else { failure };

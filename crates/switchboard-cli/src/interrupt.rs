@@ -20,6 +20,7 @@ pub(crate) fn pressed() {
 /// Does the work, then stops the host's servers, whatever the outcome.
 pub(crate) async fn guard(host: &Host, work: impl Future<Output = Result<u8, Failure>>) -> Result<u8, Failure> {
     let mut signals = Signals::listen()?;
+    tracing::debug!("from here on, Ctrl-C cancels and stops");
     let outcome = tokio::select! {
         outcome = work => outcome,
         code = signals.next() => Err(stopped_by(code)),

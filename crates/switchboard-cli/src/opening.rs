@@ -88,7 +88,7 @@ impl Setup {
                 environment,
                 store,
                 launcher: launcher(),
-                log_folder: Some(place.logs()),
+                log_folder: Some(place.state.clone()),
                 // A server may always ask: without a terminal it is told no, with a line on stderr (S0-36).
                 offers: Offers { elicit_form: true, elicit_url: true },
                 roots: None,

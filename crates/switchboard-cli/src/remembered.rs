@@ -7,6 +7,7 @@ use clap_complete::CompletionCandidate;
 use switchboard::catalog::{Catalog, Offerings};
 use switchboard::config::{self, Config, ConfigFile, Scope, ServerConfig};
 use switchboard::name::ServerName;
+use switchboard::server::remembered_offerings;
 use switchboard::store::{FileStore, Store};
 
 use crate::place::Place;
@@ -25,8 +26,7 @@ fn catalog(config: &Config, store: &dyn Store) -> Catalog {
 
 /// What one server offered last time.
 fn offerings(server: &Arc<ServerConfig>, store: &dyn Store) -> Option<Arc<Offerings>> {
-    let _ = (server, store);
-    None
+    remembered_offerings(store, server.fingerprint()).map(Arc::new)
 }
 
 /// Configured server names, for a shell.

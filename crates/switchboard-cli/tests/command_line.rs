@@ -12,7 +12,7 @@ use support::{Home, PROGRAM, Ran};
 #[test]
 fn call_json_is_the_servers_result_and_a_newline() {
     let home = Home::with_demo("");
-    let ran = home.run(&["call", "demo/echo", "text=a=b", "--yes", "--json"]);
+    let ran = home.run(&["call", "demo/echo", "message=a=b", "--yes", "--json"]);
     assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""), "{ran:?}");
     assert!(ran.stdout.ends_with("}\n") && ran.stdout.lines().count() == 1, "{ran:?}");
     assert!(ran.json()["content"][0]["text"].as_str().unwrap().contains("a=b"), "{ran:?}");
@@ -22,7 +22,7 @@ fn call_json_is_the_servers_result_and_a_newline() {
 fn an_exposed_name_is_called_from_the_first_run_on() {
     let home = Home::with_demo("");
     for _ in 0..2 {
-        let ran = home.run(&["call", "mcp__demo__echo", "text=hi", "--yes"]);
+        let ran = home.run(&["call", "mcp__demo__echo", "message=hi", "--yes"]);
         assert_eq!(ran.code, Some(0), "{ran:?}");
         assert!(ran.stdout.contains("hi") && ran.stderr.is_empty(), "{ran:?}");
     }
@@ -39,9 +39,9 @@ fn a_tool_that_answers_with_an_error_has_answered_and_exits_1() {
 #[test]
 fn without_a_terminal_an_ask_is_denied_with_one_line() {
     let home = Home::with_demo("");
-    let ran = home.run(&["call", "demo/echo", "text=hi"]);
+    let ran = home.run(&["call", "demo/echo", "message=hi"]);
     assert_eq!((ran.code, ran.stdout.as_str(), ran.stderr.lines().count()), (Some(5), "", 1), "{ran:?}");
-    let ran = home.run(&["call", "demo/echo", "text=hi", "--json"]);
+    let ran = home.run(&["call", "demo/echo", "message=hi", "--json"]);
     assert_eq!(ran.code, Some(5), "{ran:?}");
     assert_eq!((&ran.error()["code"], &ran.error()["server"]), (&json!(5), &json!("demo")));
 }

@@ -11,10 +11,10 @@ const CTRL_D: &str = "\x04";
 #[test]
 fn s2_41_an_approval_is_asked_answered_and_gone() {
     let home = Home::with_demo("");
-    let mut terminal = home.sit_at(&["call", "demo/echo", "text=hello there"]);
+    let mut terminal = home.sit_at(&["call", "demo/echo", "message=hello there"]);
     let screen = terminal.wait_for("[n] no");
     assert!(screen.contains("May a tool of server \"demo\" run?"), "{screen}");
-    assert!(screen.contains("│   \"text\": \"hello there\""), "{screen}");
+    assert!(screen.contains("│   \"message\": \"hello there\""), "{screen}");
     terminal.send("o");
     let ended = terminal.end();
     assert_eq!((ended.code, ended.restored), (0, true), "{ended:?}");
@@ -24,7 +24,7 @@ fn s2_41_an_approval_is_asked_answered_and_gone() {
 #[test]
 fn no_is_the_default_and_exits_5() {
     let home = Home::with_demo("");
-    let mut terminal = home.sit_at(&["call", "demo/echo", "text=x"]);
+    let mut terminal = home.sit_at(&["call", "demo/echo", "message=x"]);
     terminal.wait_for("[n] no");
     terminal.send("\r");
     let ended = terminal.end();
@@ -34,20 +34,20 @@ fn no_is_the_default_and_exits_5() {
 #[test]
 fn always_for_good_is_not_asked_again() {
     let home = Home::with_demo("");
-    let mut terminal = home.sit_at(&["call", "demo/echo", "text=x"]);
+    let mut terminal = home.sit_at(&["call", "demo/echo", "message=x"]);
     terminal.wait_for("[t] always this tool");
     terminal.send("t");
     terminal.wait_for("[g] for good");
     terminal.send("g");
     assert_eq!(terminal.end().code, 0);
-    let ran = home.run(&["call", "demo/echo", "text=again"]);
+    let ran = home.run(&["call", "demo/echo", "message=again"]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
 }
 
 #[test]
 fn f28_ctrl_c_withdraws_the_question_and_exits_130() {
     let home = Home::with_demo("");
-    let mut terminal = home.sit_at(&["call", "demo/echo", "text=x"]);
+    let mut terminal = home.sit_at(&["call", "demo/echo", "message=x"]);
     terminal.wait_for("[n] no");
     terminal.send(CTRL_C);
     let ended = terminal.end();
@@ -57,7 +57,7 @@ fn f28_ctrl_c_withdraws_the_question_and_exits_130() {
 #[test]
 fn f28_sigterm_withdraws_the_question_and_exits_143() {
     let home = Home::with_demo("");
-    let terminal = home.sit_at(&["call", "demo/echo", "text=x"]);
+    let terminal = home.sit_at(&["call", "demo/echo", "message=x"]);
     terminal.wait_for("[n] no");
     nix::sys::signal::kill(nix::unistd::Pid::from_raw(terminal.pid()), nix::sys::signal::Signal::SIGTERM).unwrap();
     let ended = terminal.end();
@@ -67,7 +67,7 @@ fn f28_sigterm_withdraws_the_question_and_exits_143() {
 #[test]
 fn prompts_use_the_terminal_even_when_stdin_is_a_pipe() {
     let home = Home::with_demo("");
-    let line = format!("echo '{{\"text\":\"piped\"}}' | {PROGRAM} call demo/echo --args -");
+    let line = format!("echo '{{\"message\":\"piped\"}}' | {PROGRAM} call demo/echo --args -");
     let mut terminal = home.sit(&["sh", "-c", &line]);
     terminal.wait_for("[n] no");
     terminal.send("o");
@@ -79,8 +79,8 @@ fn prompts_use_the_terminal_even_when_stdin_is_a_pipe() {
 #[test]
 fn t13_long_arguments_scroll_on_a_small_screen() {
     let home = Home::with_demo("");
-    let mut terminal = home.sit_at(&["call", "demo/echo", &format!("text={}end-of-it", "x".repeat(5000))]);
-    terminal.wait_for("bytes not shown");
+    let mut terminal = home.sit_at(&["call", "demo/echo", &format!("message={}end-of-it", "x".repeat(5000))]);
+    terminal.wait_for("shown, press a]");
     terminal.send("a");
     terminal.wait_for("↓ for more");
     terminal.send("\x1b[F");
@@ -136,5 +136,5 @@ fn t1_trust_is_asked_for_each_server_and_no_is_the_default() {
     terminal.send("y\r");
     let ended = terminal.end();
     assert_eq!(ended.code, 0, "{ended:?}");
-    assert_eq!(home.run(&["call", "here/echo", "text=x", "--yes"]).code, Some(0));
+    assert_eq!(home.run(&["call", "here/echo", "message=x", "--yes"]).code, Some(0));
 }

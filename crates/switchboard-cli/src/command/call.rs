@@ -60,8 +60,14 @@ pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
         let wait = options.wait.unwrap_or_else(|| longest_connect(host));
         let tool = find(host, &wanted.tool, server.as_ref(), wait).await?;
         let arguments = arguments(&tool, base.as_ref(), &wanted.pairs)?;
-        let call =
-            Call { tool: wanted.tool.clone(), arguments, caller: terminal::caller(), timeout: wanted.timeout, yes: wanted.yes };
+        let call = Call {
+            tool: wanted.tool.clone(),
+            arguments,
+            caller: terminal::caller(),
+            listed: None,
+            timeout: wanted.timeout,
+            yes: wanted.yes,
+        };
         progress::show(format!("calling {}/{}", tool.id.server, tool.id.tool.untrusted().for_terminal_line()));
         let result = host.call(call).await;
         progress::clear();

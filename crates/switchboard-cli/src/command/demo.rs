@@ -39,7 +39,7 @@ pub(crate) fn run(options: &Options) -> Result<u8, Failure> {
             environment: place::environment(),
             store: Arc::new(MemoryStore::default()),
             launcher: launcher(),
-            log_folder: Some(folder.path().join("logs")),
+            log_folder: Some(folder.path().to_owned()),
             offers: Offers { elicit_form: true, elicit_url: true },
             roots: None,
             only: None,
@@ -71,7 +71,7 @@ async fn show(host: &Host, options: &Options) -> Result<u8, Failure> {
     for handle in host.servers() {
         call(host, &handle.config.name).await?;
     }
-    output::print("\nBoth servers are stopped now. Next: write a switchboard.toml, then `switchboard status`.\n")?;
+    output::print("\nThat was it; the servers stop now. Next: write a switchboard.toml, then `switchboard status`.\n")?;
     Ok(0)
 }
 
@@ -95,6 +95,7 @@ async fn call(host: &Host, server: &ServerName) -> Result<(), Failure> {
         tool: format!("{server}/{}", tool.id.tool.as_wire()),
         arguments,
         caller: terminal::caller(),
+        listed: None,
         timeout: Some(Duration::from_secs(30)),
         yes: !asked,
     };

@@ -1,5 +1,5 @@
 //! What tests of the whole program share: a home of its own, and a terminal to sit at.
-#![allow(dead_code, clippy::unwrap_used)]
+#![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
 
 use std::io::{Read, Write};
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use tempfile::TempDir;
 /// The program under test.
 pub const PROGRAM: &str = env!("CARGO_BIN_EXE_switchboard");
 /// Long enough for a busy machine; a test that passes never waits for it.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A person's folders, empty but for what a test writes.
 pub struct Home {
