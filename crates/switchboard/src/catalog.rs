@@ -219,6 +219,18 @@ impl Catalog {
         }
     }
 
+    /// Tools that came, went or were defined anew since `old`, as `server/tool`, safe to show.
+    pub fn changed_since(&self, old: &Self) -> Vec<String> {
+        let came_or_changed = self.tools.iter().filter(|tool| {
+            old.by_id(&tool.id).is_none_or(|before| before.definition.hash != tool.definition.hash)
+        });
+        let went = old.tools.iter().filter(|tool| self.by_id(&tool.id).is_none());
+        came_or_changed
+            .chain(went)
+            .map(|tool| format!("{}/{}", tool.id.server, tool.id.tool.untrusted().for_terminal_line()))
+            .collect()
+    }
+
     /// Looks a pair up.
     pub fn by_id(&self, id: &ToolId) -> Option<&Arc<Tool>> {
         match self.by_pair.get(&id.server)?.get(&id.tool)? {

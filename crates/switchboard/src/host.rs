@@ -252,24 +252,26 @@ impl Shared {
     /// The picture with this server's present offerings in it.
     pub(crate) fn catalog_with(&self, server: &ServerHandle) -> arc_swap::Guard<Arc<Catalog>> {
         let catalog = self.catalog.load();
-        let shown = catalog.offerings_of(&server.config.name);
-        if shown.is_some_and(|shown| Arc::ptr_eq(shown, &server.snapshot().offerings)) {
+        if self.by_name.get(&server.config.name).is_some_and(|&index| self.shows(&catalog, index)) {
             return catalog;
         }
         self.rebuild();
         self.catalog.load()
     }
 
+    /// Whether the catalog shows what this server offers now. Its parts stand in the order of `servers`.
+    fn shows(&self, catalog: &Catalog, index: usize) -> bool {
+        catalog.offerings().get(index).is_some_and(|(_, shown)| Arc::ptr_eq(shown, &self.servers[index].snapshot().offerings))
+    }
+
     /// Replaces the catalog if any server offers something else than it shows.
     pub(crate) fn rebuild(&self) {
         let _one_at_a_time = self.rebuilding.lock().unwrap_or_else(PoisonError::into_inner);
         let old = self.catalog.load();
-        let parts: Vec<_> = self.servers.iter().map(|server| (server.config.clone(), server.snapshot().offerings.clone())).collect();
-        let unchanged = old.generation > 0
-            && parts.iter().all(|(config, offerings)| old.offerings_of(&config.name).is_some_and(|shown| Arc::ptr_eq(shown, offerings)));
-        if unchanged {
+        if old.generation > 0 && (0..self.servers.len()).all(|index| self.shows(&old, index)) {
             return;
         }
+        let parts: Vec<_> = self.servers.iter().map(|server| (server.config.clone(), server.snapshot().offerings.clone())).collect();
         let new = Catalog::build(old.generation + 1, self.naming, &BUILTIN_NAMES, &parts);
         if self.gate.wants_pins() {
             self.pin(&new);

@@ -73,7 +73,7 @@ impl ToolDefinition {
         let input = object("inputSchema", approved.input_schema)?.ok_or("it has no inputSchema")?;
         let output = object("outputSchema", approved.output_schema)?;
         let annotations = object("annotations", approved.annotations)?;
-        let input_schema = RawJson::slice_of(raw.as_bytes(), approved.input_schema.ok_or("it has no inputSchema")?);
+        let input_schema = raw.part(approved.input_schema.ok_or("it has no inputSchema")?);
         schema::check_tree(&input, input_schema.as_bytes().len()).map_err(|fault| format!("its inputSchema {fault}"))?;
 
         let mut digest = Digest(Vec::with_capacity(raw.as_bytes().len()));
@@ -86,7 +86,7 @@ impl ToolDefinition {
         Ok(Self {
             warnings: name_warnings(name.as_wire()),
             hash: DefinitionHash(*blake3::hash(&digest.0).as_bytes()),
-            output_schema: approved.output_schema.map(|schema| RawJson::slice_of(raw.as_bytes(), schema)),
+            output_schema: approved.output_schema.map(|schema| raw.part(schema)),
             raw: raw.clone(),
             name,
             title,
