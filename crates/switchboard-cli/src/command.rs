@@ -6,7 +6,7 @@ use switchboard::server::State;
 use switchboard::wire::RawJson;
 
 use crate::arguments::Options;
-use crate::failure::Failure;
+use crate::failure::{Failure, without_advice};
 use crate::view::server::escaped;
 use crate::{coerce, output, progress};
 
@@ -42,7 +42,8 @@ fn say_who_is_missing(host: &Host) {
         let name = &handle.config.name;
         match &handle.snapshot().state {
             State::Failed { error } | State::Backoff { error, .. } => {
-                output::notice(&format!("server \"{name}\": {}; try `switchboard doctor {name}`", escaped(error)));
+                let (fact, _) = without_advice(error);
+                output::notice(&format!("server \"{name}\": {}; try `switchboard doctor {name}`", escaped(&fact)));
             }
             State::Connecting { step, .. } => {
                 output::notice(&format!("server \"{name}\": still connecting ({step}); wait longer with --wait SECS"));

@@ -116,13 +116,18 @@ impl From<CallError> for Failure {
             CallError::Denied { server, .. } | CallError::Moved { server, .. } => Self::new(Code::Denied, message).server(server),
             CallError::NotReady(not_ready) => not_ready.into(),
             CallError::Request { server, fault, .. } => {
+                let (message, advice) = without_advice(&message);
                 let code = match fault {
                     RequestFault::Answered { .. } | RequestFault::TooLarge { .. } | RequestFault::Invalid(_) => Code::Answered,
                     RequestFault::Timeout { .. } | RequestFault::Closed(_) => Code::Unreachable,
                     RequestFault::Permit => Code::Denied,
                 };
                 let failure = Self::new(code, message);
-                let failure = if code == Code::Unreachable { failure.hint(doctor_hint(&server)) } else { failure };
+                let failure = match advice {
+                    Some(advice) => failure.hint(advice),
+                    None if code == Code::Unreachable => failure.hint(doctor_hint(&server)),
+                    None => failure,
+                };
                 failure.server(server)
             }
         }
@@ -131,8 +136,10 @@ impl From<CallError> for Failure {
 
 impl From<NotReady> for Failure {
     fn from(not_ready: NotReady) -> Self {
-        let failure = Self::new(code_of_state(&not_ready.state), not_ready.to_string());
+        let (message, advice) = without_advice(&not_ready.to_string());
+        let failure = Self::new(code_of_state(&not_ready.state), message);
         let failure = match not_ready.state {
+            _ if advice.is_some() => Self { hint: advice, ..failure },
             State::Untrusted { .. } => failure.hint(format!("look at it with `switchboard trust {}`", not_ready.server)),
             State::Backoff { .. } | State::Failed { .. } | State::Connecting { .. } => {
                 failure.hint(doctor_hint(&not_ready.server))
@@ -140,6 +147,14 @@ impl From<NotReady> for Failure {
             _ => failure,
         };
         failure.server(not_ready.server)
+    }
+}
+
+/// A sentence, and the advice at its end: `…; try "switchboard doctor git"`.
+pub(crate) fn without_advice(message: &str) -> (String, Option<String>) {
+    match message.rsplit_once("; try ") {
+        Some((fact, advice)) if !advice.contains('\n') => (fact.to_owned(), Some(format!("try {advice}"))),
+        _ => (message.to_owned(), None),
     }
 }
 
@@ -196,6 +211,15 @@ mod tests {
         let with = failure.as_json(&["declined".into()]);
         assert_eq!(with.lines().count(), 1);
         assert!(with.contains(r#""notices":["declined"]"#));
+    }
+
+    #[test]
+    fn advice_at_the_end_of_a_sentence_becomes_the_hint() {
+        let check = |message: &str, fact: &str, advice: Option<&str>| {
+            assert_eq!(without_advice(message), (fact.to_owned(), advice.map(str::to_owned)));
+        };
+        check("exited; try \"switchboard doctor git\"", "exited", Some("try \"switchboard doctor git\""));
+        check("no answer within 60s", "no answer within 60s", None);
     }
 
     #[test]

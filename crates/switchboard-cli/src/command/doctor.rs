@@ -10,7 +10,7 @@ use switchboard::server::{ServerHandle, State};
 use tokio::task::JoinSet;
 
 use crate::arguments::{Options, server_names};
-use crate::failure::{Code, Failure};
+use crate::failure::{Code, Failure, without_advice};
 use crate::opening::{Setup, keeping_words};
 use crate::view::server::{endpoint, era_word, escaped, state_word};
 use crate::view::{mask, table};
@@ -132,7 +132,7 @@ fn examine(handle: &ServerHandle, host: &Host) -> Finding {
     let headline = headline(&snapshot.state, &snapshot.steps);
     if !good {
         for (_, happened) in snapshot.history.iter().rev().take(5).rev() {
-            facts.push(("History", escaped(happened)));
+            facts.push(("History", escaped(&without_advice(happened).0)));
         }
         try_next.extend(by_hand(config).map(|command| format!("run it by hand: {}", escaped(&command))));
         try_next.push(format!("read `switchboard logs {}`", config.name));
@@ -176,7 +176,8 @@ fn headline(state: &State, steps: &[(&'static str, Duration)]) -> String {
             let took: Duration = steps.iter().map(|(_, took)| *took).sum();
             format!("ready in {} ({} era, {})", table::duration(took), era_word(*era), escaped(version))
         }
-        State::Failed { error } | State::Backoff { error, .. } => escaped(error),
+        // Its advice is to run this very command.
+        State::Failed { error } | State::Backoff { error, .. } => escaped(&without_advice(error).0),
         State::Connecting { step, .. } => format!("no answer yet; it is still at: {step}"),
         State::Untrusted { reason } => format!("not trusted, not started: {}", escaped(reason)),
         State::Blocked { rule } => format!("blocked: {}", escaped(rule)),

@@ -59,7 +59,9 @@ pub(crate) fn duration(span: std::time::Duration) -> String {
     let seconds = span.as_secs();
     match seconds {
         0 => format!("{}ms", span.as_millis()),
-        1..60 => format!("{:.1}s", span.as_secs_f64()),
+        1..60 if span.subsec_millis() > 0 => format!("{:.1}s", span.as_secs_f64()),
+        1..60 => format!("{seconds}s"),
+        60..3600 if seconds % 60 == 0 => format!("{}m", seconds / 60),
         60..3600 => format!("{}m {}s", seconds / 60, seconds % 60),
         _ => format!("{}h {}m", seconds / 3600, seconds % 3600 / 60),
     }
@@ -79,6 +81,19 @@ mod tests {
     #[test]
     fn names_are_never_cut_and_descriptions_fit_the_screen() {
         assert_eq!(aligned(&rows(), Some(36)), "mcp__a__long_name  a  What it does,…\nx                  b  日本語の説明…\n");
+    }
+
+    #[test]
+    fn spans_are_short_to_read() {
+        let check = |milliseconds: u64, expected: &str| {
+            assert_eq!(duration(std::time::Duration::from_millis(milliseconds)), expected);
+        };
+        check(340, "340ms");
+        check(1500, "1.5s");
+        check(30_000, "30s");
+        check(600_000, "10m");
+        check(65_000, "1m 5s");
+        check(7_500_000, "2h 5m");
     }
 
     #[test]
