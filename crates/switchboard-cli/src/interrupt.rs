@@ -7,6 +7,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::Notify;
 
 use crate::failure::{Code, Failure};
+use crate::progress;
 use crate::terminal::tty;
 
 /// Rung when Ctrl-C is pressed at a prompt, where the terminal sends a key and no signal.
@@ -25,11 +26,17 @@ pub(crate) async fn guard(host: &Host, work: impl Future<Output = Result<u8, Fai
         outcome = work => outcome,
         code = signals.next() => Err(stopped_by(code)),
     };
-    crate::progress::clear();
-    tokio::select! {
+    if outcome.as_ref().is_err_and(|failure| matches!(failure.code, Code::Interrupted | Code::Terminated)) {
+        progress::show("stopping servers; Ctrl-C again leaves at once".to_owned());
+    } else {
+        progress::clear();
+    }
+    let outcome = tokio::select! {
         () = host.stop() => outcome,
         code = signals.next() => leave_at_once(code),
-    }
+    };
+    progress::clear();
+    outcome
 }
 
 /// Does work that needs no host.
@@ -68,6 +75,7 @@ fn stopped_by(code: Code) -> Failure {
 
 /// The launcher sees its lifeline break and ends the servers.
 fn leave_at_once(code: Code) -> ! {
+    progress::clear();
     tty::restore();
     std::process::exit(i32::from(code as u8))
 }
