@@ -37,9 +37,31 @@ impl Setup {
         for warning in &config.warnings {
             output::notice(&format!("warning: {}", Untrusted::new(warning.to_string()).for_terminal_line()));
         }
-        logging::keep_out(values(&config));
         let store = open_store(&place);
-        Ok(Self { place, environment: place::environment(), config, store })
+        let setup = Self { place, environment: place::environment(), config, store };
+        if options.verbosity() > 0 {
+            logging::keep_out(setup.secrets());
+        }
+        Ok(setup)
+    }
+
+    /// Every value that must not show: as written, and as expanded where the entry is trusted.
+    fn secrets(&self) -> Vec<Secret> {
+        let mut secrets = Vec::new();
+        for server in self.config.servers.values() {
+            match &server.endpoint {
+                Endpoint::Http(http) => secrets.extend(http.headers.values().cloned()),
+                Endpoint::Stdio(stdio) => {
+                    secrets.extend(stdio.env.values().cloned());
+                    if trust::standing(server, &self.environment, &*self.store) == Standing::Trusted {
+                        let folder = server.source.file.parent().unwrap_or(&self.place.project);
+                        let launch = config::resolve_launch(stdio, folder, &self.environment);
+                        secrets.extend(launch.into_iter().flat_map(|launch| launch.secrets));
+                    }
+                }
+            }
+        }
+        secrets
     }
 
     /// The entry of a server that was named on the command line.
@@ -51,7 +73,7 @@ impl Setup {
             } else {
                 format!("configured are: {}", known.join(", "))
             };
-            Failure::new(Code::Usage, format!("no server {:?}", Untrusted::new(name))).hint(hint)
+            Failure::new(Code::Usage, format!("no server \"{}\"", Untrusted::new(name).for_terminal_line())).hint(hint)
         })
     }
 
@@ -158,16 +180,4 @@ fn open_store(place: &Place) -> Arc<dyn Store> {
             Arc::new(MemoryStore::default())
         }
     }
-}
-
-/// Every value that an entry keeps secret, as written.
-fn values(config: &Config) -> Vec<Secret> {
-    config
-        .servers
-        .values()
-        .flat_map(|server| match &server.endpoint {
-            Endpoint::Stdio(stdio) => stdio.env.values().cloned().collect::<Vec<_>>(),
-            Endpoint::Http(http) => http.headers.values().cloned().collect(),
-        })
-        .collect()
 }

@@ -8,6 +8,7 @@ use std::process::Stdio;
 
 use serde_json::json;
 use support::{Home, PROGRAM, Ran};
+use switchboard_testkit::{Chaos, Step};
 
 #[test]
 fn call_json_is_the_servers_result_and_a_newline() {
@@ -16,6 +17,25 @@ fn call_json_is_the_servers_result_and_a_newline() {
     assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""), "{ran:?}");
     assert!(ran.stdout.ends_with("}\n") && ran.stdout.lines().count() == 1, "{ran:?}");
     assert!(ran.json()["content"][0]["text"].as_str().unwrap().contains("a=b"), "{ran:?}");
+}
+
+#[test]
+fn call_json_keeps_every_byte_that_the_server_sent() {
+    let odd = r#"{"content":[{"type":"hologram","data":"\u00e9é"}], "z":1.00,"a":{"b":1e400,"a":12345678901234567890},"isError" : false}"#;
+    let home = Home::new();
+    home.user_file(&Chaos::new().tool("odd", [Step::result(odd)]).entry("odd").render());
+    let ran = home.run(&["call", "odd/odd", "--yes", "--json"]);
+    assert_eq!(ran, Ran { code: Some(0), stdout: format!("{odd}\n"), stderr: String::new() });
+}
+
+#[test]
+fn a_long_result_is_cut_and_the_whole_of_it_is_in_a_file_that_is_named() {
+    let home = Home::with_demo("");
+    let ran = home.run(&["call", "demo/big", "bytes=3000000", "--yes"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    assert!(ran.stdout.len() < 1_200_000, "{} bytes", ran.stdout.len());
+    let file = ran.stderr.trim().rsplit("is in ").next().unwrap();
+    assert!(std::fs::metadata(file).unwrap().len() >= 3_000_000, "{}", ran.stderr);
 }
 
 #[test]
@@ -118,12 +138,12 @@ fn status_json_has_the_fields_of_the_contract() {
 #[test]
 fn s2_45_canaries_are_in_no_view_and_no_log() {
     let home = Home::with_demo(
-        "env = { SECRET = \"canary-env\" }\n[servers.web]\nurl = \"https://me:canary-user@127.0.0.1:1/mcp?key=canary-query\"\n\
+        "env = { SECRET = \"canary-env\", OTHER = \"${HIDDEN}\" }\n[servers.web]\nurl = \"https://me:canary-user@127.0.0.1:1/mcp?key=canary-query\"\n\
          headers = { Authorization = \"Bearer canary-header\" }\n\
          [servers.args]\ncommand = \"false\"\nargs = [\"--token=canary-arg\", \"--api-key\", \"canary-next\"]\n",
     );
     for words in [&["-vvv", "status"][..], &["-vvv", "status", "--json"], &["-vvv", "doctor"], &["logs"], &["-v", "tools"]] {
-        let ran = home.run(words);
+        let ran = Ran::of(&home.command(words).env("HIDDEN", "canary-expanded").output().unwrap());
         assert!(!ran.stdout.contains("canary") && !ran.stderr.contains("canary"), "{words:?}: {ran:?}");
     }
 }

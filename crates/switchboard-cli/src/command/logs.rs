@@ -1,9 +1,10 @@
 //! `logs`: the last of each server's log file in the state folder, escaped.
 
-use std::io::{Read, Seek, SeekFrom};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use clap::Args;
+use switchboard::name::ServerName;
+use switchboard::store::LogFile;
 use switchboard::untrusted::Untrusted;
 
 use crate::arguments::{Options, server_names};
@@ -24,20 +25,19 @@ pub(crate) struct Wanted {
 }
 
 pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
-    let folder = Place::find()?.logs();
-    let logs = found(&folder, wanted.server.as_deref())?;
+    let place = Place::find()?;
+    let servers = found(&place.logs(), wanted.server.as_deref())?;
     let mut text = String::new();
     let mut document = Vec::new();
-    for (server, path) in &logs {
-        let lines =
-            tail(path, wanted.lines).map_err(|error| Failure::new(Code::Usage, format!("{}: {error}", path.display())))?;
-        if logs.len() > 1 {
-            text.push_str(&format!("==> {} <==\n", Untrusted::new(server.as_str()).for_terminal_line()));
+    for server in &servers {
+        let lines = LogFile::read_tail(&place.state, server, wanted.lines)
+            .map_err(|error| Failure::new(Code::Usage, format!("the log of server \"{server}\" cannot be read: {error}")))?;
+        if servers.len() > 1 {
+            text.push_str(&format!("==> {server} <==\n"));
         }
-        for line in &lines {
-            text.push_str(&format!("{}\n", Untrusted::new(line.as_str()).for_terminal_line()));
-        }
-        document.push(serde_json::json!({ "server": server, "file": path, "lines": lines }));
+        lines.iter().for_each(|line| text.push_str(&format!("{}\n", line.for_terminal_line())));
+        let lines: Vec<_> = lines.iter().map(Untrusted::raw).collect();
+        document.push(serde_json::json!({ "server": server.as_str(), "lines": lines }));
     }
     if options.json {
         output::print_json(&serde_json::json!({ "logs": document }).to_string())?;
@@ -47,48 +47,24 @@ pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
     Ok(0)
 }
 
-/// (server, file), by name. A server that was named must have one.
-fn found(folder: &Path, server: Option<&str>) -> Result<Vec<(String, PathBuf)>, Failure> {
-    let mut logs = Vec::new();
-    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
-        let path = entry.path();
-        let name = path.file_name().and_then(|name| name.to_str()).and_then(|name| name.strip_suffix(".log"));
-        if let Some(name) = name.filter(|name| server.is_none_or(|server| server == *name)) {
-            logs.push((name.to_owned(), path.clone()));
-        }
-    }
-    logs.sort();
+/// The servers that have a log, by name. A server that was named must have one.
+fn found(folder: &Path, server: Option<&str>) -> Result<Vec<ServerName>, Failure> {
+    let mut servers: Vec<_> = std::fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| ServerName::new(entry.file_name().to_str()?.strip_suffix(".log")?).ok())
+        .filter(|name| server.is_none_or(|server| server == name.as_str()))
+        .collect();
+    servers.sort();
     match server {
-        Some(server) if logs.is_empty() => {
+        Some(server) if servers.is_empty() => {
             let name = Untrusted::new(server);
-            Err(Failure::new(Code::Usage, format!("no log of a server {name:?} in {}", folder.display()))
+            Err(Failure::new(Code::Usage, format!("no log of a server \"{}\"", name.for_terminal_line()))
                 .hint("a server has one once it was started"))
         }
-        _ => Ok(logs),
+        _ => Ok(servers),
     }
-}
-
-/// The last lines of a log and, where it was just rotated, of the file before it.
-fn tail(path: &Path, lines: usize) -> std::io::Result<Vec<String>> {
-    let mut text = String::new();
-    let rotated = path.with_extension("log.1");
-    if rotated.exists() {
-        text.push_str(&last_bytes(&rotated)?);
-    }
-    text.push_str(&last_bytes(path)?);
-    let all: Vec<_> = text.lines().map(str::to_owned).collect();
-    Ok(all[all.len().saturating_sub(lines)..].to_vec())
-}
-
-/// At most the last 2 MiB: logs are rotated at 1 MiB.
-fn last_bytes(path: &Path) -> std::io::Result<String> {
-    const LIMIT: u64 = 2 * 1024 * 1024;
-    let mut file = std::fs::File::open(path)?;
-    let length = file.metadata()?.len();
-    file.seek(SeekFrom::Start(length.saturating_sub(LIMIT)))?;
-    let mut bytes = Vec::new();
-    file.take(LIMIT).read_to_end(&mut bytes)?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 #[cfg(test)]
@@ -97,15 +73,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_tail_reaches_into_the_rotated_file() {
+    fn servers_are_found_by_their_logs() {
         let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join("git.log.1"), "one\ntwo\n").unwrap();
-        std::fs::write(folder.path().join("git.log"), "three\nfour\n").unwrap();
-        std::fs::write(folder.path().join("other.log"), "x\n").unwrap();
-        let logs = found(folder.path(), Some("git")).unwrap();
-        assert_eq!(logs, [("git".to_owned(), folder.path().join("git.log"))]);
-        assert_eq!(tail(&logs[0].1, 3).unwrap(), ["two", "three", "four"]);
-        assert_eq!(found(folder.path(), None).unwrap().len(), 2);
-        assert_eq!(found(folder.path(), Some("none")).unwrap_err().code, Code::Usage);
+        for name in ["git.log.1", "git.log", "files.log", "not a server.log", "x.txt"] {
+            std::fs::write(folder.path().join(name), "line\n").unwrap();
+        }
+        let names = |server| found(folder.path(), server).map(|found| found.iter().map(ToString::to_string).collect::<Vec<_>>());
+        assert_eq!(names(None), Ok(vec!["files".to_owned(), "git".to_owned()]));
+        assert_eq!(names(Some("git")), Ok(vec!["git".to_owned()]));
+        assert_eq!(names(Some("none")).map_err(|failure| failure.code), Err(Code::Usage));
     }
 }

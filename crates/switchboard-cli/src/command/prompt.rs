@@ -54,12 +54,13 @@ fn whose(host: &Host, wanted: &Wanted) -> Result<ServerName, Failure> {
         .map(|(name, _)| name)
         .collect();
     let name = Untrusted::new(wanted.name.as_str());
+    let name = name.for_terminal_line();
     match offering.as_slice() {
         [one] => Ok(one.clone()),
-        [] => Err(Failure::new(Code::Usage, format!("no prompt {name:?}")).hint("`switchboard prompts` lists them")),
+        [] => Err(Failure::new(Code::Usage, format!("no prompt \"{name}\"")).hint("`switchboard prompts` lists them")),
         many => {
             let names: Vec<_> = many.iter().map(|name| format!("\"{name}\"")).collect();
-            Err(Failure::new(Code::Usage, format!("servers {} offer a prompt {name:?}", names.join(" and ")))
+            Err(Failure::new(Code::Usage, format!("servers {} offer a prompt \"{name}\"", names.join(" and ")))
                 .hint("say which with --server SERVER"))
         }
     }

@@ -61,7 +61,7 @@ pub(crate) fn duration(span: std::time::Duration) -> String {
         0 => format!("{}ms", span.as_millis()),
         1..60 if span.subsec_millis() > 0 => format!("{:.1}s", span.as_secs_f64()),
         1..60 => format!("{seconds}s"),
-        60..3600 if seconds % 60 == 0 => format!("{}m", seconds / 60),
+        60..3600 if seconds.is_multiple_of(60) => format!("{}m", seconds / 60),
         60..3600 => format!("{}m {}s", seconds / 60, seconds % 60),
         _ => format!("{}h {}m", seconds / 3600, seconds % 3600 / 60),
     }
