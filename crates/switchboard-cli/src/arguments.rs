@@ -11,7 +11,7 @@ use crate::failure::{Code, Failure};
 
 /// Every MCP server you use, behind one gate.
 #[derive(Debug, Parser)]
-#[command(name = "switchboard", version, about, max_term_width = 100, after_help = EXAMPLES)]
+#[command(name = "switchboard", version, about = "Every MCP server you use, behind one gate", max_term_width = 100, after_help = EXAMPLES)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     pub(crate) options: Options,
