@@ -12,7 +12,7 @@ use crate::config::{Environment, Fingerprint, ServerConfig};
 use crate::event::Event;
 use crate::launch::{Launcher, StderrTail};
 use crate::session::{OpenOptions, Session};
-use crate::store::Store;
+use crate::store::{LogFile, Store};
 use crate::transport::Connector;
 
 pub use memory::remembered_offerings;
@@ -97,19 +97,21 @@ impl ServerHandle {
     /// Starts the task. `initial` is `Connecting` for an eager server; `Idle`, `Disabled`, `Blocked`, `Untrusted` start nothing.
     /// An idle server shows the catalog of last time until it is used.
     pub fn start(config: Arc<ServerConfig>, means: Means, initial: State) -> Self {
-        let stderr = StderrTail::default();
+        let log = open_log(&config, &means, &initial);
+        let stderr = StderrTail::new(log.clone());
         let reach = reach::reach(&config, &means, &stderr);
-        Self::supervise(Supervised::new(config, &means, reach, stderr), initial)
+        Self::supervise(Supervised { log, stderr, ..Supervised::new(config, &means, reach) }, initial)
     }
 
     /// As [`start`](Self::start), over a transport of the library user's own; the entry's endpoint is not used.
     pub fn start_with(config: Arc<ServerConfig>, means: Means, initial: State, connector: Arc<dyn Connector>) -> Self {
+        let log = open_log(&config, &means, &initial);
         let reach = Arc::new(ByConnector(connector));
-        Self::supervise(Supervised::new(config, &means, reach, StderrTail::default()), initial)
+        Self::supervise(Supervised { log, ..Supervised::new(config, &means, reach) }, initial)
     }
 
     fn supervise(server: Supervised, initial: State) -> Self {
-        let Supervised { config, launch, stderr, reach, memory, offers, roots, events, changed } = server;
+        let Supervised { config, launch, log, stderr, reach, memory, offers, roots, events, changed } = server;
         let (phase, idle) = match initial {
             State::Connecting { .. } => (Phase::Waiting(tokio::time::Instant::now()), false),
             State::Idle => (Phase::Resting, true),
@@ -117,7 +119,7 @@ impl ServerHandle {
         };
         let (commands, heard) = mpsc::channel(COMMANDS);
         let logs = events.clone();
-        let (board, snapshot) = Board::new(config.name.clone(), initial, events, changed);
+        let (board, snapshot) = Board::new(config.name.clone(), initial, log, events, changed);
         let worked = Arc::new(AtomicBool::new(false));
         let mut chores = Chores::default();
         if idle {
@@ -248,6 +250,7 @@ impl ServerHandle {
 struct Supervised {
     config: Arc<ServerConfig>,
     launch: Fingerprint,
+    log: Option<LogFile>,
     stderr: StderrTail,
     reach: Arc<dyn Reach>,
     memory: Memory,
@@ -258,12 +261,13 @@ struct Supervised {
 }
 
 impl Supervised {
-    fn new(config: Arc<ServerConfig>, means: &Means, reach: Arc<dyn Reach>, stderr: StderrTail) -> Self {
+    fn new(config: Arc<ServerConfig>, means: &Means, reach: Arc<dyn Reach>) -> Self {
         let launch = config.fingerprint();
         Self {
             config,
             launch,
-            stderr,
+            log: None,
+            stderr: StderrTail::default(),
             reach,
             memory: Memory::new(means.store.clone(), launch),
             offers: means.offers,
@@ -272,6 +276,15 @@ impl Supervised {
             changed: means.changed.clone(),
         }
     }
+}
+
+/// The log of a server that may run. One that cannot be opened keeps no server from running.
+fn open_log(config: &ServerConfig, means: &Means, initial: &State) -> Option<LogFile> {
+    if !matches!(initial, State::Idle | State::Connecting { .. }) {
+        return None;
+    }
+    let opened = LogFile::open(means.log_folder.as_deref()?, &config.name);
+    opened.inspect_err(|error| tracing::warn!("server \"{}\" runs without a log: {error}", config.name)).ok()
 }
 
 /// Shows the catalog of last time, unless a live one came first.

@@ -8,6 +8,7 @@ use tokio::sync::{Notify, broadcast, watch};
 use super::{Snapshot, State};
 use crate::event::Event;
 use crate::name::ServerName;
+use crate::store::{LogFile, LogStream};
 
 /// How many state changes are kept (P9).
 const HISTORY: usize = 50;
@@ -17,6 +18,8 @@ const HISTORY: usize = 50;
 pub(super) struct Board {
     server: ServerName,
     snapshot: watch::Sender<Arc<Snapshot>>,
+    /// Where every change is noted beside what the server itself writes.
+    log: Option<LogFile>,
     /// Read by whoever holds `Host::events`; nobody has to.
     events: broadcast::Sender<Event>,
     /// The host waits on it to rebuild its catalog.
@@ -27,12 +30,13 @@ impl Board {
     pub(super) fn new(
         server: ServerName,
         initial: State,
+        log: Option<LogFile>,
         events: broadcast::Sender<Event>,
         changed: Arc<Notify>,
     ) -> (Arc<Self>, watch::Receiver<Arc<Snapshot>>) {
         let history = vec![(SystemTime::now(), initial.to_string())];
         let (snapshot, seen) = watch::channel(Arc::new(Snapshot { history, ..Snapshot::empty(initial) }));
-        (Arc::new(Self { server, snapshot, events, changed }), seen)
+        (Arc::new(Self { server, snapshot, log, events, changed }), seen)
     }
 
     pub(super) fn now(&self) -> Arc<Snapshot> {
@@ -43,8 +47,10 @@ impl Board {
     /// `also` still sees the state from before. `because` is what led to it.
     pub(super) fn moved(&self, state: State, because: &str, also: impl FnOnce(&mut Snapshot)) {
         let told = state.clone();
+        let line = if because.is_empty() { state.to_string() } else { format!("{state}: {because}") };
+        self.log(&line);
         self.replaced(|snapshot| {
-            record(snapshot, if because.is_empty() { state.to_string() } else { format!("{state}: {because}") });
+            record(snapshot, line);
             also(snapshot);
             snapshot.state = state;
         });
@@ -85,8 +91,15 @@ impl Board {
 
     /// Something a person should know that changes no state.
     pub(super) fn notice(&self, line: String) {
+        self.log(&line);
         self.noted(|snapshot| record(snapshot, line.clone()));
         let _ = self.events.send(Event::Notice { server: Some(self.server.clone()), line });
+    }
+
+    fn log(&self, line: &str) {
+        if let Some(log) = &self.log {
+            log.write(LogStream::Note, line);
+        }
     }
 }
 

@@ -17,6 +17,7 @@ use crate::store::{MemoryStore, Store};
 use script::{NEVER, Play, Rig, connecting, offering, tool};
 
 mod own;
+mod real;
 mod script;
 
 const LONG: Duration = Duration::from_secs(3600);

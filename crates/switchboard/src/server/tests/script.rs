@@ -359,6 +359,7 @@ pub(super) fn supervised(reach: Arc<dyn Reach>, store: Arc<dyn Store>) -> Superv
     Supervised {
         config: Arc::new(entry()),
         launch: LAUNCH,
+        log: None,
         stderr: StderrTail::default(),
         reach,
         memory: Memory::new(store, LAUNCH),
@@ -369,7 +370,8 @@ pub(super) fn supervised(reach: Arc<dyn Reach>, store: Arc<dyn Store>) -> Superv
     }
 }
 
-fn entry() -> ServerConfig {
+/// An entry with every default.
+pub(super) fn entry() -> ServerConfig {
     let endpoint =
         StdioEndpoint { command: "scripted".to_owned(), args: Vec::new(), env: IndexMap::new(), inherit_env: false, cwd: None };
     ServerConfig {

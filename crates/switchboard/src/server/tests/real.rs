@@ -1,0 +1,152 @@
+//! Real processes under the real session: what a person is told when a server does not start, or dies.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use tokio::sync::{Notify, broadcast};
+
+use super::super::{Means, ServerHandle, State};
+use super::error_of;
+use super::script::{connecting, entry};
+use crate::caller::Offers;
+use crate::config::{Endpoint, Environment, HttpEndpoint, HttpWire, Protocol, ServerConfig, StdioEndpoint};
+use crate::launch::Launcher;
+use crate::secret::Secret;
+use crate::store::{LogFile, MemoryStore};
+
+/// A server in `sh` that shakes hands, has one tool, and complains.
+const GOOD: &str = r#"
+echo complaint >&2
+while read -r line; do
+  id=$(printf '%s' "$line" | sed 's/.*"id":\([0-9]*\).*/\1/')
+  case "$line" in
+    *'"initialize"'*) result='{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"sh","version":"1"}}' ;;
+    *'"tools/list"'*) result='{"tools":[{"name":"one","inputSchema":{"type":"object"}}]}' ;;
+    *) continue ;;
+  esac
+  echo "{\"jsonrpc\":\"2.0\",\"id\":$id,\"result\":$result}"
+done"#;
+
+fn server(change: impl FnOnce(&mut ServerConfig, &mut StdioEndpoint)) -> Arc<ServerConfig> {
+    let mut config = entry();
+    config.protocol = Protocol::Legacy;
+    let Endpoint::Stdio(mut endpoint) = config.endpoint.clone() else { unreachable!() };
+    endpoint.command = "sh".to_owned();
+    change(&mut config, &mut endpoint);
+    config.endpoint = Endpoint::Stdio(endpoint);
+    Arc::new(config)
+}
+
+fn shell(script: &str) -> Arc<ServerConfig> {
+    server(|_, endpoint| endpoint.args = vec!["-c".to_owned(), script.to_owned()])
+}
+
+fn start(config: Arc<ServerConfig>, log_folder: Option<std::path::PathBuf>) -> ServerHandle {
+    let path = std::env::var("PATH").unwrap();
+    let means = Means {
+        launcher: Launcher::process_groups(),
+        environment: Arc::new(Environment::new([("PATH".to_owned(), path)])),
+        store: Arc::new(MemoryStore::default()),
+        log_folder: log_folder.map(Arc::new),
+        events: broadcast::Sender::new(64),
+        changed: Arc::new(Notify::new()),
+        offers: Offers::default(),
+        roots: None,
+    };
+    ServerHandle::start(config, means, connecting())
+}
+
+/// S2-65: each way not to start is told apart, in one line that ends with what to try.
+#[tokio::test]
+async fn s2_65_a_server_that_does_not_start_says_why() {
+    let folder = tempfile::tempdir().unwrap();
+    let plain = folder.path().join("plain");
+    std::fs::write(&plain, "no program").unwrap();
+    let plain = plain.to_str().unwrap().to_owned();
+    let missing = folder.path().join("missing").to_str().unwrap().to_owned();
+
+    let cases = [
+        (
+            server(|_, endpoint| endpoint.command = "no-such-program-here".to_owned()),
+            "no program \"no-such-program-here\" in PATH; install it, or give its full path in `command`".to_owned(),
+        ),
+        (server(|_, endpoint| endpoint.command.clone_from(&plain)), format!("{plain:?} is not executable; try `chmod +x`")),
+        (
+            server(|_, endpoint| endpoint.cwd = Some(missing.clone())),
+            format!("the working folder {missing:?} does not exist or is not a folder; correct `cwd`"),
+        ),
+        (
+            shell("echo 'TOKEN is not set' >&2; exit 3"),
+            "exited with status 3 before the handshake (last stderr: \"TOKEN is not set\")".to_owned(),
+        ),
+        (shell("kill -9 $$$$"), "was killed by SIGKILL before the handshake".to_owned()),
+        (
+            server(|config, endpoint| {
+                endpoint.args = vec!["-c".to_owned(), "exec sleep 1000".to_owned()];
+                config.timeouts.connect = Duration::from_millis(300);
+            }),
+            "no answer to the handshake within 300 ms".to_owned(),
+        ),
+    ];
+    for (config, fact) in cases {
+        let handle = start(config, None);
+        handle.settled().await;
+        assert_eq!(error_of(&handle.snapshot().state), format!("{fact}; try \"switchboard doctor play\""));
+        handle.stop().await;
+    }
+}
+
+/// F7, S2-63: the death of a process is told with its signal and the last of its stderr; the next use finds a new process.
+#[tokio::test]
+async fn f7_a_killed_process_is_told_and_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let handle = start(shell(GOOD), Some(folder.path().to_owned()));
+    let session = handle.ready(Duration::from_secs(30)).await.unwrap();
+    let pid = handle.snapshot().pid.unwrap();
+    kill(Pid::from_raw(pid.cast_signed()), Signal::SIGKILL).unwrap();
+    session.closed().await;
+    assert_eq!(handle.death().await.as_deref(), Some("was killed by SIGKILL; last stderr: \"complaint\""));
+
+    handle.ready(Duration::from_secs(30)).await.unwrap();
+    let second = handle.snapshot();
+    assert_ne!(second.pid, Some(pid));
+    handle.stop().await;
+
+    let log = LogFile::read_tail(folder.path(), &handle.config.name, 50).unwrap();
+    let told: Vec<_> = log.iter().filter_map(|line| line.raw().split_once(' ')).map(|(_, told)| told).collect();
+    let lost = "note backoff after failure 1: lost the connection: its process was killed by SIGKILL \
+                (last stderr: \"complaint\"); try \"switchboard doctor play\"";
+    for expected in ["stderr complaint", "note ready, legacy 2025-11-25", lost, "note stopped"] {
+        assert!(told.contains(&expected), "{expected:?} in {told:#?}");
+    }
+}
+
+#[tokio::test]
+async fn a_secret_in_last_words_is_redacted() {
+    let config = server(|_, endpoint| {
+        endpoint.args = vec!["-c".to_owned(), "echo \"bad token $TOKEN\" >&2; exit 1".to_owned()];
+        endpoint.env.insert("TOKEN".to_owned(), Secret::new("s3cr3t-value"));
+    });
+    let handle = start(config, None);
+    handle.settled().await;
+    assert_eq!(
+        error_of(&handle.snapshot().state),
+        "exited with status 1 before the handshake (last stderr: \"bad token [secret]\"); try \"switchboard doctor play\""
+    );
+}
+
+#[tokio::test]
+async fn a_url_server_says_that_it_is_not_supported_yet() {
+    let mut config = entry();
+    config.endpoint = Endpoint::Http(HttpEndpoint {
+        url: "https://example.com/mcp".to_owned(),
+        headers: indexmap::IndexMap::new(),
+        wire: HttpWire::Auto,
+    });
+    let handle = start(Arc::new(config), None);
+    handle.settled().await;
+    let error = "URL servers are not supported yet; give a `command` instead of a `url`; try \"switchboard doctor play\"";
+    assert_eq!(handle.snapshot().state, State::Failed { error: error.to_owned() });
+}
