@@ -1,0 +1,172 @@
+//! What may be written on the command line: options of every command, and the commands.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
+use clap_complete::engine::ArgValueCandidates;
+
+use crate::command::{call, completions, doctor, logs, prompt, prompts, read, resources, status, tools, trust};
+use crate::failure::{Code, Failure};
+
+/// Every MCP server you use, behind one gate.
+#[derive(Debug, Parser)]
+#[command(name = "switchboard", version, about = "Every MCP server you use, behind one gate", max_term_width = 100, after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    pub(crate) options: Options,
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  switchboard demo                              see it work, nothing to install
+  switchboard                                   how every configured server stands
+  switchboard tools                             what they offer
+  switchboard call git/git_status repo_path=.   call one tool; starts only that server
+  switchboard doctor                            start each server and say what is wrong
+
+Exit codes:
+  0 done · 1 the tool or server answered with an error · 2 usage, config, unknown tool or arguments
+  3 server unreachable, died or timed out · 4 login needed · 5 denied or untrusted · 130, 143 interrupted";
+
+/// Options that every command takes.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Options {
+    /// Read this file only, and trust it for this run (repeatable, highest precedence first)
+    #[arg(short, long, value_name = "FILE", global = true, action = ArgAction::Append)]
+    pub(crate) config: Vec<PathBuf>,
+    /// How the files are written
+    #[arg(long, value_name = "DIALECT", global = true, default_value = "native", hide_default_value = true)]
+    pub(crate) dialect: Dialect,
+    /// Print one JSON document; on failure, one JSON line on stderr
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// Say more (-v, -vv, -vvv)
+    #[arg(short, long, global = true, action = ArgAction::Count)]
+    pub(crate) verbose: u8,
+    /// The same as -vv
+    #[arg(long, global = true, alias = "debug_mode")]
+    pub(crate) debug: bool,
+    /// How long to wait for servers to settle; late ones are shown as connecting [default: 10]
+    #[arg(long, value_name = "SECS", global = true, value_parser = seconds)]
+    pub(crate) wait: Option<Duration>,
+}
+
+/// How configuration files are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Dialect {
+    Native,
+    CoreAgent,
+    A3s,
+    Gemini,
+    AgentApps,
+    AgentCode,
+    McpJson,
+}
+
+impl Options {
+    /// What clap cannot check: values that are known and not served yet.
+    pub(crate) fn check(&self) -> Result<(), Failure> {
+        if self.dialect == Dialect::Native {
+            return Ok(());
+        }
+        let name = self.dialect.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
+        Err(Failure::new(Code::Usage, format!("--dialect {name} comes with the dialects, which are not supported yet"))
+            .hint("only `native` files (switchboard.toml) are read for now"))
+    }
+
+    /// How much to say: 0 is quiet.
+    pub(crate) fn verbosity(&self) -> u8 {
+        self.verbose.max(if self.debug { 2 } else { 0 })
+    }
+
+    /// How long commands that show every server wait for them.
+    pub(crate) fn settle(&self) -> Duration {
+        self.wait.unwrap_or(Duration::from_secs(10))
+    }
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// How every configured server stands (the default)
+    Status(status::Wanted),
+    /// What tools are on offer, and which are withheld and why
+    Tools(tools::Wanted),
+    /// Call one tool, through the gate
+    Call(call::Wanted),
+    /// What resources are on offer
+    Resources(resources::Wanted),
+    /// Read one resource
+    Read(read::Wanted),
+    /// What prompts are on offer
+    Prompts(prompts::Wanted),
+    /// Get one prompt
+    Prompt(prompt::Wanted),
+    /// Look at the servers that a project's file wants to start, and accept them one by one
+    Trust(trust::Wanted),
+    /// Start each server, time each step, and say what is wrong and what to try
+    Doctor(doctor::Wanted),
+    /// What servers wrote to stderr, and what happened to them
+    Logs(logs::Wanted),
+    /// Print the completion script of a shell; server and tool names complete from last time
+    Completions(completions::Wanted),
+    /// Everything above on an embedded server, nothing to install
+    Demo,
+}
+
+impl Default for Command {
+    fn default() -> Self {
+        Self::Status(status::Wanted::default())
+    }
+}
+
+/// Completes to configured server names. Never starts one.
+pub(crate) fn server_names() -> ArgValueCandidates {
+    ArgValueCandidates::new(crate::remembered::server_candidates)
+}
+
+/// Completes to tool names of last time's catalogs. Never starts a server.
+pub(crate) fn tool_names() -> ArgValueCandidates {
+    ArgValueCandidates::new(crate::remembered::tool_candidates)
+}
+
+/// Reads seconds, whole or not: `10`, `0.5`.
+pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
+    let text = text.strip_suffix('s').unwrap_or(text);
+    match text.parse::<f64>() {
+        Ok(seconds) if seconds > 0.0 && seconds <= 1e9 => Ok(Duration::from_secs_f64(seconds)),
+        _ => Err("expected a number of seconds, such as 10 or 0.5".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn s2_52_every_spelling_of_debug_gives_verbose_output() {
+        for words in [&["--debug"][..], &["--debug_mode"], &["-vv"], &["status", "--debug_mode"]] {
+            let arguments = Arguments::try_parse_from(["switchboard"].iter().chain(words)).unwrap();
+            assert_eq!(arguments.options.verbosity(), 2, "{words:?}");
+        }
+    }
+
+    #[test]
+    fn a_dialect_that_is_not_served_yet_is_a_usage_error_that_says_so() {
+        let arguments = Arguments::try_parse_from(["switchboard", "--dialect", "gemini"]).unwrap();
+        let failure = arguments.options.check().unwrap_err();
+        assert_eq!(failure.code, Code::Usage);
+        assert_eq!(failure.message, "--dialect gemini comes with the dialects, which are not supported yet");
+    }
+}

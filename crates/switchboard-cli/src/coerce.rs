@@ -1,0 +1,288 @@
+//! `key=value` words turned into a JSON object by the tool's schema; `key:=JSON` taken as it is. Values keep their text.
+
+use serde::Deserialize;
+use serde::de::{MapAccess, Visitor};
+use serde_json::Value;
+use serde_json::value::RawValue;
+use switchboard::wire::RawJson;
+
+/// One word of the command line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Pair {
+    key: String,
+    value: String,
+    /// Written `key:=JSON`.
+    json: bool,
+}
+
+/// Reads a word. The first `=` counts: `K=a=b` keeps its tail.
+pub(crate) fn pair(word: &str) -> Result<Pair, String> {
+    let Some((key, value)) = word.split_once('=') else {
+        return Err("expected key=value, or key:=JSON".to_owned());
+    };
+    let (key, json) = match key.strip_suffix(':') {
+        Some(key) => (key, true),
+        None => (key, false),
+    };
+    if key.is_empty() {
+        return Err("expected a key before \"=\"".to_owned());
+    }
+    Ok(Pair { key: key.to_owned(), value: value.to_owned(), json })
+}
+
+impl Pair {
+    pub(crate) fn key(&self) -> &str {
+        &self.key
+    }
+
+    pub(crate) fn value(&self) -> &str {
+        &self.value
+    }
+}
+
+/// The arguments of a call: the object given whole, then the pairs over it. Without pairs the object passes byte for byte.
+pub(crate) fn arguments(base: Option<&RawJson>, pairs: &[Pair], schema: &Value) -> Result<RawJson, String> {
+    let mut fields = match base {
+        Some(raw) if pairs.is_empty() => {
+            fields(raw)?;
+            return Ok(raw.clone());
+        }
+        Some(raw) => fields(raw)?,
+        None => Vec::new(),
+    };
+    for (key, text) in coerced(pairs, schema)? {
+        match fields.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, old)) => *old = text,
+            None => fields.push((key, text)),
+        }
+    }
+    let body: Vec<_> = fields.iter().map(|(key, text)| format!("{}:{text}", Value::from(key.as_str()))).collect();
+    RawJson::parse(format!("{{{}}}", body.join(",")).into_bytes()).map_err(|error| error.to_string())
+}
+
+/// A JSON object as (key, JSON text), in its own order.
+pub(crate) fn fields(raw: &RawJson) -> Result<Vec<(String, String)>, String> {
+    struct Fields(Vec<(String, String)>);
+    impl<'de> Deserialize<'de> for Fields {
+        fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+            struct Object;
+            impl<'de> Visitor<'de> for Object {
+                type Value = Fields;
+
+                fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                    f.write_str("a JSON object")
+                }
+
+                fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields, A::Error> {
+                    let mut fields = Vec::new();
+                    while let Some((key, value)) = map.next_entry::<String, &RawValue>()? {
+                        fields.push((key, value.get().to_owned()));
+                    }
+                    Ok(Fields(fields))
+                }
+            }
+            deserializer.deserialize_map(Object)
+        }
+    }
+    raw.decode::<Fields>().map(|fields| fields.0).map_err(|error| format!("expected a JSON object: {error}"))
+}
+
+/// Each key once, as JSON text. A key given several times makes an array.
+fn coerced(pairs: &[Pair], schema: &Value) -> Result<Vec<(String, String)>, String> {
+    let mut done: Vec<(String, String)> = Vec::new();
+    for pair in pairs {
+        if done.iter().any(|(key, _)| *key == pair.key) {
+            continue;
+        }
+        let same: Vec<_> = pairs.iter().filter(|other| other.key == pair.key).collect();
+        let property = property(schema, &pair.key);
+        let text = match same.as_slice() {
+            [only] => value(only, property, schema),
+            many if allows(property, schema, "array") => {
+                let items: Result<Vec<_>, _> = many.iter().map(|each| value(each, items(property, schema), schema)).collect();
+                items.map(|items| format!("[{}]", items.join(",")))
+            }
+            _ => Err("given more than once, and it takes no array".to_owned()),
+        };
+        done.push((pair.key.clone(), text.map_err(|what| format!("{}: {what}", pair.key))?));
+    }
+    Ok(done)
+}
+
+fn value(pair: &Pair, property: Option<&Value>, root: &Value) -> Result<String, String> {
+    let text = pair.value.as_str();
+    if pair.json {
+        return json_text(text).map_err(|error| format!("not JSON: {error}"));
+    }
+    let Some(property) = property.map(|property| followed(property, root)) else {
+        return Ok(Value::from(text).to_string());
+    };
+    if let Some(chosen) = enumerated(property).into_iter().find(|choice| choice_text(choice) == text) {
+        return Ok(chosen.to_string());
+    }
+    let types = types(property, root, 0);
+    let may = |kind: &str| types.iter().any(|known| known == kind);
+    let parsed = json_text(text).ok();
+    let kind = parsed.as_deref().map(kind_of);
+    match (kind, parsed) {
+        (Some("integer"), Some(json)) if may("integer") || may("number") => Ok(json),
+        (Some("number"), Some(json)) if may("number") => Ok(json),
+        (Some("boolean"), Some(json)) if may("boolean") => Ok(json),
+        (Some("array"), Some(json)) if may("array") => Ok(json),
+        (Some("object"), Some(json)) if may("object") => Ok(json),
+        (Some("null"), Some(json)) if may("null") && !may("string") => Ok(json),
+        _ if types.is_empty() || may("string") => Ok(Value::from(text).to_string()),
+        // One element without brackets; more are given by repeating the key.
+        _ if may("array") => value(pair, items(Some(property), root), root).map(|item| format!("[{item}]")),
+        _ => Err(format!("expected {}, found {text:?}", types.join(" or "))),
+    }
+}
+
+/// The text, if it is one JSON value.
+fn json_text(text: &str) -> Result<String, String> {
+    serde_json::from_str::<&RawValue>(text).map(|raw| raw.get().to_owned()).map_err(|error| error.to_string())
+}
+
+fn kind_of(json: &str) -> &'static str {
+    match json.as_bytes().first() {
+        Some(b'{') => "object",
+        Some(b'[') => "array",
+        Some(b'"') => "string",
+        Some(b't' | b'f') => "boolean",
+        Some(b'n') => "null",
+        _ if json.contains(['.', 'e', 'E']) => "number",
+        _ => "integer",
+    }
+}
+
+fn property<'a>(schema: &'a Value, key: &str) -> Option<&'a Value> {
+    let schema = followed(schema, schema);
+    let own = schema.get("properties").and_then(|properties| properties.get(key));
+    own.or_else(|| {
+        let parts = ["allOf", "anyOf", "oneOf"].iter().filter_map(|word| schema.get(word)?.as_array()).flatten();
+        parts.filter_map(|part| part.get("properties")?.get(key)).next()
+    })
+}
+
+fn items<'a>(property: Option<&'a Value>, root: &'a Value) -> Option<&'a Value> {
+    let property = followed(property?, root);
+    let alternatives = ["anyOf", "oneOf", "allOf"].iter().filter_map(|word| property.get(word)?.as_array()).flatten();
+    property.get("items").or_else(|| alternatives.filter_map(|part| followed(part, root).get("items")).next())
+}
+
+fn allows(property: Option<&Value>, root: &Value, kind: &str) -> bool {
+    property.is_some_and(|property| types(property, root, 0).iter().any(|known| known == kind))
+}
+
+/// Follows local `$ref`s, a bounded number of them.
+fn followed<'a>(schema: &'a Value, root: &'a Value) -> &'a Value {
+    let mut schema = schema;
+    for _ in 0..16 {
+        let target = schema.get("$ref").and_then(Value::as_str).and_then(|text| text.strip_prefix('#'));
+        match target.and_then(|pointer| root.pointer(pointer)) {
+            Some(next) => schema = next,
+            None => break,
+        }
+    }
+    schema
+}
+
+fn types(schema: &Value, root: &Value, depth: usize) -> Vec<String> {
+    let schema = followed(schema, root);
+    let mut found: Vec<String> = match schema.get("type") {
+        Some(Value::String(one)) => vec![one.clone()],
+        Some(Value::Array(many)) => many.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+        _ => Vec::new(),
+    };
+    if found.is_empty() {
+        found.extend(enumerated(schema).into_iter().map(|choice| kind_of(&choice.to_string()).to_owned()));
+    }
+    if found.is_empty() && depth < 8 {
+        let parts = ["anyOf", "oneOf", "allOf"].iter().filter_map(|word| schema.get(word)?.as_array()).flatten();
+        found.extend(parts.flat_map(|part| types(part, root, depth + 1)));
+    }
+    found.dedup();
+    found
+}
+
+fn enumerated(schema: &Value) -> Vec<&Value> {
+    let listed = schema.get("enum").and_then(Value::as_array).into_iter().flatten();
+    listed.chain(schema.get("const")).collect()
+}
+
+fn choice_text(choice: &Value) -> String {
+    choice.as_str().map_or_else(|| choice.to_string(), str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn schema() -> Value {
+        serde_json::json!({
+            "type": "object",
+            "$defs": { "level": { "enum": [1, 2, "high"] } },
+            "properties": {
+                "text": { "type": "string" },
+                "count": { "type": "integer" },
+                "ratio": { "type": "number" },
+                "flag": { "type": "boolean" },
+                "tags": { "type": "array", "items": { "type": "string" } },
+                "numbers": { "type": "array", "items": { "type": "integer" } },
+                "options": { "type": "object" },
+                "either": { "type": ["integer", "string"] },
+                "maybe": { "anyOf": [{ "type": "integer" }, { "type": "null" }] },
+                "level": { "$ref": "#/$defs/level" }
+            }
+        })
+    }
+
+    fn check(words: &[&str], expected: Result<&str, &str>) {
+        let pairs: Vec<_> = words.iter().map(|word| pair(word).unwrap()).collect();
+        let found = arguments(None, &pairs, &schema());
+        let found = found.as_ref().map(RawJson::as_str).map_err(String::as_str);
+        assert_eq!(found, expected, "{words:?}");
+    }
+
+    #[test]
+    fn values_are_coerced_by_the_schema_and_keep_their_text() {
+        check(&[], Ok("{}"));
+        check(&["text=5"], Ok(r#"{"text":"5"}"#));
+        check(&["text=a=b=c"], Ok(r#"{"text":"a=b=c"}"#));
+        check(&["text=true"], Ok(r#"{"text":"true"}"#));
+        check(&["count=12345678901234567890123"], Ok(r#"{"count":12345678901234567890123}"#));
+        check(&["count=1.5"], Err(r#"count: expected integer, found "1.5""#));
+        check(&["ratio=1.50"], Ok(r#"{"ratio":1.50}"#));
+        check(&["ratio=2"], Ok(r#"{"ratio":2}"#));
+        check(&["flag=true"], Ok(r#"{"flag":true}"#));
+        check(&["flag=yes"], Err(r#"flag: expected boolean, found "yes""#));
+        check(&["tags=a,b"], Ok(r#"{"tags":["a,b"]}"#));
+        check(&["tags=a", "tags=b"], Ok(r#"{"tags":["a","b"]}"#));
+        check(&[r#"tags=["a"]"#], Ok(r#"{"tags":["a"]}"#));
+        check(&["numbers=1", "numbers=2"], Ok(r#"{"numbers":[1,2]}"#));
+        check(&["numbers=x"], Err(r#"numbers: expected integer, found "x""#));
+        check(&[r#"options={"a":1}"#], Ok(r#"{"options":{"a":1}}"#));
+        check(&["options=x"], Err(r#"options: expected object, found "x""#));
+        check(&["either=5"], Ok(r#"{"either":5}"#));
+        check(&["either=007"], Ok(r#"{"either":"007"}"#));
+        check(&["maybe=null"], Ok(r#"{"maybe":null}"#));
+        check(&["level=2"], Ok(r#"{"level":2}"#));
+        check(&["level=high"], Ok(r#"{"level":"high"}"#));
+        check(&["unknown=5"], Ok(r#"{"unknown":"5"}"#));
+        check(&["unknown:=5"], Ok(r#"{"unknown":5}"#));
+        check(&["text:={"], Err("text: not JSON: EOF while parsing an object at line 1 column 1"));
+        check(&["text=a", "text=b"], Err("text: given more than once, and it takes no array"));
+        check(&["text=a\"b\n"], Ok(r#"{"text":"a\"b\n"}"#));
+    }
+
+    #[test]
+    fn arguments_given_as_json_pass_byte_for_byte_and_pairs_go_over_them() {
+        let raw = RawJson::parse(&b"{ \"b\": 1.0,\"a\":2 }"[..]).unwrap();
+        assert_eq!(arguments(Some(&raw), &[], &schema()).unwrap().as_str(), "{ \"b\": 1.0,\"a\":2 }");
+        let over = arguments(Some(&raw), &[pair("a:=3").unwrap(), pair("text=x").unwrap()], &schema()).unwrap();
+        assert_eq!(over.as_str(), r#"{"b":1.0,"a":3,"text":"x"}"#);
+        let list = RawJson::parse(&b"[1]"[..]).unwrap();
+        assert!(arguments(Some(&list), &[], &schema()).unwrap_err().starts_with("expected a JSON object"));
+    }
+}

@@ -1,0 +1,93 @@
+//! One file for each command; here is what several of them do.
+
+use switchboard::Host;
+use switchboard::name::ServerName;
+use switchboard::server::State;
+use switchboard::wire::RawJson;
+
+use crate::arguments::Options;
+use crate::failure::{Failure, without_advice};
+use crate::view::server::escaped;
+use crate::{coerce, output, progress};
+
+pub(crate) mod call;
+pub(crate) mod completions;
+pub(crate) mod demo;
+pub(crate) mod doctor;
+pub(crate) mod logs;
+pub(crate) mod prompt;
+pub(crate) mod prompts;
+pub(crate) mod read;
+pub(crate) mod resources;
+pub(crate) mod status;
+pub(crate) mod tools;
+pub(crate) mod trust;
+
+/// Waits for what a listing needs: the server named, which must be usable, or all of them, as far as they come in time.
+async fn settle(host: &Host, options: &Options, server: Option<&str>) -> Result<(), Failure> {
+    let Some(handle) = server.and_then(|name| host.server(name)) else {
+        progress::settle(host, options.settle()).await;
+        say_who_is_missing(host);
+        return Ok(());
+    };
+    progress::show(format!("connecting {}", handle.config.name));
+    let ready = handle.ready(options.settle()).await;
+    progress::clear();
+    ready.map(|_| ()).map_err(Failure::from)
+}
+
+/// One line for each server that should have come and has not.
+fn say_who_is_missing(host: &Host) {
+    for handle in host.servers() {
+        let name = &handle.config.name;
+        match &handle.snapshot().state {
+            State::Failed { error } | State::Backoff { error, .. } => {
+                let (fact, _) = without_advice(error);
+                output::notice(&format!("server \"{name}\": {}; try `switchboard doctor {name}`", escaped(&fact)));
+            }
+            State::Connecting { step, .. } => {
+                output::notice(&format!("server \"{name}\": still connecting ({step}); wait longer with --wait SECS"));
+            }
+            State::NeedsLogin { .. } => output::notice(&format!("server \"{name}\": login needed")),
+            _ => {}
+        }
+    }
+}
+
+/// The servers a listing is about, with what each offers.
+fn offerings(host: &Host, server: Option<&str>) -> Vec<(ServerName, std::sync::Arc<switchboard::catalog::Offerings>)> {
+    let catalog = host.catalog();
+    let wanted = |name: &ServerName| server.is_none_or(|server| server == name.as_str());
+    catalog.offerings().iter().filter(|(name, _)| wanted(name)).cloned().collect()
+}
+
+/// A server's object with fields of ours before its own, which keep their text. Ours win where both have one.
+fn tagged(raw: &RawJson, ours: &[(&str, &str)]) -> String {
+    let mut parts: Vec<_> = ours.iter().map(|(key, value)| format!("\"{key}\":{}", serde_json::Value::from(*value))).collect();
+    for (key, text) in coerce::fields(raw).unwrap_or_default() {
+        if !ours.iter().any(|(known, _)| *known == key) {
+            parts.push(format!("{}:{text}", serde_json::Value::from(key)));
+        }
+    }
+    format!("{{{}}}", parts.join(","))
+}
+
+/// Text for a person, ending in a newline.
+fn ended(text: String) -> String {
+    if text.ends_with('\n') || text.is_empty() { text } else { text + "\n" }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn a_servers_definition_keeps_every_field_and_its_text() {
+        let raw = RawJson::parse(&br#"{"name":"x","n":1.00,"server":"liar","_meta":{"b":1,"a":2}}"#[..]).unwrap();
+        assert_eq!(
+            tagged(&raw, &[("name", "mcp__s__x"), ("server", "s"), ("tool", "x")]),
+            r#"{"name":"mcp__s__x","server":"s","tool":"x","n":1.00,"_meta":{"b":1,"a":2}}"#
+        );
+    }
+}

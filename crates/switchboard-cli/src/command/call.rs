@@ -1,0 +1,202 @@
+//! `call`: one tool, through the gate; its result for a person, or byte for byte.
+
+use std::io::Read;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+use switchboard::Host;
+use switchboard::call::{Call, CallError};
+use switchboard::catalog::{Tool, Unresolved};
+use switchboard::name::ServerName;
+use switchboard::result::{CallResult, fit};
+use switchboard::wire::RawJson;
+use tokio::task::JoinSet;
+
+use crate::arguments::{Options, seconds, tool_names};
+use crate::coerce::{self, Pair};
+use crate::failure::{Code, Failure};
+use crate::opening::Setup;
+use crate::place::Place;
+use crate::view::server::escaped;
+use crate::{output, progress, remembered, terminal};
+
+/// How much of a result is printed; the rest is in a file that is named.
+const PRINTED_BYTES: usize = 1024 * 1024;
+
+/// Which tool, with what.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Values are read by the tool's schema; a key given several times makes an array; key:=JSON is taken as JSON.
+
+Examples:
+  switchboard call time/get_current_time timezone=Europe/Paris
+  switchboard call mcp__git__git_log repo_path=. max_count=5 --json
+  switchboard call files/write --args @request.json
+  echo '{\"text\":\"hi\"}' | switchboard call demo/echo --args - --yes")]
+pub(crate) struct Wanted {
+    /// A name that `switchboard tools` shows, or server/tool
+    #[arg(add = tool_names())]
+    tool: String,
+    /// Arguments, coerced by the tool's schema (key:=JSON is taken as JSON)
+    #[arg(value_name = "KEY=VALUE", value_parser = coerce::pair)]
+    pairs: Vec<Pair>,
+    /// All arguments as one JSON object: the text, @FILE, or - for stdin
+    #[arg(long, value_name = "JSON|@FILE|-", allow_hyphen_values = true)]
+    args: Option<String>,
+    /// Do not ask: the answer is yes, for this call (deny rules still hold)
+    #[arg(long)]
+    yes: bool,
+    /// The longest the call may take in all
+    #[arg(long, value_name = "SECS", value_parser = seconds)]
+    timeout: Option<Duration>,
+}
+
+pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
+    let setup = Setup::read(options)?;
+    let base = wanted.args.as_deref().map(read_arguments).transpose()?;
+    let server = server_of(&setup, &wanted.tool)?;
+    setup.run(server.clone().map(|name| vec![name]), async |host, place| {
+        let wait = options.wait.unwrap_or_else(|| longest_connect(host));
+        let tool = find(host, &wanted.tool, server.as_ref(), wait).await?;
+        let arguments = arguments(&tool, base.as_ref(), &wanted.pairs)?;
+        let call = Call {
+            tool: wanted.tool.clone(),
+            arguments,
+            caller: terminal::caller(),
+            listed: None,
+            timeout: wanted.timeout,
+            yes: wanted.yes,
+        };
+        progress::show(format!("calling {}/{}", tool.id.server, tool.id.tool.untrusted().for_terminal_line()));
+        let result = host.call(call).await;
+        progress::clear();
+        show(&result?, options.json, place)
+    })
+}
+
+/// The one server to start, where the name tells: `server/tool`, or an exposed name of last time.
+fn server_of(setup: &Setup, tool: &str) -> Result<Option<ServerName>, Failure> {
+    let mut names = setup.config.servers.keys();
+    let named = names.find(|name| tool.strip_prefix(name.as_str()).is_some_and(|rest| rest.starts_with('/')));
+    if let Some(name) = named {
+        return Ok(Some(setup.trusted_entry(name.as_str())?.name.clone()));
+    }
+    if let Some((server, _)) = tool.split_once('/') {
+        setup.entry(server)?;
+    }
+    match remembered::server_of(&setup.config, &*setup.store, tool) {
+        Some(name) => Ok(Some(setup.trusted_entry(name.as_str())?.name.clone())),
+        None => Ok(None),
+    }
+}
+
+/// `--args`: the text itself, `@FILE`, or `-` for stdin.
+fn read_arguments(given: &str) -> Result<RawJson, Failure> {
+    let wrong = |message: String| Failure::new(Code::Usage, message);
+    let bytes = if given == "-" {
+        let mut bytes = Vec::new();
+        std::io::stdin().lock().read_to_end(&mut bytes).map_err(|error| wrong(format!("--args: stdin: {error}")))?;
+        bytes
+    } else if let Some(file) = given.strip_prefix('@') {
+        std::fs::read(file).map_err(|error| wrong(format!("--args: {file:?}: {error}")))?
+    } else {
+        given.as_bytes().to_vec()
+    };
+    RawJson::parse(bytes).map_err(|error| {
+        wrong(format!("--args is not one JSON value: {error}")).hint("give a JSON object, @FILE, or - for stdin")
+    })
+}
+
+fn arguments(tool: &Tool, base: Option<&RawJson>, pairs: &[Pair]) -> Result<RawJson, Failure> {
+    let schema = tool.definition.input_schema.to_value().unwrap_or_default();
+    coerce::arguments(base, pairs, &schema).map_err(|what| {
+        let name = tool.id.tool.untrusted();
+        Failure::new(Code::Usage, format!("server \"{}\", tool {}: {what}", tool.id.server, name.for_terminal_line()))
+            .server(&tool.id.server)
+            .hint(format!("`switchboard tools {} --schema` shows what is expected", tool.id.server))
+    })
+}
+
+/// The tool, as soon as its server has come; other servers are not waited for.
+pub(super) async fn find(host: &Host, name: &str, server: Option<&ServerName>, wait: Duration) -> Result<Arc<Tool>, Failure> {
+    if let Some(handle) = server.and_then(|server| host.server(server.as_str())) {
+        if let Ok(tool) = host.catalog().resolve(name) {
+            // Offered now, or last time: the call itself waits for the server.
+            return Ok(tool.clone());
+        }
+        progress::show(format!("connecting {}", handle.config.name));
+        handle.ready(wait).await?;
+    }
+    if let Some(tool) = appears(host, name, wait).await {
+        return Ok(tool);
+    }
+    let is_exposed = !server.is_some_and(|server| name.strip_prefix(server.as_str()).is_some_and(|rest| rest.starts_with('/')));
+    if server.is_some() && is_exposed {
+        // Last time's catalog led astray: ask everybody.
+        wake_all(host, wait).await;
+        if let Some(tool) = appears(host, name, wait).await {
+            return Ok(tool);
+        }
+    }
+    progress::clear();
+    if server.is_none() {
+        super::say_who_is_missing(host);
+    }
+    let why = host.catalog().resolve(name).err().unwrap_or(Unresolved::Unknown { nearest: Vec::new() });
+    Err(CallError::Unresolved { name: name.to_owned(), why }.into())
+}
+
+/// Waits for a name to be on offer, until every server is settled.
+async fn appears(host: &Host, name: &str, wait: Duration) -> Option<Arc<Tool>> {
+    let mut events = host.events();
+    let settled = async {
+        host.settled(wait).await;
+        // The picture may follow the last server by a moment.
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    };
+    tokio::pin!(settled);
+    loop {
+        if let Ok(tool) = host.catalog().resolve(name) {
+            return Some(tool.clone());
+        }
+        tokio::select! {
+            () = &mut settled => return host.catalog().resolve(name).ok().cloned(),
+            _ = events.next() => {}
+        }
+    }
+}
+
+async fn wake_all(host: &Host, wait: Duration) {
+    let mut waking = JoinSet::new();
+    for handle in host.servers() {
+        let handle = handle.clone();
+        waking.spawn(async move { handle.ready(wait).await.is_ok() });
+    }
+    while waking.join_next().await.is_some() {}
+}
+
+fn longest_connect(host: &Host) -> Duration {
+    host.servers().iter().map(|handle| handle.config.timeouts.connect).max().unwrap_or(Duration::from_secs(30))
+}
+
+/// Prints the result. A tool that answers `isError` has answered: its words are the answer, the exit code tells.
+pub(super) fn show(result: &CallResult, json: bool, place: &Place) -> Result<u8, Failure> {
+    let code = if result.is_error() { Code::Answered as u8 } else { 0 };
+    if json {
+        output::print_json(result.raw.as_str())?;
+        return Ok(code);
+    }
+    let text = result.for_person().map_err(|error| {
+        Failure::new(Code::Answered, format!("the result cannot be shown: {error}")).hint("--json prints it as it came")
+    })?;
+    let folder = place.results();
+    let fitted = std::fs::create_dir_all(&place.state)
+        .and_then(|()| fit(text, PRINTED_BYTES, &folder))
+        .map_err(|error| Failure::new(Code::Usage, format!("the whole result could not be kept in {folder:?}: {error}")))?;
+    if let Some(file) = &fitted.spilled {
+        output::notice(&format!("the result is long; the whole of it is in {}", escaped(&file.display().to_string())));
+    }
+    output::print(&super::ended(fitted.text.for_terminal().to_string()))?;
+    Ok(code)
+}

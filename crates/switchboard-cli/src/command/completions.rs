@@ -1,0 +1,36 @@
+//! `completions`: a shell's script. The script asks this program for words, which come from files only: nothing is started.
+
+use clap::Args;
+use clap_complete::env::Shells;
+
+use crate::failure::{Code, Failure};
+use crate::output;
+
+/// Set by the script when it asks for words.
+pub(crate) const VARIABLE: &str = "SWITCHBOARD_COMPLETE";
+
+/// Which shell.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  source <(switchboard completions bash)                                   bash, in ~/.bashrc
+  source <(switchboard completions zsh)                                    zsh, in ~/.zshrc
+  switchboard completions fish > ~/.config/fish/completions/switchboard.fish")]
+pub(crate) struct Wanted {
+    /// bash, zsh, fish, elvish or powershell
+    #[arg(value_parser = ["bash", "zsh", "fish", "elvish", "powershell"])]
+    shell: String,
+}
+
+pub(crate) fn run(wanted: &Wanted) -> Result<u8, Failure> {
+    let shells = Shells::builtins();
+    let shell = shells
+        .completer(&wanted.shell)
+        .ok_or_else(|| Failure::new(Code::Usage, format!("no completions for {:?}", wanted.shell)))?;
+    let mut script = Vec::new();
+    shell
+        .write_registration(VARIABLE, "switchboard", "switchboard", "switchboard", &mut script)
+        .map_err(|error| Failure::new(Code::Usage, format!("the script cannot be made: {error}")))?;
+    output::print(&String::from_utf8_lossy(&script))?;
+    Ok(0)
+}

@@ -1,0 +1,170 @@
+//! `demo`: two embedded servers, one of each protocol era: connecting, status, the gate's question, a call and its result.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use indexmap::IndexMap;
+use switchboard::call::Call;
+use switchboard::caller::Offers;
+use switchboard::catalog::Tool;
+use switchboard::config::{
+    Asks, Config, Endpoint, MAX_MESSAGE_BYTES, Protocol, Scope, ServerConfig, Sharing, Source, Start, StdioEndpoint, Timeouts,
+};
+use switchboard::name::ServerName;
+use switchboard::store::MemoryStore;
+use switchboard::wire::RawJson;
+use switchboard::{Host, HostBuilder};
+
+use crate::arguments::Options;
+use crate::failure::{Code, Failure};
+use crate::opening::{in_runtime, launcher};
+use crate::place;
+use crate::terminal::{self, tty::Tty};
+use crate::view::server::escaped;
+use crate::view::status::{Detail, render};
+use crate::{interrupt, output, progress, view};
+
+/// What the demo server is started with.
+const SERVER_WORD: &str = "__demo-server";
+
+pub(crate) fn run(options: &Options) -> Result<u8, Failure> {
+    let folder = tempfile::Builder::new()
+        .prefix("switchboard-demo-")
+        .tempdir()
+        .map_err(|error| Failure::new(Code::Usage, format!("no temporary folder: {error}")))?;
+    in_runtime(async {
+        let host = HostBuilder {
+            config: config(folder.path().to_owned())?,
+            environment: place::environment(),
+            store: Arc::new(MemoryStore::default()),
+            launcher: launcher(),
+            log_folder: Some(folder.path().to_owned()),
+            offers: Offers { elicit_form: true, elicit_url: true },
+            roots: None,
+            only: None,
+        }
+        .start()
+        .await?;
+        interrupt::guard(&host, show(&host, options)).await
+    })
+}
+
+/// What the embedded server is told, where this process was started as one.
+pub(crate) fn server_options() -> Option<Vec<String>> {
+    let mut words = std::env::args().skip(1);
+    (words.next()? == SERVER_WORD).then(|| words.collect())
+}
+
+async fn show(host: &Host, options: &Options) -> Result<u8, Failure> {
+    output::print("Two servers start: this program itself, once for each protocol era.\n\n")?;
+    progress::settle(host, options.settle()).await;
+    for handle in host.servers() {
+        let snapshot = handle.snapshot();
+        let took: Duration = snapshot.steps.iter().map(|(_, took)| *took).sum();
+        let state = view::server::state_word(&snapshot.state);
+        output::print(&format!("  {} is {state} after {}\n", handle.config.name, view::table::duration(took)))?;
+    }
+    output::print("\n$ switchboard status\n")?;
+    let detail = Detail { descriptions: false, verbose: options.verbosity() > 0 };
+    output::print(&render(&view::server::status(host), detail))?;
+    for handle in host.servers() {
+        call(host, &handle.config.name).await?;
+    }
+    output::print("\nThat was it; the servers stop now. Next: write a switchboard.toml, then `switchboard status`.\n")?;
+    Ok(0)
+}
+
+/// One call, through the gate: asked on a terminal, answered yes without one.
+async fn call(host: &Host, server: &ServerName) -> Result<(), Failure> {
+    let Some((tool, arguments)) = example(host, server) else {
+        let message = format!("server \"{server}\" offers nothing to call");
+        return Err(Failure::new(Code::Unreachable, message).server(server).hint("try `switchboard -v demo`"));
+    };
+    let name = format!("{server}/{}", tool.id.tool.untrusted().for_terminal_line());
+    output::print(&format!("\n$ switchboard call {name} {}\n", escaped(arguments.as_str())))?;
+    let asked = Tty::open().is_some();
+    if asked {
+        output::print("The gate asks, because no rule covers this tool.\n")?;
+    } else {
+        output::print(
+            "The gate would ask, because no rule covers this tool. There is no terminal: the answer is yes, as with --yes.\n",
+        )?;
+    }
+    let call = Call {
+        tool: format!("{server}/{}", tool.id.tool.as_wire()),
+        arguments,
+        caller: terminal::caller(),
+        listed: None,
+        timeout: Some(Duration::from_secs(30)),
+        yes: !asked,
+    };
+    match host.call(call).await {
+        Ok(result) => {
+            output::print("The decision: allowed. The result:\n\n")?;
+            let text = result.for_person().map_err(|error| Failure::new(Code::Answered, error.to_string()))?;
+            let text = text.for_terminal().to_string();
+            output::print(&text.lines().map(|line| format!("  {line}\n")).collect::<String>())
+        }
+        // A person who says no has seen the gate work.
+        Err(error @ switchboard::call::CallError::Denied { .. }) => output::print(&format!("The decision: {error}\n")),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// A tool that can be called without knowing the server: `echo`, or one that needs nothing.
+fn example(host: &Host, server: &ServerName) -> Option<(Arc<Tool>, RawJson)> {
+    let catalog = host.catalog();
+    let own: Vec<_> = catalog.tools().iter().filter(|tool| tool.id.server == *server).cloned().collect();
+    if let Some(echo) = own.iter().find(|tool| tool.id.tool.as_wire() == "echo") {
+        let schema = echo.definition.input_schema.to_value().unwrap_or_default();
+        let key = schema.pointer("/required/0").and_then(|key| key.as_str()).unwrap_or("text").to_owned();
+        let words = serde_json::Map::from_iter([(key, "hello from the other side of the gate".into())]);
+        return Some((echo.clone(), RawJson::from_value(&words)));
+    }
+    let needs_nothing = |tool: &&Arc<Tool>| {
+        let schema = tool.definition.input_schema.to_value().unwrap_or_default();
+        schema.get("required").and_then(|required| required.as_array()).is_none_or(Vec::is_empty)
+    };
+    own.iter().find(needs_nothing).map(|tool| (tool.clone(), RawJson::from_value(&serde_json::Map::new())))
+}
+
+#[cfg(test)]
+pub(crate) fn example_entry() -> Arc<ServerConfig> {
+    config(PathBuf::from("/")).unwrap_or_else(|failure| panic!("{failure:?}")).servers[0].clone()
+}
+
+fn config(folder: PathBuf) -> Result<Config, Failure> {
+    let program = std::env::current_exe()
+        .map_err(|error| Failure::new(Code::Usage, format!("this program cannot find itself: {error}")))?;
+    let mut config = Config::default();
+    for (name, era, protocol) in [("demo-legacy", "legacy", Protocol::Legacy), ("demo-modern", "modern", Protocol::Modern)] {
+        let name = ServerName::new(name).map_err(|error| Failure::new(Code::Usage, error.to_string()))?;
+        let entry = ServerConfig {
+            name: name.clone(),
+            source: Source { file: Arc::new(folder.join("demo.toml")), line: 1, scope: Scope::Given, shadows: None },
+            endpoint: Endpoint::Stdio(StdioEndpoint {
+                // A reference sign in the path of the program is no reference.
+                command: program.display().to_string().replace('$', "$$"),
+                args: [SERVER_WORD, "--era", era].map(str::to_owned).to_vec(),
+                env: IndexMap::new(),
+                inherit_env: false,
+                cwd: None,
+            }),
+            protocol,
+            start: Start::Eager,
+            enabled: true,
+            trust: false,
+            asks: Asks::Auto,
+            session: Sharing::Shared,
+            timeouts: Timeouts::default(),
+            include_tools: None,
+            exclude_tools: Vec::new(),
+            idempotent_tools: Vec::new(),
+            description: Some("The embedded demo server".to_owned()),
+            max_message_bytes: MAX_MESSAGE_BYTES,
+        };
+        config.servers.insert(name, Arc::new(entry));
+    }
+    Ok(config)
+}

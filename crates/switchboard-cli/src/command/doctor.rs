@@ -1,0 +1,271 @@
+//! `doctor`: starts each server, times each step, shows what it found and what to try.
+
+use std::time::Duration;
+
+use clap::Args;
+use serde_json::{Value, json};
+use switchboard::Host;
+use switchboard::config::{Endpoint, ServerConfig};
+use switchboard::server::{ServerHandle, State};
+use tokio::task::JoinSet;
+
+use crate::arguments::{Options, server_names};
+use crate::failure::{Code, Failure, without_advice};
+use crate::opening::{Setup, keeping_words};
+use crate::view::server::{endpoint, era_word, escaped, state_word};
+use crate::view::{mask, table};
+use crate::{output, progress};
+
+mod pinning;
+
+/// Which server.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  switchboard doctor\n  switchboard doctor git --json")]
+pub(crate) struct Wanted {
+    /// Only this one
+    #[arg(add = server_names())]
+    server: Option<String>,
+}
+
+pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
+    let setup = Setup::read(options)?;
+    let server = wanted.server.as_deref();
+    let only = setup.only(server)?;
+    let warnings: Vec<_> = setup.config.warnings.iter().map(|warning| escaped(&warning.to_string())).collect();
+    setup.run(only, async |host, _| {
+        wake(host, server, options.wait).await;
+        let handles: Vec<_> =
+            host.servers().iter().filter(|handle| server.is_none_or(|name| name == handle.config.name.as_str())).collect();
+        let findings: Vec<_> = handles.iter().map(|handle| examine(handle, host)).collect();
+        if options.json {
+            let servers: Vec<_> = findings.iter().map(Finding::as_json).collect();
+            let document = json!({ "keeping": keeping_words(host.keeping()), "warnings": warnings, "servers": servers });
+            output::print_json(&document.to_string())?;
+        } else {
+            output::print(&report(&findings, &warnings, keeping_words(host.keeping())))?;
+        }
+        let failed = handles.iter().any(|handle| is_failed(&handle.snapshot().state));
+        Ok(if failed { Code::Unreachable as u8 } else { 0 })
+    })
+}
+
+/// Starts what may start, lazy servers too, and waits for each as long as its own deadline allows.
+async fn wake(host: &Host, server: Option<&str>, wait: Option<Duration>) {
+    let mut waking = JoinSet::new();
+    for handle in host.servers().iter().filter(|handle| server.is_none_or(|name| name == handle.config.name.as_str())) {
+        let handle = handle.clone();
+        if matches!(handle.snapshot().state, State::Disabled | State::Blocked { .. } | State::Untrusted { .. }) {
+            continue;
+        }
+        let wait = wait.unwrap_or(handle.config.timeouts.connect + Duration::from_secs(2));
+        waking.spawn(async move { handle.ready(wait).await.is_ok() });
+    }
+    let mut left = waking.len();
+    while left > 0 {
+        progress::show(format!("examining, {left} to go"));
+        if waking.join_next().await.is_none() {
+            break;
+        }
+        left -= 1;
+    }
+    progress::clear();
+}
+
+fn is_failed(state: &State) -> bool {
+    matches!(state, State::Failed { .. } | State::Backoff { .. } | State::Connecting { .. } | State::Stopped)
+}
+
+/// What was found about one server.
+struct Finding {
+    name: String,
+    state: &'static str,
+    headline: String,
+    good: bool,
+    /// (label, value) in the order of the report; values are masked and escaped.
+    facts: Vec<(&'static str, String)>,
+    try_next: Vec<String>,
+}
+
+impl Finding {
+    fn as_json(&self) -> Value {
+        let facts: Vec<_> = self.facts.iter().map(|(label, value)| json!({ "fact": label, "value": value })).collect();
+        json!({
+            "name": self.name, "state": self.state, "ok": self.good, "summary": self.headline, "facts": facts, "try": self.try_next
+        })
+    }
+}
+
+fn examine(handle: &ServerHandle, host: &Host) -> Finding {
+    let snapshot = handle.snapshot();
+    let config = &*handle.config;
+    let mut facts = vec![endpoint(config)];
+    facts.push(("File", format!("{}:{}", escaped(&config.source.file.display().to_string()), config.source.line)));
+    if !snapshot.steps.is_empty() {
+        let steps: Vec<_> = snapshot.steps.iter().map(|(step, took)| format!("{step} {}", table::duration(*took))).collect();
+        facts.push(("Steps", steps.join(", ")));
+    }
+    offers(&mut facts, handle, host);
+    let mut try_next = Vec::new();
+    for (variable, field) in &snapshot.unset {
+        facts.push(("Not set", format!("{} (in {}), taken as empty", escaped(variable), escaped(field))));
+        try_next.push(format!("set {}", escaped(variable)));
+    }
+    if let Endpoint::Stdio(stdio) = &config.endpoint
+        && let Some(advice) = pinning::advice(&stdio.command, &stdio.args)
+    {
+        facts.push(("Not pinned", escaped(&advice)));
+    }
+    if let Some(session) = &snapshot.session {
+        let odd = session.oddities();
+        if odd.junk_lines > 0 {
+            facts.push(("Junk", format!("{} lines on stdout that are no messages", odd.junk_lines)));
+            odd.junk_samples.iter().for_each(|sample| facts.push(("│", sample.for_terminal_line().to_string())));
+            try_next.push("have it log to stderr: stdout is for messages only".to_owned());
+        }
+    }
+    let good = !is_failed(&snapshot.state);
+    let lines = handle.stderr.last_lines(if good { 3 } else { 10 });
+    if !lines.is_empty() {
+        facts.push(("Stderr", format!("the last {} lines", lines.len())));
+        lines.iter().for_each(|line| facts.push(("│", line.for_terminal_line().to_string())));
+    }
+    let headline = headline(&snapshot.state, &snapshot.steps);
+    if !good {
+        for (_, happened) in snapshot.history.iter().rev().take(5).rev() {
+            facts.push(("History", escaped(&without_advice(happened).0)));
+        }
+        try_next.extend(by_hand(config).map(|command| format!("run it by hand: {}", escaped(&command))));
+        try_next.push(format!("read `switchboard logs {}`", config.name));
+    }
+    if let State::Untrusted { .. } = &snapshot.state {
+        try_next.push(format!("look at it with `switchboard trust {}`", config.name));
+    }
+    Finding { name: config.name.to_string(), state: state_word(&snapshot.state), headline, good, facts, try_next }
+}
+
+/// How many of each kind, what is withheld and why, which lists failed.
+fn offers(facts: &mut Vec<(&'static str, String)>, handle: &ServerHandle, host: &Host) {
+    let snapshot = handle.snapshot();
+    if !matches!(snapshot.state, State::Ready { .. }) {
+        return;
+    }
+    let catalog = host.catalog();
+    let name = &handle.config.name;
+    let tools = catalog.tools().iter().filter(|tool| tool.id.server == *name).count();
+    let offered = &snapshot.offerings;
+    facts.push((
+        "Offers",
+        format!(
+            "{tools} tools, {} prompts, {} resources, {} templates",
+            offered.prompts.len(),
+            offered.resources.len(),
+            offered.templates.len()
+        ),
+    ));
+    for withheld in catalog.withheld().iter().filter(|withheld| withheld.server == *name) {
+        facts.push(("Withheld", format!("{}: {}", withheld.tool.untrusted().for_terminal_line(), escaped(&withheld.reason))));
+    }
+    for (method, what) in &offered.faults {
+        facts.push(("Failed list", format!("{method}: {}", escaped(what))));
+    }
+}
+
+fn headline(state: &State, steps: &[(&'static str, Duration)]) -> String {
+    match state {
+        State::Ready { era, version } => {
+            let took: Duration = steps.iter().map(|(_, took)| *took).sum();
+            format!("ready in {} ({} era, {})", table::duration(took), era_word(*era), escaped(version))
+        }
+        // Its advice is to run this very command.
+        State::Failed { error } | State::Backoff { error, .. } => escaped(&without_advice(error).0),
+        State::Connecting { step, .. } => format!("no answer yet; it is still at: {step}"),
+        State::Untrusted { reason } => format!("not trusted, not started: {}", escaped(reason)),
+        State::Blocked { rule } => format!("blocked: {}", escaped(rule)),
+        State::NeedsLogin { .. } => "login needed".to_owned(),
+        State::Disabled => "disabled (`enabled = false`)".to_owned(),
+        State::Idle => "idle (lazy)".to_owned(),
+        State::Stopped => "stopped".to_owned(),
+    }
+}
+
+/// A command that can be copied (S2-65). References stay references for the shell; secrets are masked.
+fn by_hand(config: &ServerConfig) -> Option<String> {
+    let Endpoint::Stdio(stdio) = &config.endpoint else { return None };
+    let words = std::iter::once(stdio.command.clone()).chain(mask::arguments(&stdio.args));
+    let command: Vec<_> = words.map(|word| quoted(&word)).collect();
+    let folder = stdio.cwd.as_ref().map(|folder| format!("cd {} && ", quoted(folder))).unwrap_or_default();
+    Some(folder + &command.join(" "))
+}
+
+fn quoted(word: &str) -> String {
+    let plain = |character: char| character.is_ascii_alphanumeric() || "_-./=:@,+%^".contains(character);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else if word.contains("${") && !word.contains(['"', '`', '\\', '!']) && !word.contains("$(") {
+        format!("\"{word}\"")
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
+fn report(findings: &[Finding], warnings: &[String], keeping: &str) -> String {
+    let mut text = String::new();
+    for finding in findings {
+        let mark = if finding.good { "✓" } else { "✗" };
+        text.push_str(&format!("{mark} {}: {}\n", finding.name, finding.headline));
+        for (label, value) in &finding.facts {
+            let colon = if *label == "│" { "" } else { ":" };
+            text.push_str(&format!("    {label}{colon} {value}\n"));
+        }
+        finding.try_next.iter().for_each(|advice| text.push_str(&format!("    Try: {advice}\n")));
+        text.push('\n');
+    }
+    warnings.iter().for_each(|warning| text.push_str(&format!("! {warning}\n")));
+    text.push_str(&format!("Servers are kept by: {keeping}\n"));
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn s2_65_the_command_to_copy_survives_a_shell() {
+        let check = |word: &str, expected: &str| assert_eq!(quoted(word), expected);
+        check("--port=80", "--port=80");
+        check("", "''");
+        check("a b", "'a b'");
+        check("it's", r"'it'\''s'");
+        check("${HOME}/x y", "\"${HOME}/x y\"");
+        check("${HOME}$(rm)", "'${HOME}$(rm)'");
+    }
+
+    #[test]
+    fn t7_the_report_of_a_failed_server_tells_what_was_found_and_what_to_try() {
+        let finding = Finding {
+            name: "files".into(),
+            state: "failed",
+            headline: "exited with status 1 before the handshake".into(),
+            good: false,
+            facts: vec![
+                ("Command", "npx -y server-files".into()),
+                ("Not pinned", pinning::advice("npx", &["-y".into(), "server-files".into()]).unwrap_or_default()),
+                ("Stderr", "the last 1 lines".into()),
+                ("│", "no such folder".into()),
+            ],
+            try_next: vec!["run it by hand: npx -y server-files".into()],
+        };
+        let expected = "✗ files: exited with status 1 before the handshake
+    Command: npx -y server-files
+    Not pinned: npx takes whatever version \"server-files\" has that day; write server-files@VERSION
+    Stderr: the last 1 lines
+    │ no such folder
+    Try: run it by hand: npx -y server-files
+
+! switchboard.toml:3:1: servers.files.comand: unknown field
+Servers are kept by: launcher
+";
+        let warnings = ["switchboard.toml:3:1: servers.files.comand: unknown field".to_owned()];
+        assert_eq!(report(&[finding], &warnings, "launcher"), expected);
+    }
+}

@@ -1,0 +1,86 @@
+//! `logs`: the last of each server's log file in the state folder, escaped.
+
+use std::path::Path;
+
+use clap::Args;
+use switchboard::name::ServerName;
+use switchboard::store::LogFile;
+use switchboard::untrusted::Untrusted;
+
+use crate::arguments::{Options, server_names};
+use crate::failure::{Code, Failure};
+use crate::output;
+use crate::place::Place;
+
+/// Whose log, and how much of it.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  switchboard logs git\n  switchboard logs git -n 500\n  switchboard logs --json")]
+pub(crate) struct Wanted {
+    /// Only this server's
+    #[arg(add = server_names())]
+    server: Option<String>,
+    /// How many of its last lines
+    #[arg(short = 'n', long = "lines", value_name = "N", default_value_t = 50)]
+    lines: usize,
+}
+
+pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
+    let place = Place::find()?;
+    let servers = found(&place.logs(), wanted.server.as_deref())?;
+    let mut text = String::new();
+    let mut document = Vec::new();
+    for server in &servers {
+        let lines = LogFile::read_tail(&place.state, server, wanted.lines)
+            .map_err(|error| Failure::new(Code::Usage, format!("the log of server \"{server}\" cannot be read: {error}")))?;
+        if servers.len() > 1 {
+            text.push_str(&format!("==> {server} <==\n"));
+        }
+        lines.iter().for_each(|line| text.push_str(&format!("{}\n", line.for_terminal_line())));
+        let lines: Vec<_> = lines.iter().map(Untrusted::raw).collect();
+        document.push(serde_json::json!({ "server": server.as_str(), "lines": lines }));
+    }
+    if options.json {
+        output::print_json(&serde_json::json!({ "logs": document }).to_string())?;
+    } else {
+        output::print(&text)?;
+    }
+    Ok(0)
+}
+
+/// The servers that have a log, by name. A server that was named must have one.
+fn found(folder: &Path, server: Option<&str>) -> Result<Vec<ServerName>, Failure> {
+    let mut servers: Vec<_> = std::fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| ServerName::new(entry.file_name().to_str()?.strip_suffix(".log")?).ok())
+        .filter(|name| server.is_none_or(|server| server == name.as_str()))
+        .collect();
+    servers.sort();
+    match server {
+        Some(server) if servers.is_empty() => {
+            let name = Untrusted::new(server);
+            Err(Failure::new(Code::Usage, format!("no log of a server \"{}\"", name.for_terminal_line()))
+                .hint("a server has one once it was started"))
+        }
+        _ => Ok(servers),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn servers_are_found_by_their_logs() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["git.log.1", "git.log", "files.log", "not a server.log", "x.txt"] {
+            std::fs::write(folder.path().join(name), "line\n").unwrap();
+        }
+        let names = |server| found(folder.path(), server).map(|found| found.iter().map(ToString::to_string).collect::<Vec<_>>());
+        assert_eq!(names(None), Ok(vec!["files".to_owned(), "git".to_owned()]));
+        assert_eq!(names(Some("git")), Ok(vec!["git".to_owned()]));
+        assert_eq!(names(Some("none")).map_err(|failure| failure.code), Err(Code::Usage));
+    }
+}

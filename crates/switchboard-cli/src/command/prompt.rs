@@ -1,0 +1,112 @@
+//! `prompt`: one prompt, filled in; its messages for a person, or the result byte for byte.
+
+use clap::Args;
+use serde_json::{Map, Value};
+use switchboard::Host;
+use switchboard::name::ServerName;
+use switchboard::untrusted::Untrusted;
+use switchboard::wire::RawJson;
+
+use crate::arguments::{Options, server_names};
+use crate::coerce::{self, Pair};
+use crate::failure::{Code, Failure};
+use crate::opening::Setup;
+use crate::{output, progress, terminal};
+
+/// Which prompt, with what.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  switchboard prompt greet name=Ada\n  switchboard prompt review --server git --json")]
+pub(crate) struct Wanted {
+    /// Its name
+    name: String,
+    /// Its arguments; all are text
+    #[arg(value_name = "KEY=VALUE", value_parser = coerce::pair)]
+    pairs: Vec<Pair>,
+    /// The server that has it, where several do
+    #[arg(long, short, add = server_names())]
+    server: Option<String>,
+}
+
+pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
+    let setup = Setup::read(options)?;
+    let only = setup.only(wanted.server.as_deref())?;
+    setup.run(only, async |host, _| {
+        super::settle(host, options, wanted.server.as_deref()).await?;
+        let server = whose(host, wanted)?;
+        let arguments: Map<_, _> = wanted.pairs.iter().map(|pair| (pair.key().to_owned(), Value::from(pair.value()))).collect();
+        progress::show(format!("getting a prompt from {server}"));
+        let result = host.prompt(&server, &wanted.name, &RawJson::from_value(&arguments), &terminal::caller()).await;
+        progress::clear();
+        let result = result?;
+        if options.json {
+            output::print_json(result.as_str())?;
+        } else {
+            output::print(&super::ended(messages(&result)?.for_terminal().to_string()))?;
+        }
+        Ok(0)
+    })
+}
+
+fn whose(host: &Host, wanted: &Wanted) -> Result<ServerName, Failure> {
+    let offering: Vec<_> = super::offerings(host, wanted.server.as_deref())
+        .into_iter()
+        .filter(|(_, offered)| offered.prompts.iter().any(|prompt| prompt.name == wanted.name))
+        .map(|(name, _)| name)
+        .collect();
+    let name = Untrusted::new(wanted.name.as_str());
+    let name = name.for_terminal_line();
+    match offering.as_slice() {
+        [one] => Ok(one.clone()),
+        [] => Err(Failure::new(Code::Usage, format!("no prompt \"{name}\"")).hint("`switchboard prompts` lists them")),
+        many => {
+            let names: Vec<_> = many.iter().map(|name| format!("\"{name}\"")).collect();
+            Err(Failure::new(Code::Usage, format!("servers {} offer a prompt \"{name}\"", names.join(" and ")))
+                .hint("say which with --server SERVER"))
+        }
+    }
+}
+
+/// `role:` and the text of each message.
+fn messages(result: &RawJson) -> Result<Untrusted, Failure> {
+    let value = result.to_value().map_err(|error| {
+        Failure::new(Code::Answered, format!("the prompt cannot be shown: {error}")).hint("--json prints it as it came")
+    })?;
+    let listed = value.get("messages").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let shown: Vec<_> = listed.iter().map(message).collect();
+    Ok(Untrusted::new(shown.join("\n\n")))
+}
+
+fn message(message: &Value) -> String {
+    let role = message.get("role").and_then(Value::as_str).unwrap_or("?");
+    let content = message.get("content").unwrap_or(&Value::Null);
+    let parts = content.as_array().map_or_else(|| std::slice::from_ref(content), Vec::as_slice);
+    let texts: Vec<_> = parts.iter().map(part).collect();
+    format!("{role}:\n{}", texts.join("\n"))
+}
+
+fn part(part: &Value) -> String {
+    let field = |name: &str| part.get(name).and_then(Value::as_str);
+    let embedded = part.get("resource").and_then(|resource| resource.get("text")).and_then(Value::as_str);
+    match field("text").or(embedded) {
+        Some(text) => text.to_owned(),
+        None => {
+            let size = field("data").map_or(0, |data| data.trim_end_matches('=').len() * 3 / 4);
+            let kind = field("mimeType").or(field("type")).unwrap_or("content");
+            format!("[{kind}, {}]", crate::view::table::bytes(size as u64))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn messages_are_shown_by_role_with_every_kind_of_content() {
+        let raw = br#"{"messages":[{"role":"user","content":{"type":"text","text":"hi"}},
+            {"role":"assistant","content":[{"type":"image","mimeType":"image/png","data":"AAAA"},{"type":"resource","resource":{"text":"body"}}]}]}"#;
+        let shown = messages(&RawJson::parse(&raw[..]).unwrap()).unwrap();
+        assert_eq!(shown.raw(), "user:\nhi\n\nassistant:\n[image/png, 3 bytes]\nbody");
+    }
+}

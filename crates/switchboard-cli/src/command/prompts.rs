@@ -1,0 +1,48 @@
+//! `prompts`: what prompts are on offer, with their arguments.
+
+use clap::Args;
+
+use crate::arguments::{Options, server_names};
+use crate::failure::Failure;
+use crate::opening::Setup;
+use crate::output;
+use crate::view::server::escaped;
+use crate::view::table;
+
+/// Whose prompts.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  switchboard prompts\n  switchboard prompts demo --json")]
+pub(crate) struct Wanted {
+    /// Only this server's, and start only this one
+    #[arg(add = server_names())]
+    server: Option<String>,
+}
+
+pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
+    let setup = Setup::read(options)?;
+    let server = wanted.server.as_deref();
+    let only = setup.only(server)?;
+    setup.run(only, async |host, _| {
+        super::settle(host, options, server).await?;
+        let mut prompts = Vec::new();
+        let mut rows = Vec::new();
+        for (name, offerings) in super::offerings(host, server) {
+            for prompt in &offerings.prompts {
+                prompts.push(super::tagged(&prompt.raw, &[("server", name.as_str())]));
+                let arguments: Vec<_> = prompt
+                    .arguments
+                    .iter()
+                    .map(|(name, _, required)| if *required { escaped(name) } else { format!("[{}]", escaped(name)) })
+                    .collect();
+                let about = prompt.description.as_ref().map(|text| text.for_terminal_line().to_string()).unwrap_or_default();
+                rows.push(vec![escaped(&prompt.name), name.to_string(), arguments.join(" "), about]);
+            }
+        }
+        if options.json {
+            output::print_json(&format!(r#"{{"prompts":[{}]}}"#, prompts.join(",")))?;
+        } else {
+            output::print(&table::aligned(&rows, output::stdout_columns()))?;
+        }
+        Ok(0)
+    })
+}

@@ -1,0 +1,118 @@
+//! `read`: one resource; its contents for a person, or the result byte for byte.
+
+use clap::Args;
+use serde_json::Value;
+use switchboard::Host;
+use switchboard::name::ServerName;
+use switchboard::untrusted::Untrusted;
+use switchboard::wire::RawJson;
+
+use crate::arguments::{Options, server_names};
+use crate::failure::{Code, Failure};
+use crate::opening::Setup;
+use crate::view::table;
+use crate::{output, progress, terminal};
+
+/// Which resource.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  switchboard read demo://greeting\n  switchboard read file:///etc/hosts --server files --json"
+)]
+pub(crate) struct Wanted {
+    /// Its address
+    uri: String,
+    /// The server that has it, where several do or none lists it
+    #[arg(long, short, add = server_names())]
+    server: Option<String>,
+}
+
+pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
+    let setup = Setup::read(options)?;
+    let only = setup.only(wanted.server.as_deref())?;
+    setup.run(only, async |host, _| {
+        super::settle(host, options, wanted.server.as_deref()).await?;
+        let server = whose(host, wanted)?;
+        progress::show(format!("reading from {server}"));
+        let result = host.read(&server, &wanted.uri, &terminal::caller()).await;
+        progress::clear();
+        let result = result?;
+        if options.json {
+            output::print_json(result.as_str())?;
+        } else {
+            output::print(&super::ended(contents(&result)?.for_terminal().to_string()))?;
+        }
+        Ok(0)
+    })
+}
+
+/// The server named; else the one that lists the address; else the only one whose templates begin like it (S4-26).
+fn whose(host: &Host, wanted: &Wanted) -> Result<ServerName, Failure> {
+    let offerings = super::offerings(host, wanted.server.as_deref());
+    if let Some(handle) = wanted.server.as_deref().and_then(|name| host.server(name)) {
+        return Ok(handle.config.name.clone());
+    }
+    let listing = |matches: &dyn Fn(&switchboard::catalog::Offerings) -> bool| {
+        offerings.iter().filter(|(_, offered)| matches(offered)).map(|(name, _)| name.clone()).collect::<Vec<_>>()
+    };
+    let mut found = listing(&|offered| offered.resources.iter().any(|resource| resource.uri == wanted.uri));
+    if found.is_empty() {
+        found = listing(&|offered| {
+            offered.templates.iter().any(|template| {
+                let fixed = template.uri_template.split('{').next().unwrap_or_default();
+                !fixed.is_empty() && wanted.uri.starts_with(fixed)
+            })
+        });
+    }
+    let uri = Untrusted::new(wanted.uri.as_str());
+    match found.as_slice() {
+        [one] => Ok(one.clone()),
+        [] => Err(Failure::new(Code::Usage, format!("no server lists the resource {}", uri.for_terminal_line()))
+            .hint("`switchboard resources` lists them; --server SERVER asks one that does not list it")),
+        many => {
+            let names: Vec<_> = many.iter().map(|name| format!("\"{name}\"")).collect();
+            Err(Failure::new(Code::Usage, format!("servers {} offer {}", names.join(" and "), uri.for_terminal_line()))
+                .hint("say which with --server SERVER"))
+        }
+    }
+}
+
+/// Text as text, anything else by type and size.
+fn contents(result: &RawJson) -> Result<Untrusted, Failure> {
+    let value = result.to_value().map_err(|error| {
+        Failure::new(Code::Answered, format!("the contents cannot be shown: {error}")).hint("--json prints them as they came")
+    })?;
+    let parts = value.get("contents").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let shown: Vec<_> = parts.iter().map(|part| one(part, parts.len() > 1)).collect();
+    Ok(Untrusted::new(shown.join("\n")))
+}
+
+fn one(part: &Value, several: bool) -> String {
+    let field = |name: &str| part.get(name).and_then(Value::as_str);
+    let head = if several { format!("{}:\n", field("uri").unwrap_or("?")) } else { String::new() };
+    let body = match (field("text"), field("blob")) {
+        (Some(text), _) => text.to_owned(),
+        (None, Some(blob)) => {
+            let size = table::bytes((blob.trim_end_matches('=').len() * 3 / 4) as u64);
+            format!("[{}, {size}]", field("mimeType").unwrap_or("binary"))
+        }
+        (None, None) => part.to_string(),
+    };
+    head + &body
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn s2_67_text_is_shown_as_text_and_other_kinds_by_type_and_size() {
+        let check = |json: &str, expected: &str| {
+            let raw = RawJson::parse(json.as_bytes().to_vec()).unwrap();
+            assert_eq!(contents(&raw).unwrap().raw(), expected);
+        };
+        check(r#"{"contents":[{"uri":"a","text":"hello\nthere"}]}"#, "hello\nthere");
+        check(r#"{"contents":[{"uri":"a","mimeType":"image/png","blob":"AAAA"}]}"#, "[image/png, 3 bytes]");
+        check(r#"{"contents":[{"uri":"a","text":"x"},{"uri":"b","text":"y"}]}"#, "a:\nx\nb:\ny");
+    }
+}

@@ -1,0 +1,54 @@
+//! `resources`: what resources and families of resources are on offer.
+
+use clap::Args;
+use switchboard::untrusted::Untrusted;
+
+use crate::arguments::{Options, server_names};
+use crate::failure::Failure;
+use crate::opening::Setup;
+use crate::output;
+use crate::view::server::escaped;
+use crate::view::table;
+
+/// Whose resources.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  switchboard resources\n  switchboard resources demo --json")]
+pub(crate) struct Wanted {
+    /// Only this server's, and start only this one
+    #[arg(add = server_names())]
+    server: Option<String>,
+}
+
+pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
+    let setup = Setup::read(options)?;
+    let server = wanted.server.as_deref();
+    let only = setup.only(server)?;
+    setup.run(only, async |host, _| {
+        super::settle(host, options, server).await?;
+        let mut resources = Vec::new();
+        let mut templates = Vec::new();
+        let mut rows = Vec::new();
+        for (name, offerings) in super::offerings(host, server) {
+            for resource in &offerings.resources {
+                resources.push(super::tagged(&resource.raw, &[("server", name.as_str())]));
+                let kind = resource.mime_type.as_ref().map(line).unwrap_or_default();
+                rows.push(vec![escaped(&resource.uri), name.to_string(), kind, line(&resource.name)]);
+            }
+            for template in &offerings.templates {
+                templates.push(super::tagged(&template.raw, &[("server", name.as_str())]));
+                rows.push(vec![escaped(&template.uri_template), name.to_string(), "template".into(), line(&template.name)]);
+            }
+        }
+        if options.json {
+            let (resources, templates) = (resources.join(","), templates.join(","));
+            output::print_json(&format!(r#"{{"resources":[{resources}],"resourceTemplates":[{templates}]}}"#))?;
+        } else {
+            output::print(&table::aligned(&rows, output::stdout_columns()))?;
+        }
+        Ok(0)
+    })
+}
+
+fn line(text: &Untrusted) -> String {
+    text.for_terminal_line().to_string()
+}

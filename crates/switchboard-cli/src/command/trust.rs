@@ -1,0 +1,124 @@
+//! `trust`: shows what a project's file would start, whole, and records a yes for exactly that, server by server.
+
+use clap::Args;
+use switchboard::config::ServerConfig;
+use switchboard::trust::{self, Disclosure, Standing};
+use switchboard::untrusted::Untrusted;
+
+use crate::arguments::{Options, server_names};
+use crate::failure::{Code, Failure};
+use crate::opening::{Setup, in_runtime};
+use crate::terminal::tty::Tty;
+use crate::{interrupt, output};
+
+/// Which servers.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+A project's servers do not start until a person has seen exactly what they run. A change asks again.
+
+Examples:
+  switchboard trust              look at each server that waits, and answer
+  switchboard trust git --yes    accept this one as it stands, without a question")]
+pub(crate) struct Wanted {
+    /// Only these servers
+    #[arg(add = server_names())]
+    servers: Vec<String>,
+    /// Accept the servers named, as they stand now, without asking
+    #[arg(long, requires = "servers")]
+    yes: bool,
+}
+
+pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
+    let setup = Setup::read(options)?;
+    for name in &wanted.servers {
+        setup.entry(name)?;
+    }
+    let mut waiting = trust::waiting(&setup.config, &setup.environment, &*setup.store);
+    waiting.retain(|(server, _)| wanted.servers.is_empty() || wanted.servers.iter().any(|name| name == server.name.as_str()));
+    let waiting: Vec<_> =
+        waiting.into_iter().map(|(server, standing)| (server, standing, trust::disclose(server, &setup.environment))).collect();
+    if waiting.is_empty() {
+        return report(options, &[], "nothing waits for trust\n");
+    }
+    if wanted.yes { accept_named(options, &setup, &waiting) } else { ask_each(options, &setup, &waiting) }
+}
+
+type Waiting<'a> = (&'a ServerConfig, Standing, Disclosure);
+
+fn accept_named(options: &Options, setup: &Setup, waiting: &[Waiting<'_>]) -> Result<u8, Failure> {
+    let mut accepted = Vec::new();
+    for (server, standing, disclosure) in waiting {
+        if !options.json {
+            output::suspended_stderr(&shown(server, standing, disclosure));
+        }
+        trust::accept(disclosure, &*setup.store)?;
+        accepted.push(disclosure.name.to_string());
+    }
+    report(options, &accepted, "")
+}
+
+fn ask_each(options: &Options, setup: &Setup, waiting: &[Waiting<'_>]) -> Result<u8, Failure> {
+    let Some(terminal) = Tty::open().filter(|_| !options.json) else {
+        let names: Vec<_> = waiting.iter().map(|(_, _, disclosure)| disclosure.name.as_str()).collect();
+        for (server, standing, disclosure) in waiting {
+            if !options.json {
+                output::suspended_stderr(&shown(server, standing, disclosure));
+            }
+        }
+        return Err(Failure::new(Code::Denied, format!("not trusted: {}; no terminal to ask on", names.join(", ")))
+            .server(names.first().copied().unwrap_or_default())
+            .hint(format!("run `switchboard trust {}` in a terminal", names.join(" "))));
+    };
+    let answers = in_runtime(interrupt::watch(async {
+        let mut accepted = Vec::new();
+        let mut declined = 0;
+        for (server, standing, disclosure) in waiting {
+            terminal.write(&shown(server, standing, disclosure));
+            if !disclosure.refused.is_empty() {
+                declined += 1;
+                continue;
+            }
+            let question = format!("Trust server \"{}\" exactly as shown? [y/N] ", disclosure.name);
+            let answer = terminal.line(&question).await.unwrap_or_default();
+            if matches!(answer.trim().to_lowercase().as_str(), "y" | "yes") {
+                trust::accept(disclosure, &*setup.store)?;
+                accepted.push(disclosure.name.to_string());
+            } else {
+                declined += 1;
+            }
+        }
+        Ok((accepted, declined))
+    }));
+    let (accepted, declined) = answers?;
+    report(options, &accepted, if accepted.is_empty() { "nothing was trusted\n" } else { "" })?;
+    Ok(if declined > 0 { Code::Denied as u8 } else { 0 })
+}
+
+fn report(options: &Options, accepted: &[String], nothing: &str) -> Result<u8, Failure> {
+    if options.json {
+        output::print_json(&serde_json::json!({ "trusted": accepted }).to_string())?;
+    } else {
+        let lines: String = accepted.iter().map(|name| format!("trusted: {name}\n")).collect();
+        output::print(&(lines + nothing))?;
+    }
+    Ok(0)
+}
+
+/// All of it, untruncated and escaped: the file's words cannot leave their bar.
+fn shown(server: &ServerConfig, standing: &Standing, disclosure: &Disclosure) -> String {
+    let line = |text: &str| Untrusted::new(text).for_terminal_line().to_string();
+    let mut text = format!("\nServer \"{}\" in {} would start:\n", disclosure.name, line(&disclosure.file.display().to_string()));
+    let mut bar = |words: &str| text.push_str(&format!("  │ {}\n", line(words)));
+    disclosure.lines.iter().for_each(|words| bar(words));
+    if let Some(shadowed) = &server.source.shadows {
+        text.push_str(&format!("It replaces your own entry in {}.\n", line(&shadowed.display().to_string())));
+    }
+    if let Standing::Changed { diff } = standing {
+        text.push_str("You trusted it in another form. What changed (- then, + now):\n");
+        diff.iter().for_each(|words| text.push_str(&format!("  │ {}\n", line(words))));
+    }
+    for why in &disclosure.refused {
+        text.push_str(&format!("It cannot be trusted as it stands: {}\n", line(why)));
+    }
+    text
+}

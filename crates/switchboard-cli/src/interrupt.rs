@@ -1,0 +1,81 @@
+//! Ctrl-C and SIGTERM: the work is dropped (which cancels its call), servers are stopped; a second signal leaves at once.
+
+use std::future::Future;
+
+use switchboard::Host;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::Notify;
+
+use crate::failure::{Code, Failure};
+use crate::progress;
+use crate::terminal::tty;
+
+/// Rung when Ctrl-C is pressed at a prompt, where the terminal sends a key and no signal.
+static PRESSED: Notify = Notify::const_new();
+
+/// Ctrl-C was pressed at a prompt.
+pub(crate) fn pressed() {
+    PRESSED.notify_one();
+}
+
+/// Does the work, then stops the host's servers, whatever the outcome.
+pub(crate) async fn guard(host: &Host, work: impl Future<Output = Result<u8, Failure>>) -> Result<u8, Failure> {
+    let mut signals = Signals::listen()?;
+    tracing::debug!("from here on, Ctrl-C cancels and stops");
+    let outcome = tokio::select! {
+        outcome = work => outcome,
+        code = signals.next() => Err(stopped_by(code)),
+    };
+    if outcome.as_ref().is_err_and(|failure| matches!(failure.code, Code::Interrupted | Code::Terminated)) {
+        progress::show("stopping servers; Ctrl-C again leaves at once".to_owned());
+    } else {
+        progress::clear();
+    }
+    let outcome = tokio::select! {
+        () = host.stop() => outcome,
+        code = signals.next() => leave_at_once(code),
+    };
+    progress::clear();
+    outcome
+}
+
+/// Does work that needs no host.
+pub(crate) async fn watch<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    let mut signals = Signals::listen()?;
+    tokio::select! {
+        outcome = work => outcome,
+        code = signals.next() => Err(stopped_by(code)),
+    }
+}
+
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Signals {
+    fn listen() -> Result<Self, Failure> {
+        let listen =
+            |kind| signal(kind).map_err(|error| Failure::new(Code::Usage, format!("signals cannot be listened for: {error}")));
+        Ok(Self { interrupt: listen(SignalKind::interrupt())?, terminate: listen(SignalKind::terminate())? })
+    }
+
+    async fn next(&mut self) -> Code {
+        tokio::select! {
+            _ = self.interrupt.recv() => Code::Interrupted,
+            () = PRESSED.notified() => Code::Interrupted,
+            _ = self.terminate.recv() => Code::Terminated,
+        }
+    }
+}
+
+fn stopped_by(code: Code) -> Failure {
+    Failure::new(code, if code == Code::Terminated { "terminated" } else { "interrupted" })
+}
+
+/// The launcher sees its lifeline break and ends the servers.
+fn leave_at_once(code: Code) -> ! {
+    progress::clear();
+    tty::restore();
+    std::process::exit(i32::from(code as u8))
+}

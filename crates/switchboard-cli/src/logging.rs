@@ -1,0 +1,67 @@
+//! Diagnostics of the program itself: to stderr, quiet unless asked for, with every known secret replaced (T25).
+
+use std::io::{self, Write};
+use std::sync::OnceLock;
+
+use switchboard::secret::{Redactor, Secret};
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::MakeWriter;
+
+/// Known once the configuration is read.
+static SECRETS: OnceLock<Redactor> = OnceLock::new();
+
+/// Starts logging at a level: 0 warns, 1 informs, 2 debugs, 3 traces.
+pub(crate) fn start(verbosity: u8) {
+    // Other crates' levels are capped: some log whole results.
+    let filter = match verbosity {
+        0 => "error,switchboard=warn",
+        1 => "warn,switchboard=info",
+        2 => "info,switchboard=debug",
+        _ => "info,switchboard=trace",
+    };
+    let logs = tracing_subscriber::fmt().with_env_filter(EnvFilter::new(filter)).with_writer(Redacting).with_ansi(false);
+    // A second start in one process (tests) keeps the first.
+    let _ = logs.try_init();
+}
+
+/// From now on these values do not show.
+pub(crate) fn keep_out(secrets: impl IntoIterator<Item = Secret>) {
+    let _ = SECRETS.set(Redactor::new(secrets));
+}
+
+struct Redacting;
+
+impl<'a> MakeWriter<'a> for Redacting {
+    type Writer = Line;
+
+    fn make_writer(&'a self) -> Self::Writer {
+        Line(Vec::new())
+    }
+}
+
+/// One event, written whole when it is complete.
+struct Line(Vec<u8>);
+
+impl Write for Line {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        let text = String::from_utf8_lossy(&self.0);
+        let text = match SECRETS.get() {
+            Some(redactor) => redactor.redact(&text),
+            None => text,
+        };
+        crate::progress::suspended(|| {
+            let _ = io::stderr().lock().write_all(text.as_bytes());
+        });
+    }
+}

@@ -1,0 +1,183 @@
+//! From the command line's options to a running host: files, trust, store, launcher, and the end of it all.
+
+use std::sync::Arc;
+
+use switchboard::caller::Offers;
+use switchboard::config::{self, Config, Endpoint, Environment, ServerConfig};
+use switchboard::launch::{Keeping, Launcher};
+use switchboard::name::ServerName;
+use switchboard::secret::Secret;
+use switchboard::store::{FileStore, MemoryStore, Store};
+use switchboard::trust::{self, Standing};
+use switchboard::untrusted::Untrusted;
+use switchboard::{Host, HostBuilder};
+
+use crate::arguments::Options;
+use crate::failure::{Code, Failure};
+use crate::place::{self, Place};
+use crate::{interrupt, logging, output};
+
+/// Everything that is known before a server starts.
+#[derive(Debug)]
+pub(crate) struct Setup {
+    pub(crate) place: Place,
+    pub(crate) environment: Environment,
+    pub(crate) config: Config,
+    pub(crate) store: Arc<dyn Store>,
+}
+
+impl Setup {
+    /// Reads files and state. Nothing starts.
+    pub(crate) fn read(options: &Options) -> Result<Self, Failure> {
+        if options.json {
+            output::hold_notices();
+        }
+        let place = Place::find()?;
+        let config = config::load(&place.config_files(options))?;
+        for warning in &config.warnings {
+            output::notice(&format!("warning: {}", Untrusted::new(warning.to_string()).for_terminal_line()));
+        }
+        let store = open_store(&place);
+        let setup = Self { place, environment: place::environment(), config, store };
+        if options.verbosity() > 0 {
+            logging::keep_out(setup.secrets());
+        }
+        Ok(setup)
+    }
+
+    /// Every value that must not show: as written, and as expanded where the entry is trusted.
+    fn secrets(&self) -> Vec<Secret> {
+        let mut secrets = Vec::new();
+        for server in self.config.servers.values() {
+            match &server.endpoint {
+                Endpoint::Http(http) => secrets.extend(http.headers.values().cloned()),
+                Endpoint::Stdio(stdio) => {
+                    secrets.extend(stdio.env.values().cloned());
+                    if trust::standing(server, &self.environment, &*self.store) == Standing::Trusted {
+                        let folder = server.source.file.parent().unwrap_or(&self.place.project);
+                        let launch = config::resolve_launch(stdio, folder, &self.environment);
+                        secrets.extend(launch.into_iter().flat_map(|launch| launch.secrets));
+                    }
+                }
+            }
+        }
+        secrets
+    }
+
+    /// The entry of a server that was named on the command line.
+    pub(crate) fn entry(&self, name: &str) -> Result<&Arc<ServerConfig>, Failure> {
+        self.config.servers.values().find(|server| server.name.as_str() == name).ok_or_else(|| {
+            let known: Vec<_> = self.config.servers.keys().map(ServerName::as_str).collect();
+            let hint = if known.is_empty() {
+                "no server is configured: write [servers.NAME] into switchboard.toml".to_owned()
+            } else {
+                format!("configured are: {}", known.join(", "))
+            };
+            Failure::new(Code::Usage, format!("no server \"{}\"", Untrusted::new(name).for_terminal_line())).hint(hint)
+        })
+    }
+
+    /// The same, refused unless a person has accepted it.
+    pub(crate) fn trusted_entry(&self, name: &str) -> Result<&Arc<ServerConfig>, Failure> {
+        let entry = self.entry(name)?;
+        let what = match trust::standing(entry, &self.environment, &*self.store) {
+            Standing::Trusted => return Ok(entry),
+            Standing::New => "is not trusted yet",
+            Standing::Changed { .. } => "has changed since it was trusted",
+        };
+        let file = Untrusted::new(entry.source.file.display().to_string());
+        Err(Failure::new(Code::Denied, format!("server \"{name}\": its entry in {} {what}", file.for_terminal_line()))
+            .server(name)
+            .hint(format!("look at it with `switchboard trust {name}`")))
+    }
+
+    /// The servers to start for a command that may name one.
+    pub(crate) fn only(&self, name: Option<&str>) -> Result<Option<Vec<ServerName>>, Failure> {
+        name.map(|name| Ok(vec![self.trusted_entry(name)?.name.clone()])).transpose()
+    }
+
+    /// Starts the host, does the work, stops the host.
+    pub(crate) fn run(
+        self,
+        only: Option<Vec<ServerName>>,
+        work: impl AsyncFnOnce(&Host, &Place) -> Result<u8, Failure>,
+    ) -> Result<u8, Failure> {
+        self.say_who_waits(only.as_deref());
+        in_runtime(async move {
+            let Self { place, environment, config, store } = self;
+            let host = HostBuilder {
+                config,
+                environment,
+                store,
+                launcher: launcher(),
+                log_folder: Some(place.state.clone()),
+                // A server may always ask: without a terminal it is told no, with a line on stderr (S0-36).
+                offers: Offers { elicit_form: true, elicit_url: true },
+                roots: None,
+                only,
+            }
+            .start()
+            .await?;
+            interrupt::guard(&host, work(&host, &place)).await
+        })
+    }
+
+    /// One line that names `switchboard trust`, if any of these servers waits for it.
+    fn say_who_waits(&self, only: Option<&[ServerName]>) {
+        let waiting: Vec<_> = trust::waiting(&self.config, &self.environment, &*self.store)
+            .into_iter()
+            .filter(|(server, _)| only.is_none_or(|only| only.contains(&server.name)))
+            .map(|(server, _)| format!("\"{}\"", server.name))
+            .collect();
+        match waiting.as_slice() {
+            [] => {}
+            [one] => output::notice(&format!(
+                "server {one} of this project is not trusted and was not started; look at it with `switchboard trust`"
+            )),
+            many => output::notice(&format!(
+                "servers {} of this project are not trusted and were not started; look at them with `switchboard trust`",
+                many.join(", ")
+            )),
+        }
+    }
+}
+
+/// Runs async work to its end.
+pub(crate) fn in_runtime<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::new(Code::Usage, format!("no runtime: {error}")))?;
+    let outcome = runtime.block_on(work);
+    runtime.shutdown_background();
+    outcome
+}
+
+/// The launcher process, or what can be done without one.
+pub(crate) fn launcher() -> Launcher {
+    let started = std::env::current_exe().and_then(Launcher::start);
+    started.unwrap_or_else(|error| {
+        output::notice(&format!("no launcher process ({error}): a server's grandchildren may outlive a kill -9"));
+        Launcher::process_groups()
+    })
+}
+
+/// What `status` and `doctor` say about how children are kept.
+pub(crate) fn keeping_words(keeping: Keeping) -> &'static str {
+    match keeping {
+        Keeping::Launcher => "launcher (nothing outlives us)",
+        Keeping::ProcessGroups => "process groups only (a grandchild that leaves its group can survive a kill -9)",
+    }
+}
+
+/// The store in the state folder; where that cannot be used, one that forgets, said aloud.
+fn open_store(place: &Place) -> Arc<dyn Store> {
+    match FileStore::open(&place.state) {
+        Ok(store) => Arc::new(store),
+        Err(error) => {
+            output::notice(&format!("answers are remembered for this run only: {error}"));
+            Arc::new(MemoryStore::default())
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! What last time's catalogs tell without starting anything: where an exposed name leads, and what completes.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap_complete::CompletionCandidate;
+use switchboard::catalog::{Catalog, Offerings};
+use switchboard::config::{self, Config, ConfigFile, Scope, ServerConfig};
+use switchboard::name::ServerName;
+use switchboard::server::remembered_offerings;
+use switchboard::store::{FileStore, Store};
+
+use crate::place::Place;
+
+/// The server that offered a tool of this exposed name last time.
+pub(crate) fn server_of(config: &Config, store: &dyn Store, exposed: &str) -> Option<ServerName> {
+    catalog(config, store).resolve(exposed).ok().map(|tool| tool.id.server.clone())
+}
+
+/// The picture of last time.
+fn catalog(config: &Config, store: &dyn Store) -> Catalog {
+    let servers: Vec<_> =
+        config.servers.values().filter_map(|server| Some((server.clone(), offerings(server, store)?))).collect();
+    if servers.is_empty() { Catalog::default() } else { Catalog::build(0, config.naming, &[], &servers) }
+}
+
+/// What one server offered last time.
+fn offerings(server: &Arc<ServerConfig>, store: &dyn Store) -> Option<Arc<Offerings>> {
+    remembered_offerings(store, server.fingerprint()).map(Arc::new)
+}
+
+/// Configured server names, for a shell.
+pub(crate) fn server_candidates() -> Vec<CompletionCandidate> {
+    read()
+        .map(|(config, _)| config.servers.keys().map(|name| CompletionCandidate::new(name.as_str())).collect())
+        .unwrap_or_default()
+}
+
+/// Exposed names and `server/tool`, for a shell.
+pub(crate) fn tool_candidates() -> Vec<CompletionCandidate> {
+    let Some((config, store)) = read() else { return Vec::new() };
+    let catalog = catalog(&config, &store);
+    let mut names: Vec<_> = config.servers.keys().map(|name| CompletionCandidate::new(format!("{name}/"))).collect();
+    for tool in catalog.tools() {
+        names.push(CompletionCandidate::new(tool.exposed.as_str()));
+        let spelling = tool.id.tool.as_wire();
+        // A shell would run what it completes: only plain names.
+        if spelling.chars().all(|character| character.is_ascii_alphanumeric() || "_-./".contains(character)) {
+            names.push(CompletionCandidate::new(format!("{}/{spelling}", tool.id.server)));
+        }
+    }
+    names
+}
+
+/// Files and state, in silence: a shell is waiting for words.
+fn read() -> Option<(Config, FileStore)> {
+    let place = Place::find().ok()?;
+    let given = given_files();
+    let files = if given.is_empty() { place.found_files() } else { given };
+    Some((config::load(&files).ok()?, FileStore::open(&place.state).ok()?))
+}
+
+/// The `-c FILE` words of the line being completed.
+fn given_files() -> Vec<ConfigFile> {
+    let words: Vec<_> = std::env::args_os().skip(1).collect();
+    let mut files = Vec::new();
+    for (index, word) in words.iter().enumerate() {
+        let path = match word.to_str() {
+            Some("-c" | "--config") => words.get(index + 1).map(PathBuf::from),
+            Some(text) => text.strip_prefix("--config=").map(PathBuf::from),
+            None => None,
+        };
+        files.extend(path.map(|path| ConfigFile { path, scope: Scope::Given }));
+    }
+    files
+}

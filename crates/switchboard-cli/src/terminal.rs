@@ -1,0 +1,122 @@
+//! The caller that sits at the terminal: approvals and elicitations are asked there; without one they are refused, with a line.
+
+use std::sync::Arc;
+
+use switchboard::caller::{
+    Answering, Approval, ApprovalRequest, Caller, CallerId, ElicitAnswer, Elicitation, ElicitationKind, Offers, Progress,
+};
+use tokio::sync::Mutex;
+
+use crate::{interrupt, output, progress};
+
+/// The question whether a call may run.
+mod approve;
+/// A server's form.
+mod form;
+/// Pages of lines that fit the screen, and the dialogs drawn on them.
+mod frame;
+/// JSON text laid out for reading, byte for byte the same value.
+mod json;
+/// What a key press means.
+mod keys;
+/// The terminal itself.
+pub(crate) mod tty;
+/// A server's wish that a page be opened.
+mod url;
+
+use frame::{Dialog, Key};
+use tty::{Screen, Tty};
+
+/// Whoever started this program.
+pub(crate) fn caller() -> Arc<dyn Caller> {
+    Arc::new(Person { asking: Mutex::new(()) })
+}
+
+struct Person {
+    /// One question at a time.
+    asking: Mutex<()>,
+}
+
+impl Caller for Person {
+    fn id(&self) -> CallerId {
+        CallerId::new("terminal")
+    }
+
+    fn offers(&self) -> Offers {
+        Offers { elicit_form: true, elicit_url: true }
+    }
+
+    fn approve<'a>(&'a self, request: &'a ApprovalRequest) -> Answering<'a, Approval> {
+        Box::pin(async move {
+            let _turn = self.asking.lock().await;
+            // The refusal that follows is the line on stderr.
+            let Some(terminal) = Tty::open() else { return Approval::Unavailable };
+            converse(terminal, &mut approve::Question::new(request)).await.unwrap_or(Approval::Unavailable)
+        })
+    }
+
+    fn elicit<'a>(&'a self, question: &'a Elicitation) -> Answering<'a, ElicitAnswer> {
+        Box::pin(async move {
+            let _turn = self.asking.lock().await;
+            let Some(terminal) = Tty::open() else {
+                output::notice(&format!(
+                    "server \"{}\" asks something: declined, there is no terminal to ask on",
+                    question.server
+                ));
+                return ElicitAnswer::Decline;
+            };
+            match &question.kind {
+                ElicitationKind::Form { message, schema } => match form::Form::new(&question.server, message, schema) {
+                    Ok(mut form) => converse(terminal, &mut form).await.unwrap_or(ElicitAnswer::Cancel),
+                    Err(fault) => {
+                        output::notice(&format!(
+                            "server \"{}\" asks with a form that cannot be shown ({fault}): declined",
+                            question.server
+                        ));
+                        ElicitAnswer::Decline
+                    }
+                },
+                ElicitationKind::Url { message, url } => url::ask(terminal, &question.server, message, url).await,
+            }
+        })
+    }
+
+    fn progress(&self, report: &Progress) {
+        progress::show(progress::of_call(report));
+    }
+
+    fn notice(&self, line: &str) {
+        output::notice(line);
+    }
+}
+
+/// Draws a dialog until a key answers it. Dropping the future takes it off the screen and restores the terminal (F28).
+async fn converse<D: Dialog>(terminal: Tty, dialog: &mut D) -> Option<D::Answer> {
+    let _quiet = progress::pause();
+    let mut screen = Screen::enter(terminal).ok()?;
+    let mut resized = tokio::time::interval(std::time::Duration::from_millis(250));
+    let mut drawn = None;
+    loop {
+        let size = Screen::size();
+        if drawn != Some(size) {
+            screen.draw(&frame::lay_out(dialog, size));
+            drawn = Some(size);
+        }
+        tokio::select! {
+            key = screen.key() => match key? {
+                Key::Ctrl('c') => {
+                    interrupt::pressed();
+                    // The one who waits for this answer drops the question now.
+                    std::future::pending::<()>().await;
+                }
+                key => {
+                    if let Some(answer) = dialog.press(key, size) {
+                        return Some(answer);
+                    }
+                    drawn = None;
+                }
+            },
+            _ = resized.tick() => {}
+        }
+    }
+}

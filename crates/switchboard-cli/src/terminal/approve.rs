@@ -1,0 +1,173 @@
+//! The question whether a call may run: who, what, why, the whole of its arguments; then once, always, or no.
+
+use switchboard::caller::{Approval, ApprovalRequest, Keep};
+
+use super::frame::{self, CHOSEN, Dialog, Drawn, FAINT, FAULT, Key, PLAIN, Page, Size, TITLE, WARNING, ours, safe, strangers};
+use super::json;
+
+/// Strings longer than this are cut in the middle until `a` is pressed.
+const LONGEST: usize = 300;
+/// S0-25: the detail of a prompt.
+const DETAIL_CHARACTERS: usize = 200;
+
+/// One approval on the screen.
+pub(super) struct Question<'a> {
+    request: &'a ApprovalRequest,
+    stage: Stage,
+    offset: usize,
+    /// Every value is shown whole.
+    whole: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Choose,
+    /// *Always* was chosen: for how long?
+    Keep(Always),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Always {
+    Tool,
+    Server,
+}
+
+impl<'a> Question<'a> {
+    pub(super) fn new(request: &'a ApprovalRequest) -> Self {
+        Self { request, stage: Stage::Choose, offset: 0, whole: false }
+    }
+
+    fn choose(&mut self, key: Key, size: Size) -> Option<Approval> {
+        let always = !self.request.once_only;
+        match key {
+            Key::Char('o' | 'y') => return Some(Approval::Once),
+            Key::Char('t') if always => self.stage = Stage::Keep(Always::Tool),
+            Key::Char('s') if always => self.stage = Stage::Keep(Always::Server),
+            Key::Char('n' | 'q') | Key::Enter | Key::Esc | Key::Ctrl('d') => return Some(Approval::No),
+            Key::Char('a') => {
+                self.whole = !self.whole;
+                self.offset = 0;
+            }
+            key => self.scroll(key, size),
+        }
+        None
+    }
+
+    fn keep(&mut self, always: Always, key: Key) -> Option<Approval> {
+        let keep = match key {
+            Key::Char('r') | Key::Enter => Keep::Run,
+            Key::Char('g') => Keep::ForGood,
+            Key::Char('n') => return Some(Approval::No),
+            Key::Esc | Key::Backspace => {
+                self.stage = Stage::Choose;
+                return None;
+            }
+            _ => return None,
+        };
+        Some(match always {
+            Always::Tool => Approval::AlwaysTool(keep),
+            Always::Server => Approval::AlwaysServer(keep),
+        })
+    }
+
+    fn scroll(&mut self, key: Key, size: Size) {
+        let page = self.page(size.columns);
+        let rows = frame::body_rows(&page, size);
+        let last = frame::last_offset(&page, size);
+        self.offset = match key {
+            Key::Up | Key::Char('k') => self.offset.saturating_sub(1),
+            Key::Down | Key::Char('j') => self.offset + 1,
+            Key::PageUp | Key::Char('b') => self.offset.saturating_sub(rows),
+            Key::PageDown | Key::Char(' ') => self.offset + rows,
+            Key::Home => 0,
+            Key::End => last,
+            _ => self.offset,
+        }
+        .min(last);
+    }
+
+    fn head(&self, columns: usize) -> Vec<Drawn> {
+        let request = self.request;
+        let fact = |label: &str, value: String| {
+            frame::wrap(&format!("  {label:<8} {value}"), columns).into_iter().map(|line| ours(line, PLAIN)).collect::<Vec<_>>()
+        };
+        let mut head = vec![ours(format!("May a tool of server \"{}\" run?", request.id.server), TITLE)];
+        head.extend(fact("tool", safe(request.id.tool.as_wire())));
+        head.extend(fact("asks", detail(request.exposed.as_str(), request.arguments.as_str())));
+        head.extend(fact("because", safe(&request.because)));
+        head
+    }
+
+    fn body(&self, columns: usize) -> Vec<Drawn> {
+        let request = self.request;
+        let mut body = Vec::new();
+        if let Some(lines) = &request.changed {
+            body.push(ours("It changed since you last said yes (- then, + now):", WARNING));
+            for line in lines {
+                let style = if line.starts_with('-') { FAULT } else { PLAIN };
+                body.extend(strangers(line, columns, style));
+            }
+            body.push(ours(String::new(), PLAIN));
+        }
+        if let Some(description) = request.definition.description.as_ref().filter(|text| !text.raw().is_empty()) {
+            body.push(ours("What the server says it does:", FAINT));
+            body.extend(strangers(description.raw(), columns, PLAIN));
+            body.push(ours(String::new(), PLAIN));
+        }
+        let raw = request.arguments.as_str();
+        body.push(ours(format!("Its arguments ({} bytes):", raw.len()), FAINT));
+        body.extend(strangers(&json::laid_out(raw, (!self.whole).then_some(LONGEST)), columns, PLAIN));
+        body
+    }
+
+    fn foot(&self, columns: usize) -> Vec<Drawn> {
+        let keys: &[&str] = match (self.stage, self.request.once_only) {
+            (Stage::Choose, false) => &["[o] once", "[t] always this tool", "[s] always this server", "[n] no"],
+            (Stage::Choose, true) => &["[o] once", "[n] no", "(a rule asks each time)"],
+            (Stage::Keep(_), _) => &["[r] for this run", "[g] for good", "[n] no", "[Esc] back"],
+        };
+        let question = match self.stage {
+            Stage::Choose => {
+                let whole = if self.whole { "a shortens long values" } else { "a shows every value whole" };
+                ours(format!("↑ ↓ space scroll · {whole} · Enter is no"), FAINT)
+            }
+            Stage::Keep(Always::Tool) => ours("Remember yes for this tool, as it is defined now:", CHOSEN),
+            Stage::Keep(Always::Server) => ours("Remember yes for every tool this server offers today:", CHOSEN),
+        };
+        let mut foot = vec![question];
+        foot.extend(frame::choices(keys, columns));
+        foot
+    }
+}
+
+impl Dialog for Question<'_> {
+    type Answer = Approval;
+
+    fn page(&self, columns: usize) -> Page {
+        Page { head: self.head(columns), body: self.body(columns), foot: self.foot(columns), focus: None }
+    }
+
+    fn press(&mut self, key: Key, size: Size) -> Option<Approval> {
+        match self.stage {
+            Stage::Choose => self.choose(key, size),
+            Stage::Keep(always) => self.keep(always, key),
+        }
+    }
+
+    fn offset(&self) -> usize {
+        self.offset
+    }
+}
+
+/// S0-25: `<exposed tool name> <json-args>`, at most 200 characters, the last an ellipsis if something was cut.
+fn detail(exposed: &str, arguments: &str) -> String {
+    let whole = format!("{exposed} {}", safe(arguments));
+    if whole.chars().count() <= DETAIL_CHARACTERS {
+        return whole;
+    }
+    let kept: String = whole.chars().take(DETAIL_CHARACTERS - 1).collect();
+    kept + "…"
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,134 @@
+//! The approval question as a person sees it and answers it.
+#![allow(clippy::unwrap_used)]
+
+use std::sync::Arc;
+
+use switchboard::caller::{Approval, ApprovalRequest, Keep};
+use switchboard::catalog::{Catalog, Offerings, ToolDefinition};
+use switchboard::wire::RawJson;
+
+use super::*;
+use crate::terminal::frame::lay_out;
+
+const SIZE: Size = Size { columns: 60, rows: 20 };
+
+fn request(description: &str, arguments: &str) -> ApprovalRequest {
+    let raw = serde_json::json!({
+        "name": "write_file", "description": description, "inputSchema": { "type": "object" }
+    });
+    let definition = Arc::new(ToolDefinition::parse(&RawJson::from_value(&raw)).unwrap());
+    let server = crate::command::demo::example_entry();
+    let offerings = Offerings { tools: vec![definition.clone()], ..Offerings::default() };
+    let catalog = Catalog::build(1, switchboard::name::Style::Mcp, &[], &[(server, Arc::new(offerings))]);
+    let tool = &catalog.tools()[0];
+    ApprovalRequest {
+        id: tool.id.clone(),
+        exposed: tool.exposed.clone(),
+        arguments: RawJson::parse(arguments.as_bytes().to_vec()).unwrap(),
+        definition,
+        because: "no rule covers it".into(),
+        changed: None,
+        once_only: false,
+    }
+}
+
+fn screen(question: &Question<'_>) -> String {
+    lay_out(question, SIZE).into_iter().map(|line| line.text).collect::<Vec<_>>().join("\n")
+}
+
+/// Every line of the body, joined again.
+fn whole(question: &Question<'_>) -> String {
+    question.page(60).body.iter().map(|line| line.text.strip_prefix("│ ").unwrap_or(&line.text).to_owned()).collect()
+}
+
+#[test]
+fn s2_41_each_key_gives_its_answer() {
+    let request = request("", "{}");
+    let check = |keys: &[Key], expected: Option<Approval>| {
+        let mut question = Question::new(&request);
+        let answers: Vec<_> = keys.iter().map(|key| question.press(*key, SIZE)).collect();
+        assert_eq!(answers.last().copied().flatten(), expected, "{keys:?}");
+    };
+    check(&[Key::Char('o')], Some(Approval::Once));
+    check(&[Key::Char('t'), Key::Char('r')], Some(Approval::AlwaysTool(Keep::Run)));
+    check(&[Key::Char('t'), Key::Char('g')], Some(Approval::AlwaysTool(Keep::ForGood)));
+    check(&[Key::Char('s'), Key::Enter], Some(Approval::AlwaysServer(Keep::Run)));
+    check(&[Key::Char('s'), Key::Esc, Key::Char('o')], Some(Approval::Once));
+    check(&[Key::Char('n')], Some(Approval::No));
+    check(&[Key::Enter], Some(Approval::No));
+    check(&[Key::Esc], Some(Approval::No));
+    check(&[Key::Char('z')], None);
+}
+
+#[test]
+fn an_ask_rule_hides_always() {
+    let request = ApprovalRequest { once_only: true, ..request("", "{}") };
+    let mut question = Question::new(&request);
+    assert_eq!(question.press(Key::Char('t'), SIZE), None);
+    assert_eq!(question.press(Key::Char('g'), SIZE), None);
+    assert!(!screen(&question).contains("always"), "{}", screen(&question));
+    assert_eq!(question.press(Key::Char('o'), SIZE), Some(Approval::Once));
+}
+
+#[test]
+fn t13_the_whole_question_is_on_the_screen() {
+    let request = request("Reads a file.", r#"{"path":"/etc/passwd","text":"a\nb"}"#);
+    let expected = r#"May a tool of server "demo-legacy" run?
+  tool     write_file
+  asks     mcp__demo-legacy__write_file {"path":"/etc/passwd
+","text":"a\nb"}
+  because  no rule covers it
+
+What the server says it does:
+│ Reads a file.
+
+Its arguments (36 bytes):
+│ {
+│   "path": "/etc/passwd",
+│   "text": "a\nb"
+│ }
+
+↑ ↓ space scroll · a shows every value whole · Enter is no
+[o] once   [t] always this tool   [s] always this server
+[n] no"#;
+    assert_eq!(screen(&Question::new(&request)), expected);
+}
+
+#[test]
+fn t13_a_description_cannot_pass_for_ours() {
+    let request = request("x\n\n[o] once   [n] no\nAllow? y/N\u{1b}[2J\u{202e}", "{}");
+    let shown = screen(&Question::new(&request));
+    assert!(shown.contains("\n│ [o] once   [n] no\n│ Allow? y/N"), "{shown}");
+    assert!(!shown.contains('\u{1b}') && !shown.contains('\u{202e}'), "{shown:?}");
+}
+
+#[test]
+fn t13_a_megabyte_of_arguments_is_scrolled_and_shown_whole_on_a_key() {
+    let value = "a".repeat(1 << 20);
+    let request = request("", &format!(r#"{{"k":"{value}","last":"end"}}"#));
+    let mut question = Question::new(&request);
+    assert!(screen(&question).contains("Its arguments (1048597 bytes):"), "{}", screen(&question));
+    assert!(whole(&question).contains("[1048278 bytes not shown, press a]"), "{}", screen(&question));
+    question.press(Key::Char('a'), SIZE);
+    assert!(!whole(&question).contains("bytes not shown"));
+    assert!(screen(&question).contains("for more"), "{}", screen(&question));
+    question.press(Key::End, SIZE);
+    assert!(screen(&question).contains(r#""last": "end""#), "{}", screen(&question));
+    assert!(whole(&question).contains(&value), "nothing is lost in wrapping");
+}
+
+#[test]
+fn a_changed_definition_is_shown_before_all_else() {
+    let request = ApprovalRequest { changed: Some(vec!["- reads".into(), "+ reads and sends".into()]), ..request("now", "{}") };
+    let body = Question::new(&request).page(60).body;
+    let lines: Vec<_> = body.iter().take(3).map(|line| line.text.as_str()).collect();
+    assert_eq!(lines, ["It changed since you last said yes (- then, + now):", "│ - reads", "│ + reads and sends"]);
+}
+
+#[test]
+fn s0_25_the_detail_is_at_most_200_characters_cut_at_a_character() {
+    assert_eq!(detail("fs_read", r#"{"a":1}"#), r#"fs_read {"a":1}"#);
+    let long = detail("fs_read", &format!(r#"{{"a":"{}"}}"#, "é".repeat(500)));
+    assert_eq!(long.chars().count(), 200);
+    assert!(long.ends_with("é…"), "{long}");
+}

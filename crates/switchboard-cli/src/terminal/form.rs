@@ -1,0 +1,162 @@
+//! A server's form: fields of every primitive kind, filled in on the screen; sent, declined or cancelled.
+
+use serde_json::{Map, Value};
+use switchboard::caller::ElicitAnswer;
+use switchboard::name::ServerName;
+use switchboard::untrusted::Untrusted;
+use switchboard::wire::RawJson;
+
+use super::frame::{CHOSEN, Dialog, Drawn, FAINT, FAULT, Key, PLAIN, Page, Size, TITLE, WARNING, choices, ours, safe, strangers};
+use field::{Field, Kind};
+
+/// Formats: e-mail, address, date, time.
+mod check;
+/// One field: what it holds, what it accepts.
+mod field;
+/// One line of text being edited.
+mod input;
+/// From a schema to fields.
+mod read;
+
+/// A form on the screen.
+#[derive(Debug, PartialEq)]
+pub(super) struct Form {
+    server: String,
+    message: String,
+    fields: Vec<Field>,
+    /// Index of the field with the cursor; one past the last is the send button.
+    focus: usize,
+}
+
+impl Form {
+    /// Reads the schema. The error is one line, safe to show.
+    pub(super) fn new(server: &ServerName, message: &Untrusted, schema: &RawJson) -> Result<Self, String> {
+        Ok(Self::of(server.to_string(), message.raw().to_owned(), read::fields(schema)?))
+    }
+
+    fn of(server: String, message: String, fields: Vec<Field>) -> Self {
+        Self { server, message, fields, focus: 0 }
+    }
+
+    /// Everything valid, or the cursor on the first field that is not.
+    fn send(&mut self) -> Option<ElicitAnswer> {
+        let mut answer = Map::new();
+        let mut first_fault = None;
+        for (index, field) in self.fields.iter_mut().enumerate() {
+            match field.check() {
+                Some(Some(value)) => _ = answer.insert(field.name.clone(), value),
+                Some(None) => {}
+                None => first_fault = first_fault.or(Some(index)),
+            }
+        }
+        match first_fault {
+            Some(index) => {
+                self.focus = index;
+                None
+            }
+            None => Some(ElicitAnswer::Accept(answer)),
+        }
+    }
+
+    fn move_focus(&mut self, forward: bool) {
+        let places = self.fields.len() + 1;
+        let leaving = self.focus;
+        self.focus = (self.focus + if forward { 1 } else { places - 1 }) % places;
+        if let Some(field) = self.fields.get_mut(leaving) {
+            field.check();
+        }
+    }
+}
+
+impl Dialog for Form {
+    type Answer = ElicitAnswer;
+
+    fn press(&mut self, key: Key, _: Size) -> Option<ElicitAnswer> {
+        let at_button = self.focus == self.fields.len();
+        match key {
+            Key::Esc => return Some(ElicitAnswer::Cancel),
+            Key::Ctrl('d') => return Some(ElicitAnswer::Decline),
+            Key::Enter if at_button => return self.send(),
+            Key::Enter | Key::Tab | Key::Down => self.move_focus(true),
+            Key::Up | Key::BackTab => self.move_focus(false),
+            key => {
+                if let Some(field) = self.fields.get_mut(self.focus) {
+                    field.press(key);
+                }
+            }
+        }
+        None
+    }
+
+    fn page(&self, columns: usize) -> Page {
+        let head = vec![
+            ours(format!("Server \"{}\" asks", self.server), TITLE),
+            ours("What stands behind a bar are its words. You need not answer.", FAINT),
+        ];
+        let mut body = strangers(&self.message, columns, PLAIN);
+        let mut focus_line = None;
+        for (index, field) in self.fields.iter().enumerate() {
+            body.push(ours(String::new(), PLAIN));
+            let here = index == self.focus;
+            let from = body.len();
+            draw_field(&mut body, field, here, (index, self.fields.len()), columns);
+            if here {
+                // The field's last line last, so that all of it is seen where it fits.
+                focus_line = Some(body.len().saturating_sub(1).max(from));
+            }
+        }
+        body.push(ours(String::new(), PLAIN));
+        let at_button = self.focus == self.fields.len();
+        body.push(ours("  [ Send ]", if at_button { CHOSEN } else { PLAIN }));
+        let focus = focus_line.or(Some(body.len() - 1));
+        let mut foot = vec![ours("Tab ↑ ↓ move · ← → choose · space ticks", FAINT)];
+        foot.extend(choices(&["[Enter] next, send", "[Ctrl-D] decline: it is told no", "[Esc] cancel: no answer"], columns));
+        Page { head, body, foot, focus }
+    }
+}
+
+fn draw_field(body: &mut Vec<Drawn>, field: &Field, here: bool, (index, count): (usize, usize), columns: usize) {
+    let required = if field.required { "required" } else { "may be left empty" };
+    body.push(ours(format!("{} of {count} · {}, {required}", index + 1, field.kind.describe()), FAINT));
+    body.extend(strangers(field.title.as_deref().unwrap_or(&field.name), columns, TITLE));
+    if let Some(description) = &field.description {
+        body.extend(strangers(description, columns, PLAIN));
+    }
+    if field.looks_secret() {
+        body.push(ours("  This looks like a secret. A server should not ask for one here: decline if in doubt.", WARNING));
+    }
+    let style = if here { CHOSEN } else { PLAIN };
+    match &field.kind {
+        Kind::Text { input, .. } | Kind::Number { input, .. } => {
+            let room = columns.saturating_sub(5);
+            body.push(ours(format!("  > {}", input.shown(here, room)), style));
+        }
+        Kind::Boolean { value } => {
+            let mark = |wanted: bool| if *value == Some(wanted) { "(•)" } else { "( )" };
+            body.push(ours(format!("  {} yes   {} no", mark(true), mark(false)), style));
+        }
+        Kind::Choice { options, chosen } => {
+            for (index, (_, title)) in options.iter().enumerate() {
+                let mark = if *chosen == Some(index) { "(•)" } else { "( )" };
+                body.push(ours(format!("  {mark} │ {}", safe(title)), if *chosen == Some(index) { style } else { PLAIN }));
+            }
+        }
+        Kind::Many { options, ticked, cursor, .. } => {
+            for (index, (_, title)) in options.iter().enumerate() {
+                let mark = if ticked[index] { "[x]" } else { "[ ]" };
+                body.push(ours(format!("  {mark} │ {}", safe(title)), if *cursor == index { style } else { PLAIN }));
+            }
+        }
+    }
+    if let Some(fault) = &field.fault {
+        body.push(ours(format!("  ! {fault}"), FAULT));
+    }
+}
+
+/// A value in a schema, as text for a person.
+fn as_text(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+#[cfg(test)]
+mod tests;

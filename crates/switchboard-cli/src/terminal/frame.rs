@@ -1,0 +1,167 @@
+//! Pages of lines that fit the screen: a head and a foot that are ours, and between them a body that scrolls.
+//!
+//! Words of a server stand behind a bar, line by line, so that they cannot pass for ours (T13, T31).
+
+use anstyle::{AnsiColor, Style};
+use switchboard::untrusted::Untrusted;
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+/// What stands before each line of a stranger's words.
+const BAR: &str = "│ ";
+
+/// A key press.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Key {
+    Char(char),
+    Enter,
+    Esc,
+    Tab,
+    BackTab,
+    Backspace,
+    Delete,
+    Up,
+    Down,
+    Left,
+    Right,
+    Home,
+    End,
+    PageUp,
+    PageDown,
+    Ctrl(char),
+}
+
+/// Rows and columns of the screen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Size {
+    pub(super) columns: usize,
+    pub(super) rows: usize,
+}
+
+/// One row, as it is drawn.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Drawn {
+    pub(super) text: String,
+    pub(super) style: Style,
+}
+
+/// A question on the screen.
+pub(super) trait Dialog {
+    /// What a key ends it with.
+    type Answer;
+
+    /// What it looks like now.
+    fn page(&self, columns: usize) -> Page;
+
+    /// A key was pressed.
+    fn press(&mut self, key: Key, size: Size) -> Option<Self::Answer>;
+
+    /// The first line of the body to show, if the dialog scrolls by itself.
+    fn offset(&self) -> usize {
+        0
+    }
+}
+
+/// All lines of a question. `head` and `foot` are always on the screen.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Page {
+    pub(super) head: Vec<Drawn>,
+    pub(super) body: Vec<Drawn>,
+    pub(super) foot: Vec<Drawn>,
+    /// A line of the body that must be seen.
+    pub(super) focus: Option<usize>,
+}
+
+pub(super) const TITLE: Style = Style::new().bold();
+pub(super) const PLAIN: Style = Style::new();
+pub(super) const FAINT: Style = Style::new().dimmed();
+pub(super) const WARNING: Style = AnsiColor::Yellow.on_default().bold();
+pub(super) const FAULT: Style = AnsiColor::Red.on_default();
+pub(super) const CHOSEN: Style = Style::new().invert();
+pub(super) const KEYS: Style = AnsiColor::Cyan.on_default();
+
+/// A line of ours.
+pub(super) fn ours(text: impl Into<String>, style: Style) -> Drawn {
+    Drawn { text: text.into(), style }
+}
+
+/// A stranger's words: escaped, wrapped, every line behind the bar.
+pub(super) fn strangers(text: &str, columns: usize, style: Style) -> Vec<Drawn> {
+    text.lines()
+        .flat_map(|line| wrap(&safe(line), columns.saturating_sub(BAR.chars().count() + 1)))
+        .map(|line| Drawn { text: format!("{BAR}{line}"), style })
+        .collect()
+}
+
+/// One line, safe to show.
+pub(super) fn safe(text: &str) -> String {
+    Untrusted::new(text).for_terminal_line().to_string()
+}
+
+/// Cuts a line into pieces of at most `width` columns. Nothing is lost.
+pub(super) fn wrap(text: &str, width: usize) -> Vec<String> {
+    let width = width.max(4);
+    let mut lines = vec![String::new()];
+    let mut used = 0;
+    for character in text.chars() {
+        let wide = character.width().unwrap_or(0);
+        if used + wide > width {
+            lines.push(String::new());
+            used = 0;
+        }
+        used += wide;
+        if let Some(line) = lines.last_mut() {
+            line.push(character);
+        }
+    }
+    lines
+}
+
+/// Choices of ours, side by side on as many lines as they need. None is ever cut.
+pub(super) fn choices(each: &[&str], columns: usize) -> Vec<Drawn> {
+    let mut lines = vec![String::new()];
+    for choice in each {
+        if let Some(line) = lines.last_mut().filter(|line| line.is_empty() || line.width() + 3 + choice.width() <= columns) {
+            line.push_str(if line.is_empty() { "" } else { "   " });
+            line.push_str(choice);
+        } else {
+            lines.push((*choice).to_owned());
+        }
+    }
+    lines.into_iter().map(|line| ours(line, KEYS)).collect()
+}
+
+/// How many lines of a body fit beside this head and foot.
+pub(super) fn body_rows(page: &Page, size: Size) -> usize {
+    size.rows.saturating_sub(page.head.len() + page.foot.len() + 2).max(1)
+}
+
+/// The last offset that still fills the screen.
+pub(super) fn last_offset(page: &Page, size: Size) -> usize {
+    page.body.len().saturating_sub(body_rows(page, size))
+}
+
+/// The rows of the screen: head, as much of the body as fits, how much that is, foot.
+pub(super) fn lay_out<D: Dialog>(dialog: &D, size: Size) -> Vec<Drawn> {
+    let page = dialog.page(size.columns);
+    let rows = body_rows(&page, size);
+    let mut first = dialog.offset().min(last_offset(&page, size));
+    if let Some(focus) = page.focus {
+        first = first.max((focus + 1).saturating_sub(rows)).min(focus);
+    }
+    let last = (first + rows).min(page.body.len());
+    let mut screen = page.head.clone();
+    screen.push(ours(String::new(), PLAIN));
+    screen.extend(page.body[first..last].iter().cloned());
+    if page.body.len() > rows {
+        let more = if last < page.body.len() { " · ↓ for more" } else { "" };
+        screen.push(ours(format!("lines {} to {last} of {}{more}", first + 1, page.body.len()), FAINT));
+    } else {
+        screen.push(ours(String::new(), PLAIN));
+    }
+    screen.extend(page.foot);
+    for line in &mut screen {
+        line.text = super::super::view::table::cut(&line.text, size.columns);
+    }
+    screen.truncate(size.rows);
+    screen
+}

@@ -1,0 +1,165 @@
+//! The terminal itself: `/dev/tty`, also when stdin is a pipe. A thread reads it, so that a question can be dropped at any time.
+
+use std::fs::File;
+use std::io::{self, IsTerminal, Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::termios::{FlushArg, SetArg, Termios, cfmakeraw, tcflush, tcgetattr, tcsetattr};
+use tokio::sync::mpsc;
+
+use super::frame::{Drawn, Key, Size};
+use super::keys::Decoder;
+
+/// What the terminal was like before a question took it.
+static BEFORE: Mutex<Option<(Arc<File>, Termios)>> = Mutex::new(None);
+
+const ENTER: &str = "\x1b[?1049h\x1b[?25l";
+const LEAVE: &str = "\x1b[?25h\x1b[?1049l";
+
+/// Gives the terminal back, whoever has it.
+pub(crate) fn restore() {
+    let before = BEFORE.lock().unwrap_or_else(PoisonError::into_inner).take();
+    if let Some((device, termios)) = before {
+        let _ = (&*device).write_all(LEAVE.as_bytes());
+        let _ = tcsetattr(&device, SetArg::TCSAFLUSH, &termios);
+    }
+}
+
+/// A terminal that a person sits at.
+#[derive(Debug)]
+pub(crate) struct Tty {
+    device: Arc<File>,
+}
+
+impl Tty {
+    /// Opens it; `None` where there is none, or where stderr is not a terminal.
+    pub(crate) fn open() -> Option<Self> {
+        if !io::stderr().is_terminal() {
+            return None;
+        }
+        let device = File::options().read(true).write(true).open("/dev/tty").ok()?;
+        device.is_terminal().then(|| Self { device: Arc::new(device) })
+    }
+
+    /// Writes text that has been made safe.
+    pub(crate) fn write(&self, text: &str) {
+        // A terminal that went away cannot be told so.
+        let _ = (&*self.device).write_all(text.as_bytes());
+    }
+
+    /// Asks for one line. `None` at the end of input.
+    pub(crate) async fn line(&self, question: &str) -> Option<String> {
+        // What was typed before the question is no answer to it.
+        let _ = tcflush(&self.device, FlushArg::TCIFLUSH);
+        self.write(question);
+        let mut input = Input::start(self.device.clone()).ok()?;
+        let mut line = Vec::new();
+        while !line.ends_with(b"\n") {
+            line.extend(input.chunks.recv().await.filter(|chunk| !chunk.is_empty())?);
+        }
+        String::from_utf8(line).ok()
+    }
+}
+
+/// The terminal while a question has it: raw, on its alternate screen. Dropping it restores everything.
+pub(super) struct Screen {
+    device: Arc<File>,
+    input: Input,
+    decoder: Decoder,
+}
+
+impl Screen {
+    /// Takes the terminal.
+    pub(super) fn enter(terminal: Tty) -> io::Result<Self> {
+        let device = terminal.device;
+        let before = tcgetattr(&device)?;
+        let mut raw = before.clone();
+        cfmakeraw(&mut raw);
+        let input = Input::start(device.clone())?;
+        *BEFORE.lock().unwrap_or_else(PoisonError::into_inner) = Some((device.clone(), before));
+        let screen = Self { device, input, decoder: Decoder::default() };
+        // Flushes what was typed before the question: it is no answer to it.
+        tcsetattr(&screen.device, SetArg::TCSAFLUSH, &raw)?;
+        (&*screen.device).write_all(ENTER.as_bytes())?;
+        Ok(screen)
+    }
+
+    /// Rows and columns now.
+    pub(super) fn size() -> Size {
+        let (columns, rows) = crossterm::terminal::size().unwrap_or((80, 24));
+        Size { columns: usize::from(columns).max(20), rows: usize::from(rows).max(6) }
+    }
+
+    /// Replaces what is on the screen.
+    pub(super) fn draw(&mut self, lines: &[Drawn]) {
+        let colours = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+        let mut text = String::from("\x1b[H");
+        for (index, line) in lines.iter().enumerate() {
+            if index > 0 {
+                text.push_str("\r\n");
+            }
+            if colours {
+                text.push_str(&format!("{}{}{:#}\x1b[K", line.style, line.text, line.style));
+            } else {
+                text.push_str(&format!("{}\x1b[K", line.text));
+            }
+        }
+        text.push_str("\x1b[J");
+        let _ = (&*self.device).write_all(text.as_bytes());
+    }
+
+    /// The next key; `None` when the terminal went away. Cancel-safe.
+    pub(super) async fn key(&mut self) -> Option<Key> {
+        loop {
+            if let Some(key) = self.decoder.next() {
+                return Some(key);
+            }
+            let chunk = self.input.chunks.recv().await.filter(|chunk| !chunk.is_empty())?;
+            self.decoder.feed(&chunk);
+        }
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        restore();
+    }
+}
+
+/// A thread that reads the terminal until this is dropped.
+struct Input {
+    /// What was typed; an empty chunk is the end of input.
+    chunks: mpsc::Receiver<Vec<u8>>,
+    /// Closing it wakes the thread, which then ends.
+    _stop: OwnedFd,
+}
+
+impl Input {
+    fn start(device: Arc<File>) -> io::Result<Self> {
+        let (stopped, stop) = nix::unistd::pipe()?;
+        let (sender, chunks) = mpsc::channel(16);
+        std::thread::Builder::new().name("terminal".into()).spawn(move || read(&device, &stopped, &sender))?;
+        Ok(Self { chunks, _stop: stop })
+    }
+}
+
+fn read(device: &File, stopped: &OwnedFd, sender: &mpsc::Sender<Vec<u8>>) {
+    let mut buffer = [0; 1024];
+    loop {
+        let mut watched = [PollFd::new(device.as_fd(), PollFlags::POLLIN), PollFd::new(stopped.as_fd(), PollFlags::POLLIN)];
+        match poll(&mut watched, PollTimeout::NONE) {
+            Err(nix::errno::Errno::EINTR) => continue,
+            Err(_) => return,
+            Ok(_) => {}
+        }
+        if watched[1].any() != Some(false) {
+            return;
+        }
+        let length = (&*device).read(&mut buffer).unwrap_or(0);
+        if sender.blocking_send(buffer[..length].to_vec()).is_err() || length == 0 {
+            return;
+        }
+    }
+}

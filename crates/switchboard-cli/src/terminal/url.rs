@@ -1,0 +1,167 @@
+//! A server's wish that a page be opened: the whole address and its host are shown, and nothing is fetched before a yes.
+
+use std::net::IpAddr;
+
+use serde_json::Map;
+use switchboard::caller::ElicitAnswer;
+use switchboard::name::ServerName;
+use switchboard::untrusted::Untrusted;
+use url::{Host, Url};
+
+use super::converse;
+use super::frame::{Dialog, FAINT, Key, PLAIN, Page, Size, TITLE, WARNING, choices, ours, safe, strangers, wrap};
+use super::tty::Tty;
+use crate::output;
+
+/// Asks, and opens the page on a yes.
+pub(super) async fn ask(terminal: Tty, server: &ServerName, message: &Untrusted, address: &Untrusted) -> ElicitAnswer {
+    let page = match acceptable(address.raw()) {
+        Ok(page) => page,
+        Err(fault) => {
+            let shown = address.for_terminal_line();
+            output::notice(&format!("server \"{server}\" asks to open {shown}: declined, {fault}"));
+            return ElicitAnswer::Decline;
+        }
+    };
+    let mut visit = Visit { server: server.to_string(), message: message.raw().to_owned(), page };
+    match converse(terminal, &mut visit).await {
+        Some(Wish::Open) => {
+            open(visit.page).await;
+            ElicitAnswer::Accept(Map::new())
+        }
+        Some(Wish::ByHand) => {
+            output::notice(&format!("open it yourself: {}", visit.page));
+            ElicitAnswer::Accept(Map::new())
+        }
+        Some(Wish::Decline) => ElicitAnswer::Decline,
+        Some(Wish::Cancel) | None => ElicitAnswer::Cancel,
+    }
+}
+
+/// Hands the address to the browser, without a shell, and prints it in any case (T16).
+async fn open(page: Url) {
+    output::notice(&format!("opening {page}"));
+    let opened = tokio::task::spawn_blocking(move || {
+        let quiet = webbrowser::BrowserOptions::new().with_suppress_output(true).clone();
+        webbrowser::open_browser_with_options(webbrowser::Browser::Default, page.as_str(), &quiet)
+    })
+    .await;
+    if !matches!(opened, Ok(Ok(()))) {
+        output::notice("no browser could be started; open the address yourself");
+    }
+}
+
+/// Only `https`, and `http` to this machine; no user info; nothing that is not an address.
+fn acceptable(address: &str) -> Result<Url, &'static str> {
+    if address.chars().any(|character| character.is_control() || character.is_whitespace()) {
+        return Err("the address has spaces or control characters");
+    }
+    let page = Url::parse(address).map_err(|_| "it is not an address")?;
+    if !page.username().is_empty() || page.password().is_some() {
+        return Err("the address carries a user name, which can disguise the host");
+    }
+    match (page.scheme(), page.host()) {
+        (_, None) => Err("the address names no host"),
+        ("https", Some(_)) => Ok(page),
+        ("http", Some(host)) if is_this_machine(&host) => Ok(page),
+        ("http", Some(_)) => Err("only https is opened (http for this machine alone)"),
+        _ => Err("only https is opened"),
+    }
+}
+
+fn is_this_machine(host: &Host<&str>) -> bool {
+    match host {
+        Host::Domain(name) => *name == "localhost" || name.ends_with(".localhost"),
+        Host::Ipv4(address) => IpAddr::V4(*address).is_loopback(),
+        Host::Ipv6(address) => IpAddr::V6(*address).is_loopback(),
+    }
+}
+
+/// The question on the screen.
+struct Visit {
+    server: String,
+    message: String,
+    page: Url,
+}
+
+/// What the person wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wish {
+    Open,
+    ByHand,
+    Decline,
+    Cancel,
+}
+
+impl Dialog for Visit {
+    type Answer = Wish;
+
+    fn press(&mut self, key: Key, _: Size) -> Option<Wish> {
+        match key {
+            Key::Char('o') => Some(Wish::Open),
+            Key::Char('m') => Some(Wish::ByHand),
+            Key::Char('n') | Key::Ctrl('d') | Key::Enter => Some(Wish::Decline),
+            Key::Esc => Some(Wish::Cancel),
+            _ => None,
+        }
+    }
+
+    fn page(&self, columns: usize) -> Page {
+        let host = self.page.host_str().unwrap_or_default();
+        let head = vec![
+            ours(format!("Server \"{}\" asks you to open a page", self.server), TITLE),
+            ours("Nothing has been fetched. What stands behind a bar are its words.", FAINT),
+        ];
+        let mut body = strangers(&self.message, columns, PLAIN);
+        body.push(ours(String::new(), PLAIN));
+        body.push(ours("The host:", FAINT));
+        body.extend(wrap(&format!("  {}", safe(host)), columns).into_iter().map(|line| ours(line, TITLE)));
+        if host.split('.').any(|label| label.starts_with("xn--")) {
+            body.push(ours("  The name is written in other letters (Punycode) and may imitate another.", WARNING));
+        }
+        body.push(ours("The whole address:", FAINT));
+        body.extend(strangers(self.page.as_str(), columns, PLAIN));
+        let mut foot = vec![ours("Enter is no", FAINT)];
+        let keys = ["[o] open it", "[m] I open it myself", "[n] decline: it is told no", "[Esc] cancel: no answer"];
+        foot.extend(choices(&keys, columns));
+        Page { head, body, foot, focus: None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn t31_only_https_and_this_machine_are_opened() {
+        let check = |address: &str, good: bool| assert_eq!(acceptable(address).is_ok(), good, "{address}");
+        check("https://example.com/a?b=c", true);
+        check("http://localhost:8080/", true);
+        check("http://127.0.0.1/", true);
+        check("http://[::1]:9/", true);
+        check("http://example.com/", false);
+        check("http://localhost.example.com/", false);
+        check("https://good.com@evil.com/", false);
+        check("javascript:alert(1)", false);
+        check("file:///etc/passwd", false);
+        check("https://", false);
+        check("https://a b/", false);
+        check("https://x/\u{1b}[2J", false);
+        check("--upload-pack=x", false);
+    }
+
+    #[test]
+    fn t31_a_name_in_other_letters_is_warned_about() {
+        let page = |address: &str| {
+            let visit = Visit {
+                server: "x".into(),
+                message: String::new(),
+                page: acceptable(address).unwrap_or_else(|fault| panic!("{fault}")),
+            };
+            visit.page(80).body.into_iter().map(|line| line.text).collect::<Vec<_>>().join("\n")
+        };
+        assert!(page("https://ex\u{430}mple.com/").contains("Punycode"));
+        assert!(page("https://ex\u{430}mple.com/").contains("  xn--"));
+        assert!(!page("https://example.com/").contains("Punycode"));
+    }
+}

@@ -1,0 +1,198 @@
+//! Arguments and addresses without what looks secret (S2-45). References such as `${TOKEN}` stay: they are names.
+
+const MASK: &str = "***";
+
+/// Words that make the value after them a secret.
+const KEY_WORDS: [&str; 17] = [
+    "token",
+    "secret",
+    "password",
+    "passwd",
+    "passphrase",
+    "pwd",
+    "pass",
+    "key",
+    "apikey",
+    "auth",
+    "authorization",
+    "bearer",
+    "credential",
+    "credentials",
+    "cookie",
+    "pat",
+    "jwt",
+];
+
+/// How tokens of well-known services begin.
+const TOKEN_PREFIXES: [&str; 12] =
+    ["sk-", "ghp_", "gho_", "ghs_", "ghu_", "github_pat_", "glpat-", "xoxb-", "xoxp-", "AKIA", "eyJ", "npm_"];
+
+/// Each argument, with secret-looking values masked.
+pub(crate) fn arguments(words: &[String]) -> Vec<String> {
+    let mut shown = Vec::with_capacity(words.len());
+    let mut value_of_a_key = false;
+    for word in words {
+        if value_of_a_key && !word.starts_with('-') {
+            shown.push(hide_value(word));
+            value_of_a_key = false;
+            continue;
+        }
+        value_of_a_key = word.starts_with('-') && !word.contains('=') && is_key_like(word);
+        shown.push(one(word));
+    }
+    shown
+}
+
+/// An address without user info, query and fragment.
+pub(crate) fn url(text: &str) -> String {
+    let text = text.split(['?', '#']).next().unwrap_or_default();
+    match split_address(text) {
+        Some((scheme, authority, path)) => format!("{scheme}{}{}", without_user_info(authority), path_without_tokens(path)),
+        None => text.to_owned(),
+    }
+}
+
+fn one(word: &str) -> String {
+    let scheme = word.split("://").next().unwrap_or_default();
+    if scheme.len() < word.len() && scheme.chars().all(|character| character.is_ascii_alphanumeric() || "+.-".contains(character))
+    {
+        return free_standing(word);
+    }
+    if let Some((name, value)) = word.split_once('=')
+        && is_key_like(name)
+    {
+        return format!("{name}={}", hide_value(value));
+    }
+    // A header: `Authorization: Bearer …`.
+    if let Some((name, value)) = word.split_once(": ")
+        && is_key_like(name)
+    {
+        return format!("{name}: {}", hide_value(value));
+    }
+    if let Some((name, value)) = word.split_once('=')
+        && name.starts_with('-')
+    {
+        return format!("{name}={}", free_standing(value));
+    }
+    free_standing(word)
+}
+
+/// A word of its own: an address loses what may be secret in it, a token goes whole.
+fn free_standing(word: &str) -> String {
+    if let Some((scheme, authority, rest)) = split_address(word) {
+        let (path, query) = match rest.find(['?', '#']) {
+            Some(at) => (&rest[..at], &rest[at..at + 1]),
+            None => (rest, ""),
+        };
+        let user = if authority.contains('@') { format!("{MASK}@") } else { String::new() };
+        let query = if query.is_empty() { String::new() } else { format!("{query}{MASK}") };
+        return format!("{scheme}{user}{}{}{query}", without_user_info(authority), path_without_tokens(path));
+    }
+    if is_token(word) { MASK.to_owned() } else { word.to_owned() }
+}
+
+fn hide_value(value: &str) -> String {
+    if is_reference(value) || value.is_empty() { value.to_owned() } else { MASK.to_owned() }
+}
+
+/// `scheme://authority` and what follows, as written: references keep it from being parsed as a URL.
+fn split_address(text: &str) -> Option<(&str, &str, &str)> {
+    let at = text.find("://")? + 3;
+    let (scheme, rest) = text.split_at(at);
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    // A password may hold a slash: the last `@` before the query ends the user info.
+    let before_query = rest.find(['?', '#']).unwrap_or(rest.len());
+    let end = match rest[..before_query].rfind('@') {
+        Some(user_end) if user_end > end && rest[..end].contains(':') => {
+            rest[user_end..].find(['/', '?', '#']).map_or(rest.len(), |after| user_end + after)
+        }
+        _ => end,
+    };
+    Some((scheme, &rest[..end], &rest[end..]))
+}
+
+fn without_user_info(authority: &str) -> &str {
+    authority.rsplit_once('@').map_or(authority, |(_, host)| host)
+}
+
+fn path_without_tokens(path: &str) -> String {
+    path.split('/').map(|part| if is_token(part) { MASK } else { part }).collect::<Vec<_>>().join("/")
+}
+
+fn is_key_like(name: &str) -> bool {
+    let lower = name.trim_start_matches('-').to_lowercase();
+    let glued = ["token", "secret", "password", "passwd", "apikey", "credential"];
+    glued.iter().any(|word| lower.contains(word))
+        || lower.split(|character: char| !character.is_ascii_alphanumeric()).any(|word| KEY_WORDS.contains(&word))
+}
+
+fn is_reference(value: &str) -> bool {
+    value
+        .strip_prefix("${")
+        .and_then(|rest| rest.strip_suffix('}'))
+        .is_some_and(|inner| !inner.contains(['$', '{', '}']) && !inner.contains(":-"))
+}
+
+fn is_token(word: &str) -> bool {
+    let plain = word.chars().all(|character| character.is_ascii_alphanumeric() || "_-+=.~".contains(character));
+    if !plain {
+        return false;
+    }
+    if word.len() >= 16 && TOKEN_PREFIXES.iter().any(|prefix| word.starts_with(prefix)) {
+        return true;
+    }
+    let has = |wanted: fn(&char) -> bool| word.chars().any(|character| wanted(&character));
+    let mixed = has(char::is_ascii_digit) && has(char::is_ascii_uppercase) && has(char::is_ascii_lowercase);
+    let hexadecimal = word.len() >= 32 && word.chars().all(|character| character.is_ascii_hexdigit());
+    (word.len() >= 20 && mixed && bits_per_character(word) > 3.5) || hexadecimal
+}
+
+/// Shannon entropy of the characters.
+fn bits_per_character(word: &str) -> f64 {
+    let mut counts = std::collections::HashMap::<char, f64>::new();
+    for character in word.chars() {
+        *counts.entry(character).or_default() += 1.0;
+    }
+    let length: f64 = counts.values().sum();
+    counts.values().map(|count| -(count / length) * (count / length).log2()).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn s2_45_secret_looking_arguments_are_masked_and_ordinary_ones_are_not() {
+        let check = |words: &[&str], shown: &[&str]| {
+            let words: Vec<_> = words.iter().map(|word| (*word).to_owned()).collect();
+            assert_eq!(arguments(&words), shown, "{words:?}");
+        };
+        check(&["--token=canary1", "-v"], &["--token=***", "-v"]);
+        check(&["--api-key", "canary2", "x"], &["--api-key", "***", "x"]);
+        check(&["--apiKey", "canary3"], &["--apiKey", "***"]);
+        check(&["--password", "--verbose"], &["--password", "--verbose"]);
+        check(&["--token", "${TOKEN}"], &["--token", "${TOKEN}"]);
+        check(&["--token", "${TOKEN:-canary}"], &["--token", "***"]);
+        check(&["-e", "API_KEY=canary4"], &["-e", "API_KEY=***"]);
+        check(&["-H", "Authorization: Bearer canary5"], &["-H", "Authorization: ***"]);
+        check(&["https://me:canary6@host/x?key=canary7#canary8"], &["https://***@host/x?***"]);
+        check(&["postgres://u:can/ary@db/name"], &["postgres://***@db/name"]);
+        check(&["--url=https://u:canary@h/"], &["--url=https://***@h/"]);
+        check(&["ghp_abcdefghijklmnop1234"], &["***"]);
+        check(&["aB3dE6gH9jK2mN5pQ8sT"], &["***"]);
+        check(&["0123456789abcdef0123456789abcdef"], &["***"]);
+        check(
+            &["run", "-i", "--rm", "-e", "API_KEY", "my-mcp-server:latest", "@modelcontextprotocol/server-everything@1.2.3"],
+            &["run", "-i", "--rm", "-e", "API_KEY", "my-mcp-server:latest", "@modelcontextprotocol/server-everything@1.2.3"],
+        );
+        check(&["--port", "8080", "--keyboard", "us"], &["--port", "8080", "--keyboard", "us"]);
+    }
+
+    #[test]
+    fn s2_45_an_address_is_shown_without_user_info_and_query() {
+        assert_eq!(url("https://me:canary@host:8080/mcp?token=canary#x"), "https://host:8080/mcp");
+        assert_eq!(url("https://${HOST}/mcp"), "https://${HOST}/mcp");
+        assert_eq!(url("https://h/s/aB3dE6gH9jK2mN5pQ8sT/mcp"), "https://h/s/***/mcp");
+        assert_eq!(url("not an address"), "not an address");
+    }
+}

@@ -1,0 +1,272 @@
+//! What one server looks like: its handle and its tools turned into a [`ServerView`], and into an entry of `status --json`.
+
+use std::time::{Duration, SystemTime};
+
+use serde_json::{Value, json};
+use switchboard::Host;
+use switchboard::catalog::Catalog;
+use switchboard::config::{Endpoint, ServerConfig, Timeouts};
+use switchboard::server::{ServerHandle, Snapshot, State};
+use switchboard::session::Era;
+use switchboard::untrusted::Untrusted;
+
+use super::mask;
+use super::status::{Discovery, ServerView, StatusView, ToolView, Word};
+use super::table::{bytes, duration};
+use crate::opening::keeping_words;
+
+/// All servers of a host.
+pub(crate) fn status(host: &Host) -> StatusView {
+    let catalog = host.catalog();
+    let servers: Vec<_> = host.servers().iter().map(|handle| one(handle, &catalog, host)).collect();
+    StatusView { discovery: discovery(servers.iter().map(|server| server.word)), servers }
+}
+
+/// `{"discovery", "servers": [{"name", "status", "state", "transport", "era", "protocolVersion", "tools", "error"}]}`.
+pub(crate) fn status_json(host: &Host, verbose: bool) -> Value {
+    let catalog = host.catalog();
+    let mut words = Vec::new();
+    let mut servers = Vec::new();
+    for handle in host.servers() {
+        let view = one(handle, &catalog, host);
+        words.push(view.word);
+        servers.push(entry(handle, &view, verbose));
+    }
+    json!({ "discovery": discovery(words.into_iter()).as_str(), "servers": servers })
+}
+
+fn entry(handle: &ServerHandle, view: &ServerView, verbose: bool) -> Value {
+    let snapshot = handle.snapshot();
+    let (era, version) = match &snapshot.state {
+        State::Ready { era, version } => (Some(era_word(*era)), Some(version.clone())),
+        _ => (None, None),
+    };
+    let mut entry = json!({
+        "name": view.name,
+        "status": view.word.projected(),
+        "state": state_word(&snapshot.state),
+        "transport": transport_word(&handle.config),
+        "era": era,
+        "protocolVersion": version,
+        "tools": view.tools.iter().map(|tool| tool.name.as_str()).collect::<Vec<_>>(),
+        "error": view.why.as_ref().map(|(_, why)| why.as_str()),
+    });
+    if verbose {
+        entry["endpoint"] = view.endpoint.1.as_str().into();
+        entry["pid"] = snapshot.pid.into();
+        entry["uptimeSeconds"] = uptime(&snapshot).map(|span| span.as_secs()).into();
+        entry["memoryBytes"] = snapshot.pid.and_then(memory_bytes).into();
+        entry["restarts"] = snapshot.restarts.into();
+        entry["cached"] = snapshot.cached.into();
+    }
+    entry
+}
+
+fn one(handle: &ServerHandle, catalog: &Catalog, host: &Host) -> ServerView {
+    let snapshot = handle.snapshot();
+    let config = &handle.config;
+    let standard = Timeouts::default();
+    ServerView {
+        name: config.name.to_string(),
+        word: word(&snapshot.state),
+        docker: matches!(&config.endpoint, Endpoint::Stdio(stdio) if stdio.command.rsplit('/').next() == Some("docker")),
+        endpoint: endpoint(config),
+        working_directory: match &config.endpoint {
+            Endpoint::Stdio(stdio) => stdio.cwd.as_deref().map(escaped),
+            Endpoint::Http(_) => None,
+        },
+        timeout_ms: (config.timeouts.call != standard.call).then(|| config.timeouts.call.as_millis()),
+        why: why(&snapshot),
+        tools: tools(config, catalog),
+        cached: snapshot.cached,
+        withheld: catalog.withheld().iter().filter(|withheld| withheld.server == config.name).count(),
+        facts: facts(handle, &snapshot, host),
+    }
+}
+
+/// `Command` or `URL` as written, masked and escaped.
+pub(crate) fn endpoint(config: &ServerConfig) -> (&'static str, String) {
+    match &config.endpoint {
+        Endpoint::Stdio(stdio) => {
+            let mut words = vec![stdio.command.clone()];
+            words.extend(mask::arguments(&stdio.args));
+            ("Command", escaped(&words.join(" ")))
+        }
+        Endpoint::Http(http) => ("URL", escaped(&mask::url(&http.url))),
+    }
+}
+
+fn tools(config: &ServerConfig, catalog: &Catalog) -> Vec<ToolView> {
+    catalog
+        .tools()
+        .iter()
+        .filter(|tool| tool.id.server == config.name)
+        .map(|tool| ToolView {
+            name: tool.exposed.to_string(),
+            description: tool.definition.description.as_ref().map(|text| text.for_terminal().to_string()).unwrap_or_default(),
+        })
+        .collect()
+}
+
+fn why(snapshot: &Snapshot) -> Option<(&'static str, String)> {
+    let one_line = |text: &str| escaped(text);
+    match &snapshot.state {
+        State::Ready { .. } => {
+            let faults = &snapshot.offerings.faults;
+            let told: Vec<_> = faults.iter().map(|(method, what)| format!("{method}: {}", one_line(what))).collect();
+            (!told.is_empty()).then(|| ("Error", told.join("; ")))
+        }
+        State::Connecting { step, .. } => Some(("Step", (*step).to_owned())),
+        State::Disabled => Some(("Reason", "`enabled = false` in its entry".to_owned())),
+        State::Blocked { rule } => Some(("Reason", one_line(rule))),
+        State::Untrusted { reason } => Some(("Reason", format!("{}; look at it with `switchboard trust`", one_line(reason)))),
+        State::NeedsLogin { url } => Some(("Reason", format!("log in at {}", one_line(&mask::url(url))))),
+        State::Backoff { error, attempt, .. } => {
+            Some(("Error", format!("{} (attempt {attempt}, tried again soon)", one_line(error))))
+        }
+        State::Failed { error } => Some(("Error", one_line(error))),
+        State::Idle | State::Stopped => None,
+    }
+}
+
+/// What `-v` shows beside (S2-70, S4-27).
+fn facts(handle: &ServerHandle, snapshot: &Snapshot, host: &Host) -> Vec<(&'static str, String)> {
+    let mut facts = vec![("State", state_word(&snapshot.state).to_owned())];
+    if let State::Ready { era, version } = &snapshot.state {
+        facts.push(("Protocol", format!("{} era, {}", era_word(*era), escaped(version))));
+    }
+    if let Some(pid) = snapshot.pid {
+        let up = uptime(snapshot).map(duration).unwrap_or_else(|| "unknown".to_owned());
+        let memory = memory_bytes(pid).map(bytes).unwrap_or_else(|| "unknown".to_owned());
+        facts.push(("Process", format!("pid {pid}, up {up}, memory {memory}")));
+    }
+    facts.push(("Restarts", snapshot.restarts.to_string()));
+    let limits = handle.config.timeouts;
+    facts.push((
+        "Timeouts",
+        format!(
+            "connect {}, call {} without progress, {} in all",
+            duration(limits.connect),
+            duration(limits.call),
+            duration(limits.call_max)
+        ),
+    ));
+    facts.push(("Kept by", keeping_words(host.keeping()).to_owned()));
+    facts.push(("File", format!("{}:{}", escaped(&handle.config.source.file.display().to_string()), handle.config.source.line)));
+    if let Some(shadowed) = &handle.config.source.shadows {
+        facts.push(("Replaces", format!("the entry in {}", escaped(&shadowed.display().to_string()))));
+    }
+    for (variable, field) in &snapshot.unset {
+        facts.push(("Not set", format!("{} (in {})", escaped(variable), escaped(field))));
+    }
+    if let Some(session) = &snapshot.session {
+        let odd = session.oddities();
+        let mut counted = |count: u64, what: &str| {
+            if count > 0 {
+                facts.push(("Odd", format!("{count} {what}")));
+            }
+        };
+        counted(odd.junk_lines, "lines on stdout that are no messages (`switchboard doctor` shows them)");
+        counted(odd.unknown_ids, "answers to no request");
+        counted(odd.forbidden_requests, "requests that its protocol version does not allow");
+        counted(odd.unattributed, "questions that belonged to no call, declined");
+    }
+    facts
+}
+
+fn discovery(words: impl Iterator<Item = Word>) -> Discovery {
+    let words: Vec<_> = words.collect();
+    if words.contains(&Word::Connecting) {
+        Discovery::InProgress
+    } else if !words.is_empty() && words.iter().all(|word| *word == Word::Idle) {
+        Discovery::NotStarted
+    } else {
+        Discovery::Completed
+    }
+}
+
+/// The state in one word for a person.
+pub(crate) fn word(state: &State) -> Word {
+    match state {
+        State::Disabled => Word::Disabled,
+        State::Blocked { .. } => Word::Blocked,
+        State::Untrusted { .. } => Word::Untrusted,
+        State::Idle => Word::Idle,
+        State::Connecting { .. } => Word::Connecting,
+        State::Ready { .. } => Word::Connected,
+        State::NeedsLogin { .. } => Word::NeedsLogin,
+        State::Backoff { .. } | State::Failed { .. } => Word::Disconnected,
+        State::Stopped => Word::Stopped,
+    }
+}
+
+/// The state in one word for a script.
+pub(crate) fn state_word(state: &State) -> &'static str {
+    match state {
+        State::Disabled => "disabled",
+        State::Blocked { .. } => "blocked",
+        State::Untrusted { .. } => "untrusted",
+        State::Idle => "idle",
+        State::Connecting { .. } => "connecting",
+        State::Ready { .. } => "ready",
+        State::NeedsLogin { .. } => "needs-login",
+        State::Backoff { .. } => "backoff",
+        State::Failed { .. } => "failed",
+        State::Stopped => "stopped",
+    }
+}
+
+/// `legacy` or `modern`.
+pub(crate) fn era_word(era: Era) -> &'static str {
+    match era {
+        Era::Legacy => "legacy",
+        Era::Modern => "modern",
+    }
+}
+
+fn transport_word(config: &ServerConfig) -> &'static str {
+    use switchboard::config::HttpWire;
+    match &config.endpoint {
+        Endpoint::Stdio(_) => "stdio",
+        Endpoint::Http(http) if http.wire == HttpWire::Sse => "sse",
+        Endpoint::Http(_) => "http",
+    }
+}
+
+fn uptime(snapshot: &Snapshot) -> Option<Duration> {
+    snapshot.pid?;
+    SystemTime::now().duration_since(snapshot.started?).ok()
+}
+
+/// Resident memory, where the system tells (Linux).
+fn memory_bytes(pid: u32) -> Option<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find(|line| line.starts_with("VmRSS:"))?;
+    let kibibytes: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
+    Some(kibibytes * 1024)
+}
+
+/// One line, safe to show.
+pub(crate) fn escaped(text: &str) -> String {
+    Untrusted::new(text).for_terminal_line().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn s2_48_discovery_is_in_progress_while_any_server_connects() {
+        let check = |words: &[Word], expected: &str| assert_eq!(discovery(words.iter().copied()).as_str(), expected, "{words:?}");
+        check(&[], "COMPLETED");
+        check(&[Word::Idle, Word::Idle], "NOT_STARTED");
+        check(&[Word::Connected, Word::Connecting], "IN_PROGRESS");
+        check(&[Word::Connected, Word::Disconnected, Word::Untrusted], "COMPLETED");
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn s2_70_memory_of_a_live_process_is_known() {
+        assert!(memory_bytes(std::process::id()).is_some_and(|bytes| bytes > 100_000));
+    }
+}

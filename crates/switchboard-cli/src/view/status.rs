@@ -1,0 +1,317 @@
+//! The `/mcp` view, in the shape of S2-46: a header, a block for each server, the discovery state.
+//!
+//! Every text in here has been masked and escaped by whoever made the view.
+
+use std::fmt::Write;
+
+use anstyle::{AnsiColor, Style};
+
+/// All servers at one moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct StatusView {
+    pub(crate) servers: Vec<ServerView>,
+    pub(crate) discovery: Discovery,
+}
+
+/// How far discovery has come (S2-48).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Discovery {
+    NotStarted,
+    InProgress,
+    Completed,
+}
+
+/// Where a server stands, in one word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Word {
+    Connected,
+    Connecting,
+    Disconnected,
+    Disabled,
+    Blocked,
+    Untrusted,
+    Idle,
+    NeedsLogin,
+    Stopped,
+}
+
+/// One server's block.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ServerView {
+    pub(crate) name: String,
+    pub(crate) word: Word,
+    /// The command is `docker`.
+    pub(crate) docker: bool,
+    /// `Command` or `URL`, and its text.
+    pub(crate) endpoint: (&'static str, String),
+    /// Shown for connected servers.
+    pub(crate) working_directory: Option<String>,
+    /// Shown for connected servers.
+    pub(crate) timeout_ms: Option<u128>,
+    /// Why it is not connected: `Error` or `Reason`, and its text.
+    pub(crate) why: Option<(&'static str, String)>,
+    pub(crate) tools: Vec<ToolView>,
+    /// The tools are last time's.
+    pub(crate) cached: bool,
+    /// How many of its tools are not on offer.
+    pub(crate) withheld: usize,
+    /// Further facts, for the verbose view.
+    pub(crate) facts: Vec<(&'static str, String)>,
+}
+
+/// One tool of a block.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ToolView {
+    pub(crate) name: String,
+    pub(crate) description: String,
+}
+
+impl Discovery {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::NotStarted => "NOT_STARTED",
+            Self::InProgress => "IN_PROGRESS",
+            Self::Completed => "COMPLETED",
+        }
+    }
+}
+
+impl Word {
+    /// The native file's words; the first three are S2-47's.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Connected => "CONNECTED",
+            Self::Connecting => "CONNECTING",
+            Self::Disconnected => "DISCONNECTED",
+            Self::Disabled => "DISABLED",
+            Self::Blocked => "BLOCKED",
+            Self::Untrusted => "UNTRUSTED",
+            Self::Idle => "IDLE",
+            Self::NeedsLogin => "NEEDS LOGIN",
+            Self::Stopped => "STOPPED",
+        }
+    }
+
+    /// The projection to S2-47's three.
+    pub(crate) fn projected(self) -> &'static str {
+        match self {
+            Self::Connected | Self::Connecting => self.as_str(),
+            _ => Self::Disconnected.as_str(),
+        }
+    }
+
+    fn icon(self, docker: bool) -> &'static str {
+        match self {
+            Self::Connected if docker => "🐳",
+            Self::Connected => "📡",
+            Self::Connecting => "🔄",
+            Self::Idle => "💤",
+            Self::Untrusted | Self::Blocked => "🔒",
+            Self::NeedsLogin => "🔑",
+            Self::Disconnected | Self::Disabled | Self::Stopped => "🔌",
+        }
+    }
+
+    fn style(self) -> Style {
+        match self {
+            Self::Connected => AnsiColor::Green.on_default(),
+            Self::Connecting | Self::Untrusted | Self::NeedsLogin => AnsiColor::Yellow.on_default(),
+            Self::Disconnected | Self::Blocked => AnsiColor::Red.on_default(),
+            Self::Disabled | Self::Idle | Self::Stopped => Style::new().dimmed(),
+        }
+    }
+}
+
+/// How much to show.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Detail {
+    /// Each tool on a line of its own with what it does (S2-68).
+    pub(crate) descriptions: bool,
+    /// The facts (S2-70).
+    pub(crate) verbose: bool,
+}
+
+/// The whole view, ending in a newline. Styled; a stream that wants no colours takes them off.
+pub(crate) fn render(view: &StatusView, detail: Detail) -> String {
+    let mut text = String::from("MCP Servers Status:\n\n");
+    for server in &view.servers {
+        block(&mut text, server, detail);
+        text.push('\n');
+    }
+    text.push_str("Discovery State: ");
+    text.push_str(view.discovery.as_str());
+    text.push('\n');
+    text
+}
+
+fn block(text: &mut String, server: &ServerView, detail: Detail) {
+    let style = server.word.style();
+    let icon = server.word.icon(server.docker);
+    line(text, "", &format!("{icon} {} ({style}{}{style:#})", server.name, server.word.as_str()));
+    fact(text, server.endpoint.0, &server.endpoint.1);
+    let connected = server.word == Word::Connected;
+    if let Some(folder) = server.working_directory.as_ref().filter(|_| connected) {
+        fact(text, "Working Directory", folder);
+    }
+    if let Some(timeout_ms) = server.timeout_ms.filter(|_| connected) {
+        fact(text, "Timeout", &format!("{timeout_ms}ms"));
+    }
+    if let Some((label, why)) = &server.why {
+        fact(text, label, why);
+    }
+    tools(text, server, detail);
+    if server.withheld > 0 {
+        fact(text, "Withheld", &format!("{} (`switchboard tools` says why)", server.withheld));
+    }
+    if detail.verbose {
+        server.facts.iter().for_each(|(label, value)| fact(text, label, value));
+    }
+}
+
+fn tools(text: &mut String, server: &ServerView, detail: Detail) {
+    let label = if server.cached { "Tools (as of last time)" } else { "Tools" };
+    if server.tools.is_empty() {
+        if server.word == Word::Connected {
+            fact(text, label, "none");
+        }
+        return;
+    }
+    if !detail.descriptions {
+        let names: Vec<_> = server.tools.iter().map(|tool| tool.name.as_str()).collect();
+        return fact(text, label, &names.join(", "));
+    }
+    line(text, "  ", &format!("{label}:"));
+    for tool in &server.tools {
+        line(text, "  - ", &tool.name);
+        tool.description.lines().for_each(|words| line(text, "      ", words));
+    }
+}
+
+fn fact(text: &mut String, label: &str, value: &str) {
+    line(text, "  ", &format!("{label}: {value}"));
+}
+
+fn line(text: &mut String, indent: &str, words: &str) {
+    // Writing to a String cannot fail.
+    let _ = writeln!(text, "{indent}{}", words.trim_end());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn server(name: &str, word: Word, command: &str, tools: &[&str]) -> ServerView {
+        ServerView {
+            name: name.into(),
+            word,
+            docker: command.starts_with("docker "),
+            endpoint: ("Command", command.into()),
+            working_directory: None,
+            timeout_ms: None,
+            why: None,
+            tools: tools.iter().map(|name| ToolView { name: (*name).into(), description: format!("does {name}") }).collect(),
+            cached: false,
+            withheld: 0,
+            facts: vec![("Process", "pid 7".into())],
+        }
+    }
+
+    fn documents_example() -> StatusView {
+        StatusView {
+            servers: vec![
+                ServerView {
+                    working_directory: Some("./mcp-servers/python".into()),
+                    timeout_ms: Some(15000),
+                    ..server(
+                        "pythonTools",
+                        Word::Connected,
+                        "python -m my_mcp_server --port 8080",
+                        &["calculate_sum", "file_analyzer", "data_processor"],
+                    )
+                },
+                ServerView {
+                    // Configured, and still not shown: only connected servers show these lines.
+                    working_directory: Some("./elsewhere".into()),
+                    timeout_ms: Some(1),
+                    why: Some(("Error", "Connection refused".into())),
+                    ..server("nodeServer", Word::Disconnected, "node dist/server.js --verbose", &[])
+                },
+                server(
+                    "dockerizedServer",
+                    Word::Connected,
+                    "docker run -i --rm -e API_KEY my-mcp-server:latest",
+                    &["docker__deploy", "docker__status"],
+                ),
+            ],
+            discovery: Discovery::Completed,
+        }
+    }
+
+    fn plain(view: &StatusView, detail: Detail) -> String {
+        anstream::adapter::strip_str(&render(view, detail)).to_string()
+    }
+
+    #[test]
+    fn s2_46_the_documents_example_is_rendered_byte_for_byte() {
+        let expected = "MCP Servers Status:
+
+📡 pythonTools (CONNECTED)
+  Command: python -m my_mcp_server --port 8080
+  Working Directory: ./mcp-servers/python
+  Timeout: 15000ms
+  Tools: calculate_sum, file_analyzer, data_processor
+
+🔌 nodeServer (DISCONNECTED)
+  Command: node dist/server.js --verbose
+  Error: Connection refused
+
+🐳 dockerizedServer (CONNECTED)
+  Command: docker run -i --rm -e API_KEY my-mcp-server:latest
+  Tools: docker__deploy, docker__status
+
+Discovery State: COMPLETED
+";
+        assert_eq!(plain(&documents_example(), Detail::default()), expected);
+    }
+
+    #[test]
+    fn s2_68_descriptions_are_shown_when_asked_for() {
+        let view = StatusView { servers: vec![server("a", Word::Connected, "run", &["x"])], discovery: Discovery::Completed };
+        let expected = "MCP Servers Status:
+
+📡 a (CONNECTED)
+  Command: run
+  Tools:
+  - x
+      does x
+
+Discovery State: COMPLETED
+";
+        assert_eq!(plain(&view, Detail { descriptions: true, verbose: false }), expected);
+    }
+
+    #[test]
+    fn s2_70_facts_are_shown_in_the_verbose_view_only() {
+        let view = documents_example();
+        assert!(!plain(&view, Detail::default()).contains("pid"));
+        assert!(plain(&view, Detail { descriptions: false, verbose: true }).contains("\n  Process: pid 7\n"));
+    }
+
+    #[test]
+    fn s2_47_every_word_projects_to_one_of_three() {
+        let all = [
+            Word::Connected,
+            Word::Connecting,
+            Word::Disconnected,
+            Word::Disabled,
+            Word::Blocked,
+            Word::Untrusted,
+            Word::Idle,
+            Word::NeedsLogin,
+            Word::Stopped,
+        ];
+        let projected: Vec<_> = all.iter().map(|word| word.projected()).collect();
+        assert_eq!(&projected[..2], ["CONNECTED", "CONNECTING"]);
+        assert!(projected[2..].iter().all(|word| *word == "DISCONNECTED"));
+    }
+}

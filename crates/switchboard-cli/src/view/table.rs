@@ -1,0 +1,106 @@
+//! Columns that fit the screen: every column but the last at its full width, the last cut with an ellipsis.
+
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+/// The rows, aligned. `columns` is the screen's width; `None` cuts nothing.
+pub(crate) fn aligned(rows: &[Vec<String>], columns: Option<usize>) -> String {
+    let count = rows.iter().map(Vec::len).max().unwrap_or_default();
+    let widths: Vec<_> = (0..count)
+        .map(|column| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.width()).max().unwrap_or(0))
+        .collect();
+    let mut text = String::new();
+    for row in rows {
+        let mut line = String::new();
+        for (column, cell) in row.iter().enumerate() {
+            if column + 1 == row.len() {
+                let left = columns.map(|columns| columns.saturating_sub(line.width()).max(12));
+                line.push_str(&left.map_or_else(|| cell.clone(), |left| cut(cell, left)));
+            } else {
+                line.push_str(cell);
+                line.push_str(&" ".repeat(widths[column] - cell.width() + 2));
+            }
+        }
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+/// At most `width` columns, the last an ellipsis if something was cut.
+pub(crate) fn cut(text: &str, width: usize) -> String {
+    if text.width() <= width {
+        return text.to_owned();
+    }
+    let mut kept = String::new();
+    let mut used = 0;
+    for character in text.chars() {
+        let wide = character.width().unwrap_or(0);
+        if used + wide + 1 > width {
+            break;
+        }
+        used += wide;
+        kept.push(character);
+    }
+    kept.push('…');
+    kept
+}
+
+/// `1.5 MiB`.
+pub(crate) fn bytes(count: u64) -> String {
+    match count {
+        0..1024 => format!("{count} bytes"),
+        1024..1_048_576 => format!("{:.1} KiB", count as f64 / 1024.0),
+        _ => format!("{:.1} MiB", count as f64 / 1_048_576.0),
+    }
+}
+
+/// `2h 5m`, `12s`, `340ms`.
+pub(crate) fn duration(span: std::time::Duration) -> String {
+    let seconds = span.as_secs();
+    match seconds {
+        0 => format!("{}ms", span.as_millis()),
+        1..60 if span.subsec_millis() > 0 => format!("{:.1}s", span.as_secs_f64()),
+        1..60 => format!("{seconds}s"),
+        60..3600 if seconds.is_multiple_of(60) => format!("{}m", seconds / 60),
+        60..3600 => format!("{}m {}s", seconds / 60, seconds % 60),
+        _ => format!("{}h {}m", seconds / 3600, seconds % 3600 / 60),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows() -> Vec<Vec<String>> {
+        [["mcp__a__long_name", "a", "What it does, at length"], ["x", "b", "日本語の説明がここにあります"]]
+            .iter()
+            .map(|row| row.iter().map(|cell| (*cell).to_owned()).collect())
+            .collect()
+    }
+
+    #[test]
+    fn names_are_never_cut_and_descriptions_fit_the_screen() {
+        assert_eq!(aligned(&rows(), Some(36)), "mcp__a__long_name  a  What it does,…\nx                  b  日本語の説明…\n");
+    }
+
+    #[test]
+    fn spans_are_short_to_read() {
+        let check = |milliseconds: u64, expected: &str| {
+            assert_eq!(duration(std::time::Duration::from_millis(milliseconds)), expected);
+        };
+        check(340, "340ms");
+        check(1500, "1.5s");
+        check(30_000, "30s");
+        check(600_000, "10m");
+        check(65_000, "1m 5s");
+        check(7_500_000, "2h 5m");
+    }
+
+    #[test]
+    fn nothing_is_cut_where_there_is_no_screen() {
+        assert_eq!(
+            aligned(&rows(), None),
+            "mcp__a__long_name  a  What it does, at length\nx                  b  日本語の説明がここにあります\n"
+        );
+    }
+}

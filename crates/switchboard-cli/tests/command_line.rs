@@ -1,0 +1,247 @@
+//! The command line contract, shown with the real program, its own demo server, and no terminal.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+
+use serde_json::json;
+use support::{Home, PROGRAM, Ran};
+use switchboard_testkit::{Chaos, Step};
+
+#[test]
+fn call_json_is_the_servers_result_and_a_newline() {
+    let home = Home::with_demo("");
+    let ran = home.run(&["call", "demo/echo", "message=a=b", "--yes", "--json"]);
+    assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""), "{ran:?}");
+    assert!(ran.stdout.ends_with("}\n") && ran.stdout.lines().count() == 1, "{ran:?}");
+    assert!(ran.json()["content"][0]["text"].as_str().unwrap().contains("a=b"), "{ran:?}");
+}
+
+#[test]
+fn call_json_keeps_every_byte_that_the_server_sent() {
+    let odd = r#"{"content":[{"type":"hologram","data":"\u00e9é"}], "z":1.00,"a":{"b":1e400,"a":12345678901234567890},"isError" : false}"#;
+    let home = Home::new();
+    home.user_file(&Chaos::new().tool("odd", [Step::result(odd)]).entry("odd").render());
+    let ran = home.run(&["call", "odd/odd", "--yes", "--json"]);
+    assert_eq!(ran, Ran { code: Some(0), stdout: format!("{odd}\n"), stderr: String::new() });
+}
+
+#[test]
+fn a_long_result_is_cut_and_the_whole_of_it_is_in_a_file_that_is_named() {
+    let home = Home::with_demo("");
+    let ran = home.run(&["call", "demo/big", "bytes=3000000", "--yes"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    assert!(ran.stdout.len() < 1_200_000, "{} bytes", ran.stdout.len());
+    let file = ran.stderr.trim().rsplit("is in ").next().unwrap();
+    assert!(std::fs::metadata(file).unwrap().len() >= 3_000_000, "{}", ran.stderr);
+}
+
+#[test]
+fn an_exposed_name_is_called_from_the_first_run_on() {
+    let home = Home::with_demo("");
+    for _ in 0..2 {
+        let ran = home.run(&["call", "mcp__demo__echo", "message=hi", "--yes"]);
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        assert!(ran.stdout.contains("hi") && ran.stderr.is_empty(), "{ran:?}");
+    }
+}
+
+#[test]
+fn a_tool_that_answers_with_an_error_has_answered_and_exits_1() {
+    let home = Home::with_demo("");
+    let ran = home.run(&["call", "demo/fail", "--yes", "--json"]);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert_eq!(ran.json()["isError"], json!(true));
+}
+
+#[test]
+fn without_a_terminal_an_ask_is_denied_with_one_line() {
+    let home = Home::with_demo("");
+    let ran = home.run(&["call", "demo/echo", "message=hi"]);
+    assert_eq!((ran.code, ran.stdout.as_str(), ran.stderr.lines().count()), (Some(5), "", 1), "{ran:?}");
+    let ran = home.run(&["call", "demo/echo", "message=hi", "--json"]);
+    assert_eq!(ran.code, Some(5), "{ran:?}");
+    assert_eq!((&ran.error()["code"], &ran.error()["server"]), (&json!(5), &json!("demo")));
+}
+
+#[test]
+fn s0_36_without_a_terminal_an_elicitation_is_declined_with_one_line() {
+    let home = Home::with_demo("");
+    let ran = home.run(&["call", "demo/ask_form", "--yes"]);
+    assert_eq!(ran.stderr.lines().count(), 1, "{ran:?}");
+    assert!(ran.stderr.contains("server \"demo\" asks") && ran.stderr.contains("declined"), "{ran:?}");
+}
+
+#[test]
+fn wrong_words_wrong_tools_and_wrong_arguments_exit_2() {
+    let home = Home::with_demo("");
+    let check = |words: &[&str], told: &str| {
+        let ran = home.run(words);
+        assert_eq!((ran.code, ran.stdout.as_str()), (Some(2), ""), "{words:?}: {ran:?}");
+        assert!(ran.stderr.contains(told), "{words:?}: {ran:?}");
+        let with_json: Vec<_> = words.iter().chain(&["--json"]).copied().collect();
+        assert_eq!(home.run(&with_json).error()["code"], json!(2), "{words:?}");
+    };
+    check(&["call", "demo/nothing", "--yes"], "demo/nothing");
+    check(&["call", "nobody/echo", "--yes"], "configured are: demo");
+    check(&["call", "demo/add", "a=x", "b=2", "--yes"], "expected number");
+    check(&["call", "demo/echo", "--args", "[1]", "--yes"], "expected a JSON object");
+    check(&["call", "demo/echo", "noequals"], "key=value");
+    check(&["tools", "nobody"], "configured are: demo");
+    check(&["tools", "--vendor", "gemini"], "not supported yet");
+    check(&["--dialect", "gemini", "status"], "not supported yet");
+    check(&["frobnicate"], "frobnicate");
+}
+
+#[test]
+fn a_server_that_cannot_start_exits_3_and_says_what_to_try() {
+    let home = Home::new();
+    home.user_file("[servers.gone]\ncommand = \"no-such-program-anywhere\"\n");
+    let ran = home.run(&["call", "gone/x", "--yes"]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(3), ""), "{ran:?}");
+    assert!(ran.stderr.contains("no-such-program-anywhere") && ran.stderr.contains("switchboard doctor gone"), "{ran:?}");
+    let ran = home.run(&["doctor"]);
+    assert_eq!(ran.code, Some(3), "{ran:?}");
+    assert!(ran.stdout.starts_with("✗ gone: "), "{ran:?}");
+}
+
+#[test]
+fn tools_json_has_every_definition_and_what_is_withheld() {
+    let ran = Home::with_demo("exclude_tools = [\"big\"]\n").run(&["tools", "--json"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let document = ran.json();
+    let tools = document["tools"].as_array().unwrap();
+    let echo = tools.iter().find(|tool| tool["tool"] == "echo").unwrap();
+    assert_eq!((&echo["name"], &echo["server"]), (&json!("mcp__demo__echo"), &json!("demo")));
+    assert!(echo["inputSchema"]["properties"].is_object() && echo["description"].is_string(), "{echo}");
+    assert!(document["withheld"].is_array());
+    assert!(!tools.iter().any(|tool| tool["tool"] == "big"));
+}
+
+#[test]
+fn status_json_has_the_fields_of_the_contract() {
+    let home = Home::with_demo("[servers.off]\ncommand = \"true\"\nenabled = false\n");
+    let document = home.run(&["status", "--json"]).json();
+    assert_eq!(document["discovery"], json!("COMPLETED"));
+    let servers = document["servers"].as_array().unwrap();
+    let of = |name: &str| servers.iter().find(|server| server["name"] == name).unwrap();
+    let demo = of("demo");
+    assert_eq!((&demo["status"], &demo["state"]), (&json!("CONNECTED"), &json!("ready")));
+    assert_eq!((&demo["transport"], &demo["error"]), (&json!("stdio"), &json!(null)));
+    assert!(demo["era"].is_string() && demo["protocolVersion"].is_string());
+    assert!(demo["tools"].as_array().unwrap().contains(&json!("mcp__demo__echo")), "{demo}");
+    assert_eq!((&of("off")["status"], &of("off")["state"]), (&json!("DISCONNECTED"), &json!("disabled")));
+}
+
+#[test]
+fn s2_45_canaries_are_in_no_view_and_no_log() {
+    let home = Home::with_demo(
+        "env = { SECRET = \"canary-env\", OTHER = \"${HIDDEN}\" }\n[servers.web]\nurl = \"https://me:canary-user@127.0.0.1:1/mcp?key=canary-query\"\n\
+         headers = { Authorization = \"Bearer canary-header\" }\n\
+         [servers.args]\ncommand = \"false\"\nargs = [\"--token=canary-arg\", \"--api-key\", \"canary-next\"]\n",
+    );
+    for words in [&["-vvv", "status"][..], &["-vvv", "status", "--json"], &["-vvv", "doctor"], &["logs"], &["-v", "tools"]] {
+        let ran = Ran::of(&home.command(words).env("HIDDEN", "canary-expanded").output().unwrap());
+        assert!(!ran.stdout.contains("canary") && !ran.stderr.contains("canary"), "{words:?}: {ran:?}");
+    }
+}
+
+#[test]
+fn t1_a_projects_server_is_inert_until_trusted_and_again_once_it_changes() {
+    let home = Home::new();
+    let canary = home.path("canary");
+    home.project_file(&format!(
+        "[servers.evil]\ncommand = \"touch\"\nargs = [{:?}]\ntrust = true\n",
+        canary.display().to_string()
+    ));
+    for words in [&["status"][..], &["tools"], &["doctor"], &["status", "--json"]] {
+        let ran = home.run(words);
+        assert_eq!(ran.code, Some(0), "{words:?}: {ran:?}");
+        assert!(ran.stderr.contains("switchboard trust"), "{words:?}: {ran:?}");
+    }
+    for words in [&["call", "evil/x", "--yes"][..], &["tools", "evil"], &["doctor", "evil"], &["trust"]] {
+        let ran = home.run(words);
+        assert_eq!((ran.code, ran.stdout.as_str()), (Some(5), ""), "{words:?}: {ran:?}");
+        assert!(ran.stderr.contains("switchboard trust evil"), "{words:?}: {ran:?}");
+    }
+    assert!(!canary.exists(), "nothing may start before trust");
+    assert_eq!(home.run(&["trust", "--yes"]).code, Some(2), "--yes needs names");
+    let ran = home.run(&["trust", "evil", "--yes"]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "trusted: evil\n"), "{ran:?}");
+    assert!(ran.stderr.contains(&canary.display().to_string()), "what was trusted is shown: {ran:?}");
+    home.run(&["status"]);
+    assert!(canary.exists(), "trusted servers start");
+    home.project_file("[servers.evil]\ncommand = \"touch\"\nargs = [\"elsewhere\"]\n");
+    assert_eq!(home.run(&["call", "evil/x"]).code, Some(5));
+}
+
+#[test]
+fn a_closed_pipe_is_no_error() {
+    let home = Home::with_demo("");
+    let mut child = home.command(&["tools", "--json"]).spawn().unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), output.stderr.as_slice()), (Some(0), &b""[..]));
+}
+
+#[test]
+fn f30_sigint_exits_130_and_sigterm_143() {
+    use nix::sys::signal::{Signal, kill};
+    for (signal, code) in [(Signal::SIGINT, 130), (Signal::SIGTERM, 143)] {
+        let home = Home::with_demo("");
+        let mut child =
+            home.command(&["-vv", "call", "demo/slow", "seconds=600", "--yes"]).stderr(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        // The first words of the program come once its signals are listened for.
+        assert!(lines.next().is_some());
+        let pid = nix::unistd::Pid::from_raw(i32::try_from(child.id()).unwrap());
+        kill(pid, signal).unwrap();
+        std::thread::spawn(move || lines.for_each(drop));
+        assert_eq!(child.wait().unwrap().code(), Some(code), "{signal}");
+    }
+}
+
+#[test]
+fn completions_answer_from_files_and_start_nothing() {
+    let home = Home::new();
+    let canary = home.path("canary");
+    home.user_file(&format!("[servers.one]\ncommand = \"touch\"\nargs = [{:?}]\n", canary.display().to_string()));
+    let ran = home.run(&["completions", "bash"]);
+    assert!(ran.code == Some(0) && ran.stdout.contains("SWITCHBOARD_COMPLETE"), "{ran:?}");
+    let mut command = home.command(&["--", "switchboard", "tools", ""]);
+    command.env("SWITCHBOARD_COMPLETE", "fish");
+    let ran = Ran::of(&command.output().unwrap());
+    assert!(ran.stdout.lines().any(|line| line.starts_with("one")), "{ran:?}");
+    assert!(!canary.exists());
+}
+
+#[test]
+fn demo_works_without_a_terminal() {
+    let home = Home::new();
+    let ran = home.run(&["demo"]);
+    assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""), "{ran:?}");
+    for told in [
+        "demo-legacy (CONNECTED)",
+        "demo-modern (CONNECTED)",
+        "Discovery State: COMPLETED",
+        "as with --yes",
+        "other side of the gate",
+    ] {
+        assert!(ran.stdout.contains(told), "{told}: {ran:?}");
+    }
+    assert!(std::fs::read_dir(home.path("state")).unwrap().next().is_none(), "nothing is written outside its own folder");
+}
+
+#[test]
+fn a_file_given_with_c_is_the_only_one_and_trusted() {
+    let home = Home::with_demo("");
+    let file = home.path("given.toml");
+    std::fs::write(&file, format!("[servers.given]\ncommand = {PROGRAM:?}\nargs = [\"__demo-server\"]\n")).unwrap();
+    let document = home.run(&["-c", &file.display().to_string(), "status", "--json"]).json();
+    let names: Vec<_> = document["servers"].as_array().unwrap().iter().map(|server| server["name"].clone()).collect();
+    assert_eq!(names, [json!("given")]);
+    let ran = home.run(&["-c", "/nowhere/at/all.toml", "status"]);
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+}

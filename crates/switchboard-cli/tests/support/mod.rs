@@ -1,0 +1,220 @@
+//! What tests of the whole program share: a home of its own, and a terminal to sit at.
+#![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
+
+use std::io::{Read, Write};
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant};
+
+use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
+use tempfile::TempDir;
+
+/// The program under test.
+pub const PROGRAM: &str = env!("CARGO_BIN_EXE_switchboard");
+/// Long enough for a busy machine; a test that passes never waits for it.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A person's folders, empty but for what a test writes.
+pub struct Home {
+    pub folder: TempDir,
+}
+
+impl Home {
+    pub fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["project", "config/switchboard", "state"] {
+            std::fs::create_dir_all(folder.path().join(name)).unwrap();
+        }
+        Self { folder }
+    }
+
+    /// With the demo server as `demo` in the user's own file, and more TOML after it.
+    pub fn with_demo(more: &str) -> Self {
+        let home = Self::new();
+        home.user_file(&format!("[servers.demo]\ncommand = {PROGRAM:?}\nargs = [\"__demo-server\"]\n{more}"));
+        home
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub fn user_file(&self, text: &str) {
+        std::fs::write(self.path("config/switchboard/switchboard.toml"), text).unwrap();
+    }
+
+    pub fn project_file(&self, text: &str) {
+        std::fs::write(self.path("project/switchboard.toml"), text).unwrap();
+    }
+
+    fn variables(&self) -> Vec<(String, String)> {
+        let path = |name: &str| self.path(name).display().to_string();
+        vec![
+            ("HOME".into(), path("")),
+            ("XDG_CONFIG_HOME".into(), path("config")),
+            ("XDG_STATE_HOME".into(), path("state")),
+            ("PATH".into(), std::env::var("PATH").unwrap_or_default()),
+            ("TERM".into(), "xterm".into()),
+        ]
+    }
+
+    /// The program, not yet started, in the project's folder and a session without a terminal.
+    pub fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(PROGRAM);
+        command.args(words).env_clear().envs(self.variables()).current_dir(self.path("project"));
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    /// Runs to the end, without a terminal.
+    pub fn run(&self, words: &[&str]) -> Ran {
+        Ran::of(&self.command(words).output().unwrap())
+    }
+
+    /// Runs at a terminal of 80 columns and 24 rows.
+    pub fn sit(&self, words: &[&str]) -> Terminal {
+        let mut command = CommandBuilder::new(words[0]);
+        command.args(&words[1..]);
+        command.env_clear();
+        self.variables().iter().for_each(|(name, value)| command.env(name, value));
+        command.cwd(self.path("project"));
+        Terminal::start(command)
+    }
+
+    /// The program itself at a terminal.
+    pub fn sit_at(&self, words: &[&str]) -> Terminal {
+        let all: Vec<_> = [PROGRAM].iter().chain(words).copied().collect();
+        self.sit(&all)
+    }
+}
+
+/// What a run left.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Ran {
+    pub code: Option<i32>,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl Ran {
+    pub fn of(output: &Output) -> Self {
+        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+        Self { code: output.status.code(), stdout: text(&output.stdout), stderr: text(&output.stderr) }
+    }
+
+    pub fn json(&self) -> serde_json::Value {
+        serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+
+    /// The one JSON line of a failure, with stdout empty.
+    pub fn error(&self) -> serde_json::Value {
+        assert_eq!((self.stdout.as_str(), self.stderr.lines().count()), ("", 1), "{self:?}");
+        serde_json::from_str::<serde_json::Value>(&self.stderr).unwrap()["error"].clone()
+    }
+}
+
+/// A terminal with the program in it.
+pub struct Terminal {
+    seen: Arc<(Mutex<Seen>, Condvar)>,
+    master: Box<dyn MasterPty + Send>,
+    keyboard: Box<dyn Write + Send>,
+    child: Box<dyn Child + Send + Sync>,
+}
+
+struct Seen {
+    screen: vt100::Parser,
+    bytes: Vec<u8>,
+    ended: bool,
+}
+
+impl Terminal {
+    fn start(command: CommandBuilder) -> Self {
+        let pair = native_pty_system().openpty(PtySize { rows: 24, cols: 80, pixel_width: 0, pixel_height: 0 }).unwrap();
+        let child = pair.slave.spawn_command(command).unwrap();
+        drop(pair.slave);
+        let seen = Seen {
+            screen: vt100::Parser::new(24.try_into().unwrap(), 80.try_into().unwrap(), 1000),
+            bytes: Vec::new(),
+            ended: false,
+        };
+        let seen = Arc::new((Mutex::new(seen), Condvar::new()));
+        let mut reader = pair.master.try_clone_reader().unwrap();
+        let shared = seen.clone();
+        std::thread::spawn(move || {
+            let mut buffer = [0; 4096];
+            loop {
+                let length = reader.read(&mut buffer).unwrap_or(0);
+                let mut now = shared.0.lock().unwrap();
+                now.screen.process(&buffer[..length]);
+                now.bytes.extend_from_slice(&buffer[..length]);
+                now.ended = length == 0;
+                shared.1.notify_all();
+                if length == 0 {
+                    return;
+                }
+            }
+        });
+        Self { seen, keyboard: pair.master.take_writer().unwrap(), master: pair.master, child }
+    }
+
+    /// Waits until the screen shows this, and gives the screen.
+    pub fn wait_for(&self, text: &str) -> String {
+        self.wait(text, |screen| screen.contains(text))
+    }
+
+    fn wait(&self, what: &str, done: impl Fn(&str) -> bool) -> String {
+        let deadline = Instant::now() + PATIENCE;
+        let mut seen = self.seen.0.lock().unwrap();
+        loop {
+            let screen = seen.screen.screen().contents();
+            if done(&screen) {
+                return screen;
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            assert!(!seen.ended && !left.is_zero(), "waited for {what:?}, found:\n{screen}");
+            seen = self.seen.1.wait_timeout(seen, left).unwrap().0;
+        }
+    }
+
+    /// Types.
+    pub fn send(&mut self, keys: &str) {
+        self.keyboard.write_all(keys.as_bytes()).unwrap();
+        self.keyboard.flush().unwrap();
+    }
+
+    pub fn resize(&self, rows: u16, cols: u16) {
+        self.seen.0.lock().unwrap().screen.screen_mut().set_size(rows.try_into().unwrap(), cols.try_into().unwrap());
+        self.master.resize(PtySize { rows, cols, pixel_width: 0, pixel_height: 0 }).unwrap();
+    }
+
+    pub fn pid(&self) -> i32 {
+        i32::try_from(self.child.process_id().unwrap()).unwrap()
+    }
+
+    /// Waits for the end: exit code, the last screen, and whether the terminal was given back.
+    pub fn end(mut self) -> Ended {
+        let code = self.child.wait().unwrap().exit_code();
+        let deadline = Instant::now() + Duration::from_secs(5);
+        let mut seen = self.seen.0.lock().unwrap();
+        while !seen.ended && Instant::now() < deadline {
+            seen = self.seen.1.wait_timeout(seen, Duration::from_millis(100)).unwrap().0;
+        }
+        let screen = seen.screen.screen();
+        Ended {
+            code,
+            screen: screen.contents(),
+            restored: !screen.alternate_screen() && !screen.hide_cursor(),
+            bytes: seen.bytes.clone(),
+        }
+    }
+}
+
+/// How a run at a terminal ended.
+#[derive(Debug)]
+pub struct Ended {
+    pub code: u32,
+    pub screen: String,
+    pub restored: bool,
+    pub bytes: Vec<u8>,
+}

@@ -1,0 +1,234 @@
+//! Questions at a real terminal: the whole program in a pty, its screen read back.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use support::{Home, PROGRAM};
+use switchboard_testkit::{Chaos, Step};
+
+const CTRL_C: &str = "\x03";
+const CTRL_D: &str = "\x04";
+
+#[test]
+fn s2_41_an_approval_is_asked_answered_and_gone() {
+    let home = Home::with_demo("");
+    let mut terminal = home.sit_at(&["call", "demo/echo", "message=hello there"]);
+    let screen = terminal.wait_for("[n] no");
+    assert!(screen.contains("May a tool of server \"demo\" run?"), "{screen}");
+    assert!(screen.contains("│   \"message\": \"hello there\""), "{screen}");
+    terminal.send("o");
+    let ended = terminal.end();
+    assert_eq!((ended.code, ended.restored), (0, true), "{ended:?}");
+    assert!(ended.screen.contains("hello there"), "{ended:?}");
+}
+
+#[test]
+fn no_is_the_default_and_exits_5() {
+    let home = Home::with_demo("");
+    let mut terminal = home.sit_at(&["call", "demo/echo", "message=x"]);
+    terminal.wait_for("[n] no");
+    terminal.send("\r");
+    let ended = terminal.end();
+    assert_eq!((ended.code, ended.restored), (5, true), "{ended:?}");
+}
+
+#[test]
+fn always_for_good_is_not_asked_again() {
+    let home = Home::with_demo("");
+    let mut terminal = home.sit_at(&["call", "demo/echo", "message=x"]);
+    terminal.wait_for("[t] always this tool");
+    terminal.send("t");
+    terminal.wait_for("[g] for good");
+    terminal.send("g");
+    assert_eq!(terminal.end().code, 0);
+    let ran = home.run(&["call", "demo/echo", "message=again"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+}
+
+#[test]
+fn f28_ctrl_c_withdraws_the_question_and_exits_130() {
+    let home = Home::with_demo("");
+    let mut terminal = home.sit_at(&["call", "demo/echo", "message=x"]);
+    terminal.wait_for("[n] no");
+    terminal.send(CTRL_C);
+    let ended = terminal.end();
+    assert_eq!((ended.code, ended.restored), (130, true), "{ended:?}");
+}
+
+#[test]
+fn f28_sigterm_withdraws_the_question_and_exits_143() {
+    let home = Home::with_demo("");
+    let terminal = home.sit_at(&["call", "demo/echo", "message=x"]);
+    terminal.wait_for("[n] no");
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(terminal.pid()), nix::sys::signal::Signal::SIGTERM).unwrap();
+    let ended = terminal.end();
+    assert_eq!((ended.code, ended.restored), (143, true), "{ended:?}");
+}
+
+#[test]
+fn prompts_use_the_terminal_even_when_stdin_is_a_pipe() {
+    let home = Home::with_demo("");
+    let line = format!("echo '{{\"message\":\"piped\"}}' | {PROGRAM} call demo/echo --args -");
+    let mut terminal = home.sit(&["sh", "-c", &line]);
+    terminal.wait_for("[n] no");
+    terminal.send("o");
+    let ended = terminal.end();
+    assert_eq!(ended.code, 0, "{ended:?}");
+    assert!(ended.screen.contains("piped"), "{ended:?}");
+}
+
+#[test]
+fn t13_long_arguments_scroll_on_a_small_screen() {
+    let home = Home::with_demo("");
+    let mut terminal = home.sit_at(&["call", "demo/echo", &format!("message={}end-of-it", "x".repeat(5000))]);
+    terminal.wait_for("shown, press a]");
+    terminal.send("a");
+    terminal.wait_for("↓ for more");
+    terminal.send("\x1b[F");
+    terminal.wait_for("end-of-it");
+    terminal.resize(30, 60);
+    terminal.wait_for("[n] no");
+    terminal.send("n");
+    assert_eq!(terminal.end().code, 5);
+}
+
+#[test]
+fn a_form_is_declined_and_cancelled_in_different_words() {
+    for (key, word) in [(CTRL_D, "decline"), ("\x1b", "cancel")] {
+        let home = Home::with_demo("");
+        let mut terminal = home.sit_at(&["call", "demo/ask_form", "--yes"]);
+        terminal.wait_for("Server \"demo\" asks");
+        terminal.send(key);
+        let ended = terminal.end();
+        assert!(ended.restored, "{ended:?}");
+        assert!(ended.screen.to_lowercase().contains(word), "{word}: {ended:?}");
+    }
+}
+
+#[test]
+fn t31_a_form_that_wants_a_secret_is_warned_about() {
+    let home = Home::with_demo("");
+    let mut terminal = home.sit_at(&["call", "demo/ask_secret", "--yes"]);
+    terminal.wait_for("This looks like a secret");
+    terminal.send(CTRL_D);
+    assert!(terminal.end().restored);
+}
+
+#[test]
+fn t31_an_address_is_shown_whole_and_opened_only_on_a_yes() {
+    let home = Home::with_demo("");
+    let mut terminal = home.sit_at(&["call", "demo/ask_url", "--yes"]);
+    let screen = terminal.wait_for("[o] open it");
+    assert!(screen.contains("The whole address:") && screen.contains("Nothing has been fetched"), "{screen}");
+    terminal.send(CTRL_D);
+    assert!(terminal.end().restored);
+}
+
+#[test]
+fn t1_trust_is_asked_for_each_server_and_no_is_the_default() {
+    let home = Home::new();
+    home.project_file(&format!("[servers.here]\ncommand = {PROGRAM:?}\nargs = [\"__demo-server\"]\n"));
+    let mut terminal = home.sit_at(&["trust"]);
+    terminal.wait_for("Trust server \"here\" exactly as shown? [y/N]");
+    terminal.send("\r");
+    assert_eq!(terminal.end().code, 5);
+    let mut terminal = home.sit_at(&["trust"]);
+    terminal.wait_for("[y/N]");
+    terminal.send("y\r");
+    let ended = terminal.end();
+    assert_eq!(ended.code, 0, "{ended:?}");
+    assert_eq!(home.run(&["call", "here/echo", "message=x", "--yes"]).code, Some(0));
+}
+
+#[test]
+fn a_form_of_every_kind_is_filled_in_at_the_terminal() {
+    let home = Home::with_demo("");
+    let mut terminal = home.sit_at(&["call", "demo/ask_form", "--yes", "--json"]);
+    let screen = terminal.wait_for("Server \"demo\" asks");
+    assert!(screen.contains("│ Please tell us about yourself"), "{screen}");
+    // The demo server lists its fields by name: a bad e-mail that is told and corrected, a name, then send with the other defaults.
+    terminal.send(&("\t".repeat(6) + "ada\t"));
+    terminal.wait_for("! expected an e-mail address");
+    terminal.send("\x1b[Z@example.com");
+    terminal.wait_for("> ada@example.com");
+    terminal.send("\t\t\tAda");
+    terminal.wait_for("> Ada");
+    terminal.send(&"\t".repeat(5));
+    terminal.wait_for("[ Send ]");
+    terminal.send("\r");
+    let ended = terminal.end();
+    assert_eq!((ended.code, ended.restored), (0, true), "{ended:?}");
+    for told in ["Ada", "ada@example.com", "Vienna", "green", "accept"] {
+        assert!(ended.screen.contains(told), "{told}: {ended:?}");
+    }
+}
+
+#[test]
+fn f28_a_second_ctrl_c_leaves_at_once() {
+    let home = Home::new();
+    // A server that ignores all but SIGKILL takes three seconds to stop.
+    home.user_file(&Chaos::new().tool("wait", [Step::Sleep(600_000)]).ignore_eof().ignore_term().entry("stuck").render());
+    let mut terminal = home.sit_at(&["-vv", "call", "stuck/wait", "--yes"]);
+    terminal.wait_for("calling stuck/wait");
+    let began = std::time::Instant::now();
+    terminal.send(CTRL_C);
+    terminal.wait_for("Ctrl-C again leaves at once");
+    terminal.send(CTRL_C);
+    let ended = terminal.end();
+    assert_eq!((ended.code, ended.restored), (130, true), "{ended:?}");
+    assert!(began.elapsed() < std::time::Duration::from_millis(2500), "{:?}", began.elapsed());
+}
+
+/// T12: whatever a server writes, wherever it appears, reaches the terminal as letters.
+#[test]
+fn t12_server_text_has_no_power_over_the_terminal() {
+    const HOSTILE: &str =
+        "\u{1b}]52;c;aGk=\u{7}\u{1b}]0;title\u{7}\u{1b}[2J\u{1b}[1;1Hgone\u{9b}2J\u{90}q\u{9c}\u{202e}\u{e0041}\r\u{8}end";
+    let home = Home::new();
+    let hostile = serde_json::Value::from(HOSTILE).to_string();
+    let chaos = Chaos::new()
+        .tool("say", [Step::text(HOSTILE)])
+        .tool("ask", [Step::ask(HOSTILE)])
+        .tool("err", [Step::error(-32000, HOSTILE)])
+        .define("say", "description", &hostile);
+    home.user_file(&chaos.entry("evil").render());
+    let check = |words: &[&str], prompt: Option<(&str, &str)>, shown: &str| {
+        let mut terminal = home.sit_at(words);
+        if let Some((seen, key)) = prompt {
+            terminal.wait_for(seen);
+            terminal.send(key);
+        }
+        let ended = terminal.end();
+        let text = without_our_sequences(&String::from_utf8_lossy(&ended.bytes));
+        let power = |character: char| character.is_control() && !matches!(character, '\r' | '\n' | '\u{8}');
+        assert!(!text.chars().any(power), "{words:?}: {text:?}");
+        assert!(!text.contains(['\u{202e}', '\u{e0041}']) && !text.contains("\rend"), "{words:?}: {text:?}");
+        assert!(text.contains(shown), "{words:?}: {text:?}");
+    };
+    check(&["status", "--descriptions"], None, "end");
+    check(&["tools"], None, "title");
+    check(&["tools", "--json"], None, "end");
+    check(&["call", "evil/say"], Some(("[n] no", "o")), "end");
+    check(&["call", "evil/say", "--yes", "--json"], None, "end");
+    check(&["call", "evil/err", "--yes"], None, "end");
+    check(&["call", "evil/ask", "--yes"], Some(("Server \"evil\" asks", CTRL_D)), "end");
+}
+
+/// The text without what we send ourselves: colours, the alternate screen, the cursor, clearing a line, the spinner's moves.
+fn without_our_sequences(text: &str) -> String {
+    let mut rest = text;
+    let mut kept = String::new();
+    while let Some((before, after)) = rest.split_once("\u{1b}[") {
+        kept.push_str(before);
+        let end = after.find(|character: char| character.is_ascii_alphabetic()).unwrap();
+        let ours =
+            matches!(&after[..=end], "?1049h" | "?1049l" | "?25h" | "?25l" | "H" | "K" | "J" | "2K" | "1G" | "1A" | "1B" | "0J")
+                || after[..=end].ends_with('m');
+        if !ours {
+            kept.push_str("\u{1b}[");
+            kept.push_str(&after[..=end]);
+        }
+        rest = &after[end + 1..];
+    }
+    kept + rest
+}
