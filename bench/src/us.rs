@@ -149,8 +149,14 @@ impl Contestant for Us {
             Tool::Echo => (&self.echo, &self.echo_arguments),
             Tool::Big => (&self.big, &self.no_arguments),
         };
-        let call =
-            Call { tool: name.to_string(), arguments: arguments.clone(), caller: self.caller.clone(), timeout: None, yes: false };
+        let call = Call {
+            tool: name.to_string(),
+            arguments: arguments.clone(),
+            caller: self.caller.clone(),
+            listed: None,
+            timeout: None,
+            yes: false,
+        };
         Ok(self.host.call(call).await?.raw.as_bytes().len())
     }
 }

@@ -52,9 +52,10 @@ impl Shared {
 
     /// A name that is not known yet may belong to a server that is not there yet: waits for it. False if none is awaited.
     async fn late_for(&self, name: &str) -> Result<bool, CallError> {
-        let named = self.servers.iter().find(|server| {
-            name.strip_prefix(server.config.name.as_str()).is_some_and(|rest| rest.starts_with('/'))
-        });
+        let named = self
+            .servers
+            .iter()
+            .find(|server| name.strip_prefix(server.config.name.as_str()).is_some_and(|rest| rest.starts_with('/')));
         if let Some(server) = named {
             server.ready(server.config.timeouts.connect).await?;
         } else {
@@ -154,7 +155,11 @@ impl Shared {
     }
 
     /// Counts good work; gives a lost connection its cause.
-    pub(crate) async fn finish(&self, server: &ServerHandle, answer: Result<RawJson, RequestFault>) -> Result<RawJson, CallError> {
+    pub(crate) async fn finish(
+        &self,
+        server: &ServerHandle,
+        answer: Result<RawJson, RequestFault>,
+    ) -> Result<RawJson, CallError> {
         match answer {
             Ok(raw) => {
                 server.worked();

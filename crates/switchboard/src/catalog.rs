@@ -221,9 +221,10 @@ impl Catalog {
 
     /// Tools that came, went or were defined anew since `old`, as `server/tool`, safe to show.
     pub fn changed_since(&self, old: &Self) -> Vec<String> {
-        let came_or_changed = self.tools.iter().filter(|tool| {
-            old.by_id(&tool.id).is_none_or(|before| before.definition.hash != tool.definition.hash)
-        });
+        let came_or_changed = self
+            .tools
+            .iter()
+            .filter(|tool| old.by_id(&tool.id).is_none_or(|before| before.definition.hash != tool.definition.hash));
         let went = old.tools.iter().filter(|tool| self.by_id(&tool.id).is_none());
         came_or_changed
             .chain(went)

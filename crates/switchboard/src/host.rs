@@ -271,7 +271,8 @@ impl Shared {
         if old.generation > 0 && (0..self.servers.len()).all(|index| self.shows(&old, index)) {
             return;
         }
-        let parts: Vec<_> = self.servers.iter().map(|server| (server.config.clone(), server.snapshot().offerings.clone())).collect();
+        let parts: Vec<_> =
+            self.servers.iter().map(|server| (server.config.clone(), server.snapshot().offerings.clone())).collect();
         let new = Catalog::build(old.generation + 1, self.naming, &BUILTIN_NAMES, &parts);
         if self.gate.wants_pins() {
             self.pin(&new);

@@ -221,7 +221,14 @@ impl Link {
     }
 
     /// Sends a request of a caller and waits as its clock says. Dropping the future cancels the request.
-    pub(super) async fn request_for(&self, ongoing: &Arc<Ongoing>, era: Era, method: &str, fields: &[Field<'_>], declared: &str) -> Answer {
+    pub(super) async fn request_for(
+        &self,
+        ongoing: &Arc<Ongoing>,
+        era: Era,
+        method: &str,
+        fields: &[Field<'_>],
+        declared: &str,
+    ) -> Answer {
         let late = sleep_until(ongoing.clock.first_look());
         tokio::pin!(late);
         if !self.transport.has_room() {
@@ -249,7 +256,14 @@ impl Link {
     }
 
     /// Sends a request; the answer is waited for by the holder.
-    pub(super) fn post(&self, era: Era, method: &str, fields: &[Field<'_>], ongoing: Option<&Arc<Ongoing>>, declared: &str) -> Result<Waiting<'_>, RequestFault> {
+    pub(super) fn post(
+        &self,
+        era: Era,
+        method: &str,
+        fields: &[Field<'_>],
+        ongoing: Option<&Arc<Ongoing>>,
+        declared: &str,
+    ) -> Result<Waiting<'_>, RequestFault> {
         let (id, reply) = self.receiver.pending.add(ongoing.cloned())?;
         let waiting = Waiting { link: self, id, reply, cancellable: method != "initialize" };
         let common;

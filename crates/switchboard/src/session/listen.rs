@@ -28,7 +28,9 @@ pub(super) fn start(link: &Link, hello: &Hello) -> Option<Listening> {
     let link = link.clone();
     let task = tokio::spawn(async move {
         loop {
-            let Ok(mut waiting) = link.post(Era::Modern, "subscriptions/listen", &[("notifications", filter.as_bytes())], None, "") else {
+            let Ok(mut waiting) =
+                link.post(Era::Modern, "subscriptions/listen", &[("notifications", filter.as_bytes())], None, "")
+            else {
                 return;
             };
             // An error means that it will not; a result, that it ended this one.

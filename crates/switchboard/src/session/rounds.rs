@@ -18,7 +18,13 @@ use crate::wire::RawJson;
 const MAX_ROUNDS: usize = 16;
 
 /// Sends the request, answers what the server asks, and returns the final result, byte for byte.
-pub(super) async fn complete(link: &Link, era: Era, ongoing: &Arc<Ongoing>, method: &str, fields: &[Field<'_>]) -> Result<RawJson, RequestFault> {
+pub(super) async fn complete(
+    link: &Link,
+    era: Era,
+    ongoing: &Arc<Ongoing>,
+    method: &str,
+    fields: &[Field<'_>],
+) -> Result<RawJson, RequestFault> {
     if era == Era::Legacy {
         return link.request_for(ongoing, era, method, fields, "").await;
     }

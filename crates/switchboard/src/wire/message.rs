@@ -164,7 +164,10 @@ mod tests {
             ("1.0", RequestId::Other(raw("1.0"))),
             ("-1", RequestId::Other(raw("-1"))),
         ] {
-            check(&format!(r#"{{"id":{text},"result":null}}"#), Ok(vec![Incoming::Result { id: id.clone(), result: raw("null") }]));
+            check(
+                &format!(r#"{{"id":{text},"result":null}}"#),
+                Ok(vec![Incoming::Result { id: id.clone(), result: raw("null") }]),
+            );
             let mut written = Vec::new();
             id.write(&mut written);
             assert_eq!(written, text.as_bytes());
@@ -185,7 +188,9 @@ mod tests {
             r#"{"id":null,"error":{"code":-32700,"message":"m"}}"#,
             Ok(vec![Incoming::Error { id: None, error: raw(r#"{"code":-32700,"message":"m"}"#) }]),
         );
-        for junk in ["", "npm warn", "1", "{}", r#"{"id":1}"#, r#"{"result":1}"#, r#"{"id":1,"result":1,"error":2}"#, "\u{1b}[2J{}"] {
+        for junk in
+            ["", "npm warn", "1", "{}", r#"{"id":1}"#, r#"{"result":1}"#, r#"{"id":1,"result":1,"error":2}"#, "\u{1b}[2J{}"]
+        {
             check(junk, Err(()));
         }
     }
@@ -207,7 +212,10 @@ mod tests {
         let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
         check(
             &format!(r#"{{"id":1,"result":{deep}}}"#),
-            Ok(vec![Incoming::Result { id: RequestId::Number(1), result: RawJson::parse(deep.clone()).expect("deep JSON is JSON") }]),
+            Ok(vec![Incoming::Result {
+                id: RequestId::Number(1),
+                result: RawJson::parse(deep.clone()).expect("deep JSON is JSON"),
+            }]),
         );
         assert_eq!(RawJson::parse(deep).map(|raw| raw.to_value()), Ok(Err(NotJson("nested deeper than 128".into()))));
     }

@@ -26,8 +26,7 @@ async fn serve(
     loop {
         tokio::select! {
             biased;
-            message = peer.sent.recv() => {
-                let message = message.unwrap();
+            Some(message) = peer.sent.recv() => {
                 match message["method"].as_str() {
                     Some("resources/list") => {
                         pages += 1;
@@ -66,12 +65,17 @@ async fn every_page_is_followed_in_order() {
 /// F15, T28: endless, repeated and huge cursors, and too many items, end in an error of that list alone.
 #[tokio::test(start_paused = true)]
 async fn f15_t28_lists_that_never_end_are_ended() {
-    let faults = |offerings: Offerings| offerings.faults.into_iter().map(|(method, fault)| format!("{method}: {fault}")).collect::<Vec<_>>();
+    let faults = |offerings: Offerings| {
+        offerings.faults.into_iter().map(|(method, fault)| format!("{method}: {fault}")).collect::<Vec<_>>()
+    };
 
     let (task, peer) = listing().await;
     let (offerings, pages) = serve(task, peer, |_, _| json!({"resources": [], "nextCursor": "again"})).await;
     assert_eq!(pages, 2);
-    assert_eq!(faults(offerings), ["resources/list: the answer is not valid: the same cursor came twice, so the list would never end"]);
+    assert_eq!(
+        faults(offerings),
+        ["resources/list: the answer is not valid: the same cursor came twice, so the list would never end"]
+    );
 
     let (task, peer) = listing().await;
     let (offerings, pages) = serve(task, peer, |page, _| json!({"resources": [], "nextCursor": page.to_string()})).await;
