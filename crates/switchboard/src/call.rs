@@ -167,7 +167,8 @@ impl Shared {
             }
             Err(fault) => {
                 let detail = match fault {
-                    RequestFault::Closed(_) => server.death().await,
+                    // Where the end has no other cause than the reason, it is told once.
+                    RequestFault::Closed(ref reason) => server.death().await.filter(|death| death != reason),
                     _ => None,
                 };
                 Err(CallError::Request { server: server.config.name.clone(), fault, detail })
