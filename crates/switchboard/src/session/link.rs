@@ -1,6 +1,6 @@
 //! What a session and its handshake send through: ids, pending answers, deadlines, cancellation. And what arrives, sorted.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
@@ -23,6 +23,9 @@ use crate::wire::{Incoming, Outgoing, RawJson, RequestId};
 /// After this many lines in a row that are no messages, the server is not one.
 const MAX_JUNK_RUN: u64 = 1_000;
 
+/// So much may wait for a server that asks and does not read, beyond what the transport takes at once.
+const MAX_UNREAD_BYTES: usize = 1024 * 1024;
+
 /// What is kept of such lines, for `doctor`.
 const JUNK_SAMPLES: usize = 20;
 const JUNK_SAMPLE_BYTES: usize = 200;
@@ -43,6 +46,8 @@ pub(super) struct Receiver {
     pub(super) asked: AtomicBool,
     oddities: Mutex<Oddities>,
     junk_run: AtomicU64,
+    /// Bytes of ours that the transport was handed without room for them, since it last had some.
+    unread_bytes: AtomicUsize,
 }
 
 impl Receiver {
@@ -58,6 +63,7 @@ impl Receiver {
             asked: AtomicBool::new(false),
             oddities: Mutex::default(),
             junk_run: AtomicU64::new(0),
+            unread_bytes: AtomicUsize::new(0),
         })
     }
 
@@ -65,12 +71,18 @@ impl Receiver {
         self.oddities.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sends what belongs to no request of ours: answers and notifications.
+    /// Sends what belongs to no request of ours: answers and notifications. They cannot wait for room, so a server that takes none
+    /// of them is given up in time.
     pub(super) fn send(&self, body: &[u8], method: Option<&str>) {
-        if let Some(transport) = self.transport.get().and_then(Weak::upgrade) {
-            // A closed connection has been told about elsewhere.
-            let _ = transport.send(Outgoing { id: None, method, body });
+        let Some(transport) = self.transport.get().and_then(Weak::upgrade) else { return };
+        if transport.has_room() {
+            self.unread_bytes.store(0, Ordering::Relaxed);
+        } else if self.unread_bytes.fetch_add(body.len(), Ordering::Relaxed) + body.len() > MAX_UNREAD_BYTES {
+            self.end(&format!("it asks without reading the answers: more than {MAX_UNREAD_BYTES} bytes wait for it"));
+            return;
         }
+        // A closed connection has been told about elsewhere.
+        let _ = transport.send(Outgoing { id: None, method, body });
     }
 
     pub(super) fn end(&self, reason: &str) {

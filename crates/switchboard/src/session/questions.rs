@@ -126,6 +126,8 @@ impl Receiver {
             answer_to.write(&mut body);
             body.extend_from_slice(format!(r#","result":{}}}"#, elicit_result(answer)).as_bytes());
             if let Some(transport) = transport.upgrade() {
+                // Bounded by the number of open questions, and withdrawn with them.
+                transport.ready().await;
                 let _ = transport.send(crate::wire::Outgoing { id: None, method: None, body: &body });
             }
         });
