@@ -318,5 +318,6 @@ impl Drop for Waiting<'_> {
             let params = json!({"requestId": self.id, "reason": "the caller no longer waits"});
             self.link.notify("notifications/cancelled", &params);
         }
+        self.link.receiver.over(self.id);
     }
 }
