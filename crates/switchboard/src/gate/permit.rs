@@ -37,8 +37,8 @@ use crate::wire::RawJson;
 ///
 /// ```compile_fail,E0061
 /// # async fn call(session: &switchboard::session::Session, tool: &switchboard::catalog::Tool, arguments: &switchboard::wire::RawJson,
-/// #     caller: &std::sync::Arc<dyn switchboard::caller::Caller>, timeouts: switchboard::config::Timeouts) {
-/// session.call(tool, arguments, caller, timeouts).await;
+/// #     caller: &std::sync::Arc<dyn switchboard::caller::Caller>, terms: switchboard::session::Terms<'_>) {
+/// session.call(tool, arguments, caller, terms).await;
 /// # }
 /// ```
 #[derive(Debug)]

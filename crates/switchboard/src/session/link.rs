@@ -14,7 +14,7 @@ use super::envelope::{self, Field};
 use super::ongoing::Ongoing;
 use super::pending::{Answer, Pending};
 use super::questions::Questions;
-use super::{Era, Oddities, OpenOptions, RequestFault};
+use super::{Era, Oddities, OpenOptions, RequestFault, Still};
 use crate::event::Event;
 use crate::transport::{Inbound, Transport};
 use crate::untrusted::Untrusted;
@@ -232,7 +232,7 @@ impl Link {
         }
     }
 
-    /// Sends a request of a caller and waits as its clock says. Dropping the future cancels the request.
+    /// Sends a request of a caller and waits as its clock says, unless it must not be sent any more. Dropping the future cancels it.
     pub(super) async fn request_for(
         &self,
         ongoing: &Arc<Ongoing>,
@@ -240,6 +240,7 @@ impl Link {
         method: &str,
         fields: &[Field<'_>],
         declared: &str,
+        still: Still<'_>,
     ) -> Answer {
         let late = sleep_until(ongoing.clock.first_look());
         tokio::pin!(late);
@@ -253,6 +254,10 @@ impl Link {
                     Verdict::Wait(_) => RequestFault::Closed("the server does not read its input".into()),
                 }),
             }
+        }
+        // Nothing is waited for between this and the sending.
+        if !still() {
+            return Err(RequestFault::Moved);
         }
         let mut waiting = self.post(era, method, fields, Some(ongoing), declared)?;
         loop {
