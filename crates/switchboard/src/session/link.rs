@@ -23,6 +23,9 @@ use crate::wire::{Incoming, Outgoing, RawJson, RequestId};
 /// After this many lines in a row that are no messages, the server is not one.
 const MAX_JUNK_RUN: u64 = 1_000;
 
+/// A late answer now and then is nothing; so many are told once (T30).
+const NOTABLE_UNKNOWN_IDS: u64 = 100;
+
 /// So much may wait for a server that asks and does not read, beyond what the transport takes at once.
 const MAX_UNREAD_BYTES: usize = 1024 * 1024;
 
@@ -98,7 +101,21 @@ impl Receiver {
             _ => false,
         };
         if !delivered {
-            self.oddities().unknown_ids += 1;
+            let unknown = {
+                let mut oddities = self.oddities();
+                oddities.unknown_ids += 1;
+                oddities.unknown_ids
+            };
+            if unknown == NOTABLE_UNKNOWN_IDS {
+                self.notice(format!("it has answered {unknown} requests that nobody made, or that were answered already"));
+            }
+        }
+    }
+
+    /// Tells whoever listens something about this server; nobody has to.
+    pub(super) fn notice(&self, line: String) {
+        if let Some(events) = &self.options.events {
+            let _ = events.send(Event::Notice { server: Some(self.options.server.clone()), line });
         }
     }
 

@@ -15,7 +15,6 @@ use super::Era;
 use super::link::Receiver;
 use super::ongoing::Ongoing;
 use crate::caller::{ElicitAnswer, ElicitationKind};
-use crate::event::Event;
 use crate::untrusted::Untrusted;
 use crate::wire::{RawJson, RequestId};
 
@@ -134,10 +133,7 @@ impl Receiver {
             Ok(ongoing) => ongoing,
             Err(reason) => {
                 self.oddities().unattributed += 1;
-                let line = format!("a question of the server was declined: {reason}");
-                if let Some(events) = &self.options.events {
-                    let _ = events.send(Event::Notice { server: Some(self.options.server.clone()), line });
-                }
+                self.notice(format!("a question of the server was declined: {reason}"));
                 return self.answer(&id, &elicit_result(ElicitAnswer::Decline));
             }
         };
