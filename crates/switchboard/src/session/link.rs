@@ -107,7 +107,7 @@ impl Receiver {
                 oddities.unknown_ids
             };
             if unknown == NOTABLE_UNKNOWN_IDS {
-                self.notice(format!("it has answered {unknown} requests that nobody made, or that were answered already"));
+                self.notice(format!("it has answered {unknown} requests that nobody made, or that were over by then"));
             }
         }
     }
