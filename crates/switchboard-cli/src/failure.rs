@@ -120,7 +120,7 @@ impl From<CallError> for Failure {
                 let code = match fault {
                     RequestFault::Answered { .. } | RequestFault::TooLarge { .. } | RequestFault::Invalid(_) => Code::Answered,
                     RequestFault::Timeout { .. } | RequestFault::NoTurn { .. } | RequestFault::Closed(_) => Code::Unreachable,
-                    RequestFault::Permit | RequestFault::Moved => Code::Denied,
+                    RequestFault::Moved => Code::Denied,
                 };
                 let failure = Self::new(code, message);
                 let failure = match advice {

@@ -35,7 +35,7 @@ impl Host {
         let server = host.server(&tool.id.server)?;
         let session = server.ready(limit.within(tool.server.timeouts.connect)).await?;
         let terms = Terms { timeouts: limit.timeouts(&tool), since: limit.since, still: &|| host.confirms(server, &tool) };
-        match session.call(permit, &tool, &call.arguments, &call.caller, terms).await {
+        match session.call(permit, terms).await {
             Err(RequestFault::Moved) => Err(CallError::Moved { server: tool.id.server.clone(), tool: shown(&tool) }),
             answer => host.finish(server, answer).await.map(|raw| CallResult { raw }),
         }
@@ -92,7 +92,7 @@ impl Shared {
     /// May it run? Asks the caller where the gate says so.
     async fn permit(&self, tool: &Arc<Tool>, call: &Call) -> Result<Permit, CallError> {
         let decision = self.decide(tool, call.yes);
-        if let Some(permit) = decision.permit(tool, &call.arguments, &call.caller.id()) {
+        if let Some(permit) = decision.permit(tool, &call.arguments, &call.caller) {
             return Ok(permit);
         }
         let denied = |reason: String| CallError::Denied { server: tool.id.server.clone(), tool: shown(tool), reason };
@@ -110,7 +110,7 @@ impl Shared {
                 self.approve(tool, &request, &call.caller).await.map_err(denied)
             }
             Decision::Deny { rule } => Err(denied(rule)),
-            Decision::Allow { because } => Err(denied(because)),
+            Decision::Allow { because } => Err(denied(because.to_string())),
         }
     }
 
@@ -127,11 +127,11 @@ impl Shared {
             Err(_) => return Err(format!("nobody answered within {} s", ANSWER_TIMEOUT.as_secs())),
         };
         match answer {
-            Approval::AlwaysTool(keep) if !request.once_only => self.remember(&[tool.clone()], keep),
+            Approval::AlwaysTool(keep) if !request.once_only => self.remember(std::slice::from_ref(tool), keep),
             Approval::AlwaysServer(keep) if !request.once_only => self.remember(&self.tools_of(&tool.id.server), keep),
             _ => {}
         }
-        Permit::approved(request, answer, &caller.id()).ok_or_else(|| match answer {
+        Permit::approved(request, answer, tool, caller).ok_or_else(|| match answer {
             Approval::Unavailable => "nobody is there to ask; allow it by a rule in [permissions], or with `--yes`".to_owned(),
             _ => "the answer was no".to_owned(),
         })
@@ -157,8 +157,8 @@ impl Shared {
     }
 
     /// Is the tool still the one that was approved?
-    fn confirms(&self, server: &ServerHandle, tool: &Tool) -> bool {
-        self.catalog_with(server).by_id(&tool.id).is_some_and(|now| now.definition.hash == tool.definition.hash)
+    fn confirms(&self, server: &ServerHandle, tool: &Arc<Tool>) -> bool {
+        self.catalog_with(server).still_offers(tool)
     }
 
     /// Counts good work; gives a lost connection its cause.

@@ -14,7 +14,7 @@ use self::link::{Link, Receiver};
 use self::ongoing::Ongoing;
 use self::turns::Turns;
 use crate::caller::Caller;
-use crate::catalog::{Offerings, Tool};
+use crate::catalog::Offerings;
 use crate::config::{Asks, Protocol, Sharing, Timeouts};
 use crate::event::Event;
 use crate::gate::Permit;
@@ -34,6 +34,7 @@ mod pending;
 mod questions;
 mod rounds;
 mod turns;
+mod watchdog;
 
 #[cfg(test)]
 mod tests;
@@ -138,9 +139,6 @@ pub enum RequestFault {
     /// The answer is not one that the protocol allows.
     #[error("the answer is not valid: {0}")]
     Invalid(String),
-    /// The permit is for something else.
-    #[error("the permit is for another call")]
-    Permit,
     /// Its turn did not come in time.
     #[error("not sent within {after:?}: a call of another caller is under way, and this server asks questions")]
     NoTurn {
@@ -189,6 +187,8 @@ pub struct Session {
     turns: Arc<Turns>,
     /// On a modern session: the standing request for list changes.
     _listening: Option<listen::Listening>,
+    /// Ends requests that are late.
+    _watching: watchdog::Watching,
 }
 
 impl std::fmt::Debug for Session {
@@ -207,7 +207,8 @@ impl Session {
         let hello = handshake::shake(&link, &link.receiver.options).await?;
         link.receiver.era.set(hello.era).expect("a session shakes hands once");
         let listening = listen::start(&link, &hello);
-        Ok(Arc::new(Self { link, hello, turns: Arc::default(), _listening: listening }))
+        let watching = watchdog::start(&link.receiver);
+        Ok(Arc::new(Self { link, hello, turns: Arc::default(), _listening: listening, _watching: watching }))
     }
 
     /// What the server said of itself.
@@ -234,21 +235,12 @@ impl Session {
         }
     }
 
-    /// Makes one call. The permit is consumed; there is no other way to send a `tools/call`.
-    pub async fn call(
-        &self,
-        permit: Permit,
-        tool: &Tool,
-        arguments: &RawJson,
-        caller: &Arc<dyn Caller>,
-        terms: Terms<'_>,
-    ) -> Result<RawJson, RequestFault> {
-        if !permit.covers(&tool.id, tool.definition.hash, Permit::digest(arguments), &caller.id()) {
-            return Err(RequestFault::Permit);
-        }
-        let name = envelope::string(tool.id.tool.as_wire());
-        let ongoing = Ongoing::start(&tool.id.server, Some(&tool.id), caller, terms.timeouts, terms.since);
-        let fields: [envelope::Field<'_>; 2] = [("name", &name), ("arguments", arguments.as_bytes())];
+    /// Makes the call that the permit is for, and consumes it; there is no other way to send a `tools/call`.
+    pub async fn call(&self, permit: Permit, terms: Terms<'_>) -> Result<RawJson, RequestFault> {
+        let (id, caller) = (&permit.tool().id, permit.caller());
+        let name = envelope::string(id.tool.as_wire());
+        let ongoing = Ongoing::start(&id.server, Some(id), caller, terms.timeouts, terms.since);
+        let fields: [envelope::Field<'_>; 2] = [("name", &name), ("arguments", permit.arguments().as_bytes())];
         self.complete(&ongoing, "tools/call", &fields, terms.still).await
     }
 
