@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use switchboard::event::{Event, Next};
-use switchboard_testkit::script::{IdForm, Steps};
+use switchboard_testkit::script::{Era, IdForm, Steps};
 use switchboard_testkit::{Chaos, Scratch, Step};
 
 use crate::support::{self, DEADLINE, PATIENCE, Person, Stage, assert_on_time, chaos, until};
@@ -12,26 +12,30 @@ const NO_ANSWER: &str = r#"server "chaos": no answer within 300ms"#;
 
 #[tokio::test]
 async fn f1_a_call_without_answer_ends_at_its_deadline_and_the_connection_stays() {
-    let scratch = Scratch::new();
-    let late = [Step::AwaitCancel, Step::text("too late")];
-    let server = Chaos::new().tool("late", late).tool("ok", Step::text("hi"));
-    let entry = chaos(&scratch, &server);
-    let stage = Stage::open(scratch, &[entry]).await;
+    let check = async |era: Era| {
+        let scratch = Scratch::new();
+        let late = [Step::AwaitCancel, Step::text("too late")];
+        let server = Chaos::new().era(era).tool("late", late).tool("ok", Step::text("hi"));
+        let entry = chaos(&scratch, &server);
+        let stage = Stage::open(scratch, &[entry]).await;
 
-    let (sentence, took) = stage.failure("chaos/late").await;
-    assert_eq!(sentence, NO_ANSWER);
-    assert_on_time(took, DEADLINE, "the call");
+        let (sentence, took) = stage.failure("chaos/late").await;
+        assert_eq!(sentence, NO_ANSWER);
+        assert_on_time(took, DEADLINE, "the call");
 
-    until("the server is told", || stage.record("seen").count("notifications/cancelled") == 1).await;
-    let record = stage.record("seen");
-    let id = record.with_method("tools/call")[0].id.as_ref().unwrap().get().to_owned();
-    let cancelled: serde_json::Value =
-        serde_json::from_str(record.with_method("notifications/cancelled")[0].params.as_ref().unwrap().get()).unwrap();
-    assert_eq!(cancelled["requestId"].to_string(), id);
+        until("the server is told", || stage.record("seen").count("notifications/cancelled") == 1).await;
+        let record = stage.record("seen");
+        let id = record.with_method("tools/call")[0].id.as_ref().unwrap().get().to_owned();
+        let params = record.with_method("notifications/cancelled")[0].params.clone().unwrap();
+        let cancelled: serde_json::Value = serde_json::from_str(params.get()).unwrap();
+        assert_eq!(cancelled["requestId"].to_string(), id);
 
-    until("the late answer is counted", || stage.oddities("chaos").unknown_ids == 1).await;
-    assert_eq!(stage.text("chaos/ok").await, "hi");
-    assert_eq!(stage.record("seen").starts(), 1);
+        until("the late answer is counted", || stage.oddities("chaos").unknown_ids == 1).await;
+        assert_eq!(stage.text("chaos/ok").await, "hi");
+        assert_eq!(stage.record("seen").starts(), 1);
+    };
+    check(Era::Legacy).await;
+    check(Era::Modern).await;
 }
 
 #[tokio::test]
