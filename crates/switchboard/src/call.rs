@@ -26,9 +26,9 @@ impl Host {
         let tool = host.resolve(&call).await?;
         host.validate(&tool, &call)?;
         let permit = host.permit(&tool, &call).await?;
-        let server = host.server(&tool.id.server)?;
+        let server = host.server_of(&tool)?;
         let session = server.ready(tool.server.timeouts.connect).await?;
-        host.confirm(server, &tool)?;
+        host.confirm(&tool)?;
         let answer = session.call(permit, call.timeouts(&tool)).await;
         host.finish(server, answer).await.map(|raw| CallResult { raw })
     }
@@ -147,8 +147,8 @@ impl Shared {
     }
 
     /// Is the tool still the one that was approved?
-    fn confirm(&self, server: &ServerHandle, tool: &Arc<Tool>) -> Result<(), CallError> {
-        if self.catalog_with(server).still_offers(tool) {
+    fn confirm(&self, tool: &Arc<Tool>) -> Result<(), CallError> {
+        if self.catalog_for(tool).still_offers(tool) {
             return Ok(());
         }
         Err(CallError::Moved { server: tool.id.server.clone(), tool: shown(tool) })
