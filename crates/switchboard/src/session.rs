@@ -3,8 +3,8 @@
 //! Opening consumes a connector and returns the session, so calling too early cannot be written. Owns ids, the table of pending
 //! requests, the handshake, lists with pages, calls with deadlines, and what the server asks. Leaves restarting to [`crate::server`].
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::broadcast;
@@ -85,6 +85,8 @@ pub struct OpenOptions {
     pub max_message_bytes: usize,
     /// Where logs and notices go that belong to no call.
     pub events: Option<broadcast::Sender<Event>>,
+    /// Where what is odd is counted. Whoever opens keeps a clone, since a session that never came to be cannot be asked.
+    pub noticed: Noticed,
 }
 
 /// Why a session did not come to be.
@@ -155,6 +157,21 @@ pub struct Oddities {
     pub forbidden_requests: u64,
     /// Questions declined because nobody could tell whose they were.
     pub unattributed: u64,
+}
+
+/// The [`Oddities`] of one connection while they are counted. Clones share them, and outlive the session.
+#[derive(Debug, Clone, Default)]
+pub struct Noticed(Arc<Mutex<Oddities>>);
+
+impl Noticed {
+    /// What was odd so far.
+    pub fn oddities(&self) -> Oddities {
+        self.lock().clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Oddities> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// One live connection.
@@ -260,7 +277,7 @@ impl Session {
 
     /// What was odd so far.
     pub fn oddities(&self) -> Oddities {
-        self.link.receiver.oddities().clone()
+        self.link.receiver.options.noticed.oddities()
     }
 
     /// Ends the session: pending requests fail, the server sees the end of its input.

@@ -115,13 +115,11 @@ fn examine(handle: &ServerHandle, host: &Host) -> Finding {
     {
         facts.push(("Not pinned", escaped(&advice)));
     }
-    if let Some(session) = &snapshot.session {
-        let odd = session.oddities();
-        if odd.junk_lines > 0 {
-            facts.push(("Junk", format!("{} lines on stdout that are no messages", odd.junk_lines)));
-            odd.junk_samples.iter().for_each(|sample| facts.push(("│", sample.for_terminal_line().to_string())));
-            try_next.push("have it log to stderr: stdout is for messages only".to_owned());
-        }
+    let odd = snapshot.noticed.oddities();
+    if odd.junk_lines > 0 {
+        facts.push(("Junk", format!("{} lines on stdout that are no messages", odd.junk_lines)));
+        odd.junk_samples.iter().for_each(|sample| facts.push(("│", sample.for_terminal_line().to_string())));
+        try_next.push("have it log to stderr: stdout is for messages only".to_owned());
     }
     let good = !is_failed(&snapshot.state);
     let lines = handle.stderr.last_lines(if good { 3 } else { 10 });

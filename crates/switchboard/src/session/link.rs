@@ -1,7 +1,7 @@
 //! What a session and its handshake send through: ids, pending answers, deadlines, cancellation. And what arrives, sorted.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, MutexGuard, OnceLock, Weak};
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -41,7 +41,6 @@ pub(super) struct Receiver {
     pub(super) ended: watch::Sender<Option<String>>,
     /// The server has asked during a call.
     pub(super) asked: AtomicBool,
-    oddities: Mutex<Oddities>,
     junk_run: AtomicU64,
 }
 
@@ -56,13 +55,12 @@ impl Receiver {
             changed: Notify::new(),
             ended: watch::Sender::new(None),
             asked: AtomicBool::new(false),
-            oddities: Mutex::default(),
             junk_run: AtomicU64::new(0),
         })
     }
 
     pub(super) fn oddities(&self) -> MutexGuard<'_, Oddities> {
-        self.oddities.lock().unwrap_or_else(PoisonError::into_inner)
+        self.options.noticed.lock()
     }
 
     /// Sends what belongs to no request of ours: answers and notifications.
