@@ -199,10 +199,11 @@ fn quoted(word: &str) -> String {
     let plain = |character: char| character.is_ascii_alphanumeric() || "_-./=:@,+%^".contains(character);
     if !word.is_empty() && word.chars().all(plain) {
         word.to_owned()
-    } else if word.contains("${") && !word.contains(['"', '`', '\\', '!']) && !word.contains("$(") {
-        format!("\"{word}\"")
+    } else if word.replace("$$", "").contains("${") && !word.contains(['"', '`', '\\', '!']) && !word.contains("$(") {
+        // `$$` is how the file writes `$`; `${env:NAME}` is no name to a shell.
+        format!("\"{}\"", word.replace("$$", r"\$").replace("${env:", "${"))
     } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
+        format!("'{}'", word.replace("$$", "$").replace('\'', r"'\''"))
     }
 }
 
@@ -236,6 +237,9 @@ mod tests {
         check("it's", r"'it'\''s'");
         check("${HOME}/x y", "\"${HOME}/x y\"");
         check("${HOME}$(rm)", "'${HOME}$(rm)'");
+        check("kill $$$$", "'kill $$'");
+        check("${env:HOME}/$$x", "\"${HOME}/\\$x\"");
+        check("$${HOME}", "'${HOME}'");
     }
 
     #[test]

@@ -65,7 +65,7 @@ fn s2_65_each_way_not_to_connect_is_told_apart_with_a_command_to_copy() {
         (
             Entry::new("s", &shell("kill -SEGV $$")),
             "was killed by SIGSEGV before the handshake".to_owned(),
-            "/bin/sh -c 'kill -SEGV $$$$'".to_owned(),
+            "/bin/sh -c 'kill -SEGV $$'".to_owned(),
         ),
         (silent, "no answer to the handshake within 300 ms".to_owned(), "/bin/sh -c 'exec sleep 600'".to_owned()),
     ];
