@@ -104,6 +104,9 @@ pub enum OpenFault {
     /// It refused `initialize` because it had been probed: start it again and speak legacy at once.
     #[error("the server refused `initialize` after a probe")]
     RefusedAfterProbe,
+    /// It did something that no server may, so we ended the connection. What its process did then is no news.
+    #[error("{0}")]
+    Misconduct(String),
 }
 
 /// Why a request on a session did not complete. An answer with `isError` is not among these.
@@ -197,7 +200,8 @@ impl Session {
         let transport = connector.connect(receiver.clone()).await.map_err(|fault| OpenFault::Channel(fault.0))?;
         receiver.transport.set(Arc::downgrade(&transport)).expect("a receiver is connected once");
         let link = Link { receiver, transport };
-        let hello = handshake::shake(&link, &link.receiver.options).await?;
+        let shaken = handshake::shake(&link, &link.receiver.options).await;
+        let hello = shaken.map_err(|fault| link.receiver.misconduct.get().cloned().map_or(fault, OpenFault::Misconduct))?;
         link.receiver.era.set(hello.era).expect("a session shakes hands once");
         let listening = listen::start(&link, &hello);
         Ok(Arc::new(Self { link, hello, turns: Arc::default(), _listening: listening }))

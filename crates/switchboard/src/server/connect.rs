@@ -188,6 +188,7 @@ impl Attempt {
         let fact = match fault {
             OpenFault::Channel(reason) => return self.ended(&reason).await,
             OpenFault::Timeout(_) => sentence::too_late(self.step, self.options.connect_timeout),
+            OpenFault::Misconduct(reason) => sentence::ended_during(self.step, &reason, None),
             OpenFault::Refused(_) | OpenFault::RefusedAfterProbe => fault.to_string(),
         };
         self.failed(fact, Retry::Soon).await
@@ -307,6 +308,7 @@ mod tests {
         check(Auto, None, refused(), None);
         check(Modern, Some(Era::Legacy), refused(), None);
         check(Auto, Some(Era::Legacy), OpenFault::Channel("ended".to_owned()), None);
+        check(Auto, None, OpenFault::Misconduct("prints junk".to_owned()), None);
         check(Auto, Some(Era::Legacy), OpenFault::Timeout(Duration::from_secs(30)), None);
     }
 

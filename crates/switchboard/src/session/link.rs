@@ -39,6 +39,8 @@ pub(super) struct Receiver {
     pub(super) changed: Notify,
     /// Why it ended, once it has.
     pub(super) ended: watch::Sender<Option<String>>,
+    /// Why we ended it, where the server gave cause.
+    pub(super) misconduct: OnceLock<String>,
     /// The server has asked during a call.
     pub(super) asked: AtomicBool,
     junk_run: AtomicU64,
@@ -54,6 +56,7 @@ impl Receiver {
             era: OnceLock::new(),
             changed: Notify::new(),
             ended: watch::Sender::new(None),
+            misconduct: OnceLock::new(),
             asked: AtomicBool::new(false),
             junk_run: AtomicU64::new(0),
         })
@@ -76,6 +79,13 @@ impl Receiver {
             self.questions.withdraw_all();
             self.ended.send_replace(Some(reason.to_owned()));
         }
+    }
+
+    /// Ends it because of what the server did.
+    fn give_up(&self, cause: &str) {
+        // The first cause is the one to tell.
+        let _ = self.misconduct.set(cause.to_owned());
+        self.end(cause);
     }
 
     fn answered(&self, id: Option<RequestId>, answer: Answer) {
@@ -141,7 +151,7 @@ impl Inbound for Receiver {
             }
         }
         if self.junk_run.fetch_add(1, Ordering::Relaxed) + 1 >= MAX_JUNK_RUN {
-            self.end("it prints non-JSON to stdout; a server must keep stdout for messages and log to stderr");
+            self.give_up("it prints non-JSON to stdout; a server must keep stdout for messages and log to stderr");
         }
     }
 
@@ -149,7 +159,7 @@ impl Inbound for Receiver {
         let limit = self.options.max_message_bytes;
         match id {
             Some(id) => self.answered(Some(id), Err(RequestFault::TooLarge { limit })),
-            None => self.end(&format!("it sent a message of more than {limit} bytes that answers no request")),
+            None => self.give_up(&format!("it sent a message of more than {limit} bytes that answers no request")),
         }
     }
 

@@ -51,6 +51,7 @@ fn p4_nothing_outlives_us_however_we_end() {
         scope.spawn(|| check("exit", None, |status| status.code() == Some(7)));
         scope.spawn(|| check("panic", None, |status| status.code() == Some(101)));
         scope.spawn(|| check("abort", None, |status| status.signal() == Some(6)));
+        scope.spawn(|| check("wait", Some(Signal::SIGHUP), |status| status.signal() == Some(1)));
         scope.spawn(|| check("wait", Some(Signal::SIGTERM), |status| status.signal() == Some(15)));
         scope.spawn(|| check("wait", Some(Signal::SIGKILL), |status| status.signal() == Some(9)));
     });
