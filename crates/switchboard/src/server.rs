@@ -11,7 +11,7 @@ use crate::caller::Offers;
 use crate::config::{Environment, Fingerprint, ServerConfig};
 use crate::event::Event;
 use crate::launch::{Launcher, StderrTail};
-use crate::session::{OpenOptions, Session};
+use crate::session::{Noticed, OpenOptions, Session};
 use crate::store::{LogFile, Store};
 use crate::transport::Connector;
 
@@ -137,6 +137,7 @@ impl ServerHandle {
             connect_timeout: config.timeouts.connect,
             max_message_bytes: config.max_message_bytes,
             events: Some(logs),
+            noticed: Noticed::default(),
         };
         let task = Task {
             reach,

@@ -3,8 +3,8 @@
 //! Opening consumes a connector and returns the session, so calling too early cannot be written. Owns ids, the table of pending
 //! requests, the handshake, lists with pages, calls with deadlines, and what the server asks. Leaves restarting to [`crate::server`].
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::broadcast;
@@ -86,6 +86,8 @@ pub struct OpenOptions {
     pub max_message_bytes: usize,
     /// Where logs and notices go that belong to no call.
     pub events: Option<broadcast::Sender<Event>>,
+    /// Where what is odd is counted. Whoever opens keeps a clone, since a session that never came to be cannot be asked.
+    pub noticed: Noticed,
 }
 
 /// Why a session did not come to be.
@@ -103,6 +105,9 @@ pub enum OpenFault {
     /// It refused `initialize` because it had been probed: start it again and speak legacy at once.
     #[error("the server refused `initialize` after a probe")]
     RefusedAfterProbe,
+    /// It did something that no server may, so we ended the connection. What its process did then is no news.
+    #[error("{0}")]
+    Misconduct(String),
 }
 
 /// Why a request on a session did not complete. An answer with `isError` is not among these.
@@ -155,6 +160,21 @@ pub struct Oddities {
     pub unattributed: u64,
 }
 
+/// The [`Oddities`] of one connection while they are counted. Clones share them, and outlive the session.
+#[derive(Debug, Clone, Default)]
+pub struct Noticed(Arc<Mutex<Oddities>>);
+
+impl Noticed {
+    /// What was odd so far.
+    pub fn oddities(&self) -> Oddities {
+        self.lock().clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Oddities> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 /// One live connection.
 pub struct Session {
     link: Link,
@@ -180,7 +200,8 @@ impl Session {
         let transport = connector.connect(receiver.clone()).await.map_err(|fault| OpenFault::Channel(fault.0))?;
         receiver.transport.set(Arc::downgrade(&transport)).expect("a receiver is connected once");
         let link = Link { receiver, transport };
-        let hello = handshake::shake(&link, &link.receiver.options).await?;
+        let shaken = handshake::shake(&link, &link.receiver.options).await;
+        let hello = shaken.map_err(|fault| link.receiver.misconduct.get().cloned().map_or(fault, OpenFault::Misconduct))?;
         link.receiver.era.set(hello.era).expect("a session shakes hands once");
         let listening = listen::start(&link, &hello);
         let watching = watchdog::start(&link.receiver);
@@ -252,7 +273,7 @@ impl Session {
 
     /// What was odd so far.
     pub fn oddities(&self) -> Oddities {
-        self.link.receiver.oddities().clone()
+        self.link.receiver.options.noticed.oddities()
     }
 
     /// Ends the session: pending requests fail, the server sees the end of its input.

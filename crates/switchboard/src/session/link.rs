@@ -1,7 +1,7 @@
 //! What a session and its handshake send through: ids, pending answers, deadlines, cancellation. And what arrives, sorted.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, MutexGuard, OnceLock, Weak};
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -40,9 +40,10 @@ pub(super) struct Receiver {
     pub(super) changed: Notify,
     /// Why it ended, once it has.
     pub(super) ended: watch::Sender<Option<String>>,
+    /// Why we ended it, where the server gave cause.
+    pub(super) misconduct: OnceLock<String>,
     /// The server has asked during a call.
     pub(super) asked: AtomicBool,
-    oddities: Mutex<Oddities>,
     junk_run: AtomicU64,
     /// Ends what is late. The session's task holds the other end.
     pub(super) watchdog: Watchdog,
@@ -58,15 +59,15 @@ impl Receiver {
             era: OnceLock::new(),
             changed: Notify::new(),
             ended: watch::Sender::new(None),
+            misconduct: OnceLock::new(),
             asked: AtomicBool::new(false),
-            oddities: Mutex::default(),
             junk_run: AtomicU64::new(0),
             watchdog: Watchdog::default(),
         })
     }
 
     pub(super) fn oddities(&self) -> MutexGuard<'_, Oddities> {
-        self.oddities.lock().unwrap_or_else(PoisonError::into_inner)
+        self.options.noticed.lock()
     }
 
     /// Sends what belongs to no request of ours: answers and notifications.
@@ -97,6 +98,13 @@ impl Receiver {
             self.questions.withdraw_all();
             self.ended.send_replace(Some(reason.to_owned()));
         }
+    }
+
+    /// Ends it because of what the server did.
+    fn give_up(&self, cause: &str) {
+        // The first cause is the one to tell.
+        let _ = self.misconduct.set(cause.to_owned());
+        self.end(cause);
     }
 
     fn answered(&self, id: Option<RequestId>, answer: Answer) {
@@ -162,7 +170,7 @@ impl Inbound for Receiver {
             }
         }
         if self.junk_run.fetch_add(1, Ordering::Relaxed) + 1 >= MAX_JUNK_RUN {
-            self.end("it prints non-JSON to stdout; a server must keep stdout for messages and log to stderr");
+            self.give_up("it prints non-JSON to stdout; a server must keep stdout for messages and log to stderr");
         }
     }
 
@@ -170,7 +178,7 @@ impl Inbound for Receiver {
         let limit = self.options.max_message_bytes;
         match id {
             Some(id) => self.answered(Some(id), Err(RequestFault::TooLarge { limit })),
-            None => self.end(&format!("it sent a message of more than {limit} bytes that answers no request")),
+            None => self.give_up(&format!("it sent a message of more than {limit} bytes that answers no request")),
         }
     }
 

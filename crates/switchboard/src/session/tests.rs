@@ -110,6 +110,7 @@ fn options(protocol: Protocol) -> OpenOptions {
         connect_timeout: Duration::from_secs(30),
         max_message_bytes: 1 << 20,
         events: None,
+        noticed: Noticed::default(),
     }
 }
 
