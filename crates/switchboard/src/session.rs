@@ -18,6 +18,7 @@ use crate::config::{Asks, Protocol, Sharing, Timeouts};
 use crate::event::Event;
 use crate::gate::Permit;
 use crate::name::ServerName;
+use crate::store::LogFile;
 use crate::transport::Connector;
 use crate::untrusted::Untrusted;
 use crate::wire::RawJson;
@@ -85,6 +86,8 @@ pub struct OpenOptions {
     pub max_message_bytes: usize,
     /// Where logs and notices go that belong to no call.
     pub events: Option<broadcast::Sender<Event>>,
+    /// The server's log, which keeps its log messages too.
+    pub log: Option<LogFile>,
 }
 
 /// Why a session did not come to be.
@@ -140,6 +143,22 @@ pub enum RequestFault {
     /// The permit is for something else.
     #[error("the permit is for another call")]
     Permit,
+}
+
+impl RequestFault {
+    /// The same with the server's words filtered: a server may put what it was given into its complaints.
+    pub(crate) fn redacted(self, redact: impl Fn(&str) -> String) -> Self {
+        match self {
+            Self::Answered { code, message, data } => {
+                // What is beside the words is kept only where it tells nothing: it is for programs, and they compare bytes.
+                let data = data.filter(|data| redact(data.as_str()) == data.as_str());
+                Self::Answered { code, message: redact(&message), data }
+            }
+            Self::Closed(reason) => Self::Closed(redact(&reason)),
+            Self::Invalid(fact) => Self::Invalid(redact(&fact)),
+            other => other,
+        }
+    }
 }
 
 /// Counters and findings of a session, for `doctor`.
