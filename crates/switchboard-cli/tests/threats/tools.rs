@@ -73,19 +73,21 @@ fn t9_a_definition_that_changes_after_the_yes_for_good_is_asked_about_again_with
 #[test]
 fn t9_a_definition_that_changes_while_the_question_is_on_the_screen_is_not_called() {
     let marker = tempfile::tempdir().unwrap();
-    let turned = marker.path().join("turned");
+    let (turned, again) = (marker.path().join("turned"), marker.path().join("again"));
     let chaos = Chaos::new()
         .tool("t", [Step::text("fine")])
         .flip(flipped(Flip { after_file: Some(turned.clone()), ..Flip::default() }))
-        .background([Step::wait_file(&turned), Step::ListChanged(1)]);
+        .background([Step::wait_file(&turned), Step::ListChanged(1), Step::wait_file(&again), Step::ListChanged(1)]);
     let (home, record) = with_server(chaos, "");
     let mut terminal = home.sit_at(&["call", "s/t"]);
     terminal.wait_for("[n] no");
     let lists = Record::read(&record).count("tools/list");
+    let listed = |count: usize| wait_until(QUICKLY, || Record::read(&record).count("tools/list") >= lists + count);
     std::fs::write(&turned, "").unwrap();
-    assert!(wait_until(QUICKLY, || Record::read(&record).count("tools/list") > lists), "the change was not looked at");
-    // The answer is on its way to the program: give it until the program has taken the new list in, and say yes to the old words.
-    std::thread::sleep(Duration::from_millis(300));
+    assert!(listed(1), "the change was not looked at");
+    // A list is asked for once the one before it was taken in: from here on, the program knows the new words.
+    std::fs::write(&again, "").unwrap();
+    assert!(listed(2), "the second change was not looked at");
     terminal.send("o");
     let ended = terminal.end();
     assert_eq!(ended.code, 5, "{ended:?}");
