@@ -166,6 +166,7 @@ impl Shared {
                 Ok(raw)
             }
             Err(fault) => {
+                let fault = fault.redacted(|text| server.stderr.redact(text));
                 let detail = match fault {
                     RequestFault::Closed(_) => server.death().await,
                     _ => None,

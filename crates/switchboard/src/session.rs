@@ -18,6 +18,7 @@ use crate::config::{Asks, Protocol, Sharing, Timeouts};
 use crate::event::Event;
 use crate::gate::Permit;
 use crate::name::ServerName;
+use crate::store::LogFile;
 use crate::transport::Connector;
 use crate::untrusted::Untrusted;
 use crate::wire::RawJson;
@@ -88,6 +89,8 @@ pub struct OpenOptions {
     pub events: Option<broadcast::Sender<Event>>,
     /// Where what is odd is counted. Whoever opens keeps a clone, since a session that never came to be cannot be asked.
     pub noticed: Noticed,
+    /// The server's log, which keeps its log messages too.
+    pub log: Option<LogFile>,
 }
 
 /// Why a session did not come to be.
@@ -143,6 +146,22 @@ pub enum RequestFault {
     /// The answer is not one that the protocol allows.
     #[error("the answer is not valid: {0}")]
     Invalid(String),
+}
+
+impl RequestFault {
+    /// The same with the server's words filtered: a server may put what it was given into its complaints.
+    pub(crate) fn redacted(self, redact: impl Fn(&str) -> String) -> Self {
+        match self {
+            Self::Answered { code, message, data } => {
+                // What is beside the words is kept only where it tells nothing: it is for programs, and they compare bytes.
+                let data = data.filter(|data| redact(data.as_str()) == data.as_str());
+                Self::Answered { code, message: redact(&message), data }
+            }
+            Self::Closed(reason) => Self::Closed(redact(&reason)),
+            Self::Invalid(fact) => Self::Invalid(redact(&fact)),
+            other => other,
+        }
+    }
 }
 
 /// Counters and findings of a session, for `doctor`.

@@ -17,6 +17,7 @@ use super::questions::Questions;
 use super::watchdog::Watchdog;
 use super::{Era, Oddities, OpenOptions, RequestFault};
 use crate::event::Event;
+use crate::store::LogStream;
 use crate::transport::{Inbound, Transport};
 use crate::untrusted::Untrusted;
 use crate::wire::{Incoming, Outgoing, RawJson, RequestId};
@@ -141,9 +142,12 @@ impl Receiver {
     }
 
     fn log(&self, params: Option<&RawJson>) {
-        let (Some(events), Some(params)) = (&self.options.events, params) else { return };
-        let Ok(log) = params.decode::<LogParams>() else { return };
+        let Some(log) = params.and_then(|params| params.decode::<LogParams>().ok()) else { return };
         let text = log.data.as_str().map_or_else(|| log.data.to_string(), str::to_owned);
+        if let Some(file) = &self.options.log {
+            file.write(LogStream::Message, &format!("{}: {text}", log.level));
+        }
+        let Some(events) = &self.options.events else { return };
         // Nobody listening is fine: the event is for whoever wants it.
         let _ = events.send(Event::Log { server: self.options.server.clone(), level: log.level, text: text.into() });
     }

@@ -109,6 +109,7 @@ fn options(protocol: Protocol) -> OpenOptions {
         roots: Some(vec!["file:///work".into()]),
         connect_timeout: Duration::from_secs(30),
         max_message_bytes: 1 << 20,
+        log: None,
         events: None,
         noticed: Noticed::default(),
     }
