@@ -120,7 +120,6 @@ impl From<CallError> for Failure {
                 let code = match fault {
                     RequestFault::Answered { .. } | RequestFault::TooLarge { .. } | RequestFault::Invalid(_) => Code::Answered,
                     RequestFault::Timeout { .. } | RequestFault::Closed(_) => Code::Unreachable,
-                    RequestFault::Permit => Code::Denied,
                 };
                 let failure = Self::new(code, message);
                 let failure = match advice {

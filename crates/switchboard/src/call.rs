@@ -29,7 +29,7 @@ impl Host {
         let server = host.server(&tool.id.server)?;
         let session = server.ready(tool.server.timeouts.connect).await?;
         host.confirm(server, &tool)?;
-        let answer = session.call(permit, &tool, &call.arguments, &call.caller, call.timeouts(&tool)).await;
+        let answer = session.call(permit, call.timeouts(&tool)).await;
         host.finish(server, answer).await.map(|raw| CallResult { raw })
     }
 }
@@ -82,7 +82,7 @@ impl Shared {
     /// May it run? Asks the caller where the gate says so.
     async fn permit(&self, tool: &Arc<Tool>, call: &Call) -> Result<Permit, CallError> {
         let decision = self.decide(tool, call.yes);
-        if let Some(permit) = decision.permit(tool, &call.arguments, &call.caller.id()) {
+        if let Some(permit) = decision.permit(tool, &call.arguments, &call.caller) {
             return Ok(permit);
         }
         let denied = |reason: String| CallError::Denied { server: tool.id.server.clone(), tool: shown(tool), reason };
@@ -100,7 +100,7 @@ impl Shared {
                 self.approve(tool, &request, &call.caller).await.map_err(denied)
             }
             Decision::Deny { rule } => Err(denied(rule)),
-            Decision::Allow { because } => Err(denied(because)),
+            Decision::Allow { because } => Err(denied(because.to_string())),
         }
     }
 
@@ -121,7 +121,7 @@ impl Shared {
             Approval::AlwaysServer(keep) if !request.once_only => self.remember(&self.tools_of(&tool.id.server), keep),
             _ => {}
         }
-        Permit::approved(request, answer, &caller.id()).ok_or_else(|| match answer {
+        Permit::approved(request, answer, tool, caller).ok_or_else(|| match answer {
             Approval::Unavailable => "nobody is there to ask; allow it by a rule in [permissions], or with `--yes`".to_owned(),
             _ => "the answer was no".to_owned(),
         })
@@ -147,11 +147,11 @@ impl Shared {
     }
 
     /// Is the tool still the one that was approved?
-    fn confirm(&self, server: &ServerHandle, tool: &Tool) -> Result<(), CallError> {
-        match self.catalog_with(server).by_id(&tool.id) {
-            Some(now) if now.definition.hash == tool.definition.hash => Ok(()),
-            _ => Err(CallError::Moved { server: tool.id.server.clone(), tool: shown(tool) }),
+    fn confirm(&self, server: &ServerHandle, tool: &Arc<Tool>) -> Result<(), CallError> {
+        if self.catalog_with(server).still_offers(tool) {
+            return Ok(());
         }
+        Err(CallError::Moved { server: tool.id.server.clone(), tool: shown(tool) })
     }
 
     /// Counts good work; gives a lost connection its cause.

@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::config::{Fingerprint, ServerConfig};
+use crate::gate::Ruling;
 use crate::name::{ExposedName, ServerName, Style, ToolId, ToolName};
 
 pub use definition::{DefinitionHash, ToolDefinition};
@@ -32,6 +33,10 @@ pub struct Tool {
     pub launch: Fingerprint,
     /// The tool may be sent again after a lost answer.
     pub idempotent: bool,
+    /// Where it stands in its catalog.
+    pub(crate) place: usize,
+    /// Which rules hold for it. The gate's own.
+    pub(crate) ruling: Ruling,
 }
 
 /// A tool that is not on offer, and why.
@@ -165,7 +170,11 @@ impl Catalog {
         self.tools.reserve_exact(pairs.len());
         for ((id, name), Offered { server, launch, idempotent, definition }) in pairs.into_iter().zip(names).zip(offered) {
             match name {
-                Ok(exposed) => self.tools.push(Arc::new(Tool { id, exposed, definition, server, launch, idempotent })),
+                Ok(exposed) => {
+                    let place = self.tools.len();
+                    let ruling = Ruling::default();
+                    self.tools.push(Arc::new(Tool { id, exposed, definition, server, launch, idempotent, place, ruling }));
+                }
                 Err(unnameable) => self.withhold(&id.server, &id.tool, unnameable.reason),
             }
         }
@@ -230,6 +239,12 @@ impl Catalog {
             .chain(went)
             .map(|tool| format!("{}/{}", tool.id.server, tool.id.tool.untrusted().for_terminal_line()))
             .collect()
+    }
+
+    /// Whether this very tool, or one of the same pair and definition, is on offer.
+    pub(crate) fn still_offers(&self, tool: &Arc<Tool>) -> bool {
+        let same = self.tools.get(tool.place).is_some_and(|now| Arc::ptr_eq(now, tool));
+        same || self.by_id(&tool.id).is_some_and(|now| now.definition.hash == tool.definition.hash && now.launch == tool.launch)
     }
 
     /// Looks a pair up.

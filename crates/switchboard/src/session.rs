@@ -13,7 +13,7 @@ use self::link::{Link, Receiver};
 use self::ongoing::Ongoing;
 use self::turns::Turns;
 use crate::caller::Caller;
-use crate::catalog::{Offerings, Tool};
+use crate::catalog::Offerings;
 use crate::config::{Asks, Protocol, Sharing, Timeouts};
 use crate::event::Event;
 use crate::gate::Permit;
@@ -33,6 +33,7 @@ mod pending;
 mod questions;
 mod rounds;
 mod turns;
+mod watchdog;
 
 #[cfg(test)]
 mod tests;
@@ -137,9 +138,6 @@ pub enum RequestFault {
     /// The answer is not one that the protocol allows.
     #[error("the answer is not valid: {0}")]
     Invalid(String),
-    /// The permit is for something else.
-    #[error("the permit is for another call")]
-    Permit,
 }
 
 /// Counters and findings of a session, for `doctor`.
@@ -165,6 +163,8 @@ pub struct Session {
     turns: Arc<Turns>,
     /// On a modern session: the standing request for list changes.
     _listening: Option<listen::Listening>,
+    /// Ends requests that are late.
+    _watching: watchdog::Watching,
 }
 
 impl std::fmt::Debug for Session {
@@ -183,7 +183,8 @@ impl Session {
         let hello = handshake::shake(&link, &link.receiver.options).await?;
         link.receiver.era.set(hello.era).expect("a session shakes hands once");
         let listening = listen::start(&link, &hello);
-        Ok(Arc::new(Self { link, hello, turns: Arc::default(), _listening: listening }))
+        let watching = watchdog::start(&link.receiver);
+        Ok(Arc::new(Self { link, hello, turns: Arc::default(), _listening: listening, _watching: watching }))
     }
 
     /// What the server said of itself.
@@ -210,25 +211,16 @@ impl Session {
         }
     }
 
-    /// Makes one call. The permit is consumed; there is no other way to send a `tools/call`.
-    pub async fn call(
-        &self,
-        permit: Permit,
-        tool: &Tool,
-        arguments: &RawJson,
-        caller: &Arc<dyn Caller>,
-        timeouts: Timeouts,
-    ) -> Result<RawJson, RequestFault> {
-        if !permit.covers(&tool.id, tool.definition.hash, Permit::digest(arguments), &caller.id()) {
-            return Err(RequestFault::Permit);
-        }
+    /// Makes the call that the permit is for, and consumes it; there is no other way to send a `tools/call`.
+    pub async fn call(&self, permit: Permit, timeouts: Timeouts) -> Result<RawJson, RequestFault> {
+        let (id, caller) = (&permit.tool().id, permit.caller());
         let _turn = match self.takes_turns() {
             true => Some(self.turns.enter(&caller.id()).await),
             false => None,
         };
-        let name = envelope::string(tool.id.tool.as_wire());
-        let ongoing = Ongoing::start(&tool.id.server, Some(&tool.id), caller, timeouts);
-        let fields: [envelope::Field<'_>; 2] = [("name", &name), ("arguments", arguments.as_bytes())];
+        let name = envelope::string(id.tool.as_wire());
+        let ongoing = Ongoing::start(&id.server, Some(id), caller, timeouts);
+        let fields: [envelope::Field<'_>; 2] = [("name", &name), ("arguments", permit.arguments().as_bytes())];
         rounds::complete(&self.link, self.hello.era, &ongoing, "tools/call", &fields).await
     }
 

@@ -14,6 +14,7 @@ use super::envelope::{self, Field};
 use super::ongoing::Ongoing;
 use super::pending::{Answer, Pending};
 use super::questions::Questions;
+use super::watchdog::Watchdog;
 use super::{Era, Oddities, OpenOptions, RequestFault};
 use crate::event::Event;
 use crate::transport::{Inbound, Transport};
@@ -43,6 +44,8 @@ pub(super) struct Receiver {
     pub(super) asked: AtomicBool,
     oddities: Mutex<Oddities>,
     junk_run: AtomicU64,
+    /// Ends what is late. The session's task holds the other end.
+    pub(super) watchdog: Watchdog,
 }
 
 impl Receiver {
@@ -58,6 +61,7 @@ impl Receiver {
             asked: AtomicBool::new(false),
             oddities: Mutex::default(),
             junk_run: AtomicU64::new(0),
+            watchdog: Watchdog::default(),
         })
     }
 
@@ -71,6 +75,21 @@ impl Receiver {
             // A closed connection has been told about elsewhere.
             let _ = transport.send(Outgoing { id: None, method, body });
         }
+    }
+
+    /// Ends the requests that are late, and tells the server. Answers when to look again.
+    pub(super) fn end_late(&self, now: Instant) -> Option<Instant> {
+        let (ended, next) = self.pending.end_late(now);
+        for id in ended {
+            self.cancel(id, "it took too long");
+        }
+        next
+    }
+
+    /// Tells the server that nobody waits for this request any more.
+    fn cancel(&self, id: u64, reason: &str) {
+        let params = json!({"requestId": id, "reason": reason});
+        self.send(&envelope::notification("notifications/cancelled", &params), Some("notifications/cancelled"));
     }
 
     pub(super) fn end(&self, reason: &str) {
@@ -229,26 +248,22 @@ impl Link {
         fields: &[Field<'_>],
         declared: &str,
     ) -> Answer {
-        let late = sleep_until(ongoing.clock.first_look());
-        tokio::pin!(late);
         if !self.transport.has_room() {
-            // A server that does not read its input must not keep the call past its deadline.
-            tokio::select! {
-                biased;
-                () = self.transport.ready() => {}
-                () = late.as_mut() => return Err(match ongoing.clock.judge(Instant::now()) {
-                    Verdict::Late(fault) => fault,
-                    Verdict::Wait(_) => RequestFault::Closed("the server does not read its input".into()),
-                }),
-            }
+            self.room_for(ongoing).await?;
         }
         let mut waiting = self.post(era, method, fields, Some(ongoing), declared)?;
+        self.receiver.watchdog.look_by(ongoing.clock.first_look());
+        waiting.answer().await
+    }
+
+    /// A server that does not read its input must not keep a call past its deadline.
+    async fn room_for(&self, ongoing: &Ongoing) -> Result<(), RequestFault> {
+        let mut look = ongoing.clock.first_look();
         loop {
             tokio::select! {
-                biased;
-                answer = waiting.answer() => return answer,
-                () = late.as_mut() => match ongoing.clock.judge(Instant::now()) {
-                    Verdict::Wait(until) => late.as_mut().reset(until),
+                () = self.transport.ready() => return Ok(()),
+                () = sleep_until(look) => match ongoing.clock.judge(Instant::now()) {
+                    Verdict::Wait(until) => look = until,
                     Verdict::Late(fault) => return Err(fault),
                 },
             }
@@ -303,8 +318,7 @@ impl Waiting<'_> {
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         if self.link.receiver.pending.give_up(self.id) && self.cancellable {
-            let params = json!({"requestId": self.id, "reason": "the caller no longer waits"});
-            self.link.notify("notifications/cancelled", &params);
+            self.link.receiver.cancel(self.id, "the caller no longer waits");
         }
     }
 }
