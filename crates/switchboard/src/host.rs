@@ -165,8 +165,9 @@ fn remembered_grants(store: &dyn Store, events: &broadcast::Sender<Event>) -> Gr
 }
 
 impl Host {
-    /// What is on offer now.
+    /// What is on offer now: never less than what a server that was seen Ready offers.
     pub fn catalog(&self) -> Arc<Catalog> {
+        self.0.rebuild();
         self.0.catalog.load_full()
     }
 

@@ -1,4 +1,4 @@
-//! Keeps one configured server alive: one task owns its process, session, state and backoff. Others hold a [`ServerHandle`].
+//! Keeps one configured server alive: one task owns its process, session, state and backoff. Others hold a `ServerHandle`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

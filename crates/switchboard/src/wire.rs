@@ -1,6 +1,6 @@
 //! JSON-RPC messages as envelopes around untouched bytes.
 //!
-//! Only what is routed on is parsed (`id`, `method`); params, results and errors stay the bytes that came ([`RawJson`]).
+//! Only what is routed on is parsed (`id`, `method`); params, results and errors stay the bytes that came (`RawJson`).
 
 use std::fmt;
 
