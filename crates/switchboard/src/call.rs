@@ -199,6 +199,29 @@ pub struct Call {
 }
 
 impl Call {
+    /// A call by what the present catalog offers, with the entry's deadlines, asked about where the gate says so.
+    pub fn new(tool: impl Into<String>, arguments: impl Into<RawJson>, caller: Arc<dyn Caller>) -> Self {
+        Self { tool: tool.into(), arguments: arguments.into(), caller, listed: None, timeout: None, yes: false }
+    }
+
+    /// By what this catalog offers: a name means what it meant there.
+    pub fn listed(mut self, catalog: Arc<Catalog>) -> Self {
+        self.listed = Some(catalog);
+        self
+    }
+
+    /// At most this long in all.
+    pub fn timeout(mut self, most: Duration) -> Self {
+        self.timeout = Some(most);
+        self
+    }
+
+    /// The person said yes beforehand. A deny rule still holds.
+    pub fn yes(mut self) -> Self {
+        self.yes = true;
+        self
+    }
+
     /// The entry's deadlines, with the caller's own maximum where it gave one.
     fn timeouts(&self, tool: &Tool) -> crate::config::Timeouts {
         let mut timeouts = tool.server.timeouts;
