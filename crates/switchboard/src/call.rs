@@ -29,9 +29,9 @@ impl Host {
         let mut limit = Limit::start(call.timeout);
         let tool = host.resolve(&call, limit).await?;
         host.validate(&tool, &call)?;
-        let asked = Instant::now();
+        let asked = limit.since.map(|_| Instant::now());
         let permit = host.permit(&tool, &call).await?;
-        limit.put_off(asked.elapsed());
+        limit.put_off(asked);
         let server = host.server_of(&tool)?;
         let session = server.ready(limit.within(tool.server.timeouts.connect)).await?;
         let terms = Terms { timeouts: limit.timeouts(&tool), since: limit.since, still: &|| host.confirms(&tool) };
@@ -207,6 +207,31 @@ pub struct Call {
     pub yes: bool,
 }
 
+impl Call {
+    /// A call by what the present catalog offers, with the entry's deadlines, asked about where the gate says so.
+    pub fn new(tool: impl Into<String>, arguments: impl Into<RawJson>, caller: Arc<dyn Caller>) -> Self {
+        Self { tool: tool.into(), arguments: arguments.into(), caller, listed: None, timeout: None, yes: false }
+    }
+
+    /// By what this catalog offers: a name means what it meant there.
+    pub fn listed(mut self, catalog: Arc<Catalog>) -> Self {
+        self.listed = Some(catalog);
+        self
+    }
+
+    /// At most this long in all.
+    pub fn timeout(mut self, most: Duration) -> Self {
+        self.timeout = Some(most);
+        self
+    }
+
+    /// The person said yes beforehand. A deny rule still holds.
+    pub fn yes(mut self) -> Self {
+        self.yes = true;
+        self
+    }
+}
+
 /// The caller's own limit for all of a call, if it gave one. The time that a person takes to approve is not counted.
 #[derive(Debug, Clone, Copy)]
 struct Limit {
@@ -220,8 +245,9 @@ impl Limit {
         Self { most, since: most.map(|_| Instant::now()) }
     }
 
-    fn put_off(&mut self, by: Duration) {
-        self.since = self.since.map(|since| since + by);
+    /// What has passed since then is not counted.
+    fn put_off(&mut self, since: Option<Instant>) {
+        self.since = self.since.zip(since).map(|(counted, since)| counted + since.elapsed());
     }
 
     /// What may be waited, if it were `wait` without the limit.

@@ -82,6 +82,20 @@ impl RawJson {
     }
 }
 
+impl From<serde_json::Value> for RawJson {
+    fn from(value: serde_json::Value) -> Self {
+        Self::from_value(&value)
+    }
+}
+
+impl std::str::FromStr for RawJson {
+    type Err = NotJson;
+
+    fn from_str(text: &str) -> Result<Self, NotJson> {
+        Self::parse(text.as_bytes().to_vec())
+    }
+}
+
 impl fmt::Debug for RawJson {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "RawJson({} bytes)", self.0.len())
