@@ -117,7 +117,7 @@ impl Shared {
             Err(_) => return Err(format!("nobody answered within {} s", ANSWER_TIMEOUT.as_secs())),
         };
         match answer {
-            Approval::AlwaysTool(keep) if !request.once_only => self.remember(&[tool.clone()], keep),
+            Approval::AlwaysTool(keep) if !request.once_only => self.remember(std::slice::from_ref(tool), keep),
             Approval::AlwaysServer(keep) if !request.once_only => self.remember(&self.tools_of(&tool.id.server), keep),
             _ => {}
         }
