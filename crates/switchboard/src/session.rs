@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::broadcast;
+use tokio::time::{Instant, timeout_at};
 
 use self::link::{Link, Receiver};
 use self::ongoing::Ongoing;
@@ -18,6 +19,7 @@ use crate::config::{Asks, Protocol, Sharing, Timeouts};
 use crate::event::Event;
 use crate::gate::Permit;
 use crate::name::ServerName;
+use crate::store::LogFile;
 use crate::transport::Connector;
 use crate::untrusted::Untrusted;
 use crate::wire::RawJson;
@@ -88,6 +90,8 @@ pub struct OpenOptions {
     pub events: Option<broadcast::Sender<Event>>,
     /// Where what is odd is counted. Whoever opens keeps a clone, since a session that never came to be cannot be asked.
     pub noticed: Noticed,
+    /// The server's log, which keeps its log messages too.
+    pub log: Option<LogFile>,
 }
 
 /// Why a session did not come to be.
@@ -143,6 +147,45 @@ pub enum RequestFault {
     /// The answer is not one that the protocol allows.
     #[error("the answer is not valid: {0}")]
     Invalid(String),
+    /// Its turn did not come in time.
+    #[error("not sent within {after:?}: a call of another caller is under way, and this server asks questions")]
+    NoTurn {
+        /// The deadline.
+        after: Duration,
+    },
+    /// What was permitted is no longer what would be called; it was not sent.
+    #[error("not sent: the definition changed after it was approved")]
+    Moved,
+}
+
+/// Whether a request may still be sent: asked after every wait, with nothing between the answer and the sending.
+pub(crate) type Still<'a> = &'a (dyn Fn() -> bool + Sync);
+
+/// What holds for one call beside its permit.
+#[derive(Clone, Copy)]
+pub struct Terms<'a> {
+    /// The deadlines.
+    pub timeouts: Timeouts,
+    /// When the call began, if it has waited for something before; `timeouts.call_max` is counted from then.
+    pub since: Option<Instant>,
+    /// Whether the tool is still the one that was approved; looked at right before each sending.
+    pub still: &'a (dyn Fn() -> bool + Sync),
+}
+
+impl RequestFault {
+    /// The same with the server's words filtered: a server may put what it was given into its complaints.
+    pub(crate) fn redacted(self, redact: impl Fn(&str) -> String) -> Self {
+        match self {
+            Self::Answered { code, message, data } => {
+                // What is beside the words is kept only where it tells nothing: it is for programs, and they compare bytes.
+                let data = data.filter(|data| redact(data.as_str()) == data.as_str());
+                Self::Answered { code, message: redact(&message), data }
+            }
+            Self::Closed(reason) => Self::Closed(redact(&reason)),
+            Self::Invalid(fact) => Self::Invalid(redact(&fact)),
+            other => other,
+        }
+    }
 }
 
 /// Counters and findings of a session, for `doctor`.
@@ -233,23 +276,19 @@ impl Session {
     }
 
     /// Makes the call that the permit is for, and consumes it; there is no other way to send a `tools/call`.
-    pub async fn call(&self, permit: Permit, timeouts: Timeouts) -> Result<RawJson, RequestFault> {
+    pub async fn call(&self, permit: Permit, terms: Terms<'_>) -> Result<RawJson, RequestFault> {
         let (id, caller) = (&permit.tool().id, permit.caller());
-        let _turn = match self.takes_turns() {
-            true => Some(self.turns.enter(&caller.id()).await),
-            false => None,
-        };
         let name = envelope::string(id.tool.as_wire());
-        let ongoing = Ongoing::start(&id.server, Some(id), caller, timeouts);
+        let ongoing = Ongoing::start(&id.server, Some(id), caller, terms.timeouts, terms.since);
         let fields: [envelope::Field<'_>; 2] = [("name", &name), ("arguments", permit.arguments().as_bytes())];
-        rounds::complete(&self.link, self.hello.era, &ongoing, "tools/call", &fields).await
+        self.complete(&ongoing, "tools/call", &fields, terms.still).await
     }
 
     /// Reads a resource.
     pub async fn read(&self, uri: &str, caller: &Arc<dyn Caller>, timeouts: Timeouts) -> Result<RawJson, RequestFault> {
         let uri = envelope::string(uri);
-        let ongoing = Ongoing::start(&self.link.receiver.options.server, None, caller, timeouts);
-        rounds::complete(&self.link, self.hello.era, &ongoing, "resources/read", &[("uri", &uri)]).await
+        let ongoing = Ongoing::start(&self.link.receiver.options.server, None, caller, timeouts, None);
+        self.complete(&ongoing, "resources/read", &[("uri", &uri)], &|| true).await
     }
 
     /// Gets a prompt. `arguments` is a JSON object of strings.
@@ -261,9 +300,29 @@ impl Session {
         timeouts: Timeouts,
     ) -> Result<RawJson, RequestFault> {
         let name = envelope::string(name);
-        let ongoing = Ongoing::start(&self.link.receiver.options.server, None, caller, timeouts);
+        let ongoing = Ongoing::start(&self.link.receiver.options.server, None, caller, timeouts, None);
         let fields: [envelope::Field<'_>; 2] = [("name", &name), ("arguments", arguments.as_bytes())];
-        rounds::complete(&self.link, self.hello.era, &ongoing, "prompts/get", &fields).await
+        self.complete(&ongoing, "prompts/get", &fields, &|| true).await
+    }
+
+    /// Waits for the caller's turn where there are turns, within the deadline; then the request goes its rounds.
+    async fn complete(
+        &self,
+        ongoing: &Arc<Ongoing>,
+        method: &str,
+        fields: &[envelope::Field<'_>],
+        still: Still<'_>,
+    ) -> Result<RawJson, RequestFault> {
+        let _turn = match self.takes_turns() {
+            true => Some(self.turn(ongoing).await?),
+            false => None,
+        };
+        rounds::complete(&self.link, self.hello.era, ongoing, method, fields, still).await
+    }
+
+    async fn turn(&self, ongoing: &Ongoing) -> Result<turns::Turn, RequestFault> {
+        let turn = timeout_at(ongoing.clock.first_look(), self.turns.enter(&ongoing.caller_id)).await;
+        turn.map_err(|_| RequestFault::NoTurn { after: ongoing.clock.shortest() })
     }
 
     /// Whether the server was seen to ask during a call.

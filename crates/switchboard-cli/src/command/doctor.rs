@@ -118,7 +118,7 @@ fn examine(handle: &ServerHandle, host: &Host) -> Finding {
     let odd = snapshot.noticed.oddities();
     if odd.junk_lines > 0 {
         facts.push(("Junk", format!("{} lines on stdout that are no messages", odd.junk_lines)));
-        odd.junk_samples.iter().for_each(|sample| facts.push(("│", sample.for_terminal_line().to_string())));
+        odd.junk_samples.iter().for_each(|sample| facts.push(("│", escaped(&handle.stderr.redact(sample.raw())))));
         try_next.push("have it log to stderr: stdout is for messages only".to_owned());
     }
     let good = !is_failed(&snapshot.state);

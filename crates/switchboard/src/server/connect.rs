@@ -109,7 +109,7 @@ impl Attempt {
         self.enter("list");
         let listed = unless_it_exits(&mut self.process, link.offerings()).await;
         let offerings = match listed {
-            Ok(Ok(offerings)) => offerings,
+            Ok(Ok(offerings)) => without_secrets(self.redactor.as_ref(), offerings),
             Ok(Err(RequestFault::Closed(reason))) => return Err(self.ended(&reason).await),
             Ok(Err(fault)) => return Err(self.failed(format!("connected, but could not be listed: {fault}"), Retry::Soon).await),
             Err(exit) => return Err(self.exited(exit).await),
@@ -286,6 +286,14 @@ pub(super) fn redacted(redactor: Option<&Redactor>, text: String) -> String {
         Some(redactor) => redactor.redact(&text).into_owned(),
         None => text,
     }
+}
+
+/// What a server says when a list fails is shown; what it offers is its own word, and stays.
+pub(super) fn without_secrets(redactor: Option<&Redactor>, mut offerings: Offerings) -> Offerings {
+    for (_, fault) in &mut offerings.faults {
+        *fault = redacted(redactor, std::mem::take(fault));
+    }
+    offerings
 }
 
 #[cfg(test)]

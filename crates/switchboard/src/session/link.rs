@@ -1,6 +1,6 @@
 //! What a session and its handshake send through: ids, pending answers, deadlines, cancellation. And what arrives, sorted.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, MutexGuard, OnceLock, Weak};
 use std::time::Duration;
 
@@ -15,14 +15,21 @@ use super::ongoing::Ongoing;
 use super::pending::{Answer, Pending};
 use super::questions::Questions;
 use super::watchdog::Watchdog;
-use super::{Era, Oddities, OpenOptions, RequestFault};
+use super::{Era, Oddities, OpenOptions, RequestFault, Still};
 use crate::event::Event;
+use crate::store::LogStream;
 use crate::transport::{Inbound, Transport};
 use crate::untrusted::Untrusted;
 use crate::wire::{Incoming, Outgoing, RawJson, RequestId};
 
 /// After this many lines in a row that are no messages, the server is not one.
 const MAX_JUNK_RUN: u64 = 1_000;
+
+/// A late answer now and then is nothing; so many are told once (T30).
+const NOTABLE_UNKNOWN_IDS: u64 = 100;
+
+/// So much may wait for a server that asks and does not read, beyond what the transport takes at once.
+const MAX_UNREAD_BYTES: usize = 1024 * 1024;
 
 /// What is kept of such lines, for `doctor`.
 const JUNK_SAMPLES: usize = 20;
@@ -45,6 +52,8 @@ pub(super) struct Receiver {
     /// The server has asked during a call.
     pub(super) asked: AtomicBool,
     junk_run: AtomicU64,
+    /// Bytes of ours that the transport was handed without room for them, since it last had some.
+    unread_bytes: AtomicUsize,
     /// Ends what is late. The session's task holds the other end.
     pub(super) watchdog: Watchdog,
 }
@@ -62,6 +71,7 @@ impl Receiver {
             misconduct: OnceLock::new(),
             asked: AtomicBool::new(false),
             junk_run: AtomicU64::new(0),
+            unread_bytes: AtomicUsize::new(0),
             watchdog: Watchdog::default(),
         })
     }
@@ -70,12 +80,18 @@ impl Receiver {
         self.options.noticed.lock()
     }
 
-    /// Sends what belongs to no request of ours: answers and notifications.
+    /// Sends what belongs to no request of ours: answers and notifications. They cannot wait for room, so a server that takes none
+    /// of them is given up in time.
     pub(super) fn send(&self, body: &[u8], method: Option<&str>) {
-        if let Some(transport) = self.transport.get().and_then(Weak::upgrade) {
-            // A closed connection has been told about elsewhere.
-            let _ = transport.send(Outgoing { id: None, method, body });
+        let Some(transport) = self.transport.get().and_then(Weak::upgrade) else { return };
+        if transport.has_room() {
+            self.unread_bytes.store(0, Ordering::Relaxed);
+        } else if self.unread_bytes.fetch_add(body.len(), Ordering::Relaxed) + body.len() > MAX_UNREAD_BYTES {
+            self.end(&format!("it asks without reading the answers: more than {MAX_UNREAD_BYTES} bytes wait for it"));
+            return;
         }
+        // A closed connection has been told about elsewhere.
+        let _ = transport.send(Outgoing { id: None, method, body });
     }
 
     /// Ends the requests that are late, and tells the server. Answers when to look again.
@@ -113,7 +129,21 @@ impl Receiver {
             _ => false,
         };
         if !delivered {
-            self.oddities().unknown_ids += 1;
+            let unknown = {
+                let mut oddities = self.oddities();
+                oddities.unknown_ids += 1;
+                oddities.unknown_ids
+            };
+            if unknown == NOTABLE_UNKNOWN_IDS {
+                self.notice(format!("it has answered {unknown} requests that nobody made, or that were over by then"));
+            }
+        }
+    }
+
+    /// Tells whoever listens something about this server; nobody has to.
+    pub(super) fn notice(&self, line: String) {
+        if let Some(events) = &self.options.events {
+            let _ = events.send(Event::Notice { server: Some(self.options.server.clone()), line });
         }
     }
 
@@ -141,9 +171,12 @@ impl Receiver {
     }
 
     fn log(&self, params: Option<&RawJson>) {
-        let (Some(events), Some(params)) = (&self.options.events, params) else { return };
-        let Ok(log) = params.decode::<LogParams>() else { return };
+        let Some(log) = params.and_then(|params| params.decode::<LogParams>().ok()) else { return };
         let text = log.data.as_str().map_or_else(|| log.data.to_string(), str::to_owned);
+        if let Some(file) = &self.options.log {
+            file.write(LogStream::Message, &format!("{}: {text}", log.level));
+        }
+        let Some(events) = &self.options.events else { return };
         // Nobody listening is fine: the event is for whoever wants it.
         let _ = events.send(Event::Log { server: self.options.server.clone(), level: log.level, text: text.into() });
     }
@@ -247,7 +280,7 @@ impl Link {
         }
     }
 
-    /// Sends a request of a caller and waits as its clock says. Dropping the future cancels the request.
+    /// Sends a request of a caller and waits as its clock says, unless it must not be sent any more. Dropping the future cancels it.
     pub(super) async fn request_for(
         &self,
         ongoing: &Arc<Ongoing>,
@@ -255,9 +288,14 @@ impl Link {
         method: &str,
         fields: &[Field<'_>],
         declared: &str,
+        still: Still<'_>,
     ) -> Answer {
         if !self.transport.has_room() {
             self.room_for(ongoing).await?;
+        }
+        // Nothing is waited for between this and the sending.
+        if !still() {
+            return Err(RequestFault::Moved);
         }
         let mut waiting = self.post(era, method, fields, Some(ongoing), declared)?;
         self.receiver.watchdog.look_by(ongoing.clock.first_look());
@@ -328,5 +366,6 @@ impl Drop for Waiting<'_> {
         if self.link.receiver.pending.give_up(self.id) && self.cancellable {
             self.link.receiver.cancel(self.id, "the caller no longer waits");
         }
+        self.link.receiver.over(self.id);
     }
 }

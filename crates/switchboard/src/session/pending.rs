@@ -74,9 +74,9 @@ impl Pending {
         self.table().slots.get(&id).and_then(|slot| slot.ongoing.clone())
     }
 
-    /// Every ongoing request that a question could belong to.
-    pub(super) fn all_ongoing(&self) -> Vec<Arc<Ongoing>> {
-        self.table().slots.values().filter_map(|slot| slot.ongoing.clone()).collect()
+    /// Every ongoing request that a question could belong to, with its id.
+    pub(super) fn all_ongoing(&self) -> Vec<(u64, Arc<Ongoing>)> {
+        self.table().slots.iter().filter_map(|(id, slot)| Some((*id, slot.ongoing.clone()?))).collect()
     }
 
     /// Judges every ongoing request: ends the late ones, whose ids come back with the time of the next look.

@@ -199,14 +199,14 @@ fn deliver(frame: Frame<'_>, inbound: &dyn Inbound) {
         Frame::Oversized(id) => return inbound.oversized(Some(id.clone())),
         Frame::OversizedUnknown => return inbound.oversized(None),
         Frame::Short(line) => (*line, read_line(line, &RawJson::keep, inbound)),
-        Frame::Long(line) => (&**line, read_line(line, &|raw| RawJson::share(line, raw), inbound)),
+        Frame::Long(line) => (&**line, read_line(line, &|text| RawJson::share(line, text), inbound)),
     };
     if outcome.is_err() && !line.trim_ascii().is_empty() {
         inbound.junk(line);
     }
 }
 
-fn read_line(line: &[u8], keep: &dyn Fn(&serde_json::value::RawValue) -> RawJson, inbound: &dyn Inbound) -> Result<(), ()> {
+fn read_line(line: &[u8], keep: &dyn Fn(&str) -> RawJson, inbound: &dyn Inbound) -> Result<(), ()> {
     let text = std::str::from_utf8(line).map_err(drop)?;
     parse(text, keep, &mut |message| inbound.message(message)).map_err(drop)
 }
