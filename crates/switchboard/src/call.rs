@@ -29,12 +29,12 @@ impl Host {
         let mut limit = Limit::start(call.timeout);
         let tool = host.resolve(&call, limit).await?;
         host.validate(&tool, &call)?;
-        let asked = Instant::now();
+        let asked = limit.since.map(|_| Instant::now());
         let permit = host.permit(&tool, &call).await?;
-        limit.put_off(asked.elapsed());
-        let server = host.server(&tool.id.server)?;
+        limit.put_off(asked);
+        let server = host.server_of(&tool)?;
         let session = server.ready(limit.within(tool.server.timeouts.connect)).await?;
-        let terms = Terms { timeouts: limit.timeouts(&tool), since: limit.since, still: &|| host.confirms(server, &tool) };
+        let terms = Terms { timeouts: limit.timeouts(&tool), since: limit.since, still: &|| host.confirms(&tool) };
         match session.call(permit, terms).await {
             Err(RequestFault::Moved) => Err(CallError::Moved { server: tool.id.server.clone(), tool: shown(&tool) }),
             answer => host.finish(server, answer).await.map(|raw| CallResult { raw }),
@@ -157,8 +157,8 @@ impl Shared {
     }
 
     /// Is the tool still the one that was approved?
-    fn confirms(&self, server: &ServerHandle, tool: &Arc<Tool>) -> bool {
-        self.catalog_with(server).still_offers(tool)
+    fn confirms(&self, tool: &Arc<Tool>) -> bool {
+        self.catalog_for(tool).still_offers(tool)
     }
 
     /// Counts good work; gives a lost connection its cause.
@@ -173,6 +173,7 @@ impl Shared {
                 Ok(raw)
             }
             Err(fault) => {
+                let fault = fault.redacted(|text| server.stderr.redact(text));
                 let detail = match fault {
                     // Where the end has no other cause than the reason, it is told once.
                     RequestFault::Closed(ref reason) => server.death().await.filter(|death| death != reason),
@@ -206,6 +207,31 @@ pub struct Call {
     pub yes: bool,
 }
 
+impl Call {
+    /// A call by what the present catalog offers, with the entry's deadlines, asked about where the gate says so.
+    pub fn new(tool: impl Into<String>, arguments: impl Into<RawJson>, caller: Arc<dyn Caller>) -> Self {
+        Self { tool: tool.into(), arguments: arguments.into(), caller, listed: None, timeout: None, yes: false }
+    }
+
+    /// By what this catalog offers: a name means what it meant there.
+    pub fn listed(mut self, catalog: Arc<Catalog>) -> Self {
+        self.listed = Some(catalog);
+        self
+    }
+
+    /// At most this long in all.
+    pub fn timeout(mut self, most: Duration) -> Self {
+        self.timeout = Some(most);
+        self
+    }
+
+    /// The person said yes beforehand. A deny rule still holds.
+    pub fn yes(mut self) -> Self {
+        self.yes = true;
+        self
+    }
+}
+
 /// The caller's own limit for all of a call, if it gave one. The time that a person takes to approve is not counted.
 #[derive(Debug, Clone, Copy)]
 struct Limit {
@@ -219,8 +245,9 @@ impl Limit {
         Self { most, since: most.map(|_| Instant::now()) }
     }
 
-    fn put_off(&mut self, by: Duration) {
-        self.since = self.since.map(|since| since + by);
+    /// What has passed since then is not counted.
+    fn put_off(&mut self, since: Option<Instant>) {
+        self.since = self.since.zip(since).map(|(counted, since)| counted + since.elapsed());
     }
 
     /// What may be waited, if it were `wait` without the limit.

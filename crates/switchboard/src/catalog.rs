@@ -35,6 +35,8 @@ pub struct Tool {
     pub idempotent: bool,
     /// Where it stands in its catalog.
     pub(crate) place: usize,
+    /// Where its server stands among those that the catalog was built from.
+    pub(crate) server_place: usize,
     /// Which rules hold for it. The gate's own.
     pub(crate) ruling: Ruling,
 }
@@ -120,8 +122,8 @@ impl Catalog {
         let mut catalog = Self { generation, ..Self::default() };
         let mut offered = Vec::new();
         for (config, offerings) in servers {
-            catalog.offerings.push((config.name.clone(), Arc::clone(offerings)));
             catalog.sift(config, offerings, builtin_names, fingerprint(config), &mut offered);
+            catalog.offerings.push((config.name.clone(), Arc::clone(offerings)));
         }
         catalog.name(style, offered);
         catalog.index(style);
@@ -155,6 +157,7 @@ impl Catalog {
                 Some(reason) => self.withhold(&config.name, &definition.name, reason),
                 None => offered.push(Offered {
                     server: Arc::clone(config),
+                    server_place: self.offerings.len(),
                     launch,
                     idempotent: filter.is_idempotent(name),
                     definition: Arc::clone(definition),
@@ -168,12 +171,24 @@ impl Catalog {
         let pairs: Vec<ToolId> = offered.iter().map(pair).collect();
         let names = style.expose(&pairs);
         self.tools.reserve_exact(pairs.len());
-        for ((id, name), Offered { server, launch, idempotent, definition }) in pairs.into_iter().zip(names).zip(offered) {
+        for ((id, name), Offered { server, server_place, launch, idempotent, definition }) in
+            pairs.into_iter().zip(names).zip(offered)
+        {
             match name {
                 Ok(exposed) => {
                     let place = self.tools.len();
                     let ruling = Ruling::default();
-                    self.tools.push(Arc::new(Tool { id, exposed, definition, server, launch, idempotent, place, ruling }));
+                    self.tools.push(Arc::new(Tool {
+                        id,
+                        exposed,
+                        definition,
+                        server,
+                        launch,
+                        idempotent,
+                        place,
+                        server_place,
+                        ruling,
+                    }));
                 }
                 Err(unnameable) => self.withhold(&id.server, &id.tool, unnameable.reason),
             }
@@ -258,6 +273,8 @@ impl Catalog {
 
 /// A tool that only lacks its name.
 struct Offered {
+    /// Where the server stands among those given.
+    server_place: usize,
     server: Arc<ServerConfig>,
     launch: Fingerprint,
     idempotent: bool,

@@ -3,8 +3,8 @@
 //! Opening consumes a connector and returns the session, so calling too early cannot be written. Owns ids, the table of pending
 //! requests, the handshake, lists with pages, calls with deadlines, and what the server asks. Leaves restarting to [`crate::server`].
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::broadcast;
@@ -19,6 +19,7 @@ use crate::config::{Asks, Protocol, Sharing, Timeouts};
 use crate::event::Event;
 use crate::gate::Permit;
 use crate::name::ServerName;
+use crate::store::LogFile;
 use crate::transport::Connector;
 use crate::untrusted::Untrusted;
 use crate::wire::RawJson;
@@ -87,6 +88,10 @@ pub struct OpenOptions {
     pub max_message_bytes: usize,
     /// Where logs and notices go that belong to no call.
     pub events: Option<broadcast::Sender<Event>>,
+    /// Where what is odd is counted. Whoever opens keeps a clone, since a session that never came to be cannot be asked.
+    pub noticed: Noticed,
+    /// The server's log, which keeps its log messages too.
+    pub log: Option<LogFile>,
 }
 
 /// Why a session did not come to be.
@@ -104,6 +109,9 @@ pub enum OpenFault {
     /// It refused `initialize` because it had been probed: start it again and speak legacy at once.
     #[error("the server refused `initialize` after a probe")]
     RefusedAfterProbe,
+    /// It did something that no server may, so we ended the connection. What its process did then is no news.
+    #[error("{0}")]
+    Misconduct(String),
 }
 
 /// Why a request on a session did not complete. An answer with `isError` is not among these.
@@ -164,6 +172,22 @@ pub struct Terms<'a> {
     pub still: &'a (dyn Fn() -> bool + Sync),
 }
 
+impl RequestFault {
+    /// The same with the server's words filtered: a server may put what it was given into its complaints.
+    pub(crate) fn redacted(self, redact: impl Fn(&str) -> String) -> Self {
+        match self {
+            Self::Answered { code, message, data } => {
+                // What is beside the words is kept only where it tells nothing: it is for programs, and they compare bytes.
+                let data = data.filter(|data| redact(data.as_str()) == data.as_str());
+                Self::Answered { code, message: redact(&message), data }
+            }
+            Self::Closed(reason) => Self::Closed(redact(&reason)),
+            Self::Invalid(fact) => Self::Invalid(redact(&fact)),
+            other => other,
+        }
+    }
+}
+
 /// Counters and findings of a session, for `doctor`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Oddities {
@@ -177,6 +201,21 @@ pub struct Oddities {
     pub forbidden_requests: u64,
     /// Questions declined because nobody could tell whose they were.
     pub unattributed: u64,
+}
+
+/// The [`Oddities`] of one connection while they are counted. Clones share them, and outlive the session.
+#[derive(Debug, Clone, Default)]
+pub struct Noticed(Arc<Mutex<Oddities>>);
+
+impl Noticed {
+    /// What was odd so far.
+    pub fn oddities(&self) -> Oddities {
+        self.lock().clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Oddities> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// One live connection.
@@ -204,7 +243,8 @@ impl Session {
         let transport = connector.connect(receiver.clone()).await.map_err(|fault| OpenFault::Channel(fault.0))?;
         receiver.transport.set(Arc::downgrade(&transport)).expect("a receiver is connected once");
         let link = Link { receiver, transport };
-        let hello = handshake::shake(&link, &link.receiver.options).await?;
+        let shaken = handshake::shake(&link, &link.receiver.options).await;
+        let hello = shaken.map_err(|fault| link.receiver.misconduct.get().cloned().map_or(fault, OpenFault::Misconduct))?;
         link.receiver.era.set(hello.era).expect("a session shakes hands once");
         let listening = listen::start(&link, &hello);
         let watching = watchdog::start(&link.receiver);
@@ -292,7 +332,7 @@ impl Session {
 
     /// What was odd so far.
     pub fn oddities(&self) -> Oddities {
-        self.link.receiver.oddities().clone()
+        self.link.receiver.options.noticed.oddities()
     }
 
     /// Ends the session: pending requests fail, the server sees the end of its input.

@@ -53,6 +53,7 @@ pub(crate) fn tool(server: ServerConfig, definition: Arc<ToolDefinition>) -> Too
         server: Arc::new(server),
         idempotent: false,
         place: 0,
+        server_place: 0,
         ruling: Ruling::default(),
     }
 }

@@ -1,7 +1,7 @@
 //! What a session and its handshake send through: ids, pending answers, deadlines, cancellation. And what arrives, sorted.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, MutexGuard, OnceLock, Weak};
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -17,6 +17,7 @@ use super::questions::Questions;
 use super::watchdog::Watchdog;
 use super::{Era, Oddities, OpenOptions, RequestFault, Still};
 use crate::event::Event;
+use crate::store::LogStream;
 use crate::transport::{Inbound, Transport};
 use crate::untrusted::Untrusted;
 use crate::wire::{Incoming, Outgoing, RawJson, RequestId};
@@ -46,9 +47,10 @@ pub(super) struct Receiver {
     pub(super) changed: Notify,
     /// Why it ended, once it has.
     pub(super) ended: watch::Sender<Option<String>>,
+    /// Why we ended it, where the server gave cause.
+    pub(super) misconduct: OnceLock<String>,
     /// The server has asked during a call.
     pub(super) asked: AtomicBool,
-    oddities: Mutex<Oddities>,
     junk_run: AtomicU64,
     /// Bytes of ours that the transport was handed without room for them, since it last had some.
     unread_bytes: AtomicUsize,
@@ -66,8 +68,8 @@ impl Receiver {
             era: OnceLock::new(),
             changed: Notify::new(),
             ended: watch::Sender::new(None),
+            misconduct: OnceLock::new(),
             asked: AtomicBool::new(false),
-            oddities: Mutex::default(),
             junk_run: AtomicU64::new(0),
             unread_bytes: AtomicUsize::new(0),
             watchdog: Watchdog::default(),
@@ -75,7 +77,7 @@ impl Receiver {
     }
 
     pub(super) fn oddities(&self) -> MutexGuard<'_, Oddities> {
-        self.oddities.lock().unwrap_or_else(PoisonError::into_inner)
+        self.options.noticed.lock()
     }
 
     /// Sends what belongs to no request of ours: answers and notifications. They cannot wait for room, so a server that takes none
@@ -112,6 +114,13 @@ impl Receiver {
             self.questions.withdraw_all();
             self.ended.send_replace(Some(reason.to_owned()));
         }
+    }
+
+    /// Ends it because of what the server did.
+    fn give_up(&self, cause: &str) {
+        // The first cause is the one to tell.
+        let _ = self.misconduct.set(cause.to_owned());
+        self.end(cause);
     }
 
     fn answered(&self, id: Option<RequestId>, answer: Answer) {
@@ -162,9 +171,12 @@ impl Receiver {
     }
 
     fn log(&self, params: Option<&RawJson>) {
-        let (Some(events), Some(params)) = (&self.options.events, params) else { return };
-        let Ok(log) = params.decode::<LogParams>() else { return };
+        let Some(log) = params.and_then(|params| params.decode::<LogParams>().ok()) else { return };
         let text = log.data.as_str().map_or_else(|| log.data.to_string(), str::to_owned);
+        if let Some(file) = &self.options.log {
+            file.write(LogStream::Message, &format!("{}: {text}", log.level));
+        }
+        let Some(events) = &self.options.events else { return };
         // Nobody listening is fine: the event is for whoever wants it.
         let _ = events.send(Event::Log { server: self.options.server.clone(), level: log.level, text: text.into() });
     }
@@ -191,7 +203,7 @@ impl Inbound for Receiver {
             }
         }
         if self.junk_run.fetch_add(1, Ordering::Relaxed) + 1 >= MAX_JUNK_RUN {
-            self.end("it prints non-JSON to stdout; a server must keep stdout for messages and log to stderr");
+            self.give_up("it prints non-JSON to stdout; a server must keep stdout for messages and log to stderr");
         }
     }
 
@@ -199,7 +211,7 @@ impl Inbound for Receiver {
         let limit = self.options.max_message_bytes;
         match id {
             Some(id) => self.answered(Some(id), Err(RequestFault::TooLarge { limit })),
-            None => self.end(&format!("it sent a message of more than {limit} bytes that answers no request")),
+            None => self.give_up(&format!("it sent a message of more than {limit} bytes that answers no request")),
         }
     }
 
