@@ -29,6 +29,7 @@ pub(crate) struct Setup {
     pub(crate) store: Arc<dyn Store>,
     /// How much of what is to be told the command's own answer tells.
     pub(crate) answer: Answer,
+    json: bool,
 }
 
 /// What a command's answer tells by itself, so that it is not told twice.
@@ -59,7 +60,7 @@ impl Setup {
             output::notice(&format!("warning: {}", Untrusted::new(warning.to_string()).for_terminal_line()));
         }
         let store = open_store(&place);
-        let setup = Self { place, environment: place::environment(), config, store, answer };
+        let setup = Self { place, environment: place::environment(), config, store, answer, json: options.json };
         if options.verbosity() > 0 {
             logging::keep_out(setup.secrets());
         }
@@ -123,15 +124,9 @@ impl Setup {
         only: Option<Vec<ServerName>>,
         work: impl AsyncFnOnce(&Host, &Place) -> Result<u8, Failure>,
     ) -> Result<u8, Failure> {
-        match self.answer {
-            Answer::Plain if self.config.servers.is_empty() => output::notice(NO_SERVER),
-            Answer::Plain => self.say_who_waits(only.as_deref()),
-            // Whoever reads the answer elsewhere is told here.
-            Answer::States if output::stdout_columns().is_none() => self.say_who_waits(only.as_deref()),
-            Answer::States | Answer::Everything => {}
-        }
+        self.say_what_is_missing(only.as_deref());
         in_runtime(async move {
-            let Self { place, environment, config, store, answer } = self;
+            let Self { place, environment, config, store, answer, .. } = self;
             let host = HostBuilder {
                 config,
                 environment,
@@ -153,19 +148,35 @@ impl Setup {
         })
     }
 
+    /// One line where nothing is configured, or where a server waits for trust; not where the answer on the same screen tells it.
+    fn say_what_is_missing(&self, only: Option<&[ServerName]>) {
+        let tells = self.answer != Answer::Plain;
+        if self.config.servers.is_empty() {
+            if !tells {
+                output::notice(NO_SERVER);
+            }
+        } else if let Some(line) = self.who_waits(only).filter(|_| !tells || output::stdout_columns().is_none()) {
+            match self.answer {
+                // Its notices become part of the report; whoever reads the report elsewhere is told here as well.
+                Answer::Everything if !self.json => output::line_on_stderr(&line),
+                _ => output::notice(&line),
+            }
+        }
+    }
+
     /// One line that names `switchboard trust`, if any of these servers waits for it.
-    fn say_who_waits(&self, only: Option<&[ServerName]>) {
+    fn who_waits(&self, only: Option<&[ServerName]>) -> Option<String> {
         let waiting: Vec<_> = trust::waiting(&self.config, &self.environment, &*self.store)
             .into_iter()
             .filter(|(server, _)| only.is_none_or(|only| only.contains(&server.name)))
             .map(|(server, _)| format!("\"{}\"", server.name))
             .collect();
         match waiting.as_slice() {
-            [] => {}
-            [one] => output::notice(&format!(
+            [] => None,
+            [one] => Some(format!(
                 "server {one} of this project is not trusted and was not started; look at it with `switchboard trust`"
             )),
-            many => output::notice(&format!(
+            many => Some(format!(
                 "servers {} of this project are not trusted and were not started; look at them with `switchboard trust`",
                 many.join(", ")
             )),

@@ -3,7 +3,7 @@
 
 mod support;
 
-use support::{Home, PROGRAM};
+use support::{Home, PROGRAM, without_our_sequences};
 use switchboard_testkit::{Chaos, Step};
 
 const CTRL_C: &str = "\x03";
@@ -212,23 +212,4 @@ fn t12_server_text_has_no_power_over_the_terminal() {
     check(&["call", "evil/say", "--yes", "--json"], None, "end");
     check(&["call", "evil/err", "--yes"], None, "end");
     check(&["call", "evil/ask", "--yes"], Some(("Server \"evil\" asks", CTRL_D)), "end");
-}
-
-/// The text without what we send ourselves: colours, the alternate screen, the cursor, clearing a line, the spinner's moves.
-fn without_our_sequences(text: &str) -> String {
-    let mut rest = text;
-    let mut kept = String::new();
-    while let Some((before, after)) = rest.split_once("\u{1b}[") {
-        kept.push_str(before);
-        let end = after.find(|character: char| character.is_ascii_alphabetic()).unwrap();
-        let ours =
-            matches!(&after[..=end], "?1049h" | "?1049l" | "?25h" | "?25l" | "H" | "K" | "J" | "2K" | "1G" | "1A" | "1B" | "0J")
-                || after[..=end].ends_with('m');
-        if !ours {
-            kept.push_str("\u{1b}[");
-            kept.push_str(&after[..=end]);
-        }
-        rest = &after[end + 1..];
-    }
-    kept + rest
 }

@@ -120,7 +120,7 @@ fn unreadable_file() {
     home.user_file(&canary(&home));
     std::fs::write(home.path("project/bytes.toml"), b"name = \"\xff\"").unwrap();
     std::fs::write(home.path("project/locked.toml"), canary(&home)).unwrap();
-    std::fs::set_permissions(home.path("project/locked.toml"), PermissionsExt::from_mode(0)).unwrap();
+    std::fs::set_permissions(home.path("project/locked.toml"), PermissionsExt::from_mode(0o000)).unwrap();
     let check = |file: &str, told: &str| {
         let expected = Ran { code: Some(2), stdout: String::new(), stderr: format!("error: {told}\n") };
         assert_eq!(home.run(&["-c", file, "status"]), expected);

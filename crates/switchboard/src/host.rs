@@ -11,7 +11,7 @@ use tokio::task::{AbortHandle, JoinSet};
 
 use crate::call::CallError;
 use crate::caller::{Caller, Offers};
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, Tool};
 use crate::config::{Config, ConfigErrors, Environment, ServerConfig, Start};
 use crate::event::{Event, Events, Next};
 use crate::gate::{Gate, Grants};
@@ -222,9 +222,8 @@ fn noticed(mut events: Events) -> Vec<String> {
 }
 
 impl Host {
-    /// What is on offer now.
+    /// What is on offer now: never less than what a server that was seen Ready offers.
     pub fn catalog(&self) -> Arc<Catalog> {
-        // A server that is ready is listed: whoever waited for it need not wait for the picture as well.
         self.0.rebuild();
         self.0.catalog.load_full()
     }
@@ -301,6 +300,14 @@ impl Host {
 }
 
 impl Shared {
+    /// The server that offers a tool. In a catalog of ours its place is known; a caller may have listed from another host's.
+    pub(crate) fn server_of(&self, tool: &Tool) -> Result<&ServerHandle, CallError> {
+        match self.servers.get(tool.server_place) {
+            Some(server) if server.config.name == tool.id.server => Ok(server),
+            _ => self.server(&tool.id.server),
+        }
+    }
+
     /// The server of this name.
     pub(crate) fn server(&self, name: &ServerName) -> Result<&ServerHandle, CallError> {
         match self.by_name.get(name) {
@@ -314,10 +321,10 @@ impl Shared {
         self.catalog.load()
     }
 
-    /// The picture with this server's present offerings in it.
-    pub(crate) fn catalog_with(&self, server: &ServerHandle) -> arc_swap::Guard<Arc<Catalog>> {
+    /// The picture with the present offerings of this tool's server in it.
+    pub(crate) fn catalog_for(&self, tool: &Tool) -> arc_swap::Guard<Arc<Catalog>> {
         let catalog = self.catalog.load();
-        if self.by_name.get(&server.config.name).is_some_and(|&index| self.shows(&catalog, index)) {
+        if self.shows(&catalog, tool.server_place) {
             return catalog;
         }
         self.rebuild();
@@ -326,7 +333,8 @@ impl Shared {
 
     /// Whether the catalog shows what this server offers now. Its parts stand in the order of `servers`.
     fn shows(&self, catalog: &Catalog, index: usize) -> bool {
-        catalog.offerings().get(index).is_some_and(|(_, shown)| Arc::ptr_eq(shown, &self.servers[index].snapshot().offerings))
+        let (shown, server) = (catalog.offerings().get(index), self.servers.get(index));
+        shown.zip(server).is_some_and(|((_, shown), server)| Arc::ptr_eq(shown, &server.snapshot().offerings))
     }
 
     /// Replaces the catalog if any server offers something else than it shows.

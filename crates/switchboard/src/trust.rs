@@ -9,10 +9,11 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::config::diagnostic::visible_path;
-use crate::config::expand::Expansion;
+use crate::config::expand::{Expansion, is_ordinary, secret_looking};
 use crate::config::fingerprint::Digest;
 use crate::config::{Config, Endpoint, Environment, Fingerprint, HttpWire, Scope, ServerConfig, hijack, reference};
 use crate::name::ServerName;
+use crate::secret::{Redactor, Secret};
 use crate::store::{Shelf, Store, StoreError};
 
 mod diff;
@@ -47,6 +48,8 @@ pub struct Disclosure {
     pub key: Fingerprint,
     /// Loader variables that a project may not set (T5): the entry is refused while there are any.
     pub refused: Vec<String>,
+    /// The lines as they are remembered: a secret in one is replaced by a hash, which tells a change and not the value (T25).
+    kept: Vec<String>,
     /// What the variables that decide the launch held, as hashes: a change is told without telling the value.
     values: BTreeMap<String, String>,
 }
@@ -146,7 +149,9 @@ pub fn disclose(server: &ServerConfig, environment: &Environment) -> Disclosure 
 
     let file = server.source.file.to_path_buf();
     let key = key(server, &deciding, environment);
-    Disclosure { name: server.name.clone(), file, lines, key, refused, values }
+    let redactor = Redactor::new(secrets(&server.endpoint));
+    let kept = lines.iter().map(|line| kept(line, &redactor)).collect();
+    Disclosure { name: server.name.clone(), file, lines, key, refused, kept, values }
 }
 
 /// Records a yes for exactly what was disclosed.
@@ -155,7 +160,7 @@ pub fn accept(disclosure: &Disclosure, store: &dyn Store) -> Result<(), AcceptEr
         let names: Vec<&str> = disclosure.refused.iter().filter_map(|refused| refused.split(": ").next()).collect();
         return Err(AcceptError::Refused { server: disclosure.name.clone(), variables: names.join(", ") });
     }
-    let accepted = Accepted { key: disclosure.key.to_hex(), lines: disclosure.lines.clone(), values: disclosure.values.clone() };
+    let accepted = Accepted { key: disclosure.key.to_hex(), lines: disclosure.kept.clone(), values: disclosure.values.clone() };
     let text = serde_json::to_string(&accepted).expect("texts and lists of texts are JSON");
     Ok(store.put(Shelf::Trust, &shelf_key(disclosure), &text)?)
 }
@@ -202,6 +207,36 @@ fn key(server: &ServerConfig, deciding: &[&str], environment: &Environment) -> F
     digest.finish()
 }
 
+/// The secrets that stand in an entry itself. What a reference stands for is not in it.
+fn secrets(endpoint: &Endpoint) -> Vec<Secret> {
+    let mut texts: Vec<String> = match endpoint {
+        Endpoint::Stdio(stdio) => {
+            let arguments = secret_looking(&stdio.args).into_iter().map(|secret| secret.expose().to_owned());
+            stdio.env.values().map(|value| value.expose().to_owned()).chain(arguments).collect()
+        }
+        Endpoint::Http(http) => {
+            let url = url::Url::parse(&http.url).ok();
+            let password = url.iter().filter_map(|url| url.password().map(str::to_owned));
+            let query = url.iter().flat_map(|url| url.query_pairs().map(|(_, value)| value.into_owned()));
+            http.headers.values().map(|value| value.expose().to_owned()).chain(password).chain(query).collect()
+        }
+    };
+    texts.retain(|text| !is_ordinary(text) && !reference::has_references(text));
+    // As a line quotes it.
+    let quoted: Vec<String> = texts.iter().map(|text| format!("{text:?}").trim_matches('"').to_owned()).collect();
+    texts.into_iter().chain(quoted).map(Secret::new).collect()
+}
+
+fn kept(line: &str, redactor: &Redactor) -> String {
+    let clean = redactor.redact(line);
+    if clean == line {
+        return line.to_owned();
+    }
+    let mut digest = Digest::new("switchboard line 1");
+    digest.part("line", line.as_bytes());
+    format!("{clean} ({})", &digest.finish().to_hex()[..8])
+}
+
 /// What a variable holds, as a hash.
 fn held(name: &str, environment: &Environment) -> String {
     let mut digest = Digest::new("switchboard variable 1");
@@ -211,7 +246,7 @@ fn held(name: &str, environment: &Environment) -> String {
 }
 
 fn difference(accepted: &Accepted, now: &Disclosure) -> Vec<String> {
-    let mut lines = diff::lines(&accepted.lines, &now.lines);
+    let mut lines = diff::lines(&accepted.lines, &now.kept);
     for (name, value) in &now.values {
         if accepted.values.get(name).is_some_and(|then| then != value) {
             lines.push(format!(

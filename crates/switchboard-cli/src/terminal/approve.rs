@@ -11,6 +11,10 @@ use super::json;
 const LONGEST: usize = 300;
 /// S0-25: the detail of a prompt.
 const DETAIL_CHARACTERS: usize = 200;
+/// The head is always on the screen, and must leave room for the keys: a fact in it is no longer than this.
+const FACT_CHARACTERS: usize = 240;
+/// Where the value of a fact begins.
+const FACT_INDENT: usize = 11;
 
 /// One approval on the screen.
 pub(super) struct Question<'a> {
@@ -90,13 +94,19 @@ impl<'a> Question<'a> {
 
     fn head(&self, columns: usize) -> Vec<Drawn> {
         let request = self.request;
-        let fact = |label: &str, value: String| {
-            frame::wrap(&format!("  {label:<8} {value}"), columns).into_iter().map(|line| ours(line, PLAIN)).collect::<Vec<_>>()
+        let fact = |label: &str, value: &str| {
+            // No line but the first begins at the edge: what wraps cannot pass for a fact of its own.
+            let lines = frame::wrap(&shortened(value), columns.saturating_sub(FACT_INDENT)).into_iter().enumerate();
+            let indented = lines.map(|(number, line)| {
+                let label = if number == 0 { label } else { "" };
+                ours(format!("  {label:<8} {line}"), PLAIN)
+            });
+            indented.collect::<Vec<_>>()
         };
         let mut head = ours_wrapped(&format!("May a tool of server \"{}\" run?", request.id.server), columns, TITLE);
-        head.extend(fact("tool", safe(request.id.tool.as_wire())));
-        head.extend(fact("asks", detail(request.exposed.as_str(), request.arguments.as_str())));
-        head.extend(fact("because", safe(&request.because)));
+        head.extend(fact("tool", &safe(request.id.tool.as_wire())));
+        head.extend(fact("asks", &detail(request.exposed.as_str(), request.arguments.as_str())));
+        head.extend(fact("because", &safe(&request.because)));
         head
     }
 
@@ -114,6 +124,12 @@ impl<'a> Question<'a> {
         if let Some(description) = request.definition.description.as_ref().filter(|text| !text.raw().is_empty()) {
             body.push(ours("What the server says it does:", FAINT));
             body.extend(strangers(description.raw(), columns, PLAIN));
+            body.push(ours(String::new(), PLAIN));
+        }
+        let name = safe(request.id.tool.as_wire());
+        if shortened(&name) != name {
+            body.push(ours("Its whole name:", FAINT));
+            body.extend(strangers(&name, columns, PLAIN));
             body.push(ours(String::new(), PLAIN));
         }
         let raw = request.arguments.as_str();
@@ -159,6 +175,17 @@ impl Dialog for Question<'_> {
     fn offset(&self) -> usize {
         self.offset
     }
+}
+
+/// The beginning and the end of a long fact, and how much stands between.
+fn shortened(value: &str) -> String {
+    let count = value.chars().count();
+    if count <= FACT_CHARACTERS {
+        return value.to_owned();
+    }
+    let half = FACT_CHARACTERS / 2;
+    let (start, end): (String, String) = (value.chars().take(half).collect(), value.chars().skip(count - half).collect());
+    format!("{start} [… {} characters …] {end}", count - 2 * half)
 }
 
 /// S0-25: `<exposed tool name> <json-args>`, at most 200 characters, the last an ellipsis if something was cut.

@@ -218,3 +218,22 @@ pub struct Ended {
     pub restored: bool,
     pub bytes: Vec<u8>,
 }
+
+/// The text without what we send ourselves: colours, the alternate screen, the cursor, clearing a line, the spinner's moves.
+pub fn without_our_sequences(text: &str) -> String {
+    let mut rest = text;
+    let mut kept = String::new();
+    while let Some((before, after)) = rest.split_once("\u{1b}[") {
+        kept.push_str(before);
+        let end = after.find(|character: char| character.is_ascii_alphabetic()).unwrap();
+        let ours =
+            matches!(&after[..=end], "?1049h" | "?1049l" | "?25h" | "?25l" | "H" | "K" | "J" | "2K" | "1G" | "1A" | "1B" | "0J")
+                || after[..=end].ends_with('m');
+        if !ours {
+            kept.push_str("\u{1b}[");
+            kept.push_str(&after[..=end]);
+        }
+        rest = &after[end + 1..];
+    }
+    kept + rest
+}

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::reference::{Piece, pieces};
 use super::{HttpEndpoint, StdioEndpoint, meant, program};
-use crate::secret::Secret;
+use crate::secret::{Redactor, Secret};
 
 /// The variables a host was handed. The library never reads the process's own.
 #[derive(Debug, Clone, Default)]
@@ -97,6 +97,17 @@ pub enum LaunchFault {
     },
 }
 
+impl LaunchFault {
+    /// A path that holds what a reference expanded to is shown without it.
+    fn without(mut self, secrets: &[Secret]) -> Self {
+        if let Self::NoSuchFile { path } | Self::NotExecutable { path } | Self::BadCwd { path } = &mut self {
+            // A redactor takes a value out whole, so a part of a path goes, and the rest tells enough.
+            *path = Redactor::new(secrets.iter().cloned()).redact(&path.to_string_lossy()).into_owned().into();
+        }
+        self
+    }
+}
+
 /// Expands references against `environment` in one pass and finds the program in the child's own PATH. `folder` is the file's folder.
 pub fn resolve_launch(endpoint: &StdioEndpoint, folder: &Path, environment: &Environment) -> Result<ResolvedLaunch, LaunchFault> {
     let mut expansion = Expansion::new(environment);
@@ -116,7 +127,7 @@ pub fn resolve_launch(endpoint: &StdioEndpoint, folder: &Path, environment: &Env
         None => None,
     };
     if let Some(path) = cwd.as_ref().filter(|path| !path.is_dir()) {
-        return Err(LaunchFault::BadCwd { path: path.clone() });
+        return Err(LaunchFault::BadCwd { path: path.clone() }.without(&expansion.secrets));
     }
 
     let mut env: BTreeMap<String, Secret> = environment
@@ -126,7 +137,7 @@ pub fn resolve_launch(endpoint: &StdioEndpoint, folder: &Path, environment: &Env
         .collect();
     env.extend(own);
     let path = env.get("PATH").map(Secret::expose).unwrap_or_default();
-    let program = program::find(&command, &endpoint.command, folder, path)?;
+    let program = program::find(&command, &endpoint.command, folder, path).map_err(|fault| fault.without(&expansion.secrets))?;
     let Expansion { unset, mut secrets, .. } = expansion;
     secrets.extend(secret_looking(&args));
     secrets.retain(|secret| !is_ordinary(secret.expose()));
@@ -243,25 +254,43 @@ fn is_proxy(name: &str) -> bool {
     )
 }
 
-/// Values of arguments whose flag says that they are secret: `--token=x`, `--api-key x`.
-fn secret_looking(args: &[String]) -> Vec<Secret> {
+/// Values of arguments whose name says that they are secret: `--token=x`, `--api-key x`, `-e API_KEY=x`, `-H "Authorization: x"`; and the
+/// passwords of addresses.
+pub(crate) fn secret_looking(args: &[String]) -> Vec<Secret> {
     let mut found = Vec::new();
     for (index, arg) in args.iter().enumerate() {
-        let (flag, value) = match arg.split_once('=') {
+        // A header in an argument of its own: `Authorization: Bearer x`.
+        let (flag, value) = match arg.split_once('=').or_else(|| arg.split_once(": ")) {
             Some((flag, value)) => (flag, Some(value)),
-            None => (arg.as_str(), args.get(index + 1).map(String::as_str)),
+            None if arg.starts_with('-') => (arg.as_str(), args.get(index + 1).map(String::as_str)),
+            None => (arg.as_str(), None),
         };
         let flag = flag.to_ascii_lowercase().replace(['-', '_'], "");
-        let secret = ["token", "secret", "password", "passwd", "apikey", "accesskey", "privatekey", "credential", "bearer"];
-        if arg.starts_with('-') && secret.iter().any(|word| flag.contains(word)) {
-            found.extend(value.filter(|value| !value.starts_with('-')).map(Secret::new));
+        let secret = [
+            "token",
+            "secret",
+            "password",
+            "passwd",
+            "apikey",
+            "accesskey",
+            "privatekey",
+            "credential",
+            "bearer",
+            "authorization",
+        ];
+        if let Some(value) = value.filter(|value| !value.starts_with('-'))
+            && secret.iter().any(|word| flag.contains(word))
+        {
+            found.push(Secret::new(value));
+            found.extend(value.strip_prefix("Bearer ").or_else(|| value.strip_prefix("Basic ")).map(Secret::new));
         }
+        found.extend(url::Url::parse(arg).ok().and_then(|url| url.password().map(Secret::new)));
     }
     found
 }
 
 /// Words that are nobody's secret; to black them out would make every log unreadable.
-fn is_ordinary(value: &str) -> bool {
+pub(crate) fn is_ordinary(value: &str) -> bool {
     let words = "true false yes no on off none null auto trace debug info warn warning error verbose silent production development test stdio \
                  localhost";
     value.is_empty() || words.split_whitespace().any(|word| word.eq_ignore_ascii_case(value))

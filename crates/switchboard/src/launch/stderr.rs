@@ -77,6 +77,12 @@ impl StderrTail {
         lines
     }
 
+    /// A text of the same server without the secrets of its current run.
+    pub fn redact(&self, text: &str) -> String {
+        let redactor = self.tail().redactor.clone();
+        redactor.redact(text).into_owned()
+    }
+
     /// Waits until everything that was written has been read, which takes until the last writer has ended; so with a deadline. For who
     /// wants the last words of a process that has just exited.
     pub async fn drained(&self) {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::connect::{ENDS_TOGETHER, redacted};
+use super::connect::{ENDS_TOGETHER, redacted, without_secrets};
 use super::lists::Lists;
 use super::reach::{Link, Process};
 use super::sentence;
@@ -67,7 +67,11 @@ impl Live {
                     return Happening::Ended(End { reason: redacted(redactor.as_ref(), end.reason), ..end });
                 }
                 listed = lists.next() => match listed {
-                    Some(listed) => return Happening::Relisted(listed),
+                    Some(listed) => {
+                        let clean = |text: &str| redacted(redactor.as_ref(), text.to_owned());
+                        let listed = listed.map_err(|fault| fault.redacted(clean));
+                        return Happening::Relisted(listed.map(|offerings| without_secrets(redactor.as_ref(), offerings)));
+                    }
                     None => lists.run(list(link.clone(), *limit)),
                 },
                 () = link.list_changed() => lists.changed(),

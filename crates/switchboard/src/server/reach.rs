@@ -174,7 +174,7 @@ fn spawn_failure(launch: &ResolvedLaunch, error: &io::Error) -> Failure {
         }
         _ => (format!("{:?} could not be started: {error}", launch.program), Retry::Soon),
     };
-    Failure { fact, retry }
+    Failure { fact: Redactor::new(launch.secrets.iter().cloned()).redact(&fact).into_owned(), retry }
 }
 
 struct Spawned {

@@ -139,6 +139,39 @@ fn t2_a_change_is_pending_again_with_its_diff_and_formatting_is_no_change() {
     assert_eq!(diff, expected);
 }
 
+/// The file beside it holds the same, but it may be changed there, and ours would keep it.
+#[test]
+fn t25_what_is_remembered_tells_a_change_of_a_secret_and_not_the_secret() {
+    let store = MemoryStore::default();
+    let none = environment(&[]);
+    let entry = |secret: &str| {
+        format!("[servers.a]\ncommand = 'x'\nargs = ['--token={secret}', '-v']\nenv = {{ KEY = '{secret}', LEVEL = 'debug' }}\n")
+    };
+    let (folder, config) = project(&entry("hunter2-then"));
+    let disclosure = disclose(only(&config), &none);
+    assert!(disclosure.lines.iter().any(|line| line == "variable: KEY = \"hunter2-then\""), "a person sees all of it");
+    accept(&disclosure, &store).unwrap();
+    assert_eq!(standing(only(&config), &none, &store), Standing::Trusted);
+    let remembered = format!("{:?}", store.all(Shelf::Trust).unwrap());
+    assert!(!remembered.contains("hunter2") && remembered.contains("debug"), "{remembered}");
+
+    std::fs::write(folder.path().join("switchboard.toml"), entry("hunter2-now")).unwrap();
+    let now = config_of(&folder.path().join("switchboard.toml"), Scope::Project);
+    let Standing::Changed { diff } = standing(only(&now), &none, &store) else { panic!() };
+    let starts: Vec<&str> = diff.iter().map(|line| line.split(" (").next().unwrap()).collect();
+    let expected = [
+        "  command: \"x\"",
+        "- argument: \"--token=[secret]\"",
+        "+ argument: \"--token=[secret]\"",
+        "  argument: \"-v\"",
+        "- variable: KEY = \"[secret]\"",
+        "+ variable: KEY = \"[secret]\"",
+        "  variable: LEVEL = \"debug\"",
+    ];
+    assert_eq!(starts, expected);
+    assert_ne!(diff[1][2..], diff[2][2..], "the hashes differ: {diff:?}");
+}
+
 #[test]
 fn t2_what_the_launch_reads_from_the_environment_is_part_of_what_was_accepted() {
     let store = MemoryStore::default();

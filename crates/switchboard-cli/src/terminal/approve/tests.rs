@@ -76,7 +76,7 @@ fn t13_the_whole_question_is_on_the_screen() {
     let expected = r#"May a tool of server "demo-legacy" run?
   tool     write_file
   asks     mcp__demo-legacy__write_file {"path":"/etc/passwd
-","text":"a\nb"}
+           ","text":"a\nb"}
   because  no rule covers it
 
 What the server says it does:

@@ -165,6 +165,10 @@ fn a_launch_that_cannot_be_says_why_and_what_to_try() {
         &stdio("./absent", &[], &[]),
         &format!("there is no file \"{root}/absent\"; correct `command` (a relative path starts at the config file's folder)"),
     );
+    check(
+        &stdio("/${SECRET}/absent", &[], &[]),
+        "there is no file \"/[secret]/absent\"; correct `command` (a relative path starts at the config file's folder)",
+    );
     check(&stdio("plain", &["${NUL}"], &[]), "`args[0]` cannot be passed to a program: it holds a zero byte");
     let endpoint = StdioEndpoint { cwd: Some("nowhere".to_owned()), ..stdio("plain", &[], &[]) };
     check(&endpoint, &format!("the working folder \"{root}/nowhere\" does not exist or is not a folder; correct `cwd`"));
@@ -191,6 +195,13 @@ fn t25_every_value_that_must_not_be_logged_is_listed_and_ordinary_words_are_not(
         "${https_proxy}",
         "--token",
         "--next",
+        "-e",
+        "API_KEY=key-321",
+        "-H",
+        "Authorization: Bearer abc-654",
+        "postgres://me:pw-987@db/name",
+        "token",
+        "is no flag",
     ];
     let launch = resolve_launch(
         &stdio("tool", &args, &[("K", "Bearer ${TOKEN}"), ("LEVEL", "debug"), ("E", "")]),
@@ -201,7 +212,19 @@ fn t25_every_value_that_must_not_be_logged_is_listed_and_ordinary_words_are_not(
     let mut secrets: Vec<&str> = launch.secrets.iter().map(Secret::expose).collect();
     secrets.sort_unstable();
     secrets.dedup();
-    assert_eq!(secrets, ["Bearer tok-123", "http://u:pw-456@proxy", "key-789", "pw-000", "tok-123"]);
+    let expected = [
+        "Bearer abc-654",
+        "Bearer tok-123",
+        "abc-654",
+        "http://u:pw-456@proxy",
+        "key-321",
+        "key-789",
+        "pw-000",
+        "pw-456",
+        "pw-987",
+        "tok-123",
+    ];
+    assert_eq!(secrets, expected);
     let shown = format!("{launch:?}");
     assert!(secrets.iter().all(|secret| !shown.contains(secret)), "{shown}");
 }

@@ -1,0 +1,20 @@
+//! The threats of the security page, each tried on the real program: hostile projects, hostile servers, hostile words, planted files.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+/// T27, T35: files made to hurt, and files that others must not read.
+#[path = "threats/files.rs"]
+mod files;
+/// T25: what must not show anywhere.
+#[path = "threats/secrets.rs"]
+mod secrets;
+/// T1, T2, T5: what a project's file can start.
+#[path = "threats/starting.rs"]
+mod starting;
+/// T8, T9, T14, T33: what servers say of their tools, and what may be sent to them.
+#[path = "threats/tools.rs"]
+mod tools;
+/// T12, T13: what servers' words can do to a terminal and to the person at it.
+#[path = "threats/words.rs"]
+mod words;

@@ -1,0 +1,181 @@
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use crate::support::{Home, PROGRAM, Ran};
+
+/// T27: whatever stands in a file, the program says so soon, in few words, with exit code 2.
+#[test]
+fn t27_configuration_bombs_end_soon_in_few_words() {
+    let bombs: Vec<(&str, Vec<u8>)> = vec![
+        ("deep arrays", format!("a = {}", "[".repeat(200_000)).into_bytes()),
+        ("deep closed arrays", format!("a = {}{}", "[".repeat(100_000), "]".repeat(100_000)).into_bytes()),
+        ("deep tables", format!("a = {}", "{a=".repeat(100_000)).into_bytes()),
+        ("deep dotted key", format!("{}b = 1", "a.".repeat(200_000)).into_bytes()),
+        ("deep heading", format!("[{}b]", "a.".repeat(200_000)).into_bytes()),
+        ("many headings", "[a]\n[a]\n".repeat(60_000).into_bytes()),
+        ("many bad servers", (0..20_000).map(|number| format!("[servers.\"s {number}\"]\n")).collect::<String>().into_bytes()),
+        ("long line", [b"x = \"".as_slice(), &vec![b'y'; 900_000]].concat()),
+        ("open text", [b"x = '''".as_slice(), &b"\n".repeat(500_000)].concat()),
+        ("zero bytes", vec![0; 500_000]),
+        ("no text", (0..=255).cycle().take(500_000).collect()),
+        ("half a letter", b"[servers.a]\ncommand = \"\xc3".to_vec()),
+        ("control letters", b"[servers.a]\ncommand = \"\x1b[2J\"\n".to_vec()),
+        ("too large", vec![b'#'; 20 << 20]),
+        ("huge number", format!("[servers.a]\ncommand = 'x'\nconnect_timeout = {}\n", "9".repeat(100_000)).into_bytes()),
+        ("hostile names", "[servers.\"../../etc/x\"]\ncommand='x'\n[servers.\"\\u001b[2J\"]\ncommand='x'\n".into()),
+    ];
+    for (name, bytes) in bombs {
+        let home = Home::new();
+        for file in ["config/switchboard/switchboard.toml", "project/switchboard.toml"] {
+            std::fs::write(home.path(file), &bytes).unwrap();
+            check(&home, name);
+            std::fs::remove_file(home.path(file)).unwrap();
+        }
+    }
+}
+
+/// T27: nor does the program wait for, or read without end, what is no file.
+#[test]
+fn t27_what_is_no_file_is_refused_soon() {
+    type Plant = fn(&Path);
+    let plant: [(&str, Plant); 4] = [
+        ("pipe", |path| nix::unistd::mkfifo(path, nix::sys::stat::Mode::S_IRWXU).unwrap()),
+        ("device", |path| std::os::unix::fs::symlink("/dev/zero", path).unwrap()),
+        ("folder", |path| std::fs::create_dir(path).unwrap()),
+        ("loop", |path| std::os::unix::fs::symlink(path, path).unwrap()),
+    ];
+    for (name, plant) in plant {
+        let home = Home::new();
+        plant(&home.path("project/switchboard.toml"));
+        check(&home, name);
+    }
+}
+
+fn check(home: &Home, name: &str) {
+    for words in [&["status"][..], &["status", "--json"]] {
+        let began = Instant::now();
+        let ran = home.run(words);
+        assert!(began.elapsed() < Duration::from_secs(10), "{name}: {:?}", began.elapsed());
+        let told = &ran.stderr[..ran.stderr.floor_char_boundary(2000)];
+        assert_eq!((ran.code, ran.stdout.as_str()), (Some(2), ""), "{name}: {told}");
+        assert!(!ran.stderr.is_empty() && ran.stderr.len() < 64 * 1024, "{name}: {} bytes: {told}", ran.stderr.len());
+        let power = |character: char| character.is_control() && character != '\n';
+        assert!(!ran.stderr.contains(power), "{name}: {told:?}");
+    }
+}
+
+/// Everything below a folder that is no link, with its mode.
+fn modes(folder: &Path) -> Vec<(PathBuf, u32)> {
+    let mut found = vec![(folder.to_owned(), std::fs::symlink_metadata(folder).unwrap().permissions().mode() & 0o7777)];
+    for entry in std::fs::read_dir(folder).unwrap().flatten() {
+        if entry.file_type().unwrap().is_dir() {
+            found.extend(modes(&entry.path()));
+        } else {
+            found.push((entry.path(), entry.metadata().unwrap().permissions().mode() & 0o7777));
+        }
+    }
+    found
+}
+
+/// A session that leaves everything there is to leave: trust, a grant, a pin, an era, a catalog, a log, a long result.
+fn live(home: &Home, mask: &str) {
+    home.user_file("[security]\nlocked = true\n");
+    home.project_file(&format!("[servers.here]\ncommand = {PROGRAM:?}\nargs = [\"__demo-server\"]\n"));
+    let with_mask = |words: &str| vec!["sh".to_owned(), "-c".to_owned(), format!("umask {mask}; exec {PROGRAM} {words}")];
+    let run = |words: &str| {
+        let all = with_mask(words);
+        let mut command = home.command(&[]);
+        let mut shell = std::process::Command::new(&all[0]);
+        shell.args(&all[1..]).env_clear().envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        shell.current_dir(home.path("project")).stdin(std::process::Stdio::null());
+        command.arg("unused");
+        Ran::of(&shell.output().unwrap())
+    };
+    let ran = run("trust here --yes");
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let words = with_mask("call here/echo message=x");
+    let mut terminal = home.sit(&words.iter().map(String::as_str).collect::<Vec<_>>());
+    terminal.wait_for("[t] always this tool");
+    terminal.send("t");
+    terminal.wait_for("[g] for good");
+    terminal.send("g");
+    assert_eq!(terminal.end().code, 0);
+    let ran = run("call here/big bytes=3000000 --yes");
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+}
+
+#[test]
+fn t35_whatever_the_umask_all_that_a_session_leaves_is_ours_alone() {
+    let home = Home::new();
+    live(&home, "0");
+    let state = home.path("state/switchboard");
+    let found = modes(&state);
+    for (path, mode) in &found {
+        let expected = if path.is_dir() { 0o700 } else { 0o600 };
+        assert_eq!(*mode, expected, "{}: {mode:o}", path.display());
+    }
+    let named = |part: &str| found.iter().any(|(path, _)| path.display().to_string().contains(part));
+    for part in ["trust.json", "grants.json", "pins.json", "eras.json", "catalogs/", "logs/here.log", "results/"] {
+        assert!(named(part), "{part} is missing, so nothing was shown of it: {found:?}");
+    }
+    assert!(!named(".new"), "half a file was left: {found:?}");
+}
+
+/// A umask that takes even our own rights away must not keep the program from its own files.
+#[test]
+fn t35_a_strict_umask_is_no_obstacle() {
+    let home = Home::new();
+    live(&home, "077");
+    assert_eq!(home.run(&["call", "here/echo", "message=x"]).code, Some(0), "the yes for good was remembered");
+}
+
+#[test]
+fn t35_planted_links_are_neither_read_nor_written_through() {
+    let home = Home::new();
+    live(&home, "022");
+    let state = home.path("state/switchboard");
+    let bait = home.path("bait");
+    let files: Vec<_> = modes(&state).into_iter().map(|(path, _)| path).filter(|path| path.is_file()).collect();
+    for path in files {
+        let name = path.strip_prefix(&state).unwrap().display().to_string();
+        let kept = std::fs::read(&path).unwrap();
+        std::fs::write(&bait, &kept).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        std::os::unix::fs::symlink(&bait, &path).unwrap();
+        let ran = home.run(&["call", "here/echo", "message=x"]);
+        if name == "trust.json" || name == "grants.json" {
+            assert_eq!(ran.code, Some(5), "{name}: an answer was taken from where a link points: {ran:?}");
+        }
+        home.run(&["call", "here/big", "bytes=3000000", "--yes"]);
+        home.run(&["trust", "here", "--yes"]);
+        assert_eq!(std::fs::read(&bait).unwrap(), kept, "{name}: written through a link");
+        let _ = std::fs::remove_file(&path);
+        std::fs::write(&path, &kept).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+    }
+    assert_eq!(home.run(&["call", "here/echo", "message=x"]).code, Some(0), "and all is well once they are gone");
+}
+
+/// A crash between write and rename leaves the new file beside the old one, whole or not: the old answers hold, and new ones can be kept.
+#[test]
+fn t35_what_a_crash_leaves_is_no_obstacle_and_no_answer() {
+    let home = Home::new();
+    live(&home, "022");
+    let state = home.path("state/switchboard");
+    for half in ["", "{\"here", "{}", "\0\0\0\0"] {
+        for file in ["trust.json.new", "grants.json.new", "eras.json.new", "pins.json.new"] {
+            std::fs::write(state.join(file), half).unwrap();
+        }
+        assert_eq!(home.run(&["call", "here/echo", "message=x"]).code, Some(0), "{half:?}: the old answers hold");
+        home.project_file(
+            &format!("[servers.here]\ncommand = {PROGRAM:?}\nargs = [\"__demo-server\"]\nenv = {{ N = {half:?} }}\n")
+                .replace("\\0", ""),
+        );
+        let ran = home.run(&["trust", "here", "--yes"]);
+        assert_eq!(ran.code, Some(0), "{half:?}: {ran:?}");
+        assert_eq!(home.run(&["call", "here/echo", "message=x", "--yes"]).code, Some(0), "{half:?}: new answers are kept");
+        home.project_file(&format!("[servers.here]\ncommand = {PROGRAM:?}\nargs = [\"__demo-server\"]\n"));
+        assert_eq!(home.run(&["trust", "here", "--yes"]).code, Some(0));
+    }
+}

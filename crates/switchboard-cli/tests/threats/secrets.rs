@@ -1,0 +1,227 @@
+use std::path::Path;
+
+use serde_json::Value;
+use switchboard_testkit::{Chaos, Step};
+
+use crate::support::{Home, Ran};
+
+/// One value for each place in which a secret may stand. Each is long, and unlike every other text here.
+const CANARIES: [(&str, &str); 9] = [
+    ("env", "canary/env+Zq1 8xJw2"),
+    ("expanded", "canary/expanded+Hc3=rT5v"),
+    ("header", "canary/header+Lm7?nB9k"),
+    ("user", "canaryuserPd4sGf6h"),
+    ("query", "canaryqueryWe8yUi0o"),
+    ("argument", "canary/argument+Xv2cMz4q"),
+    ("argument beside", "canary/beside+Rt6yKp8w"),
+    ("assigned", "canary/assigned+Jd1fQs3l"),
+    ("default", "canary/default+Ga5hEn7b"),
+];
+
+fn canary(place: &str) -> &'static str {
+    CANARIES.iter().find(|(name, _)| *name == place).unwrap().1
+}
+
+/// The forms in which a value may travel.
+fn forms(value: &str) -> Vec<String> {
+    let percent = |unreserved: &str, lower: bool| -> String {
+        let one = |byte: u8| match byte {
+            byte if byte.is_ascii_alphanumeric() || unreserved.as_bytes().contains(&byte) => char::from(byte).to_string(),
+            byte if lower => format!("%{byte:02x}"),
+            byte => format!("%{byte:02X}"),
+        };
+        value.bytes().map(one).collect()
+    };
+    let form = percent("-._~", false).replace("%20", "+");
+    let mut forms = vec![value.to_owned(), percent("-._~", false), percent("-._~", true), form];
+    for url in [false, true] {
+        // As it stands in a longer text too: what the value alone decides, whatever stands before it.
+        for before in ["", "u", "us", "Bearer ", "user:"] {
+            let encoded = base64(&format!("{before}{value}"), url);
+            let start = (before.len() * 8).div_ceil(6);
+            let end = (before.len() + value.len()) * 8 / 6;
+            forms.push(encoded[start..end].to_owned());
+        }
+    }
+    forms
+}
+
+fn base64(text: &str, url: bool) -> String {
+    let letters: Vec<u8> = (b'A'..=b'Z').chain(b'a'..=b'z').chain(b'0'..=b'9').chain(if url { *b"-_" } else { *b"+/" }).collect();
+    let bits: Vec<u8> = text.bytes().flat_map(|byte| (0..8).rev().map(move |bit| byte >> bit & 1)).collect();
+    bits.chunks(6)
+        .map(|six| char::from(letters[six.iter().enumerate().map(|(at, bit)| usize::from(*bit) << (5 - at)).sum::<usize>()]))
+        .collect()
+}
+
+fn shows_nothing(of: &str, text: &str) {
+    for (place, value) in CANARIES {
+        for form in forms(value) {
+            assert!(!text.contains(&form), "{of}: the secret of {place} shows as {form:?} in {text}");
+        }
+    }
+}
+
+/// Every way in which a server may blurt out what it was given.
+fn blurts() -> String {
+    let mut text = String::new();
+    for (place, value) in CANARIES.iter().filter(|(place, _)| matches!(*place, "env" | "expanded" | "default")) {
+        text.push_str(&format!("{place}: {value}\n"));
+        for form in forms(value).iter().skip(1) {
+            text.push_str(&format!("x {form} y\n"));
+        }
+        let json = Value::from(*value).to_string();
+        text.push_str(&format!("Authorization: Basic {}=\n{json}\n", base64(&format!("user:{value}"), false)));
+    }
+    text
+}
+
+/// A user's file with a secret in each place; the server tells all of them on stderr, in log messages, junk and errors.
+fn secretive() -> Home {
+    let home = Home::new();
+    let told = blurts();
+    let log = serde_json::json!({ "level": "error", "data": told }).to_string();
+    let chatty = Chaos::new()
+        .tool("tell", [Step::text("no secret")])
+        .tool(
+            "fails",
+            [Step::Stderr(told.clone()), Step::notify("notifications/message", Some(&log)), Step::error(-32000, &told)],
+        )
+        .tool("dies", [Step::Stderr(told.clone()), Step::Exit(3)])
+        .on_start([Step::Stderr(told.clone()), Step::say(&told.replace('\n', " "))]);
+    let script = home.path("chatty.json");
+    std::fs::write(&script, chatty.json()).unwrap();
+    let dying = Chaos::new().on_start([Step::Stderr(told.clone()), Step::Exit(1)]);
+    let refusing = Chaos::new().on("initialize", [Step::error(-32000, &told)]);
+    let unlisted = Chaos::new().on("tools/list", [Step::error(-32000, &told)]);
+    let mut file = String::new();
+    for (name, chaos) in [("chatty", chatty), ("dying", dying), ("refusing", refusing), ("unlisted", unlisted)] {
+        let path = home.path(&format!("{name}.json"));
+        std::fs::write(&path, chaos.json()).unwrap();
+        file.push_str(&format!(
+            "[servers.{name}]\ncommand = {:?}\nargs = [\"@{}\"]\nenv = {{ KEY = {:?}, OTHER = \"${{HIDDEN}}\", REST = \"${{NOT_SET_AT_ALL:-{}}}\" }}\n",
+            switchboard_testkit::program("chaosd"), path.display(), canary("env"), canary("default")
+        ));
+    }
+    // These take arguments that a script of ours cannot have: a shell says what it was given.
+    file.push_str(&format!(
+        "[servers.args]\ncommand = \"sh\"\nargs = [\"-c\", 'echo \"$$@\" >&2; exit 1', \"sh\", \"--token={}\", \"--api-key\", {:?}, \"-e\", \"API_KEY={}\"]\n",
+        canary("argument"), canary("argument beside"), canary("assigned")
+    ));
+    file.push_str("[servers.nowhere]\ncommand = \"${HIDDEN}/no/such/program\"\n[servers.folder]\ncommand = \"true\"\ncwd = \"/${HIDDEN}\"\n");
+    file.push_str(&format!(
+        "[servers.web]\nurl = \"https://me:{}@127.0.0.1:1/mcp?key={}\"\nheaders = {{ Authorization = \"Bearer {}\", X-Other = \"${{HIDDEN}}\" }}\n",
+        canary("user"), canary("query"), canary("header")
+    ));
+    home.user_file(&file);
+    home
+}
+
+fn run(home: &Home, words: &[&str]) -> Ran {
+    let mut command = home.command(words);
+    command.env("HIDDEN", canary("expanded")).env("RUST_BACKTRACE", "1").env("RUST_LOG", "trace");
+    Ran::of(&command.output().unwrap())
+}
+
+#[test]
+fn t25_no_view_no_error_and_no_diagnostic_tells_a_secret() {
+    let home = secretive();
+    let runs: [&[&str]; 16] = [
+        &["-vvv", "status"],
+        &["-vvv", "status", "--json"],
+        &["status", "--descriptions"],
+        &["-vvv", "tools"],
+        &["tools", "--json"],
+        &["-vvv", "doctor"],
+        &["doctor", "--json"],
+        &["-vvv", "call", "chatty/tell", "--yes"],
+        &["-vvv", "call", "chatty/fails", "--yes"],
+        &["call", "chatty/fails", "--yes", "--json"],
+        &["-vvv", "call", "chatty/dies", "--yes"],
+        &["call", "dying/x", "--yes", "--json"],
+        &["-vvv", "call", "args/x", "--yes"],
+        &["call", "nowhere/x", "--yes"],
+        &["logs", "-n", "100000"],
+        &["logs", "--json", "-n", "100000"],
+    ];
+    for words in runs {
+        let ran = run(&home, words);
+        shows_nothing(&format!("{words:?} stdout"), &ran.stdout);
+        shows_nothing(&format!("{words:?} stderr"), &ran.stderr);
+    }
+    let logs = run(&home, &["logs", "-n", "100000"]).stdout;
+    assert!(logs.contains("[secret]") && logs.contains("expanded: "), "they were told, and taken out: {logs}");
+    shows_nothing_below(&home.path("state"));
+}
+
+/// A person at a terminal is shown no more.
+#[test]
+fn t25_no_question_and_no_progress_tells_a_secret_of_the_entry() {
+    let home = secretive();
+    let hidden = format!("HIDDEN={}", canary("expanded"));
+    for words in [&["-vvv", "status"][..], &["doctor"], &["call", "chatty/fails", "--yes"]] {
+        let mut all = vec!["env", &hidden, "RUST_BACKTRACE=1", crate::support::PROGRAM];
+        all.extend(words);
+        let ended = home.sit(&all).end();
+        shows_nothing(&format!("{words:?}"), &String::from_utf8_lossy(&ended.bytes));
+    }
+}
+
+/// Wrong words in a file are told without the values that stand in it.
+#[test]
+fn t25_no_complaint_about_a_file_quotes_a_secret() {
+    let home = Home::new();
+    let secret = canary("env");
+    let files = [
+        format!("[servers.a]\ncommand = 'x'\nenv = {{ KEY = {secret:?} \n"),
+        format!("[servers.a]\ncommand = 'x'\nenv = {{ KEY = {secret:?}, KEY = 'x' }}\n"),
+        format!("[servers.a]\ncommand = 'x'\nenv = {{ KEY = [{secret:?}] }}\n"),
+        format!("[servers.a]\ncommand = 'x'\nenv = {secret:?}\n"),
+        format!("[servers.a]\ncommand = 'x'\nenv = {{ KEY = \"{secret}${{\" }}\n"),
+        format!("[servers.a]\nurl = 'https://x/'\nheaders = {{ A = \"{secret}\\n\" }}\n"),
+        format!("[servers.a]\nurl = 'http://me:{}@[/'\n", canary("user")),
+        format!("[servers.a]\ncommand = 'x'\nargs = [\"--token\", {secret:?}\n"),
+    ];
+    for file in files {
+        home.user_file(&file);
+        for words in [&["-vvv", "status"][..], &["status", "--json"]] {
+            let ran = run(&home, words);
+            assert_eq!(ran.code, Some(2), "{file}: {ran:?}");
+            shows_nothing(&file.replace(secret, "…"), &ran.stderr);
+        }
+    }
+}
+
+/// What a project's entry held when it was accepted is remembered so that a change can be told; its values are not.
+#[test]
+fn t25_what_is_remembered_of_an_accepted_entry_holds_no_secret() {
+    let home = Home::new();
+    home.project_file(&format!(
+        "[servers.a]\ncommand = \"true\"\nargs = [\"--token={}\", \"--api-key\", {:?}]\nenv = {{ KEY = {:?} }}\n\
+         [servers.web]\nurl = \"https://me:{}@127.0.0.1:1/mcp?key={}\"\nheaders = {{ Authorization = \"Bearer {}\" }}\n",
+        canary("argument"),
+        canary("argument beside"),
+        canary("env"),
+        canary("user"),
+        canary("query"),
+        canary("header")
+    ));
+    let ran = home.run(&["trust", "a", "web", "--yes"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(ran.stderr.contains(canary("env")), "the person saw all of it: {ran:?}");
+    shows_nothing_below(&home.path("state"));
+}
+
+fn shows_nothing_below(folder: &Path) {
+    let mut files = 0;
+    for entry in std::fs::read_dir(folder).unwrap().flatten() {
+        if entry.file_type().unwrap().is_dir() {
+            shows_nothing_below(&entry.path());
+        } else {
+            files += 1;
+            let text = String::from_utf8_lossy(&std::fs::read(entry.path()).unwrap()).into_owned();
+            shows_nothing(&entry.path().display().to_string(), &text);
+        }
+    }
+    assert!(files > 0 || folder.ends_with("state"), "{} is empty", folder.display());
+}
