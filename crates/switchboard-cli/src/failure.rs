@@ -119,8 +119,8 @@ impl From<CallError> for Failure {
                 let (message, advice) = without_advice(&message);
                 let code = match fault {
                     RequestFault::Answered { .. } | RequestFault::TooLarge { .. } | RequestFault::Invalid(_) => Code::Answered,
-                    RequestFault::Timeout { .. } | RequestFault::Closed(_) => Code::Unreachable,
-                    RequestFault::Permit => Code::Denied,
+                    RequestFault::Timeout { .. } | RequestFault::NoTurn { .. } | RequestFault::Closed(_) => Code::Unreachable,
+                    RequestFault::Moved => Code::Denied,
                 };
                 let failure = Self::new(code, message);
                 let failure = match advice {

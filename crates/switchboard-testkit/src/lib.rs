@@ -45,7 +45,7 @@
 //! | `"drop"` | never answers |
 //! | `{"input_required": {inputRequests, requestState}}`, `"answer_input"` | a modern result that asks, the steps after it being those of the retry; answers with what the retry brought |
 //! | `{"request": {method, params}}`, `{"ask": PARAMS}`, `"ping"`, `"answer_reply"` | asks the host and waits; answers with what it said |
-//! | `{"notify": {method, params}}`, `{"progress": X}`, `{"list_changed": N}`, `{"flood_notifications": N}` | notifications |
+//! | `{"notify": {method, params}}`, `{"progress": X}`, `{"list_changed": N}`, `{"flood_notifications": N}`, `{"flood_pings": N}` | notifications; requests whose answers it does not wait for |
 //! | `{"say": T}`, `{"part": T}`, `{"junk": N}`, `{"stderr": T}`, `{"flood_stderr": BYTES}` | raw output: a line, no newline, lines that are no messages, stderr |
 //! | `{"sleep": MS}`, `{"wait_file": PATH}`, `"await_cancel"`, `{"await_method": M}`, `{"touch": PATH}` | waits, and tells |
 //! | `{"exit": N}`, `{"signal": NAME}`, `"close_stdout"`, `"close_stderr"`, `"stop_reading"` | ends, in part or in whole |

@@ -69,8 +69,9 @@ impl Entry {
         self.set_toml(field, &quote(value))
     }
 
-    /// Sets a field to a value written as TOML.
+    /// Sets a field to a value written as TOML; what it was set to before is forgotten.
     pub fn set_toml(mut self, field: &str, value: &str) -> Self {
+        self.fields.retain(|(set, _)| set != field);
         self.fields.push((field.to_owned(), value.to_owned()));
         self
     }

@@ -126,6 +126,7 @@ fn what_is_said_beside_the_answer_comes_before_it() {
     check(Step::Junk(2), &["npm warn line 0 is no message\n", "npm warn line 1 is no message\n", &usual]);
     let flood = "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\",\"params\":{\"level\":\"info\",\"data\":\"notification 0\"}}\n";
     check(Step::FloodNotifications(1), &[flood, &usual]);
+    check(Step::FloodPings(1), &["{\"jsonrpc\":\"2.0\",\"id\":\"flood-0\",\"method\":\"ping\"}\n", &usual]);
     check([Step::Part("{\"jsonrpc\"".into()), Step::Exit(0)], &["{\"jsonrpc\""]);
     check([Step::CloseStdout, Step::Answer], &[]);
     check([Step::CloseStderr, Step::Stderr("lost".into())], &[&usual]);

@@ -3,8 +3,11 @@
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
+use tokio::time::{Instant, timeout};
+
 use crate::caller::{Approval, ApprovalRequest, Caller, Keep};
 use crate::catalog::{Catalog, Tool, Unresolved};
+use crate::config::Timeouts;
 use crate::event::Event;
 use crate::gate::{Decision, Permit, Question};
 use crate::host::{Host, Shared};
@@ -12,7 +15,7 @@ use crate::name::ServerName;
 use crate::result::CallResult;
 use crate::schema::Misfit;
 use crate::server::{ServerHandle, State};
-use crate::session::RequestFault;
+use crate::session::{RequestFault, Terms};
 use crate::store::Shelf;
 use crate::wire::RawJson;
 
@@ -23,26 +26,31 @@ impl Host {
     /// Makes one call, through the gate.
     pub async fn call(&self, call: Call) -> Result<CallResult, CallError> {
         let host = &*self.0;
-        let tool = host.resolve(&call).await?;
+        let mut limit = Limit::start(call.timeout);
+        let tool = host.resolve(&call, limit).await?;
         host.validate(&tool, &call)?;
+        let asked = limit.since.map(|_| Instant::now());
         let permit = host.permit(&tool, &call).await?;
-        let server = host.server(&tool.id.server)?;
-        let session = server.ready(tool.server.timeouts.connect).await?;
-        host.confirm(server, &tool)?;
-        let answer = session.call(permit, &tool, &call.arguments, &call.caller, call.timeouts(&tool)).await;
-        host.finish(server, answer).await.map(|raw| CallResult { raw })
+        limit.put_off(asked);
+        let server = host.server_of(&tool)?;
+        let session = server.ready(limit.within(tool.server.timeouts.connect)).await?;
+        let terms = Terms { timeouts: limit.timeouts(&tool), since: limit.since, still: &|| host.confirms(&tool) };
+        match session.call(permit, terms).await {
+            Err(RequestFault::Moved) => Err(CallError::Moved { server: tool.id.server.clone(), tool: shown(&tool) }),
+            answer => host.finish(server, answer).await.map(|raw| CallResult { raw }),
+        }
     }
 }
 
 impl Shared {
     /// Which tool is meant, in the catalog that the caller listed from.
-    async fn resolve(&self, call: &Call) -> Result<Arc<Tool>, CallError> {
+    async fn resolve(&self, call: &Call, limit: Limit) -> Result<Arc<Tool>, CallError> {
         let found = match &call.listed {
             Some(catalog) => catalog.resolve(&call.tool).cloned(),
             None => self.catalog().resolve(&call.tool).cloned(),
         };
         match found {
-            Err(Unresolved::Unknown { .. }) if call.listed.is_none() && self.late_for(&call.tool).await? => {
+            Err(Unresolved::Unknown { .. }) if call.listed.is_none() && self.late_for(&call.tool, limit).await? => {
                 self.catalog().resolve(&call.tool).cloned()
             }
             found => found,
@@ -51,21 +59,23 @@ impl Shared {
     }
 
     /// A name that is not known yet may belong to a server that is not there yet: waits for it. False if none is awaited.
-    async fn late_for(&self, name: &str) -> Result<bool, CallError> {
+    async fn late_for(&self, name: &str, limit: Limit) -> Result<bool, CallError> {
         let named = self
             .servers
             .iter()
             .find(|server| name.strip_prefix(server.config.name.as_str()).is_some_and(|rest| rest.starts_with('/')));
         if let Some(server) = named {
-            server.ready(server.config.timeouts.connect).await?;
+            server.ready(limit.within(server.config.timeouts.connect)).await?;
         } else {
             let connecting = || self.servers.iter().filter(|server| matches!(server.snapshot().state, State::Connecting { .. }));
             if connecting().next().is_none() {
                 return Ok(false);
             }
             for server in connecting() {
-                // Bounded by the server's own deadline for connecting.
-                server.settled().await;
+                // Bounded by the server's own deadline for connecting, too.
+                if timeout(limit.within(server.config.timeouts.connect), server.settled()).await.is_err() {
+                    break;
+                }
             }
         }
         self.rebuild();
@@ -82,7 +92,7 @@ impl Shared {
     /// May it run? Asks the caller where the gate says so.
     async fn permit(&self, tool: &Arc<Tool>, call: &Call) -> Result<Permit, CallError> {
         let decision = self.decide(tool, call.yes);
-        if let Some(permit) = decision.permit(tool, &call.arguments, &call.caller.id()) {
+        if let Some(permit) = decision.permit(tool, &call.arguments, &call.caller) {
             return Ok(permit);
         }
         let denied = |reason: String| CallError::Denied { server: tool.id.server.clone(), tool: shown(tool), reason };
@@ -100,7 +110,7 @@ impl Shared {
                 self.approve(tool, &request, &call.caller).await.map_err(denied)
             }
             Decision::Deny { rule } => Err(denied(rule)),
-            Decision::Allow { because } => Err(denied(because)),
+            Decision::Allow { because } => Err(denied(because.to_string())),
         }
     }
 
@@ -114,16 +124,16 @@ impl Shared {
     async fn approve(&self, tool: &Arc<Tool>, request: &ApprovalRequest, caller: &Arc<dyn Caller>) -> Result<Permit, String> {
         // Taken before the question: what a server puts there while a person reads was not what they said yes to.
         let offered = self.tools_with(tool);
-        let answer = match tokio::time::timeout(ANSWER_TIMEOUT, caller.approve(request)).await {
+        let answer = match timeout(ANSWER_TIMEOUT, caller.approve(request)).await {
             Ok(answer) => answer,
             Err(_) => return Err(format!("nobody answered within {} s", ANSWER_TIMEOUT.as_secs())),
         };
         match answer {
-            Approval::AlwaysTool(keep) if !request.once_only => self.remember(&[tool.clone()], keep),
+            Approval::AlwaysTool(keep) if !request.once_only => self.remember(std::slice::from_ref(tool), keep),
             Approval::AlwaysServer(keep) if !request.once_only => self.remember(&offered, keep),
             _ => {}
         }
-        Permit::approved(request, answer, &caller.id()).ok_or_else(|| match answer {
+        Permit::approved(request, answer, tool, caller).ok_or_else(|| match answer {
             Approval::Unavailable => "nobody is there to ask; allow it by a rule in [permissions], or with `--yes`".to_owned(),
             _ => "the answer was no".to_owned(),
         })
@@ -151,11 +161,8 @@ impl Shared {
     }
 
     /// Is the tool still the one that was approved?
-    fn confirm(&self, server: &ServerHandle, tool: &Tool) -> Result<(), CallError> {
-        match self.catalog_with(server).by_id(&tool.id) {
-            Some(now) if now.definition.hash == tool.definition.hash => Ok(()),
-            _ => Err(CallError::Moved { server: tool.id.server.clone(), tool: shown(tool) }),
-        }
+    fn confirms(&self, tool: &Arc<Tool>) -> bool {
+        self.catalog_for(tool).still_offers(tool)
     }
 
     /// Counts good work; gives a lost connection its cause.
@@ -172,7 +179,8 @@ impl Shared {
             Err(fault) => {
                 let fault = fault.redacted(|text| server.stderr.redact(text));
                 let detail = match fault {
-                    RequestFault::Closed(_) => server.death().await,
+                    // Where the end has no other cause than the reason, it is told once.
+                    RequestFault::Closed(ref reason) => server.death().await.filter(|death| death != reason),
                     _ => None,
                 };
                 Err(CallError::Request { server: server.config.name.clone(), fault, detail })
@@ -204,10 +212,60 @@ pub struct Call {
 }
 
 impl Call {
+    /// A call by what the present catalog offers, with the entry's deadlines, asked about where the gate says so.
+    pub fn new(tool: impl Into<String>, arguments: impl Into<RawJson>, caller: Arc<dyn Caller>) -> Self {
+        Self { tool: tool.into(), arguments: arguments.into(), caller, listed: None, timeout: None, yes: false }
+    }
+
+    /// By what this catalog offers: a name means what it meant there.
+    pub fn listed(mut self, catalog: Arc<Catalog>) -> Self {
+        self.listed = Some(catalog);
+        self
+    }
+
+    /// At most this long in all.
+    pub fn timeout(mut self, most: Duration) -> Self {
+        self.timeout = Some(most);
+        self
+    }
+
+    /// The person said yes beforehand. A deny rule still holds.
+    pub fn yes(mut self) -> Self {
+        self.yes = true;
+        self
+    }
+}
+
+/// The caller's own limit for all of a call, if it gave one. The time that a person takes to approve is not counted.
+#[derive(Debug, Clone, Copy)]
+struct Limit {
+    most: Option<Duration>,
+    /// From when it is counted.
+    since: Option<Instant>,
+}
+
+impl Limit {
+    fn start(most: Option<Duration>) -> Self {
+        Self { most, since: most.map(|_| Instant::now()) }
+    }
+
+    /// What has passed since then is not counted.
+    fn put_off(&mut self, since: Option<Instant>) {
+        self.since = self.since.zip(since).map(|(counted, since)| counted + since.elapsed());
+    }
+
+    /// What may be waited, if it were `wait` without the limit.
+    fn within(self, wait: Duration) -> Duration {
+        match (self.most, self.since) {
+            (Some(most), Some(since)) => wait.min(most.saturating_sub(since.elapsed())),
+            _ => wait,
+        }
+    }
+
     /// The entry's deadlines, with the caller's own maximum where it gave one.
-    fn timeouts(&self, tool: &Tool) -> crate::config::Timeouts {
+    fn timeouts(self, tool: &Tool) -> Timeouts {
         let mut timeouts = tool.server.timeouts;
-        if let Some(most) = self.timeout {
+        if let Some(most) = self.most {
             timeouts.call_max = most;
             timeouts.call = timeouts.call.min(most);
         }

@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::config::{Fingerprint, ServerConfig};
+use crate::gate::Ruling;
 use crate::name::{ExposedName, ServerName, Style, ToolId, ToolName};
 
 pub use definition::{DefinitionHash, ToolDefinition};
@@ -32,6 +33,12 @@ pub struct Tool {
     pub launch: Fingerprint,
     /// The tool may be sent again after a lost answer.
     pub idempotent: bool,
+    /// Where it stands in its catalog.
+    pub(crate) place: usize,
+    /// Where its server stands among those that the catalog was built from.
+    pub(crate) server_place: usize,
+    /// Which rules hold for it. The gate's own.
+    pub(crate) ruling: Ruling,
 }
 
 /// A tool that is not on offer, and why.
@@ -115,8 +122,8 @@ impl Catalog {
         let mut catalog = Self { generation, ..Self::default() };
         let mut offered = Vec::new();
         for (config, offerings) in servers {
-            catalog.offerings.push((config.name.clone(), Arc::clone(offerings)));
             catalog.sift(config, offerings, builtin_names, fingerprint(config), &mut offered);
+            catalog.offerings.push((config.name.clone(), Arc::clone(offerings)));
         }
         catalog.name(style, offered);
         catalog.index(style);
@@ -150,6 +157,7 @@ impl Catalog {
                 Some(reason) => self.withhold(&config.name, &definition.name, reason),
                 None => offered.push(Offered {
                     server: Arc::clone(config),
+                    server_place: self.offerings.len(),
                     launch,
                     idempotent: filter.is_idempotent(name),
                     definition: Arc::clone(definition),
@@ -163,9 +171,25 @@ impl Catalog {
         let pairs: Vec<ToolId> = offered.iter().map(pair).collect();
         let names = style.expose(&pairs);
         self.tools.reserve_exact(pairs.len());
-        for ((id, name), Offered { server, launch, idempotent, definition }) in pairs.into_iter().zip(names).zip(offered) {
+        for ((id, name), Offered { server, server_place, launch, idempotent, definition }) in
+            pairs.into_iter().zip(names).zip(offered)
+        {
             match name {
-                Ok(exposed) => self.tools.push(Arc::new(Tool { id, exposed, definition, server, launch, idempotent })),
+                Ok(exposed) => {
+                    let place = self.tools.len();
+                    let ruling = Ruling::default();
+                    self.tools.push(Arc::new(Tool {
+                        id,
+                        exposed,
+                        definition,
+                        server,
+                        launch,
+                        idempotent,
+                        place,
+                        server_place,
+                        ruling,
+                    }));
+                }
                 Err(unnameable) => self.withhold(&id.server, &id.tool, unnameable.reason),
             }
         }
@@ -232,6 +256,12 @@ impl Catalog {
             .collect()
     }
 
+    /// Whether this very tool, or one of the same pair and definition, is on offer.
+    pub(crate) fn still_offers(&self, tool: &Arc<Tool>) -> bool {
+        let same = self.tools.get(tool.place).is_some_and(|now| Arc::ptr_eq(now, tool));
+        same || self.by_id(&tool.id).is_some_and(|now| now.definition.hash == tool.definition.hash && now.launch == tool.launch)
+    }
+
     /// Looks a pair up.
     pub fn by_id(&self, id: &ToolId) -> Option<&Arc<Tool>> {
         match self.by_pair.get(&id.server)?.get(&id.tool)? {
@@ -243,6 +273,8 @@ impl Catalog {
 
 /// A tool that only lacks its name.
 struct Offered {
+    /// Where the server stands among those given.
+    server_place: usize,
     server: Arc<ServerConfig>,
     launch: Fingerprint,
     idempotent: bool,

@@ -61,4 +61,14 @@ impl Events {
             Err(RecvError::Closed) => None,
         }
     }
+
+    /// The next event that has happened already; `None` where that was all.
+    pub fn happened(&mut self) -> Option<Next> {
+        use tokio::sync::broadcast::error::TryRecvError;
+        match self.0.try_recv() {
+            Ok(event) => Some(Next::Event(event)),
+            Err(TryRecvError::Lagged(missed)) => Some(Next::Gap(missed)),
+            Err(TryRecvError::Empty | TryRecvError::Closed) => None,
+        }
+    }
 }

@@ -1,12 +1,12 @@
 //! Allow, ask or deny, from rules, grants and pins. Pure: no async, no I/O. And `Permit`, without which nothing is called.
 
-use std::collections::HashMap;
 use std::fmt;
-use std::sync::{PoisonError, RwLock};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use crate::catalog::Tool;
 use crate::config::{Config, ConfigErrors, Diagnostic, Mode};
-use crate::name::{ServerName, ToolId};
+use crate::name::ServerName;
 
 pub use grants::{Grant, Grants};
 pub use permit::Permit;
@@ -26,12 +26,16 @@ pub struct Gate {
     ask: Vec<Rule>,
     deny: Vec<Rule>,
     warnings: Vec<Diagnostic>,
-    /// Which rules hold for a pair: they never change, so each pair is matched once. Bounded; emptied when full.
-    matched: RwLock<HashMap<ToolId, Matched>>,
+    /// Tells this gate's rulings from those of another.
+    number: u64,
 }
 
-/// How many pairs are remembered.
-const MAX_MATCHED: usize = 32_768;
+/// Which rules of a gate hold for a tool: they never change, so each tool is matched once and remembers it.
+#[derive(Debug, Default)]
+pub(crate) struct Ruling(OnceLock<(u64, Matched)>);
+
+/// Counts gates.
+static GATES: AtomicU64 = AtomicU64::new(0);
 
 /// The first rule of each kind that holds for a pair, as an index.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -47,7 +51,7 @@ pub enum Decision {
     /// It may run.
     Allow {
         /// The rule, mode or grant.
-        because: String,
+        because: Arc<str>,
     },
     /// Ask the caller.
     Ask {
@@ -87,7 +91,7 @@ impl Gate {
             ask: rules::compile("ask", &permissions.ask, &servers, &mut found),
             deny: rules::compile("deny", &permissions.deny, &servers, &mut found),
             warnings: found.warnings,
-            matched: RwLock::default(),
+            number: GATES.fetch_add(1, Ordering::Relaxed),
         };
         if found.errors.is_empty() { Ok(gate) } else { Err(ConfigErrors(found.errors)) }
     }
@@ -100,22 +104,22 @@ impl Gate {
     /// Decides on one call, in the order that ARCHITECTURE.md gives.
     pub fn decide(&self, question: Question<'_>, grants: &Grants) -> Decision {
         let tool = question.tool;
-        let matched = self.matched(&tool.id);
+        let matched = self.matched(tool);
         if let Some(rule) = matched.deny {
-            return Decision::Deny { rule: self.deny[rule].shown.clone() };
+            return Decision::Deny { rule: self.deny[rule].shown.to_string() };
         }
         if self.mode == Mode::Deny {
             return Decision::Deny { rule: "mode deny".to_owned() };
         }
         if self.mode == Mode::Yolo {
-            return Decision::Allow { because: "mode yolo".to_owned() };
+            return Decision::Allow { because: "mode yolo".into() };
         }
         if question.yes {
-            return Decision::Allow { because: "yes was said beforehand".to_owned() };
+            return Decision::Allow { because: "yes was said beforehand".into() };
         }
         if let Some(rule) = matched.ask {
             let changed = grants.change_of(tool);
-            return Decision::Ask { because: self.ask[rule].shown.clone(), once_only: true, changed };
+            return Decision::Ask { because: self.ask[rule].shown.to_string(), once_only: true, changed };
         }
         // Where locked, a rule and trust cover the definition that was first seen, as a grant covers the one it was given for.
         if !self.locked || !grants.is_unlike_its_pin(tool) {
@@ -123,11 +127,11 @@ impl Gate {
                 return Decision::Allow { because: self.allow[rule].shown.clone() };
             }
             if tool.server.trust {
-                return Decision::Allow { because: format!("server \"{}\" is trusted", tool.id.server) };
+                return Decision::Allow { because: format!("server \"{}\" is trusted", tool.id.server).into() };
             }
         }
         if grants.covers(tool) {
-            return Decision::Allow { because: "remembered answer".to_owned() };
+            return Decision::Allow { because: "remembered answer".into() };
         }
         let changed = grants.change_of(tool);
         let because = if changed.is_some() { "it changed since it was approved" } else { "no rule applies" };
@@ -139,22 +143,16 @@ impl Gate {
         self.locked
     }
 
-    fn matched(&self, id: &ToolId) -> Matched {
-        if self.allow.is_empty() && self.ask.is_empty() && self.deny.is_empty() {
-            return Matched::default();
+    fn matched(&self, tool: &Tool) -> Matched {
+        let find = || {
+            let first = |rules: &[Rule]| rules.iter().position(|rule| rule.matches(&tool.id));
+            Matched { allow: first(&self.allow), ask: first(&self.ask), deny: first(&self.deny) }
+        };
+        match tool.ruling.0.get_or_init(|| (self.number, find())) {
+            (number, matched) if *number == self.number => *matched,
+            // Another gate was asked first: its answer is not ours.
+            _ => find(),
         }
-        // A poisoned lock guards nothing half-done: entries are only ever inserted whole.
-        if let Some(matched) = self.matched.read().unwrap_or_else(PoisonError::into_inner).get(id) {
-            return *matched;
-        }
-        let first = |rules: &[Rule]| rules.iter().position(|rule| rule.matches(id));
-        let matched = Matched { allow: first(&self.allow), ask: first(&self.ask), deny: first(&self.deny) };
-        let mut kept = self.matched.write().unwrap_or_else(PoisonError::into_inner);
-        if kept.len() >= MAX_MATCHED {
-            kept.clear();
-        }
-        kept.insert(id.clone(), matched);
-        matched
     }
 }
 

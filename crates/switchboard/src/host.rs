@@ -11,15 +11,15 @@ use tokio::task::{AbortHandle, JoinSet};
 
 use crate::call::CallError;
 use crate::caller::{Caller, Offers};
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, Tool};
 use crate::config::{Config, ConfigErrors, Environment, ServerConfig, Start};
-use crate::event::{Event, Events};
+use crate::event::{Event, Events, Next};
 use crate::gate::{Gate, Grants};
 use crate::launch::{Keeping, Launcher};
 use crate::name::{ServerName, Style};
 use crate::schema::Validators;
 use crate::server::{Means, ServerHandle, State};
-use crate::store::{Shelf, Store};
+use crate::store::{MemoryStore, Shelf, Store};
 use crate::trust::{self, Standing};
 use crate::wire::RawJson;
 
@@ -68,6 +68,8 @@ pub(crate) struct Shared {
     pub(crate) events: broadcast::Sender<Event>,
     naming: Style,
     launcher: Launcher,
+    /// What was found wrong while starting, before anybody could listen.
+    notices: Vec<String>,
     /// Replaced whole, under `rebuilding`.
     catalog: ArcSwap<Catalog>,
     rebuilding: Mutex<()>,
@@ -76,10 +78,50 @@ pub(crate) struct Shared {
 }
 
 impl HostBuilder {
+    /// A host of these servers that reads nothing by itself: no variables, nothing remembered, no logs, no questions, process groups.
+    /// Every field can be set before [`start`](Self::start).
+    pub fn new(config: Config) -> Self {
+        Self {
+            config,
+            environment: Environment::default(),
+            store: Arc::new(MemoryStore::default()),
+            launcher: Launcher::process_groups(),
+            log_folder: None,
+            offers: Offers::default(),
+            roots: None,
+            only: None,
+        }
+    }
+
+    /// With these variables: what references expand to, and what servers inherit.
+    pub fn environment(mut self, environment: Environment) -> Self {
+        self.environment = environment;
+        self
+    }
+
+    /// With this memory.
+    pub fn store(mut self, store: Arc<dyn Store>) -> Self {
+        self.store = store;
+        self
+    }
+
+    /// With this launcher.
+    pub fn launcher(mut self, launcher: Launcher) -> Self {
+        self.launcher = launcher;
+        self
+    }
+
+    /// With what the callers to come can answer.
+    pub fn offers(mut self, offers: Offers) -> Self {
+        self.offers = offers;
+        self
+    }
+
     /// Starts the host. Servers come up in parallel behind it; nothing waits for them here.
     pub async fn start(self) -> Result<Host, ConfigErrors> {
         let gate = Gate::compile(&self.config)?;
-        let (events, _) = broadcast::channel(EVENTS);
+        // This reader is there before anything can happen; what it saw by the end of the start is told by `Host::notices`.
+        let (events, early) = broadcast::channel(EVENTS);
         let changed = Arc::new(Notify::new());
         let means = Means {
             launcher: self.launcher.clone(),
@@ -98,7 +140,8 @@ impl HostBuilder {
             })
             .collect();
         let by_name = servers.iter().enumerate().map(|(index, server)| (server.config.name.clone(), index)).collect();
-        let shared = Arc::new(Shared {
+        let notices = gate.warnings().iter().map(|warning| format!("warning: {warning}")).collect();
+        let mut shared = Shared {
             servers,
             by_name,
             gate,
@@ -111,8 +154,11 @@ impl HostBuilder {
             catalog: ArcSwap::default(),
             rebuilding: Mutex::new(()),
             rebuilder: Mutex::new(None),
-        });
+            notices,
+        };
         shared.rebuild();
+        shared.notices.extend(noticed(Events(early)));
+        let shared = Arc::new(shared);
         shared.watch(changed);
         Ok(Host(shared))
     }
@@ -164,10 +210,28 @@ fn remembered_grants(store: &dyn Store, events: &broadcast::Sender<Event>) -> Gr
     grants
 }
 
+/// The notices among what has happened already.
+fn noticed(mut events: Events) -> Vec<String> {
+    let mut notices = Vec::new();
+    while let Some(next) = events.happened() {
+        if let Next::Event(Event::Notice { server, line }) = next {
+            notices.push(server.map_or_else(|| line.clone(), |server| format!("server \"{server}\": {line}")));
+        }
+    }
+    notices
+}
+
 impl Host {
-    /// What is on offer now.
+    /// What is on offer now: never less than what a server that was seen Ready offers.
     pub fn catalog(&self) -> Arc<Catalog> {
+        self.0.rebuild();
         self.0.catalog.load_full()
+    }
+
+    /// What was found wrong while the host started, one line each, safe to show: rules that match no server, remembered answers that
+    /// cannot be read. Later ones are [`Event::Notice`]s.
+    pub fn notices(&self) -> &[String] {
+        &self.0.notices
     }
 
     /// Every configured server, in config order.
@@ -236,6 +300,14 @@ impl Host {
 }
 
 impl Shared {
+    /// The server that offers a tool. In a catalog of ours its place is known; a caller may have listed from another host's.
+    pub(crate) fn server_of(&self, tool: &Tool) -> Result<&ServerHandle, CallError> {
+        match self.servers.get(tool.server_place) {
+            Some(server) if server.config.name == tool.id.server => Ok(server),
+            _ => self.server(&tool.id.server),
+        }
+    }
+
     /// The server of this name.
     pub(crate) fn server(&self, name: &ServerName) -> Result<&ServerHandle, CallError> {
         match self.by_name.get(name) {
@@ -249,10 +321,10 @@ impl Shared {
         self.catalog.load()
     }
 
-    /// The picture with this server's present offerings in it.
-    pub(crate) fn catalog_with(&self, server: &ServerHandle) -> arc_swap::Guard<Arc<Catalog>> {
+    /// The picture with the present offerings of this tool's server in it.
+    pub(crate) fn catalog_for(&self, tool: &Tool) -> arc_swap::Guard<Arc<Catalog>> {
         let catalog = self.catalog.load();
-        if self.by_name.get(&server.config.name).is_some_and(|&index| self.shows(&catalog, index)) {
+        if self.shows(&catalog, tool.server_place) {
             return catalog;
         }
         self.rebuild();
@@ -261,14 +333,20 @@ impl Shared {
 
     /// Whether the catalog shows what this server offers now. Its parts stand in the order of `servers`.
     fn shows(&self, catalog: &Catalog, index: usize) -> bool {
-        catalog.offerings().get(index).is_some_and(|(_, shown)| Arc::ptr_eq(shown, &self.servers[index].snapshot().offerings))
+        let (shown, server) = (catalog.offerings().get(index), self.servers.get(index));
+        shown.zip(server).is_some_and(|((_, shown), server)| Arc::ptr_eq(shown, &server.snapshot().offerings))
     }
 
     /// Replaces the catalog if any server offers something else than it shows.
     pub(crate) fn rebuild(&self) {
+        let old = self.catalog.load();
+        let is_new = |old: &Catalog| old.generation > 0 && (0..self.servers.len()).all(|index| self.shows(old, index));
+        if is_new(&old) {
+            return;
+        }
         let _one_at_a_time = self.rebuilding.lock().unwrap_or_else(PoisonError::into_inner);
         let old = self.catalog.load();
-        if old.generation > 0 && (0..self.servers.len()).all(|index| self.shows(&old, index)) {
+        if is_new(&old) {
             return;
         }
         let parts: Vec<_> =

@@ -1,4 +1,4 @@
-//! Keeps one configured server alive: one task owns its process, session, state and backoff. Others hold a [`ServerHandle`].
+//! Keeps one configured server alive: one task owns its process, session, state and backoff. Others hold a `ServerHandle`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +11,7 @@ use crate::caller::Offers;
 use crate::config::{Environment, Fingerprint, ServerConfig};
 use crate::event::Event;
 use crate::launch::{Launcher, StderrTail};
-use crate::session::{OpenOptions, Session};
+use crate::session::{Noticed, OpenOptions, Session};
 use crate::store::{LogFile, Store};
 use crate::transport::Connector;
 
@@ -137,6 +137,7 @@ impl ServerHandle {
             connect_timeout: config.timeouts.connect,
             max_message_bytes: config.max_message_bytes,
             events: Some(logs),
+            noticed: Noticed::default(),
             log,
         };
         let task = Task {

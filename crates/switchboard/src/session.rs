@@ -3,17 +3,18 @@
 //! Opening consumes a connector and returns the session, so calling too early cannot be written. Owns ids, the table of pending
 //! requests, the handshake, lists with pages, calls with deadlines, and what the server asks. Leaves restarting to [`crate::server`].
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::broadcast;
+use tokio::time::{Instant, timeout_at};
 
 use self::link::{Link, Receiver};
 use self::ongoing::Ongoing;
 use self::turns::Turns;
 use crate::caller::Caller;
-use crate::catalog::{Offerings, Tool};
+use crate::catalog::Offerings;
 use crate::config::{Asks, Protocol, Sharing, Timeouts};
 use crate::event::Event;
 use crate::gate::Permit;
@@ -34,6 +35,7 @@ mod pending;
 mod questions;
 mod rounds;
 mod turns;
+mod watchdog;
 
 #[cfg(test)]
 mod tests;
@@ -86,6 +88,8 @@ pub struct OpenOptions {
     pub max_message_bytes: usize,
     /// Where logs and notices go that belong to no call.
     pub events: Option<broadcast::Sender<Event>>,
+    /// Where what is odd is counted. Whoever opens keeps a clone, since a session that never came to be cannot be asked.
+    pub noticed: Noticed,
     /// The server's log, which keeps its log messages too.
     pub log: Option<LogFile>,
 }
@@ -105,6 +109,9 @@ pub enum OpenFault {
     /// It refused `initialize` because it had been probed: start it again and speak legacy at once.
     #[error("the server refused `initialize` after a probe")]
     RefusedAfterProbe,
+    /// It did something that no server may, so we ended the connection. What its process did then is no news.
+    #[error("{0}")]
+    Misconduct(String),
 }
 
 /// Why a request on a session did not complete. An answer with `isError` is not among these.
@@ -140,9 +147,29 @@ pub enum RequestFault {
     /// The answer is not one that the protocol allows.
     #[error("the answer is not valid: {0}")]
     Invalid(String),
-    /// The permit is for something else.
-    #[error("the permit is for another call")]
-    Permit,
+    /// Its turn did not come in time.
+    #[error("not sent within {after:?}: a call of another caller is under way, and this server asks questions")]
+    NoTurn {
+        /// The deadline.
+        after: Duration,
+    },
+    /// What was permitted is no longer what would be called; it was not sent.
+    #[error("not sent: the definition changed after it was approved")]
+    Moved,
+}
+
+/// Whether a request may still be sent: asked after every wait, with nothing between the answer and the sending.
+pub(crate) type Still<'a> = &'a (dyn Fn() -> bool + Sync);
+
+/// What holds for one call beside its permit.
+#[derive(Clone, Copy)]
+pub struct Terms<'a> {
+    /// The deadlines.
+    pub timeouts: Timeouts,
+    /// When the call began, if it has waited for something before; `timeouts.call_max` is counted from then.
+    pub since: Option<Instant>,
+    /// Whether the tool is still the one that was approved; looked at right before each sending.
+    pub still: &'a (dyn Fn() -> bool + Sync),
 }
 
 impl RequestFault {
@@ -176,6 +203,21 @@ pub struct Oddities {
     pub unattributed: u64,
 }
 
+/// The [`Oddities`] of one connection while they are counted. Clones share them, and outlive the session.
+#[derive(Debug, Clone, Default)]
+pub struct Noticed(Arc<Mutex<Oddities>>);
+
+impl Noticed {
+    /// What was odd so far.
+    pub fn oddities(&self) -> Oddities {
+        self.lock().clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Oddities> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 /// One live connection.
 pub struct Session {
     link: Link,
@@ -184,6 +226,8 @@ pub struct Session {
     turns: Arc<Turns>,
     /// On a modern session: the standing request for list changes.
     _listening: Option<listen::Listening>,
+    /// Ends requests that are late.
+    _watching: watchdog::Watching,
 }
 
 impl std::fmt::Debug for Session {
@@ -199,10 +243,12 @@ impl Session {
         let transport = connector.connect(receiver.clone()).await.map_err(|fault| OpenFault::Channel(fault.0))?;
         receiver.transport.set(Arc::downgrade(&transport)).expect("a receiver is connected once");
         let link = Link { receiver, transport };
-        let hello = handshake::shake(&link, &link.receiver.options).await?;
+        let shaken = handshake::shake(&link, &link.receiver.options).await;
+        let hello = shaken.map_err(|fault| link.receiver.misconduct.get().cloned().map_or(fault, OpenFault::Misconduct))?;
         link.receiver.era.set(hello.era).expect("a session shakes hands once");
         let listening = listen::start(&link, &hello);
-        Ok(Arc::new(Self { link, hello, turns: Arc::default(), _listening: listening }))
+        let watching = watchdog::start(&link.receiver);
+        Ok(Arc::new(Self { link, hello, turns: Arc::default(), _listening: listening, _watching: watching }))
     }
 
     /// What the server said of itself.
@@ -229,33 +275,20 @@ impl Session {
         }
     }
 
-    /// Makes one call. The permit is consumed; there is no other way to send a `tools/call`.
-    pub async fn call(
-        &self,
-        permit: Permit,
-        tool: &Tool,
-        arguments: &RawJson,
-        caller: &Arc<dyn Caller>,
-        timeouts: Timeouts,
-    ) -> Result<RawJson, RequestFault> {
-        if !permit.covers(&tool.id, tool.definition.hash, Permit::digest(arguments), &caller.id()) {
-            return Err(RequestFault::Permit);
-        }
-        let _turn = match self.takes_turns() {
-            true => Some(self.turns.enter(&caller.id()).await),
-            false => None,
-        };
-        let name = envelope::string(tool.id.tool.as_wire());
-        let ongoing = Ongoing::start(&tool.id.server, Some(&tool.id), caller, timeouts);
-        let fields: [envelope::Field<'_>; 2] = [("name", &name), ("arguments", arguments.as_bytes())];
-        rounds::complete(&self.link, self.hello.era, &ongoing, "tools/call", &fields).await
+    /// Makes the call that the permit is for, and consumes it; there is no other way to send a `tools/call`.
+    pub async fn call(&self, permit: Permit, terms: Terms<'_>) -> Result<RawJson, RequestFault> {
+        let (id, caller) = (&permit.tool().id, permit.caller());
+        let name = envelope::string(id.tool.as_wire());
+        let ongoing = Ongoing::start(&id.server, Some(id), caller, terms.timeouts, terms.since);
+        let fields: [envelope::Field<'_>; 2] = [("name", &name), ("arguments", permit.arguments().as_bytes())];
+        self.complete(&ongoing, "tools/call", &fields, terms.still).await
     }
 
     /// Reads a resource.
     pub async fn read(&self, uri: &str, caller: &Arc<dyn Caller>, timeouts: Timeouts) -> Result<RawJson, RequestFault> {
         let uri = envelope::string(uri);
-        let ongoing = Ongoing::start(&self.link.receiver.options.server, None, caller, timeouts);
-        rounds::complete(&self.link, self.hello.era, &ongoing, "resources/read", &[("uri", &uri)]).await
+        let ongoing = Ongoing::start(&self.link.receiver.options.server, None, caller, timeouts, None);
+        self.complete(&ongoing, "resources/read", &[("uri", &uri)], &|| true).await
     }
 
     /// Gets a prompt. `arguments` is a JSON object of strings.
@@ -267,9 +300,29 @@ impl Session {
         timeouts: Timeouts,
     ) -> Result<RawJson, RequestFault> {
         let name = envelope::string(name);
-        let ongoing = Ongoing::start(&self.link.receiver.options.server, None, caller, timeouts);
+        let ongoing = Ongoing::start(&self.link.receiver.options.server, None, caller, timeouts, None);
         let fields: [envelope::Field<'_>; 2] = [("name", &name), ("arguments", arguments.as_bytes())];
-        rounds::complete(&self.link, self.hello.era, &ongoing, "prompts/get", &fields).await
+        self.complete(&ongoing, "prompts/get", &fields, &|| true).await
+    }
+
+    /// Waits for the caller's turn where there are turns, within the deadline; then the request goes its rounds.
+    async fn complete(
+        &self,
+        ongoing: &Arc<Ongoing>,
+        method: &str,
+        fields: &[envelope::Field<'_>],
+        still: Still<'_>,
+    ) -> Result<RawJson, RequestFault> {
+        let _turn = match self.takes_turns() {
+            true => Some(self.turn(ongoing).await?),
+            false => None,
+        };
+        rounds::complete(&self.link, self.hello.era, ongoing, method, fields, still).await
+    }
+
+    async fn turn(&self, ongoing: &Ongoing) -> Result<turns::Turn, RequestFault> {
+        let turn = timeout_at(ongoing.clock.first_look(), self.turns.enter(&ongoing.caller_id)).await;
+        turn.map_err(|_| RequestFault::NoTurn { after: ongoing.clock.shortest() })
     }
 
     /// Whether the server was seen to ask during a call.
@@ -279,7 +332,7 @@ impl Session {
 
     /// What was odd so far.
     pub fn oddities(&self) -> Oddities {
-        self.link.receiver.oddities().clone()
+        self.link.receiver.options.noticed.oddities()
     }
 
     /// Ends the session: pending requests fail, the server sees the end of its input.

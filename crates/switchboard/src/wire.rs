@@ -1,6 +1,6 @@
 //! JSON-RPC messages as envelopes around untouched bytes.
 //!
-//! Only what is routed on is parsed (`id`, `method`); params, results and errors stay the bytes that came ([`RawJson`]).
+//! Only what is routed on is parsed (`id`, `method`); params, results and errors stay the bytes that came (`RawJson`).
 
 use std::fmt;
 
@@ -13,6 +13,7 @@ pub use message::{Incoming, Outgoing, RequestId, parse};
 pub mod line;
 mod message;
 mod oversize;
+mod scan;
 
 /// JSON text, kept byte for byte. Cheap to clone: clones share the bytes.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -38,19 +39,19 @@ impl RawJson {
         Self(serde_json::to_vec(value).expect("a value of ours serialises").into())
     }
 
-    /// Keeps what a parser has just found to be one JSON value.
-    pub(crate) fn keep(raw: &RawValue) -> Self {
-        Self(Bytes::copy_from_slice(raw.get().as_bytes()))
+    /// Copies what a parser has just found to be one JSON value.
+    pub(crate) fn keep(text: &str) -> Self {
+        Self(Bytes::copy_from_slice(text.as_bytes()))
     }
 
-    /// As [`keep`](Self::keep), sharing the bytes of `line` that `raw` was borrowed from.
-    pub(crate) fn share(line: &Bytes, raw: &RawValue) -> Self {
-        Self(line.slice_ref(raw.get().as_bytes()))
+    /// As [`keep`](Self::keep), sharing the bytes of `line` that `text` was borrowed from.
+    pub(crate) fn share(line: &Bytes, text: &str) -> Self {
+        Self(line.slice_ref(text.as_bytes()))
     }
 
     /// A part of this value that was borrowed from it.
     pub(crate) fn part(&self, raw: &RawValue) -> Self {
-        Self::share(&self.0, raw)
+        Self::share(&self.0, raw.get())
     }
 
     /// The text.
@@ -78,6 +79,20 @@ impl RawJson {
     /// Takes it apart as a value.
     pub fn to_value(&self) -> Result<serde_json::Value, NotJson> {
         self.decode()
+    }
+}
+
+impl From<serde_json::Value> for RawJson {
+    fn from(value: serde_json::Value) -> Self {
+        Self::from_value(&value)
+    }
+}
+
+impl std::str::FromStr for RawJson {
+    type Err = NotJson;
+
+    fn from_str(text: &str) -> Result<Self, NotJson> {
+        Self::parse(text.as_bytes().to_vec())
     }
 }
 

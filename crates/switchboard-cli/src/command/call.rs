@@ -150,18 +150,14 @@ pub(super) async fn find(host: &Host, name: &str, server: Option<&ServerName>, w
 /// Waits for a name to be on offer, until every server is settled.
 async fn appears(host: &Host, name: &str, wait: Duration) -> Option<Arc<Tool>> {
     let mut events = host.events();
-    let settled = async {
-        host.settled(wait).await;
-        // The picture may follow the last server by a moment.
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    };
+    let settled = host.settled(wait);
     tokio::pin!(settled);
     loop {
         if let Ok(tool) = host.catalog().resolve(name) {
             return Some(tool.clone());
         }
         tokio::select! {
-            () = &mut settled => return host.catalog().resolve(name).ok().cloned(),
+            _ = &mut settled => return host.catalog().resolve(name).ok().cloned(),
             _ = events.next() => {}
         }
     }

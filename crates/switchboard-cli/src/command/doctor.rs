@@ -115,13 +115,11 @@ fn examine(handle: &ServerHandle, host: &Host) -> Finding {
     {
         facts.push(("Not pinned", escaped(&advice)));
     }
-    if let Some(session) = &snapshot.session {
-        let odd = session.oddities();
-        if odd.junk_lines > 0 {
-            facts.push(("Junk", format!("{} lines on stdout that are no messages", odd.junk_lines)));
-            odd.junk_samples.iter().for_each(|sample| facts.push(("│", escaped(&handle.stderr.redact(sample.raw())))));
-            try_next.push("have it log to stderr: stdout is for messages only".to_owned());
-        }
+    let odd = snapshot.noticed.oddities();
+    if odd.junk_lines > 0 {
+        facts.push(("Junk", format!("{} lines on stdout that are no messages", odd.junk_lines)));
+        odd.junk_samples.iter().for_each(|sample| facts.push(("│", escaped(&handle.stderr.redact(sample.raw())))));
+        try_next.push("have it log to stderr: stdout is for messages only".to_owned());
     }
     let good = !is_failed(&snapshot.state);
     let lines = handle.stderr.last_lines(if good { 3 } else { 10 });
@@ -201,10 +199,11 @@ fn quoted(word: &str) -> String {
     let plain = |character: char| character.is_ascii_alphanumeric() || "_-./=:@,+%^".contains(character);
     if !word.is_empty() && word.chars().all(plain) {
         word.to_owned()
-    } else if word.contains("${") && !word.contains(['"', '`', '\\', '!']) && !word.contains("$(") {
-        format!("\"{word}\"")
+    } else if word.replace("$$", "").contains("${") && !word.contains(['"', '`', '\\', '!']) && !word.contains("$(") {
+        // `$$` is how the file writes `$`; `${env:NAME}` is no name to a shell.
+        format!("\"{}\"", word.replace("$$", r"\$").replace("${env:", "${"))
     } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
+        format!("'{}'", word.replace("$$", "$").replace('\'', r"'\''"))
     }
 }
 
@@ -238,6 +237,9 @@ mod tests {
         check("it's", r"'it'\''s'");
         check("${HOME}/x y", "\"${HOME}/x y\"");
         check("${HOME}$(rm)", "'${HOME}$(rm)'");
+        check("kill $$$$", "'kill $$'");
+        check("${env:HOME}/$$x", "\"${HOME}/\\$x\"");
+        check("$${HOME}", "'${HOME}'");
     }
 
     #[test]

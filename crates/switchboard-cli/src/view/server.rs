@@ -15,6 +15,9 @@ use super::status::{Discovery, ServerView, StatusView, ToolView, Word};
 use super::table::{bytes, duration};
 use crate::opening::keeping_words;
 
+/// How many changes of state `-v` shows; `switchboard logs` has them all.
+const SHOWN_HISTORY: usize = 10;
+
 /// All servers of a host.
 pub(crate) fn status(host: &Host) -> StatusView {
     let catalog = host.catalog();
@@ -58,6 +61,7 @@ fn entry(handle: &ServerHandle, view: &ServerView, verbose: bool) -> Value {
         entry["memoryBytes"] = snapshot.pid.and_then(memory_bytes).into();
         entry["restarts"] = snapshot.restarts.into();
         entry["cached"] = snapshot.cached.into();
+        entry["history"] = recent(&snapshot).collect::<Vec<_>>().into();
     }
     entry
 }
@@ -159,19 +163,24 @@ fn facts(handle: &ServerHandle, snapshot: &Snapshot, host: &Host) -> Vec<(&'stat
     for (variable, field) in &snapshot.unset {
         facts.push(("Not set", format!("{} (in {})", escaped(variable), escaped(field))));
     }
-    if let Some(session) = &snapshot.session {
-        let odd = session.oddities();
-        let mut counted = |count: u64, what: &str| {
-            if count > 0 {
-                facts.push(("Odd", format!("{count} {what}")));
-            }
-        };
-        counted(odd.junk_lines, "lines on stdout that are no messages (`switchboard doctor` shows them)");
-        counted(odd.unknown_ids, "answers to no request");
-        counted(odd.forbidden_requests, "requests that its protocol version does not allow");
-        counted(odd.unattributed, "questions that belonged to no call, declined");
-    }
+    let odd = snapshot.noticed.oddities();
+    let mut counted = |count: u64, what: &str| {
+        if count > 0 {
+            facts.push(("Odd", format!("{count} {what}")));
+        }
+    };
+    counted(odd.junk_lines, "lines on stdout that are no messages (`switchboard doctor` shows them)");
+    counted(odd.unknown_ids, "answers to no request");
+    counted(odd.forbidden_requests, "requests that its protocol version does not allow");
+    counted(odd.unattributed, "questions that belonged to no call, declined");
+    facts.extend(recent(snapshot).map(|line| ("History", line)));
     facts
+}
+
+/// The last changes of state with their reasons (P9).
+fn recent(snapshot: &Snapshot) -> impl Iterator<Item = String> {
+    let skipped = snapshot.history.len().saturating_sub(SHOWN_HISTORY);
+    snapshot.history.iter().skip(skipped).map(|(_, happened)| escaped(happened))
 }
 
 fn discovery(words: impl Iterator<Item = Word>) -> Discovery {

@@ -71,6 +71,7 @@ pub(crate) fn takes_time(steps: &Steps) -> bool {
         | Step::Junk(_)
         | Step::FloodStderr(_)
         | Step::FloodNotifications(_)
+        | Step::FloodPings(_)
         | Step::ListChanged(_) => true,
         Step::Turns(turns) => turns.iter().any(takes_time),
         Step::Once(once) => takes_time(&once.steps),
@@ -148,6 +149,7 @@ impl Run<'_> {
             Step::Progress(progress) => self.progress(*progress),
             Step::ListChanged(count) => self.list_changed(*count),
             Step::FloodNotifications(count) => self.flood_notifications(*count),
+            Step::FloodPings(count) => self.flood_pings(*count),
 
             Step::Say(text) => peer.line(&self.with_id(text)),
             Step::Part(text) => peer.bytes(text.as_bytes()),
@@ -288,6 +290,11 @@ impl Run<'_> {
         for number in 0..count {
             self.peer.notify("notifications/message", Some(&format!(r#"{{"level":"info","data":"notification {number}"}}"#)));
         }
+    }
+
+    /// Under ids that no request of ours with a waiting reader has.
+    fn flood_pings(&self, count: usize) {
+        (0..count).for_each(|number| self.peer.line(&format!(r#"{{"jsonrpc":"2.0","id":"flood-{number}","method":"ping"}}"#)));
     }
 
     fn id(&self) -> String {

@@ -56,6 +56,8 @@ pub enum Step {
     ListChanged(usize),
     /// Sends so many `notifications/message`.
     FloodNotifications(usize),
+    /// Sends so many `ping` requests and waits for no response.
+    FloodPings(usize),
 
     /// This text and a newline, on stdout; `@id@` in it becomes the id of the request.
     Say(String),

@@ -45,7 +45,17 @@ pub(crate) fn definition(name: &str, description: &str) -> Arc<ToolDefinition> {
 pub(crate) fn tool(server: ServerConfig, definition: Arc<ToolDefinition>) -> Tool {
     let id = ToolId { server: server.name.clone(), tool: definition.name.clone() };
     let exposed = Style::Mcp.expose(std::slice::from_ref(&id)).remove(0).unwrap();
-    Tool { id, exposed, definition, launch: launch(&server), server: Arc::new(server), idempotent: false }
+    Tool {
+        id,
+        exposed,
+        definition,
+        launch: launch(&server),
+        server: Arc::new(server),
+        idempotent: false,
+        place: 0,
+        server_place: 0,
+        ruling: Ruling::default(),
+    }
 }
 
 pub(crate) fn launch(server: &ServerConfig) -> Fingerprint {

@@ -1,18 +1,22 @@
 //! The right to make one call: not clonable, consumed by the call, made only by the gate's decision.
 
+use std::fmt;
+use std::sync::Arc;
+
 use super::Decision;
-use crate::caller::{Approval, ApprovalRequest, CallerId};
-use crate::catalog::{DefinitionHash, Tool};
-use crate::name::ToolId;
+use crate::caller::{Approval, ApprovalRequest, Caller};
+use crate::catalog::Tool;
 use crate::wire::RawJson;
 
 /// The right to make exactly one call: of one tool, as defined now, with these arguments, by this caller.
 ///
-/// Only the gate makes one: from its own `Allow`, or from a caller's yes. It cannot be built:
+/// It carries what it is for, so there is nothing beside it that could differ. Only the gate makes one: from its own `Allow`, or
+/// from a caller's yes. It cannot be built:
 ///
 /// ```compile_fail,E0451
-/// # fn forge(id: switchboard::name::ToolId, definition: switchboard::catalog::DefinitionHash, caller: switchboard::caller::CallerId) {
-/// let permit = switchboard::gate::Permit { id, arguments: [0; 32], definition, caller };
+/// # use std::sync::Arc;
+/// # fn forge(tool: Arc<switchboard::catalog::Tool>, arguments: switchboard::wire::RawJson, caller: Arc<dyn switchboard::caller::Caller>) {
+/// let permit = switchboard::gate::Permit { tool, arguments, caller };
 /// # }
 /// ```
 ///
@@ -27,8 +31,9 @@ use crate::wire::RawJson;
 /// And no library user can ask for one:
 ///
 /// ```compile_fail,E0624
-/// # fn ask(decision: switchboard::gate::Decision, tool: &switchboard::catalog::Tool, arguments: &switchboard::wire::RawJson,
-/// #     caller: &switchboard::caller::CallerId) {
+/// # use std::sync::Arc;
+/// # fn ask(decision: switchboard::gate::Decision, tool: &Arc<switchboard::catalog::Tool>, arguments: &switchboard::wire::RawJson,
+/// #     caller: &Arc<dyn switchboard::caller::Caller>) {
 /// let permit = decision.permit(tool, arguments, caller);
 /// # }
 /// ```
@@ -36,76 +41,62 @@ use crate::wire::RawJson;
 /// `Session::call` takes one by value, so a call without a permit does not compile:
 ///
 /// ```compile_fail,E0061
-/// # async fn call(session: &switchboard::session::Session, tool: &switchboard::catalog::Tool, arguments: &switchboard::wire::RawJson,
-/// #     caller: &std::sync::Arc<dyn switchboard::caller::Caller>, timeouts: switchboard::config::Timeouts) {
-/// session.call(tool, arguments, caller, timeouts).await;
+/// # async fn call(session: &switchboard::session::Session, terms: switchboard::session::Terms<'_>) {
+/// session.call(terms).await;
 /// # }
 /// ```
-#[derive(Debug)]
 #[must_use = "a permit is for one call"]
 pub struct Permit {
-    id: ToolId,
-    arguments: [u8; 32],
-    definition: DefinitionHash,
-    caller: CallerId,
+    tool: Arc<Tool>,
+    arguments: RawJson,
+    caller: Arc<dyn Caller>,
 }
 
 impl Permit {
-    /// The pair it is for.
-    pub fn id(&self) -> &ToolId {
-        &self.id
+    /// The tool it is for, as it was defined when the decision fell.
+    pub fn tool(&self) -> &Arc<Tool> {
+        &self.tool
     }
 
-    /// The definition it is bound to.
-    pub fn definition(&self) -> DefinitionHash {
-        self.definition
+    /// The arguments it is for.
+    pub fn arguments(&self) -> &RawJson {
+        &self.arguments
     }
 
     /// Who may use it.
-    pub fn caller(&self) -> &CallerId {
+    pub fn caller(&self) -> &Arc<dyn Caller> {
         &self.caller
     }
 
-    /// The digest of the arguments it is for.
-    pub fn arguments(&self) -> [u8; 32] {
-        self.arguments
-    }
-
-    /// The digest of arguments: of their bytes, since those are what is sent.
-    pub fn digest(arguments: &RawJson) -> [u8; 32] {
-        *blake3::hash(arguments.as_bytes()).as_bytes()
-    }
-
-    /// Whether it is for exactly this call.
-    pub fn covers(&self, id: &ToolId, definition: DefinitionHash, arguments_digest: [u8; 32], caller: &CallerId) -> bool {
-        self.id == *id && self.definition == definition && self.arguments == arguments_digest && self.caller == *caller
-    }
-
     /// From a caller's yes to exactly what it was asked.
-    pub(crate) fn approved(request: &ApprovalRequest, answer: Approval, caller: &CallerId) -> Option<Self> {
+    pub(crate) fn approved(
+        request: &ApprovalRequest,
+        answer: Approval,
+        tool: &Arc<Tool>,
+        caller: &Arc<dyn Caller>,
+    ) -> Option<Self> {
+        let asked_for_it = request.id == tool.id && request.definition.hash == tool.definition.hash;
         match answer {
-            Approval::Once | Approval::AlwaysTool(_) | Approval::AlwaysServer(_) => Some(Self {
-                id: request.id.clone(),
-                arguments: Self::digest(&request.arguments),
-                definition: request.definition.hash,
-                caller: caller.clone(),
-            }),
-            Approval::No | Approval::Unavailable => None,
+            Approval::Once | Approval::AlwaysTool(_) | Approval::AlwaysServer(_) if asked_for_it => {
+                Some(Self { tool: tool.clone(), arguments: request.arguments.clone(), caller: caller.clone() })
+            }
+            _ => None,
         }
     }
 }
 
 impl Decision {
     /// The permit that an `Allow` is worth. An `Ask` needs the caller's yes first, and a `Deny` is worth none.
-    pub(crate) fn permit(&self, tool: &Tool, arguments: &RawJson, caller: &CallerId) -> Option<Permit> {
+    pub(crate) fn permit(&self, tool: &Arc<Tool>, arguments: &RawJson, caller: &Arc<dyn Caller>) -> Option<Permit> {
         match self {
-            Self::Allow { .. } => Some(Permit {
-                id: tool.id.clone(),
-                arguments: Permit::digest(arguments),
-                definition: tool.definition.hash,
-                caller: caller.clone(),
-            }),
+            Self::Allow { .. } => Some(Permit { tool: tool.clone(), arguments: arguments.clone(), caller: caller.clone() }),
             Self::Ask { .. } | Self::Deny { .. } => None,
         }
+    }
+}
+
+impl fmt::Debug for Permit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Permit").field("id", &self.tool.id).field("caller", &self.caller.id()).finish_non_exhaustive()
     }
 }

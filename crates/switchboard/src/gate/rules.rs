@@ -5,6 +5,8 @@
 //! that there are; if several readings remain, `deny` and `ask` hold for all of them, and `allow` is refused. A name copied from
 //! a list of tools works too, also where it ends in a hash.
 
+use std::sync::Arc;
+
 use std::fmt;
 
 use crate::config::{Diagnostic, RuleText};
@@ -16,7 +18,7 @@ pub(super) struct Rule {
     readings: Vec<Reading>,
     exposed: Option<Exposed>,
     /// The rule and its place, in one line.
-    pub(super) shown: String,
+    pub(super) shown: Arc<str>,
 }
 
 impl Rule {
@@ -121,7 +123,7 @@ pub(super) fn compile(list: &str, rules: &[RuleText], servers: &[&ServerName], f
                 if !readings.iter().any(|reading| reading.reaches(servers, &[])) {
                     found.warnings.push(finding(format!("{:?} matches no configured server", rule.text)));
                 }
-                let shown = format!("{list} rule {:?} ({}:{})", rule.text, rule.file.display(), rule.line);
+                let shown = format!("{list} rule {:?} ({}:{})", rule.text, rule.file.display(), rule.line).into();
                 compiled.push(Rule { readings, exposed: Exposed::of(&rule.text, list == "allow"), shown });
             }
         }

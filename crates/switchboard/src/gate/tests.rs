@@ -7,7 +7,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use super::*;
-use crate::caller::{Approval, ApprovalRequest, CallerId, Keep};
+use crate::caller::{Approval, ApprovalRequest, Caller, CallerId, Headless, Keep};
 use crate::catalog::tests::{definition, server, tool};
 use crate::config::{Permissions, RuleText, Security, ServerConfig};
 use crate::wire::RawJson;
@@ -174,24 +174,19 @@ fn t9_where_locked_rules_and_trust_hold_for_what_was_pinned() {
     assert_eq!(verdict(&decide(&Gate::compile(&config).unwrap(), &changed(of("fs", "read")), &loaded)), rule);
 }
 
+/// A permit carries the call it is for: the tool as defined when the decision fell, its arguments, its caller.
 #[test]
 fn t33_a_permit_is_for_one_tool_its_definition_its_arguments_and_its_caller() {
-    let (tool, caller) = (of("fs", "read"), CallerId::new("me"));
+    let (tool, caller) = (Arc::new(of("fs", "read")), headless());
     let arguments = RawJson::parse("{\"a\":1}").unwrap();
-    let allow = Decision::Allow { because: String::new() };
-    let permit = allow.permit(&tool, &arguments, &caller).unwrap();
-    let digest = Permit::digest(&arguments);
-    let hash = tool.definition.hash;
-    assert!(permit.covers(&tool.id, hash, digest, &caller));
-    assert!(!permit.covers(&of("fs", "write").id, hash, digest, &caller));
-    assert!(!permit.covers(&tool.id, definition("read", "x").hash, digest, &caller));
-    assert!(!permit.covers(&tool.id, hash, Permit::digest(&RawJson::parse("{\"a\":2}").unwrap()), &caller));
-    assert!(!permit.covers(&tool.id, hash, digest, &CallerId::new("you")));
+    let permit = Decision::Allow { because: "".into() }.permit(&tool, &arguments, &caller).unwrap();
+    assert!(Arc::ptr_eq(permit.tool(), &tool));
+    assert_eq!((permit.arguments(), permit.caller().id()), (&arguments, caller.id()));
 }
 
 #[test]
 fn t33_only_an_allow_or_a_yes_is_worth_a_permit() {
-    let (tool, caller) = (of("fs", "read"), CallerId::new("me"));
+    let (tool, caller) = (Arc::new(of("fs", "read")), headless());
     let arguments = RawJson::parse("{}").unwrap();
     let ask = Decision::Ask { because: String::new(), once_only: false, changed: None };
     assert!(ask.permit(&tool, &arguments, &caller).is_none());
@@ -205,12 +200,31 @@ fn t33_only_an_allow_or_a_yes_is_worth_a_permit() {
         changed: None,
         once_only: false,
     };
-    let approved = |answer| Permit::approved(&request, answer, &caller);
+    let approved = |answer| Permit::approved(&request, answer, &tool, &caller);
     for answer in [Approval::Once, Approval::AlwaysTool(Keep::Run), Approval::AlwaysServer(Keep::ForGood)] {
         let permit = approved(answer).unwrap();
-        assert!(permit.covers(&tool.id, tool.definition.hash, Permit::digest(&arguments), &caller));
+        assert!(Arc::ptr_eq(permit.tool(), &tool));
+        assert_eq!((permit.arguments(), permit.caller().id()), (&arguments, caller.id()));
     }
     assert!(approved(Approval::No).is_none() && approved(Approval::Unavailable).is_none());
+    let other = Arc::new(of("fs", "write"));
+    assert!(Permit::approved(&request, Approval::Once, &other, &caller).is_none(), "a yes to one tool is none to another");
+}
+
+/// Rulings are remembered by the tool; another gate does not take them for its own.
+#[test]
+fn two_gates_that_are_asked_of_one_tool_each_say_their_own() {
+    let tool = of("fs", "read");
+    let asks = gate(Mode::Ask, &[], &[], &[]);
+    let denies = gate(Mode::Ask, &[], &[], &["fs/read"]);
+    for _ in 0..2 {
+        assert_eq!(reach(&decide(&asks, &tool, &Grants::default())), 2);
+        assert_eq!(reach(&decide(&denies, &tool, &Grants::default())), 0);
+    }
+}
+
+fn headless() -> Arc<dyn Caller> {
+    Arc::new(Headless(CallerId::new("me")))
 }
 
 /// How far a decision goes.

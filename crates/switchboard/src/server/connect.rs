@@ -18,7 +18,7 @@ use crate::catalog::Offerings;
 use crate::config::{Asks, Protocol};
 use crate::launch::Exit;
 use crate::secret::Redactor;
-use crate::session::{Era, OpenFault, OpenOptions, RequestFault};
+use crate::session::{Era, Noticed, OpenFault, OpenOptions, RequestFault};
 
 /// How long the end of a process and the end of its channel may lie apart and still be told as one.
 pub(super) const ENDS_TOGETHER: Duration = Duration::from_millis(100);
@@ -137,6 +137,7 @@ impl Attempt {
             self.redactor = started.redactor;
             self.enter("handshake");
             let options = self.options_for(approach, deadline);
+            self.board.noted(|snapshot| snapshot.noticed = options.noticed.clone());
             let opened = unless_it_exits(&mut self.process, reach.open(&*started.connector, options)).await;
             drop(started.connector);
             let fault = match opened {
@@ -175,6 +176,7 @@ impl Attempt {
         let mut options = self.options.clone();
         options.protocol = approach.protocol;
         options.known_era = approach.known_era;
+        options.noticed = Noticed::default();
         options.connect_timeout = deadline.saturating_duration_since(Instant::now());
         if options.asks == Asks::Auto && self.habits.asks {
             options.asks = Asks::Yes;
@@ -186,6 +188,7 @@ impl Attempt {
         let fact = match fault {
             OpenFault::Channel(reason) => return self.ended(&reason).await,
             OpenFault::Timeout(_) => sentence::too_late(self.step, self.options.connect_timeout),
+            OpenFault::Misconduct(reason) => sentence::ended_during(self.step, &reason, None),
             OpenFault::Refused(_) | OpenFault::RefusedAfterProbe => fault.to_string(),
         };
         self.failed(fact, Retry::Soon).await
@@ -313,6 +316,7 @@ mod tests {
         check(Auto, None, refused(), None);
         check(Modern, Some(Era::Legacy), refused(), None);
         check(Auto, Some(Era::Legacy), OpenFault::Channel("ended".to_owned()), None);
+        check(Auto, None, OpenFault::Misconduct("prints junk".to_owned()), None);
         check(Auto, Some(Era::Legacy), OpenFault::Timeout(Duration::from_secs(30)), None);
     }
 

@@ -129,7 +129,7 @@ fn read_offerings(text: String) -> Option<Offerings> {
     let read: Read<'_> = serde_json::from_slice(&bytes).ok()?;
     let mut offerings = Offerings::default();
     for raw in read.tools {
-        match ToolDefinition::parse(&RawJson::share(&bytes, raw)) {
+        match ToolDefinition::parse(&RawJson::share(&bytes, raw.get())) {
             Ok(tool) => offerings.tools.push(Arc::new(tool)),
             Err(withheld) => offerings.withheld.push(withheld),
         }
@@ -141,7 +141,7 @@ fn read_offerings(text: String) -> Option<Offerings> {
 }
 
 fn parsed<T>(bytes: &Bytes, items: &[&RawValue], parse: fn(&RawJson) -> Result<T, String>) -> Vec<Arc<T>> {
-    items.iter().filter_map(|raw| parse(&RawJson::share(bytes, raw)).ok().map(Arc::new)).collect()
+    items.iter().filter_map(|raw| parse(&RawJson::share(bytes, raw.get())).ok().map(Arc::new)).collect()
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use crate::catalog::Offerings;
-use crate::session::{Era, Session};
+use crate::session::{Era, Noticed, Session};
 
 /// Where a server stands, with the reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -84,6 +84,8 @@ pub struct Snapshot {
     pub steps: Vec<(&'static str, Duration)>,
     /// The last state changes with their reasons, newest last, at most 50 (P9).
     pub history: Vec<(SystemTime, String)>,
+    /// What was odd about the present connection, or the last one: it tells why a server failed before it had a session.
+    pub noticed: Noticed,
     /// How the last connection ended: exit status and the last of stderr, safe to show.
     pub last_exit: Option<String>,
     /// Attempts to connect that came to an end, good or bad.
@@ -105,6 +107,7 @@ impl Snapshot {
             unset: Vec::new(),
             steps: Vec::new(),
             history: Vec::new(),
+            noticed: Noticed::default(),
             last_exit: None,
             attempts_ended: 0,
             recalling: false,

@@ -41,9 +41,10 @@ pub(super) enum Verdict {
 }
 
 impl Clock {
-    pub(super) fn start(timeouts: Timeouts, now: Instant) -> Self {
+    /// The total is counted from `started`, which may lie before `now`.
+    pub(super) fn start(timeouts: Timeouts, started: Instant, now: Instant) -> Self {
         let times = Times { active: now, open_questions: 0, asking_since: now, asked: Duration::ZERO };
-        Self { timeouts, started: now, times: Mutex::new(times) }
+        Self { timeouts, started, times: Mutex::new(times) }
     }
 
     fn times(&self) -> std::sync::MutexGuard<'_, Times> {
@@ -52,7 +53,12 @@ impl Clock {
 
     /// When to look first.
     pub(super) fn first_look(&self) -> Instant {
-        self.started + self.timeouts.call.min(self.timeouts.call_max)
+        (self.times().active + self.timeouts.call).min(self.started + self.timeouts.call_max)
+    }
+
+    /// How long the deadline is that comes first.
+    pub(super) fn shortest(&self) -> Duration {
+        self.timeouts.call.min(self.timeouts.call_max)
     }
 
     /// Progress was reported.
@@ -108,7 +114,7 @@ mod tests {
     fn p1_progress_extends_the_idle_deadline_up_to_the_maximum() {
         let start = Instant::now();
         let at = |seconds: u32| start + SECOND * seconds;
-        let clock = Clock::start(Timeouts { connect: SECOND, call: SECOND * 10, call_max: SECOND * 25 }, start);
+        let clock = Clock::start(Timeouts { connect: SECOND, call: SECOND * 10, call_max: SECOND * 25 }, start, start);
         assert_eq!(clock.first_look(), at(10));
         clock.touch(at(8));
         assert_eq!(clock.judge(at(10)), Verdict::Wait(at(18)));
@@ -118,10 +124,19 @@ mod tests {
     }
 
     #[test]
+    fn p1_time_spent_before_the_request_counts_against_the_total_only() {
+        let start = Instant::now();
+        let at = |seconds: u32| start + SECOND * seconds;
+        let clock = Clock::start(Timeouts { connect: SECOND, call: SECOND * 10, call_max: SECOND * 12 }, start, at(5));
+        assert_eq!(clock.first_look(), at(12));
+        assert_eq!(clock.judge(at(12)), Verdict::Late(RequestFault::Timeout { after: SECOND * 12, total: true }));
+    }
+
+    #[test]
     fn p1_the_time_a_person_takes_is_not_counted() {
         let start = Instant::now();
         let at = |seconds: u32| start + SECOND * seconds;
-        let clock = Clock::start(Timeouts { connect: SECOND, call: SECOND * 10, call_max: SECOND * 12 }, start);
+        let clock = Clock::start(Timeouts { connect: SECOND, call: SECOND * 10, call_max: SECOND * 12 }, start, start);
         clock.ask(at(5));
         clock.ask(at(6));
         clock.answered(at(7));
@@ -134,7 +149,7 @@ mod tests {
     #[test]
     fn f1_silence_is_late_at_the_idle_deadline() {
         let start = Instant::now();
-        let clock = Clock::start(Timeouts { connect: SECOND, call: SECOND * 2, call_max: SECOND * 9 }, start);
+        let clock = Clock::start(Timeouts { connect: SECOND, call: SECOND * 2, call_max: SECOND * 9 }, start, start);
         let late = Verdict::Late(RequestFault::Timeout { after: SECOND * 2, total: false });
         assert_eq!(clock.judge(start + SECOND * 2), late);
     }

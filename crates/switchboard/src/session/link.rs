@@ -1,7 +1,7 @@
 //! What a session and its handshake send through: ids, pending answers, deadlines, cancellation. And what arrives, sorted.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, MutexGuard, OnceLock, Weak};
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -14,7 +14,8 @@ use super::envelope::{self, Field};
 use super::ongoing::Ongoing;
 use super::pending::{Answer, Pending};
 use super::questions::Questions;
-use super::{Era, Oddities, OpenOptions, RequestFault};
+use super::watchdog::Watchdog;
+use super::{Era, Oddities, OpenOptions, RequestFault, Still};
 use crate::event::Event;
 use crate::store::LogStream;
 use crate::transport::{Inbound, Transport};
@@ -23,6 +24,12 @@ use crate::wire::{Incoming, Outgoing, RawJson, RequestId};
 
 /// After this many lines in a row that are no messages, the server is not one.
 const MAX_JUNK_RUN: u64 = 1_000;
+
+/// A late answer now and then is nothing; so many are told once (T30).
+const NOTABLE_UNKNOWN_IDS: u64 = 100;
+
+/// So much may wait for a server that asks and does not read, beyond what the transport takes at once.
+const MAX_UNREAD_BYTES: usize = 1024 * 1024;
 
 /// What is kept of such lines, for `doctor`.
 const JUNK_SAMPLES: usize = 20;
@@ -40,10 +47,15 @@ pub(super) struct Receiver {
     pub(super) changed: Notify,
     /// Why it ended, once it has.
     pub(super) ended: watch::Sender<Option<String>>,
+    /// Why we ended it, where the server gave cause.
+    pub(super) misconduct: OnceLock<String>,
     /// The server has asked during a call.
     pub(super) asked: AtomicBool,
-    oddities: Mutex<Oddities>,
     junk_run: AtomicU64,
+    /// Bytes of ours that the transport was handed without room for them, since it last had some.
+    unread_bytes: AtomicUsize,
+    /// Ends what is late. The session's task holds the other end.
+    pub(super) watchdog: Watchdog,
 }
 
 impl Receiver {
@@ -56,22 +68,45 @@ impl Receiver {
             era: OnceLock::new(),
             changed: Notify::new(),
             ended: watch::Sender::new(None),
+            misconduct: OnceLock::new(),
             asked: AtomicBool::new(false),
-            oddities: Mutex::default(),
             junk_run: AtomicU64::new(0),
+            unread_bytes: AtomicUsize::new(0),
+            watchdog: Watchdog::default(),
         })
     }
 
     pub(super) fn oddities(&self) -> MutexGuard<'_, Oddities> {
-        self.oddities.lock().unwrap_or_else(PoisonError::into_inner)
+        self.options.noticed.lock()
     }
 
-    /// Sends what belongs to no request of ours: answers and notifications.
+    /// Sends what belongs to no request of ours: answers and notifications. They cannot wait for room, so a server that takes none
+    /// of them is given up in time.
     pub(super) fn send(&self, body: &[u8], method: Option<&str>) {
-        if let Some(transport) = self.transport.get().and_then(Weak::upgrade) {
-            // A closed connection has been told about elsewhere.
-            let _ = transport.send(Outgoing { id: None, method, body });
+        let Some(transport) = self.transport.get().and_then(Weak::upgrade) else { return };
+        if transport.has_room() {
+            self.unread_bytes.store(0, Ordering::Relaxed);
+        } else if self.unread_bytes.fetch_add(body.len(), Ordering::Relaxed) + body.len() > MAX_UNREAD_BYTES {
+            self.end(&format!("it asks without reading the answers: more than {MAX_UNREAD_BYTES} bytes wait for it"));
+            return;
         }
+        // A closed connection has been told about elsewhere.
+        let _ = transport.send(Outgoing { id: None, method, body });
+    }
+
+    /// Ends the requests that are late, and tells the server. Answers when to look again.
+    pub(super) fn end_late(&self, now: Instant) -> Option<Instant> {
+        let (ended, next) = self.pending.end_late(now);
+        for id in ended {
+            self.cancel(id, "it took too long");
+        }
+        next
+    }
+
+    /// Tells the server that nobody waits for this request any more.
+    fn cancel(&self, id: u64, reason: &str) {
+        let params = json!({"requestId": id, "reason": reason});
+        self.send(&envelope::notification("notifications/cancelled", &params), Some("notifications/cancelled"));
     }
 
     pub(super) fn end(&self, reason: &str) {
@@ -81,13 +116,34 @@ impl Receiver {
         }
     }
 
+    /// Ends it because of what the server did.
+    fn give_up(&self, cause: &str) {
+        // The first cause is the one to tell.
+        let _ = self.misconduct.set(cause.to_owned());
+        self.end(cause);
+    }
+
     fn answered(&self, id: Option<RequestId>, answer: Answer) {
         let delivered = match id {
             Some(RequestId::Number(id)) => self.pending.answer(id, answer),
             _ => false,
         };
         if !delivered {
-            self.oddities().unknown_ids += 1;
+            let unknown = {
+                let mut oddities = self.oddities();
+                oddities.unknown_ids += 1;
+                oddities.unknown_ids
+            };
+            if unknown == NOTABLE_UNKNOWN_IDS {
+                self.notice(format!("it has answered {unknown} requests that nobody made, or that were over by then"));
+            }
+        }
+    }
+
+    /// Tells whoever listens something about this server; nobody has to.
+    pub(super) fn notice(&self, line: String) {
+        if let Some(events) = &self.options.events {
+            let _ = events.send(Event::Notice { server: Some(self.options.server.clone()), line });
         }
     }
 
@@ -148,7 +204,7 @@ impl Inbound for Receiver {
             }
         }
         if self.junk_run.fetch_add(1, Ordering::Relaxed) + 1 >= MAX_JUNK_RUN {
-            self.end("it prints non-JSON to stdout; a server must keep stdout for messages and log to stderr");
+            self.give_up("it prints non-JSON to stdout; a server must keep stdout for messages and log to stderr");
         }
     }
 
@@ -156,7 +212,7 @@ impl Inbound for Receiver {
         let limit = self.options.max_message_bytes;
         match id {
             Some(id) => self.answered(Some(id), Err(RequestFault::TooLarge { limit })),
-            None => self.end(&format!("it sent a message of more than {limit} bytes that answers no request")),
+            None => self.give_up(&format!("it sent a message of more than {limit} bytes that answers no request")),
         }
     }
 
@@ -225,7 +281,7 @@ impl Link {
         }
     }
 
-    /// Sends a request of a caller and waits as its clock says. Dropping the future cancels the request.
+    /// Sends a request of a caller and waits as its clock says, unless it must not be sent any more. Dropping the future cancels it.
     pub(super) async fn request_for(
         &self,
         ongoing: &Arc<Ongoing>,
@@ -233,27 +289,28 @@ impl Link {
         method: &str,
         fields: &[Field<'_>],
         declared: &str,
+        still: Still<'_>,
     ) -> Answer {
-        let late = sleep_until(ongoing.clock.first_look());
-        tokio::pin!(late);
         if !self.transport.has_room() {
-            // A server that does not read its input must not keep the call past its deadline.
-            tokio::select! {
-                biased;
-                () = self.transport.ready() => {}
-                () = late.as_mut() => return Err(match ongoing.clock.judge(Instant::now()) {
-                    Verdict::Late(fault) => fault,
-                    Verdict::Wait(_) => RequestFault::Closed("the server does not read its input".into()),
-                }),
-            }
+            self.room_for(ongoing).await?;
+        }
+        // Nothing is waited for between this and the sending.
+        if !still() {
+            return Err(RequestFault::Moved);
         }
         let mut waiting = self.post(era, method, fields, Some(ongoing), declared)?;
+        self.receiver.watchdog.look_by(ongoing.clock.first_look());
+        waiting.answer().await
+    }
+
+    /// A server that does not read its input must not keep a call past its deadline.
+    async fn room_for(&self, ongoing: &Ongoing) -> Result<(), RequestFault> {
+        let mut look = ongoing.clock.first_look();
         loop {
             tokio::select! {
-                biased;
-                answer = waiting.answer() => return answer,
-                () = late.as_mut() => match ongoing.clock.judge(Instant::now()) {
-                    Verdict::Wait(until) => late.as_mut().reset(until),
+                () = self.transport.ready() => return Ok(()),
+                () = sleep_until(look) => match ongoing.clock.judge(Instant::now()) {
+                    Verdict::Wait(until) => look = until,
                     Verdict::Late(fault) => return Err(fault),
                 },
             }
@@ -308,8 +365,8 @@ impl Waiting<'_> {
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         if self.link.receiver.pending.give_up(self.id) && self.cancellable {
-            let params = json!({"requestId": self.id, "reason": "the caller no longer waits"});
-            self.link.notify("notifications/cancelled", &params);
+            self.link.receiver.cancel(self.id, "the caller no longer waits");
         }
+        self.link.receiver.over(self.id);
     }
 }

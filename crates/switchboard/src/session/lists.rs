@@ -94,6 +94,8 @@ impl Lister<'_> {
     /// Follows the cursors to the end.
     async fn list(&self, method: &str, key: &str) -> Result<Vec<RawJson>, RequestFault> {
         let deadline = Instant::now() + MAX_TIME;
+        let max_bytes = self.link.receiver.options.max_message_bytes;
+        let mut bytes = 0;
         let mut items = Vec::new();
         let mut cursor: Option<String> = None;
         let mut seen = HashSet::new();
@@ -105,6 +107,11 @@ impl Lister<'_> {
             };
             let page = timeout_at(deadline, self.link.request(self.era, method, fields, MAX_TIME)).await;
             let page = page.unwrap_or(Err(RequestFault::Timeout { after: MAX_TIME, total: true }))?;
+            // The pages are kept, so together they may be no larger than one message may be.
+            bytes += page.as_bytes().len();
+            if bytes > max_bytes {
+                return Err(RequestFault::Invalid(format!("a list of more than {max_bytes} bytes")));
+            }
             let next = read_page(&page, key, &mut items)?;
             if items.len() > MAX_ITEMS {
                 return Err(RequestFault::Invalid(format!("more than {MAX_ITEMS} items")));

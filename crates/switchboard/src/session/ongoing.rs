@@ -31,13 +31,21 @@ impl std::fmt::Debug for Ongoing {
 }
 
 impl Ongoing {
-    pub(super) fn start(server: &ServerName, tool: Option<&ToolId>, caller: &Arc<dyn Caller>, timeouts: Timeouts) -> Arc<Self> {
+    /// `since` is when the whole began, where that was before now.
+    pub(super) fn start(
+        server: &ServerName,
+        tool: Option<&ToolId>,
+        caller: &Arc<dyn Caller>,
+        timeouts: Timeouts,
+        since: Option<Instant>,
+    ) -> Arc<Self> {
+        let now = Instant::now();
         Arc::new(Self {
             server: server.clone(),
             tool: tool.cloned(),
             caller: caller.clone(),
             caller_id: caller.id(),
-            clock: Clock::start(timeouts, Instant::now()),
+            clock: Clock::start(timeouts, since.unwrap_or(now), now),
         })
     }
 

@@ -5,8 +5,10 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 use super::RequestFault;
+use super::clock::Verdict;
 use super::ongoing::Ongoing;
 use crate::wire::RawJson;
 
@@ -72,9 +74,24 @@ impl Pending {
         self.table().slots.get(&id).and_then(|slot| slot.ongoing.clone())
     }
 
-    /// Every ongoing request that a question could belong to.
-    pub(super) fn all_ongoing(&self) -> Vec<Arc<Ongoing>> {
-        self.table().slots.values().filter_map(|slot| slot.ongoing.clone()).collect()
+    /// Every ongoing request that a question could belong to, with its id.
+    pub(super) fn all_ongoing(&self) -> Vec<(u64, Arc<Ongoing>)> {
+        self.table().slots.iter().filter_map(|(id, slot)| Some((*id, slot.ongoing.clone()?))).collect()
+    }
+
+    /// Judges every ongoing request: ends the late ones, whose ids come back with the time of the next look.
+    pub(super) fn end_late(&self, now: Instant) -> (Vec<u64>, Option<Instant>) {
+        let mut next: Option<Instant> = None;
+        let mut late = Vec::new();
+        for (id, slot) in &self.table().slots {
+            match slot.ongoing.as_ref().map(|ongoing| ongoing.clock.judge(now)) {
+                Some(Verdict::Late(fault)) => late.push((*id, fault)),
+                Some(Verdict::Wait(until)) => next = Some(next.map_or(until, |next| next.min(until))),
+                None => {}
+            }
+        }
+        let ended = late.into_iter().filter_map(|(id, fault)| self.answer(id, Err(fault)).then_some(id)).collect();
+        (ended, next)
     }
 
     /// The connection has ended: every waiter fails now, later ones at once. False if it had ended before.

@@ -4,7 +4,7 @@
 //! otherwise the question is declined with a reason and counted. It is never guessed.
 
 use std::collections::HashMap;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::Deserialize;
@@ -15,7 +15,6 @@ use super::Era;
 use super::link::Receiver;
 use super::ongoing::Ongoing;
 use crate::caller::{ElicitAnswer, ElicitationKind};
-use crate::event::Event;
 use crate::untrusted::Untrusted;
 use crate::wire::{RawJson, RequestId};
 
@@ -28,26 +27,51 @@ const BUSY: i64 = -32000;
 
 /// The questions that are open, so that they can be withdrawn.
 #[derive(Debug, Default)]
-pub(super) struct Questions(Mutex<HashMap<RequestId, AbortHandle>>);
+pub(super) struct Questions(Mutex<HashMap<RequestId, Question>>);
+
+#[derive(Debug)]
+struct Question {
+    /// Asks the caller and sends the answer.
+    task: AbortHandle,
+    /// The requests of ours that may have caused it and are still under way.
+    of: Vec<u64>,
+    /// Set by whoever answers it: the task, or the end of the last request in `of`.
+    answered: Arc<AtomicBool>,
+}
 
 impl Questions {
-    fn open(&self) -> MutexGuard<'_, HashMap<RequestId, AbortHandle>> {
+    fn open(&self) -> MutexGuard<'_, HashMap<RequestId, Question>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The server takes a question back.
     pub(super) fn withdraw(&self, id: Value) {
         let id = id.as_u64().map_or_else(|| RequestId::Other(RawJson::from_value(&id)), RequestId::Number);
-        if let Some(task) = self.open().remove(&id) {
-            task.abort();
+        if let Some(question) = self.open().remove(&id) {
+            question.task.abort();
         }
     }
 
     /// The connection has ended.
     pub(super) fn withdraw_all(&self) {
-        for (_, task) in self.open().drain() {
-            task.abort();
+        for (_, question) in self.open().drain() {
+            question.task.abort();
         }
+    }
+
+    /// Withdraws what only this request can have caused; the server still waits for these answers.
+    fn orphaned_by(&self, request: u64) -> Vec<RequestId> {
+        let mut orphans = Vec::new();
+        self.open().retain(|id, question| {
+            question.of.retain(|of| *of != request);
+            let is_orphan = question.of.is_empty();
+            if is_orphan && !question.answered.swap(true, Ordering::Relaxed) {
+                question.task.abort();
+                orphans.push(id.clone());
+            }
+            !is_orphan
+        });
+        orphans
     }
 }
 
@@ -64,6 +88,15 @@ impl Receiver {
             "roots/list" if self.options.roots.is_some() => self.answer(&id, &self.roots()),
             "elicitation/create" if offers.elicit_form || offers.elicit_url => self.elicited(id, params),
             _ => self.refuse(&id, METHOD_NOT_FOUND, &format!("{method:.100} is not offered")),
+        }
+    }
+
+    /// A request of ours is over: nobody needs the answers any more that it was asked for (F28).
+    pub(super) fn over(&self, request: u64) {
+        if self.asked.load(Ordering::Relaxed) {
+            for id in self.questions.orphaned_by(request) {
+                self.answer(&id, &elicit_result(ElicitAnswer::Cancel));
+            }
         }
     }
 
@@ -95,48 +128,56 @@ impl Receiver {
             Some(Err(fault)) => return self.refuse(&id, INVALID_PARAMS, &fault),
             None => return self.refuse(&id, INVALID_PARAMS, "elicitation/create needs params"),
         };
-        let ongoing = match attribute(&self.pending.all_ongoing()) {
+        let in_flight = self.pending.all_ongoing();
+        let ongoing = match attribute(&in_flight) {
             Ok(ongoing) => ongoing,
             Err(reason) => {
                 self.oddities().unattributed += 1;
-                let line = format!("a question of the server was declined: {reason}");
-                if let Some(events) = &self.options.events {
-                    let _ = events.send(Event::Notice { server: Some(self.options.server.clone()), line });
-                }
+                self.notice(format!("a question of the server was declined: {reason}"));
                 return self.answer(&id, &elicit_result(ElicitAnswer::Decline));
             }
         };
-        self.put(id, ongoing, kind);
+        self.put(id, in_flight.iter().map(|(id, _)| *id).collect(), ongoing, kind);
     }
 
     /// Asks in a task of its own, so that the reader goes on.
-    fn put(&self, id: RequestId, (ongoing, certain): (Arc<Ongoing>, bool), kind: ElicitationKind) {
+    fn put(&self, id: RequestId, of: Vec<u64>, (ongoing, certain): (Arc<Ongoing>, bool), kind: ElicitationKind) {
         let mut open = self.questions.open();
-        open.retain(|_, task| !task.is_finished());
+        open.retain(|_, question| !question.task.is_finished());
         if open.len() >= MAX_OPEN {
             drop(open);
             return self.refuse(&id, BUSY, "too many questions are open");
         }
         let Some(transport) = self.transport.get().cloned() else { return };
         let answer_to = id.clone();
+        let answered = Arc::new(AtomicBool::new(false));
+        let is_answered = answered.clone();
         let task = tokio::spawn(async move {
             let tool = if certain { ongoing.tool.clone() } else { None };
             let answer = ongoing.elicit(kind, tool).await;
+            if is_answered.swap(true, Ordering::Relaxed) {
+                return;
+            }
             let mut body = br#"{"jsonrpc":"2.0","id":"#.to_vec();
             answer_to.write(&mut body);
             body.extend_from_slice(format!(r#","result":{}}}"#, elicit_result(answer)).as_bytes());
             if let Some(transport) = transport.upgrade() {
+                // Bounded by the number of open questions, and withdrawn with them.
+                transport.ready().await;
                 let _ = transport.send(crate::wire::Outgoing { id: None, method: None, body: &body });
             }
         });
-        open.insert(id, task.abort_handle());
+        open.insert(id, Question { task: task.abort_handle(), of: of.clone(), answered });
+        drop(open);
+        // A request that ended meanwhile could not withdraw what was not here yet.
+        of.into_iter().filter(|request| self.pending.ongoing(*request).is_none()).for_each(|request| self.over(request));
     }
 }
 
 /// Whose question it is: the caller of all calls in flight; `true` where the very call is certain too.
-fn attribute(in_flight: &[Arc<Ongoing>]) -> Result<(Arc<Ongoing>, bool), &'static str> {
-    let (first, rest) = in_flight.split_first().ok_or("no call is under way that it could belong to")?;
-    if rest.iter().any(|other| other.caller_id != first.caller_id) {
+fn attribute(in_flight: &[(u64, Arc<Ongoing>)]) -> Result<(Arc<Ongoing>, bool), &'static str> {
+    let ((_, first), rest) = in_flight.split_first().ok_or("no call is under way that it could belong to")?;
+    if rest.iter().any(|(_, other)| other.caller_id != first.caller_id) {
         return Err("calls of different callers are under way, and this wire does not say whose it is");
     }
     Ok((first.clone(), rest.is_empty()))

@@ -11,7 +11,7 @@ use super::envelope::Field;
 use super::link::Link;
 use super::ongoing::Ongoing;
 use super::questions::{elicit_result, read_elicitation};
-use super::{Era, RequestFault, envelope};
+use super::{Era, RequestFault, Still, envelope};
 use crate::wire::RawJson;
 
 /// A server that asks more often than this does not come to an end.
@@ -24,9 +24,10 @@ pub(super) async fn complete(
     ongoing: &Arc<Ongoing>,
     method: &str,
     fields: &[Field<'_>],
+    still: Still<'_>,
 ) -> Result<RawJson, RequestFault> {
     if era == Era::Legacy {
-        return link.request_for(ongoing, era, method, fields, "").await;
+        return link.request_for(ongoing, era, method, fields, "", still).await;
     }
     let declared = envelope::modern_meta(ongoing.caller.offers(), link.receiver.options.roots.is_some());
     let mut answers: Option<(Vec<u8>, Option<RawJson>)> = None;
@@ -41,7 +42,7 @@ pub(super) async fn complete(
                 round.push(("requestState", state.as_bytes()));
             }
         }
-        let result = link.request_for(ongoing, era, method, &round, &declared).await?;
+        let result = link.request_for(ongoing, era, method, &round, &declared, still).await?;
         match Outcome::read(&result)? {
             Outcome::Complete => return Ok(result),
             Outcome::InputRequired { requests, state } => {

@@ -79,7 +79,7 @@ impl Peer {
     }
 
     fn say(&self, message: &Value) {
-        parse(&message.to_string(), &|raw| RawJson::keep(raw), &mut |message| self.inbound.message(message)).unwrap();
+        parse(&message.to_string(), &RawJson::keep, &mut |message| self.inbound.message(message)).unwrap();
     }
 
     fn answer(&self, request: &Value, result: Value) {
@@ -111,6 +111,7 @@ fn options(protocol: Protocol) -> OpenOptions {
         max_message_bytes: 1 << 20,
         log: None,
         events: None,
+        noticed: Noticed::default(),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Messages over a child's standard streams, one JSON line each: non-blocking pipes, one writer that coalesces, one reader.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::unix::pipe;
@@ -13,6 +14,9 @@ use crate::wire::{Outgoing, RawJson, parse};
 
 /// Requests wait while this much is queued and not yet taken by the server.
 const OUTBOX_BYTES: usize = 1024 * 1024;
+
+/// How long what is queued when the channel closes may take to leave: a server that does not read must still see the end of its input.
+const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// Each read asks for this much.
 const READ_BYTES: usize = 64 * 1024;
@@ -40,9 +44,10 @@ impl Connector for StdioConnector {
             let pipes = lock(&self.pipes).take();
             let (stdin, stdout) = pipes.ok_or_else(|| ConnectFault("these pipes are in use already".into()))?;
             let outbox = Arc::new(Outbox::default());
-            let writer = tokio::spawn(write(stdin, outbox.clone())).abort_handle();
+            // Owned by the transport: it ends soon after that closes, once what was queued has left.
+            tokio::spawn(write(stdin, outbox.clone()));
             let reader = tokio::spawn(read(stdout, self.max_message_bytes, inbound)).abort_handle();
-            Ok(Arc::new(StdioTransport { outbox, writer, reader }) as Arc<dyn Transport>)
+            Ok(Arc::new(StdioTransport { outbox, reader }) as Arc<dyn Transport>)
         })
     }
 }
@@ -51,13 +56,13 @@ impl Connector for StdioConnector {
 #[derive(Debug)]
 struct StdioTransport {
     outbox: Arc<Outbox>,
-    writer: tokio::task::AbortHandle,
     reader: tokio::task::AbortHandle,
 }
 
 impl Drop for StdioTransport {
     fn drop(&mut self) {
-        self.writer.abort();
+        // A cancelled call says so just before its session goes: that must still reach the server.
+        self.close();
         self.reader.abort();
     }
 }
@@ -70,6 +75,8 @@ struct Outbox {
     filled: Notify,
     /// Rung when the writer has taken the queue. Requests that wait for room hold the other end.
     taken: Notify,
+    /// Rung when the channel closes. The writer holds the other end.
+    closing: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -121,11 +128,24 @@ impl Transport for StdioTransport {
     fn close(&self) {
         lock(&self.outbox.queue).closed = true;
         self.outbox.filled.notify_one();
+        self.outbox.closing.notify_one();
+    }
+}
+
+/// Writes until the channel is closed and empty, or overdue.
+async fn write(mut stdin: pipe::Sender, outbox: Arc<Outbox>) {
+    let overdue = async {
+        outbox.closing.notified().await;
+        tokio::time::sleep(LAST_WORDS).await;
+    };
+    tokio::select! {
+        () = empty(&mut stdin, &outbox) => {}
+        () = overdue => {}
     }
 }
 
 /// Takes the whole queue, writes it in one go, and again: what calls queue meanwhile leaves together.
-async fn write(mut stdin: pipe::Sender, outbox: Arc<Outbox>) {
+async fn empty(stdin: &mut pipe::Sender, outbox: &Outbox) {
     let mut taken = Vec::new();
     loop {
         let closed = {
@@ -179,14 +199,57 @@ fn deliver(frame: Frame<'_>, inbound: &dyn Inbound) {
         Frame::Oversized(id) => return inbound.oversized(Some(id.clone())),
         Frame::OversizedUnknown => return inbound.oversized(None),
         Frame::Short(line) => (*line, read_line(line, &RawJson::keep, inbound)),
-        Frame::Long(line) => (&**line, read_line(line, &|raw| RawJson::share(line, raw), inbound)),
+        Frame::Long(line) => (&**line, read_line(line, &|text| RawJson::share(line, text), inbound)),
     };
     if outcome.is_err() && !line.trim_ascii().is_empty() {
         inbound.junk(line);
     }
 }
 
-fn read_line(line: &[u8], keep: &dyn Fn(&serde_json::value::RawValue) -> RawJson, inbound: &dyn Inbound) -> Result<(), ()> {
+fn read_line(line: &[u8], keep: &dyn Fn(&str) -> RawJson, inbound: &dyn Inbound) -> Result<(), ()> {
     let text = std::str::from_utf8(line).map_err(drop)?;
     parse(text, keep, &mut |message| inbound.message(message)).map_err(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use crate::wire::{Incoming, RequestId};
+
+    struct Deaf;
+
+    impl Inbound for Deaf {
+        fn message(&self, _: Incoming) {}
+        fn junk(&self, _: &[u8]) {}
+        fn oversized(&self, _: Option<RequestId>) {}
+        fn closed(&self, _: String) {}
+    }
+
+    /// Sends this much, drops the transport at once, and gives what the server reads, then or `later`, until its input ends.
+    async fn received(sent: usize, later: Duration) -> usize {
+        let (stdin, mut input) = pipe::pipe().unwrap();
+        let (_output, stdout) = pipe::pipe().unwrap();
+        let transport = StdioConnector::new(stdin, stdout, 1024).connect(Arc::new(Deaf)).await.unwrap();
+        transport.send(Outgoing { id: None, method: None, body: &vec![b'x'; sent - 1] }).unwrap();
+        drop(transport);
+        tokio::time::sleep(later).await;
+        let mut bytes = Vec::new();
+        input.read_to_end(&mut bytes).await.unwrap();
+        bytes.len()
+    }
+
+    /// F28: the cancel of a call is sent just before the session is closed and dropped.
+    #[tokio::test]
+    async fn f28_what_was_sent_before_the_end_arrives() {
+        assert_eq!(received(100, Duration::ZERO).await, 100);
+        assert_eq!(received(300_000, Duration::ZERO).await, 300_000);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_does_not_read_sees_the_end_of_its_input_all_the_same() {
+        let received = received(300_000, Duration::from_secs(1)).await;
+        assert!((1..300_000).contains(&received), "{received}");
+    }
 }

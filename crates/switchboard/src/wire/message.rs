@@ -2,9 +2,9 @@
 
 use std::borrow::Cow;
 
-use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
+use super::scan::{self, Syntax};
 use super::{NotJson, RawJson};
 
 /// The id of a request: ours are integers; a server's may be either, and goes back exactly as it came.
@@ -18,11 +18,9 @@ pub enum RequestId {
 
 impl RequestId {
     /// Reads an id from its JSON text. `1.0`, `"1"` and `01` are not the number 1.
-    fn read(raw: &RawValue) -> Self {
-        match raw.get().parse::<u64>() {
-            Ok(number) if !raw.get().starts_with('+') => Self::Number(number),
-            _ => Self::Other(RawJson::keep(raw)),
-        }
+    fn read(text: &str) -> Self {
+        // What the scan let through is JSON: no sign, no leading zero.
+        text.parse().map_or_else(|_| Self::Other(RawJson::keep(text)), Self::Number)
     }
 
     /// Writes it exactly as it came.
@@ -81,52 +79,62 @@ pub struct Outgoing<'a> {
 }
 
 /// Reads one message, or a batch of them (2025-03-26), and gives each to `each`. `keep` decides whether values are copied or shared.
-pub fn parse(text: &str, keep: &dyn Fn(&RawValue) -> RawJson, each: &mut dyn FnMut(Incoming)) -> Result<(), NotJson> {
-    let not_json = |error: serde_json::Error| NotJson(error.to_string());
+pub fn parse(text: &str, keep: &dyn Fn(&str) -> RawJson, each: &mut dyn FnMut(Incoming)) -> Result<(), NotJson> {
     if text.trim_ascii_start().starts_with('[') {
-        for member in serde_json::from_str::<Vec<Envelope<'_>>>(text).map_err(not_json)? {
-            each(member.open(keep)?);
-        }
+        let batch: Vec<&RawValue> = serde_json::from_str(text).map_err(|error| NotJson(error.to_string()))?;
+        let messages = batch.into_iter().map(|member| open(member.get(), keep)).collect::<Result<Vec<_>, _>>()?;
+        messages.into_iter().for_each(each);
         return Ok(());
     }
-    each(serde_json::from_str::<Envelope<'_>>(text).map_err(not_json)?.open(keep)?);
+    each(open(text, keep)?);
     Ok(())
 }
 
-#[derive(Deserialize)]
+/// The members that are routed on, as they stand.
+#[derive(Default)]
 struct Envelope<'a> {
-    #[serde(borrow, default, deserialize_with = "present")]
-    id: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    method: Option<Cow<'a, str>>,
-    #[serde(borrow, default, deserialize_with = "present")]
-    params: Option<&'a RawValue>,
-    #[serde(borrow, default, deserialize_with = "present")]
-    result: Option<&'a RawValue>,
-    #[serde(borrow, default, deserialize_with = "present")]
-    error: Option<&'a RawValue>,
+    id: Option<&'a str>,
+    method: Option<&'a str>,
+    params: Option<&'a str>,
+    result: Option<&'a str>,
+    error: Option<&'a str>,
 }
 
-/// Tells `null` (a value) from absence, which `Option` alone would not.
-fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de RawValue>, D::Error> {
-    <&RawValue>::deserialize(deserializer).map(Some)
-}
-
-impl Envelope<'_> {
-    fn open(self, keep: &dyn Fn(&RawValue) -> RawJson) -> Result<Incoming, NotJson> {
-        let id = self.id.filter(|raw| raw.get() != "null").map(RequestId::read);
-        match (self.method, id, self.result, self.error) {
-            (Some(method), Some(id), _, _) => {
-                Ok(Incoming::Request { id, method: method.into_owned(), params: self.params.map(keep) })
-            }
-            (Some(method), None, _, _) => {
-                Ok(Incoming::Notification { method: method.into_owned(), params: self.params.map(keep) })
-            }
-            (None, Some(id), Some(result), None) => Ok(Incoming::Result { id, result: keep(result) }),
-            (None, id, None, Some(error)) => Ok(Incoming::Error { id, error: keep(error) }),
-            _ => Err(NotJson("neither a request nor an answer".into())),
-        }
+fn open(text: &str, keep: &dyn Fn(&str) -> RawJson) -> Result<Incoming, NotJson> {
+    let mut envelope = Envelope::default();
+    scan::members(text, |key, value| {
+        let place = match &*unescaped(key)? {
+            "id" => &mut envelope.id,
+            "method" => &mut envelope.method,
+            "params" => &mut envelope.params,
+            "result" => &mut envelope.result,
+            "error" => &mut envelope.error,
+            _ => return Ok(()),
+        };
+        // Two of one name: nobody could say which is meant.
+        place.replace(value).map_or(Ok(()), |_| Err(Syntax))
+    })
+    .map_err(|Syntax| NotJson("not a JSON object".into()))?;
+    let id = envelope.id.filter(|id| *id != "null").map(RequestId::read);
+    match (envelope.method.map(method).transpose()?, id, envelope.result, envelope.error) {
+        (Some(method), Some(id), _, _) => Ok(Incoming::Request { id, method, params: envelope.params.map(keep) }),
+        (Some(method), None, _, _) => Ok(Incoming::Notification { method, params: envelope.params.map(keep) }),
+        (None, Some(id), Some(result), None) => Ok(Incoming::Result { id, result: keep(result) }),
+        (None, id, None, Some(error)) => Ok(Incoming::Error { id, error: keep(error) }),
+        _ => Err(NotJson("neither a request nor an answer".into())),
     }
+}
+
+/// A key may be spelled with escapes, though nobody does.
+fn unescaped(key: &str) -> Result<Cow<'_, str>, Syntax> {
+    if !key.contains('\\') {
+        return Ok(Cow::Borrowed(key));
+    }
+    serde_json::from_str(&format!("\"{key}\"")).map(Cow::Owned).map_err(|_| Syntax)
+}
+
+fn method(text: &str) -> Result<String, NotJson> {
+    serde_json::from_str(text).map_err(|_| NotJson("method is no string".into()))
 }
 
 #[cfg(test)]

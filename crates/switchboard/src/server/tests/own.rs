@@ -72,7 +72,7 @@ impl InProcess {
         let inbound = self.inbound.lock().unwrap().clone().unwrap();
         // A wire has two ends: what is said is heard later.
         let message = message.to_string();
-        tokio::spawn(async move { parse(&message, &|raw| RawJson::keep(raw), &mut |message| inbound.message(message)).unwrap() });
+        tokio::spawn(async move { parse(&message, &RawJson::keep, &mut |message| inbound.message(message)).unwrap() });
     }
 
     fn hang_up(&self, reason: &str) {

@@ -1,0 +1,106 @@
+//! However the program ends, it ends in time, tells the servers, and leaves nobody behind.
+
+use std::io::{BufRead, BufReader};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+use serde_json::{Value, json};
+use switchboard_testkit::record::Event;
+use switchboard_testkit::{Entry, Record, Step, wait_until};
+
+use crate::run::{PATIENCE, Stage, end_of, good, send, stuck};
+
+/// F29, P4: 25 servers, ten of them ignoring SIGTERM with grandchildren, five with a double-forked daemon.
+#[test]
+fn f29_kill_9_during_a_call_leaves_nobody_after_three_seconds() {
+    let stage = Stage::new();
+    let entry = |number: usize| {
+        let chaos = match number {
+            0..10 => stuck(),
+            10..15 => good().on_start(Step::Daemon),
+            _ => good(),
+        };
+        stage.entry(&format!("s{number}"), chaos)
+    };
+    stage.configure(&(0..25).map(entry).collect::<Vec<Entry>>());
+    // An exposed name that no earlier run has left a catalog for: all servers start.
+    let mut child = stage.start(&["call", "mcp__s20__hold", "--yes"]);
+    stage.wait_for("s20", "the call came", |record| record.count("tools/call") == 1);
+    assert!(wait_until(PATIENCE, || stage.servers().len() == 40), "{:#?}", stage.servers());
+
+    send(Signal::SIGKILL, &child);
+    stage.assert_nobody_within(Duration::from_secs(3));
+    assert_eq!(end_of(&mut child).0, None);
+}
+
+/// What a server was told about the one call it got: the call's id, and the id that was cancelled.
+fn called_and_cancelled(record: &Record) -> (Value, Value) {
+    let call = &record.with_method("tools/call")[0];
+    let cancelled = &record.with_method("notifications/cancelled")[0];
+    let params: Value = serde_json::from_str(cancelled.params.as_ref().unwrap().get()).unwrap();
+    (serde_json::from_str(call.id.as_ref().unwrap().get()).unwrap(), params["requestId"].clone())
+}
+
+#[test]
+fn f30_a_signal_during_a_call_cancels_it_stops_the_servers_and_tells_by_exit_code() {
+    std::thread::scope(|scope| {
+        for (signal, code) in [(Signal::SIGINT, 130), (Signal::SIGTERM, 143)] {
+            scope.spawn(move || {
+                let stage = Stage::new();
+                stage.configure(&[stage.entry("held", good().on_start([Step::Fork, Step::Daemon]))]);
+                let mut child = stage.start(&["call", "held/hold", "--yes"]);
+                stage.wait_for("held", "the call came", |record| record.count("tools/call") == 1);
+                assert_eq!(stage.servers().len(), 3);
+
+                send(signal, &child);
+                let (exit, took) = end_of(&mut child);
+                assert_eq!(exit, Some(code), "{signal}");
+                assert_eq!(stage.servers(), [], "{signal}: gone before the program is");
+                assert!(took < Duration::from_secs(5), "{signal}: {took:?}");
+                let record = stage.record("held");
+                let (called, cancelled) = called_and_cancelled(&record);
+                assert_eq!(called, cancelled, "{signal}");
+                assert_eq!(record.0.last().map(|line| &line.event), Some(&Event::Eof), "{signal}: it was let end by itself");
+                stage.assert_nobody_within(Duration::from_secs(3));
+            });
+        }
+    });
+}
+
+#[test]
+fn f30_a_second_ctrl_c_leaves_at_once_and_leaves_nobody_behind() {
+    let stage = Stage::new();
+    stage.configure(&[stage.entry("stuck", stuck().on_start([Step::Fork, Step::Daemon]))]);
+    let mut child = stage.start(&["call", "stuck/hold", "--yes"]);
+    stage.wait_for("stuck", "the call came", |record| record.count("tools/call") == 1);
+
+    send(Signal::SIGINT, &child);
+    stage.wait_for("stuck", "its input ended", |record| record.0.iter().any(|line| line.event == Event::Eof));
+    send(Signal::SIGINT, &child);
+    let (exit, took) = end_of(&mut child);
+    assert_eq!(exit, Some(130));
+    // Stopping it would take three seconds.
+    assert!(took < Duration::from_millis(1500), "{took:?}");
+    let (called, cancelled) = called_and_cancelled(&stage.record("stuck"));
+    assert_eq!(called, cancelled);
+    stage.assert_nobody_within(Duration::from_secs(3));
+}
+
+#[test]
+fn p7_a_command_over_twenty_five_stuck_servers_ends_in_time() {
+    let stage = Stage::new();
+    stage.configure(&(0..25).map(|number| stage.entry(&format!("s{number}"), stuck())).collect::<Vec<Entry>>());
+    let mut child = stage.start(&["--wait", "60", "status", "--json"]);
+    let mut answer = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut answer).unwrap();
+
+    // The answer is there; what is left is to stop.
+    let began = Instant::now();
+    let (exit, _) = end_of(&mut child);
+    let took = began.elapsed();
+    assert_eq!((exit, stage.servers()), (Some(0), vec![]));
+    assert!(took < Duration::from_secs(5), "{took:?}");
+    let servers = serde_json::from_str::<Value>(&answer).unwrap()["servers"].take();
+    let states: Vec<_> = servers.as_array().unwrap().iter().map(|server| server["state"].clone()).collect();
+    assert_eq!(states, vec![json!("ready"); 25]);
+}

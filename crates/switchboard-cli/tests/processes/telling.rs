@@ -1,0 +1,124 @@
+//! What a person is told of a server that does not start, dies, or prints what it should not.
+
+use serde_json::{Value, json};
+use switchboard_testkit::{Entry, Launch, Step};
+
+use crate::run::{Stage, good};
+
+fn shell(script: &str) -> Launch {
+    Launch::new("/bin/sh").arg("-c").arg(script)
+}
+
+/// One server's entry in `status --json` and in `doctor --json`.
+fn examined(entry: &Entry) -> (Value, Value) {
+    let stage = Stage::new();
+    stage.configure(std::slice::from_ref(entry));
+    let status = stage.home.run(&["-v", "status", "--json"]);
+    assert_eq!(status.code, Some(0), "{status:?}");
+    let doctor = stage.home.run(&["doctor", "--json"]);
+    assert_eq!(doctor.code, Some(3), "{doctor:?}");
+    (status.json()["servers"][0].clone(), doctor.json()["servers"][0].clone())
+}
+
+/// S2-65: what happened is told apart, once in `status` and once in `doctor`, with a command to copy.
+fn check(entry: &Entry, fact: &str, by_hand: &str) {
+    let (status, doctor) = examined(entry);
+    assert_eq!(status["status"], json!("DISCONNECTED"), "{status}");
+    assert!(status["error"].as_str().unwrap().starts_with(&format!("{fact}; try \"switchboard doctor s\"")), "{status}");
+    let history: Vec<_> = status["history"].as_array().unwrap().iter().map(|line| line.as_str().unwrap()).collect();
+    assert!(history.len() >= 2 && history[0] == "connecting" && history[1].contains(fact), "P9: {status}");
+
+    assert_eq!(doctor["summary"], json!(fact), "{doctor}");
+    assert!(doctor["try"].as_array().unwrap().contains(&json!(format!("run it by hand: {by_hand}"))), "{doctor}");
+}
+
+#[test]
+fn s2_65_each_way_not_to_connect_is_told_apart_with_a_command_to_copy() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    std::fs::write(path("plain"), "no program").unwrap();
+    let (plain, missing) = (path("plain"), path("missing"));
+    let lost = Launch { cwd: Some(missing.clone().into()), ..Launch::new("true") };
+    let silent = Entry::new("s", &shell("exec sleep 600")).set("connect_timeout", "300ms").set("protocol", "legacy");
+    let cases = [
+        (
+            Entry::new("s", &Launch::new("no-such-program")),
+            "no program \"no-such-program\" in PATH; install it, or give its full path in `command`".to_owned(),
+            "no-such-program".to_owned(),
+        ),
+        (
+            Entry::new("s", &Launch::new(missing.as_str())),
+            format!("there is no file {missing:?}; correct `command` (a relative path starts at the config file's folder)"),
+            missing.clone(),
+        ),
+        (Entry::new("s", &Launch::new(plain.as_str())), format!("{plain:?} is not executable; try `chmod +x`"), plain.clone()),
+        (
+            Entry::new("s", &lost),
+            format!("the working folder {missing:?} does not exist or is not a folder; correct `cwd`"),
+            format!("cd {missing} && true"),
+        ),
+        (
+            Entry::new("s", &shell("echo 'TOKEN is not set' >&2; exit 3")),
+            "exited with status 3 before the handshake (last stderr: \"TOKEN is not set\")".to_owned(),
+            r"/bin/sh -c 'echo '\''TOKEN is not set'\'' >&2; exit 3'".to_owned(),
+        ),
+        (
+            Entry::new("s", &shell("kill -SEGV $$")),
+            "was killed by SIGSEGV before the handshake".to_owned(),
+            "/bin/sh -c 'kill -SEGV $$'".to_owned(),
+        ),
+        (silent, "no answer to the handshake within 300 ms".to_owned(), "/bin/sh -c 'exec sleep 600'".to_owned()),
+    ];
+    std::thread::scope(|scope| {
+        for (entry, fact, by_hand) in &cases {
+            scope.spawn(move || check(entry, fact, by_hand));
+        }
+    });
+}
+
+#[test]
+fn f7_a_server_that_dies_during_a_call_is_told_with_status_and_last_words() {
+    let stage = Stage::new();
+    let dying = good().tool("die", [Step::Stderr("reading\ndisk is full\n".to_owned()), Step::Exit(7)]);
+    stage.configure(&[stage.entry("frail", dying)]);
+    let ran = stage.home.run(&["call", "frail/die", "--yes"]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(3), ""), "{ran:?}");
+    let told = "(exited with status 7; last stderr: \"reading\", \"disk is full\"); try `switchboard doctor frail`\n";
+    assert!(ran.stderr.ends_with(told), "{ran:?}");
+
+    let ran = stage.home.run(&["call", "frail/die", "--yes", "--json"]);
+    let error = ran.error();
+    assert_eq!((ran.code, &error["code"], &error["server"]), (Some(3), &json!(3), &json!("frail")));
+    assert!(error["message"].as_str().unwrap().contains("exited with status 7"), "{error}");
+}
+
+/// F2, S2-65: the junk that made it fail is shown, though no session ever came to be.
+#[test]
+fn f2_doctor_shows_the_junk_of_a_server_that_failed_for_it() {
+    let stage = Stage::new();
+    stage.configure(&[stage.entry("noisy", good().on_start([Step::say("\u{1b}[31mWelcome!"), Step::Junk(1_500)]))]);
+    let ran = stage.home.run(&["doctor", "noisy"]);
+    assert_eq!(ran.code, Some(3), "{ran:?}");
+    let told = "✗ noisy: the connection ended before the handshake: it prints non-JSON to stdout";
+    assert!(ran.stdout.starts_with(told), "{ran:?}");
+    let lines: Vec<_> = ran.stdout.lines().map(str::trim).collect();
+    let junk = lines.iter().position(|line| line.starts_with("Junk: ")).unwrap();
+    let count: u64 = lines[junk].split(' ').nth(1).unwrap().parse().unwrap();
+    assert!((1_000..=1_501).contains(&count), "{}", lines[junk]);
+    let samples: Vec<_> = lines[junk + 1..].iter().take_while(|line| line.starts_with('│')).collect();
+    assert_eq!(samples.len(), 20, "{samples:?}");
+    assert!(samples[0].contains("Welcome!") && !samples[0].contains('\u{1b}'), "{samples:?}");
+    assert_eq!(*samples[19], "│ npm warn line 18 is no message");
+    assert!(lines.contains(&"Try: have it log to stderr: stdout is for messages only"), "{ran:?}");
+}
+
+/// P9: what happened to a server can be read while it runs.
+#[test]
+fn p9_status_tells_why_a_server_stands_as_it_does() {
+    let stage = Stage::new();
+    stage.configure(&[stage.entry("one", good())]);
+    let document = stage.home.run(&["-v", "status", "--json"]).json();
+    assert_eq!(document["servers"][0]["history"], json!(["connecting", "ready, legacy 2025-11-25"]));
+    let ran = stage.home.run(&["-v", "status"]);
+    assert!(ran.stdout.contains("\n  History: connecting\n  History: ready, legacy 2025-11-25\n"), "{ran:?}");
+}

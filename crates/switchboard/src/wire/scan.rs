@@ -1,0 +1,361 @@
+//! Finds the members of a JSON object as slices of its text, checking that the whole is JSON of any depth.
+//!
+//! This is the message path's own parser: it takes nothing apart, copies nothing and does not recurse. What it accepts and where
+//! it cuts is compared with `serde_json` by a property test.
+
+/// Not one JSON object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Syntax;
+
+/// Gives each member of the one object in `text`, in order: its key (between the quotes, escapes as they stand) and its value.
+pub(super) fn members<'a>(text: &'a str, mut each: impl FnMut(&'a str, &'a str) -> Result<(), Syntax>) -> Result<(), Syntax> {
+    let mut scan = Scan { text, bytes: text.as_bytes(), at: 0, open: Vec::new() };
+    scan.take(b'{')?;
+    if scan.next()? == b'}' {
+        scan.at += 1;
+        return scan.end();
+    }
+    loop {
+        let key = scan.key()?;
+        scan.space();
+        let from = scan.at;
+        scan.value()?;
+        each(key, &text[from..scan.at])?;
+        match scan.next()? {
+            b',' => scan.at += 1,
+            b'}' => {
+                scan.at += 1;
+                return scan.end();
+            }
+            _ => return Err(Syntax),
+        }
+    }
+}
+
+struct Scan<'a> {
+    text: &'a str,
+    bytes: &'a [u8],
+    at: usize,
+    /// What is open inside the value being read: `true` for an object.
+    open: Vec<bool>,
+}
+
+impl<'a> Scan<'a> {
+    fn space(&mut self) {
+        while let Some(b' ' | b'\t' | b'\n' | b'\r') = self.bytes.get(self.at) {
+            self.at += 1;
+        }
+    }
+
+    /// The next byte that is no space, not consumed.
+    fn next(&mut self) -> Result<u8, Syntax> {
+        self.space();
+        self.bytes.get(self.at).copied().ok_or(Syntax)
+    }
+
+    fn take(&mut self, byte: u8) -> Result<(), Syntax> {
+        if self.next()? != byte {
+            return Err(Syntax);
+        }
+        self.at += 1;
+        Ok(())
+    }
+
+    fn end(&mut self) -> Result<(), Syntax> {
+        self.space();
+        if self.at == self.bytes.len() { Ok(()) } else { Err(Syntax) }
+    }
+
+    /// A key and its colon.
+    fn key(&mut self) -> Result<&'a str, Syntax> {
+        self.take(b'"')?;
+        let from = self.at;
+        self.string()?;
+        let key = &self.text[from..self.at - 1];
+        self.take(b':')?;
+        Ok(key)
+    }
+
+    /// One value, whatever is in it.
+    fn value(&mut self) -> Result<(), Syntax> {
+        self.open.clear();
+        loop {
+            let first = self.next()?;
+            self.at += 1;
+            match first {
+                b'"' => self.string()?,
+                b'{' => {
+                    if self.next()? != b'}' {
+                        self.open.push(true);
+                        self.key()?;
+                        continue;
+                    }
+                    self.at += 1;
+                }
+                b'[' => {
+                    if self.next()? != b']' {
+                        self.open.push(false);
+                        continue;
+                    }
+                    self.at += 1;
+                }
+                b'-' | b'0'..=b'9' => self.number(first)?,
+                b't' => self.word(b"rue")?,
+                b'f' => self.word(b"alse")?,
+                b'n' => self.word(b"ull")?,
+                _ => return Err(Syntax),
+            }
+            if self.close()? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// After a value: closes what ends here. True once nothing is open; false if another value comes.
+    fn close(&mut self) -> Result<bool, Syntax> {
+        while let Some(&is_object) = self.open.last() {
+            let byte = self.next()?;
+            self.at += 1;
+            match (byte, is_object) {
+                (b',', true) => {
+                    self.key()?;
+                    return Ok(false);
+                }
+                (b',', false) => return Ok(false),
+                (b'}', true) | (b']', false) => drop(self.open.pop()),
+                _ => return Err(Syntax),
+            }
+        }
+        Ok(true)
+    }
+
+    fn word(&mut self, rest: &[u8]) -> Result<(), Syntax> {
+        if !self.bytes[self.at..].starts_with(rest) {
+            return Err(Syntax);
+        }
+        self.at += rest.len();
+        Ok(())
+    }
+
+    /// The rest of a number whose first byte is behind us.
+    fn number(&mut self, first: u8) -> Result<(), Syntax> {
+        let lead = if first == b'-' {
+            let lead = self.bytes.get(self.at).copied().ok_or(Syntax)?;
+            self.at += 1;
+            lead
+        } else {
+            first
+        };
+        match lead {
+            b'0' => {}
+            b'1'..=b'9' => drop(self.digits()),
+            _ => return Err(Syntax),
+        }
+        if self.bytes.get(self.at) == Some(&b'.') {
+            self.at += 1;
+            self.digits().ok_or(Syntax)?;
+        }
+        if let Some(b'e' | b'E') = self.bytes.get(self.at) {
+            self.at += 1;
+            if let Some(b'+' | b'-') = self.bytes.get(self.at) {
+                self.at += 1;
+            }
+            self.digits().ok_or(Syntax)?;
+        }
+        Ok(())
+    }
+
+    /// Digits, at least one of them.
+    fn digits(&mut self) -> Option<()> {
+        let from = self.at;
+        while let Some(b'0'..=b'9') = self.bytes.get(self.at) {
+            self.at += 1;
+        }
+        (self.at > from).then_some(())
+    }
+
+    /// The rest of a string whose opening quote is behind us, to behind its closing one.
+    fn string(&mut self) -> Result<(), Syntax> {
+        loop {
+            self.at = plain_end(self.bytes, self.at);
+            let byte = self.bytes.get(self.at).copied().ok_or(Syntax)?;
+            self.at += 1;
+            match byte {
+                b'"' => return Ok(()),
+                b'\\' => self.escape()?,
+                // A control character must be escaped.
+                _ => return Err(Syntax),
+            }
+        }
+    }
+
+    fn escape(&mut self) -> Result<(), Syntax> {
+        let byte = self.bytes.get(self.at).copied().ok_or(Syntax)?;
+        self.at += 1;
+        match byte {
+            b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => Ok(()),
+            b'u' => {
+                let digits = self.bytes.get(self.at..self.at + 4).ok_or(Syntax)?;
+                self.at += 4;
+                if digits.iter().all(u8::is_ascii_hexdigit) { Ok(()) } else { Err(Syntax) }
+            }
+            _ => Err(Syntax),
+        }
+    }
+}
+
+/// Where the plain characters of a string end: at a quote, a backslash, a control character, or the end. Eight at a time.
+fn plain_end(bytes: &[u8], mut at: usize) -> usize {
+    const ONES: u64 = u64::from_ne_bytes([1; 8]);
+    const HIGH: u64 = ONES << 7;
+    let zero_bytes = |word: u64| word.wrapping_sub(ONES) & !word & HIGH;
+    while let Some(chunk) = bytes.get(at..at + 8) {
+        let word = u64::from_le_bytes(chunk.try_into().expect("eight bytes"));
+        let control = word.wrapping_sub(ONES * 0x20) & !word & HIGH;
+        let special = control | zero_bytes(word ^ (ONES * u64::from(b'"'))) | zero_bytes(word ^ (ONES * u64::from(b'\\')));
+        if special != 0 {
+            // Bits above the first hit may be false; the first one is not.
+            return at + special.trailing_zeros() as usize / 8;
+        }
+        at += 8;
+    }
+    while bytes.get(at).is_some_and(|&byte| byte >= 0x20 && byte != b'"' && byte != b'\\') {
+        at += 1;
+    }
+    at
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::value::RawValue;
+
+    use super::*;
+
+    /// What `serde_json` says of the same text: keys and values as they stand.
+    fn expected(text: &str) -> Option<Vec<(String, String)>> {
+        struct Pairs(Vec<(String, String)>);
+        impl<'de> serde::Deserialize<'de> for Pairs {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                struct Visitor;
+                impl<'de> serde::de::Visitor<'de> for Visitor {
+                    type Value = Pairs;
+                    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                        f.write_str("an object")
+                    }
+                    fn visit_map<A: serde::de::MapAccess<'de>>(self, mut map: A) -> Result<Pairs, A::Error> {
+                        let mut pairs = Vec::new();
+                        while let Some((key, value)) = map.next_entry::<String, &RawValue>()? {
+                            pairs.push((key, value.get().to_owned()));
+                        }
+                        Ok(Pairs(pairs))
+                    }
+                }
+                deserializer.deserialize_map(Visitor)
+            }
+        }
+        serde_json::from_str::<Pairs>(text).ok().map(|pairs| pairs.0)
+    }
+
+    fn got(text: &str) -> Option<Vec<(String, String)>> {
+        let mut pairs = Vec::new();
+        let scanned = members(text, |key, value| {
+            let key: String = serde_json::from_str(&format!("\"{key}\"")).map_err(|_| Syntax)?;
+            pairs.push((key, value.to_owned()));
+            Ok(())
+        });
+        scanned.ok().map(|()| pairs)
+    }
+
+    #[test]
+    fn hard_cases_are_judged_as_serde_json_does() {
+        for value in [
+            "0",
+            "-0",
+            "01",
+            "-",
+            "1.",
+            "1.5",
+            ".5",
+            "1e",
+            "1e+",
+            "1E-7",
+            "1e400",
+            "0x1",
+            "+1",
+            "tru",
+            "true",
+            "nul",
+            "null",
+            "falsey",
+            "\"\"",
+            "\"a",
+            "\"\\u00e9\"",
+            "\"\\u00e\"",
+            "\"\\x\"",
+            "\"\u{1}\"",
+            "\"\u{7f}é😀\"",
+            "\"12345678\\\"\"",
+            "[]",
+            "[1,]",
+            "[,1]",
+            "[1 2]",
+            "{}",
+            "{\"a\":1,}",
+            "{\"a\" 1}",
+            "{a:1}",
+            "[[[[]]]]",
+            "[{\"a\":[{}]},[]]",
+            "]",
+            "",
+            " ",
+            "[}",
+            "{]",
+            "\"\\ud800\"",
+        ] {
+            for text in [
+                format!("{{\"k\":{value}}}"),
+                format!(" {{ \"k\" : {value} , \"l\":1 }} "),
+                value.to_owned(),
+                format!("{{\"k\":{value}}}x"),
+            ] {
+                assert_eq!(got(&text), expected(&text), "{text}");
+            }
+        }
+    }
+
+    fn json() -> impl Strategy<Value = serde_json::Value> {
+        let leaf = prop_oneof![
+            Just(serde_json::Value::Null),
+            any::<bool>().prop_map(Into::into),
+            any::<f64>().prop_map(Into::into),
+            any::<i64>().prop_map(Into::into),
+            any::<String>().prop_map(Into::into),
+        ];
+        leaf.prop_recursive(4, 24, 5, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..5).prop_map(Into::into),
+                prop::collection::btree_map(any::<String>(), inner, 0..5)
+                    .prop_map(|map| serde_json::Value::Object(map.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn it_cuts_where_serde_json_cuts(value in prop::collection::btree_map(any::<String>(), json(), 0..5), pretty: bool) {
+            let text = if pretty { serde_json::to_string_pretty(&value) } else { serde_json::to_string(&value) }.expect("it serialises");
+            prop_assert_eq!(got(&text), expected(&text));
+        }
+
+        #[test]
+        fn it_refuses_what_serde_json_refuses(value in json(), at: prop::sample::Index, with in "[\\[\\]{}\",:0-9eE.+ tfn\\\\-]?") {
+            let text = serde_json::json!({"k": value, "l": [1]}).to_string();
+            let places: Vec<usize> = text.char_indices().map(|(place, _)| place).collect();
+            let place = places[at.index(places.len())];
+            let after = text[place..].chars().next().map_or(0, char::len_utf8);
+            let broken = format!("{}{with}{}", &text[..place], &text[place + after..]);
+            prop_assert_eq!(got(&broken), expected(&broken));
+        }
+    }
+}

@@ -1,0 +1,10 @@
+//! Real processes under a real host: how they start, are kept, are told of and end (Linux).
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used)]
+
+mod ending;
+mod launching;
+mod outliving;
+mod starting;
+mod supervising;
+mod support;

@@ -1,0 +1,193 @@
+//! Servers start when they should, each for itself, and never when they should not.
+
+use switchboard::Host;
+use switchboard::server::State;
+use switchboard_testkit::record::{Entry as Line, Event};
+use switchboard_testkit::script::Era;
+use switchboard_testkit::{Chaos, Entry, Record, Step};
+
+use crate::support::{PATIENCE, Stage, good, is_ready, settled, snapshot, states, text_of, until_state};
+
+fn offered(host: &Host) -> Vec<String> {
+    host.catalog().tools().iter().map(|tool| format!("{}/{}", tool.id.server, tool.id.tool.as_wire())).collect()
+}
+
+#[tokio::test]
+async fn f17_a_slow_server_keeps_nobody_waiting_and_is_registered_when_it_comes() {
+    let stage = Stage::new();
+    let gate = stage.scratch.path("gate");
+    let slow = stage.entry("slow", good().on_start(Step::wait_file(&gate)));
+    let silent = Chaos::new().tool("ok", Step::Answer).on_start(Step::wait_file(stage.scratch.path("never")));
+    let silent = stage.entry("silent", silent).set("connect_timeout", "300ms");
+    let host = stage.host(&[slow.set("connect_timeout", "10m"), silent, stage.entry("fast", good())]).await;
+
+    assert_eq!(text_of(&host, "fast/ok").await.unwrap(), "fine");
+    // Each has its own deadline.
+    let late = until_state(&host, "silent", |state| matches!(state, State::Backoff { .. })).await;
+    let State::Backoff { error, attempt: 1, .. } = &late.state else { panic!("{:?}", late.state) };
+    assert_eq!(error, "no answer to the handshake within 300 ms; try \"switchboard doctor silent\"");
+    assert!(matches!(snapshot(&host, "slow").state, State::Connecting { .. }), "{:?}", states(&host));
+    assert_eq!(offered(&host), ["fast/ok"]);
+
+    std::fs::write(&gate, "").unwrap();
+    assert_eq!(text_of(&host, "slow/ok").await.unwrap(), "fine");
+    assert_eq!(offered(&host), ["slow/ok", "fast/ok"]);
+    host.stop().await;
+    assert_eq!(stage.all(), []);
+}
+
+/// The ratio to their time alone is the bench's to measure.
+#[tokio::test]
+async fn p2_fifty_servers_are_ready_long_before_a_silent_ones_deadline() {
+    let stage = Stage::new();
+    let silent = Chaos::new().tool("ok", Step::Answer).on_start(Step::wait_file(stage.scratch.path("never")));
+    let mut entries = vec![stage.entry("silent", silent).set("connect_timeout", "5m")];
+    entries.extend((0..50).map(|number| stage.entry(&format!("good{number}"), good())));
+    let host = stage.host(&entries).await;
+    for number in 0..50 {
+        until_state(&host, &format!("good{number}"), is_ready).await;
+    }
+    assert!(matches!(snapshot(&host, "silent").state, State::Connecting { .. }), "{:?}", states(&host));
+    for number in 0..50 {
+        assert_eq!(text_of(&host, &format!("good{number}/ok")).await.unwrap(), "fine");
+    }
+    host.stop().await;
+    assert_eq!(stage.all(), []);
+}
+
+/// S3-08, S3-09
+#[tokio::test]
+async fn s3_08_s3_09_a_lazy_server_starts_with_its_first_use_and_once() {
+    let stage = Stage::new();
+    let lazy = |name: &str| stage.entry(name, good()).set("start", "lazy");
+    let host = stage.host(&[lazy("one"), lazy("other")]).await;
+    settled(&host).await;
+    assert_eq!((offered(&host), stage.all()), (vec![], vec![]), "nothing is started, nothing is known");
+
+    let mut calls = tokio::task::JoinSet::new();
+    for _ in 0..20 {
+        let host = host.clone();
+        calls.spawn(async move { text_of(&host, "one/ok").await.map_err(|error| error.to_string()) });
+    }
+    assert_eq!(calls.join_all().await, vec![Ok("fine".to_owned()); 20]);
+    let record = stage.record("one");
+    assert_eq!((record.starts(), record.count("initialize"), record.count("tools/call")), (1, 1, 20));
+    assert_eq!((stage.record("other").starts(), &snapshot(&host, "other").state), (0, &State::Idle));
+    host.stop().await;
+}
+
+#[tokio::test]
+async fn s3_08_an_idle_server_shows_the_catalog_of_last_time() {
+    let stage = Stage::new();
+    let entries = [stage.entry("lazy", good().tool("more", Step::Answer)).set("start", "lazy")];
+    let first = stage.host(&entries).await;
+    assert_eq!(text_of(&first, "lazy/ok").await.unwrap(), "fine");
+    first.stop().await;
+
+    let second = stage.host(&entries).await;
+    settled(&second).await;
+    assert_eq!(offered(&second), ["lazy/ok", "lazy/more"]);
+    let shown = snapshot(&second, "lazy");
+    assert_eq!((&shown.state, shown.cached, stage.record("lazy").starts()), (&State::Idle, true, 1));
+    // A use of what is shown starts it.
+    assert_eq!(text_of(&second, "lazy/ok").await.unwrap(), "fine");
+    assert_eq!((snapshot(&second, "lazy").cached, stage.record("lazy").starts()), (false, 2));
+    second.stop().await;
+}
+
+#[tokio::test]
+async fn what_is_disabled_or_blocked_is_never_started() {
+    let stage = Stage::new();
+    let lists = "[security]\nallow_servers = [\"off\", \"good\", \"denied\"]\ndeny_servers = [\"denied\"]\n";
+    let entries = [
+        stage.entry("off", good()).set_toml("enabled", "false"),
+        stage.entry("denied", good()),
+        stage.entry("unlisted", good()).set("start", "lazy"),
+        stage.entry("good", good()),
+    ];
+    let host = stage.host_with(lists, &entries).await;
+    settled(&host).await;
+    assert_eq!(offered(&host), ["good/ok"]);
+    let told = [
+        ("off", "disabled", "disabled in "),
+        (
+            "denied",
+            "blocked by [security] deny_servers names it",
+            "blocked by [security] deny_servers names it; change that list",
+        ),
+        (
+            "unlisted",
+            "blocked by [security] allow_servers does not name it",
+            "blocked by [security] allow_servers does not name it",
+        ),
+    ];
+    for (name, state, why) in told {
+        let server = host.server(name).unwrap();
+        server.restart().await;
+        let error = server.ready(PATIENCE).await.unwrap_err().to_string();
+        assert!(error.starts_with(&format!("server \"{name}\": {why}")), "{error}");
+        let error = text_of(&host, &format!("{name}/ok")).await.unwrap_err().to_string();
+        assert!(error.contains(why), "{error}");
+        assert_eq!((server.snapshot().state.to_string().as_str(), stage.record(name).starts()), (state, 0));
+    }
+    host.stop().await;
+}
+
+/// The methods that each process of the server received, one list for each start.
+fn heard(record: &Record) -> Vec<Vec<String>> {
+    let starts = record.0.iter().filter(|line| line.event == Event::Start);
+    let of = |pid: u32| {
+        let lines: Vec<Line> = record.0.iter().filter(|line| line.pid == pid).cloned().collect();
+        Record(lines).methods()
+    };
+    starts.map(|start| of(start.pid)).collect()
+}
+
+#[tokio::test]
+async fn a_server_that_is_burnt_by_the_probe_is_started_again_and_not_probed_next_time() {
+    let stage = Stage::new();
+    let entries = [stage.entry("burnt", good().era(Era::BurntByProbe))];
+    for _ in 0..2 {
+        let host = stage.host(&entries).await;
+        settled(&host).await;
+        assert_eq!(text_of(&host, "burnt/ok").await.unwrap(), "fine");
+        host.stop().await;
+    }
+    let without_probe = ["initialize", "notifications/initialized", "tools/list", "tools/call"];
+    assert_eq!(
+        heard(&stage.record("burnt")),
+        [&["server/discover", "initialize"][..], &without_probe[..], &without_probe[..]],
+        "probed once, started again at once, remembered"
+    );
+}
+
+/// Eras of both kinds are remembered: a legacy server is not probed again.
+#[tokio::test]
+async fn the_probe_is_paid_once() {
+    let stage = Stage::new();
+    let entries = [stage.entry("old", good())];
+    for _ in 0..2 {
+        let host = stage.host(&entries).await;
+        settled(&host).await;
+        host.stop().await;
+    }
+    let handshake = ["initialize", "notifications/initialized", "tools/list"];
+    let probed = [&["server/discover"], &handshake[..]].concat();
+    assert_eq!(heard(&stage.record("old")), [probed, handshake.to_vec()]);
+}
+
+/// What every command relies on: once settled, the picture is whole.
+#[tokio::test]
+async fn settled_servers_are_in_the_catalog() {
+    let stage = Stage::new();
+    let names: Vec<String> = (0..12).map(|number| format!("server{number}")).collect();
+    let mut entries: Vec<Entry> = names.iter().map(|name| stage.entry(name, good())).collect();
+    entries.push(stage.entry("broken", good().on_start(Step::Exit(1))));
+    let expected: Vec<String> = names.iter().map(|name| format!("{name}/ok")).collect();
+    for _ in 0..3 {
+        let host = stage.host(&entries).await;
+        settled(&host).await;
+        assert_eq!(offered(&host), expected);
+        host.stop().await;
+    }
+}

@@ -1,0 +1,141 @@
+//! A server's questions, in both eras: they reach whoever made the call, and nobody else.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use switchboard::caller::Caller;
+use switchboard_testkit::script::Era;
+use switchboard_testkit::{Chaos, Scratch, Step};
+
+use crate::support::{self, ALLOWANCE, Asked, DEADLINE, Person, Stage, chaos, until};
+
+/// Calls the same tool as both at once.
+async fn both(stage: &Stage, tool: &str, ada: &Arc<Person>, bob: &Arc<Person>) -> [String; 2] {
+    let call = async |person: &Arc<Person>| {
+        let result = stage.host.call(support::call(tool, &(person.clone() as Arc<dyn Caller>))).await;
+        support::text(&result.unwrap_or_else(|error| panic!("{error}")))
+    };
+    let (ada, bob) = tokio::join!(call(ada), call(bob));
+    [ada, bob]
+}
+
+fn people() -> (Arc<Person>, Arc<Person>) {
+    (Arc::new(Person::new("ada")), Arc::new(Person::new("bob")))
+}
+
+fn asked(question: &str) -> Asked {
+    Asked { questions: vec![question.to_owned()], ..Asked::default() }
+}
+
+fn accepted(by: &str) -> String {
+    format!(r#"{{"result":{{"action":"accept","content":{{"answer":"{by}"}}}}}}"#)
+}
+
+#[tokio::test]
+async fn legacy_callers_of_a_server_that_asks_take_turns_and_each_gets_their_own_question() {
+    let scratch = Scratch::new();
+    let server = Chaos::new().tool("ask", [Step::ask("who?"), Step::AnswerReply]);
+    let entry = chaos(&scratch, &server).set("call_timeout", "20s").set("asks", "yes");
+    let stage = Stage::open(scratch, &[entry]).await;
+    let (ada, bob) = people();
+
+    assert_eq!(both(&stage, "chaos/ask", &ada, &bob).await, [accepted("ada"), accepted("bob")]);
+    assert_eq!([ada.asked(), bob.asked()], [asked("who?"), asked("who?")]);
+    let after_list: Vec<String> = stage
+        .record("seen")
+        .messages()
+        .into_iter()
+        .map(|message| message.method.unwrap_or_else(|| "reply".to_owned()))
+        .skip_while(|method| method != "tools/call")
+        .collect();
+    assert_eq!(after_list, ["tools/call", "reply", "tools/call", "reply"], "the second call is sent after the first has ended");
+}
+
+/// `asks = "auto"`: the first time, two callers may be under way together. Then nobody is asked, and nothing is guessed.
+#[tokio::test]
+async fn legacy_a_question_that_could_be_anybodys_is_declined_and_from_then_on_callers_take_turns() {
+    let scratch = Scratch::new();
+    let go = scratch.path("go");
+    let server = Chaos::new().tool("ask", [Step::wait_file(&go), Step::ask("who?"), Step::AnswerReply]);
+    let entry = chaos(&scratch, &server).set("call_timeout", "20s");
+    let stage = Stage::open(scratch, &[entry]).await;
+    let (ada, bob) = people();
+
+    let together = async {
+        until("both are under way", || stage.record("seen").count("tools/call") == 2).await;
+        std::fs::write(&go, "").unwrap();
+    };
+    let (texts, ()) = tokio::join!(both(&stage, "chaos/ask", &ada, &bob), together);
+    let unattributed = stage.oddities("chaos").unattributed;
+    let declined = texts.iter().filter(|text| *text == r#"{"result":{"action":"decline"}}"#).count();
+    // The second question may come when the other call is over: then it is certain whose it is.
+    assert!(unattributed >= 1 && declined as u64 == unattributed, "{unattributed} were unattributed: {texts:?}");
+
+    assert_eq!(both(&stage, "chaos/ask", &ada, &bob).await, [accepted("ada"), accepted("bob")]);
+    assert_eq!(stage.oddities("chaos").unattributed, unattributed);
+}
+
+/// P1: a call that waits behind another caller's has a deadline, too.
+#[tokio::test]
+async fn p1_a_call_that_waits_for_its_turn_ends_at_its_deadline() {
+    let scratch = Scratch::new();
+    let server = Chaos::new().tool("ask", [Step::ask("who?"), Step::AnswerReply]).tool("ok", Step::text("hi"));
+    let entry = chaos(&scratch, &server).set("asks", "yes");
+    let stage = Stage::open(scratch, &[entry]).await;
+
+    let ada = Arc::new(Person::new("ada").never_answers());
+    let first = support::call("chaos/ask", &(ada.clone() as Arc<dyn Caller>));
+    let host = stage.host.clone();
+    let first = tokio::spawn(async move { host.call(first).await.map(drop).map_err(|error| error.to_string()) });
+    ada.until(|asked| asked.questions.len() == 1).await;
+
+    let began = Instant::now();
+    let waited = tokio::time::timeout(Duration::from_secs(10), stage.call("chaos/ok")).await.expect("it ends");
+    let expected =
+        r#"server "chaos": not sent within 300ms: a call of another caller is under way, and this server asks questions"#;
+    assert_eq!(waited.unwrap_err().to_string(), expected);
+    assert!(began.elapsed() < DEADLINE + ALLOWANCE, "{:?}", began.elapsed());
+
+    assert!(!first.is_finished(), "the time that a person takes is not counted");
+    first.abort();
+    assert_eq!(stage.text("chaos/ok").await, "hi", "the line goes on");
+    assert_eq!(stage.record("seen").count("tools/call"), 2);
+}
+
+#[tokio::test]
+async fn modern_questions_come_with_their_call_and_calls_of_different_callers_overlap() {
+    let scratch = Scratch::new();
+    let form = r#"{"message":"who?","requestedSchema":{"type":"object","properties":{"answer":{"type":"string"}}}}"#;
+    let requests = format!(r#"{{"q":{{"method":"elicitation/create","params":{form}}}}}"#);
+    let go = scratch.path("go");
+    let ask = [Step::input_required(Some(&requests), Some("state 1")), Step::wait_file(&go), Step::AnswerInput];
+    let server = Chaos::new().era(Era::Modern).tool("ask", ask).tool(
+        "forbidden",
+        [
+            Step::say(
+                r#"{"jsonrpc":"2.0","id":"x","method":"elicitation/create","params":{"message":"no","requestedSchema":{}}}"#,
+            ),
+            Step::text("hi"),
+        ],
+    );
+    let entry = chaos(&scratch, &server).set("call_timeout", "20s");
+    let stage = Stage::open(scratch, &[entry]).await;
+    let (ada, bob) = people();
+
+    // Both retries are under way at once: nobody waits for a turn.
+    let together = async {
+        until("four rounds were sent", || stage.record("seen").count("tools/call") == 4).await;
+        std::fs::write(&go, "").unwrap();
+    };
+    let (texts, ()) = tokio::join!(both(&stage, "chaos/ask", &ada, &bob), together);
+    let answered = |by: &str| {
+        format!(r#"{{"inputResponses":{{"q":{{"action":"accept","content":{{"answer":"{by}"}}}}}},"requestState":"state 1"}}"#)
+    };
+    assert_eq!(texts, [answered("ada"), answered("bob")]);
+    assert_eq!([ada.asked(), bob.asked()], [asked("who?"), asked("who?")]);
+
+    // A request on the wire is not how this era asks: it is counted, and nobody sees it.
+    assert_eq!(both(&stage, "chaos/forbidden", &ada, &bob).await, ["hi", "hi"]);
+    assert_eq!(stage.oddities("chaos").forbidden_requests, 2);
+    assert_eq!([ada.asked(), bob.asked()], [asked("who?"), asked("who?")]);
+}

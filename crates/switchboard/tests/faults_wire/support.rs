@@ -1,0 +1,289 @@
+//! A host for one test, the people who call through it, and waiting for what happens.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde_json::{Map, Value};
+use switchboard::call::{Call, CallError};
+use switchboard::caller::{
+    Answering, Approval, ApprovalRequest, Caller, CallerId, ElicitAnswer, Elicitation, ElicitationKind, Offers,
+};
+use switchboard::config::{self, ConfigFile, Environment, Scope};
+use switchboard::launch::Launcher;
+use switchboard::result::CallResult;
+use switchboard::server::{ServerHandle, State};
+use switchboard::session::Oddities;
+use switchboard::store::MemoryStore;
+use switchboard::wire::RawJson;
+use switchboard::{Host, HostBuilder};
+use switchboard_testkit::script::Flip;
+use switchboard_testkit::{Chaos, Entry, Launch, Record, Scratch, program};
+use tokio::sync::watch;
+
+/// The longest that anything here may take, on a machine that is busy with other things.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How much later than promised something may be seen here, where that is the promise's own allowance.
+pub(crate) const ALLOWANCE: Duration = Duration::from_secs(1);
+
+/// The deadline of most calls here.
+pub(crate) const DEADLINE: Duration = Duration::from_millis(300);
+
+/// A host, and the folder that its configuration and records are in.
+pub(crate) struct Stage {
+    pub(crate) host: Host,
+    pub(crate) scratch: Scratch,
+}
+
+impl Stage {
+    /// Starts a host in mode `yolo` and waits until every server is settled.
+    pub(crate) async fn open(scratch: Scratch, servers: &[Entry]) -> Self {
+        Self::open_with(scratch, "[permissions]\nmode = \"yolo\"\n", servers).await
+    }
+
+    /// As [`open`](Self::open), with these tables instead of the mode.
+    pub(crate) async fn open_with(scratch: Scratch, tables: &str, servers: &[Entry]) -> Self {
+        let stage = Self::start(scratch, tables, servers).await;
+        assert!(stage.host.settled(PATIENCE).await, "the servers do not settle");
+        stage
+    }
+
+    /// Starts a host and waits for nothing.
+    pub(crate) async fn start(scratch: Scratch, tables: &str, servers: &[Entry]) -> Self {
+        let path = scratch.config_with(tables, servers);
+        let config = config::load(&[ConfigFile { path, scope: Scope::Given }]).unwrap();
+        let builder = HostBuilder {
+            config,
+            environment: Environment::default(),
+            store: Arc::new(MemoryStore::default()),
+            launcher: Launcher::start(PathBuf::from(env!("CARGO_BIN_EXE_switchboard-launcher"))).unwrap(),
+            log_folder: None,
+            offers: Offers { elicit_form: true, elicit_url: true },
+            roots: None,
+            only: None,
+        };
+        Self { host: builder.start().await.unwrap(), scratch }
+    }
+
+    /// A call of nobody in particular, without arguments.
+    pub(crate) async fn call(&self, tool: &str) -> Result<CallResult, CallError> {
+        self.host.call(call(tool, &Person::new("somebody").arc())).await
+    }
+
+    /// The sentence of a call that must fail, and how long it took.
+    pub(crate) async fn failure(&self, tool: &str) -> (String, Duration) {
+        let began = Instant::now();
+        let error = self.call(tool).await.expect_err(tool);
+        (error.to_string(), began.elapsed())
+    }
+
+    /// The text of a call that must succeed.
+    pub(crate) async fn text(&self, tool: &str) -> String {
+        text(&self.call(tool).await.unwrap_or_else(|error| panic!("{tool}: {error}")))
+    }
+
+    pub(crate) fn server(&self, name: &str) -> &ServerHandle {
+        self.host.server(name).unwrap()
+    }
+
+    /// What was odd about a server that is up.
+    pub(crate) fn oddities(&self, server: &str) -> Oddities {
+        self.server(server).snapshot().session.as_ref().expect("the server is up").oddities()
+    }
+
+    /// Why a server is not up.
+    pub(crate) fn error(&self, server: &str) -> String {
+        match &self.server(server).snapshot().state {
+            State::Backoff { error, .. } | State::Failed { error } => error.clone(),
+            state => panic!("{server} has not failed: {state}"),
+        }
+    }
+
+    /// What a server wrote down under this name.
+    pub(crate) fn record(&self, name: &str) -> Record {
+        Record::read(&self.scratch.path(name))
+    }
+}
+
+/// A server called `chaos` that writes down what it gets, in `seen`, and gives calls little time.
+pub(crate) fn chaos(scratch: &Scratch, server: &Chaos) -> Entry {
+    server.clone().record(scratch.path("seen")).entry("chaos").set("call_timeout", "300ms")
+}
+
+/// As [`Chaos::entry`], for a script too long for an argument.
+pub(crate) fn by_file(scratch: &Scratch, name: &str, server: &Chaos) -> Entry {
+    let script = scratch.write(&format!("{name}.json"), &server.json());
+    Entry::new(name, &Launch::new(program("chaosd")).arg(format!("@{}", script.display())))
+}
+
+/// Another description of this tool, once the file is there.
+pub(crate) fn flip(tool: &str, when: &Path) -> Flip {
+    Flip { after_file: Some(when.to_owned()), ..flip_to(tool, "does something else") }
+}
+
+/// Another description of this tool, once so many lists were answered.
+pub(crate) fn flip_after_lists(tool: &str, lists: usize) -> Flip {
+    Flip { after_lists: Some(lists), ..flip_to(tool, &format!("was listed {lists} times")) }
+}
+
+fn flip_to(tool: &str, description: &str) -> Flip {
+    let description = serde_json::value::to_raw_value(description).unwrap();
+    Flip { tool: tool.to_owned(), define: [("description".to_owned(), description)].into_iter().collect(), ..Flip::default() }
+}
+
+/// A call without arguments.
+pub(crate) fn call(tool: &str, caller: &Arc<dyn Caller>) -> Call {
+    call_with(tool, "{}", caller)
+}
+
+/// A call with arguments, as JSON.
+pub(crate) fn call_with(tool: &str, arguments: &str, caller: &Arc<dyn Caller>) -> Call {
+    let arguments = RawJson::parse(arguments.to_owned()).unwrap();
+    Call { tool: tool.to_owned(), arguments, caller: caller.clone(), listed: None, timeout: None, yes: false }
+}
+
+/// What a model would see.
+pub(crate) fn text(result: &CallResult) -> String {
+    result.for_model().unwrap().raw().to_owned()
+}
+
+/// Asserts that a deadline was kept, and not undercut.
+#[track_caller]
+pub(crate) fn assert_on_time(took: Duration, deadline: Duration, what: &str) {
+    assert!(took >= deadline && took <= deadline + ALLOWANCE, "{what} took {took:?} with a deadline of {deadline:?}");
+}
+
+/// Waits for what another process does; what happens in this one is awaited.
+pub(crate) async fn until(what: &str, mut condition: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !condition() {
+        assert!(began.elapsed() < PATIENCE, "{what}: not within {PATIENCE:?}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// Runs the test of this name in a process of its own, so that its memory is its own. True in that process.
+pub(crate) fn is_alone(test: &str) -> bool {
+    const ALONE: &str = "SWITCHBOARD_TEST_ALONE";
+    if std::env::var_os(ALONE).is_some() {
+        return true;
+    }
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    let output = command.args(["--exact", test, "--nocapture"]).env(ALONE, "1").output().unwrap();
+    let told = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+    assert!(output.status.success() && told.contains("1 passed"), "{told}");
+    false
+}
+
+/// Somebody who makes calls, answers as told, and remembers what they were asked.
+pub(crate) struct Person {
+    id: CallerId,
+    asked: watch::Sender<Asked>,
+    approves: Answers<Approval>,
+    fills_in: Answers<ElicitAnswer>,
+}
+
+/// How a person comes to an answer.
+pub(crate) type Answers<T> = Box<dyn Fn() -> Answering<'static, T> + Send + Sync>;
+
+/// What a person was asked so far.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Asked {
+    /// `server/tool`, and whether it was shown as changed.
+    pub(crate) approvals: Vec<(String, bool)>,
+    /// The server's words.
+    pub(crate) questions: Vec<String>,
+    /// Questions and approvals that were taken back.
+    pub(crate) withdrawn: usize,
+}
+
+impl Person {
+    /// Says yes once to every call, and answers every form with their own name.
+    pub(crate) fn new(name: &str) -> Self {
+        let answer = ElicitAnswer::Accept(Map::from_iter([("answer".to_owned(), Value::from(name))]));
+        Self {
+            id: CallerId::new(name),
+            asked: watch::Sender::default(),
+            approves: Box::new(|| Box::pin(async { Approval::Once })),
+            fills_in: Box::new(move || {
+                let answer = answer.clone();
+                Box::pin(async { answer })
+            }),
+        }
+    }
+
+    pub(crate) fn approves(mut self, answer: impl Fn() -> Answering<'static, Approval> + Send + Sync + 'static) -> Self {
+        self.approves = Box::new(answer);
+        self
+    }
+
+    /// Looks at every form and never sends it.
+    pub(crate) fn never_fills_in(mut self) -> Self {
+        self.fills_in = Box::new(|| Box::pin(std::future::pending()));
+        self
+    }
+
+    /// Looks at every question and never answers.
+    pub(crate) fn never_answers(self) -> Self {
+        self.approves(|| Box::pin(std::future::pending())).never_fills_in()
+    }
+
+    pub(crate) fn arc(self) -> Arc<dyn Caller> {
+        Arc::new(self)
+    }
+
+    pub(crate) fn asked(&self) -> Asked {
+        self.asked.borrow().clone()
+    }
+
+    /// Waits until what they were asked is so.
+    pub(crate) async fn until(&self, condition: impl FnMut(&Asked) -> bool) {
+        let mut asked = self.asked.subscribe();
+        tokio::time::timeout(PATIENCE, asked.wait_for(condition)).await.expect("they were not asked").unwrap();
+    }
+}
+
+/// Counts a question as withdrawn, unless it was answered.
+struct Open<'a>(&'a Person, bool);
+
+impl Drop for Open<'_> {
+    fn drop(&mut self) {
+        if !self.1 {
+            self.0.asked.send_modify(|asked| asked.withdrawn += 1);
+        }
+    }
+}
+
+impl Caller for Person {
+    fn id(&self) -> CallerId {
+        self.id.clone()
+    }
+
+    fn offers(&self) -> Offers {
+        Offers { elicit_form: true, elicit_url: true }
+    }
+
+    fn approve<'a>(&'a self, request: &'a ApprovalRequest) -> Answering<'a, Approval> {
+        Box::pin(async move {
+            let tool = format!("{}/{}", request.id.server, request.id.tool.as_wire());
+            self.asked.send_modify(|asked| asked.approvals.push((tool, request.changed.is_some())));
+            let mut open = Open(self, false);
+            let answer = (self.approves)().await;
+            open.1 = true;
+            answer
+        })
+    }
+
+    fn elicit<'a>(&'a self, question: &'a Elicitation) -> Answering<'a, ElicitAnswer> {
+        Box::pin(async move {
+            let (ElicitationKind::Form { message, .. } | ElicitationKind::Url { message, .. }) = &question.kind;
+            self.asked.send_modify(|asked| asked.questions.push(message.raw().to_owned()));
+            let mut open = Open(self, false);
+            let answer = (self.fills_in)().await;
+            open.1 = true;
+            answer
+        })
+    }
+}
