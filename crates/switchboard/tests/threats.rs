@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use switchboard::call::{Call, CallError};
-use switchboard::caller::{Answering, Approval, ApprovalRequest, Caller, CallerId, Keep, Offers};
+use switchboard::caller::{Answering, Approval, ApprovalRequest, Caller, CallerId, ElicitAnswer, Elicitation, Keep, Offers};
 use switchboard::config::{ConfigFile, Environment, Scope, load};
 use switchboard::event::{Event, Next};
 use switchboard::launch::Launcher;
@@ -29,7 +29,7 @@ async fn host(scratch: &Scratch, tables: &str, chaos: Chaos) -> (Host, PathBuf) 
         store: Arc::new(MemoryStore::default()),
         launcher: Launcher::start(PathBuf::from(env!("CARGO_BIN_EXE_switchboard-launcher"))).unwrap(),
         log_folder: None,
-        offers: Offers::default(),
+        offers: Offers { elicit_form: true, ..Offers::default() },
         roots: None,
         only: None,
     };
@@ -187,6 +187,39 @@ async fn t33_no_way_in_leads_around_the_gate() {
         assert_eq!(calls(&record), 0, "{tables}");
         host.stop().await;
     }
+}
+
+/// Never answers, and counts what it is asked.
+struct Patient(AtomicUsize);
+
+impl Caller for Patient {
+    fn id(&self) -> CallerId {
+        CallerId::new("patient")
+    }
+
+    fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> Answering<'a, Approval> {
+        Box::pin(async { Approval::Once })
+    }
+
+    fn elicit<'a>(&'a self, _: &'a Elicitation) -> Answering<'a, ElicitAnswer> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Box::pin(std::future::pending())
+    }
+}
+
+/// A flood of questions is bounded, whatever ids it comes with.
+#[tokio::test(flavor = "multi_thread")]
+async fn t31_a_flood_of_questions_under_one_id_is_one_question() {
+    let scratch = Scratch::new();
+    let question = r#"{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{"message":"?","requestedSchema":{"type":"object","properties":{}}}}"#;
+    let mut steps = vec![Step::say(question); 500];
+    steps.push(Step::text("fine"));
+    let (host, _) = host(&scratch, "", Chaos::new().tool("t", steps)).await;
+    let patient = Arc::new(Patient(AtomicUsize::new(0)));
+    let caller: Arc<dyn Caller> = patient.clone();
+    host.call(call("s/t", &caller)).await.unwrap();
+    assert_eq!(patient.0.load(Ordering::Relaxed), 1);
+    host.stop().await;
 }
 
 /// T33: there is one place that can send a call, and it takes a permit. A second one has to explain itself here.
