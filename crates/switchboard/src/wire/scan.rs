@@ -9,7 +9,7 @@ pub(super) struct Syntax;
 
 /// Gives each member of the one object in `text`, in order: its key (between the quotes, escapes as they stand) and its value.
 pub(super) fn members<'a>(text: &'a str, mut each: impl FnMut(&'a str, &'a str) -> Result<(), Syntax>) -> Result<(), Syntax> {
-    let mut scan = Scan { text, bytes: text.as_bytes(), at: 0, open: Vec::new() };
+    let mut scan = Scan { text, bytes: text.as_bytes(), at: 0, open: Nesting::default() };
     scan.take(b'{')?;
     if scan.next()? == b'}' {
         scan.at += 1;
@@ -36,8 +36,39 @@ struct Scan<'a> {
     text: &'a str,
     bytes: &'a [u8],
     at: usize,
-    /// What is open inside the value being read: `true` for an object.
-    open: Vec<bool>,
+    /// What is open inside the value being read.
+    open: Nesting,
+}
+
+/// A stack of bits, one for each level: set for an object. The first 64 levels need no memory of their own.
+#[derive(Default)]
+struct Nesting {
+    depth: usize,
+    top: u64,
+    below: Vec<u64>,
+}
+
+impl Nesting {
+    fn push(&mut self, is_object: bool) {
+        if self.depth > 0 && self.depth % 64 == 0 {
+            self.below.push(self.top);
+        }
+        self.depth += 1;
+        self.top = self.top << 1 | u64::from(is_object);
+    }
+
+    /// Whether the innermost level is an object.
+    fn innermost(&self) -> Option<bool> {
+        (self.depth > 0).then_some(self.top & 1 == 1)
+    }
+
+    fn pop(&mut self) {
+        self.depth -= 1;
+        self.top >>= 1;
+        if self.depth > 0 && self.depth % 64 == 0 {
+            self.top = self.below.pop().unwrap_or_default();
+        }
+    }
 }
 
 impl<'a> Scan<'a> {
@@ -78,7 +109,6 @@ impl<'a> Scan<'a> {
 
     /// One value, whatever is in it.
     fn value(&mut self) -> Result<(), Syntax> {
-        self.open.clear();
         loop {
             let first = self.next()?;
             self.at += 1;
@@ -113,7 +143,7 @@ impl<'a> Scan<'a> {
 
     /// After a value: closes what ends here. True once nothing is open; false if another value comes.
     fn close(&mut self) -> Result<bool, Syntax> {
-        while let Some(&is_object) = self.open.last() {
+        while let Some(is_object) = self.open.innermost() {
             let byte = self.next()?;
             self.at += 1;
             match (byte, is_object) {
@@ -122,7 +152,7 @@ impl<'a> Scan<'a> {
                     return Ok(false);
                 }
                 (b',', false) => return Ok(false),
-                (b'}', true) | (b']', false) => drop(self.open.pop()),
+                (b'}', true) | (b']', false) => self.open.pop(),
                 _ => return Err(Syntax),
             }
         }
@@ -265,6 +295,19 @@ mod tests {
             Ok(())
         });
         scanned.ok().map(|()| pairs)
+    }
+
+    #[test]
+    fn levels_are_told_apart_at_any_depth() {
+        for depth in [1, 63, 64, 65, 127, 128, 129, 1000] {
+            let kinds: Vec<bool> = (0..depth).map(|level| level % 3 == 0 || level % 7 == 2).collect();
+            let open: String = kinds.iter().map(|is_object| if *is_object { "{\"a\":" } else { "[" }).collect();
+            let close: String = kinds.iter().rev().map(|is_object| if *is_object { '}' } else { ']' }).collect();
+            let text = format!("{{\"k\":{open}0{close}}}");
+            assert!(got(&text).is_some(), "{depth}");
+            let wrong = if close.starts_with('}') { ']' } else { '}' };
+            assert_eq!(got(&format!("{{\"k\":{open}0{wrong}{}}}", &close[1..])), None, "{depth}");
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@ use switchboard::Host;
 use switchboard::server::State;
 use switchboard_testkit::record::{Entry as Line, Event};
 use switchboard_testkit::script::Era;
-use switchboard_testkit::{Chaos, Entry, Record, Step};
+use switchboard_testkit::{Chaos, Record, Step};
 
 use crate::support::{PATIENCE, Stage, good, is_ready, settled, snapshot, states, text_of, until_state};
 
@@ -176,18 +176,18 @@ async fn the_probe_is_paid_once() {
     assert_eq!(heard(&stage.record("old")), [probed, handshake.to_vec()]);
 }
 
-/// What every command relies on: once settled, the picture is whole.
-#[tokio::test]
-async fn settled_servers_are_in_the_catalog() {
+/// What every command relies on: once settled, the picture is whole, for whoever calls and for whoever lists.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn settled_servers_are_on_offer_by_every_name() {
     let stage = Stage::new();
-    let names: Vec<String> = (0..12).map(|number| format!("server{number}")).collect();
-    let mut entries: Vec<Entry> = names.iter().map(|name| stage.entry(name, good())).collect();
-    entries.push(stage.entry("broken", good().on_start(Step::Exit(1))));
-    let expected: Vec<String> = names.iter().map(|name| format!("{name}/ok")).collect();
-    for _ in 0..3 {
+    let broken = stage.entry("broken", good().on_start(Step::Exit(1))).set("start", "lazy");
+    let entries = [broken, stage.entry("one", good())];
+    for _ in 0..5 {
         let host = stage.host(&entries).await;
         settled(&host).await;
-        assert_eq!(offered(&host), expected);
+        // A call by exposed name looks at the picture as it is: it starts nobody, and waits for nobody who has settled.
+        assert_eq!(text_of(&host, "mcp__one__ok").await.unwrap(), "fine");
+        assert_eq!(offered(&host), ["one/ok"]);
         host.stop().await;
     }
 }
