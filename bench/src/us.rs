@@ -7,10 +7,7 @@ use std::time::{Duration, Instant};
 use switchboard::call::Call;
 use switchboard::caller::{Caller, CallerId, Headless, Offers};
 use switchboard::catalog::Catalog;
-use switchboard::config::{
-    Asks, Config, Endpoint, Environment, MAX_MESSAGE_BYTES, Mode, Protocol, RuleText, Scope, ServerConfig, Sharing, Source,
-    Start, StdioEndpoint, Timeouts,
-};
+use switchboard::config::{Config, Endpoint, Environment, Mode, Protocol, RuleText, Scope, ServerConfig, Source, StdioEndpoint};
 use switchboard::gate::{Decision, Gate, Grants, Question};
 use switchboard::launch::Launcher;
 use switchboard::name::ServerName;

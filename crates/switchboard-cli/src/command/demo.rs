@@ -4,13 +4,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use indexmap::IndexMap;
 use switchboard::call::Call;
 use switchboard::caller::Offers;
 use switchboard::catalog::Tool;
-use switchboard::config::{
-    Asks, Config, Endpoint, MAX_MESSAGE_BYTES, Protocol, Scope, ServerConfig, Sharing, Source, Start, StdioEndpoint, Timeouts,
-};
+use switchboard::config::{Config, Endpoint, Protocol, Scope, ServerConfig, Source, StdioEndpoint};
 use switchboard::name::ServerName;
 use switchboard::wire::RawJson;
 use switchboard::{Host, HostBuilder};

@@ -5,7 +5,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::config::{Asks, Endpoint, MAX_MESSAGE_BYTES, Protocol, Scope, Sharing, Source, Start, StdioEndpoint, Timeouts};
+use crate::config::{Endpoint, Scope, Source, StdioEndpoint};
 use crate::wire::RawJson;
 
 /// An entry that nothing is special about.

@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use indexmap::IndexMap;
 use tokio::sync::{Notify, broadcast, watch};
 use tokio::time::{Instant, sleep};
 
@@ -16,10 +15,7 @@ use super::super::reach::{Begun, Failure, Link, Process, Reach};
 use super::super::{ServerHandle, State, Supervised};
 use crate::caller::{Answering, Offers};
 use crate::catalog::{Offerings, ToolDefinition};
-use crate::config::{
-    Asks, Endpoint, Fingerprint, MAX_MESSAGE_BYTES, Protocol, Scope, ServerConfig, Sharing, Source, Start, StdioEndpoint,
-    Timeouts,
-};
+use crate::config::{Asks, Endpoint, Fingerprint, Protocol, Scope, ServerConfig, Source, StdioEndpoint};
 use crate::event::Event;
 use crate::launch::{Exit, StderrTail};
 use crate::name::{ServerName, ToolName};
