@@ -38,7 +38,8 @@ fn t27_configuration_bombs_end_soon_in_few_words() {
 /// T27: nor does the program wait for, or read without end, what is no file.
 #[test]
 fn t27_what_is_no_file_is_refused_soon() {
-    let plant: [(&str, fn(&Path)); 4] = [
+    type Plant = fn(&Path);
+    let plant: [(&str, Plant); 4] = [
         ("pipe", |path| nix::unistd::mkfifo(path, nix::sys::stat::Mode::S_IRWXU).unwrap()),
         ("device", |path| std::os::unix::fs::symlink("/dev/zero", path).unwrap()),
         ("folder", |path| std::fs::create_dir(path).unwrap()),

@@ -50,7 +50,7 @@ struct Nesting {
 
 impl Nesting {
     fn push(&mut self, is_object: bool) {
-        if self.depth > 0 && self.depth % 64 == 0 {
+        if self.depth > 0 && self.depth.is_multiple_of(64) {
             self.below.push(self.top);
         }
         self.depth += 1;
@@ -65,7 +65,7 @@ impl Nesting {
     fn pop(&mut self) {
         self.depth -= 1;
         self.top >>= 1;
-        if self.depth > 0 && self.depth % 64 == 0 {
+        if self.depth > 0 && self.depth.is_multiple_of(64) {
             self.top = self.below.pop().unwrap_or_default();
         }
     }
