@@ -133,6 +133,21 @@ pub(crate) fn tool_names() -> ArgValueCandidates {
     ArgValueCandidates::new(crate::remembered::tool_candidates)
 }
 
+/// Completes to `key=` for each argument of the tool on the line.
+pub(crate) fn argument_names() -> ArgValueCandidates {
+    ArgValueCandidates::new(crate::remembered::argument_candidates)
+}
+
+/// Completes to addresses of resources that were listed last time.
+pub(crate) fn resource_addresses() -> ArgValueCandidates {
+    ArgValueCandidates::new(crate::remembered::resource_candidates)
+}
+
+/// Completes to names of prompts that were listed last time.
+pub(crate) fn prompt_names() -> ArgValueCandidates {
+    ArgValueCandidates::new(crate::remembered::prompt_candidates)
+}
+
 /// Reads seconds, whole or not: `10`, `0.5`.
 pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
     let text = text.strip_suffix('s').unwrap_or(text);

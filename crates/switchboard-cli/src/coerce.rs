@@ -60,6 +60,16 @@ pub(crate) fn arguments(base: Option<&RawJson>, pairs: &[Pair], schema: &Value) 
     RawJson::parse(format!("{{{}}}", body.join(",")).into_bytes()).map_err(|error| error.to_string())
 }
 
+/// The keys that a schema does not name, though it names others and lets any pass: most likely slips of the pen.
+pub(crate) fn unnamed<'a>(pairs: &'a [Pair], schema: &Value) -> Vec<&'a str> {
+    const OPEN: [&str; 6] = ["additionalProperties", "patternProperties", "allOf", "anyOf", "oneOf", "$ref"];
+    let names_some = schema.get("properties").and_then(Value::as_object).is_some_and(|properties| !properties.is_empty());
+    if !names_some || OPEN.iter().any(|word| schema.get(word).is_some()) {
+        return Vec::new();
+    }
+    pairs.iter().map(Pair::key).filter(|key| property(schema, key).is_none()).collect()
+}
+
 /// A JSON object as (key, JSON text), in its own order.
 pub(crate) fn fields(raw: &RawJson) -> Result<Vec<(String, String)>, String> {
     struct Fields(Vec<(String, String)>);
@@ -155,7 +165,7 @@ fn kind_of(json: &str) -> &'static str {
     }
 }
 
-fn property<'a>(schema: &'a Value, key: &str) -> Option<&'a Value> {
+pub(crate) fn property<'a>(schema: &'a Value, key: &str) -> Option<&'a Value> {
     let schema = followed(schema, schema);
     let own = schema.get("properties").and_then(|properties| properties.get(key));
     own.or_else(|| {
@@ -164,7 +174,7 @@ fn property<'a>(schema: &'a Value, key: &str) -> Option<&'a Value> {
     })
 }
 
-fn items<'a>(property: Option<&'a Value>, root: &'a Value) -> Option<&'a Value> {
+pub(crate) fn items<'a>(property: Option<&'a Value>, root: &'a Value) -> Option<&'a Value> {
     let property = followed(property?, root);
     let alternatives = ["anyOf", "oneOf", "allOf"].iter().filter_map(|word| property.get(word)?.as_array()).flatten();
     property.get("items").or_else(|| alternatives.filter_map(|part| followed(part, root).get("items")).next())
@@ -175,7 +185,7 @@ fn allows(property: Option<&Value>, root: &Value, kind: &str) -> bool {
 }
 
 /// Follows local `$ref`s, a bounded number of them.
-fn followed<'a>(schema: &'a Value, root: &'a Value) -> &'a Value {
+pub(crate) fn followed<'a>(schema: &'a Value, root: &'a Value) -> &'a Value {
     let mut schema = schema;
     for _ in 0..16 {
         let target = schema.get("$ref").and_then(Value::as_str).and_then(|text| text.strip_prefix('#'));
@@ -187,7 +197,7 @@ fn followed<'a>(schema: &'a Value, root: &'a Value) -> &'a Value {
     schema
 }
 
-fn types(schema: &Value, root: &Value, depth: usize) -> Vec<String> {
+pub(crate) fn types(schema: &Value, root: &Value, depth: usize) -> Vec<String> {
     let schema = followed(schema, root);
     let mut found: Vec<String> = match schema.get("type") {
         Some(Value::String(one)) => vec![one.clone()],
@@ -205,7 +215,7 @@ fn types(schema: &Value, root: &Value, depth: usize) -> Vec<String> {
     found
 }
 
-fn enumerated(schema: &Value) -> Vec<&Value> {
+pub(crate) fn enumerated(schema: &Value) -> Vec<&Value> {
     let listed = schema.get("enum").and_then(Value::as_array).into_iter().flatten();
     listed.chain(schema.get("const")).collect()
 }
@@ -274,6 +284,15 @@ mod tests {
         check(&["text:={"], Err("text: not JSON: EOF while parsing an object at line 1 column 1"));
         check(&["text=a", "text=b"], Err("text: given more than once, and it takes no array"));
         check(&["text=a\"b\n"], Ok(r#"{"text":"a\"b\n"}"#));
+    }
+
+    #[test]
+    fn a_key_that_the_schema_does_not_name_is_noticed_unless_it_says_more() {
+        let pairs = [pair("text=x").unwrap(), pair("txet=x").unwrap()];
+        assert_eq!(unnamed(&pairs, &schema()), ["txet"]);
+        let open = serde_json::json!({ "properties": { "text": {} }, "additionalProperties": true });
+        assert!(unnamed(&pairs, &open).is_empty());
+        assert!(unnamed(&pairs, &serde_json::json!({ "type": "object" })).is_empty());
     }
 
     #[test]

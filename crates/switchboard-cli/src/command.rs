@@ -30,9 +30,7 @@ async fn settle(host: &Host, options: &Options, server: Option<&str>) -> Result<
         say_who_is_missing(host);
         return Ok(());
     };
-    progress::show(format!("connecting {}", handle.config.name));
-    let ready = handle.ready(options.settle()).await;
-    progress::clear();
+    let ready = progress::during(format!("connecting {}", handle.config.name), handle.ready(options.settle())).await;
     ready.map(|_| ()).map_err(Failure::from)
 }
 

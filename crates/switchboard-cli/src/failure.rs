@@ -85,6 +85,7 @@ pub(crate) fn exit(outcome: Result<u8, Failure>, json: bool) -> ExitCode {
             if json {
                 output::line_on_stderr(&failure.as_json(&notices));
             } else {
+                notices.iter().for_each(|line| output::line_on_stderr(line));
                 output::error_on_stderr(&failure.as_line());
             }
             ExitCode::from(failure.code as u8)
@@ -109,11 +110,27 @@ impl From<CallError> for Failure {
     fn from(error: CallError) -> Self {
         let message = error.to_string();
         match error {
-            CallError::Unresolved { .. } | CallError::UnknownServer { .. } => Self::new(Code::Usage, message),
-            CallError::Misfit { server, .. } => {
-                Self::new(Code::Usage, message).server(server).hint("`switchboard tools --schema` shows what is expected")
+            CallError::Unresolved { .. } | CallError::UnknownServer { .. } => {
+                // What follows the fact is what to try.
+                match message.split_once("; ") {
+                    Some((fact, advice)) => Self::new(Code::Usage, fact).hint(advice),
+                    None => Self::new(Code::Usage, message),
+                }
             }
-            CallError::Denied { server, .. } | CallError::Moved { server, .. } => Self::new(Code::Denied, message).server(server),
+            CallError::Misfit { server, tool, .. } => {
+                let hint = format!("`switchboard tools {server}/{tool}` shows what is expected");
+                Self::new(Code::Usage, message).server(server).hint(hint)
+            }
+            CallError::Denied { server, reason, .. } => {
+                // The reason ends with what to try, where something can be tried.
+                let failure = match reason.split_once("; ").and_then(|(_, advice)| Some((message.strip_suffix(advice)?, advice)))
+                {
+                    Some((fact, advice)) => Self::new(Code::Denied, fact.trim_end_matches("; ")).hint(advice),
+                    None => Self::new(Code::Denied, message),
+                };
+                failure.server(server)
+            }
+            CallError::Moved { server, .. } => Self::new(Code::Denied, message).server(server),
             CallError::NotReady(not_ready) => not_ready.into(),
             CallError::Request { server, fault, .. } => {
                 let (message, advice) = without_advice(&message);
@@ -125,6 +142,11 @@ impl From<CallError> for Failure {
                 let failure = Self::new(code, message);
                 let failure = match advice {
                     Some(advice) => failure.hint(advice),
+                    None if matches!(fault, RequestFault::Timeout { total: true, .. }) => {
+                        failure.hint("give it longer with --timeout SECS, or with `call_timeout_max` in its entry")
+                    }
+                    None if matches!(fault, RequestFault::Timeout { .. }) => failure
+                        .hint("give it longer with `call_timeout` in its entry: it is the longest silence between two reports"),
                     None if code == Code::Unreachable => failure.hint(doctor_hint(&server)),
                     None => failure,
                 };

@@ -19,6 +19,10 @@ mod failure;
 mod interrupt;
 /// Diagnostics of the program itself, on stderr, without secrets.
 mod logging;
+/// The word that was probably meant.
+mod nearest;
+/// What the host has to tell beside the answer.
+mod notices;
 /// From the command line's options to a running host.
 mod opening;
 /// The answer, on stdout.

@@ -15,7 +15,10 @@ use switchboard::{Host, HostBuilder};
 use crate::arguments::Options;
 use crate::failure::{Code, Failure};
 use crate::place::{self, Place};
-use crate::{interrupt, logging, output};
+use crate::{interrupt, logging, nearest, notices, output};
+
+/// What to do where nothing is configured.
+const NO_SERVER: &str = "no server is configured: `switchboard status` shows how to begin, `switchboard demo` needs nothing";
 
 /// Everything that is known before a server starts.
 #[derive(Debug)]
@@ -24,12 +27,31 @@ pub(crate) struct Setup {
     pub(crate) environment: Environment,
     pub(crate) config: Config,
     pub(crate) store: Arc<dyn Store>,
+    /// How much of what is to be told the command's own answer tells.
+    pub(crate) answer: Answer,
+    json: bool,
+}
+
+/// What a command's answer tells by itself, so that it is not told twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// What was asked for.
+    Plain,
+    /// How servers stand, untrusted ones too.
+    States,
+    /// Everything that is found.
+    Everything,
 }
 
 impl Setup {
     /// Reads files and state. Nothing starts.
     pub(crate) fn read(options: &Options) -> Result<Self, Failure> {
-        if options.json {
+        Self::read_for(options, Answer::Plain)
+    }
+
+    /// The same, for a command whose answer tells more.
+    pub(crate) fn read_for(options: &Options, answer: Answer) -> Result<Self, Failure> {
+        if options.json || answer == Answer::Everything {
             output::hold_notices();
         }
         let place = Place::find()?;
@@ -38,7 +60,7 @@ impl Setup {
             output::notice(&format!("warning: {}", Untrusted::new(warning.to_string()).for_terminal_line()));
         }
         let store = open_store(&place);
-        let setup = Self { place, environment: place::environment(), config, store };
+        let setup = Self { place, environment: place::environment(), config, store, answer, json: options.json };
         if options.verbosity() > 0 {
             logging::keep_out(setup.secrets());
         }
@@ -69,9 +91,9 @@ impl Setup {
         self.config.servers.values().find(|server| server.name.as_str() == name).ok_or_else(|| {
             let known: Vec<_> = self.config.servers.keys().map(ServerName::as_str).collect();
             let hint = if known.is_empty() {
-                "no server is configured: write [servers.NAME] into switchboard.toml".to_owned()
+                NO_SERVER.to_owned()
             } else {
-                format!("configured are: {}", known.join(", "))
+                format!("{}configured are: {}", nearest::question(name, known.iter().copied()), known.join(", "))
             };
             Failure::new(Code::Usage, format!("no server \"{}\"", Untrusted::new(name).for_terminal_line())).hint(hint)
         })
@@ -102,9 +124,9 @@ impl Setup {
         only: Option<Vec<ServerName>>,
         work: impl AsyncFnOnce(&Host, &Place) -> Result<u8, Failure>,
     ) -> Result<u8, Failure> {
-        self.say_who_waits(only.as_deref());
+        self.say_what_is_missing(only.as_deref());
         in_runtime(async move {
-            let Self { place, environment, config, store } = self;
+            let Self { place, environment, config, store, answer, .. } = self;
             let host = HostBuilder {
                 config,
                 environment,
@@ -118,23 +140,43 @@ impl Setup {
             }
             .start()
             .await?;
-            interrupt::guard(&host, work(&host, &place)).await
+            let work = work(&host, &place);
+            match answer {
+                Answer::Everything => interrupt::guard(&host, work).await,
+                _ => interrupt::guard(&host, notices::telling(&host, work)).await,
+            }
         })
     }
 
+    /// One line where nothing is configured, or where a server waits for trust; not where the answer on the same screen tells it.
+    fn say_what_is_missing(&self, only: Option<&[ServerName]>) {
+        let tells = self.answer != Answer::Plain;
+        if self.config.servers.is_empty() {
+            if !tells {
+                output::notice(NO_SERVER);
+            }
+        } else if let Some(line) = self.who_waits(only).filter(|_| !tells || output::stdout_columns().is_none()) {
+            match self.answer {
+                // Its notices become part of the report; whoever reads the report elsewhere is told here as well.
+                Answer::Everything if !self.json => output::line_on_stderr(&line),
+                _ => output::notice(&line),
+            }
+        }
+    }
+
     /// One line that names `switchboard trust`, if any of these servers waits for it.
-    fn say_who_waits(&self, only: Option<&[ServerName]>) {
+    fn who_waits(&self, only: Option<&[ServerName]>) -> Option<String> {
         let waiting: Vec<_> = trust::waiting(&self.config, &self.environment, &*self.store)
             .into_iter()
             .filter(|(server, _)| only.is_none_or(|only| only.contains(&server.name)))
             .map(|(server, _)| format!("\"{}\"", server.name))
             .collect();
         match waiting.as_slice() {
-            [] => {}
-            [one] => output::notice(&format!(
+            [] => None,
+            [one] => Some(format!(
                 "server {one} of this project is not trusted and was not started; look at it with `switchboard trust`"
             )),
-            many => output::notice(&format!(
+            many => Some(format!(
                 "servers {} of this project are not trusted and were not started; look at them with `switchboard trust`",
                 many.join(", ")
             )),
@@ -158,7 +200,9 @@ pub(crate) fn in_runtime<T>(work: impl Future<Output = Result<T, Failure>>) -> R
 pub(crate) fn launcher() -> Launcher {
     let started = std::env::current_exe().and_then(Launcher::start);
     started.unwrap_or_else(|error| {
-        output::notice(&format!("no launcher process ({error}): a server's grandchildren may outlive a kill -9"));
+        output::notice(&format!(
+            "no launcher process ({error}): servers are kept by process groups, and a grandchild may outlive a kill -9"
+        ));
         Launcher::process_groups()
     })
 }

@@ -2,6 +2,7 @@
 //!
 //! Server text has been escaped before it comes here; what passes through is printed with colours only where they are wanted.
 
+use std::collections::BTreeSet;
 use std::io::{self, IsTerminal, Write};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,6 +19,8 @@ const NOTICE: Style = AnsiColor::Yellow.on_default();
 /// With `--json`, notices wait for the outcome, so that a failure leaves one JSON line on stderr.
 static HOLD: AtomicBool = AtomicBool::new(false);
 static HELD: Mutex<Vec<String>> = Mutex::new(Vec::new());
+/// What has been said: the same line twice tells nobody more.
+static SAID: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 
 /// Prints text for a person on stdout, without colours where they are not wanted.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
@@ -81,13 +84,16 @@ fn acts_on_a_terminal(character: char) -> bool {
             | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// Says one line beside the answer: at once, or with the outcome where `--json` is on.
+/// Says one line beside the answer, once: at once, or with the outcome where `--json` is on.
 pub(crate) fn notice(line: &str) {
     let line = line.replace('\n', " ");
+    if !SAID.lock().unwrap_or_else(std::sync::PoisonError::into_inner).insert(line.clone()) {
+        return;
+    }
     if HOLD.load(Ordering::Relaxed) {
         HELD.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(line);
     } else {
-        crate::progress::suspended(|| line_on_stderr(&format!("{NOTICE}{line}{NOTICE:#}")));
+        crate::progress::line(format!("{NOTICE}{line}{NOTICE:#}"));
     }
 }
 
@@ -113,9 +119,9 @@ pub(crate) fn suspended_stderr(text: &str) {
     });
 }
 
-/// The failure of the run, on stderr.
-pub(crate) fn error_on_stderr(line: &str) {
-    line_on_stderr(&format!("{ERROR}error:{ERROR:#} {line}"));
+/// The failure of the run, on stderr: each of its lines can be searched for and clicked on.
+pub(crate) fn error_on_stderr(text: &str) {
+    text.lines().for_each(|line| line_on_stderr(&format!("{ERROR}error:{ERROR:#} {line}")));
 }
 
 /// How many columns stdout has; `None` where it is not a terminal, and nothing needs to be cut.

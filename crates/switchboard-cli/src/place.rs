@@ -43,6 +43,11 @@ impl Place {
         config::search(&self.project, &self.config)
     }
 
+    /// Every file of the search order, there or not.
+    pub(crate) fn searched(&self) -> Vec<PathBuf> {
+        vec![self.project.join("switchboard.toml"), self.config.join("switchboard/switchboard.toml")]
+    }
+
     /// Where each server's log stands.
     pub(crate) fn logs(&self) -> PathBuf {
         self.state.join("logs")

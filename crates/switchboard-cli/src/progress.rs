@@ -1,51 +1,107 @@
 //! One spinner on stderr for long work: on a terminal only, away while a question is on the screen.
 
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use switchboard::Host;
 use switchboard::caller::Progress;
 use switchboard::server::State;
 
-#[derive(Default)]
+use crate::view::table;
+
+/// Work that is done sooner shows nothing.
+const PATIENCE: Duration = Duration::from_millis(150);
+const TURN: Duration = Duration::from_millis(100);
+const FRAMES: [char; 10] = ['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧', '⠇', '⠏'];
+const ERASE: &str = "\r\x1b[2K";
+
 struct Shown {
-    bar: Option<ProgressBar>,
+    /// What is being done; shown again after a question.
+    message: Option<String>,
+    /// The spinner is on the screen.
+    drawn: bool,
+    frame: usize,
+    /// A thread turns the spinner, until there is no message.
+    turning: bool,
     /// A question has the screen.
     paused: bool,
+    /// Lines that wait for the question to go.
+    held: Vec<String>,
 }
 
-static SHOWN: Mutex<Shown> = Mutex::new(Shown { bar: None, paused: false });
+static SHOWN: Mutex<Shown> =
+    Mutex::new(Shown { message: None, drawn: false, frame: 0, turning: false, paused: false, held: Vec::new() });
 
 /// Shows what is being done, if anybody is looking.
 pub(crate) fn show(message: String) {
     let mut shown = shown();
-    if shown.paused || !std::io::stderr().is_terminal() {
-        return;
-    }
-    let bar = shown.bar.get_or_insert_with(|| {
-        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-        if let Ok(style) = ProgressStyle::with_template("{spinner} {wide_msg}") {
-            bar.set_style(style);
-        }
-        bar.enable_steady_tick(Duration::from_millis(100));
-        bar
-    });
-    bar.set_message(message);
+    shown.message = Some(message);
+    shown.draw();
 }
 
 /// Takes the spinner away.
 pub(crate) fn clear() {
-    if let Some(bar) = shown().bar.take() {
-        bar.finish_and_clear();
+    let mut shown = shown();
+    shown.message = None;
+    shown.erase();
+}
+
+impl Shown {
+    fn draw(&mut self) {
+        let Some(message) = self.message.as_ref().filter(|_| !self.paused && std::io::stderr().is_terminal()) else { return };
+        // Room for the `^C` that a terminal echoes: on the next line it would keep the spinner from being erased.
+        let columns = crossterm::terminal::size().map_or(80, |(columns, _)| usize::from(columns));
+        let message = table::cut(message, columns.saturating_sub(6).max(10));
+        let _ = write!(std::io::stderr(), "{ERASE}{} {message}", FRAMES[self.frame % FRAMES.len()]);
+        self.drawn = true;
+        if !self.turning {
+            self.turning = std::thread::Builder::new().name("spinner".into()).spawn(turn).is_ok();
+        }
     }
+
+    fn erase(&mut self) {
+        if std::mem::take(&mut self.drawn) {
+            let _ = write!(std::io::stderr(), "{ERASE}");
+        }
+    }
+}
+
+fn turn() {
+    loop {
+        std::thread::sleep(TURN);
+        let mut shown = shown();
+        if shown.message.is_none() {
+            shown.turning = false;
+            return;
+        }
+        shown.frame += 1;
+        shown.draw();
+    }
+}
+
+/// Does the work, and says what is being done once that takes a while.
+pub(crate) async fn during<T>(message: String, work: impl Future<Output = T>) -> T {
+    tokio::pin!(work);
+    let done = tokio::select! {
+        done = &mut work => done,
+        () = tokio::time::sleep(PATIENCE) => {
+            // What the work says of itself is worth more.
+            if shown().message.is_none() {
+                show(message);
+            }
+            work.await
+        }
+    };
+    clear();
+    done
 }
 
 /// Keeps the screen free until the guard is dropped.
 pub(crate) fn pause() -> Paused {
-    clear();
-    shown().paused = true;
+    let mut shown = shown();
+    shown.erase();
+    shown.paused = true;
     Paused
 }
 
@@ -54,17 +110,31 @@ pub(crate) struct Paused;
 
 impl Drop for Paused {
     fn drop(&mut self) {
-        shown().paused = false;
+        let mut shown = shown();
+        shown.paused = false;
+        shown.held.drain(..).for_each(|line| crate::output::line_on_stderr(&line));
+        shown.draw();
     }
+}
+
+/// One line on stderr, with the spinner out of the way; after the question, while one has the screen.
+pub(crate) fn line(line: String) {
+    let mut shown = shown();
+    if shown.paused {
+        shown.held.push(line);
+        return;
+    }
+    shown.erase();
+    crate::output::line_on_stderr(&line);
+    shown.draw();
 }
 
 /// Writes to stderr with the spinner out of the way.
 pub(crate) fn suspended(write: impl FnOnce()) {
-    let bar = shown().bar.clone();
-    match bar {
-        Some(bar) => bar.suspend(write),
-        None => write(),
-    }
+    let mut shown = shown();
+    shown.erase();
+    write();
+    shown.draw();
 }
 
 fn shown() -> MutexGuard<'static, Shown> {
@@ -75,7 +145,7 @@ fn shown() -> MutexGuard<'static, Shown> {
 pub(crate) async fn settle(host: &Host, wait: Duration) {
     let settled = host.settled(wait);
     tokio::pin!(settled);
-    let mut tick = tokio::time::interval(Duration::from_millis(200));
+    let mut tick = tokio::time::interval_at(tokio::time::Instant::now() + PATIENCE, Duration::from_millis(200));
     loop {
         tokio::select! {
             _ = &mut settled => break,
@@ -94,7 +164,10 @@ fn connecting(host: &Host) -> String {
             _ => None,
         })
         .collect();
-    format!("connecting {} of {}: {}", late.len(), servers.len(), late.join(", "))
+    match late.as_slice() {
+        [only] => format!("connecting {only}"),
+        _ => format!("connecting {} of {} servers: {}", late.len(), servers.len(), late.join(", ")),
+    }
 }
 
 /// A call's own report: `step 3 of 10: reading`.

@@ -11,6 +11,7 @@ use switchboard::server::remembered_offerings;
 use switchboard::store::{FileStore, Store};
 
 use crate::place::Place;
+use crate::view::signature;
 
 /// The server that offered a tool of this exposed name last time.
 pub(crate) fn server_of(config: &Config, store: &dyn Store, exposed: &str) -> Option<ServerName> {
@@ -44,12 +45,49 @@ pub(crate) fn tool_candidates() -> Vec<CompletionCandidate> {
     for tool in catalog.tools() {
         names.push(CompletionCandidate::new(tool.exposed.as_str()));
         let spelling = tool.id.tool.as_wire();
-        // A shell would run what it completes: only plain names.
-        if spelling.chars().all(|character| character.is_ascii_alphanumeric() || "_-./".contains(character)) {
+        if is_plain(spelling) {
             names.push(CompletionCandidate::new(format!("{}/{spelling}", tool.id.server)));
         }
     }
     names
+}
+
+/// `key=` for each argument of the tool on the line, required ones first.
+pub(crate) fn argument_candidates() -> Vec<CompletionCandidate> {
+    let Some((config, store)) = read() else { return Vec::new() };
+    let catalog = catalog(&config, &store);
+    let words: Vec<_> = std::env::args().collect();
+    let Some(tool) = words.iter().skip_while(|word| *word != "call").find_map(|word| catalog.resolve(word).ok()) else {
+        return Vec::new();
+    };
+    let schema = tool.definition.input_schema.to_value().unwrap_or_default();
+    let names = signature::names(&schema).into_iter().filter(|name| is_plain(name) && !given(&words, name));
+    names.map(|name| CompletionCandidate::new(format!("{name}="))).collect()
+}
+
+fn given(words: &[String], name: &str) -> bool {
+    words.iter().any(|word| word.strip_prefix(name).is_some_and(|rest| rest.starts_with('=') || rest.starts_with(":=")))
+}
+
+/// Addresses of resources, for a shell.
+pub(crate) fn resource_candidates() -> Vec<CompletionCandidate> {
+    offered(|offerings| offerings.resources.iter().map(|resource| resource.uri.clone()).collect())
+}
+
+/// Names of prompts, for a shell.
+pub(crate) fn prompt_candidates() -> Vec<CompletionCandidate> {
+    offered(|offerings| offerings.prompts.iter().map(|prompt| prompt.name.clone()).collect())
+}
+
+fn offered(names: impl Fn(&Offerings) -> Vec<String>) -> Vec<CompletionCandidate> {
+    let Some((config, store)) = read() else { return Vec::new() };
+    let all = config.servers.values().filter_map(|server| offerings(server, &store));
+    all.flat_map(|offerings| names(&offerings)).filter(|name| is_plain(name)).map(CompletionCandidate::new).collect()
+}
+
+/// A shell would run what it completes: only plain names.
+fn is_plain(name: &str) -> bool {
+    !name.is_empty() && name.chars().all(|character| character.is_ascii_alphanumeric() || "_-./:@".contains(character))
 }
 
 /// Files and state, in silence: a shell is waiting for words.

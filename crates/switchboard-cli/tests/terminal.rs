@@ -213,3 +213,13 @@ fn t12_server_text_has_no_power_over_the_terminal() {
     check(&["call", "evil/err", "--yes"], None, "end");
     check(&["call", "evil/ask", "--yes"], Some(("Server \"evil\" asks", CTRL_D)), "end");
 }
+
+#[test]
+fn nothing_of_the_spinner_is_left_after_ctrl_c() {
+    let home = Home::with_demo("");
+    let mut terminal = home.sit_at(&["call", "demo/slow", "seconds=600", "--yes"]);
+    terminal.wait_for("calling demo/slow");
+    terminal.send("\u{3}");
+    let ended = terminal.end();
+    assert_eq!((ended.code, ended.screen.trim()), (130, "error: interrupted"));
+}

@@ -122,13 +122,15 @@ impl Shared {
 
     /// What the caller says; an *always* is remembered. The error is why not.
     async fn approve(&self, tool: &Arc<Tool>, request: &ApprovalRequest, caller: &Arc<dyn Caller>) -> Result<Permit, String> {
+        // Taken before the question: what a server puts there while a person reads was not what they said yes to.
+        let offered = self.tools_with(tool);
         let answer = match timeout(ANSWER_TIMEOUT, caller.approve(request)).await {
             Ok(answer) => answer,
             Err(_) => return Err(format!("nobody answered within {} s", ANSWER_TIMEOUT.as_secs())),
         };
         match answer {
             Approval::AlwaysTool(keep) if !request.once_only => self.remember(std::slice::from_ref(tool), keep),
-            Approval::AlwaysServer(keep) if !request.once_only => self.remember(&self.tools_of(&tool.id.server), keep),
+            Approval::AlwaysServer(keep) if !request.once_only => self.remember(&offered, keep),
             _ => {}
         }
         Permit::approved(request, answer, tool, caller).ok_or_else(|| match answer {
@@ -137,9 +139,11 @@ impl Shared {
         })
     }
 
-    /// Every tool that a server offers today.
-    fn tools_of(&self, server: &ServerName) -> Vec<Arc<Tool>> {
-        self.catalog().tools().iter().filter(|tool| tool.id.server == *server).cloned().collect()
+    /// Every tool that the server offers today, this one as it is asked about.
+    fn tools_with(&self, tool: &Arc<Tool>) -> Vec<Arc<Tool>> {
+        let catalog = self.catalog();
+        let others = catalog.tools().iter().filter(|other| other.id.server == tool.id.server && other.id != tool.id);
+        others.chain([tool]).cloned().collect()
     }
 
     /// Remembers a yes for these tools as they are now.

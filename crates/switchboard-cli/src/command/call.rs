@@ -13,13 +13,14 @@ use switchboard::result::{CallResult, fit};
 use switchboard::wire::RawJson;
 use tokio::task::JoinSet;
 
-use crate::arguments::{Options, seconds, tool_names};
+use crate::arguments::{Options, argument_names, seconds, tool_names};
 use crate::coerce::{self, Pair};
 use crate::failure::{Code, Failure};
 use crate::opening::Setup;
 use crate::place::Place;
 use crate::view::server::escaped;
-use crate::{output, progress, remembered, terminal};
+use crate::view::signature;
+use crate::{nearest, output, progress, remembered, terminal};
 
 /// How much of a result is printed; the rest is in a file that is named.
 const PRINTED_BYTES: usize = 1024 * 1024;
@@ -39,7 +40,7 @@ pub(crate) struct Wanted {
     #[arg(add = tool_names())]
     tool: String,
     /// Arguments, coerced by the tool's schema (key:=JSON is taken as JSON)
-    #[arg(value_name = "KEY=VALUE", value_parser = coerce::pair)]
+    #[arg(value_name = "KEY=VALUE", value_parser = coerce::pair, add = argument_names())]
     pairs: Vec<Pair>,
     /// All arguments as one JSON object: the text, @FILE, or - for stdin
     #[arg(long, value_name = "JSON|@FILE|-", allow_hyphen_values = true)]
@@ -60,23 +61,17 @@ pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
         let wait = options.wait.unwrap_or_else(|| longest_connect(host));
         let tool = find(host, &wanted.tool, server.as_ref(), wait).await?;
         let arguments = arguments(&tool, base.as_ref(), &wanted.pairs)?;
-        let call = Call {
-            tool: wanted.tool.clone(),
-            arguments,
-            caller: terminal::caller(),
-            listed: None,
-            timeout: wanted.timeout,
-            yes: wanted.yes,
-        };
-        progress::show(format!("calling {}/{}", tool.id.server, tool.id.tool.untrusted().for_terminal_line()));
-        let result = host.call(call).await;
-        progress::clear();
+        let mut call = Call::new(&*wanted.tool, arguments, terminal::caller());
+        call.timeout = wanted.timeout;
+        call.yes = wanted.yes;
+        let doing = format!("calling {}/{}", tool.id.server, tool.id.tool.untrusted().for_terminal_line());
+        let result = progress::during(doing, host.call(call)).await;
         show(&result?, options.json, place)
     })
 }
 
 /// The one server to start, where the name tells: `server/tool`, or an exposed name of last time.
-fn server_of(setup: &Setup, tool: &str) -> Result<Option<ServerName>, Failure> {
+pub(super) fn server_of(setup: &Setup, tool: &str) -> Result<Option<ServerName>, Failure> {
     let mut names = setup.config.servers.keys();
     let named = names.find(|name| tool.strip_prefix(name.as_str()).is_some_and(|rest| rest.starts_with('/')));
     if let Some(name) = named {
@@ -99,7 +94,9 @@ fn read_arguments(given: &str) -> Result<RawJson, Failure> {
         std::io::stdin().lock().read_to_end(&mut bytes).map_err(|error| wrong(format!("--args: stdin: {error}")))?;
         bytes
     } else if let Some(file) = given.strip_prefix('@') {
-        std::fs::read(file).map_err(|error| wrong(format!("--args: {file:?}: {error}")))?
+        std::fs::read(file).map_err(|error| {
+            wrong(format!("--args: {file:?} cannot be read: {error}")).hint("give @FILE, a JSON object, or - for stdin")
+        })?
     } else {
         given.as_bytes().to_vec()
     };
@@ -110,11 +107,19 @@ fn read_arguments(given: &str) -> Result<RawJson, Failure> {
 
 fn arguments(tool: &Tool, base: Option<&RawJson>, pairs: &[Pair]) -> Result<RawJson, Failure> {
     let schema = tool.definition.input_schema.to_value().unwrap_or_default();
+    let (server, name) = (&tool.id.server, tool.id.tool.untrusted());
+    let name = name.for_terminal_line();
+    for key in coerce::unnamed(pairs, &schema) {
+        let meant = nearest::question(key, signature::names(&schema));
+        output::notice(&format!(
+            "server \"{server}\", tool {name}: it names no argument \"{}\"; {meant}sent anyway",
+            escaped(key)
+        ));
+    }
     coerce::arguments(base, pairs, &schema).map_err(|what| {
-        let name = tool.id.tool.untrusted();
-        Failure::new(Code::Usage, format!("server \"{}\", tool {}: {what}", tool.id.server, name.for_terminal_line()))
-            .server(&tool.id.server)
-            .hint(format!("`switchboard tools {} --schema` shows what is expected", tool.id.server))
+        Failure::new(Code::Usage, format!("server \"{server}\", tool {name}: {what}"))
+            .server(server)
+            .hint(format!("`switchboard tools {server}/{name}` shows what is expected"))
     })
 }
 
@@ -125,8 +130,7 @@ pub(super) async fn find(host: &Host, name: &str, server: Option<&ServerName>, w
             // Offered now, or last time: the call itself waits for the server.
             return Ok(tool.clone());
         }
-        progress::show(format!("connecting {}", handle.config.name));
-        handle.ready(wait).await?;
+        progress::during(format!("connecting {}", handle.config.name), handle.ready(wait)).await?;
     }
     if let Some(tool) = appears(host, name, wait).await {
         return Ok(tool);
@@ -143,8 +147,29 @@ pub(super) async fn find(host: &Host, name: &str, server: Option<&ServerName>, w
     if server.is_none() {
         super::say_who_is_missing(host);
     }
-    let why = host.catalog().resolve(name).err().unwrap_or(Unresolved::Unknown { nearest: Vec::new() });
-    Err(CallError::Unresolved { name: name.to_owned(), why }.into())
+    Err(unresolved(host, name))
+}
+
+/// No such tool: a server's name is explained, and a pair is told the nearest pairs.
+fn unresolved(host: &Host, name: &str) -> Failure {
+    let catalog = host.catalog();
+    if let Some(handle) = host.server(name.trim_end_matches('/')) {
+        let server = &handle.config.name;
+        return Failure::new(Code::Usage, format!("\"{server}\" is a server; a tool of it is {server}/TOOL"))
+            .server(server)
+            .hint(format!("`switchboard tools {server}` lists them"));
+    }
+    let mut why = catalog.resolve(name).err().unwrap_or(Unresolved::Unknown { nearest: Vec::new() });
+    if let Unresolved::Unknown { nearest } = &mut why
+        && name.contains('/')
+    {
+        for near in nearest {
+            if let Ok(tool) = catalog.resolve(near) {
+                *near = format!("{}/{}", tool.id.server, tool.id.tool.untrusted().for_terminal_line());
+            }
+        }
+    }
+    CallError::Unresolved { name: name.to_owned(), why }.into()
 }
 
 /// Waits for a name to be on offer, until every server is settled.

@@ -12,7 +12,6 @@ use switchboard::config::{
     Asks, Config, Endpoint, MAX_MESSAGE_BYTES, Protocol, Scope, ServerConfig, Sharing, Source, Start, StdioEndpoint, Timeouts,
 };
 use switchboard::name::ServerName;
-use switchboard::store::MemoryStore;
 use switchboard::wire::RawJson;
 use switchboard::{Host, HostBuilder};
 
@@ -23,7 +22,7 @@ use crate::place;
 use crate::terminal::{self, tty::Tty};
 use crate::view::server::escaped;
 use crate::view::status::{Detail, render};
-use crate::{interrupt, output, progress, view};
+use crate::{interrupt, notices, output, progress, view};
 
 /// What the demo server is started with.
 const SERVER_WORD: &str = "__demo-server";
@@ -34,19 +33,13 @@ pub(crate) fn run(options: &Options) -> Result<u8, Failure> {
         .tempdir()
         .map_err(|error| Failure::new(Code::Usage, format!("no temporary folder: {error}")))?;
     in_runtime(async {
-        let host = HostBuilder {
-            config: config(folder.path().to_owned())?,
-            environment: place::environment(),
-            store: Arc::new(MemoryStore::default()),
-            launcher: launcher(),
-            log_folder: Some(folder.path().to_owned()),
-            offers: Offers { elicit_form: true, elicit_url: true },
-            roots: None,
-            only: None,
-        }
-        .start()
-        .await?;
-        interrupt::guard(&host, show(&host, options)).await
+        let host = HostBuilder::new(config(folder.path().to_owned())?)
+            .environment(place::environment())
+            .launcher(launcher())
+            .offers(Offers { elicit_form: true, elicit_url: true })
+            .start()
+            .await?;
+        interrupt::guard(&host, notices::telling(&host, show(&host, options))).await
     })
 }
 
@@ -67,7 +60,7 @@ async fn show(host: &Host, options: &Options) -> Result<u8, Failure> {
     }
     output::print("\n$ switchboard status\n")?;
     let detail = Detail { descriptions: false, verbose: options.verbosity() > 0 };
-    output::print(&render(&view::server::status(host), detail))?;
+    output::print(&render(&view::server::status(host), detail, output::stdout_columns()))?;
     for handle in host.servers() {
         call(host, &handle.config.name).await?;
     }
@@ -91,14 +84,9 @@ async fn call(host: &Host, server: &ServerName) -> Result<(), Failure> {
             "The gate would ask, because no rule covers this tool. There is no terminal: the answer is yes, as with --yes.\n",
         )?;
     }
-    let call = Call {
-        tool: format!("{server}/{}", tool.id.tool.as_wire()),
-        arguments,
-        caller: terminal::caller(),
-        listed: None,
-        timeout: Some(Duration::from_secs(30)),
-        yes: !asked,
-    };
+    let mut call = Call::new(format!("{server}/{}", tool.id.tool.as_wire()), arguments, terminal::caller());
+    call.timeout = Some(Duration::from_secs(30));
+    call.yes = !asked;
     match host.call(call).await {
         Ok(result) => {
             output::print("The decision: allowed. The result:\n\n")?;

@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 
 use crate::arguments::{Options, server_names};
 use crate::failure::{Code, Failure, without_advice};
-use crate::opening::{Setup, keeping_words};
+use crate::opening::{Answer, Setup, keeping_words};
 use crate::view::server::{endpoint, era_word, escaped, state_word};
 use crate::view::{mask, table};
 use crate::{output, progress};
@@ -28,12 +28,17 @@ pub(crate) struct Wanted {
 }
 
 pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
-    let setup = Setup::read(options)?;
+    let setup = Setup::read_for(options, Answer::Everything)?;
     let server = wanted.server.as_deref();
     let only = setup.only(server)?;
-    let warnings: Vec<_> = setup.config.warnings.iter().map(|warning| escaped(&warning.to_string())).collect();
+    if setup.config.servers.is_empty() {
+        output::notice("no server is configured: `switchboard status` shows how to begin");
+    }
     setup.run(only, async |host, _| {
         wake(host, server, options.wait).await;
+        host.notices().iter().for_each(|line| output::notice(&escaped(line)));
+        // Held back until now: the report is where they belong.
+        let warnings = output::take_held_notices();
         let handles: Vec<_> =
             host.servers().iter().filter(|handle| server.is_none_or(|name| name == handle.config.name.as_str())).collect();
         let findings: Vec<_> = handles.iter().map(|handle| examine(handle, host)).collect();
@@ -210,7 +215,11 @@ fn quoted(word: &str) -> String {
 fn report(findings: &[Finding], warnings: &[String], keeping: &str) -> String {
     let mut text = String::new();
     for finding in findings {
-        let mark = if finding.good { "✓" } else { "✗" };
+        let mark = match finding.state {
+            _ if !finding.good => "✗",
+            "ready" => "✓",
+            _ => "–",
+        };
         text.push_str(&format!("{mark} {}: {}\n", finding.name, finding.headline));
         for (label, value) in &finding.facts {
             let colon = if *label == "│" { "" } else { ":" };
@@ -264,10 +273,10 @@ mod tests {
     │ no such folder
     Try: run it by hand: npx -y server-files
 
-! switchboard.toml:3:1: servers.files.comand: unknown field
+! warning: switchboard.toml:3:1: servers.files.comand: unknown field
 Servers are kept by: launcher
 ";
-        let warnings = ["switchboard.toml:3:1: servers.files.comand: unknown field".to_owned()];
+        let warnings = ["warning: switchboard.toml:3:1: servers.files.comand: unknown field".to_owned()];
         assert_eq!(report(&[finding], &warnings, "launcher"), expected);
     }
 }

@@ -27,6 +27,9 @@ pub(crate) struct Wanted {
 pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
     let place = Place::find()?;
     let servers = found(&place.logs(), wanted.server.as_deref())?;
+    if servers.is_empty() {
+        output::notice("there is no log yet: a server has one once it was started");
+    }
     let mut text = String::new();
     let mut document = Vec::new();
     for server in &servers {

@@ -7,17 +7,18 @@ use switchboard::name::ServerName;
 use switchboard::untrusted::Untrusted;
 use switchboard::wire::RawJson;
 
-use crate::arguments::{Options, server_names};
+use crate::arguments::{Options, prompt_names, server_names};
 use crate::coerce::{self, Pair};
 use crate::failure::{Code, Failure};
 use crate::opening::Setup;
-use crate::{output, progress, terminal};
+use crate::{nearest, output, progress, terminal};
 
 /// Which prompt, with what.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  switchboard prompt greet name=Ada\n  switchboard prompt review --server git --json")]
+#[command(after_help = "Examples:\n  switchboard prompt review language=rust\n  switchboard prompt haiku --server demo --json")]
 pub(crate) struct Wanted {
     /// Its name
+    #[arg(add = prompt_names())]
     name: String,
     /// Its arguments; all are text
     #[arg(value_name = "KEY=VALUE", value_parser = coerce::pair)]
@@ -34,10 +35,9 @@ pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
         super::settle(host, options, wanted.server.as_deref()).await?;
         let server = whose(host, wanted)?;
         let arguments: Map<_, _> = wanted.pairs.iter().map(|pair| (pair.key().to_owned(), Value::from(pair.value()))).collect();
-        progress::show(format!("getting a prompt from {server}"));
-        let result = host.prompt(&server, &wanted.name, &RawJson::from_value(&arguments), &terminal::caller()).await;
-        progress::clear();
-        let result = result?;
+        let (arguments, caller) = (RawJson::from_value(&arguments), terminal::caller());
+        let asked = host.prompt(&server, &wanted.name, &arguments, &caller);
+        let result = progress::during(format!("getting a prompt from {server}"), asked).await?;
         if options.json {
             output::print_json(result.as_str())?;
         } else {
@@ -57,7 +57,13 @@ fn whose(host: &Host, wanted: &Wanted) -> Result<ServerName, Failure> {
     let name = name.for_terminal_line();
     match offering.as_slice() {
         [one] => Ok(one.clone()),
-        [] => Err(Failure::new(Code::Usage, format!("no prompt \"{name}\"")).hint("`switchboard prompts` lists them")),
+        [] => {
+            let offerings = super::offerings(host, wanted.server.as_deref());
+            let known = offerings.iter().flat_map(|(_, offered)| offered.prompts.iter().map(|prompt| prompt.name.as_str()));
+            let meant = nearest::question(&wanted.name, known);
+            Err(Failure::new(Code::Usage, format!("no prompt \"{name}\""))
+                .hint(format!("{meant}`switchboard prompts` lists them")))
+        }
         many => {
             let names: Vec<_> = many.iter().map(|name| format!("\"{name}\"")).collect();
             Err(Failure::new(Code::Usage, format!("servers {} offer a prompt \"{name}\"", names.join(" and ")))

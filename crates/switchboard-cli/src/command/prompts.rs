@@ -41,6 +41,9 @@ pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
         if options.json {
             output::print_json(&format!(r#"{{"prompts":[{}]}}"#, prompts.join(",")))?;
         } else {
+            if rows.is_empty() && !host.servers().is_empty() {
+                output::notice("no prompt is on offer");
+            }
             output::print(&table::aligned(&rows, output::stdout_columns()))?;
         }
         Ok(0)

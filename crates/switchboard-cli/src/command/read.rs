@@ -7,19 +7,20 @@ use switchboard::name::ServerName;
 use switchboard::untrusted::Untrusted;
 use switchboard::wire::RawJson;
 
-use crate::arguments::{Options, server_names};
+use crate::arguments::{Options, resource_addresses, server_names};
 use crate::failure::{Code, Failure};
 use crate::opening::Setup;
 use crate::view::table;
-use crate::{output, progress, terminal};
+use crate::{nearest, output, progress, terminal};
 
 /// Which resource.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  switchboard read demo://greeting\n  switchboard read file:///etc/hosts --server files --json"
+    after_help = "Examples:\n  switchboard read demo://greeting/Ada\n  switchboard read file:///etc/hosts --server files --json"
 )]
 pub(crate) struct Wanted {
     /// Its address
+    #[arg(add = resource_addresses())]
     uri: String,
     /// The server that has it, where several do or none lists it
     #[arg(long, short, add = server_names())]
@@ -32,10 +33,8 @@ pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
     setup.run(only, async |host, _| {
         super::settle(host, options, wanted.server.as_deref()).await?;
         let server = whose(host, wanted)?;
-        progress::show(format!("reading from {server}"));
-        let result = host.read(&server, &wanted.uri, &terminal::caller()).await;
-        progress::clear();
-        let result = result?;
+        let caller = terminal::caller();
+        let result = progress::during(format!("reading from {server}"), host.read(&server, &wanted.uri, &caller)).await?;
         if options.json {
             output::print_json(result.as_str())?;
         } else {
@@ -66,8 +65,12 @@ fn whose(host: &Host, wanted: &Wanted) -> Result<ServerName, Failure> {
     let uri = Untrusted::new(wanted.uri.as_str());
     match found.as_slice() {
         [one] => Ok(one.clone()),
-        [] => Err(Failure::new(Code::Usage, format!("no server lists the resource {}", uri.for_terminal_line()))
-            .hint("`switchboard resources` lists them; --server SERVER asks one that does not list it")),
+        [] => {
+            let known = offerings.iter().flat_map(|(_, offered)| offered.resources.iter().map(|resource| resource.uri.as_str()));
+            let meant = nearest::question(&wanted.uri, known);
+            let hint = format!("{meant}`switchboard resources` lists them; --server SERVER asks one that does not list it");
+            Err(Failure::new(Code::Usage, format!("no server lists the resource {}", uri.for_terminal_line())).hint(hint))
+        }
         many => {
             let names: Vec<_> = many.iter().map(|name| format!("\"{name}\"")).collect();
             Err(Failure::new(Code::Usage, format!("servers {} offer {}", names.join(" and "), uri.for_terminal_line()))

@@ -43,6 +43,9 @@ pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
             let (resources, templates) = (resources.join(","), templates.join(","));
             output::print_json(&format!(r#"{{"resources":[{resources}],"resourceTemplates":[{templates}]}}"#))?;
         } else {
+            if rows.is_empty() && !host.servers().is_empty() {
+                output::notice("no resource is on offer");
+            }
             output::print(&table::aligned(&rows, output::stdout_columns()))?;
         }
         Ok(0)

@@ -2,7 +2,9 @@
 
 use switchboard::caller::{Approval, ApprovalRequest, Keep};
 
-use super::frame::{self, CHOSEN, Dialog, Drawn, FAINT, FAULT, Key, PLAIN, Page, Size, TITLE, WARNING, ours, safe, strangers};
+use super::frame::{
+    self, CHOSEN, Dialog, Drawn, FAINT, FAULT, Key, PLAIN, Page, Size, TITLE, WARNING, ours, ours_wrapped, safe, strangers,
+};
 use super::json;
 
 /// Strings longer than this are cut in the middle until `a` is pressed.
@@ -101,7 +103,7 @@ impl<'a> Question<'a> {
             });
             indented.collect::<Vec<_>>()
         };
-        let mut head = vec![ours(format!("May a tool of server \"{}\" run?", request.id.server), TITLE)];
+        let mut head = ours_wrapped(&format!("May a tool of server \"{}\" run?", request.id.server), columns, TITLE);
         head.extend(fact("tool", &safe(request.id.tool.as_wire())));
         head.extend(fact("asks", &detail(request.exposed.as_str(), request.arguments.as_str())));
         head.extend(fact("because", &safe(&request.because)));
@@ -145,12 +147,12 @@ impl<'a> Question<'a> {
         let question = match self.stage {
             Stage::Choose => {
                 let whole = if self.whole { "a shortens long values" } else { "a shows every value whole" };
-                ours(format!("↑ ↓ space scroll · {whole} · Enter is no"), FAINT)
+                ours_wrapped(&format!("↑ ↓ space scroll · {whole} · Enter is no"), columns, FAINT)
             }
-            Stage::Keep(Always::Tool) => ours("Remember yes for this tool, as it is defined now:", CHOSEN),
-            Stage::Keep(Always::Server) => ours("Remember yes for every tool this server offers today:", CHOSEN),
+            Stage::Keep(Always::Tool) => ours_wrapped("Remember yes for this tool, as it is defined now:", columns, CHOSEN),
+            Stage::Keep(Always::Server) => ours_wrapped("Remember yes for every tool this server offers today:", columns, CHOSEN),
         };
-        let mut foot = vec![question];
+        let mut foot = question;
         foot.extend(frame::choices(keys, columns));
         foot
     }
@@ -188,7 +190,7 @@ fn shortened(value: &str) -> String {
 
 /// S0-25: `<exposed tool name> <json-args>`, at most 200 characters, the last an ellipsis if something was cut.
 fn detail(exposed: &str, arguments: &str) -> String {
-    let whole = format!("{exposed} {}", safe(arguments));
+    let whole = format!("{exposed} {}", safe(&json::readable(arguments)));
     if whole.chars().count() <= DETAIL_CHARACTERS {
         return whole;
     }

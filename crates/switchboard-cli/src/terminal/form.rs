@@ -6,7 +6,9 @@ use switchboard::name::ServerName;
 use switchboard::untrusted::Untrusted;
 use switchboard::wire::RawJson;
 
-use super::frame::{CHOSEN, Dialog, Drawn, FAINT, FAULT, Key, PLAIN, Page, Size, TITLE, WARNING, choices, ours, safe, strangers};
+use super::frame::{
+    CHOSEN, Dialog, Drawn, FAINT, FAULT, Key, PLAIN, Page, Size, TITLE, WARNING, choices, ours, ours_wrapped, safe, strangers,
+};
 use field::{Field, Kind};
 
 /// Formats: e-mail, address, date, time.
@@ -89,10 +91,8 @@ impl Dialog for Form {
     }
 
     fn page(&self, columns: usize) -> Page {
-        let head = vec![
-            ours(format!("Server \"{}\" asks", self.server), TITLE),
-            ours("What stands behind a bar are its words. You need not answer.", FAINT),
-        ];
+        let mut head = vec![ours(format!("Server \"{}\" asks", self.server), TITLE)];
+        head.extend(ours_wrapped("What stands behind a bar are its words. You need not answer.", columns, FAINT));
         let mut body = strangers(&self.message, columns, PLAIN);
         let mut focus_line = None;
         for (index, field) in self.fields.iter().enumerate() {
@@ -109,7 +109,7 @@ impl Dialog for Form {
         let at_button = self.focus == self.fields.len();
         body.push(ours("  [ Send ]", if at_button { CHOSEN } else { PLAIN }));
         let focus = focus_line.or(Some(body.len() - 1));
-        let mut foot = vec![ours("Tab ↑ ↓ move · ← → choose · space ticks", FAINT)];
+        let mut foot = ours_wrapped("Tab ↑ ↓ move · ← → choose · space ticks", columns, FAINT);
         foot.extend(choices(&["[Enter] next, send", "[Ctrl-D] decline: it is told no", "[Esc] cancel: no answer"], columns));
         Page { head, body, foot, focus }
     }
@@ -117,13 +117,14 @@ impl Dialog for Form {
 
 fn draw_field(body: &mut Vec<Drawn>, field: &Field, here: bool, (index, count): (usize, usize), columns: usize) {
     let required = if field.required { "required" } else { "may be left empty" };
-    body.push(ours(format!("{} of {count} · {}, {required}", index + 1, field.kind.describe()), FAINT));
+    body.extend(ours_wrapped(&format!("{} of {count} · {}, {required}", index + 1, field.kind.describe()), columns, FAINT));
     body.extend(strangers(field.title.as_deref().unwrap_or(&field.name), columns, TITLE));
     if let Some(description) = &field.description {
         body.extend(strangers(description, columns, PLAIN));
     }
     if field.looks_secret() {
-        body.push(ours("  This looks like a secret. A server should not ask for one here: decline if in doubt.", WARNING));
+        let warning = "  This looks like a secret. A server should not ask for one here: decline if in doubt.";
+        body.extend(ours_wrapped(warning, columns, WARNING));
     }
     let style = if here { CHOSEN } else { PLAIN };
     match &field.kind {
@@ -149,7 +150,7 @@ fn draw_field(body: &mut Vec<Drawn>, field: &Field, here: bool, (index, count): 
         }
     }
     if let Some(fault) = &field.fault {
-        body.push(ours(format!("  ! {fault}"), FAULT));
+        body.extend(ours_wrapped(&format!("  ! {fault}"), columns, FAULT));
     }
 }
 

@@ -84,6 +84,11 @@ pub(super) fn ours(text: impl Into<String>, style: Style) -> Drawn {
     Drawn { text: text.into(), style }
 }
 
+/// Words of ours, wrapped between words; lines after the first are indented.
+pub(super) fn ours_wrapped(text: &str, columns: usize, style: Style) -> Vec<Drawn> {
+    super::super::view::table::wrapped(text, columns).into_iter().map(|line| ours(line, style)).collect()
+}
+
 /// A stranger's words: escaped, wrapped, every line behind the bar.
 pub(super) fn strangers(text: &str, columns: usize, style: Style) -> Vec<Drawn> {
     text.lines()

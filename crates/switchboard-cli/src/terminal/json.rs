@@ -35,6 +35,7 @@ pub(super) fn laid_out(text: &str, longest: Option<usize>) -> String {
                 new_line(&mut laid, depth);
             }
             ':' => laid.push_str(": "),
+            '"' => laid.push_str(&shortened(&readable(token), longest)),
             _ => laid.push_str(&shortened(token, longest)),
         }
         rest = after;
@@ -59,6 +60,39 @@ fn string_length(text: &str) -> usize {
         }
     }
     text.len()
+}
+
+/// The same JSON with `\uXXXX` as the character that is meant, where that can be seen: a word must not hide from whoever decides on it
+/// by being spelt in numbers. Quotes, backslashes and control characters stay escapes.
+pub(super) fn readable(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find('\\') {
+        shown.push_str(&rest[..at]);
+        rest = &rest[at..];
+        let (character, length) = match spelt(rest) {
+            Some((character, length)) if !character.is_control() && !matches!(character, '"' | '\\') => (Some(character), length),
+            // An escape is at least two characters, the second of which may be a backslash.
+            _ => (None, 1 + rest[1..].chars().next().map_or(0, char::len_utf8)),
+        };
+        match character {
+            Some(character) => shown.push(character),
+            None => shown.push_str(&rest[..length]),
+        }
+        rest = &rest[length..];
+    }
+    shown + rest
+}
+
+/// The character that `\uXXXX`, or a pair of them, stands for, and how long that is.
+fn spelt(text: &str) -> Option<(char, usize)> {
+    let unit = |text: &str| u16::from_str_radix(text.strip_prefix("\\u")?.get(..4)?, 16).ok();
+    let first = unit(text)?;
+    if let Some(character) = char::from_u32(u32::from(first)) {
+        return Some((character, 6));
+    }
+    let second = unit(text.get(6..)?)?;
+    Some((char::decode_utf16([first, second]).next()?.ok()?, 12))
 }
 
 fn shortened(token: &str, longest: Option<usize>) -> String {
@@ -88,6 +122,17 @@ mod tests {
   "é": null
 }"#;
         assert_eq!(laid_out(text, None), expected);
+    }
+
+    #[test]
+    fn t13_a_word_spelt_in_numbers_is_shown_as_what_it_says() {
+        let check = |text: &str, expected: &str| assert_eq!(readable(text), expected, "{text}");
+        check(r#""\u0072\u006d -rf""#, r#""rm -rf""#);
+        check(r#""\u65e5本\ud83d\ude00""#, r#""日本😀""#);
+        check(r#""a\nb\\u0072 \"""#, r#""a\nb\\u0072 \"""#);
+        check(r#""\u0022\u005c\u001b\u0085""#, r#""\u0022\u005c\u001b\u0085""#);
+        check(r#""\ud83d \u12""#, r#""\ud83d \u12""#);
+        assert_eq!(laid_out(r#"{"\u0061":"\u0062"}"#, None), "{\n  \"a\": \"b\"\n}");
     }
 
     #[test]

@@ -100,11 +100,9 @@ impl Screen {
             if index > 0 {
                 text.push_str("\r\n");
             }
-            if colours {
-                text.push_str(&format!("{}{}{:#}\x1b[K", line.style, line.text, line.style));
-            } else {
-                text.push_str(&format!("{}\x1b[K", line.text));
-            }
+            // Bold and inverse are no colours: without the inverse nobody would see where they are in a form.
+            let style = if colours { line.style } else { line.style.fg_color(None).bg_color(None) };
+            text.push_str(&format!("{style}{}{style:#}\x1b[K", line.text));
         }
         text.push_str("\x1b[J");
         let _ = (&*self.device).write_all(text.as_bytes());

@@ -9,7 +9,7 @@ use switchboard::untrusted::Untrusted;
 use url::{Host, Url};
 
 use super::converse;
-use super::frame::{Dialog, FAINT, Key, PLAIN, Page, Size, TITLE, WARNING, choices, ours, safe, strangers, wrap};
+use super::frame::{Dialog, FAINT, Key, PLAIN, Page, Size, TITLE, WARNING, choices, ours, ours_wrapped, safe, strangers, wrap};
 use super::tty::Tty;
 use crate::output;
 
@@ -108,16 +108,15 @@ impl Dialog for Visit {
 
     fn page(&self, columns: usize) -> Page {
         let host = self.page.host_str().unwrap_or_default();
-        let head = vec![
-            ours(format!("Server \"{}\" asks you to open a page", self.server), TITLE),
-            ours("Nothing has been fetched. What stands behind a bar are its words.", FAINT),
-        ];
+        let mut head = ours_wrapped(&format!("Server \"{}\" asks you to open a page", self.server), columns, TITLE);
+        head.extend(ours_wrapped("Nothing has been fetched. What stands behind a bar are its words.", columns, FAINT));
         let mut body = strangers(&self.message, columns, PLAIN);
         body.push(ours(String::new(), PLAIN));
         body.push(ours("The host:", FAINT));
         body.extend(wrap(&format!("  {}", safe(host)), columns).into_iter().map(|line| ours(line, TITLE)));
         if host.split('.').any(|label| label.starts_with("xn--")) {
-            body.push(ours("  The name is written in other letters (Punycode) and may imitate another.", WARNING));
+            let warning = "  The name is written in other letters (Punycode) and may imitate another.";
+            body.extend(ours_wrapped(warning, columns, WARNING));
         }
         body.push(ours("The whole address:", FAINT));
         body.extend(strangers(self.page.as_str(), columns, PLAIN));

@@ -125,10 +125,7 @@ fn why(snapshot: &Snapshot) -> Option<(&'static str, String)> {
         State::Blocked { rule } => Some(("Reason", one_line(rule))),
         State::Untrusted { reason } => Some(("Reason", format!("{}; look at it with `switchboard trust`", one_line(reason)))),
         State::NeedsLogin { url } => Some(("Reason", format!("log in at {}", one_line(&mask::url(url))))),
-        State::Backoff { error, attempt, .. } => {
-            Some(("Error", format!("{} (attempt {attempt}, tried again soon)", one_line(error))))
-        }
-        State::Failed { error } => Some(("Error", one_line(error))),
+        State::Backoff { error, .. } | State::Failed { error } => Some(("Error", one_line(error))),
         State::Idle | State::Stopped => None,
     }
 }

@@ -6,6 +6,8 @@ use std::fmt::Write;
 
 use anstyle::{AnsiColor, Style};
 
+use super::table::wrapped;
+
 /// All servers at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct StatusView {
@@ -131,11 +133,15 @@ pub(crate) struct Detail {
     pub(crate) verbose: bool,
 }
 
-/// The whole view, ending in a newline. Styled; a stream that wants no colours takes them off.
-pub(crate) fn render(view: &StatusView, detail: Detail) -> String {
+/// A screen shows this many names of a server's tools; a pipe gets all.
+const NAMES_ON_A_SCREEN: usize = 60;
+
+/// The whole view, ending in a newline. Styled; a stream that wants no colours takes them off. On a screen of so many columns, long
+/// lists of names are wrapped and end in a count.
+pub(crate) fn render(view: &StatusView, detail: Detail, columns: Option<usize>) -> String {
     let mut text = String::from("MCP Servers Status:\n\n");
     for server in &view.servers {
-        block(&mut text, server, detail);
+        block(&mut text, server, detail, columns);
         text.push('\n');
     }
     text.push_str("Discovery State: ");
@@ -144,7 +150,7 @@ pub(crate) fn render(view: &StatusView, detail: Detail) -> String {
     text
 }
 
-fn block(text: &mut String, server: &ServerView, detail: Detail) {
+fn block(text: &mut String, server: &ServerView, detail: Detail, columns: Option<usize>) {
     let style = server.word.style();
     let icon = server.word.icon(server.docker);
     line(text, "", &format!("{icon} {} ({style}{}{style:#})", server.name, server.word.as_str()));
@@ -159,7 +165,7 @@ fn block(text: &mut String, server: &ServerView, detail: Detail) {
     if let Some((label, why)) = &server.why {
         fact(text, label, why);
     }
-    tools(text, server, detail);
+    tools(text, server, detail, columns);
     if server.withheld > 0 {
         fact(text, "Withheld", &format!("{} (`switchboard tools` says why)", server.withheld));
     }
@@ -168,7 +174,7 @@ fn block(text: &mut String, server: &ServerView, detail: Detail) {
     }
 }
 
-fn tools(text: &mut String, server: &ServerView, detail: Detail) {
+fn tools(text: &mut String, server: &ServerView, detail: Detail, columns: Option<usize>) {
     let label = if server.cached { "Tools (as of last time)" } else { "Tools" };
     if server.tools.is_empty() {
         if server.word == Word::Connected {
@@ -178,7 +184,14 @@ fn tools(text: &mut String, server: &ServerView, detail: Detail) {
     }
     if !detail.descriptions {
         let names: Vec<_> = server.tools.iter().map(|tool| tool.name.as_str()).collect();
-        return fact(text, label, &names.join(", "));
+        let Some(columns) = columns else { return fact(text, label, &names.join(", ")) };
+        let (shown, more) = names.split_at(names.len().min(NAMES_ON_A_SCREEN));
+        let mut shown = shown.join(", ");
+        if !more.is_empty() {
+            shown.push_str(&format!(", and {} more (`switchboard tools {}`)", more.len(), server.name));
+        }
+        let lines = wrapped(&format!("  {label}: {shown}"), columns);
+        return lines.iter().for_each(|words| line(text, "", words));
     }
     line(text, "  ", &format!("{label}:"));
     for tool in &server.tools {
@@ -248,7 +261,20 @@ mod tests {
     }
 
     fn plain(view: &StatusView, detail: Detail) -> String {
-        anstream::adapter::strip_str(&render(view, detail)).to_string()
+        anstream::adapter::strip_str(&render(view, detail, None)).to_string()
+    }
+
+    #[test]
+    fn a_screen_wraps_the_names_of_tools_between_them_and_counts_those_past_sixty() {
+        let names: Vec<_> = (0..62).map(|number| format!("mcp__a__tool_{number}")).collect();
+        let names: Vec<_> = names.iter().map(String::as_str).collect();
+        let view = StatusView { servers: vec![server("a", Word::Connected, "run", &names)], discovery: Discovery::Completed };
+        let text = anstream::adapter::strip_str(&render(&view, Detail::default(), Some(40))).to_string();
+        let lines: Vec<_> = text.lines().skip(4).collect();
+        assert_eq!(&lines[..2], ["  Tools: mcp__a__tool_0, mcp__a__tool_1,", "    mcp__a__tool_2, mcp__a__tool_3,"]);
+        assert!(lines.iter().all(|line| line.len() <= 40), "{text}");
+        let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(words.contains("mcp__a__tool_58, mcp__a__tool_59, and 2 more (`switchboard tools a`) Discovery"), "{text}");
     }
 
     #[test]

@@ -26,6 +26,27 @@ pub(crate) fn aligned(rows: &[Vec<String>], columns: Option<usize>) -> String {
     text
 }
 
+/// Lines of at most `columns`, broken between words; every one but the first begins four columns in. A word longer than that stands
+/// alone.
+pub(crate) fn wrapped(text: &str, columns: usize) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut line = text.chars().take_while(|character| *character == ' ').collect::<String>();
+    let mut is_empty = true;
+    for word in text.split_whitespace() {
+        if !is_empty && line.width() + 1 + word.width() > columns {
+            lines.push(std::mem::replace(&mut line, "    ".to_owned()));
+            is_empty = true;
+        }
+        if !is_empty {
+            line.push(' ');
+        }
+        line.push_str(word);
+        is_empty = false;
+    }
+    lines.push(line);
+    lines
+}
+
 /// At most `width` columns, the last an ellipsis if something was cut.
 pub(crate) fn cut(text: &str, width: usize) -> String {
     if text.width() <= width {

@@ -35,10 +35,12 @@ fn t27_configuration_bombs_end_soon_in_few_words() {
     }
 }
 
+/// Puts something at a path.
+type Plant = fn(&Path);
+
 /// T27: nor does the program wait for, or read without end, what is no file.
 #[test]
 fn t27_what_is_no_file_is_refused_soon() {
-    type Plant = fn(&Path);
     let plant: [(&str, Plant); 4] = [
         ("pipe", |path| nix::unistd::mkfifo(path, nix::sys::stat::Mode::S_IRWXU).unwrap()),
         ("device", |path| std::os::unix::fs::symlink("/dev/zero", path).unwrap()),
@@ -85,11 +87,10 @@ fn live(home: &Home, mask: &str) {
     let with_mask = |words: &str| vec!["sh".to_owned(), "-c".to_owned(), format!("umask {mask}; exec {PROGRAM} {words}")];
     let run = |words: &str| {
         let all = with_mask(words);
-        let mut command = home.command(&[]);
+        let command = home.command(&[]);
         let mut shell = std::process::Command::new(&all[0]);
         shell.args(&all[1..]).env_clear().envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
         shell.current_dir(home.path("project")).stdin(std::process::Stdio::null());
-        command.arg("unused");
         Ran::of(&shell.output().unwrap())
     };
     let ran = run("trust here --yes");

@@ -108,7 +108,8 @@ fn secretive() -> Home {
         "[servers.args]\ncommand = \"sh\"\nargs = [\"-c\", 'echo \"$$@\" >&2; exit 1', \"sh\", \"--token={}\", \"--api-key\", {:?}, \"-e\", \"API_KEY={}\"]\n",
         canary("argument"), canary("argument beside"), canary("assigned")
     ));
-    file.push_str("[servers.nowhere]\ncommand = \"${HIDDEN}/no/such/program\"\n[servers.folder]\ncommand = \"true\"\ncwd = \"/${HIDDEN}\"\n");
+    file.push_str("[servers.nowhere]\ncommand = \"${HIDDEN}/no/such/program\"\n");
+    file.push_str("[servers.folder]\ncommand = \"true\"\ncwd = \"/${HIDDEN}\"\n");
     file.push_str(&format!(
         "[servers.web]\nurl = \"https://me:{}@127.0.0.1:1/mcp?key={}\"\nheaders = {{ Authorization = \"Bearer {}\", X-Other = \"${{HIDDEN}}\" }}\n",
         canary("user"), canary("query"), canary("header")

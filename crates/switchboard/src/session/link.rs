@@ -19,7 +19,7 @@ use super::{Era, Oddities, OpenOptions, RequestFault, Still};
 use crate::event::Event;
 use crate::store::LogStream;
 use crate::transport::{Inbound, Transport};
-use crate::untrusted::Untrusted;
+use crate::untrusted::{Untrusted, escaped_line};
 use crate::wire::{Incoming, Outgoing, RawJson, RequestId};
 
 /// After this many lines in a row that are no messages, the server is not one.
@@ -178,7 +178,8 @@ impl Receiver {
         }
         let Some(events) = &self.options.events else { return };
         // Nobody listening is fine: the event is for whoever wants it.
-        let _ = events.send(Event::Log { server: self.options.server.clone(), level: log.level, text: text.into() });
+        let level = escaped_line(&log.level).to_string();
+        let _ = events.send(Event::Log { server: self.options.server.clone(), level, text: text.into() });
     }
 }
 

@@ -148,6 +148,11 @@ impl Receiver {
             drop(open);
             return self.refuse(&id, BUSY, "too many questions are open");
         }
+        if open.contains_key(&id) {
+            drop(open);
+            // Under one id there is one question: the bound counts ids.
+            return self.refuse(&id, BUSY, "a question with this id is open");
+        }
         let Some(transport) = self.transport.get().cloned() else { return };
         let answer_to = id.clone();
         let answered = Arc::new(AtomicBool::new(false));

@@ -1,5 +1,7 @@
 //! A message past the bound: holds none of its bytes, and keeps looking for the `id` at depth 1 so that its call can fail by name.
 
+use memchr::memchr2;
+
 use super::{RawJson, RequestId};
 
 /// Ids longer than this are not ours.
@@ -37,13 +39,24 @@ impl OversizeScan {
         if self.place == Place::Found {
             return None;
         }
-        for &byte in bytes {
-            self.step(byte);
+        let mut at = 0;
+        while at < bytes.len() {
+            if self.in_string && !self.escaped && !self.collects() {
+                // Most of what is thrown away is text that nobody reads: on to what ends it.
+                at += memchr2(b'"', b'\\', &bytes[at..])?;
+            }
+            self.step(bytes[at]);
+            at += 1;
             if self.place == Place::Found {
                 return self.read_id();
             }
         }
         None
+    }
+
+    /// Whether the bytes here belong to a depth-1 key or to the id.
+    fn collects(&self) -> bool {
+        self.depth == 1 && matches!(self.place, Place::Key | Place::Value(true))
     }
 
     fn step(&mut self, byte: u8) {

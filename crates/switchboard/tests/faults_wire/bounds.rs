@@ -6,7 +6,7 @@ use switchboard_testkit::script::{Cursor, IdPlace};
 use switchboard_testkit::{Chaos, Scratch, Step, peak_rss_bytes, rss_bytes};
 use tokio::task::JoinSet;
 
-use crate::support::{self, DEADLINE, Person, Stage, assert_on_time, chaos, until};
+use crate::support::{self, Person, Stage, assert_on_time, chaos, until};
 
 const MIB: u64 = 1024 * 1024;
 
@@ -38,7 +38,7 @@ async fn f4_an_answer_past_the_bound_fails_its_own_call_and_the_server_stays() {
     // Nobody can tell which call it was for: the session fails, and says so.
     let reason = "it sent a message of more than 65536 bytes that answers no request";
     assert_eq!(stage.failure("chaos/none").await.0, format!(r#"server "chaos": the connection ended: {reason}"#));
-    assert_eq!(stage.error("chaos"), format!(r#"lost the connection: {reason}; try "switchboard doctor chaos""#));
+    assert_eq!(stage.error("chaos").await, format!(r#"lost the connection: {reason}; try "switchboard doctor chaos""#));
 }
 
 #[tokio::test]
@@ -51,7 +51,7 @@ async fn f4_p3_a_line_of_100_mib_costs_no_more_memory_than_its_bound() {
         .tool("first", Step::huge(100 * MIB, IdPlace::First))
         .tool("last", Step::huge(100 * MIB, IdPlace::Last))
         .tool("ok", Step::text("hi"));
-    let entry = chaos(&scratch, &server).set("call_timeout", "20s").set("max_message", "8MiB");
+    let entry = chaos(&scratch, &server).set("call_timeout", "60s").set("max_message", "8MiB");
     let stage = Stage::open(scratch, &[entry]).await;
 
     let (sentences, grown) = growth(async { [stage.failure("chaos/first").await.0, stage.failure("chaos/last").await.0] }).await;
@@ -64,13 +64,16 @@ async fn f4_p3_a_line_of_100_mib_costs_no_more_memory_than_its_bound() {
 
 #[tokio::test]
 async fn f12_a_server_that_reads_nothing_delays_only_its_own_calls() {
+    const LONGER: Duration = Duration::from_secs(2);
     let scratch = Scratch::new();
-    let deaf = chaos(&scratch, &Chaos::new().tool("deafen", [Step::StopReading, Step::Drop]).tool("ok", Step::text("hi")));
+    let deaf = Chaos::new().tool("deafen", [Step::StopReading, Step::Drop]).tool("ok", Step::text("hi"));
+    let deaf = chaos(&scratch, &deaf).set("call_timeout", "2s");
     let well = Chaos::new().tool("ok", Step::text("well")).entry("well");
     let stage = Stage::open(scratch, &[deaf, well]).await;
 
-    assert_on_time(stage.failure("chaos/deafen").await.1, DEADLINE, "the call that was read");
-    let arguments = format!(r#"{{"x":"{}"}}"#, "x".repeat(3 * 1024 * 1024));
+    assert_on_time(stage.failure("chaos/deafen").await.1, LONGER, "the call that was read");
+    // More than the pipe and the queue hold: the first fills them, the others wait for room.
+    let arguments = format!(r#"{{"x":"{}"}}"#, "x".repeat(1_200_000));
     let mut calls = JoinSet::new();
     for number in 0..4 {
         let call = support::call_with("chaos/ok", &arguments, &Person::new("somebody").arc());
@@ -78,16 +81,15 @@ async fn f12_a_server_that_reads_nothing_delays_only_its_own_calls() {
         calls.spawn(async move {
             let began = Instant::now();
             let sentence = host.call(call).await.unwrap_err().to_string();
-            assert_on_time(began.elapsed(), DEADLINE, &format!("call {number}"));
+            assert_on_time(began.elapsed(), LONGER, &format!("call {number}"));
             sentence
         });
     }
-    while calls.try_join_next().is_none() {
-        let began = Instant::now();
+    for _ in 0..3 {
         assert_eq!(stage.text("well/ok").await, "well");
-        assert!(began.elapsed() < DEADLINE, "a neighbour waited for {:?}", began.elapsed());
     }
-    assert_eq!(calls.join_all().await, [r#"server "chaos": no answer within 300ms"#; 3]);
+    assert!(calls.try_join_next().is_none(), "the neighbour was answered while they waited");
+    assert_eq!(calls.join_all().await, [r#"server "chaos": no answer within 2s"#; 4]);
 }
 
 #[tokio::test]
@@ -157,6 +159,9 @@ async fn p3_t28_the_pages_of_a_list_may_together_be_no_larger_than_a_message() {
     let entry = chaos(&scratch, &server).set("max_message", "64KiB");
     let stage = Stage::open(scratch, &[entry]).await;
     let fact = "the answer is not valid: a list of more than 65536 bytes";
-    assert_eq!(stage.error("chaos"), format!(r#"connected, but tools/list failed: {fact}; try "switchboard doctor chaos""#));
+    assert_eq!(
+        stage.error("chaos").await,
+        format!(r#"connected, but tools/list failed: {fact}; try "switchboard doctor chaos""#)
+    );
     until("it is asked for no more pages", || stage.record("seen").count("tools/list") < 12).await;
 }

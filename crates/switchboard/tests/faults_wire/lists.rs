@@ -9,45 +9,49 @@ use switchboard::Host;
 use switchboard::caller::{Approval, Keep};
 use switchboard::catalog::{Catalog, Tool};
 use switchboard::event::{Event, Next};
-use switchboard_testkit::script::Cursor;
+use switchboard_testkit::script::{Cursor, Era};
 use switchboard_testkit::{Chaos, Scratch, Step};
 
 use crate::support::{self, PATIENCE, Person, Stage, chaos, until};
 
 #[tokio::test]
 async fn f14_a_storm_of_changes_is_listed_a_few_times_and_the_new_definition_is_asked_about() {
-    let scratch = Scratch::new();
-    let flip = support::flip("ok", &scratch.path("flip"));
-    let storm = [Step::touch(scratch.path("flip")), Step::ListChanged(5_000), Step::text("over")];
-    let server = Chaos::new().tool("ok", Step::text("hi")).tool("storm", storm).flip(flip);
-    let entry = chaos(&scratch, &server).set("call_timeout", "20s");
-    let stage = Stage::open_with(scratch, "", &[entry]).await;
-    let person = Arc::new(Person::new("ada").approves(|| Box::pin(async { Approval::AlwaysTool(Keep::Run) })));
-    let call = async |tool: &str| support::text(&stage.host.call(support::call(tool, &(person.clone() as _))).await.unwrap());
+    let check = async |era: Era| {
+        let scratch = Scratch::new();
+        let flip = support::flip("ok", &scratch.path("flip"));
+        let storm = [Step::touch(scratch.path("flip")), Step::ListChanged(5_000), Step::text("over")];
+        let server = Chaos::new().era(era).tool("ok", Step::text("hi")).tool("storm", storm).flip(flip);
+        let entry = chaos(&scratch, &server).set("call_timeout", "20s");
+        let stage = Stage::open_with(scratch, "", &[entry]).await;
+        let person = Arc::new(Person::new("ada").approves(|| Box::pin(async { Approval::AlwaysTool(Keep::Run) })));
+        let call = async |tool: &str| support::text(&stage.host.call(support::call(tool, &(person.clone() as _))).await.unwrap());
 
-    assert_eq!([call("chaos/ok").await, call("chaos/ok").await], ["hi", "hi"]);
-    let known = |changed| ("chaos/ok".to_owned(), changed);
-    assert_eq!(person.asked().approvals, [known(false)]);
+        assert_eq!([call("chaos/ok").await, call("chaos/ok").await], ["hi", "hi"]);
+        let known = |changed| ("chaos/ok".to_owned(), changed);
+        assert_eq!(person.asked().approvals, [known(false)]);
 
-    let mut events = stage.host.events();
-    let began = Instant::now();
-    assert_eq!(call("chaos/storm").await, "over");
-    let changed = loop {
-        match tokio::time::timeout(PATIENCE, events.next()).await.expect("the catalog changes") {
-            Some(Next::Event(Event::Catalog { changed, .. })) => break changed,
-            Some(_) => {}
-            None => panic!("the host has stopped"),
-        }
+        let mut events = stage.host.events();
+        let began = Instant::now();
+        assert_eq!(call("chaos/storm").await, "over");
+        let changed = loop {
+            match tokio::time::timeout(PATIENCE, events.next()).await.expect("the catalog changes") {
+                Some(Next::Event(Event::Catalog { changed, .. })) => break changed,
+                Some(_) => {}
+                None => panic!("the host has stopped"),
+            }
+        };
+        assert_eq!(changed, ["chaos/ok"]);
+        // One list per 200 ms at most, however many changes are cried.
+        let allowed = 2 + began.elapsed().as_millis() as usize / 200;
+        let lists = stage.record("seen").count("tools/list");
+        assert!(lists <= allowed, "{lists} lists in {:?}", began.elapsed());
+
+        // T9: the yes was for what it was.
+        assert_eq!(call("chaos/ok").await, "hi");
+        assert_eq!(person.asked().approvals, [known(false), ("chaos/storm".to_owned(), false), known(true)]);
     };
-    assert_eq!(changed, ["chaos/ok"]);
-    // One list per 200 ms at most, however many changes are cried.
-    let allowed = 2 + began.elapsed().as_millis() as usize / 200;
-    let lists = stage.record("seen").count("tools/list");
-    assert!(lists <= allowed, "{lists} lists in {:?}", began.elapsed());
-
-    // T9: the yes was for what it was.
-    assert_eq!(call("chaos/ok").await, "hi");
-    assert_eq!(person.asked().approvals, [known(false), ("chaos/storm".to_owned(), false), known(true)]);
+    check(Era::Legacy).await;
+    check(Era::Modern).await;
 }
 
 #[tokio::test]
@@ -59,7 +63,7 @@ async fn f15_t28_a_list_without_end_is_a_reason_and_not_a_loop() {
         let stage = Stage::open(scratch, &[entry, well]).await;
         let expected =
             format!(r#"connected, but tools/list failed: the answer is not valid: {fact}; try "switchboard doctor chaos""#);
-        assert_eq!(stage.error("chaos"), expected);
+        assert_eq!(stage.error("chaos").await, expected);
         assert_eq!(stage.record("seen").count("tools/list"), pages, "{fact}");
         assert_eq!(stage.text("well/ok").await, "well");
         let names: Vec<String> = stage.host.catalog().tools().iter().map(|tool| tool.id.shown().to_string()).collect();

@@ -139,3 +139,19 @@ async fn modern_questions_come_with_their_call_and_calls_of_different_callers_ov
     assert_eq!(stage.oddities("chaos").forbidden_requests, 2);
     assert_eq!([ada.asked(), bob.asked()], [asked("who?"), asked("who?")]);
 }
+
+/// P1: a server that wants its state back again and again, and asks nothing, comes to an end.
+#[tokio::test]
+async fn p1_modern_rounds_without_end_are_ended() {
+    let scratch = Scratch::new();
+    // A retry goes on after the first step that gave its state: here always before the second, which gives it again.
+    let again = || Step::input_required(None, Some("again"));
+    let server =
+        Chaos::new().era(Era::Modern).tool("again", [again(), again(), Step::text("never")]).tool("ok", Step::text("hi"));
+    let entry = chaos(&scratch, &server).set("call_timeout", "20s");
+    let stage = Stage::open(scratch, &[entry]).await;
+    let expected = r#"server "chaos": the answer is not valid: the server asked 16 times and came to no end"#;
+    assert_eq!(stage.failure("chaos/again").await.0, expected);
+    assert_eq!(stage.record("seen").count("tools/call"), 16);
+    assert_eq!(stage.text("chaos/ok").await, "hi");
+}

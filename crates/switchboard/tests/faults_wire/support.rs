@@ -13,7 +13,7 @@ use switchboard::caller::{
 use switchboard::config::{self, ConfigFile, Environment, Scope};
 use switchboard::launch::Launcher;
 use switchboard::result::CallResult;
-use switchboard::server::{ServerHandle, State};
+use switchboard::server::ServerHandle;
 use switchboard::session::Oddities;
 use switchboard::store::MemoryStore;
 use switchboard::wire::RawJson;
@@ -93,12 +93,14 @@ impl Stage {
         self.server(server).snapshot().session.as_ref().expect("the server is up").oddities()
     }
 
-    /// Why a server is not up.
-    pub(crate) fn error(&self, server: &str) -> String {
-        match &self.server(server).snapshot().state {
-            State::Backoff { error, .. } | State::Failed { error } => error.clone(),
-            state => panic!("{server} has not failed: {state}"),
-        }
+    /// Why a server failed the first time, as its history tells; by now it may be up again.
+    pub(crate) async fn error(&self, server: &str) -> String {
+        let told = || {
+            let history = self.server(server).snapshot().history.clone();
+            history.iter().find_map(|(_, line)| line.strip_prefix("backoff after failure 1: ").map(str::to_owned))
+        };
+        until("the server has failed", || told().is_some()).await;
+        told().unwrap()
     }
 
     /// What a server wrote down under this name.

@@ -1,0 +1,53 @@
+//! What the host has to tell a person beside the answer: each line once, as it comes, on stderr.
+
+use switchboard::Host;
+use switchboard::event::{Event, Events, Next};
+use switchboard::server::ServerHandle;
+
+use crate::output;
+use crate::view::server::escaped;
+
+/// Does the work while telling what happens beside it.
+pub(crate) async fn telling<T>(host: &Host, work: impl Future<Output = T>) -> T {
+    let mut events = host.events();
+    host.notices().iter().for_each(|line| output::notice(&escaped(line)));
+    tokio::pin!(work);
+    loop {
+        tokio::select! {
+            // Work that is done ends the loop; what happened meanwhile is told below.
+            biased;
+            done = &mut work => {
+                tell_the_rest(host, &mut events);
+                return done;
+            }
+            Some(next) = events.next() => tell(host, next),
+        }
+    }
+}
+
+fn tell_the_rest(host: &Host, events: &mut Events) {
+    while let Some(next) = events.happened() {
+        tell(host, next);
+    }
+}
+
+fn tell(host: &Host, next: Next) {
+    match next {
+        Next::Event(Event::Notice { server: None, line }) => output::notice(&escaped(&line)),
+        Next::Event(Event::Notice { server: Some(server), line }) => {
+            output::notice(&format!("server \"{server}\": {}", escaped(&line)));
+        }
+        Next::Event(Event::State { server, .. }) => host.server(server.as_str()).into_iter().for_each(tell_unset),
+        // A reader that fell behind asks the servers themselves.
+        Next::Gap(_) => host.servers().iter().for_each(tell_unset),
+        Next::Event(_) => {}
+    }
+}
+
+/// A reference to a variable that is not there reaches the server as nothing: often why it fails later.
+fn tell_unset(handle: &ServerHandle) {
+    for (variable, field) in &handle.snapshot().unset {
+        let (variable, field) = (escaped(variable), escaped(field));
+        output::notice(&format!("server \"{}\": {variable} is not set; {field} is taken as empty", handle.config.name));
+    }
+}

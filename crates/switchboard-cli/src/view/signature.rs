@@ -1,0 +1,146 @@
+//! What a tool takes and how it is called, for a person.
+
+use serde_json::Value;
+use switchboard::catalog::Tool;
+
+use super::server::escaped;
+use super::table;
+use crate::coerce;
+
+/// Values of an `enum` that are shown; the rest are counted.
+const SHOWN_VALUES: usize = 8;
+
+/// The whole of one tool: name, what it does, its arguments, how to call it.
+pub(crate) fn page(tool: &Tool, columns: Option<usize>) -> String {
+    let schema = tool.definition.input_schema.to_value().unwrap_or_default();
+    let own_name = tool.id.tool.untrusted().for_terminal_line().to_string();
+    let mut text = format!("{}  (tool {own_name} of server \"{}\")\n", tool.exposed, tool.id.server);
+    if let Some(description) = tool.definition.description.as_ref().filter(|text| !text.raw().trim().is_empty()) {
+        text.push('\n');
+        for line in description.for_terminal().to_string().trim().lines() {
+            let lines =
+                columns.map_or_else(|| vec![format!("  {line}")], |columns| table::wrapped(&format!("  {line}"), columns));
+            lines.iter().for_each(|line| text.push_str(&format!("{}\n", line.trim_end())));
+        }
+    }
+    let rows = rows(&schema);
+    text.push_str(if rows.is_empty() { "\nIt names no arguments.\n" } else { "\nArguments:\n" });
+    text.push_str(&table::aligned(&rows, columns));
+    text.push_str(&format!("\nCall it:\n  {}\n", example(tool, &schema, &own_name)));
+    text
+}
+
+/// Names of arguments: required ones, then the others.
+pub(crate) fn names(schema: &Value) -> Vec<&str> {
+    let (mut first, then): (Vec<_>, Vec<_>) =
+        properties(schema).map(|(name, _)| name.as_str()).partition(|name| is_required(schema, name));
+    first.extend(then);
+    first
+}
+
+fn rows(schema: &Value) -> Vec<Vec<String>> {
+    let row = |name: &str| {
+        let property = coerce::property(schema, name).unwrap_or(&Value::Null);
+        let required = if is_required(schema, name) { ", required" } else { "" };
+        let about = coerce::followed(property, schema).get("description").and_then(Value::as_str).unwrap_or_default();
+        vec![format!("  {}", escaped(name)), format!("{}{required}", kind(property, schema)), escaped(about.trim())]
+    };
+    names(schema).into_iter().map(row).collect()
+}
+
+/// `integer, default 5`.
+fn kind(property: &Value, root: &Value) -> String {
+    let property = coerce::followed(property, root);
+    let choices = coerce::enumerated(property);
+    let types = coerce::types(property, root, 0);
+    let mut words = if !choices.is_empty() {
+        let shown: Vec<_> = choices.iter().take(SHOWN_VALUES).map(|choice| plain(choice)).collect();
+        let more = choices.len().saturating_sub(SHOWN_VALUES);
+        format!("{}{}", shown.join(" | "), if more > 0 { format!(" | {more} more") } else { String::new() })
+    } else if types.is_empty() {
+        "anything".to_owned()
+    } else {
+        let item = coerce::items(Some(property), root).map(|item| coerce::types(item, root, 0).join(" or ")).unwrap_or_default();
+        let named = |kind: &String| if kind == "array" && !item.is_empty() { format!("list of {item}") } else { kind.clone() };
+        types.iter().map(named).collect::<Vec<_>>().join(" or ")
+    };
+    if let Some(default) = property.get("default") {
+        words.push_str(&format!(", default {}", plain(default)));
+    }
+    escaped(&words)
+}
+
+fn plain(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+/// `switchboard call demo/add a=NUMBER b=NUMBER`.
+fn example(tool: &Tool, schema: &Value, own_name: &str) -> String {
+    let words: Vec<_> = names(schema)
+        .into_iter()
+        .filter(|name| is_required(schema, name))
+        .map(|name| {
+            let types = coerce::property(schema, name).map(|property| coerce::types(property, schema, 0)).unwrap_or_default();
+            let value = types.first().map_or("VALUE", String::as_str).to_uppercase();
+            let sign = if matches!(value.as_str(), "OBJECT" | "ARRAY") { ":=" } else { "=" };
+            format!(" {}{sign}{}", escaped(name), escaped(&value))
+        })
+        .collect();
+    format!("switchboard call {}/{own_name}{}", tool.id.server, words.concat())
+}
+
+fn properties(schema: &Value) -> impl Iterator<Item = (&String, &Value)> {
+    coerce::followed(schema, schema).get("properties").and_then(Value::as_object).into_iter().flatten()
+}
+
+fn is_required(schema: &Value, name: &str) -> bool {
+    let required = coerce::followed(schema, schema).get("required").and_then(Value::as_array);
+    required.is_some_and(|names| names.iter().any(|required| required == name))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::sync::Arc;
+
+    use switchboard::catalog::{Catalog, Offerings, ToolDefinition};
+    use switchboard::wire::RawJson;
+
+    use super::*;
+
+    #[test]
+    fn a_tools_page_tells_what_it_takes_and_how_to_call_it() {
+        let raw = serde_json::json!({
+            "name": "search", "description": "Finds things.\nSlowly.",
+            "inputSchema": {
+                "type": "object",
+                "properties": {
+                    "limit": { "type": "integer", "default": 10 },
+                    "order": { "enum": ["up", "down"], "description": "which way" },
+                    "tags": { "type": "array", "items": { "type": "string" } },
+                    "text": { "type": "string", "description": "what to \u{1b}[31mlook for" }
+                },
+                "required": ["text", "tags"]
+            }
+        });
+        let definition = Arc::new(ToolDefinition::parse(&RawJson::from_value(&raw)).unwrap());
+        let offerings = Offerings { tools: vec![definition], ..Offerings::default() };
+        let server = crate::command::demo::example_entry();
+        let catalog = Catalog::build(1, switchboard::name::Style::Mcp, &[], &[(server, Arc::new(offerings))]);
+        let expected = "mcp__demo-legacy__search  (tool search of server \"demo-legacy\")
+
+  Finds things.
+  Slowly.
+
+Arguments:
+  tags   list of string, required
+  text   string, required          what to \\u{1b}[31mlook for
+  limit  integer, default 10
+  order  up | down                 which way
+
+Call it:
+  switchboard call demo-legacy/search tags:=ARRAY text=STRING
+";
+        assert_eq!(page(&catalog.tools()[0], None), expected);
+    }
+}
