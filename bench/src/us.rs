@@ -45,25 +45,10 @@ pub(crate) fn config(servers: &[Vec<String>], protocol: Protocol) -> Result<Conf
     config.permissions.mode = Mode::Ask;
     for (index, flags) in servers.iter().enumerate() {
         let name = ServerName::new(&format!("floor{index}"))?;
-        let args = std::iter::once(crate::server::MARKER.to_owned()).chain(flags.iter().cloned()).collect();
-        let endpoint = StdioEndpoint { command: program.clone(), args, env: Default::default(), inherit_env: false, cwd: None };
-        let entry = ServerConfig {
-            name: name.clone(),
-            source: Source { file: file.clone(), line: index + 1, scope: Scope::Given, shadows: None },
-            endpoint: Endpoint::Stdio(endpoint),
-            protocol,
-            start: Start::Eager,
-            enabled: true,
-            trust: false,
-            asks: Asks::Auto,
-            session: Sharing::Shared,
-            timeouts: Timeouts::default(),
-            include_tools: None,
-            exclude_tools: Vec::new(),
-            idempotent_tools: Vec::new(),
-            description: None,
-            max_message_bytes: MAX_MESSAGE_BYTES,
-        };
+        let args = std::iter::once(crate::server::MARKER.to_owned()).chain(flags.iter().cloned());
+        let source = Source { file: file.clone(), line: index + 1, scope: Scope::Given, shadows: None };
+        let endpoint = Endpoint::Stdio(StdioEndpoint::new(&program, args));
+        let entry = ServerConfig { protocol, ..ServerConfig::new(name.clone(), source, endpoint) };
         config.permissions.allow.push(RuleText { text: name.to_string(), file: file.clone(), line: index + 1 });
         config.servers.insert(name, Arc::new(entry));
     }

@@ -7,17 +7,20 @@ use tokio::time::{Instant, timeout};
 
 use crate::caller::{Approval, ApprovalRequest, Caller, Keep};
 use crate::catalog::{Catalog, Tool, Unresolved};
-use crate::config::Timeouts;
 use crate::event::Event;
 use crate::gate::{Decision, Permit, Question};
 use crate::host::{Host, Shared};
-use crate::name::ServerName;
 use crate::result::CallResult;
-use crate::schema::Misfit;
 use crate::server::{ServerHandle, State};
 use crate::session::{RequestFault, Terms};
 use crate::store::Shelf;
 use crate::wire::RawJson;
+
+pub use error::CallError;
+use limit::Limit;
+
+mod error;
+mod limit;
 
 /// How long a person may take to approve; then the call is denied.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(300);
@@ -233,114 +236,5 @@ impl Call {
     pub fn yes(mut self) -> Self {
         self.yes = true;
         self
-    }
-}
-
-/// The caller's own limit for all of a call, if it gave one. The time that a person takes to approve is not counted.
-#[derive(Debug, Clone, Copy)]
-struct Limit {
-    most: Option<Duration>,
-    /// From when it is counted.
-    since: Option<Instant>,
-}
-
-impl Limit {
-    fn start(most: Option<Duration>) -> Self {
-        Self { most, since: most.map(|_| Instant::now()) }
-    }
-
-    /// What has passed since then is not counted.
-    fn put_off(&mut self, since: Option<Instant>) {
-        self.since = self.since.zip(since).map(|(counted, since)| counted + since.elapsed());
-    }
-
-    /// What may be waited, if it were `wait` without the limit.
-    fn within(self, wait: Duration) -> Duration {
-        match (self.most, self.since) {
-            (Some(most), Some(since)) => wait.min(most.saturating_sub(since.elapsed())),
-            _ => wait,
-        }
-    }
-
-    /// The entry's deadlines, with the caller's own maximum where it gave one.
-    fn timeouts(self, tool: &Tool) -> Timeouts {
-        let mut timeouts = tool.server.timeouts;
-        if let Some(most) = self.most {
-            timeouts.call_max = most;
-            timeouts.call = timeouts.call.min(most);
-        }
-        timeouts
-    }
-}
-
-/// Why a call did not complete. A tool that answered `isError` is not among these.
-#[derive(Debug, Clone, thiserror::Error)]
-pub enum CallError {
-    /// No such tool.
-    #[error("no tool {name:?}{}", unresolved_hint(.why))]
-    Unresolved {
-        /// As asked for.
-        name: String,
-        /// Why.
-        why: Unresolved,
-    },
-    /// No such server.
-    #[error("no server \"{server}\" is configured; `switchboard status` lists them")]
-    UnknownServer {
-        /// As asked for.
-        server: ServerName,
-    },
-    /// The arguments do not fit.
-    #[error("server \"{server}\", tool {tool}: {misfit}")]
-    Misfit {
-        /// Which server.
-        server: ServerName,
-        /// Which tool, escaped.
-        tool: String,
-        /// How.
-        misfit: Misfit,
-    },
-    /// A rule, a mode, or a person said no.
-    #[error("server \"{server}\", tool {tool}: denied: {reason}")]
-    Denied {
-        /// Which server.
-        server: ServerName,
-        /// Which tool, escaped.
-        tool: String,
-        /// Who or what said no, and what to try.
-        reason: String,
-    },
-    /// The server cannot be used.
-    #[error(transparent)]
-    NotReady(#[from] crate::server::NotReady),
-    /// The definition changed between approval and call.
-    #[error(
-        "server \"{server}\", tool {tool}: its definition changed after it was approved; look at it again and repeat the call"
-    )]
-    Moved {
-        /// Which server.
-        server: ServerName,
-        /// Which tool, escaped.
-        tool: String,
-    },
-    /// The request did not complete.
-    #[error("server \"{server}\": {fault}{}", .detail.as_deref().map(|detail| format!(" ({detail})")).unwrap_or_default())]
-    Request {
-        /// Which server.
-        server: ServerName,
-        /// What happened.
-        fault: crate::session::RequestFault,
-        /// Exit status and last stderr, where the server died.
-        detail: Option<String>,
-    },
-}
-
-fn unresolved_hint(why: &Unresolved) -> String {
-    match why {
-        Unresolved::Unknown { nearest } if nearest.is_empty() => "; `switchboard tools` lists what is on offer".to_owned(),
-        Unresolved::Unknown { nearest } => format!("; did you mean {}?", nearest.join(", ")),
-        Unresolved::Withheld(withheld) => {
-            format!("; server \"{}\" offers it, but it is withheld: {}", withheld.server, withheld.reason)
-        }
     }
 }

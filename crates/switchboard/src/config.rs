@@ -98,6 +98,29 @@ pub struct ServerConfig {
     pub max_message_bytes: usize,
 }
 
+impl ServerConfig {
+    /// An entry that says nothing but where its server is; all else as a file leaves it.
+    pub fn new(name: ServerName, source: Source, endpoint: Endpoint) -> Self {
+        Self {
+            name,
+            source,
+            endpoint,
+            protocol: Protocol::default(),
+            start: Start::default(),
+            enabled: true,
+            trust: false,
+            asks: Asks::default(),
+            session: Sharing::default(),
+            timeouts: Timeouts::default(),
+            include_tools: None,
+            exclude_tools: Vec::new(),
+            idempotent_tools: Vec::new(),
+            description: None,
+            max_message_bytes: MAX_MESSAGE_BYTES,
+        }
+    }
+}
+
 /// The default bound of one message: 64 MiB.
 pub const MAX_MESSAGE_BYTES: usize = 64 * 1024 * 1024;
 
@@ -136,6 +159,14 @@ pub struct StdioEndpoint {
     pub inherit_env: bool,
     /// Its working folder (relative to the file's folder); the host's own where absent.
     pub cwd: Option<String>,
+}
+
+impl StdioEndpoint {
+    /// A program and its arguments, as written: with the short list of variables, in the host's folder.
+    pub fn new(command: impl Into<String>, args: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        let args = args.into_iter().map(Into::into).collect();
+        Self { command: command.into(), args, env: IndexMap::new(), inherit_env: false, cwd: None }
+    }
 }
 
 /// A URL, as written.

@@ -128,30 +128,12 @@ fn config(folder: PathBuf) -> Result<Config, Failure> {
     let mut config = Config::default();
     for (name, era, protocol) in [("demo-legacy", "legacy", Protocol::Legacy), ("demo-modern", "modern", Protocol::Modern)] {
         let name = ServerName::new(name).map_err(|error| Failure::new(Code::Usage, error.to_string()))?;
-        let entry = ServerConfig {
-            name: name.clone(),
-            source: Source { file: Arc::new(folder.join("demo.toml")), line: 1, scope: Scope::Given, shadows: None },
-            endpoint: Endpoint::Stdio(StdioEndpoint {
-                // A reference sign in the path of the program is no reference.
-                command: program.display().to_string().replace('$', "$$"),
-                args: [SERVER_WORD, "--era", era].map(str::to_owned).to_vec(),
-                env: IndexMap::new(),
-                inherit_env: false,
-                cwd: None,
-            }),
-            protocol,
-            start: Start::Eager,
-            enabled: true,
-            trust: false,
-            asks: Asks::Auto,
-            session: Sharing::Shared,
-            timeouts: Timeouts::default(),
-            include_tools: None,
-            exclude_tools: Vec::new(),
-            idempotent_tools: Vec::new(),
-            description: Some("The embedded demo server".to_owned()),
-            max_message_bytes: MAX_MESSAGE_BYTES,
-        };
+        let source = Source { file: Arc::new(folder.join("demo.toml")), line: 1, scope: Scope::Given, shadows: None };
+        // A reference sign in the path of the program is no reference.
+        let command = program.display().to_string().replace('$', "$$");
+        let endpoint = Endpoint::Stdio(StdioEndpoint::new(command, [SERVER_WORD, "--era", era]));
+        let description = Some("The embedded demo server".to_owned());
+        let entry = ServerConfig { protocol, description, ..ServerConfig::new(name.clone(), source, endpoint) };
         config.servers.insert(name, Arc::new(entry));
     }
     Ok(config)

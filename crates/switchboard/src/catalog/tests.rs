@@ -10,29 +10,8 @@ use crate::wire::RawJson;
 
 /// An entry that nothing is special about.
 pub(crate) fn server(name: &str) -> ServerConfig {
-    ServerConfig {
-        name: ServerName::dialect(name).unwrap(),
-        source: Source { file: Arc::new("test.toml".into()), line: 1, scope: Scope::User, shadows: None },
-        endpoint: Endpoint::Stdio(StdioEndpoint {
-            command: name.to_owned(),
-            args: Vec::new(),
-            env: indexmap::IndexMap::new(),
-            inherit_env: false,
-            cwd: None,
-        }),
-        protocol: Protocol::Auto,
-        start: Start::Eager,
-        enabled: true,
-        trust: false,
-        asks: Asks::Auto,
-        session: Sharing::Shared,
-        timeouts: Timeouts::default(),
-        include_tools: None,
-        exclude_tools: Vec::new(),
-        idempotent_tools: Vec::new(),
-        description: None,
-        max_message_bytes: MAX_MESSAGE_BYTES,
-    }
+    let source = Source { file: Arc::new("test.toml".into()), line: 1, scope: Scope::User, shadows: None };
+    ServerConfig::new(ServerName::dialect(name).unwrap(), source, Endpoint::Stdio(StdioEndpoint::new(name, [""; 0])))
 }
 
 /// A definition with nothing but a name and a description.

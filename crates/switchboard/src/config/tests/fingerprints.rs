@@ -6,23 +6,11 @@ use proptest::prelude::*;
 use super::*;
 
 fn server(endpoint: Endpoint, file: &str, scope: Scope) -> ServerConfig {
-    ServerConfig {
-        name: ServerName::new("a").unwrap(),
-        source: Source { file: Arc::new(file.into()), line: 1, scope, shadows: None },
+    ServerConfig::new(
+        ServerName::new("a").unwrap(),
+        Source { file: Arc::new(file.into()), line: 1, scope, shadows: None },
         endpoint,
-        protocol: Protocol::Auto,
-        start: Start::Eager,
-        enabled: true,
-        trust: false,
-        asks: Asks::Auto,
-        session: Sharing::Shared,
-        timeouts: Timeouts::default(),
-        include_tools: None,
-        exclude_tools: vec![],
-        idempotent_tools: vec![],
-        description: None,
-        max_message_bytes: MAX_MESSAGE_BYTES,
-    }
+    )
 }
 
 fn fingerprint(endpoint: &Endpoint) -> Fingerprint {

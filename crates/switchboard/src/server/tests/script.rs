@@ -372,23 +372,10 @@ pub(super) fn supervised(reach: Arc<dyn Reach>, store: Arc<dyn Store>) -> Superv
 
 /// An entry with every default.
 pub(super) fn entry() -> ServerConfig {
-    let endpoint =
-        StdioEndpoint { command: "scripted".to_owned(), args: Vec::new(), env: IndexMap::new(), inherit_env: false, cwd: None };
-    ServerConfig {
-        name: ServerName::new("play").expect("a good name"),
-        source: Source { file: Arc::new(PathBuf::from("switchboard.toml")), line: 3, scope: Scope::User, shadows: None },
-        endpoint: Endpoint::Stdio(endpoint),
-        protocol: Protocol::Auto,
-        start: Start::Eager,
-        enabled: true,
-        trust: false,
-        asks: Asks::Auto,
-        session: Sharing::Shared,
-        timeouts: Timeouts::default(),
-        include_tools: None,
-        exclude_tools: Vec::new(),
-        idempotent_tools: Vec::new(),
-        description: None,
-        max_message_bytes: MAX_MESSAGE_BYTES,
-    }
+    let source = Source { file: Arc::new(PathBuf::from("switchboard.toml")), line: 3, scope: Scope::User, shadows: None };
+    ServerConfig::new(
+        ServerName::new("play").expect("a good name"),
+        source,
+        Endpoint::Stdio(StdioEndpoint::new("scripted", [""; 0])),
+    )
 }

@@ -1,0 +1,79 @@
+//! Why a call did not complete: which server, what happened, what to try.
+
+use crate::catalog::Unresolved;
+use crate::name::ServerName;
+use crate::schema::Misfit;
+use crate::server::NotReady;
+use crate::session::RequestFault;
+
+/// Why a call did not complete. A tool that answered `isError` is not among these.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum CallError {
+    /// No such tool.
+    #[error("no tool {name:?}{}", unresolved_hint(.why))]
+    Unresolved {
+        /// As asked for.
+        name: String,
+        /// Why.
+        why: Unresolved,
+    },
+    /// No such server.
+    #[error("no server \"{server}\" is configured; `switchboard status` lists them")]
+    UnknownServer {
+        /// As asked for.
+        server: ServerName,
+    },
+    /// The arguments do not fit.
+    #[error("server \"{server}\", tool {tool}: {misfit}")]
+    Misfit {
+        /// Which server.
+        server: ServerName,
+        /// Which tool, escaped.
+        tool: String,
+        /// How.
+        misfit: Misfit,
+    },
+    /// A rule, a mode, or a person said no.
+    #[error("server \"{server}\", tool {tool}: denied: {reason}")]
+    Denied {
+        /// Which server.
+        server: ServerName,
+        /// Which tool, escaped.
+        tool: String,
+        /// Who or what said no, and what to try.
+        reason: String,
+    },
+    /// The server cannot be used.
+    #[error(transparent)]
+    NotReady(#[from] NotReady),
+    /// The definition changed between approval and call.
+    #[error(
+        "server \"{server}\", tool {tool}: its definition changed after it was approved; look at it again and repeat the call"
+    )]
+    Moved {
+        /// Which server.
+        server: ServerName,
+        /// Which tool, escaped.
+        tool: String,
+    },
+    /// The request did not complete.
+    #[error("server \"{server}\": {fault}{}", .detail.as_deref().map(|detail| format!(" ({detail})")).unwrap_or_default())]
+    Request {
+        /// Which server.
+        server: ServerName,
+        /// What happened.
+        fault: RequestFault,
+        /// Exit status and last stderr, where the server died.
+        detail: Option<String>,
+    },
+}
+
+fn unresolved_hint(why: &Unresolved) -> String {
+    match why {
+        Unresolved::Unknown { nearest } if nearest.is_empty() => "; `switchboard tools` lists what is on offer".to_owned(),
+        Unresolved::Unknown { nearest } => format!("; did you mean {}?", nearest.join(", ")),
+        Unresolved::Withheld(withheld) => {
+            format!("; server \"{}\" offers it, but it is withheld: {}", withheld.server, withheld.reason)
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! What a host is made of, and its start: what may not run is found out before anything is spawned.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, RwLock};
+use std::time::SystemTime;
+
+use arc_swap::ArcSwap;
+use tokio::sync::{Notify, broadcast};
+
+use super::{Host, Shared};
+use crate::caller::Offers;
+use crate::config::{Config, ConfigErrors, Environment, ServerConfig, Start};
+use crate::event::{Event, Events, Next};
+use crate::gate::{Gate, Grants};
+use crate::launch::Launcher;
+use crate::name::ServerName;
+use crate::schema::Validators;
+use crate::server::{Means, ServerHandle, State};
+use crate::store::{MemoryStore, Shelf, Store};
+use crate::trust::{self, Standing};
+
+/// Events that a slow reader may fall behind by.
+const EVENTS: usize = 1024;
+
+/// What a host is made of.
+#[derive(Debug)]
+pub struct HostBuilder {
+    /// What the files say.
+    pub config: Config,
+    /// What references expand to.
+    pub environment: Environment,
+    /// What is remembered. A [`crate::store::MemoryStore`] forgets at the end.
+    pub store: Arc<dyn Store>,
+    /// Starts processes.
+    pub launcher: Launcher,
+    /// Where servers' logs go.
+    pub log_folder: Option<PathBuf>,
+    /// What legacy sessions advertise.
+    pub offers: Offers,
+    /// The folders a legacy server may ask for.
+    pub roots: Option<Vec<String>>,
+    /// Start only these servers; the others stay idle until used. `None` starts every eager one.
+    pub only: Option<Vec<ServerName>>,
+}
+
+impl HostBuilder {
+    /// A host of these servers that reads nothing by itself: no variables, nothing remembered, no logs, no questions, process groups.
+    /// Every field can be set before [`start`](Self::start).
+    pub fn new(config: Config) -> Self {
+        Self {
+            config,
+            environment: Environment::default(),
+            store: Arc::new(MemoryStore::default()),
+            launcher: Launcher::process_groups(),
+            log_folder: None,
+            offers: Offers::default(),
+            roots: None,
+            only: None,
+        }
+    }
+
+    /// With these variables: what references expand to, and what servers inherit.
+    pub fn environment(mut self, environment: Environment) -> Self {
+        self.environment = environment;
+        self
+    }
+
+    /// With this memory.
+    pub fn store(mut self, store: Arc<dyn Store>) -> Self {
+        self.store = store;
+        self
+    }
+
+    /// With this launcher.
+    pub fn launcher(mut self, launcher: Launcher) -> Self {
+        self.launcher = launcher;
+        self
+    }
+
+    /// With what the callers to come can answer.
+    pub fn offers(mut self, offers: Offers) -> Self {
+        self.offers = offers;
+        self
+    }
+
+    /// Starts the host. Servers come up in parallel behind it; nothing waits for them here.
+    pub async fn start(self) -> Result<Host, ConfigErrors> {
+        let gate = Gate::compile(&self.config)?;
+        // This reader is there before anything can happen; what it saw by the end of the start is told by `Host::notices`.
+        let (events, early) = broadcast::channel(EVENTS);
+        let changed = Arc::new(Notify::new());
+        let means = Means {
+            launcher: self.launcher.clone(),
+            environment: Arc::new(self.environment),
+            store: self.store.clone(),
+            log_folder: self.log_folder.map(Arc::new),
+            events: events.clone(),
+            changed: changed.clone(),
+            offers: self.offers,
+            roots: self.roots,
+        };
+        let servers: Vec<ServerHandle> = (self.config.servers.values())
+            .map(|server| {
+                let initial = initial_state(server, &self.config, self.only.as_deref(), &means);
+                ServerHandle::start(server.clone(), means.clone(), initial)
+            })
+            .collect();
+        let by_name = servers.iter().enumerate().map(|(index, server)| (server.config.name.clone(), index)).collect();
+        let notices = gate.warnings().iter().map(|warning| format!("warning: {warning}")).collect();
+        let mut shared = Shared {
+            servers,
+            by_name,
+            gate,
+            grants: RwLock::new(remembered_grants(&*self.store, &events)),
+            validators: Validators::default(),
+            store: self.store,
+            events,
+            naming: self.config.naming,
+            launcher: self.launcher,
+            catalog: ArcSwap::default(),
+            rebuilding: Mutex::new(()),
+            rebuilder: Mutex::new(None),
+            notices,
+        };
+        shared.rebuild();
+        shared.notices.extend(noticed(Events(early)));
+        let shared = Arc::new(shared);
+        shared.watch(changed);
+        Ok(Host(shared))
+    }
+}
+
+/// What keeps a server from starting, checked before anything is spawned; else whether it starts now or when used.
+fn initial_state(server: &ServerConfig, config: &Config, only: Option<&[ServerName]>, means: &Means) -> State {
+    let name = server.name.as_str();
+    if !server.enabled {
+        return State::Disabled;
+    }
+    let security = &config.security;
+    if security.deny_servers.iter().any(|denied| denied == name) {
+        return State::Blocked { rule: "[security] deny_servers names it".to_owned() };
+    }
+    if !security.allow_servers.is_empty() && !security.allow_servers.iter().any(|allowed| allowed == name) {
+        return State::Blocked { rule: "[security] allow_servers does not name it".to_owned() };
+    }
+    match trust::standing(server, &means.environment, &*means.store) {
+        Standing::Trusted => {}
+        Standing::New => return State::Untrusted { reason: "nobody has accepted this project's entry".to_owned() },
+        Standing::Changed { .. } => return State::Untrusted { reason: "the entry changed since it was accepted".to_owned() },
+    }
+    match (server.start, only) {
+        (Start::Eager, None) => State::Connecting { since: SystemTime::now(), step: "starting" },
+        (_, Some(wanted)) if wanted.iter().any(|wanted| wanted.as_str() == name) => {
+            State::Connecting { since: SystemTime::now(), step: "starting" }
+        }
+        _ => State::Idle,
+    }
+}
+
+/// Loads the answers that a person gave for good, and the definitions that were pinned.
+fn remembered_grants(store: &dyn Store, events: &broadcast::Sender<Event>) -> Grants {
+    let mut grants = Grants::default();
+    let mut unreadable = Vec::new();
+    match store.all(Shelf::Grants) {
+        Ok(items) => unreadable.extend(grants.load(items)),
+        Err(fault) => unreadable.push(fault.to_string()),
+    }
+    match store.all(Shelf::Pins) {
+        Ok(items) => unreadable.extend(grants.load_pins(items)),
+        Err(fault) => unreadable.push(fault.to_string()),
+    }
+    for fault in unreadable {
+        // Nobody listening is fine: what is not remembered is asked again.
+        let _ = events.send(Event::Notice { server: None, line: format!("a remembered answer cannot be read: {fault}") });
+    }
+    grants
+}
+
+/// The notices among what has happened already.
+fn noticed(mut events: Events) -> Vec<String> {
+    let mut notices = Vec::new();
+    while let Some(next) = events.happened() {
+        if let Next::Event(Event::Notice { server, line }) = next {
+            notices.push(server.map_or_else(|| line.clone(), |server| format!("server \"{server}\": {line}")));
+        }
+    }
+    notices
+}
