@@ -1,7 +1,7 @@
 //! The host's side of the launcher (Linux): starts it, hands it descriptors, talks with the keeper of each server.
 
 use std::io::{self, IoSlice};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream as BlockingStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -45,13 +45,40 @@ impl LauncherProcess {
     pub(super) async fn spawn(&self, launch: &ResolvedLaunch, stdio: [OwnedFd; 3]) -> io::Result<(u32, Control)> {
         let deadline = Instant::now() + ANSWER_TIMEOUT;
         let text = Wiped(order::encode(launch)?);
+        match self.order(launch, &text, &stdio, deadline).await {
+            // It died with the order in its hands: a server that nobody reported as started was not, or ended with its keeper.
+            Err(Unstarted::LauncherEnded) if self.link().has_answered() => {
+                self.link().restart(&self.program)?;
+                self.order(launch, &text, &stdio, deadline).await
+            }
+            outcome => outcome,
+        }
+        .map_err(|unstarted| match unstarted {
+            Unstarted::LauncherEnded => io::Error::other(format!(
+                "the launcher {} ended before {} was started; its main must call switchboard::launcher_main() before anything else",
+                self.program.display(),
+                launch.program.display()
+            )),
+            Unstarted::Told(error) => error,
+        })
+    }
+
+    /// Gives one order, and waits for what becomes of it.
+    async fn order(
+        &self,
+        launch: &ResolvedLaunch,
+        text: &Wiped,
+        stdio: &[OwnedFd; 3],
+        deadline: Instant,
+    ) -> Result<(u32, Control), Unstarted> {
         let (ours, theirs) = BlockingStream::pair()?;
         ours.set_nonblocking(true)?;
         // Most orders fit the socket's buffer: then the keeper finds its own when it wakes.
         let sent = send(ours.as_raw_fd(), &text.0, MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL).unwrap_or(0);
         let mut control = Control::new(UnixStream::from_std(ours)?);
-        let [stdin, stdout, stderr] = stdio;
-        self.hand_over([theirs.into(), stdin, stdout, stderr], deadline).await?;
+        let [stdin, stdout, stderr] = stdio.each_ref().map(AsRawFd::as_raw_fd);
+        self.hand_over([theirs.as_raw_fd(), stdin, stdout, stderr], deadline).await?;
+        drop(theirs);
         let started = async {
             control.stream.write_all(&text.0[sent..]).await?;
             control.report().await
@@ -60,24 +87,19 @@ impl LauncherProcess {
             Ok(Ok(Report::Started { pid })) => Ok((pid.unsigned_abs(), control)),
             Ok(Ok(Report::Failed { step, errno })) => {
                 control.gone = true;
-                Err(failure(launch, step, errno))
+                Err(failure(launch, step, errno).into())
             }
-            Ok(Ok(Report::Exited(_) | Report::Gone)) => Err(io::Error::other("the keeper answered out of turn")),
-            Ok(Err(_)) => Err(io::Error::other(format!(
-                "the launcher {} ended before {} was started; its main must call switchboard::launcher_main() before anything else",
-                self.program.display(),
-                launch.program.display()
-            ))),
-            Err(_) => Err(io::Error::new(io::ErrorKind::TimedOut, self.silence())),
+            Ok(Ok(Report::Exited(_) | Report::Gone)) => Err(io::Error::other("the keeper answered out of turn").into()),
+            Ok(Err(_)) => Err(Unstarted::LauncherEnded),
+            Err(_) => Err(io::Error::new(io::ErrorKind::TimedOut, self.silence()).into()),
         }
     }
 
     /// One byte and four descriptors. Nothing here waits but for room in the socket's buffer.
-    async fn hand_over(&self, descriptors: [OwnedFd; 4], deadline: Instant) -> io::Result<()> {
-        let raw = descriptors.each_ref().map(AsRawFd::as_raw_fd);
+    async fn hand_over(&self, descriptors: [RawFd; 4], deadline: Instant) -> io::Result<()> {
         let mut restarted = false;
         loop {
-            let sent = self.link().send(&raw);
+            let sent = self.link().send(&descriptors);
             match sent {
                 Ok(()) => return Ok(()),
                 Err(Errno::EAGAIN | Errno::ETOOMANYREFS | Errno::EINTR | Errno::ENOBUFS) if Instant::now() < deadline => {
@@ -104,6 +126,20 @@ impl LauncherProcess {
 
     fn link(&self) -> std::sync::MutexGuard<'_, Link> {
         self.link.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Why an order came to nothing.
+enum Unstarted {
+    /// The launcher went away before anything was said.
+    LauncherEnded,
+    /// As told.
+    Told(io::Error),
+}
+
+impl From<io::Error> for Unstarted {
+    fn from(error: io::Error) -> Self {
+        Self::Told(error)
     }
 }
 
