@@ -3,6 +3,8 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use foldhash::fast::RandomState;
+
 use crate::config::{Fingerprint, ServerConfig};
 use crate::gate::Ruling;
 use crate::name::{ExposedName, ServerName, Style, ToolId, ToolName};
@@ -77,7 +79,7 @@ pub struct Catalog {
     /// Config order, then the server's.
     tools: Vec<Arc<Tool>>,
     /// Index into `tools`.
-    by_exposed: HashMap<ExposedName, usize>,
+    by_exposed: HashMap<ExposedName, usize, RandomState>,
     /// Index into `tools`, or into `withheld`. Two steps, so that a look-up needs no pair of its own.
     by_pair: HashMap<ServerName, HashMap<ToolName, Place>>,
     /// Index into `withheld`, by the name that it would have had.

@@ -277,10 +277,10 @@ impl Session {
 
     /// Makes the call that the permit is for, and consumes it; there is no other way to send a `tools/call`.
     pub async fn call(&self, permit: Permit, terms: Terms<'_>) -> Result<RawJson, RequestFault> {
-        let (id, caller) = (&permit.tool().id, permit.caller());
-        let name = envelope::string(id.tool.as_wire());
-        let ongoing = Ongoing::start(&id.server, Some(id), caller, terms.timeouts, terms.since);
-        let fields: [envelope::Field<'_>; 2] = [("name", &name), ("arguments", permit.arguments().as_bytes())];
+        let (tool, caller) = (permit.tool(), permit.caller());
+        let ongoing = Ongoing::start(&tool.id.server, Some(tool), caller, terms.timeouts, terms.since);
+        let name = tool.definition.name_json.as_bytes();
+        let fields: [envelope::Field<'_>; 2] = [("name", name), ("arguments", permit.arguments().as_bytes())];
         self.complete(&ongoing, "tools/call", &fields, terms.still).await
     }
 

@@ -18,6 +18,8 @@ pub struct DefinitionHash(pub [u8; 32]);
 pub struct ToolDefinition {
     /// The server's name for it.
     pub name: ToolName,
+    /// The same as JSON, as the server wrote it: what a call sends.
+    pub(crate) name_json: RawJson,
     /// For people.
     pub title: Option<Untrusted>,
     /// For the model.
@@ -85,6 +87,7 @@ impl ToolDefinition {
         digest.add("annotations", annotations.as_ref());
         Ok(Self {
             warnings: name_warnings(name.as_wire()),
+            name_json: raw.part(approved.name.ok_or("it has no name")?),
             hash: DefinitionHash(*blake3::hash(&digest.0).as_bytes()),
             output_schema: approved.output_schema.map(|schema| raw.part(schema)),
             raw: raw.clone(),

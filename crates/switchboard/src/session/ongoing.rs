@@ -6,6 +6,7 @@ use tokio::time::Instant;
 
 use super::clock::Clock;
 use crate::caller::{Caller, CallerId, ElicitAnswer, Elicitation, ElicitationKind, Progress};
+use crate::catalog::Tool;
 use crate::config::Timeouts;
 use crate::name::{ServerName, ToolId};
 use crate::untrusted::Untrusted;
@@ -18,7 +19,7 @@ pub(super) const ANSWER_TIMEOUT: std::time::Duration = std::time::Duration::from
 pub(super) struct Ongoing {
     pub(super) server: ServerName,
     /// `None` for a resource or a prompt.
-    pub(super) tool: Option<ToolId>,
+    tool: Option<Arc<Tool>>,
     pub(super) caller: Arc<dyn Caller>,
     pub(super) caller_id: CallerId,
     pub(super) clock: Clock,
@@ -26,7 +27,7 @@ pub(super) struct Ongoing {
 
 impl std::fmt::Debug for Ongoing {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Ongoing").field("tool", &self.tool).field("caller", &self.caller_id).finish_non_exhaustive()
+        f.debug_struct("Ongoing").field("tool", &self.tool_id()).field("caller", &self.caller_id).finish_non_exhaustive()
     }
 }
 
@@ -34,7 +35,7 @@ impl Ongoing {
     /// `since` is when the whole began, where that was before now.
     pub(super) fn start(
         server: &ServerName,
-        tool: Option<&ToolId>,
+        tool: Option<&Arc<Tool>>,
         caller: &Arc<dyn Caller>,
         timeouts: Timeouts,
         since: Option<Instant>,
@@ -52,9 +53,14 @@ impl Ongoing {
     /// Passes progress on, and counts it as a sign of life.
     pub(super) fn progress(&self, progress: f64, total: Option<f64>, message: Option<Untrusted>) {
         self.clock.touch(Instant::now());
-        if let Some(id) = &self.tool {
-            self.caller.progress(&Progress { id: id.clone(), progress, total, message });
+        if let Some(id) = self.tool_id() {
+            self.caller.progress(&Progress { id, progress, total, message });
         }
+    }
+
+    /// The tool whose call it is.
+    pub(super) fn tool_id(&self) -> Option<ToolId> {
+        self.tool.as_ref().map(|tool| tool.id.clone())
     }
 
     /// Puts a question to the caller; its time does not count against the request. Defaults fill what the answer left out.

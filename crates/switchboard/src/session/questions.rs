@@ -158,7 +158,7 @@ impl Receiver {
         let answered = Arc::new(AtomicBool::new(false));
         let is_answered = answered.clone();
         let task = tokio::spawn(async move {
-            let tool = if certain { ongoing.tool.clone() } else { None };
+            let tool = if certain { ongoing.tool_id() } else { None };
             let answer = ongoing.elicit(kind, tool).await;
             if is_answered.swap(true, Ordering::Relaxed) {
                 return;

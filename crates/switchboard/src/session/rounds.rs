@@ -104,7 +104,7 @@ async fn fulfil(link: &Link, ongoing: &Arc<Ongoing>, request: &RawJson) -> Resul
         "elicitation/create" => {
             let params = wire.params.ok_or_else(|| RequestFault::Invalid("elicitation/create needs params".into()))?;
             let kind = read_elicitation(&request.part(params)).map_err(RequestFault::Invalid)?;
-            Ok(elicit_result(ongoing.elicit(kind, ongoing.tool.clone()).await))
+            Ok(elicit_result(ongoing.elicit(kind, ongoing.tool_id()).await))
         }
         "roots/list" if link.receiver.options.roots.is_some() => Ok(link.receiver.roots()),
         other => Err(RequestFault::Invalid(format!("the server asked for {other:?}, which was not offered"))),
