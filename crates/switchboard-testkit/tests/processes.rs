@@ -13,6 +13,8 @@ fn a_zombie_is_dead_and_carries_no_canary() {
     let (name, value) = canary.split_once('=').unwrap();
     let mut child = Command::new("sleep").arg("60").env(name, value).spawn().unwrap();
     let pid = i32::try_from(child.id()).unwrap();
+    // A program that is just being started has no variables to read for a moment.
+    assert!(wait_until(Duration::from_secs(30), || !descendants_with_env(&canary).is_empty()));
     let found = descendants_with_env(&canary);
     assert_eq!(found.iter().map(|process| (process.pid, process.command.as_str())).collect::<Vec<_>>(), [(pid, "sleep 60")]);
     child.kill().unwrap();

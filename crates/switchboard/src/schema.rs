@@ -5,8 +5,6 @@ use std::fmt;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use serde_json::Value;
-
 use crate::catalog::DefinitionHash;
 use crate::untrusted::escaped_line;
 use crate::wire::RawJson;
@@ -14,6 +12,7 @@ use crate::wire::RawJson;
 use compile::Compiled;
 pub(crate) use tree::Tree;
 
+mod borrowed;
 mod compile;
 mod cost;
 mod keyword;
@@ -116,12 +115,16 @@ impl Misfit {
 impl Validators {
     /// Checks `arguments` against the schema, compiling it on first use.
     pub fn validate(&self, hash: DefinitionHash, schema: &RawJson, arguments: &RawJson) -> Result<(), Misfit> {
-        let value = arguments.to_value().map_err(|error| Misfit::whole(format!("expected a JSON object: {error}")))?;
-        if !value.is_object() {
+        let tree: Tree<'_> = arguments.decode().map_err(|error| Misfit::whole(format!("expected a JSON object: {error}")))?;
+        let Tree::Object(_) = &tree else {
             return Err(Misfit::whole("expected a JSON object"));
+        };
+        if let Some(key) = tree.repeated_key() {
+            // Parsers differ in which of the two they take: what was checked might not be what the server reads.
+            return Err(Misfit::whole(format!("the key {key:?} stands twice in one object")));
         }
         match &*self.compiled(hash, schema) {
-            Ok(compiled) => compiled.validate(&value),
+            Ok(compiled) => compiled.validate(&tree),
             Err(fault) => Err(Misfit::Schema(fault.clone())),
         }
     }
@@ -177,15 +180,6 @@ impl Hasher for FirstBytes {
 
     fn finish(&self) -> u64 {
         self.0
-    }
-}
-
-/// How deep a value is nested: 0 for a scalar.
-fn depth(value: &Value) -> usize {
-    match value {
-        Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or(0),
-        Value::Object(entries) => 1 + entries.values().map(depth).max().unwrap_or(0),
-        _ => 0,
     }
 }
 

@@ -1,15 +1,17 @@
 //! One schema compiled: patterns that a linear-time engine cannot take are left out, and nothing is ever fetched.
 
-use jsonschema::PatternOptions;
-use serde_json::Value;
+use std::sync::Arc;
 
-use super::{Misfit, SchemaFault, Tree, check_tree, cost, depth, keyword};
+use jsonschema::PatternOptions;
+
+use super::borrowed::Borrowed;
+use super::{Misfit, SchemaFault, Tree, check_tree, cost, keyword};
 use crate::untrusted::{escaped_line, quoted};
 use crate::wire::RawJson;
 
 /// A schema ready to check arguments.
 pub(super) struct Compiled {
-    validator: jsonschema::Validator,
+    validator: jsonschema::Validator<Borrowed>,
     /// What is not checked.
     pub(super) warnings: Vec<String>,
     /// How deep arguments may be.
@@ -37,8 +39,8 @@ impl Compiled {
         Ok(Self { validator, warnings, deepest })
     }
 
-    pub(super) fn validate(&self, arguments: &Value) -> Result<(), Misfit> {
-        if self.deepest < 128 && depth(arguments) > self.deepest {
+    pub(super) fn validate(&self, arguments: &Tree<'_>) -> Result<(), Misfit> {
+        if self.deepest < 128 && arguments.depth() > self.deepest {
             return Err(Misfit::whole(format!(
                 "nested deeper than {}, the most that this recursive schema allows to check",
                 self.deepest
@@ -55,10 +57,10 @@ impl Compiled {
     }
 }
 
-fn options<'a>() -> jsonschema::ValidationOptions<'a> {
+fn options<'a>() -> jsonschema::ValidationOptions<'a, Arc<dyn jsonschema::Retrieve>, Borrowed> {
     let patterns = PatternOptions::regex().size_limit(MAX_PATTERN_BYTES).dfa_size_limit(MAX_PATTERN_BYTES);
     // `format` is an annotation to the specification; what it means is the server's to check.
-    jsonschema::options().offline().with_pattern_options(patterns).should_validate_formats(false)
+    jsonschema::options_for::<Borrowed>().offline().with_pattern_options(patterns).should_validate_formats(false)
 }
 
 /// One line of a length that can be read.

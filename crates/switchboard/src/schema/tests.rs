@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::*;
 
@@ -233,4 +233,19 @@ fn p3_only_so_many_compiled_schemas_are_kept() {
     assert_eq!((kept.compiled.len(), kept.order.len()), (KEPT, KEPT));
     assert!(!kept.compiled.contains_key(&hash(&json!({"title": "0"}))));
     assert!(kept.compiled.contains_key(&hash(&json!({"title": (KEPT + 9).to_string()}))));
+}
+
+/// Parsers differ in which of two equal keys they take: what was checked might not be what the server reads.
+#[test]
+fn t34_arguments_with_a_key_that_stands_twice_are_refused() {
+    let schema = RawJson::parse(r#"{"type":"object"}"#).unwrap();
+    let validators = Validators::default();
+    let check = |arguments: &str| {
+        let arguments = RawJson::parse(arguments.to_owned()).unwrap();
+        validators.validate(DefinitionHash([7; 32]), &schema, &arguments).map_err(|misfit| misfit.to_string())
+    };
+    let refusal = "the arguments do not fit the tool's input schema: the key \"a\" stands twice in one object";
+    assert_eq!(check(r#"{"a":1,"b":{"a":2}}"#), Ok(()));
+    assert_eq!(check(r#"{"a":1,"b":2,"a":3}"#), Err(refusal.to_owned()));
+    assert_eq!(check(r#"{"c":[{"a":1,"\u0061":2}]}"#), Err(refusal.to_owned()));
 }

@@ -30,6 +30,18 @@ impl<'a> Tree<'a> {
         if let Self::Text(text) = self { Some(text) } else { None }
     }
 
+    /// A key that stands twice in one object, anywhere.
+    pub(crate) fn repeated_key(&self) -> Option<&str> {
+        match self {
+            Self::List(items) => items.iter().find_map(Self::repeated_key),
+            Self::Object(entries) => {
+                let twice = entries.windows(2).find(|pair| pair[0].0 == pair[1].0).map(|pair| &*pair[0].0);
+                twice.or_else(|| entries.iter().find_map(|(_, value)| value.repeated_key()))
+            }
+            _ => None,
+        }
+    }
+
     /// How deep it is nested: 0 for a scalar, 1 for an object of scalars.
     pub(crate) fn depth(&self) -> usize {
         match self {
