@@ -20,8 +20,11 @@ pub(crate) fn server_of(config: &Config, store: &dyn Store, exposed: &str) -> Op
 
 /// The picture of last time.
 fn catalog(config: &Config, store: &dyn Store) -> Catalog {
-    let servers: Vec<_> =
-        config.servers.values().filter_map(|server| Some((server.clone(), offerings(server, store)?))).collect();
+    let servers: Vec<_> = config
+        .servers
+        .values()
+        .filter_map(|server| Some((server.clone(), server.fingerprint(), offerings(server, store)?)))
+        .collect();
     if servers.is_empty() { Catalog::default() } else { Catalog::build(0, config.naming, &[], &servers) }
 }
 

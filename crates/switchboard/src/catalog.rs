@@ -109,22 +109,17 @@ pub enum Unresolved {
 }
 
 impl Catalog {
-    /// Builds the picture from what each server offers, in config order.
-    pub fn build(generation: u64, style: Style, builtin_names: &[&str], servers: &[(Arc<ServerConfig>, Arc<Offerings>)]) -> Self {
-        Self::build_with(generation, style, builtin_names, servers, ServerConfig::fingerprint)
-    }
-
-    fn build_with(
+    /// Builds the picture from what each server offers, in config order. With each comes the launch that its grants are bound to.
+    pub fn build(
         generation: u64,
         style: Style,
         builtin_names: &[&str],
-        servers: &[(Arc<ServerConfig>, Arc<Offerings>)],
-        fingerprint: impl Fn(&ServerConfig) -> Fingerprint,
+        servers: &[(Arc<ServerConfig>, Fingerprint, Arc<Offerings>)],
     ) -> Self {
         let mut catalog = Self { generation, ..Self::default() };
         let mut offered = Vec::new();
-        for (config, offerings) in servers {
-            catalog.sift(config, offerings, builtin_names, fingerprint(config), &mut offered);
+        for (config, launch, offerings) in servers {
+            catalog.sift(config, offerings, builtin_names, *launch, &mut offered);
             catalog.offerings.push((config.name.clone(), Arc::clone(offerings)));
         }
         catalog.name(style, offered);

@@ -182,8 +182,8 @@ impl Shared {
         if is_new(&old) {
             return;
         }
-        let parts: Vec<_> =
-            self.servers.iter().map(|server| (server.config.clone(), server.snapshot().offerings.clone())).collect();
+        let part = |server: &ServerHandle| (server.config.clone(), server.launch, server.snapshot().offerings.clone());
+        let parts: Vec<_> = self.servers.iter().map(part).collect();
         let new = Catalog::build(old.generation + 1, self.naming, &BUILTIN_NAMES, &parts);
         if self.gate.wants_pins() {
             self.pin(&new);

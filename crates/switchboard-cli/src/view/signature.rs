@@ -126,7 +126,8 @@ mod tests {
         let definition = Arc::new(ToolDefinition::parse(&RawJson::from_value(&raw)).unwrap());
         let offerings = Offerings { tools: vec![definition], ..Offerings::default() };
         let server = crate::command::demo::example_entry();
-        let catalog = Catalog::build(1, switchboard::name::Style::Mcp, &[], &[(server, Arc::new(offerings))]);
+        let catalog =
+            Catalog::build(1, switchboard::name::Style::Mcp, &[], &[(server.clone(), server.fingerprint(), Arc::new(offerings))]);
         let expected = "mcp__demo-legacy__search  (tool search of server \"demo-legacy\")
 
   Finds things.

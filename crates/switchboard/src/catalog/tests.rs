@@ -47,7 +47,8 @@ fn offers(server: ServerConfig, tools: &[&str]) -> (Arc<ServerConfig>, Arc<Offer
 }
 
 fn build(style: Style, builtin: &[&str], servers: &[(Arc<ServerConfig>, Arc<Offerings>)]) -> Catalog {
-    Catalog::build_with(1, style, builtin, servers, launch)
+    let part = |(config, offerings): &(Arc<ServerConfig>, Arc<Offerings>)| (config.clone(), launch(config), offerings.clone());
+    Catalog::build(1, style, builtin, &servers.iter().map(part).collect::<Vec<_>>())
 }
 
 fn names(catalog: &Catalog) -> Vec<&str> {

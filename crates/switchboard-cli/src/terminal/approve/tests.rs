@@ -19,7 +19,8 @@ fn request(description: &str, arguments: &str) -> ApprovalRequest {
     let definition = Arc::new(ToolDefinition::parse(&RawJson::from_value(&raw)).unwrap());
     let server = crate::command::demo::example_entry();
     let offerings = Offerings { tools: vec![definition.clone()], ..Offerings::default() };
-    let catalog = Catalog::build(1, switchboard::name::Style::Mcp, &[], &[(server, Arc::new(offerings))]);
+    let catalog =
+        Catalog::build(1, switchboard::name::Style::Mcp, &[], &[(server.clone(), server.fingerprint(), Arc::new(offerings))]);
     let tool = &catalog.tools()[0];
     ApprovalRequest {
         id: tool.id.clone(),
