@@ -38,6 +38,8 @@ struct Tail {
     /// Something older was dropped, so the first line is not whole.
     cut: bool,
     redactor: Redactor,
+    /// Which run it is of: what an earlier one still says goes to the log alone.
+    run: u64,
 }
 
 impl Default for StderrTail {
@@ -95,14 +97,21 @@ impl StderrTail {
         if let Some(log) = &self.0.log {
             log.redact_with(redactor.clone());
         }
-        *self.tail() = Tail { redactor, ..Tail::default() };
+        let run = {
+            let mut tail = self.tail();
+            *tail = Tail { redactor, run: tail.run + 1, ..Tail::default() };
+            tail.run
+        };
         self.0.drains.send_modify(|count| *count += 1);
         // Nobody waits for this task: it ends with the last of the processes that hold the pipe, and these have a keeper.
-        tokio::spawn(drain(Drain(self.clone()), from));
+        tokio::spawn(drain(Drain(self.clone()), run, from));
     }
 
-    fn push(&self, chunk: &[u8]) {
+    fn push(&self, run: u64, chunk: &[u8]) {
         let mut tail = self.tail();
+        if tail.run != run {
+            return;
+        }
         let chunk_kept = &chunk[chunk.len().saturating_sub(TAIL_BYTES)..];
         let excess = (tail.bytes.len() + chunk_kept.len()).saturating_sub(TAIL_BYTES);
         tail.cut |= excess > 0 || chunk_kept.len() < chunk.len();
@@ -115,7 +124,7 @@ impl StderrTail {
     }
 }
 
-async fn drain(drain: Drain, mut from: pipe::Receiver) {
+async fn drain(drain: Drain, run: u64, mut from: pipe::Receiver) {
     let stderr = &drain.0;
     let mut log = stderr.0.log.as_ref().map(|log| log.writer(LogStream::Stderr));
     let mut chunk = Vec::new();
@@ -128,7 +137,7 @@ async fn drain(drain: Drain, mut from: pipe::Receiver) {
         match from.read(&mut chunk).await {
             Ok(0) | Err(_) => break,
             Ok(count) => {
-                stderr.push(&chunk[..count]);
+                stderr.push(run, &chunk[..count]);
                 if let Some(log) = &mut log {
                     log.push(&chunk[..count]);
                 }
@@ -170,7 +179,7 @@ mod tests {
         let check = |written: &[&str], count: usize, expected: &[&str]| {
             let stderr = StderrTail::default();
             for chunk in written {
-                stderr.push(chunk.as_bytes());
+                stderr.push(0, chunk.as_bytes());
             }
             assert_eq!(lines(&stderr, count), expected, "{written:?}");
         };
@@ -188,8 +197,8 @@ mod tests {
     fn f11_the_tail_never_grows_past_its_bound() {
         let stderr = StderrTail::default();
         for _ in 0..100 {
-            stderr.push(&[b'x'; 3 * 1000]);
-            stderr.push(&[b'x'; 100 * 1000]);
+            stderr.push(0, &[b'x'; 3 * 1000]);
+            stderr.push(0, &[b'x'; 100 * 1000]);
         }
         let tail = stderr.tail();
         assert_eq!((tail.bytes.len(), tail.bytes.capacity()), (TAIL_BYTES, TAIL_BYTES));
@@ -197,13 +206,24 @@ mod tests {
         assert_eq!(lines(&stderr, 9), [format!("…{}", "x".repeat(SHOWN_OF_ENDLESS_LINE_BYTES))]);
     }
 
+    /// A server that is started again right away: what the one before says late is not its last word.
+    #[test]
+    fn what_an_earlier_run_says_late_is_not_taken_for_this_one() {
+        let stderr = StderrTail::default();
+        stderr.push(0, b"first\n");
+        *stderr.tail() = Tail { run: 1, ..Tail::default() };
+        stderr.push(0, b"late\n");
+        stderr.push(1, b"second\n");
+        assert_eq!(lines(&stderr, 9), ["second"]);
+    }
+
     /// T25.
     #[test]
     fn t25_secrets_are_redacted_even_where_chunks_cut_them() {
         let stderr = StderrTail::default();
         stderr.tail().redactor = Redactor::new([Secret::new("hunter22")]);
-        stderr.push(b"password hunt");
-        stderr.push(b"er22 rejected\n");
+        stderr.push(0, b"password hunt");
+        stderr.push(0, b"er22 rejected\n");
         assert_eq!(lines(&stderr, 1), ["password [secret] rejected"]);
     }
 }
