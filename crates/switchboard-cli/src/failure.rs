@@ -7,6 +7,7 @@ use switchboard::config::ConfigErrors;
 use switchboard::server::{NotReady, State};
 use switchboard::session::RequestFault;
 use switchboard::store::StoreError;
+use switchboard::transport::WireFault;
 use switchboard::trust::AcceptError;
 use switchboard::untrusted::Untrusted;
 
@@ -136,7 +137,11 @@ impl From<CallError> for Failure {
                 let (message, advice) = without_advice(&message);
                 let code = match fault {
                     RequestFault::Answered { .. } | RequestFault::TooLarge { .. } | RequestFault::Invalid(_) => Code::Answered,
-                    RequestFault::Timeout { .. } | RequestFault::NoTurn { .. } | RequestFault::Closed(_) => Code::Unreachable,
+                    RequestFault::Wire(WireFault::NeedsLogin(_)) => Code::Login,
+                    RequestFault::Timeout { .. }
+                    | RequestFault::NoTurn { .. }
+                    | RequestFault::Closed(_)
+                    | RequestFault::Wire(_) => Code::Unreachable,
                     RequestFault::Moved => Code::Denied,
                 };
                 let failure = Self::new(code, message);

@@ -134,7 +134,7 @@ impl Setup {
                 launcher: launcher(),
                 log_folder: Some(place.state.clone()),
                 // A server may always ask: without a terminal it is told no, with a line on stderr (S0-36).
-                offers: Offers { elicit_form: true, elicit_url: true },
+                offers: Offers { elicit_form: true, elicit_url: true, ..Offers::default() },
                 roots: None,
                 only,
             }

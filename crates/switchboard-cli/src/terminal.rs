@@ -43,7 +43,7 @@ impl Caller for Person {
     }
 
     fn offers(&self) -> Offers {
-        Offers { elicit_form: true, elicit_url: true }
+        Offers { elicit_form: true, elicit_url: true, ..Offers::default() }
     }
 
     fn approve<'a>(&'a self, request: &'a ApprovalRequest) -> Answering<'a, Approval> {

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use crate::catalog::ToolDefinition;
+use crate::event::LogLevel;
 use crate::name::{ExposedName, ServerName, ToolId};
 use crate::untrusted::Untrusted;
 use crate::wire::RawJson;
@@ -44,6 +45,10 @@ pub struct Offers {
     pub elicit_form: bool,
     /// URLs to open.
     pub elicit_url: bool,
+    /// Answers of a model.
+    pub sampling: bool,
+    /// Answers of a model that is given tools.
+    pub sampling_tools: bool,
 }
 
 /// Whoever makes calls: a terminal, an agent's loop, a gateway's edge.
@@ -63,6 +68,27 @@ pub trait Caller: Send + Sync {
     fn elicit<'a>(&'a self, question: &'a Elicitation) -> Answering<'a, ElicitAnswer> {
         let _ = question;
         Box::pin(async { ElicitAnswer::Decline })
+    }
+
+    /// A server wants an answer of the caller's model during a call of this caller. It has passed the gate as `server/@sampling`.
+    fn sample<'a>(&'a self, request: &'a Sampling) -> Answering<'a, SampleAnswer> {
+        let _ = request;
+        Box::pin(async { SampleAnswer::Refuse("nobody here answers for a model".to_owned()) })
+    }
+
+    /// The folders that a modern server may ask for during a call of this caller; `None` does not offer any.
+    fn roots(&self) -> Option<Vec<Root>> {
+        None
+    }
+
+    /// From which level on a modern server may log during a call of this caller; `None` wants no log.
+    fn log_level(&self) -> Option<LogLevel> {
+        None
+    }
+
+    /// A server logs during a call of this caller.
+    fn log(&self, line: &LogLine) {
+        let _ = line;
     }
 
     /// A call of this caller reports progress.
@@ -158,6 +184,51 @@ pub enum ElicitAnswer {
     Decline,
     /// The person turned away.
     Cancel,
+}
+
+/// What a server wants a model to answer.
+#[derive(Debug, Clone)]
+pub struct Sampling {
+    /// Who asks.
+    pub server: ServerName,
+    /// The tool whose call caused it, where a call did.
+    pub tool: Option<ToolId>,
+    /// The params of `sampling/createMessage`, as they came.
+    pub params: RawJson,
+}
+
+/// The answer to a [`Sampling`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SampleAnswer {
+    /// The result of `sampling/createMessage`, given to the server as it is.
+    Answer(RawJson),
+    /// None; the server is told this line.
+    Refuse(String),
+}
+
+/// A folder that a server may work in.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct Root {
+    /// `file://…`.
+    pub uri: String,
+    /// For people.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+}
+
+/// A server's log message during a call.
+#[derive(Debug, Clone)]
+pub struct LogLine {
+    /// Who logs.
+    pub server: ServerName,
+    /// The call's tool, where it is a call.
+    pub tool: Option<ToolId>,
+    /// How grave; `None` where the server gave a word that is no level.
+    pub level: Option<LogLevel>,
+    /// Which part of the server.
+    pub logger: Option<Untrusted>,
+    /// Its words, or the JSON it sent instead.
+    pub text: Untrusted,
 }
 
 /// How far a call has come.

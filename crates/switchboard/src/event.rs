@@ -3,6 +3,52 @@
 use crate::name::ServerName;
 use crate::untrusted::Untrusted;
 
+/// How grave a log message is, as syslog has it, the least grave first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum LogLevel {
+    /// For whoever looks for a fault.
+    Debug,
+    /// Ordinary.
+    Info,
+    /// Ordinary, but of note.
+    Notice,
+    /// Something is odd.
+    Warning,
+    /// Something failed.
+    Error,
+    /// A part failed.
+    Critical,
+    /// Somebody must act at once.
+    Alert,
+    /// Nothing works.
+    Emergency,
+}
+
+impl LogLevel {
+    /// Every level, the least grave first.
+    pub const ALL: [Self; 8] =
+        [Self::Debug, Self::Info, Self::Notice, Self::Warning, Self::Error, Self::Critical, Self::Alert, Self::Emergency];
+
+    /// The protocol's word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Debug => "debug",
+            Self::Info => "info",
+            Self::Notice => "notice",
+            Self::Warning => "warning",
+            Self::Error => "error",
+            Self::Critical => "critical",
+            Self::Alert => "alert",
+            Self::Emergency => "emergency",
+        }
+    }
+
+    /// The level of this word.
+    pub fn read(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|level| level.as_str() == word)
+    }
+}
+
 /// One happening.
 #[derive(Debug, Clone)]
 pub enum Event {
@@ -28,6 +74,13 @@ pub enum Event {
         level: String,
         /// Its words.
         text: Untrusted,
+    },
+    /// A resource that was subscribed to changed.
+    ResourceUpdated {
+        /// Whose.
+        server: ServerName,
+        /// Which.
+        uri: Untrusted,
     },
     /// Something a person should know; one line, safe to show.
     Notice {

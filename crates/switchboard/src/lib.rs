@@ -27,6 +27,9 @@ pub mod launch;
 /// JSON-RPC envelopes over raw JSON, and line framing with bounds.
 pub mod wire;
 
+/// What a server reached by a URL wants to see: a token, or a login.
+pub mod auth;
+
 /// A channel of messages to one server.
 pub mod transport;
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::sync::broadcast;
 use tokio::time::{Instant, timeout_at};
 
-use self::link::{Link, Receiver};
+use self::link::{Link, Receiver, Request};
 use self::ongoing::Ongoing;
 use self::turns::Turns;
 use crate::caller::Caller;
@@ -20,7 +20,7 @@ use crate::event::Event;
 use crate::gate::Permit;
 use crate::name::ServerName;
 use crate::store::LogFile;
-use crate::transport::Connector;
+use crate::transport::{Agreed, Connector, WireFault};
 use crate::untrusted::Untrusted;
 use crate::wire::RawJson;
 
@@ -109,6 +109,12 @@ pub enum OpenFault {
     /// It refused `initialize` because it had been probed: start it again and speak legacy at once.
     #[error("the server refused `initialize` after a probe")]
     RefusedAfterProbe,
+    /// The endpoint does not speak Streamable HTTP (400, 404 or 405 to `initialize`); it may speak the older wire.
+    #[error("{0}")]
+    WrongWire(String),
+    /// A person must log in first.
+    #[error("{0}")]
+    NeedsLogin(crate::auth::NeedsLogin),
     /// It did something that no server may, so we ended the connection. What its process did then is no news.
     #[error("{0}")]
     Misconduct(String),
@@ -153,6 +159,9 @@ pub enum RequestFault {
         /// The deadline.
         after: Duration,
     },
+    /// The wire brought no answer.
+    #[error("{0}")]
+    Wire(WireFault),
     /// What was permitted is no longer what would be called; it was not sent.
     #[error("not sent: the definition changed after it was approved")]
     Moved,
@@ -246,6 +255,7 @@ impl Session {
         let shaken = handshake::shake(&link, &link.receiver.options).await;
         let hello = shaken.map_err(|fault| link.receiver.misconduct.get().cloned().map_or(fault, OpenFault::Misconduct))?;
         link.receiver.era.set(hello.era).expect("a session shakes hands once");
+        link.transport.agreed(Agreed { modern: hello.era == Era::Modern, version: &hello.version });
         let listening = listen::start(&link, &hello);
         let watching = watchdog::start(&link.receiver);
         Ok(Arc::new(Self { link, hello, turns: Arc::default(), _listening: listening, _watching: watching }))
@@ -281,14 +291,17 @@ impl Session {
         let ongoing = Ongoing::start(&tool.id.server, Some(tool), caller, terms.timeouts, terms.since);
         let name = tool.definition.name_json.as_bytes();
         let fields: [envelope::Field<'_>; 2] = [("name", name), ("arguments", permit.arguments().as_bytes())];
-        self.complete(&ongoing, "tools/call", &fields, terms.still).await
+        let request = Request { name: Some(tool.id.tool.as_wire()), ..Request::new(self.hello.era, "tools/call", &fields) };
+        self.complete(&ongoing, request, terms.still).await
     }
 
     /// Reads a resource.
     pub async fn read(&self, uri: &str, caller: &Arc<dyn Caller>, timeouts: Timeouts) -> Result<RawJson, RequestFault> {
-        let uri = envelope::string(uri);
+        let uri_json = envelope::string(uri);
         let ongoing = Ongoing::start(&self.link.receiver.options.server, None, caller, timeouts, None);
-        self.complete(&ongoing, "resources/read", &[("uri", &uri)], &|| true).await
+        let fields: [envelope::Field<'_>; 1] = [("uri", &uri_json)];
+        let request = Request { name: Some(uri), ..Request::new(self.hello.era, "resources/read", &fields) };
+        self.complete(&ongoing, request, &|| true).await
     }
 
     /// Gets a prompt. `arguments` is a JSON object of strings.
@@ -299,25 +312,20 @@ impl Session {
         caller: &Arc<dyn Caller>,
         timeouts: Timeouts,
     ) -> Result<RawJson, RequestFault> {
-        let name = envelope::string(name);
+        let name_json = envelope::string(name);
         let ongoing = Ongoing::start(&self.link.receiver.options.server, None, caller, timeouts, None);
-        let fields: [envelope::Field<'_>; 2] = [("name", &name), ("arguments", arguments.as_bytes())];
-        self.complete(&ongoing, "prompts/get", &fields, &|| true).await
+        let fields: [envelope::Field<'_>; 2] = [("name", &name_json), ("arguments", arguments.as_bytes())];
+        let request = Request { name: Some(name), ..Request::new(self.hello.era, "prompts/get", &fields) };
+        self.complete(&ongoing, request, &|| true).await
     }
 
     /// Waits for the caller's turn where there are turns, within the deadline; then the request goes its rounds.
-    async fn complete(
-        &self,
-        ongoing: &Arc<Ongoing>,
-        method: &str,
-        fields: &[envelope::Field<'_>],
-        still: Still<'_>,
-    ) -> Result<RawJson, RequestFault> {
+    async fn complete(&self, ongoing: &Arc<Ongoing>, request: Request<'_>, still: Still<'_>) -> Result<RawJson, RequestFault> {
         let _turn = match self.takes_turns() {
             true => Some(self.turn(ongoing).await?),
             false => None,
         };
-        rounds::complete(&self.link, self.hello.era, ongoing, method, fields, still).await
+        rounds::complete(&self.link, ongoing, request, still).await
     }
 
     async fn turn(&self, ongoing: &Ongoing) -> Result<turns::Turn, RequestFault> {

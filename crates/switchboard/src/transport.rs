@@ -1,12 +1,22 @@
 //! A channel of messages to one server. What travels is bytes of one JSON-RPC message each; this layer knows no tools.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use crate::auth::NeedsLogin;
 use crate::caller::Answering;
-use crate::wire::{Incoming, Outgoing, RequestId};
+use crate::wire::{Incoming, Outgoing, RawJson, RequestId};
 
 /// The standard streams of a child process.
 pub mod stdio;
+
+/// Streamable HTTP, in both eras.
+#[cfg(feature = "http")]
+pub mod http;
+
+/// HTTP+SSE, the wire of 2024-11-05.
+#[cfg(feature = "http")]
+pub mod sse;
 
 /// Opens a channel. A library user can bring one of their own.
 pub trait Connector: Send + Sync {
@@ -32,6 +42,66 @@ pub trait Transport: Send + Sync {
 
     /// Ends the channel: what is queued is written, then the server sees the end of its input.
     fn close(&self);
+
+    /// Nobody waits for the answer to this request any more. True where the wire itself tells the server so, and a message would be wrong.
+    fn forget(&self, id: u64) -> bool {
+        let _ = id;
+        false
+    }
+
+    /// The handshake is over: from now on this is what legacy messages speak.
+    fn agreed(&self, agreed: Agreed<'_>) {
+        let _ = agreed;
+    }
+
+    /// Whether this wire can say which request a message of the server belongs to. Single-stream wires cannot.
+    fn marks_origin(&self) -> bool {
+        false
+    }
+}
+
+/// What a handshake came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Agreed<'a> {
+    /// Each message says what it speaks; there is no session.
+    pub modern: bool,
+    /// The revision.
+    pub version: &'a str,
+}
+
+/// Where a message came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// From the stream that answers this request of ours.
+    Answer(u64),
+    /// From a stream that belongs to no request.
+    Shared,
+}
+
+/// Why a wire brings no answer to a request.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum WireFault {
+    /// The request did not leave: no connection came to be. It may be sent again.
+    #[error("{0}")]
+    NotSent(String),
+    /// It left, and no answer came: it may have been executed.
+    #[error("{0}")]
+    Lost(String),
+    /// HTTP answered with a status that is no answer.
+    #[error("HTTP {status}{said}")]
+    Status {
+        /// Which.
+        status: u16,
+        /// The start of what it said beside, for people: empty, or `: …`, safe to show.
+        said: String,
+        /// When it wants to be asked again, where it said so.
+        retry_after: Option<Duration>,
+        /// The JSON-RPC error object in the body, where there was one.
+        error: Option<RawJson>,
+    },
+    /// A person must log in first.
+    #[error("{0}")]
+    NeedsLogin(NeedsLogin),
 }
 
 /// The channel is closed.
@@ -42,7 +112,13 @@ pub struct Closed;
 /// The receiving half: implemented by the session.
 pub trait Inbound: Send + Sync {
     /// One message arrived.
-    fn message(&self, message: Incoming);
+    fn message(&self, message: Incoming, origin: Origin);
+
+    /// No answer to this request will come.
+    fn failed(&self, id: u64, fault: WireFault);
+
+    /// The server had forgotten the session and a new one was begun: what was told to the old one must be told again.
+    fn renewed(&self);
 
     /// Something that is no message arrived; `sample` is the start of it.
     fn junk(&self, sample: &[u8]);

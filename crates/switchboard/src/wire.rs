@@ -8,7 +8,7 @@ use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-pub use message::{Incoming, Outgoing, RequestId, parse};
+pub use message::{Beside, Incoming, Outgoing, RequestId, parse};
 
 pub mod line;
 mod message;

@@ -33,7 +33,7 @@ pub(crate) fn run(options: &Options) -> Result<u8, Failure> {
         let host = HostBuilder::new(config(folder.path().to_owned())?)
             .environment(place::environment())
             .launcher(launcher())
-            .offers(Offers { elicit_form: true, elicit_url: true })
+            .offers(Offers { elicit_form: true, elicit_url: true, ..Offers::default() })
             .start()
             .await?;
         interrupt::guard(&host, notices::telling(&host, show(&host, options))).await

@@ -189,7 +189,9 @@ impl Attempt {
             OpenFault::Channel(reason) => return self.ended(&reason).await,
             OpenFault::Timeout(_) => sentence::too_late(self.step, self.options.connect_timeout),
             OpenFault::Misconduct(reason) => sentence::ended_during(self.step, &reason, None),
-            OpenFault::Refused(_) | OpenFault::RefusedAfterProbe => fault.to_string(),
+            OpenFault::WrongWire(_) | OpenFault::NeedsLogin(_) | OpenFault::Refused(_) | OpenFault::RefusedAfterProbe => {
+                fault.to_string()
+            }
         };
         self.failed(fact, Retry::Soon).await
     }

@@ -11,9 +11,10 @@ use serde_json::value::RawValue;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::envelope::{LEGACY_VERSIONS, MODERN_VERSION, capabilities, our_info};
-use super::link::{Link, Waiting};
+use super::link::{Link, Request, Waiting};
 use super::{Era, Hello, OpenFault, OpenOptions, RequestFault};
 use crate::config::Protocol;
+use crate::transport::WireFault;
 use crate::untrusted::Untrusted;
 use crate::wire::RawJson;
 
@@ -124,6 +125,9 @@ fn offers_legacy(data: &RawJson) -> bool {
 fn refused(fault: RequestFault) -> OpenFault {
     match fault {
         RequestFault::Closed(reason) => OpenFault::Channel(reason),
+        RequestFault::Wire(WireFault::NeedsLogin(needed)) => OpenFault::NeedsLogin(needed),
+        RequestFault::Wire(fault @ WireFault::Status { status: 400 | 404 | 405, .. }) => OpenFault::WrongWire(fault.to_string()),
+        RequestFault::Wire(fault) => OpenFault::Channel(fault.to_string()),
         fault => OpenFault::Refused(fault.to_string()),
     }
 }
@@ -137,7 +141,7 @@ fn after_probe(fault: RequestFault) -> OpenFault {
 }
 
 fn send_discover(link: &Link) -> Result<Waiting<'_>, RequestFault> {
-    link.post(Era::Modern, "server/discover", &[], None, "")
+    link.post(Request::new(Era::Modern, "server/discover", &[]), None)
 }
 
 async fn discover(link: &Link) -> Result<Hello, RequestFault> {
@@ -182,7 +186,7 @@ async fn initialize(link: &Link, options: &OpenOptions) -> Result<Hello, Request
     let info = RawJson::from_value(&our_info());
     let fields: [(&str, &[u8]); 3] =
         [("protocolVersion", version.as_bytes()), ("capabilities", declared.as_bytes()), ("clientInfo", info.as_bytes())];
-    let result = link.post(Era::Legacy, "initialize", &fields, None, "")?.answer().await?;
+    let result = link.post(Request::new(Era::Legacy, "initialize", &fields), None)?.answer().await?;
     let hello = read_initialization(&result)?;
     link.notify("notifications/initialized", &serde_json::Value::Null);
     Ok(hello)

@@ -18,9 +18,9 @@ use super::watchdog::Watchdog;
 use super::{Era, Oddities, OpenOptions, RequestFault, Still};
 use crate::event::Event;
 use crate::store::LogStream;
-use crate::transport::{Inbound, Transport};
+use crate::transport::{Inbound, Origin, Transport, WireFault};
 use crate::untrusted::{Untrusted, escaped_line};
-use crate::wire::{Incoming, Outgoing, RawJson, RequestId};
+use crate::wire::{Beside, Incoming, Outgoing, RawJson, RequestId};
 
 /// After this many lines in a row that are no messages, the server is not one.
 const MAX_JUNK_RUN: u64 = 1_000;
@@ -91,7 +91,7 @@ impl Receiver {
             return;
         }
         // A closed connection has been told about elsewhere.
-        let _ = transport.send(Outgoing { id: None, method, body });
+        let _ = transport.send(Outgoing { id: None, method, body, beside: Beside::default() });
     }
 
     /// Ends the requests that are late, and tells the server. Answers when to look again.
@@ -105,6 +105,9 @@ impl Receiver {
 
     /// Tells the server that nobody waits for this request any more.
     fn cancel(&self, id: u64, reason: &str) {
+        if self.transport.get().and_then(Weak::upgrade).is_some_and(|transport| transport.forget(id)) {
+            return;
+        }
         let params = json!({"requestId": id, "reason": reason});
         self.send(&envelope::notification("notifications/cancelled", &params), Some("notifications/cancelled"));
     }
@@ -184,13 +187,13 @@ impl Receiver {
 }
 
 impl Inbound for Receiver {
-    fn message(&self, message: Incoming) {
+    fn message(&self, message: Incoming, origin: Origin) {
         self.junk_run.store(0, Ordering::Relaxed);
         match message {
             Incoming::Result { id, result } => self.answered(Some(id), Ok(result)),
             Incoming::Error { id, error } => self.answered(id, Err(read_error(&error))),
             Incoming::Notification { method, params } => self.notified(&method, params.as_ref()),
-            Incoming::Request { id, method, params } => self.asked(id, &method, params),
+            Incoming::Request { id, method, params } => self.asked(id, &method, params, origin),
         }
     }
 
@@ -214,6 +217,20 @@ impl Inbound for Receiver {
             Some(id) => self.answered(Some(id), Err(RequestFault::TooLarge { limit })),
             None => self.give_up(&format!("it sent a message of more than {limit} bytes that answers no request")),
         }
+    }
+
+    fn failed(&self, id: u64, fault: WireFault) {
+        // Once the era is known, a status that carries an answer is only how HTTP carries it.
+        let fault = match fault {
+            WireFault::Status { error: Some(error), .. } if self.era.get().is_some() => read_error(&error),
+            fault => RequestFault::Wire(fault),
+        };
+        self.answered(Some(RequestId::Number(id)), Err(fault));
+    }
+
+    fn renewed(&self) {
+        // A new session may offer other things.
+        self.changed.notify_one();
     }
 
     fn closed(&self, reason: String) {
@@ -264,6 +281,27 @@ fn read_error(error: &RawJson) -> RequestFault {
     }
 }
 
+/// A request on its way out.
+#[derive(Clone, Copy)]
+pub(super) struct Request<'a> {
+    pub(super) era: Era,
+    pub(super) method: &'a str,
+    pub(super) fields: &'a [Field<'a>],
+    /// The members of a modern request's `_meta`; empty for those that a request of ours alone declares.
+    pub(super) declared: &'a str,
+    /// What HTTP says in `Mcp-Name`.
+    pub(super) name: Option<&'a str>,
+    /// What HTTP says in `Mcp-Param-*`.
+    pub(super) parameters: &'a [(String, String)],
+}
+
+impl<'a> Request<'a> {
+    /// A request that belongs to no caller.
+    pub(super) fn new(era: Era, method: &'a str, fields: &'a [Field<'a>]) -> Self {
+        Self { era, method, fields, declared: "", name: None, parameters: &[] }
+    }
+}
+
 /// Both halves together.
 #[derive(Clone)]
 pub(super) struct Link {
@@ -273,8 +311,8 @@ pub(super) struct Link {
 
 impl Link {
     /// Sends a request that belongs to no caller and waits up to `wait`.
-    pub(super) async fn request(&self, era: Era, method: &str, fields: &[Field<'_>], wait: Duration) -> Answer {
-        let mut waiting = self.post(era, method, fields, None, "")?;
+    pub(super) async fn request(&self, request: Request<'_>, wait: Duration) -> Answer {
+        let mut waiting = self.post(request, None)?;
         match timeout(wait, waiting.answer()).await {
             Ok(answer) => answer,
             Err(_) => Err(RequestFault::Timeout { after: wait, total: true }),
@@ -282,15 +320,7 @@ impl Link {
     }
 
     /// Sends a request of a caller and waits as its clock says, unless it must not be sent any more. Dropping the future cancels it.
-    pub(super) async fn request_for(
-        &self,
-        ongoing: &Arc<Ongoing>,
-        era: Era,
-        method: &str,
-        fields: &[Field<'_>],
-        declared: &str,
-        still: Still<'_>,
-    ) -> Answer {
+    pub(super) async fn request_for(&self, ongoing: &Arc<Ongoing>, request: Request<'_>, still: Still<'_>) -> Answer {
         if !self.transport.has_room() {
             self.room_for(ongoing).await?;
         }
@@ -298,7 +328,7 @@ impl Link {
         if !still() {
             return Err(RequestFault::Moved);
         }
-        let mut waiting = self.post(era, method, fields, Some(ongoing), declared)?;
+        let mut waiting = self.post(request, Some(ongoing))?;
         self.receiver.watchdog.look_by(ongoing.clock.first_look());
         waiting.answer().await
     }
@@ -318,14 +348,8 @@ impl Link {
     }
 
     /// Sends a request; the answer is waited for by the holder.
-    pub(super) fn post(
-        &self,
-        era: Era,
-        method: &str,
-        fields: &[Field<'_>],
-        ongoing: Option<&Arc<Ongoing>>,
-        declared: &str,
-    ) -> Result<Waiting<'_>, RequestFault> {
+    pub(super) fn post(&self, request: Request<'_>, ongoing: Option<&Arc<Ongoing>>) -> Result<Waiting<'_>, RequestFault> {
+        let Request { era, method, fields, declared, name, parameters } = request;
         let (id, reply) = self.receiver.pending.add(ongoing.cloned())?;
         let waiting = Waiting { link: self, id, reply, cancellable: method != "initialize" };
         let common;
@@ -336,7 +360,8 @@ impl Link {
             declared
         };
         let body = envelope::request(era, id, method, fields, ongoing.is_some(), declared);
-        match self.transport.send(Outgoing { id: Some(id), method: Some(method), body: &body }) {
+        let beside = Beside { version: (era == Era::Modern).then_some(envelope::MODERN_VERSION), name, parameters };
+        match self.transport.send(Outgoing { id: Some(id), method: Some(method), body: &body, beside }) {
             Ok(()) => Ok(waiting),
             Err(closed) => Err(RequestFault::Closed(closed.to_string())),
         }

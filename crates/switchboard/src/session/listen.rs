@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 use tokio::task::AbortHandle;
 
-use super::link::Link;
+use super::link::{Link, Request};
 use super::{Era, Hello};
 use crate::wire::RawJson;
 
@@ -28,11 +28,8 @@ pub(super) fn start(link: &Link, hello: &Hello) -> Option<Listening> {
     let link = link.clone();
     let task = tokio::spawn(async move {
         loop {
-            let Ok(mut waiting) =
-                link.post(Era::Modern, "subscriptions/listen", &[("notifications", filter.as_bytes())], None, "")
-            else {
-                return;
-            };
+            let fields: [(&str, &[u8]); 1] = [("notifications", filter.as_bytes())];
+            let Ok(mut waiting) = link.post(Request::new(Era::Modern, "subscriptions/listen", &fields), None) else { return };
             // An error means that it will not; a result, that it ended this one.
             if waiting.answer().await.is_err() {
                 return;

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::time::{Instant, timeout_at};
 
-use super::link::Link;
+use super::link::{Link, Request};
 use super::{Era, Hello, RequestFault, envelope};
 use crate::catalog::{Offerings, PromptDefinition, ResourceDefinition, TemplateDefinition, ToolDefinition};
 use crate::wire::RawJson;
@@ -105,7 +105,7 @@ impl Lister<'_> {
                 Some(text) => &[("cursor", text)],
                 None => &[],
             };
-            let page = timeout_at(deadline, self.link.request(self.era, method, fields, MAX_TIME)).await;
+            let page = timeout_at(deadline, self.link.request(Request::new(self.era, method, fields), MAX_TIME)).await;
             let page = page.unwrap_or(Err(RequestFault::Timeout { after: MAX_TIME, total: true }))?;
             // The pages are kept, so together they may be no larger than one message may be.
             bytes += page.as_bytes().len();

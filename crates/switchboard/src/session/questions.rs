@@ -15,8 +15,9 @@ use super::Era;
 use super::link::Receiver;
 use super::ongoing::Ongoing;
 use crate::caller::{ElicitAnswer, ElicitationKind};
+use crate::transport::Origin;
 use crate::untrusted::Untrusted;
-use crate::wire::{RawJson, RequestId};
+use crate::wire::{Beside, Outgoing, RawJson, RequestId};
 
 /// A server may have this many questions open at once.
 const MAX_OPEN: usize = 64;
@@ -77,7 +78,7 @@ impl Questions {
 
 impl Receiver {
     /// A request of the server.
-    pub(super) fn asked(&self, id: RequestId, method: &str, params: Option<RawJson>) {
+    pub(super) fn asked(&self, id: RequestId, method: &str, params: Option<RawJson>, origin: Origin) {
         if self.era.get() == Some(&Era::Modern) {
             self.oddities().forbidden_requests += 1;
             return;
@@ -86,7 +87,7 @@ impl Receiver {
         match method {
             "ping" => self.answer(&id, &json!({})),
             "roots/list" if self.options.roots.is_some() => self.answer(&id, &self.roots()),
-            "elicitation/create" if offers.elicit_form || offers.elicit_url => self.elicited(id, params),
+            "elicitation/create" if offers.elicit_form || offers.elicit_url => self.elicited(id, params, origin),
             _ => self.refuse(&id, METHOD_NOT_FOUND, &format!("{method:.100} is not offered")),
         }
     }
@@ -121,14 +122,17 @@ impl Receiver {
         self.send(&body, None);
     }
 
-    fn elicited(&self, id: RequestId, params: Option<RawJson>) {
+    fn elicited(&self, id: RequestId, params: Option<RawJson>, origin: Origin) {
         self.asked.store(true, Ordering::Relaxed);
         let kind = match params.as_ref().map(read_elicitation) {
             Some(Ok(kind)) => kind,
             Some(Err(fault)) => return self.refuse(&id, INVALID_PARAMS, &fault),
             None => return self.refuse(&id, INVALID_PARAMS, "elicitation/create needs params"),
         };
-        let in_flight = self.pending.all_ongoing();
+        let in_flight = match origin {
+            Origin::Shared => self.pending.all_ongoing(),
+            Origin::Answer(request) => self.pending.ongoing(request).map(|ongoing| (request, ongoing)).into_iter().collect(),
+        };
         let ongoing = match attribute(&in_flight) {
             Ok(ongoing) => ongoing,
             Err(reason) => {
@@ -169,7 +173,7 @@ impl Receiver {
             if let Some(transport) = transport.upgrade() {
                 // Bounded by the number of open questions, and withdrawn with them.
                 transport.ready().await;
-                let _ = transport.send(crate::wire::Outgoing { id: None, method: None, body: &body });
+                let _ = transport.send(Outgoing { id: None, method: None, body: &body, beside: Beside::default() });
             }
         });
         open.insert(id, Question { task: task.abort_handle(), of: of.clone(), answered });

@@ -7,8 +7,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use super::envelope::Field;
-use super::link::Link;
+use super::link::{Link, Request};
 use super::ongoing::Ongoing;
 use super::questions::{elicit_result, read_elicitation};
 use super::{Era, RequestFault, Still, envelope};
@@ -20,19 +19,17 @@ const MAX_ROUNDS: usize = 16;
 /// Sends the request, answers what the server asks, and returns the final result, byte for byte.
 pub(super) async fn complete(
     link: &Link,
-    era: Era,
     ongoing: &Arc<Ongoing>,
-    method: &str,
-    fields: &[Field<'_>],
+    request: Request<'_>,
     still: Still<'_>,
 ) -> Result<RawJson, RequestFault> {
-    if era == Era::Legacy {
-        return link.request_for(ongoing, era, method, fields, "", still).await;
+    if request.era == Era::Legacy {
+        return link.request_for(ongoing, request, still).await;
     }
     let declared = envelope::modern_meta(ongoing.caller.offers(), link.receiver.options.roots.is_some());
     let mut answers: Option<(Vec<u8>, Option<RawJson>)> = None;
     for _ in 0..MAX_ROUNDS {
-        let mut round = fields.to_vec();
+        let mut round = request.fields.to_vec();
         if let Some((responses, state)) = &answers {
             // A server that only wants its state back asked nothing.
             if responses != b"{}" {
@@ -42,7 +39,8 @@ pub(super) async fn complete(
                 round.push(("requestState", state.as_bytes()));
             }
         }
-        let result = link.request_for(ongoing, era, method, &round, &declared, still).await?;
+        let round = Request { fields: &round, declared: &declared, ..request };
+        let result = link.request_for(ongoing, round, still).await?;
         match Outcome::read(&result)? {
             Outcome::Complete => return Ok(result),
             Outcome::InputRequired { requests, state } => {

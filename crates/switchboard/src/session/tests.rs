@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 
 use super::*;
 use crate::caller::{Answering, Approval, ApprovalRequest, CallerId, ElicitAnswer, Elicitation, Offers};
-use crate::transport::{Closed, ConnectFault, Inbound, Transport};
+use crate::transport::{Closed, ConnectFault, Inbound, Origin, Transport};
 use crate::wire::{Outgoing, parse};
 
 mod handshakes;
@@ -79,7 +79,7 @@ impl Peer {
     }
 
     fn say(&self, message: &Value) {
-        parse(&message.to_string(), &RawJson::keep, &mut |message| self.inbound.message(message)).unwrap();
+        parse(&message.to_string(), &RawJson::keep, &mut |message| self.inbound.message(message, Origin::Shared)).unwrap();
     }
 
     fn answer(&self, request: &Value, result: Value) {
@@ -105,7 +105,7 @@ fn options(protocol: Protocol) -> OpenOptions {
         known_era: None,
         asks: Asks::Auto,
         sharing: Sharing::Shared,
-        offers: Offers { elicit_form: true, elicit_url: true },
+        offers: Offers { elicit_form: true, elicit_url: true, ..Offers::default() },
         roots: Some(vec!["file:///work".into()]),
         connect_timeout: Duration::from_secs(30),
         max_message_bytes: 1 << 20,
@@ -142,7 +142,7 @@ impl Caller for Named {
     }
 
     fn offers(&self) -> Offers {
-        Offers { elicit_form: true, elicit_url: false }
+        Offers { elicit_form: true, ..Offers::default() }
     }
 
     fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> Answering<'a, Approval> {

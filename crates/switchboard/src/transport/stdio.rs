@@ -7,7 +7,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::unix::pipe;
 use tokio::sync::Notify;
 
-use super::{Closed, ConnectFault, Connector, Inbound, Transport};
+use super::{Closed, ConnectFault, Connector, Inbound, Origin, Transport};
 use crate::caller::Answering;
 use crate::wire::line::{Frame, LineFrames};
 use crate::wire::{Outgoing, RawJson, parse};
@@ -208,7 +208,7 @@ fn deliver(frame: Frame<'_>, inbound: &dyn Inbound) {
 
 fn read_line(line: &[u8], keep: &dyn Fn(&str) -> RawJson, inbound: &dyn Inbound) -> Result<(), ()> {
     let text = std::str::from_utf8(line).map_err(drop)?;
-    parse(text, keep, &mut |message| inbound.message(message)).map_err(drop)
+    parse(text, keep, &mut |message| inbound.message(message, Origin::Shared)).map_err(drop)
 }
 
 #[cfg(test)]
@@ -216,12 +216,15 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
-    use crate::wire::{Incoming, RequestId};
+    use crate::transport::WireFault;
+    use crate::wire::{Beside, Incoming, RequestId};
 
     struct Deaf;
 
     impl Inbound for Deaf {
-        fn message(&self, _: Incoming) {}
+        fn message(&self, _: Incoming, _: Origin) {}
+        fn failed(&self, _: u64, _: WireFault) {}
+        fn renewed(&self) {}
         fn junk(&self, _: &[u8]) {}
         fn oversized(&self, _: Option<RequestId>) {}
         fn closed(&self, _: String) {}
@@ -232,7 +235,7 @@ mod tests {
         let (stdin, mut input) = pipe::pipe().unwrap();
         let (_output, stdout) = pipe::pipe().unwrap();
         let transport = StdioConnector::new(stdin, stdout, 1024).connect(Arc::new(Deaf)).await.unwrap();
-        transport.send(Outgoing { id: None, method: None, body: &vec![b'x'; sent - 1] }).unwrap();
+        transport.send(Outgoing { id: None, method: None, body: &vec![b'x'; sent - 1], beside: Beside::default() }).unwrap();
         drop(transport);
         tokio::time::sleep(later).await;
         let mut bytes = Vec::new();

@@ -76,6 +76,19 @@ pub struct Outgoing<'a> {
     pub method: Option<&'a str>,
     /// The whole message, one line of JSON without its newline.
     pub body: &'a [u8],
+    /// What HTTP says in headers; other wires leave it out.
+    pub beside: Beside<'a>,
+}
+
+/// What HTTP says in headers beside a modern message, so that whatever stands between can route it without reading it.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Beside<'a> {
+    /// The revision that a modern message speaks. A legacy one speaks what its session agreed on.
+    pub version: Option<&'a str>,
+    /// `params.name` or `params.uri`.
+    pub name: Option<&'a str>,
+    /// Arguments that the tool's schema wants mirrored (`x-mcp-header`): the part of the name after `Mcp-Param-`, and the value as text.
+    pub parameters: &'a [(String, String)],
 }
 
 /// Reads one message, or a batch of them (2025-03-26), and gives each to `each`. `keep` decides whether values are copied or shared.

@@ -60,7 +60,7 @@ impl Stage {
             store: Arc::new(MemoryStore::default()),
             launcher: Launcher::start(PathBuf::from(env!("CARGO_BIN_EXE_switchboard-launcher"))).unwrap(),
             log_folder: None,
-            offers: Offers { elicit_form: true, elicit_url: true },
+            offers: Offers { elicit_form: true, elicit_url: true, ..Offers::default() },
             roots: None,
             only: None,
         };
@@ -264,7 +264,7 @@ impl Caller for Person {
     }
 
     fn offers(&self) -> Offers {
-        Offers { elicit_form: true, elicit_url: true }
+        Offers { elicit_form: true, elicit_url: true, ..Offers::default() }
     }
 
     fn approve<'a>(&'a self, request: &'a ApprovalRequest) -> Answering<'a, Approval> {

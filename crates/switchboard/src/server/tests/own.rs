@@ -11,7 +11,7 @@ use super::script::{connecting, supervised};
 use crate::caller::Answering;
 use crate::session::Era;
 use crate::store::MemoryStore;
-use crate::transport::{Closed, ConnectFault, Connector, Inbound, Transport};
+use crate::transport::{Closed, ConnectFault, Connector, Inbound, Origin, Transport};
 use crate::wire::{Outgoing, RawJson, parse};
 
 /// A server in this process. It answers each message as it is sent.
@@ -72,7 +72,9 @@ impl InProcess {
         let inbound = self.inbound.lock().unwrap().clone().unwrap();
         // A wire has two ends: what is said is heard later.
         let message = message.to_string();
-        tokio::spawn(async move { parse(&message, &RawJson::keep, &mut |message| inbound.message(message)).unwrap() });
+        tokio::spawn(
+            async move { parse(&message, &RawJson::keep, &mut |message| inbound.message(message, Origin::Shared)).unwrap() },
+        );
     }
 
     fn hang_up(&self, reason: &str) {

@@ -332,7 +332,7 @@ impl Rig {
                 Event::State { state: State::Connecting { step, .. }, .. } => told.push(format!("connecting: {step}")),
                 Event::State { state, .. } => told.push(state.to_string()),
                 Event::Notice { line, .. } => told.push(format!("notice: {line}")),
-                Event::Catalog { .. } | Event::Log { .. } => {}
+                Event::Catalog { .. } | Event::Log { .. } | Event::ResourceUpdated { .. } => {}
             }
         }
         told
