@@ -261,7 +261,7 @@ struct LogParams {
     data: serde_json::Value,
 }
 
-fn read_error(error: &RawJson) -> RequestFault {
+pub(super) fn read_error(error: &RawJson) -> RequestFault {
     #[derive(Deserialize)]
     struct Wire<'a> {
         #[serde(default)]
