@@ -11,7 +11,7 @@ use super::super::{Means, ServerHandle, State};
 use super::error_of;
 use super::script::{connecting, entry};
 use crate::caller::Offers;
-use crate::config::{Endpoint, Environment, HttpEndpoint, HttpWire, Protocol, ServerConfig, StdioEndpoint};
+use crate::config::{Endpoint, Environment, HttpEndpoint, Protocol, ServerConfig, StdioEndpoint};
 use crate::launch::Launcher;
 use crate::secret::Secret;
 use crate::store::{LogFile, MemoryStore};
@@ -140,11 +140,7 @@ async fn a_secret_in_last_words_is_redacted() {
 #[tokio::test]
 async fn a_url_server_says_that_it_is_not_supported_yet() {
     let mut config = entry();
-    config.endpoint = Endpoint::Http(HttpEndpoint {
-        url: "https://example.com/mcp".to_owned(),
-        headers: indexmap::IndexMap::new(),
-        wire: HttpWire::Auto,
-    });
+    config.endpoint = Endpoint::Http(HttpEndpoint::new("https://example.com/mcp"));
     let handle = start(Arc::new(config), None);
     handle.settled().await;
     let error = "URL servers are not supported yet; give a `command` instead of a `url`; try \"switchboard doctor play\"";
