@@ -193,13 +193,46 @@ pub struct HttpEndpoint {
     pub headers: IndexMap<String, Secret>,
     /// Which wire.
     pub wire: HttpWire,
+    /// What to authorize with, beside the headers.
+    pub auth: HttpAuth,
 }
 
 impl HttpEndpoint {
     /// An address, as written, and nothing else.
     pub fn new(url: impl Into<String>) -> Self {
-        Self { url: url.into(), headers: IndexMap::new(), wire: HttpWire::default() }
+        Self { url: url.into(), headers: IndexMap::new(), wire: HttpWire::default(), auth: HttpAuth::default() }
     }
+}
+
+/// What to authorize with: a token, or who to log in as. Texts are as written in an [`HttpEndpoint`], expanded in a [`ResolvedUrl`].
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct HttpAuth {
+    /// Sent with each request, instead of a login.
+    pub bearer_token: Option<Secret>,
+    /// How a token is obtained.
+    pub grant: Grant,
+    /// The id that was registered beforehand.
+    pub client_id: Option<String>,
+    /// What goes with the id.
+    pub client_secret: Option<Secret>,
+    /// The PEM file that goes with the id (relative to the file's folder).
+    pub client_key: Option<String>,
+    /// The https address of a client ID metadata document.
+    pub client_metadata_url: Option<String>,
+    /// What to ask for; empty asks for what the server names.
+    pub scopes: Vec<String>,
+    /// Where the browser returns to; a free port where absent.
+    pub callback_port: Option<u16>,
+}
+
+/// How a token is obtained.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Grant {
+    /// A person logs in.
+    #[default]
+    AuthorizationCode,
+    /// The program logs in by itself.
+    ClientCredentials,
 }
 
 /// Which HTTP transport to use.

@@ -143,10 +143,9 @@ async fn a_secret_in_last_words_is_redacted() {
 #[cfg(not(feature = "http"))]
 #[tokio::test]
 async fn a_url_server_says_that_this_build_has_no_http() {
-    use crate::config::{HttpEndpoint, HttpWire};
+    use crate::config::HttpEndpoint;
     let mut config = entry();
-    let url = "https://example.com/mcp".to_owned();
-    config.endpoint = Endpoint::Http(HttpEndpoint { url, headers: indexmap::IndexMap::new(), wire: HttpWire::Auto });
+    config.endpoint = Endpoint::Http(HttpEndpoint::new("https://example.com/mcp"));
     let handle = start(Arc::new(config), None);
     handle.settled().await;
     let error = "this build has no HTTP; use one with the feature `http`, or give a `command`; try \"switchboard doctor play\"";
