@@ -68,7 +68,7 @@ impl ByUrl {
         let never = |fact: String| Failure { fact, retry: Retry::OnUse };
         let resolved = resolve_url(&self.endpoint, &self.environment).map_err(|fault| never(fault.to_string()))?;
         let stack = self.stack.get(&self.environment).map_err(|fault| never(fault.0))?;
-        let ResolvedUrl { url, headers, unset, secrets } = resolved;
+        let ResolvedUrl { url, headers, unset, secrets, auth: _ } = resolved;
         let redactor = Redactor::new(secrets);
         self.stderr.redact_with(redactor.clone());
         let wires = Wires::new(self.store.clone(), &url);
