@@ -270,13 +270,13 @@ impl<'a> Following<'a> {
         let mut ended = self.link.receiver.ended.subscribe();
         loop {
             let now = Instant::now();
-            if now >= until {
-                return Ok(());
-            }
             let look = match self.followed.ongoing.clock.judge(now) {
                 Verdict::Wait(look) => look,
                 Verdict::Late(fault) => return Err(fault),
             };
+            if now >= until {
+                return Ok(());
+            }
             let end = async { ended.wait_for(Option::is_some).await.map(|reason| reason.clone().unwrap_or_default()) };
             tokio::select! {
                 () = sleep_until(until.min(look)) => {}

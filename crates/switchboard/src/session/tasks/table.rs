@@ -116,9 +116,12 @@ impl Receiver {
         struct Wire {
             task_id: String,
         }
-        let wire: Option<Wire> = params.and_then(|params| params.decode().ok());
-        if let Some(followed) = wire.and_then(|wire| self.tasks.by_id(&wire.task_id)) {
-            followed.changed.notify_one();
+        let Some(Wire { task_id }) = params.and_then(|params| params.decode().ok()) else { return };
+        for followed in self.tasks.followed().iter() {
+            // One whose creation is just being read may be the one.
+            if followed.id.get().is_none_or(|id| *id == task_id) {
+                followed.changed.notify_one();
+            }
         }
     }
 
