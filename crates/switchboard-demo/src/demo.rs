@@ -26,6 +26,8 @@ pub struct Demo {
     /// The last fields of every modern result that asks for input, made once.
     pub(crate) asking_extra: String,
     counter: AtomicU64,
+    /// How many calls were stopped before they were answered.
+    stopped: AtomicU64,
     peers: Mutex<Vec<Weak<Peer>>>,
 }
 
@@ -60,6 +62,7 @@ impl Demo {
             complete_extra: format!(r#","resultType":"complete","_meta":{meta}"#),
             asking_extra: format!(r#","resultType":"input_required","_meta":{meta}"#),
             counter: AtomicU64::new(0),
+            stopped: AtomicU64::new(0),
             peers: Mutex::default(),
             options,
         })
@@ -91,6 +94,15 @@ impl Demo {
         let count = self.counter.fetch_add(1, Ordering::Relaxed) + 1;
         self.announce(Change::Resource(COUNTER_URI));
         count
+    }
+
+    /// How many calls were stopped before they were answered.
+    pub fn stopped_calls(&self) -> u64 {
+        self.stopped.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn note_stopped(&self) {
+        self.stopped.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(crate) fn announce(&self, change: Change) {

@@ -146,6 +146,7 @@ impl Exchange {
     /// Ends without an answer, and says so where a person may look.
     pub(crate) fn abandon(self, stopped: &Stopped) {
         use std::io::Write;
+        self.peer.demo.note_stopped();
         self.replies.settle_silently();
         // Nobody may be reading our stderr; that is no reason to fail.
         let _ = writeln!(std::io::stderr(), "{}: call {} cancelled: {}", self.tool, self.id, stopped.reason);

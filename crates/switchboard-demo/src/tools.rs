@@ -94,6 +94,7 @@ pub(crate) fn call(call: &Call<'_>) -> Result<Outcome, Fault> {
         "toggle_tool" => effects::toggle_tool(call),
         "count_up" => effects::count_up(call),
         "log" => effects::log(call),
+        "stopped" => Body::from_words(format!("{} stopped", call.peer.demo.stopped_calls())),
         "surprise" if catalog.has_surprise() => Body::from_words("you found me"),
         "" => return Err(Fault::invalid_params("name is missing")),
         name => match asks::script(name) {

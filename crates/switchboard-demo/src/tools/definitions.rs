@@ -112,6 +112,7 @@ fn acting() -> Vec<Value> {
         tool("slow", "Slow", "Takes its time, reports progress, and can be cancelled", HARMLESS, slow),
         tool("hang_up", "Hang up", "Drops its HTTP stream before it answers, once; the stream can be resumed", HARMLESS, hang_up),
         tool("log", "Log", "Writes to the peer's log, at one level or at each", HARMLESS, log),
+        tool("stopped", "Stopped", "Says how many calls were stopped before they were answered", HARMLESS, json!({})),
         tool("count_up", "Count up", "Lets demo://counter count", CHANGING, json!({})),
         tool("toggle_tool", "Toggle tool", "Lets the tool surprise come or go", CHANGING, json!({})),
     ]
