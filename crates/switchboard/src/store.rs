@@ -27,6 +27,8 @@ pub enum Shelf {
     Eras,
     /// The catalog of last time, by launch fingerprint.
     Catalogs,
+    /// Logins, where no keyring keeps them.
+    Logins,
 }
 
 /// Small values by key. Values are JSON text.
