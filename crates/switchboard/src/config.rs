@@ -52,6 +52,14 @@ pub struct Config {
     pub origins: BTreeMap<String, Place>,
 }
 
+/// Servers of an embedder that reads no files; all else as an empty file leaves it. Of two with one name the later one holds.
+impl FromIterator<ServerConfig> for Config {
+    fn from_iter<I: IntoIterator<Item = ServerConfig>>(servers: I) -> Self {
+        let servers = servers.into_iter().map(|server| (server.name.clone(), Arc::new(server))).collect();
+        Self { servers, ..Self::default() }
+    }
+}
+
 /// A place in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
@@ -135,6 +143,13 @@ pub struct Source {
     pub scope: Scope,
     /// The file whose entry of the same name this one replaced.
     pub shadows: Option<Arc<PathBuf>>,
+}
+
+impl Source {
+    /// No file: an embedder's own code, trusted like a file that was given. Relative paths start at the process's folder.
+    pub fn code() -> Self {
+        Self { file: Arc::new(PathBuf::from("(code)")), line: 1, scope: Scope::Given, shadows: None }
+    }
 }
 
 /// How to reach a server. Texts are as written: references are expanded by [`resolve_launch`] when the server starts.
