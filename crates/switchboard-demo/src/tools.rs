@@ -6,6 +6,7 @@ use crate::asks;
 use crate::exchange::{Call, Outcome};
 use crate::lists;
 use crate::rpc::{Body, Fault};
+use crate::tasks;
 
 /// What each tool says of itself.
 mod definitions;
@@ -84,6 +85,7 @@ pub(crate) fn call(call: &Call<'_>) -> Result<Outcome, Fault> {
         "mixed" => contents::mixed(),
         "hologram" => contents::hologram(),
         "slow" => return Ok(slow::slow(call)),
+        "errand" => return tasks::begin(call),
         "toggle_tool" => effects::toggle_tool(call),
         "count_up" => effects::count_up(call),
         "log" => effects::log(call),
