@@ -7,7 +7,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tokio::sync::{Notify, broadcast};
 
-use super::super::{Means, ServerHandle, State};
+use super::super::{Means, ServerHandle};
 use super::error_of;
 use super::script::{connecting, entry};
 use crate::caller::Offers;
