@@ -65,6 +65,8 @@ fn run(arguments: Arguments) -> Result<u8, Failure> {
         Command::Prompts(wanted) => command::prompts::run(&options, &wanted),
         Command::Prompt(wanted) => command::prompt::run(&options, &wanted),
         Command::Trust(wanted) => command::trust::run(&options, &wanted),
+        Command::Login(wanted) => command::login::run(&options, &wanted),
+        Command::Logout(wanted) => command::logout::run(&options, &wanted),
         Command::Doctor(wanted) => command::doctor::run(&options, &wanted),
         Command::Logs(wanted) => command::logs::run(&options, &wanted),
         Command::Completions(wanted) => command::completions::run(&wanted),
