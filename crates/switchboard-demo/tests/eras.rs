@@ -19,8 +19,7 @@ fn a_known_version_is_taken_and_an_unknown_one_is_answered_with_our_latest() {
         let mut server = Process::start(&["--name", "mine"]);
         let hello = server.shake_hands(asked, json!({}));
         assert_eq!((&hello["protocolVersion"], &hello["serverInfo"]["name"]), (&json!(answered), &json!("mine")), "{asked}");
-        let mut expected =
-            json!({"tools": {"listChanged": true}, "resources": {"subscribe": true}, "prompts": {}, "completions": {}, "logging": {}});
+        let mut expected = json!({"tools": {"listChanged": true}, "resources": {"subscribe": true}, "prompts": {}, "completions": {}, "logging": {}});
         if answered == "2025-11-25" {
             expected["tasks"] = json!({"cancel": {}, "requests": {"tools": {"call": {}}}});
         }
