@@ -30,6 +30,8 @@ pub struct Demo {
     pub(crate) task_extra: String,
     pub(crate) tasks: Tasks,
     counter: AtomicU64,
+    /// How many calls were stopped before they were answered.
+    stopped: AtomicU64,
     peers: Mutex<Vec<Weak<Peer>>>,
 }
 
@@ -66,6 +68,7 @@ impl Demo {
             task_extra: format!(r#","resultType":"task","_meta":{meta}"#),
             tasks: Tasks::default(),
             counter: AtomicU64::new(0),
+            stopped: AtomicU64::new(0),
             peers: Mutex::default(),
             options,
         })
@@ -74,10 +77,17 @@ impl Demo {
     /// A new connection, which hears of changes on `outlet` until it is dropped.
     pub fn connect(self: &Arc<Self>, outlet: Outlet) -> Arc<Peer> {
         let peer = Arc::new(Peer::new(self.clone(), outlet));
+        self.tell(&peer);
+        peer
+    }
+
+    /// From now on the peer hears of changes.
+    pub(crate) fn tell(&self, peer: &Arc<Peer>) {
         let mut peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
         peers.retain(|peer| peer.strong_count() > 0);
-        peers.push(Arc::downgrade(&peer));
-        peer
+        if !peers.iter().any(|known| known.as_ptr() == Arc::as_ptr(peer)) {
+            peers.push(Arc::downgrade(peer));
+        }
     }
 
     /// What `demo://counter` shows.
@@ -90,6 +100,15 @@ impl Demo {
         let count = self.counter.fetch_add(1, Ordering::Relaxed) + 1;
         self.announce(Change::Resource(COUNTER_URI));
         count
+    }
+
+    /// How many calls were stopped before they were answered.
+    pub fn stopped_calls(&self) -> u64 {
+        self.stopped.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn note_stopped(&self) {
+        self.stopped.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(crate) fn announce(&self, change: Change) {

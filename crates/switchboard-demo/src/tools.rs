@@ -58,6 +58,11 @@ impl Catalog {
     }
 }
 
+/// The arguments of a tool that HTTP repeats in headers, and the ends of the names of these.
+pub(crate) fn mirrored(name: &str) -> &'static [(&'static str, &'static str)] {
+    if name == "route" { &definitions::ROUTE_HEADERS } else { &[] }
+}
+
 /// `tools/list`.
 pub(crate) fn list(call: &Call<'_>) -> Result<Body, Fault> {
     let catalog = &call.peer.demo.tools;
@@ -84,11 +89,14 @@ pub(crate) fn call(call: &Call<'_>) -> Result<Outcome, Fault> {
         "embedded_resource" => contents::embedded_resource(),
         "mixed" => contents::mixed(),
         "hologram" => contents::hologram(),
+        "route" => plain::route(call),
         "slow" => return Ok(slow::slow(call)),
+        "hang_up" => return Ok(slow::hang_up(call)),
         "errand" => return tasks::begin(call),
         "toggle_tool" => effects::toggle_tool(call),
         "count_up" => effects::count_up(call),
         "log" => effects::log(call),
+        "stopped" => Body::from_words(format!("{} stopped", call.peer.demo.stopped_calls())),
         "surprise" if catalog.has_surprise() => Body::from_words("you found me"),
         "" => return Err(Fault::invalid_params("name is missing")),
         name => match asks::script(name) {

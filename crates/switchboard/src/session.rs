@@ -113,6 +113,9 @@ pub enum OpenFault {
     /// The endpoint does not speak Streamable HTTP (400, 404 or 405 to `initialize`); it may speak the older wire.
     #[error("{0}")]
     WrongWire(String),
+    /// The wire brought no answer, for another reason.
+    #[error("{0}")]
+    Wire(WireFault),
     /// A person must log in first.
     #[error("{0}")]
     NeedsLogin(crate::auth::NeedsLogin),
@@ -196,6 +199,7 @@ impl RequestFault {
             }
             Self::Closed(reason) => Self::Closed(redact(&reason)),
             Self::Invalid(fact) => Self::Invalid(redact(&fact)),
+            Self::Wire(fault) => Self::Wire(fault.redacted(redact)),
             Self::Task(fact) => Self::Task(redact(&fact)),
             other => other,
         }
