@@ -69,6 +69,11 @@ impl Pending {
         self.table().slots.remove(&id).is_some()
     }
 
+    /// Whether a request of ours stands under this id.
+    pub(super) fn waits_for(&self, id: u64) -> bool {
+        self.table().slots.contains_key(&id)
+    }
+
     /// The ongoing request under this id.
     pub(super) fn ongoing(&self, id: u64) -> Option<Arc<Ongoing>> {
         self.table().slots.get(&id).and_then(|slot| slot.ongoing.clone())

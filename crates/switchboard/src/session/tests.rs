@@ -112,6 +112,8 @@ fn options(protocol: Protocol) -> OpenOptions {
         log: None,
         events: None,
         noticed: Noticed::default(),
+        wishes: Wishes::default(),
+        cache: Cache::default(),
     }
 }
 
