@@ -35,6 +35,7 @@ mod ongoing;
 mod pending;
 mod questions;
 mod rounds;
+mod tasks;
 mod tell;
 mod turns;
 mod verbs;
@@ -124,6 +125,9 @@ pub enum OpenFault {
     /// The endpoint does not speak Streamable HTTP (400, 404 or 405 to `initialize`); it may speak the older wire.
     #[error("{0}")]
     WrongWire(String),
+    /// The wire brought no answer, for another reason.
+    #[error("{0}")]
+    Wire(WireFault),
     /// A person must log in first.
     #[error("{0}")]
     NeedsLogin(crate::auth::NeedsLogin),
@@ -177,6 +181,9 @@ pub enum RequestFault {
     /// It was not sent: the server does not offer it, or a bound of ours is reached.
     #[error("{0}")]
     NotAsked(String),
+    /// The call became a task, and the task came to no result.
+    #[error("{0}")]
+    Task(String),
     /// What was permitted is no longer what would be called; it was not sent.
     #[error("not sent: the definition changed after it was approved")]
     Moved,
@@ -211,6 +218,8 @@ impl RequestFault {
             }
             Self::Closed(reason) => Self::Closed(redact(&reason)),
             Self::Invalid(fact) => Self::Invalid(redact(&fact)),
+            Self::Wire(fault) => Self::Wire(fault.redacted(redact)),
+            Self::Task(fact) => Self::Task(redact(&fact)),
             other => other,
         }
     }
@@ -274,6 +283,7 @@ impl Session {
         let shaken = handshake::shake(&link, &link.receiver.options).await;
         let hello = shaken.map_err(|fault| link.receiver.misconduct.get().cloned().map_or(fault, OpenFault::Misconduct))?;
         link.receiver.era.set(hello.era).expect("a session shakes hands once");
+        link.receiver.tasks.learn(&hello);
         link.transport.agreed(Agreed { modern: hello.era == Era::Modern, version: &hello.version });
         link.receiver.options.cache.session_began();
         let standing = listen::start(&link, &hello);
@@ -315,10 +325,14 @@ impl Session {
         let (tool, caller) = (permit.tool(), permit.caller());
         let ongoing = Ongoing::start(&tool.id.server, Some(tool), caller, terms.timeouts, terms.since);
         let name = tool.definition.name_json.as_bytes();
-        let fields: [envelope::Field<'_>; 2] = [("name", name), ("arguments", permit.arguments().as_bytes())];
+        let task = self.link.receiver.tasks.wanted_by(tool, &ongoing);
+        let as_task = task.as_ref().map_or(&b""[..], |task| task.as_bytes());
+        let fields: [envelope::Field<'_>; 3] =
+            [("name", name), ("arguments", permit.arguments().as_bytes()), (tasks::ASKS_FOR_A_TASK, as_task)];
+        let fields = if task.is_some() { &fields } else { &fields[..2] };
         let parameters = self.parameters(tool, permit.arguments());
         let name = Some(tool.id.tool.as_wire());
-        let request = Request { name, parameters: &parameters, ..Request::new(self.hello.era, "tools/call", &fields) };
+        let request = Request { name, parameters: &parameters, ..Request::new(self.hello.era, "tools/call", fields) };
         self.complete(&ongoing, request, terms.still).await
     }
 

@@ -74,6 +74,13 @@ impl Pending {
         self.table().slots.contains_key(&id)
     }
 
+    /// Nobody stands behind this request any more; its answer is still waited for.
+    pub(super) fn disown(&self, id: u64) {
+        if let Some(slot) = self.table().slots.get_mut(&id) {
+            slot.ongoing = None;
+        }
+    }
+
     /// The ongoing request under this id.
     pub(super) fn ongoing(&self, id: u64) -> Option<Arc<Ongoing>> {
         self.table().slots.get(&id).and_then(|slot| slot.ongoing.clone())

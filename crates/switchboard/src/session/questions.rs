@@ -11,9 +11,9 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::task::AbortHandle;
 
-use super::Era;
 use super::link::Receiver;
 use super::ongoing::Ongoing;
+use super::{Era, tasks};
 use crate::caller::{ElicitAnswer, ElicitationKind};
 use crate::transport::Origin;
 use crate::untrusted::Untrusted;
@@ -129,9 +129,11 @@ impl Receiver {
             Some(Err(fault)) => return self.refuse(&id, INVALID_PARAMS, &fault),
             None => return self.refuse(&id, INVALID_PARAMS, "elicitation/create needs params"),
         };
-        let in_flight = match origin {
-            Origin::Shared => self.pending.all_ongoing(),
-            Origin::Answer(request) => self.pending.ongoing(request).map(|ongoing| (request, ongoing)).into_iter().collect(),
+        let in_flight = match (self.asked_for_task(params.as_ref()), origin) {
+            // A question of a task may come on any stream.
+            (Some(of_task), _) => of_task,
+            (None, Origin::Shared) => self.all_ongoing(),
+            (None, Origin::Answer(request)) => self.ongoing(request).map(|ongoing| (request, ongoing)).into_iter().collect(),
         };
         let ongoing = match attribute(&in_flight) {
             Ok(ongoing) => ongoing,
@@ -141,11 +143,18 @@ impl Receiver {
                 return self.answer(&id, &elicit_result(ElicitAnswer::Decline));
             }
         };
-        self.put(id, in_flight.iter().map(|(id, _)| *id).collect(), ongoing, kind);
+        self.put(id, in_flight.iter().map(|(id, _)| *id).collect(), ongoing, kind, params);
     }
 
     /// Asks in a task of its own, so that the reader goes on.
-    fn put(&self, id: RequestId, of: Vec<u64>, (ongoing, certain): (Arc<Ongoing>, bool), kind: ElicitationKind) {
+    fn put(
+        &self,
+        id: RequestId,
+        of: Vec<u64>,
+        (ongoing, certain): (Arc<Ongoing>, bool),
+        kind: ElicitationKind,
+        params: Option<RawJson>,
+    ) {
         let mut open = self.questions.open();
         open.retain(|_, question| !question.task.is_finished());
         if open.len() >= MAX_OPEN {
@@ -169,7 +178,8 @@ impl Receiver {
             }
             let mut body = br#"{"jsonrpc":"2.0","id":"#.to_vec();
             answer_to.write(&mut body);
-            body.extend_from_slice(format!(r#","result":{}}}"#, elicit_result(answer)).as_bytes());
+            let result = tasks::in_answer(params.as_ref(), elicit_result(answer));
+            body.extend_from_slice(format!(r#","result":{result}}}"#).as_bytes());
             if let Some(transport) = transport.upgrade() {
                 // Bounded by the number of open questions, and withdrawn with them.
                 transport.ready().await;
@@ -179,7 +189,7 @@ impl Receiver {
         open.insert(id, Question { task: task.abort_handle(), of: of.clone(), answered });
         drop(open);
         // A request that ended meanwhile could not withdraw what was not here yet.
-        of.into_iter().filter(|request| self.pending.ongoing(*request).is_none()).for_each(|request| self.over(request));
+        of.into_iter().filter(|request| self.ongoing(*request).is_none()).for_each(|request| self.over(request));
     }
 }
 

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use super::link::{Link, Request};
 use super::ongoing::Ongoing;
 use super::questions::{elicit_result, read_elicitation};
-use super::{Era, RequestFault, Still, envelope};
+use super::{Era, RequestFault, Still, envelope, tasks};
 use crate::wire::RawJson;
 
 /// A server that asks more often than this does not come to an end.
@@ -24,6 +24,9 @@ pub(super) async fn complete(
     request: Request<'_>,
     still: Still<'_>,
 ) -> Result<RawJson, RequestFault> {
+    if tasks::asks_for_a_task(&request) {
+        return tasks::complete_legacy(link, ongoing, request, still).await;
+    }
     if request.era == Era::Legacy {
         return link.request_for(ongoing, request, still).await;
     }
@@ -46,6 +49,8 @@ pub(super) async fn complete(
         let result = link.request_for(ongoing, round, still).await?;
         match Outcome::read(&result)? {
             Outcome::Complete => return Ok(result),
+            Outcome::Task if request.method == "tools/call" => return tasks::follow(link, ongoing, &declared, &result).await,
+            Outcome::Task => return Err(RequestFault::Invalid(format!("a task in answer to {}", request.method))),
             Outcome::InputRequired { requests, state } => {
                 ongoing.gave_input.store(true, Ordering::Relaxed);
                 let mut responses = Map::new();
@@ -62,7 +67,12 @@ pub(super) async fn complete(
 /// What a modern result says of itself.
 enum Outcome {
     Complete,
-    InputRequired { requests: Vec<(String, RawJson)>, state: Option<RawJson> },
+    /// The result comes later.
+    Task,
+    InputRequired {
+        requests: Vec<(String, RawJson)>,
+        state: Option<RawJson>,
+    },
 }
 
 impl Outcome {
@@ -84,6 +94,7 @@ impl Outcome {
         let wire: Wire<'_> = result.decode().map_err(|fault| RequestFault::Invalid(fault.to_string()))?;
         match wire.result_type.as_deref() {
             None | Some("complete") => Ok(Self::Complete),
+            Some("task") => Ok(Self::Task),
             Some("input_required") => Ok(Self::InputRequired {
                 requests: wire.input_requests.unwrap_or_default().into_iter().map(|(key, raw)| (key, result.part(raw))).collect(),
                 state: wire.request_state.map(|state| result.part(state)),
@@ -94,7 +105,7 @@ impl Outcome {
 }
 
 /// Answers one of the server's questions.
-async fn fulfil(link: &Link, ongoing: &Arc<Ongoing>, request: &RawJson) -> Result<Value, RequestFault> {
+pub(super) async fn fulfil(link: &Link, ongoing: &Arc<Ongoing>, request: &RawJson) -> Result<Value, RequestFault> {
     #[derive(Deserialize)]
     struct Wire<'a> {
         method: String,

@@ -16,6 +16,7 @@ use crate::wire::{Outgoing, parse};
 mod handshakes;
 mod listing;
 mod requests;
+mod tasks;
 
 /// The server's side of the wire.
 struct Peer {
