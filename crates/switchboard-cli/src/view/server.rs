@@ -136,6 +136,9 @@ fn facts(handle: &ServerHandle, snapshot: &Snapshot, host: &Host) -> Vec<(&'stat
     if let State::Ready { era, version } = &snapshot.state {
         facts.push(("Protocol", format!("{} era, {}", era_word(*era), escaped(version))));
     }
+    if let Some(hello) = snapshot.session.as_ref().map(|session| session.hello()) {
+        facts.extend(hello.instructions.iter().map(|words| ("Instructions", words.for_terminal_line().to_string())));
+    }
     if let Some(pid) = snapshot.pid {
         let up = uptime(snapshot).map(duration).unwrap_or_else(|| "unknown".to_owned());
         let memory = memory_bytes(pid).map(bytes).unwrap_or_else(|| "unknown".to_owned());

@@ -15,6 +15,7 @@ use crate::wire::{Outgoing, parse};
 
 mod handshakes;
 mod listing;
+mod offering;
 mod requests;
 mod tasks;
 
