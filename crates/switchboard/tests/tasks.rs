@@ -39,6 +39,7 @@ impl World {
             launcher: Launcher::start(PathBuf::from(env!("CARGO_BIN_EXE_switchboard-launcher"))).unwrap(),
             log_folder: None,
             offers: Offers { elicit_form: true, ..Offers::default() },
+            auth: Default::default(),
             roots: None,
             only: None,
         };
