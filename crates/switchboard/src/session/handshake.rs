@@ -133,7 +133,7 @@ fn as_answer(fault: RequestFault) -> RequestFault {
 fn may_be_legacy(fault: &WireFault) -> bool {
     match fault {
         // No time, too many requests; the others of this kind say that the server does not like what it got.
-        WireFault::Status { status, .. } => matches!(status, 200..=499 | 500 | 501) && !matches!(status, 408 | 429),
+        WireFault::Status { status, .. } => matches!(status, 200..=501) && !matches!(status, 408 | 429),
         WireFault::Lost(_) => true,
         WireFault::NotSent(_) | WireFault::NeedsLogin(_) => false,
     }

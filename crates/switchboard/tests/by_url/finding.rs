@@ -15,12 +15,15 @@ const DISCOVER: &str = "POST /mcp server/discover";
 const INITIALIZE: &str = "POST /mcp initialize";
 const STREAM: &str = "GET /mcp";
 
+/// What a server turns out to speak, and over what.
+type Found = (Era, Wire);
+
 fn store() -> Arc<dyn Store> {
     Arc::new(MemoryStore::default())
 }
 
 /// What is asked until a server of this kind is ready.
-async fn handshakes(peer: &Peer, store: &Arc<dyn Store>, expected: (Era, Wire)) -> Vec<String> {
+async fn handshakes(peer: &Peer, store: &Arc<dyn Store>, expected: Found) -> Vec<String> {
     let host = start(entry(&peer.url()), store).await;
     assert_eq!(found(&host), (expected.0, Some(expected.1)));
     host.stop().await;
@@ -32,7 +35,7 @@ async fn handshakes(peer: &Peer, store: &Arc<dyn Store>, expected: (Era, Wire)) 
 /// F21: modern, then legacy, then HTTP+SSE; and what worked is all that is asked the next time.
 #[tokio::test]
 async fn f21_a_bare_url_finds_what_its_server_speaks_and_remembers_it() {
-    let cases: [(Kind, (Era, Wire), &[&str], &[&str]); 5] = [
+    let cases: [(Kind, Found, &[&str], &[&str]); 5] = [
         (Kind::Modern, (Era::Modern, Wire::Http), &[DISCOVER], &[DISCOVER]),
         (Kind::Legacy, (Era::Legacy, Wire::Http), &[DISCOVER, INITIALIZE], &[INITIALIZE]),
         (Kind::Sse(404), (Era::Legacy, Wire::Sse), &[DISCOVER, INITIALIZE, STREAM], &[STREAM]),
@@ -50,7 +53,7 @@ async fn f21_a_bare_url_finds_what_its_server_speaks_and_remembers_it() {
 /// What is remembered stops working: everything is tried again in the same attempt, and that is remembered instead.
 #[tokio::test]
 async fn a_server_that_became_another_is_found_again_in_one_attempt() {
-    let cases: [(Kind, (Era, Wire), Kind, (Era, Wire), &[&str]); 4] = [
+    let cases: [(Kind, Found, Kind, Found, &[&str]); 4] = [
         (Kind::Sse(404), (Era::Legacy, Wire::Sse), Kind::Modern, (Era::Modern, Wire::Http), &[DISCOVER]),
         (Kind::Sse(404), (Era::Legacy, Wire::Sse), Kind::Legacy, (Era::Legacy, Wire::Http), &[DISCOVER, INITIALIZE]),
         (Kind::Legacy, (Era::Legacy, Wire::Http), Kind::Modern, (Era::Modern, Wire::Http), &[INITIALIZE, DISCOVER]),

@@ -52,9 +52,9 @@ async fn nothing_is_sent_before_the_handshake_is_over() {
     assert!(place("initialized is taken") < place("tools/list"), "{seen:?}");
 }
 
-/// T15: messages, and what they are authorized with, go to the origin of the stream and nowhere else.
+/// T22: messages, and what they are authorized with, go to the origin of the stream and nowhere else.
 #[tokio::test]
-async fn t15_an_endpoint_of_another_origin_is_refused() {
+async fn t22_an_endpoint_of_another_origin_is_refused() {
     let peer = Peer::start(Kind::SseAt("http://127.0.0.1:9/messages")).await;
     let host = start(sse(&peer), &store()).await;
     assert_eq!(error(&host), "its `endpoint` event names another origin, \"http://127.0.0.1:9\"; nothing was sent there");

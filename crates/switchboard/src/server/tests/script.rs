@@ -75,13 +75,16 @@ pub(super) fn tool(name: &str) -> Offerings {
     Offerings { tools: vec![Arc::new(tool)], ..Offerings::default() }
 }
 
+/// An approach that was tried.
+type Tried = (Protocol, Option<Era>, Asks);
+
 /// The script, and what was seen of its performance.
 pub(super) struct Script {
     /// One for each start; the last one is played again and again.
     plays: Mutex<VecDeque<Play>>,
     pub(super) starts: AtomicUsize,
     /// Every approach that was tried.
-    pub(super) approaches: Arc<Mutex<Vec<(Protocol, Option<Era>, Asks)>>>,
+    pub(super) approaches: Arc<Mutex<Vec<Tried>>>,
     /// Processes that run now, and the most that ever did.
     alive: Arc<Alive>,
     /// The newest connection.
@@ -216,7 +219,7 @@ impl Drop for Actor {
 
 struct Entrance {
     stage: Arc<Stage>,
-    approaches: Arc<Mutex<Vec<(Protocol, Option<Era>, Asks)>>>,
+    approaches: Arc<Mutex<Vec<Tried>>>,
 }
 
 impl Opening for Entrance {

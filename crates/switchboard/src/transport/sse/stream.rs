@@ -134,9 +134,9 @@ mod tests {
 
     use super::*;
 
-    /// T15: a server cannot send our messages, and the token in their headers, anywhere else.
+    /// T22: a server cannot send our messages, and the token in their headers, anywhere else.
     #[test]
-    fn messages_go_to_the_origin_of_the_stream_and_nowhere_else() {
+    fn t22_messages_go_to_the_origin_of_the_stream_and_nowhere_else() {
         let base = Url::parse("https://example.com/a/sse?key=1").unwrap();
         let check = |data: &str, expected: Result<&str, &str>| {
             let got = destination(&base, data.as_bytes()).map(String::from);
