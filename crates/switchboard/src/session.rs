@@ -15,7 +15,7 @@ use self::ongoing::Ongoing;
 use self::turns::Turns;
 use crate::caller::Caller;
 use crate::catalog::{Offerings, Tool, parameters};
-use crate::config::{Asks, Protocol, Sharing, Timeouts};
+use crate::config::{Asks, MAX_MESSAGE_BYTES, Protocol, Sharing, Timeouts};
 use crate::event::Event;
 use crate::gate::Permit;
 use crate::name::ServerName;
@@ -105,6 +105,28 @@ pub struct OpenOptions {
     pub wishes: Wishes,
     /// What the server let us keep.
     pub cache: Cache,
+}
+
+impl OpenOptions {
+    /// As an entry that says nothing has it; for a caller that offers nothing.
+    pub fn new(server: ServerName) -> Self {
+        Self {
+            server,
+            protocol: Protocol::default(),
+            known_era: None,
+            asks: Asks::default(),
+            sharing: Sharing::default(),
+            offers: Default::default(),
+            roots: Default::default(),
+            connect_timeout: Timeouts::default().connect,
+            max_message_bytes: MAX_MESSAGE_BYTES,
+            events: None,
+            noticed: Noticed::default(),
+            log: None,
+            wishes: Wishes::default(),
+            cache: Cache::default(),
+        }
+    }
 }
 
 /// Why a session did not come to be.
