@@ -13,7 +13,7 @@ use tokio::time::{Instant, timeout_at};
 use self::link::{Link, Receiver, Request};
 use self::ongoing::Ongoing;
 use self::turns::Turns;
-use crate::caller::Caller;
+use crate::caller::{Answering, Caller};
 use crate::catalog::{Offerings, Tool, parameters};
 use crate::config::{Asks, MAX_MESSAGE_BYTES, Protocol, Sharing, Timeouts};
 use crate::event::Event;
@@ -430,6 +430,11 @@ impl Session {
     pub fn close(&self) {
         self.link.receiver.end("it was closed");
         self.link.transport.close();
+    }
+
+    /// Waits until the server has been told that the session is over, where the wire tells it.
+    pub(crate) fn farewell(&self) -> Answering<'static, ()> {
+        self.link.transport.farewell()
     }
 
     /// On this wire only the order of calls tells whose question a question is.

@@ -180,6 +180,11 @@ impl Asked {
         let _ = self.says.send(Say::Reset);
     }
 
+    /// The same, however long it takes.
+    pub(crate) async fn gone_at_last(&mut self) {
+        self.gone.recv().await;
+    }
+
     /// Waits until the other side has closed the connection.
     pub(crate) async fn gone(&mut self) {
         tokio::time::timeout(HANGS, self.gone.recv()).await.expect("the connection is closed");
