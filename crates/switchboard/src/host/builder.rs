@@ -133,7 +133,7 @@ impl HostBuilder {
             by_name,
             gate,
             grants: RwLock::new(remembered_grants(&*self.store, &events)),
-            validators: Validators::default(),
+            validators: Arc::new(Validators::default()),
             store: self.store,
             #[cfg(feature = "oauth")]
             auth: self.auth,
