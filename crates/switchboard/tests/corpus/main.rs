@@ -1,4 +1,5 @@
 //! Must-show 5: messages of every type of every revision, and odd ones, pass every wire byte for byte in params and results.
+#![cfg(feature = "http")]
 #![allow(clippy::unwrap_used, unreachable_pub, missing_docs)]
 
 use std::collections::BTreeSet;
