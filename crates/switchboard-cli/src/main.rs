@@ -64,6 +64,8 @@ fn run(arguments: Arguments) -> Result<u8, Failure> {
         Command::Read(wanted) => command::read::run(&options, &wanted),
         Command::Prompts(wanted) => command::prompts::run(&options, &wanted),
         Command::Prompt(wanted) => command::prompt::run(&options, &wanted),
+        Command::Complete(wanted) => command::complete::run(&options, &wanted),
+        Command::Watch(wanted) => command::watch::run(&options, &wanted),
         Command::Trust(wanted) => command::trust::run(&options, &wanted),
         Command::Doctor(wanted) => command::doctor::run(&options, &wanted),
         Command::Logs(wanted) => command::logs::run(&options, &wanted),

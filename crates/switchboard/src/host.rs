@@ -9,7 +9,6 @@ use tokio::sync::{Notify, broadcast};
 use tokio::task::{AbortHandle, JoinSet};
 
 use crate::call::CallError;
-use crate::caller::Caller;
 use crate::catalog::{Catalog, Tool};
 use crate::event::{Event, Events};
 use crate::gate::{Gate, Grants};
@@ -18,11 +17,11 @@ use crate::name::{ServerName, Style};
 use crate::schema::Validators;
 use crate::server::ServerHandle;
 use crate::store::{Shelf, Store};
-use crate::wire::RawJson;
 
 pub use builder::HostBuilder;
 
 mod builder;
+mod verbs;
 
 /// Tools that agents bring along: a server's tool of such a name could be taken for it, so it is withheld.
 const BUILTIN_NAMES: [&str; 7] = ["Bash", "Read", "Write", "Edit", "MultiEdit", "Glob", "Grep"];
@@ -40,7 +39,7 @@ pub(crate) struct Shared {
     by_name: HashMap<ServerName, usize>,
     pub(crate) gate: Gate,
     pub(crate) grants: RwLock<Grants>,
-    pub(crate) validators: Validators,
+    pub(crate) validators: Arc<Validators>,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) events: broadcast::Sender<Event>,
     naming: Style,
@@ -87,28 +86,6 @@ impl Host {
         let settled = tokio::time::timeout(wait, all).await.is_ok();
         self.0.rebuild();
         settled
-    }
-
-    /// Reads a resource of a server: its result, byte for byte.
-    pub async fn read(&self, server: &ServerName, uri: &str, caller: &Arc<dyn Caller>) -> Result<RawJson, CallError> {
-        let handle = self.0.server(server)?;
-        let session = handle.ready(handle.config.timeouts.connect).await?;
-        let answer = session.read(uri, caller, handle.config.timeouts).await;
-        self.0.finish(handle, answer).await
-    }
-
-    /// Gets a prompt of a server: its result, byte for byte.
-    pub async fn prompt(
-        &self,
-        server: &ServerName,
-        name: &str,
-        arguments: &RawJson,
-        caller: &Arc<dyn Caller>,
-    ) -> Result<RawJson, CallError> {
-        let handle = self.0.server(server)?;
-        let session = handle.ready(handle.config.timeouts.connect).await?;
-        let answer = session.prompt(name, arguments, caller, handle.config.timeouts).await;
-        self.0.finish(handle, answer).await
     }
 
     /// What happens from now on.

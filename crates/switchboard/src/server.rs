@@ -11,7 +11,7 @@ use crate::caller::Offers;
 use crate::config::{Environment, Fingerprint, ServerConfig};
 use crate::event::Event;
 use crate::launch::{Launcher, StderrTail};
-use crate::session::{Noticed, OpenOptions, Session};
+use crate::session::{Cache, Noticed, OpenOptions, Session, Wishes};
 use crate::store::{LogFile, Store};
 use crate::transport::Connector;
 
@@ -144,6 +144,8 @@ impl ServerHandle {
             events: Some(logs),
             noticed: Noticed::default(),
             log,
+            wishes: Wishes::default(),
+            cache: Cache::default(),
         };
         let task = Task {
             reach,
@@ -206,6 +208,16 @@ impl ServerHandle {
         let settled = |now: &Arc<Snapshot>| !matches!(now.state, State::Connecting { .. }) && !now.recalling;
         // An error means that the task is gone; nothing is under way then.
         let _ = self.snapshot.clone().wait_for(settled).await;
+    }
+
+    /// Has the server's tools listed again, and waits up to `wait` for that.
+    pub(crate) async fn list_again(&self, wait: Duration) {
+        let mut seen = self.snapshot.clone();
+        let before = seen.borrow().listings;
+        let Some(session) = seen.borrow().session.clone() else { return };
+        session.distrust_tools();
+        // Too late, or the connection is gone: what is known stays known.
+        let _ = timeout(wait, seen.wait_for(|now| now.listings > before || now.session.is_none())).await;
     }
 
     /// Tells the task that the server did useful work: the count of failures starts anew. Costs next to nothing.

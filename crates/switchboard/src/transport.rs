@@ -54,6 +54,11 @@ pub trait Transport: Send + Sync {
         let _ = agreed;
     }
 
+    /// Whether this wire says in headers what stands [beside](crate::wire::Beside) a modern message. Streamable HTTP does.
+    fn says_headers(&self) -> bool {
+        self.marks_origin()
+    }
+
     /// Whether this wire can say which request a message of the server belongs to. Single-stream wires cannot.
     fn marks_origin(&self) -> bool {
         false

@@ -146,6 +146,9 @@ fn facts(handle: &ServerHandle, snapshot: &Snapshot, host: &Host) -> Vec<(&'stat
     if let (State::Ready { .. }, true) = (&snapshot.state, by_url) {
         facts.push(("Connection", format!("{}, up {up}", wire_words(snapshot.wire))));
     }
+    if let Some(hello) = snapshot.session.as_ref().map(|session| session.hello()) {
+        facts.extend(hello.instructions.iter().map(|words| ("Instructions", words.for_terminal_line().to_string())));
+    }
     if let Some(pid) = snapshot.pid {
         let memory = memory_bytes(pid).map(bytes).unwrap_or_else(|| "unknown".to_owned());
         facts.push(("Process", format!("pid {pid}, up {up}, memory {memory}")));

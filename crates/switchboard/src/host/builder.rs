@@ -114,7 +114,7 @@ impl HostBuilder {
             by_name,
             gate,
             grants: RwLock::new(remembered_grants(&*self.store, &events)),
-            validators: Validators::default(),
+            validators: Arc::new(Validators::default()),
             store: self.store,
             events,
             naming: self.config.naming,

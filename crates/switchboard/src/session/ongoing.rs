@@ -1,13 +1,15 @@
 //! One request under way on behalf of a caller, through all its rounds.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use tokio::time::Instant;
 
 use super::clock::Clock;
-use crate::caller::{Caller, CallerId, ElicitAnswer, Elicitation, ElicitationKind, Progress};
+use crate::caller::{Caller, CallerId, ElicitAnswer, Elicitation, ElicitationKind, LogLine, Progress};
 use crate::catalog::Tool;
 use crate::config::Timeouts;
+use crate::event::LogLevel;
 use crate::name::{ServerName, ToolId};
 use crate::untrusted::Untrusted;
 use crate::wire::RawJson;
@@ -23,6 +25,8 @@ pub(super) struct Ongoing {
     pub(super) caller: Arc<dyn Caller>,
     pub(super) caller_id: CallerId,
     pub(super) clock: Clock,
+    /// The server was given answers on the way to the result.
+    pub(super) gave_input: AtomicBool,
 }
 
 impl std::fmt::Debug for Ongoing {
@@ -47,6 +51,7 @@ impl Ongoing {
             caller: caller.clone(),
             caller_id: caller.id(),
             clock: Clock::start(timeouts, since.unwrap_or(now), now),
+            gave_input: AtomicBool::new(false),
         })
     }
 
@@ -56,6 +61,13 @@ impl Ongoing {
         if let Some(id) = self.tool_id() {
             self.caller.progress(&Progress { id, progress, total, message });
         }
+    }
+
+    /// Passes on what the server logs. `is_certain`: it is this very request that it logs for, and not another of the same caller.
+    pub(super) fn log(&self, level: Option<LogLevel>, logger: Option<String>, text: String, is_certain: bool) {
+        let tool = if is_certain { self.tool_id() } else { None };
+        let (logger, text) = (logger.map(Untrusted::new), Untrusted::new(text));
+        self.caller.log(&LogLine { server: self.server.clone(), tool, level, logger, text });
     }
 
     /// The tool whose call it is.

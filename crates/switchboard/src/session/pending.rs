@@ -69,6 +69,11 @@ impl Pending {
         self.table().slots.remove(&id).is_some()
     }
 
+    /// Whether a request of ours stands under this id.
+    pub(super) fn waits_for(&self, id: u64) -> bool {
+        self.table().slots.contains_key(&id)
+    }
+
     /// Nobody stands behind this request any more; its answer is still waited for.
     pub(super) fn disown(&self, id: u64) {
         if let Some(slot) = self.table().slots.get_mut(&id) {

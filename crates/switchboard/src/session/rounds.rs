@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -30,6 +31,8 @@ pub(super) async fn complete(
         return link.request_for(ongoing, request, still).await;
     }
     let declared = envelope::modern_meta(ongoing.caller.offers(), link.receiver.options.roots.is_some());
+    let level = ongoing.caller.log_level().or_else(|| link.receiver.options.wishes.level());
+    let declared = envelope::with_log_level(declared, level);
     let mut answers: Option<(Vec<u8>, Option<RawJson>)> = None;
     for _ in 0..MAX_ROUNDS {
         let mut round = request.fields.to_vec();
@@ -49,6 +52,7 @@ pub(super) async fn complete(
             Outcome::Task if request.method == "tools/call" => return tasks::follow(link, ongoing, &declared, &result).await,
             Outcome::Task => return Err(RequestFault::Invalid(format!("a task in answer to {}", request.method))),
             Outcome::InputRequired { requests, state } => {
+                ongoing.gave_input.store(true, Ordering::Relaxed);
                 let mut responses = Map::new();
                 for (key, request) in requests {
                     responses.insert(key, fulfil(link, ongoing, &request).await?);

@@ -15,6 +15,7 @@ use crate::wire::{Outgoing, parse};
 
 mod handshakes;
 mod listing;
+mod offering;
 mod requests;
 mod tasks;
 
@@ -113,6 +114,8 @@ fn options(protocol: Protocol) -> OpenOptions {
         log: None,
         events: None,
         noticed: Noticed::default(),
+        wishes: Wishes::default(),
+        cache: Cache::default(),
     }
 }
 
