@@ -242,7 +242,7 @@ impl Fault {
     }
 
     pub(crate) fn internal(message: &str) -> Self {
-        Self { code: -32603, message: message.to_owned(), data: None }
+        Self { concern: Concern::Request, code: -32603, message: message.to_owned(), data: None }
     }
 
     /// The error object.

@@ -315,12 +315,15 @@ pub(crate) async fn modern() -> (Arc<Session>, Peer) {
     (opening.await.unwrap().unwrap(), peer)
 }
 
+/// A request under way.
+pub(crate) type Reading = JoinHandle<Result<RawJson, RequestFault>>;
+
 /// Reads a resource in a task of its own.
-pub(crate) fn read(session: &Arc<Session>, uri: &str) -> JoinHandle<Result<RawJson, RequestFault>> {
+pub(crate) fn read(session: &Arc<Session>, uri: &str) -> Reading {
     read_within(session, uri, Timeouts::default())
 }
 
-pub(crate) fn read_within(session: &Arc<Session>, uri: &str, timeouts: Timeouts) -> JoinHandle<Result<RawJson, RequestFault>> {
+pub(crate) fn read_within(session: &Arc<Session>, uri: &str, timeouts: Timeouts) -> Reading {
     let (session, uri) = (session.clone(), uri.to_owned());
     tokio::spawn(async move {
         let caller: Arc<dyn Caller> = Arc::new(Agreeable);
@@ -338,7 +341,7 @@ pub(crate) fn seen(text: &str) -> Result<Value, RequestFault> {
 }
 
 /// What came of a reading.
-pub(crate) async fn outcome(reading: JoinHandle<Result<RawJson, RequestFault>>) -> Result<Value, RequestFault> {
+pub(crate) async fn outcome(reading: Reading) -> Result<Value, RequestFault> {
     let outcome = tokio::time::timeout(HANGS, reading).await.expect("the request ends").unwrap();
     outcome.map(|result| result.to_value().unwrap())
 }
