@@ -176,6 +176,8 @@ fn options(era: Era) -> OpenOptions {
         events: None,
         noticed: Noticed::default(),
         log: None,
+        wishes: Default::default(),
+        cache: Default::default(),
     }
 }
 
