@@ -135,7 +135,9 @@ async fn a_version_refusal_that_names_a_legacy_version_means_legacy() {
 /// Whether the era is to be found out or given: the refusal names what to choose, and that is tried once.
 #[tokio::test(start_paused = true)]
 async fn a_version_refusal_that_names_our_version_is_tried_once_more() {
-    for (protocol, content) in [(Protocol::Auto, true), (Protocol::Modern, true), (Protocol::Auto, false), (Protocol::Modern, false)] {
+    for (protocol, content) in
+        [(Protocol::Auto, true), (Protocol::Modern, true), (Protocol::Auto, false), (Protocol::Modern, false)]
+    {
         let (session, peer) = open(options(protocol));
         let mut peer = peer.await;
         let error = json!({"code": -32022, "message": "no", "data": {"supported": ["2026-07-28"]}});
