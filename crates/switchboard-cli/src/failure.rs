@@ -142,7 +142,7 @@ impl From<CallError> for Failure {
                     | RequestFault::NoTurn { .. }
                     | RequestFault::Closed(_)
                     | RequestFault::Wire(_) => Code::Unreachable,
-                    RequestFault::Moved => Code::Denied,
+                    RequestFault::Moved | RequestFault::Declined(_) => Code::Denied,
                 };
                 let failure = Self::new(code, message);
                 let failure = match advice {

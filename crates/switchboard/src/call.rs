@@ -18,9 +18,11 @@ use crate::wire::RawJson;
 
 pub use error::CallError;
 use limit::Limit;
+pub(crate) use sampling::{Overseeing, SAMPLING};
 
 mod error;
 mod limit;
+mod sampling;
 
 /// How long a person may take to approve; then the call is denied.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(300);

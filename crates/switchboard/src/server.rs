@@ -11,7 +11,7 @@ use crate::caller::Offers;
 use crate::config::{Environment, Fingerprint, ServerConfig};
 use crate::event::Event;
 use crate::launch::{Launcher, StderrTail};
-use crate::session::{Noticed, OpenOptions, Session};
+use crate::session::{Noticed, OpenOptions, Overseer, Roots, Session};
 use crate::store::{LogFile, Store};
 use crate::transport::Connector;
 
@@ -62,8 +62,10 @@ pub struct Means {
     pub changed: Arc<Notify>,
     /// What legacy sessions advertise.
     pub offers: Offers,
-    /// The folders a legacy server may ask for.
-    pub roots: Option<Vec<String>>,
+    /// The folders a server may ask for.
+    pub roots: Roots,
+    /// Lets servers have answers of a caller's model.
+    pub overseer: Option<Arc<dyn Overseer>>,
 }
 
 /// The holder's end of a server task. The task ends when the last handle is dropped.
@@ -111,7 +113,7 @@ impl ServerHandle {
     }
 
     fn supervise(server: Supervised, initial: State) -> Self {
-        let Supervised { config, launch, log, stderr, reach, memory, offers, roots, events, changed } = server;
+        let Supervised { config, launch, log, stderr, reach, memory, offers, roots, overseer, events, changed } = server;
         let (phase, idle) = match initial {
             State::Connecting { .. } => (Phase::Waiting(tokio::time::Instant::now()), false),
             State::Idle => (Phase::Resting, true),
@@ -134,6 +136,7 @@ impl ServerHandle {
             sharing: config.session,
             offers,
             roots,
+            overseer,
             connect_timeout: config.timeouts.connect,
             max_message_bytes: config.max_message_bytes,
             events: Some(logs),
@@ -257,7 +260,8 @@ struct Supervised {
     reach: Arc<dyn Reach>,
     memory: Memory,
     offers: Offers,
-    roots: Option<Vec<String>>,
+    roots: Roots,
+    overseer: Option<Arc<dyn Overseer>>,
     events: broadcast::Sender<Event>,
     changed: Arc<Notify>,
 }
@@ -274,6 +278,7 @@ impl Supervised {
             memory: Memory::new(means.store.clone(), launch),
             offers: means.offers,
             roots: means.roots.clone(),
+            overseer: means.overseer.clone(),
             events: means.events.clone(),
             changed: means.changed.clone(),
         }

@@ -33,12 +33,18 @@ mod lists;
 mod ongoing;
 mod pending;
 mod questions;
+mod roots;
 mod rounds;
+mod sampling;
 mod turns;
+mod visits;
 mod watchdog;
 
 #[cfg(test)]
 mod tests;
+
+pub use roots::Roots;
+pub use sampling::Overseer;
 
 /// How the server's protocol works.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
@@ -80,8 +86,10 @@ pub struct OpenOptions {
     pub sharing: Sharing,
     /// What a legacy session advertises to the server; a modern request declares what its caller offers.
     pub offers: crate::caller::Offers,
-    /// The folders a legacy server may ask for; `None` does not offer roots.
-    pub roots: Option<Vec<String>>,
+    /// The folders a server may ask for, where its caller has none of its own.
+    pub roots: Roots,
+    /// Lets servers have answers of a caller's model; without one they have none.
+    pub overseer: Option<Arc<dyn Overseer>>,
     /// How long opening may take.
     pub connect_timeout: Duration,
     /// The bound of one message, for the error that names it.
@@ -162,6 +170,9 @@ pub enum RequestFault {
     /// The wire brought no answer.
     #[error("{0}")]
     Wire(WireFault),
+    /// The server wanted something of the caller without which it does not go on, and it was refused.
+    #[error("not finished: the server wanted an answer of a model, and {0}")]
+    Declined(String),
     /// What was permitted is no longer what would be called; it was not sent.
     #[error("not sent: the definition changed after it was approved")]
     Moved,
@@ -233,6 +244,8 @@ pub struct Session {
     hello: Hello,
     /// Keeps calls of different callers apart where the wire does not say whose question a question is.
     turns: Arc<Turns>,
+    /// On a legacy session: tells of changed roots.
+    _telling: Option<roots::Telling>,
     /// On a modern session: the standing request for list changes.
     _listening: Option<listen::Listening>,
     /// Ends requests that are late.
@@ -248,6 +261,7 @@ impl std::fmt::Debug for Session {
 impl Session {
     /// Connects, finds the era, shakes hands.
     pub async fn open(connector: &dyn Connector, options: OpenOptions) -> Result<Arc<Self>, OpenFault> {
+        let root_changes = options.roots.changes();
         let receiver = Receiver::new(options);
         let transport = connector.connect(receiver.clone()).await.map_err(|fault| OpenFault::Channel(fault.0))?;
         receiver.transport.set(Arc::downgrade(&transport)).expect("a receiver is connected once");
@@ -256,9 +270,10 @@ impl Session {
         let hello = shaken.map_err(|fault| link.receiver.misconduct.get().cloned().map_or(fault, OpenFault::Misconduct))?;
         link.receiver.era.set(hello.era).expect("a session shakes hands once");
         link.transport.agreed(Agreed { modern: hello.era == Era::Modern, version: &hello.version });
+        let telling = roots::tell(&link, hello.era, root_changes);
         let listening = listen::start(&link, &hello);
         let watching = watchdog::start(&link.receiver);
-        Ok(Arc::new(Self { link, hello, turns: Arc::default(), _listening: listening, _watching: watching }))
+        Ok(Arc::new(Self { link, hello, turns: Arc::default(), _telling: telling, _listening: listening, _watching: watching }))
     }
 
     /// What the server said of itself.
@@ -333,7 +348,7 @@ impl Session {
         turn.map_err(|_| RequestFault::NoTurn { after: ongoing.clock.shortest() })
     }
 
-    /// Whether the server was seen to ask during a call.
+    /// Whether the server was seen to ask where nothing says for which call.
     pub fn asks(&self) -> bool {
         self.link.receiver.asked.load(Ordering::Relaxed)
     }
@@ -349,7 +364,7 @@ impl Session {
         self.link.transport.close();
     }
 
-    /// On this wire only the order of calls tells whose question a question is.
+    /// Where nothing else says for which call a question is, only the order of calls tells.
     fn takes_turns(&self) -> bool {
         self.hello.era == Era::Legacy
             && match self.link.receiver.options.asks {

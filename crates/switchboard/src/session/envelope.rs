@@ -20,7 +20,7 @@ pub(super) fn our_info() -> Value {
 }
 
 /// What we declare that a server may ask.
-pub(super) fn capabilities(offers: Offers, roots: bool) -> Value {
+pub(super) fn capabilities(era: Era, offers: Offers, roots: bool) -> Value {
     let mut declared = Map::new();
     if offers.elicit_form || offers.elicit_url {
         let mut modes = Map::new();
@@ -32,8 +32,11 @@ pub(super) fn capabilities(offers: Offers, roots: bool) -> Value {
         }
         declared.insert("elicitation".into(), modes.into());
     }
+    if offers.sampling {
+        declared.insert("sampling".into(), if offers.sampling_tools { json!({"tools": {}}) } else { json!({}) });
+    }
     if roots {
-        declared.insert("roots".into(), json!({}));
+        declared.insert("roots".into(), if era == Era::Legacy { json!({"listChanged": true}) } else { json!({}) });
     }
     declared.into()
 }
@@ -82,7 +85,7 @@ pub(super) fn modern_meta(offers: Offers, roots: bool) -> String {
     let members = json!({
         "io.modelcontextprotocol/protocolVersion": MODERN_VERSION,
         "io.modelcontextprotocol/clientInfo": our_info(),
-        "io.modelcontextprotocol/clientCapabilities": capabilities(offers, roots),
+        "io.modelcontextprotocol/clientCapabilities": capabilities(Era::Modern, offers, roots),
     });
     let text = members.to_string();
     text[1..text.len() - 1].to_owned()

@@ -14,6 +14,7 @@ use super::envelope::{self, Field};
 use super::ongoing::Ongoing;
 use super::pending::{Answer, Pending};
 use super::questions::Questions;
+use super::visits::Visits;
 use super::watchdog::Watchdog;
 use super::{Era, Oddities, OpenOptions, RequestFault, Still};
 use crate::event::Event;
@@ -40,6 +41,8 @@ pub(super) struct Receiver {
     pub(super) options: OpenOptions,
     pub(super) pending: Pending,
     pub(super) questions: Questions,
+    /// Shared with the questions that send callers to pages.
+    pub(super) visits: Arc<Visits>,
     pub(super) transport: OnceLock<Weak<dyn Transport>>,
     /// Known once the handshake is over.
     pub(super) era: OnceLock<Era>,
@@ -49,7 +52,7 @@ pub(super) struct Receiver {
     pub(super) ended: watch::Sender<Option<String>>,
     /// Why we ended it, where the server gave cause.
     pub(super) misconduct: OnceLock<String>,
-    /// The server has asked during a call.
+    /// The server has asked where nothing says for which call.
     pub(super) asked: AtomicBool,
     junk_run: AtomicU64,
     /// Bytes of ours that the transport was handed without room for them, since it last had some.
@@ -64,6 +67,7 @@ impl Receiver {
             options,
             pending: Pending::default(),
             questions: Questions::default(),
+            visits: Arc::default(),
             transport: OnceLock::new(),
             era: OnceLock::new(),
             changed: Notify::new(),
@@ -150,13 +154,18 @@ impl Receiver {
         }
     }
 
-    fn notified(&self, method: &str, params: Option<&RawJson>) {
+    fn notified(&self, method: &str, params: Option<&RawJson>, origin: Origin) {
         match method {
-            "notifications/progress" => self.progress(params),
+            "notifications/progress" => self.progress(params, origin),
             "notifications/tools/list_changed"
             | "notifications/prompts/list_changed"
             | "notifications/resources/list_changed" => self.changed.notify_one(),
-            "notifications/message" => self.log(params),
+            "notifications/message" => self.log(params, origin),
+            "notifications/elicitation/complete" => {
+                if let Some(Completed { elicitation_id }) = params.and_then(|params| params.decode().ok()) {
+                    self.visits.done(&self.options.server, &elicitation_id);
+                }
+            }
             "notifications/cancelled" => {
                 if let Some(Cancelled { request_id }) = params.and_then(|params| params.decode().ok()) {
                     self.questions.withdraw(request_id);
@@ -166,18 +175,27 @@ impl Receiver {
         }
     }
 
-    fn progress(&self, params: Option<&RawJson>) {
+    fn progress(&self, params: Option<&RawJson>, origin: Origin) {
         let Some(progress) = params.and_then(|params| params.decode::<ProgressParams>().ok()) else { return };
+        // What comes with an answer is of that request, whatever it says.
+        if matches!(origin, Origin::Answer(request) if request != progress.progress_token) {
+            return;
+        }
         if let Some(ongoing) = self.pending.ongoing(progress.progress_token) {
             ongoing.progress(progress.progress, progress.total, progress.message.map(Untrusted::new));
         }
     }
 
-    fn log(&self, params: Option<&RawJson>) {
+    fn log(&self, params: Option<&RawJson>, origin: Origin) {
         let Some(log) = params.and_then(|params| params.decode::<LogParams>().ok()) else { return };
         let text = log.data.as_str().map_or_else(|| log.data.to_string(), str::to_owned);
         if let Some(file) = &self.options.log {
             file.write(LogStream::Message, &format!("{}: {text}", log.level));
+        }
+        if let Origin::Answer(request) = origin
+            && let Some(ongoing) = self.pending.ongoing(request)
+        {
+            return ongoing.log(&log.level, log.logger, text);
         }
         let Some(events) = &self.options.events else { return };
         // Nobody listening is fine: the event is for whoever wants it.
@@ -192,7 +210,7 @@ impl Inbound for Receiver {
         match message {
             Incoming::Result { id, result } => self.answered(Some(id), Ok(result)),
             Incoming::Error { id, error } => self.answered(id, Err(read_error(&error))),
-            Incoming::Notification { method, params } => self.notified(&method, params.as_ref()),
+            Incoming::Notification { method, params } => self.notified(&method, params.as_ref(), origin),
             Incoming::Request { id, method, params } => self.asked(id, &method, params, origin),
         }
     }
@@ -246,6 +264,12 @@ struct Cancelled {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
+struct Completed {
+    elicitation_id: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct ProgressParams {
     progress_token: u64,
     progress: f64,
@@ -257,6 +281,8 @@ struct ProgressParams {
 struct LogParams {
     #[serde(default)]
     level: String,
+    #[serde(default)]
+    logger: Option<String>,
     #[serde(default)]
     data: serde_json::Value,
 }

@@ -1,13 +1,16 @@
 //! One request under way on behalf of a caller, through all its rounds.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use super::clock::Clock;
-use crate::caller::{Caller, CallerId, ElicitAnswer, Elicitation, ElicitationKind, Progress};
+use super::sampling::{self, Overseer};
+use crate::caller::{Caller, CallerId, ElicitAnswer, Elicitation, ElicitationKind, LogLine, Progress, SampleAnswer, Sampling};
 use crate::catalog::Tool;
 use crate::config::Timeouts;
+use crate::event::LogLevel;
 use crate::name::{ServerName, ToolId};
 use crate::untrusted::Untrusted;
 use crate::wire::RawJson;
@@ -23,6 +26,8 @@ pub(super) struct Ongoing {
     pub(super) caller: Arc<dyn Caller>,
     pub(super) caller_id: CallerId,
     pub(super) clock: Clock,
+    /// Answers of a model that it has wanted so far.
+    samplings: AtomicUsize,
 }
 
 impl std::fmt::Debug for Ongoing {
@@ -47,6 +52,7 @@ impl Ongoing {
             caller: caller.clone(),
             caller_id: caller.id(),
             clock: Clock::start(timeouts, since.unwrap_or(now), now),
+            samplings: AtomicUsize::new(0),
         })
     }
 
@@ -58,6 +64,17 @@ impl Ongoing {
         }
     }
 
+    /// Passes on what the server logs during it.
+    pub(super) fn log(&self, level: &str, logger: Option<String>, text: String) {
+        self.caller.log(&LogLine {
+            server: self.server.clone(),
+            tool: self.tool_id(),
+            level: LogLevel::read(level),
+            logger: logger.map(Untrusted::new),
+            text: text.into(),
+        });
+    }
+
     /// The tool whose call it is.
     pub(super) fn tool_id(&self) -> Option<ToolId> {
         self.tool.as_ref().map(|tool| tool.id.clone())
@@ -65,9 +82,9 @@ impl Ongoing {
 
     /// Puts a question to the caller; its time does not count against the request. Defaults fill what the answer left out.
     pub(super) async fn elicit(&self, kind: ElicitationKind, tool: Option<ToolId>) -> ElicitAnswer {
-        let _asking = Asking::start(&self.clock);
+        let _asking = self.asking();
         let question = Elicitation { server: self.server.clone(), tool, kind };
-        let answer = tokio::time::timeout(ANSWER_TIMEOUT, self.caller.elicit(&question)).await.unwrap_or(ElicitAnswer::Cancel);
+        let answer = timeout(ANSWER_TIMEOUT, self.caller.elicit(&question)).await.unwrap_or(ElicitAnswer::Cancel);
         match (answer, &question.kind) {
             (ElicitAnswer::Accept(mut fields), ElicitationKind::Form { schema, .. }) => {
                 fill_defaults(schema, &mut fields);
@@ -76,10 +93,43 @@ impl Ongoing {
             (answer, _) => answer,
         }
     }
+
+    /// Puts what the server wants of a model to whoever lets it, then to the caller; their time does not count against the request.
+    pub(super) async fn sample(
+        &self,
+        params: RawJson,
+        tool: Option<ToolId>,
+        overseer: Option<&Arc<dyn Overseer>>,
+    ) -> SampleAnswer {
+        if !self.caller.offers().sampling {
+            return SampleAnswer::Refuse("nobody here answers for a model".to_owned());
+        }
+        if self.samplings.fetch_add(1, Ordering::Relaxed) >= sampling::MAX_PER_CALL {
+            return SampleAnswer::Refuse(format!("one call may want {} answers of a model, no more", sampling::MAX_PER_CALL));
+        }
+        let _asking = self.asking();
+        let request = Sampling { server: self.server.clone(), tool, params };
+        let permitted = match overseer {
+            Some(overseer) => overseer.permit(&request, &self.caller).await,
+            None => Err("nobody is there to let it".to_owned()),
+        };
+        if let Err(reason) = permitted {
+            // The server need not know whether a rule or a person said so.
+            self.caller.notice(&format!("server \"{}\" wanted an answer of a model and got none: {reason}", self.server));
+            return SampleAnswer::Refuse("User rejected sampling request".to_owned());
+        }
+        let answer = timeout(ANSWER_TIMEOUT, self.caller.sample(&request)).await;
+        answer.unwrap_or_else(|_| SampleAnswer::Refuse(format!("no answer within {} s", ANSWER_TIMEOUT.as_secs())))
+    }
+
+    /// While this lives, time does not count against the request.
+    pub(super) fn asking(&self) -> Asking<'_> {
+        Asking::start(&self.clock)
+    }
 }
 
 /// Keeps the clock from counting while it lives, also when the question is withdrawn.
-struct Asking<'a>(&'a Clock);
+pub(super) struct Asking<'a>(&'a Clock);
 
 impl<'a> Asking<'a> {
     fn start(clock: &'a Clock) -> Self {

@@ -106,13 +106,18 @@ fn options(protocol: Protocol) -> OpenOptions {
         asks: Asks::Auto,
         sharing: Sharing::Shared,
         offers: Offers { elicit_form: true, elicit_url: true, ..Offers::default() },
-        roots: Some(vec!["file:///work".into()]),
+        roots: Roots::new(Some(vec![root("file:///work")])),
+        overseer: None,
         connect_timeout: Duration::from_secs(30),
         max_message_bytes: 1 << 20,
         log: None,
         events: None,
         noticed: Noticed::default(),
     }
+}
+
+fn root(uri: &str) -> crate::caller::Root {
+    crate::caller::Root { uri: uri.to_owned(), name: None }
 }
 
 /// An open session in the era, and its peer.
