@@ -38,11 +38,12 @@ impl Host {
         let permit = host.permit(&tool, &call).await?;
         limit.put_off(asked);
         let server = host.server_of(&tool)?;
-        let session = server.ready(limit.within(tool.server.timeouts.connect)).await?;
-        let terms = Terms { timeouts: limit.timeouts(&tool), since: limit.since, still: &|| host.confirms(&tool) };
-        match session.call(permit, terms).await {
+        let seat = server.seat(&call.caller.id(), limit.within(tool.server.timeouts.connect)).await?;
+        let still = || host.confirms(&tool) && seat.offers(&tool.definition);
+        let terms = Terms { timeouts: limit.timeouts(&tool), since: limit.since, still: &still };
+        match seat.session().call(permit, terms).await {
             Err(RequestFault::Moved) => Err(CallError::Moved { server: tool.id.server.clone(), tool: shown(&tool) }),
-            answer => host.finish(server, answer).await.map(|raw| CallResult { raw }),
+            answer => host.finish(seat.handle(server), answer).await.map(|raw| CallResult { raw }),
         }
     }
 }

@@ -96,9 +96,9 @@ impl Host {
     /// Reads a resource of a server: its result, byte for byte.
     pub async fn read(&self, server: &ServerName, uri: &str, caller: &Arc<dyn Caller>) -> Result<RawJson, CallError> {
         let handle = self.0.server(server)?;
-        let session = handle.ready(handle.config.timeouts.connect).await?;
-        let answer = session.read(uri, caller, handle.config.timeouts).await;
-        self.0.finish(handle, answer).await
+        let seat = handle.seat(&caller.id(), handle.config.timeouts.connect).await?;
+        let answer = seat.session().read(uri, caller, handle.config.timeouts).await;
+        self.0.finish(seat.handle(handle), answer).await
     }
 
     /// Gets a prompt of a server: its result, byte for byte.
@@ -110,9 +110,9 @@ impl Host {
         caller: &Arc<dyn Caller>,
     ) -> Result<RawJson, CallError> {
         let handle = self.0.server(server)?;
-        let session = handle.ready(handle.config.timeouts.connect).await?;
-        let answer = session.prompt(name, arguments, caller, handle.config.timeouts).await;
-        self.0.finish(handle, answer).await
+        let seat = handle.seat(&caller.id(), handle.config.timeouts.connect).await?;
+        let answer = seat.session().prompt(name, arguments, caller, handle.config.timeouts).await;
+        self.0.finish(seat.handle(handle), answer).await
     }
 
     /// What happens from now on.

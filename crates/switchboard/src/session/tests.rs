@@ -13,6 +13,7 @@ use crate::caller::{Answering, Approval, ApprovalRequest, CallerId, ElicitAnswer
 use crate::transport::{Closed, ConnectFault, Inbound, Origin, Transport};
 use crate::wire::{Outgoing, parse};
 
+mod asking;
 mod handshakes;
 mod listing;
 mod requests;
@@ -79,7 +80,11 @@ impl Peer {
     }
 
     fn say(&self, message: &Value) {
-        parse(&message.to_string(), &RawJson::keep, &mut |message| self.inbound.message(message, Origin::Shared)).unwrap();
+        self.say_on(message, Origin::Shared);
+    }
+
+    fn say_on(&self, message: &Value, origin: Origin) {
+        parse(&message.to_string(), &RawJson::keep, &mut |message| self.inbound.message(message, origin)).unwrap();
     }
 
     fn answer(&self, request: &Value, result: Value) {
@@ -122,11 +127,12 @@ fn root(uri: &str) -> crate::caller::Root {
 
 /// An open session in the era, and its peer.
 async fn opened(era: Era) -> (Arc<Session>, Peer) {
+    opened_with(era, options(if era == Era::Modern { Protocol::Modern } else { Protocol::Legacy })).await
+}
+
+async fn opened_with(era: Era, options: OpenOptions) -> (Arc<Session>, Peer) {
     let (connector, peer) = wire();
-    let open = tokio::spawn(async move {
-        let protocol = if era == Era::Modern { Protocol::Modern } else { Protocol::Legacy };
-        Session::open(&connector, options(protocol)).await.unwrap()
-    });
+    let open = tokio::spawn(async move { Session::open(&connector, options).await.unwrap() });
     let mut peer = peer.await;
     match era {
         Era::Legacy => peer.welcome().await,
