@@ -140,6 +140,10 @@ impl Shared {
             _ => {}
         }
         Permit::approved(request, answer, tool, caller).ok_or_else(|| match answer {
+            // A yes beforehand is one for the call, not for what it leads to.
+            Approval::Unavailable if request.id.tool.as_wire() == SAMPLING => {
+                "nobody is there to ask; allow it by a rule in [permissions]".to_owned()
+            }
             Approval::Unavailable => "nobody is there to ask; allow it by a rule in [permissions], or with `--yes`".to_owned(),
             _ => "the answer was no".to_owned(),
         })

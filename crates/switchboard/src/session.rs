@@ -171,7 +171,7 @@ pub enum RequestFault {
     #[error("{0}")]
     Wire(WireFault),
     /// The server wanted something of the caller without which it does not go on, and it was refused.
-    #[error("not finished: the server wanted an answer of a model, and {0}")]
+    #[error("not finished: the server wanted an answer of a model and got none: {0}")]
     Declined(String),
     /// What was permitted is no longer what would be called; it was not sent.
     #[error("not sent: the definition changed after it was approved")]

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use serde_json::{Value, json};
 use switchboard::Host;
 use switchboard::catalog::Catalog;
-use switchboard::config::{Endpoint, ServerConfig, Timeouts};
+use switchboard::config::{Endpoint, ServerConfig, Sharing, Timeouts};
 use switchboard::server::{ServerHandle, Snapshot, State};
 use switchboard::session::Era;
 use switchboard::untrusted::Untrusted;
@@ -131,6 +131,11 @@ fn why(snapshot: &Snapshot) -> Option<(&'static str, String)> {
 }
 
 /// What `-v` shows beside (S2-70, S4-27).
+/// How many callers have a session of their own, where the entry gives each one.
+pub(crate) fn own_sessions(handle: &ServerHandle) -> String {
+    format!("one for each caller, {} open beside the shared one", handle.own_sessions())
+}
+
 fn facts(handle: &ServerHandle, snapshot: &Snapshot, host: &Host) -> Vec<(&'static str, String)> {
     let mut facts = vec![("State", state_word(&snapshot.state).to_owned())];
     if let State::Ready { era, version } = &snapshot.state {
@@ -140,6 +145,9 @@ fn facts(handle: &ServerHandle, snapshot: &Snapshot, host: &Host) -> Vec<(&'stat
         let up = uptime(snapshot).map(duration).unwrap_or_else(|| "unknown".to_owned());
         let memory = memory_bytes(pid).map(bytes).unwrap_or_else(|| "unknown".to_owned());
         facts.push(("Process", format!("pid {pid}, up {up}, memory {memory}")));
+    }
+    if handle.config.session == Sharing::PerCaller {
+        facts.push(("Sessions", own_sessions(handle)));
     }
     facts.push(("Restarts", snapshot.restarts.to_string()));
     let limits = handle.config.timeouts;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::time::{Instant, timeout};
 
 use super::clock::Clock;
-use super::sampling::{self, Overseer};
+use super::sampling::{self, Overseer, Refusal};
 use crate::caller::{Caller, CallerId, ElicitAnswer, Elicitation, ElicitationKind, LogLine, Progress, SampleAnswer, Sampling};
 use crate::catalog::Tool;
 use crate::config::Timeouts;
@@ -100,26 +100,24 @@ impl Ongoing {
         params: RawJson,
         tool: Option<ToolId>,
         overseer: Option<&Arc<dyn Overseer>>,
-    ) -> SampleAnswer {
+    ) -> Result<RawJson, Refusal> {
         if !self.caller.offers().sampling {
-            return SampleAnswer::Refuse("nobody here answers for a model".to_owned());
+            return Err(Refusal::plain("nobody here answers for a model"));
         }
         if self.samplings.fetch_add(1, Ordering::Relaxed) >= sampling::MAX_PER_CALL {
-            return SampleAnswer::Refuse(format!("one call may want {} answers of a model, no more", sampling::MAX_PER_CALL));
+            return Err(Refusal::plain(format!("one call may want {} answers of a model, no more", sampling::MAX_PER_CALL)));
         }
         let _asking = self.asking();
         let request = Sampling { server: self.server.clone(), tool, params };
-        let permitted = match overseer {
-            Some(overseer) => overseer.permit(&request, &self.caller).await,
-            None => Err("nobody is there to let it".to_owned()),
-        };
-        if let Err(reason) = permitted {
-            // The server need not know whether a rule or a person said so.
-            self.caller.notice(&format!("server \"{}\" wanted an answer of a model and got none: {reason}", self.server));
-            return SampleAnswer::Refuse("User rejected sampling request".to_owned());
+        match overseer {
+            Some(overseer) => overseer.permit(&request, &self.caller).await.map_err(Refusal::rejected)?,
+            None => return Err(Refusal::rejected("nobody is there to let it".to_owned())),
         }
-        let answer = timeout(ANSWER_TIMEOUT, self.caller.sample(&request)).await;
-        answer.unwrap_or_else(|_| SampleAnswer::Refuse(format!("no answer within {} s", ANSWER_TIMEOUT.as_secs())))
+        match timeout(ANSWER_TIMEOUT, self.caller.sample(&request)).await {
+            Ok(SampleAnswer::Answer(answer)) => Ok(answer),
+            Ok(SampleAnswer::Refuse(line)) => Err(Refusal::plain(line)),
+            Err(_) => Err(Refusal::plain(format!("no answer within {} s", ANSWER_TIMEOUT.as_secs()))),
+        }
     }
 
     /// While this lives, time does not count against the request.

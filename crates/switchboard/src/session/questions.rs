@@ -17,7 +17,7 @@ use super::link::Receiver;
 use super::ongoing::Ongoing;
 use super::sampling::{self, Overseer, REJECTED};
 use super::visits::Visits;
-use crate::caller::{CallerId, ElicitAnswer, ElicitationKind, SampleAnswer};
+use crate::caller::{CallerId, ElicitAnswer, ElicitationKind};
 use crate::transport::Origin;
 use crate::untrusted::Untrusted;
 use crate::wire::{Beside, Outgoing, RawJson, RequestId};
@@ -222,8 +222,12 @@ impl Asked {
         let tool = if certain { ongoing.tool_id() } else { None };
         match self {
             Self::Sampling(params) => match ongoing.sample(params, tool, overseer).await {
-                SampleAnswer::Answer(answer) => Reply { key: "result", text: answer.as_str().to_owned() },
-                SampleAnswer::Refuse(line) => Reply::error(REJECTED, &line),
+                Ok(answer) => Reply { key: "result", text: answer.as_str().to_owned() },
+                Err(refusal) => {
+                    let (server, reason) = (&ongoing.server, refusal.reason);
+                    ongoing.caller.notice(&format!("server \"{server}\" wanted an answer of a model and got none: {reason}"));
+                    Reply::error(REJECTED, &refusal.told)
+                }
             },
             Self::Elicitation(kind) => {
                 let visit = match &kind {

@@ -11,7 +11,7 @@ use super::link::{Link, Request};
 use super::ongoing::Ongoing;
 use super::questions::{elicit_result, read_elicitation};
 use super::{Era, RequestFault, Still, envelope, sampling, visits};
-use crate::caller::{ElicitAnswer, ElicitationKind, Offers, Root, SampleAnswer};
+use crate::caller::{ElicitAnswer, ElicitationKind, Offers, Root};
 use crate::wire::RawJson;
 
 /// A server that asks more often than this does not come to an end.
@@ -163,8 +163,8 @@ impl Rounds<'_> {
         sampling::check(&params, self.offers.sampling_tools).map_err(RequestFault::Invalid)?;
         let overseer = self.link.receiver.options.overseer.as_ref();
         match self.ongoing.sample(params, self.ongoing.tool_id(), overseer).await {
-            SampleAnswer::Answer(answer) => Ok(answer),
-            SampleAnswer::Refuse(line) => Err(RequestFault::Declined(line)),
+            Ok(answer) => Ok(answer),
+            Err(refusal) => Err(RequestFault::Declined(refusal.reason)),
         }
     }
 }

@@ -21,6 +21,28 @@ pub trait Overseer: Send + Sync + fmt::Debug {
     fn permit<'a>(&'a self, request: &'a Sampling, caller: &'a Arc<dyn Caller>) -> Answering<'a, Result<(), String>>;
 }
 
+/// Why a server gets no answer of a model.
+#[derive(Debug)]
+pub(super) struct Refusal {
+    /// What the server is told.
+    pub(super) told: String,
+    /// What the caller is told.
+    pub(super) reason: String,
+}
+
+impl Refusal {
+    /// The same for both.
+    pub(super) fn plain(line: impl Into<String>) -> Self {
+        let line = line.into();
+        Self { told: line.clone(), reason: line }
+    }
+
+    /// The server gets the protocol's words: it need not know which rule or who said so.
+    pub(super) fn rejected(reason: String) -> Self {
+        Self { told: "User rejected sampling request".to_owned(), reason }
+    }
+}
+
 /// Whether the params are what the protocol allows to this caller. The error is for the server.
 pub(super) fn check(params: &RawJson, tools_offered: bool) -> Result<(), String> {
     let wrong = |what: &str| Err(format!("sampling/createMessage: {what}"));

@@ -119,8 +119,8 @@ impl Caller for Person {
 
     fn sample<'a>(&'a self, request: &'a Sampling) -> Answering<'a, SampleAnswer> {
         self.note(format!("sample {}", request.params.as_str()));
-        let answer = json!({"role": "assistant", "model": self.name, "content": {"type": "text", "text": "hi"}});
-        Box::pin(async move { SampleAnswer::Answer(RawJson::from_value(&answer)) })
+        let answer = format!(r#"{{"role":"assistant","model":"{}","content":{{"type":"text","text":"hi"}}}}"#, self.name);
+        Box::pin(async move { SampleAnswer::Answer(RawJson::parse(answer).unwrap()) })
     }
 
     fn notice(&self, line: &str) {
