@@ -2,11 +2,14 @@
 
 mod cores;
 mod floor;
+mod http;
 mod list;
 mod measure;
 mod options;
+mod peer_child;
 mod peer_rmcp;
 mod raw;
+mod raw_http;
 mod report;
 mod server;
 mod startup;
@@ -21,7 +24,7 @@ use report::Report;
 
 fn main() -> ExitCode {
     match run() {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(fault) => {
             eprintln!("bench: {fault}");
             ExitCode::FAILURE
@@ -29,13 +32,18 @@ fn main() -> ExitCode {
     }
 }
 
-fn run() -> Result<(), Fault> {
+fn run() -> Result<ExitCode, Fault> {
     let mut words = std::env::args().skip(1).peekable();
     if words.next_if(|word| word == server::MARKER).is_some() {
-        return server::run(words);
+        server::run(words)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if words.next_if(|word| word == http::DEMO_MARKER).is_some() {
+        return demo(words);
     }
     if words.next_if(|word| word == list::MEMORY_MARKER).is_some() {
-        return measure_memory(words);
+        measure_memory(words)?;
+        return Ok(ExitCode::SUCCESS);
     }
     // A run without us starts no host, and so no launcher.
     let options = Options::parse(std::env::args().skip(1));
@@ -45,20 +53,33 @@ fn run() -> Result<(), Fault> {
     let options = options?;
     let report = runtime(options.multi_thread)?.block_on(measure(&options))?;
     println!("{}", if options.json { report.json()? } else { report.table() });
-    Ok(())
+    Ok(ExitCode::SUCCESS)
 }
 
 async fn measure(options: &Options) -> Result<Report, Fault> {
     let (command, rows) = match options.work {
         Work::Stdio => ("stdio", stdio::run(options).await?),
+        Work::Http => ("http", http::run(options).await?),
         Work::Startup => ("startup", startup::run(options).await?),
         Work::List => ("list", list::run(options).await?),
     };
     let mut notes = options.left_out();
-    if options.work == Work::Stdio {
+    if options.work == Work::Http {
+        notes.extend(http::missing(options));
+    }
+    if matches!(options.work, Work::Stdio | Work::Http) {
         notes.push(format!("{} (--pin)", options.pin.name()));
     }
     Ok(Report { command, runtime: options.runtime_name(), era: options.era.name(), rounds: options.rounds, rows, notes })
+}
+
+/// The demo server, pinned where we were told.
+fn demo(words: impl Iterator<Item = String>) -> Result<ExitCode, Fault> {
+    let mut words = words.peekable();
+    if words.next_if(|word| word == "--core").is_some() {
+        cores::to_core(words.next().and_then(|core| core.parse().ok()).ok_or("--core needs a number")?)?;
+    }
+    Ok(switchboard_demo::main_stdio(words))
 }
 
 fn measure_memory(mut words: impl Iterator<Item = String>) -> Result<(), Fault> {

@@ -10,6 +10,9 @@ pub(crate) type Fault = Box<dyn std::error::Error + Send + Sync>;
 /// What the echo tool is called with.
 pub(crate) const ECHO_ARGUMENTS: &str = r#"{"text":"thirty-two characters of a text.","count":3}"#;
 
+/// What the demo server's echo tool is called with.
+pub(crate) const DEMO_ARGUMENTS: &str = r#"{"message":"thirty-two characters of a text."}"#;
+
 /// The text that the big tool returns, in bytes of the unescaped text.
 pub(crate) const BIG_BYTES: usize = 1024 * 1024;
 

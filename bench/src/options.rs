@@ -1,17 +1,22 @@
 //! The words of the command line.
 
+use std::path::PathBuf;
+
 use crate::cores::Pin;
+use crate::http::Answers;
 use crate::measure::{Era, Fault};
 
 /// Shown when the words make no sense.
-pub(crate) const USAGE: &str = "usage: bench stdio|startup|list [--json] [--rounds N] [--quick] [--runtime current|multi] \
-[--era legacy|modern] [--pin apart|together|none] [--without floor|raw|rmcp|us]…";
+pub(crate) const USAGE: &str = "usage: bench stdio|http|startup|list [--json] [--rounds N] [--quick] [--runtime current|multi] \
+[--era legacy|modern] [--pin apart|together|none] [--answers json|sse] [--sdks DIR] [--without floor|raw|rmcp|us|ts|python]…";
 
 /// What to measure.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Work {
     /// Calls over one session.
     Stdio,
+    /// Calls over Streamable HTTP.
+    Http,
     /// Fifty servers at once.
     Startup,
     /// Large catalogs.
@@ -28,8 +33,12 @@ pub(crate) struct Options {
     /// The runtime of every contestant has one thread, or one for each core.
     pub(crate) multi_thread: bool,
     pub(crate) era: Era,
-    /// Which cores the two sides run on, in `stdio`.
+    /// Which cores the two sides run on, in `stdio` and `http`.
     pub(crate) pin: Pin,
+    /// How the server answers in `http`; both ways, one after the other, where absent.
+    pub(crate) answers: Option<Answers>,
+    /// Where `baseline/sdks` put the SDKs of other languages.
+    pub(crate) sdks: Option<PathBuf>,
     without: Vec<String>,
 }
 
@@ -39,12 +48,14 @@ impl Options {
         let mut words = words.peekable();
         let work = match words.next().as_deref() {
             Some("stdio") => Work::Stdio,
+            Some("http") => Work::Http,
             Some("startup") => Work::Startup,
             Some("list") => Work::List,
             _ => return Err(USAGE.into()),
         };
         let (mut json, mut rounds, mut quick, mut multi_thread, mut era, mut pin, mut without) =
             (false, None, false, false, Era::Legacy, None, Vec::new());
+        let (mut answers, mut sdks) = (None, None);
         while let Some(word) = words.next() {
             let mut value = || words.next().ok_or_else(|| format!("{word} needs a value\n{USAGE}"));
             match word.as_str() {
@@ -61,9 +72,14 @@ impl Options {
                     let choices = [Pin::Apart, Pin::Together, Pin::Nowhere];
                     pin = Some(choices[one_of(&word, &value()?, |text| pick(text, ["apart", "together", "none"]))?]);
                 }
+                "--answers" => {
+                    let choices = [Answers::Json, Answers::Events];
+                    answers = Some(choices[one_of(&word, &value()?, |text| pick(text, ["json", "sse"]))?]);
+                }
+                "--sdks" => sdks = Some(PathBuf::from(value()?)),
                 "--without" => {
                     let who = value()?;
-                    one_of(&word, &who, |text| pick(text, ["floor", "raw", "rmcp", "us"]))?;
+                    one_of(&word, &who, |text| pick(text, ["floor", "raw", "rmcp", "us", "ts", "python"]))?;
                     without.push(who);
                 }
                 _ => return Err(format!("unknown word {word:?}\n{USAGE}").into()),
@@ -71,7 +87,8 @@ impl Options {
         }
         // Threads that may not leave a core would only stand in each other's way.
         let pin = pin.unwrap_or(if multi_thread { Pin::Nowhere } else { Pin::Apart });
-        Ok(Self { work, json, rounds: rounds.unwrap_or(if quick { 3 } else { 9 }), quick, multi_thread, era, pin, without })
+        let rounds = rounds.unwrap_or(if quick { 3 } else { 9 });
+        Ok(Self { work, json, rounds, quick, multi_thread, era, pin, answers, sdks, without })
     }
 
     /// Whether a contestant takes part.

@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use rmcp::model::{CallToolRequestParams, CallToolResult, ContentBlock, JsonObject, ProtocolVersion};
 use rmcp::service::RunningService;
-use rmcp::transport::TokioChildProcess;
+use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
+use rmcp::transport::{StreamableHttpClientTransport, TokioChildProcess};
 use rmcp::{ClientLifecycleMode, ClientServiceExt as _, RoleClient};
 
-use crate::measure::{Contestant, ECHO_ARGUMENTS, Era, Fault, Tool};
+use crate::measure::{Contestant, DEMO_ARGUMENTS, ECHO_ARGUMENTS, Era, Fault, Tool};
 
 /// One running server behind the SDK.
 #[derive(Clone)]
@@ -21,12 +22,16 @@ impl Rmcp {
     /// Starts a server and shakes hands with it.
     pub(crate) async fn start(command: Command, era: Era) -> Result<Self, Fault> {
         let transport = TokioChildProcess::new(tokio::process::Command::from(command))?;
-        let lifecycle = match era {
-            Era::Legacy => ClientLifecycleMode::Initialize,
-            Era::Modern => ClientLifecycleMode::Discover { preferred_versions: vec![ProtocolVersion::V_2026_07_28] },
-        };
-        let service = ().serve_with_lifecycle(transport, lifecycle).await?;
+        let service = ().serve_with_lifecycle(transport, lifecycle(era)).await?;
         Ok(Self { service: Arc::new(service), arguments: serde_json::from_str(ECHO_ARGUMENTS)? })
+    }
+
+    /// Shakes hands with the demo server at this URL. The SDK would allow 16 requests at once; it is given as many as it is asked for.
+    pub(crate) async fn connect(url: &str, era: Era, width: usize) -> Result<Self, Fault> {
+        let config = StreamableHttpClientTransportConfig::with_uri(url).max_concurrent_requests(width);
+        let transport = StreamableHttpClientTransport::from_config(config);
+        let service = ().serve_with_lifecycle(transport, lifecycle(era)).await?;
+        Ok(Self { service: Arc::new(service), arguments: serde_json::from_str(DEMO_ARGUMENTS)? })
     }
 
     /// Every tool that the server offers, over all pages.
@@ -48,6 +53,13 @@ impl Contestant for Rmcp {
         let request = CallToolRequestParams::new(tool.name());
         let request = if tool == Tool::Echo { request.with_arguments(self.arguments.clone()) } else { request };
         Ok(text_bytes(&self.service.call_tool(request).await?))
+    }
+}
+
+fn lifecycle(era: Era) -> ClientLifecycleMode {
+    match era {
+        Era::Legacy => ClientLifecycleMode::Initialize,
+        Era::Modern => ClientLifecycleMode::Discover { preferred_versions: vec![ProtocolVersion::V_2026_07_28] },
     }
 }
 

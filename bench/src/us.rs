@@ -5,19 +5,21 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use switchboard::call::Call;
-use switchboard::caller::{Caller, CallerId, Headless, Offers};
+use switchboard::caller::{Caller, CallerId, Headless};
 use switchboard::catalog::Catalog;
-use switchboard::config::{Config, Endpoint, Environment, Mode, Protocol, RuleText, Scope, ServerConfig, Source, StdioEndpoint};
+use switchboard::config::{
+    Config, Endpoint, Environment, HttpEndpoint, Mode, Protocol, RuleText, Scope, ServerConfig, Source, StdioEndpoint,
+};
 use switchboard::gate::{Decision, Gate, Grants, Question};
 use switchboard::launch::Launcher;
 use switchboard::name::ServerName;
 use switchboard::schema::Validators;
 use switchboard::server::State;
-use switchboard::store::Store;
+use switchboard::store::{MemoryStore, Store};
 use switchboard::wire::RawJson;
 use switchboard::{Host, HostBuilder};
 
-use crate::measure::{Contestant, ECHO_ARGUMENTS, Era, Fault, Tool};
+use crate::measure::{Contestant, DEMO_ARGUMENTS, ECHO_ARGUMENTS, Era, Fault, Tool};
 
 /// How long servers may take to come up before the run is given up.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -37,14 +39,20 @@ pub(crate) struct Us {
 /// The configuration of floor servers, one for each list of flags; each is allowed by a rule of its own, the mode is `ask`.
 pub(crate) fn config(servers: &[Vec<String>], protocol: Protocol) -> Result<Config, Fault> {
     let program = std::env::current_exe()?.to_str().ok_or("the path of this program is not text")?.to_owned();
+    let endpoint = |flags: &Vec<String>| {
+        let args = std::iter::once(crate::server::MARKER.to_owned()).chain(flags.iter().cloned());
+        Endpoint::Stdio(StdioEndpoint::new(&program, args))
+    };
+    entries(servers.iter().map(endpoint), protocol)
+}
+
+fn entries(endpoints: impl Iterator<Item = Endpoint>, protocol: Protocol) -> Result<Config, Fault> {
     let file = Arc::new(PathBuf::from("bench"));
     let mut config = Config::default();
     config.permissions.mode = Mode::Ask;
-    for (index, flags) in servers.iter().enumerate() {
+    for (index, endpoint) in endpoints.enumerate() {
         let name = ServerName::new(&format!("floor{index}"))?;
-        let args = std::iter::once(crate::server::MARKER.to_owned()).chain(flags.iter().cloned());
         let source = Source { file: file.clone(), line: index + 1, scope: Scope::Given, shadows: None };
-        let endpoint = Endpoint::Stdio(StdioEndpoint::new(&program, args));
         let entry = ServerConfig { protocol, ..ServerConfig::new(name.clone(), source, endpoint) };
         config.permissions.allow.push(RuleText { text: name.to_string(), file: file.clone(), line: index + 1 });
         config.servers.insert(name, Arc::new(entry));
@@ -62,16 +70,10 @@ pub(crate) fn protocol(era: Era) -> Protocol {
 
 /// Starts a host with its launcher. Nothing waits for the servers here.
 pub(crate) async fn start(config: Config, store: Arc<dyn Store>) -> Result<Host, Fault> {
-    let builder = HostBuilder {
-        config,
-        environment: Environment::new(std::env::vars()),
-        store,
-        launcher: Launcher::start(std::env::current_exe()?)?,
-        log_folder: None,
-        offers: Offers::default(),
-        roots: None,
-        only: None,
-    };
+    let builder = HostBuilder::new(config)
+        .environment(Environment::new(std::env::vars()))
+        .store(store)
+        .launcher(Launcher::start(std::env::current_exe()?)?);
     Ok(builder.start().await?)
 }
 
@@ -103,7 +105,17 @@ pub(crate) async fn listed(host: &Host, servers: usize, tools: usize) -> Result<
 impl Us {
     /// Starts a host with one floor server and waits until it is listed.
     pub(crate) async fn start(flags: Vec<String>, era: Era, store: Arc<dyn Store>) -> Result<Self, Fault> {
-        let host = start(config(&[flags], protocol(era))?, store).await?;
+        Self::on(start(config(&[flags], protocol(era))?, store).await?, ECHO_ARGUMENTS).await
+    }
+
+    /// Starts a host with the demo server at this URL and waits until it is listed.
+    pub(crate) async fn connect(url: &str, era: Era) -> Result<Self, Fault> {
+        let endpoint = Endpoint::Http(HttpEndpoint::new(url));
+        let config = entries(std::iter::once(endpoint), protocol(era))?;
+        Self::on(start(config, Arc::new(MemoryStore::default())).await?, DEMO_ARGUMENTS).await
+    }
+
+    async fn on(host: Host, echo_arguments: &'static str) -> Result<Self, Fault> {
         listed(&host, 1, 2).await?;
         let catalog = host.catalog();
         let exposed = |wire: &str| -> Result<Arc<str>, Fault> {
@@ -119,7 +131,7 @@ impl Us {
             big: exposed("big")?,
             host,
             caller: Arc::new(Headless(CallerId::new("bench"))),
-            echo_arguments: RawJson::parse(ECHO_ARGUMENTS)?,
+            echo_arguments: RawJson::parse(echo_arguments)?,
             no_arguments: RawJson::parse("{}")?,
         })
     }

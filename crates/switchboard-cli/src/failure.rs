@@ -136,7 +136,10 @@ impl From<CallError> for Failure {
             CallError::Request { server, fault, .. } => {
                 let (message, advice) = without_advice(&message);
                 let code = match fault {
-                    RequestFault::Answered { .. } | RequestFault::TooLarge { .. } | RequestFault::Invalid(_) => Code::Answered,
+                    RequestFault::Answered { .. }
+                    | RequestFault::TooLarge { .. }
+                    | RequestFault::Invalid(_)
+                    | RequestFault::Task(_) => Code::Answered,
                     RequestFault::Wire(WireFault::NeedsLogin(_)) => Code::Login,
                     RequestFault::Timeout { .. }
                     | RequestFault::NoTurn { .. }

@@ -38,11 +38,24 @@ pub(crate) enum Step {
 /// A question.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Question {
-    Form { message: String, schema: Value },
-    Url { message: String, url: String },
+    Form {
+        message: String,
+        schema: Value,
+    },
+    Url {
+        message: String,
+        url: String,
+    },
+    /// What the peer's model says to this.
+    Sample {
+        prompt: String,
+    },
+    /// Which folders the peer works in.
+    Roots,
 }
 
-/// What a person did with a question.
+/// What became of a question: what a person did with it, or what the peer's model or the peer itself said (accepted, with the whole
+/// result as content).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Answer {
     pub(crate) action: Action,
@@ -82,7 +95,8 @@ fn run_modern(call: &Call<'_>, script: Script, arguments: &Map<String, Value>) -
     };
     // Answers without a state belong to no question of ours; the question is then put again.
     if !call.params.request_state.is_empty()
-        && let Some(answer) = answer_among(call.params.input_responses, &key(answers.len()))?
+        && let Step::Ask(question) = script(arguments, &answers)
+        && let Some(answer) = answer_among(call.params.input_responses, &key(answers.len()), &question)?
     {
         if let Some(failure) = misfit(script, arguments, &answers, &answer) {
             return Ok(Outcome::Done(failure));
@@ -93,7 +107,7 @@ fn run_modern(call: &Call<'_>, script: Script, arguments: &Map<String, Value>) -
         Step::Done(body) => Ok(Outcome::Done(body)),
         Step::Ask(question) => {
             call.terms.may_ask(question.mode()).map_err(Fault::missing_capability)?;
-            let request = json!({"method": "elicitation/create", "params": question.params(call.terms.version())});
+            let request = json!({"method": question.method(), "params": question.params(call.terms.version())});
             Ok(Outcome::Asking(Body::from(json!({
                 "inputRequests": {key(answers.len()): request},
                 "requestState": seal.close(&answers, &binding),
@@ -107,11 +121,11 @@ fn key(round: usize) -> String {
     format!("question_{}", round + 1)
 }
 
-fn answer_among(responses: Option<&RawValue>, key: &str) -> Result<Option<Answer>, Fault> {
+fn answer_among(responses: Option<&RawValue>, key: &str, question: &Question) -> Result<Option<Answer>, Fault> {
     let Some(responses) = responses else { return Ok(None) };
     let responses: Map<String, Value> =
         serde_json::from_str(responses.get()).map_err(|error| Fault::invalid_params(format!("inputResponses: {error}")))?;
-    let answer = responses.get(key).map(Answer::deserialize).transpose();
+    let answer = responses.get(key).map(|response| question.answer(response)).transpose();
     answer.map_err(|error| Fault::invalid_params(format!("inputResponses[{key:?}]: {error}")))
 }
 
@@ -146,11 +160,11 @@ async fn converse(exchange: &mut Exchange, script: Script, arguments: &Map<Strin
         if question.mode() == AskMode::Url {
             params["elicitationId"] = json!(elicitation_id);
         }
-        let result = match exchange.ask("elicitation/create", params).await? {
+        let result = match exchange.ask(question.method(), params).await? {
             Ok(result) => result,
             Err(error) => return Ok(Body::from_failure(format!("the peer refused the question: {error}"))),
         };
-        let answer = match Answer::deserialize(&result) {
+        let answer = match question.answer(&result) {
             Ok(answer) => answer,
             Err(error) => return Ok(Body::from_failure(format!("the peer's answer is no answer: {error}"))),
         };
@@ -180,12 +194,36 @@ impl Question {
         match self {
             Self::Form { .. } => AskMode::Form,
             Self::Url { .. } => AskMode::Url,
+            Self::Sample { .. } => AskMode::Sample,
+            Self::Roots => AskMode::Roots,
         }
     }
 
-    /// As `elicitation/create` has it in this revision.
+    fn method(&self) -> &'static str {
+        match self {
+            Self::Form { .. } | Self::Url { .. } => "elicitation/create",
+            Self::Sample { .. } => "sampling/createMessage",
+            Self::Roots => "roots/list",
+        }
+    }
+
+    fn answer(&self, result: &Value) -> serde_json::Result<Answer> {
+        match self {
+            Self::Form { .. } | Self::Url { .. } => Answer::deserialize(result),
+            Self::Sample { .. } | Self::Roots => {
+                Map::deserialize(result).map(|content| Answer { action: Action::Accept, content: Some(content) })
+            }
+        }
+    }
+
+    /// As the question has it in this revision.
     fn params(&self, version: &str) -> Value {
         match self {
+            Self::Roots => json!({}),
+            Self::Sample { prompt } => {
+                let message = json!({"role": "user", "content": {"type": "text", "text": prompt}});
+                json!({"messages": [message], "maxTokens": 200})
+            }
             Self::Url { message, url } => json!({"mode": "url", "message": message, "url": url}),
             Self::Form { message, schema } if version >= "2025-11-25" => {
                 json!({"mode": "form", "message": message, "requestedSchema": schema})

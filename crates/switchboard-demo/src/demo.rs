@@ -68,10 +68,17 @@ impl Demo {
     /// A new connection, which hears of changes on `outlet` until it is dropped.
     pub fn connect(self: &Arc<Self>, outlet: Outlet) -> Arc<Peer> {
         let peer = Arc::new(Peer::new(self.clone(), outlet));
+        self.tell(&peer);
+        peer
+    }
+
+    /// From now on the peer hears of changes.
+    pub(crate) fn tell(&self, peer: &Arc<Peer>) {
         let mut peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
         peers.retain(|peer| peer.strong_count() > 0);
-        peers.push(Arc::downgrade(&peer));
-        peer
+        if !peers.iter().any(|known| known.as_ptr() == Arc::as_ptr(peer)) {
+            peers.push(Arc::downgrade(peer));
+        }
     }
 
     /// What `demo://counter` shows.

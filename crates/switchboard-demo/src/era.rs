@@ -18,7 +18,7 @@ use crate::rpc::{Fault, Params};
 pub(crate) const MODERN_VERSION: &str = "2026-07-28";
 
 /// The revisions that begin with a handshake, the latest last.
-const LEGACY_VERSIONS: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
+pub(crate) const LEGACY_VERSIONS: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
 
 /// The revision in which one line may hold many messages.
 pub(crate) const BATCH_VERSION: &str = "2025-03-26";
@@ -33,7 +33,7 @@ pub(crate) struct Meta<'a> {
     #[serde(borrow, rename = "progressToken")]
     pub(crate) progress_token: Option<&'a RawValue>,
     #[serde(borrow, rename = "io.modelcontextprotocol/protocolVersion")]
-    version: Cow<'a, str>,
+    pub(crate) version: Cow<'a, str>,
     #[serde(borrow, rename = "io.modelcontextprotocol/clientCapabilities")]
     capabilities: Option<&'a RawValue>,
     #[serde(borrow, rename = "io.modelcontextprotocol/clientInfo")]
@@ -93,6 +93,10 @@ pub(crate) enum Terms<'a> {
 pub(crate) enum AskMode {
     Form,
     Url,
+    /// To the peer's model.
+    Sample,
+    /// For the folders it works in.
+    Roots,
 }
 
 impl<'a> Terms<'a> {
@@ -107,16 +111,16 @@ impl<'a> Terms<'a> {
             None => return Err(Fault::invalid_params(format!("{method} came before initialize"))),
         }
         if meta.version.is_empty() {
-            return Err(Fault::invalid_params(format!("_meta[{VERSION_KEY:?}] is missing, and there was no initialize")));
+            return Err(Fault::wrong_terms(format!("_meta[{VERSION_KEY:?}] is missing, and there was no initialize")));
         }
         if meta.version != MODERN_VERSION {
             return Err(Fault::unsupported_version(&meta.version));
         }
         if !meta.capabilities.is_some_and(|capabilities| capabilities.get().starts_with('{')) {
-            return Err(Fault::invalid_params(format!("_meta[{CAPABILITIES_KEY:?}] is missing or no object")));
+            return Err(Fault::wrong_terms(format!("_meta[{CAPABILITIES_KEY:?}] is missing or no object")));
         }
         if !meta.log_level.is_empty() && Level::named(&meta.log_level).is_none() {
-            return Err(Fault::invalid_params(format!("unknown log level {:?}", meta.log_level)));
+            return Err(Fault::wrong_terms(format!("unknown log level {:?}", meta.log_level)));
         }
         Ok(Self::Modern(meta))
     }
@@ -158,7 +162,10 @@ impl<'a> Terms<'a> {
     pub(crate) fn may_ask(&self, mode: AskMode) -> Result<(), Value> {
         let capabilities = self.peer_capabilities();
         let elicitation = capabilities.get("elicitation").and_then(Value::as_object);
+        let plain = |name: &str| if capabilities[name].is_object() { Ok(()) } else { Err(json!({name: {}})) };
         let (may, mode) = match mode {
+            AskMode::Sample => return plain("sampling"),
+            AskMode::Roots => return plain("roots"),
             // An empty declaration means forms: that was all there was when elicitation was new.
             AskMode::Form => (elicitation.is_some_and(|modes| modes.is_empty() || modes.contains_key("form")), "form"),
             AskMode::Url => (elicitation.is_some_and(|modes| modes.contains_key("url")), "url"),

@@ -106,6 +106,11 @@ impl Exchange {
         }
     }
 
+    /// Lets the wire drop the connection that would carry the answer.
+    pub(crate) fn hang_up(&self) {
+        self.replies.outlet.hang_up();
+    }
+
     /// Says something that belongs to no request.
     pub(crate) fn notify(&self, method: &str, params: &Value) {
         self.replies.outlet.push(|out| write_notification(out, method, params));
@@ -115,12 +120,14 @@ impl Exchange {
     pub(crate) async fn ask(&mut self, method: &str, params: Value) -> Result<Reaction, Stopped> {
         let (id, reaction) = self.peer.begin_question();
         let request = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
-        self.replies.outlet.push(|out| write_value(out, &request));
+        self.peer.asking_outlet(&self.replies).push(|out| write_value(out, &request));
         tokio::select! {
             biased;
             stopped = self.stopped() => {
                 self.peer.forget_question(id);
-                self.notify("notifications/cancelled", &json!({"requestId": id, "reason": "the call was cancelled"}));
+                let params = json!({"requestId": id, "reason": "the call was cancelled"});
+                let outlet = self.peer.asking_outlet(&self.replies);
+                outlet.push(|out| write_notification(out, "notifications/cancelled", &params));
                 Err(stopped)
             }
             reaction = reaction => reaction.map_err(|_| Stopped { reason: "the connection ended".to_owned() }),

@@ -9,6 +9,9 @@ pub mod options;
 /// Lines in, lines out: the stdio edge.
 pub mod stdio;
 
+/// Requests in, answers and streams of events out: the HTTP edge.
+pub mod http;
+
 /// Where messages to the peer wait to be written.
 pub mod outlet;
 
@@ -49,6 +52,7 @@ mod prompts;
 mod media;
 
 pub use demo::Demo;
+pub use http::{HttpEdge, HttpOptions};
 pub use options::Options;
 pub use outlet::Outlet;
 pub use peer::Peer;

@@ -48,6 +48,8 @@ pub(crate) fn open(call: &Call<'_>) -> Result<Outcome, Fault> {
     }
     listener.say("notifications/subscriptions/acknowledged", json!({"notifications": honoured}));
     call.peer.add_listener(listener);
+    // A wire without connections has a peer for each request, which nobody knows yet.
+    call.peer.demo.tell(call.peer);
     Ok(Outcome::Later)
 }
 

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use crate::http::{Answers, HttpOptions, Questions};
+
 /// How the server behaves; the default is what a person wants to see.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
@@ -18,6 +20,10 @@ pub struct Options {
     pub tick: Option<Duration>,
     /// What it calls itself.
     pub name: String,
+    /// Where it listens for HTTP; stdin and stdout, when `None`.
+    pub listen: Option<String>,
+    /// How it behaves there.
+    pub http: HttpOptions,
 }
 
 impl Default for Options {
@@ -29,6 +35,8 @@ impl Default for Options {
             start_delay: Duration::ZERO,
             tick: None,
             name: "switchboard-demo".to_owned(),
+            listen: None,
+            http: HttpOptions::default(),
         }
     }
 }
@@ -69,7 +77,7 @@ impl std::error::Error for UsageFault {}
 
 /// What `--help` prints.
 pub const USAGE: &str = "\
-usage: switchboard-demo [options]     an MCP server on stdin and stdout
+usage: switchboard-demo [options]     an MCP server on stdin and stdout, or on HTTP
 
   --era legacy|modern|both   which protocol eras to speak (both)
   --tools N                  add N generated tools to the list (0)
@@ -77,11 +85,32 @@ usage: switchboard-demo [options]     an MCP server on stdin and stdout
   --delay-start MS           wait before reading anything (0)
   --tick MS                  let demo://counter count by itself (never)
   --name NAME                what the server calls itself (switchboard-demo)
+  --http ADDR                listen there (port 0: any; the address is printed) with /mcp, and /sse for 2024-11-05
+  --answers json|sse         how HTTP answers quick requests (json)
+  --questions post|get       whether legacy questions come on the stream of their call (post)
+  --token T                  what HTTP requests must bring as a bearer token (nothing)
+  --keep-alive MS            how often a silent stream says that it is alive (15000)
+  --retry MS                 how long to wait before resuming a stream (500)
+  --sessions N               how many legacy sessions may be open (1024)
 
 each option can be set as a variable too, as in SWITCHBOARD_DEMO_PAGE_SIZE=10
 ";
 
-const FLAGS: [&str; 6] = ["era", "tools", "page-size", "delay-start", "tick", "name"];
+const FLAGS: [&str; 13] = [
+    "era",
+    "tools",
+    "page-size",
+    "delay-start",
+    "tick",
+    "name",
+    "http",
+    "answers",
+    "questions",
+    "token",
+    "keep-alive",
+    "retry",
+    "sessions",
+];
 
 impl Options {
     /// Reads variables first, then arguments, so that an argument wins.
@@ -138,6 +167,31 @@ impl Options {
             "delay-start" => self.start_delay = Duration::from_millis(number()?.into()),
             "tick" => self.tick = Some(Duration::from_millis(number()?.into())).filter(|tick| !tick.is_zero()),
             "name" => self.name = value.to_owned(),
+            "http" => self.listen = Some(value.to_owned()),
+            "answers" => {
+                self.http.answers = match value {
+                    "json" => Answers::Json,
+                    "sse" => Answers::Sse,
+                    _ => return Err("json or sse"),
+                }
+            }
+            "questions" => {
+                self.http.questions = match value {
+                    "post" => Questions::Post,
+                    "get" => Questions::Get,
+                    _ => return Err("post or get"),
+                }
+            }
+            "token" => self.http.token = Some(value.to_owned()),
+            "keep-alive" => match number()? {
+                0 => return Err("at least 1"),
+                pause => self.http.keep_alive = Duration::from_millis(pause.into()),
+            },
+            "retry" => self.http.retry = Duration::from_millis(number()?.into()),
+            "sessions" => match number()? {
+                0 => return Err("at least 1"),
+                count => self.http.max_sessions = count as usize,
+            },
             _ => return Err("a known option"),
         }
         Ok(())
@@ -166,6 +220,13 @@ mod tests {
         check(&["--tools", "2"], &[("SWITCHBOARD_DEMO_TOOLS", "9")], serve(|o| o.extra_tools = 2));
         check(&[], &[("SWITCHBOARD_DEMO_PAGE_SIZE", "9")], serve(|o| o.page_size = 9));
         check(&["--tick", "0"], &[], serve(|_| {}));
+        check(&["--http", "127.0.0.1:0"], &[], serve(|o| o.listen = Some("127.0.0.1:0".to_owned())));
+        check(
+            &["--answers", "sse", "--questions=get"],
+            &[],
+            serve(|o| (o.http.answers, o.http.questions) = (Answers::Sse, Questions::Get)),
+        );
+        check(&["--answers", "xml"], &[], Err("--answers xml: expected json or sse"));
         check(&["--help"], &[], Ok(Invocation::Help));
         check(&["--era", "stone"], &[], Err("--era stone: expected legacy, modern or both"));
         check(&["--page-size", "0"], &[], Err("--page-size 0: expected at least 1"));

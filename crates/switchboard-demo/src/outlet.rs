@@ -21,10 +21,23 @@ struct Buffer {
     waiting: Mutex<Vec<u8>>,
     /// Whether nothing more will come.
     has_ended: AtomicBool,
+    /// Whether the wire shall drop its connection once, as a bad network would.
+    hangs_up: AtomicBool,
     /// Told when the buffer turns from empty to filled; the wire waits on it.
     filled: Notify,
     /// Told whenever the wire took everything; a reader that found the buffer full waits on it.
     emptied: Notify,
+}
+
+/// What a wire found when it came for messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Taken {
+    /// Messages.
+    Messages,
+    /// The order to drop the connection; more may come afterwards.
+    HangUp,
+    /// Nothing, and nothing more will come.
+    End,
 }
 
 impl std::fmt::Debug for Outlet {
@@ -69,18 +82,50 @@ impl Outlet {
         self.0.filled.notify_one();
     }
 
+    /// Whether nothing more will come.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.0.has_ended.load(Ordering::Acquire)
+    }
+
+    /// Lets the wire drop its connection after what waits now, where it has one to drop. What is said later waits for the next one.
+    pub(crate) fn hang_up(&self) {
+        self.0.hangs_up.store(true, Ordering::Release);
+        self.0.filled.notify_one();
+    }
+
+    /// Everything that was said, if nothing more will come: an answer that needs no stream.
+    pub(crate) fn take_whole(&self) -> Option<Vec<u8>> {
+        self.has_ended().then(|| std::mem::take(&mut *self.waiting()))
+    }
+
     /// Waits until something is there, and swaps it into `taken`, which must be empty; false when nothing more will come.
     pub async fn take(&self, taken: &mut Vec<u8>) -> bool {
+        loop {
+            match self.take_next(taken).await {
+                Taken::Messages => return true,
+                Taken::End => return false,
+                // This wire is as long as the connection itself.
+                Taken::HangUp => {}
+            }
+        }
+    }
+
+    /// The same for a wire that can drop its connection. Nothing is lost when the future is dropped.
+    pub(crate) async fn take_next(&self, taken: &mut Vec<u8>) -> Taken {
         debug_assert!(taken.is_empty(), "the wire writes everything before it takes more");
         loop {
-            let has_ended = self.0.has_ended.load(Ordering::Acquire);
+            let has_ended = self.has_ended();
+            let hangs_up = self.0.hangs_up.load(Ordering::Acquire);
             std::mem::swap(&mut *self.waiting(), taken);
             if !taken.is_empty() {
                 self.0.emptied.notify_one();
-                return true;
+                return Taken::Messages;
+            }
+            if hangs_up && self.0.hangs_up.swap(false, Ordering::AcqRel) {
+                return Taken::HangUp;
             }
             if has_ended {
-                return false;
+                return Taken::End;
             }
             self.0.filled.notified().await;
         }
@@ -97,6 +142,8 @@ impl Outlet {
 pub(crate) struct Replies {
     pub(crate) outlet: Outlet,
     batch: Option<Arc<Mutex<Batch>>>,
+    /// Whether the outlet is for these replies only, and ends with the last of them.
+    ends_outlet: bool,
 }
 
 #[derive(Debug)]
@@ -109,18 +156,27 @@ struct Batch {
 impl Replies {
     /// Each reply on its own.
     pub(crate) fn single(outlet: &Outlet) -> Self {
-        Self { outlet: outlet.clone(), batch: None }
+        Self { outlet: outlet.clone(), batch: None, ends_outlet: false }
     }
 
     /// `open` requests whose replies leave together, as JSON-RPC wants it, when the last of them is settled.
     pub(crate) fn batch(outlet: &Outlet, open: usize) -> Self {
-        Self { outlet: outlet.clone(), batch: Some(Arc::new(Mutex::new(Batch { open, replies: Vec::new() }))) }
+        let batch = Some(Arc::new(Mutex::new(Batch { open, replies: Vec::new() })));
+        Self { outlet: outlet.clone(), batch, ends_outlet: false }
+    }
+
+    /// The same, and the outlet ends with the last reply.
+    pub(crate) fn ending(self) -> Self {
+        Self { ends_outlet: true, ..self }
     }
 
     /// Settles one request with what `write` appends.
     pub(crate) fn settle(&self, write: impl FnOnce(&mut Vec<u8>)) {
         match &self.batch {
-            None => self.outlet.push(write),
+            None => {
+                self.outlet.push(write);
+                self.end_outlet();
+            }
             Some(batch) => self.settle_in(batch, |replies| {
                 if !replies.is_empty() {
                     replies.push(b',');
@@ -137,8 +193,20 @@ impl Replies {
 
     /// Settles one request that gets no reply, because it was cancelled.
     pub(crate) fn settle_silently(&self) {
-        if let Some(batch) = &self.batch {
-            self.settle_in(batch, |_| {});
+        match &self.batch {
+            None => self.end_outlet(),
+            Some(batch) => self.settle_in(batch, |_| {}),
+        }
+    }
+
+    /// There was nothing to reply to.
+    pub(crate) fn settle_nothing(&self) {
+        self.end_outlet();
+    }
+
+    fn end_outlet(&self) {
+        if self.ends_outlet {
+            self.outlet.end();
         }
     }
 
@@ -146,7 +214,10 @@ impl Replies {
         let mut batch = batch.lock().unwrap_or_else(PoisonError::into_inner);
         write(&mut batch.replies);
         batch.open -= 1;
-        if batch.open == 0 && !batch.replies.is_empty() {
+        if batch.open > 0 {
+            return;
+        }
+        if !batch.replies.is_empty() {
             let replies = std::mem::take(&mut batch.replies);
             self.outlet.push(|out| {
                 out.push(b'[');
@@ -154,5 +225,6 @@ impl Replies {
                 out.push(b']');
             });
         }
+        self.end_outlet();
     }
 }

@@ -17,7 +17,7 @@ use crate::exchange::{Call, Outcome};
 use crate::listen::{self, Listener};
 use crate::options::Eras;
 use crate::outlet::{Outlet, Replies};
-use crate::rpc::{Body, Fault, Message, Params, write_notification, write_result};
+use crate::rpc::{Body, Concern, Fault, Message, Params, write_notification, write_result};
 use crate::{prompts, resources, tools};
 
 /// One connection to the demo server.
@@ -25,6 +25,10 @@ pub struct Peer {
     pub(crate) demo: Arc<Demo>,
     /// Where a legacy peer hears what belongs to no request.
     outlet: Outlet,
+    /// Which eras its wire has.
+    eras: Eras,
+    /// Whether questions go to `outlet` instead of where the call's answer goes.
+    asks_on_outlet: bool,
     state: Mutex<State>,
 }
 
@@ -52,7 +56,18 @@ impl std::fmt::Debug for Peer {
 
 impl Peer {
     pub(crate) fn new(demo: Arc<Demo>, outlet: Outlet) -> Self {
-        Self { demo, outlet, state: Mutex::default() }
+        let eras = demo.options.eras;
+        Self { demo, outlet, eras, asks_on_outlet: false, state: Mutex::default() }
+    }
+
+    /// On a wire that has only these eras.
+    pub(crate) fn speaking(self, eras: Eras) -> Self {
+        Self { eras, ..self }
+    }
+
+    /// Asks its questions where everything goes that belongs to no request, as some servers do.
+    pub(crate) fn asking_on_outlet(self, asks_on_outlet: bool) -> Self {
+        Self { asks_on_outlet, ..self }
     }
 
     /// Takes one message or batch. What is said in return goes to `outlet`, most of it before this returns; what takes time is spawned
@@ -80,8 +95,17 @@ impl Peer {
         listeners.iter().for_each(|listener| listener.end(&self.demo.server_info));
     }
 
+    /// Takes a batch whose replies are all that the outlet is for.
+    pub(crate) fn handle_batch_alone(self: &Arc<Self>, text: &[u8], outlet: &Outlet) {
+        self.handle_batch_for(text, outlet, Replies::ending);
+    }
+
     fn handle_batch(self: &Arc<Self>, text: &[u8], outlet: &Outlet) {
-        let refuse = |fault: Fault| outlet.push(|out| fault.write(out, "null"));
+        self.handle_batch_for(text, outlet, |replies| replies);
+    }
+
+    fn handle_batch_for(self: &Arc<Self>, text: &[u8], outlet: &Outlet, make: fn(Replies) -> Replies) {
+        let refuse = |fault: Fault| make(Replies::single(outlet)).settle_with_fault("null", &fault);
         let parts: Vec<&RawValue> = match serde_json::from_slice(text) {
             Ok(parts) => parts,
             Err(error) => return refuse(Fault::parse(&error)),
@@ -97,7 +121,11 @@ impl Peer {
             Ok(message) => !message.method.is_empty() && message.id.is_some(),
             Err(_) => true,
         };
-        let replies = Replies::batch(outlet, messages.iter().filter(|message| is_settled_later(message)).count());
+        let open = messages.iter().filter(|message| is_settled_later(message)).count();
+        let replies = make(Replies::batch(outlet, open));
+        if open == 0 {
+            replies.settle_nothing();
+        }
         for message in &messages {
             match message {
                 Ok(message) => self.handle_one(message, &replies),
@@ -110,30 +138,52 @@ impl Peer {
         match message.id {
             _ if message.method.is_empty() => self.take_reaction(message),
             None => self.take_notification(message),
-            Some(id) => {
-                let id = id.get();
-                match self.answer(id, message, replies) {
-                    Ok((Outcome::Done(body), false)) => replies.settle(|out| write_result(out, id, &body, "")),
-                    Ok((Outcome::Done(body), true)) => {
-                        replies.settle(|out| write_result(out, id, &body, &self.demo.complete_extra));
-                    }
-                    Ok((Outcome::Asking(body), _)) => {
-                        replies.settle(|out| write_result(out, id, &body, &self.demo.asking_extra));
-                    }
-                    Ok((Outcome::Later, _)) => {}
-                    Err(fault) => replies.settle_with_fault(id, &fault),
-                }
-            }
+            Some(id) => match Params::parse(message.params) {
+                Ok(params) => _ = self.take_request(id.get(), &message.method, &params, replies),
+                Err(fault) => replies.settle_with_fault(id.get(), &fault),
+            },
         }
     }
 
+    /// Takes a notification or a reaction to a question of ours.
+    pub(crate) fn take_aside(&self, message: &Message<'_>) {
+        if message.method.is_empty() { self.take_reaction(message) } else { self.take_notification(message) }
+    }
+
+    /// Takes a request; says what was wrong with it, if that is known at once.
+    pub(crate) fn take_request(
+        self: &Arc<Self>,
+        id: &str,
+        method: &str,
+        params: &Params<'_>,
+        replies: &Replies,
+    ) -> Option<Concern> {
+        match self.answer(id, method, params, replies) {
+            Ok((Outcome::Done(body), is_modern)) => {
+                let extra = if is_modern { self.demo.complete_extra.as_str() } else { "" };
+                replies.settle(|out| write_result(out, id, &body, extra));
+            }
+            Ok((Outcome::Asking(body), _)) => replies.settle(|out| write_result(out, id, &body, &self.demo.asking_extra)),
+            Ok((Outcome::Later, _)) => {}
+            Err(fault) => {
+                replies.settle_with_fault(id, &fault);
+                return Some(fault.concern);
+            }
+        }
+        None
+    }
+
     /// Answers a request; the flag says whether it was a modern one.
-    fn answer(self: &Arc<Self>, id: &str, message: &Message<'_>, replies: &Replies) -> Result<(Outcome, bool), Fault> {
-        let params = Params::parse(message.params)?;
-        let method: &str = &message.method;
-        let eras = self.demo.options.eras;
+    fn answer(
+        self: &Arc<Self>,
+        id: &str,
+        method: &str,
+        params: &Params<'_>,
+        replies: &Replies,
+    ) -> Result<(Outcome, bool), Fault> {
+        let eras = self.eras;
         if method == "initialize" {
-            return self.initialize(&params, eras).map(|body| (Outcome::Done(body), false));
+            return self.initialize(params, eras).map(|body| (Outcome::Done(body), false));
         }
         let handshake = self.handshake();
         if method == "ping" && handshake.is_none() && !params.meta.is_modern() && eras != Eras::Modern {
@@ -141,7 +191,7 @@ impl Peer {
             return Ok((Outcome::Done(Body::from(json!({}))), false));
         }
         let terms = Terms::of(&params.meta, method, handshake, eras)?;
-        let call = Call { peer: self, replies, id, params: &params, terms: &terms };
+        let call = Call { peer: self, replies, id, params, terms: &terms };
         let done = |body: Body| Ok(Outcome::Done(body));
         let outcome = match (method, &terms) {
             ("tools/call", _) => tools::call(&call),
@@ -155,9 +205,9 @@ impl Peer {
             ("server/discover", Terms::Modern(_)) => done(self.discover()),
             ("subscriptions/listen", Terms::Modern(_)) => listen::open(&call),
             ("ping", Terms::Legacy(_)) => done(Body::from(json!({}))),
-            ("logging/setLevel", Terms::Legacy(handshake)) => set_level(handshake, &params).and_then(done),
-            ("resources/subscribe", Terms::Legacy(_)) => self.subscribe(&params, true).and_then(done),
-            ("resources/unsubscribe", Terms::Legacy(_)) => self.subscribe(&params, false).and_then(done),
+            ("logging/setLevel", Terms::Legacy(handshake)) => set_level(handshake, params).and_then(done),
+            ("resources/subscribe", Terms::Legacy(_)) => self.subscribe(params, true).and_then(done),
+            ("resources/unsubscribe", Terms::Legacy(_)) => self.subscribe(params, false).and_then(done),
             _ => Err(Fault::unknown_method(method)),
         };
         outcome.map(|outcome| (outcome, terms.is_modern()))
@@ -251,6 +301,16 @@ impl Peer {
             self.outlet.push(|out| write_notification(out, method, &params));
         }
         state.listeners.iter().for_each(|listener| listener.hear_of(change));
+    }
+
+    /// Where a question about a call goes.
+    pub(crate) fn asking_outlet<'a>(&'a self, replies: &'a Replies) -> &'a Outlet {
+        if self.asks_on_outlet { &self.outlet } else { &replies.outlet }
+    }
+
+    /// The revision agreed on, after a legacy handshake.
+    pub(crate) fn agreed_version(&self) -> Option<&'static str> {
+        self.handshake().map(|handshake| handshake.version)
     }
 
     pub(crate) fn add_listener(&self, listener: Listener) {

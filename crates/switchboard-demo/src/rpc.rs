@@ -167,9 +167,21 @@ pub(crate) fn write_value(out: &mut Vec<u8>, value: &Value) {
     serde_json::to_writer(out, value).expect("a JSON value always has a text, and a Vec always has room");
 }
 
+/// What a fault is about; a wire with statuses of its own has one for each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Concern {
+    /// The message or its terms: it was not looked at any further.
+    Message,
+    /// The method: there is no such one.
+    Method,
+    /// What was asked for.
+    Request,
+}
+
 /// Why a request has no result.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Fault {
+    pub(crate) concern: Concern,
     code: i32,
     message: String,
     data: Option<Value>,
@@ -177,35 +189,52 @@ pub(crate) struct Fault {
 
 impl Fault {
     pub(crate) fn parse(error: &dyn std::error::Error) -> Self {
-        Self { code: -32700, message: format!("not JSON: {error}"), data: None }
+        Self { concern: Concern::Message, code: -32700, message: format!("not JSON: {error}"), data: None }
     }
 
     pub(crate) fn invalid_request(message: impl Into<String>) -> Self {
-        Self { code: -32600, message: message.into(), data: None }
+        Self { concern: Concern::Message, code: -32600, message: message.into(), data: None }
     }
 
     pub(crate) fn unknown_method(method: &str) -> Self {
-        Self { code: -32601, message: format!("unknown method {method:?}"), data: None }
+        Self { concern: Concern::Method, code: -32601, message: format!("unknown method {method:?}"), data: None }
     }
 
     pub(crate) fn invalid_params(message: impl Into<String>) -> Self {
-        Self { code: -32602, message: message.into(), data: None }
+        Self { concern: Concern::Request, code: -32602, message: message.into(), data: None }
     }
 
     /// The code for it differs: 2026-07-28 has retired the legacy one.
     pub(crate) fn no_resource(uri: &str, is_modern: bool) -> Self {
         let code = if is_modern { -32602 } else { -32002 };
-        Self { code, message: format!("no resource {uri:?}"), data: Some(json!({"uri": uri})) }
+        Self { concern: Concern::Request, code, message: format!("no resource {uri:?}"), data: Some(json!({"uri": uri})) }
     }
 
     pub(crate) fn missing_capability(required: Value) -> Self {
         let message = "the request needs a capability that it did not declare".to_owned();
-        Self { code: -32021, message, data: Some(json!({"requiredCapabilities": required})) }
+        let data = Some(json!({"requiredCapabilities": required}));
+        Self { concern: Concern::Message, code: -32021, message, data }
     }
 
     pub(crate) fn unsupported_version(requested: &str) -> Self {
         let data = json!({"supported": [crate::era::MODERN_VERSION], "requested": requested});
-        Self { code: -32022, message: format!("unsupported protocol version {requested:?}"), data: Some(data) }
+        let message = format!("unsupported protocol version {requested:?}");
+        Self { concern: Concern::Message, code: -32022, message, data: Some(data) }
+    }
+
+    /// Terms that a request must carry, and does not.
+    pub(crate) fn wrong_terms(message: impl Into<String>) -> Self {
+        Self { concern: Concern::Message, ..Self::invalid_params(message) }
+    }
+
+    /// A header that does not say what the body says.
+    pub(crate) fn header_mismatch(message: impl Into<String>) -> Self {
+        Self { concern: Concern::Message, code: -32020, message: message.into(), data: None }
+    }
+
+    /// A refusal by the edge, with a code that means nothing to the protocol.
+    pub(crate) fn edge(code: i32, message: impl Into<String>) -> Self {
+        Self { concern: Concern::Message, code, message: message.into(), data: None }
     }
 
     /// Appends the reply that says so.

@@ -33,7 +33,7 @@ const KEPT_BYTES: usize = 4 << 20;
 /// How long the last answers may take to leave once the input has ended.
 const LAST_WRITE_LIMIT: Duration = Duration::from_secs(1);
 
-/// The whole program: reads the arguments, serves until stdin ends, and says how it went.
+/// The whole program: reads the arguments, serves stdio until it ends (or HTTP, if told so), and says how it went.
 pub fn main_stdio(arguments: impl IntoIterator<Item = String>) -> ExitCode {
     use io::Write;
     // Where nobody reads what we say, there is nobody to tell.
@@ -90,7 +90,12 @@ pub async fn serve(options: Options, input: impl AsyncRead + Unpin, output: impl
 
 fn serve_blocking(options: Options) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let served = runtime.block_on(serve_stdio(options));
+    let served = runtime.block_on(async {
+        match options.listen.clone() {
+            Some(listen) => crate::http::serve_http(options, &listen).await,
+            None => serve_stdio(options).await,
+        }
+    });
     // A call under way must not keep the process.
     runtime.shutdown_background();
     served
@@ -126,7 +131,7 @@ async fn write_waiting(outlet: &Outlet, mut output: impl AsyncWrite + Unpin) -> 
     Ok(())
 }
 
-async fn count_by_itself(demo: &Demo, tick: Option<Duration>) {
+pub(crate) async fn count_by_itself(demo: &Demo, tick: Option<Duration>) {
     let Some(tick) = tick else { return std::future::pending().await };
     let mut interval = tokio::time::interval(tick);
     loop {

@@ -57,6 +57,11 @@ impl Catalog {
     }
 }
 
+/// The arguments of a tool that HTTP repeats in headers, and the ends of the names of these.
+pub(crate) fn mirrored(name: &str) -> &'static [(&'static str, &'static str)] {
+    if name == "route" { &definitions::ROUTE_HEADERS } else { &[] }
+}
+
 /// `tools/list`.
 pub(crate) fn list(call: &Call<'_>) -> Result<Body, Fault> {
     let catalog = &call.peer.demo.tools;
@@ -83,7 +88,9 @@ pub(crate) fn call(call: &Call<'_>) -> Result<Outcome, Fault> {
         "embedded_resource" => contents::embedded_resource(),
         "mixed" => contents::mixed(),
         "hologram" => contents::hologram(),
+        "route" => plain::route(call),
         "slow" => return Ok(slow::slow(call)),
+        "hang_up" => return Ok(slow::hang_up(call)),
         "toggle_tool" => effects::toggle_tool(call),
         "count_up" => effects::count_up(call),
         "log" => effects::log(call),

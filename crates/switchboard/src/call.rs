@@ -14,6 +14,7 @@ use crate::result::CallResult;
 use crate::server::{ServerHandle, State};
 use crate::session::{RequestFault, Terms};
 use crate::store::Shelf;
+use crate::transport::WireFault;
 use crate::wire::RawJson;
 
 pub use error::CallError;
@@ -189,6 +190,10 @@ impl Shared {
             Err(fault) => {
                 let fault = fault.redacted(|text| server.stderr.redact(text));
                 let detail = match fault {
+                    RequestFault::Wire(WireFault::NeedsLogin(ref needed)) => {
+                        server.needs_login(needed.reason.clone()).await;
+                        Some(format!("run \"switchboard login {}\"", server.config.name))
+                    }
                     // Where the end has no other cause than the reason, it is told once.
                     RequestFault::Closed(ref reason) => server.death().await.filter(|death| death != reason),
                     _ => None,

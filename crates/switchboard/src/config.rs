@@ -52,6 +52,14 @@ pub struct Config {
     pub origins: BTreeMap<String, Place>,
 }
 
+/// Servers of an embedder that reads no files; all else as an empty file leaves it. Of two with one name the later one holds.
+impl FromIterator<ServerConfig> for Config {
+    fn from_iter<I: IntoIterator<Item = ServerConfig>>(servers: I) -> Self {
+        let servers = servers.into_iter().map(|server| (server.name.clone(), Arc::new(server))).collect();
+        Self { servers, ..Self::default() }
+    }
+}
+
 /// A place in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
@@ -137,6 +145,13 @@ pub struct Source {
     pub shadows: Option<Arc<PathBuf>>,
 }
 
+impl Source {
+    /// No file: an embedder's own code, trusted like a file that was given. Relative paths start at the process's folder.
+    pub fn code() -> Self {
+        Self { file: Arc::new(PathBuf::from("(code)")), line: 1, scope: Scope::Given, shadows: None }
+    }
+}
+
 /// How to reach a server. Texts are as written: references are expanded by [`resolve_launch`] when the server starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Endpoint {
@@ -178,6 +193,46 @@ pub struct HttpEndpoint {
     pub headers: IndexMap<String, Secret>,
     /// Which wire.
     pub wire: HttpWire,
+    /// What to authorize with, beside the headers.
+    pub auth: HttpAuth,
+}
+
+impl HttpEndpoint {
+    /// An address, as written, and nothing else.
+    pub fn new(url: impl Into<String>) -> Self {
+        Self { url: url.into(), headers: IndexMap::new(), wire: HttpWire::default(), auth: HttpAuth::default() }
+    }
+}
+
+/// What to authorize with: a token, or who to log in as. Texts are as written in an [`HttpEndpoint`], expanded in a [`ResolvedUrl`].
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct HttpAuth {
+    /// Sent with each request, instead of a login.
+    pub bearer_token: Option<Secret>,
+    /// How a token is obtained.
+    pub grant: Grant,
+    /// The id that was registered beforehand.
+    pub client_id: Option<String>,
+    /// What goes with the id.
+    pub client_secret: Option<Secret>,
+    /// The PEM file that goes with the id (relative to the file's folder).
+    pub client_key: Option<String>,
+    /// The https address of a client ID metadata document.
+    pub client_metadata_url: Option<String>,
+    /// What to ask for; empty asks for what the server names.
+    pub scopes: Vec<String>,
+    /// Where the browser returns to; a free port where absent.
+    pub callback_port: Option<u16>,
+}
+
+/// How a token is obtained.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Grant {
+    /// A person logs in.
+    #[default]
+    AuthorizationCode,
+    /// The program logs in by itself.
+    ClientCredentials,
 }
 
 /// Which HTTP transport to use.

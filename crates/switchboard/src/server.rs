@@ -17,7 +17,9 @@ use crate::transport::Connector;
 
 pub use callers::Seat;
 pub use memory::remembered_offerings;
-pub use state::{Snapshot, State};
+#[cfg(feature = "http")]
+pub use reach::SharedStack;
+pub use state::{Snapshot, State, Wire};
 
 use backoff::Backoff;
 use board::Board;
@@ -55,7 +57,10 @@ pub struct Means {
     pub launcher: Launcher,
     /// What references expand to.
     pub environment: Arc<Environment>,
-    /// Remembers eras and catalogs.
+    /// What all URL servers share.
+    #[cfg(feature = "http")]
+    pub http: SharedStack,
+    /// Remembers eras, wires and catalogs.
     pub store: Arc<dyn Store>,
     /// Where the server's log file goes; `None` writes none.
     pub log_folder: Option<Arc<std::path::PathBuf>>,
@@ -233,6 +238,11 @@ impl ServerHandle {
             Ok(Ok(now)) => now.last_exit.clone(),
             _ => None,
         }
+    }
+
+    /// A call learnt that a person must log in first; why, safe to show. Answers when the server's state says so.
+    pub async fn needs_login(&self, reason: String) {
+        self.tell(|heeded| Command::NeedsLogin(reason, heeded)).await;
     }
 
     /// Ends the process and starts it again. Returns when the new one is being started; [`settled`](Self::settled) waits for the rest.

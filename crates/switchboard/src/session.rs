@@ -36,6 +36,7 @@ mod questions;
 mod roots;
 mod rounds;
 mod sampling;
+mod tasks;
 mod turns;
 mod visits;
 mod watchdog;
@@ -120,6 +121,9 @@ pub enum OpenFault {
     /// The endpoint does not speak Streamable HTTP (400, 404 or 405 to `initialize`); it may speak the older wire.
     #[error("{0}")]
     WrongWire(String),
+    /// The wire brought no answer, for another reason.
+    #[error("{0}")]
+    Wire(WireFault),
     /// A person must log in first.
     #[error("{0}")]
     NeedsLogin(crate::auth::NeedsLogin),
@@ -173,6 +177,9 @@ pub enum RequestFault {
     /// The server wanted something of the caller without which it does not go on, and it was refused.
     #[error("not finished: the server wanted an answer of a model and got none: {0}")]
     Declined(String),
+    /// The call became a task, and the task came to no result.
+    #[error("{0}")]
+    Task(String),
     /// What was permitted is no longer what would be called; it was not sent.
     #[error("not sent: the definition changed after it was approved")]
     Moved,
@@ -203,6 +210,8 @@ impl RequestFault {
             }
             Self::Closed(reason) => Self::Closed(redact(&reason)),
             Self::Invalid(fact) => Self::Invalid(redact(&fact)),
+            Self::Wire(fault) => Self::Wire(fault.redacted(redact)),
+            Self::Task(fact) => Self::Task(redact(&fact)),
             other => other,
         }
     }
@@ -269,6 +278,7 @@ impl Session {
         let shaken = handshake::shake(&link, &link.receiver.options).await;
         let hello = shaken.map_err(|fault| link.receiver.misconduct.get().cloned().map_or(fault, OpenFault::Misconduct))?;
         link.receiver.era.set(hello.era).expect("a session shakes hands once");
+        link.receiver.tasks.learn(&hello);
         link.transport.agreed(Agreed { modern: hello.era == Era::Modern, version: &hello.version });
         let telling = roots::tell(&link, hello.era, root_changes);
         let listening = listen::start(&link, &hello);
@@ -305,8 +315,12 @@ impl Session {
         let (tool, caller) = (permit.tool(), permit.caller());
         let ongoing = Ongoing::start(&tool.id.server, Some(tool), caller, terms.timeouts, terms.since);
         let name = tool.definition.name_json.as_bytes();
-        let fields: [envelope::Field<'_>; 2] = [("name", name), ("arguments", permit.arguments().as_bytes())];
-        let request = Request { name: Some(tool.id.tool.as_wire()), ..Request::new(self.hello.era, "tools/call", &fields) };
+        let task = self.link.receiver.tasks.wanted_by(tool, &ongoing);
+        let as_task = task.as_ref().map_or(&b""[..], |task| task.as_bytes());
+        let fields: [envelope::Field<'_>; 3] =
+            [("name", name), ("arguments", permit.arguments().as_bytes()), (tasks::ASKS_FOR_A_TASK, as_task)];
+        let fields = if task.is_some() { &fields } else { &fields[..2] };
+        let request = Request { name: Some(tool.id.tool.as_wire()), ..Request::new(self.hello.era, "tools/call", fields) };
         self.complete(&ongoing, request, terms.still).await
     }
 

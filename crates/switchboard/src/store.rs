@@ -1,4 +1,4 @@
-//! What is remembered between runs: grants, pins, trust, eras, cached catalogs.
+//! What is remembered between runs: grants, pins, trust, eras, wires, cached catalogs.
 //!
 //! [`Store`](crate::store::Store) is the seam: one small key-value contract. [`FileStore`](crate::store::FileStore) keeps it in files (0600 in a 0700 folder, locked, replaced
 //! atomically); [`MemoryStore`](crate::store::MemoryStore) keeps it for one run.
@@ -25,6 +25,8 @@ pub enum Shelf {
     Trust,
     /// Which era a launch fingerprint spoke, and whether it asks.
     Eras,
+    /// Which wire and era an endpoint spoke, by origin.
+    Wires,
     /// The catalog of last time, by launch fingerprint.
     Catalogs,
 }

@@ -104,6 +104,21 @@ pub enum WireFault {
     NeedsLogin(NeedsLogin),
 }
 
+impl WireFault {
+    /// The same with the server's words filtered.
+    pub(crate) fn redacted(self, redact: impl Fn(&str) -> String) -> Self {
+        match self {
+            Self::NotSent(fact) => Self::NotSent(redact(&fact)),
+            Self::Lost(fact) => Self::Lost(redact(&fact)),
+            Self::Status { status, said, retry_after, error } => {
+                let error = error.filter(|error| redact(error.as_str()) == error.as_str());
+                Self::Status { status, said: redact(&said), retry_after, error }
+            }
+            Self::NeedsLogin(NeedsLogin { reason }) => Self::NeedsLogin(NeedsLogin { reason: redact(&reason) }),
+        }
+    }
+}
+
 /// The channel is closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the connection is closed")]

@@ -11,7 +11,9 @@ use serde::{Deserialize, Serialize};
 use crate::config::diagnostic::visible_path;
 use crate::config::expand::{Expansion, is_ordinary, secret_looking};
 use crate::config::fingerprint::Digest;
-use crate::config::{Config, Endpoint, Environment, Fingerprint, HttpWire, Scope, ServerConfig, hijack, reference};
+use crate::config::{
+    Config, Endpoint, Environment, Fingerprint, Grant, HttpAuth, HttpWire, Scope, ServerConfig, hijack, reference,
+};
 use crate::name::ServerName;
 use crate::secret::{Redactor, Secret};
 use crate::store::{Shelf, Store, StoreError};
@@ -132,6 +134,7 @@ pub fn disclose(server: &ServerConfig, environment: &Environment) -> Disclosure 
                 lines.push(format!("header: {} = {value:?}", quoted_name(name)));
                 variables.extend(reference::variables(value));
             }
+            disclose_auth(&http.auth, &mut lines, &mut variables);
         }
     }
     let values: BTreeMap<String, String> = deciding
@@ -152,6 +155,31 @@ pub fn disclose(server: &ServerConfig, environment: &Environment) -> Disclosure 
     let redactor = Redactor::new(secrets(&server.endpoint));
     let kept = lines.iter().map(|line| kept(line, &redactor)).collect();
     Disclosure { name: server.name.clone(), file, lines, key, refused, kept, values }
+}
+
+/// What an entry authorizes with. A value that stands in the file itself is not repeated: its name says enough.
+fn disclose_auth<'a>(auth: &'a HttpAuth, lines: &mut Vec<String>, variables: &mut Vec<&'a str>) {
+    for (what, secret) in [("bearer token", &auth.bearer_token), ("login secret", &auth.client_secret)] {
+        if let Some(secret) = secret {
+            let value = secret.expose();
+            let shown = if reference::has_references(value) { format!("{value:?}") } else { "given in the file".to_owned() };
+            lines.push(format!("{what}: {shown}"));
+            variables.extend(reference::variables(value));
+        }
+    }
+    for (what, text) in
+        [("logs in as", &auth.client_id), ("login key", &auth.client_key), ("login document", &auth.client_metadata_url)]
+    {
+        if let Some(text) = text {
+            lines.push(format!("{what}: {text:?}"));
+            variables.extend(reference::variables(text));
+        }
+    }
+    if auth.grant == Grant::ClientCredentials {
+        lines.push("logs in by itself, without a person".to_owned());
+    }
+    lines.extend((!auth.scopes.is_empty()).then(|| format!("asks for scopes: {:?}", auth.scopes.join(" "))));
+    lines.extend(auth.callback_port.map(|port| format!("login returns to port: {port}")));
 }
 
 /// Records a yes for exactly what was disclosed.
@@ -218,7 +246,9 @@ fn secrets(endpoint: &Endpoint) -> Vec<Secret> {
             let url = url::Url::parse(&http.url).ok();
             let password = url.iter().filter_map(|url| url.password().map(str::to_owned));
             let query = url.iter().flat_map(|url| url.query_pairs().map(|(_, value)| value.into_owned()));
-            http.headers.values().map(|value| value.expose().to_owned()).chain(password).chain(query).collect()
+            let tokens = [&http.auth.bearer_token, &http.auth.client_secret].into_iter().flatten();
+            let secrets = http.headers.values().chain(tokens).map(|value| value.expose().to_owned());
+            secrets.chain(password).chain(query).collect()
         }
     };
     texts.retain(|text| !is_ordinary(text) && !reference::has_references(text));

@@ -10,6 +10,7 @@ use serde_json::value::RawValue;
 
 pub use message::{Beside, Incoming, Outgoing, RequestId, parse};
 
+pub mod events;
 pub mod line;
 mod message;
 mod oversize;

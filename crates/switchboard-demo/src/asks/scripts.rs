@@ -1,4 +1,4 @@
-//! The tools that ask: `ask_form`, `ask_url`, `ask_secret`, `ask_twice`, `confirm`.
+//! The tools that ask: `ask_form`, `ask_url`, `ask_secret`, `ask_twice`, `confirm`, `ask_model`, `ask_roots`.
 
 use serde_json::{Map, Value, json};
 
@@ -13,6 +13,8 @@ pub(crate) fn script(name: &str) -> Option<Script> {
         "ask_secret" => ask_secret,
         "ask_twice" => ask_twice,
         "confirm" => confirm,
+        "ask_model" => ask_model,
+        "ask_roots" => ask_roots,
         _ => return None,
     })
 }
@@ -122,6 +124,27 @@ fn confirm(arguments: &Map<String, Value>, answers: &[Answer]) -> Step {
             Action::Cancel => format!("cancelled: {subject} stays"),
         })),
     }
+}
+
+/// Asks the peer's model, and repeats what it said.
+fn ask_model(arguments: &Map<String, Value>, answers: &[Answer]) -> Step {
+    let prompt = arguments.get("prompt").and_then(Value::as_str).unwrap_or("Say one kind word.");
+    let [answer, ..] = answers else { return Step::Ask(Question::Sample { prompt: prompt.to_owned() }) };
+    let result = Value::from(answer.content.clone().unwrap_or_default());
+    let (model, text) = (&result["model"], &result["content"]["text"]);
+    Step::Done(match (model.as_str(), text.as_str()) {
+        (Some(model), Some(text)) => Body::from_words(format!("{model} said: {text}")),
+        _ => Body::from_failure(format!("the model's answer is no text: {result}")),
+    })
+}
+
+/// Asks which folders the peer works in, and repeats them.
+fn ask_roots(_: &Map<String, Value>, answers: &[Answer]) -> Step {
+    let [answer, ..] = answers else { return Step::Ask(Question::Roots) };
+    let roots = answer.content.as_ref().and_then(|content| content.get("roots")).and_then(Value::as_array);
+    let Some(roots) = roots else { return Step::Done(Body::from_failure("the answer has no roots")) };
+    let uris: Vec<&str> = roots.iter().filter_map(|root| root["uri"].as_str()).collect();
+    Step::Done(Body::from_words(format!("{} roots: {}", uris.len(), uris.join(" "))))
 }
 
 fn yes_or_no(message: &str) -> Question {

@@ -8,6 +8,9 @@ use crate::media;
 /// What the names of generated tools begin with.
 pub(super) const GENERATED_PREFIX: &str = "tool_";
 
+/// The arguments of `route`, and the headers that HTTP repeats them in.
+pub(super) const ROUTE_HEADERS: [(&str, &str); 3] = [("region", "Region"), ("priority", "Priority"), ("express", "Express")];
+
 /// The tools that are always there, in the order they are listed in.
 pub(super) fn fixed() -> Vec<Value> {
     let mut tools = answering();
@@ -66,8 +69,23 @@ fn answering() -> Vec<Value> {
     let mut big = tool("big", "Big", "Answers with a text of so many bytes", HARMLESS, bytes);
     big["inputSchema"]["required"] = json!(["bytes"]);
 
+    let mut route = tool("route", "Route", "Says where a call with these arguments is routed to", HARMLESS, route_properties());
+    route["inputSchema"]["required"] = json!(["region"]);
+
     let fail = tool("fail", "Fail", "Always fails", HARMLESS, json!({"reason": {"type": "string"}}));
-    vec![echo, add, whoami, big, fail]
+    vec![echo, add, whoami, big, route, fail]
+}
+
+fn route_properties() -> Value {
+    let mut properties = json!({
+        "region": {"type": "string", "description": "where to"},
+        "priority": {"type": "integer", "description": "how soon"},
+        "express": {"type": "boolean", "description": "whether without a stop"},
+    });
+    for (argument, header) in ROUTE_HEADERS {
+        properties[argument]["x-mcp-header"] = json!(header);
+    }
+    properties
 }
 
 fn showing() -> Vec<Value> {
@@ -88,9 +106,11 @@ fn acting() -> Vec<Value> {
         "seconds": {"type": "number", "minimum": 0, "maximum": 3600, "default": 1},
         "steps": {"type": "integer", "minimum": 1, "default": 5},
     });
+    let hang_up = json!({"seconds": {"type": "number", "minimum": 0, "maximum": 3600, "default": 0.1}});
     let log = json!({"level": {"type": "string", "enum": Level::NAMES}, "message": {"type": "string"}});
     vec![
         tool("slow", "Slow", "Takes its time, reports progress, and can be cancelled", HARMLESS, slow),
+        tool("hang_up", "Hang up", "Drops its HTTP stream before it answers, once; the stream can be resumed", HARMLESS, hang_up),
         tool("log", "Log", "Writes to the peer's log, at one level or at each", HARMLESS, log),
         tool("count_up", "Count up", "Lets demo://counter count", CHANGING, json!({})),
         tool("toggle_tool", "Toggle tool", "Lets the tool surprise come or go", CHANGING, json!({})),
@@ -98,6 +118,7 @@ fn acting() -> Vec<Value> {
 }
 
 fn asking() -> Vec<Value> {
+    let prompt = json!({"prompt": {"type": "string", "description": "what to ask it"}});
     let subject = json!({"subject": {"type": "string", "description": "what would be erased", "default": "everything"}});
     vec![
         tool("ask_form", "Ask with a form", "Asks for one value of every kind that a form can hold", HARMLESS, json!({})),
@@ -111,6 +132,8 @@ fn asking() -> Vec<Value> {
         ),
         tool("ask_twice", "Ask twice", "Asks for a name, then whether it was meant", HARMLESS, json!({})),
         tool("confirm", "Confirm", "Pretends to erase something, after asking", DESTRUCTIVE, subject),
+        tool("ask_model", "Ask the model", "Asks the peer's own model, and repeats what it said", HARMLESS, prompt),
+        tool("ask_roots", "Ask for roots", "Asks which folders the peer works in", HARMLESS, json!({})),
     ]
 }
 

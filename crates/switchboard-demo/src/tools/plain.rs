@@ -1,4 +1,4 @@
-//! Tools that compute their answer from their arguments: `echo`, `add`, `big`, `whoami`, `fail`, and the generated ones.
+//! Tools that compute their answer from their arguments: `echo`, `add`, `big`, `whoami`, `route`, `fail`, and the generated ones.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -72,6 +72,24 @@ pub(super) fn whoami(call: &Call<'_>) -> Body {
         "capabilities": call.terms.peer_capabilities(),
         "server": call.peer.demo.options.name,
     }))
+}
+
+/// Says where it would go.
+pub(super) fn route(call: &Call<'_>) -> Body {
+    #[derive(Deserialize)]
+    struct Arguments {
+        region: String,
+        priority: Option<i64>,
+        express: Option<bool>,
+    }
+    match call.arguments() {
+        Ok(Arguments { region, priority, express }) => {
+            let express = if express == Some(true) { ", express" } else { "" };
+            let priority = priority.map_or(String::new(), |priority| format!(", priority {priority}"));
+            Body::from_words(format!("routed to {region}{priority}{express}"))
+        }
+        Err(failure) => failure,
+    }
 }
 
 /// Fails, in the words given.

@@ -1,4 +1,4 @@
-//! The tool that takes its time, reports progress, and stops when it is told to.
+//! The tools that take their time: `slow` reports progress and stops when it is told to, `hang_up` loses its connection meanwhile.
 
 use std::time::Duration;
 
@@ -41,6 +41,38 @@ pub(super) fn slow(call: &Call<'_>) -> Outcome {
         match work(&mut exchange, &arguments).await {
             Ok(body) => exchange.finish(&body),
             Err(stopped) => exchange.abandon(&stopped),
+        }
+    });
+    Outcome::Later
+}
+
+/// Drops the connection that would carry the answer, and answers later.
+pub(super) fn hang_up(call: &Call<'_>) -> Outcome {
+    #[derive(Deserialize)]
+    #[serde(default)]
+    struct Pause {
+        seconds: f64,
+    }
+    impl Default for Pause {
+        fn default() -> Self {
+            Self { seconds: 0.1 }
+        }
+    }
+    let seconds = match call.arguments() {
+        Ok(Pause { seconds }) if (0.0..=LIMIT_SECONDS).contains(&seconds) => seconds,
+        Ok(_) => return Outcome::Done(Body::from_failure(format!("seconds must be from 0 to {LIMIT_SECONDS}"))),
+        Err(failure) => return Outcome::Done(failure),
+    };
+    let mut exchange = call.detach();
+    exchange.hang_up();
+    // It ends by itself, by cancellation, or with its connection, which stops what it started.
+    tokio::spawn(async move {
+        tokio::select! {
+            biased;
+            stopped = exchange.stopped() => exchange.abandon(&stopped),
+            () = tokio::time::sleep(Duration::from_secs_f64(seconds)) => {
+                exchange.finish(&Body::from_words("answered after hanging up"));
+            }
         }
     });
     Outcome::Later

@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use super::reference::{Piece, pieces};
-use super::{HttpEndpoint, StdioEndpoint, meant, program};
+use super::{HttpAuth, HttpEndpoint, StdioEndpoint, meant, program};
 use crate::secret::{Redactor, Secret};
 
 /// The variables a host was handed. The library never reads the process's own.
@@ -151,6 +151,8 @@ pub struct ResolvedUrl {
     pub url: url::Url,
     /// Sent with each request.
     pub headers: Vec<(String, Secret)>,
+    /// What to authorize with, expanded.
+    pub auth: HttpAuth,
     /// References to variables that are not set: (variable, field).
     pub unset: Vec<(String, String)>,
     /// Every value that must not show up in a log.
@@ -188,11 +190,34 @@ pub fn resolve_url(endpoint: &HttpEndpoint, environment: &Environment) -> Result
         expansion.secrets.push(value.clone());
         headers.push((name.clone(), value));
     }
+    let auth = resolve_auth(&endpoint.auth, &mut expansion)?;
     let Expansion { unset, mut secrets, .. } = expansion;
     secrets.extend(url.password().map(Secret::new));
     secrets.extend(url.query_pairs().map(|(_, value)| Secret::new(value)));
     secrets.retain(|secret| !is_ordinary(secret.expose()));
-    Ok(ResolvedUrl { url, headers, unset, secrets })
+    Ok(ResolvedUrl { url, headers, auth, unset, secrets })
+}
+
+fn resolve_auth(auth: &HttpAuth, expansion: &mut Expansion<'_>) -> Result<HttpAuth, UrlFault> {
+    let fault = |field: &str, fact: &str| UrlFault { field: field.to_owned(), fact: fact.to_owned() };
+    let mut resolved = auth.clone();
+    for (field, text) in [
+        ("oauth_client_id", &mut resolved.client_id),
+        ("oauth_client_key", &mut resolved.client_key),
+        ("oauth_client_metadata_url", &mut resolved.client_metadata_url),
+    ] {
+        if let Some(text) = text {
+            *text = expansion.expand(field, text).map_err(|fact| fault(field, fact))?;
+        }
+    }
+    for (field, secret) in [("bearer_token", &mut resolved.bearer_token), ("oauth_client_secret", &mut resolved.client_secret)] {
+        if let Some(secret) = secret {
+            *secret = Secret::new(expansion.expand(field, secret.expose()).map_err(|fact| fault(field, fact))?);
+            meant::check_header(field, secret).map_err(|fact| fault(field, fact))?;
+            expansion.secrets.push(secret.clone());
+        }
+    }
+    Ok(resolved)
 }
 
 /// What values expand to, and what was met on the way.

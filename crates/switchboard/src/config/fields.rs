@@ -29,6 +29,10 @@ pub(super) enum Kind {
     Texts,
     /// Names and secret values.
     Secrets,
+    /// A text that is never shown.
+    Secret,
+    /// A port of this machine.
+    Port,
     Flag,
     Duration,
     Bytes,
@@ -93,6 +97,62 @@ pub(super) const SERVERS: Section = Section {
         ),
         field("url", Kind::Text, Side::Http, None, "The address of a remote server, http:// or https://. ${NAME} is expanded."),
         field("headers", Kind::Secrets, Side::Http, Some("{}"), "HTTP headers sent with every request. ${NAME} is expanded."),
+        field(
+            "bearer_token",
+            Kind::Secret,
+            Side::Http,
+            None,
+            "Sent as \"Authorization: Bearer …\" with every request, instead of a login. ${NAME} is expanded.",
+        ),
+        field(
+            "oauth_grant",
+            Kind::Choice(&[
+                ("authorization_code", "a person logs in with `switchboard login NAME`"),
+                ("client_credentials", "a program logs in by itself, with its own id and secret or key"),
+            ]),
+            Side::Http,
+            Some("\"authorization_code\""),
+            "How a token is obtained where the server asks for one.",
+        ),
+        field(
+            "oauth_client_id",
+            Kind::Text,
+            Side::Http,
+            None,
+            "The id under which Switchboard was registered with the authorization server beforehand. Left out, it registers itself. \
+             ${NAME} is expanded.",
+        ),
+        field(
+            "oauth_client_secret",
+            Kind::Secret,
+            Side::Http,
+            None,
+            "The secret that goes with oauth_client_id. ${NAME} is expanded.",
+        ),
+        field(
+            "oauth_client_key",
+            Kind::Text,
+            Side::Http,
+            None,
+            "The PEM file of the private key that goes with oauth_client_id, in place of a secret (private_key_jwt); a relative path \
+             starts at this file's folder. ${NAME} is expanded.",
+        ),
+        field(
+            "oauth_client_metadata_url",
+            Kind::Text,
+            Side::Http,
+            None,
+            "The https address of a client ID metadata document: used as the id where the authorization server takes such.",
+        ),
+        field("oauth_scopes", Kind::Texts, Side::Http, None, "The scopes to ask for. Left out, those that the server names."),
+        field(
+            "oauth_callback_port",
+            Kind::Port,
+            Side::Http,
+            None,
+            "The port of this machine to which the browser returns after a login, where the authorization server must know it. Left out, \
+             a free one.",
+        ),
         field(
             "transport",
             Kind::Choice(&[
@@ -251,6 +311,14 @@ const ALIASES: &[(&str, &str)] = &[
     ("serverUrl", "url"),
     ("uri", "url"),
     ("http_headers", "headers"),
+    ("token", "bearer_token"),
+    ("bearer", "bearer_token"),
+    ("client_id", "oauth_client_id"),
+    ("clientId", "oauth_client_id"),
+    ("client_secret", "oauth_client_secret"),
+    ("clientSecret", "oauth_client_secret"),
+    ("scopes", "oauth_scopes"),
+    ("callback_port", "oauth_callback_port"),
     ("timeout", "call_timeout"),
     ("timeout_ms", "call_timeout"),
     ("tool_timeout_sec", "call_timeout"),

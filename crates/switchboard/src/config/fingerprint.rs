@@ -4,7 +4,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use super::load::Scope;
-use super::{Endpoint, HttpWire, ServerConfig};
+use super::{Endpoint, Grant, HttpAuth, HttpWire, ServerConfig};
+use crate::secret::Secret;
 
 /// What identifies the launch of a server: BLAKE3 over its endpoint as written, whatever the formatting or key order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -43,6 +44,10 @@ impl ServerConfig {
                     HttpWire::Sse => b"sse",
                 };
                 digest.part("wire", wire);
+                // An entry without any keeps the fingerprint it had before there were such fields.
+                if http.auth != HttpAuth::default() {
+                    digest.auth(&http.auth);
+                }
             }
         }
         if self.source.scope == Scope::Project || self.depends_on_folder() {
@@ -59,7 +64,7 @@ impl ServerConfig {
             Endpoint::Stdio(stdio) => {
                 (relative(&stdio.command) && stdio.command.contains(['/', '$'])) || stdio.cwd.as_deref().is_some_and(relative)
             }
-            Endpoint::Http(_) => false,
+            Endpoint::Http(http) => http.auth.client_key.as_deref().is_some_and(relative),
         }
     }
 }
@@ -92,6 +97,25 @@ impl Digest {
             self.bytes(key.as_bytes());
             self.bytes(value.as_bytes());
         }
+    }
+
+    fn auth(&mut self, auth: &HttpAuth) {
+        let HttpAuth { bearer_token, grant, client_id, client_secret, client_key, client_metadata_url, scopes, callback_port } =
+            auth;
+        let secret = |secret: &Option<Secret>| secret.as_ref().map(|secret| secret.expose().to_owned());
+        let texts = [
+            ("bearer_token", secret(bearer_token)),
+            ("client_id", client_id.clone()),
+            ("client_secret", secret(client_secret)),
+            ("client_key", client_key.clone()),
+            ("client_metadata_url", client_metadata_url.clone()),
+        ];
+        for (name, text) in &texts {
+            self.list(name, text.iter().map(String::as_bytes));
+        }
+        self.part("grant", &[u8::from(*grant == Grant::ClientCredentials)]);
+        self.list("scopes", scopes.iter().map(String::as_bytes));
+        self.part("callback_port", &callback_port.unwrap_or_default().to_le_bytes());
     }
 
     pub(crate) fn finish(self) -> Fingerprint {

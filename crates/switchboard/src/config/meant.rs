@@ -13,8 +13,8 @@ use super::load::Scope;
 use super::reference::{has_references, pieces};
 use super::written::{At, Fields, WrittenServer};
 use super::{
-    Asks, Endpoint, HttpEndpoint, HttpWire, MAX_MESSAGE_BYTES, Protocol, ServerConfig, Sharing, Source, Start, StdioEndpoint,
-    Timeouts,
+    Asks, Endpoint, Grant, HttpAuth, HttpEndpoint, HttpWire, MAX_MESSAGE_BYTES, Protocol, ServerConfig, Sharing, Source, Start,
+    StdioEndpoint, Timeouts,
 };
 use crate::name::ServerName;
 use crate::secret::Secret;
@@ -204,7 +204,66 @@ impl Entry<'_> {
             Some("sse") => HttpWire::Sse,
             _ => HttpWire::Auto,
         };
-        sound.then(|| Endpoint::Http(HttpEndpoint { url: url.to_owned(), headers: by_name(headers), wire }))
+        let auth = self.auth(findings);
+        let endpoint = HttpEndpoint { url: url.to_owned(), headers: by_name(headers), wire, auth: auth? };
+        sound.then_some(Endpoint::Http(endpoint))
+    }
+
+    /// What to authorize with; fields that contradict each other are told, since one of them would be ignored.
+    fn auth(&self, findings: &mut Findings<'_>) -> Option<HttpAuth> {
+        let text = |field: &str| self.fields.text(field).map(str::to_owned);
+        let auth = HttpAuth {
+            bearer_token: self.fields.secret("bearer_token").cloned(),
+            grant: match self.fields.choice("oauth_grant") {
+                Some("client_credentials") => Grant::ClientCredentials,
+                _ => Grant::AuthorizationCode,
+            },
+            client_id: text("oauth_client_id"),
+            client_secret: self.fields.secret("oauth_client_secret").cloned(),
+            client_key: text("oauth_client_key"),
+            client_metadata_url: text("oauth_client_metadata_url"),
+            scopes: self.fields.texts("oauth_scopes").map(plain).unwrap_or_default(),
+            callback_port: self.fields.port("oauth_callback_port"),
+        };
+        let mut sound = true;
+        for field in ["oauth_client_id", "oauth_client_key", "oauth_client_metadata_url"] {
+            if let (Some(text), Some(at)) = (self.fields.text(field), self.fields.at(field)) {
+                sound &= self.check_text(text, at, field, findings);
+            }
+        }
+        for field in ["bearer_token", "oauth_client_secret"] {
+            if self.fields.secret(field).is_some_and(looks_like_a_bare_reference) {
+                self.warn(field, BARE_REFERENCE, findings);
+            }
+        }
+        let headers = self.fields.secrets("headers");
+        let own = headers.iter().any(|header| header.value.0.eq_ignore_ascii_case("authorization"));
+        let mut clash = |is: bool, field: &str, message: &str| {
+            if is {
+                self.error(field, message, findings);
+                sound = false;
+            }
+        };
+        clash(own && auth.bearer_token.is_some(), "bearer_token", "`headers` has an Authorization already: remove one of them");
+        let lone = "says nothing without `oauth_client_id`: give the id that it belongs to";
+        clash(auth.client_secret.is_some() && auth.client_id.is_none(), "oauth_client_secret", lone);
+        clash(auth.client_key.is_some() && auth.client_id.is_none(), "oauth_client_key", lone);
+        let both = "`oauth_client_secret` is set as well; one of them proves who asks: remove the other";
+        clash(auth.client_secret.is_some() && auth.client_key.is_some(), "oauth_client_key", both);
+        let alone = auth.grant == Grant::ClientCredentials
+            && (auth.client_id.is_none() || (auth.client_secret.is_none() && auth.client_key.is_none()));
+        let needs = "\"client_credentials\" needs `oauth_client_id`, and `oauth_client_secret` or `oauth_client_key`";
+        clash(alone, "oauth_grant", needs);
+        let person = auth.grant == Grant::AuthorizationCode && auth.client_key.is_some();
+        clash(person, "oauth_client_key", "is used with `oauth_grant = \"client_credentials\"` only");
+        let url = auth.client_metadata_url.as_deref().filter(|url| !has_references(url));
+        let bad = url.is_some_and(|url| !url::Url::parse(url).is_ok_and(|url| url.scheme() == "https" && url.path() != "/"));
+        clash(
+            bad,
+            "oauth_client_metadata_url",
+            "expected an https address with a path, such as \"https://example.com/client.json\"",
+        );
+        sound.then_some(auth)
     }
 
     fn timeouts(&self, findings: &mut Findings<'_>) -> Timeouts {

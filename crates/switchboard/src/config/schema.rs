@@ -52,6 +52,8 @@ fn property(field: &Field) -> Value {
         Kind::Text => json!({ "type": "string" }),
         Kind::Texts => json!({ "type": "array", "items": { "type": "string" } }),
         Kind::Secrets => json!({ "type": "object", "additionalProperties": { "type": "string" } }),
+        Kind::Secret => json!({ "type": "string" }),
+        Kind::Port => json!({ "type": "integer", "minimum": 1, "maximum": 65535 }),
         Kind::Flag => json!({ "type": "boolean" }),
         Kind::Duration => json!({ "type": "string", "pattern": "^[0-9]+ ?(ms|s|m|h)$" }),
         Kind::Bytes => json!({ "anyOf": [
@@ -111,6 +113,9 @@ mod tests {
         check("", true);
         check("[servers.a]\ncommand = 'x'\nargs = ['-y']\nenv = { K = 'v' }\nconnect_timeout = '5s'\nmax_message = '1MiB'", true);
         check("[servers.a]\nurl = 'https://x.example/mcp'\ntransport = 'sse'\nheaders = { A = 'b' }\nmax_message = 4096", true);
+        check("[servers.a]\nurl = 'https://x.example/mcp'\nbearer_token = '${T}'\noauth_callback_port = 8123", true);
+        check("[servers.a]\nurl = 'https://x.example/mcp'\noauth_callback_port = 0", false);
+        check("[servers.a]\ncommand = 'x'\nbearer_token = 'y'", false);
         check("[permissions]\nmode = 'deny'\nallow = ['a/b']\n[security]\nlocked = true\n[naming]\nstyle = 'first-wins'", true);
         check("[servers.a]\n", false);
         check("[servers.a]\ncommand = ''", false);

@@ -48,6 +48,8 @@ pub(super) enum Value {
     Text(String),
     Texts(Vec<At<String>>),
     Secrets(Vec<At<(String, Secret)>>),
+    Secret(Secret),
+    Port(u16),
     Flag(bool),
     Duration(Duration),
     Bytes(usize),
@@ -72,6 +74,14 @@ impl Fields {
 
     pub(super) fn secrets(&self, name: &str) -> &[At<(String, Secret)>] {
         if let Some(At { value: Value::Secrets(secrets), .. }) = self.0.get(name) { secrets } else { &[] }
+    }
+
+    pub(super) fn secret(&self, name: &str) -> Option<&Secret> {
+        if let Some(At { value: Value::Secret(secret), .. }) = self.0.get(name) { Some(secret) } else { None }
+    }
+
+    pub(super) fn port(&self, name: &str) -> Option<u16> {
+        if let Some(At { value: Value::Port(port), .. }) = self.0.get(name) { Some(*port) } else { None }
     }
 
     pub(super) fn flag(&self, name: &str) -> Option<bool> {
@@ -192,6 +202,14 @@ fn read_value(field: &Field, value: &Spanned<DeValue<'_>>, path: &str, findings:
         (Kind::Text, DeValue::String(text)) => Ok(Value::Text(text.to_string())),
         (Kind::Texts, DeValue::Array(items)) => return texts(items, path, findings),
         (Kind::Secrets, DeValue::Table(entries)) => return secrets(entries, path, findings),
+        (Kind::Secret, DeValue::String(text)) => match pieces(text) {
+            Ok(_) => Ok(Value::Secret(Secret::new(text.to_string()))),
+            Err(message) => Err(message.to_owned()),
+        },
+        (Kind::Port, DeValue::Integer(number)) => match u16::from_str_radix(number.as_str(), number.radix()) {
+            Ok(port) if port > 0 => Ok(Value::Port(port)),
+            _ => Err(format!("expected {}", form(Kind::Port))),
+        },
         (Kind::Flag, DeValue::Boolean(flag)) => Ok(Value::Flag(*flag)),
         (Kind::Duration, DeValue::String(text)) => quantity::duration(text).map(Value::Duration),
         (Kind::Bytes, DeValue::String(text)) => quantity::bytes(text).map(Value::Bytes),
@@ -274,6 +292,8 @@ fn form(kind: Kind) -> String {
         Kind::Text => "a string in quotes".to_owned(),
         Kind::Texts => "a list of strings, such as [\"a\", \"b\"]".to_owned(),
         Kind::Secrets => "a table of strings, such as { NAME = \"value\" }".to_owned(),
+        Kind::Secret => "a string in quotes".to_owned(),
+        Kind::Port => "a port from 1 to 65535".to_owned(),
         Kind::Flag => "true or false".to_owned(),
         Kind::Duration => quantity::DURATION_FORM.to_owned(),
         Kind::Bytes => quantity::BYTES_FORM.to_owned(),

@@ -101,6 +101,8 @@ impl HostBuilder {
         let means = Means {
             launcher: self.launcher.clone(),
             environment: Arc::new(self.environment),
+            #[cfg(feature = "http")]
+            http: Default::default(),
             store: self.store.clone(),
             log_folder: self.log_folder.map(Arc::new),
             events: events.clone(),

@@ -85,6 +85,14 @@ impl StderrTail {
         redactor.redact(text).into_owned()
     }
 
+    /// For a server that has no stderr of its own: what is told of it is to be free of these secrets.
+    pub(crate) fn redact_with(&self, redactor: Redactor) {
+        if let Some(log) = &self.0.log {
+            log.redact_with(redactor.clone());
+        }
+        self.tail().redactor = redactor;
+    }
+
     /// Waits until everything that was written has been read, which takes until the last writer has ended; so with a deadline. For who
     /// wants the last words of a process that has just exited.
     pub async fn drained(&self) {

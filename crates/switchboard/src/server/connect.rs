@@ -12,13 +12,16 @@ use tokio::time::{Instant, timeout, timeout_at};
 use super::backoff::Retry;
 use super::board::Board;
 use super::memory::{Habits, Memory};
-use super::reach::{Failure, Link, Process, Reach};
+use super::reach::{Failure, Link, Opened, Process, Reach};
 use super::sentence;
+use super::state::Wire;
+use crate::auth::NeedsLogin;
 use crate::catalog::Offerings;
 use crate::config::{Asks, Protocol};
 use crate::launch::Exit;
 use crate::secret::Redactor;
 use crate::session::{Era, Noticed, OpenFault, OpenOptions, RequestFault};
+use crate::transport::WireFault;
 
 /// How long the end of a process and the end of its channel may lie apart and still be told as one.
 pub(super) const ENDS_TOGETHER: Duration = Duration::from_millis(100);
@@ -36,6 +39,8 @@ pub(super) struct Attempt {
     /// Open from the handshake on; closed if the attempt fails after it.
     link: Option<Arc<dyn Link>>,
     redactor: Option<Redactor>,
+    /// What the session was found to run over.
+    wire: Option<Wire>,
     habits: Habits,
 }
 
@@ -50,6 +55,7 @@ pub(super) struct Outcome {
 /// A server that is ready.
 pub(super) struct Arrival {
     pub(super) link: Arc<dyn Link>,
+    pub(super) wire: Option<Wire>,
     pub(super) offerings: Offerings,
     pub(super) redactor: Option<Redactor>,
 }
@@ -59,6 +65,8 @@ pub(super) struct Arrival {
 pub(super) enum Unconnected {
     /// The task asked for it.
     Cancelled,
+    /// A person must log in first; why, safe to show.
+    NeedsLogin(String),
     /// It did not work; the fact is a whole sentence by now.
     Failed {
         failure: Failure,
@@ -70,15 +78,16 @@ pub(super) enum Unconnected {
 impl Attempt {
     pub(super) fn new(reach: Arc<dyn Reach>, board: Arc<Board>, memory: Memory, options: OpenOptions) -> Self {
         Self {
+            step: reach.first_step(),
             reach,
             board,
             memory,
             options,
-            step: "spawn",
             step_began: Instant::now(),
             process: None,
             link: None,
             redactor: None,
+            wire: None,
             habits: Habits::default(),
         }
     }
@@ -111,11 +120,12 @@ impl Attempt {
         let offerings = match listed {
             Ok(Ok(offerings)) => without_secrets(self.redactor.as_ref(), offerings),
             Ok(Err(RequestFault::Closed(reason))) => return Err(self.ended(&reason).await),
+            Ok(Err(RequestFault::Wire(WireFault::NeedsLogin(needed)))) => return Err(self.needs_login(needed)),
             Ok(Err(fault)) => return Err(self.failed(format!("connected, but could not be listed: {fault}"), Retry::Soon).await),
             Err(exit) => return Err(self.exited(exit).await),
         };
         match verdict_on(&offerings) {
-            Ok(()) => Ok(Arrival { link, offerings, redactor: self.redactor.take() }),
+            Ok(()) => Ok(Arrival { link, wire: self.wire, offerings, redactor: self.redactor.take() }),
             Err(Failure { fact, retry }) => Err(self.failed(fact, retry).await),
         }
     }
@@ -138,19 +148,22 @@ impl Attempt {
             self.enter("handshake");
             let options = self.options_for(approach, deadline);
             self.board.noted(|snapshot| snapshot.noticed = options.noticed.clone());
-            let opened = unless_it_exits(&mut self.process, reach.open(&*started.connector, options)).await;
-            drop(started.connector);
+            let opened = unless_it_exits(&mut self.process, started.opening.open(options)).await;
+            drop(started.opening);
             let fault = match opened {
-                Ok(Ok(link)) => return Ok(link),
+                Ok(Ok(Opened { link, wire })) => {
+                    self.wire = wire;
+                    return Ok(link);
+                }
                 Ok(Err(fault)) => fault,
                 Err(exit) => return Err(self.exited(exit).await),
             };
-            let Some(next) = approach.after(&fault) else { return Err(self.refused(fault).await) };
+            let Some(next) = reach.after(approach, &fault) else { return Err(self.refused(fault).await) };
             approach = next;
             if let Some(process) = self.process.take() {
                 process.stop().await;
             }
-            self.enter("spawn");
+            self.enter(reach.first_step());
             begun = reach.begin().await;
         }
     }
@@ -189,11 +202,16 @@ impl Attempt {
             OpenFault::Channel(reason) => return self.ended(&reason).await,
             OpenFault::Timeout(_) => sentence::too_late(self.step, self.options.connect_timeout),
             OpenFault::Misconduct(reason) => sentence::ended_during(self.step, &reason, None),
-            OpenFault::WrongWire(_) | OpenFault::NeedsLogin(_) | OpenFault::Refused(_) | OpenFault::RefusedAfterProbe => {
-                fault.to_string()
-            }
+            OpenFault::NeedsLogin(needed) => return self.needs_login(needed),
+            OpenFault::Wire(fault) => sentence::unanswered(&fault),
+            OpenFault::WrongWire(said) => format!("answered the handshake with {said}"),
+            OpenFault::Refused(_) | OpenFault::RefusedAfterProbe => fault.to_string(),
         };
         self.failed(fact, Retry::Soon).await
+    }
+
+    fn needs_login(&self, needed: NeedsLogin) -> Unconnected {
+        Unconnected::NeedsLogin(redacted(self.redactor.as_ref(), needed.reason))
     }
 
     /// The channel ended; the process may be about to say how.
@@ -229,7 +247,7 @@ impl Attempt {
 
 /// How to open a session with a server: what the entry says, what is known, what was refused so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Approach {
+pub(super) struct Approach {
     protocol: Protocol,
     known_era: Option<Era>,
 }
@@ -240,7 +258,7 @@ impl Approach {
     }
 
     /// What to try on a fresh process after `fault`. Each approach knows less or asks less than the one before, so this ends.
-    fn after(self, fault: &OpenFault) -> Option<Self> {
+    pub(super) fn after(self, fault: &OpenFault) -> Option<Self> {
         match (fault, self) {
             (OpenFault::RefusedAfterProbe, Self { protocol: Protocol::Auto, .. }) => {
                 Some(Self { protocol: Protocol::Legacy, known_era: None })

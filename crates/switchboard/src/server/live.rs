@@ -79,6 +79,11 @@ impl Live {
         }
     }
 
+    /// Ends the process, but leaves the session, where it has none, to the calls that are under way on it.
+    pub(super) fn let_go(self) -> Answering<'static, ()> {
+        if self.process.is_some() { self.leave() } else { leave(None) }
+    }
+
     /// Closes the session and ends the process.
     pub(super) fn leave(self) -> Answering<'static, ()> {
         self.link.close();

@@ -69,27 +69,30 @@ impl Memory {
         self.put(Shelf::Catalogs, move || write_offerings(&offerings)).await;
     }
 
-    /// Writes only what changed: fifty servers that start alike every day should not rewrite fifty catalogs every day.
     async fn put(self, shelf: Shelf, text: impl FnOnce() -> Option<String> + Send + 'static) {
         let write = move || {
-            let key = self.launch.to_hex();
             let text = text()?;
-            if kept(self.store.get(shelf, &key))?.as_ref() != Some(&text) {
-                kept(self.store.put(shelf, &key, &text))?;
-            }
-            Some(())
+            replace(&*self.store, shelf, &self.launch.to_hex(), &text)
         };
         // A store that panics has remembered nothing; there is nothing else to do about it.
         let _ = tokio::task::spawn_blocking(write).await;
     }
 }
 
+/// Writes only what changed: fifty servers that start alike every day should not rewrite fifty catalogs every day.
+pub(super) fn replace(store: &dyn Store, shelf: Shelf, key: &str, text: &str) -> Option<()> {
+    if kept(store.get(shelf, key))?.as_deref() != Some(text) {
+        kept(store.put(shelf, key, text))?;
+    }
+    Some(())
+}
+
 /// Reads on a blocking thread, for as long as a server can wait for it. A store that panics or hangs has remembered nothing.
-async fn aside<T: Send + 'static>(read: impl FnOnce() -> Option<T> + Send + 'static) -> Option<T> {
+pub(super) async fn aside<T: Send + 'static>(read: impl FnOnce() -> Option<T> + Send + 'static) -> Option<T> {
     timeout(PATIENCE, tokio::task::spawn_blocking(read)).await.ok()?.ok()?
 }
 
-fn kept<T>(answer: Result<T, StoreError>) -> Option<T> {
+pub(super) fn kept<T>(answer: Result<T, StoreError>) -> Option<T> {
     answer.inspect_err(|error| tracing::warn!("what is remembered of a server could not be read or written: {error}")).ok()
 }
 

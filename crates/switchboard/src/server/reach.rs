@@ -1,7 +1,7 @@
 //! How a server is reached: what must be started and which channel leads to it, for each kind of endpoint.
 //!
-//! The task sees a server through three small traits: [`Reach`] starts it, [`Process`] is what was started, [`Link`] is the session
-//! over it. A server without a process (a library user's own transport) differs nowhere else.
+//! The task sees a server through four small traits: [`Reach`] starts it, [`Process`] is what was started, [`Opening`] is the way to a
+//! session with it, [`Link`] is that session. A server without a process (a URL, a library user's own transport) differs nowhere else.
 
 use std::io;
 use std::sync::Arc;
@@ -9,6 +9,8 @@ use std::sync::Arc;
 use tokio::time::{Instant, timeout_at};
 
 use super::backoff::Retry;
+use super::connect::Approach;
+use super::state::Wire;
 use super::{Means, ServerConfig};
 use crate::caller::Answering;
 use crate::catalog::Offerings;
@@ -18,6 +20,13 @@ use crate::secret::Redactor;
 use crate::session::{Hello, OpenFault, OpenOptions, RequestFault, Session};
 use crate::transport::Connector;
 use crate::transport::stdio::StdioConnector;
+
+/// A URL, over whichever wire it speaks.
+#[cfg(feature = "http")]
+mod url;
+
+#[cfg(feature = "http")]
+pub use url::SharedStack;
 
 /// How many lines of stderr an error quotes.
 const LAST_WORDS: usize = 5;
@@ -32,7 +41,10 @@ pub(super) fn reach(config: &Arc<ServerConfig>, means: &Means, stderr: &StderrTa
             launcher: means.launcher.clone(),
             stderr: stderr.clone(),
         }),
-        Endpoint::Http(_) => Arc::new(NoWay("URL servers are not supported yet; give a `command` instead of a `url`")),
+        #[cfg(feature = "http")]
+        Endpoint::Http(endpoint) => Arc::new(url::ByUrl::new(config.clone(), endpoint.clone(), means, stderr.clone())),
+        #[cfg(not(feature = "http"))]
+        Endpoint::Http(_) => Arc::new(NoWay("this build has no HTTP; use one with the feature `http`, or give a `command`")),
     }
 }
 
@@ -41,24 +53,55 @@ pub(super) trait Reach: Send + Sync {
     /// Starts what must run before anything can be said.
     fn begin(&self) -> Answering<'_, Result<Begun, Failure>>;
 
-    /// Shakes hands over the channel.
-    fn open<'a>(&'a self, connector: &'a dyn Connector, options: OpenOptions) -> Answering<'a, Result<Arc<dyn Link>, OpenFault>> {
-        Box::pin(async move {
-            let session = Session::open(connector, options).await?;
-            Ok(session as Arc<dyn Link>)
-        })
+    /// What connecting begins with, in one word for people.
+    fn first_step(&self) -> &'static str {
+        "spawn"
+    }
+
+    /// How to open on a fresh start after `fault`, if there is another way.
+    fn after(&self, approach: Approach, fault: &OpenFault) -> Option<Approach> {
+        approach.after(fault)
+    }
+
+    /// Where it is, for who must log in there: safe to show, empty for a server that has no address.
+    fn address(&self) -> String {
+        String::new()
     }
 }
 
-/// A server that was started, and the channel to it.
+/// A server that was started, and the way to it.
 pub(super) struct Begun {
     pub(super) process: Option<Box<dyn Process>>,
     /// Holds the process's stdin, so it must be gone before the process is stopped.
-    pub(super) connector: Arc<dyn Connector>,
+    pub(super) opening: Box<dyn Opening>,
     /// References to variables that are not set: (variable, field).
     pub(super) unset: Vec<(String, String)>,
     /// Keeps the entry's secrets out of what the server says when it fails.
     pub(super) redactor: Option<Redactor>,
+}
+
+/// The way to a session with a server that was started.
+pub(super) trait Opening: Send + Sync {
+    /// Connects and shakes hands, within the options' time.
+    fn open(&self, options: OpenOptions) -> Answering<'_, Result<Opened, OpenFault>>;
+}
+
+/// A session, and what it was found to run over where there was a choice.
+pub(super) struct Opened {
+    pub(super) link: Arc<dyn Link>,
+    pub(super) wire: Option<Wire>,
+}
+
+/// One channel, without a choice.
+struct Over(Arc<dyn Connector>);
+
+impl Opening for Over {
+    fn open(&self, options: OpenOptions) -> Answering<'_, Result<Opened, OpenFault>> {
+        Box::pin(async move {
+            let session = Session::open(&*self.0, options).await?;
+            Ok(Opened { link: session, wire: None })
+        })
+    }
 }
 
 /// Why an attempt failed, and whether another may go better.
@@ -158,7 +201,7 @@ impl ByProcess {
         let connector = StdioConnector::new(stdin, stdout, self.config.max_message_bytes);
         Ok(Begun {
             process: Some(Box::new(Spawned { child, stderr: self.stderr.clone() })),
-            connector: Arc::new(connector),
+            opening: Box::new(Over(Arc::new(connector))),
             unset: launch.unset,
             redactor: Some(Redactor::new(launch.secrets)),
         })
@@ -211,14 +254,16 @@ pub(super) struct ByConnector(pub(super) Arc<dyn Connector>);
 
 impl Reach for ByConnector {
     fn begin(&self) -> Answering<'_, Result<Begun, Failure>> {
-        let connector = self.0.clone();
-        Box::pin(async move { Ok(Begun { process: None, connector, unset: Vec::new(), redactor: None }) })
+        let opening = Box::new(Over(self.0.clone()));
+        Box::pin(async move { Ok(Begun { process: None, opening, unset: Vec::new(), redactor: None }) })
     }
 }
 
 /// An endpoint that cannot be reached, and why.
+#[cfg(not(feature = "http"))]
 struct NoWay(&'static str);
 
+#[cfg(not(feature = "http"))]
 impl Reach for NoWay {
     fn begin(&self) -> Answering<'_, Result<Begun, Failure>> {
         let fact = self.0.to_owned();

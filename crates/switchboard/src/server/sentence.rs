@@ -6,6 +6,7 @@ use super::State;
 use crate::config::ServerConfig;
 use crate::launch::Exit;
 use crate::name::ServerName;
+use crate::transport::WireFault;
 
 /// How much of one line of stderr a sentence quotes.
 const QUOTED_CHARACTERS: usize = 300;
@@ -37,6 +38,16 @@ pub(super) fn ended_during(step: &str, reason: &str, exit: Option<Exit>) -> Stri
     }
 }
 
+/// How HTTP failed to bring an answer to the handshake.
+pub(super) fn unanswered(fault: &WireFault) -> String {
+    match fault {
+        WireFault::NotSent(fact) => fact.clone(),
+        WireFault::Lost(reason) => ended_during("handshake", reason, None),
+        WireFault::Status { .. } => format!("answered the handshake with {fault}"),
+        WireFault::NeedsLogin(_) => "needs a login".to_owned(),
+    }
+}
+
 /// A step of connecting that took too long.
 pub(super) fn too_late(step: &str, limit: Duration) -> String {
     let limit = duration(limit);
@@ -59,7 +70,7 @@ pub(super) fn not_ready(config: &ServerConfig, state: &State, waited: Duration) 
         State::Connecting { step, .. } => {
             format!("still connecting after {} (step: {step}); try \"switchboard doctor {name}\"", duration(waited))
         }
-        State::NeedsLogin { url } => format!("needs a login at {url}; try \"switchboard login {name}\""),
+        State::NeedsLogin { .. } => format!("needs a login; run \"switchboard login {name}\""),
         State::Backoff { error, .. } | State::Failed { error } => error.clone(),
         State::Stopped => "stopped; start it again to use it".to_owned(),
         State::Idle | State::Ready { .. } => format!("not ready within {}", duration(waited)),

@@ -61,6 +61,16 @@ pub enum State {
     Stopped,
 }
 
+/// What was found to lead to a server that is given by its URL.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Wire {
+    /// Streamable HTTP.
+    Http,
+    /// HTTP+SSE.
+    Sse,
+}
+
 /// What others see of a server at one moment.
 #[derive(Debug, Clone)]
 pub struct Snapshot {
@@ -68,13 +78,15 @@ pub struct Snapshot {
     pub state: State,
     /// The live connection, while Ready.
     pub session: Option<Arc<Session>>,
+    /// What the present connection, or the last one, runs over, where that had to be found out.
+    pub wire: Option<Wire>,
     /// What it offers, or offered last time.
     pub offerings: Arc<Offerings>,
     /// The offerings are those of last time, not of a live session.
     pub cached: bool,
     /// Of the running process.
     pub pid: Option<u32>,
-    /// When the process was started.
+    /// When the process was started, or the connection begun.
     pub started: Option<SystemTime>,
     /// How often it was started again.
     pub restarts: u32,
@@ -99,6 +111,7 @@ impl Snapshot {
         Self {
             state,
             session: None,
+            wire: None,
             offerings: Arc::default(),
             cached: false,
             pid: None,
@@ -126,6 +139,7 @@ impl fmt::Display for State {
             Self::Connecting { .. } => f.write_str("connecting"),
             Self::Ready { era: Era::Legacy, version } => write!(f, "ready, legacy {version}"),
             Self::Ready { era: Era::Modern, version } => write!(f, "ready, modern {version}"),
+            Self::NeedsLogin { url } if url.is_empty() => f.write_str("needs a login"),
             Self::NeedsLogin { url } => write!(f, "needs a login at {url}"),
             Self::Backoff { error, attempt, .. } => write!(f, "backoff after failure {attempt}: {error}"),
             Self::Failed { error } => write!(f, "failed: {error}"),

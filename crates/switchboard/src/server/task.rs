@@ -21,6 +21,7 @@ use super::{Snapshot, State, sentence};
 use crate::caller::Answering;
 use crate::catalog::Offerings;
 use crate::session::{OpenOptions, RequestFault};
+use crate::transport::WireFault;
 
 /// Ending takes no longer, whatever the process does (its own bound is 3.5 s).
 const STOP_BOUND: Duration = Duration::from_millis(3550);
@@ -30,6 +31,8 @@ const STOP_BOUND: Duration = Duration::from_millis(3550);
 pub(super) enum Command {
     /// Someone wants to use the server.
     Wake(oneshot::Sender<()>),
+    /// A call learnt that a person must log in, and why.
+    NeedsLogin(String, oneshot::Sender<()>),
     /// Answered when the new process is being started.
     Restart(oneshot::Sender<()>),
     /// Heeded when the task is gone.
@@ -87,6 +90,7 @@ impl Task {
                 biased;
                 command = self.commands.recv() => match command {
                     Some(Command::Wake(heeded)) => self.wake(heeded),
+                    Some(Command::NeedsLogin(reason, heeded)) => self.refused(&reason, heeded),
                     Some(Command::Restart(heeded)) => self.restart(heeded),
                     Some(Command::Stop) | None => break,
                 },
@@ -100,7 +104,8 @@ impl Task {
     /// A use starts what is idle, and what failed long enough ago.
     fn wake(&mut self, heeded: oneshot::Sender<()>) {
         let startable = match self.board.now().state {
-            State::Idle => true,
+            // Another process may have logged in meanwhile.
+            State::Idle | State::NeedsLogin { .. } => true,
             State::Failed { .. } => self.backoff.wakes(Instant::now()),
             _ => false,
         };
@@ -119,10 +124,31 @@ impl Task {
         self.connect_now("restarted on request");
     }
 
+    /// The server turned a call away. What it has answered or will answer yet is no worse for it: the session ends with its last call.
+    fn refused(&mut self, reason: &str, heeded: oneshot::Sender<()>) {
+        match std::mem::take(&mut self.phase) {
+            Phase::Live(live) => {
+                self.learn_from(&live);
+                self.needs_login(reason, live.let_go(), false);
+            }
+            // It is over already, or a new connection finds out for itself.
+            phase => self.phase = phase,
+        }
+        let _ = heeded.send(());
+    }
+
+    fn needs_login(&mut self, reason: &str, ending: Answering<'static, ()>, attempted: bool) {
+        self.phase = Phase::Leaving { ending, then: None };
+        self.board.moved(State::NeedsLogin { url: self.reach.address() }, reason, |snapshot| {
+            snapshot.attempts_ended += u64::from(attempted);
+            disconnected(snapshot);
+        });
+    }
+
     /// Leaves whatever is under way and connects anew.
     fn connect_now(&mut self, because: &str) {
         let now = Instant::now();
-        let step = if matches!(self.phase, Phase::Resting | Phase::Waiting(_)) { "spawn" } else { "stop" };
+        let step = if matches!(self.phase, Phase::Resting | Phase::Waiting(_)) { self.reach.first_step() } else { "stop" };
         self.phase = match std::mem::take(&mut self.phase) {
             Phase::Resting | Phase::Waiting(_) => Phase::Waiting(now),
             Phase::Connecting { attempt, mut cancel } => {
@@ -159,6 +185,7 @@ impl Task {
                     Err(Unconnected::Cancelled) => {
                         self.phase = Phase::Leaving { ending: leave(process), then: Some(Instant::now()) };
                     }
+                    Err(Unconnected::NeedsLogin(reason)) => self.needs_login(&reason, leave(process), true),
                     Err(Unconnected::Failed { failure, forget_era }) => {
                         if forget_era {
                             self.keep_habits(Habits { era: None, ..self.habits });
@@ -180,9 +207,9 @@ impl Task {
         };
         if matches!(self.board.now().state, State::Connecting { .. }) {
             self.board.noted(fresh);
-            self.board.step("spawn");
+            self.board.step(self.reach.first_step());
         } else {
-            self.board.moved(connecting("spawn"), "its wait is over", fresh);
+            self.board.moved(connecting(self.reach.first_step()), "its wait is over", fresh);
         }
         let (cancel, cancelled) = oneshot::channel();
         let attempt = Attempt::new(self.reach.clone(), self.board.clone(), self.memory.clone(), self.options.clone());
@@ -193,7 +220,7 @@ impl Task {
     }
 
     fn arrived(&mut self, arrival: Arrival, process: Option<Box<dyn Process>>) {
-        let Arrival { link, offerings, redactor } = arrival;
+        let Arrival { link, wire, offerings, redactor } = arrival;
         let hello = link.hello();
         let state = State::Ready { era: hello.era, version: hello.version.clone() };
         self.keep_habits(Habits { era: Some(hello.era), ..self.habits });
@@ -207,6 +234,7 @@ impl Task {
         self.phase = Phase::Live(Box::new(Live::new(link, process, redactor, self.options.connect_timeout)));
         self.board.moved(state, "", |snapshot| {
             snapshot.session = session;
+            snapshot.wire = wire;
             snapshot.offerings = offerings;
             snapshot.cached = false;
             snapshot.attempts_ended += 1;
@@ -244,6 +272,11 @@ impl Task {
 
     /// The server was listed again, because it said that a list changed.
     fn relisted(&mut self, listed: Result<Offerings, RequestFault>) {
+        if let Err(RequestFault::Wire(WireFault::NeedsLogin(needed))) = &listed {
+            let Phase::Live(live) = std::mem::take(&mut self.phase) else { return };
+            self.learn_from(&live);
+            return self.needs_login(&needed.reason, live.let_go(), false);
+        }
         let before = self.board.now().offerings.clone();
         match lists::news(&before, listed) {
             News::None => {}

@@ -61,6 +61,11 @@ impl Clock {
         self.timeouts.call.min(self.timeouts.call_max)
     }
 
+    /// How long the whole may take, questions aside.
+    pub(super) fn longest(&self) -> Duration {
+        self.timeouts.call_max
+    }
+
     /// Progress was reported.
     pub(super) fn touch(&self, now: Instant) {
         self.times().active = now;

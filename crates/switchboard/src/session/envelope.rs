@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::Era;
+use super::{Era, tasks};
 use crate::caller::Offers;
 
 /// The one modern revision we speak.
@@ -82,10 +82,12 @@ pub(super) fn request(era: Era, id: u64, method: &str, fields: &[Field<'_>], pro
 
 /// The members of a modern request's `_meta`: version, who we are, what this caller offers.
 pub(super) fn modern_meta(offers: Offers, roots: bool) -> String {
+    let mut capabilities = capabilities(Era::Modern, offers, roots);
+    capabilities["extensions"] = json!({tasks::EXTENSION: {}});
     let members = json!({
         "io.modelcontextprotocol/protocolVersion": MODERN_VERSION,
         "io.modelcontextprotocol/clientInfo": our_info(),
-        "io.modelcontextprotocol/clientCapabilities": capabilities(Era::Modern, offers, roots),
+        "io.modelcontextprotocol/clientCapabilities": capabilities,
     });
     let text = members.to_string();
     text[1..text.len() - 1].to_owned()

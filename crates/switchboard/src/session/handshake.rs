@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::envelope::{LEGACY_VERSIONS, MODERN_VERSION, capabilities, our_info};
-use super::link::{Link, Request, Waiting};
+use super::link::{Link, Request, Waiting, read_error};
 use super::{Era, Hello, OpenFault, OpenOptions, RequestFault};
 use crate::config::Protocol;
 use crate::transport::WireFault;
@@ -24,6 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Errors that only a modern server gives: header mismatch, missing capability, unsupported version.
 const MODERN_ERRORS: std::ops::RangeInclusive<i64> = -32022..=-32020;
 const UNSUPPORTED_VERSION: i64 = -32022;
+const UNKNOWN_METHOD: i64 = -32601;
 
 /// Opens in the era that fits.
 pub(super) async fn shake(link: &Link, options: &OpenOptions) -> Result<Hello, OpenFault> {
@@ -60,7 +61,7 @@ async fn probe(link: &Link, options: &OpenOptions) -> Result<Hello, OpenFault> {
     };
     match judge(outcome) {
         Probe::Modern(hello) => Ok(*hello),
-        Probe::ModernRefusal(fault) => Err(refused(fault)),
+        Probe::ModernRefusal(fault) | Probe::Unreachable(fault) => Err(refused(fault)),
         Probe::Legacy => initialize(link, options).await.map_err(after_probe),
         // Some servers end on a first message they do not know.
         Probe::Gone => Err(OpenFault::RefusedAfterProbe),
@@ -77,6 +78,7 @@ async fn race(link: &Link, options: &OpenOptions, mut discovering: Waiting<'_>) 
         tokio::select! {
             answer = discovering.answer(), if probe_open => match judge(answer) {
                 Probe::Modern(hello) => return Ok(*hello),
+                Probe::Unreachable(fault) => return Err(refused(fault)),
                 Probe::Gone => return Err(OpenFault::RefusedAfterProbe),
                 Probe::ModernRefusal(_) | Probe::Legacy => {
                     probe_open = false;
@@ -100,16 +102,40 @@ enum Probe {
     /// A modern server, but it and we have no version in common.
     ModernRefusal(RequestFault),
     Legacy,
+    /// The wire does not lead to it, whatever era it speaks.
+    Unreachable(RequestFault),
     Gone,
 }
 
 fn judge(answer: Result<RawJson, RequestFault>) -> Probe {
-    match answer.and_then(|result| read_discovery(&result)) {
+    match answer.map_err(as_answer).and_then(|result| read_discovery(&result)) {
         Ok(hello) => Probe::Modern(Box::new(hello)),
         Err(RequestFault::Answered { code: UNSUPPORTED_VERSION, data: Some(data), .. }) if offers_legacy(&data) => Probe::Legacy,
         Err(fault @ RequestFault::Answered { code, .. }) if MODERN_ERRORS.contains(&code) => Probe::ModernRefusal(fault),
         Err(RequestFault::Closed(_)) => Probe::Gone,
+        Err(RequestFault::Wire(fault)) if !may_be_legacy(&fault) => Probe::Unreachable(RequestFault::Wire(fault)),
         Err(_) => Probe::Legacy,
+    }
+}
+
+/// A modern server says its errors with a status of HTTP as well: these are answers, whatever the status.
+fn as_answer(fault: RequestFault) -> RequestFault {
+    let RequestFault::Wire(WireFault::Status { status, error: Some(error), .. }) = &fault else { return fault };
+    match read_error(error) {
+        answered @ RequestFault::Answered { code, .. } if MODERN_ERRORS.contains(&code) => answered,
+        // Of `initialize`, a modern server says this; to an older one, neither 404 nor the body would come to mind.
+        answered @ RequestFault::Answered { code: UNKNOWN_METHOD, .. } if *status == 404 => answered,
+        _ => fault,
+    }
+}
+
+/// Whether a server that speaks only legacy may have turned the probe away like this: with a status that is about the message.
+fn may_be_legacy(fault: &WireFault) -> bool {
+    match fault {
+        // No time, too many requests; the others of this kind say that the server does not like what it got.
+        WireFault::Status { status, .. } => matches!(status, 200..=499 | 500 | 501) && !matches!(status, 408 | 429),
+        WireFault::Lost(_) => true,
+        WireFault::NotSent(_) | WireFault::NeedsLogin(_) => false,
     }
 }
 
@@ -123,18 +149,18 @@ fn offers_legacy(data: &RawJson) -> bool {
 }
 
 fn refused(fault: RequestFault) -> OpenFault {
-    match fault {
+    match as_answer(fault) {
         RequestFault::Closed(reason) => OpenFault::Channel(reason),
         RequestFault::Wire(WireFault::NeedsLogin(needed)) => OpenFault::NeedsLogin(needed),
         RequestFault::Wire(fault @ WireFault::Status { status: 400 | 404 | 405, .. }) => OpenFault::WrongWire(fault.to_string()),
-        RequestFault::Wire(fault) => OpenFault::Channel(fault.to_string()),
+        RequestFault::Wire(fault) => OpenFault::Wire(fault),
         fault => OpenFault::Refused(fault.to_string()),
     }
 }
 
 /// A refusal that the probe may have caused: worth a fresh start without one.
 fn after_probe(fault: RequestFault) -> OpenFault {
-    match fault {
+    match as_answer(fault) {
         RequestFault::Answered { .. } | RequestFault::Closed(_) => OpenFault::RefusedAfterProbe,
         fault => refused(fault),
     }

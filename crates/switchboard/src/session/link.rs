@@ -14,6 +14,7 @@ use super::envelope::{self, Field};
 use super::ongoing::Ongoing;
 use super::pending::{Answer, Pending};
 use super::questions::Questions;
+use super::tasks::Tasks;
 use super::visits::Visits;
 use super::watchdog::Watchdog;
 use super::{Era, Oddities, OpenOptions, RequestFault, Still};
@@ -43,6 +44,7 @@ pub(super) struct Receiver {
     pub(super) questions: Questions,
     /// Shared with the questions that send callers to pages.
     pub(super) visits: Arc<Visits>,
+    pub(super) tasks: Tasks,
     pub(super) transport: OnceLock<Weak<dyn Transport>>,
     /// Known once the handshake is over.
     pub(super) era: OnceLock<Era>,
@@ -68,6 +70,7 @@ impl Receiver {
             pending: Pending::default(),
             questions: Questions::default(),
             visits: Arc::default(),
+            tasks: Tasks::default(),
             transport: OnceLock::new(),
             era: OnceLock::new(),
             changed: Notify::new(),
@@ -166,6 +169,7 @@ impl Receiver {
                     self.visits.done(&self.options.server, &elicitation_id);
                 }
             }
+            "notifications/tasks" | "notifications/tasks/status" => self.task_changed(params),
             "notifications/cancelled" => {
                 if let Some(Cancelled { request_id }) = params.and_then(|params| params.decode().ok()) {
                     self.questions.withdraw(request_id);
@@ -181,7 +185,8 @@ impl Receiver {
         if matches!(origin, Origin::Answer(request) if request != progress.progress_token) {
             return;
         }
-        if let Some(ongoing) = self.pending.ongoing(progress.progress_token) {
+        if let Some(ongoing) = self.ongoing(progress.progress_token) {
+            self.task_reached(progress.progress_token, progress.progress, progress.total);
             ongoing.progress(progress.progress, progress.total, progress.message.map(Untrusted::new));
         }
     }
@@ -287,7 +292,7 @@ struct LogParams {
     data: serde_json::Value,
 }
 
-fn read_error(error: &RawJson) -> RequestFault {
+pub(super) fn read_error(error: &RawJson) -> RequestFault {
     #[derive(Deserialize)]
     struct Wire<'a> {
         #[serde(default)]
@@ -347,6 +352,17 @@ impl Link {
 
     /// Sends a request of a caller and waits as its clock says, unless it must not be sent any more. Dropping the future cancels it.
     pub(super) async fn request_for(&self, ongoing: &Arc<Ongoing>, request: Request<'_>, still: Still<'_>) -> Answer {
+        let (id, reply) = self.send_for(ongoing, request, still).await?;
+        Waiting { link: self, id, reply, cancellable: true }.answer().await
+    }
+
+    /// Sends a request of a caller, unless it must not be sent any more. Whoever takes the reply cares for its end.
+    pub(super) async fn send_for(
+        &self,
+        ongoing: &Arc<Ongoing>,
+        request: Request<'_>,
+        still: Still<'_>,
+    ) -> Result<(u64, oneshot::Receiver<Answer>), RequestFault> {
         if !self.transport.has_room() {
             self.room_for(ongoing).await?;
         }
@@ -354,9 +370,9 @@ impl Link {
         if !still() {
             return Err(RequestFault::Moved);
         }
-        let mut waiting = self.post(request, Some(ongoing))?;
+        let sent = self.send(request, Some(ongoing))?;
         self.receiver.watchdog.look_by(ongoing.clock.first_look());
-        waiting.answer().await
+        Ok(sent)
     }
 
     /// A server that does not read its input must not keep a call past its deadline.
@@ -375,9 +391,29 @@ impl Link {
 
     /// Sends a request; the answer is waited for by the holder.
     pub(super) fn post(&self, request: Request<'_>, ongoing: Option<&Arc<Ongoing>>) -> Result<Waiting<'_>, RequestFault> {
+        let cancellable = request.method != "initialize";
+        let (id, reply) = self.send(request, ongoing)?;
+        Ok(Waiting { link: self, id, reply, cancellable })
+    }
+
+    /// Sends a request whose answer nobody needs; its place is given up after `wait`, or when the connection ends.
+    pub(super) fn tell(&self, request: Request<'_>, wait: Duration) {
+        let (Ok((id, reply)), Ok(runtime)) = (self.send(request, None), tokio::runtime::Handle::try_current()) else { return };
+        let receiver = self.receiver.clone();
+        runtime.spawn(async move {
+            if timeout(wait, reply).await.is_err() {
+                receiver.pending.give_up(id);
+            }
+        });
+    }
+
+    fn send(
+        &self,
+        request: Request<'_>,
+        ongoing: Option<&Arc<Ongoing>>,
+    ) -> Result<(u64, oneshot::Receiver<Answer>), RequestFault> {
         let Request { era, method, fields, declared, name, parameters } = request;
         let (id, reply) = self.receiver.pending.add(ongoing.cloned())?;
-        let waiting = Waiting { link: self, id, reply, cancellable: method != "initialize" };
         let common;
         let declared = if era == Era::Modern && declared.is_empty() {
             common = envelope::modern_meta(Default::default(), false);
@@ -388,8 +424,11 @@ impl Link {
         let body = envelope::request(era, id, method, fields, ongoing.is_some(), declared);
         let beside = Beside { version: (era == Era::Modern).then_some(envelope::MODERN_VERSION), name, parameters };
         match self.transport.send(Outgoing { id: Some(id), method: Some(method), body: &body, beside }) {
-            Ok(()) => Ok(waiting),
-            Err(closed) => Err(RequestFault::Closed(closed.to_string())),
+            Ok(()) => Ok((id, reply)),
+            Err(closed) => {
+                self.receiver.pending.give_up(id);
+                Err(RequestFault::Closed(closed.to_string()))
+            }
         }
     }
 

@@ -11,6 +11,7 @@ use tokio::time::{Instant, timeout_at};
 use super::link::{Link, Request};
 use super::{Era, Hello, RequestFault, envelope};
 use crate::catalog::{Offerings, PromptDefinition, ResourceDefinition, TemplateDefinition, ToolDefinition};
+use crate::transport::WireFault;
 use crate::wire::RawJson;
 
 const MAX_PAGES: usize = 1_000;
@@ -18,7 +19,7 @@ const MAX_ITEMS: usize = 20_000;
 const MAX_CURSOR_BYTES: usize = 64 * 1024;
 const MAX_TIME: Duration = Duration::from_secs(30);
 
-/// Lists everything that the server declared, all lists at once. Only a lost connection is an error.
+/// Lists everything that the server declared, all lists at once. Only a lost connection or a missing login is an error.
 pub(super) async fn offerings(link: &Link, hello: &Hello) -> Result<Offerings, RequestFault> {
     #[derive(Deserialize, Default)]
     struct Declared<'a> {
@@ -66,11 +67,11 @@ pub(super) async fn offerings(link: &Link, hello: &Hello) -> Result<Offerings, R
 }
 
 impl Offerings {
-    /// The items of one list; its fault is noted, a lost connection passed on.
+    /// The items of one list; its fault is noted, what concerns them all is passed on.
     fn take(&mut self, method: &'static str, listed: Result<Vec<RawJson>, RequestFault>) -> Result<Vec<RawJson>, RequestFault> {
         match listed {
             Ok(items) => Ok(items),
-            Err(fault @ RequestFault::Closed(_)) => Err(fault),
+            Err(fault @ (RequestFault::Closed(_) | RequestFault::Wire(WireFault::NeedsLogin(_)))) => Err(fault),
             // Servers that declare resources often have no templates, and say so this way.
             Err(RequestFault::Answered { code: -32601, .. }) if method == "resources/templates/list" => Ok(Vec::new()),
             Err(fault) => {

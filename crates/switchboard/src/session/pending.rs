@@ -55,12 +55,16 @@ impl Table {
     fn give_up(&mut self, id: u64) -> Option<Slot> {
         let slot = self.slots.remove(&id)?;
         if let Some(ongoing) = &slot.ongoing {
-            if self.ghosts.len() >= MAX_GHOSTS {
-                self.ghosts.pop_front();
-            }
-            self.ghosts.push_back(Ghost { id, caller: ongoing.caller_id.clone(), until: Instant::now() + LINGER });
+            self.haunt(id, ongoing);
         }
         Some(slot)
+    }
+
+    fn haunt(&mut self, id: u64, ongoing: &Ongoing) {
+        if self.ghosts.len() >= MAX_GHOSTS {
+            self.ghosts.pop_front();
+        }
+        self.ghosts.push_back(Ghost { id, caller: ongoing.caller_id.clone(), until: Instant::now() + LINGER });
     }
 }
 
@@ -86,11 +90,10 @@ impl Pending {
     pub(super) fn answer(&self, id: u64, answer: Answer) -> bool {
         let slot = {
             let mut table = self.table();
-            let slot = table.slots.remove(&id);
-            if slot.is_none() {
+            if !table.ghosts.is_empty() {
                 table.ghosts.retain(|ghost| ghost.id != id);
             }
-            slot
+            table.slots.remove(&id)
         };
         slot.is_some_and(|slot| deliver(slot, answer))
     }
@@ -98,6 +101,14 @@ impl Pending {
     /// Gives a place up. True if it was still waiting.
     pub(super) fn give_up(&self, id: u64) -> bool {
         self.table().give_up(id).is_some()
+    }
+
+    /// Nobody stands behind this request any more; its answer is still waited for.
+    pub(super) fn disown(&self, id: u64) {
+        let mut table = self.table();
+        if let Some(ongoing) = table.slots.get_mut(&id).and_then(|slot| slot.ongoing.take()) {
+            table.haunt(id, &ongoing);
+        }
     }
 
     /// The ongoing request under this id.

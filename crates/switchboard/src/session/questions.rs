@@ -12,11 +12,11 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::task::AbortHandle;
 
-use super::Era;
 use super::link::Receiver;
 use super::ongoing::Ongoing;
 use super::sampling::{self, Overseer, REJECTED};
 use super::visits::Visits;
+use super::{Era, tasks};
 use crate::caller::{CallerId, ElicitAnswer, ElicitationKind};
 use crate::transport::Origin;
 use crate::untrusted::Untrusted;
@@ -49,10 +49,15 @@ struct Question {
     withdrawn: Reply,
 }
 
-/// What a server wants to know.
-enum Asked {
+/// What a server wants to know, as it came.
+struct Asked {
+    kind: Kind,
+    params: RawJson,
+}
+
+enum Kind {
     Elicitation(ElicitationKind),
-    Sampling(RawJson),
+    Sampling,
 }
 
 /// An answer to a server.
@@ -109,29 +114,21 @@ impl Receiver {
             return;
         }
         let offers = self.options.offers;
-        let asked = match (method, params) {
-            ("ping", _) => return self.reply(&id, &Reply::result(&json!({}))),
-            ("roots/list", _) if self.options.roots.offered() => {
-                return self.reply(&id, &Reply::result(&json!({"roots": self.options.roots.list()})));
+        match method {
+            "ping" => self.reply(&id, &Reply::result(&json!({}))),
+            "roots/list" if self.options.roots.offered() => {
+                self.reply(&id, &Reply::result(&json!({"roots": self.options.roots.list()})));
             }
-            ("elicitation/create", Some(params)) if offers.elicit_form || offers.elicit_url => read_elicitation(&params)
-                .and_then(|kind| match kind {
-                    ElicitationKind::Form { .. } if !offers.elicit_form => {
-                        Err("elicitation/create: forms are not offered".into())
-                    }
-                    ElicitationKind::Url { .. } if !offers.elicit_url => Err("elicitation/create: urls are not offered".into()),
-                    kind => Ok(Asked::Elicitation(kind)),
-                }),
-            ("sampling/createMessage", Some(params)) if offers.sampling => {
-                sampling::check(&params, offers.sampling_tools).map(|()| Asked::Sampling(params))
+            "elicitation/create" if offers.elicit_form || offers.elicit_url => {
+                self.question(id, params, origin, |params| match read_elicitation(params)? {
+                    ElicitationKind::Form { .. } if !offers.elicit_form => Err("forms are not offered".into()),
+                    ElicitationKind::Url { .. } if !offers.elicit_url => Err("urls are not offered".into()),
+                    kind => Ok(Kind::Elicitation(kind)),
+                })
             }
-            ("elicitation/create", None) if offers.elicit_form || offers.elicit_url => Err("it needs params".into()),
-            ("sampling/createMessage", None) if offers.sampling => Err("it needs params".into()),
-            _ => return self.reply(&id, &Reply::error(METHOD_NOT_FOUND, &format!("{method:.100} is not offered"))),
-        };
-        match asked {
-            Ok(asked) => self.question(id, asked, origin),
-            Err(fault) => self.reply(&id, &Reply::error(INVALID_PARAMS, &fault)),
+            "sampling/createMessage" if offers.sampling => self
+                .question(id, params, origin, |params| sampling::check(params, offers.sampling_tools).map(|()| Kind::Sampling)),
+            _ => self.reply(&id, &Reply::error(METHOD_NOT_FOUND, &format!("{method:.100} is not offered"))),
         }
     }
 
@@ -148,16 +145,29 @@ impl Receiver {
         self.send(&reply.message(id), None);
     }
 
-    /// Finds out whose it is.
-    fn question(&self, id: RequestId, asked: Asked, origin: Origin) {
+    /// Reads it, and finds out whose it is.
+    fn question(
+        &self,
+        id: RequestId,
+        params: Option<RawJson>,
+        origin: Origin,
+        read: impl FnOnce(&RawJson) -> Result<Kind, String>,
+    ) {
+        let read = params.ok_or_else(|| "it needs params".to_owned()).and_then(|params| Ok((read(&params)?, params)));
+        let asked = match read {
+            Ok((kind, params)) => Asked { kind, params },
+            Err(fault) => return self.reply(&id, &Reply::error(INVALID_PARAMS, &fault)),
+        };
         self.questions.any.store(true, Ordering::Relaxed);
-        let (in_flight, gone) = match origin {
-            Origin::Shared => {
+        let (in_flight, gone) = match (self.asked_for_task(Some(&asked.params)), origin) {
+            // A question of a task may come on any stream, and says so.
+            (Some(of_task), _) => (of_task, Vec::new()),
+            (None, Origin::Shared) => {
                 self.asked.store(true, Ordering::Relaxed);
-                self.pending.suspects()
+                self.suspects()
             }
-            Origin::Answer(request) => {
-                (self.pending.ongoing(request).map(|ongoing| (request, ongoing)).into_iter().collect(), Vec::new())
+            (None, Origin::Answer(request)) => {
+                (self.ongoing(request).map(|ongoing| (request, ongoing)).into_iter().collect(), Vec::new())
             }
         };
         match attribute(&in_flight, &gone) {
@@ -200,7 +210,7 @@ impl Receiver {
         open.insert(id, Question { task: task.abort_handle(), of: of.clone(), answered, withdrawn });
         drop(open);
         // A request that ended meanwhile could not withdraw what was not here yet.
-        of.into_iter().filter(|request| self.pending.ongoing(*request).is_none()).for_each(|request| self.over(request));
+        of.into_iter().filter(|request| self.ongoing(*request).is_none()).for_each(|request| self.over(request));
     }
 }
 
@@ -220,16 +230,17 @@ impl Asked {
     /// Puts it to the caller.
     async fn put(self, ongoing: &Ongoing, certain: bool, visits: &Visits, overseer: Option<&Arc<dyn Overseer>>) -> Reply {
         let tool = if certain { ongoing.tool_id() } else { None };
-        match self {
-            Self::Sampling(params) => match ongoing.sample(params, tool, overseer).await {
-                Ok(answer) => Reply { key: "result", text: answer.as_str().to_owned() },
+        let params = self.params;
+        match self.kind {
+            Kind::Sampling => match ongoing.sample(params.clone(), tool, overseer).await {
+                Ok(answer) => Reply { key: "result", text: tasks::in_raw_answer(&params, answer).as_str().to_owned() },
                 Err(refusal) => {
                     let (server, reason) = (&ongoing.server, refusal.reason);
                     ongoing.caller.notice(&format!("server \"{server}\" wanted an answer of a model and got none: {reason}"));
                     Reply::error(REJECTED, &refusal.told)
                 }
             },
-            Self::Elicitation(kind) => {
+            Kind::Elicitation(kind) => {
                 let visit = match &kind {
                     ElicitationKind::Url { id, .. } => id.clone(),
                     ElicitationKind::Form { .. } => None,
@@ -242,24 +253,24 @@ impl Asked {
                 if let (Some(visit), ElicitAnswer::Decline | ElicitAnswer::Cancel) = (&visit, &answer) {
                     visits.forget(visit, &ongoing.caller);
                 }
-                Reply::result(&elicit_result(answer, is_form))
+                Reply::result(&tasks::in_answer(Some(&params), elicit_result(answer, is_form)))
             }
         }
     }
 
     /// What the server is told where nobody can be asked.
     fn declined(&self, reason: &str) -> Reply {
-        match self {
-            Self::Elicitation(_) => Reply::result(&elicit_result(ElicitAnswer::Decline, true)),
-            Self::Sampling(_) => Reply::error(REJECTED, reason),
+        match self.kind {
+            Kind::Elicitation(_) => Reply::result(&elicit_result(ElicitAnswer::Decline, true)),
+            Kind::Sampling => Reply::error(REJECTED, reason),
         }
     }
 
     /// What the server is told where the call ended first.
     fn withdrawn(&self) -> Reply {
-        match self {
-            Self::Elicitation(_) => Reply::result(&elicit_result(ElicitAnswer::Cancel, true)),
-            Self::Sampling(_) => Reply::error(REJECTED, "the call that wanted it is over"),
+        match self.kind {
+            Kind::Elicitation(_) => Reply::result(&elicit_result(ElicitAnswer::Cancel, true)),
+            Kind::Sampling => Reply::error(REJECTED, "the call that wanted it is over"),
         }
     }
 }

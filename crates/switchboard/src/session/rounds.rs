@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use super::link::{Link, Request};
 use super::ongoing::Ongoing;
 use super::questions::{elicit_result, read_elicitation};
-use super::{Era, RequestFault, Still, envelope, sampling, visits};
+use super::{Era, RequestFault, Still, envelope, sampling, tasks, visits};
 use crate::caller::{ElicitAnswer, ElicitationKind, Offers, Root};
 use crate::wire::RawJson;
 
@@ -27,16 +27,13 @@ pub(super) async fn complete(
     request: Request<'_>,
     still: Still<'_>,
 ) -> Result<RawJson, RequestFault> {
+    if tasks::asks_for_a_task(&request) {
+        return tasks::complete_legacy(link, ongoing, request, still).await;
+    }
     if request.era == Era::Legacy {
         return visits::send(link, ongoing, request, still).await;
     }
-    // One picture of the caller for all rounds: what was declared is what is answered.
-    let rounds = Rounds {
-        link,
-        ongoing,
-        offers: ongoing.caller.offers(),
-        roots: ongoing.caller.roots().or_else(|| link.receiver.options.roots.list()),
-    };
+    let rounds = Rounds::of(link, ongoing);
     let declared = envelope::modern_meta(rounds.offers, rounds.roots.is_some());
     let mut answers: Option<(Vec<u8>, Option<RawJson>)> = None;
     for _ in 0..MAX_ROUNDS {
@@ -54,6 +51,8 @@ pub(super) async fn complete(
         let result = link.request_for(ongoing, round, still).await?;
         match Outcome::read(&result)? {
             Outcome::Complete => return Ok(result),
+            Outcome::Task if request.method == "tools/call" => return tasks::follow(link, ongoing, &declared, &result).await,
+            Outcome::Task => return Err(RequestFault::Invalid(format!("a task in answer to {}", request.method))),
             Outcome::InputRequired { requests, state } => answers = Some((rounds.answer(&requests).await?, state)),
         }
     }
@@ -63,7 +62,12 @@ pub(super) async fn complete(
 /// What a modern result says of itself.
 enum Outcome {
     Complete,
-    InputRequired { requests: Vec<(String, RawJson)>, state: Option<RawJson> },
+    /// The result comes later.
+    Task,
+    InputRequired {
+        requests: Vec<(String, RawJson)>,
+        state: Option<RawJson>,
+    },
 }
 
 impl Outcome {
@@ -85,6 +89,7 @@ impl Outcome {
         let wire: Wire<'_> = result.decode().map_err(|fault| RequestFault::Invalid(fault.to_string()))?;
         match wire.result_type.as_deref() {
             None | Some("complete") => Ok(Self::Complete),
+            Some("task") => Ok(Self::Task),
             Some("input_required") if wire.input_requests.is_none() && wire.request_state.is_none() => {
                 Err(RequestFault::Invalid("it wants input and says neither which nor for what".into()))
             }
@@ -104,16 +109,22 @@ impl Outcome {
 }
 
 /// What the answers to one request's questions are made of.
-struct Rounds<'a> {
+pub(super) struct Rounds<'a> {
     link: &'a Link,
     ongoing: &'a Ongoing,
     offers: Offers,
     roots: Option<Vec<Root>>,
 }
 
-impl Rounds<'_> {
+impl<'a> Rounds<'a> {
+    /// One picture of the caller for all rounds: what was declared is what is answered.
+    pub(super) fn of(link: &'a Link, ongoing: &'a Ongoing) -> Self {
+        let roots = ongoing.caller.roots().or_else(|| link.receiver.options.roots.list());
+        Self { link, ongoing, offers: ongoing.caller.offers(), roots }
+    }
+
     /// Puts the questions of one round to the caller, one after the other in their order: `inputResponses`.
-    async fn answer(&self, requests: &[(String, RawJson)]) -> Result<Vec<u8>, RequestFault> {
+    pub(super) async fn answer(&self, requests: &[(String, RawJson)]) -> Result<Vec<u8>, RequestFault> {
         let mut responses = vec![b'{'];
         for (key, request) in requests {
             let response = self.fulfil(request).await?;

@@ -17,6 +17,7 @@ mod asking;
 mod handshakes;
 mod listing;
 mod requests;
+mod tasks;
 
 /// The server's side of the wire.
 struct Peer {

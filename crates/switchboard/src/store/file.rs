@@ -175,6 +175,7 @@ fn shelf_name(shelf: Shelf) -> &'static str {
         Shelf::Pins => "pins",
         Shelf::Trust => "trust",
         Shelf::Eras => "eras",
+        Shelf::Wires => "wires",
         Shelf::Catalogs => "catalogs",
     }
 }

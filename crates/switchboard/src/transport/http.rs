@@ -21,7 +21,7 @@ impl HttpStack {
     /// With the proxies that the environment names; nothing else of the process is read.
     pub fn new(environment: &Environment) -> Result<Self, ConnectFault> {
         let _ = environment;
-        todo!("proxies, deadlines, redirects within the origin")
+        unimplemented!()
     }
 }
 

@@ -30,8 +30,24 @@ fn endpoint() -> impl Strategy<Value = Endpoint> {
                 Endpoint::Stdio(StdioEndpoint { command, args, env, inherit_env, cwd })
             });
     let wire = prop_oneof![Just(HttpWire::Auto), Just(HttpWire::Streamable), Just(HttpWire::Sse)];
-    let http =
-        ("[ab]{1,3}", secrets(), wire).prop_map(|(url, headers, wire)| Endpoint::Http(HttpEndpoint { url, headers, wire }));
+    let secret = || proptest::option::of("[ab]{0,2}".prop_map(Secret::new));
+    let text = || proptest::option::of("[ab]{0,2}");
+    let client = (secret(), text(), secret(), text(), text());
+    let auth = (client, any::<bool>(), proptest::collection::vec("[ab]{0,2}", 0..3), proptest::option::of(1_u16..3)).prop_map(
+        |((bearer_token, client_id, client_secret, client_key, client_metadata_url), alone, scopes, callback_port)| HttpAuth {
+            bearer_token,
+            grant: if alone { Grant::ClientCredentials } else { Grant::AuthorizationCode },
+            client_id,
+            client_secret,
+            client_key,
+            client_metadata_url,
+            scopes,
+            callback_port,
+        },
+    );
+    let auth = prop_oneof![Just(HttpAuth::default()), auth];
+    let http = ("[ab]{1,3}", secrets(), wire, auth)
+        .prop_map(|(url, headers, wire, auth)| Endpoint::Http(HttpEndpoint { url, headers, wire, auth }));
     prop_oneof![stdio, http]
 }
 
@@ -77,7 +93,7 @@ fn mutations(endpoint: &Endpoint) -> Vec<Endpoint> {
             all.push(Endpoint::Http(HttpEndpoint {
                 url: stdio.command.clone(),
                 headers: stdio.env.clone(),
-                wire: HttpWire::Auto,
+                ..HttpEndpoint::new("")
             }));
         }
         Endpoint::Http(http) => {
@@ -92,6 +108,21 @@ fn mutations(endpoint: &Endpoint) -> Vec<Endpoint> {
                     add(&|http| http.wire = wire);
                 }
             }
+            add(&|http| http.auth.bearer_token = http.auth.bearer_token.take().map_or(Some(Secret::new("")), |_| None));
+            add(&|http| http.auth.client_id = http.auth.client_id.take().map_or(Some(String::new()), |_| None));
+            add(&|http| http.auth.client_secret = http.auth.client_secret.take().map_or(Some(Secret::new("")), |_| None));
+            add(&|http| http.auth.client_key = http.auth.client_key.take().map_or(Some(String::new()), |_| None));
+            add(&|http| {
+                http.auth.client_metadata_url = Some(format!("{}x", http.auth.client_metadata_url.take().unwrap_or_default()))
+            });
+            add(&|http| http.auth.scopes.push(String::new()));
+            add(&|http| http.auth.callback_port = Some(http.auth.callback_port.unwrap_or_default() + 1));
+            add(&|http| {
+                http.auth.grant = match http.auth.grant {
+                    Grant::AuthorizationCode => Grant::ClientCredentials,
+                    Grant::ClientCredentials => Grant::AuthorizationCode,
+                }
+            });
             changed_map(&http.headers).into_iter().for_each(|headers| add(&|http| http.headers = headers.clone()));
         }
     }

@@ -235,7 +235,7 @@ fn a_url_and_its_headers_expand_when_they_are_used() {
     let endpoint = |url: &str, value: &str| HttpEndpoint {
         url: url.to_owned(),
         headers: IndexMap::from([("Authorization".to_owned(), Secret::new(value))]),
-        wire: HttpWire::Auto,
+        ..HttpEndpoint::new(url)
     };
     let resolved = resolve_url(&endpoint("https://${HOST}/mcp?k=${TOKEN}", "Bearer ${TOKEN}${GONE}"), &environment).unwrap();
     assert_eq!(resolved.url.as_str(), "https://x.example/mcp?k=tok-123");

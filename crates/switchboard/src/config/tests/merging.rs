@@ -93,7 +93,7 @@ max_message = "1MiB"
 fn what_is_left_out_has_its_default() {
     let (_folder, config) = load_files(&[("user.toml", Scope::User, "[servers.x]\nurl = 'https://x.example/mcp'\n")]);
     let server = &config.servers[0];
-    let endpoint = HttpEndpoint { url: "https://x.example/mcp".to_owned(), headers: IndexMap::new(), wire: HttpWire::Auto };
+    let endpoint = HttpEndpoint::new("https://x.example/mcp");
     let expected = ServerConfig {
         name: server.name.clone(),
         source: server.source.clone(),

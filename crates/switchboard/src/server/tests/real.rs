@@ -7,11 +7,11 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tokio::sync::{Notify, broadcast};
 
-use super::super::{Means, ServerHandle, State};
+use super::super::{Means, ServerHandle};
 use super::error_of;
 use super::script::{connecting, entry};
 use crate::caller::Offers;
-use crate::config::{Endpoint, Environment, HttpEndpoint, HttpWire, Protocol, ServerConfig, StdioEndpoint};
+use crate::config::{Endpoint, Environment, Protocol, ServerConfig, StdioEndpoint};
 use crate::launch::Launcher;
 use crate::secret::Secret;
 use crate::store::{LogFile, MemoryStore};
@@ -48,6 +48,8 @@ fn start(config: Arc<ServerConfig>, log_folder: Option<std::path::PathBuf>) -> S
     let means = Means {
         launcher: Launcher::process_groups(),
         environment: Arc::new(Environment::new([("PATH".to_owned(), path)])),
+        #[cfg(feature = "http")]
+        http: Default::default(),
         store: Arc::new(MemoryStore::default()),
         log_folder: log_folder.map(Arc::new),
         events: broadcast::Sender::new(64),
@@ -138,16 +140,15 @@ async fn a_secret_in_last_words_is_redacted() {
     );
 }
 
+/// A build without HTTP says so, and does not try again by itself.
+#[cfg(not(feature = "http"))]
 #[tokio::test]
-async fn a_url_server_says_that_it_is_not_supported_yet() {
+async fn a_url_server_says_that_this_build_has_no_http() {
+    use crate::config::HttpEndpoint;
     let mut config = entry();
-    config.endpoint = Endpoint::Http(HttpEndpoint {
-        url: "https://example.com/mcp".to_owned(),
-        headers: indexmap::IndexMap::new(),
-        wire: HttpWire::Auto,
-    });
+    config.endpoint = Endpoint::Http(HttpEndpoint::new("https://example.com/mcp"));
     let handle = start(Arc::new(config), None);
     handle.settled().await;
-    let error = "URL servers are not supported yet; give a `command` instead of a `url`; try \"switchboard doctor play\"";
+    let error = "this build has no HTTP; use one with the feature `http`, or give a `command`; try \"switchboard doctor play\"";
     assert_eq!(handle.snapshot().state, State::Failed { error: error.to_owned() });
 }

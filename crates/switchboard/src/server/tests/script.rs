@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep};
 
 use super::super::backoff::Retry;
 use super::super::memory::Memory;
-use super::super::reach::{Begun, Failure, Link, Process, Reach};
+use super::super::reach::{Begun, Failure, Link, Opened, Opening, Process, Reach};
 use super::super::{ServerHandle, State, Supervised};
 use crate::caller::{Answering, Offers};
 use crate::catalog::{Offerings, ToolDefinition};
@@ -21,7 +21,6 @@ use crate::launch::{Exit, StderrTail};
 use crate::name::{ServerName, ToolName};
 use crate::session::{Era, Hello, OpenFault, OpenOptions, RequestFault, Session};
 use crate::store::{MemoryStore, Store};
-use crate::transport::{ConnectFault, Connector, Inbound, Transport};
 use crate::wire::RawJson;
 
 /// What one start of the server does.
@@ -82,7 +81,7 @@ pub(super) struct Script {
     plays: Mutex<VecDeque<Play>>,
     pub(super) starts: AtomicUsize,
     /// Every approach that was tried.
-    pub(super) approaches: Mutex<Vec<(Protocol, Option<Era>, Asks)>>,
+    pub(super) approaches: Arc<Mutex<Vec<(Protocol, Option<Era>, Asks)>>>,
     /// Processes that run now, and the most that ever did.
     alive: Arc<Alive>,
     /// The newest connection.
@@ -215,11 +214,23 @@ impl Drop for Actor {
     }
 }
 
-struct NoChannel;
+struct Entrance {
+    stage: Arc<Stage>,
+    approaches: Arc<Mutex<Vec<(Protocol, Option<Era>, Asks)>>>,
+}
 
-impl Connector for NoChannel {
-    fn connect<'a>(&'a self, _: Arc<dyn Inbound>) -> Answering<'a, Result<Arc<dyn Transport>, ConnectFault>> {
-        Box::pin(async { Err(ConnectFault("scripted".to_owned())) })
+impl Opening for Entrance {
+    fn open(&self, options: OpenOptions) -> Answering<'_, Result<Opened, OpenFault>> {
+        let approach = (options.protocol, options.known_era, options.asks);
+        self.approaches.lock().expect("no test panics with it").push(approach);
+        let stage = self.stage.clone();
+        Box::pin(async move {
+            sleep(stage.play.handshake).await;
+            match stage.play.fault.clone() {
+                Some(fault) => Err(fault),
+                None => Ok(Opened { link: stage, wire: None }),
+            }
+        })
     }
 }
 
@@ -241,24 +252,14 @@ impl Reach for Script {
         self.alive.most.fetch_max(now, Ordering::Relaxed);
         let stage = Arc::new(Stage::new(play));
         self.stage.send_replace(Some(stage.clone()));
+        let opening = Box::new(Entrance { stage: stage.clone(), approaches: self.approaches.clone() });
         let process = Actor { stage, alive: self.alive.clone() };
         let unset = vec![("TOKEN".to_owned(), "env.TOKEN".to_owned())];
-        Box::pin(
-            async move { Ok(Begun { process: Some(Box::new(process)), connector: Arc::new(NoChannel), unset, redactor: None }) },
-        )
+        Box::pin(async move { Ok(Begun { process: Some(Box::new(process)), opening, unset, redactor: None }) })
     }
 
-    fn open<'a>(&'a self, _: &'a dyn Connector, options: OpenOptions) -> Answering<'a, Result<Arc<dyn Link>, OpenFault>> {
-        let approach = (options.protocol, options.known_era, options.asks);
-        self.approaches.lock().expect("no test panics with it").push(approach);
-        let stage = self.stage.borrow().clone().expect("began");
-        Box::pin(async move {
-            sleep(stage.play.handshake).await;
-            match stage.play.fault.clone() {
-                Some(fault) => Err(fault),
-                None => Ok(stage as Arc<dyn Link>),
-            }
-        })
+    fn address(&self) -> String {
+        "https://play.example/mcp".to_owned()
     }
 }
 
@@ -283,7 +284,7 @@ impl Rig {
         let script = Arc::new(Script {
             plays: Mutex::new(plays.into_iter().collect()),
             starts: AtomicUsize::new(0),
-            approaches: Mutex::default(),
+            approaches: Arc::default(),
             alive: Arc::default(),
             stage: watch::Sender::new(None),
         });

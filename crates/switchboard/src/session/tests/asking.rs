@@ -249,7 +249,15 @@ async fn t32_modern_sampling_is_answered_in_the_round_and_a_no_ends_the_call() {
     let reading = reads(&session, &anna);
     let first = peer.expect("resources/read").await;
     let declared = &first["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"];
-    assert_eq!(declared, &json!({"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}}));
+    assert_eq!(
+        declared,
+        &json!({
+            "elicitation": {"form": {}, "url": {}},
+            "extensions": {"io.modelcontextprotocol/tasks": {}},
+            "sampling": {},
+            "roots": {},
+        })
+    );
     peer.answer(&first, asks());
     let second = peer.expect("resources/read").await;
     assert_eq!(second["params"]["inputResponses"], json!({"q": {"model": "m", "by": "anna", "n": 1.5}}));
@@ -353,7 +361,7 @@ async fn t31_a_page_is_visited_by_its_caller_and_only_they_learn_that_it_is_done
     let forms = Offers { elicit_url: false, ..ALL };
     let (_session, mut peer) = opened_with(Era::Legacy, OpenOptions { offers: forms, ..options(Protocol::Legacy) }).await;
     peer.say(&ask("v3"));
-    let expected = json!({"code": -32602, "message": "elicitation/create: urls are not offered"});
+    let expected = json!({"code": -32602, "message": "urls are not offered"});
     assert_eq!(peer.next().await["error"], expected);
 }
 

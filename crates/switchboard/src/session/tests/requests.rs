@@ -115,7 +115,11 @@ async fn input_required_is_answered_with_a_new_id_and_the_same_state() {
     let reading = read(&session, "a:b", "anna");
     let first = peer.expect("resources/read").await;
     let declared = &first["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"];
-    assert_eq!(declared, &json!({"elicitation": {"form": {}}, "roots": {}}), "what this caller offers, no more");
+    assert_eq!(
+        declared,
+        &json!({"elicitation": {"form": {}}, "roots": {}, "extensions": {"io.modelcontextprotocol/tasks": {}}}),
+        "what this caller offers, no more"
+    );
     let state = " a \"state\" é ";
     let questions = json!({
         "name": {"method": "elicitation/create", "params": form("")["params"]},

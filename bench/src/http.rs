@@ -1,0 +1,206 @@
+//! `bench http`: calls over Streamable HTTP to the demo server: one in flight, 64 in flight; answered as JSON or as events.
+
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::Duration;
+
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+use tokio::process::{Child, Command};
+use tokio::time::timeout;
+
+use crate::measure::{Contestant, Fault, Tool, many_in_flight, one_in_flight};
+use crate::options::Options;
+use crate::peer_child::{ChildPeer, Sdk};
+use crate::peer_rmcp::Rmcp;
+use crate::raw_http::RawHttp;
+use crate::report::{Row, Unit};
+use crate::us::Us;
+
+/// The hidden subcommand that is the demo server, so that nothing has to be found.
+pub(crate) const DEMO_MARKER: &str = "__demo";
+
+const WIDTH: usize = 64;
+
+/// How long the server may take to say where it listens.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How the server answers.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Answers {
+    Json,
+    Events,
+}
+
+impl Answers {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Json => "json",
+            Self::Events => "sse",
+        }
+    }
+}
+
+/// The open sessions, one for each contestant that takes part.
+struct Sessions {
+    raw: Option<RawHttp>,
+    rmcp: Option<Rmcp>,
+    us: Option<Us>,
+    ts: Option<ChildPeer>,
+    python: Option<ChildPeer>,
+    _server: Child,
+}
+
+/// One contestant's rounds, by kind of work.
+#[derive(Default)]
+struct Rounds {
+    one: Vec<f64>,
+    many: Vec<f64>,
+}
+
+/// How many calls one round makes. The SDKs of other languages make fewer: they would take most of the time.
+struct Sizes {
+    one: usize,
+    many: usize,
+}
+
+/// All rows of the table.
+pub(crate) async fn run(options: &Options) -> Result<Vec<Row>, Fault> {
+    let mut rows = Vec::new();
+    for answers in [Answers::Json, Answers::Events] {
+        if options.answers.is_none_or(|wanted| wanted == answers) {
+            rows.extend(measure(options, answers).await?);
+        }
+    }
+    Ok(rows)
+}
+
+/// Lines for the report on SDKs that are not there.
+pub(crate) fn missing(options: &Options) -> Vec<String> {
+    let missing = |sdk: &Sdk| options.with(sdk.name()) && folder(options, *sdk).is_none();
+    let line = |sdk: Sdk| format!("{}: skipped, not installed (bench/baseline/sdks DIR, then --sdks DIR)", sdk.name());
+    [Sdk::TypeScript, Sdk::Python].into_iter().filter(missing).map(line).collect()
+}
+
+fn folder(options: &Options, sdk: Sdk) -> Option<&PathBuf> {
+    options.sdks.as_ref().filter(|folder| options.with(sdk.name()) && sdk.is_in(folder))
+}
+
+async fn measure(options: &Options, answers: Answers) -> Result<Vec<Row>, Fault> {
+    let sizes = Sizes { one: options.size(1000, 200), many: options.size(16_000, 3_200) };
+    let mut sessions = Sessions::open(options, answers).await?;
+    // One round that does not count: connections are opened, schemas compiled, code is compiled where that happens late.
+    sessions.round(&Sizes { one: sizes.one / 4, many: sizes.many / 4 }, &mut Default::default()).await?;
+    let mut rounds: [Rounds; 5] = Default::default();
+    for _ in 0..options.rounds {
+        sessions.round(&sizes, &mut rounds).await?;
+    }
+    sessions.close().await?;
+    Ok(rows(answers, rounds))
+}
+
+fn rows(answers: Answers, [raw, rmcp, us, ts, python]: [Rounds; 5]) -> Vec<Row> {
+    let name = answers.name();
+    vec![
+        Row::new(format!("HTTP call, {name} answer, 1 in flight, p50"), Unit::Seconds)
+            .cell("raw", raw.one)
+            .cell("rmcp", rmcp.one)
+            .cell("us", us.one)
+            .cell("ts", ts.one)
+            .cell("python", python.one)
+            .at_most("us", 1.2, "raw"),
+        Row::new(format!("HTTP calls, {name} answers, 64 in flight"), Unit::CallsPerSecond)
+            .cell("raw", raw.many)
+            .cell("rmcp", rmcp.many)
+            .cell("us", us.many)
+            .cell("ts", ts.many)
+            .cell("python", python.many)
+            .at_least("us", 0.8, "raw"),
+    ]
+}
+
+impl Sessions {
+    async fn open(options: &Options, answers: Answers) -> Result<Self, Fault> {
+        let era = options.era;
+        let flags = options.pin.apply()?;
+        let (server, url) = serve(&flags, answers).await?;
+        let raw = if options.with("raw") { Some(RawHttp::open(&url, era).await?) } else { None };
+        let rmcp = if options.with("rmcp") { Some(Rmcp::connect(&url, era, WIDTH).await?) } else { None };
+        let us = if options.with("us") { Some(Us::connect(&url, era).await?) } else { None };
+        let ts = child(options, Sdk::TypeScript, &url).await?;
+        let python = child(options, Sdk::Python, &url).await?;
+        Ok(Self { raw, rmcp, us, ts, python, _server: server })
+    }
+
+    /// Each kind of work by each contestant in turn, so that a busy moment of the machine hits all of them.
+    async fn round(&mut self, sizes: &Sizes, [raw, rmcp, us, ts, python]: &mut [Rounds; 5]) -> Result<(), Fault> {
+        one(&self.raw, sizes, raw).await?;
+        one(&self.rmcp, sizes, rmcp).await?;
+        one(&self.us, sizes, us).await?;
+        for (peer, rounds) in [(&mut self.ts, &mut *ts), (&mut self.python, &mut *python)] {
+            if let Some(peer) = peer {
+                rounds.one.push(peer.one_in_flight(sizes.one / 5).await?);
+            }
+        }
+        many(&self.raw, sizes, raw).await?;
+        many(&self.rmcp, sizes, rmcp).await?;
+        many(&self.us, sizes, us).await?;
+        for (peer, rounds) in [(&mut self.ts, ts), (&mut self.python, python)] {
+            if let Some(peer) = peer {
+                rounds.many.push(peer.many_in_flight(WIDTH, sizes.many / 10).await?);
+            }
+        }
+        Ok(())
+    }
+
+    /// Dropping ends the children; the others have their own way to stop.
+    async fn close(self) -> Result<(), Fault> {
+        if let Some(us) = self.us {
+            us.host.stop().await;
+        }
+        match self.rmcp {
+            Some(rmcp) => rmcp.stop().await,
+            None => Ok(()),
+        }
+    }
+}
+
+/// The demo server on a free port, and the URL that it says it listens on.
+async fn serve(flags: &[String], answers: Answers) -> Result<(Child, String), Fault> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command.arg(DEMO_MARKER).args(flags).args(["--http", "127.0.0.1:0", "--answers", answers.name()]);
+    let mut server = command.stdin(Stdio::null()).stderr(Stdio::piped()).kill_on_drop(true).spawn()?;
+    let mut lines = BufReader::new(server.stderr.take().ok_or("the child has no stderr")?).lines();
+    let found = timeout(PATIENCE, async {
+        while let Some(line) = lines.next_line().await? {
+            if let Some(url) = line.split_whitespace().find(|word| word.starts_with("http://")) {
+                return Ok::<_, Fault>(Some(url.to_owned()));
+            }
+        }
+        Ok(None)
+    });
+    let url = found.await.map_err(|_| "the demo server does not say where it listens")??.ok_or("the demo server ended")?;
+    // Nobody reads on: a server that logs must not wait for us.
+    tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
+    Ok((server, url))
+}
+
+async fn child(options: &Options, sdk: Sdk, url: &str) -> Result<Option<ChildPeer>, Fault> {
+    match folder(options, sdk) {
+        Some(folder) => Ok(Some(ChildPeer::start(sdk, folder, url, options.era).await?)),
+        None => Ok(None),
+    }
+}
+
+async fn one(contestant: &Option<impl Contestant>, sizes: &Sizes, rounds: &mut Rounds) -> Result<(), Fault> {
+    if let Some(contestant) = contestant {
+        rounds.one.push(one_in_flight(contestant, Tool::Echo, sizes.one).await?);
+    }
+    Ok(())
+}
+
+async fn many(contestant: &Option<impl Contestant>, sizes: &Sizes, rounds: &mut Rounds) -> Result<(), Fault> {
+    if let Some(contestant) = contestant {
+        rounds.many.push(many_in_flight(contestant, WIDTH, sizes.many).await?);
+    }
+    Ok(())
+}

@@ -1,0 +1,47 @@
+//! HTTP+SSE, the wire of 2024-11-05: one stream for everything the server says, a POST for each message to it.
+
+use std::sync::Arc;
+
+use axum::extract::Request;
+use axum::http::StatusCode;
+use axum::response::Response;
+
+use super::session::Session;
+use super::{Shared, events, read_body, refuse, respond};
+use crate::options::Eras;
+use crate::outlet::Outlet;
+use crate::peer::Peer;
+use crate::rpc::Fault;
+
+/// Before the session's id in the address that messages are posted to.
+const ENDPOINT: &str = "/message?sessionId=";
+
+/// A GET: opens a session that lasts as long as its connection.
+pub(super) fn open(shared: &Arc<Shared>) -> Response {
+    let outlet = Outlet::new();
+    let peer = Arc::new(Peer::new(shared.demo.clone(), outlet.clone()).speaking(Eras::Legacy));
+    shared.demo.tell(&peer);
+    let stream = events::Stream::plain(outlet.clone());
+    let (id, _) = shared.streams.open(Session::on_stream(peer, outlet, stream.clone()));
+    let beginning = format!("event: endpoint\ndata: {ENDPOINT}{id}\n\n").into_bytes();
+    let owner = shared.clone();
+    let reader = stream.read(beginning, None, shared.options.keep_alive);
+    reader.on_end(move || _ = owner.streams.close(&id)).into_response()
+}
+
+/// A POST: one message. What is said in return goes to the stream.
+pub(super) async fn post(shared: &Arc<Shared>, request: Request) -> Response {
+    let query = request.uri().query().unwrap_or("");
+    let id = query.split('&').find_map(|pair| pair.strip_prefix("sessionId="));
+    let Some(session) = id.and_then(|id| shared.streams.find(id)) else {
+        return refuse(StatusCode::NOT_FOUND, &Fault::edge(-32001, "there is no such session; begin with a GET of /sse"));
+    };
+    let body = match read_body(shared, request).await {
+        Ok(body) => body,
+        Err(refusal) => return refusal,
+    };
+    let outlet = session.outlet();
+    outlet.has_room().await;
+    session.peer.handle(&body, outlet);
+    respond(StatusCode::ACCEPTED, "text/plain", "Accepted")
+}

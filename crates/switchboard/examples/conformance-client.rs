@@ -1,0 +1,243 @@
+//! The program that the official conformance suite tests: a host with one server, whose URL is the last argument.
+//!
+//! The suite starts it as `conformance-client URL` and says in variables what it plays: `MCP_CONFORMANCE_SCENARIO` names the scenario,
+//! `MCP_CONFORMANCE_PROTOCOL_VERSION` the revision that the server speaks (the older suite leaves that to us), and
+//! `MCP_CONFORMANCE_CONTEXT` carries what an embedder would have in its configuration. Everything else is the host's work.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use switchboard::call::Call;
+use switchboard::caller::{
+    Answering, Approval, ApprovalRequest, Caller, CallerId, ElicitAnswer, Elicitation, ElicitationKind, Offers,
+};
+use switchboard::catalog::Tool;
+use switchboard::config::{Config, Endpoint, HttpEndpoint, Protocol, ServerConfig, Source};
+use switchboard::name::ServerName;
+use switchboard::server::State;
+use switchboard::wire::RawJson;
+use switchboard::{Host, HostBuilder};
+use tokio::task::JoinSet;
+
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+/// The only server, under the only name it needs.
+const SERVER: &str = "suite";
+
+/// How long anything may take before the suite gives up on us.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// What a scenario wants done with a server that is ready. What stands in no line is [`Task::CallAll`].
+const TASKS: [(&str, Task); 7] = [
+    ("initialize", Task::Connect),
+    ("request-metadata", Task::Connect),
+    ("json-schema-ref-no-deref", Task::Connect),
+    ("http-standard-headers", Task::UseAll),
+    ("http-custom-headers", Task::CallAsTold),
+    ("json-schema-2020-12-preservation", Task::GiveBackSchema),
+    ("sep-2322-client-request-state", Task::CallAllAtOnce),
+];
+
+#[derive(Clone, Copy)]
+enum Task {
+    /// Nothing: to connect is to shake hands and to list.
+    Connect,
+    /// One after the other, with arguments made from each tool's schema.
+    CallAll,
+    /// All at the same time.
+    CallAllAtOnce,
+    /// Every tool, every resource, every prompt.
+    UseAll,
+    /// The calls that the suite named, with its arguments.
+    CallAsTold,
+    /// One tool is called with the schema of another, as it came.
+    GiveBackSchema,
+}
+
+/// What the suite tells beside the scenario's name.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Told {
+    #[serde(rename = "toolCalls")]
+    tool_calls: Vec<ToldCall>,
+}
+
+#[derive(Deserialize)]
+struct ToldCall {
+    name: String,
+    arguments: Map<String, Value>,
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Failure> {
+    let url = std::env::args().next_back().ok_or("the last argument is the URL of the server")?;
+    let scenario = std::env::var("MCP_CONFORMANCE_SCENARIO")?;
+    let told: Told = match std::env::var("MCP_CONFORMANCE_CONTEXT") {
+        Ok(text) => serde_json::from_str(&text)?,
+        Err(_) => Told::default(),
+    };
+    let caller = Arc::new(Agent);
+    let host = HostBuilder::new(config(&url)?).offers(caller.offers()).start().await?;
+    let outcome = run(&Run { host: host.clone(), caller, told }, &scenario).await;
+    host.stop().await;
+    outcome
+}
+
+/// One server at a URL, in the era that the suite plays.
+fn config(url: &str) -> Result<Config, Failure> {
+    let protocol = match std::env::var("MCP_CONFORMANCE_PROTOCOL_VERSION") {
+        // Revisions are dates.
+        Ok(version) if version.as_str() >= "2026-07-28" => Protocol::Modern,
+        _ => Protocol::Legacy,
+    };
+    let endpoint = Endpoint::Http(HttpEndpoint::new(url));
+    let server = ServerConfig { protocol, ..ServerConfig::new(ServerName::new(SERVER)?, Source::code(), endpoint) };
+    Ok(Config::from_iter([server]))
+}
+
+async fn run(run: &Run, scenario: &str) -> Result<(), Failure> {
+    run.ready().await?;
+    let task = TASKS.iter().find(|(name, _)| *name == scenario).map_or(Task::CallAll, |(_, task)| *task);
+    match task {
+        Task::Connect => Ok(()),
+        Task::CallAll => run.call_all().await,
+        Task::CallAllAtOnce => run.call_all_at_once().await,
+        Task::UseAll => run.use_all().await,
+        Task::CallAsTold => run.call_as_told().await,
+        Task::GiveBackSchema => run.give_back_schema().await,
+    }
+}
+
+/// A host, who calls through it, and what was told.
+struct Run {
+    host: Host,
+    caller: Arc<Agent>,
+    told: Told,
+}
+
+impl Run {
+    /// Waits for the server; says why it is not ready.
+    async fn ready(&self) -> Result<(), Failure> {
+        self.host.settled(PATIENCE).await;
+        match &self.host.servers()[0].snapshot().state {
+            State::Ready { .. } => Ok(()),
+            state => Err(format!("the server is not ready: {state:?}").into()),
+        }
+    }
+
+    async fn call_all(&self) -> Result<(), Failure> {
+        for tool in self.host.catalog().tools() {
+            self.call(tool.id.tool.as_wire(), arguments_for(tool)?).await?;
+        }
+        Ok(())
+    }
+
+    async fn call_all_at_once(&self) -> Result<(), Failure> {
+        let mut calls = JoinSet::new();
+        for tool in self.host.catalog().tools() {
+            let call = Call::new(tool.exposed.as_str(), arguments_for(tool)?, self.caller.clone());
+            let host = self.host.clone();
+            calls.spawn(async move { host.call(call).await });
+        }
+        while let Some(outcome) = calls.join_next().await {
+            outcome??;
+        }
+        Ok(())
+    }
+
+    async fn use_all(&self) -> Result<(), Failure> {
+        self.call_all().await?;
+        let (server, caller): (_, Arc<dyn Caller>) = (ServerName::new(SERVER)?, self.caller.clone());
+        for (_, offerings) in self.host.catalog().offerings() {
+            for resource in &offerings.resources {
+                self.host.read(&server, &resource.uri, &caller).await?;
+            }
+            for prompt in &offerings.prompts {
+                let arguments: Map<_, _> = prompt.arguments.iter().map(|(name, ..)| (name.clone(), json!("text"))).collect();
+                self.host.prompt(&server, &prompt.name, &RawJson::from_value(&arguments), &caller).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn call_as_told(&self) -> Result<(), Failure> {
+        for ToldCall { name, arguments } in &self.told.tool_calls {
+            // A host checks arguments against the schema, where `null` is no boolean: what it says is that there is no value.
+            let arguments: Map<_, _> = arguments.clone().into_iter().filter(|(_, value)| !value.is_null()).collect();
+            self.call(name, RawJson::from_value(&arguments)).await?;
+        }
+        Ok(())
+    }
+
+    async fn give_back_schema(&self) -> Result<(), Failure> {
+        const ECHO: &str = "json_schema_echo";
+        let catalog = self.host.catalog();
+        let other = catalog.tools().iter().find(|tool| tool.id.tool.as_wire() != ECHO).ok_or("there is no other tool")?;
+        self.call(ECHO, RawJson::from_value(&json!({"schema": other.definition.input_schema}))).await
+    }
+
+    async fn call(&self, tool: &str, arguments: RawJson) -> Result<(), Failure> {
+        let call = Call::new(format!("{SERVER}/{tool}"), arguments, self.caller.clone()).timeout(PATIENCE);
+        let result = self.host.call(call).await?;
+        println!("{tool}: {}", result.for_person()?.for_terminal_line());
+        Ok(())
+    }
+}
+
+/// Arguments that a tool takes: a value for each property that it requires.
+fn arguments_for(tool: &Tool) -> Result<RawJson, Failure> {
+    let schema = tool.definition.input_schema.to_value()?;
+    let required: Vec<&str> = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let wanted = |(name, _): &(String, Value)| required.contains(&name.as_str());
+    Ok(RawJson::from_value(&values(&schema).into_iter().filter(wanted).collect::<Map<_, _>>()))
+}
+
+/// A value for each property of an object's schema: its default, the first of its choices, or something of its type.
+fn values(schema: &Value) -> Map<String, Value> {
+    let properties = schema["properties"].as_object().into_iter().flatten();
+    properties.map(|(name, property)| (name.clone(), value(property))).collect()
+}
+
+fn value(schema: &Value) -> Value {
+    if let Some(value) = schema.get("default").or_else(|| schema.get("const")).or_else(|| schema["enum"].get(0)) {
+        return value.clone();
+    }
+    match schema["type"].as_str() {
+        Some("boolean") => json!(true),
+        Some("integer" | "number") => json!(1),
+        Some("array") => json!([]),
+        Some("object") => json!({}),
+        _ => json!("text"),
+    }
+}
+
+/// Who calls: says yes to every call, and fills in every form.
+struct Agent;
+
+impl Caller for Agent {
+    fn id(&self) -> CallerId {
+        CallerId::new("conformance")
+    }
+
+    fn offers(&self) -> Offers {
+        Offers { elicit_form: true, ..Offers::default() }
+    }
+
+    fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> Answering<'a, Approval> {
+        Box::pin(async { Approval::Once })
+    }
+
+    fn elicit<'a>(&'a self, question: &'a Elicitation) -> Answering<'a, ElicitAnswer> {
+        Box::pin(async {
+            match &question.kind {
+                ElicitationKind::Form { schema, .. } => match schema.to_value() {
+                    Ok(schema) => ElicitAnswer::Accept(values(&schema)),
+                    Err(_) => ElicitAnswer::Cancel,
+                },
+                ElicitationKind::Url { .. } => ElicitAnswer::Decline,
+            }
+        })
+    }
+}

@@ -1,0 +1,185 @@
+//! A server that is given by its URL: resolves it, finds the wire and the era it speaks, and remembers what worked.
+//!
+//! Owns the order of wires within one attempt. Leaves the eras to the session's handshake and everything on the wire to the transports.
+
+use std::sync::{Arc, OnceLock};
+
+use tokio::time::Instant;
+use url::Url;
+
+use super::{Begun, Failure, Opened, Opening, Reach};
+use crate::auth::{Credentials, NoCredentials};
+use crate::caller::Answering;
+use crate::config::{Environment, HttpEndpoint, ResolvedUrl, resolve_url};
+use crate::launch::StderrTail;
+use crate::secret::Redactor;
+use crate::server::backoff::Retry;
+use crate::server::connect::Approach;
+use crate::server::state::Wire;
+use crate::server::{Means, ServerConfig};
+use crate::session::{OpenFault, OpenOptions, Session};
+use crate::store::Store;
+use crate::transport::http::{HttpConnector, HttpStack, HttpTarget};
+use crate::transport::sse::SseConnector;
+use crate::transport::{ConnectFault, Connector};
+use known::Wires;
+use plan::{Known, Plan, Step};
+
+mod known;
+mod plan;
+
+/// The HTTP stack that all servers of a host share, made when the first of them connects: a host without any pays nothing for it.
+#[derive(Debug, Clone, Default)]
+pub struct SharedStack(Arc<OnceLock<Result<HttpStack, ConnectFault>>>);
+
+impl SharedStack {
+    fn get(&self, environment: &Environment) -> Result<HttpStack, ConnectFault> {
+        self.0.get_or_init(|| HttpStack::new(environment)).clone()
+    }
+}
+
+/// The way to a URL.
+pub(super) struct ByUrl {
+    config: Arc<ServerConfig>,
+    endpoint: HttpEndpoint,
+    environment: Arc<Environment>,
+    stack: SharedStack,
+    store: Arc<dyn Store>,
+    /// Holds no line of a server without a process, but what keeps its secrets out of what is told.
+    stderr: StderrTail,
+    /// Shared by all connections, so that one refreshed token serves them all.
+    credentials: OnceLock<Arc<dyn Credentials>>,
+}
+
+impl ByUrl {
+    pub(super) fn new(config: Arc<ServerConfig>, endpoint: HttpEndpoint, means: &Means, stderr: StderrTail) -> Self {
+        Self {
+            config,
+            endpoint,
+            environment: means.environment.clone(),
+            stack: means.http.clone(),
+            store: means.store.clone(),
+            stderr,
+            credentials: OnceLock::new(),
+        }
+    }
+
+    fn resolve(&self) -> Result<Begun, Failure> {
+        let never = |fact: String| Failure { fact, retry: Retry::OnUse };
+        let resolved = resolve_url(&self.endpoint, &self.environment).map_err(|fault| never(fault.to_string()))?;
+        let stack = self.stack.get(&self.environment).map_err(|fault| never(fault.0))?;
+        let ResolvedUrl { url, headers, unset, secrets, auth: _ } = resolved;
+        let redactor = Redactor::new(secrets);
+        self.stderr.redact_with(redactor.clone());
+        let wires = Wires::new(self.store.clone(), &url);
+        let credentials = self.credentials(&url);
+        let target = HttpTarget { url, headers, credentials, max_message_bytes: self.config.max_message_bytes };
+        let plan = Plan { wire: self.endpoint.wire, protocol: self.config.protocol };
+        let opening = Box::new(ByWire { stack, target, wires, plan });
+        Ok(Begun { process: None, opening, unset, redactor: Some(redactor) })
+    }
+
+    /// What this server's requests are authorized with.
+    fn credentials(&self, _url: &Url) -> Arc<dyn Credentials> {
+        self.credentials.get_or_init(|| Arc::new(NoCredentials)).clone()
+    }
+}
+
+impl Reach for ByUrl {
+    fn begin(&self) -> Answering<'_, Result<Begun, Failure>> {
+        let begun = self.resolve();
+        Box::pin(async move { begun })
+    }
+
+    fn first_step(&self) -> &'static str {
+        "resolve"
+    }
+
+    /// All approaches are tried in one opening: there is nothing to start afresh.
+    fn after(&self, _: Approach, _: &OpenFault) -> Option<Approach> {
+        None
+    }
+
+    fn address(&self) -> String {
+        match resolve_url(&self.endpoint, &self.environment) {
+            Ok(ResolvedUrl { url, secrets, .. }) => Redactor::new(secrets).redact(&bare(url)).into_owned(),
+            Err(_) => String::new(),
+        }
+    }
+}
+
+/// A URL without what may be secret in it.
+fn bare(mut url: Url) -> String {
+    // Fails only for a URL that can have neither.
+    let _ = url.set_username("").and_then(|()| url.set_password(None));
+    url.set_query(None);
+    url.set_fragment(None);
+    url.into()
+}
+
+/// One attempt at a URL.
+struct ByWire {
+    stack: HttpStack,
+    target: HttpTarget,
+    wires: Wires,
+    plan: Plan,
+}
+
+impl Opening for ByWire {
+    fn open(&self, options: OpenOptions) -> Answering<'_, Result<Opened, OpenFault>> {
+        Box::pin(self.find(options))
+    }
+}
+
+impl ByWire {
+    /// Tries one wire after the other, within the options' time.
+    async fn find(&self, options: OpenOptions) -> Result<Opened, OpenFault> {
+        let deadline = Instant::now() + options.connect_timeout;
+        let known = self.wires.known().await;
+        let mut step = self.plan.first(known);
+        // What Streamable HTTP said, once it is given up.
+        let mut refusal = None;
+        loop {
+            let fault = match self.attempt(step, &options, deadline).await {
+                Ok(session) => {
+                    let found = Known { wire: step.wire, era: session.hello().era };
+                    if known != Some(found) {
+                        self.wires.keep(found).await;
+                    }
+                    return Ok(Opened { link: session, wire: Some(step.wire) });
+                }
+                Err(fault) => fault,
+            };
+            let Some(next) = self.plan.after(step, &fault) else { return Err(told(refusal, fault)) };
+            if let (OpenFault::WrongWire(said), Wire::Sse) = (fault, next.wire) {
+                refusal = Some(said);
+            }
+            step = next;
+        }
+    }
+
+    async fn attempt(&self, step: Step, options: &OpenOptions, deadline: Instant) -> Result<Arc<Session>, OpenFault> {
+        let left = deadline.saturating_duration_since(Instant::now());
+        // What is remembered may hang; then there must be time left to find out anew.
+        let connect_timeout = if step.remembered { left * 2 / 3 } else { left };
+        let options = OpenOptions { protocol: step.protocol, known_era: step.known_era, connect_timeout, ..options.clone() };
+        let connector: Box<dyn Connector> = match step.wire {
+            Wire::Http => Box::new(HttpConnector::new(self.stack.clone(), self.target.clone())),
+            Wire::Sse => Box::new(SseConnector::new(self.stack.clone(), self.target.clone())),
+        };
+        match tokio::time::timeout(connect_timeout, Session::open(&*connector, options)).await {
+            Ok(opened) => opened,
+            Err(_) => Err(OpenFault::Timeout(connect_timeout)),
+        }
+    }
+}
+
+/// Where both wires failed, both are told.
+fn told(refusal: Option<String>, fault: OpenFault) -> OpenFault {
+    match (refusal, fault) {
+        (None, fault) | (Some(_), fault @ (OpenFault::NeedsLogin(_) | OpenFault::Timeout(_))) => fault,
+        (Some(refusal), fault) => {
+            OpenFault::Refused(format!("it speaks neither Streamable HTTP ({refusal}) nor HTTP+SSE ({fault})"))
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! What is remembered of an endpoint between runs: the wire and the era that worked.
+
+use std::sync::Arc;
+
+use super::plan::Known;
+use crate::server::memory;
+use crate::store::{Shelf, Store};
+
+/// The store, as far as one endpoint is concerned.
+#[derive(Debug, Clone)]
+pub(super) struct Wires {
+    store: Arc<dyn Store>,
+    key: String,
+}
+
+impl Wires {
+    /// Of the endpoint at `url`. Servers of different kinds may share an origin, so the path counts as well; it may hold a key, so it is
+    /// not written out.
+    pub(super) fn new(store: Arc<dyn Store>, url: &url::Url) -> Self {
+        let path = blake3::hash(url.path().as_bytes()).to_hex();
+        Self { store, key: format!("{} {}", url.origin().ascii_serialization(), &path[..16]) }
+    }
+
+    pub(super) async fn known(&self) -> Option<Known> {
+        let Self { store, key } = self.clone();
+        memory::aside(move || serde_json::from_str(&memory::kept(store.get(Shelf::Wires, &key))??).ok()).await
+    }
+
+    /// Written only where it is news.
+    pub(super) async fn keep(&self, known: Known) {
+        let Self { store, key } = self.clone();
+        let write = move || {
+            let text = serde_json::to_string(&known).ok()?;
+            memory::replace(&*store, Shelf::Wires, &key, &text)
+        };
+        memory::aside(write).await;
+    }
+}

@@ -1,0 +1,155 @@
+//! Which wire and era to try on a URL, and what after a failure, by the specification's rules. Pure.
+//!
+//! Modern, then legacy Streamable HTTP (the session's handshake tells these apart), then HTTP+SSE; what is remembered comes first.
+
+use serde::{Deserialize, Serialize};
+
+use crate::config::{HttpWire, Protocol};
+use crate::server::state::Wire;
+use crate::session::{Era, OpenFault};
+use crate::transport::WireFault;
+
+/// What worked last time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Known {
+    pub(super) wire: Wire,
+    pub(super) era: Era,
+}
+
+/// What the entry says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Plan {
+    pub(super) wire: HttpWire,
+    pub(super) protocol: Protocol,
+}
+
+/// One way to open a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Step {
+    pub(super) wire: Wire,
+    pub(super) protocol: Protocol,
+    pub(super) known_era: Option<Era>,
+    /// Tried on the strength of what worked last time, so its failure says little.
+    pub(super) remembered: bool,
+}
+
+impl Plan {
+    /// Where to begin.
+    pub(super) fn first(self, known: Option<Known>) -> Step {
+        match (self.wire, known) {
+            (HttpWire::Sse, _) => SSE,
+            (HttpWire::Auto, Some(Known { wire: Wire::Sse, .. })) if self.protocol != Protocol::Modern => {
+                Step { remembered: true, ..SSE }
+            }
+            // A server that is known to be modern is asked what an unknown one is asked.
+            (_, Some(Known { wire: Wire::Http, era: Era::Legacy })) if self.protocol == Protocol::Auto => {
+                Step { known_era: Some(Era::Legacy), remembered: true, ..self.probe() }
+            }
+            _ => self.probe(),
+        }
+    }
+
+    /// What to try after `fault`. Each step knows less or is older than the one before, so this ends.
+    pub(super) fn after(self, step: Step, fault: &OpenFault) -> Option<Step> {
+        match fault {
+            // Nothing else would be found at the same place.
+            OpenFault::NeedsLogin(_) | OpenFault::Misconduct(_) | OpenFault::Wire(WireFault::NotSent(_)) => None,
+            _ if step.remembered => Some(self.probe()),
+            // Said without the probe, a refusal comes with its reason.
+            OpenFault::RefusedAfterProbe if step.protocol == Protocol::Auto => Some(Step { protocol: Protocol::Legacy, ..step }),
+            OpenFault::WrongWire(_)
+                if step.wire == Wire::Http && self.wire == HttpWire::Auto && self.protocol != Protocol::Modern =>
+            {
+                Some(SSE)
+            }
+            _ => None,
+        }
+    }
+
+    /// Nothing is known.
+    fn probe(self) -> Step {
+        match self.wire {
+            HttpWire::Sse => SSE,
+            HttpWire::Auto | HttpWire::Streamable => {
+                Step { wire: Wire::Http, protocol: self.protocol, known_era: None, remembered: false }
+            }
+        }
+    }
+}
+
+/// There is one era on this wire.
+const SSE: Step = Step { wire: Wire::Sse, protocol: Protocol::Legacy, known_era: None, remembered: false };
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::auth::NeedsLogin;
+
+    /// Every fault a step may meet, and whether it is news about the wire.
+    fn faults() -> Vec<(&'static str, OpenFault)> {
+        let status = WireFault::Status { status: 500, said: String::new(), retry_after: None, error: None };
+        vec![
+            ("wrong wire", OpenFault::WrongWire("HTTP 404".to_owned())),
+            ("probed", OpenFault::RefusedAfterProbe),
+            ("refused", OpenFault::Refused("no".to_owned())),
+            ("ended", OpenFault::Channel("ended".to_owned())),
+            ("lost", OpenFault::Wire(WireFault::Lost("reset".to_owned()))),
+            ("500", OpenFault::Wire(status)),
+            ("late", OpenFault::Timeout(Duration::from_secs(1))),
+            ("unreachable", OpenFault::Wire(WireFault::NotSent("refused".to_owned()))),
+            ("login", OpenFault::NeedsLogin(NeedsLogin { reason: "401".to_owned() })),
+            ("misconduct", OpenFault::Misconduct("junk".to_owned())),
+        ]
+    }
+
+    fn shown(step: Step) -> String {
+        let Step { wire, protocol, known_era, remembered } = step;
+        let known = known_era.map(|era| format!(" known {era:?}")).unwrap_or_default();
+        format!("{wire:?} {protocol:?}{known}{}", if remembered { " remembered" } else { "" })
+    }
+
+    /// The whole walk: at each step every fault, and where it leads; then on along the fault that led furthest.
+    fn check(plan: Plan, known: Option<Known>, expected: &[(&str, &[(&str, &str)])]) {
+        let mut step = plan.first(known);
+        for (index, (name, ways)) in expected.iter().enumerate() {
+            assert_eq!(shown(step), *name, "step {index} of {plan:?}, {known:?}");
+            let next: Vec<_> = faults().iter().filter_map(|(fault, open)| Some((*fault, plan.after(step, open)?))).collect();
+            let shown_next: Vec<_> = next.iter().map(|(fault, step)| (*fault, shown(*step))).collect();
+            let wanted: Vec<_> = ways.iter().map(|(fault, step)| (*fault, (*step).to_owned())).collect();
+            assert_eq!(shown_next, wanted, "after {name} of {plan:?}");
+            if let Some((_, next)) = next.first() {
+                step = *next;
+            }
+        }
+    }
+
+    #[test]
+    fn f21_a_url_is_tried_by_the_specifications_rules() {
+        use HttpWire::{Auto, Sse, Streamable};
+        let plan = |wire, protocol| Plan { wire, protocol };
+        let probe = ("Http Auto", &[("wrong wire", "Sse Legacy"), ("probed", "Http Legacy")][..]);
+        let again: &[(&str, &str)] = &[
+            ("wrong wire", "Http Auto"),
+            ("probed", "Http Auto"),
+            ("refused", "Http Auto"),
+            ("ended", "Http Auto"),
+            ("lost", "Http Auto"),
+            ("500", "Http Auto"),
+            ("late", "Http Auto"),
+        ];
+        let sse = Some(Known { wire: Wire::Sse, era: Era::Legacy });
+        let legacy = Some(Known { wire: Wire::Http, era: Era::Legacy });
+        let modern = Some(Known { wire: Wire::Http, era: Era::Modern });
+
+        check(plan(Auto, Protocol::Auto), None, &[probe, ("Sse Legacy", &[])]);
+        check(plan(Auto, Protocol::Auto), modern, &[probe, ("Sse Legacy", &[])]);
+        check(plan(Auto, Protocol::Auto), legacy, &[("Http Auto known Legacy remembered", again), probe, ("Sse Legacy", &[])]);
+        check(plan(Auto, Protocol::Auto), sse, &[("Sse Legacy remembered", again), probe, ("Sse Legacy", &[])]);
+        check(plan(Auto, Protocol::Legacy), None, &[("Http Legacy", &[("wrong wire", "Sse Legacy")]), ("Sse Legacy", &[])]);
+        check(plan(Auto, Protocol::Modern), sse, &[("Http Modern", &[])]);
+        check(plan(Streamable, Protocol::Auto), sse, &[("Http Auto", &[("probed", "Http Legacy")]), ("Http Legacy", &[])]);
+        check(plan(Sse, Protocol::Auto), legacy, &[("Sse Legacy", &[])]);
+    }
+}

@@ -1,0 +1,530 @@
+//! Calls whose answer is a task, in both kinds: followed to the end, asked, cancelled, late, gone, never mixed.
+
+use std::collections::HashMap;
+
+use tokio::task::JoinHandle;
+
+use super::*;
+use crate::caller::Progress;
+use crate::catalog::ToolDefinition;
+use crate::catalog::tests::{server, tool};
+use crate::gate::Decision;
+
+const EVERYTHING: &str = r#"{"tasks":{"cancel":{},"list":{},"requests":{"tools":{"call":{}}}}}"#;
+
+/// A caller that answers forms with its name and keeps what it is told of progress.
+#[derive(Default)]
+struct Watcher {
+    name: &'static str,
+    told: Mutex<Vec<(f64, Option<f64>, String)>>,
+}
+
+impl Watcher {
+    fn named(name: &'static str) -> Arc<Self> {
+        Arc::new(Self { name, ..Self::default() })
+    }
+
+    fn told(&self) -> Vec<(f64, Option<f64>, String)> {
+        self.told.lock().unwrap().clone()
+    }
+}
+
+impl Caller for Watcher {
+    fn id(&self) -> CallerId {
+        CallerId::new(self.name)
+    }
+
+    fn offers(&self) -> Offers {
+        Offers { elicit_form: true, ..Offers::default() }
+    }
+
+    fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> Answering<'a, Approval> {
+        Box::pin(async { Approval::Once })
+    }
+
+    fn elicit<'a>(&'a self, question: &'a Elicitation) -> Answering<'a, ElicitAnswer> {
+        assert!(question.tool.is_some(), "the question says whose it is");
+        Named(self.name).answer()
+    }
+
+    fn progress(&self, progress: &Progress) {
+        let words = progress.message.as_ref().map_or("", Untrusted::raw).to_owned();
+        self.told.lock().unwrap().push((progress.progress, progress.total, words));
+    }
+}
+
+impl Named {
+    fn answer<'a>(&self) -> Answering<'a, ElicitAnswer> {
+        let fields = json!({"by": self.0}).as_object().unwrap().clone();
+        Box::pin(async { ElicitAnswer::Accept(fields) })
+    }
+}
+
+/// A legacy session with a server that declares these capabilities, or a modern one.
+async fn open(legacy: Option<&str>) -> (Arc<Session>, Peer) {
+    let Some(capabilities) = legacy else { return opened(Era::Modern).await };
+    let (connector, peer) = wire();
+    let open = tokio::spawn(async move { Session::open(&connector, options(Protocol::Legacy)).await.unwrap() });
+    let mut peer = peer.await;
+    let request = peer.expect("initialize").await;
+    let capabilities: Value = serde_json::from_str(capabilities).unwrap();
+    peer.answer(&request, json!({"protocolVersion": "2025-11-25", "capabilities": capabilities, "serverInfo": {"name": "peer"}}));
+    peer.expect("notifications/initialized").await;
+    (open.await.unwrap(), peer)
+}
+
+/// Calls a tool with this `execution`, in a task of its own.
+fn call(session: &Arc<Session>, execution: Value, caller: &Arc<Watcher>) -> JoinHandle<Result<RawJson, RequestFault>> {
+    let raw = json!({"name": "errand", "inputSchema": {"type": "object"}, "execution": execution});
+    let definition = Arc::new(ToolDefinition::parse(&RawJson::from_value(&raw)).unwrap());
+    let tool = Arc::new(tool(server("peer"), definition));
+    let caller: Arc<dyn Caller> = caller.clone();
+    let permit = Decision::Allow { because: "a test".into() }.permit(&tool, &RawJson::from_value(&json!({})), &caller).unwrap();
+    let session = session.clone();
+    tokio::spawn(async move {
+        let terms = Terms { timeouts: Timeouts::default(), since: None, still: &|| true };
+        session.call(permit, terms).await
+    })
+}
+
+fn required() -> Value {
+    json!({"taskSupport": "required"})
+}
+
+/// A task as either kind has it: the modern one flat, with units in its names.
+fn state(era: Era, status: &str, more: Value) -> Value {
+    let mut task =
+        json!({"taskId": "t-1", "status": status, "createdAt": "2026-01-01T00:00:00Z", "lastUpdatedAt": "2026-01-01T00:00:00Z"});
+    match era {
+        Era::Legacy => (task["ttl"], task["pollInterval"]) = (json!(60_000), json!(500)),
+        Era::Modern => (task["ttlMs"], task["pollIntervalMs"]) = (json!(60_000), json!(500)),
+    }
+    for (key, value) in more.as_object().unwrap() {
+        task[key] = value.clone();
+    }
+    task
+}
+
+fn created(era: Era) -> Value {
+    match era {
+        Era::Legacy => json!({"task": state(era, "working", json!({"statusMessage": "begun"}))}),
+        Era::Modern => state(era, "working", json!({"resultType": "task", "statusMessage": "begun"})),
+    }
+}
+
+impl Peer {
+    /// Answers with these bytes as the result.
+    fn answer_bytes(&self, request: &Value, result: &str) {
+        let text = format!(r#"{{"jsonrpc":"2.0","id":{},"result":{result}}}"#, request["id"]);
+        parse(&text, &RawJson::keep, &mut |message| self.inbound.message(message, Origin::Shared)).unwrap();
+    }
+
+    /// Answers the next poll with this state.
+    async fn polled(&mut self, era: Era, status: &str, more: Value) {
+        let poll = self.expect("tasks/get").await;
+        assert_eq!(poll["params"]["taskId"], "t-1");
+        self.answer(&poll, state(era, status, more));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_modern_task_is_followed_to_its_end_and_its_result_is_the_calls_byte_for_byte() {
+    let (session, mut peer) = open(None).await;
+    let watcher = Watcher::named("anna");
+    let started = tokio::time::Instant::now();
+    let calling = call(&session, json!({}), &watcher);
+    let request = peer.expect("tools/call").await;
+    let declared = &request["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"];
+    assert_eq!(declared["extensions"], json!({"io.modelcontextprotocol/tasks": {}}));
+    assert_eq!(request["params"].get("task"), None);
+    peer.answer(&request, created(Era::Modern));
+    peer.polled(Era::Modern, "working", json!({"statusMessage": "begun"})).await;
+    peer.polled(Era::Modern, "working", json!({"statusMessage": "half", "resultType": "complete"})).await;
+    let poll = peer.expect("tasks/get").await;
+    assert_eq!(poll["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"], *declared);
+    assert_eq!(started.elapsed(), Duration::from_millis(1_500));
+    let odd = r#"{"z":1e400, "content":[{"type":"hologram","x":12345678901234567890123}],"isError":true ,"z":0.70}"#;
+    peer.answer_bytes(
+        &poll,
+        &format!(r#"{{"resultType":"complete","taskId":"t-1","result":{odd},"status":"completed","ttlMs":null}}"#),
+    );
+    assert_eq!(calling.await.unwrap().unwrap().as_str(), odd);
+    assert_eq!(watcher.told(), [(1.0, None, "begun".to_owned()), (2.0, None, "half".to_owned())]);
+    peer.quiet();
+}
+
+/// A key is answered once, however often the server shows it.
+#[tokio::test(start_paused = true)]
+async fn what_a_modern_task_asks_is_answered_by_its_caller_once() {
+    let (session, mut peer) = open(None).await;
+    let calling = call(&session, json!({}), &Watcher::named("anna"));
+    let request = peer.expect("tools/call").await;
+    peer.answer(&request, created(Era::Modern));
+    let form = |words: &str| {
+        let schema = json!({"type": "object", "properties": {"by": {"type": "string"}}});
+        json!({"method": "elicitation/create", "params": {"mode": "form", "message": words, "requestedSchema": schema}})
+    };
+    peer.polled(Era::Modern, "input_required", json!({"inputRequests": {"a": form("who?")}})).await;
+    let update = peer.expect("tasks/update").await;
+    assert_eq!(update["params"]["taskId"], "t-1");
+    assert_eq!(update["params"]["inputResponses"], json!({"a": {"action": "accept", "content": {"by": "anna"}}}));
+    peer.answer(&update, json!({"resultType": "complete"}));
+    peer.polled(Era::Modern, "input_required", json!({"inputRequests": {"a": form("who?")}})).await;
+    peer.polled(Era::Modern, "input_required", json!({"inputRequests": {"a": form("who?"), "b": form("really?")}})).await;
+    let update = peer.expect("tasks/update").await;
+    assert_eq!(update["params"]["inputResponses"], json!({"b": {"action": "accept", "content": {"by": "anna"}}}));
+    peer.answer(&update, json!({"resultType": "complete"}));
+    peer.polled(Era::Modern, "completed", json!({"result": {"content": []}})).await;
+    assert_eq!(calling.await.unwrap().unwrap().as_str(), r#"{"content":[]}"#);
+}
+
+/// What a modern task ends with besides a result, each as one sentence.
+#[tokio::test(start_paused = true)]
+async fn a_modern_task_that_fails_says_why() {
+    let task = |words: &str| RequestFault::Task(words.to_owned());
+    let cases = [
+        (
+            "failed",
+            json!({"error": {"code": -32603, "message": "no paper"}}),
+            RequestFault::Answered { code: -32603, message: "no paper".into(), data: None },
+        ),
+        ("failed", json!({"statusMessage": "no ink\u{1b}[2J"}), task(r"the task failed: no ink\u{1b}[2J")),
+        ("cancelled", json!({}), task("the server cancelled the task")),
+        ("cancelled", json!({"statusMessage": "too dear"}), task("the server cancelled the task: too dear")),
+        ("completed", json!({}), RequestFault::Invalid("a completed task without its result".into())),
+    ];
+    for (status, more, expected) in cases {
+        let (session, mut peer) = open(None).await;
+        let calling = call(&session, json!({}), &Watcher::named("anna"));
+        let request = peer.expect("tools/call").await;
+        peer.answer(&request, created(Era::Modern));
+        peer.polled(Era::Modern, status, more).await;
+        assert_eq!(calling.await.unwrap(), Err(expected));
+        peer.quiet();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_that_the_server_forgot_is_an_error_and_nothing_to_cancel() {
+    for legacy in [Some(EVERYTHING), None] {
+        let era = if legacy.is_some() { Era::Legacy } else { Era::Modern };
+        let (session, mut peer) = open(legacy).await;
+        let calling = call(&session, required(), &Watcher::named("anna"));
+        let request = peer.expect("tools/call").await;
+        peer.answer(&request, created(era));
+        let poll = peer.expect("tasks/get").await;
+        peer.refuse(&poll, -32602);
+        let expected = "the task is gone before its result came: no; a server keeps a task only for its time to live";
+        assert_eq!(calling.await.unwrap(), Err(RequestFault::Task(expected.into())));
+        peer.quiet();
+    }
+}
+
+/// F28: also while nothing is on the wire.
+#[tokio::test(start_paused = true)]
+async fn f28_a_caller_that_goes_away_cancels_its_task() {
+    for legacy in [Some(EVERYTHING), None] {
+        let era = if legacy.is_some() { Era::Legacy } else { Era::Modern };
+        let (session, mut peer) = open(legacy).await;
+        let calling = call(&session, required(), &Watcher::named("anna"));
+        let request = peer.expect("tools/call").await;
+        peer.answer(&request, created(era));
+        peer.polled(era, "working", json!({})).await;
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        calling.abort();
+        let cancel = peer.expect("tasks/cancel").await;
+        assert_eq!(cancel["params"]["taskId"], "t-1");
+        peer.answer(&cancel, json!({"resultType": "complete"}));
+        assert_eq!(session.oddities().unknown_ids, 0);
+        peer.quiet();
+    }
+}
+
+/// A legacy request that asks for a task is not cancelled by a notification.
+#[tokio::test(start_paused = true)]
+async fn f28_a_caller_that_goes_away_before_the_task_is_there_cancels_it_when_it_is() {
+    let (session, mut peer) = open(Some(EVERYTHING)).await;
+    let calling = call(&session, required(), &Watcher::named("anna"));
+    let request = peer.expect("tools/call").await;
+    calling.abort();
+    let _ = calling.await;
+    peer.quiet();
+    peer.answer(&request, created(Era::Legacy));
+    assert_eq!(peer.expect("tasks/cancel").await["params"]["taskId"], "t-1");
+}
+
+/// A server that answers its polls lives, so only the whole is limited.
+#[tokio::test(start_paused = true)]
+async fn p1_a_task_may_take_as_long_as_the_whole_call_and_is_cancelled_then() {
+    for legacy in [Some(EVERYTHING), None] {
+        let era = if legacy.is_some() { Era::Legacy } else { Era::Modern };
+        let (session, mut peer) = open(legacy).await;
+        let started = tokio::time::Instant::now();
+        let calling = call(&session, required(), &Watcher::named("anna"));
+        let request = peer.expect("tools/call").await;
+        peer.answer(&request, created(era));
+        let cancel = loop {
+            let message = peer.next().await;
+            match message["method"].as_str() {
+                Some("tasks/get") => peer.answer(&message, state(era, "working", json!({}))),
+                _ => break message,
+            }
+        };
+        assert_eq!((&cancel["method"], &cancel["params"]["taskId"]), (&json!("tasks/cancel"), &json!("t-1")));
+        assert_eq!(calling.await.unwrap(), Err(RequestFault::Timeout { after: Duration::from_secs(600), total: true }));
+        assert_eq!(started.elapsed(), Duration::from_secs(600));
+    }
+}
+
+/// One that does not answer its polls is silent.
+#[tokio::test(start_paused = true)]
+async fn f1_a_poll_without_an_answer_is_late_at_the_idle_deadline() {
+    let (session, mut peer) = open(None).await;
+    let calling = call(&session, json!({}), &Watcher::named("anna"));
+    let request = peer.expect("tools/call").await;
+    peer.answer(&request, created(Era::Modern));
+    peer.expect("tasks/get").await;
+    assert_eq!(calling.await.unwrap(), Err(RequestFault::Timeout { after: Duration::from_secs(60), total: false }));
+    peer.expect("notifications/cancelled").await;
+    peer.expect("tasks/cancel").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_of_the_connection_is_the_end_of_a_task() {
+    let (session, mut peer) = open(None).await;
+    let calling = call(&session, json!({}), &Watcher::named("anna"));
+    let request = peer.expect("tools/call").await;
+    let started = tokio::time::Instant::now();
+    peer.answer(&request, state(Era::Modern, "working", json!({"resultType": "task", "pollIntervalMs": 4_000})));
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    peer.inbound.closed("it exited".into());
+    assert_eq!(calling.await.unwrap(), Err(RequestFault::Closed("it exited".into())));
+    assert_eq!(started.elapsed(), Duration::from_secs(1));
+}
+
+/// Only where the tool must be called so, and the server and the revision allow it.
+#[tokio::test(start_paused = true)]
+async fn a_legacy_call_asks_for_a_task_where_the_tool_can_be_called_in_no_other_way() {
+    let cases = [
+        (EVERYTHING, required(), true),
+        (EVERYTHING, json!({"taskSupport": "optional"}), false),
+        (EVERYTHING, json!({"taskSupport": "forbidden"}), false),
+        (EVERYTHING, json!({}), false),
+        (r#"{"tasks":{"list":{}}}"#, required(), false),
+        ("{}", required(), false),
+    ];
+    for (capabilities, execution, is_task) in cases {
+        let (session, mut peer) = open(Some(capabilities)).await;
+        let calling = call(&session, execution.clone(), &Watcher::named("anna"));
+        let request = peer.expect("tools/call").await;
+        let task = is_task.then(|| json!({"ttl": 900_000}));
+        assert_eq!(request["params"].get("task"), task.as_ref(), "{capabilities} {execution}");
+        // It may have the result at once.
+        peer.answer(&request, json!({"content": []}));
+        assert_eq!(calling.await.unwrap().unwrap().as_str(), r#"{"content":[]}"#);
+    }
+}
+
+/// The token of the first request stays valid for as long as the task lives.
+#[tokio::test(start_paused = true)]
+async fn a_legacy_task_is_followed_to_its_end_with_progress_and_its_result_is_fetched() {
+    let (session, mut peer) = open(Some(EVERYTHING)).await;
+    let watcher = Watcher::named("anna");
+    let calling = call(&session, required(), &watcher);
+    let request = peer.expect("tools/call").await;
+    peer.answer(&request, created(Era::Legacy));
+    peer.polled(Era::Legacy, "working", json!({})).await;
+    let token = &request["params"]["_meta"]["progressToken"];
+    peer.say(&json!({"method": "notifications/progress", "params": {"progressToken": token, "progress": 3, "total": 4, "message": "far"}}));
+    peer.polled(Era::Legacy, "working", json!({"statusMessage": "nearly"})).await;
+    peer.polled(Era::Legacy, "completed", json!({"statusMessage": "nearly"})).await;
+    let fetch = peer.expect("tasks/result").await;
+    assert_eq!(fetch["params"]["taskId"], "t-1");
+    let odd = r#"{"content":[ ],"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"t-1"}},"n":1.10}"#;
+    peer.answer_bytes(&fetch, odd);
+    assert_eq!(calling.await.unwrap().unwrap().as_str(), odd);
+    let told = [(1.0, None, "begun"), (3.0, Some(4.0), "far"), (3.0, Some(4.0), "nearly")];
+    assert_eq!(watcher.told(), told.map(|(progress, total, words)| (progress, total, words.to_owned())));
+    peer.quiet();
+}
+
+/// S3-16: also while a call of another caller is the only request on the wire.
+#[tokio::test(start_paused = true)]
+async fn s3_16_a_question_of_a_legacy_task_reaches_the_tasks_caller() {
+    let (session, mut peer) = open(Some(EVERYTHING)).await;
+    let calling = call(&session, required(), &Watcher::named("anna"));
+    let request = peer.expect("tools/call").await;
+    peer.answer(&request, created(Era::Legacy));
+    peer.polled(Era::Legacy, "working", json!({})).await;
+    let other = call(&session, json!({}), &Watcher::named("bert"));
+    let other_request = peer.expect("tools/call").await;
+    let schema = json!({"type": "object", "properties": {}});
+    let related = json!({"io.modelcontextprotocol/related-task": {"taskId": "t-1"}});
+    let question = |id: &str, meta: &Value| {
+        let params = json!({"message": "who?", "requestedSchema": schema, "_meta": meta});
+        json!({"jsonrpc": "2.0", "id": id, "method": "elicitation/create", "params": params})
+    };
+    peer.say(&question("of the task", &related));
+    let result = json!({"action": "accept", "content": {"by": "anna"}, "_meta": related});
+    assert_eq!(peer.next().await, json!({"jsonrpc": "2.0", "id": "of the task", "result": result}));
+    // Of a task that nobody follows, or of none while two callers are served: nobody's.
+    let unknown = json!({"io.modelcontextprotocol/related-task": {"taskId": "t-2"}});
+    for (id, meta) in [("unknown", &unknown), ("unsaid", &json!({}))] {
+        peer.say(&question(id, meta));
+        let answer = peer.next().await;
+        assert_eq!((&answer["id"], &answer["result"]["action"]), (&json!(id), &json!("decline")));
+    }
+    peer.answer(&other_request, json!({"content": []}));
+    other.await.unwrap().unwrap();
+    calling.abort();
+    peer.expect("tasks/cancel").await;
+}
+
+/// `input_required`: `tasks/result` is open while the question is, and the state is watched beside it.
+#[tokio::test(start_paused = true)]
+async fn a_legacy_task_that_wants_input_is_asked_for_its_result_and_its_question_answered() {
+    let (session, mut peer) = open(Some(EVERYTHING)).await;
+    let watcher = Watcher::named("anna");
+    let calling = call(&session, required(), &watcher);
+    let request = peer.expect("tools/call").await;
+    peer.answer(&request, created(Era::Legacy));
+    peer.polled(Era::Legacy, "input_required", json!({"statusMessage": "who?"})).await;
+    let fetch = peer.expect("tasks/result").await;
+    let schema = json!({"type": "object", "properties": {}});
+    let related = json!({"io.modelcontextprotocol/related-task": {"taskId": "t-1"}});
+    let params = json!({"message": "who?", "requestedSchema": schema, "_meta": related});
+    peer.say(&json!({"jsonrpc": "2.0", "id": "q", "method": "elicitation/create", "params": params}));
+    assert_eq!(peer.next().await["result"]["content"], json!({"by": "anna"}));
+    peer.polled(Era::Legacy, "working", json!({"statusMessage": "on"})).await;
+    peer.polled(Era::Legacy, "completed", json!({})).await;
+    peer.answer(&fetch, json!({"content": []}));
+    assert_eq!(calling.await.unwrap().unwrap().as_str(), r#"{"content":[]}"#);
+    assert_eq!(watcher.told().into_iter().map(|told| told.2).collect::<Vec<_>>(), ["begun", "who?", "on"]);
+    peer.quiet();
+}
+
+/// The result says how it failed; where that is an error, the server's words on the task go with it.
+#[tokio::test(start_paused = true)]
+async fn a_legacy_task_that_fails_is_what_the_call_would_have_been() {
+    let (session, mut peer) = open(Some(EVERYTHING)).await;
+    for is_error in [false, true] {
+        let calling = call(&session, required(), &Watcher::named("anna"));
+        let request = peer.expect("tools/call").await;
+        peer.answer(&request, created(Era::Legacy));
+        peer.polled(Era::Legacy, "failed", json!({"statusMessage": "no paper"})).await;
+        let fetch = peer.expect("tasks/result").await;
+        if is_error {
+            peer.refuse(&fetch, -32603);
+            let message = "no (of the task: no paper)".to_owned();
+            assert_eq!(calling.await.unwrap(), Err(RequestFault::Answered { code: -32603, message, data: None }));
+        } else {
+            peer.answer(&fetch, json!({"isError": true}));
+            assert_eq!(calling.await.unwrap().unwrap().as_str(), r#"{"isError":true}"#);
+        }
+        peer.quiet();
+    }
+}
+
+/// Told of a change, it asks at once, though never more often than every 100 ms. A modern server is asked to tell where polls are far apart.
+#[tokio::test(start_paused = true)]
+async fn a_change_that_the_server_tells_of_is_seen_before_the_next_poll() {
+    for legacy in [Some(EVERYTHING), None] {
+        let (era, method) =
+            if legacy.is_some() { (Era::Legacy, "notifications/tasks/status") } else { (Era::Modern, "notifications/tasks") };
+        let interval = if legacy.is_some() { "pollInterval" } else { "pollIntervalMs" };
+        let (session, mut peer) = open(legacy).await;
+        let calling = call(&session, required(), &Watcher::named("anna"));
+        let request = peer.expect("tools/call").await;
+        let mut first = created(era);
+        let first_task = if era == Era::Legacy { &mut first["task"] } else { &mut first };
+        first_task[interval] = json!(90_000);
+        peer.answer(&request, first);
+        if era == Era::Modern {
+            let listen = peer.expect("subscriptions/listen").await;
+            assert_eq!(listen["params"]["notifications"], json!({"taskIds": ["t-1"]}));
+        }
+        let started = tokio::time::Instant::now();
+        for _ in 0..5 {
+            peer.say(&json!({"jsonrpc": "2.0", "method": method, "params": state(era, "working", json!({}))}));
+        }
+        peer.polled(era, "working", json!({interval: 90_000})).await;
+        assert_eq!(started.elapsed(), Duration::from_millis(100));
+        // Nobody tells of a change: at the longest interval it is asked all the same.
+        peer.polled(era, "completed", json!({"result": {}})).await;
+        assert_eq!(started.elapsed(), Duration::from_millis(30_100));
+        match era {
+            Era::Legacy => {
+                let fetch = peer.expect("tasks/result").await;
+                peer.answer(&fetch, json!({}));
+            }
+            Era::Modern => assert_eq!(peer.expect("notifications/cancelled").await["params"]["requestId"], 3),
+        }
+        assert_eq!(calling.await.unwrap().unwrap().as_str(), "{}");
+    }
+}
+
+/// One hundred at once, ended in another order than they began in.
+#[tokio::test(start_paused = true)]
+async fn parallel_tasks_are_not_mixed() {
+    let (session, mut peer) = open(None).await;
+    let calls: Vec<_> = (0..100).map(|_| call(&session, json!({}), &Watcher::named("anna"))).collect();
+    let mut polls: HashMap<String, u32> = HashMap::new();
+    let (mut begun, mut open_tasks) = (0_u32, 100);
+    while open_tasks > 0 {
+        let message = peer.next().await;
+        match message["method"].as_str() {
+            Some("tools/call") => {
+                peer.answer(
+                    &message,
+                    state(Era::Modern, "working", json!({"resultType": "task", "taskId": format!("t-{begun}")})),
+                );
+                begun += 1;
+            }
+            _ => {
+                let id = message["params"]["taskId"].as_str().unwrap().to_owned();
+                let count = polls.entry(id.clone()).and_modify(|count| *count += 1).or_insert(1);
+                let number: u32 = id[2..].parse().unwrap();
+                let is_done = *count > (100 - number) / 20;
+                open_tasks -= i32::from(is_done);
+                let status = if is_done { "completed" } else { "working" };
+                peer.answer(&message, state(Era::Modern, status, json!({"taskId": id, "result": {"of": id}})));
+            }
+        }
+    }
+    // The calls began in the order of their requests, which is the order of their ids.
+    for (number, calling) in calls.into_iter().enumerate() {
+        assert_eq!(calling.await.unwrap().unwrap().as_str(), format!(r#"{{"of":"t-{number}"}}"#));
+    }
+}
+
+/// Asking for the state of a task only reads: what the wire loses is asked again, three times in a row.
+#[tokio::test(start_paused = true)]
+async fn a_poll_that_the_wire_loses_is_made_again() {
+    let lost = || WireFault::Lost("the connection broke".into());
+    let (session, mut peer) = open(None).await;
+    for losses in [3, 4] {
+        let calling = call(&session, json!({}), &Watcher::named("anna"));
+        let request = peer.expect("tools/call").await;
+        peer.answer(&request, created(Era::Modern));
+        for _ in 0..losses {
+            let poll = peer.expect("tasks/get").await;
+            peer.inbound.failed(poll["id"].as_u64().unwrap(), lost());
+        }
+        if losses == 3 {
+            peer.polled(Era::Modern, "completed", json!({"result": {}})).await;
+            assert_eq!(calling.await.unwrap().unwrap().as_str(), "{}");
+        } else {
+            assert_eq!(calling.await.unwrap(), Err(RequestFault::Wire(lost())));
+            peer.expect("tasks/cancel").await;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_a_call_may_become_a_task() {
+    let (session, mut peer) = open(None).await;
+    let reading = read(&session, "a:b", "me");
+    let request = peer.expect("resources/read").await;
+    peer.answer(&request, created(Era::Modern));
+    assert_eq!(reading.await.unwrap(), Err(RequestFault::Invalid("a task in answer to resources/read".into())));
+}

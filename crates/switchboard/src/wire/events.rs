@@ -1,0 +1,381 @@
+//! Server-sent events with a bound: bytes in, events out; past the bound the bytes are dropped and only the id of the message is looked for.
+
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use memchr::memchr2;
+
+use super::RequestId;
+use super::line::SHARED_LINE_BYTES;
+use super::oversize::OversizeScan;
+
+/// Event ids and names longer than this are not kept: an id goes back in a header.
+const MAX_FIELD_BYTES: usize = 1024;
+
+/// No field that means anything has a longer name.
+const MAX_NAME_BYTES: usize = 8;
+
+/// The byte order mark that may open a stream.
+const MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// What the framing found.
+#[derive(Debug)]
+pub enum ServerEvent<'a> {
+    /// An event with data.
+    Event {
+        /// Its name; empty where it has none, which means `message`.
+        name: &'a str,
+        /// Its data, lines joined by newlines.
+        data: EventData<'a>,
+    },
+    /// An event past the bound ended; the id of the message in it, where the scan found one.
+    Oversized(Option<RequestId>),
+}
+
+/// The data of an event.
+#[derive(Debug)]
+pub enum EventData<'a> {
+    /// Short: copy what you keep.
+    Short(&'a [u8]),
+    /// Long: sharing it costs nothing.
+    Long(Bytes),
+}
+
+impl AsRef<[u8]> for EventData<'_> {
+    fn as_ref(&self) -> &[u8] {
+        match self {
+            Self::Short(bytes) => bytes,
+            Self::Long(bytes) => bytes,
+        }
+    }
+}
+
+/// Cuts a stream of bytes into events.
+#[derive(Debug)]
+pub struct EventFrames {
+    max_bytes: usize,
+    place: Place,
+    /// The last line ended with CR: a LF right after it belongs to it.
+    after_return: bool,
+    /// The name of the field being read.
+    field: Vec<u8>,
+    name: Vec<u8>,
+    /// The id of the event being read, if it has one.
+    id: Option<Vec<u8>>,
+    retry: Vec<u8>,
+    data: BytesMut,
+    /// The event being read has a data field.
+    has_data: bool,
+    oversize: Option<Oversize>,
+    /// What the stream said so far, for whoever resumes it.
+    last_id: Option<String>,
+    retry_after: Option<Duration>,
+}
+
+/// Where in a line the next byte stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// In the byte order mark: so many of its bytes were seen.
+    Mark(usize),
+    /// In the name of a field; the line may end here.
+    Field,
+    /// Right after the colon, where one space is left out.
+    Colon(Target),
+    Value(Target),
+}
+
+/// What a field is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Target {
+    Data,
+    Name,
+    Id,
+    Retry,
+    /// A comment, or a field that nobody knows.
+    Nothing,
+}
+
+#[derive(Debug, Default)]
+struct Oversize {
+    scan: OversizeScan,
+    found: Option<RequestId>,
+}
+
+impl EventFrames {
+    /// Frames with a bound on the data of one event.
+    pub fn new(max_bytes: usize) -> Self {
+        Self {
+            max_bytes,
+            place: Place::Mark(0),
+            after_return: false,
+            field: Vec::new(),
+            name: Vec::new(),
+            id: None,
+            retry: Vec::new(),
+            data: BytesMut::new(),
+            has_data: false,
+            oversize: None,
+            last_id: None,
+            retry_after: None,
+        }
+    }
+
+    /// The id of the last event that ended, or of an earlier one if that had none: where a stream can be resumed.
+    pub fn last_id(&self) -> Option<&str> {
+        self.last_id.as_deref()
+    }
+
+    /// How long the server wants us to wait before we connect again, as it said it.
+    pub fn retry(&self) -> Option<Duration> {
+        self.retry_after
+    }
+
+    /// Takes the next bytes and hands out every event that they complete. What is incomplete at the end of a stream is no event.
+    pub fn push(&mut self, bytes: &[u8], each: &mut dyn FnMut(ServerEvent<'_>)) {
+        let mut rest = bytes;
+        while let Place::Mark(seen) = self.place {
+            let Some(&byte) = rest.first() else { return };
+            if byte == MARK[seen] {
+                rest = &rest[1..];
+                self.place = if seen + 1 == MARK.len() { Place::Field } else { Place::Mark(seen + 1) };
+            } else {
+                self.place = Place::Field;
+                self.take(&MARK[..seen]);
+            }
+        }
+        while let Some(&byte) = rest.first() {
+            if std::mem::take(&mut self.after_return) && byte == b'\n' {
+                rest = &rest[1..];
+                continue;
+            }
+            let Some(end) = memchr2(b'\r', b'\n', rest) else { return self.take(rest) };
+            self.take(&rest[..end]);
+            self.after_return = rest[end] == b'\r';
+            self.end_line(each);
+            rest = &rest[end + 1..];
+        }
+    }
+
+    /// Takes bytes of a line.
+    fn take(&mut self, mut bytes: &[u8]) {
+        if self.place == Place::Field {
+            let colon = bytes.iter().position(|byte| *byte == b':');
+            let name = &bytes[..colon.unwrap_or(bytes.len())];
+            // One byte too many is kept, so that a longer name is not taken for a shorter one.
+            let room = (MAX_NAME_BYTES + 1).saturating_sub(self.field.len());
+            self.field.extend_from_slice(&name[..name.len().min(room)]);
+            let Some(colon) = colon else { return };
+            bytes = &bytes[colon + 1..];
+            self.place = Place::Colon(self.begin_value());
+        }
+        if let Place::Colon(target) = self.place {
+            let Some(&first) = bytes.first() else { return };
+            if first == b' ' {
+                bytes = &bytes[1..];
+            }
+            self.place = Place::Value(target);
+        }
+        let Place::Value(target) = self.place else { return };
+        match target {
+            Target::Data => self.take_data(bytes),
+            Target::Name => keep(&mut self.name, bytes),
+            Target::Id => keep(self.id.get_or_insert_default(), bytes),
+            Target::Retry => keep(&mut self.retry, bytes),
+            Target::Nothing => {}
+        }
+    }
+
+    /// The name of a field is complete: what its value is for.
+    fn begin_value(&mut self) -> Target {
+        let target = match &*self.field {
+            b"data" => Target::Data,
+            b"event" => Target::Name,
+            b"id" => Target::Id,
+            b"retry" => Target::Retry,
+            _ => Target::Nothing,
+        };
+        match target {
+            Target::Data if self.has_data => self.take_data(b"\n"),
+            Target::Data => self.has_data = true,
+            Target::Name => self.name.clear(),
+            Target::Id => self.id = Some(Vec::new()),
+            Target::Retry => self.retry.clear(),
+            Target::Nothing => {}
+        }
+        target
+    }
+
+    fn take_data(&mut self, bytes: &[u8]) {
+        if self.oversize.is_none() {
+            if self.data.len() + bytes.len() <= self.max_bytes {
+                self.data.extend_from_slice(bytes);
+                return;
+            }
+            let mut oversize = Oversize::default();
+            // The bound may have grown the buffer to its size: give that back.
+            oversize.feed(&std::mem::take(&mut self.data));
+            self.oversize = Some(oversize);
+        }
+        if let Some(oversize) = &mut self.oversize {
+            oversize.feed(bytes);
+        }
+    }
+
+    fn end_line(&mut self, each: &mut dyn FnMut(ServerEvent<'_>)) {
+        let place = std::mem::replace(&mut self.place, Place::Field);
+        if place == Place::Field {
+            if self.field.is_empty() {
+                return self.end_event(each);
+            }
+            // A line without a colon is a field without a value.
+            self.begin_value();
+        }
+        self.field.clear();
+        let retry = std::str::from_utf8(&self.retry).ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
+        if let Some(milliseconds) = retry.and_then(|text| text.parse().ok()) {
+            self.retry_after = Some(Duration::from_millis(milliseconds));
+        }
+        self.retry.clear();
+    }
+
+    fn end_event(&mut self, each: &mut dyn FnMut(ServerEvent<'_>)) {
+        // Longer than the bound, or with a NUL or a newline in it, it could not be given back.
+        let id = self.id.take().filter(|id| id.len() <= MAX_FIELD_BYTES && !id.contains(&0));
+        if let Some(id) = id.and_then(|id| String::from_utf8(id).ok()) {
+            self.last_id = Some(id).filter(|id| !id.is_empty());
+        }
+        let has_data = std::mem::take(&mut self.has_data);
+        if let Some(oversize) = self.oversize.take() {
+            each(ServerEvent::Oversized(oversize.found));
+        } else if has_data {
+            let name = std::str::from_utf8(&self.name).unwrap_or("?");
+            if self.data.len() < SHARED_LINE_BYTES {
+                each(ServerEvent::Event { name, data: EventData::Short(&self.data) });
+                self.data.clear();
+            } else {
+                let data = std::mem::take(&mut self.data).freeze();
+                each(ServerEvent::Event { name, data: EventData::Long(data) });
+            }
+        }
+        self.name.clear();
+    }
+}
+
+impl Oversize {
+    fn feed(&mut self, bytes: &[u8]) {
+        // Between lines of data there is only white space, which the scan need not see.
+        let found = if bytes == b"\n" { None } else { self.scan.feed(bytes) };
+        if found.is_some() {
+            self.found = found;
+        }
+    }
+}
+
+/// Keeps one byte more than allowed, so that whoever looks can tell.
+fn keep(into: &mut Vec<u8>, bytes: &[u8]) {
+    let room = (MAX_FIELD_BYTES + 1).saturating_sub(into.len());
+    into.extend_from_slice(&bytes[..bytes.len().min(room)]);
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Every event as text, then the last id and the pause that were heard.
+    fn heard(pieces: &[&[u8]], max_bytes: usize) -> (Vec<String>, Option<String>, Option<u64>) {
+        let mut frames = EventFrames::new(max_bytes);
+        let mut found = Vec::new();
+        for piece in pieces {
+            frames.push(piece, &mut |event| {
+                found.push(match event {
+                    ServerEvent::Event { name, data } => format!("{name}|{}", String::from_utf8_lossy(data.as_ref())),
+                    ServerEvent::Oversized(id) => format!("oversized {id:?}"),
+                });
+            });
+        }
+        let retry = frames.retry().map(|retry| u64::try_from(retry.as_millis()).expect("small"));
+        (found, frames.last_id().map(str::to_owned), retry)
+    }
+
+    #[track_caller]
+    fn check(stream: &str, events: &[&str], last_id: Option<&str>, retry: Option<u64>) {
+        for size in [1, 2, 3, 7, stream.len().max(1)] {
+            let pieces: Vec<&[u8]> = stream.as_bytes().chunks(size).collect();
+            let (found, id, pause) = heard(&pieces, 1024);
+            assert_eq!(
+                (&*found, id.as_deref(), pause),
+                (&*events.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>(), last_id, retry),
+                "{stream:?} in pieces of {size}"
+            );
+        }
+    }
+
+    #[test]
+    fn events_are_read_as_the_standard_says() {
+        check("data: a\n\n", &["|a"], None, None);
+        check("data:a\r\rdata:  b\r\n\r\n", &["|a", "| b"], None, None);
+        check("event: message\ndata: {\ndata: }\n\n", &["message|{\n}"], None, None);
+        check("\u{feff}data: a\n\n", &["|a"], None, None);
+        check("\u{feff}\u{feff}data: a\n\n", &[], None, None);
+        check(": keep-alive\n\n:\n\ndata: ä€𝄞\n\n", &["|ä€𝄞"], None, None);
+        check("id: 7\nretry: 250\ndata:\n\n", &["|"], Some("7"), Some(250));
+        check("id: 7\ndata: a\n\ndata: b\n\nid: 9\n\n", &["|a", "|b"], Some("9"), None);
+        check("id: 7\ndata: a\n\nid\n\n", &["|a"], None, None);
+        check("retry: soon\nretry: -1\nretry\nretry: \n\n", &[], None, None);
+        check("data\n\ndata\ndata\n\n", &["|", "|\n"], None, None);
+        check("datas: x\nevent: a\nevent: b\ndata: 1\n\ndata: 2\n\n", &["b|1", "|2"], None, None);
+        check("dataaaaaaaaaaaaaaaaa: x\n\n", &[], None, None);
+    }
+
+    #[test]
+    fn f25_what_is_cut_off_is_no_event_and_its_id_does_not_count() {
+        check("id: 1\ndata: a\n\nid: 2\ndata: b\n", &["|a"], Some("1"), None);
+        check("id: 1\ndata: a\n\nid: 2\ndata: b", &["|a"], Some("1"), None);
+    }
+
+    #[test]
+    fn f4_past_the_bound_the_message_is_named_and_the_next_event_works() {
+        let padding = "y".repeat(2000);
+        check(
+            &format!("data: {{\"id\":3,\"result\":\"{padding}\"}}\n\ndata: n\n\n"),
+            &["oversized Some(Number(3))", "|n"],
+            None,
+            None,
+        );
+        check(
+            &format!("data: {{\"result\":\"{padding}\",\ndata: \"id\":3}}\nid: 4\n\ndata: n\n\n"),
+            &["oversized Some(Number(3))", "|n"],
+            Some("4"),
+            None,
+        );
+        check(&format!("data: {{\"result\":\"{padding}\"}}\n\ndata: n\n\n"), &["oversized None", "|n"], None, None);
+        check(&format!("id: {padding}\nevent: {padding}\n\ndata: n\n\n"), &["|n"], None, None);
+    }
+
+    #[test]
+    fn a_long_event_is_handed_out_whole() {
+        let long = "x".repeat(SHARED_LINE_BYTES);
+        let stream = format!("data: {long}\n\ndata: n\n\n");
+        let pieces: Vec<&[u8]> = stream.as_bytes().chunks(1000).collect();
+        assert_eq!(heard(&pieces, 1 << 20).0, [format!("|{long}"), "|n".to_owned()]);
+    }
+
+    proptest! {
+        /// However the bytes are cut, the events are the same.
+        #[test]
+        fn events_do_not_depend_on_how_the_bytes_came(
+            words in prop::collection::vec(prop::sample::select(vec!["data", "id", "event", "retry", ":", " ", "\n", "\r", "\r\n", "\n\n", "1", "{\"id\":5,", "ä", "\u{feff}", "x"]), 0..60),
+            cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..12),
+        ) {
+            let stream = words.concat();
+            let bytes = stream.as_bytes();
+            let mut at: Vec<usize> = cuts.iter().map(|cut| cut.index(bytes.len() + 1)).collect();
+            at.extend([0, bytes.len()]);
+            at.sort_unstable();
+            let pieces: Vec<&[u8]> = at.windows(2).map(|pair| &bytes[pair[0]..pair[1]]).collect();
+            prop_assert_eq!(heard(&pieces, 16), heard(&[bytes], 16));
+        }
+    }
+}
