@@ -181,11 +181,13 @@ impl Receiver {
 
     fn progress(&self, params: Option<&RawJson>, origin: Origin) {
         let Some(progress) = params.and_then(|params| params.decode::<ProgressParams>().ok()) else { return };
-        // What comes with an answer is of that request, whatever it says.
-        if matches!(origin, Origin::Answer(request) if request != progress.progress_token) {
-            return;
-        }
         if let Some(ongoing) = self.ongoing(progress.progress_token) {
+            // What comes with the answer to a call is of that call, whatever it says. A task's may come with any of its requests.
+            if let Origin::Answer(request) = origin
+                && self.ongoing(request).is_some_and(|other| !Arc::ptr_eq(&other, &ongoing))
+            {
+                return;
+            }
             self.task_reached(progress.progress_token, progress.progress, progress.total);
             ongoing.progress(progress.progress, progress.total, progress.message.map(Untrusted::new));
         }
@@ -198,7 +200,7 @@ impl Receiver {
             file.write(LogStream::Message, &format!("{}: {text}", log.level));
         }
         if let Origin::Answer(request) = origin
-            && let Some(ongoing) = self.pending.ongoing(request)
+            && let Some(ongoing) = self.ongoing(request)
         {
             return ongoing.log(&log.level, log.logger, text);
         }
