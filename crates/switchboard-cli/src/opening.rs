@@ -75,7 +75,13 @@ impl Setup {
         let mut secrets = Vec::new();
         for server in self.config.servers.values() {
             match &server.endpoint {
-                Endpoint::Http(http) => secrets.extend(http.headers.values().cloned()),
+                Endpoint::Http(http) => {
+                    secrets.extend(http.headers.values().cloned());
+                    if trust::standing(server, &self.environment, &*self.store) == Standing::Trusted {
+                        let resolved = config::resolve_url(http, &self.environment);
+                        secrets.extend(resolved.into_iter().flat_map(|resolved| resolved.secrets));
+                    }
+                }
                 Endpoint::Stdio(stdio) => {
                     secrets.extend(stdio.env.values().cloned());
                     if trust::standing(server, &self.environment, &*self.store) == Standing::Trusted {

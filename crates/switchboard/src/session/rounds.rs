@@ -51,7 +51,7 @@ pub(super) async fn complete(
         let result = link.request_for(ongoing, round, still).await?;
         match Outcome::read(&result)? {
             Outcome::Complete => return Ok(result),
-            Outcome::Task if request.method == "tools/call" => return tasks::follow(link, ongoing, &declared, &result).await,
+            Outcome::Task if ongoing.tool_id().is_some() => return tasks::follow(link, ongoing, &declared, &result).await,
             Outcome::Task => return Err(RequestFault::Invalid(format!("a task in answer to {}", request.method))),
             Outcome::InputRequired { requests, state } => answers = Some((rounds.answer(&requests).await?, state)),
         }

@@ -27,6 +27,8 @@ pub enum ServerEvent<'a> {
         name: &'a str,
         /// Its data, lines joined by newlines.
         data: EventData<'a>,
+        /// Its own id, if it has one.
+        id: Option<&'a str>,
     },
     /// An event past the bound ended; the id of the message in it, where the scan found one.
     Oversized(Option<RequestId>),
@@ -128,6 +130,12 @@ impl EventFrames {
     /// How long the server wants us to wait before we connect again, as it said it.
     pub fn retry(&self) -> Option<Duration> {
         self.retry_after
+    }
+
+    /// The stream ended and another continues it: what was incomplete is dropped, the last id and the pause stay.
+    pub fn restart(&mut self) {
+        let (last_id, retry_after) = (self.last_id.take(), self.retry_after);
+        *self = Self { last_id, retry_after, ..Self::new(self.max_bytes) };
     }
 
     /// Takes the next bytes and hands out every event that they complete. What is incomplete at the end of a stream is no event.
@@ -241,20 +249,23 @@ impl EventFrames {
     fn end_event(&mut self, each: &mut dyn FnMut(ServerEvent<'_>)) {
         // Longer than the bound, or with a NUL or a newline in it, it could not be given back.
         let id = self.id.take().filter(|id| id.len() <= MAX_FIELD_BYTES && !id.contains(&0));
-        if let Some(id) = id.and_then(|id| String::from_utf8(id).ok()) {
+        let id = id.and_then(|id| String::from_utf8(id).ok());
+        let has_id = id.is_some();
+        if let Some(id) = id {
             self.last_id = Some(id).filter(|id| !id.is_empty());
         }
+        let id = self.last_id.as_deref().filter(|_| has_id);
         let has_data = std::mem::take(&mut self.has_data);
         if let Some(oversize) = self.oversize.take() {
             each(ServerEvent::Oversized(oversize.found));
         } else if has_data {
             let name = std::str::from_utf8(&self.name).unwrap_or("?");
             if self.data.len() < SHARED_LINE_BYTES {
-                each(ServerEvent::Event { name, data: EventData::Short(&self.data) });
+                each(ServerEvent::Event { name, data: EventData::Short(&self.data), id });
                 self.data.clear();
             } else {
                 let data = std::mem::take(&mut self.data).freeze();
-                each(ServerEvent::Event { name, data: EventData::Long(data) });
+                each(ServerEvent::Event { name, data: EventData::Long(data), id });
             }
         }
         self.name.clear();
@@ -290,7 +301,7 @@ mod tests {
         for piece in pieces {
             frames.push(piece, &mut |event| {
                 found.push(match event {
-                    ServerEvent::Event { name, data } => format!("{name}|{}", String::from_utf8_lossy(data.as_ref())),
+                    ServerEvent::Event { name, data, .. } => format!("{name}|{}", String::from_utf8_lossy(data.as_ref())),
                     ServerEvent::Oversized(id) => format!("oversized {id:?}"),
                 });
             });

@@ -5,14 +5,14 @@ use switchboard::event::{Event, Next};
 use switchboard_testkit::{Chaos, Scratch, Step};
 
 use crate::support::{PATIENCE, Person, YOLO, call, open, server};
-use crate::ways::{STDIO_LEGACY, STDIO_MODERN};
+use crate::ways;
 
 /// S3-15, S3-16, S3-17, S3-19: a call dispatched from a mailbox asks by mail, while somebody else sits at the terminal.
 #[tokio::test(flavor = "multi_thread")]
 async fn s3_17_s3_19_a_call_that_came_by_mail_asks_by_mail() {
-    for way in [STDIO_LEGACY, STDIO_MODERN] {
-        let scratch = Scratch::new();
-        let host = open(&scratch, &format!("{YOLO}[servers.demo]\n{}", way.reach().entry)).await;
+    for way in ways::ALL {
+        let (scratch, reached) = (Scratch::new(), way.reach());
+        let host = open(&scratch, &format!("{YOLO}[servers.demo]\n{}", reached.entry)).await;
         let (mail, terminal) = (Person::new("mail").arc(), Person::new("terminal").arc());
         let text = call(&host, "demo/confirm", &json!({"subject": "the letter"}), &mail).await.unwrap();
         assert_eq!(text, "accepted: the letter would be erased now", "{}", way.name);

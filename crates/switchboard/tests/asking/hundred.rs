@@ -8,7 +8,7 @@ use switchboard_testkit::Scratch;
 use tokio::task::JoinSet;
 
 use crate::support::{Person, YOLO, call, open, server};
-use crate::ways::{STDIO_LEGACY, STDIO_MODERN, Way};
+use crate::ways::{HTTP_LEGACY, HTTP_LEGACY_GET, HTTP_MODERN, HTTP_SSE, Reached, STDIO_LEGACY, STDIO_MODERN, Way};
 
 const CALLS: usize = 100;
 
@@ -27,8 +27,8 @@ struct Outcome {
 
 const ALL_REACHED: Outcome = Outcome { reached: CALLS, declined: 0, crossed: Vec::new(), counted: 0 };
 
-async fn host(scratch: &Scratch, way: &Way, asks: &str) -> Host {
-    let entry = way.reach().entry;
+async fn host(scratch: &Scratch, reached: &Reached, asks: &str) -> Host {
+    let entry = &reached.entry;
     open(scratch, &format!("{YOLO}[servers.demo]\n{entry}asks = \"{asks}\"\ncall_timeout = \"60s\"\n")).await
 }
 
@@ -66,8 +66,8 @@ async fn hundred(host: &Host) -> Outcome {
 
 /// S3-20, first run: nothing is known of the server. What could be anybody's is declined and counted; from then on callers take turns.
 async fn learns(way: &Way) {
-    let scratch = Scratch::new();
-    let host = host(&scratch, way, "auto").await;
+    let (scratch, reached) = (Scratch::new(), way.reach());
+    let host = host(&scratch, &reached, "auto").await;
     let first = hundred(&host).await;
     if way.single_stream {
         assert_eq!(first.crossed, [""; 0], "{}", way.name);
@@ -84,8 +84,8 @@ async fn learns(way: &Way) {
 
 /// S3-20, with `asks = "yes"`: every question reaches its caller.
 async fn knows(way: &Way) {
-    let scratch = Scratch::new();
-    let host = host(&scratch, way, "yes").await;
+    let (scratch, reached) = (Scratch::new(), way.reach());
+    let host = host(&scratch, &reached, "yes").await;
     assert_eq!(hundred(&host).await, ALL_REACHED, "{}", way.name);
     host.stop().await;
 }
@@ -110,10 +110,50 @@ async fn s3_20_stdio_modern_a_hundred_questions_reach_their_callers() {
     knows(&STDIO_MODERN).await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn s3_20_http_legacy_a_hundred_calls_at_once_need_no_turns() {
+    learns(&HTTP_LEGACY).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn s3_20_http_legacy_a_hundred_questions_reach_their_callers() {
+    knows(&HTTP_LEGACY).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn s3_20_http_legacy_get_a_hundred_calls_at_once_teach_what_the_server_is_like() {
+    learns(&HTTP_LEGACY_GET).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn s3_20_http_legacy_get_a_hundred_questions_reach_their_callers() {
+    knows(&HTTP_LEGACY_GET).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn s3_20_http_modern_a_hundred_calls_at_once_need_no_turns() {
+    learns(&HTTP_MODERN).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn s3_20_http_modern_a_hundred_questions_reach_their_callers() {
+    knows(&HTTP_MODERN).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn s3_20_http_sse_a_hundred_calls_at_once_teach_what_the_server_is_like() {
+    learns(&HTTP_SSE).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn s3_20_http_sse_a_hundred_questions_reach_their_callers() {
+    knows(&HTTP_SSE).await;
+}
+
 /// One hundred callers at once, two rounds each, with a state that the server seals to its call: none comes back on another's.
 async fn keeps_states_apart(way: &Way) {
-    let scratch = Scratch::new();
-    let host = host(&scratch, way, "auto").await;
+    let (scratch, reached) = (Scratch::new(), way.reach());
+    let host = host(&scratch, &reached, "auto").await;
     let mut calls = JoinSet::new();
     for number in 0..CALLS {
         let host = host.clone();
@@ -132,4 +172,9 @@ async fn keeps_states_apart(way: &Way) {
 #[tokio::test(flavor = "multi_thread")]
 async fn stdio_modern_a_hundred_parallel_calls_never_mix_their_states() {
     keeps_states_apart(&STDIO_MODERN).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn http_modern_a_hundred_parallel_calls_never_mix_their_states() {
+    keeps_states_apart(&HTTP_MODERN).await;
 }

@@ -108,7 +108,9 @@ impl Drop for Creating<'_> {
                     }
                 }
                 Ok(_) => {}
-                Err(_) => drop(link.receiver.pending.give_up(id)),
+                Err(_) => {
+                    link.receiver.pending.give_up(id);
+                }
             }
         });
     }

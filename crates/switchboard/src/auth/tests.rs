@@ -1,0 +1,1 @@
+//! Logins against a scripted authorization server on this machine.
