@@ -33,6 +33,7 @@ impl World {
         };
         let path = scratch.config(&ERAS.map(entry));
         let host = HostBuilder {
+            auth: Default::default(),
             config: load(&[ConfigFile { path, scope: Scope::User }]).unwrap(),
             environment: Environment::new(std::env::vars().filter(|(name, _)| name == "PATH")),
             store: Arc::new(MemoryStore::default()),
