@@ -378,6 +378,40 @@ async fn a_fresh_answer_is_not_asked_for_again_until_it_changes() {
     peer.expect("resources/read").await;
 }
 
+/// A wire that says headers, or not.
+struct Heading<T>(T, bool);
+
+impl Connector for Heading<Wire> {
+    fn connect<'a>(&'a self, inbound: Arc<dyn Inbound>) -> Answering<'a, Result<Arc<dyn Transport>, ConnectFault>> {
+        Box::pin(async move {
+            let transport = self.0.connect(inbound).await?;
+            Ok(Arc::new(Heading(transport, self.1)) as Arc<dyn Transport>)
+        })
+    }
+}
+
+impl Transport for Heading<Arc<dyn Transport>> {
+    fn send(&self, message: Outgoing<'_>) -> Result<(), Closed> {
+        self.0.send(message)
+    }
+
+    fn has_room(&self) -> bool {
+        self.0.has_room()
+    }
+
+    fn ready(&self) -> Answering<'_, ()> {
+        self.0.ready()
+    }
+
+    fn close(&self) {
+        self.0.close();
+    }
+
+    fn says_headers(&self) -> bool {
+        self.1
+    }
+}
+
 /// T15: on a wire that says headers, a tool whose annotation no header can follow is withheld; elsewhere the annotation means nothing.
 #[tokio::test(start_paused = true)]
 async fn t15_a_tool_whose_headers_cannot_be_said_is_withheld_where_headers_are_said() {
@@ -388,8 +422,8 @@ async fn t15_a_tool_whose_headers_cannot_be_said_is_withheld_where_headers_are_s
     for (era, says_headers, expected) in
         [(Era::Modern, true, vec!["good"]), (Era::Modern, false, vec!["good", "evil"]), (Era::Legacy, true, vec!["good", "evil"])]
     {
-        let (mut connector, peer) = wire();
-        connector.2 = says_headers;
+        let (connector, peer) = wire();
+        let connector = Heading(connector, says_headers);
         let protocol = if era == Era::Modern { Protocol::Modern } else { Protocol::Legacy };
         let listing = tokio::spawn(async move {
             let session = Session::open(&connector, options(protocol)).await.unwrap();
@@ -397,7 +431,8 @@ async fn t15_a_tool_whose_headers_cannot_be_said_is_withheld_where_headers_are_s
         });
         let mut peer = peer.await;
         let request = peer.next().await;
-        let versions = json!({"supportedVersions": ["2026-07-28"], "protocolVersion": "2025-11-25", "capabilities": {"tools": {}}});
+        let versions =
+            json!({"supportedVersions": ["2026-07-28"], "protocolVersion": "2025-11-25", "capabilities": {"tools": {}}});
         peer.answer(&request, versions);
         if era == Era::Legacy {
             peer.expect("notifications/initialized").await;
