@@ -164,24 +164,16 @@ impl Sessions {
     }
 }
 
-/// The demo server on a free port, and the URL that it says it listens on.
+/// The demo server on a free port, and its URL: the first line it prints is the address that it listens on.
 async fn serve(flags: &[String], answers: Answers) -> Result<(Child, String), Fault> {
     let mut command = Command::new(std::env::current_exe()?);
     command.arg(DEMO_MARKER).args(flags).args(["--http", "127.0.0.1:0", "--answers", answers.name()]);
-    let mut server = command.stdin(Stdio::null()).stderr(Stdio::piped()).kill_on_drop(true).spawn()?;
-    let mut lines = BufReader::new(server.stderr.take().ok_or("the child has no stderr")?).lines();
-    let found = timeout(PATIENCE, async {
-        while let Some(line) = lines.next_line().await? {
-            if let Some(url) = line.split_whitespace().find(|word| word.starts_with("http://")) {
-                return Ok::<_, Fault>(Some(url.to_owned()));
-            }
-        }
-        Ok(None)
-    });
-    let url = found.await.map_err(|_| "the demo server does not say where it listens")??.ok_or("the demo server ended")?;
-    // Nobody reads on: a server that logs must not wait for us.
-    tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
-    Ok((server, url))
+    let mut server = command.stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true).spawn()?;
+    let mut lines = BufReader::new(server.stdout.take().ok_or("the child has no stdout")?).lines();
+    match timeout(PATIENCE, lines.next_line()).await {
+        Ok(line) => Ok((server, format!("http://{}/mcp", line?.ok_or("the demo server ended")?))),
+        Err(_) => Err("the demo server does not say where it listens".into()),
+    }
 }
 
 async fn child(options: &Options, sdk: Sdk, url: &str) -> Result<Option<ChildPeer>, Fault> {

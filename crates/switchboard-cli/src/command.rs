@@ -15,6 +15,8 @@ pub(crate) mod complete;
 pub(crate) mod completions;
 pub(crate) mod demo;
 pub(crate) mod doctor;
+pub(crate) mod login;
+pub(crate) mod logout;
 pub(crate) mod logs;
 pub(crate) mod prompt;
 pub(crate) mod prompts;

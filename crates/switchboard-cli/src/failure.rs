@@ -183,10 +183,14 @@ impl From<NotReady> for Failure {
 
 /// A sentence, and the advice at its end: `…; try "switchboard doctor git"`.
 pub(crate) fn without_advice(message: &str) -> (String, Option<String>) {
-    match message.rsplit_once("; try ") {
-        Some((fact, advice)) if !advice.contains('\n') => (fact.to_owned(), Some(format!("try {advice}"))),
-        _ => (message.to_owned(), None),
+    for verb in ["try", "run"] {
+        if let Some((fact, advice)) = message.rsplit_once(&format!("; {verb} "))
+            && !advice.contains('\n')
+        {
+            return (fact.to_owned(), Some(format!("{verb} {advice}")));
+        }
     }
+    (message.to_owned(), None)
 }
 
 /// What it means for a command when the server it needs stands like this.
@@ -250,6 +254,7 @@ mod tests {
             assert_eq!(without_advice(message), (fact.to_owned(), advice.map(str::to_owned)));
         };
         check("exited; try \"switchboard doctor git\"", "exited", Some("try \"switchboard doctor git\""));
+        check("needs a login; run \"switchboard login git\"", "needs a login", Some("run \"switchboard login git\""));
         check("no answer within 60s", "no answer within 60s", None);
     }
 

@@ -67,6 +67,8 @@ fn run(arguments: Arguments) -> Result<u8, Failure> {
         Command::Complete(wanted) => command::complete::run(&options, &wanted),
         Command::Watch(wanted) => command::watch::run(&options, &wanted),
         Command::Trust(wanted) => command::trust::run(&options, &wanted),
+        Command::Login(wanted) => command::login::run(&options, &wanted),
+        Command::Logout(wanted) => command::logout::run(&options, &wanted),
         Command::Doctor(wanted) => command::doctor::run(&options, &wanted),
         Command::Logs(wanted) => command::logs::run(&options, &wanted),
         Command::Completions(wanted) => command::completions::run(&wanted),

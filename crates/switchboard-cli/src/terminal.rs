@@ -20,6 +20,8 @@ mod frame;
 mod json;
 /// What a key press means.
 mod keys;
+/// A login page.
+pub(crate) mod login;
 /// The terminal itself.
 pub(crate) mod tty;
 /// A server's wish that a page be opened.

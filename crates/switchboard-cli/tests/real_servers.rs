@@ -267,6 +267,32 @@ fn progress_keeps_a_long_call_alive_beyond_the_idle_timeout() {
     assert_eq!(silent.error()["server"], "everything");
 }
 
+/// `simulate-research-query` can be called in no other way than as a task (2025-11-25), and asks in the middle of it.
+#[test]
+fn a_task_is_followed_to_its_end_and_its_result_printed_as_it_came() {
+    let Some(real) = Real::teed("everything") else { return };
+    let words = ["call", "everything/simulate-research-query", "topic=python", "ambiguous=true", "--yes", "--json"];
+    let (ran, recorded) = real.recorded(&words, "tasks/result");
+    assert_eq!(ran.stdout, recorded);
+    assert!(ran.stdout.contains("Research Report: python (User declined"), "{ran:?}");
+    assert_eq!(ran.stderr, "server \"everything\" asks something: declined, there is no terminal to ask on\n");
+}
+
+#[test]
+fn f28_ctrl_c_cancels_a_task() {
+    let Some(real) = Real::teed("everything") else { return };
+    let words = ["call", "everything/simulate-research-query", "topic=python", "--yes"];
+    let mut child = real.home.command(&words).spawn().unwrap();
+    let wire = real.home.path("wire");
+    let polled = || Passed::read(&wire).to_server.iter().any(|line| line.windows(9).any(|part| part == b"tasks/get"));
+    assert!(wait_until(PATIENCE, polled), "{:?}", Passed::read(&wire));
+    kill(Pid::from_raw(i32::try_from(child.id()).unwrap()), Signal::SIGINT).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert_eq!(descendants_with_env(&real.canary), []);
+    let sent = Passed::read(&wire).to_server;
+    assert!(sent.iter().any(|line| line.windows(12).any(|part| part == b"tasks/cancel")), "{sent:?}");
+}
+
 #[test]
 fn f28_ctrl_c_cancels_a_long_call_and_leaves_nobody() {
     let Some(real) = Real::teed("everything") else { return };

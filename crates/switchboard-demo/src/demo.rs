@@ -10,6 +10,7 @@ use crate::options::Options;
 use crate::outlet::Outlet;
 use crate::peer::Peer;
 use crate::resources::COUNTER_URI;
+use crate::tasks::{self, Tasks};
 use crate::tools::Catalog;
 
 /// Where every modern result says whose it is.
@@ -25,7 +26,12 @@ pub struct Demo {
     pub(crate) complete_extra: String,
     /// The last fields of every modern result that asks for input, made once.
     pub(crate) asking_extra: String,
+    /// The last fields of every modern result that is a task, made once.
+    pub(crate) task_extra: String,
+    pub(crate) tasks: Tasks,
     counter: AtomicU64,
+    /// How many calls were stopped before they were answered.
+    stopped: AtomicU64,
     peers: Mutex<Vec<Weak<Peer>>>,
 }
 
@@ -59,7 +65,10 @@ impl Demo {
             server_info,
             complete_extra: format!(r#","resultType":"complete","_meta":{meta}"#),
             asking_extra: format!(r#","resultType":"input_required","_meta":{meta}"#),
+            task_extra: format!(r#","resultType":"task","_meta":{meta}"#),
+            tasks: Tasks::default(),
             counter: AtomicU64::new(0),
+            stopped: AtomicU64::new(0),
             peers: Mutex::default(),
             options,
         })
@@ -93,6 +102,15 @@ impl Demo {
         count
     }
 
+    /// How many calls were stopped before they were answered.
+    pub fn stopped_calls(&self) -> u64 {
+        self.stopped.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn note_stopped(&self) {
+        self.stopped.fetch_add(1, Ordering::Relaxed);
+    }
+
     pub(crate) fn announce(&self, change: Change) {
         let peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner).clone();
         for peer in peers.iter().filter_map(Weak::upgrade) {
@@ -101,14 +119,16 @@ impl Demo {
     }
 
     /// What the server says of itself in either handshake.
-    pub(crate) fn capabilities(&self) -> Value {
-        json!({
+    pub(crate) fn capabilities(&self, version: &str) -> Value {
+        let mut capabilities = json!({
             "tools": {"listChanged": true},
             "resources": {"subscribe": true},
             "prompts": {},
             "completions": {},
             "logging": {},
-        })
+        });
+        tasks::declare(&mut capabilities, version);
+        capabilities
     }
 
     pub(crate) fn instructions(&self) -> &'static str {

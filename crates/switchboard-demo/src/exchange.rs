@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 use crate::era::{Level, Terms};
 use crate::outlet::Replies;
 use crate::peer::{Peer, Reaction};
-use crate::rpc::{Body, Params, write_notification, write_result, write_value};
+use crate::rpc::{Body, Fault, Params, write_notification, write_result, write_value};
 
 /// How a request ends, if not with a fault.
 #[derive(Debug)]
@@ -19,6 +19,8 @@ pub(crate) enum Outcome {
     Done(Body),
     /// With a modern result that asks for input.
     Asking(Body),
+    /// With a modern result that is a task.
+    Task(Body),
     /// Later: an [`Exchange`] or a listener settles it.
     Later,
 }
@@ -143,9 +145,15 @@ impl Exchange {
         self.replies.settle(|out| write_result(out, &self.id, body, extra));
     }
 
+    /// Answers with an error, under the same rule.
+    pub(crate) fn refuse(self, fault: &Fault) {
+        if self.peer.finish(&self.id) { self.replies.settle_with_fault(&self.id, fault) } else { self.replies.settle_silently() }
+    }
+
     /// Ends without an answer, and says so where a person may look.
     pub(crate) fn abandon(self, stopped: &Stopped) {
         use std::io::Write;
+        self.peer.demo.note_stopped();
         self.replies.settle_silently();
         // Nobody may be reading our stderr; that is no reason to fail.
         let _ = writeln!(std::io::stderr(), "{}: call {} cancelled: {}", self.tool, self.id, stopped.reason);

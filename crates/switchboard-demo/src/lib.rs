@@ -42,6 +42,9 @@ mod tools;
 /// Questions to whoever made the call.
 mod asks;
 
+/// Calls that become tasks.
+mod tasks;
+
 /// What can be read.
 mod resources;
 

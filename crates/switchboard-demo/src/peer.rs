@@ -18,7 +18,7 @@ use crate::listen::{self, Listener};
 use crate::options::Eras;
 use crate::outlet::{Outlet, Replies};
 use crate::rpc::{Body, Concern, Fault, Message, Params, write_notification, write_result};
-use crate::{prompts, resources, tools};
+use crate::{prompts, resources, tasks, tools};
 
 /// One connection to the demo server.
 pub struct Peer {
@@ -164,6 +164,7 @@ impl Peer {
                 replies.settle(|out| write_result(out, id, &body, extra));
             }
             Ok((Outcome::Asking(body), _)) => replies.settle(|out| write_result(out, id, &body, &self.demo.asking_extra)),
+            Ok((Outcome::Task(body), _)) => replies.settle(|out| write_result(out, id, &body, &self.demo.task_extra)),
             Ok((Outcome::Later, _)) => {}
             Err(fault) => {
                 replies.settle_with_fault(id, &fault);
@@ -202,6 +203,10 @@ impl Peer {
             ("prompts/list", _) => prompts::list(&call).and_then(done),
             ("prompts/get", _) => prompts::get(&call).and_then(done),
             ("completion/complete", _) => prompts::complete(&call).and_then(done),
+            ("tasks/get", _) => tasks::get(&call).and_then(done),
+            ("tasks/cancel", _) => tasks::cancel(&call).and_then(done),
+            ("tasks/update", Terms::Modern(_)) => tasks::update(&call).and_then(done),
+            ("tasks/result", Terms::Legacy(_)) => tasks::result(&call),
             ("server/discover", Terms::Modern(_)) => done(self.discover()),
             ("subscriptions/listen", Terms::Modern(_)) => listen::open(&call),
             ("ping", Terms::Legacy(_)) => done(Body::from(json!({}))),
@@ -220,7 +225,7 @@ impl Peer {
         let handshake = Arc::new(Handshake::new(params)?);
         let body = json!({
             "protocolVersion": handshake.version,
-            "capabilities": self.demo.capabilities(),
+            "capabilities": self.demo.capabilities(handshake.version),
             "serverInfo": self.demo.server_info,
             "instructions": self.demo.instructions(),
         });
@@ -231,7 +236,7 @@ impl Peer {
     fn discover(&self) -> Body {
         Body::from(json!({
             "supportedVersions": [MODERN_VERSION],
-            "capabilities": self.demo.capabilities(),
+            "capabilities": self.demo.capabilities(MODERN_VERSION),
             "instructions": self.demo.instructions(),
             "ttlMs": 3_600_000,
             "cacheScope": "public",

@@ -80,6 +80,10 @@ pub(crate) struct Params<'a> {
     pub(crate) reference: Option<&'a RawValue>,
     #[serde(borrow)]
     pub(crate) argument: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(crate) task: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(crate) task_id: Cow<'a, str>,
 }
 
 impl<'a> Params<'a> {
@@ -237,12 +241,22 @@ impl Fault {
         Self { concern: Concern::Message, code, message: message.into(), data: None }
     }
 
-    /// Appends the reply that says so.
-    pub(crate) fn write(&self, out: &mut Vec<u8>, id: &str) {
+    pub(crate) fn internal(message: &str) -> Self {
+        Self { concern: Concern::Request, code: -32603, message: message.to_owned(), data: None }
+    }
+
+    /// The error object.
+    pub(crate) fn as_value(&self) -> Value {
         let mut error = json!({"code": self.code, "message": self.message});
         if let Some(data) = &self.data {
             error["data"] = data.clone();
         }
+        error
+    }
+
+    /// Appends the reply that says so.
+    pub(crate) fn write(&self, out: &mut Vec<u8>, id: &str) {
+        let error = self.as_value();
         out.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
         out.extend_from_slice(id.as_bytes());
         out.extend_from_slice(br#","error":"#);

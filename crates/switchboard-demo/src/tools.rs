@@ -6,6 +6,7 @@ use crate::asks;
 use crate::exchange::{Call, Outcome};
 use crate::lists;
 use crate::rpc::{Body, Fault};
+use crate::tasks;
 
 /// What each tool says of itself.
 mod definitions;
@@ -91,9 +92,11 @@ pub(crate) fn call(call: &Call<'_>) -> Result<Outcome, Fault> {
         "route" => plain::route(call),
         "slow" => return Ok(slow::slow(call)),
         "hang_up" => return Ok(slow::hang_up(call)),
+        "errand" => return tasks::begin(call),
         "toggle_tool" => effects::toggle_tool(call),
         "count_up" => effects::count_up(call),
         "log" => effects::log(call),
+        "stopped" => Body::from_words(format!("{} stopped", call.peer.demo.stopped_calls())),
         "surprise" if catalog.has_surprise() => Body::from_words("you found me"),
         "" => return Err(Fault::invalid_params("name is missing")),
         name => match asks::script(name) {

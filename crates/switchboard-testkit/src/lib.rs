@@ -1,4 +1,5 @@
-//! For tests only: a server that misbehaves on order, a tee that records the wire, and what tests around processes need.
+//! For tests only: a server that misbehaves on order, a network that does, a tee that records the wire, and what tests around
+//! processes need.
 //!
 //! # `chaosd`
 //!
@@ -61,6 +62,38 @@
 //!
 //! `wiretee --record FILE -- COMMAND ARGUMENTS…` runs a server and writes down what passes; [`Passed`] reads it.
 //! [`Launch::teed`] puts it in front of any server.
+//!
+//! # `FaultProxy`
+//!
+//! A network that misbehaves: a TCP proxy in this process, in front of any address. Each connection follows a [`Plan`]: a list of steps
+//! for the way up to the server, and one for the way back. After its last step everything passes.
+//!
+//! ```no_run
+//! use std::time::Duration;
+//! use switchboard_testkit::{Fault, FaultProxy, Plan};
+//!
+//! # async fn example(server: std::net::SocketAddr) -> std::io::Result<()> {
+//! let proxy = FaultProxy::start(server).await?;
+//! proxy.next(Plan::down([Fault::Pass(200), Fault::Reset])); // the first connection breaks within an answer
+//! proxy.next(Plan::down([Fault::Delay(Duration::from_secs(2)), Fault::Slice(1)])); // the second is late, then in pieces
+//! proxy.always(Plan::clean());
+//! let url = proxy.url("/mcp");
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! | step | what it does |
+//! |---|---|
+//! | `Pass(n)` | so many bytes pass |
+//! | `Delay(d)` | the next bytes wait, from when they came |
+//! | `Slice(n)`, `Throttle(n)` | from here on: at most n bytes in one write, n bytes in a second |
+//! | `HalfClose` | the receiver sees the end of this direction, the other one goes on |
+//! | `Drop`, `Reset` | the connection ends for both: in an orderly way, with a reset |
+//! | `Blackhole` | nothing passes any more, and nobody is told |
+//!
+//! [`FaultProxy::cut`] resets what is open; [`FaultProxy::traffic`] counts connections and bytes.
+
+pub mod fault_proxy;
 
 pub mod script;
 
@@ -72,9 +105,13 @@ pub mod program;
 
 pub mod scratch;
 
+/// A server that wants a login, and the authorization server that gives one.
+pub mod login;
 pub mod processes;
 
 pub use chaos::Chaos;
+pub use fault_proxy::{Fault, FaultProxy, Plan, Traffic};
+pub use login::{LoginRequest, LoginServer, LoginTerms};
 pub use processes::{Process, descendants_with_env, is_alive, peak_rss_bytes, rss_bytes, wait_until};
 pub use program::{Launch, program};
 pub use record::{Passed, Record};

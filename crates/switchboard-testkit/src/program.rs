@@ -8,12 +8,13 @@ use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
 
 /// The programs and the crate of each.
-const PROGRAMS: [(&str, &str); 5] = [
+const PROGRAMS: [(&str, &str); 6] = [
     ("chaosd", "switchboard-testkit"),
     ("wiretee", "switchboard-testkit"),
     ("switchboard", "switchboard-cli"),
     ("switchboard-demo", "switchboard-demo"),
     ("switchboard-launcher", "switchboard"),
+    ("rmcp-fixture", "switchboard-rmcp-fixture"),
 ];
 
 /// The path of a program of this workspace, in the profile that the running test was built with.

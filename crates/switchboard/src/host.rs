@@ -8,6 +8,8 @@ use arc_swap::ArcSwap;
 use tokio::sync::{Notify, broadcast};
 use tokio::task::{AbortHandle, JoinSet};
 
+#[cfg(feature = "oauth")]
+use crate::auth::{self, AuthMeans, LoggedIn, LoggedOut, LoginFault, Opener};
 use crate::call::CallError;
 use crate::catalog::{Catalog, Tool};
 use crate::event::{Event, Events};
@@ -17,6 +19,8 @@ use crate::name::{ServerName, Style};
 use crate::schema::Validators;
 use crate::server::ServerHandle;
 use crate::store::{Shelf, Store};
+#[cfg(feature = "oauth")]
+use crate::{config::Environment, server::State};
 
 pub use builder::HostBuilder;
 
@@ -41,6 +45,10 @@ pub(crate) struct Shared {
     pub(crate) grants: RwLock<Grants>,
     pub(crate) validators: Arc<Validators>,
     pub(crate) store: Arc<dyn Store>,
+    #[cfg(feature = "oauth")]
+    auth: AuthMeans,
+    #[cfg(feature = "oauth")]
+    environment: Arc<Environment>,
     pub(crate) events: broadcast::Sender<Event>,
     naming: Style,
     launcher: Launcher,
@@ -86,6 +94,25 @@ impl Host {
         let settled = tokio::time::timeout(wait, all).await.is_ok();
         self.0.rebuild();
         settled
+    }
+
+    /// Logs in to a server: its page is brought to whoever logs in through `opener`. The server is then connected anew, if it waited
+    /// for this.
+    #[cfg(feature = "oauth")]
+    pub async fn login(&self, server: &ServerName, opener: &dyn Opener) -> Result<LoggedIn, LoginFault> {
+        let handle = self.0.server(server).map_err(|_| LoginFault::unknown(server))?;
+        let given = auth::login(&handle.config, &self.0.environment, &self.0.auth, opener).await?;
+        if !matches!(handle.snapshot().state, State::Ready { .. }) {
+            handle.restart().await;
+        }
+        Ok(given)
+    }
+
+    /// Gives a login back, and forgets it. A connection that is open stays so until the server asks again.
+    #[cfg(feature = "oauth")]
+    pub async fn logout(&self, server: &ServerName) -> Result<LoggedOut, LoginFault> {
+        let handle = self.0.server(server).map_err(|_| LoginFault::unknown(server))?;
+        auth::logout(&handle.config, &self.0.environment, &self.0.auth).await
     }
 
     /// What happens from now on.

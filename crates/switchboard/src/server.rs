@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::sync::{Notify, broadcast, mpsc, oneshot, watch};
 use tokio::time::timeout;
 
+use crate::auth::AuthMeans;
 use crate::caller::Offers;
 use crate::config::{Environment, Fingerprint, ServerConfig};
 use crate::event::Event;
@@ -57,6 +58,8 @@ pub struct Means {
     /// What all URL servers share.
     #[cfg(feature = "http")]
     pub http: SharedStack,
+    /// What logins to URL servers work with.
+    pub auth: AuthMeans,
     /// Remembers eras, wires and catalogs.
     pub store: Arc<dyn Store>,
     /// Where the server's log file goes; `None` writes none.

@@ -13,9 +13,9 @@ use tokio::time::{Instant, timeout_at};
 use self::link::{Link, Receiver, Request};
 use self::ongoing::Ongoing;
 use self::turns::Turns;
-use crate::caller::Caller;
+use crate::caller::{Answering, Caller};
 use crate::catalog::{Offerings, Tool, parameters};
-use crate::config::{Asks, Protocol, Sharing, Timeouts};
+use crate::config::{Asks, MAX_MESSAGE_BYTES, Protocol, Sharing, Timeouts};
 use crate::event::Event;
 use crate::gate::Permit;
 use crate::name::ServerName;
@@ -105,6 +105,28 @@ pub struct OpenOptions {
     pub wishes: Wishes,
     /// What the server let us keep.
     pub cache: Cache,
+}
+
+impl OpenOptions {
+    /// As an entry that says nothing has it; for a caller that offers nothing.
+    pub fn new(server: ServerName) -> Self {
+        Self {
+            server,
+            protocol: Protocol::default(),
+            known_era: None,
+            asks: Asks::default(),
+            sharing: Sharing::default(),
+            offers: Default::default(),
+            roots: Default::default(),
+            connect_timeout: Timeouts::default().connect,
+            max_message_bytes: MAX_MESSAGE_BYTES,
+            events: None,
+            noticed: Noticed::default(),
+            log: None,
+            wishes: Wishes::default(),
+            cache: Cache::default(),
+        }
+    }
 }
 
 /// Why a session did not come to be.
@@ -408,6 +430,11 @@ impl Session {
     pub fn close(&self) {
         self.link.receiver.end("it was closed");
         self.link.transport.close();
+    }
+
+    /// Waits until the server has been told that the session is over, where the wire tells it.
+    pub(crate) fn farewell(&self) -> Answering<'static, ()> {
+        self.link.transport.farewell()
     }
 
     /// On this wire only the order of calls tells whose question a question is.

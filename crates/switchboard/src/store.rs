@@ -29,6 +29,8 @@ pub enum Shelf {
     Wires,
     /// The catalog of last time, by launch fingerprint.
     Catalogs,
+    /// Logins, where no keyring keeps them.
+    Logins,
 }
 
 /// Small values by key. Values are JSON text.

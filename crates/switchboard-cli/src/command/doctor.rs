@@ -12,11 +12,12 @@ use tokio::task::JoinSet;
 use crate::arguments::{Options, server_names};
 use crate::failure::{Code, Failure, without_advice};
 use crate::opening::{Answer, Setup, keeping_words};
-use crate::view::server::{endpoint, era_word, escaped, state_word};
+use crate::view::server::{endpoint, era_word, escaped, state_word, wire_words};
 use crate::view::{mask, table};
 use crate::{output, progress};
 
 mod pinning;
+mod reaching;
 
 /// Which server.
 #[derive(Debug, Args)]
@@ -34,14 +35,16 @@ pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
     if setup.config.servers.is_empty() {
         output::notice("no server is configured: `switchboard status` shows how to begin");
     }
+    let environment = setup.environment.clone();
     setup.run(only, async |host, _| {
         wake(host, server, options.wait).await;
+        let ways = reaching::look(host, server, &environment).await;
         host.notices().iter().for_each(|line| output::notice(&escaped(line)));
         // Held back until now: the report is where they belong.
         let warnings = output::take_held_notices();
         let handles: Vec<_> =
             host.servers().iter().filter(|handle| server.is_none_or(|name| name == handle.config.name.as_str())).collect();
-        let findings: Vec<_> = handles.iter().map(|handle| examine(handle, host)).collect();
+        let findings: Vec<_> = handles.iter().map(|handle| examine(handle, host, &ways)).collect();
         if options.json {
             let servers: Vec<_> = findings.iter().map(Finding::as_json).collect();
             let document = json!({ "keeping": keeping_words(host.keeping()), "warnings": warnings, "servers": servers });
@@ -49,8 +52,12 @@ pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
         } else {
             output::print(&report(&findings, &warnings, keeping_words(host.keeping())))?;
         }
-        let failed = handles.iter().any(|handle| is_failed(&handle.snapshot().state));
-        Ok(if failed { Code::Unreachable as u8 } else { 0 })
+        let any = |wanted: fn(&State) -> bool| handles.iter().any(|handle| wanted(&handle.snapshot().state));
+        Ok(match (any(is_failed), any(|state| matches!(state, State::NeedsLogin { .. }))) {
+            (true, _) => Code::Unreachable as u8,
+            (false, true) => Code::Login as u8,
+            (false, false) => 0,
+        })
     })
 }
 
@@ -100,7 +107,7 @@ impl Finding {
     }
 }
 
-fn examine(handle: &ServerHandle, host: &Host) -> Finding {
+fn examine(handle: &ServerHandle, host: &Host, ways: &reaching::Ways) -> Finding {
     let snapshot = handle.snapshot();
     let config = &*handle.config;
     let mut facts = vec![endpoint(config)];
@@ -109,6 +116,10 @@ fn examine(handle: &ServerHandle, host: &Host) -> Finding {
         let steps: Vec<_> = snapshot.steps.iter().map(|(step, took)| format!("{step} {}", table::duration(*took))).collect();
         facts.push(("Steps", steps.join(", ")));
     }
+    if let (State::Ready { .. }, Some(wire)) = (&snapshot.state, snapshot.wire) {
+        facts.push(("Wire", wire_words(Some(wire)).to_owned()));
+    }
+    facts.extend(ways.get(&config.name).into_iter().flatten().cloned());
     offers(&mut facts, handle, host);
     let mut try_next = Vec::new();
     for (variable, field) in &snapshot.unset {
@@ -122,9 +133,13 @@ fn examine(handle: &ServerHandle, host: &Host) -> Finding {
     }
     let odd = snapshot.noticed.oddities();
     if odd.junk_lines > 0 {
-        facts.push(("Junk", format!("{} lines on stdout that are no messages", odd.junk_lines)));
+        let by_url = matches!(config.endpoint, Endpoint::Http(_));
+        let junk = if by_url { "events" } else { "lines on stdout" };
+        facts.push(("Junk", format!("{} {junk} that are no messages", odd.junk_lines)));
         odd.junk_samples.iter().for_each(|sample| facts.push(("│", escaped(&handle.stderr.redact(sample.raw())))));
-        try_next.push("have it log to stderr: stdout is for messages only".to_owned());
+        if !by_url {
+            try_next.push("have it log to stderr: stdout is for messages only".to_owned());
+        }
     }
     let good = !is_failed(&snapshot.state);
     let lines = handle.stderr.last_lines(if good { 3 } else { 10 });
@@ -140,8 +155,14 @@ fn examine(handle: &ServerHandle, host: &Host) -> Finding {
         try_next.extend(by_hand(config).map(|command| format!("run it by hand: {}", escaped(&command))));
         try_next.push(format!("read `switchboard logs {}`", config.name));
     }
-    if let State::Untrusted { .. } = &snapshot.state {
-        try_next.push(format!("look at it with `switchboard trust {}`", config.name));
+    match &snapshot.state {
+        State::Untrusted { .. } => try_next.push(format!("look at it with `switchboard trust {}`", config.name)),
+        State::NeedsLogin { .. } => {
+            // The last change of state says what the server wanted.
+            facts.extend(snapshot.history.last().map(|(_, happened)| ("History", escaped(happened))));
+            try_next.push(format!("run `switchboard login {}`", config.name));
+        }
+        _ => {}
     }
     Finding { name: config.name.to_string(), state: state_word(&snapshot.state), headline, good, facts, try_next }
 }
@@ -184,7 +205,7 @@ fn headline(state: &State, steps: &[(&'static str, Duration)]) -> String {
         State::Connecting { step, .. } => format!("no answer yet; it is still at: {step}"),
         State::Untrusted { reason } => format!("not trusted, not started: {}", escaped(reason)),
         State::Blocked { rule } => format!("blocked: {}", escaped(rule)),
-        State::NeedsLogin { .. } => "login needed".to_owned(),
+        State::NeedsLogin { .. } => "needs a login".to_owned(),
         State::Disabled => "disabled (`enabled = false`)".to_owned(),
         State::Idle => "idle (lazy)".to_owned(),
         State::Stopped => "stopped".to_owned(),
@@ -193,7 +214,10 @@ fn headline(state: &State, steps: &[(&'static str, Duration)]) -> String {
 
 /// A command that can be copied (S2-65). References stay references for the shell; secrets are masked.
 fn by_hand(config: &ServerConfig) -> Option<String> {
-    let Endpoint::Stdio(stdio) = &config.endpoint else { return None };
+    let stdio = match &config.endpoint {
+        Endpoint::Stdio(stdio) => stdio,
+        Endpoint::Http(http) => return reaching::by_hand(&http.url),
+    };
     let words = std::iter::once(stdio.command.clone()).chain(mask::arguments(&stdio.args));
     let command: Vec<_> = words.map(|word| quoted(&word)).collect();
     let folder = stdio.cwd.as_ref().map(|folder| format!("cd {} && ", quoted(folder))).unwrap_or_default();

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use switchboard::Host;
 use switchboard::catalog::Catalog;
 use switchboard::config::{Endpoint, ServerConfig, Timeouts};
-use switchboard::server::{ServerHandle, Snapshot, State};
+use switchboard::server::{ServerHandle, Snapshot, State, Wire};
 use switchboard::session::Era;
 use switchboard::untrusted::Untrusted;
 
@@ -48,7 +48,7 @@ fn entry(handle: &ServerHandle, view: &ServerView, verbose: bool) -> Value {
         "name": view.name,
         "status": view.word.projected(),
         "state": state_word(&snapshot.state),
-        "transport": transport_word(&handle.config),
+        "transport": transport_word(&handle.config, &snapshot),
         "era": era,
         "protocolVersion": version,
         "tools": view.tools.iter().map(|tool| tool.name.as_str()).collect::<Vec<_>>(),
@@ -80,7 +80,7 @@ fn one(handle: &ServerHandle, catalog: &Catalog, host: &Host) -> ServerView {
             Endpoint::Http(_) => None,
         },
         timeout_ms: (config.timeouts.call != standard.call).then(|| config.timeouts.call.as_millis()),
-        why: why(&snapshot),
+        why: why(config, &snapshot),
         tools: tools(config, catalog),
         cached: snapshot.cached,
         withheld: catalog.withheld().iter().filter(|withheld| withheld.server == config.name).count(),
@@ -112,7 +112,7 @@ fn tools(config: &ServerConfig, catalog: &Catalog) -> Vec<ToolView> {
         .collect()
 }
 
-fn why(snapshot: &Snapshot) -> Option<(&'static str, String)> {
+fn why(config: &ServerConfig, snapshot: &Snapshot) -> Option<(&'static str, String)> {
     let one_line = |text: &str| escaped(text);
     match &snapshot.state {
         State::Ready { .. } => {
@@ -124,10 +124,15 @@ fn why(snapshot: &Snapshot) -> Option<(&'static str, String)> {
         State::Disabled => Some(("Reason", "`enabled = false` in its entry".to_owned())),
         State::Blocked { rule } => Some(("Reason", one_line(rule))),
         State::Untrusted { reason } => Some(("Reason", format!("{}; look at it with `switchboard trust`", one_line(reason)))),
-        State::NeedsLogin { url } => Some(("Reason", format!("log in at {}", one_line(&mask::url(url))))),
+        State::NeedsLogin { .. } => Some(("Reason", login_advice(config))),
         State::Backoff { error, .. } | State::Failed { error } => Some(("Error", one_line(error))),
         State::Idle | State::Stopped => None,
     }
+}
+
+/// What to type where a login is needed.
+pub(crate) fn login_advice(config: &ServerConfig) -> String {
+    format!("needs a login; run `switchboard login {}`", config.name)
 }
 
 /// What `-v` shows beside (S2-70, S4-27).
@@ -139,12 +144,16 @@ fn facts(handle: &ServerHandle, snapshot: &Snapshot, host: &Host) -> Vec<(&'stat
     if let Some(hello) = snapshot.session.as_ref().map(|session| session.hello()) {
         facts.extend(hello.instructions.iter().map(|words| ("Instructions", words.for_terminal_line().to_string())));
     }
+    let by_url = matches!(handle.config.endpoint, Endpoint::Http(_));
+    let up = uptime(snapshot).map_or_else(|| "unknown".to_owned(), duration);
+    if let (State::Ready { .. }, true) = (&snapshot.state, by_url) {
+        facts.push(("Connection", format!("{}, up {up}", wire_words(snapshot.wire))));
+    }
     if let Some(pid) = snapshot.pid {
-        let up = uptime(snapshot).map(duration).unwrap_or_else(|| "unknown".to_owned());
         let memory = memory_bytes(pid).map(bytes).unwrap_or_else(|| "unknown".to_owned());
         facts.push(("Process", format!("pid {pid}, up {up}, memory {memory}")));
     }
-    facts.push(("Restarts", snapshot.restarts.to_string()));
+    facts.push((if by_url { "Reconnects" } else { "Restarts" }, snapshot.restarts.to_string()));
     let limits = handle.config.timeouts;
     facts.push((
         "Timeouts",
@@ -155,7 +164,9 @@ fn facts(handle: &ServerHandle, snapshot: &Snapshot, host: &Host) -> Vec<(&'stat
             duration(limits.call_max)
         ),
     ));
-    facts.push(("Kept by", keeping_words(host.keeping()).to_owned()));
+    if !by_url {
+        facts.push(("Kept by", keeping_words(host.keeping()).to_owned()));
+    }
     facts.push(("File", format!("{}:{}", escaped(&handle.config.source.file.display().to_string()), handle.config.source.line)));
     if let Some(shadowed) = &handle.config.source.shadows {
         facts.push(("Replaces", format!("the entry in {}", escaped(&shadowed.display().to_string()))));
@@ -169,7 +180,8 @@ fn facts(handle: &ServerHandle, snapshot: &Snapshot, host: &Host) -> Vec<(&'stat
             facts.push(("Odd", format!("{count} {what}")));
         }
     };
-    counted(odd.junk_lines, "lines on stdout that are no messages (`switchboard doctor` shows them)");
+    let junk = if by_url { "events" } else { "lines on stdout" };
+    counted(odd.junk_lines, &format!("{junk} that are no messages (`switchboard doctor` shows them)"));
     counted(odd.unknown_ids, "answers to no request");
     counted(odd.forbidden_requests, "requests that its protocol version does not allow");
     counted(odd.unattributed, "questions that belonged to no call, declined");
@@ -233,17 +245,30 @@ pub(crate) fn era_word(era: Era) -> &'static str {
     }
 }
 
-fn transport_word(config: &ServerConfig) -> &'static str {
+/// What the server is reached over: the wire that worked, or else the one that the entry names.
+fn transport_word(config: &ServerConfig, snapshot: &Snapshot) -> &'static str {
     use switchboard::config::HttpWire;
-    match &config.endpoint {
-        Endpoint::Stdio(_) => "stdio",
-        Endpoint::Http(http) if http.wire == HttpWire::Sse => "sse",
-        Endpoint::Http(_) => "http",
+    match (&config.endpoint, snapshot.wire) {
+        (Endpoint::Stdio(_), _) => "stdio",
+        (Endpoint::Http(_), Some(Wire::Sse)) => "sse",
+        (Endpoint::Http(_), Some(Wire::Http)) => "http",
+        (Endpoint::Http(http), None) if http.wire == HttpWire::Sse => "sse",
+        (Endpoint::Http(_), None) => "http",
+    }
+}
+
+/// The same for a person.
+pub(crate) fn wire_words(wire: Option<Wire>) -> &'static str {
+    match wire {
+        Some(Wire::Sse) => "HTTP+SSE",
+        Some(Wire::Http) | None => "Streamable HTTP",
     }
 }
 
 fn uptime(snapshot: &Snapshot) -> Option<Duration> {
-    snapshot.pid?;
+    if snapshot.pid.is_none() && !matches!(snapshot.state, State::Ready { .. }) {
+        return None;
+    }
     SystemTime::now().duration_since(snapshot.started?).ok()
 }
 

@@ -107,11 +107,22 @@ fn acting() -> Vec<Value> {
         "steps": {"type": "integer", "minimum": 1, "default": 5},
     });
     let hang_up = json!({"seconds": {"type": "number", "minimum": 0, "maximum": 3600, "default": 0.1}});
+    let errand = json!({
+        "seconds": {"type": "number", "minimum": 0, "maximum": 3600, "default": 1},
+        "steps": {"type": "integer", "minimum": 1, "default": 4},
+        "ask": {"type": "boolean", "description": "whether it asks for a name on the way", "default": false},
+        "end": {"type": "string", "enum": ["done", "fail", "cancel", "forget"], "default": "done"},
+    });
+    let mut errand =
+        tool("errand", "Errand", "Runs as a task: tells how far it is, may ask, and can be cancelled", HARMLESS, errand);
+    errand["execution"] = json!({"taskSupport": "required"});
     let log = json!({"level": {"type": "string", "enum": Level::NAMES}, "message": {"type": "string"}});
     vec![
         tool("slow", "Slow", "Takes its time, reports progress, and can be cancelled", HARMLESS, slow),
         tool("hang_up", "Hang up", "Drops its HTTP stream before it answers, once; the stream can be resumed", HARMLESS, hang_up),
+        errand,
         tool("log", "Log", "Writes to the peer's log, at one level or at each", HARMLESS, log),
+        tool("stopped", "Stopped", "Says how many calls were stopped before they were answered", HARMLESS, json!({})),
         tool("count_up", "Count up", "Lets demo://counter count", CHANGING, json!({})),
         tool("toggle_tool", "Toggle tool", "Lets the tool surprise come or go", CHANGING, json!({})),
     ]

@@ -43,6 +43,8 @@ pub(super) fn unanswered(fault: &WireFault) -> String {
     match fault {
         WireFault::NotSent(fact) => fact.clone(),
         WireFault::Lost(reason) => ended_during("handshake", reason, None),
+        // A good status with a body that is no answer: what is wrong with it says it all.
+        WireFault::Status { status: 200..=299, said, .. } if !said.is_empty() => said.trim_start_matches(": ").to_owned(),
         WireFault::Status { .. } => format!("answered the handshake with {fault}"),
         WireFault::NeedsLogin(_) => "needs a login".to_owned(),
     }
@@ -132,6 +134,18 @@ mod tests {
             "connected, but gave no answer within 1.5 s when asked what it offers",
         );
         check(&too_late("spawn", Duration::from_millis(200)), "its process did not start within 200 ms");
+    }
+
+    /// F23, F24: what HTTP did instead of answering is told as what it is.
+    #[test]
+    fn f24_a_handshake_that_http_did_not_answer_is_told_apart() {
+        let status = |status, said: &str| WireFault::Status { status, said: said.to_owned(), retry_after: None, error: None };
+        let refused = "example.com:443 refused the connection; is the server running?";
+        check(&unanswered(&WireFault::NotSent(refused.to_owned())), refused);
+        check(&unanswered(&WireFault::Lost("reset".to_owned())), "the connection ended before the handshake: reset");
+        check(&unanswered(&status(500, ": boom")), "answered the handshake with HTTP 500: boom");
+        check(&unanswered(&status(503, "")), "answered the handshake with HTTP 503");
+        check(&unanswered(&status(200, ": answered with text/html")), "answered with text/html");
     }
 
     #[test]

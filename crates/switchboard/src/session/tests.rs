@@ -102,20 +102,11 @@ impl Peer {
 
 fn options(protocol: Protocol) -> OpenOptions {
     OpenOptions {
-        server: ServerName::new("peer").unwrap(),
         protocol,
-        known_era: None,
-        asks: Asks::Auto,
-        sharing: Sharing::Shared,
         offers: Offers { elicit_form: true, elicit_url: true, ..Offers::default() },
         roots: Some(vec!["file:///work".into()]),
-        connect_timeout: Duration::from_secs(30),
         max_message_bytes: 1 << 20,
-        log: None,
-        events: None,
-        noticed: Noticed::default(),
-        wishes: Wishes::default(),
-        cache: Cache::default(),
+        ..OpenOptions::new(ServerName::new("peer").unwrap())
     }
 }
 

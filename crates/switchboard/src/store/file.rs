@@ -75,7 +75,14 @@ impl FileStore {
         let folder = self.shelf_folder(shelf);
         let path = folder.join(format!("{}.lock", shelf_name(shelf)));
         private::make_folder(&folder).map_err(|source| StoreError::Io { path: folder, source })?;
-        lock(&path).map_err(|source| StoreError::Io { path, source })
+        lock(&path, LOCK_WAIT).map_err(|source| StoreError::Io { path, source })
+    }
+
+    /// Takes a lock of the caller's own, which other processes heed as well.
+    #[cfg(feature = "oauth")]
+    pub(crate) fn hold(&self, name: &str, wait: Duration) -> Result<File, StoreError> {
+        let path = self.folder.join(format!("{name}.lock"));
+        lock(&path, wait).map_err(|source| StoreError::Io { path, source })
     }
 
     /// Reads and parses a file. A damaged one is set aside, under the lock, and reported.
@@ -177,6 +184,7 @@ fn shelf_name(shelf: Shelf) -> &'static str {
         Shelf::Eras => "eras",
         Shelf::Wires => "wires",
         Shelf::Catalogs => "catalogs",
+        Shelf::Logins => "logins",
     }
 }
 
@@ -202,18 +210,16 @@ fn write(path: &Path, value: &impl Serialize) -> Result<(), StoreError> {
 }
 
 /// Takes the lock, which ends with the file: also when its process is killed.
-fn lock(path: &Path) -> io::Result<File> {
+fn lock(path: &Path, wait: Duration) -> io::Result<File> {
     let file = private::open_lock(path)?;
-    let deadline = Instant::now() + LOCK_WAIT;
+    let deadline = Instant::now() + wait;
     loop {
         match file.try_lock() {
             Ok(()) => return Ok(file),
             Err(TryLockError::Error(fault)) => return Err(fault),
             Err(TryLockError::WouldBlock) if Instant::now() >= deadline => {
-                return Err(io::Error::new(
-                    io::ErrorKind::TimedOut,
-                    "another process has held this lock for 10 s; end it and try again",
-                ));
+                let fact = format!("another process has held this lock for {} s; end it and try again", wait.as_secs());
+                return Err(io::Error::new(io::ErrorKind::TimedOut, fact));
             }
             Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(5)),
         }

@@ -1,29 +1,32 @@
 //! Streamable HTTP, in both eras: each message is a POST, answers come as JSON or as a stream of events.
+//!
+//! A POST is one task, which the channel owns and ends. Where things are: `endpoint` sends one request (login, redirects), `channel`
+//! keeps what is under way, `exchange` is one message and its answer, `answer` reads it, `renewal` begins a forgotten session anew,
+//! `listening` holds the stream that a legacy server may speak on, `closing` ends it all.
 
 use std::fmt;
 use std::sync::Arc;
 
-use super::{ConnectFault, Connector, Inbound, Transport};
+use self::channel::Channel;
+use super::{Agreed, Closed, ConnectFault, Connector, Inbound, Transport};
 use crate::auth::Credentials;
 use crate::caller::Answering;
-use crate::config::Environment;
 use crate::secret::Secret;
+use crate::wire::Outgoing;
 
-/// The pooled HTTP stack that all servers of a host share. Cheap to clone.
-#[derive(Clone, Debug)]
-pub struct HttpStack {
-    // reqwest's name for it; ours is not "client".
-    #[allow(dead_code)]
-    pool: reqwest::Client,
-}
+pub use self::stack::HttpStack;
 
-impl HttpStack {
-    /// With the proxies that the environment names; nothing else of the process is read.
-    pub fn new(environment: &Environment) -> Result<Self, ConnectFault> {
-        let _ = environment;
-        unimplemented!()
-    }
-}
+mod answer;
+mod channel;
+mod closing;
+pub(super) mod endpoint;
+mod exchange;
+pub(super) mod headers;
+mod listening;
+pub(super) mod refusal;
+mod renewal;
+mod stack;
+pub(super) mod trouble;
 
 /// Which endpoint, and what to say to it.
 #[derive(Clone)]
@@ -48,9 +51,7 @@ impl fmt::Debug for HttpTarget {
 /// Connects to one endpoint, as often as wanted.
 #[derive(Debug)]
 pub struct HttpConnector {
-    #[allow(dead_code)]
     stack: HttpStack,
-    #[allow(dead_code)]
     target: HttpTarget,
 }
 
@@ -63,7 +64,57 @@ impl HttpConnector {
 
 impl Connector for HttpConnector {
     fn connect<'a>(&'a self, inbound: Arc<dyn Inbound>) -> Answering<'a, Result<Arc<dyn Transport>, ConnectFault>> {
-        let _ = inbound;
-        todo!()
+        // Nothing is said yet: the first message opens the first connection.
+        Box::pin(async move {
+            let endpoint = endpoint::Endpoint::new(&self.stack, &self.target)?;
+            Ok(Arc::new(HttpTransport(Channel::new(endpoint, inbound))) as Arc<dyn Transport>)
+        })
+    }
+}
+
+/// The sending half, and the owner of every task of the channel.
+struct HttpTransport(Arc<Channel>);
+
+impl Transport for HttpTransport {
+    fn send(&self, message: Outgoing<'_>) -> Result<(), Closed> {
+        exchange::start(&self.0, message)
+    }
+
+    fn has_room(&self) -> bool {
+        self.0.has_room()
+    }
+
+    fn ready(&self) -> Answering<'_, ()> {
+        Box::pin(self.0.ready())
+    }
+
+    fn close(&self) {
+        closing::close(&self.0);
+    }
+
+    fn farewell(&self) -> Answering<'static, ()> {
+        let channel = self.0.clone();
+        Box::pin(async move { channel.over().await })
+    }
+
+    fn forget(&self, id: u64) -> bool {
+        self.0.forget(id)
+    }
+
+    fn agreed(&self, agreed: Agreed<'_>) {
+        self.0.agreed(agreed);
+        if !agreed.modern {
+            listening::start(&self.0);
+        }
+    }
+
+    fn marks_origin(&self) -> bool {
+        true
+    }
+}
+
+impl Drop for HttpTransport {
+    fn drop(&mut self) {
+        self.close();
     }
 }

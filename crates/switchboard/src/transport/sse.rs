@@ -1,17 +1,25 @@
 //! HTTP+SSE, the wire of 2024-11-05: one long stream of events in, a POST for each message out.
+//!
+//! One task drives a connection and owns all of it: it opens the stream, learns from the first event where messages go, and then reads
+//! and posts until either side ends. Leaves one request (login, redirects, headers) to `http::endpoint`.
 
 use std::sync::Arc;
 
+use self::outbox::{Item, Outbox};
+use super::http::endpoint::Endpoint;
 use super::http::{HttpStack, HttpTarget};
-use super::{ConnectFault, Connector, Inbound, Transport};
+use super::{Closed, ConnectFault, Connector, Inbound, Transport};
 use crate::caller::Answering;
+use crate::wire::Outgoing;
+
+mod driving;
+mod outbox;
+mod stream;
 
 /// Connects to one endpoint: opens the stream and waits for its `endpoint` event.
 #[derive(Debug)]
 pub struct SseConnector {
-    #[allow(dead_code)]
     stack: HttpStack,
-    #[allow(dead_code)]
     target: HttpTarget,
 }
 
@@ -24,7 +32,48 @@ impl SseConnector {
 
 impl Connector for SseConnector {
     fn connect<'a>(&'a self, inbound: Arc<dyn Inbound>) -> Answering<'a, Result<Arc<dyn Transport>, ConnectFault>> {
-        let _ = inbound;
-        todo!()
+        // Nothing is waited for: what keeps the stream from opening is told to the first request, which can tell one fault from another.
+        Box::pin(async move {
+            let endpoint = Endpoint::new(&self.stack, &self.target)?;
+            let outbox = Arc::new(Outbox::default());
+            // Owned by the transport: it ends soon after that closes, once what was queued has left.
+            tokio::spawn(driving::drive(endpoint, outbox.clone(), inbound));
+            Ok(Arc::new(SseTransport { outbox }) as Arc<dyn Transport>)
+        })
+    }
+}
+
+/// The sending half, and the owner of the task.
+struct SseTransport {
+    outbox: Arc<Outbox>,
+}
+
+impl Transport for SseTransport {
+    fn send(&self, message: Outgoing<'_>) -> Result<(), Closed> {
+        self.outbox.put(Item::message(message))
+    }
+
+    fn has_room(&self) -> bool {
+        self.outbox.has_room()
+    }
+
+    fn ready(&self) -> Answering<'_, ()> {
+        Box::pin(self.outbox.ready())
+    }
+
+    fn close(&self) {
+        self.outbox.close();
+    }
+
+    fn forget(&self, id: u64) -> bool {
+        // The stream serves all requests, so only a message can tell the server.
+        let _ = self.outbox.put(Item::Forget(id));
+        false
+    }
+}
+
+impl Drop for SseTransport {
+    fn drop(&mut self) {
+        self.close();
     }
 }

@@ -27,6 +27,8 @@ pub enum ServerEvent<'a> {
         name: &'a str,
         /// Its data, lines joined by newlines.
         data: EventData<'a>,
+        /// Its own id, if it has one.
+        id: Option<&'a str>,
     },
     /// An event past the bound ended; the id of the message in it, where the scan found one.
     Oversized(Option<RequestId>),
@@ -67,6 +69,8 @@ pub struct EventFrames {
     /// The event being read has a data field.
     has_data: bool,
     oversize: Option<Oversize>,
+    /// How much of a line was read.
+    line_bytes: usize,
     /// What the stream said so far, for whoever resumes it.
     last_id: Option<String>,
     retry_after: Option<Duration>,
@@ -115,6 +119,7 @@ impl EventFrames {
             data: BytesMut::new(),
             has_data: false,
             oversize: None,
+            line_bytes: 0,
             last_id: None,
             retry_after: None,
         }
@@ -128,6 +133,17 @@ impl EventFrames {
     /// How long the server wants us to wait before we connect again, as it said it.
     pub fn retry(&self) -> Option<Duration> {
         self.retry_after
+    }
+
+    /// Whether what is being read is past the bound already: whoever will not wait for the rest can stop here.
+    pub fn is_oversized(&self) -> bool {
+        self.oversize.is_some() || self.line_bytes > self.max_bytes.saturating_add(MAX_FIELD_BYTES)
+    }
+
+    /// The stream ended and another continues it: what was incomplete is dropped, the last id and the pause stay.
+    pub fn restart(&mut self) {
+        let (last_id, retry_after) = (self.last_id.take(), self.retry_after);
+        *self = Self { last_id, retry_after, ..Self::new(self.max_bytes) };
     }
 
     /// Takes the next bytes and hands out every event that they complete. What is incomplete at the end of a stream is no event.
@@ -158,6 +174,7 @@ impl EventFrames {
 
     /// Takes bytes of a line.
     fn take(&mut self, mut bytes: &[u8]) {
+        self.line_bytes = self.line_bytes.saturating_add(bytes.len());
         if self.place == Place::Field {
             let colon = bytes.iter().position(|byte| *byte == b':');
             let name = &bytes[..colon.unwrap_or(bytes.len())];
@@ -222,6 +239,7 @@ impl EventFrames {
     }
 
     fn end_line(&mut self, each: &mut dyn FnMut(ServerEvent<'_>)) {
+        self.line_bytes = 0;
         let place = std::mem::replace(&mut self.place, Place::Field);
         if place == Place::Field {
             if self.field.is_empty() {
@@ -241,20 +259,23 @@ impl EventFrames {
     fn end_event(&mut self, each: &mut dyn FnMut(ServerEvent<'_>)) {
         // Longer than the bound, or with a NUL or a newline in it, it could not be given back.
         let id = self.id.take().filter(|id| id.len() <= MAX_FIELD_BYTES && !id.contains(&0));
-        if let Some(id) = id.and_then(|id| String::from_utf8(id).ok()) {
+        let id = id.and_then(|id| String::from_utf8(id).ok());
+        let has_id = id.is_some();
+        if let Some(id) = id {
             self.last_id = Some(id).filter(|id| !id.is_empty());
         }
+        let id = self.last_id.as_deref().filter(|_| has_id);
         let has_data = std::mem::take(&mut self.has_data);
         if let Some(oversize) = self.oversize.take() {
             each(ServerEvent::Oversized(oversize.found));
         } else if has_data {
             let name = std::str::from_utf8(&self.name).unwrap_or("?");
             if self.data.len() < SHARED_LINE_BYTES {
-                each(ServerEvent::Event { name, data: EventData::Short(&self.data) });
+                each(ServerEvent::Event { name, data: EventData::Short(&self.data), id });
                 self.data.clear();
             } else {
                 let data = std::mem::take(&mut self.data).freeze();
-                each(ServerEvent::Event { name, data: EventData::Long(data) });
+                each(ServerEvent::Event { name, data: EventData::Long(data), id });
             }
         }
         self.name.clear();
@@ -290,7 +311,7 @@ mod tests {
         for piece in pieces {
             frames.push(piece, &mut |event| {
                 found.push(match event {
-                    ServerEvent::Event { name, data } => format!("{name}|{}", String::from_utf8_lossy(data.as_ref())),
+                    ServerEvent::Event { name, data, .. } => format!("{name}|{}", String::from_utf8_lossy(data.as_ref())),
                     ServerEvent::Oversized(id) => format!("oversized {id:?}"),
                 });
             });
@@ -352,6 +373,23 @@ mod tests {
         );
         check(&format!("data: {{\"result\":\"{padding}\"}}\n\ndata: n\n\n"), &["oversized None", "|n"], None, None);
         check(&format!("id: {padding}\nevent: {padding}\n\ndata: n\n\n"), &["|n"], None, None);
+    }
+
+    #[test]
+    fn t29_what_never_ends_is_noticed_before_it_ends() {
+        for (stream, expected) in [
+            ("data: short\n", false),
+            (": a comment\n: and another\n: and a third\n", false),
+            (": a comment that goes on", true),
+            ("data: this goes on", true),
+            ("data: this\ndata: goes\ndata: on\n", true),
+            ("data: this goes on\n\n", false),
+        ] {
+            let mut frames = EventFrames::new(8);
+            let long = stream.replace("goes on", &"goes on".repeat(200));
+            frames.push(long.as_bytes(), &mut |_| {});
+            assert_eq!(frames.is_oversized(), expected, "{stream:?}");
+        }
     }
 
     #[test]

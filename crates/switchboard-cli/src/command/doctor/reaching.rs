@@ -1,0 +1,123 @@
+//! How far the way to a URL server leads, where it does not lead to the server: its name, its port, and what to type to look closer.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use switchboard::Host;
+use switchboard::config::{Endpoint, Environment, HttpEndpoint, resolve_url};
+use switchboard::name::ServerName;
+use switchboard::server::{ServerHandle, State};
+use tokio::net::{TcpStream, lookup_host};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use super::quoted;
+use crate::view::server::escaped;
+use crate::view::{mask, table};
+
+/// Each station of the way may take this long.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// So many addresses of a name are shown.
+const SHOWN_ADDRESSES: usize = 4;
+
+/// What was found on the way to each server that was looked at.
+pub(super) type Ways = HashMap<ServerName, Vec<(&'static str, String)>>;
+
+/// Looks at the way to each URL server that could not be used. Only such as were contacted already: nothing untrusted is.
+pub(super) async fn look(host: &Host, server: Option<&str>, environment: &Environment) -> Ways {
+    let mut looking = JoinSet::new();
+    for handle in host.servers().iter().filter(|handle| server.is_none_or(|name| name == handle.config.name.as_str())) {
+        if let (Endpoint::Http(http), true) = (&handle.config.endpoint, is_lost(handle)) {
+            let (name, http, environment) = (handle.config.name.clone(), http.clone(), environment.clone());
+            looking.spawn(async move { (name, way(&http, &environment).await) });
+        }
+    }
+    let mut ways = Ways::new();
+    while let Some(found) = looking.join_next().await {
+        ways.extend(found);
+    }
+    ways
+}
+
+fn is_lost(handle: &ServerHandle) -> bool {
+    matches!(handle.snapshot().state, State::Failed { .. } | State::Backoff { .. } | State::Connecting { .. })
+}
+
+/// The stations up to the first that fails. TLS and what HTTP answers are in the server's own error.
+async fn way(endpoint: &HttpEndpoint, environment: &Environment) -> Vec<(&'static str, String)> {
+    let Ok(resolved) = resolve_url(endpoint, environment) else { return Vec::new() };
+    let (Some(host), Some(port)) = (resolved.url.host_str(), resolved.url.port_or_known_default()) else { return Vec::new() };
+    if let Some(variable) = proxy(environment) {
+        return vec![("Proxy", format!("{variable} is set; the way beyond it cannot be seen from here"))];
+    }
+    // An IPv6 address stands in brackets in a URL.
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    let began = Instant::now();
+    let addresses: Vec<SocketAddr> = match timeout(PATIENCE, lookup_host((host, port))).await {
+        Ok(Ok(addresses)) => addresses.collect(),
+        Ok(Err(error)) => return vec![("Name", format!("{} has no address: {error}", escaped(host)))],
+        Err(_) => return vec![("Name", format!("no address for {} within {} s", escaped(host), PATIENCE.as_secs()))],
+    };
+    let shown: Vec<_> = addresses.iter().take(SHOWN_ADDRESSES).map(|address| address.ip().to_string()).collect();
+    let mut facts = vec![("Name", format!("{} is {} ({})", escaped(host), shown.join(", "), table::duration(began.elapsed())))];
+    let began = Instant::now();
+    facts.push((
+        "Port",
+        match timeout(PATIENCE, TcpStream::connect(addresses.as_slice())).await {
+            Ok(Ok(_)) => format!("{port} is open ({})", table::duration(began.elapsed())),
+            Ok(Err(error)) => format!("{port} does not answer: {error}"),
+            Err(_) => format!("{port} does not answer within {} s", PATIENCE.as_secs()),
+        },
+    ));
+    facts
+}
+
+/// The variable that sends requests another way, if one does.
+fn proxy(environment: &Environment) -> Option<&'static str> {
+    ["https_proxy", "HTTPS_PROXY", "http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"]
+        .into_iter()
+        .find(|name| environment.get(name).is_some_and(|value| !value.expose().is_empty()))
+}
+
+/// A request that can be copied. A URL with something to hide in it cannot.
+pub(super) fn by_hand(url: &str) -> Option<String> {
+    let is_whole = mask::url(url) == url && !url.contains('$');
+    is_whole.then(|| {
+        let ping = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
+        format!("curl -i --max-time 10 -H 'Content-Type: application/json' -d '{ping}' {}", quoted(url))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_request_to_copy_is_shown_only_where_nothing_is_hidden_in_it() {
+        let check = |url: &str, shown: bool| assert_eq!(by_hand(url).is_some(), shown, "{url}");
+        check("https://example.com/mcp", true);
+        check("https://example.com/mcp?key=1", false);
+        check("https://me:word@example.com/mcp", false);
+        check("https://${HOST}/mcp", false);
+    }
+
+    #[tokio::test]
+    async fn f24_the_way_is_told_up_to_where_it_ends() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let open = listener.local_addr().expect("an address").port();
+        let endpoint = |port: u16| HttpEndpoint::new(format!("http://127.0.0.1:{port}/mcp"));
+        let facts = way(&endpoint(open), &Environment::default()).await;
+        assert_eq!(facts.iter().map(|(label, _)| *label).collect::<Vec<_>>(), ["Name", "Port"]);
+        assert!(facts[1].1.starts_with(&format!("{open} is open")), "{facts:?}");
+
+        drop(listener);
+        let facts = way(&endpoint(open), &Environment::default()).await;
+        assert!(facts[1].1.starts_with(&format!("{open} does not answer")), "{facts:?}");
+
+        let environment = Environment::new([("HTTPS_PROXY".to_owned(), "http://proxy".to_owned())]);
+        let expected = vec![("Proxy", "HTTPS_PROXY is set; the way beyond it cannot be seen from here".to_owned())];
+        assert_eq!(way(&endpoint(open), &environment).await, expected);
+    }
+}

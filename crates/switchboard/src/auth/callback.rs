@@ -1,0 +1,263 @@
+//! Where the browser returns after a login: one address of this machine, listened on until the answer with the right state has come.
+//!
+//! Whoever else connects (another program, a page that guesses the port, a browser that connects ahead of time) learns nothing and
+//! changes nothing: only the exact path with the exact state counts, once (T18).
+
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+use url::Url;
+
+/// The path that the browser returns to.
+const PATH: &str = "/callback";
+
+/// The longest request that is read. An answer is a code, a state and an issuer.
+const MAX_REQUEST_BYTES: usize = 16 * 1024;
+
+/// How long one connection may take to say what it wants.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How many connections are listened to at once; further ones wait.
+const MAX_CONNECTIONS: usize = 16;
+
+/// The listener, before the answer has come.
+#[derive(Debug)]
+pub(super) struct Callback {
+    listener: TcpListener,
+    /// What the authorization server is told to return to.
+    pub(super) redirect: String,
+}
+
+/// What the authorization server said.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct Returned {
+    /// The code to redeem, or the error and its description.
+    pub(super) outcome: Result<String, (String, Option<String>)>,
+    pub(super) iss: Option<String>,
+}
+
+impl std::fmt::Debug for Returned {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // The code is as good as a token until it is redeemed.
+        f.debug_struct("Returned").field("iss", &self.iss).finish_non_exhaustive()
+    }
+}
+
+impl Callback {
+    /// Listens on 127.0.0.1 and nowhere else: on this port, or on a free one.
+    pub(super) async fn bind(port: Option<u16>) -> std::io::Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port.unwrap_or(0))).await?;
+        let redirect = format!("http://127.0.0.1:{}{PATH}", listener.local_addr()?.port());
+        Ok(Self { listener, redirect })
+    }
+
+    /// Waits for the answer that carries this state. The address is closed afterwards.
+    pub(super) async fn answer(self, state: &str) -> Returned {
+        let wanted: Arc<(String, String)> = Arc::new((self.redirect.clone(), state.to_owned()));
+        // Ends with this future: no connection outlives the login.
+        let mut connections: JoinSet<Option<Returned>> = JoinSet::new();
+        loop {
+            tokio::select! {
+                biased;
+                Some(ended) = connections.join_next() => {
+                    if let Ok(Some(returned)) = ended {
+                        return returned;
+                    }
+                }
+                accepted = self.listener.accept(), if connections.len() < MAX_CONNECTIONS => match accepted {
+                    Ok((stream, _)) => {
+                        connections.spawn(hear(stream, wanted.clone()));
+                    }
+                    // Out of descriptors: those that are open end within their patience.
+                    Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
+                },
+            }
+        }
+    }
+}
+
+/// Reads an address that was followed or pasted: it must be the redirect address, with the right state.
+pub(super) fn read_returned(address: &str, redirect: &str, state: &str) -> Result<Returned, &'static str> {
+    let address = address.trim();
+    if address.len() > MAX_REQUEST_BYTES {
+        return Err("the address is too long");
+    }
+    let url = Url::parse(address).map_err(|_| "that is not an address; paste the whole line that the browser shows")?;
+    let mut bare = url.clone();
+    bare.set_query(None);
+    bare.set_fragment(None);
+    if bare.as_str() != redirect {
+        return Err("that is another address than the one the login returns to");
+    }
+    let mut code = Vec::new();
+    let mut states = Vec::new();
+    let mut issuers = Vec::new();
+    let mut errors = Vec::new();
+    let mut description = None;
+    for (name, value) in url.query_pairs() {
+        match name.as_ref() {
+            "code" => code.push(value.into_owned()),
+            "state" => states.push(value.into_owned()),
+            "iss" => issuers.push(value.into_owned()),
+            "error" => errors.push(value.into_owned()),
+            "error_description" => description = Some(value.into_owned()),
+            _ => {}
+        }
+    }
+    // Said twice, nobody knows which one was meant.
+    if states != [state] || issuers.len() > 1 {
+        return Err("it does not belong to this login");
+    }
+    let outcome = match (code.as_mut_slice(), errors.as_mut_slice()) {
+        ([code], []) if !code.is_empty() => Ok(std::mem::take(code)),
+        ([], [error]) => Err((std::mem::take(error), description)),
+        _ => return Err("it carries no code"),
+    };
+    Ok(Returned { outcome, iss: issuers.pop() })
+}
+
+/// Listens to one connection: an answer, or `None` and a refusal sent back.
+async fn hear(mut stream: TcpStream, wanted: Arc<(String, String)>) -> Option<Returned> {
+    let (redirect, state) = &*wanted;
+    let request = timeout(PATIENCE, head(&mut stream)).await.ok()?;
+    let (returned, status, words) = match request.as_deref().map(|head| asked(head, redirect, state)) {
+        Some(Ok(returned)) => {
+            let words = match &returned.outcome {
+                Ok(_) => "Switchboard has its answer. You can close this page and go back.",
+                Err(_) => "The login was not given. You can close this page and go back.",
+            };
+            (Some(returned), "200 OK", words)
+        }
+        Some(Err(status)) => (None, status, "This is not the login that Switchboard waits for."),
+        None => (None, "431 Request Header Fields Too Large", "This is not the login that Switchboard waits for."),
+    };
+    let page = format!("<!doctype html><meta charset=utf-8><title>Switchboard</title><p>{words}</p>\n");
+    let answer = format!(
+        "HTTP/1.1 {status}\r\nContent-Type: text/html; charset=utf-8\r\nContent-Length: {}\r\nCache-Control: no-store\r\n\
+         Content-Security-Policy: default-src 'none'\r\nReferrer-Policy: no-referrer\r\nConnection: close\r\n\r\n{page}",
+        page.len()
+    );
+    // Whether the page is seen changes nothing.
+    let _ = timeout(PATIENCE, async {
+        stream.write_all(answer.as_bytes()).await?;
+        stream.shutdown().await
+    })
+    .await;
+    returned
+}
+
+/// The head of a request; `None` where it is too long or ends early.
+async fn head(stream: &mut TcpStream) -> Option<String> {
+    let mut read = Vec::new();
+    let mut chunk = [0; 2048];
+    loop {
+        let count = stream.read(&mut chunk).await.ok()?;
+        read.extend_from_slice(chunk.get(..count)?);
+        if memchr::memmem::find(&read, b"\r\n\r\n").is_some() {
+            return String::from_utf8(read).ok();
+        }
+        if count == 0 || read.len() > MAX_REQUEST_BYTES {
+            return None;
+        }
+    }
+}
+
+/// What a request asks for: the answer, or the status to refuse with.
+fn asked(head: &str, redirect: &str, state: &str) -> Result<Returned, &'static str> {
+    let mut lines = head.split("\r\n");
+    let mut words = lines.next().unwrap_or_default().split(' ');
+    let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    let authority = redirect.strip_prefix("http://").and_then(|rest| rest.strip_suffix(PATH)).unwrap_or_default();
+    let host = lines.find_map(|line| line.split_once(':').filter(|(name, _)| name.eq_ignore_ascii_case("host")));
+    // A page of the web whose name was pointed here has its own name in it.
+    if !host.is_some_and(|(_, host)| host.trim() == authority) {
+        return Err("403 Forbidden");
+    }
+    if method != "GET" {
+        return Err("405 Method Not Allowed");
+    }
+    let path = target.split('?').next().unwrap_or_default();
+    if path != PATH {
+        return Err("404 Not Found");
+    }
+    read_returned(&format!("http://{authority}{target}"), redirect, state).map_err(|_| "400 Bad Request")
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    async fn send(redirect: &str, request: &str) -> String {
+        let authority = redirect.strip_prefix("http://").unwrap().strip_suffix(PATH).unwrap();
+        let mut stream = TcpStream::connect(authority).await.unwrap();
+        let request = request.replace("AUTHORITY", authority);
+        // A refusal may come before all of a long request was taken.
+        let _ = stream.write_all(request.as_bytes()).await;
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer).await;
+        String::from_utf8_lossy(&answer).lines().next().unwrap_or_default().to_owned()
+    }
+
+    fn get(target: &str) -> String {
+        format!("GET {target} HTTP/1.1\r\nHost: AUTHORITY\r\n\r\n")
+    }
+
+    /// T18: wrong state, wrong path, another host's name, a megabyte, a silent connection: none of them is an answer, and none keeps
+    /// the answer from coming. It comes once.
+    #[tokio::test]
+    async fn t18_only_the_exact_path_with_the_exact_state_counts_and_only_once() {
+        let callback = Callback::bind(None).await.unwrap();
+        let redirect = callback.redirect.clone();
+        assert!(callback.listener.local_addr().unwrap().ip().is_loopback());
+        let waiting = tokio::spawn(async move { callback.answer("right").await });
+
+        let authority = redirect.strip_prefix("http://").unwrap().strip_suffix(PATH).unwrap().to_owned();
+        let _silent = TcpStream::connect(&authority).await.unwrap();
+        let refused = [
+            (get("/callback?code=c&state=wrong"), "HTTP/1.1 400 Bad Request"),
+            (get("/callback?code=c"), "HTTP/1.1 400 Bad Request"),
+            (get("/callback?code=c&state=right&state=right"), "HTTP/1.1 400 Bad Request"),
+            (get("/callback?code=c&code=d&state=right"), "HTTP/1.1 400 Bad Request"),
+            (get("/callback?state=right"), "HTTP/1.1 400 Bad Request"),
+            (get("/other?code=c&state=right"), "HTTP/1.1 404 Not Found"),
+            (get("/callback/?code=c&state=right"), "HTTP/1.1 404 Not Found"),
+            (get("//evil/callback?code=c&state=right"), "HTTP/1.1 404 Not Found"),
+            (get("/callback?code=c&state=right").replace("GET", "POST"), "HTTP/1.1 405 Method Not Allowed"),
+            (get("/callback?code=c&state=right").replace("AUTHORITY", "evil.example"), "HTTP/1.1 403 Forbidden"),
+        ];
+        for (request, expected) in refused {
+            assert_eq!(send(&redirect, &request).await, expected, "{request}");
+        }
+        let long = get(&format!("/callback?code={}&state=right", "c".repeat(1 << 20)));
+        assert!(!send(&redirect, &long).await.contains("200"));
+        assert!(!waiting.is_finished());
+
+        let said = send(&redirect, &get("/callback?code=c-1&state=right&iss=https%3A%2F%2Fas.example")).await;
+        assert_eq!(said, "HTTP/1.1 200 OK");
+        let expected = Returned { outcome: Ok("c-1".to_owned()), iss: Some("https://as.example".to_owned()) };
+        assert!(waiting.await.unwrap() == expected);
+        assert!(TcpStream::connect(&authority).await.is_err(), "it is closed after one use");
+    }
+
+    #[test]
+    fn t18_an_address_that_is_pasted_is_held_to_the_same() {
+        let redirect = "http://127.0.0.1:7/callback";
+        let read = |text: &str| read_returned(text, redirect, "s").map(|returned| returned.outcome);
+        assert_eq!(read(" http://127.0.0.1:7/callback?code=c&state=s\n"), Ok(Ok("c".to_owned())));
+        let denied = ("access_denied".to_owned(), Some("no".to_owned()));
+        assert_eq!(read("http://127.0.0.1:7/callback?error=access_denied&error_description=no&state=s"), Ok(Err(denied)));
+        assert!(read("http://127.0.0.1:8/callback?code=c&state=s").is_err());
+        assert!(read("http://127.0.0.1:7/callback?code=c&state=t").is_err());
+        assert!(read("https://evil.example/callback?code=c&state=s").is_err());
+        assert!(read("c").is_err());
+        assert!(
+            !format!("{:?}", read_returned("http://127.0.0.1:7/callback?code=canary&state=s", redirect, "s")).contains("canary")
+        );
+    }
+}

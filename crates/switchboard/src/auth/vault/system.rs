@@ -1,0 +1,109 @@
+//! The vault of this machine: the system keyring where one answers, else a file (0600) in the state folder; chosen at first use.
+
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use super::{LOCK_WAIT, Vault, VaultFault, VaultLock, keyring};
+use crate::secret::Secret;
+use crate::store::{FileStore, Shelf, Store, StoreError};
+
+/// Which of the two to use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum VaultChoice {
+    /// The keyring, if one answers; else the file.
+    #[default]
+    Auto,
+    /// The keyring, or nothing.
+    Keyring,
+    /// The file.
+    File,
+}
+
+/// Keeps tokens between runs.
+#[derive(Debug)]
+pub struct SystemVault {
+    file: FileStore,
+    folder: PathBuf,
+    choice: VaultChoice,
+    /// Found out at first use, since asking costs time: whether the keyring is used, and what kept us from it.
+    keyring: OnceLock<Result<(), VaultFault>>,
+}
+
+impl SystemVault {
+    /// In this folder; nothing is asked of the keyring yet.
+    pub fn open(folder: &Path, choice: VaultChoice) -> Result<Self, VaultFault> {
+        let file = FileStore::open(folder).map_err(from_store)?;
+        Ok(Self { file, folder: folder.to_owned(), choice, keyring: OnceLock::new() })
+    }
+
+    /// Whether the keyring is used. A keyring that was asked for and does not answer is a fault, not a reason to use the file.
+    fn uses_keyring(&self) -> Result<bool, VaultFault> {
+        match (self.choice, self.keyring.get_or_init(|| self.look())) {
+            (VaultChoice::File, _) => Ok(false),
+            (VaultChoice::Auto, answers) => Ok(answers.is_ok()),
+            (VaultChoice::Keyring, answers) => answers.clone().map(|()| true),
+        }
+    }
+
+    fn look(&self) -> Result<(), VaultFault> {
+        if self.choice == VaultChoice::File { Ok(()) } else { keyring::probe() }
+    }
+}
+
+impl Vault for SystemVault {
+    fn get(&self, key: &str) -> Result<Option<Secret>, VaultFault> {
+        if self.uses_keyring()?
+            && let Some(kept) = keyring::get(key)?
+        {
+            return Ok(Some(kept));
+        }
+        // Also where the keyring has none: the login may be older than the keyring.
+        Ok(self.file.get(Shelf::Logins, key).map_err(from_store)?.map(Secret::new))
+    }
+
+    fn put(&self, key: &str, value: &Secret) -> Result<(), VaultFault> {
+        if !self.uses_keyring()? {
+            return self.file.put(Shelf::Logins, key, value.expose()).map_err(from_store);
+        }
+        keyring::put(key, value)?;
+        self.forget_in_file(key)
+    }
+
+    fn remove(&self, key: &str) -> Result<(), VaultFault> {
+        if self.uses_keyring()? {
+            keyring::remove(key)?;
+        }
+        self.forget_in_file(key)
+    }
+
+    fn lock(&self, key: &str) -> Result<VaultLock, VaultFault> {
+        let name = format!("login-{}", &blake3::hash(key.as_bytes()).to_hex()[..16]);
+        self.file.hold(&name, LOCK_WAIT).map(VaultLock::new).map_err(from_store)
+    }
+
+    fn place(&self) -> String {
+        let file = format!("{} (readable by you alone)", self.folder.join("logins.json").display());
+        match (self.choice, self.uses_keyring()) {
+            (_, Ok(true)) => "the system keyring".to_owned(),
+            (VaultChoice::Auto, Ok(false)) => match self.keyring.get() {
+                Some(Err(why)) => format!("{file}; {why}"),
+                _ => file,
+            },
+            (_, Ok(false)) => file,
+            (_, Err(why)) => format!("nowhere: {why}"),
+        }
+    }
+}
+
+impl SystemVault {
+    fn forget_in_file(&self, key: &str) -> Result<(), VaultFault> {
+        match self.file.get(Shelf::Logins, key).map_err(from_store)? {
+            Some(_) => self.file.remove(Shelf::Logins, key).map_err(from_store),
+            None => Ok(()),
+        }
+    }
+}
+
+fn from_store(error: StoreError) -> VaultFault {
+    VaultFault(format!("logins cannot be kept: {error}"))
+}

@@ -1,0 +1,324 @@
+//! Reads the answer to a request: a JSON body or a stream of events, each with bounds; a legacy stream that broke is resumed.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use reqwest::header::{CONTENT_TYPE, HeaderValue};
+use reqwest::{Response, StatusCode};
+use serde::Deserialize;
+use tokio::time::{Instant, sleep, timeout, timeout_at};
+
+use super::channel::Channel;
+use super::exchange::LONGEST_SILENCE;
+use super::{listening, refusal, trouble};
+use crate::transport::{Origin, WireFault};
+use crate::untrusted::quoted;
+use crate::wire::events::{EventData, EventFrames, ServerEvent};
+use crate::wire::line::SHARED_LINE_BYTES;
+use crate::wire::{Incoming, RawJson, RequestId, parse};
+
+/// After its answer a stream may take this long to end: then its connection can serve again.
+const TAIL: Duration = Duration::from_secs(1);
+
+/// What is read and thrown away to keep a connection.
+const MAX_DRAINED_BYTES: usize = 64 * 1024;
+
+/// A stream that broke is resumed so often in a row without bringing anything new.
+const MAX_FRUITLESS_RESUMES: u32 = 8;
+
+/// So many ids of events are remembered, so that none is taken twice.
+const REMEMBERED_EVENTS: usize = 256;
+
+/// What an answer is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Use {
+    /// It goes to whoever waits.
+    Deliver,
+    /// That too, and it says which version the session speaks.
+    Initialize,
+    /// Only that: nobody waits.
+    Renew,
+}
+
+/// The reading of one answer.
+pub(super) struct Reading<'a> {
+    channel: &'a Channel,
+    /// The request.
+    id: u64,
+    use_for: Use,
+    pub(super) answered: Option<Answered>,
+    /// Events that were taken, newest last.
+    seen: VecDeque<String>,
+}
+
+/// How a request was answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Answered {
+    Result,
+    Error,
+}
+
+/// Reads until the request is answered.
+pub(super) async fn read(mut reading: Reading<'_>, response: Response, legacy: bool) -> Result<(), WireFault> {
+    reading.read(response, legacy).await
+}
+
+/// Reads what is left of a short body.
+pub(super) async fn drain(mut response: Response) {
+    let mut read = 0;
+    while let Ok(Some(chunk)) = response.chunk().await {
+        read += chunk.len();
+        if read > MAX_DRAINED_BYTES {
+            return;
+        }
+    }
+}
+
+impl<'a> Reading<'a> {
+    pub(super) fn new(channel: &'a Channel, id: u64, use_for: Use) -> Self {
+        Self { channel, id, use_for, answered: None, seen: VecDeque::new() }
+    }
+
+    /// Reads until the request is answered.
+    pub(super) async fn read(&mut self, response: Response, legacy: bool) -> Result<(), WireFault> {
+        match kind(response.headers().get(CONTENT_TYPE)) {
+            Kind::Events => self.read_events(response, legacy).await,
+            Kind::Json => self.read_body(response).await,
+            Kind::Unsaid if matches!(response.status(), StatusCode::ACCEPTED | StatusCode::NO_CONTENT) => {
+                Err(unanswered(&response))
+            }
+            Kind::Unsaid => self.read_body(response).await,
+            Kind::Other(kind) => Err(refusal::wrong_kind(response, &kind).await),
+        }
+    }
+
+    /// A body of one message, or a batch of them.
+    async fn read_body(&mut self, mut response: Response) -> Result<(), WireFault> {
+        let max_bytes = self.channel.endpoint.max_message_bytes;
+        let empty = unanswered(&response);
+        let mut whole = Bytes::new();
+        let mut gathered = BytesMut::new();
+        while let Some(chunk) = self.chunk(&mut response, LONGEST_SILENCE).await? {
+            if whole.len() + gathered.len() + chunk.len() > max_bytes {
+                self.channel.inbound.oversized(Some(RequestId::Number(self.id)));
+                return Ok(());
+            }
+            if whole.is_empty() && gathered.is_empty() {
+                // Most bodies come in one piece, which need not be copied.
+                whole = chunk;
+                continue;
+            }
+            if gathered.is_empty() {
+                let rest = response.content_length().unwrap_or_default();
+                gathered.reserve(usize::try_from(rest).unwrap_or(max_bytes).clamp(whole.len() + chunk.len(), max_bytes));
+                gathered.extend_from_slice(&std::mem::take(&mut whole));
+            }
+            gathered.extend_from_slice(&chunk);
+        }
+        let body = if gathered.is_empty() { whole } else { gathered.freeze() };
+        if body.trim_ascii().is_empty() {
+            return Err(empty);
+        }
+        let place = &self.channel.endpoint.place;
+        if self.take(&body, Some(&body)).is_err() {
+            let start = String::from_utf8_lossy(&body[..body.len().min(200)]);
+            return Err(WireFault::Lost(format!("the answer of {place} is no JSON-RPC message: {}", quoted(&start))));
+        }
+        match self.answered {
+            Some(_) => Ok(()),
+            None => Err(WireFault::Lost(format!("the answer of {place} holds no response to the request"))),
+        }
+    }
+
+    /// A stream, and those that resume it.
+    async fn read_events(&mut self, response: Response, legacy: bool) -> Result<(), WireFault> {
+        let mut frames = EventFrames::new(self.channel.endpoint.max_message_bytes);
+        let mut broken = match self.read_stream(response, &mut frames).await {
+            Ended::Answered => return Ok(()),
+            Ended::Broken { fault, .. } => fault,
+        };
+        let mut fruitless = 0;
+        while let (true, Some(last_id)) = (legacy, frames.last_id().map(str::to_owned)) {
+            if fruitless == MAX_FRUITLESS_RESUMES {
+                break;
+            }
+            sleep(listening::pause(frames.retry(), fruitless)).await;
+            let Ok(response) = listening::open(self.channel, Some(&last_id)).await else { break };
+            frames.restart();
+            match self.read_stream(response, &mut frames).await {
+                Ended::Answered => return Ok(()),
+                Ended::Broken { fault, fruitful } => {
+                    broken = fault;
+                    fruitless = if fruitful { 0 } else { fruitless + 1 };
+                }
+            }
+        }
+        Err(broken)
+    }
+
+    /// One stream, to its end.
+    async fn read_stream(&mut self, mut response: Response, frames: &mut EventFrames) -> Ended {
+        let mut fruitful = false;
+        let mut too_large = false;
+        loop {
+            let chunk = match self.chunk(&mut response, LONGEST_SILENCE).await {
+                Ok(Some(chunk)) => chunk,
+                Ok(None) => {
+                    let place = &self.channel.endpoint.place;
+                    let fault = WireFault::Lost(format!("{place} ended the stream before it had answered"));
+                    return Ended::Broken { fault, fruitful };
+                }
+                Err(fault) => return Ended::Broken { fault, fruitful },
+            };
+            frames.push(&chunk, &mut |event| match event {
+                ServerEvent::Event { name, data, id } => {
+                    fruitful = true;
+                    self.take_event(name, &data, id);
+                }
+                // Whatever it was, it came in answer to this request.
+                ServerEvent::Oversized(_) => too_large = true,
+            });
+            if too_large || frames.is_oversized() {
+                self.channel.inbound.oversized(Some(RequestId::Number(self.id)));
+                return Ended::Answered;
+            }
+            if self.answered.is_some() {
+                self.finish(response, frames).await;
+                return Ended::Answered;
+            }
+        }
+    }
+
+    /// The answer is there. A stream that ends by itself leaves its connection to others; what it still says is heard.
+    async fn finish(&mut self, mut response: Response, frames: &mut EventFrames) {
+        let deadline = Instant::now() + TAIL;
+        while let Ok(Ok(Some(chunk))) = timeout_at(deadline, response.chunk()).await {
+            frames.push(&chunk, &mut |event| {
+                if let ServerEvent::Event { name, data, id } = event {
+                    self.take_event(name, &data, id);
+                }
+            });
+        }
+    }
+
+    fn take_event(&mut self, name: &str, data: &EventData<'_>, id: Option<&str>) {
+        if let Some(id) = id {
+            if self.seen.iter().any(|seen| seen == id) {
+                return;
+            }
+            if self.seen.len() == REMEMBERED_EVENTS {
+                self.seen.pop_front();
+            }
+            self.seen.push_back(id.to_owned());
+        }
+        if !is_message(name, data) {
+            return;
+        }
+        let shared = match data {
+            EventData::Short(_) => None,
+            EventData::Long(bytes) => Some(bytes),
+        };
+        if self.take(data.as_ref(), shared).is_err() {
+            self.channel.inbound.junk(data.as_ref());
+        }
+    }
+
+    /// Takes the messages in a text. Long ones share its bytes.
+    fn take(&mut self, text: &[u8], shared: Option<&Bytes>) -> Result<(), ()> {
+        let text = std::str::from_utf8(text).map_err(drop)?;
+        let shared = shared.filter(|bytes| bytes.len() >= SHARED_LINE_BYTES);
+        let keep = |part: &str| shared.map_or_else(|| RawJson::keep(part), |bytes| RawJson::share(bytes, part));
+        parse(text, &keep, &mut |message| self.message(message)).map_err(drop)
+    }
+
+    fn message(&mut self, message: Incoming) {
+        let ours = RequestId::Number(self.id);
+        let message = match message {
+            // An error about nothing in particular, in answer to this request, is about it.
+            Incoming::Error { id: None, error } => Incoming::Error { id: Some(ours.clone()), error },
+            other => other,
+        };
+        match &message {
+            Incoming::Result { id, result } if *id == ours => {
+                self.answered = Some(Answered::Result);
+                if self.use_for != Use::Deliver {
+                    self.note_version(result);
+                }
+            }
+            Incoming::Error { id: Some(id), .. } if *id == ours => self.answered = Some(Answered::Error),
+            // Another request has a stream of its own.
+            Incoming::Result { .. } | Incoming::Error { .. } => return,
+            Incoming::Request { .. } | Incoming::Notification { .. } => {}
+        }
+        if self.use_for != Use::Renew {
+            self.channel.inbound.message(message, Origin::Answer(self.id));
+        }
+    }
+
+    /// Every message after `initialize` says the version that its answer chose; the very next one, too.
+    fn note_version(&self, result: &RawJson) {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Chosen {
+            protocol_version: String,
+        }
+        if let Ok(chosen) = result.decode::<Chosen>() {
+            self.channel.set_legacy(|legacy| legacy.version = HeaderValue::from_str(&chosen.protocol_version).ok());
+        }
+    }
+
+    async fn chunk(&self, response: &mut Response, silence: Duration) -> Result<Option<Bytes>, WireFault> {
+        next_chunk(self.channel, response, silence).await
+    }
+}
+
+/// The next bytes of a body, unless it stays silent for too long.
+pub(super) async fn next_chunk(
+    channel: &Channel,
+    response: &mut Response,
+    silence: Duration,
+) -> Result<Option<Bytes>, WireFault> {
+    let place = &channel.endpoint.place;
+    match timeout(silence, response.chunk()).await {
+        Ok(chunk) => chunk.map_err(|error| trouble::lost(&error, place)),
+        Err(_) => Err(WireFault::Lost(format!("{place} was silent for {} s", silence.as_secs()))),
+    }
+}
+
+/// Whether an event carries a message. Others, and those that only carry an id, are no concern of ours.
+pub(super) fn is_message(name: &str, data: &EventData<'_>) -> bool {
+    matches!(name, "" | "message") && !data.as_ref().trim_ascii().is_empty()
+}
+
+/// How a stream ended.
+enum Ended {
+    Answered,
+    Broken { fault: WireFault, fruitful: bool },
+}
+
+/// What a body is.
+pub(super) enum Kind {
+    Json,
+    Events,
+    Unsaid,
+    Other(String),
+}
+
+pub(super) fn kind(content_type: Option<&HeaderValue>) -> Kind {
+    let Some(value) = content_type else { return Kind::Unsaid };
+    let text = String::from_utf8_lossy(value.as_bytes());
+    let essence = text.split(';').next().unwrap_or_default().trim();
+    if essence.eq_ignore_ascii_case("application/json") {
+        Kind::Json
+    } else if essence.eq_ignore_ascii_case("text/event-stream") {
+        Kind::Events
+    } else {
+        Kind::Other(essence.to_owned())
+    }
+}
+
+fn unanswered(response: &Response) -> WireFault {
+    let said = ": it took the request and gave no answer".to_owned();
+    WireFault::Status { status: response.status().as_u16(), said, retry_after: None, error: None }
+}

@@ -1,0 +1,161 @@
+//! One message and what comes of it: the POST, and again where the session had to be begun anew; then its answer.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use reqwest::header::{HeaderMap, HeaderValue};
+use reqwest::{Method, Response, StatusCode};
+use tokio::time::timeout;
+
+use super::answer::{self, Reading, Use};
+use super::channel::{Channel, Settling};
+use super::headers::{self, SESSION_ID};
+use super::{refusal, renewal};
+use crate::transport::{Closed, WireFault};
+use crate::wire::{Beside, Outgoing, RawJson};
+
+/// A request may take as long as its caller waits, but not without end.
+pub(super) const LONGEST_SILENCE: Duration = Duration::from_secs(60 * 60);
+
+/// What nobody waits for may take this long.
+pub(super) const NOTE_DEADLINE: Duration = Duration::from_secs(30);
+
+/// The error that says that there is no such method, rather than no such session.
+const METHOD_NOT_FOUND: i64 = -32601;
+
+/// A message on its way.
+struct Message {
+    body: Bytes,
+    /// What a modern message says in headers; a legacy one says what its session does.
+    modern: Option<HeaderMap>,
+}
+
+/// Starts the task that sends a message and reads the answer.
+pub(super) fn start(channel: &Arc<Channel>, message: Outgoing<'_>) -> Result<(), Closed> {
+    let Outgoing { id, method, body, beside } = message;
+    if channel.is_modern() && id.is_none() && method.is_none() {
+        // A modern server asks nothing on this wire, and must be sent no answers.
+        return Ok(());
+    }
+    let message = Message { body: Bytes::copy_from_slice(body), modern: modern_headers(channel, method, &beside) };
+    let part = match (method, id) {
+        (Some("initialize"), Some(id)) => {
+            channel.set_legacy(|legacy| legacy.initialize = Some((id, message.body.clone())));
+            Part::Initialize
+        }
+        (Some("notifications/initialized"), None) => {
+            channel.set_legacy(|legacy| legacy.initialized = Some(message.body.clone()));
+            Part::Initialized(channel.unsettle())
+        }
+        _ => Part::Plain,
+    };
+    let line = channel.clone();
+    channel.launch(id, async move {
+        if matches!(part, Part::Plain) {
+            line.settled().await;
+        }
+        match id {
+            Some(id) => {
+                if let Err(fault) = request(&line, &message, id, &part).await {
+                    line.inbound.failed(id, fault);
+                }
+            }
+            None => note(&line, &message).await,
+        }
+    })
+}
+
+/// What a message is to the session.
+enum Part {
+    Initialize,
+    /// Others wait while it is under way.
+    Initialized(#[allow(dead_code)] Settling),
+    Plain,
+}
+
+fn modern_headers(channel: &Channel, method: Option<&str>, beside: &Beside<'_>) -> Option<HeaderMap> {
+    beside.version?;
+    let mut headers = channel.endpoint.posting.clone();
+    headers::beside(&mut headers, method, beside);
+    Some(headers)
+}
+
+async fn request(channel: &Arc<Channel>, message: &Message, id: u64, part: &Part) -> Result<(), WireFault> {
+    let place = &channel.endpoint.place;
+    let response = match timeout(LONGEST_SILENCE, post(channel, message, Some(id), part)).await {
+        Ok(response) => response?,
+        Err(_) => return Err(WireFault::Lost(format!("{place} gave no answer within {} s", LONGEST_SILENCE.as_secs()))),
+    };
+    let use_for = match part {
+        Part::Initialize => {
+            let given = given_session(&response)?;
+            channel.set_legacy(|legacy| legacy.id = given);
+            Use::Initialize
+        }
+        Part::Initialized(_) | Part::Plain => Use::Deliver,
+    };
+    let reading = Reading::new(channel, id, use_for);
+    answer::read(reading, response, message.modern.is_none()).await
+}
+
+/// Nobody waits for what becomes of it. A server that goes on would refuse the next request, too.
+async fn note(channel: &Arc<Channel>, message: &Message) {
+    let sent = timeout(NOTE_DEADLINE, async {
+        let response = post(channel, message, None, &Part::Plain).await?;
+        answer::drain(response).await;
+        Ok::<_, WireFault>(())
+    });
+    match sent.await {
+        Ok(Ok(())) => {}
+        Ok(Err(fault)) => tracing::debug!(place = channel.endpoint.place, %fault, "a message that asks nothing was refused"),
+        Err(_) => tracing::debug!(place = channel.endpoint.place, "a message that asks nothing was not taken in time"),
+    }
+}
+
+/// Sends it, and once more if the server had forgotten the session.
+async fn post(channel: &Arc<Channel>, message: &Message, id: Option<u64>, part: &Part) -> Result<Response, WireFault> {
+    let endpoint = &channel.endpoint;
+    let mut renewed = false;
+    loop {
+        let legacy = channel.legacy();
+        let (headers, session) = match (&message.modern, part) {
+            (Some(headers), _) => (headers, None),
+            (None, Part::Initialize) => (&endpoint.posting, None),
+            (None, _) => (&*legacy.headers, legacy.id.as_ref()),
+        };
+        let response = endpoint.ask(Method::POST, &endpoint.url, headers, Some(message.body.clone())).await?;
+        let status = response.status();
+        if status.is_success() {
+            return Ok(response);
+        }
+        let fault = refusal::read(response, id).await;
+        match session {
+            Some(session) if status == StatusCode::NOT_FOUND && !renewed && !knows_session(&fault) => {
+                renewal::renew(channel, session).await?;
+                renewed = true;
+            }
+            _ => return Err(fault),
+        }
+    }
+}
+
+/// A 404 that means the method.
+fn knows_session(fault: &WireFault) -> bool {
+    let WireFault::Status { error: Some(error), .. } = fault else { return false };
+    code(error) == Some(METHOD_NOT_FOUND)
+}
+
+fn code(error: &RawJson) -> Option<i64> {
+    error.to_value().ok()?["code"].as_i64()
+}
+
+/// The session that an answer to `initialize` opens.
+pub(super) fn given_session(response: &Response) -> Result<Option<HeaderValue>, WireFault> {
+    match response.headers().get(SESSION_ID) {
+        Some(id) if !headers::is_visible(id.as_bytes()) => {
+            Err(WireFault::Lost("the server gave a session id with characters that no id may have".to_owned()))
+        }
+        id => Ok(id.cloned()),
+    }
+}

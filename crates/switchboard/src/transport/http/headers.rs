@@ -1,0 +1,190 @@
+//! The headers of a request: what an entry says, what the protocol says beside a message, and how a value must be spelled. Pure.
+
+use data_encoding::BASE64;
+use reqwest::header::{
+    ACCEPT, AUTHORIZATION, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, TRANSFER_ENCODING,
+};
+
+use crate::secret::Secret;
+use crate::transport::ConnectFault;
+use crate::untrusted::quoted;
+use crate::wire::Beside;
+
+pub(in crate::transport) const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
+pub(in crate::transport) const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+pub(in crate::transport) const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+const METHOD: HeaderName = HeaderName::from_static("mcp-method");
+const NAME: HeaderName = HeaderName::from_static("mcp-name");
+const PARAMETER: &str = "mcp-param-";
+
+/// The headers of every POST to an endpoint. Those of the entry win, whatever they are.
+pub(in crate::transport) fn posting(url: &url::Url, entry: &[(String, Secret)]) -> Result<HeaderMap, ConnectFault> {
+    let mut headers = HeaderMap::new();
+    headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    if let Some(basic) = of_user(url) {
+        headers.insert(AUTHORIZATION, basic);
+    }
+    let mut said = HeaderMap::new();
+    for (name, value) in entry {
+        let (name, value) = of_entry(name, value)?;
+        said.append(name, value);
+    }
+    // Extending replaces what was there, and keeps a header that the entry has twice.
+    headers.extend(said);
+    Ok(headers)
+}
+
+/// The same for a request that opens a stream of events.
+pub(in crate::transport) fn listening(posting: &HeaderMap) -> HeaderMap {
+    let mut headers = posting.clone();
+    headers.remove(CONTENT_TYPE);
+    headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
+    headers
+}
+
+/// A value that must not show up in a log of headers.
+pub(in crate::transport) fn secret(value: &Secret) -> Option<HeaderValue> {
+    let mut value = HeaderValue::from_str(value.expose()).ok()?;
+    value.set_sensitive(true);
+    Some(value)
+}
+
+/// Adds what stands beside a modern message. A value that no header can carry is encoded; a name that none can have is left out.
+pub(in crate::transport) fn beside(headers: &mut HeaderMap, method: Option<&str>, beside: &Beside<'_>) {
+    let Some(version) = beside.version else { return };
+    insert(headers, PROTOCOL_VERSION, version);
+    if let Some(method) = method {
+        insert(headers, METHOD, method);
+    }
+    if let Some(name) = beside.name {
+        insert(headers, NAME, name);
+    }
+    for (name, value) in beside.parameters {
+        if let Ok(name) = HeaderName::from_bytes(format!("{PARAMETER}{name}").as_bytes()) {
+            insert(headers, name, value);
+        }
+    }
+}
+
+/// Whether a text can go into a header and come out again as an id: visible ASCII.
+pub(in crate::transport) fn is_visible(bytes: &[u8]) -> bool {
+    !bytes.is_empty() && bytes.iter().all(u8::is_ascii_graphic)
+}
+
+fn of_entry(name: &str, value: &Secret) -> Result<(HeaderName, HeaderValue), ConnectFault> {
+    let refused = |why: &str| ConnectFault(format!("the header {} of its entry {why}", quoted(name)));
+    let header = HeaderName::from_bytes(name.as_bytes()).map_err(|_| refused("has a name that no header can have"))?;
+    if [CONTENT_LENGTH, TRANSFER_ENCODING, CONNECTION].contains(&header) {
+        return Err(refused("belongs to the connection; leave it out"));
+    }
+    let value = secret(value).ok_or_else(|| refused("has a value with a line break or another control character in it"))?;
+    Ok((header, value))
+}
+
+/// `user:password@` in a URL.
+fn of_user(url: &url::Url) -> Option<HeaderValue> {
+    if url.username().is_empty() && url.password().is_none() {
+        return None;
+    }
+    let plain = |text: &str| percent_decoded(text);
+    let pair = [plain(url.username()), b":".to_vec(), plain(url.password().unwrap_or_default())].concat();
+    secret(&Secret::new(format!("Basic {}", BASE64.encode(&pair))))
+}
+
+fn percent_decoded(text: &str) -> Vec<u8> {
+    let bytes = text.as_bytes();
+    let mut out = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while at < bytes.len() {
+        let hex = bytes.get(at + 1..at + 3).and_then(|hex| std::str::from_utf8(hex).ok());
+        match (bytes[at], hex.and_then(|hex| u8::from_str_radix(hex, 16).ok())) {
+            (b'%', Some(byte)) => {
+                out.push(byte);
+                at += 3;
+            }
+            (byte, _) => {
+                out.push(byte);
+                at += 1;
+            }
+        }
+    }
+    out
+}
+
+fn insert(headers: &mut HeaderMap, name: HeaderName, value: &str) {
+    let value = match is_plain(value) {
+        true => HeaderValue::from_str(value),
+        false => HeaderValue::from_str(&format!("=?base64?{}?=", BASE64.encode(value.as_bytes()))),
+    };
+    headers.insert(name, value.expect("visible ASCII, spaces and base64 fit a header"));
+}
+
+/// Whether a value can stand in a header as it is and be told from an encoded one.
+fn is_plain(value: &str) -> bool {
+    let visible = value.bytes().all(|byte| matches!(byte, b' '..=b'~' | b'\t'));
+    let padded = value.starts_with([' ', '\t']) || value.ends_with([' ', '\t']);
+    visible && !padded && !(value.starts_with("=?base64?") && value.ends_with("?="))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    /// T15: the examples of the specification, and what would break out of a header.
+    #[test]
+    fn t15_values_are_encoded_where_a_header_could_not_carry_them() {
+        for (value, expected) in [
+            ("us-west1", "us-west1"),
+            ("", ""),
+            ("a b\tc", "a b\tc"),
+            ("Hello, 世界", "=?base64?SGVsbG8sIOS4lueVjA==?="),
+            (" padded ", "=?base64?IHBhZGRlZCA=?="),
+            ("line1\nline2", "=?base64?bGluZTEKbGluZTI=?="),
+            ("=?base64?literal?=", "=?base64?PT9iYXNlNjQ/bGl0ZXJhbD89?="),
+            ("a\r\nX-Evil: 1", "=?base64?YQ0KWC1FdmlsOiAx?="),
+            ("\t", "=?base64?CQ==?="),
+            ("\u{7f}", "=?base64?fw==?="),
+        ] {
+            let mut headers = HeaderMap::new();
+            insert(&mut headers, NAME, value);
+            assert_eq!(headers[NAME].to_str().unwrap(), expected, "{value:?}");
+        }
+    }
+
+    #[test]
+    fn t15_a_parameter_whose_name_is_no_header_is_left_out() {
+        let mut headers = HeaderMap::new();
+        let parameters = [("Region".to_owned(), "west".to_owned()), ("X\r\nEvil".to_owned(), "1".to_owned())];
+        beside(
+            &mut headers,
+            Some("tools/call"),
+            &Beside { version: Some("2026-07-28"), name: Some("t"), parameters: &parameters },
+        );
+        let mut said: Vec<_> = headers.iter().map(|(name, value)| format!("{name}: {}", value.to_str().unwrap())).collect();
+        said.sort();
+        assert_eq!(said, ["mcp-method: tools/call", "mcp-name: t", "mcp-param-region: west", "mcp-protocol-version: 2026-07-28"]);
+    }
+
+    #[test]
+    fn headers_of_an_entry_win_and_bad_ones_are_refused_without_their_value() {
+        let url = "http://us%40r:p@localhost/mcp".parse().unwrap();
+        let entry = |name: &str, value: &str| vec![(name.to_owned(), Secret::new(value))];
+        let headers = posting(&url, &entry("content-type", "application/json; charset=utf-8")).unwrap();
+        assert_eq!(headers[CONTENT_TYPE], "application/json; charset=utf-8");
+        assert_eq!(headers[AUTHORIZATION], "Basic dXNAcjpw");
+        for (name, value, expected) in [
+            (
+                "X-A",
+                "hidden\r\nX-Evil: 1",
+                "the header \"X-A\" of its entry has a value with a line break or another control character in it",
+            ),
+            ("X A", "hidden", "the header \"X A\" of its entry has a name that no header can have"),
+            ("Content-Length", "3", "the header \"Content-Length\" of its entry belongs to the connection; leave it out"),
+        ] {
+            assert_eq!(posting(&url, &entry(name, value)), Err(ConnectFault(expected.to_owned())));
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! The stream on which a legacy server speaks unasked: opened where it is offered, opened again when it ends, never in a hurry.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use reqwest::header::{CONTENT_TYPE, HeaderValue};
+use reqwest::{Method, Response};
+use tokio::time::{Instant, sleep, timeout};
+
+use super::answer::{self, Kind};
+use super::channel::Channel;
+use super::exchange::NOTE_DEADLINE;
+use super::headers::LAST_EVENT_ID;
+use super::refusal;
+use crate::transport::{Origin, WireFault};
+use crate::wire::events::{EventData, EventFrames, ServerEvent};
+use crate::wire::{RawJson, parse};
+
+/// A stream that says nothing at all for this long, not even a comment, is opened anew.
+const IDLE: Duration = Duration::from_secs(5 * 60);
+
+/// A pause where the server names none, and what it may name.
+const PAUSE: Duration = Duration::from_secs(1);
+const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+
+/// A stream that lasted this long did its work, whether or not it said anything.
+const WORTHWHILE: Duration = Duration::from_secs(30);
+
+/// Listens from now on; the channel owns the task.
+pub(super) fn start(channel: &Arc<Channel>) {
+    let task = channel.runtime.spawn(listen(channel.clone()));
+    channel.listen_with(task.abort_handle());
+}
+
+/// How long to wait before a stream is opened again: what the server wants, within reason, and longer each time in vain.
+pub(super) fn pause(wanted: Option<Duration>, in_vain: u32) -> Duration {
+    let first = wanted.unwrap_or(PAUSE).clamp(SHORTEST_PAUSE, LONGEST_PAUSE);
+    first.saturating_mul(1 << in_vain.min(10)).min(LONGEST_PAUSE)
+}
+
+/// Opens a stream of the session, after this event if one is named.
+pub(super) async fn open(channel: &Channel, last_id: Option<&str>) -> Result<Response, WireFault> {
+    let endpoint = &channel.endpoint;
+    let mut headers = endpoint.listening.clone();
+    channel.legacy().say_session(&mut headers);
+    if let Some(id) = last_id.and_then(|id| HeaderValue::from_str(id).ok()) {
+        headers.insert(LAST_EVENT_ID, id);
+    }
+    let asked = timeout(NOTE_DEADLINE, endpoint.ask(Method::GET, &endpoint.url, &headers, None)).await;
+    let response = asked.unwrap_or_else(|_| Err(WireFault::Lost("no stream was opened in time".to_owned())))?;
+    if !response.status().is_success() {
+        return Err(refusal::read(response, None).await);
+    }
+    match answer::kind(response.headers().get(CONTENT_TYPE)) {
+        Kind::Events => Ok(response),
+        _ => Err(refusal::wrong_kind(response, "something else").await),
+    }
+}
+
+async fn listen(channel: Arc<Channel>) {
+    channel.settled().await;
+    let mut frames = EventFrames::new(channel.endpoint.max_message_bytes);
+    let mut in_vain = 0;
+    loop {
+        let last_id = frames.last_id().map(str::to_owned);
+        let mut wanted = None;
+        match open(&channel, last_id.as_deref()).await {
+            Ok(response) => {
+                frames.restart();
+                let fruitful = hear(&channel, response, &mut frames).await;
+                in_vain = if fruitful { 0 } else { in_vain + 1 };
+            }
+            // It is there, and busy.
+            Err(WireFault::Status { status: 429 | 502..=504, retry_after, .. }) => {
+                wanted = retry_after;
+                in_vain += 1;
+            }
+            // It offers none (405), or has forgotten us (404): whichever, the next request finds out.
+            Err(WireFault::Status { .. } | WireFault::NeedsLogin(_)) => return,
+            Err(WireFault::NotSent(_) | WireFault::Lost(_)) => in_vain += 1,
+        }
+        sleep(pause(wanted.or(frames.retry()), in_vain)).await;
+    }
+}
+
+/// Hears a stream to its end. True if it was of use.
+async fn hear(channel: &Channel, mut response: Response, frames: &mut EventFrames) -> bool {
+    let begun = Instant::now();
+    let mut heard = false;
+    while let Ok(Some(chunk)) = answer::next_chunk(channel, &mut response, IDLE).await {
+        frames.push(&chunk, &mut |event| match event {
+            ServerEvent::Event { name, data, .. } => {
+                heard = true;
+                if answer::is_message(name, &data) && deliver(channel, &data).is_err() {
+                    channel.inbound.junk(data.as_ref());
+                }
+            }
+            ServerEvent::Oversized(id) => channel.inbound.oversized(id),
+        });
+    }
+    heard || begun.elapsed() > WORTHWHILE
+}
+
+fn deliver(channel: &Channel, data: &EventData<'_>) -> Result<(), ()> {
+    let text = std::str::from_utf8(data.as_ref()).map_err(drop)?;
+    let keep = |part: &str| match data {
+        EventData::Short(_) => RawJson::keep(part),
+        EventData::Long(bytes) => RawJson::share(bytes, part),
+    };
+    parse(text, &keep, &mut |message| channel.inbound.message(message, Origin::Shared)).map_err(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn f26_the_pause_is_what_the_server_wants_within_reason() {
+        let ms = Duration::from_millis;
+        for (wanted, in_vain, expected) in [
+            (None, 0, PAUSE),
+            (Some(Duration::ZERO), 0, SHORTEST_PAUSE),
+            (Some(ms(500)), 0, ms(500)),
+            (Some(ms(500)), 2, ms(2000)),
+            (Some(Duration::MAX), 0, LONGEST_PAUSE),
+            (Some(ms(500)), u32::MAX, LONGEST_PAUSE),
+        ] {
+            assert_eq!(pause(wanted, in_vain), expected, "{wanted:?}, {in_vain}");
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Begins a session anew that the server has forgotten: once for all the requests that found out, with our own first words.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use reqwest::Method;
+use reqwest::header::HeaderValue;
+use tokio::time::timeout;
+
+use super::answer::{self, Answered, Reading, Use};
+use super::channel::Channel;
+use super::{exchange, listening, refusal};
+use crate::transport::WireFault;
+
+/// Beginning anew may take this long.
+const DEADLINE: Duration = Duration::from_secs(30);
+
+/// Begins anew, unless another request has done so since `forgotten` was sent. If it fails, the channel has ended.
+pub(super) async fn renew(channel: &Arc<Channel>, forgotten: &HeaderValue) -> Result<(), WireFault> {
+    let _one = channel.renewing.lock().await;
+    if channel.legacy().id.as_ref() != Some(forgotten) {
+        return Ok(());
+    }
+    let begun = match timeout(DEADLINE, begin(channel)).await {
+        Ok(begun) => begun,
+        Err(_) => Err(WireFault::Lost(format!("no answer to a new handshake within {} s", DEADLINE.as_secs()))),
+    };
+    match begun {
+        Ok(()) => {
+            channel.inbound.renewed();
+            listening::start(channel);
+            Ok(())
+        }
+        Err(fault) => {
+            channel.inbound.closed(format!("the server forgot the session, and a new one could not be begun: {fault}"));
+            Err(fault)
+        }
+    }
+}
+
+/// Says our first words again. Nobody waits for the answer: the session goes on as it was agreed.
+async fn begin(channel: &Arc<Channel>) -> Result<(), WireFault> {
+    let endpoint = &channel.endpoint;
+    let legacy = channel.legacy();
+    let Some((id, initialize)) = legacy.initialize else {
+        return Err(WireFault::Lost("there was no handshake to repeat".to_owned()));
+    };
+    let response = endpoint.ask(Method::POST, &endpoint.url, &endpoint.posting, Some(initialize)).await?;
+    if !response.status().is_success() {
+        return Err(refusal::read(response, Some(id)).await);
+    }
+    let given = exchange::given_session(&response)?;
+    let mut reading = Reading::new(channel, id, Use::Renew);
+    reading.read(response, true).await?;
+    if reading.answered != Some(Answered::Result) {
+        return Err(WireFault::Lost("the server refused the handshake this time".to_owned()));
+    }
+    // Only now do others use it: until here they find out by themselves, and wait.
+    let mut headers = endpoint.posting.clone();
+    let mut renewed = channel.legacy();
+    renewed.id = given.clone();
+    renewed.say_session(&mut headers);
+    if let Some(initialized) = legacy.initialized {
+        let response = endpoint.ask(Method::POST, &endpoint.url, &headers, Some(initialized)).await?;
+        if !response.status().is_success() {
+            return Err(refusal::read(response, None).await);
+        }
+        answer::drain(response).await;
+    }
+    channel.set_legacy(|legacy| legacy.id = given);
+    Ok(())
+}

@@ -1,0 +1,72 @@
+//! What went wrong with a connection, in words: each way has its own, and each says whether the request had left.
+
+use std::error::Error;
+use std::io;
+
+use super::stack::CONNECT_DEADLINE;
+use crate::transport::WireFault;
+use crate::untrusted::Untrusted;
+
+/// A request that brought no response. `place` is the host and port that it went to.
+pub(in crate::transport) fn unsent(error: &reqwest::Error, place: &str) -> WireFault {
+    if error.is_builder() {
+        return WireFault::NotSent(format!("the request to {place} could not be made: {}", innermost(error)));
+    }
+    if !error.is_connect() {
+        return lost(error, place);
+    }
+    let fact = if error.is_dns() {
+        format!("no address was found for {place}; check the URL")
+    } else if error.is_timeout() {
+        format!("no connection to {place} within {} s", CONNECT_DEADLINE.as_secs())
+    } else {
+        match kind(error) {
+            Some(io::ErrorKind::ConnectionRefused) => format!("{place} refused the connection; is the server running?"),
+            Some(io::ErrorKind::ConnectionReset | io::ErrorKind::ConnectionAborted | io::ErrorKind::BrokenPipe) => {
+                format!("{place} reset the connection before it was established")
+            }
+            Some(io::ErrorKind::UnexpectedEof) => format!("{place} closed the connection before it was established"),
+            Some(io::ErrorKind::NetworkUnreachable | io::ErrorKind::HostUnreachable) => {
+                format!("{place} cannot be reached from here")
+            }
+            // What is left after the connection itself is TLS, or a proxy's no.
+            Some(io::ErrorKind::InvalidData) => format!("TLS with {place} failed: {}", innermost(error)),
+            _ => format!("no connection to {place}: {}", innermost(error)),
+        }
+    };
+    WireFault::NotSent(fact)
+}
+
+/// A connection that ended before its answer did.
+pub(in crate::transport) fn lost(error: &reqwest::Error, place: &str) -> WireFault {
+    let fact = match kind(error) {
+        Some(io::ErrorKind::ConnectionReset) => format!("{place} reset the connection before the answer was complete"),
+        _ if error.is_decode() => format!("the answer of {place} could not be decompressed"),
+        _ => format!("the connection to {place} ended before the answer was complete: {}", innermost(error)),
+    };
+    WireFault::Lost(fact)
+}
+
+/// The first I/O error in the chain that says what kind it is.
+fn kind(error: &reqwest::Error) -> Option<io::ErrorKind> {
+    chain(error)
+        .filter_map(|cause| cause.downcast_ref::<io::Error>())
+        .map(io::Error::kind)
+        .find(|kind| *kind != io::ErrorKind::Other)
+}
+
+/// The words of the last cause: the ones before only wrap it. They may hold what a peer said.
+fn innermost(error: &reqwest::Error) -> String {
+    let words = chain(error).last().map(ToString::to_string).unwrap_or_default();
+    Untrusted::new(words).for_terminal_line().to_string()
+}
+
+fn chain<'a>(error: &'a reqwest::Error) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
+    std::iter::successors(error.source(), |cause: &&'a (dyn Error + 'static)| {
+        // An I/O error that wraps another passes over it when asked for its source.
+        match cause.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
+            Some(inner) => Some(inner as &'a (dyn Error + 'static)),
+            None => (*cause).source(),
+        }
+    })
+}

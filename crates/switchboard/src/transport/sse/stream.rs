@@ -1,0 +1,158 @@
+//! The stream of one connection: opened with a GET, its first event says where messages go, the others carry them.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use reqwest::header::CONTENT_TYPE;
+use reqwest::{Method, Response};
+use tokio::time::timeout;
+use url::Url;
+
+use crate::transport::http::endpoint::Endpoint;
+use crate::transport::http::{refusal, trouble};
+use crate::transport::{Inbound, Origin, WireFault};
+use crate::untrusted::quoted;
+use crate::wire::events::{EventData, EventFrames, ServerEvent};
+use crate::wire::{RawJson, parse};
+
+/// How long the stream may take to open and to bring its first event.
+const OPENING: Duration = Duration::from_secs(10);
+
+/// An open stream.
+pub(super) struct Stream {
+    response: Response,
+    frames: EventFrames,
+    place: String,
+    /// Where messages go.
+    pub(super) messages: Url,
+}
+
+impl Stream {
+    /// Opens the stream and waits for its `endpoint` event. What comes right behind it goes to `inbound`.
+    pub(super) async fn open(endpoint: &Endpoint, inbound: &dyn Inbound) -> Result<Self, WireFault> {
+        match timeout(OPENING, Self::begin(endpoint, inbound)).await {
+            Ok(opened) => opened,
+            Err(_) => Err(WireFault::Lost(format!(
+                "{} opened no stream with an `endpoint` event within {} s",
+                endpoint.place,
+                OPENING.as_secs()
+            ))),
+        }
+    }
+
+    async fn begin(endpoint: &Endpoint, inbound: &dyn Inbound) -> Result<Self, WireFault> {
+        let mut response = endpoint.ask(Method::GET, &endpoint.url, &endpoint.listening, None).await?;
+        if !response.status().is_success() {
+            return Err(refusal::read(response, None).await);
+        }
+        let kind = response.headers().get(CONTENT_TYPE).map(|kind| String::from_utf8_lossy(kind.as_bytes()).into_owned());
+        let kind = kind.unwrap_or_default();
+        let essence = kind.split(';').next().unwrap_or_default().trim();
+        if !essence.eq_ignore_ascii_case("text/event-stream") {
+            return Err(refusal::wrong_kind(response, essence).await);
+        }
+        let mut frames = EventFrames::new(endpoint.max_message_bytes);
+        let base = response.url().clone();
+        let mut messages = None;
+        loop {
+            let chunk = match response.chunk().await {
+                Ok(Some(chunk)) => chunk,
+                Ok(None) => {
+                    let fact = format!("{} ended the stream before its `endpoint` event", endpoint.place);
+                    return Err(WireFault::Lost(fact));
+                }
+                Err(error) => return Err(trouble::lost(&error, &endpoint.place)),
+            };
+            frames.push(&chunk, &mut |event| match event {
+                ServerEvent::Event { name: "endpoint", data, .. } if messages.is_none() => {
+                    messages = Some(destination(&base, data.as_ref()));
+                }
+                event => deliver(event, inbound),
+            });
+            if let Some(messages) = messages {
+                return Ok(Self { response, frames, place: endpoint.place.clone(), messages: messages? });
+            }
+        }
+    }
+
+    /// Reads on, handing each message to `inbound`; answers with the reason once it has ended. Cancel-safe between two pieces.
+    pub(super) async fn read(&mut self, inbound: &dyn Inbound) -> String {
+        loop {
+            match self.response.chunk().await {
+                Ok(Some(chunk)) => self.push(&chunk, inbound),
+                Ok(None) => return format!("{} ended the stream", self.place),
+                Err(error) => return trouble::lost(&error, &self.place).to_string(),
+            }
+        }
+    }
+
+    fn push(&mut self, chunk: &Bytes, inbound: &dyn Inbound) {
+        self.frames.push(chunk, &mut |event| deliver(event, inbound));
+    }
+}
+
+/// Where messages go: within the origin of the stream, since everything that is sent there carries what this server is trusted with.
+fn destination(base: &Url, data: &[u8]) -> Result<Url, WireFault> {
+    let refused = |fact: String| WireFault::NotSent(format!("its `endpoint` event {fact}; nothing was sent there"));
+    let text = String::from_utf8_lossy(data);
+    let text = text.trim();
+    let mut url = base.join(text).map_err(|_| refused(format!("names no address: {}", quoted(text))))?;
+    if url.origin() != base.origin() {
+        return Err(refused(format!("names another origin, {}", quoted(&url.origin().ascii_serialization()))));
+    }
+    // These cannot fail on a URL of this origin, which has a host.
+    let _ = url.set_username("").and_then(|()| url.set_password(None));
+    url.set_fragment(None);
+    Ok(url)
+}
+
+fn deliver(event: ServerEvent<'_>, inbound: &dyn Inbound) {
+    let data = match event {
+        ServerEvent::Oversized(id) => return inbound.oversized(id),
+        ServerEvent::Event { name: "" | "message", data, .. } => data,
+        ServerEvent::Event { .. } => return,
+    };
+    let bytes = data.as_ref();
+    let outcome = match &data {
+        EventData::Short(bytes) => read_message(bytes, &RawJson::keep, inbound),
+        EventData::Long(bytes) => read_message(bytes, &|part| RawJson::share(bytes, part), inbound),
+    };
+    if outcome.is_err() && !bytes.trim_ascii().is_empty() {
+        inbound.junk(bytes);
+    }
+}
+
+fn read_message(bytes: &[u8], keep: &dyn Fn(&str) -> RawJson, inbound: &dyn Inbound) -> Result<(), ()> {
+    let text = std::str::from_utf8(bytes).map_err(drop)?;
+    // One stream carries everything, so nothing says which request a message belongs to.
+    parse(text, keep, &mut |message| inbound.message(message, Origin::Shared)).map_err(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    /// T15: a server cannot send our messages, and the token in their headers, anywhere else.
+    #[test]
+    fn messages_go_to_the_origin_of_the_stream_and_nowhere_else() {
+        let base = Url::parse("https://example.com/a/sse?key=1").unwrap();
+        let check = |data: &str, expected: Result<&str, &str>| {
+            let got = destination(&base, data.as_bytes()).map(String::from);
+            let expected = expected.map(str::to_owned).map_err(|fact| WireFault::NotSent(fact.to_owned()));
+            assert_eq!(got, expected, "{data}");
+        };
+        check("/messages?sessionId=7", Ok("https://example.com/messages?sessionId=7"));
+        check(" messages\n", Ok("https://example.com/a/messages"));
+        check("?s=1", Ok("https://example.com/a/sse?s=1"));
+        check("https://user:word@example.com/m#x", Ok("https://example.com/m"));
+        let other = |origin: &str| format!("its `endpoint` event names another origin, \"{origin}\"; nothing was sent there");
+        check("https://evil.example/m", Err(&other("https://evil.example")));
+        check("//evil.example/m", Err(&other("https://evil.example")));
+        check("http://example.com/m", Err(&other("http://example.com")));
+        check("https://example.com:444/m", Err(&other("https://example.com:444")));
+        check("data:text/plain,x", Err(&other("null")));
+        check("https://[", Err("its `endpoint` event names no address: \"https://[\"; nothing was sent there"));
+    }
+}

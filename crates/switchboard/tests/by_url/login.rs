@@ -1,0 +1,67 @@
+//! A server that wants a login: a state of its own, without a loop, left by the next use that finds the door open.
+
+use std::sync::Arc;
+
+use switchboard::call::CallError;
+use switchboard::server::State;
+use switchboard::session::RequestFault;
+use switchboard::store::{MemoryStore, Store};
+use switchboard::transport::WireFault;
+
+use crate::peer::{Kind, Peer};
+use crate::support::{HANGS, call, entry, found, server, start, state};
+
+fn store() -> Arc<dyn Store> {
+    Arc::new(MemoryStore::default())
+}
+
+/// F19: one attempt, then the state; each use tries once, since another process may have logged in.
+#[tokio::test]
+async fn f19_a_server_that_wants_a_login_waits_for_one() {
+    let peer = Peer::start(Kind::Always(401, "")).await;
+    let url = format!("{}?key=secret-in-the-query", peer.url().replace("http://", "http://me:word@"));
+    let host = start(entry(&url), &store()).await;
+    assert_eq!(state(&host), State::NeedsLogin { url: peer.url() });
+    assert_eq!(peer.handshakes(false), ["POST /mcp?key=secret-in-the-query server/discover"]);
+
+    let refused = server(&host).ready(HANGS).await.unwrap_err();
+    assert_eq!(refused.to_string(), "server \"peer\": needs a login; run \"switchboard login peer\"");
+    assert_eq!(refused.state, State::NeedsLogin { url: peer.url() });
+    assert_eq!(peer.handshakes(false), ["POST /mcp?key=secret-in-the-query server/discover"]);
+
+    peer.become_kind(Kind::Modern);
+    server(&host).ready(HANGS).await.unwrap();
+    found(&host);
+    host.stop().await;
+}
+
+/// F19: a person who restarts the server has it tried again as well.
+#[tokio::test]
+async fn f19_a_restart_tries_again() {
+    let peer = Peer::start(Kind::Always(401, "")).await;
+    let host = start(entry(&peer.url()), &store()).await;
+    assert_eq!(state(&host), State::NeedsLogin { url: peer.url() });
+    peer.become_kind(Kind::Legacy);
+    server(&host).restart().await;
+    server(&host).settled().await;
+    found(&host);
+    host.stop().await;
+}
+
+/// F19: a login that runs out shows at a call: the call says so, and so does the server from then on.
+#[tokio::test]
+async fn f19_a_call_that_is_turned_away_moves_the_server() {
+    let peer = Peer::start(Kind::ModernWithoutCalls).await;
+    let host = start(entry(&peer.url()), &store()).await;
+    found(&host);
+    let error = call(&host).await.unwrap_err();
+    let CallError::Request { fault: RequestFault::Wire(WireFault::NeedsLogin(_)), .. } = &error else { panic!("{error}") };
+    assert!(error.to_string().ends_with("(run \"switchboard login peer\")"), "{error}");
+    assert_eq!(state(&host), State::NeedsLogin { url: peer.url() });
+
+    // What it offered stays on offer, and the next call finds it logged in.
+    peer.become_kind(Kind::Modern);
+    call(&host).await.unwrap();
+    found(&host);
+    host.stop().await;
+}

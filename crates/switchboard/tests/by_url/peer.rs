@@ -1,0 +1,245 @@
+//! A server over raw TCP that speaks one wire at a time, and writes down what it was asked.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{mpsc, watch};
+use tokio::task::{AbortHandle, JoinSet};
+
+/// What the server is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Modern,
+    /// Streamable HTTP with `initialize`.
+    Legacy,
+    /// HTTP+SSE; a POST to its URL is answered with this status.
+    Sse(u16),
+    /// Every request is answered with this status and body.
+    Always(u16, &'static str),
+    /// As a modern one, but calls are answered with 401.
+    ModernWithoutCalls,
+    /// HTTP+SSE whose `endpoint` event says this.
+    SseAt(&'static str),
+    /// A POST is answered with 404, and a GET with nothing.
+    SseThatHangs,
+    /// Nothing is answered.
+    Hangs,
+}
+
+pub(crate) struct Peer {
+    pub(crate) port: u16,
+    stage: Arc<Stage>,
+    accepting: AbortHandle,
+}
+
+struct Stage {
+    kind: Mutex<Kind>,
+    seen: watch::Sender<Vec<Seen>>,
+    /// The open streams of HTTP+SSE, by session.
+    streams: Mutex<HashMap<String, mpsc::UnboundedSender<String>>>,
+    /// How long the POST of `notifications/initialized` takes.
+    initialized_takes: Mutex<Duration>,
+}
+
+/// A request, as it was seen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Seen {
+    /// `POST /mcp initialize`, `GET /mcp`.
+    pub(crate) line: String,
+    pub(crate) headers: HashMap<String, String>,
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        self.accepting.abort();
+    }
+}
+
+impl Peer {
+    pub(crate) async fn start(kind: Kind) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let stage = Arc::new(Stage {
+            kind: Mutex::new(kind),
+            seen: watch::Sender::new(Vec::new()),
+            streams: Mutex::default(),
+            initialized_takes: Mutex::default(),
+        });
+        let shared = stage.clone();
+        let accepting = tokio::spawn(async move {
+            // Dropped with this task, and the connections with it.
+            let mut connections = JoinSet::new();
+            while let Ok((stream, _)) = listener.accept().await {
+                connections.spawn(serve(stream, shared.clone()));
+            }
+        });
+        Self { port, stage, accepting: accepting.abort_handle() }
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("http://127.0.0.1:{}/mcp", self.port)
+    }
+
+    /// From now on it is another server.
+    pub(crate) fn become_kind(&self, kind: Kind) {
+        *self.stage.kind.lock().unwrap() = kind;
+    }
+
+    pub(crate) fn take_initialized_slowly(&self, takes: Duration) {
+        *self.stage.initialized_takes.lock().unwrap() = takes;
+    }
+
+    pub(crate) fn seen(&self) -> Vec<Seen> {
+        self.stage.seen.borrow().clone()
+    }
+
+    /// What was asked since the last time, as far as it tells how the wire was found: probes, handshakes, and streams where asked for.
+    pub(crate) fn handshakes(&self, streams: bool) -> Vec<String> {
+        let taken = self.stage.seen.send_replace(Vec::new());
+        let tells = |line: &String| {
+            line.ends_with("server/discover") || line.ends_with(" initialize") || (streams && line.starts_with("GET"))
+        };
+        taken.into_iter().map(|seen| seen.line).filter(tells).collect()
+    }
+
+    /// Waits for a request.
+    pub(crate) async fn until_seen(&self, line: &str) {
+        let mut seen = self.stage.seen.subscribe();
+        seen.wait_for(|seen| seen.iter().any(|seen| seen.line == line)).await.unwrap();
+    }
+
+    /// Ends every open stream.
+    pub(crate) fn hang_up(&self) {
+        self.stage.streams.lock().unwrap().clear();
+    }
+}
+
+async fn serve(stream: TcpStream, stage: Arc<Stage>) {
+    let mut stream = BufReader::new(stream);
+    while let Some((line, headers, body)) = read(&mut stream).await {
+        let message: Value = serde_json::from_slice(&body).unwrap_or_default();
+        let method = message["method"].as_str().unwrap_or_default().to_owned();
+        let told = if method.is_empty() { line.clone() } else { format!("{line} {method}") };
+        stage.seen.send_modify(|seen| seen.push(Seen { line: told, headers }));
+        let kind = stage.kind.lock().unwrap().clone();
+        let answer = match kind {
+            Kind::Hangs => return std::future::pending().await,
+            Kind::Always(status, body) => status_with(status, body),
+            Kind::ModernWithoutCalls if method == "tools/call" => status_with(401, ""),
+            Kind::Modern | Kind::ModernWithoutCalls => modern(&message),
+            Kind::Legacy => legacy(&line, &message),
+            Kind::SseThatHangs if line.starts_with("GET") => return std::future::pending().await,
+            Kind::SseThatHangs => status_with(404, ""),
+            Kind::Sse(status) if line == "POST /mcp" => status_with(status, "Cannot POST /mcp"),
+            Kind::Sse(_) if line == "GET /mcp" => return stage.events(stream, "messages?session=").await,
+            Kind::SseAt(place) if line == "GET /mcp" => return stage.events(stream, place).await,
+            Kind::Sse(_) | Kind::SseAt(_) => stage.posted(&line, &message).await,
+        };
+        if stream.write_all(answer.as_bytes()).await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn read(stream: &mut BufReader<TcpStream>) -> Option<(String, HashMap<String, String>, Vec<u8>)> {
+    let mut first = String::new();
+    stream.read_line(&mut first).await.ok().filter(|read| *read > 0)?;
+    let mut headers = HashMap::new();
+    loop {
+        let mut line = String::new();
+        stream.read_line(&mut line).await.ok()?;
+        let Some((name, value)) = line.trim_end().split_once(": ") else { break };
+        headers.insert(name.to_ascii_lowercase(), value.to_owned());
+    }
+    let length = headers.get("content-length").and_then(|length| length.parse().ok()).unwrap_or(0);
+    let mut body = vec![0; length];
+    stream.read_exact(&mut body).await.ok()?;
+    let words: Vec<_> = first.split_whitespace().collect();
+    Some((words.get(..2)?.join(" "), headers, body))
+}
+
+impl Stage {
+    /// Opens a stream: where messages go, then whatever answers there are, until the test hangs up.
+    async fn events(&self, mut stream: BufReader<TcpStream>, place: &str) {
+        let (says, mut said) = mpsc::unbounded_channel();
+        let session = {
+            let mut streams = self.streams.lock().unwrap();
+            let session = format!("s{}", self.seen.borrow().len());
+            streams.insert(session.clone(), says);
+            session
+        };
+        let place = if place.ends_with('=') { format!("{place}{session}") } else { place.to_owned() };
+        let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n";
+        let mut text = format!("{head}: hello\n\nevent: endpoint\ndata: {place}\n\n");
+        loop {
+            if stream.write_all(text.as_bytes()).await.is_err() {
+                return;
+            }
+            let Some(next) = said.recv().await else { return };
+            text = next;
+        }
+    }
+
+    /// Answers over the stream.
+    async fn posted(&self, line: &str, message: &Value) -> String {
+        if message["method"] == "notifications/initialized" {
+            let takes = *self.initialized_takes.lock().unwrap();
+            tokio::time::sleep(takes).await;
+            self.seen.send_modify(|seen| seen.push(Seen { line: "initialized is taken".into(), headers: HashMap::new() }));
+        }
+        let session = line.split_once("session=").map(|(_, session)| session.to_owned()).unwrap_or_default();
+        let streams = self.streams.lock().unwrap();
+        let Some(stream) = streams.get(&session) else { return status_with(404, "no such session") };
+        // A call is never answered: its stream ends first.
+        if let (Some(answer), false) = (answer(message), message["method"] == "tools/call") {
+            stream.send(format!("event: message\ndata: {answer}\n\n")).unwrap();
+        }
+        status_with(202, "Accepted")
+    }
+}
+
+fn modern(message: &Value) -> String {
+    match message["method"].as_str() {
+        Some("initialize") => status_with(400, r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32020,"message":"no headers"}}"#),
+        _ => json_with(200, &answer(message).unwrap_or_default()),
+    }
+}
+
+fn legacy(line: &str, message: &Value) -> String {
+    match message["method"].as_str() {
+        _ if line.starts_with("GET") => status_with(405, ""),
+        Some("server/discover") => {
+            status_with(400, r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"no session"}}"#)
+        }
+        _ if message["id"].is_null() => status_with(202, ""),
+        _ => json_with(200, &answer(message).unwrap_or_default()),
+    }
+}
+
+fn answer(message: &Value) -> Option<Value> {
+    let result = match message["method"].as_str()? {
+        "server/discover" => {
+            json!({"resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}})
+        }
+        "initialize" => json!({"protocolVersion": "2025-11-25", "capabilities": {"tools": {}},
+            "serverInfo": {"name": "peer", "version": "1"}}),
+        "tools/list" => json!({"resultType": "complete", "tools": [{"name": "one", "inputSchema": {"type": "object"}}]}),
+        "tools/call" => json!({"resultType": "complete", "content": [{"type": "text", "text": "done"}]}),
+        _ => return None,
+    };
+    Some(json!({"jsonrpc": "2.0", "id": message["id"], "result": result}))
+}
+
+fn json_with(status: u16, body: &Value) -> String {
+    let body = body.to_string();
+    format!("HTTP/1.1 {status} X\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}", body.len())
+}
+
+fn status_with(status: u16, body: &str) -> String {
+    let kind = if body.starts_with('<') { "text/html" } else { "application/json" };
+    format!("HTTP/1.1 {status} X\r\nContent-Type: {kind}\r\nContent-Length: {}\r\n\r\n{body}", body.len())
+}

@@ -1,0 +1,87 @@
+//! HTTP+SSE: where messages go and with what, in which order, and what the end of the stream means.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use switchboard::call::CallError;
+use switchboard::config::{Endpoint, HttpWire, ServerConfig};
+use switchboard::server::State;
+use switchboard::session::RequestFault;
+use switchboard::store::{MemoryStore, Store};
+
+use crate::peer::{Kind, Peer};
+use crate::support::{HANGS, call, entry, error, found, server, start};
+
+fn store() -> Arc<dyn Store> {
+    Arc::new(MemoryStore::default())
+}
+
+fn sse(peer: &Peer) -> ServerConfig {
+    let mut entry = entry(&peer.url());
+    let Endpoint::Http(endpoint) = &mut entry.endpoint else { unreachable!() };
+    endpoint.wire = HttpWire::Sse;
+    entry
+}
+
+/// The entry's headers go with the GET and with every POST; answers come over the stream.
+#[tokio::test]
+async fn every_request_carries_the_headers_of_the_entry() {
+    let peer = Peer::start(Kind::Sse(404)).await;
+    let host = start(sse(&peer), &store()).await;
+    found(&host);
+    host.stop().await;
+    let seen = peer.seen();
+    let lines: Vec<_> = seen.iter().map(|seen| seen.line.split("?session=").next().unwrap_or_default()).collect();
+    assert_eq!(lines[..3], ["GET /mcp", "POST /messages", "POST /messages"], "{seen:?}");
+    for seen in seen.iter().filter(|seen| !seen.headers.is_empty()) {
+        assert_eq!(seen.headers.get("x-key").map(String::as_str), Some("the-key-of-the-entry"), "{}", seen.line);
+    }
+}
+
+/// Nothing overtakes `notifications/initialized`, however long the server takes to take it.
+#[tokio::test]
+async fn nothing_is_sent_before_the_handshake_is_over() {
+    let peer = Peer::start(Kind::Sse(404)).await;
+    peer.take_initialized_slowly(Duration::from_millis(100));
+    let host = start(sse(&peer), &store()).await;
+    found(&host);
+    host.stop().await;
+    let seen = peer.seen();
+    let place =
+        |wanted: &str| seen.iter().position(|seen| seen.line.ends_with(wanted)).unwrap_or_else(|| panic!("{wanted}: {seen:?}"));
+    assert!(place("initialized is taken") < place("tools/list"), "{seen:?}");
+}
+
+/// T15: messages, and what they are authorized with, go to the origin of the stream and nowhere else.
+#[tokio::test]
+async fn t15_an_endpoint_of_another_origin_is_refused() {
+    let peer = Peer::start(Kind::SseAt("http://127.0.0.1:9/messages")).await;
+    let host = start(sse(&peer), &store()).await;
+    assert_eq!(error(&host), "its `endpoint` event names another origin, \"http://127.0.0.1:9\"; nothing was sent there");
+    host.stop().await;
+    assert!(peer.seen().iter().all(|seen| seen.line == "GET /mcp"), "{:?}", peer.seen());
+}
+
+/// F25: the end of the stream ends the calls under way, which are not sent again; the server is connected to anew.
+#[tokio::test]
+async fn f25_a_stream_that_ends_fails_its_calls_and_is_opened_again() {
+    let peer = Peer::start(Kind::Sse(404)).await;
+    let host = start(sse(&peer), &store()).await;
+    let session = server(&host).snapshot().session.clone().unwrap();
+    let calling = tokio::spawn({
+        let host = host.clone();
+        async move { call(&host).await }
+    });
+    let posted = format!("{} tools/call", peer.seen()[1].line.trim_end_matches(" initialize"));
+    tokio::time::timeout(HANGS, peer.until_seen(&posted)).await.unwrap();
+    peer.hang_up();
+    let error = calling.await.unwrap().unwrap_err();
+    let CallError::Request { fault: RequestFault::Closed(_), .. } = &error else { panic!("{error}") };
+    session.closed().await;
+
+    server(&host).ready(HANGS).await.unwrap();
+    assert!(matches!(server(&host).snapshot().state, State::Ready { .. }));
+    host.stop().await;
+    let calls = peer.seen().iter().filter(|seen| seen.line.ends_with("tools/call")).count();
+    assert_eq!(calls, 1, "a call that may have run was sent again");
+}

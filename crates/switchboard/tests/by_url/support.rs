@@ -1,0 +1,68 @@
+//! A host with one server that is given by its URL, over a memory that outlives it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use switchboard::call::{Call, CallError};
+use switchboard::caller::{CallerId, Headless};
+use switchboard::config::{Config, Endpoint, HttpEndpoint, Mode, ServerConfig, Source};
+use switchboard::name::ServerName;
+use switchboard::result::CallResult;
+use switchboard::secret::Secret;
+use switchboard::server::{ServerHandle, State, Wire};
+use switchboard::session::Era;
+use switchboard::store::Store;
+use switchboard::{Host, HostBuilder};
+
+/// Nothing in these tests takes so long unless it hangs.
+pub(crate) const HANGS: Duration = Duration::from_secs(30);
+
+/// A server at this URL, with a header of its own.
+pub(crate) fn entry(url: &str) -> ServerConfig {
+    let mut endpoint = HttpEndpoint::new(url);
+    endpoint.headers.insert("X-Key".to_owned(), Secret::new("the-key-of-the-entry"));
+    ServerConfig::new(ServerName::new("peer").unwrap(), Source::code(), Endpoint::Http(endpoint))
+}
+
+/// Starts a host with this one server and waits until it is settled.
+pub(crate) async fn start(entry: ServerConfig, store: &Arc<dyn Store>) -> Host {
+    let mut config: Config = [entry].into_iter().collect();
+    config.permissions.mode = Mode::Yolo;
+    let host = HostBuilder::new(config).store(store.clone()).start().await.unwrap();
+    assert!(host.settled(HANGS).await, "the server does not settle");
+    host
+}
+
+pub(crate) fn server(host: &Host) -> &ServerHandle {
+    host.server("peer").unwrap()
+}
+
+pub(crate) fn state(host: &Host) -> State {
+    server(host).snapshot().state.clone()
+}
+
+/// The era and the wire of a server that is ready.
+pub(crate) fn found(host: &Host) -> (Era, Option<Wire>) {
+    let snapshot = server(host).snapshot();
+    match &snapshot.state {
+        State::Ready { era, .. } => (*era, snapshot.wire),
+        other => panic!("not ready: {other}"),
+    }
+}
+
+/// Why it failed the first time, without what to try; by now another attempt may be under way.
+pub(crate) fn error(host: &Host) -> String {
+    let history = server(host).snapshot().history.clone();
+    let failure = history.iter().find_map(|(_, line)| line.strip_prefix("backoff after failure 1: "));
+    let failure = failure.unwrap_or_else(|| panic!("no failure: {history:?}"));
+    failure.strip_suffix("; try \"switchboard doctor peer\"").unwrap_or(failure).to_owned()
+}
+
+pub(crate) async fn call(host: &Host) -> Result<CallResult, CallError> {
+    host.call(Call::new(
+        "peer/one",
+        "{}".parse::<switchboard::wire::RawJson>().unwrap(),
+        Arc::new(Headless(CallerId::new("tester"))),
+    ))
+    .await
+}

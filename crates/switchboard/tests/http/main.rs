@@ -1,0 +1,21 @@
+//! Streamable HTTP over real sockets, against a peer that a test scripts byte for byte. Each test carries the ids of the rows it shows.
+#![cfg(feature = "http")]
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+mod eras;
+
+mod answers;
+
+mod sessions;
+
+mod streams;
+
+mod connections;
+
+mod bounds;
+
+mod origins;
+
+mod login;

@@ -1,0 +1,184 @@
+//! Calls that become tasks, against a real server in both eras: followed with progress, asked, cancelled, late, failed, in parallel.
+#![allow(clippy::unwrap_used)]
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use switchboard::call::{Call, CallError};
+use switchboard::caller::{Answering, Approval, ApprovalRequest, Caller, CallerId, ElicitAnswer, Elicitation, Offers, Progress};
+use switchboard::config::{ConfigFile, Environment, Scope, load};
+use switchboard::launch::Launcher;
+use switchboard::session::RequestFault;
+use switchboard::{Host, HostBuilder};
+use switchboard_testkit::{Entry, Launch, Passed, Scratch, program, wait_until};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+const ERAS: [&str; 2] = ["legacy", "modern"];
+
+/// A host with the demo server in each era, by the era's name, and a record of what passed between.
+struct World {
+    host: Host,
+    scratch: Scratch,
+}
+
+impl World {
+    async fn new() -> Self {
+        let scratch = Scratch::new();
+        let entry = |era: &str| {
+            let launch = Launch::new(program("switchboard-demo")).arg("--era").arg(era);
+            Entry::new(era, &launch).teed(&scratch.path(era))
+        };
+        let path = scratch.config(&ERAS.map(entry));
+        let host = HostBuilder::new(load(&[ConfigFile { path, scope: Scope::User }]).unwrap())
+            .environment(Environment::new(std::env::vars().filter(|(name, _)| name == "PATH")))
+            .launcher(Launcher::start(PathBuf::from(env!("CARGO_BIN_EXE_switchboard-launcher"))).unwrap())
+            .offers(Offers { elicit_form: true, ..Offers::default() });
+        let host = host.start().await.unwrap();
+        assert!(host.settled(PATIENCE).await);
+        Self { host, scratch }
+    }
+
+    fn errand(era: &str, arguments: Value, caller: &Arc<Person>) -> Call {
+        Call::new(format!("{era}/errand"), arguments, caller.clone() as Arc<dyn Caller>)
+    }
+
+    /// The methods of our requests, from the call on.
+    fn sent(&self, era: &str) -> Vec<String> {
+        let lines = Passed::read(&self.scratch.path(era)).to_server;
+        let method = |line: &Vec<u8>| serde_json::from_slice::<Value>(line).unwrap()["method"].as_str().map(str::to_owned);
+        lines.iter().filter_map(method).skip_while(|method| method != "tools/call").collect()
+    }
+}
+
+/// Answers every question with its name, and keeps what it is told.
+#[derive(Default)]
+struct Person {
+    name: &'static str,
+    told: Mutex<Vec<String>>,
+    asked: Mutex<u32>,
+}
+
+impl Person {
+    fn named(name: &'static str) -> Arc<Self> {
+        Arc::new(Self { name, ..Self::default() })
+    }
+
+    fn asked(&self) -> u32 {
+        *self.asked.lock().unwrap()
+    }
+}
+
+impl Caller for Person {
+    fn id(&self) -> CallerId {
+        CallerId::new(self.name)
+    }
+
+    fn offers(&self) -> Offers {
+        Offers { elicit_form: true, ..Offers::default() }
+    }
+
+    fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> Answering<'a, Approval> {
+        Box::pin(async { Approval::Once })
+    }
+
+    fn elicit<'a>(&'a self, _: &'a Elicitation) -> Answering<'a, ElicitAnswer> {
+        *self.asked.lock().unwrap() += 1;
+        let fields = json!({"name": self.name}).as_object().unwrap().clone();
+        Box::pin(async { ElicitAnswer::Accept(fields) })
+    }
+
+    fn progress(&self, progress: &Progress) {
+        self.told.lock().unwrap().push(progress.message.as_ref().unwrap().raw().to_owned());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_is_followed_to_its_end_and_told_of_in_both_eras() {
+    let world = World::new().await;
+    for era in ERAS {
+        let anna = Person::named("anna");
+        let result = world.host.call(World::errand(era, json!({"seconds": 0.9, "steps": 2}), &anna)).await.unwrap();
+        let passed = Passed::read(&world.scratch.path(era));
+        match era {
+            "legacy" => assert_eq!(passed.results_of("tasks/result"), [result.raw.as_str()]),
+            _ => {
+                let last = passed.results_of("tasks/get").pop().unwrap();
+                assert!(last.contains(&format!(r#""result":{}"#, result.raw.as_str())), "{last}");
+            }
+        }
+        assert!(result.raw.as_str().contains("ran for 0.9 s in 2 steps"), "{}", result.raw.as_str());
+        let told = anna.told.lock().unwrap().clone();
+        assert_eq!(told[..2], ["on its way", "step 1 of 2"], "{told:?}");
+        assert_eq!(world.sent(era).iter().filter(|method| *method == "tasks/cancel").count(), 0);
+    }
+    world.host.stop().await;
+}
+
+/// S3-16: two callers at once, each asked what its own task asks.
+#[tokio::test(flavor = "multi_thread")]
+async fn s3_16_what_parallel_tasks_ask_reaches_the_caller_of_each() {
+    let world = World::new().await;
+    for era in ERAS {
+        let people = ["anna", "bert"].map(Person::named);
+        let calls: Vec<_> = (0..20)
+            .map(|number| {
+                let (host, person) = (world.host.clone(), people[number % 2].clone());
+                let arguments = json!({"seconds": 0.2, "steps": 2, "ask": true});
+                tokio::spawn(async move { (person.name, host.call(World::errand(era, arguments, &person)).await.unwrap()) })
+            })
+            .collect();
+        for calling in calls {
+            let (name, result) = calling.await.unwrap();
+            let expected = format!("ran for 0.2 s in 2 steps for {name}");
+            assert!(result.raw.as_str().contains(&expected), "{era}: {}", result.raw.as_str());
+        }
+        assert_eq!(people.map(|person| person.asked()), [10, 10], "{era}");
+    }
+    world.host.stop().await;
+}
+
+/// F28.
+#[tokio::test(flavor = "multi_thread")]
+async fn f28_a_task_whose_caller_goes_or_whose_time_is_over_is_cancelled() {
+    let world = World::new().await;
+    for era in ERAS {
+        let anna = Person::named("anna");
+        let call = World::errand(era, json!({"seconds": 3000}), &anna);
+        let late = world.host.call(call.clone().timeout(Duration::from_millis(500))).await.unwrap_err();
+        let CallError::Request { fault, .. } = late else { panic!("{late:?}") };
+        assert_eq!(fault, RequestFault::Timeout { after: Duration::from_millis(500), total: true }, "{era}");
+
+        let host = world.host.clone();
+        let going = tokio::spawn(async move { host.call(call).await });
+        let polled = || world.sent(era).iter().filter(|method| *method == "tools/call").count() == 2;
+        assert!(wait_until(PATIENCE, polled));
+        going.abort();
+        let cancelled = || world.sent(era).iter().filter(|method| *method == "tasks/cancel").count() == 2;
+        assert!(wait_until(PATIENCE, cancelled), "{era}: {:?}", world.sent(era));
+        // The server acknowledges both.
+        assert!(wait_until(PATIENCE, || Passed::read(&world.scratch.path(era)).results_of("tasks/cancel").len() == 2));
+    }
+    world.host.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_without_a_result_says_why_in_both_eras() {
+    let world = World::new().await;
+    let gone = "the task is gone before its result came";
+    let cases = [
+        ("legacy", "fail", "error -32603: the errand came to nothing (of the task: out of luck)"),
+        ("modern", "fail", "error -32603: the errand came to nothing"),
+        ("legacy", "cancel", "the server cancelled the task: somebody else did it"),
+        ("modern", "cancel", "the server cancelled the task: somebody else did it"),
+        ("legacy", "forget", gone),
+        ("modern", "forget", gone),
+    ];
+    for (era, end, expected) in cases {
+        let call = World::errand(era, json!({"seconds": 0.1, "steps": 1, "end": end}), &Person::named("anna"));
+        let fault = world.host.call(call).await.unwrap_err().to_string();
+        assert!(fault.contains(expected) && fault.contains(era), "{era} {end}: {fault}");
+    }
+    world.host.stop().await;
+}
