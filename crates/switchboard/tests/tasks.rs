@@ -11,7 +11,6 @@ use switchboard::caller::{Answering, Approval, ApprovalRequest, Caller, CallerId
 use switchboard::config::{ConfigFile, Environment, Scope, load};
 use switchboard::launch::Launcher;
 use switchboard::session::RequestFault;
-use switchboard::store::MemoryStore;
 use switchboard::{Host, HostBuilder};
 use switchboard_testkit::{Entry, Launch, Passed, Scratch, program, wait_until};
 
@@ -32,8 +31,15 @@ impl World {
             Entry::new(era, &launch).teed(&scratch.path(era))
         };
         let path = scratch.config(&ERAS.map(entry));
-        Self { host: start(path).await, scratch }
+        let host = HostBuilder::new(load(&[ConfigFile { path, scope: Scope::User }]).unwrap())
+            .environment(Environment::new(std::env::vars().filter(|(name, _)| name == "PATH")))
+            .launcher(Launcher::start(PathBuf::from(env!("CARGO_BIN_EXE_switchboard-launcher"))).unwrap())
+            .offers(Offers { elicit_form: true, ..Offers::default() });
+        let host = host.start().await.unwrap();
+        assert!(host.settled(PATIENCE).await);
+        Self { host, scratch }
     }
+
     fn errand(era: &str, arguments: Value, caller: &Arc<Person>) -> Call {
         Call::new(format!("{era}/errand"), arguments, caller.clone() as Arc<dyn Caller>)
     }
@@ -44,23 +50,6 @@ impl World {
         let method = |line: &Vec<u8>| serde_json::from_slice::<Value>(line).unwrap()["method"].as_str().map(str::to_owned);
         lines.iter().filter_map(method).skip_while(|method| method != "tools/call").collect()
     }
-}
-
-async fn start(path: PathBuf) -> Host {
-    let host = HostBuilder {
-        auth: Default::default(),
-        config: load(&[ConfigFile { path, scope: Scope::User }]).unwrap(),
-        environment: Environment::new(std::env::vars().filter(|(name, _)| name == "PATH")),
-        store: Arc::new(MemoryStore::default()),
-        launcher: Launcher::start(PathBuf::from(env!("CARGO_BIN_EXE_switchboard-launcher"))).unwrap(),
-        log_folder: None,
-        offers: Offers { elicit_form: true, ..Offers::default() },
-        roots: None,
-        only: None,
-    };
-    let host = host.start().await.unwrap();
-    assert!(host.settled(PATIENCE).await);
-    host
 }
 
 /// Answers every question with its name, and keeps what it is told.

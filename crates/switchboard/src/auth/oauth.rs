@@ -20,9 +20,6 @@ use crate::caller::Answering;
 use crate::config::Grant;
 use crate::secret::{LiveSecrets, Secret};
 
-/// How long an answer holds for those who asked the same at the same time.
-const SETTLED: Duration = Duration::from_secs(5);
-
 /// How long a token that could not be renewed ahead of its end is used as it is.
 const PAUSE: Duration = Duration::from_secs(30);
 
@@ -65,7 +62,7 @@ struct Held {
 /// What happened so far.
 #[derive(Default)]
 struct Turn {
-    /// What was last refused, and the answer.
+    /// What was last refused, the answer, and when it was given: it holds for all who asked before.
     refused: Option<(Option<Secret>, NeedsLogin, Instant)>,
     /// When the server caused a login.
     logins: VecDeque<Instant>,
@@ -76,6 +73,7 @@ struct Refused {
     status: u16,
     challenge: Option<String>,
     sent: Option<Secret>,
+    asked_at: Instant,
 }
 
 impl OAuth {
@@ -115,7 +113,7 @@ impl Credentials for OAuth {
     fn refused<'a>(&'a self, refusal: Refusal<'a>) -> Answering<'a, Result<(), NeedsLogin>> {
         let shared = self.shared.clone();
         let Refusal { status, challenge, sent } = refusal;
-        let refused = Refused { status, challenge: challenge.map(str::to_owned), sent: sent.cloned() };
+        let refused = Refused { status, challenge: challenge.map(str::to_owned), sent: sent.cloned(), asked_at: Instant::now() };
         Box::pin(async move {
             let settled = self.apart(async move { shared.settle(refused).await }).await;
             settled.unwrap_or_else(|| Err(NeedsLogin { reason: "the login could not be renewed".to_owned() }))
@@ -184,7 +182,7 @@ impl Shared {
         }
         if let Some((sent, needs, at)) = &turn.refused
             && *sent == refused.sent
-            && at.elapsed() < SETTLED
+            && refused.asked_at <= *at
         {
             return Err(needs.clone());
         }

@@ -7,10 +7,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use switchboard::caller::{Caller, CallerId, Headless, Offers};
-use switchboard::config::{Asks, Protocol, Sharing, Timeouts};
+use switchboard::caller::{Caller, CallerId, Headless};
+use switchboard::config::{Protocol, Timeouts};
 use switchboard::name::ServerName;
-use switchboard::session::{Era, Noticed, OpenOptions, Session};
+use switchboard::session::{Era, OpenOptions, Session};
 use switchboard::transport::{Inbound, Origin, WireFault};
 use switchboard::wire::{Beside, Incoming, Outgoing, RawJson, RequestId};
 use tokio::sync::mpsc;
@@ -158,18 +158,10 @@ fn is_complete(result: &str) -> bool {
 
 fn options(era: Era) -> OpenOptions {
     OpenOptions {
-        server: ServerName::new("corpus").unwrap(),
         protocol: if era == Era::Modern { Protocol::Modern } else { Protocol::Legacy },
-        known_era: None,
-        asks: Asks::Auto,
-        sharing: Sharing::Shared,
-        offers: Offers::default(),
-        roots: None,
         connect_timeout: PATIENCE,
         max_message_bytes: 1 << 20,
-        events: None,
-        noticed: Noticed::default(),
-        log: None,
+        ..OpenOptions::new(ServerName::new("corpus").unwrap())
     }
 }
 
