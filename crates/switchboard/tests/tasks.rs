@@ -152,7 +152,12 @@ async fn f28_a_task_whose_caller_goes_or_whose_time_is_over_is_cancelled() {
 
         let host = world.host.clone();
         let going = tokio::spawn(async move { host.call(call).await });
-        let polled = || world.sent(era).iter().filter(|method| *method == "tools/call").count() == 2;
+        // Before its answer it is a request like any other, and no task yet.
+        let polled = || {
+            let sent = world.sent(era);
+            sent.iter().filter(|method| *method == "tools/call").count() == 2
+                && sent.last().is_some_and(|last| last == "tasks/get")
+        };
         assert!(wait_until(PATIENCE, polled));
         going.abort();
         let cancelled = || world.sent(era).iter().filter(|method| *method == "tasks/cancel").count() == 2;
@@ -181,4 +186,56 @@ async fn a_task_without_a_result_says_why_in_both_eras() {
         assert!(fault.contains(expected) && fault.contains(era), "{era} {end}: {fault}");
     }
     world.host.stop().await;
+}
+
+/// The demo server by URL, ended with the test.
+#[cfg(feature = "http")]
+struct Served(std::process::Child, String);
+
+#[cfg(feature = "http")]
+impl Served {
+    fn start() -> Self {
+        use std::io::BufRead;
+        let launch = Launch::new(program("switchboard-demo")).arg("--http").arg("127.0.0.1:0");
+        let mut child = launch.command().stdin(std::process::Stdio::null()).stdout(std::process::Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        std::io::BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        Self(child, format!("http://{}", line.trim_end()))
+    }
+}
+
+#[cfg(feature = "http")]
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Streamable HTTP in both eras, and HTTP+SSE: followed, asked, and over when its time is.
+#[cfg(feature = "http")]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_is_followed_asked_and_cancelled_by_url_too() {
+    let served = Served::start();
+    let entry = |(name, path, more): (&str, &str, &str)| format!("[servers.{name}]\nurl = \"{}{path}\"\n{more}\n", served.1);
+    let entries = [
+        ("modern", "/mcp", "protocol = \"modern\""),
+        ("legacy", "/mcp", "protocol = \"legacy\""),
+        ("sse", "/sse", "transport = \"sse\""),
+    ];
+    let scratch = Scratch::new();
+    let text = entries.map(entry).join("\n");
+    let host = start(scratch.write("switchboard.toml", &format!("[permissions]\nmode = \"yolo\"\n\n{text}"))).await;
+    for (name, ..) in entries {
+        let anna = Person::named("anna");
+        let asking = World::errand(name, json!({"seconds": 0.2, "steps": 2, "ask": true}), &anna);
+        let result = host.call(asking).await.unwrap_or_else(|fault| panic!("{name}: {fault}"));
+        assert!(result.raw.as_str().contains("ran for 0.2 s in 2 steps for anna"), "{name}: {}", result.raw.as_str());
+        assert_eq!(anna.asked(), 1, "{name}");
+
+        let long = World::errand(name, json!({"seconds": 3000}), &anna).timeout(Duration::from_millis(500));
+        let CallError::Request { fault, .. } = host.call(long).await.unwrap_err() else { panic!("{name}") };
+        assert_eq!(fault, RequestFault::Timeout { after: Duration::from_millis(500), total: true }, "{name}");
+    }
+    host.stop().await;
 }
