@@ -2,6 +2,7 @@
 //!
 //! `/mcp` is Streamable HTTP, both eras on one endpoint; `/sse` and `/message` are HTTP+SSE of 2024-11-05. A quick answer leaves as JSON
 //! straight from the task that read its request. Owns the sessions; leaves what messages mean to [`Peer`](crate::Peer).
+#![allow(clippy::result_large_err, reason = "a refusal is a whole response, and refusals are rare")]
 
 use std::io;
 use std::net::SocketAddr;

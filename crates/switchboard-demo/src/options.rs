@@ -54,6 +54,7 @@ pub enum Eras {
 
 /// What was asked for on the command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::large_enum_variant, reason = "there is one, once")]
 pub enum Invocation {
     /// Serve with these options.
     Serve(Options),

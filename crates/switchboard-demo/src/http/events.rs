@@ -164,10 +164,13 @@ pub(super) struct Reader {
     turn: watch::Receiver<u64>,
     first: Vec<u8>,
     keep_alive: Duration,
-    /// Told when the edge stops, and what to do then so that the stream comes to its end.
-    closing: Option<(watch::Receiver<bool>, Box<dyn FnOnce() + Send>)>,
+    /// Lets the stream come to its end when the edge stops.
+    closing: Option<OnClosing>,
     on_end: Option<OnEnd>,
 }
+
+/// The sign that the edge stops, and what to do then.
+type OnClosing = (watch::Receiver<bool>, Box<dyn FnOnce() + Send>);
 
 /// Runs when a connection is gone, for whatever reason.
 pub(super) struct OnEnd(pub(super) Option<Box<dyn FnOnce() + Send>>);
@@ -224,7 +227,7 @@ impl Reader {
     }
 }
 
-async fn is_closing(closing: &mut Option<(watch::Receiver<bool>, Box<dyn FnOnce() + Send>)>) {
+async fn is_closing(closing: &mut Option<OnClosing>) {
     match closing {
         Some((closing, _)) => _ = closing.wait_for(|closing| *closing).await,
         None => std::future::pending().await,
