@@ -38,14 +38,14 @@ pub(super) async fn of_result(host: &Shared, tool: &Tool, result: &RawJson) -> O
         return Some("its result has no structuredContent, though its output schema promises it".to_owned());
     };
     let (hash, bytes) = (tool.definition.hash, structured.as_bytes().len());
-    let misfit = match bytes {
-        0..=MAX_INLINE_BYTES => host.validators.misfit_of_result(hash, schema, &structured),
-        ..=MAX_BYTES => {
-            let (validators, schema) = (host.validators.clone(), schema.clone());
-            let checking = tokio::task::spawn_blocking(move || validators.misfit_of_result(hash, &schema, &structured));
-            timeout(MAX_TIME, checking).await.ok()?.ok()?
-        }
-        _ => None,
+    let misfit = if bytes <= MAX_INLINE_BYTES {
+        host.validators.misfit_of_result(hash, schema, &structured)
+    } else if bytes <= MAX_BYTES {
+        let (validators, schema) = (host.validators.clone(), schema.clone());
+        let checking = tokio::task::spawn_blocking(move || validators.misfit_of_result(hash, &schema, &structured));
+        timeout(MAX_TIME, checking).await.ok()?.ok()?
+    } else {
+        None
     };
     misfit.map(|misfit| format!("its structuredContent does not fit its output schema: {misfit}"))
 }
