@@ -102,7 +102,8 @@ fn config(url: &str, auth: HttpAuth) -> Result<Config, Failure> {
     let protocol = match std::env::var("MCP_CONFORMANCE_PROTOCOL_VERSION") {
         // Revisions are dates.
         Ok(version) if version.as_str() >= "2026-07-28" => Protocol::Modern,
-        _ => Protocol::Legacy,
+        Ok(_) => Protocol::Legacy,
+        Err(_) => Protocol::Auto,
     };
     let endpoint = Endpoint::Http(HttpEndpoint { auth, ..HttpEndpoint::new(url) });
     let server = ServerConfig { protocol, ..ServerConfig::new(ServerName::new(SERVER)?, Source::code(), endpoint) };
