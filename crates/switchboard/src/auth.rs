@@ -27,6 +27,8 @@ mod key;
 mod login;
 #[cfg(feature = "oauth")]
 mod oauth;
+#[cfg(feature = "oauth")]
+mod older;
 mod opener;
 #[cfg(feature = "oauth")]
 mod record;

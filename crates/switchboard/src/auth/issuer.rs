@@ -14,6 +14,7 @@ use tokio::time::timeout;
 use url::Url;
 
 use super::key::Algorithm;
+use super::older;
 use super::record::{Login, Registration, seconds, union};
 use super::visitable;
 use crate::secret::Secret;
@@ -69,16 +70,23 @@ impl Issuer {
     pub(super) async fn discover(url: &Url, challenge: Option<&str>, guess: bool) -> Result<Self, IssuerFault> {
         let found = within(DISCOVERY, "finding its authorization server", async {
             let manager = AuthorizationManager::new(url.clone()).await?;
-            let found = manager.resolve_metadata_from_challenge(challenge).await?;
-            Ok((manager, found))
+            let found = manager.resolve_metadata_from_challenge(challenge).await;
+            let (metadata, discovered) = match found {
+                Ok(found) => (found.metadata, found.source.is_discovered()),
+                Err(error @ AuthError::AuthorizationServerMismatch { .. }) => match older::metadata(url, challenge).await {
+                    Some(metadata) => (metadata, true),
+                    None => return Err(error),
+                },
+                Err(error) => return Err(error),
+            };
+            Ok((manager, metadata, discovered))
         });
-        let (mut manager, found) = found.await?;
-        if !found.source.is_discovered() && !guess {
+        let (mut manager, metadata, discovered) = found.await?;
+        if !discovered && !guess {
             return Err(fault("the server does not ask for a login, and names no authorization server"));
         }
-        let metadata = found.metadata;
         // The specification: without it there is no PKCE, and without PKCE no login.
-        if found.source.is_discovered() && metadata.code_challenge_methods_supported.is_none() && !is_machine_only(&metadata) {
+        if discovered && metadata.code_challenge_methods_supported.is_none() && !is_machine_only(&metadata) {
             return Err(fault("its authorization server does not say that it supports PKCE (code_challenge_methods_supported)"));
         }
         for (name, endpoint) in [

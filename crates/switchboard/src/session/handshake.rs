@@ -231,7 +231,7 @@ fn read_discovery(result: &RawJson) -> Result<Hello, RequestFault> {
 
 async fn initialize(link: &Link, options: &OpenOptions) -> Result<Hello, RequestFault> {
     let version = RawJson::from_value(LEGACY_VERSIONS[0]);
-    let declared = RawJson::from_value(&capabilities(options.offers, options.roots.is_some()));
+    let declared = RawJson::from_value(&capabilities(Era::Legacy, options.offers, options.roots.offered()));
     let info = RawJson::from_value(&our_info());
     let fields: [(&str, &[u8]); 3] =
         [("protocolVersion", version.as_bytes()), ("capabilities", declared.as_bytes()), ("clientInfo", info.as_bytes())];

@@ -45,7 +45,10 @@ async fn s4_03_a_legacy_server_is_initialised_after_any_refusal_of_the_probe() {
         peer.refuse(&probe, code);
         let request = peer.expect("initialize").await;
         assert_eq!(request["params"]["protocolVersion"], "2025-11-25");
-        assert_eq!(request["params"]["capabilities"], json!({"elicitation": {"form": {}, "url": {}}, "roots": {}}));
+        assert_eq!(
+            request["params"]["capabilities"],
+            json!({"elicitation": {"form": {}, "url": {}}, "roots": {"listChanged": true}})
+        );
         peer.answer(&request, json!({"protocolVersion": "2025-11-25", "capabilities": {}}));
         assert_eq!(peer.next().await, json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
         assert_eq!(session.await.unwrap().unwrap().hello().era, Era::Legacy, "{code}");
