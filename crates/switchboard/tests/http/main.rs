@@ -2,6 +2,8 @@
 #![cfg(feature = "http")]
 #![allow(clippy::unwrap_used)]
 
+mod peer;
+
 mod support;
 
 mod eras;

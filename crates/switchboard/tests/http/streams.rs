@@ -1,30 +1,32 @@
 //! Streams of events: those that break and are resumed, those that trickle for ever, and the one on which a legacy server speaks unasked.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use serde_json::json;
+use serde_json::{Value, json};
 use switchboard::config::{Protocol, Timeouts};
-use switchboard::session::RequestFault;
+use switchboard::session::{RequestFault, Session};
 use switchboard::transport::WireFault;
 
 use crate::support::*;
 
 /// Asks for a resource, gives `first` as the stream of the answer, ends it.
-async fn broken(
-    session: &std::sync::Arc<switchboard::session::Session>,
-    peer: &mut Peer,
-    first: &str,
-) -> (Reading, serde_json::Value) {
+async fn broken(session: &Arc<Session>, peer: &mut Peer, first: &str) -> (Reading, Value) {
     let reading = read(session, "a:b");
+    let id = answer_in_part(peer, first).await;
+    (reading, id)
+}
+
+async fn answer_in_part(peer: &mut Peer, first: &str) -> Value {
     let asked = peer.expect("resources/read").await;
     let id = asked.body["id"].clone();
     asked.stream();
     asked.say(first);
     asked.close();
-    (reading, id)
+    id
 }
 
-fn lost(peer: &Peer) -> Result<serde_json::Value, RequestFault> {
+fn lost(peer: &Peer) -> Result<Value, RequestFault> {
     let fact = format!("127.0.0.1:{} ended the stream before it had answered", peer.port);
     Err(RequestFault::Wire(WireFault::Lost(fact)))
 }
@@ -45,19 +47,13 @@ async fn f25_a_legacy_stream_that_broke_is_resumed_after_the_pause_the_server_wa
 
 #[tokio::test]
 async fn f25_a_resumed_stream_brings_nothing_twice() {
-    let (events, mut heard) = tokio::sync::broadcast::channel(100);
-    let mut peer = Peer::start().await;
-    let url = peer.url();
-    let opening = tokio::spawn(async move {
-        let options = switchboard::session::OpenOptions { events: Some(events), ..options(Protocol::Legacy) };
-        switchboard::session::Session::open(&connector(target(&url)), options).await
-    });
-    peer.welcome(None).await;
-    let session = opening.await.unwrap().unwrap();
+    let (session, mut peer) = legacy(None).await;
     let log =
         |text: &str| json!({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": text}});
     let first = format!("id: 1\nretry: 100\ndata: {}\n\nid: 2\ndata: {}\n\nid: 3\ndata: {}", log("one"), log("two"), log("half"));
-    let (reading, id) = broken(&session, &mut peer, &first).await;
+    let caller = Agreeable::default();
+    let reading = read_as(&session, "a:b", Timeouts::default(), caller.clone());
+    let id = answer_in_part(&mut peer, &first).await;
     let again = peer.expect_line("GET /mcp").await;
     assert_eq!(again.header("last-event-id"), Some("2"));
     again.stream();
@@ -65,13 +61,7 @@ async fn f25_a_resumed_stream_brings_nothing_twice() {
     again.event(Some("3"), &log("three"));
     again.event_result(Some("4"), &id, contents("hi"));
     assert_eq!(outcome(reading).await, seen("hi"));
-    let mut logs = Vec::new();
-    while let Ok(event) = heard.try_recv() {
-        if let switchboard::event::Event::Log { text, .. } = event {
-            logs.push(text.raw().to_owned());
-        }
-    }
-    assert_eq!(logs, ["one", "two", "three"]);
+    assert_eq!(*caller.0.lock().unwrap(), ["one", "two", "three"]);
 }
 
 #[tokio::test]
@@ -208,6 +198,24 @@ async fn s3_14_a_question_on_the_stream_of_a_request_is_answered_for_that_reques
     answer.status(202, "");
     asked.event_result(None, &id, contents("hi"));
     assert_eq!(outcome(reading).await, seen("hi"));
+}
+
+#[tokio::test]
+async fn a_session_that_is_dropped_leaves_no_stream_behind() {
+    let mut peer = Peer::start().await;
+    let opening = open(target(&peer.url()), Protocol::Legacy);
+    peer.begin(None).await;
+    let session = opening.await.unwrap().unwrap();
+    let mut shared = peer.expect_line("GET /mcp").await;
+    shared.stream();
+    let reading = read(&session, "a:b");
+    let mut asked = peer.expect("resources/read").await;
+    asked.stream();
+    session.close();
+    drop(session);
+    assert_eq!(outcome(reading).await, Err(RequestFault::Closed("it was closed".to_owned())));
+    asked.gone().await;
+    shared.gone().await;
 }
 
 /// Once the stream stands still the clock runs ahead, to the moment when it is given up.

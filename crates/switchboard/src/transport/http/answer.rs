@@ -59,11 +59,6 @@ pub(super) enum Answered {
     Error,
 }
 
-/// Reads until the request is answered.
-pub(super) async fn read(mut reading: Reading<'_>, response: Response, legacy: bool) -> Result<(), WireFault> {
-    reading.read(response, legacy).await
-}
-
 /// Reads what is left of a short body.
 pub(super) async fn drain(mut response: Response) {
     let mut read = 0;

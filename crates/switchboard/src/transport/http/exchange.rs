@@ -95,8 +95,7 @@ async fn request(channel: &Arc<Channel>, message: &Message, id: u64, part: &Part
         }
         Part::Initialized(_) | Part::Plain => Use::Deliver,
     };
-    let reading = Reading::new(channel, id, use_for);
-    answer::read(reading, response, message.modern.is_none()).await
+    Reading::new(channel, id, use_for).read(response, message.modern.is_none()).await
 }
 
 /// Nobody waits for what becomes of it. A server that goes on would refuse the next request, too.

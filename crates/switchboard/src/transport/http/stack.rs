@@ -58,8 +58,7 @@ impl HttpStack {
 /// What the usual variables say, in the order in which they are asked.
 fn proxies(environment: &Environment) -> Result<Vec<Proxy>, ConnectFault> {
     let exempt = variable(environment, "no_proxy").and_then(|(_, hosts)| NoProxy::from_string(hosts));
-    let kinds: [(&str, fn(&str) -> reqwest::Result<Proxy>); 3] =
-        [("http_proxy", |url| Proxy::http(url)), ("https_proxy", |url| Proxy::https(url)), ("all_proxy", |url| Proxy::all(url))];
+    let kinds = [("http_proxy", Proxy::http as fn(_) -> _), ("https_proxy", Proxy::https), ("all_proxy", Proxy::all)];
     let mut proxies = Vec::new();
     for (name, make) in kinds {
         let Some((name, url)) = variable(environment, name) else { continue };
