@@ -51,6 +51,9 @@ pub(crate) struct Options {
     /// The same as -vv
     #[arg(long, global = true, alias = "debug_mode")]
     pub(crate) debug: bool,
+    /// Let servers know this folder, where they ask for one (repeatable; none by default)
+    #[arg(long, value_name = "DIR", global = true, action = ArgAction::Append)]
+    pub(crate) root: Vec<PathBuf>,
     /// How long to wait for servers to settle; late ones are shown as connecting [default: 10]
     #[arg(long, value_name = "SECS", global = true, value_parser = seconds)]
     pub(crate) wait: Option<Duration>,

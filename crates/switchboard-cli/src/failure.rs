@@ -145,7 +145,7 @@ impl From<CallError> for Failure {
                     | RequestFault::NoTurn { .. }
                     | RequestFault::Closed(_)
                     | RequestFault::Wire(_) => Code::Unreachable,
-                    RequestFault::Moved => Code::Denied,
+                    RequestFault::Moved | RequestFault::Declined(_) => Code::Denied,
                     RequestFault::NotAsked(_) => Code::Usage,
                 };
                 let failure = Self::new(code, message);

@@ -33,6 +33,8 @@ mod place;
 mod progress;
 /// What last time's catalogs tell without starting anything.
 mod remembered;
+/// The folders that servers are told of.
+mod roots;
 /// The caller that sits at the terminal.
 mod terminal;
 /// What a person sees, made from plain data.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use switchboard::auth::{AuthMeans, MemoryVault, SystemVault, Vault};
-use switchboard::caller::Offers;
+use switchboard::caller::{Offers, Root};
 use switchboard::config::{self, Config, Endpoint, Environment, ServerConfig};
 use switchboard::launch::{Keeping, Launcher};
 use switchboard::name::ServerName;
@@ -16,7 +16,7 @@ use switchboard::{Host, HostBuilder};
 use crate::arguments::Options;
 use crate::failure::{Code, Failure};
 use crate::place::{self, Place};
-use crate::{interrupt, logging, nearest, notices, output};
+use crate::{interrupt, logging, nearest, notices, output, roots};
 
 /// What to do where nothing is configured.
 const NO_SERVER: &str = "no server is configured: `switchboard status` shows how to begin, `switchboard demo` needs nothing";
@@ -30,6 +30,8 @@ pub(crate) struct Setup {
     pub(crate) store: Arc<dyn Store>,
     /// How much of what is to be told the command's own answer tells.
     pub(crate) answer: Answer,
+    /// What servers are told where they ask for folders.
+    roots: Option<Vec<Root>>,
     json: bool,
 }
 
@@ -55,13 +57,14 @@ impl Setup {
         if options.json || answer == Answer::Everything {
             output::hold_notices();
         }
+        let roots = roots::named(&options.root)?;
         let place = Place::find()?;
         let config = config::load(&place.config_files(options))?;
         for warning in &config.warnings {
             output::notice(&format!("warning: {}", Untrusted::new(warning.to_string()).for_terminal_line()));
         }
         let store = open_store(&place);
-        let setup = Self { place, environment: place::environment(), config, store, answer, json: options.json };
+        let setup = Self { place, environment: place::environment(), config, store, answer, roots, json: options.json };
         if options.verbosity() > 0 {
             logging::keep_out(setup.secrets());
         }
@@ -140,7 +143,7 @@ impl Setup {
         self.say_what_is_missing(only.as_deref());
         in_runtime(async move {
             let auth = self.auth();
-            let Self { place, environment, config, store, answer, .. } = self;
+            let Self { place, environment, config, store, answer, roots, .. } = self;
             let host = HostBuilder {
                 config,
                 environment,
@@ -150,7 +153,7 @@ impl Setup {
                 log_folder: Some(place.state.clone()),
                 // A server may always ask: without a terminal it is told no, with a line on stderr (S0-36).
                 offers: Offers { elicit_form: true, elicit_url: true, ..Offers::default() },
-                roots: None,
+                roots,
                 only,
             }
             .start()

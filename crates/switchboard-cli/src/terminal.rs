@@ -86,7 +86,7 @@ impl Caller for Person {
                         ElicitAnswer::Decline
                     }
                 },
-                ElicitationKind::Url { message, url } => url::ask(terminal, &question.server, message, url).await,
+                ElicitationKind::Url { message, url, .. } => url::ask(terminal, &question.server, message, url).await,
             }
         })
     }

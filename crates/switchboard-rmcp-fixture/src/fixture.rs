@@ -210,6 +210,10 @@ impl ServerHandler for Fixture {
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
         let mut counter = self.shared.counter.subscribe();
+        // The acknowledgement is out already: what changed since is before us, and told rather once too often.
+        if *counter.borrow_and_update() > 0 {
+            let _ = context.sink().notify_resource_updated(COUNTER).await;
+        }
         loop {
             tokio::select! {
                 () = context.cancelled() => return Ok(()),

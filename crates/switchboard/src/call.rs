@@ -19,10 +19,12 @@ use crate::wire::RawJson;
 
 pub use error::CallError;
 use limit::Limit;
+pub(crate) use sampling::{Overseeing, SAMPLING};
 
 mod error;
 mod limit;
 mod misfit;
+mod sampling;
 
 /// A modern server was told one thing in headers and another in the message. It has not executed it.
 const HEADER_MISMATCH: i64 = -32020;
@@ -55,12 +57,13 @@ impl Shared {
         let permit = self.permit(tool, call).await?;
         limit.put_off(asked);
         let server = self.server_of(tool)?;
-        let session = server.ready(limit.within(tool.server.timeouts.connect)).await?;
-        let terms = Terms { timeouts: limit.timeouts(tool), since: limit.since, still: &|| self.confirms(tool) };
-        match session.call(permit, terms).await {
+        let seat = server.seat(&call.caller.id(), limit.within(tool.server.timeouts.connect)).await?;
+        let still = || self.confirms(tool) && seat.offers(&tool.definition);
+        let terms = Terms { timeouts: limit.timeouts(tool), since: limit.since, still: &still };
+        match seat.session().call(permit, terms).await {
             Err(RequestFault::Moved) => Err(moved(tool)),
             answer => {
-                let raw = self.finish(server, answer).await?;
+                let raw = self.finish(seat.handle(server), answer).await?;
                 let misfit = misfit::of_result(self, tool, &raw).await;
                 if let Some(misfit) = &misfit {
                     call.caller.notice(&format!("server \"{}\", tool {}: {misfit}", tool.id.server, shown(tool)));
@@ -168,6 +171,10 @@ impl Shared {
             _ => {}
         }
         Permit::approved(request, answer, tool, caller).ok_or_else(|| match answer {
+            // A yes beforehand is one for the call, not for what it leads to.
+            Approval::Unavailable if request.id.tool.as_wire() == SAMPLING => {
+                "nobody is there to ask; allow it by a rule in [permissions]".to_owned()
+            }
             Approval::Unavailable => "nobody is there to ask; allow it by a rule in [permissions], or with `--yes`".to_owned(),
             _ => "the answer was no".to_owned(),
         })

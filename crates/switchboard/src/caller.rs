@@ -172,6 +172,8 @@ pub enum ElicitationKind {
         message: Untrusted,
         /// The address, as it came.
         url: Untrusted,
+        /// The server's name for the visit, where it has one (2025-11-25): it may say later that it is done.
+        id: Option<String>,
     },
 }
 

@@ -11,7 +11,8 @@ use tokio::task::{AbortHandle, JoinSet};
 use crate::auth::AuthMeans;
 #[cfg(feature = "oauth")]
 use crate::auth::{self, LoggedIn, LoggedOut, LoginFault, Opener};
-use crate::call::CallError;
+use crate::call::{CallError, SAMPLING};
+use crate::caller::Root;
 use crate::catalog::{Catalog, Tool};
 use crate::event::{Event, Events};
 use crate::gate::{Gate, Grants};
@@ -19,6 +20,7 @@ use crate::launch::{Keeping, Launcher};
 use crate::name::{ServerName, Style};
 use crate::schema::Validators;
 use crate::server::ServerHandle;
+use crate::session::Roots;
 use crate::store::{Shelf, Store};
 #[cfg(feature = "oauth")]
 use crate::{config::Environment, server::State};
@@ -28,8 +30,9 @@ pub use builder::HostBuilder;
 mod builder;
 mod verbs;
 
-/// Tools that agents bring along: a server's tool of such a name could be taken for it, so it is withheld.
-const BUILTIN_NAMES: [&str; 7] = ["Bash", "Read", "Write", "Edit", "MultiEdit", "Glob", "Grep"];
+/// Tools that agents bring along, and what a rule or a yes for sampling names: a server's tool of such a name could be taken for it,
+/// so it is withheld.
+const BUILTIN_NAMES: [&str; 8] = ["Bash", "Read", "Write", "Edit", "MultiEdit", "Glob", "Grep", SAMPLING];
 
 /// All servers behind one gate. Clones share them; the last one to go stops them.
 #[derive(Debug, Clone)]
@@ -51,6 +54,8 @@ pub(crate) struct Shared {
     environment: Arc<Environment>,
     pub(crate) events: broadcast::Sender<Event>,
     naming: Style,
+    /// What servers are told where they ask for folders.
+    roots: Roots,
     launcher: Launcher,
     /// What was found wrong while starting, before anybody could listen.
     notices: Vec<String>,
@@ -123,6 +128,12 @@ impl Host {
     /// What happens from now on.
     pub fn events(&self) -> Events {
         Events(self.0.events.subscribe())
+    }
+
+    /// Replaces the folders that servers may ask for; legacy servers are told that they changed. False where the host was built to
+    /// offer none: what a session advertises is fixed when it starts.
+    pub fn set_roots(&self, roots: Vec<Root>) -> bool {
+        self.0.roots.set(roots)
     }
 
     /// How children are kept from outliving us.

@@ -150,6 +150,11 @@ impl ToolId {
 pub struct ExposedName(Arc<str>);
 
 impl ExposedName {
+    /// The name of something that no server offers and no style names.
+    pub(crate) fn unlisted(text: &str) -> Self {
+        Self(text.into())
+    }
+
     /// The name as text.
     pub fn as_str(&self) -> &str {
         &self.0

@@ -12,10 +12,11 @@ use crate::caller::Offers;
 use crate::config::{Environment, Fingerprint, ServerConfig};
 use crate::event::Event;
 use crate::launch::{Launcher, StderrTail};
-use crate::session::{Cache, Noticed, OpenOptions, Session, Wishes};
+use crate::session::{Cache, Noticed, OpenOptions, Overseer, Roots, Session, Wishes};
 use crate::store::{LogFile, Store};
 use crate::transport::Connector;
 
+pub use callers::Seat;
 pub use memory::remembered_offerings;
 #[cfg(feature = "http")]
 pub use reach::SharedStack;
@@ -23,6 +24,7 @@ pub use state::{Snapshot, State, Wire};
 
 use backoff::Backoff;
 use board::Board;
+use callers::Callers;
 use chores::Chores;
 use memory::{Habits, Memory};
 use reach::{ByConnector, Reach};
@@ -30,6 +32,7 @@ use task::{Command, Phase, Task};
 
 mod backoff;
 mod board;
+mod callers;
 mod chores;
 mod connect;
 mod lists;
@@ -70,8 +73,10 @@ pub struct Means {
     pub changed: Arc<Notify>,
     /// What legacy sessions advertise.
     pub offers: Offers,
-    /// The folders a legacy server may ask for.
-    pub roots: Option<Vec<String>>,
+    /// The folders a server may ask for.
+    pub roots: Roots,
+    /// Lets servers have answers of a caller's model.
+    pub overseer: Option<Arc<dyn Overseer>>,
 }
 
 /// The holder's end of a server task. The task ends when the last handle is dropped.
@@ -87,6 +92,8 @@ pub struct ServerHandle {
     snapshot: watch::Receiver<Arc<Snapshot>>,
     /// Set after a good answer, read by the task when a connection ends.
     worked: Arc<AtomicBool>,
+    /// Sessions of callers' own, where the entry wants them.
+    callers: Option<Arc<Callers>>,
 }
 
 /// Why a server cannot be used now: a sentence with the server's name, the fact and what to try.
@@ -108,18 +115,22 @@ impl ServerHandle {
         let log = open_log(&config, &means, &initial);
         let stderr = StderrTail::new(log.clone());
         let reach = reach::reach(&config, &means, &stderr);
-        Self::supervise(Supervised { log, stderr, ..Supervised::new(config, &means, reach) }, initial)
+        let callers = Callers::new(&config, &means, None, log.clone());
+        let shared = Self::supervise(Supervised { log, stderr, ..Supervised::new(config, &means, reach) }, initial);
+        Self { callers, ..shared }
     }
 
     /// As [`start`](Self::start), over a transport of the library user's own; the entry's endpoint is not used.
     pub fn start_with(config: Arc<ServerConfig>, means: Means, initial: State, connector: Arc<dyn Connector>) -> Self {
         let log = open_log(&config, &means, &initial);
+        let callers = Callers::new(&config, &means, Some(connector.clone()), log.clone());
         let reach = Arc::new(ByConnector(connector));
-        Self::supervise(Supervised { log, ..Supervised::new(config, &means, reach) }, initial)
+        let shared = Self::supervise(Supervised { log, ..Supervised::new(config, &means, reach) }, initial);
+        Self { callers, ..shared }
     }
 
     fn supervise(server: Supervised, initial: State) -> Self {
-        let Supervised { config, launch, log, stderr, reach, memory, offers, roots, events, changed } = server;
+        let Supervised { config, launch, log, stderr, reach, memory, offers, roots, overseer, events, changed, own } = server;
         let (phase, idle) = match initial {
             State::Connecting { .. } => (Phase::Waiting(tokio::time::Instant::now()), false),
             State::Idle => (Phase::Resting, true),
@@ -127,6 +138,8 @@ impl ServerHandle {
         };
         let (commands, heard) = mpsc::channel(COMMANDS);
         let logs = events.clone();
+        // Nobody listens to the states of a caller's own connection: the server's are those of the shared one.
+        let events = if own { broadcast::Sender::new(1) } else { events };
         let (board, snapshot) = Board::new(config.name.clone(), initial, log.clone(), events, changed);
         let worked = Arc::new(AtomicBool::new(false));
         let mut chores = Chores::default();
@@ -142,6 +155,7 @@ impl ServerHandle {
             sharing: config.session,
             offers,
             roots,
+            overseer,
             connect_timeout: config.timeouts.connect,
             max_message_bytes: config.max_message_bytes,
             events: Some(logs),
@@ -165,7 +179,7 @@ impl ServerHandle {
         };
         // Owned by the handles: it ends when the last of them is gone.
         tokio::spawn(task.run());
-        Self { config, launch, stderr, commands, snapshot, worked }
+        Self { config, launch, stderr, commands, snapshot, worked, callers: None }
     }
 
     /// How it stands now.
@@ -248,15 +262,28 @@ impl ServerHandle {
 
     /// Ends the process and starts it again. Returns when the new one is being started; [`settled`](Self::settled) waits for the rest.
     pub async fn restart(&self) {
+        if let Some(callers) = &self.callers {
+            callers.dismiss();
+        }
         self.tell(Command::Restart).await;
     }
 
     /// Ends the process within the stop timing. The server stays stopped.
     pub async fn stop(&self) {
-        // If this does not arrive, the task is ending already.
-        let _ = self.commands.send(Command::Stop).await;
-        let mut seen = self.snapshot.clone();
-        while seen.changed().await.is_ok() {}
+        let shared = async {
+            // If this does not arrive, the task is ending already.
+            let _ = self.commands.send(Command::Stop).await;
+            let mut seen = self.snapshot.clone();
+            while seen.changed().await.is_ok() {}
+        };
+        match &self.callers {
+            // A caller's own connection has none: this ends.
+            Some(callers) => {
+                let own: crate::caller::Answering<'_, ()> = Box::pin(callers.stop());
+                tokio::join!(shared, own);
+            }
+            None => shared.await,
+        }
     }
 
     /// Sends a command and waits until it was heeded, or until there is nobody left to heed it.
@@ -282,9 +309,12 @@ struct Supervised {
     reach: Arc<dyn Reach>,
     memory: Memory,
     offers: Offers,
-    roots: Option<Vec<String>>,
+    roots: Roots,
+    overseer: Option<Arc<dyn Overseer>>,
     events: broadcast::Sender<Event>,
     changed: Arc<Notify>,
+    /// It is a caller's own.
+    own: bool,
 }
 
 impl Supervised {
@@ -299,10 +329,17 @@ impl Supervised {
             memory: Memory::new(means.store.clone(), launch),
             offers: means.offers,
             roots: means.roots.clone(),
+            overseer: means.overseer.clone(),
             events: means.events.clone(),
             changed: means.changed.clone(),
+            own: false,
         }
     }
+}
+
+/// The state of a server that is started now.
+fn connecting_now() -> State {
+    State::Connecting { since: std::time::SystemTime::now(), step: "starting" }
 }
 
 /// The log of a server that may run. One that cannot be opened keeps no server from running.

@@ -13,9 +13,9 @@ use tokio::time::{Instant, timeout_at};
 use self::link::{Link, Receiver, Request};
 use self::ongoing::Ongoing;
 use self::turns::Turns;
-use crate::caller::Caller;
+use crate::caller::{Answering, Caller};
 use crate::catalog::{Offerings, Tool, parameters};
-use crate::config::{Asks, Protocol, Sharing, Timeouts};
+use crate::config::{Asks, MAX_MESSAGE_BYTES, Protocol, Sharing, Timeouts};
 use crate::event::Event;
 use crate::gate::Permit;
 use crate::name::ServerName;
@@ -34,11 +34,14 @@ mod lists;
 mod ongoing;
 mod pending;
 mod questions;
+mod roots;
 mod rounds;
+mod sampling;
 mod tasks;
 mod tell;
 mod turns;
 mod verbs;
+mod visits;
 mod watchdog;
 mod wishes;
 
@@ -48,6 +51,9 @@ pub use wishes::Wishes;
 
 #[cfg(test)]
 mod tests;
+
+pub use roots::Roots;
+pub use sampling::Overseer;
 
 /// How the server's protocol works.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
@@ -89,8 +95,10 @@ pub struct OpenOptions {
     pub sharing: Sharing,
     /// What a legacy session advertises to the server; a modern request declares what its caller offers.
     pub offers: crate::caller::Offers,
-    /// The folders a legacy server may ask for; `None` does not offer roots.
-    pub roots: Option<Vec<String>>,
+    /// The folders a server may ask for, where its caller has none of its own.
+    pub roots: Roots,
+    /// Lets servers have answers of a caller's model; without one they have none.
+    pub overseer: Option<Arc<dyn Overseer>>,
     /// How long opening may take.
     pub connect_timeout: Duration,
     /// The bound of one message, for the error that names it.
@@ -105,6 +113,29 @@ pub struct OpenOptions {
     pub wishes: Wishes,
     /// What the server let us keep.
     pub cache: Cache,
+}
+
+impl OpenOptions {
+    /// As an entry that says nothing has it; for a caller that offers nothing.
+    pub fn new(server: ServerName) -> Self {
+        Self {
+            server,
+            protocol: Protocol::default(),
+            known_era: None,
+            asks: Asks::default(),
+            sharing: Sharing::default(),
+            offers: Default::default(),
+            roots: Roots::default(),
+            overseer: None,
+            connect_timeout: Timeouts::default().connect,
+            max_message_bytes: MAX_MESSAGE_BYTES,
+            events: None,
+            noticed: Noticed::default(),
+            log: None,
+            wishes: Wishes::default(),
+            cache: Cache::default(),
+        }
+    }
 }
 
 /// Why a session did not come to be.
@@ -181,6 +212,9 @@ pub enum RequestFault {
     /// It was not sent: the server does not offer it, or a bound of ours is reached.
     #[error("{0}")]
     NotAsked(String),
+    /// The server wanted something of the caller without which it does not go on, and it was refused.
+    #[error("not finished: the server wanted an answer of a model and got none: {0}")]
+    Declined(String),
     /// The call became a task, and the task came to no result.
     #[error("{0}")]
     Task(String),
@@ -261,6 +295,8 @@ pub struct Session {
     hello: Hello,
     /// Keeps calls of different callers apart where the wire does not say whose question a question is.
     turns: Arc<Turns>,
+    /// On a legacy session: tells of changed roots.
+    _telling: Option<roots::Telling>,
     /// Keeps the server told of what is wanted.
     _standing: listen::Standing,
     /// Ends requests that are late.
@@ -276,6 +312,7 @@ impl std::fmt::Debug for Session {
 impl Session {
     /// Connects, finds the era, shakes hands.
     pub async fn open(connector: &dyn Connector, options: OpenOptions) -> Result<Arc<Self>, OpenFault> {
+        let root_changes = options.roots.changes();
         let receiver = Receiver::new(options);
         let transport = connector.connect(receiver.clone()).await.map_err(|fault| OpenFault::Channel(fault.0))?;
         receiver.transport.set(Arc::downgrade(&transport)).expect("a receiver is connected once");
@@ -286,9 +323,10 @@ impl Session {
         link.receiver.tasks.learn(&hello);
         link.transport.agreed(Agreed { modern: hello.era == Era::Modern, version: &hello.version });
         link.receiver.options.cache.session_began();
+        let telling = roots::tell(&link, hello.era, root_changes);
         let standing = listen::start(&link, &hello);
         let watching = watchdog::start(&link.receiver);
-        Ok(Arc::new(Self { link, hello, turns: Arc::default(), _standing: standing, _watching: watching }))
+        Ok(Arc::new(Self { link, hello, turns: Arc::default(), _telling: telling, _standing: standing, _watching: watching }))
     }
 
     /// What the server said of itself.
@@ -394,7 +432,7 @@ impl Session {
         turn.map_err(|_| RequestFault::NoTurn { after: ongoing.clock.shortest() })
     }
 
-    /// Whether the server was seen to ask during a call.
+    /// Whether the server was seen to ask where nothing says for which call.
     pub fn asks(&self) -> bool {
         self.link.receiver.asked.load(Ordering::Relaxed)
     }
@@ -410,7 +448,12 @@ impl Session {
         self.link.transport.close();
     }
 
-    /// On this wire only the order of calls tells whose question a question is.
+    /// Waits until the server has been told that the session is over, where the wire tells it.
+    pub(crate) fn farewell(&self) -> Answering<'static, ()> {
+        self.link.transport.farewell()
+    }
+
+    /// Where nothing else says for which call a question is, only the order of calls tells.
     fn takes_turns(&self) -> bool {
         self.hello.era == Era::Legacy
             && match self.link.receiver.options.asks {

@@ -5,14 +5,14 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::{Value, json};
 use switchboard::Host;
-use switchboard::config::{Endpoint, ServerConfig};
+use switchboard::config::{Endpoint, ServerConfig, Sharing};
 use switchboard::server::{ServerHandle, State};
 use tokio::task::JoinSet;
 
 use crate::arguments::{Options, server_names};
 use crate::failure::{Code, Failure, without_advice};
 use crate::opening::{Answer, Setup, keeping_words};
-use crate::view::server::{endpoint, era_word, escaped, state_word, wire_words};
+use crate::view::server::{endpoint, era_word, escaped, own_sessions, state_word, wire_words};
 use crate::view::{mask, table};
 use crate::{output, progress};
 
@@ -136,6 +136,13 @@ fn examine(handle: &ServerHandle, host: &Host, ways: &reaching::Ways) -> Finding
     }
     facts.extend(ways.get(&config.name).into_iter().flatten().cloned());
     offers(&mut facts, handle, host);
+    if config.session == Sharing::PerCaller {
+        facts.push(("Sessions", own_sessions(handle)));
+    }
+    let odd = snapshot.noticed.oddities();
+    if odd.unattributed > 0 {
+        facts.push(("Questions", format!("{} belonged to no call that could be told, and were declined", odd.unattributed)));
+    }
     let mut try_next = Vec::new();
     for (variable, field) in &snapshot.unset {
         facts.push(("Not set", format!("{} (in {}), taken as empty", escaped(variable), escaped(field))));
@@ -146,7 +153,6 @@ fn examine(handle: &ServerHandle, host: &Host, ways: &reaching::Ways) -> Finding
     {
         facts.push(("Not pinned", escaped(&advice)));
     }
-    let odd = snapshot.noticed.oddities();
     if odd.junk_lines > 0 {
         let by_url = matches!(config.endpoint, Endpoint::Http(_));
         let junk = if by_url { "events" } else { "lines on stdout" };

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use serde_json::{Value, json};
 use switchboard::Host;
 use switchboard::catalog::Catalog;
-use switchboard::config::{Endpoint, ServerConfig, Timeouts};
+use switchboard::config::{Endpoint, ServerConfig, Sharing, Timeouts};
 use switchboard::server::{ServerHandle, Snapshot, State, Wire};
 use switchboard::session::Era;
 use switchboard::untrusted::Untrusted;
@@ -139,6 +139,11 @@ pub(crate) fn login_advice(config: &ServerConfig) -> String {
 }
 
 /// What `-v` shows beside (S2-70, S4-27).
+/// How many callers have a session of their own, where the entry gives each one.
+pub(crate) fn own_sessions(handle: &ServerHandle) -> String {
+    format!("one for each caller, {} open beside the shared one", handle.own_sessions())
+}
+
 fn facts(handle: &ServerHandle, snapshot: &Snapshot, host: &Host) -> Vec<(&'static str, String)> {
     let mut facts = vec![("State", state_word(&snapshot.state).to_owned())];
     if let State::Ready { era, version } = &snapshot.state {
@@ -155,6 +160,9 @@ fn facts(handle: &ServerHandle, snapshot: &Snapshot, host: &Host) -> Vec<(&'stat
     if let Some(pid) = snapshot.pid {
         let memory = memory_bytes(pid).map(bytes).unwrap_or_else(|| "unknown".to_owned());
         facts.push(("Process", format!("pid {pid}, up {up}, memory {memory}")));
+    }
+    if handle.config.session == Sharing::PerCaller {
+        facts.push(("Sessions", own_sessions(handle)));
     }
     facts.push((if by_url { "Reconnects" } else { "Restarts" }, snapshot.restarts.to_string()));
     let limits = handle.config.timeouts;

@@ -9,7 +9,8 @@ use tokio::sync::{Notify, broadcast};
 
 use super::{Host, Shared};
 use crate::auth::{AuthMeans, Opener, Vault};
-use crate::caller::Offers;
+use crate::call::Overseeing;
+use crate::caller::{Offers, Root};
 use crate::config::{Config, ConfigErrors, Environment, ServerConfig, Start};
 use crate::event::{Event, Events, Next};
 use crate::gate::{Gate, Grants};
@@ -17,6 +18,7 @@ use crate::launch::Launcher;
 use crate::name::ServerName;
 use crate::schema::Validators;
 use crate::server::{Means, ServerHandle, State};
+use crate::session::Roots;
 use crate::store::{MemoryStore, Shelf, Store};
 use crate::trust::{self, Standing};
 
@@ -40,8 +42,8 @@ pub struct HostBuilder {
     pub log_folder: Option<PathBuf>,
     /// What legacy sessions advertise.
     pub offers: Offers,
-    /// The folders a legacy server may ask for.
-    pub roots: Option<Vec<String>>,
+    /// The folders a server may ask for; `None` offers none, and that is fixed. A modern server is told those of the caller, if it has some.
+    pub roots: Option<Vec<Root>>,
     /// Start only these servers; the others stay idle until used. `None` starts every eager one.
     pub only: Option<Vec<ServerName>>,
 }
@@ -101,12 +103,19 @@ impl HostBuilder {
         self
     }
 
+    /// With these folders for servers to ask for; [`Host::set_roots`] changes them.
+    pub fn roots(mut self, roots: Vec<Root>) -> Self {
+        self.roots = Some(roots);
+        self
+    }
+
     /// Starts the host. Servers come up in parallel behind it; nothing waits for them here.
     pub async fn start(self) -> Result<Host, ConfigErrors> {
         let gate = Gate::compile(&self.config)?;
         // This reader is there before anything can happen; what it saw by the end of the start is told by `Host::notices`.
         let (events, early) = broadcast::channel(EVENTS);
         let changed = Arc::new(Notify::new());
+        let (roots, overseer) = (Roots::new(self.roots), Arc::new(Overseeing::default()));
         let means = Means {
             launcher: self.launcher.clone(),
             environment: Arc::new(self.environment),
@@ -118,7 +127,8 @@ impl HostBuilder {
             events: events.clone(),
             changed: changed.clone(),
             offers: self.offers,
-            roots: self.roots,
+            roots: roots.clone(),
+            overseer: Some(overseer.clone()),
         };
         let servers: Vec<ServerHandle> = (self.config.servers.values())
             .map(|server| {
@@ -140,6 +150,7 @@ impl HostBuilder {
             environment: means.environment.clone(),
             events,
             naming: self.config.naming,
+            roots,
             launcher: self.launcher,
             catalog: ArcSwap::default(),
             rebuilding: Mutex::new(()),
@@ -149,6 +160,7 @@ impl HostBuilder {
         shared.rebuild();
         shared.notices.extend(noticed(Events(early)));
         let shared = Arc::new(shared);
+        overseer.begin(&shared);
         shared.watch(changed);
         Ok(Host(shared))
     }

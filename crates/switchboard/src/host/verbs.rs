@@ -17,9 +17,10 @@ impl Host {
     /// Reads a resource of a server: its result, byte for byte. A modern server may have said that an earlier answer still holds; then
     /// it is not asked.
     pub async fn read(&self, server: &ServerName, uri: &str, caller: &Arc<dyn Caller>) -> Result<RawJson, CallError> {
-        let (handle, session) = self.session_of(server).await?;
-        let answer = session.read(uri, caller, handle.config.timeouts).await;
-        self.0.finish(handle, answer).await
+        let handle = self.0.server(server)?;
+        let seat = handle.seat(&caller.id(), handle.config.timeouts.connect).await?;
+        let answer = seat.session().read(uri, caller, handle.config.timeouts).await;
+        self.0.finish(seat.handle(handle), answer).await
     }
 
     /// Gets a prompt of a server: its result, byte for byte.
@@ -30,9 +31,10 @@ impl Host {
         arguments: &RawJson,
         caller: &Arc<dyn Caller>,
     ) -> Result<RawJson, CallError> {
-        let (handle, session) = self.session_of(server).await?;
-        let answer = session.prompt(name, arguments, caller, handle.config.timeouts).await;
-        self.0.finish(handle, answer).await
+        let handle = self.0.server(server)?;
+        let seat = handle.seat(&caller.id(), handle.config.timeouts.connect).await?;
+        let answer = seat.session().prompt(name, arguments, caller, handle.config.timeouts).await;
+        self.0.finish(seat.handle(handle), answer).await
     }
 
     /// Asks a server how the value of an argument may go on: its result, byte for byte. `given` are the arguments of the same prompt or

@@ -21,7 +21,7 @@ pub(super) fn our_info() -> Value {
 }
 
 /// What we declare that a server may ask.
-pub(super) fn capabilities(offers: Offers, roots: bool) -> Value {
+pub(super) fn capabilities(era: Era, offers: Offers, roots: bool) -> Value {
     let mut declared = Map::new();
     if offers.elicit_form || offers.elicit_url {
         let mut modes = Map::new();
@@ -33,8 +33,11 @@ pub(super) fn capabilities(offers: Offers, roots: bool) -> Value {
         }
         declared.insert("elicitation".into(), modes.into());
     }
+    if offers.sampling {
+        declared.insert("sampling".into(), if offers.sampling_tools { json!({"tools": {}}) } else { json!({}) });
+    }
     if roots {
-        declared.insert("roots".into(), json!({}));
+        declared.insert("roots".into(), if era == Era::Legacy { json!({"listChanged": true}) } else { json!({}) });
     }
     declared.into()
 }
@@ -80,7 +83,7 @@ pub(super) fn request(era: Era, id: u64, method: &str, fields: &[Field<'_>], pro
 
 /// The members of a modern request's `_meta`: version, who we are, what this caller offers.
 pub(super) fn modern_meta(offers: Offers, roots: bool) -> String {
-    let mut capabilities = capabilities(offers, roots);
+    let mut capabilities = capabilities(Era::Modern, offers, roots);
     capabilities["extensions"] = json!({tasks::EXTENSION: {}});
     let members = json!({
         "io.modelcontextprotocol/protocolVersion": MODERN_VERSION,

@@ -15,6 +15,7 @@ use super::ongoing::Ongoing;
 use super::pending::{Answer, Pending};
 use super::questions::Questions;
 use super::tasks::Tasks;
+use super::visits::Visits;
 use super::watchdog::Watchdog;
 use super::wishes::{Acknowledged, Told};
 use super::{Era, Oddities, OpenOptions, RequestFault, Still};
@@ -42,6 +43,8 @@ pub(super) struct Receiver {
     pub(super) options: OpenOptions,
     pub(super) pending: Pending,
     pub(super) questions: Questions,
+    /// Shared with the questions that send callers to pages.
+    pub(super) visits: Arc<Visits>,
     pub(super) tasks: Tasks,
     pub(super) transport: OnceLock<Weak<dyn Transport>>,
     /// Known once the handshake is over.
@@ -54,7 +57,7 @@ pub(super) struct Receiver {
     pub(super) ended: watch::Sender<Option<String>>,
     /// Why we ended it, where the server gave cause.
     pub(super) misconduct: OnceLock<String>,
-    /// The server has asked during a call.
+    /// The server has asked where nothing says for which call.
     pub(super) asked: AtomicBool,
     junk_run: AtomicU64,
     /// Bytes of ours that the transport was handed without room for them, since it last had some.
@@ -69,6 +72,7 @@ impl Receiver {
             options,
             pending: Pending::default(),
             questions: Questions::default(),
+            visits: Arc::default(),
             tasks: Tasks::default(),
             transport: OnceLock::new(),
             era: OnceLock::new(),
@@ -170,9 +174,14 @@ impl Receiver {
 
     fn notified(&self, method: &str, params: Option<&RawJson>, origin: Origin) {
         match method {
-            "notifications/progress" => self.progress(params),
+            "notifications/progress" => self.progress(params, origin),
             "notifications/message" => self.log(params, origin),
             "notifications/subscriptions/acknowledged" => self.acknowledged(params, origin),
+            "notifications/elicitation/complete" => {
+                if let Some(Completed { elicitation_id }) = params.and_then(|params| params.decode().ok()) {
+                    self.visits.done(&self.options.server, &elicitation_id);
+                }
+            }
             "notifications/tasks" | "notifications/tasks/status" => self.task_changed(params),
             "notifications/cancelled" => {
                 if let Some(Cancelled { request_id }) = params.and_then(|params| params.decode().ok()) {
@@ -188,9 +197,15 @@ impl Receiver {
         }
     }
 
-    fn progress(&self, params: Option<&RawJson>) {
+    fn progress(&self, params: Option<&RawJson>, origin: Origin) {
         let Some(progress) = params.and_then(|params| params.decode::<ProgressParams>().ok()) else { return };
         if let Some(ongoing) = self.ongoing(progress.progress_token) {
+            // What comes with the answer to a call is of that call, whatever it says. A task's may come with any of its requests.
+            if let Origin::Answer(request) = origin
+                && self.ongoing(request).is_some_and(|other| !Arc::ptr_eq(&other, &ongoing))
+            {
+                return;
+            }
             self.task_reached(progress.progress_token, progress.progress, progress.total);
             ongoing.progress(progress.progress, progress.total, progress.message.map(Untrusted::new));
         }
@@ -233,7 +248,7 @@ impl Receiver {
             // A modern server logs only for a request that wants it; a legacy one may log whenever it likes.
             Origin::Shared if self.era.get() == Some(&Era::Modern) => {
                 let wanted_of_all = self.options.wishes.level().is_some();
-                let mut wanting = self.pending.all_ongoing();
+                let (mut wanting, _) = self.pending.suspects();
                 wanting.retain(|(_, ongoing)| wanted_of_all || ongoing.caller.log_level().is_some());
                 let (_, first) = wanting.first()?;
                 let is_one_callers = wanting.iter().all(|(_, other)| other.caller_id == first.caller_id);
@@ -316,6 +331,12 @@ impl Inbound for Receiver {
 struct Cancelled {
     #[serde(rename = "requestId")]
     request_id: serde_json::Value,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Completed {
+    elicitation_id: String,
 }
 
 #[derive(Deserialize)]

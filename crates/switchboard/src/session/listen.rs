@@ -59,7 +59,11 @@ async fn keep_listening(link: Link, hello: Hello) {
         let wanted = wishes.borrow_and_update().resources.clone();
         if standing.as_ref().is_none_or(|stream| stream.resources != wanted) {
             let fresh = match lists.is_empty() && wanted.is_empty() {
-                true => Ok(None),
+                true => {
+                    // Nothing is left to agree on; who ended the last subscription waits to hear that.
+                    note(&link, &wanted, |_| Ok(()));
+                    Ok(None)
+                }
                 // The old stream stands until the new one does, so that no change falls between them.
                 false => open(&link, &lists, &wanted).await.map(Some),
             };

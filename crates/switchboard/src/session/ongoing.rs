@@ -1,12 +1,13 @@
 //! One request under way on behalf of a caller, through all its rounds.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use super::clock::Clock;
-use crate::caller::{Caller, CallerId, ElicitAnswer, Elicitation, ElicitationKind, LogLine, Progress};
+use super::sampling::{self, Overseer, Refusal};
+use crate::caller::{Caller, CallerId, ElicitAnswer, Elicitation, ElicitationKind, LogLine, Progress, SampleAnswer, Sampling};
 use crate::catalog::Tool;
 use crate::config::Timeouts;
 use crate::event::LogLevel;
@@ -27,6 +28,8 @@ pub(super) struct Ongoing {
     pub(super) clock: Clock,
     /// The server was given answers on the way to the result.
     pub(super) gave_input: AtomicBool,
+    /// Answers of a model that it has wanted so far.
+    samplings: AtomicUsize,
 }
 
 impl std::fmt::Debug for Ongoing {
@@ -52,6 +55,7 @@ impl Ongoing {
             caller_id: caller.id(),
             clock: Clock::start(timeouts, since.unwrap_or(now), now),
             gave_input: AtomicBool::new(false),
+            samplings: AtomicUsize::new(0),
         })
     }
 
@@ -77,9 +81,9 @@ impl Ongoing {
 
     /// Puts a question to the caller; its time does not count against the request. Defaults fill what the answer left out.
     pub(super) async fn elicit(&self, kind: ElicitationKind, tool: Option<ToolId>) -> ElicitAnswer {
-        let _asking = Asking::start(&self.clock);
+        let _asking = self.asking();
         let question = Elicitation { server: self.server.clone(), tool, kind };
-        let answer = tokio::time::timeout(ANSWER_TIMEOUT, self.caller.elicit(&question)).await.unwrap_or(ElicitAnswer::Cancel);
+        let answer = timeout(ANSWER_TIMEOUT, self.caller.elicit(&question)).await.unwrap_or(ElicitAnswer::Cancel);
         match (answer, &question.kind) {
             (ElicitAnswer::Accept(mut fields), ElicitationKind::Form { schema, .. }) => {
                 fill_defaults(schema, &mut fields);
@@ -88,10 +92,41 @@ impl Ongoing {
             (answer, _) => answer,
         }
     }
+
+    /// Puts what the server wants of a model to whoever lets it, then to the caller; their time does not count against the request.
+    pub(super) async fn sample(
+        &self,
+        params: RawJson,
+        tool: Option<ToolId>,
+        overseer: Option<&Arc<dyn Overseer>>,
+    ) -> Result<RawJson, Refusal> {
+        if !self.caller.offers().sampling {
+            return Err(Refusal::plain("nobody here answers for a model"));
+        }
+        if self.samplings.fetch_add(1, Ordering::Relaxed) >= sampling::MAX_PER_CALL {
+            return Err(Refusal::plain(format!("one call may want {} answers of a model, no more", sampling::MAX_PER_CALL)));
+        }
+        let _asking = self.asking();
+        let request = Sampling { server: self.server.clone(), tool, params };
+        match overseer {
+            Some(overseer) => overseer.permit(&request, &self.caller).await.map_err(Refusal::rejected)?,
+            None => return Err(Refusal::rejected("nobody is there to let it".to_owned())),
+        }
+        match timeout(ANSWER_TIMEOUT, self.caller.sample(&request)).await {
+            Ok(SampleAnswer::Answer(answer)) => Ok(answer),
+            Ok(SampleAnswer::Refuse(line)) => Err(Refusal::plain(line)),
+            Err(_) => Err(Refusal::plain(format!("no answer within {} s", ANSWER_TIMEOUT.as_secs()))),
+        }
+    }
+
+    /// While this lives, time does not count against the request.
+    pub(super) fn asking(&self) -> Asking<'_> {
+        Asking::start(&self.clock)
+    }
 }
 
 /// Keeps the clock from counting while it lives, also when the question is withdrawn.
-struct Asking<'a>(&'a Clock);
+pub(super) struct Asking<'a>(&'a Clock);
 
 impl<'a> Asking<'a> {
     fn start(clock: &'a Clock) -> Self {

@@ -1,7 +1,8 @@
 //! What a server asks on a legacy session: each request is answered, and a question goes to the caller whose call caused it.
 //!
-//! This wire does not say which call a question belongs to. It is certain only while every call in flight is one caller's;
-//! otherwise the question is declined with a reason and counted. It is never guessed.
+//! What comes with the answer of a request belongs to that request. A shared stream does not say which call a question belongs to: it
+//! is certain only while every call in flight is one caller's; otherwise the question is declined with a reason and counted. It is
+//! never guessed.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,14 +14,16 @@ use tokio::task::AbortHandle;
 
 use super::link::Receiver;
 use super::ongoing::Ongoing;
+use super::sampling::{self, Overseer, REJECTED};
+use super::visits::Visits;
 use super::{Era, tasks};
-use crate::caller::{ElicitAnswer, ElicitationKind};
+use crate::caller::{CallerId, ElicitAnswer, ElicitationKind};
 use crate::transport::Origin;
 use crate::untrusted::Untrusted;
 use crate::wire::{Beside, Outgoing, RawJson, RequestId};
 
 /// A server may have this many questions open at once.
-const MAX_OPEN: usize = 64;
+const MAX_OPEN: usize = 1024;
 
 const METHOD_NOT_FOUND: i64 = -32601;
 const INVALID_PARAMS: i64 = -32602;
@@ -28,7 +31,11 @@ const BUSY: i64 = -32000;
 
 /// The questions that are open, so that they can be withdrawn.
 #[derive(Debug, Default)]
-pub(super) struct Questions(Mutex<HashMap<RequestId, Question>>);
+pub(super) struct Questions {
+    open: Mutex<HashMap<RequestId, Question>>,
+    /// There has been one: calls of a server that never asks need not look.
+    any: AtomicBool,
+}
 
 #[derive(Debug)]
 struct Question {
@@ -38,11 +45,33 @@ struct Question {
     of: Vec<u64>,
     /// Set by whoever answers it: the task, or the end of the last request in `of`.
     answered: Arc<AtomicBool>,
+    /// What the server is told when nobody needs the answer any more.
+    withdrawn: Reply,
+}
+
+/// What a server wants to know, as it came.
+struct Asked {
+    kind: Kind,
+    params: RawJson,
+}
+
+enum Kind {
+    Elicitation(ElicitationKind),
+    Sampling,
+}
+
+/// An answer to a server.
+#[derive(Debug)]
+struct Reply {
+    /// `result` or `error`.
+    key: &'static str,
+    /// JSON.
+    text: String,
 }
 
 impl Questions {
     fn open(&self) -> MutexGuard<'_, HashMap<RequestId, Question>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The server takes a question back.
@@ -61,18 +90,19 @@ impl Questions {
     }
 
     /// Withdraws what only this request can have caused; the server still waits for these answers.
-    fn orphaned_by(&self, request: u64) -> Vec<RequestId> {
-        let mut orphans = Vec::new();
-        self.open().retain(|id, question| {
+    fn orphaned_by(&self, request: u64) -> Vec<(RequestId, Reply)> {
+        let mut open = self.open();
+        for question in open.values_mut() {
             question.of.retain(|of| *of != request);
-            let is_orphan = question.of.is_empty();
-            if is_orphan && !question.answered.swap(true, Ordering::Relaxed) {
+        }
+        let orphans = open.extract_if(|_, question| question.of.is_empty());
+        let unanswered = orphans.filter(|(_, question)| !question.answered.swap(true, Ordering::Relaxed));
+        unanswered
+            .map(|(id, question)| {
                 question.task.abort();
-                orphans.push(id.clone());
-            }
-            !is_orphan
-        });
-        orphans
+                (id, question.withdrawn)
+            })
+            .collect()
     }
 }
 
@@ -85,108 +115,99 @@ impl Receiver {
         }
         let offers = self.options.offers;
         match method {
-            "ping" => self.answer(&id, &json!({})),
-            "roots/list" if self.options.roots.is_some() => self.answer(&id, &self.roots()),
-            "elicitation/create" if offers.elicit_form || offers.elicit_url => self.elicited(id, params, origin),
-            _ => self.refuse(&id, METHOD_NOT_FOUND, &format!("{method:.100} is not offered")),
+            "ping" => self.reply(&id, &Reply::result(&json!({}))),
+            "roots/list" if self.options.roots.offered() => {
+                self.reply(&id, &Reply::result(&json!({"roots": self.options.roots.list()})));
+            }
+            "elicitation/create" if offers.elicit_form || offers.elicit_url => {
+                self.question(id, params, origin, |params| match read_elicitation(params)? {
+                    ElicitationKind::Form { .. } if !offers.elicit_form => Err("forms are not offered".into()),
+                    ElicitationKind::Url { .. } if !offers.elicit_url => Err("urls are not offered".into()),
+                    kind => Ok(Kind::Elicitation(kind)),
+                })
+            }
+            "sampling/createMessage" if offers.sampling => self
+                .question(id, params, origin, |params| sampling::check(params, offers.sampling_tools).map(|()| Kind::Sampling)),
+            _ => self.reply(&id, &Reply::error(METHOD_NOT_FOUND, &format!("{method:.100} is not offered"))),
         }
     }
 
     /// A request of ours is over: nobody needs the answers any more that it was asked for (F28).
     pub(super) fn over(&self, request: u64) {
-        if self.asked.load(Ordering::Relaxed) {
-            for id in self.questions.orphaned_by(request) {
-                self.answer(&id, &elicit_result(ElicitAnswer::Cancel));
+        if self.questions.any.load(Ordering::Relaxed) {
+            for (id, reply) in self.questions.orphaned_by(request) {
+                self.reply(&id, &reply);
             }
         }
     }
 
-    /// The folders on offer, as `roots/list` answers.
-    pub(super) fn roots(&self) -> Value {
-        let roots: Vec<Value> = self.options.roots.iter().flatten().map(|uri| json!({"uri": uri})).collect();
-        json!({"roots": roots})
+    fn reply(&self, id: &RequestId, reply: &Reply) {
+        self.send(&reply.message(id), None);
     }
 
-    fn answer(&self, id: &RequestId, result: &Value) {
-        self.respond(id, "result", result);
-    }
-
-    fn refuse(&self, id: &RequestId, code: i64, message: &str) {
-        self.respond(id, "error", &json!({"code": code, "message": message}));
-    }
-
-    fn respond(&self, id: &RequestId, key: &str, value: &Value) {
-        let mut body = br#"{"jsonrpc":"2.0","id":"#.to_vec();
-        id.write(&mut body);
-        body.extend_from_slice(format!(r#","{key}":{value}}}"#).as_bytes());
-        self.send(&body, None);
-    }
-
-    fn elicited(&self, id: RequestId, params: Option<RawJson>, origin: Origin) {
-        self.asked.store(true, Ordering::Relaxed);
-        let kind = match params.as_ref().map(read_elicitation) {
-            Some(Ok(kind)) => kind,
-            Some(Err(fault)) => return self.refuse(&id, INVALID_PARAMS, &fault),
-            None => return self.refuse(&id, INVALID_PARAMS, "elicitation/create needs params"),
+    /// Reads it, and finds out whose it is.
+    fn question(
+        &self,
+        id: RequestId,
+        params: Option<RawJson>,
+        origin: Origin,
+        read: impl FnOnce(&RawJson) -> Result<Kind, String>,
+    ) {
+        let read = params.ok_or_else(|| "it needs params".to_owned()).and_then(|params| Ok((read(&params)?, params)));
+        let asked = match read {
+            Ok((kind, params)) => Asked { kind, params },
+            Err(fault) => return self.reply(&id, &Reply::error(INVALID_PARAMS, &fault)),
         };
-        let in_flight = match (self.asked_for_task(params.as_ref()), origin) {
-            // A question of a task may come on any stream.
-            (Some(of_task), _) => of_task,
-            (None, Origin::Shared) => self.all_ongoing(),
-            (None, Origin::Answer(request)) => self.ongoing(request).map(|ongoing| (request, ongoing)).into_iter().collect(),
+        self.questions.any.store(true, Ordering::Relaxed);
+        let (in_flight, gone) = match (self.asked_for_task(Some(&asked.params)), origin) {
+            // A question of a task may come on any stream, and says so.
+            (Some(of_task), _) => (of_task, Vec::new()),
+            (None, Origin::Shared) => {
+                self.asked.store(true, Ordering::Relaxed);
+                self.suspects()
+            }
+            (None, Origin::Answer(request)) => {
+                (self.ongoing(request).map(|ongoing| (request, ongoing)).into_iter().collect(), Vec::new())
+            }
         };
-        let ongoing = match attribute(&in_flight) {
-            Ok(ongoing) => ongoing,
+        match attribute(&in_flight, &gone) {
+            Ok(ongoing) => self.put(id, in_flight.iter().map(|(id, _)| *id).collect(), ongoing, asked),
             Err(reason) => {
                 self.oddities().unattributed += 1;
                 self.notice(format!("a question of the server was declined: {reason}"));
-                return self.answer(&id, &elicit_result(ElicitAnswer::Decline));
+                self.reply(&id, &asked.declined(reason));
             }
-        };
-        self.put(id, in_flight.iter().map(|(id, _)| *id).collect(), ongoing, kind, params);
+        }
     }
 
     /// Asks in a task of its own, so that the reader goes on.
-    fn put(
-        &self,
-        id: RequestId,
-        of: Vec<u64>,
-        (ongoing, certain): (Arc<Ongoing>, bool),
-        kind: ElicitationKind,
-        params: Option<RawJson>,
-    ) {
+    fn put(&self, id: RequestId, of: Vec<u64>, (ongoing, certain): (Arc<Ongoing>, bool), asked: Asked) {
         let mut open = self.questions.open();
         open.retain(|_, question| !question.task.is_finished());
-        if open.len() >= MAX_OPEN {
-            drop(open);
-            return self.refuse(&id, BUSY, "too many questions are open");
-        }
-        if open.contains_key(&id) {
-            drop(open);
+        if open.len() >= MAX_OPEN || open.contains_key(&id) {
             // Under one id there is one question: the bound counts ids.
-            return self.refuse(&id, BUSY, "a question with this id is open");
+            let fault = if open.contains_key(&id) { "a question with this id is open" } else { "too many questions are open" };
+            drop(open);
+            return self.reply(&id, &Reply::error(BUSY, fault));
         }
         let Some(transport) = self.transport.get().cloned() else { return };
-        let answer_to = id.clone();
+        let (visits, overseer) = (self.visits.clone(), self.options.overseer.clone());
+        let (answer_to, withdrawn) = (id.clone(), asked.withdrawn());
         let answered = Arc::new(AtomicBool::new(false));
         let is_answered = answered.clone();
         let task = tokio::spawn(async move {
-            let tool = if certain { ongoing.tool_id() } else { None };
-            let answer = ongoing.elicit(kind, tool).await;
+            let reply = asked.put(&ongoing, certain, &visits, overseer.as_ref()).await;
             if is_answered.swap(true, Ordering::Relaxed) {
                 return;
             }
-            let mut body = br#"{"jsonrpc":"2.0","id":"#.to_vec();
-            answer_to.write(&mut body);
-            let result = tasks::in_answer(params.as_ref(), elicit_result(answer));
-            body.extend_from_slice(format!(r#","result":{result}}}"#).as_bytes());
             if let Some(transport) = transport.upgrade() {
                 // Bounded by the number of open questions, and withdrawn with them.
                 transport.ready().await;
+                let body = reply.message(&answer_to);
                 let _ = transport.send(Outgoing { id: None, method: None, body: &body, beside: Beside::default() });
             }
         });
-        open.insert(id, Question { task: task.abort_handle(), of: of.clone(), answered });
+        open.insert(id, Question { task: task.abort_handle(), of: of.clone(), answered, withdrawn });
         drop(open);
         // A request that ended meanwhile could not withdraw what was not here yet.
         of.into_iter().filter(|request| self.ongoing(*request).is_none()).for_each(|request| self.over(request));
@@ -194,12 +215,81 @@ impl Receiver {
 }
 
 /// Whose question it is: the caller of all calls in flight; `true` where the very call is certain too.
-fn attribute(in_flight: &[(u64, Arc<Ongoing>)]) -> Result<(Arc<Ongoing>, bool), &'static str> {
+fn attribute(in_flight: &[(u64, Arc<Ongoing>)], gone: &[CallerId]) -> Result<(Arc<Ongoing>, bool), &'static str> {
     let ((_, first), rest) = in_flight.split_first().ok_or("no call is under way that it could belong to")?;
     if rest.iter().any(|(_, other)| other.caller_id != first.caller_id) {
         return Err("calls of different callers are under way, and this wire does not say whose it is");
     }
-    Ok((first.clone(), rest.is_empty()))
+    if gone.iter().any(|gone| *gone != first.caller_id) {
+        return Err("a call of another caller was given up not long ago, and this wire does not say whose it is");
+    }
+    Ok((first.clone(), rest.is_empty() && gone.is_empty()))
+}
+
+impl Asked {
+    /// Puts it to the caller.
+    async fn put(self, ongoing: &Ongoing, certain: bool, visits: &Visits, overseer: Option<&Arc<dyn Overseer>>) -> Reply {
+        let tool = if certain { ongoing.tool_id() } else { None };
+        let params = self.params;
+        match self.kind {
+            Kind::Sampling => match ongoing.sample(params.clone(), tool, overseer).await {
+                Ok(answer) => Reply { key: "result", text: tasks::in_raw_answer(&params, answer).as_str().to_owned() },
+                Err(refusal) => {
+                    let (server, reason) = (&ongoing.server, refusal.reason);
+                    ongoing.caller.notice(&format!("server \"{server}\" wanted an answer of a model and got none: {reason}"));
+                    Reply::error(REJECTED, &refusal.told)
+                }
+            },
+            Kind::Elicitation(kind) => {
+                let visit = match &kind {
+                    ElicitationKind::Url { id, .. } => id.clone(),
+                    ElicitationKind::Form { .. } => None,
+                };
+                let is_form = matches!(kind, ElicitationKind::Form { .. });
+                if let Some(visit) = &visit {
+                    drop(visits.begin(visit, &ongoing.caller));
+                }
+                let answer = ongoing.elicit(kind, tool).await;
+                if let (Some(visit), ElicitAnswer::Decline | ElicitAnswer::Cancel) = (&visit, &answer) {
+                    visits.forget(visit, &ongoing.caller);
+                }
+                Reply::result(&tasks::in_answer(Some(&params), elicit_result(answer, is_form)))
+            }
+        }
+    }
+
+    /// What the server is told where nobody can be asked.
+    fn declined(&self, reason: &str) -> Reply {
+        match self.kind {
+            Kind::Elicitation(_) => Reply::result(&elicit_result(ElicitAnswer::Decline, true)),
+            Kind::Sampling => Reply::error(REJECTED, reason),
+        }
+    }
+
+    /// What the server is told where the call ended first.
+    fn withdrawn(&self) -> Reply {
+        match self.kind {
+            Kind::Elicitation(_) => Reply::result(&elicit_result(ElicitAnswer::Cancel, true)),
+            Kind::Sampling => Reply::error(REJECTED, "the call that wanted it is over"),
+        }
+    }
+}
+
+impl Reply {
+    fn result(result: &Value) -> Self {
+        Self { key: "result", text: result.to_string() }
+    }
+
+    fn error(code: i64, message: &str) -> Self {
+        Self { key: "error", text: json!({"code": code, "message": message}).to_string() }
+    }
+
+    fn message(&self, id: &RequestId) -> Vec<u8> {
+        let mut body = br#"{"jsonrpc":"2.0","id":"#.to_vec();
+        id.write(&mut body);
+        body.extend_from_slice(format!(r#","{}":{}}}"#, self.key, self.text).as_bytes());
+        body
+    }
 }
 
 /// Reads the params of `elicitation/create`, in any revision.
@@ -215,22 +305,25 @@ pub(super) fn read_elicitation(params: &RawJson) -> Result<ElicitationKind, Stri
         requested_schema: Option<&'a serde_json::value::RawValue>,
         #[serde(default)]
         url: Option<String>,
+        #[serde(default)]
+        elicitation_id: Option<String>,
     }
     let wire: Wire<'_> = params.decode().map_err(|fault| format!("elicitation/create: {fault}"))?;
     let message = Untrusted::new(wire.message);
     match (wire.mode.as_deref(), wire.requested_schema, wire.url) {
         (None | Some("form"), Some(schema), _) => Ok(ElicitationKind::Form { message, schema: params.part(schema) }),
-        (Some("url"), _, Some(url)) => Ok(ElicitationKind::Url { message, url: url.into() }),
+        (Some("url"), _, Some(url)) => Ok(ElicitationKind::Url { message, url: url.into(), id: wire.elicitation_id }),
         (None | Some("form"), None, _) => Err("elicitation/create: requestedSchema is missing".into()),
         (Some("url"), _, None) => Err("elicitation/create: url is missing".into()),
         (Some(_), _, _) => Err("elicitation/create: mode is neither form nor url".into()),
     }
 }
 
-/// The result of `elicitation/create`.
-pub(super) fn elicit_result(answer: ElicitAnswer) -> Value {
+/// The result of `elicitation/create`. A page has no content: what is done there stays there.
+pub(super) fn elicit_result(answer: ElicitAnswer, is_form: bool) -> Value {
     match answer {
-        ElicitAnswer::Accept(content) => json!({"action": "accept", "content": content}),
+        ElicitAnswer::Accept(content) if is_form => json!({"action": "accept", "content": content}),
+        ElicitAnswer::Accept(_) => json!({"action": "accept"}),
         ElicitAnswer::Decline => json!({"action": "decline"}),
         ElicitAnswer::Cancel => json!({"action": "cancel"}),
     }

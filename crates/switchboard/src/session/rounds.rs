@@ -5,17 +5,21 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use serde::Deserialize;
+use serde_json::json;
 use serde_json::value::RawValue;
-use serde_json::{Map, Value};
 
 use super::link::{Link, Request};
 use super::ongoing::Ongoing;
 use super::questions::{elicit_result, read_elicitation};
-use super::{Era, RequestFault, Still, envelope, tasks};
+use super::{Era, RequestFault, Still, envelope, sampling, tasks, visits};
+use crate::caller::{ElicitAnswer, ElicitationKind, Offers, Root};
 use crate::wire::RawJson;
 
 /// A server that asks more often than this does not come to an end.
 const MAX_ROUNDS: usize = 16;
+
+/// So much may be asked in one round.
+const MAX_REQUESTS: usize = 64;
 
 /// Sends the request, answers what the server asks, and returns the final result, byte for byte.
 pub(super) async fn complete(
@@ -28,9 +32,10 @@ pub(super) async fn complete(
         return tasks::complete_legacy(link, ongoing, request, still).await;
     }
     if request.era == Era::Legacy {
-        return link.request_for(ongoing, request, still).await;
+        return visits::send(link, ongoing, request, still).await;
     }
-    let declared = envelope::modern_meta(ongoing.caller.offers(), link.receiver.options.roots.is_some());
+    let rounds = Rounds::of(link, ongoing);
+    let declared = envelope::modern_meta(rounds.offers, rounds.roots.is_some());
     let level = ongoing.caller.log_level().or_else(|| link.receiver.options.wishes.level());
     let declared = envelope::with_log_level(declared, level);
     let mut answers: Option<(Vec<u8>, Option<RawJson>)> = None;
@@ -49,15 +54,11 @@ pub(super) async fn complete(
         let result = link.request_for(ongoing, round, still).await?;
         match Outcome::read(&result)? {
             Outcome::Complete => return Ok(result),
-            Outcome::Task if request.method == "tools/call" => return tasks::follow(link, ongoing, &declared, &result).await,
+            Outcome::Task if ongoing.tool_id().is_some() => return tasks::follow(link, ongoing, &declared, &result).await,
             Outcome::Task => return Err(RequestFault::Invalid(format!("a task in answer to {}", request.method))),
             Outcome::InputRequired { requests, state } => {
                 ongoing.gave_input.store(true, Ordering::Relaxed);
-                let mut responses = Map::new();
-                for (key, request) in requests {
-                    responses.insert(key, fulfil(link, ongoing, &request).await?);
-                }
-                answers = Some((Value::from(responses).to_string().into_bytes(), state));
+                answers = Some((rounds.answer(&requests).await?, state));
             }
         }
     }
@@ -95,31 +96,92 @@ impl Outcome {
         match wire.result_type.as_deref() {
             None | Some("complete") => Ok(Self::Complete),
             Some("task") => Ok(Self::Task),
-            Some("input_required") => Ok(Self::InputRequired {
-                requests: wire.input_requests.unwrap_or_default().into_iter().map(|(key, raw)| (key, result.part(raw))).collect(),
-                state: wire.request_state.map(|state| result.part(state)),
-            }),
+            Some("input_required") if wire.input_requests.is_none() && wire.request_state.is_none() => {
+                Err(RequestFault::Invalid("it wants input and says neither which nor for what".into()))
+            }
+            Some("input_required") => {
+                let requests = wire.input_requests.unwrap_or_default();
+                if requests.len() > MAX_REQUESTS {
+                    return Err(RequestFault::Invalid(format!("it asks {} things at once", requests.len())));
+                }
+                Ok(Self::InputRequired {
+                    requests: requests.into_iter().map(|(key, raw)| (key, result.part(raw))).collect(),
+                    state: wire.request_state.map(|state| result.part(state)),
+                })
+            }
             Some(other) => Err(RequestFault::Invalid(format!("resultType {other:?} is not known"))),
         }
     }
 }
 
-/// Answers one of the server's questions.
-pub(super) async fn fulfil(link: &Link, ongoing: &Arc<Ongoing>, request: &RawJson) -> Result<Value, RequestFault> {
-    #[derive(Deserialize)]
-    struct Wire<'a> {
-        method: String,
-        #[serde(borrow, default)]
-        params: Option<&'a RawValue>,
+/// What the answers to one request's questions are made of.
+pub(super) struct Rounds<'a> {
+    link: &'a Link,
+    ongoing: &'a Ongoing,
+    offers: Offers,
+    roots: Option<Vec<Root>>,
+}
+
+impl<'a> Rounds<'a> {
+    /// One picture of the caller for all rounds: what was declared is what is answered.
+    pub(super) fn of(link: &'a Link, ongoing: &'a Ongoing) -> Self {
+        let roots = ongoing.caller.roots().or_else(|| link.receiver.options.roots.list());
+        Self { link, ongoing, offers: ongoing.caller.offers(), roots }
     }
-    let wire: Wire<'_> = request.decode().map_err(|fault| RequestFault::Invalid(format!("an input request: {fault}")))?;
-    match wire.method.as_str() {
-        "elicitation/create" => {
-            let params = wire.params.ok_or_else(|| RequestFault::Invalid("elicitation/create needs params".into()))?;
-            let kind = read_elicitation(&request.part(params)).map_err(RequestFault::Invalid)?;
-            Ok(elicit_result(ongoing.elicit(kind, ongoing.tool_id()).await))
+
+    /// Puts the questions of one round to the caller, one after the other in their order: `inputResponses`.
+    pub(super) async fn answer(&self, requests: &[(String, RawJson)]) -> Result<Vec<u8>, RequestFault> {
+        let mut responses = vec![b'{'];
+        for (key, request) in requests {
+            let response = self.fulfil(request).await?;
+            if responses.len() > 1 {
+                responses.push(b',');
+            }
+            responses.extend_from_slice(&envelope::string(key));
+            responses.push(b':');
+            responses.extend_from_slice(response.as_bytes());
         }
-        "roots/list" if link.receiver.options.roots.is_some() => Ok(link.receiver.roots()),
-        other => Err(RequestFault::Invalid(format!("the server asked for {other:?}, which was not offered"))),
+        responses.push(b'}');
+        Ok(responses)
+    }
+
+    /// Answers one of the server's questions.
+    async fn fulfil(&self, request: &RawJson) -> Result<RawJson, RequestFault> {
+        #[derive(Deserialize)]
+        struct Wire<'a> {
+            method: Cow<'a, str>,
+            #[serde(borrow, default)]
+            params: Option<&'a RawValue>,
+        }
+        let wire: Wire<'_> = request.decode().map_err(|fault| RequestFault::Invalid(format!("an input request: {fault}")))?;
+        let params = || match wire.params {
+            Some(params) => Ok(request.part(params)),
+            None => Err(RequestFault::Invalid(format!("{} needs params", wire.method))),
+        };
+        match &*wire.method {
+            "elicitation/create" => self.elicit(&params()?).await,
+            "sampling/createMessage" if self.offers.sampling => self.sample(params()?).await,
+            "roots/list" if self.roots.is_some() => Ok(RawJson::from_value(&json!({"roots": self.roots}))),
+            other => Err(RequestFault::Invalid(format!("the server asked for {other:?}, which was not offered"))),
+        }
+    }
+
+    async fn elicit(&self, params: &RawJson) -> Result<RawJson, RequestFault> {
+        let kind = read_elicitation(params).map_err(RequestFault::Invalid)?;
+        let is_form = matches!(kind, ElicitationKind::Form { .. });
+        let offered = if is_form { self.offers.elicit_form } else { self.offers.elicit_url };
+        // A server that asks what it was told it may not is told no, so that the call can end (S0-37).
+        let answer = if offered { self.ongoing.elicit(kind, self.ongoing.tool_id()).await } else { ElicitAnswer::Decline };
+        Ok(RawJson::from_value(&elicit_result(answer, is_form)))
+    }
+
+    /// There is no way to say no within a round: the call ends instead, as the specification has it.
+    async fn sample(&self, params: RawJson) -> Result<RawJson, RequestFault> {
+        sampling::check(&params, self.offers.sampling_tools).map_err(RequestFault::Invalid)?;
+        let overseer = self.link.receiver.options.overseer.as_ref();
+        match self.ongoing.sample(params, self.ongoing.tool_id(), overseer).await {
+            Ok(answer) => Ok(answer),
+            Err(refusal) => Err(RequestFault::Declined(refusal.reason)),
+        }
     }
 }

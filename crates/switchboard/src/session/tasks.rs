@@ -8,7 +8,6 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::{Map, Value};
 use tokio::time::{Instant, sleep_until};
 
 use self::state::{Status, Task};
@@ -18,7 +17,8 @@ use super::envelope::{self, Field};
 use super::link::{Link, Request, Waiting, read_error};
 use super::ongoing::Ongoing;
 use super::pending::Answer;
-use super::{Era, RequestFault, rounds};
+use super::rounds::Rounds;
+use super::{Era, RequestFault};
 use crate::transport::WireFault;
 use crate::untrusted::Untrusted;
 use crate::wire::RawJson;
@@ -33,7 +33,7 @@ mod state;
 mod table;
 
 pub(super) use legacy::{ASKS_FOR_A_TASK, complete as complete_legacy, is_task as asks_for_a_task};
-pub(super) use table::{Tasks, in_answer};
+pub(super) use table::{Tasks, in_answer, in_raw_answer};
 
 /// What we declare for the modern kind.
 pub(super) const EXTENSION: &str = "io.modelcontextprotocol/tasks";
@@ -66,7 +66,7 @@ const INVALID_PARAMS: i64 = -32602;
 pub(super) async fn follow(link: &Link, ongoing: &Arc<Ongoing>, declared: &str, created: &RawJson) -> Answer {
     let task = Task::read(created)?;
     let followed = link.receiver.tasks.add(None, ongoing);
-    Following::begin(link, Era::Modern, declared, followed, &task).to_the_end(task).await
+    Following::begin(link, Era::Modern, declared, followed, &task).watch_to_the_end(task).await
 }
 
 /// One task while its call waits for it. Dropping it before its end tells the server to cancel it.
@@ -104,7 +104,7 @@ impl<'a> Following<'a> {
         }
     }
 
-    async fn to_the_end(mut self, mut task: Task) -> Answer {
+    async fn watch_to_the_end(mut self, mut task: Task) -> Answer {
         let id_json = self.id_json.clone();
         let _listening = self.listen(&task, &id_json);
         let mut lost = 0;
@@ -171,18 +171,16 @@ impl<'a> Following<'a> {
 
     /// Asks the caller what the task asks, and gives the answers to the server.
     async fn answer_questions(&mut self, task: &Task) -> Result<(), RequestFault> {
-        let mut responses = Map::new();
-        for (key, question) in task.questions.iter().filter(|(key, _)| !self.answered.contains(key)) {
-            if self.answered.len() + responses.len() >= MAX_QUESTIONS {
-                return Err(RequestFault::Invalid(format!("the task asked {MAX_QUESTIONS} times and came to no end")));
-            }
-            responses.insert(key.clone(), rounds::fulfil(self.link, &self.followed.ongoing, question).await?);
-        }
-        if responses.is_empty() {
+        let questions: Vec<(String, RawJson)> =
+            task.questions.iter().filter(|(key, _)| !self.answered.contains(key)).cloned().collect();
+        if questions.is_empty() {
             return Ok(());
         }
-        let keys: Vec<String> = responses.keys().cloned().collect();
-        let responses = Value::from(responses).to_string().into_bytes();
+        if self.answered.len() + questions.len() > MAX_QUESTIONS {
+            return Err(RequestFault::Invalid(format!("the task asked {MAX_QUESTIONS} times and came to no end")));
+        }
+        let responses = Rounds::of(self.link, &self.followed.ongoing).answer(&questions).await?;
+        let keys: Vec<String> = questions.into_iter().map(|(key, _)| key).collect();
         let mut lost = 0;
         loop {
             // It may be sent again: what is answered already is ignored.

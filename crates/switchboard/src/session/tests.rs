@@ -13,6 +13,7 @@ use crate::caller::{Answering, Approval, ApprovalRequest, CallerId, ElicitAnswer
 use crate::transport::{Closed, ConnectFault, Inbound, Origin, Transport};
 use crate::wire::{Outgoing, parse};
 
+mod asking;
 mod handshakes;
 mod listing;
 mod offering;
@@ -81,7 +82,11 @@ impl Peer {
     }
 
     fn say(&self, message: &Value) {
-        parse(&message.to_string(), &RawJson::keep, &mut |message| self.inbound.message(message, Origin::Shared)).unwrap();
+        self.say_on(message, Origin::Shared);
+    }
+
+    fn say_on(&self, message: &Value, origin: Origin) {
+        parse(&message.to_string(), &RawJson::keep, &mut |message| self.inbound.message(message, origin)).unwrap();
     }
 
     fn answer(&self, request: &Value, result: Value) {
@@ -102,30 +107,26 @@ impl Peer {
 
 fn options(protocol: Protocol) -> OpenOptions {
     OpenOptions {
-        server: ServerName::new("peer").unwrap(),
         protocol,
-        known_era: None,
-        asks: Asks::Auto,
-        sharing: Sharing::Shared,
         offers: Offers { elicit_form: true, elicit_url: true, ..Offers::default() },
-        roots: Some(vec!["file:///work".into()]),
-        connect_timeout: Duration::from_secs(30),
+        roots: Roots::new(Some(vec![root("file:///work")])),
         max_message_bytes: 1 << 20,
-        log: None,
-        events: None,
-        noticed: Noticed::default(),
-        wishes: Wishes::default(),
-        cache: Cache::default(),
+        ..OpenOptions::new(ServerName::new("peer").unwrap())
     }
+}
+
+fn root(uri: &str) -> crate::caller::Root {
+    crate::caller::Root { uri: uri.to_owned(), name: None }
 }
 
 /// An open session in the era, and its peer.
 async fn opened(era: Era) -> (Arc<Session>, Peer) {
+    opened_with(era, options(if era == Era::Modern { Protocol::Modern } else { Protocol::Legacy })).await
+}
+
+async fn opened_with(era: Era, options: OpenOptions) -> (Arc<Session>, Peer) {
     let (connector, peer) = wire();
-    let open = tokio::spawn(async move {
-        let protocol = if era == Era::Modern { Protocol::Modern } else { Protocol::Legacy };
-        Session::open(&connector, options(protocol)).await.unwrap()
-    });
+    let open = tokio::spawn(async move { Session::open(&connector, options).await.unwrap() });
     let mut peer = peer.await;
     match era {
         Era::Legacy => peer.welcome().await,

@@ -1,6 +1,9 @@
 //! Legacy sessions: begun anew when forgotten, ended when closed; and how each era is told that nobody waits.
 
 use serde_json::json;
+use switchboard::HostBuilder;
+use switchboard::config::{Config, Endpoint, HttpEndpoint, Protocol, ServerConfig, Source};
+use switchboard::name::ServerName;
 use switchboard::session::RequestFault;
 use switchboard::transport::WireFault;
 
@@ -87,7 +90,7 @@ async fn a_404_that_means_the_method_is_an_answer() {
 #[tokio::test]
 async fn t15_a_session_id_that_no_header_should_carry_is_refused() {
     let mut peer = Peer::start().await;
-    let opening = open(target(&peer.url()), switchboard::config::Protocol::Legacy);
+    let opening = open(target(&peer.url()), Protocol::Legacy);
     let result = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {"name": "peer", "version": "1"}});
     peer.expect("initialize").await.json_with("Mcp-Session-Id: a b\r\n", result);
     let fault = opening.await.unwrap().unwrap_err();
@@ -137,4 +140,35 @@ async fn f28_what_was_sent_before_the_end_arrives_before_it() {
     peer.expect("notifications/cancelled").await.status(202, "");
     peer.expect_line("DELETE /mcp").await.status(200, "");
     drop(asked);
+}
+
+/// A program that ends right after it stopped its servers leaves no session behind.
+#[tokio::test]
+async fn a_stopped_server_has_been_told_that_its_session_is_over() {
+    let mut peer = Peer::start().await;
+    let endpoint = Endpoint::Http(HttpEndpoint::new(peer.url()));
+    let mut entry = ServerConfig::new(ServerName::new("peer").unwrap(), Source::code(), endpoint);
+    entry.protocol = Protocol::Legacy;
+    let starting = tokio::spawn(async move {
+        let host = HostBuilder::new([entry].into_iter().collect::<Config>()).start().await.unwrap();
+        assert!(host.settled(HANGS).await);
+        host
+    });
+    let result =
+        json!({"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": {"name": "peer", "version": "1"}});
+    peer.expect("initialize").await.json_with("Mcp-Session-Id: s-1\r\n", result);
+    peer.expect("notifications/initialized").await.status(202, "");
+    for _ in 0..2 {
+        let asked = peer.next().await;
+        match asked.line.as_str() {
+            "GET /mcp" => asked.status(405, ""),
+            _ => asked.json(json!({"tools": [{"name": "t", "inputSchema": {"type": "object"}}]})),
+        }
+    }
+    let host = starting.await.unwrap();
+    let stopping = tokio::spawn(async move { host.stop().await });
+    let asked = peer.expect_line("DELETE /mcp").await;
+    assert!(!stopping.is_finished());
+    asked.status(200, "");
+    tokio::time::timeout(HANGS, stopping).await.expect("it stops").unwrap();
 }

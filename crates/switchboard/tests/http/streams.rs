@@ -209,3 +209,21 @@ async fn s3_14_a_question_on_the_stream_of_a_request_is_answered_for_that_reques
     asked.event_result(None, &id, contents("hi"));
     assert_eq!(outcome(reading).await, seen("hi"));
 }
+
+/// Once the stream stands still the clock runs ahead, to the moment when it is given up.
+#[tokio::test]
+async fn f26_a_stream_that_says_nothing_at_all_is_opened_anew() {
+    let mut peer = Peer::start().await;
+    let opening = open(target(&peer.url()), Protocol::Legacy);
+    peer.begin(None).await;
+    let session = opening.await.unwrap().unwrap();
+    let mut asked = peer.expect_line("GET /mcp").await;
+    asked.stream();
+    asked.event(Some("g-1"), &json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}));
+    session.list_changed().await;
+    tokio::time::pause();
+    asked.gone_at_last().await;
+    tokio::time::resume();
+    let asked = peer.expect_line("GET /mcp").await;
+    assert_eq!(asked.header("last-event-id"), Some("g-1"));
+}

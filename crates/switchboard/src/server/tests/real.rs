@@ -56,7 +56,8 @@ fn start(config: Arc<ServerConfig>, log_folder: Option<std::path::PathBuf>) -> S
         events: broadcast::Sender::new(64),
         changed: Arc::new(Notify::new()),
         offers: Offers::default(),
-        roots: None,
+        roots: Default::default(),
+        overseer: None,
     };
     ServerHandle::start(config, means, connecting())
 }

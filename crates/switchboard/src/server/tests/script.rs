@@ -361,9 +361,11 @@ pub(super) fn supervised(reach: Arc<dyn Reach>, store: Arc<dyn Store>) -> Superv
         reach,
         memory: Memory::new(store, LAUNCH),
         offers: Offers::default(),
-        roots: None,
+        roots: Default::default(),
+        overseer: None,
         events: broadcast::Sender::new(1024),
         changed: Arc::new(Notify::new()),
+        own: false,
     }
 }
 

@@ -6,6 +6,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
+use crate::caller::CallerId;
 use crate::session::Hello;
 use crate::session::link::Receiver;
 use crate::session::ongoing::Ongoing;
@@ -132,14 +133,15 @@ impl Receiver {
     }
 
     /// Every request of a caller that is under way, a task between two polls included.
-    pub(in crate::session) fn all_ongoing(&self) -> Vec<(u64, Arc<Ongoing>)> {
+    /// And whose requests were given up not long ago.
+    pub(in crate::session) fn suspects(&self) -> (Vec<(u64, Arc<Ongoing>)>, Vec<CallerId>) {
         let tasks: Vec<(u64, Arc<Ongoing>)> =
             self.tasks.followed().iter().filter_map(|followed| Some((followed.request?, followed.ongoing.clone()))).collect();
-        let mut all = self.pending.all_ongoing();
+        let (mut all, gone) = self.pending.suspects();
         // A poll under way is the task's own.
         all.retain(|(_, ongoing)| !tasks.iter().any(|(_, task)| Arc::ptr_eq(task, ongoing)));
         all.extend(tasks);
-        all
+        (all, gone)
     }
 
     /// Notes how far a task is, in numbers.
@@ -162,6 +164,14 @@ pub(in crate::session) fn in_answer(params: Option<&RawJson>, mut result: Value)
         result["_meta"][RELATED_TASK] = json!({"taskId": id});
     }
     result
+}
+
+/// The same for an answer that is passed on as it is.
+pub(in crate::session) fn in_raw_answer(params: &RawJson, answer: RawJson) -> RawJson {
+    match (related_task(params), answer.to_value()) {
+        (Some(_), Ok(result @ Value::Object(_))) => RawJson::from_value(&in_answer(Some(params), result)),
+        _ => answer,
+    }
 }
 
 fn related_task(params: &RawJson) -> Option<String> {

@@ -45,7 +45,10 @@ async fn s4_03_a_legacy_server_is_initialised_after_any_refusal_of_the_probe() {
         peer.refuse(&probe, code);
         let request = peer.expect("initialize").await;
         assert_eq!(request["params"]["protocolVersion"], "2025-11-25");
-        assert_eq!(request["params"]["capabilities"], json!({"elicitation": {"form": {}, "url": {}}, "roots": {}}));
+        assert_eq!(
+            request["params"]["capabilities"],
+            json!({"elicitation": {"form": {}, "url": {}}, "roots": {"listChanged": true}})
+        );
         peer.answer(&request, json!({"protocolVersion": "2025-11-25", "capabilities": {}}));
         assert_eq!(peer.next().await, json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
         assert_eq!(session.await.unwrap().unwrap().hello().era, Era::Legacy, "{code}");
@@ -130,6 +133,29 @@ async fn a_version_refusal_that_names_a_legacy_version_means_legacy() {
     peer.say(&json!({"jsonrpc": "2.0", "id": probe["id"], "error": error}));
     peer.welcome().await;
     assert_eq!(session.await.unwrap().unwrap().hello().era, Era::Legacy);
+}
+
+/// Whether the era is to be found out or given: the refusal names what to choose, and that is tried once.
+#[tokio::test(start_paused = true)]
+async fn a_version_refusal_that_names_our_version_is_tried_once_more() {
+    for (protocol, content) in
+        [(Protocol::Auto, true), (Protocol::Modern, true), (Protocol::Auto, false), (Protocol::Modern, false)]
+    {
+        let (session, peer) = open(options(protocol));
+        let mut peer = peer.await;
+        let error = json!({"code": -32022, "message": "no", "data": {"supported": ["2026-07-28"]}});
+        let probe = peer.expect("server/discover").await;
+        peer.say(&json!({"jsonrpc": "2.0", "id": probe["id"], "error": error}));
+        let again = peer.expect("server/discover").await;
+        if content {
+            peer.answer(&again, discovery());
+        } else {
+            peer.say(&json!({"jsonrpc": "2.0", "id": again["id"], "error": error}));
+        }
+        let outcome = session.await.unwrap().map(|session| session.hello().era);
+        let refused = OpenFault::Refused("the server answered with error -32022: no".to_owned());
+        assert_eq!(outcome, if content { Ok(Era::Modern) } else { Err(refused) }, "{protocol:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

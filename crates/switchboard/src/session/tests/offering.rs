@@ -378,6 +378,76 @@ async fn a_fresh_answer_is_not_asked_for_again_until_it_changes() {
     peer.expect("resources/read").await;
 }
 
+/// A wire that says headers, or not.
+struct Heading<T>(T, bool);
+
+impl Connector for Heading<Wire> {
+    fn connect<'a>(&'a self, inbound: Arc<dyn Inbound>) -> Answering<'a, Result<Arc<dyn Transport>, ConnectFault>> {
+        Box::pin(async move {
+            let transport = self.0.connect(inbound).await?;
+            Ok(Arc::new(Heading(transport, self.1)) as Arc<dyn Transport>)
+        })
+    }
+}
+
+impl Transport for Heading<Arc<dyn Transport>> {
+    fn send(&self, message: Outgoing<'_>) -> Result<(), Closed> {
+        self.0.send(message)
+    }
+
+    fn has_room(&self) -> bool {
+        self.0.has_room()
+    }
+
+    fn ready(&self) -> Answering<'_, ()> {
+        self.0.ready()
+    }
+
+    fn close(&self) {
+        self.0.close();
+    }
+
+    fn says_headers(&self) -> bool {
+        self.1
+    }
+}
+
+/// T15: on a wire that says headers, a tool whose annotation no header can follow is withheld; elsewhere the annotation means nothing.
+#[tokio::test(start_paused = true)]
+async fn t15_a_tool_whose_headers_cannot_be_said_is_withheld_where_headers_are_said() {
+    let tool = |name: &str, header: &str| {
+        let region = json!({"type": "string", "x-mcp-header": header});
+        json!({"name": name, "inputSchema": {"type": "object", "properties": {"region": region}}})
+    };
+    for (era, says_headers, expected) in
+        [(Era::Modern, true, vec!["good"]), (Era::Modern, false, vec!["good", "evil"]), (Era::Legacy, true, vec!["good", "evil"])]
+    {
+        let (connector, peer) = wire();
+        let connector = Heading(connector, says_headers);
+        let protocol = if era == Era::Modern { Protocol::Modern } else { Protocol::Legacy };
+        let listing = tokio::spawn(async move {
+            let session = Session::open(&connector, options(protocol)).await.unwrap();
+            session.offerings().await.unwrap()
+        });
+        let mut peer = peer.await;
+        let request = peer.next().await;
+        let versions =
+            json!({"supportedVersions": ["2026-07-28"], "protocolVersion": "2025-11-25", "capabilities": {"tools": {}}});
+        peer.answer(&request, versions);
+        if era == Era::Legacy {
+            peer.expect("notifications/initialized").await;
+        }
+        let request = peer.expect("tools/list").await;
+        peer.answer(&request, json!({"tools": [tool("good", "Region"), tool("evil", "Region\r\nX-Evil: 1")]}));
+        let offerings = listing.await.unwrap();
+        assert_eq!(tools(&offerings), expected, "{era:?}, {says_headers}");
+        let reasons: Vec<_> = offerings.withheld.iter().map(|(name, reason)| (name.as_wire(), reason.as_str())).collect();
+        let reason = r#"its x-mcp-header "Region\u{d}\u{a}X-Evil: 1" cannot be part of a header's name"#;
+        let withheld = if expected.len() == 1 { vec![("evil", reason)] } else { vec![] };
+        assert_eq!(reasons, withheld, "{era:?}, {says_headers}");
+    }
+}
+
 /// Lists in a task of its own.
 fn list(session: &Arc<Session>) -> tokio::task::JoinHandle<Result<Offerings, RequestFault>> {
     let session = session.clone();

@@ -31,6 +31,8 @@ pub(super) struct Channel {
     flights: Mutex<Flights>,
     /// Rung when the last POST is over. The task that closes the channel holds the other end.
     landed: Notify,
+    /// True once the last words are said. Whoever ends the program holds the other end.
+    over: watch::Sender<bool>,
     /// Held by the one request that begins the session anew.
     pub(super) renewing: tokio::sync::Mutex<()>,
 }
@@ -80,6 +82,7 @@ impl Channel {
             settled: watch::Sender::new(true),
             flights: Mutex::default(),
             landed: Notify::new(),
+            over: watch::Sender::new(false),
             renewing: tokio::sync::Mutex::default(),
         })
     }
@@ -236,6 +239,17 @@ impl Channel {
     /// Waits until every note has left, once the channel is shut.
     pub(super) async fn all_landed(&self) {
         self.landed.notified().await;
+    }
+
+    /// The last words are said.
+    pub(super) fn end(&self) {
+        self.over.send_replace(true);
+    }
+
+    /// Waits for that.
+    pub(super) async fn over(&self) {
+        // The sender lives as long as this channel.
+        let _ = self.over.subscribe().wait_for(|over| *over).await;
     }
 
     /// Ends the notes that have not left.

@@ -1,0 +1,84 @@
+//! What a server wants of a caller's model, through the gate: it is the tool `server/@sampling`.
+
+use std::sync::{Arc, OnceLock, Weak};
+
+use serde_json::json;
+
+use crate::caller::{Answering, ApprovalRequest, Caller, Sampling};
+use crate::catalog::{Tool, ToolDefinition};
+use crate::gate::{Decision, Ruling};
+use crate::host::Shared;
+use crate::name::{ExposedName, ServerName, ToolId, ToolName};
+use crate::session::Overseer;
+use crate::wire::RawJson;
+
+/// What rules and remembered answers call it. No server can offer a tool of this name.
+pub(crate) const SAMPLING: &str = "@sampling";
+
+/// Sees to it that no server has an answer of a model without the gate. The sessions hold it, so it holds the host only weakly.
+#[derive(Debug, Default)]
+pub(crate) struct Overseeing(OnceLock<Weak<Shared>>);
+
+impl Overseeing {
+    /// The host is there.
+    pub(crate) fn begin(&self, host: &Arc<Shared>) {
+        // A host begins once; another would only be the same.
+        let _ = self.0.set(Arc::downgrade(host));
+    }
+}
+
+impl Overseer for Overseeing {
+    fn permit<'a>(&'a self, request: &'a Sampling, caller: &'a Arc<dyn Caller>) -> Answering<'a, Result<(), String>> {
+        Box::pin(async move {
+            match self.0.get().and_then(Weak::upgrade) {
+                Some(host) => host.permit_sampling(request, caller).await,
+                None => Err("the host is gone".to_owned()),
+            }
+        })
+    }
+}
+
+impl Shared {
+    async fn permit_sampling(&self, request: &Sampling, caller: &Arc<dyn Caller>) -> Result<(), String> {
+        let tool = self.sampling_tool(&request.server)?;
+        // A yes that was said beforehand was said of the call, not of what it leads to.
+        match self.decide(&tool, false) {
+            Decision::Allow { .. } => Ok(()),
+            Decision::Deny { rule } => Err(rule),
+            Decision::Ask { because, once_only, changed } => {
+                let approval = ApprovalRequest {
+                    id: tool.id.clone(),
+                    exposed: tool.exposed.clone(),
+                    arguments: request.params.clone(),
+                    definition: tool.definition.clone(),
+                    because,
+                    changed,
+                    once_only,
+                };
+                self.approve(&tool, &approval, caller).await.map(drop)
+            }
+        }
+    }
+
+    /// Sampling as the gate sees it: always defined alike, so a remembered yes is bound to the server's launch alone.
+    fn sampling_tool(&self, server: &ServerName) -> Result<Arc<Tool>, String> {
+        let handle = self.server(server).map_err(|error| error.to_string())?;
+        let definition = RawJson::from_value(&json!({
+            "name": SAMPLING,
+            "description": "The server wants an answer of your model to the messages below. It sees the answer.",
+            "inputSchema": {"type": "object"},
+        }));
+        let definition = ToolDefinition::parse(&definition).map_err(|(_, fault)| fault)?;
+        Ok(Arc::new(Tool {
+            id: ToolId { server: server.clone(), tool: ToolName::new(SAMPLING) },
+            exposed: ExposedName::unlisted(&format!("{server}/{SAMPLING}")),
+            definition: Arc::new(definition),
+            server: handle.config.clone(),
+            launch: handle.launch,
+            idempotent: false,
+            place: usize::MAX,
+            server_place: usize::MAX,
+            ruling: Ruling::default(),
+        }))
+    }
+}

@@ -1,0 +1,252 @@
+//! Sessions of callers' own, where the entry says `session = "per-caller"`: each is a connection like the shared one, begun when its
+//! caller first needs it and ended when it has been idle for a while, when others need the place, or with the server.
+//!
+//! The shared session lists, and its list is what is approved; a call goes to its caller's own session only if the tool is the same there.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::Instant;
+
+use super::{Means, NotReady, ServerHandle, Supervised, connecting_now, reach};
+use crate::caller::CallerId;
+use crate::catalog::ToolDefinition;
+use crate::config::{ServerConfig, Sharing};
+use crate::launch::StderrTail;
+use crate::session::{Era, Session};
+use crate::store::LogFile;
+use crate::transport::Connector;
+
+/// So many callers may have a session of their own with one server.
+const MAX_SEATS: usize = 32;
+
+/// A session that was not used for so long is ended.
+const IDLE: Duration = Duration::from_secs(300);
+
+/// How often that is looked at.
+const LOOK: Duration = Duration::from_secs(60);
+
+/// Where a request of a caller goes.
+#[derive(Debug)]
+pub struct Seat {
+    session: Arc<Session>,
+    /// Holds the caller's place for as long as the request takes; `None` on the shared session.
+    own: Option<Arc<Own>>,
+}
+
+/// One caller's connection.
+#[derive(Debug)]
+struct Own {
+    handle: ServerHandle,
+    used: Mutex<Instant>,
+}
+
+/// All of them, of one server.
+pub(super) struct Callers {
+    config: Arc<ServerConfig>,
+    means: Means,
+    /// A library user's own transport, where there is one.
+    connector: Option<Arc<dyn Connector>>,
+    log: Option<LogFile>,
+    seats: Mutex<Seats>,
+}
+
+#[derive(Debug, Default)]
+struct Seats {
+    taken: HashMap<CallerId, Arc<Own>>,
+    /// Those that are being ended.
+    leaving: JoinSet<()>,
+    /// Ends those that are idle. Lives while there are any.
+    minding: Option<AbortHandle>,
+    stopped: bool,
+}
+
+impl std::fmt::Debug for Callers {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Callers").field("seats", &self.seats).finish_non_exhaustive()
+    }
+}
+
+impl Seat {
+    /// What the request is made on.
+    pub fn session(&self) -> &Arc<Session> {
+        &self.session
+    }
+
+    /// Whether the tool is the same here as in the shared list.
+    pub(crate) fn offers(&self, tool: &ToolDefinition) -> bool {
+        self.own.as_ref().is_none_or(|own| {
+            let offerings = own.handle.snapshot().offerings.clone();
+            offerings.tools.iter().any(|offered| offered.name == tool.name && offered.hash == tool.hash)
+        })
+    }
+
+    /// Whose connection it is: the caller's own, or the shared one.
+    pub(crate) fn handle<'a>(&'a self, shared: &'a ServerHandle) -> &'a ServerHandle {
+        self.own.as_ref().map_or(shared, |own| &own.handle)
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        if let Some(own) = &self.own {
+            *own.used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        }
+    }
+}
+
+impl ServerHandle {
+    /// Where requests of this caller go, waking the server and waiting up to `wait` for it.
+    pub async fn seat(&self, caller: &CallerId, wait: Duration) -> Result<Seat, NotReady> {
+        let began = Instant::now();
+        let session = self.ready(wait).await?;
+        let Some(callers) = self.callers.as_ref().filter(|_| session.hello().era == Era::Legacy) else {
+            return Ok(Seat { session, own: None });
+        };
+        let own = callers.take(caller).map_err(|fact| NotReady {
+            server: self.config.name.clone(),
+            fact,
+            state: self.snapshot().state.clone(),
+        })?;
+        let session = own.handle.ready(wait.saturating_sub(began.elapsed())).await?;
+        Ok(Seat { session, own: Some(own) })
+    }
+
+    /// How many callers have a session of their own now.
+    pub fn own_sessions(&self) -> usize {
+        self.callers.as_ref().map_or(0, |callers| callers.seats().taken.len())
+    }
+}
+
+impl Callers {
+    /// For a server whose callers have sessions of their own; `None` where they share one.
+    pub(super) fn new(
+        config: &Arc<ServerConfig>,
+        means: &Means,
+        connector: Option<Arc<dyn Connector>>,
+        log: Option<LogFile>,
+    ) -> Option<Arc<Self>> {
+        let (config, means) = (config.clone(), means.clone());
+        let seats = Mutex::default();
+        (config.session == Sharing::PerCaller).then(|| Arc::new(Self { config, means, connector, log, seats }))
+    }
+
+    fn seats(&self) -> MutexGuard<'_, Seats> {
+        self.seats.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The caller's connection, begun if it has none. The error is a fact, and what to try.
+    fn take(self: &Arc<Self>, caller: &CallerId) -> Result<Arc<Own>, String> {
+        let mut seats = self.seats();
+        if seats.stopped {
+            return Err("it was stopped".to_owned());
+        }
+        if let Some(own) = seats.taken.get(caller) {
+            return Ok(own.clone());
+        }
+        if seats.taken.len() >= MAX_SEATS && !seats.free_one() {
+            return Err(format!(
+                "{MAX_SEATS} callers use sessions of their own, and none is idle; try again when a call has ended"
+            ));
+        }
+        let own = Arc::new(Own { handle: self.begin(), used: Mutex::new(Instant::now()) });
+        seats.taken.insert(caller.clone(), own.clone());
+        if seats.minding.is_none() {
+            seats.minding = Some(tokio::spawn(mind(Arc::downgrade(self))).abort_handle());
+        }
+        Ok(own)
+    }
+
+    /// A connection like the shared one. Its states are nobody else's business, what its server says is.
+    fn begin(&self) -> ServerHandle {
+        let stderr = StderrTail::new(self.log.clone());
+        let reach = match &self.connector {
+            Some(connector) => Arc::new(reach::ByConnector(connector.clone())),
+            None => reach::reach(&self.config, &self.means, &stderr),
+        };
+        let server = Supervised {
+            log: self.log.clone(),
+            stderr,
+            changed: Arc::new(Notify::new()),
+            own: true,
+            ..Supervised::new(self.config.clone(), &self.means, reach)
+        };
+        ServerHandle::supervise(server, connecting_now())
+    }
+
+    /// Ends all; those who come again begin anew.
+    pub(super) fn dismiss(&self) {
+        let mut seats = self.seats();
+        let all: Vec<CallerId> = seats.taken.keys().cloned().collect();
+        all.iter().for_each(|caller| seats.end(caller));
+    }
+
+    /// Ends all for good, within the stop timing.
+    pub(super) async fn stop(&self) {
+        self.dismiss();
+        let mut leaving = {
+            let mut seats = self.seats();
+            seats.stopped = true;
+            std::mem::take(&mut seats.leaving)
+        };
+        while leaving.join_next().await.is_some() {}
+    }
+}
+
+impl Seats {
+    /// Ends one that nobody uses, the one that was idle for longest. False if all are in use.
+    fn free_one(&mut self) -> bool {
+        let idle = self.taken.iter().filter(|(_, own)| !is_used(own));
+        let Some(caller) = idle.min_by_key(|(_, own)| last_used(own)).map(|(caller, _)| caller.clone()) else { return false };
+        self.end(&caller);
+        true
+    }
+
+    fn end(&mut self, caller: &CallerId) {
+        while self.leaving.try_join_next().is_some() {}
+        if let Some(own) = self.taken.remove(caller) {
+            self.leaving.spawn(async move { own.handle.stop().await });
+        }
+    }
+
+    fn end_idle(&mut self) {
+        let is_idle = |own: &Arc<Own>| !is_used(own) && last_used(own).elapsed() >= IDLE;
+        let idle: Vec<CallerId> = self.taken.iter().filter(|(_, own)| is_idle(own)).map(|(caller, _)| caller.clone()).collect();
+        idle.iter().for_each(|caller| self.end(caller));
+    }
+}
+
+impl Drop for Callers {
+    fn drop(&mut self) {
+        let seats = self.seats.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if let Some(minding) = seats.minding.take() {
+            minding.abort();
+        }
+    }
+}
+
+/// A request holds it. New ones come to hold it only under the lock of all seats.
+fn is_used(own: &Arc<Own>) -> bool {
+    Arc::strong_count(own) > 1
+}
+
+fn last_used(own: &Own) -> Instant {
+    *own.used.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Ends what is idle, until nothing is left.
+async fn mind(callers: Weak<Callers>) {
+    loop {
+        tokio::time::sleep(LOOK).await;
+        let Some(callers) = callers.upgrade() else { return };
+        let mut seats = callers.seats();
+        seats.end_idle();
+        if seats.taken.is_empty() {
+            seats.minding = None;
+            return;
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! One hundred calls at once that each ask, of two callers, over one shared server.
+
+use std::sync::Arc;
+
+use serde_json::json;
+use switchboard::Host;
+use switchboard_testkit::Scratch;
+use tokio::task::JoinSet;
+
+use crate::support::{Person, YOLO, call, open, server};
+use crate::ways::{HTTP_LEGACY, HTTP_LEGACY_GET, HTTP_MODERN, HTTP_SSE, Reached, STDIO_LEGACY, STDIO_MODERN, Way};
+
+const CALLS: usize = 100;
+
+/// What became of the questions.
+#[derive(Debug, PartialEq, Eq)]
+struct Outcome {
+    /// Calls whose question came to their caller and was answered.
+    reached: usize,
+    /// Calls whose question was declined, since nobody could tell whose it was.
+    declined: usize,
+    /// Questions that came to somebody who had not caused them.
+    crossed: Vec<String>,
+    /// Questions that the session counts as nobody's.
+    counted: u64,
+}
+
+const ALL_REACHED: Outcome = Outcome { reached: CALLS, declined: 0, crossed: Vec::new(), counted: 0 };
+
+async fn host(scratch: &Scratch, reached: &Reached, asks: &str) -> Host {
+    let entry = &reached.entry;
+    open(scratch, &format!("{YOLO}[servers.demo]\n{entry}asks = \"{asks}\"\ncall_timeout = \"60s\"\n")).await
+}
+
+/// Makes the calls: each question names what its call is about, and what a call is about names its caller.
+async fn hundred(host: &Host) -> Outcome {
+    let before = server(host).snapshot().noticed.oddities().unattributed;
+    let people: Vec<Arc<Person>> = ["ada", "bob"].map(|name| Person::new(name).arc()).into();
+    let mut calls = JoinSet::new();
+    for number in 0..CALLS {
+        let (host, name) = (host.clone(), ["ada", "bob"][number % 2]);
+        let who = people[number % 2].clone();
+        calls.spawn(async move {
+            let subject = format!("{name}-{number}");
+            let text = call(&host, "demo/confirm", &json!({"subject": subject}), &who).await.unwrap();
+            (subject, text)
+        });
+    }
+    let mut outcome = Outcome { reached: 0, declined: 0, crossed: Vec::new(), counted: 0 };
+    for (subject, text) in calls.join_all().await {
+        match text {
+            text if text == format!("accepted: {subject} would be erased now") => outcome.reached += 1,
+            text if text == format!("declined: {subject} stays") => outcome.declined += 1,
+            text => outcome.crossed.push(text),
+        }
+    }
+    for (person, name) in people.iter().zip(["ada", "bob"]) {
+        let own = format!("Really erase {name}-");
+        outcome.crossed.extend(person.came().into_iter().filter(|question| !question.starts_with(&own)));
+    }
+    let asked: usize = people.iter().map(|person| person.came().len()).sum();
+    assert_eq!(asked, outcome.reached, "each was asked once");
+    outcome.counted = server(host).snapshot().noticed.oddities().unattributed - before;
+    outcome
+}
+
+/// S3-20, first run: nothing is known of the server. What could be anybody's is declined and counted; from then on callers take turns.
+async fn learns(way: &Way) {
+    let (scratch, reached) = (Scratch::new(), way.reach());
+    let host = host(&scratch, &reached, "auto").await;
+    let first = hundred(&host).await;
+    if way.single_stream {
+        assert_eq!(first.crossed, [""; 0], "{}", way.name);
+        assert_eq!((first.reached + first.declined, first.declined as u64), (CALLS, first.counted), "{}: {first:?}", way.name);
+        assert!(first.declined > 0, "{}: a hundred at once are not told apart", way.name);
+    } else {
+        assert_eq!(first, ALL_REACHED, "{}", way.name);
+    }
+    let asks = server(&host).snapshot().session.as_ref().unwrap().asks();
+    assert_eq!(asks, way.single_stream, "{}: turns are for wires that do not say whose a question is", way.name);
+    assert_eq!(hundred(&host).await, ALL_REACHED, "{}: it is known by now", way.name);
+    host.stop().await;
+}
+
+/// S3-20, with `asks = "yes"`: every question reaches its caller.
+async fn knows(way: &Way) {
+    let (scratch, reached) = (Scratch::new(), way.reach());
+    let host = host(&scratch, &reached, "yes").await;
+    assert_eq!(hundred(&host).await, ALL_REACHED, "{}", way.name);
+    host.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn s3_20_stdio_legacy_a_hundred_calls_at_once_teach_what_the_server_is_like() {
+    learns(&STDIO_LEGACY).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn s3_20_stdio_legacy_a_hundred_questions_reach_their_callers() {
+    knows(&STDIO_LEGACY).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn s3_20_stdio_modern_a_hundred_calls_at_once_need_no_turns() {
+    learns(&STDIO_MODERN).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn s3_20_stdio_modern_a_hundred_questions_reach_their_callers() {
+    knows(&STDIO_MODERN).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn s3_20_http_legacy_a_hundred_calls_at_once_need_no_turns() {
+    learns(&HTTP_LEGACY).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn s3_20_http_legacy_a_hundred_questions_reach_their_callers() {
+    knows(&HTTP_LEGACY).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn s3_20_http_legacy_get_a_hundred_calls_at_once_teach_what_the_server_is_like() {
+    learns(&HTTP_LEGACY_GET).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn s3_20_http_legacy_get_a_hundred_questions_reach_their_callers() {
+    knows(&HTTP_LEGACY_GET).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn s3_20_http_modern_a_hundred_calls_at_once_need_no_turns() {
+    learns(&HTTP_MODERN).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn s3_20_http_modern_a_hundred_questions_reach_their_callers() {
+    knows(&HTTP_MODERN).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn s3_20_http_sse_a_hundred_calls_at_once_teach_what_the_server_is_like() {
+    learns(&HTTP_SSE).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn s3_20_http_sse_a_hundred_questions_reach_their_callers() {
+    knows(&HTTP_SSE).await;
+}
+
+/// One hundred callers at once, two rounds each, with a state that the server seals to its call: none comes back on another's.
+async fn keeps_states_apart(way: &Way) {
+    let (scratch, reached) = (Scratch::new(), way.reach());
+    let host = host(&scratch, &reached, "auto").await;
+    let mut calls = JoinSet::new();
+    for number in 0..CALLS {
+        let host = host.clone();
+        calls.spawn(async move {
+            let who = Person::new(&format!("caller-{number}")).arc();
+            let text = call(&host, "demo/ask_twice", &json!({}), &who).await.unwrap();
+            let came = who.came();
+            assert_eq!(text, format!("pleased to meet you, caller-{number}"));
+            assert_eq!(came, ["What is your name?".to_owned(), format!("Is \"caller-{number}\" really your name?")]);
+        });
+    }
+    calls.join_all().await;
+    host.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn stdio_modern_a_hundred_parallel_calls_never_mix_their_states() {
+    keeps_states_apart(&STDIO_MODERN).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn http_modern_a_hundred_parallel_calls_never_mix_their_states() {
+    keeps_states_apart(&HTTP_MODERN).await;
+}

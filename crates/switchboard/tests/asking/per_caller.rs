@@ -1,0 +1,104 @@
+//! `session = "per-caller"`: each caller has a process of its own, within bounds, and all end with the server.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use switchboard::Host;
+use switchboard_testkit::script::Flip;
+use switchboard_testkit::{Chaos, Scratch, Step, is_alive};
+
+use crate::support::{PATIENCE, Person, YOLO, call, open, server};
+use crate::ways::STDIO_MODERN;
+
+const OWN: &str = "session = \"per-caller\"\n";
+
+/// The process that answers this caller.
+async fn process_of(host: &Host, who: &Arc<Person>) -> u32 {
+    let text = call(host, "chaos/inspect", &json!({}), who).await.unwrap();
+    let seen: Value = serde_json::from_str(&text).unwrap();
+    u32::try_from(seen["pid"].as_u64().unwrap()).unwrap()
+}
+
+async fn until(what: &str, condition: impl Fn() -> bool) {
+    let waited = tokio::time::timeout(PATIENCE, async {
+        while !condition() {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+    });
+    waited.await.unwrap_or_else(|_| panic!("{what}: not within {PATIENCE:?}"));
+}
+
+fn inspecting(scratch: &Scratch) -> String {
+    let chaos = Chaos::new().tool("inspect", Step::Inspect).record(scratch.path("seen"));
+    format!("{YOLO}{}", chaos.entry("chaos").set("session", "per-caller").render())
+}
+
+/// S3-20: nothing is shared, so nothing can cross, and nobody waits for anybody.
+#[tokio::test(flavor = "multi_thread")]
+async fn s3_20_each_caller_has_a_process_of_its_own_and_all_end_with_the_server() {
+    let scratch = Scratch::new();
+    let host = open(&scratch, &inspecting(&scratch)).await;
+    let shared = server(&host).snapshot().pid.unwrap();
+    let (ada, bob) = (Person::new("ada").arc(), Person::new("bob").arc());
+    let pids = [process_of(&host, &ada).await, process_of(&host, &bob).await];
+    assert_eq!([process_of(&host, &ada).await, process_of(&host, &bob).await], pids, "it is kept");
+    assert!(pids[0] != pids[1] && !pids.contains(&shared), "{pids:?}, shared {shared}");
+    assert_eq!(server(&host).own_sessions(), 2);
+
+    server(&host).restart().await;
+    server(&host).settled().await;
+    let again = process_of(&host, &ada).await;
+    assert!(!pids.contains(&again), "a restart is one for all");
+    assert_eq!(server(&host).own_sessions(), 1);
+    host.stop().await;
+    for pid in pids.into_iter().chain([again, shared]) {
+        assert!(!is_alive(pid as i32), "{pid} is left");
+    }
+}
+
+/// P1: the number of processes is bounded; the caller that was idle for longest makes room.
+#[tokio::test(flavor = "multi_thread")]
+async fn p1_callers_beyond_the_bound_take_the_place_of_the_idlest() {
+    let scratch = Scratch::new();
+    let host = open(&scratch, &inspecting(&scratch)).await;
+    let first = Person::new("first").arc();
+    let pid = process_of(&host, &first).await;
+    for number in 0..32 {
+        process_of(&host, &Person::new(&format!("caller-{number}")).arc()).await;
+    }
+    assert_eq!(server(&host).own_sessions(), 32);
+    until("the first one's process ends", || !is_alive(pid as i32)).await;
+    assert_ne!(process_of(&host, &first).await, pid, "it comes again with a new one");
+    host.stop().await;
+}
+
+/// T33: what was approved is what the shared session listed; a caller's own that defines the tool otherwise is not called.
+#[tokio::test(flavor = "multi_thread")]
+async fn t33_a_tool_that_is_another_one_in_the_callers_own_session_is_not_called() {
+    let scratch = Scratch::new();
+    let flipped = scratch.path("flipped");
+    let description = serde_json::value::to_raw_value("does something else").unwrap();
+    let flip = Flip {
+        tool: "inspect".to_owned(),
+        after_file: Some(flipped.clone()),
+        define: [("description".to_owned(), description)].into_iter().collect(),
+        ..Flip::default()
+    };
+    let chaos = Chaos::new().tool("inspect", Step::Inspect).flip(flip).record(scratch.path("seen"));
+    let host = open(&scratch, &format!("{YOLO}{}", chaos.entry("chaos").set("session", "per-caller").render())).await;
+    std::fs::write(&flipped, "").unwrap();
+    let refused = call(&host, "chaos/inspect", &json!({}), &Person::new("ada").arc()).await.unwrap_err().to_string();
+    assert!(refused.contains("changed"), "{refused}");
+    assert_eq!(switchboard_testkit::Record::read(&scratch.path("seen")).count("tools/call"), 0);
+    host.stop().await;
+}
+
+/// A modern server keeps nothing between requests: one session is enough for all.
+#[tokio::test(flavor = "multi_thread")]
+async fn modern_callers_share_one_session() {
+    let scratch = Scratch::new();
+    let host = open(&scratch, &format!("{YOLO}[servers.demo]\n{}{OWN}", STDIO_MODERN.reach().entry)).await;
+    call(&host, "demo/confirm", &json!({"subject": "x"}), &Person::new("ada").arc()).await.unwrap();
+    assert_eq!(server(&host).own_sessions(), 0);
+    host.stop().await;
+}

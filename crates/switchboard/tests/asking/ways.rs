@@ -1,0 +1,84 @@
+//! The ways to reach the demo server, on every wire and in both eras. A wire is one more row.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+
+use switchboard_testkit::program;
+
+/// One way.
+pub(crate) struct Way {
+    pub(crate) name: &'static str,
+    /// Nothing on this wire says for which call a question is.
+    pub(crate) single_stream: bool,
+    reach: fn() -> Reached,
+}
+
+/// A demo server that can be reached, for as long as this lives.
+pub(crate) struct Reached {
+    /// How its entry begins, as TOML.
+    pub(crate) entry: String,
+    _listening: Option<Listening>,
+}
+
+impl Way {
+    pub(crate) fn reach(&self) -> Reached {
+        (self.reach)()
+    }
+}
+
+pub(crate) const STDIO_LEGACY: Way = Way { name: "stdio, legacy", single_stream: true, reach: || stdio("legacy") };
+
+pub(crate) const STDIO_MODERN: Way = Way { name: "stdio, modern", single_stream: false, reach: || stdio("modern") };
+
+pub(crate) const HTTP_LEGACY: Way =
+    Way { name: "streamable HTTP, legacy", single_stream: false, reach: || http(&["--era", "legacy"], "mcp", "http") };
+
+/// A server that asks on the stream that belongs to no request, as some do.
+pub(crate) const HTTP_LEGACY_GET: Way = Way {
+    name: "streamable HTTP, legacy, questions on the GET stream",
+    single_stream: true,
+    reach: || http(&["--era", "legacy", "--questions", "get"], "mcp", "http"),
+};
+
+pub(crate) const HTTP_MODERN: Way =
+    Way { name: "streamable HTTP, modern", single_stream: false, reach: || http(&["--era", "modern"], "mcp", "http") };
+
+pub(crate) const HTTP_SSE: Way =
+    Way { name: "HTTP+SSE", single_stream: true, reach: || http(&["--era", "legacy"], "sse", "sse") };
+
+pub(crate) const ALL: [Way; 6] = [STDIO_LEGACY, STDIO_MODERN, HTTP_LEGACY, HTTP_LEGACY_GET, HTTP_MODERN, HTTP_SSE];
+
+fn stdio(era: &str) -> Reached {
+    let command = program("switchboard-demo");
+    Reached { entry: format!("command = {command:?}\nargs = [\"--era\", \"{era}\"]\n"), _listening: None }
+}
+
+fn http(options: &[&str], path: &str, transport: &str) -> Reached {
+    let (listening, address) = Listening::start(options);
+    let entry = format!("url = \"http://{address}/{path}\"\ntransport = \"{transport}\"\n");
+    Reached { entry, _listening: Some(listening) }
+}
+
+/// A demo server on HTTP; ended when dropped.
+struct Listening(Child);
+
+impl Listening {
+    fn start(options: &[&str]) -> (Self, String) {
+        let mut command = Command::new(program("switchboard-demo"));
+        command.args(["--http", "127.0.0.1:0"]).args(options).stdin(Stdio::null()).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let stdout = child.stdout.take().unwrap();
+        let listening = Self(child);
+        let mut address = String::new();
+        BufReader::new(stdout).read_line(&mut address).unwrap();
+        (listening, address.trim().to_owned())
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}

@@ -1,0 +1,199 @@
+//! What is done in each cell of the table, and what must come of it.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde_json::Map;
+use switchboard::call::Call;
+use switchboard::caller::Caller;
+use switchboard::event::{Event, Next};
+use switchboard::name::ServerName;
+use switchboard::session::Reference;
+use switchboard::wire::RawJson;
+
+use super::person::Person;
+use super::server::Reached;
+
+/// Longer than anything takes on a busy machine; a test that passes never waits for it.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Feature {
+    List,
+    Call,
+    Read,
+    Prompt,
+    Subscribe,
+    Complete,
+    Elicit,
+    Sample,
+    Progress,
+    Cancel,
+}
+
+impl Feature {
+    pub(crate) const ALL: [Self; 10] = [
+        Self::List,
+        Self::Call,
+        Self::Read,
+        Self::Prompt,
+        Self::Subscribe,
+        Self::Complete,
+        Self::Elicit,
+        Self::Sample,
+        Self::Progress,
+        Self::Cancel,
+    ];
+}
+
+/// Does it, once; panics with the cell's name where it is not as it should be.
+pub(crate) async fn check(reached: &Reached, feature: Feature) {
+    match feature {
+        Feature::List => list(reached),
+        Feature::Call => call(reached).await,
+        Feature::Read => read(reached).await,
+        Feature::Prompt => prompt(reached).await,
+        Feature::Subscribe => subscribe(reached).await,
+        Feature::Complete => complete(reached).await,
+        Feature::Elicit => elicit(reached).await,
+        Feature::Sample => sample(reached).await,
+        Feature::Progress => progress(reached).await,
+        Feature::Cancel => cancel(reached).await,
+    }
+}
+
+/// The words that a call of this tool is answered with.
+pub(crate) async fn words(reached: &Reached, tool: (&str, &str), person: &Arc<Person>) -> String {
+    in_time(tool.0, appears(reached, tool.0)).await;
+    let call = in_time("call", reached.host.call(request(tool, person))).await;
+    let result = call.unwrap_or_else(|error| panic!("{}: {error}", tool.0));
+    result.for_model().unwrap().raw().to_owned()
+}
+
+/// Some servers offer a tool only when they have heard what the other side can do.
+async fn appears(reached: &Reached, tool: &str) {
+    let mut events = reached.host.events();
+    while reached.host.catalog().resolve(&format!("it/{tool}")).is_err() {
+        events.next().await.expect("the host goes on");
+    }
+}
+
+fn request((tool, arguments): (&str, &str), person: &Arc<Person>) -> Call {
+    let caller: Arc<dyn Caller> = person.clone();
+    Call { yes: true, ..Call::new(format!("it/{tool}"), RawJson::parse(arguments.to_owned()).unwrap(), caller) }
+}
+
+async fn in_time<T>(what: &str, doing: impl Future<Output = T>) -> T {
+    tokio::time::timeout(PATIENCE, doing).await.unwrap_or_else(|_| panic!("{what}: not within {PATIENCE:?}"))
+}
+
+fn server() -> ServerName {
+    ServerName::new("it").unwrap()
+}
+
+fn list(reached: &Reached) {
+    let catalog = reached.host.catalog();
+    let tools: Vec<&str> = catalog.tools().iter().map(|tool| tool.id.tool.as_wire()).collect();
+    assert!(tools.contains(&reached.traits.call.0.0), "{tools:?}");
+    let [(_, offerings)] = catalog.offerings() else { panic!("one server offers something") };
+    if let Some(((uri, _), (name, _, _))) = reached.traits.read.zip(reached.traits.prompt) {
+        assert!(offerings.resources.iter().any(|resource| resource.uri == uri), "{uri}: {:?}", offerings.resources);
+        assert!(offerings.prompts.iter().any(|prompt| prompt.name == name), "{name}: {:?}", offerings.prompts);
+    }
+}
+
+async fn call(reached: &Reached) {
+    let (tool, expected) = reached.traits.call;
+    let said = words(reached, tool, &Person::new("caller")).await;
+    assert!(said.contains(expected), "{said}");
+}
+
+async fn read(reached: &Reached) {
+    let (uri, expected) = reached.traits.read.unwrap();
+    let caller: Arc<dyn Caller> = Person::new("reader");
+    let result = in_time("read", reached.host.read(&server(), uri, &caller)).await.unwrap();
+    assert!(result.as_str().contains(expected), "{result:?}");
+}
+
+async fn prompt(reached: &Reached) {
+    let (name, arguments, expected) = reached.traits.prompt.unwrap();
+    let caller: Arc<dyn Caller> = Person::new("reader");
+    let arguments = RawJson::parse(arguments.to_owned()).unwrap();
+    let result = in_time("prompt", reached.host.prompt(&server(), name, &arguments, &caller)).await.unwrap();
+    assert!(result.as_str().contains(expected), "{result:?}");
+}
+
+async fn subscribe(reached: &Reached) {
+    let (uri, change) = reached.traits.subscribe.unwrap();
+    let mut events = reached.host.events();
+    in_time("subscribe", reached.host.subscribe(&server(), uri)).await.unwrap();
+    words(reached, change, &Person::new("changer")).await;
+    in_time("the update", async {
+        loop {
+            match events.next().await {
+                Some(Next::Event(Event::ResourceUpdated { uri: told, .. })) if told.raw() == uri => return,
+                Some(_) => {}
+                None => panic!("the host has stopped"),
+            }
+        }
+    })
+    .await;
+    in_time("unsubscribe", reached.host.unsubscribe(&server(), uri)).await.unwrap();
+}
+
+async fn complete(reached: &Reached) {
+    let (prompt, argument, value, expected) = reached.traits.complete.unwrap();
+    let of = Reference::Prompt(prompt.to_owned());
+    let result = in_time("complete", reached.host.complete(&server(), &of, argument, value, &Map::new())).await.unwrap();
+    assert!(result.as_str().contains(expected), "{result:?}");
+}
+
+async fn elicit(reached: &Reached) {
+    let (tool, question, expected) = reached.traits.elicit.unwrap();
+    let person = Person::new("asked");
+    let said = words(reached, tool, &person).await;
+    assert!(said.contains(expected), "{said}");
+    let questions = person.heard().questions;
+    assert!(questions.len() == 1 && questions[0].contains(question), "{questions:?}");
+}
+
+async fn sample(reached: &Reached) {
+    let (tool, prompt, expected) = reached.traits.sample.unwrap();
+    let person = Person::new("modelled");
+    let said = words(reached, tool, &person).await;
+    assert!(said.contains(expected), "{said}");
+    let samplings = person.heard().samplings;
+    assert!(samplings.len() == 1 && samplings[0].contains(prompt), "{samplings:?}");
+}
+
+async fn progress(reached: &Reached) {
+    let person = Person::new("watcher");
+    words(reached, reached.traits.progress.unwrap(), &person).await;
+    let steps = person.heard().progress;
+    assert!(!steps.is_empty() && steps.is_sorted(), "{steps:?}");
+}
+
+/// The call is dropped while it runs, and the server stops it.
+async fn cancel(reached: &Reached) {
+    let (slow, stopped) = reached.traits.cancel.unwrap();
+    let person = Person::new("hurried");
+    let host = reached.host.clone();
+    let call = request(slow, &person);
+    let calling = tokio::spawn(async move { host.call(call).await });
+    in_time("the first progress", person.until(|heard| !heard.progress.is_empty())).await;
+    calling.abort();
+    assert!(in_time("the end of the call", calling).await.unwrap_err().is_cancelled());
+    let Some((tool, expected)) = stopped else {
+        // The server does not tell; it must at least go on.
+        return call_again(reached).await;
+    };
+    let began = Instant::now();
+    while words(reached, (tool, "{}"), &Person::new("checker")).await != expected {
+        assert!(began.elapsed() < PATIENCE, "the server never stopped the call");
+    }
+}
+
+async fn call_again(reached: &Reached) {
+    call(reached).await;
+}

@@ -1,0 +1,74 @@
+//! Must-show 2: every feature on every wire in both eras, against our own server and one made with the official SDK.
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used)]
+
+/// What is done in each cell.
+mod cell;
+
+/// Somebody who calls, is asked, and hears of progress.
+mod person;
+
+/// The servers, and how they are reached.
+mod server;
+
+/// Which cell is run, and which is not in that revision.
+mod table;
+
+use server::{Kind, demo, rmcp};
+use table::{Era, Wire, row};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn demo_on_stdio_legacy() {
+    row(&demo(Wire::Stdio, Era::Legacy).await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn demo_on_stdio_modern() {
+    row(&demo(Wire::Stdio, Era::Modern).await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn demo_on_streamable_http_legacy() {
+    row(&demo(Wire::Http, Era::Legacy).await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn demo_on_streamable_http_modern() {
+    row(&demo(Wire::Http, Era::Modern).await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn demo_on_http_sse_legacy() {
+    row(&demo(Wire::Sse, Era::Legacy).await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rmcp_on_stdio_legacy() {
+    row(&rmcp(Wire::Stdio, Era::Legacy).await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rmcp_on_stdio_modern() {
+    row(&rmcp(Wire::Stdio, Era::Modern).await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rmcp_on_streamable_http_legacy() {
+    row(&rmcp(Wire::Http, Era::Legacy).await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rmcp_on_streamable_http_modern() {
+    row(&rmcp(Wire::Http, Era::Modern).await).await;
+}
+
+#[test]
+fn every_wire_stands_in_the_table_in_both_eras_once() {
+    for kind in [Kind::Demo, Kind::Rmcp] {
+        for wire in [Wire::Stdio, Wire::Http, Wire::Sse] {
+            for era in [Era::Legacy, Era::Modern] {
+                assert_eq!(table::rows(kind, wire, era).count(), 1, "{kind:?} {wire:?} {era:?}");
+            }
+        }
+    }
+}

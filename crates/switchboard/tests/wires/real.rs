@@ -1,0 +1,118 @@
+//! Must-show 2, in the ring of real servers: `server-everything` on each of its wires, Python's `mcp-server-time` in both eras.
+//!
+//! `SWITCHBOARD_REAL_SERVERS` names the file that `.ci/real-servers DIR` writes.
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, dead_code)] // the table of our own servers is not run here
+
+mod cell;
+mod person;
+mod server;
+mod table;
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+
+use serde_json::Value;
+use server::{Behind, Kind, Place, Served, Traits, reach};
+use switchboard_testkit::Launch;
+use table::Cell::{NotOffered, NotYet, Run};
+use table::{Cell, Era, Wire, run};
+
+const EVERYTHING: Traits = Traits {
+    call: (("echo", r#"{"message": "hello"}"#), "hello"),
+    read: Some(("demo://resource/static/document/features.md", "Features")),
+    prompt: Some(("args-prompt", r#"{"city": "Vienna"}"#, "Vienna")),
+    subscribe: Some(("demo://resource/static/document/features.md", ("toggle-subscriber-updates", "{}"))),
+    complete: Some(("completable-prompt", "department", "S", r#"["Sales","Support"]"#)),
+    elicit: Some((("trigger-elicitation-request", "{}"), "Please provide inputs", "Ada")),
+    sample: Some((("trigger-sampling-request", r#"{"prompt": "how are you?", "maxTokens": 50}"#), "how are you?", "parrot")),
+    progress: Some(("trigger-long-running-operation", r#"{"duration": 0.1, "steps": 4}"#)),
+    // It does not look whether it was cancelled, so the longest that it may go on is bounded here.
+    cancel: Some((("trigger-long-running-operation", r#"{"duration": 20, "steps": 400}"#), None)),
+};
+
+const TIME: Traits = Traits {
+    call: (("get_current_time", r#"{"timezone": "UTC"}"#), "UTC"),
+    read: None,
+    prompt: None,
+    subscribe: None,
+    complete: None,
+    elicit: None,
+    sample: None,
+    progress: None,
+    cancel: None,
+};
+
+/// In the order list, call, read, prompt, subscribe, complete, elicit, sample, progress, cancel.
+const ALL: [Cell; 10] = [Run, Run, Run, Run, Run, Run, Run, NotYet, Run, Run];
+const LIST_AND_CALL: [Cell; 10] =
+    [Run, Run, NotOffered, NotOffered, NotOffered, NotOffered, NotOffered, NotOffered, NotOffered, NotOffered];
+
+/// How a real server is started; `None` where this machine is said to be offline.
+fn launch(name: &str) -> Option<Launch> {
+    if std::env::var("SWITCHBOARD_OFFLINE").as_deref() == Ok("1") {
+        println!("skipped: SWITCHBOARD_OFFLINE=1");
+        return None;
+    }
+    let file = std::env::var("SWITCHBOARD_REAL_SERVERS").unwrap_or_else(|_| {
+        panic!(
+            "SWITCHBOARD_REAL_SERVERS is not set; run `.ci/real-servers DIR` and set it to DIR/servers.json, \
+             or set SWITCHBOARD_OFFLINE=1 to skip"
+        )
+    });
+    let text = std::fs::read_to_string(&file).unwrap_or_else(|error| panic!("SWITCHBOARD_REAL_SERVERS: {file}: {error}"));
+    let written: BTreeMap<String, Value> = serde_json::from_str(&text).unwrap();
+    let entry = &written[name];
+    let mut launch = Launch::new(entry["command"].as_str().unwrap());
+    launch.args = entry["args"].as_array().unwrap().iter().map(|word| word.as_str().unwrap().to_owned()).collect();
+    launch.cwd = entry["cwd"].as_str().map(Into::into);
+    Some(launch)
+}
+
+/// `server-everything` on a wire of HTTP, listening.
+fn listening(launch: Launch, mode: &str) -> (u16, Served) {
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let mut command = launch.arg(mode).env("PORT", &port.to_string()).command();
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let said: Vec<String> = lines.by_ref().map_while(Result::ok).take_while(|line| !line.contains("port")).collect();
+    assert!(child.try_wait().unwrap().is_none(), "{said:?}");
+    // Read on, so that it never waits for us.
+    std::thread::spawn(move || lines.count());
+    (port, Served(child))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn everything_on_stdio() {
+    let Some(launch) = launch("everything") else { return };
+    let kind = Kind::Real("everything");
+    run(&reach(kind, Wire::Stdio, Era::Legacy, EVERYTHING, Place::Launch(launch), Behind::Host).await, ALL).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn everything_on_streamable_http() {
+    let Some(launch) = launch("everything") else { return };
+    let (port, child) = listening(launch, "streamableHttp");
+    let place = Place::Url(format!("http://127.0.0.1:{port}/mcp"));
+    let kind = Kind::Real("everything");
+    run(&reach(kind, Wire::Http, Era::Legacy, EVERYTHING, place, Behind::Process(child)).await, ALL).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn everything_on_http_sse() {
+    let Some(launch) = launch("everything") else { return };
+    let (port, child) = listening(launch, "sse");
+    let place = Place::Url(format!("http://127.0.0.1:{port}/sse"));
+    let kind = Kind::Real("everything");
+    run(&reach(kind, Wire::Sse, Era::Legacy, EVERYTHING, place, Behind::Process(child)).await, ALL).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn python_time_on_stdio_in_both_eras() {
+    let Some(launch) = launch("time") else { return };
+    for era in [Era::Legacy, Era::Modern] {
+        let place = Place::Launch(launch.clone());
+        run(&reach(Kind::Real("time"), Wire::Stdio, era, TIME, place, Behind::Host).await, LIST_AND_CALL).await;
+    }
+}
