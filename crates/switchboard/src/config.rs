@@ -161,6 +161,14 @@ pub enum Endpoint {
     Http(HttpEndpoint),
 }
 
+impl Endpoint {
+    /// Whether the entry itself says what to authorize with, so that there is nothing to log in to.
+    pub fn has_own_token(&self) -> bool {
+        let Self::Http(http) = self else { return false };
+        http.auth.bearer_token.is_some() || http.headers.keys().any(|name| name.eq_ignore_ascii_case("authorization"))
+    }
+}
+
 /// A child process, as written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StdioEndpoint {

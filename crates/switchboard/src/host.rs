@@ -8,8 +8,9 @@ use arc_swap::ArcSwap;
 use tokio::sync::{Notify, broadcast};
 use tokio::task::{AbortHandle, JoinSet};
 
+use crate::auth::AuthMeans;
 #[cfg(feature = "oauth")]
-use crate::auth::{self, AuthMeans, LoggedIn, LoggedOut, LoginFault, Opener};
+use crate::auth::{self, LoggedIn, LoggedOut, LoginFault, Opener};
 use crate::call::{CallError, SAMPLING};
 use crate::caller::Root;
 use crate::catalog::{Catalog, Tool};
@@ -48,7 +49,6 @@ pub(crate) struct Shared {
     pub(crate) grants: RwLock<Grants>,
     pub(crate) validators: Arc<Validators>,
     pub(crate) store: Arc<dyn Store>,
-    #[cfg(feature = "oauth")]
     auth: AuthMeans,
     #[cfg(feature = "oauth")]
     environment: Arc<Environment>,
@@ -118,6 +118,11 @@ impl Host {
     pub async fn logout(&self, server: &ServerName) -> Result<LoggedOut, LoginFault> {
         let handle = self.0.server(server).map_err(|_| LoginFault::unknown(server))?;
         auth::logout(&handle.config, &self.0.environment, &self.0.auth).await
+    }
+
+    /// Where tokens are kept, for people. It may block: a keyring is asked whether it is there.
+    pub fn logins_kept_in(&self) -> String {
+        self.0.auth.vault.place()
     }
 
     /// What happens from now on.

@@ -45,12 +45,18 @@ pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
         let handles: Vec<_> =
             host.servers().iter().filter(|handle| server.is_none_or(|name| name == handle.config.name.as_str())).collect();
         let findings: Vec<_> = handles.iter().map(|handle| examine(handle, host, &ways)).collect();
+        let logins = logins_kept_in(host).await;
         if options.json {
             let servers: Vec<_> = findings.iter().map(Finding::as_json).collect();
-            let document = json!({ "keeping": keeping_words(host.keeping()), "warnings": warnings, "servers": servers });
+            let mut document = json!({ "keeping": keeping_words(host.keeping()), "warnings": warnings, "servers": servers });
+            if let Some(logins) = logins {
+                document["logins"] = logins.into();
+            }
             output::print_json(&document.to_string())?;
         } else {
-            output::print(&report(&findings, &warnings, keeping_words(host.keeping())))?;
+            let mut text = report(&findings, &warnings, keeping_words(host.keeping()));
+            text.extend(logins.map(|logins| format!("Logins are kept in: {}\n", escaped(&logins))));
+            output::print(&text)?;
         }
         let any = |wanted: fn(&State) -> bool| handles.iter().any(|handle| wanted(&handle.snapshot().state));
         Ok(match (any(is_failed), any(|state| matches!(state, State::NeedsLogin { .. }))) {
@@ -59,6 +65,15 @@ pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
             (false, false) => 0,
         })
     })
+}
+
+/// Where tokens are kept, if any server could have one.
+async fn logins_kept_in(host: &Host) -> Option<String> {
+    let by_url = host.servers().iter().any(|handle| matches!(handle.config.endpoint, Endpoint::Http(_)));
+    let asked = host.clone();
+    // A keyring is asked whether it is there, which may take a moment.
+    let place = tokio::task::spawn_blocking(move || by_url.then(|| asked.logins_kept_in()));
+    place.await.ok().flatten()
 }
 
 /// Starts what may start, lazy servers too, and waits for each as long as its own deadline allows.

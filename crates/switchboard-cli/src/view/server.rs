@@ -132,6 +132,9 @@ fn why(config: &ServerConfig, snapshot: &Snapshot) -> Option<(&'static str, Stri
 
 /// What to type where a login is needed.
 pub(crate) fn login_advice(config: &ServerConfig) -> String {
+    if config.endpoint.has_own_token() {
+        return "refused what its entry authorizes with; check `bearer_token`, or the Authorization header".to_owned();
+    }
     format!("needs a login; run `switchboard login {}`", config.name)
 }
 

@@ -175,7 +175,7 @@ fn asked(head: &str, redirect: &str, state: &str) -> Result<Returned, &'static s
     let authority = redirect.strip_prefix("http://").and_then(|rest| rest.strip_suffix(PATH)).unwrap_or_default();
     let host = lines.find_map(|line| line.split_once(':').filter(|(name, _)| name.eq_ignore_ascii_case("host")));
     // A page of the web whose name was pointed here has its own name in it.
-    if !host.is_some_and(|(_, host)| host.trim() == authority) {
+    if host.is_none_or(|(_, host)| host.trim() != authority) {
         return Err("403 Forbidden");
     }
     if method != "GET" {

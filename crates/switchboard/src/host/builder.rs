@@ -145,7 +145,6 @@ impl HostBuilder {
             grants: RwLock::new(remembered_grants(&*self.store, &events)),
             validators: Arc::new(Validators::default()),
             store: self.store,
-            #[cfg(feature = "oauth")]
             auth: self.auth,
             #[cfg(feature = "oauth")]
             environment: means.environment.clone(),

@@ -50,6 +50,9 @@ pub(super) fn unanswered(fault: &WireFault) -> String {
     }
 }
 
+/// A login would change nothing: what is sent stands in the entry.
+const OWN_TOKEN: &str = "refused what its entry authorizes with; check `bearer_token`, or the Authorization header, of its entry";
+
 /// A step of connecting that took too long.
 pub(super) fn too_late(step: &str, limit: Duration) -> String {
     let limit = duration(limit);
@@ -72,6 +75,7 @@ pub(super) fn not_ready(config: &ServerConfig, state: &State, waited: Duration) 
         State::Connecting { step, .. } => {
             format!("still connecting after {} (step: {step}); try \"switchboard doctor {name}\"", duration(waited))
         }
+        State::NeedsLogin { .. } if config.endpoint.has_own_token() => OWN_TOKEN.to_owned(),
         State::NeedsLogin { .. } => format!("needs a login; run \"switchboard login {name}\""),
         State::Backoff { error, .. } | State::Failed { error } => error.clone(),
         State::Stopped => "stopped; start it again to use it".to_owned(),

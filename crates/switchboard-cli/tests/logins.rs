@@ -1,0 +1,255 @@
+//! Logins through the real program: at a terminal and without one, with a browser and by hand, and what is kept of them.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::process::Stdio;
+use std::time::Duration;
+
+use serde_json::json;
+use support::{Home, PROGRAM, Ran};
+use switchboard_testkit::{LoginServer, wait_until};
+
+/// Long enough for a busy machine; a test that passes never waits for it.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A person with one server that wants a login.
+fn guarded() -> (Home, LoginServer) {
+    let (home, server) = (Home::new(), LoginServer::start());
+    home.user_file(&format!("[servers.guarded]\nurl = \"{}\"\n[permissions]\nallow = [\"guarded\"]\n", server.url()));
+    (home, server)
+}
+
+/// Visits a page as a browser would, and says where it leads.
+fn visit(address: &str) -> String {
+    let (authority, target) = address.strip_prefix("http://").unwrap().split_once('/').unwrap();
+    let mut stream = TcpStream::connect(authority).unwrap();
+    write!(stream, "GET /{target} HTTP/1.1\r\nHost: {authority}\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let location = answer.lines().find_map(|line| line.strip_prefix("Location: "));
+    location.map(str::to_owned).unwrap_or(answer)
+}
+
+/// Logs in by hand: the address is printed, and the one it leads to is given back.
+fn log_in(home: &Home, more: &[&str]) -> Ran {
+    let mut command = home.command(&[&["login", "guarded", "--no-browser"], more].concat());
+    let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
+    let mut errors = BufReader::new(child.stderr.take().unwrap());
+    let mut stderr = String::new();
+    let address = loop {
+        let mut line = String::new();
+        assert!(errors.read_line(&mut line).unwrap() > 0, "no address was printed:\n{stderr}");
+        stderr.push_str(&line);
+        if line.starts_with("http://") {
+            break line.trim_end().to_owned();
+        }
+    };
+    writeln!(child.stdin.take().unwrap(), "{}", visit(&address)).unwrap();
+    errors.read_to_string(&mut stderr).unwrap();
+    let output = child.wait_with_output().unwrap();
+    Ran { stderr, ..Ran::of(&output) }
+}
+
+#[test]
+fn a_login_by_hand_makes_the_server_usable_until_the_logout() {
+    let (home, server) = guarded();
+    let before = home.run(&["call", "guarded/whoami"]);
+    assert_eq!((before.code, before.stdout.as_str()), (Some(4), ""), "{before:?}");
+    assert!(before.stderr.contains("server \"guarded\"") && before.stderr.contains("switchboard login guarded"), "{before:?}");
+    assert_eq!(home.run(&["call", "guarded/whoami", "--json"]).error()["code"], 4);
+
+    let login = log_in(&home, &[]);
+    let said = format!("logged in to server \"guarded\" (by http://{}/as1)\n", server.authority);
+    assert_eq!((login.code, login.stdout), (Some(0), said));
+    assert_eq!(home.run(&["call", "guarded/whoami"]).stdout, "somebody\n");
+    // The access token has ended, and is renewed.
+    server.end_tokens();
+    assert_eq!(home.run(&["call", "guarded/whoami"]).stdout, "somebody\n");
+    assert_eq!(server.seen_at("/as1/token").len(), 2);
+
+    let out = home.run(&["logout", "guarded"]);
+    let said = "logged out of server \"guarded\": the token is given back and forgotten\n";
+    assert_eq!(out, Ran { code: Some(0), stdout: said.to_owned(), stderr: String::new() });
+    assert_eq!(home.run(&["call", "guarded/whoami"]).code, Some(4));
+}
+
+#[test]
+fn what_is_said_with_json_is_one_document() {
+    let (home, server) = guarded();
+    server.set(|terms| terms.scope = Some("read write".to_owned()));
+    let issuer = format!("http://{}/as1", server.authority);
+    let expected =
+        json!({ "server": "guarded", "loggedIn": true, "issuer": issuer, "scopes": ["read", "write"], "renews": true });
+    assert_eq!(log_in(&home, &["--json"]).json(), expected);
+    let expected = json!({ "server": "guarded", "wasLoggedIn": true, "revoked": true });
+    assert_eq!(home.run(&["logout", "guarded", "--json"]).json(), expected);
+    let expected = json!({ "server": "guarded", "wasLoggedIn": false, "revoked": false });
+    assert_eq!(home.run(&["logout", "guarded", "--json"]).json(), expected);
+    let kept = home.run(&["doctor", "--json"]).json()["logins"].clone();
+    assert!(kept.as_str().unwrap().ends_with("logins.json (readable by you alone)"), "{kept}");
+}
+
+#[test]
+fn what_keeps_a_login_from_being_has_its_exit_code() {
+    let (home, server) = guarded();
+    let unknown = home.run(&["login", "gaurded"]);
+    assert_eq!((unknown.code, unknown.stderr.contains("did you mean")), (Some(2), true), "{unknown:?}");
+    server.set(|terms| terms.denied = Some("access_denied".to_owned()));
+    let denied = log_in(&home, &[]);
+    assert_eq!(denied.code, Some(4));
+    assert!(denied.stderr.contains("no login was given: the authorization server answered access_denied"), "{denied:?}");
+    server.set(|terms| terms.metadata = json!({ "code_challenge_methods_supported": null }));
+    let unable = home.run(&["login", "guarded", "--no-browser"]);
+    assert_eq!((unable.code, unable.stderr.contains("PKCE")), (Some(3), true), "{unable:?}");
+    let demo = Home::with_demo("");
+    let program = demo.run(&["login", "demo"]);
+    assert_eq!((program.code, program.stderr.contains("only servers with a `url` have logins")), (Some(2), true), "{program:?}");
+}
+
+#[test]
+fn a_bearer_token_is_sent_and_says_what_to_check_when_it_is_refused() {
+    let (home, server) = guarded();
+    let text = |token: &str| format!("[servers.guarded]\nurl = \"{}\"\nbearer_token = \"{token}\"\n", server.url());
+    server.admit("canary-own", "");
+    home.user_file(&text("canary-own"));
+    assert_eq!(home.run(&["call", "guarded/whoami", "--yes"]).stdout, "somebody\n");
+    home.user_file(&text("canary-wrong"));
+    let refused = home.run(&["call", "guarded/whoami", "--yes"]);
+    assert_eq!(refused.code, Some(4));
+    assert!(refused.stderr.contains("check `bearer_token`") && !refused.stderr.contains("canary"), "{refused:?}");
+}
+
+/// T25: a token, a code and a client's secret show nowhere, however much is said.
+#[test]
+fn t25_no_token_shows_however_much_is_said() {
+    let (home, server) = guarded();
+    let mut all = format!("{:?}", log_in(&home, &["-vvv"]));
+    server.end_tokens();
+    for words in
+        [&["call", "guarded/whoami", "-vvv"][..], &["status", "-vvv"], &["doctor", "-vvv"], &["status", "--json"], &["logs"]]
+    {
+        all.push_str(&format!("{:?}", home.run(words)));
+    }
+    server.set(|terms| {
+        terms.token_fault = Some((400, json!({ "error": "invalid_grant", "error_description": "no canary-refresh-as1-3" })))
+    });
+    server.end_tokens();
+    all.push_str(&format!("{:?}", home.run(&["call", "guarded/whoami", "-vvv"])));
+    all.push_str(&format!("{:?}", home.run(&["logout", "guarded", "-vvv"])));
+    assert!(server.seen().iter().any(|request| request.authorization.as_deref().is_some_and(|sent| sent.contains("canary"))));
+    assert!(!all.contains("canary"), "{all}");
+}
+
+/// T35: the file of the vault is for our eyes, and nothing is written through a link.
+#[test]
+fn t35_the_file_of_the_vault_is_private_and_no_link_is_followed() {
+    let (home, _server) = guarded();
+    let file = home.path("state/switchboard/logins.json");
+    // Made by a shell that lets everybody in.
+    let mut command = std::process::Command::new("sh");
+    let words = format!("umask 0; exec {PROGRAM} logout guarded");
+    command.args(["-c", &words]).env_clear().current_dir(home.path("project"));
+    for (name, value) in [("HOME", ""), ("XDG_CONFIG_HOME", "config"), ("XDG_STATE_HOME", "state")] {
+        command.env(name, home.path(value));
+    }
+    assert!(command.env("SWITCHBOARD_VAULT", "file").output().unwrap().status.success());
+    assert_eq!(log_in(&home, &[]).code, Some(0));
+    let mode = |path: &std::path::Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode(&file), mode(file.parent().unwrap())), (0o600, 0o700));
+    for entry in std::fs::read_dir(file.parent().unwrap()).unwrap() {
+        let entry = entry.unwrap();
+        if entry.file_type().unwrap().is_file() {
+            assert_eq!(mode(&entry.path()), 0o600, "{entry:?}");
+        }
+    }
+    // A crash between write and rename left its half behind: it is neither read nor in the way.
+    std::fs::write(file.with_extension("json.new"), "{").unwrap();
+    assert_eq!(home.run(&["call", "guarded/whoami"]).stdout, "somebody\n");
+
+    let target = home.path("target");
+    std::fs::write(&target, "{}").unwrap();
+    std::fs::remove_file(&file).unwrap();
+    symlink(&target, &file).unwrap();
+    let refused = home.run(&["login", "guarded", "--no-browser"]);
+    assert_eq!((refused.code, refused.stderr.contains("symbolic link")), (Some(3), true), "{refused:?}");
+    assert_eq!(std::fs::read_to_string(&target).unwrap(), "{}");
+}
+
+/// T16: what an authorization server names is opened as one argument, or not at all.
+#[test]
+fn t16_the_browser_gets_one_argument_and_only_after_a_yes() {
+    let (home, server) = guarded();
+    let (seen, recorder) = (home.path("seen"), home.path("recorder"));
+    let script = format!(
+        "#!/bin/sh\n{{ echo $#; for word in \"$@\"; do echo \"$word\"; done; }} > {0}.new\nmv {0}.new {0}\n",
+        seen.display()
+    );
+    std::fs::write(&recorder, script).unwrap();
+    std::fs::set_permissions(&recorder, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let browser = format!("BROWSER={} %s", recorder.display());
+    let sit = || home.sit(&["env", &browser, PROGRAM, "login", "guarded"]);
+
+    for hostile in [
+        "http://as.example/authorize",
+        "file:///etc/passwd",
+        "javascript:alert(1)",
+        "https://user@as.example/",
+        "https://as.example/\u{1b}]0;x",
+        "--upload-pack=touch",
+        "ms-settings:x",
+    ] {
+        server.set(|terms| terms.metadata = json!({ "authorization_endpoint": hostile }));
+        let ended = sit().end();
+        assert_eq!((ended.code, ended.restored), (3, true), "{hostile}: {}", ended.screen);
+    }
+    for hostile in
+        ["https://as.example/$(touch pwned)", "https://as.example/a?x=';calc;'%20--new-window", "https://as.example/`id`|sh"]
+    {
+        let hostile = hostile.replace(' ', "%20");
+        server.set(|terms| terms.metadata = json!({ "authorization_endpoint": hostile }));
+        let mut terminal = sit();
+        let screen = terminal.wait_for("[o] open it");
+        assert!(screen.contains("as.example") && !seen.exists(), "{screen}");
+        terminal.send("o");
+        assert!(wait_until(PATIENCE, || seen.exists()), "the browser was started");
+        let recorded = std::fs::read_to_string(&seen).unwrap();
+        let lines: Vec<_> = recorded.lines().collect();
+        assert!(lines.len() == 2 && lines[0] == "1" && lines[1].starts_with("https://as.example/"), "{hostile}: {recorded}");
+        std::fs::remove_file(&seen).unwrap();
+        terminal.send("\u{3}");
+        assert_eq!(terminal.end().code, 130);
+    }
+    // And one that is as it should be goes through to its end.
+    server.set(|terms| terms.metadata = json!({}));
+    let mut terminal = sit();
+    terminal.wait_for("[o] open it");
+    terminal.send("o");
+    assert!(wait_until(PATIENCE, || seen.exists()), "the browser was started");
+    let address = std::fs::read_to_string(&seen).unwrap().lines().nth(1).unwrap().to_owned();
+    let page = visit(&visit(&address));
+    assert!(page.contains("Switchboard has its answer"), "{page}");
+    let ended = terminal.end();
+    assert_eq!(
+        (ended.code, ended.restored, ended.screen.contains("logged in to server \"guarded\"")),
+        (0, true, true),
+        "{}",
+        ended.screen
+    );
+}
+
+#[test]
+fn an_address_is_pasted_at_a_terminal_too() {
+    let (home, server) = guarded();
+    let mut terminal = home.sit_at(&["login", "guarded", "--no-browser"]);
+    terminal.wait_for("Paste the address");
+    assert!(wait_until(PATIENCE, || !server.seen_at("/as1/register").is_empty()), "it has registered");
+    // A wrong one is refused, and nothing is redeemed.
+    terminal.send("http://127.0.0.1:1/callback?code=x&state=y\n");
+    let ended = terminal.end();
+    assert_eq!(ended.code, 4, "{}", ended.screen);
+    assert_eq!(server.seen_at("/as1/token"), []);
+}
