@@ -6,7 +6,9 @@ use std::time::Duration;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use clap_complete::engine::ArgValueCandidates;
 
-use crate::command::{call, completions, doctor, logs, prompt, prompts, read, resources, status, tools, trust};
+use crate::command::{
+    call, complete, completions, doctor, login, logout, logs, prompt, prompts, read, resources, status, tools, trust, watch,
+};
 use crate::failure::{Code, Failure};
 
 /// Every MCP server you use, behind one gate.
@@ -108,8 +110,16 @@ pub(crate) enum Command {
     Prompts(prompts::Wanted),
     /// Get one prompt
     Prompt(prompt::Wanted),
+    /// How the value of an argument of a prompt or template may go on
+    Complete(complete::Wanted),
+    /// One line for each change of a resource, until Ctrl-C
+    Watch(watch::Wanted),
     /// Look at the servers that a project's file wants to start, and accept them one by one
     Trust(trust::Wanted),
+    /// Log in to a server that asks for it
+    Login(login::Wanted),
+    /// Give a login back, and forget it
+    Logout(logout::Wanted),
     /// Start each server, time each step, and say what is wrong and what to try
     Doctor(doctor::Wanted),
     /// What servers wrote to stderr, and what happened to them

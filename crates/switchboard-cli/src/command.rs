@@ -11,9 +11,12 @@ use crate::view::server::escaped;
 use crate::{coerce, output, progress};
 
 pub(crate) mod call;
+pub(crate) mod complete;
 pub(crate) mod completions;
 pub(crate) mod demo;
 pub(crate) mod doctor;
+pub(crate) mod login;
+pub(crate) mod logout;
 pub(crate) mod logs;
 pub(crate) mod prompt;
 pub(crate) mod prompts;
@@ -22,6 +25,7 @@ pub(crate) mod resources;
 pub(crate) mod status;
 pub(crate) mod tools;
 pub(crate) mod trust;
+pub(crate) mod watch;
 
 /// Waits for what a listing needs: the server named, which must be usable, or all of them, as far as they come in time.
 async fn settle(host: &Host, options: &Options, server: Option<&str>) -> Result<(), Failure> {

@@ -146,6 +146,7 @@ impl From<CallError> for Failure {
                     | RequestFault::Closed(_)
                     | RequestFault::Wire(_) => Code::Unreachable,
                     RequestFault::Moved | RequestFault::Declined(_) => Code::Denied,
+                    RequestFault::NotAsked(_) => Code::Usage,
                 };
                 let failure = Self::new(code, message);
                 let failure = match advice {

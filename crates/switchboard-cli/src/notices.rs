@@ -1,8 +1,10 @@
 //! What the host has to tell a person beside the answer: each line once, as it comes, on stderr.
 
 use switchboard::Host;
-use switchboard::event::{Event, Events, Next};
+use switchboard::event::{Event, Events, LogLevel, Next};
+use switchboard::name::ServerName;
 use switchboard::server::ServerHandle;
+use switchboard::untrusted::Untrusted;
 
 use crate::output;
 use crate::view::server::escaped;
@@ -29,6 +31,37 @@ fn tell_the_rest(host: &Host, events: &mut Events) {
     while let Some(next) = events.happened() {
         tell(host, next);
     }
+}
+
+/// Does the work while telling what a server logs that belongs to no call, from this level on.
+pub(crate) async fn telling_log<T>(host: &Host, server: &ServerName, least: LogLevel, work: impl Future<Output = T>) -> T {
+    let mut events = host.events();
+    let tell = |next: Next| {
+        if let Next::Event(Event::Log { server: whose, level, text }) = next
+            && whose == *server
+            && LogLevel::read(&level).is_none_or(|level| level >= least)
+        {
+            log_line(&whose, &level, &text);
+        }
+    };
+    tokio::pin!(work);
+    loop {
+        tokio::select! {
+            biased;
+            done = &mut work => {
+                while let Some(next) = events.happened() {
+                    tell(next);
+                }
+                return done;
+            }
+            Some(next) = events.next() => tell(next),
+        }
+    }
+}
+
+/// One line of a server's log, on stderr. Not a notice: the same line twice was logged twice.
+pub(crate) fn log_line(server: &ServerName, level: &str, text: &Untrusted) {
+    output::log(format!("server \"{server}\", {level}: {}", text.for_terminal_line()));
 }
 
 fn tell(host: &Host, next: Next) {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use switchboard::auth::{AuthMeans, MemoryVault, SystemVault, Vault};
 use switchboard::caller::{Offers, Root};
 use switchboard::config::{self, Config, Endpoint, Environment, ServerConfig};
 use switchboard::launch::{Keeping, Launcher};
@@ -77,6 +78,7 @@ impl Setup {
             match &server.endpoint {
                 Endpoint::Http(http) => {
                     secrets.extend(http.headers.values().cloned());
+                    secrets.extend([&http.auth.bearer_token, &http.auth.client_secret].into_iter().flatten().cloned());
                     if trust::standing(server, &self.environment, &*self.store) == Standing::Trusted {
                         let resolved = config::resolve_url(http, &self.environment);
                         secrets.extend(resolved.into_iter().flat_map(|resolved| resolved.secrets));
@@ -93,6 +95,11 @@ impl Setup {
             }
         }
         secrets
+    }
+
+    /// What logins work with: tokens are kept where this machine keeps such.
+    pub(crate) fn auth(&self) -> AuthMeans {
+        AuthMeans { vault: open_vault(&self.place), ..AuthMeans::default() }
     }
 
     /// The entry of a server that was named on the command line.
@@ -135,10 +142,12 @@ impl Setup {
     ) -> Result<u8, Failure> {
         self.say_what_is_missing(only.as_deref());
         in_runtime(async move {
+            let auth = self.auth();
             let Self { place, environment, config, store, answer, roots, .. } = self;
             let host = HostBuilder {
                 config,
                 environment,
+                auth: auth,
                 store,
                 launcher: launcher(),
                 log_folder: Some(place.state.clone()),
@@ -231,6 +240,17 @@ fn open_store(place: &Place) -> Arc<dyn Store> {
         Err(error) => {
             output::notice(&format!("answers are remembered for this run only: {error}"));
             Arc::new(MemoryStore::default())
+        }
+    }
+}
+
+/// The keyring or the file; where neither can be used, a vault that forgets, said aloud.
+fn open_vault(place: &Place) -> Arc<dyn Vault> {
+    match SystemVault::open(&place.state, place::vault_choice()) {
+        Ok(vault) => Arc::new(vault),
+        Err(error) => {
+            output::notice(&error.to_string());
+            Arc::new(MemoryVault::default())
         }
     }
 }

@@ -97,6 +97,15 @@ pub(crate) fn notice(line: &str) {
     }
 }
 
+/// Says one line that may be said again: at once, or with the outcome where `--json` is on.
+pub(crate) fn log(line: String) {
+    if HOLD.load(Ordering::Relaxed) {
+        HELD.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(line);
+    } else {
+        crate::progress::line(line);
+    }
+}
+
 /// Holds notices back until the outcome is known.
 pub(crate) fn hold_notices() {
     HOLD.store(true, Ordering::Relaxed);

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use etcetera::BaseStrategy;
 use etcetera::base_strategy::Xdg;
+use switchboard::auth::VaultChoice;
 use switchboard::config::{self, ConfigFile, Environment, Scope};
 
 use crate::arguments::Options;
@@ -62,4 +63,13 @@ impl Place {
 /// The process's variables. One that is not Unicode cannot be referred to, and is left out.
 pub(crate) fn environment() -> Environment {
     Environment::new(std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?))))
+}
+
+/// Where tokens are kept, where a person or a test says so: `SWITCHBOARD_VAULT=keyring` or `file`.
+pub(crate) fn vault_choice() -> VaultChoice {
+    match std::env::var("SWITCHBOARD_VAULT").as_deref() {
+        Ok("keyring") => VaultChoice::Keyring,
+        Ok("file") => VaultChoice::File,
+        _ => VaultChoice::Auto,
+    }
 }

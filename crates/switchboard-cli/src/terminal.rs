@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use switchboard::caller::{
-    Answering, Approval, ApprovalRequest, Caller, CallerId, ElicitAnswer, Elicitation, ElicitationKind, Offers, Progress,
+    Answering, Approval, ApprovalRequest, Caller, CallerId, ElicitAnswer, Elicitation, ElicitationKind, LogLine, Offers, Progress,
 };
+use switchboard::event::LogLevel;
 use tokio::sync::Mutex;
 
-use crate::{interrupt, output, progress};
+use crate::{interrupt, notices, output, progress};
 
 /// The question whether a call may run.
 mod approve;
@@ -19,6 +20,8 @@ mod frame;
 mod json;
 /// What a key press means.
 mod keys;
+/// A login page.
+pub(crate) mod login;
 /// The terminal itself.
 pub(crate) mod tty;
 /// A server's wish that a page be opened.
@@ -29,12 +32,19 @@ use tty::{Screen, Tty};
 
 /// Whoever started this program.
 pub(crate) fn caller() -> Arc<dyn Caller> {
-    Arc::new(Person { asking: Mutex::new(()) })
+    caller_with_log(None)
+}
+
+/// The same, who also wants to see what a server logs during the call, from this level on.
+pub(crate) fn caller_with_log(level: Option<LogLevel>) -> Arc<dyn Caller> {
+    Arc::new(Person { asking: Mutex::new(()), level })
 }
 
 struct Person {
     /// One question at a time.
     asking: Mutex<()>,
+    /// What of a server's log they want to see.
+    level: Option<LogLevel>,
 }
 
 impl Caller for Person {
@@ -79,6 +89,16 @@ impl Caller for Person {
                 ElicitationKind::Url { message, url, .. } => url::ask(terminal, &question.server, message, url).await,
             }
         })
+    }
+
+    fn log_level(&self) -> Option<LogLevel> {
+        self.level
+    }
+
+    fn log(&self, line: &LogLine) {
+        if self.level.is_some_and(|least| line.level.is_none_or(|level| level >= least)) {
+            notices::log_line(&line.server, line.level.map_or("?", LogLevel::as_str), &line.text);
+        }
     }
 
     fn progress(&self, report: &Progress) {

@@ -26,7 +26,7 @@ fn every_notice_reaches_stderr_once_in_a_line_of_its_own() {
     }
     let report = home.run(&["doctor"]);
     assert_eq!(report.stderr, "");
-    for told in ["Offers: 25 tools", "descripton: unknown field", "matches no configured server", "Not set: NOT_THERE"] {
+    for told in ["Offers: 26 tools", "descripton: unknown field", "matches no configured server", "Not set: NOT_THERE"] {
         assert_eq!(report.stdout.matches(told).count(), 1, "{told}: {report:?}");
     }
 }

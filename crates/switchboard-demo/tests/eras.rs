@@ -19,10 +19,11 @@ fn a_known_version_is_taken_and_an_unknown_one_is_answered_with_our_latest() {
         let mut server = Process::start(&["--name", "mine"]);
         let hello = server.shake_hands(asked, json!({}));
         assert_eq!((&hello["protocolVersion"], &hello["serverInfo"]["name"]), (&json!(answered), &json!("mine")), "{asked}");
-        assert_eq!(
-            hello["capabilities"],
-            json!({"tools": {"listChanged": true}, "resources": {"subscribe": true}, "prompts": {}, "completions": {}, "logging": {}})
-        );
+        let mut expected = json!({"tools": {"listChanged": true}, "resources": {"subscribe": true}, "prompts": {}, "completions": {}, "logging": {}});
+        if answered == "2025-11-25" {
+            expected["tasks"] = json!({"cancel": {}, "requests": {"tools": {"call": {}}}});
+        }
+        assert_eq!(hello["capabilities"], expected);
         assert_eq!(server.call("whoami", json!({}))["structuredContent"]["protocolVersion"], answered);
     }
 }
@@ -36,7 +37,10 @@ fn discover_tells_what_is_offered_without_a_handshake() {
         discovered,
         json!({
             "supportedVersions": [MODERN],
-            "capabilities": {"tools": {"listChanged": true}, "resources": {"subscribe": true}, "prompts": {}, "completions": {}, "logging": {}},
+            "capabilities": {
+                "tools": {"listChanged": true}, "resources": {"subscribe": true}, "prompts": {}, "completions": {}, "logging": {},
+                "extensions": {"io.modelcontextprotocol/tasks": {}},
+            },
             "instructions": null,
             "ttlMs": 3_600_000,
             "cacheScope": "public",

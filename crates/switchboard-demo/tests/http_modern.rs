@@ -71,7 +71,8 @@ async fn each_fault_has_its_status() {
     let mut bare = called(1, "echo", json!({"message": "hi"}));
     bare["params"]["_meta"] = json!({"io.modelcontextprotocol/protocolVersion": MODERN});
     for (message, headers, status, code) in [
-        (old, &[("mcp-protocol-version", "2999-01-01")][..], 400, -32022),
+        (old.clone(), &[("mcp-protocol-version", "2999-01-01")][..], 400, -32022),
+        (old, &[], 400, -32020),
         (bare, &[], 400, -32602),
         (request(json!(1), "tools/list", json!({})), &[], 400, -32602),
         (called(1, "ask_url", json!({})), &[], 400, -32021),

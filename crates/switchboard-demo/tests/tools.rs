@@ -103,7 +103,7 @@ fn the_list_comes_in_pages_and_every_listed_tool_can_be_called() {
             }
         }
         let unique: std::collections::BTreeSet<_> = names.iter().collect();
-        assert_eq!((names.len(), unique.len(), pages), (1025, 1025, 17));
+        assert_eq!((names.len(), unique.len(), pages), (1026, 1026, 17));
         assert_eq!(server.words("tool_01000", json!({"text": "a"})), r#"tool_01000 was called with {"text":"a"}"#);
         for cursor in [json!("from-4000"), json!("nonsense"), json!(5)] {
             assert_eq!(server.error("tools/list", json!({"cursor": cursor})), (-32602, Value::Null));

@@ -105,10 +105,13 @@ pub mod program;
 
 pub mod scratch;
 
+/// A server that wants a login, and the authorization server that gives one.
+pub mod login;
 pub mod processes;
 
 pub use chaos::Chaos;
 pub use fault_proxy::{Fault, FaultProxy, Plan, Traffic};
+pub use login::{LoginRequest, LoginServer, LoginTerms};
 pub use processes::{Process, descendants_with_env, is_alive, peak_rss_bytes, rss_bytes, wait_until};
 pub use program::{Launch, program};
 pub use record::{Passed, Record};

@@ -4,27 +4,34 @@
 //! `MCP_CONFORMANCE_PROTOCOL_VERSION` the revision that the server speaks (the older suite leaves that to us), and
 //! `MCP_CONFORMANCE_CONTEXT` carries what an embedder would have in its configuration. Everything else is the host's work.
 
+use std::io::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+use switchboard::auth::{LoginPage, Opened, Opener};
 use switchboard::call::Call;
 use switchboard::caller::{
     Answering, Approval, ApprovalRequest, Caller, CallerId, ElicitAnswer, Elicitation, ElicitationKind, Offers,
 };
 use switchboard::catalog::Tool;
-use switchboard::config::{Config, Endpoint, HttpEndpoint, Protocol, ServerConfig, Source};
+use switchboard::config::{Config, Endpoint, Grant, HttpAuth, HttpEndpoint, Protocol, ServerConfig, Source};
 use switchboard::name::ServerName;
+use switchboard::secret::Secret;
 use switchboard::server::State;
 use switchboard::wire::RawJson;
 use switchboard::{Host, HostBuilder};
+use tempfile::NamedTempFile;
 use tokio::task::JoinSet;
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 /// The only server, under the only name it needs.
 const SERVER: &str = "suite";
+
+/// Where the document about us would stand. The suite knows this address, and reads nothing there.
+const OUR_DOCUMENT: &str = "https://conformance-test.local/client-metadata.json";
 
 /// How long anything may take before the suite gives up on us.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -42,7 +49,7 @@ const TASKS: [(&str, Task); 7] = [
 
 #[derive(Clone, Copy)]
 enum Task {
-    /// Nothing: to connect is to shake hands and to list.
+    /// Nothing: to connect is to shake hands and to list. A server that then offers nothing is no use to a host, and it says so.
     Connect,
     /// One after the other, with arguments made from each tool's schema.
     CallAll,
@@ -62,6 +69,9 @@ enum Task {
 struct Told {
     #[serde(rename = "toolCalls")]
     tool_calls: Vec<ToldCall>,
+    client_id: Option<String>,
+    client_secret: Option<String>,
+    private_key_pem: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -78,28 +88,53 @@ async fn main() -> Result<(), Failure> {
         Ok(text) => serde_json::from_str(&text)?,
         Err(_) => Told::default(),
     };
+    let key = told.private_key_pem.as_deref().map(key_file).transpose()?;
+    let config = config(&url, auth(&scenario, &told, key.as_ref()))?;
     let caller = Arc::new(Agent);
-    let host = HostBuilder::new(config(&url)?).offers(caller.offers()).start().await?;
+    let host = HostBuilder::new(config).offers(caller.offers()).logins(Arc::new(Browser)).start().await?;
     let outcome = run(&Run { host: host.clone(), caller, told }, &scenario).await;
     host.stop().await;
     outcome
 }
 
 /// One server at a URL, in the era that the suite plays.
-fn config(url: &str) -> Result<Config, Failure> {
+fn config(url: &str, auth: HttpAuth) -> Result<Config, Failure> {
     let protocol = match std::env::var("MCP_CONFORMANCE_PROTOCOL_VERSION") {
         // Revisions are dates.
         Ok(version) if version.as_str() >= "2026-07-28" => Protocol::Modern,
         _ => Protocol::Legacy,
     };
-    let endpoint = Endpoint::Http(HttpEndpoint::new(url));
+    let endpoint = Endpoint::Http(HttpEndpoint { auth, ..HttpEndpoint::new(url) });
     let server = ServerConfig { protocol, ..ServerConfig::new(ServerName::new(SERVER)?, Source::code(), endpoint) };
     Ok(Config::from_iter([server]))
 }
 
+/// Who we are to an authorization server: what was told, or a document that describes us.
+fn auth(scenario: &str, told: &Told, key: Option<&NamedTempFile>) -> HttpAuth {
+    let alone = scenario.starts_with("auth/client-credentials");
+    HttpAuth {
+        grant: if alone { Grant::ClientCredentials } else { Grant::AuthorizationCode },
+        client_id: told.client_id.clone(),
+        client_secret: told.client_secret.clone().map(Secret::new),
+        client_key: key.map(|file| file.path().display().to_string()),
+        client_metadata_url: Some(OUR_DOCUMENT.to_owned()),
+        ..HttpAuth::default()
+    }
+}
+
+/// A configuration names the file of a key, never the key.
+fn key_file(pem: &str) -> Result<NamedTempFile, Failure> {
+    let mut file = NamedTempFile::new()?;
+    file.write_all(pem.as_bytes())?;
+    Ok(file)
+}
+
 async fn run(run: &Run, scenario: &str) -> Result<(), Failure> {
-    run.ready().await?;
     let task = TASKS.iter().find(|(name, _)| *name == scenario).map_or(Task::CallAll, |(_, task)| *task);
+    run.host.settled(PATIENCE).await;
+    if !matches!(task, Task::Connect) {
+        run.ready()?;
+    }
     match task {
         Task::Connect => Ok(()),
         Task::CallAll => run.call_all().await,
@@ -118,9 +153,8 @@ struct Run {
 }
 
 impl Run {
-    /// Waits for the server; says why it is not ready.
-    async fn ready(&self) -> Result<(), Failure> {
-        self.host.settled(PATIENCE).await;
+    /// Says why the server is not ready.
+    fn ready(&self) -> Result<(), Failure> {
         match &self.host.servers()[0].snapshot().state {
             State::Ready { .. } => Ok(()),
             state => Err(format!("the server is not ready: {state:?}").into()),
@@ -237,6 +271,21 @@ impl Caller for Agent {
                     Err(_) => ElicitAnswer::Cancel,
                 },
                 ElicitationKind::Url { .. } => ElicitAnswer::Decline,
+            }
+        })
+    }
+}
+
+/// Whoever logs in: a browser that says yes to everything, and follows where that leads: in the end back to the host.
+#[derive(Debug)]
+struct Browser;
+
+impl Opener for Browser {
+    fn open<'a>(&'a self, page: &'a LoginPage) -> Answering<'a, Opened> {
+        Box::pin(async {
+            match reqwest::get(page.url.clone()).await {
+                Ok(_) => Opened::Shown,
+                Err(fault) => Opened::Refused(format!("the page cannot be opened: {fault}")),
             }
         })
     }

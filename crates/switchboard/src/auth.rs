@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 use crate::caller::Answering;
 use crate::config::{HttpAuth, ResolvedUrl, ServerConfig};
-use crate::secret::Secret;
+use crate::secret::{LiveSecrets, Secret};
 
 pub use address::visitable;
 #[cfg(feature = "oauth")]
@@ -88,6 +88,11 @@ pub trait Credentials: Send + Sync + fmt::Debug {
 
     /// The server refused a request. `Ok` means that something changed, and the request may be sent once more.
     fn refused<'a>(&'a self, refusal: Refusal<'a>) -> Answering<'a, Result<(), NeedsLogin>>;
+
+    /// The tokens in use, to be kept out of whatever is shown.
+    fn secrets(&self) -> LiveSecrets {
+        LiveSecrets::default()
+    }
 }
 
 /// How a server refused: it wants a token (401), or more than this one permits (403).

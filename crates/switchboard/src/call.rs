@@ -23,7 +23,11 @@ pub(crate) use sampling::{Overseeing, SAMPLING};
 
 mod error;
 mod limit;
+mod misfit;
 mod sampling;
+
+/// A modern server was told one thing in headers and another in the message. It has not executed it.
+const HEADER_MISMATCH: i64 = -32020;
 
 /// How long a person may take to approve; then the call is denied.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(300);
@@ -34,22 +38,48 @@ impl Host {
         let host = &*self.0;
         let mut limit = Limit::start(call.timeout);
         let tool = host.resolve(&call, limit).await?;
-        host.validate(&tool, &call)?;
-        let asked = limit.since.map(|_| Instant::now());
-        let permit = host.permit(&tool, &call).await?;
-        limit.put_off(asked);
-        let server = host.server_of(&tool)?;
-        let seat = server.seat(&call.caller.id(), limit.within(tool.server.timeouts.connect)).await?;
-        let still = || host.confirms(&tool) && seat.offers(&tool.definition);
-        let terms = Terms { timeouts: limit.timeouts(&tool), since: limit.since, still: &still };
-        match seat.session().call(permit, terms).await {
-            Err(RequestFault::Moved) => Err(CallError::Moved { server: tool.id.server.clone(), tool: shown(&tool) }),
-            answer => host.finish(seat.handle(server), answer).await.map(|raw| CallResult { raw }),
+        match host.make(&tool, &call, &mut limit).await {
+            // The server looked at the headers before anything else, and they were not what its schema asks for now.
+            Err(CallError::Request { fault: RequestFault::Answered { code: HEADER_MISMATCH, .. }, .. }) => {
+                let tool = host.listed_again(&tool, limit).await?;
+                host.make(&tool, &call, &mut limit).await
+            }
+            outcome => outcome,
         }
     }
 }
 
 impl Shared {
+    /// From the tool to its result.
+    async fn make(&self, tool: &Arc<Tool>, call: &Call, limit: &mut Limit) -> Result<CallResult, CallError> {
+        self.validate(tool, call)?;
+        let asked = limit.since.map(|_| Instant::now());
+        let permit = self.permit(tool, call).await?;
+        limit.put_off(asked);
+        let server = self.server_of(tool)?;
+        let seat = server.seat(&call.caller.id(), limit.within(tool.server.timeouts.connect)).await?;
+        let still = || self.confirms(tool) && seat.offers(&tool.definition);
+        let terms = Terms { timeouts: limit.timeouts(tool), since: limit.since, still: &still };
+        match seat.session().call(permit, terms).await {
+            Err(RequestFault::Moved) => Err(moved(tool)),
+            answer => {
+                let raw = self.finish(seat.handle(server), answer).await?;
+                let misfit = misfit::of_result(self, tool, &raw).await;
+                if let Some(misfit) = &misfit {
+                    call.caller.notice(&format!("server \"{}\", tool {}: {misfit}", tool.id.server, shown(tool)));
+                }
+                Ok(CallResult { raw, misfit })
+            }
+        }
+    }
+
+    /// The same tool as its server defines it now. It is decided on anew.
+    async fn listed_again(&self, tool: &Arc<Tool>, limit: Limit) -> Result<Arc<Tool>, CallError> {
+        let server = self.server_of(tool)?;
+        server.list_again(limit.within(tool.server.timeouts.connect)).await;
+        self.catalog_for(tool).by_id(&tool.id).cloned().ok_or_else(|| moved(tool))
+    }
+
     /// Which tool is meant, in the catalog that the caller listed from.
     async fn resolve(&self, call: &Call, limit: Limit) -> Result<Arc<Tool>, CallError> {
         let found = match &call.listed {
@@ -202,6 +232,10 @@ impl Shared {
             }
         }
     }
+}
+
+fn moved(tool: &Tool) -> CallError {
+    CallError::Moved { server: tool.id.server.clone(), tool: shown(tool) }
 }
 
 /// The tool's own name, safe to show.

@@ -11,11 +11,16 @@ use crate::name::{ExposedName, ServerName, Style, ToolId, ToolName};
 
 pub use definition::{DefinitionHash, ToolDefinition};
 use filter::Filter;
+pub use icon::Icon;
+pub use mirror::Mirrored;
+pub(crate) use mirror::parameters;
 pub use prompt::PromptDefinition;
 pub use resource::{ResourceDefinition, TemplateDefinition};
 
 mod definition;
 mod filter;
+mod icon;
+mod mirror;
 mod nearest;
 mod prompt;
 mod resource;

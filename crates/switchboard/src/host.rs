@@ -8,8 +8,10 @@ use arc_swap::ArcSwap;
 use tokio::sync::{Notify, broadcast};
 use tokio::task::{AbortHandle, JoinSet};
 
+#[cfg(feature = "oauth")]
+use crate::auth::{self, AuthMeans, LoggedIn, LoggedOut, LoginFault, Opener};
 use crate::call::{CallError, SAMPLING};
-use crate::caller::{Caller, Root};
+use crate::caller::Root;
 use crate::catalog::{Catalog, Tool};
 use crate::event::{Event, Events};
 use crate::gate::{Gate, Grants};
@@ -19,11 +21,13 @@ use crate::schema::Validators;
 use crate::server::ServerHandle;
 use crate::session::Roots;
 use crate::store::{Shelf, Store};
-use crate::wire::RawJson;
+#[cfg(feature = "oauth")]
+use crate::{config::Environment, server::State};
 
 pub use builder::HostBuilder;
 
 mod builder;
+mod verbs;
 
 /// Tools that agents bring along, and what a rule or a yes for sampling names: a server's tool of such a name could be taken for it,
 /// so it is withheld.
@@ -42,8 +46,12 @@ pub(crate) struct Shared {
     by_name: HashMap<ServerName, usize>,
     pub(crate) gate: Gate,
     pub(crate) grants: RwLock<Grants>,
-    pub(crate) validators: Validators,
+    pub(crate) validators: Arc<Validators>,
     pub(crate) store: Arc<dyn Store>,
+    #[cfg(feature = "oauth")]
+    auth: AuthMeans,
+    #[cfg(feature = "oauth")]
+    environment: Arc<Environment>,
     pub(crate) events: broadcast::Sender<Event>,
     naming: Style,
     /// What servers are told where they ask for folders.
@@ -93,26 +101,23 @@ impl Host {
         settled
     }
 
-    /// Reads a resource of a server: its result, byte for byte.
-    pub async fn read(&self, server: &ServerName, uri: &str, caller: &Arc<dyn Caller>) -> Result<RawJson, CallError> {
-        let handle = self.0.server(server)?;
-        let seat = handle.seat(&caller.id(), handle.config.timeouts.connect).await?;
-        let answer = seat.session().read(uri, caller, handle.config.timeouts).await;
-        self.0.finish(seat.handle(handle), answer).await
+    /// Logs in to a server: its page is brought to whoever logs in through `opener`. The server is then connected anew, if it waited
+    /// for this.
+    #[cfg(feature = "oauth")]
+    pub async fn login(&self, server: &ServerName, opener: &dyn Opener) -> Result<LoggedIn, LoginFault> {
+        let handle = self.0.server(server).map_err(|_| LoginFault::unknown(server))?;
+        let given = auth::login(&handle.config, &self.0.environment, &self.0.auth, opener).await?;
+        if !matches!(handle.snapshot().state, State::Ready { .. }) {
+            handle.restart().await;
+        }
+        Ok(given)
     }
 
-    /// Gets a prompt of a server: its result, byte for byte.
-    pub async fn prompt(
-        &self,
-        server: &ServerName,
-        name: &str,
-        arguments: &RawJson,
-        caller: &Arc<dyn Caller>,
-    ) -> Result<RawJson, CallError> {
-        let handle = self.0.server(server)?;
-        let seat = handle.seat(&caller.id(), handle.config.timeouts.connect).await?;
-        let answer = seat.session().prompt(name, arguments, caller, handle.config.timeouts).await;
-        self.0.finish(seat.handle(handle), answer).await
+    /// Gives a login back, and forgets it. A connection that is open stays so until the server asks again.
+    #[cfg(feature = "oauth")]
+    pub async fn logout(&self, server: &ServerName) -> Result<LoggedOut, LoginFault> {
+        let handle = self.0.server(server).map_err(|_| LoginFault::unknown(server))?;
+        auth::logout(&handle.config, &self.0.environment, &self.0.auth).await
     }
 
     /// What happens from now on.

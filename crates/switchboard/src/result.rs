@@ -19,6 +19,8 @@ mod layout;
 pub struct CallResult {
     /// The result object.
     pub raw: RawJson,
+    /// Why its structured content is not what the tool's output schema promises: one line, safe to show. The caller has been told.
+    pub misfit: Option<String>,
 }
 
 /// One projection, cut at a limit.
@@ -192,7 +194,7 @@ mod tests {
     use super::*;
 
     fn result(json: &str) -> CallResult {
-        CallResult { raw: RawJson::parse(json.to_owned()).unwrap() }
+        CallResult { raw: RawJson::parse(json.to_owned()).unwrap(), misfit: None }
     }
 
     fn check(json: &str, model: &str, person: &str) {

@@ -33,6 +33,11 @@ const MAX_BYTES: usize = 256 * 1024;
 const MAX_DEPTH: usize = 64;
 const MAX_SUBSCHEMAS: usize = 2_000;
 
+/// The schemas that stand directly in a schema.
+pub(crate) fn subschemas<'t, 'a>(schema: &'t Tree<'a>) -> impl Iterator<Item = &'t Tree<'a>> {
+    keyword::subschemas(schema).map(|(_, subschema)| subschema)
+}
+
 /// Cheap check when listed: object root, size, depth, number of subschemas, no remote `$ref`.
 pub fn check(schema: &RawJson) -> Result<(), SchemaFault> {
     let tree: Tree<'_> = schema.decode().map_err(|error| SchemaFault::new(format!("is not usable: {error}")))?;
@@ -51,18 +56,23 @@ pub(crate) fn check_tree(schema: &Tree<'_>, bytes: usize) -> Result<(), SchemaFa
     if !describes_objects {
         return Err(SchemaFault::new("describes no object at its root"));
     }
+    check_bounds(schema, bytes)
+}
+
+/// As [`check_tree`], of a schema that may describe anything.
+fn check_bounds(schema: &Tree<'_>, bytes: usize) -> Result<(), SchemaFault> {
     if bytes > MAX_BYTES {
         return Err(SchemaFault::new(format!("is larger than 256 KiB ({} KiB)", bytes.div_ceil(1024))));
     }
     if schema.depth() > MAX_DEPTH {
         return Err(SchemaFault::new(format!("is nested deeper than {MAX_DEPTH}")));
     }
-    let mut subschemas = 0;
+    let mut count = 0;
     let mut refers = false;
     let mut waiting = vec![schema];
     while let Some(schema) = waiting.pop() {
-        subschemas += 1;
-        if subschemas > MAX_SUBSCHEMAS {
+        count += 1;
+        if count > MAX_SUBSCHEMAS {
             return Err(SchemaFault::new(format!("has more than {MAX_SUBSCHEMAS} subschemas")));
         }
         keyword::check_form(schema)?;
@@ -73,7 +83,7 @@ pub(crate) fn check_tree(schema: &Tree<'_>, bytes: usize) -> Result<(), SchemaFa
             }
             refers = true;
         }
-        waiting.extend(keyword::subschemas(schema).map(|(_, subschema)| subschema));
+        waiting.extend(subschemas(schema));
     }
     // Only references can make a small schema dear.
     if refers { cost::deepest(schema).map(|_| ()) } else { Ok(()) }
@@ -102,8 +112,20 @@ pub enum Misfit {
     #[error("the tool's input schema cannot be used: it {0}")]
     Schema(SchemaFault),
     /// The arguments break it: (JSON pointer, what was expected), at most ten, safe to show.
-    #[error("the arguments do not fit the tool's input schema: {}", .0.iter().map(|(at, what)| if at.is_empty() { what.clone() } else { format!("{at}: {what}") }).collect::<Vec<_>>().join("; "))]
+    #[error("the arguments do not fit the tool's input schema: {}", listed(.0))]
     Arguments(Vec<(String, String)>),
+}
+
+/// What a schema must describe at its root.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Root {
+    Object,
+    Anything,
+}
+
+fn listed(told: &[(String, String)]) -> String {
+    let one = |(at, what): &(String, String)| if at.is_empty() { what.clone() } else { format!("{at}: {what}") };
+    told.iter().map(one).collect::<Vec<_>>().join("; ")
 }
 
 impl Misfit {
@@ -123,27 +145,39 @@ impl Validators {
             // Parsers differ in which of the two they take: what was checked might not be what the server reads.
             return Err(Misfit::whole(format!("the key {key:?} stands twice in one object")));
         }
-        match &*self.compiled(hash, schema) {
+        match &*self.compiled(hash, schema, Root::Object) {
             Ok(compiled) => compiled.validate(&tree),
             Err(fault) => Err(Misfit::Schema(fault.clone())),
         }
     }
 
+    /// Checks the structured content of a result against the tool's output schema: what does not fit, in one line safe to show. What
+    /// cannot be checked (a schema that is none, what is nested deeper than 128) is not held against the result.
+    pub fn misfit_of_result(&self, hash: DefinitionHash, schema: &RawJson, structured: &RawJson) -> Option<String> {
+        let tree: Tree<'_> = structured.decode().ok()?;
+        // One definition has two schemas: this key cannot be the hash of another definition.
+        let key = DefinitionHash(hash.0.map(|byte| !byte));
+        match self.compiled(key, schema, Root::Anything).as_ref().as_ref().ok()?.validate(&tree) {
+            Err(Misfit::Arguments(told)) => Some(listed(&told)),
+            Err(Misfit::Schema(_)) | Ok(()) => None,
+        }
+    }
+
     /// What of the schema is not checked, one line each, safe to show: patterns that a linear-time engine cannot take.
     pub fn warnings(&self, hash: DefinitionHash, schema: &RawJson) -> Vec<String> {
-        match &*self.compiled(hash, schema) {
+        match &*self.compiled(hash, schema, Root::Object) {
             Ok(compiled) => compiled.warnings.clone(),
             Err(_) => Vec::new(),
         }
     }
 
-    fn compiled(&self, hash: DefinitionHash, schema: &RawJson) -> Arc<Result<Compiled, SchemaFault>> {
+    fn compiled(&self, hash: DefinitionHash, schema: &RawJson, root: Root) -> Arc<Result<Compiled, SchemaFault>> {
         // A panic while the lock was held cannot leave the maps half-written: each change is one insertion.
         if let Some(compiled) = self.kept.read().unwrap_or_else(PoisonError::into_inner).compiled.get(&hash) {
             return Arc::clone(compiled);
         }
         // Compiled outside the lock: a large schema delays no other tool. Two callers may do it twice; the first one's is kept.
-        let fresh = Arc::new(Compiled::new(schema));
+        let fresh = Arc::new(Compiled::new(schema, root));
         let mut kept = self.kept.write().unwrap_or_else(PoisonError::into_inner);
         if let Some(compiled) = kept.compiled.get(&hash) {
             return Arc::clone(compiled);

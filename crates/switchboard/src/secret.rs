@@ -6,6 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use aho_corasick::{AhoCorasick, MatchKind};
+use arc_swap::ArcSwap;
 use data_encoding::{BASE64_NOPAD, BASE64URL_NOPAD};
 use secrecy::{ExposeSecret, SecretString};
 
@@ -45,6 +46,25 @@ pub struct Redactor {
     /// None where nothing is known: then redacting costs nothing.
     forms: Option<Arc<AhoCorasick>>,
     known: usize,
+    /// Those that change while this is used.
+    live: Option<LiveSecrets>,
+}
+
+/// Secrets that change while they are in use, such as tokens: what redacts them knows the present ones. Clones share them.
+#[derive(Clone, Default)]
+pub struct LiveSecrets(Arc<ArcSwap<Redactor>>);
+
+impl LiveSecrets {
+    /// From now on these are to be kept out.
+    pub fn set(&self, secrets: impl IntoIterator<Item = Secret>) {
+        self.0.store(Arc::new(Redactor::new(secrets)));
+    }
+}
+
+impl fmt::Debug for LiveSecrets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("LiveSecrets")
+    }
 }
 
 /// What stands in the place of a secret.
@@ -66,11 +86,24 @@ impl Redactor {
             return Self::default();
         }
         let automaton = AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(&forms);
-        Self { forms: Some(Arc::new(automaton.expect("a configuration's values fit an automaton"))), known: count }
+        Self { forms: Some(Arc::new(automaton.expect("a configuration's values fit an automaton"))), known: count, live: None }
+    }
+
+    /// Keeps these out as well, whatever they are at the time.
+    pub fn and_live(self, live: LiveSecrets) -> Self {
+        Self { live: Some(live), ..self }
     }
 
     /// The text with every known secret replaced.
     pub fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        let Some(live) = &self.live else { return self.without_known(text) };
+        match self.without_known(text) {
+            Cow::Borrowed(text) => live.0.load().without_known(text),
+            Cow::Owned(text) => Cow::Owned(live.0.load().without_known(&text).into_owned()),
+        }
+    }
+
+    fn without_known<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let Some(forms) = &self.forms else { return Cow::Borrowed(text) };
         if !forms.is_match(text) {
             return Cow::Borrowed(text);
@@ -193,6 +226,18 @@ mod tests {
     fn nothing_known_copies_nothing() {
         assert!(matches!(Redactor::default().redact("text"), Cow::Borrowed("text")));
         assert!(matches!(Redactor::new([Secret::new("other")]).redact("text"), Cow::Borrowed("text")));
+    }
+
+    #[test]
+    fn t25_a_token_that_is_renewed_is_kept_out_as_it_is_at_the_time() {
+        let live = LiveSecrets::default();
+        let redactor = Redactor::new([Secret::new("fixed-value")]).and_live(live.clone());
+        assert!(matches!(redactor.redact("token-one"), Cow::Borrowed("token-one")));
+        live.set([Secret::new("token-one")]);
+        assert_eq!(redactor.redact("fixed-value token-one token-two"), "[secret] [secret] token-two");
+        live.set([Secret::new("token-one"), Secret::new("token-two")]);
+        assert_eq!(redactor.redact("token-one token-two"), "[secret] [secret]");
+        assert_eq!(format!("{live:?}"), "LiveSecrets");
     }
 
     #[test]

@@ -7,11 +7,12 @@ use std::time::Duration;
 use tokio::sync::{Notify, broadcast, mpsc, oneshot, watch};
 use tokio::time::timeout;
 
+use crate::auth::AuthMeans;
 use crate::caller::Offers;
 use crate::config::{Environment, Fingerprint, ServerConfig};
 use crate::event::Event;
 use crate::launch::{Launcher, StderrTail};
-use crate::session::{Noticed, OpenOptions, Overseer, Roots, Session};
+use crate::session::{Cache, Noticed, OpenOptions, Overseer, Roots, Session, Wishes};
 use crate::store::{LogFile, Store};
 use crate::transport::Connector;
 
@@ -60,6 +61,8 @@ pub struct Means {
     /// What all URL servers share.
     #[cfg(feature = "http")]
     pub http: SharedStack,
+    /// What logins to URL servers work with.
+    pub auth: AuthMeans,
     /// Remembers eras, wires and catalogs.
     pub store: Arc<dyn Store>,
     /// Where the server's log file goes; `None` writes none.
@@ -158,6 +161,8 @@ impl ServerHandle {
             events: Some(logs),
             noticed: Noticed::default(),
             log,
+            wishes: Wishes::default(),
+            cache: Cache::default(),
         };
         let task = Task {
             reach,
@@ -220,6 +225,16 @@ impl ServerHandle {
         let settled = |now: &Arc<Snapshot>| !matches!(now.state, State::Connecting { .. }) && !now.recalling;
         // An error means that the task is gone; nothing is under way then.
         let _ = self.snapshot.clone().wait_for(settled).await;
+    }
+
+    /// Has the server's tools listed again, and waits up to `wait` for that.
+    pub(crate) async fn list_again(&self, wait: Duration) {
+        let mut seen = self.snapshot.clone();
+        let before = seen.borrow().listings;
+        let Some(session) = seen.borrow().session.clone() else { return };
+        session.distrust_tools();
+        // Too late, or the connection is gone: what is known stays known.
+        let _ = timeout(wait, seen.wait_for(|now| now.listings > before || now.session.is_none())).await;
     }
 
     /// Tells the task that the server did useful work: the count of failures starts anew. Costs next to nothing.

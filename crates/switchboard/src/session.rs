@@ -13,9 +13,9 @@ use tokio::time::{Instant, timeout_at};
 use self::link::{Link, Receiver, Request};
 use self::ongoing::Ongoing;
 use self::turns::Turns;
-use crate::caller::Caller;
-use crate::catalog::Offerings;
-use crate::config::{Asks, Protocol, Sharing, Timeouts};
+use crate::caller::{Answering, Caller};
+use crate::catalog::{Offerings, Tool, parameters};
+use crate::config::{Asks, MAX_MESSAGE_BYTES, Protocol, Sharing, Timeouts};
 use crate::event::Event;
 use crate::gate::Permit;
 use crate::name::ServerName;
@@ -24,6 +24,7 @@ use crate::transport::{Agreed, Connector, WireFault};
 use crate::untrusted::Untrusted;
 use crate::wire::RawJson;
 
+mod cache;
 mod clock;
 mod envelope;
 mod handshake;
@@ -37,9 +38,16 @@ mod roots;
 mod rounds;
 mod sampling;
 mod tasks;
+mod tell;
 mod turns;
+mod verbs;
 mod visits;
 mod watchdog;
+mod wishes;
+
+pub use cache::Cache;
+pub use verbs::Reference;
+pub use wishes::Wishes;
 
 #[cfg(test)]
 mod tests;
@@ -101,6 +109,33 @@ pub struct OpenOptions {
     pub noticed: Noticed,
     /// The server's log, which keeps its log messages too.
     pub log: Option<LogFile>,
+    /// What is wanted of the server beside answers, in every session with it.
+    pub wishes: Wishes,
+    /// What the server let us keep.
+    pub cache: Cache,
+}
+
+impl OpenOptions {
+    /// As an entry that says nothing has it; for a caller that offers nothing.
+    pub fn new(server: ServerName) -> Self {
+        Self {
+            server,
+            protocol: Protocol::default(),
+            known_era: None,
+            asks: Asks::default(),
+            sharing: Sharing::default(),
+            offers: Default::default(),
+            roots: Roots::default(),
+            overseer: None,
+            connect_timeout: Timeouts::default().connect,
+            max_message_bytes: MAX_MESSAGE_BYTES,
+            events: None,
+            noticed: Noticed::default(),
+            log: None,
+            wishes: Wishes::default(),
+            cache: Cache::default(),
+        }
+    }
 }
 
 /// Why a session did not come to be.
@@ -177,6 +212,9 @@ pub enum RequestFault {
     /// The server wanted something of the caller without which it does not go on, and it was refused.
     #[error("not finished: the server wanted an answer of a model and got none: {0}")]
     Declined(String),
+    /// It was not sent: the server does not offer it, or a bound of ours is reached.
+    #[error("{0}")]
+    NotAsked(String),
     /// The call became a task, and the task came to no result.
     #[error("{0}")]
     Task(String),
@@ -200,6 +238,10 @@ pub struct Terms<'a> {
 }
 
 impl RequestFault {
+    fn not_offered(what: &str) -> Self {
+        Self::NotAsked(format!("the server does not offer {what}"))
+    }
+
     /// The same with the server's words filtered: a server may put what it was given into its complaints.
     pub(crate) fn redacted(self, redact: impl Fn(&str) -> String) -> Self {
         match self {
@@ -255,8 +297,8 @@ pub struct Session {
     turns: Arc<Turns>,
     /// On a legacy session: tells of changed roots.
     _telling: Option<roots::Telling>,
-    /// On a modern session: the standing request for list changes.
-    _listening: Option<listen::Listening>,
+    /// Keeps the server told of what is wanted.
+    _standing: listen::Standing,
     /// Ends requests that are late.
     _watching: watchdog::Watching,
 }
@@ -281,9 +323,10 @@ impl Session {
         link.receiver.tasks.learn(&hello);
         link.transport.agreed(Agreed { modern: hello.era == Era::Modern, version: &hello.version });
         let telling = roots::tell(&link, hello.era, root_changes);
-        let listening = listen::start(&link, &hello);
+        link.receiver.options.cache.session_began();
+        let standing = listen::start(&link, &hello);
         let watching = watchdog::start(&link.receiver);
-        Ok(Arc::new(Self { link, hello, turns: Arc::default(), _telling: telling, _listening: listening, _watching: watching }))
+        Ok(Arc::new(Self { link, hello, turns: Arc::default(), _telling: telling, _standing: standing, _watching: watching }))
     }
 
     /// What the server said of itself.
@@ -294,6 +337,11 @@ impl Session {
     /// Lists all that the server offers. A list that fails is a fault in the answer; only a lost connection is an error.
     pub async fn offerings(&self) -> Result<Offerings, RequestFault> {
         lists::offerings(&self.link, &self.hello).await
+    }
+
+    /// The list of tools is not to be relied on any more: it is listed again as if the server had said that it changed.
+    pub(crate) fn distrust_tools(&self) {
+        self.link.receiver.lists_changed(&["tools/list"]);
     }
 
     /// Waits for the server to say that a list changed (coalesced: many become one).
@@ -320,17 +368,39 @@ impl Session {
         let fields: [envelope::Field<'_>; 3] =
             [("name", name), ("arguments", permit.arguments().as_bytes()), (tasks::ASKS_FOR_A_TASK, as_task)];
         let fields = if task.is_some() { &fields } else { &fields[..2] };
-        let request = Request { name: Some(tool.id.tool.as_wire()), ..Request::new(self.hello.era, "tools/call", fields) };
+        let parameters = self.parameters(tool, permit.arguments());
+        let name = Some(tool.id.tool.as_wire());
+        let request = Request { name, parameters: &parameters, ..Request::new(self.hello.era, "tools/call", fields) };
         self.complete(&ongoing, request, terms.still).await
     }
 
-    /// Reads a resource.
+    /// What HTTP says in headers of a call's arguments.
+    fn parameters(&self, tool: &Tool, arguments: &RawJson) -> Vec<(String, String)> {
+        match &tool.definition.mirrored {
+            Ok(mirrored) if self.hello.era == Era::Modern => parameters(mirrored, arguments),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Reads a resource, unless the server said that an earlier answer may still be used.
     pub async fn read(&self, uri: &str, caller: &Arc<dyn Caller>, timeouts: Timeouts) -> Result<RawJson, RequestFault> {
+        let OpenOptions { server, cache, .. } = &self.link.receiver.options;
+        let ongoing = Ongoing::start(server, None, caller, timeouts, None);
+        let asked = cache.asking();
+        if self.hello.era == Era::Modern
+            && let Some(kept) = cache.read(uri, &ongoing.caller_id)
+        {
+            return Ok(kept);
+        }
         let uri_json = envelope::string(uri);
-        let ongoing = Ongoing::start(&self.link.receiver.options.server, None, caller, timeouts, None);
         let fields: [envelope::Field<'_>; 1] = [("uri", &uri_json)];
         let request = Request { name: Some(uri), ..Request::new(self.hello.era, "resources/read", &fields) };
-        self.complete(&ongoing, request, &|| true).await
+        let result = self.complete(&ongoing, request, &|| true).await?;
+        // What depends on answers of the caller is not what another reading would bring.
+        if self.hello.era == Era::Modern && !ongoing.gave_input.load(Ordering::Relaxed) {
+            cache.keep_read(asked, uri, &ongoing.caller_id, &result);
+        }
+        Ok(result)
     }
 
     /// Gets a prompt. `arguments` is a JSON object of strings.
@@ -376,6 +446,11 @@ impl Session {
     pub fn close(&self) {
         self.link.receiver.end("it was closed");
         self.link.transport.close();
+    }
+
+    /// Waits until the server has been told that the session is over, where the wire tells it.
+    pub(crate) fn farewell(&self) -> Answering<'static, ()> {
+        self.link.transport.farewell()
     }
 
     /// Where nothing else says for which call a question is, only the order of calls tells.

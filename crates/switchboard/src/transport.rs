@@ -43,6 +43,11 @@ pub trait Transport: Send + Sync {
     /// Ends the channel: what is queued is written, then the server sees the end of its input.
     fn close(&self);
 
+    /// Waits until a closed channel has said its last words. They have a deadline of their own.
+    fn farewell(&self) -> Answering<'static, ()> {
+        Box::pin(async {})
+    }
+
     /// Nobody waits for the answer to this request any more. True where the wire itself tells the server so, and a message would be wrong.
     fn forget(&self, id: u64) -> bool {
         let _ = id;
@@ -52,6 +57,11 @@ pub trait Transport: Send + Sync {
     /// The handshake is over: from now on this is what legacy messages speak.
     fn agreed(&self, agreed: Agreed<'_>) {
         let _ = agreed;
+    }
+
+    /// Whether this wire says in headers what stands [beside](crate::wire::Beside) a modern message. Streamable HTTP does.
+    fn says_headers(&self) -> bool {
+        self.marks_origin()
     }
 
     /// Whether this wire can say which request a message of the server belongs to. Single-stream wires cannot.

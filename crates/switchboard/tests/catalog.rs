@@ -21,6 +21,7 @@ async fn p8_the_catalog_shows_the_tools_of_every_server_that_was_seen_ready() {
     let entries: Vec<_> = names.iter().map(|name| chaos.entry(name).set("protocol", "legacy")).collect();
     let file = ConfigFile { path: scratch.config(&entries), scope: Scope::Given };
     let host = HostBuilder {
+        auth: Default::default(),
         config: config::load(&[file]).unwrap(),
         environment: Environment::default(),
         store: Arc::new(MemoryStore::default()),

@@ -11,7 +11,6 @@ use switchboard::caller::{Answering, Approval, ApprovalRequest, Caller, CallerId
 use switchboard::config::{ConfigFile, Environment, Scope, load};
 use switchboard::launch::Launcher;
 use switchboard::session::RequestFault;
-use switchboard::store::MemoryStore;
 use switchboard::{Host, HostBuilder};
 use switchboard_testkit::{Entry, Launch, Passed, Scratch, program, wait_until};
 
@@ -32,16 +31,10 @@ impl World {
             Entry::new(era, &launch).teed(&scratch.path(era))
         };
         let path = scratch.config(&ERAS.map(entry));
-        let host = HostBuilder {
-            config: load(&[ConfigFile { path, scope: Scope::User }]).unwrap(),
-            environment: Environment::new(std::env::vars().filter(|(name, _)| name == "PATH")),
-            store: Arc::new(MemoryStore::default()),
-            launcher: Launcher::start(PathBuf::from(env!("CARGO_BIN_EXE_switchboard-launcher"))).unwrap(),
-            log_folder: None,
-            offers: Offers { elicit_form: true, ..Offers::default() },
-            roots: None,
-            only: None,
-        };
+        let host = HostBuilder::new(load(&[ConfigFile { path, scope: Scope::User }]).unwrap())
+            .environment(Environment::new(std::env::vars().filter(|(name, _)| name == "PATH")))
+            .launcher(Launcher::start(PathBuf::from(env!("CARGO_BIN_EXE_switchboard-launcher"))).unwrap())
+            .offers(Offers { elicit_form: true, ..Offers::default() });
         let host = host.start().await.unwrap();
         assert!(host.settled(PATIENCE).await);
         Self { host, scratch }

@@ -8,8 +8,10 @@ use clap::Args;
 use switchboard::Host;
 use switchboard::call::{Call, CallError};
 use switchboard::catalog::{Tool, Unresolved};
+use switchboard::event::LogLevel;
 use switchboard::name::ServerName;
 use switchboard::result::{CallResult, fit};
+use switchboard::session::RequestFault;
 use switchboard::wire::RawJson;
 use tokio::task::JoinSet;
 
@@ -20,7 +22,7 @@ use crate::opening::Setup;
 use crate::place::Place;
 use crate::view::server::escaped;
 use crate::view::signature;
-use crate::{nearest, output, progress, remembered, terminal};
+use crate::{nearest, notices, output, progress, remembered, terminal};
 
 /// How much of a result is printed; the rest is in a file that is named.
 const PRINTED_BYTES: usize = 1024 * 1024;
@@ -51,6 +53,16 @@ pub(crate) struct Wanted {
     /// The longest the call may take in all
     #[arg(long, value_name = "SECS", value_parser = seconds)]
     timeout: Option<Duration>,
+    /// Show on stderr what the server logs meanwhile, from this level on: debug, info, notice, warning, error, critical, alert, emergency
+    #[arg(long, value_name = "LEVEL", value_parser = log_level)]
+    log_level: Option<LogLevel>,
+}
+
+fn log_level(word: &str) -> Result<LogLevel, String> {
+    LogLevel::read(word).ok_or_else(|| {
+        let words: Vec<_> = LogLevel::ALL.into_iter().map(LogLevel::as_str).collect();
+        format!("expected one of {}", words.join(", "))
+    })
 }
 
 pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
@@ -61,13 +73,32 @@ pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
         let wait = options.wait.unwrap_or_else(|| longest_connect(host));
         let tool = find(host, &wanted.tool, server.as_ref(), wait).await?;
         let arguments = arguments(&tool, base.as_ref(), &wanted.pairs)?;
-        let mut call = Call::new(&*wanted.tool, arguments, terminal::caller());
+        let mut call = Call::new(&*wanted.tool, arguments, terminal::caller_with_log(wanted.log_level));
         call.timeout = wanted.timeout;
         call.yes = wanted.yes;
         let doing = format!("calling {}/{}", tool.id.server, tool.id.tool.untrusted().for_terminal_line());
-        let result = progress::during(doing, host.call(call)).await;
+        let making = progress::during(doing, host.call(call));
+        let result = match wanted.log_level {
+            None => making.await,
+            Some(level) => {
+                want_log(host, &tool.id.server, level).await?;
+                notices::telling_log(host, &tool.id.server, level, making).await
+            }
+        };
         show(&result?, options.json, place)
     })
+}
+
+/// A legacy server is told once what to log; a modern one with the call itself.
+async fn want_log(host: &Host, server: &ServerName, level: LogLevel) -> Result<(), Failure> {
+    match host.set_log_level(server, level).await {
+        // The call is worth more than its log.
+        Err(CallError::Request { fault, .. }) if !matches!(fault, RequestFault::Closed(_)) => {
+            output::notice(&format!("server \"{server}\": its log is not shown: {fault}"));
+            Ok(())
+        }
+        outcome => outcome.map_err(Failure::from),
+    }
 }
 
 /// The one server to start, where the name tells: `server/tool`, or an exposed name of last time.

@@ -34,7 +34,12 @@ pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
                     .iter()
                     .map(|(name, _, required)| if *required { escaped(name) } else { format!("[{}]", escaped(name)) })
                     .collect();
-                let about = prompt.description.as_ref().map(|text| text.for_terminal_line().to_string()).unwrap_or_default();
+                let about = prompt
+                    .description
+                    .as_ref()
+                    .or(prompt.title.as_ref())
+                    .map(|text| text.for_terminal_line().to_string())
+                    .unwrap_or_default();
                 rows.push(vec![escaped(&prompt.name), name.to_string(), arguments.join(" "), about]);
             }
         }

@@ -32,7 +32,7 @@ pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
     let only = setup.only(wanted.server.as_deref())?;
     setup.run(only, async |host, _| {
         super::settle(host, options, wanted.server.as_deref()).await?;
-        let server = whose(host, wanted)?;
+        let server = whose(host, &wanted.uri, wanted.server.as_deref())?;
         let caller = terminal::caller();
         let result = progress::during(format!("reading from {server}"), host.read(&server, &wanted.uri, &caller)).await?;
         if options.json {
@@ -45,35 +45,35 @@ pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
 }
 
 /// The server named; else the one that lists the address; else the only one whose templates begin like it (S4-26).
-fn whose(host: &Host, wanted: &Wanted) -> Result<ServerName, Failure> {
-    let offerings = super::offerings(host, wanted.server.as_deref());
-    if let Some(handle) = wanted.server.as_deref().and_then(|name| host.server(name)) {
+pub(super) fn whose(host: &Host, uri: &str, server: Option<&str>) -> Result<ServerName, Failure> {
+    let offerings = super::offerings(host, server);
+    if let Some(handle) = server.and_then(|name| host.server(name)) {
         return Ok(handle.config.name.clone());
     }
     let listing = |matches: &dyn Fn(&switchboard::catalog::Offerings) -> bool| {
         offerings.iter().filter(|(_, offered)| matches(offered)).map(|(name, _)| name.clone()).collect::<Vec<_>>()
     };
-    let mut found = listing(&|offered| offered.resources.iter().any(|resource| resource.uri == wanted.uri));
+    let mut found = listing(&|offered| offered.resources.iter().any(|resource| resource.uri == uri));
     if found.is_empty() {
         found = listing(&|offered| {
             offered.templates.iter().any(|template| {
                 let fixed = template.uri_template.split('{').next().unwrap_or_default();
-                !fixed.is_empty() && wanted.uri.starts_with(fixed)
+                !fixed.is_empty() && uri.starts_with(fixed)
             })
         });
     }
-    let uri = Untrusted::new(wanted.uri.as_str());
+    let shown = Untrusted::new(uri);
     match found.as_slice() {
         [one] => Ok(one.clone()),
         [] => {
             let known = offerings.iter().flat_map(|(_, offered)| offered.resources.iter().map(|resource| resource.uri.as_str()));
-            let meant = nearest::question(&wanted.uri, known);
+            let meant = nearest::question(uri, known);
             let hint = format!("{meant}`switchboard resources` lists them; --server SERVER asks one that does not list it");
-            Err(Failure::new(Code::Usage, format!("no server lists the resource {}", uri.for_terminal_line())).hint(hint))
+            Err(Failure::new(Code::Usage, format!("no server lists the resource {}", shown.for_terminal_line())).hint(hint))
         }
         many => {
             let names: Vec<_> = many.iter().map(|name| format!("\"{name}\"")).collect();
-            Err(Failure::new(Code::Usage, format!("servers {} offer {}", names.join(" and "), uri.for_terminal_line()))
+            Err(Failure::new(Code::Usage, format!("servers {} offer {}", names.join(" and "), shown.for_terminal_line()))
                 .hint("say which with --server SERVER"))
         }
     }

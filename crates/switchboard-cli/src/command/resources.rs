@@ -32,11 +32,21 @@ pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
             for resource in &offerings.resources {
                 resources.push(super::tagged(&resource.raw, &[("server", name.as_str())]));
                 let kind = resource.mime_type.as_ref().map(line).unwrap_or_default();
-                rows.push(vec![escaped(&resource.uri), name.to_string(), kind, line(&resource.name)]);
+                rows.push(vec![
+                    escaped(&resource.uri),
+                    name.to_string(),
+                    kind,
+                    line(resource.title.as_ref().unwrap_or(&resource.name)),
+                ]);
             }
             for template in &offerings.templates {
                 templates.push(super::tagged(&template.raw, &[("server", name.as_str())]));
-                rows.push(vec![escaped(&template.uri_template), name.to_string(), "template".into(), line(&template.name)]);
+                rows.push(vec![
+                    escaped(&template.uri_template),
+                    name.to_string(),
+                    "template".into(),
+                    line(template.title.as_ref().unwrap_or(&template.name)),
+                ]);
             }
         }
         if options.json {

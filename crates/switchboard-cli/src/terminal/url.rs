@@ -1,12 +1,11 @@
 //! A server's wish that a page be opened: the whole address and its host are shown, and nothing is fetched before a yes.
 
-use std::net::IpAddr;
-
 use serde_json::Map;
+use switchboard::auth::{LoginPage, Opened, visitable};
 use switchboard::caller::ElicitAnswer;
 use switchboard::name::ServerName;
 use switchboard::untrusted::Untrusted;
-use url::{Host, Url};
+use url::Url;
 
 use super::converse;
 use super::frame::{Dialog, FAINT, Key, PLAIN, Page, Size, TITLE, WARNING, choices, ours, ours_wrapped, safe, strangers, wrap};
@@ -15,7 +14,7 @@ use crate::output;
 
 /// Asks, and opens the page on a yes.
 pub(super) async fn ask(terminal: Tty, server: &ServerName, message: &Untrusted, address: &Untrusted) -> ElicitAnswer {
-    let page = match acceptable(address.raw()) {
+    let page = match visitable(address.raw()) {
         Ok(page) => page,
         Err(fault) => {
             let shown = address.for_terminal_line();
@@ -23,7 +22,8 @@ pub(super) async fn ask(terminal: Tty, server: &ServerName, message: &Untrusted,
             return ElicitAnswer::Decline;
         }
     };
-    let mut visit = Visit { server: server.to_string(), message: message.raw().to_owned(), page };
+    let title = format!("Server \"{server}\" asks you to open a page");
+    let mut visit = Visit { title, message: message.raw().to_owned(), page };
     match converse(terminal, &mut visit).await {
         Some(Wish::Open) => {
             open(visit.page).await;
@@ -35,6 +35,28 @@ pub(super) async fn ask(terminal: Tty, server: &ServerName, message: &Untrusted,
         }
         Some(Wish::Decline) => ElicitAnswer::Decline,
         Some(Wish::Cancel) | None => ElicitAnswer::Cancel,
+    }
+}
+
+/// Asks about a login page, and opens it on a yes.
+pub(super) async fn ask_login(terminal: Tty, page: &LoginPage) -> Opened {
+    // What the library hands over is parsed again: this is what the browser gets.
+    let url = match visitable(page.url.as_str()) {
+        Ok(url) => url,
+        Err(fault) => return Opened::Refused(fault.to_owned()),
+    };
+    let asks = if page.scopes.is_empty() { String::new() } else { format!("It asks for: {}", page.scopes.join(", ")) };
+    let mut visit = Visit { title: format!("Log in to server \"{}\"", page.server), message: asks, page: url };
+    match converse(terminal, &mut visit).await {
+        Some(Wish::Open) => {
+            open(visit.page).await;
+            Opened::Shown
+        }
+        Some(Wish::ByHand) => {
+            output::notice(&format!("open it yourself: {}", visit.page));
+            Opened::Shown
+        }
+        Some(Wish::Decline | Wish::Cancel) | None => Opened::Refused("the page was not opened".to_owned()),
     }
 }
 
@@ -51,35 +73,9 @@ async fn open(page: Url) {
     }
 }
 
-/// Only `https`, and `http` to this machine; no user info; nothing that is not an address.
-fn acceptable(address: &str) -> Result<Url, &'static str> {
-    if address.chars().any(|character| character.is_control() || character.is_whitespace()) {
-        return Err("the address has spaces or control characters");
-    }
-    let page = Url::parse(address).map_err(|_| "it is not an address")?;
-    if !page.username().is_empty() || page.password().is_some() {
-        return Err("the address carries a user name, which can disguise the host");
-    }
-    match (page.scheme(), page.host()) {
-        (_, None) => Err("the address names no host"),
-        ("https", Some(_)) => Ok(page),
-        ("http", Some(host)) if is_this_machine(&host) => Ok(page),
-        ("http", Some(_)) => Err("only https is opened (http for this machine alone)"),
-        _ => Err("only https is opened"),
-    }
-}
-
-fn is_this_machine(host: &Host<&str>) -> bool {
-    match host {
-        Host::Domain(name) => *name == "localhost" || name.ends_with(".localhost"),
-        Host::Ipv4(address) => IpAddr::V4(*address).is_loopback(),
-        Host::Ipv6(address) => IpAddr::V6(*address).is_loopback(),
-    }
-}
-
 /// The question on the screen.
 struct Visit {
-    server: String,
+    title: String,
     message: String,
     page: Url,
 }
@@ -108,10 +104,13 @@ impl Dialog for Visit {
 
     fn page(&self, columns: usize) -> Page {
         let host = self.page.host_str().unwrap_or_default();
-        let mut head = ours_wrapped(&format!("Server \"{}\" asks you to open a page", self.server), columns, TITLE);
+        let mut head = ours_wrapped(&self.title, columns, TITLE);
         head.extend(ours_wrapped("Nothing has been fetched. What stands behind a bar are its words.", columns, FAINT));
-        let mut body = strangers(&self.message, columns, PLAIN);
-        body.push(ours(String::new(), PLAIN));
+        let mut body = Vec::new();
+        if !self.message.is_empty() {
+            body = strangers(&self.message, columns, PLAIN);
+            body.push(ours(String::new(), PLAIN));
+        }
         body.push(ours("The host:", FAINT));
         body.extend(wrap(&format!("  {}", safe(host)), columns).into_iter().map(|line| ours(line, TITLE)));
         if host.split('.').any(|label| label.starts_with("xn--")) {
@@ -133,7 +132,7 @@ mod tests {
 
     #[test]
     fn t31_only_https_and_this_machine_are_opened() {
-        let check = |address: &str, good: bool| assert_eq!(acceptable(address).is_ok(), good, "{address}");
+        let check = |address: &str, good: bool| assert_eq!(visitable(address).is_ok(), good, "{address}");
         check("https://example.com/a?b=c", true);
         check("http://localhost:8080/", true);
         check("http://127.0.0.1/", true);
@@ -153,9 +152,9 @@ mod tests {
     fn t31_a_name_in_other_letters_is_warned_about() {
         let page = |address: &str| {
             let visit = Visit {
-                server: "x".into(),
+                title: "x".into(),
                 message: String::new(),
-                page: acceptable(address).unwrap_or_else(|fault| panic!("{fault}")),
+                page: visitable(address).unwrap_or_else(|fault| panic!("{fault}")),
             };
             visit.page(80).body.into_iter().map(|line| line.text).collect::<Vec<_>>().join("\n")
         };

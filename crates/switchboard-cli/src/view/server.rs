@@ -146,6 +146,9 @@ fn facts(handle: &ServerHandle, snapshot: &Snapshot, host: &Host) -> Vec<(&'stat
     if let State::Ready { era, version } = &snapshot.state {
         facts.push(("Protocol", format!("{} era, {}", era_word(*era), escaped(version))));
     }
+    if let Some(hello) = snapshot.session.as_ref().map(|session| session.hello()) {
+        facts.extend(hello.instructions.iter().map(|words| ("Instructions", words.for_terminal_line().to_string())));
+    }
     let by_url = matches!(handle.config.endpoint, Endpoint::Http(_));
     let up = uptime(snapshot).map_or_else(|| "unknown".to_owned(), duration);
     if let (State::Ready { .. }, true) = (&snapshot.state, by_url) {

@@ -15,6 +15,9 @@ pub(crate) fn page(tool: &Tool, columns: Option<usize>) -> String {
     let schema = tool.definition.input_schema.to_value().unwrap_or_default();
     let own_name = tool.id.tool.untrusted().for_terminal_line().to_string();
     let mut text = format!("{}  (tool {own_name} of server \"{}\")\n", tool.exposed, tool.id.server);
+    if let Some(title) = tool.definition.title.as_ref().filter(|title| !title.raw().trim().is_empty()) {
+        text.push_str(&format!("\n  {}\n", title.for_terminal_line()));
+    }
     if let Some(description) = tool.definition.description.as_ref().filter(|text| !text.raw().trim().is_empty()) {
         text.push('\n');
         for line in description.for_terminal().to_string().trim().lines() {

@@ -11,8 +11,16 @@ use crate::tools;
 /// Around a value that is not fit for a header, in base64.
 const ENCODED: (&str, &str) = ("=?base64?", "?=");
 
+/// The revision, where the body names one.
+pub(super) fn check_version(headers: &HeaderMap, params: &Params<'_>) -> Result<(), Fault> {
+    if !params.meta.is_modern() {
+        return Ok(());
+    }
+    expect(header(headers, VERSION_HEADER)?, VERSION_HEADER, &params.meta.version)
+}
+
+/// Everything else.
 pub(super) fn check(headers: &HeaderMap, method: &str, params: &Params<'_>) -> Result<(), Fault> {
-    expect(header(headers, VERSION_HEADER)?, VERSION_HEADER, &params.meta.version)?;
     expect(header(headers, "mcp-method")?, "mcp-method", method)?;
     let name = match method {
         "tools/call" | "prompts/get" => &params.name,

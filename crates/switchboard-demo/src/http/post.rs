@@ -18,7 +18,8 @@ pub(super) async fn answer(shared: &Arc<Shared>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let headers = parts.headers;
     let content_type = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or("");
-    if !content_type.trim_start().to_ascii_lowercase().starts_with("application/json") {
+    const JSON: &str = "application/json";
+    if !content_type.trim_start().get(..JSON.len()).is_some_and(|kind| kind.eq_ignore_ascii_case(JSON)) {
         let fault = Fault::edge(-32000, "the body must be application/json");
         return refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, &fault);
     }
@@ -93,6 +94,8 @@ fn take_modern(shared: &Arc<Shared>, headers: &HeaderMap, id: &str, method: &str
                 Fault::unsupported_version(&params.protocol_version)
             });
         }
+        // Two different revisions are worse than one that we do not speak.
+        mirror::check_version(headers, params)?;
         Terms::of(&params.meta, method, None, Eras::Modern)?;
         mirror::check(headers, method, params)
     };

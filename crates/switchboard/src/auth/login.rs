@@ -96,6 +96,8 @@ pub struct LoginFault {
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Why {
+    #[error("no such server is configured; `switchboard status` lists them")]
+    Unknown,
     #[error("it is a program on this machine; only servers with a `url` have logins")]
     NoUrl,
     #[error("it authorizes with what its entry says (`bearer_token`, or an Authorization header); there is nothing to log in to")]
@@ -117,6 +119,11 @@ impl LoginFault {
         Self { server: server.clone(), why }
     }
 
+    /// There is no such server.
+    pub(crate) fn unknown(server: &ServerName) -> Self {
+        Self::new(server, Why::Unknown)
+    }
+
     /// Without the server's name.
     pub(super) fn fact(&self) -> String {
         self.why.to_string()
@@ -129,7 +136,7 @@ impl LoginFault {
 
     /// Whether the entry is what must change.
     pub fn is_of_entry(&self) -> bool {
-        matches!(self.why, Why::NoUrl | Why::HasToken | Why::Entry(_))
+        matches!(self.why, Why::Unknown | Why::NoUrl | Why::HasToken | Why::Entry(_))
     }
 }
 

@@ -18,13 +18,13 @@ use super::site::Site;
 use super::{Credentials, NeedsLogin, Opener, Refusal};
 use crate::caller::Answering;
 use crate::config::Grant;
-use crate::secret::Secret;
-
-/// How long an answer holds for those who asked the same at the same time.
-const SETTLED: Duration = Duration::from_secs(5);
+use crate::secret::{LiveSecrets, Secret};
 
 /// How long a token that could not be renewed ahead of its end is used as it is.
 const PAUSE: Duration = Duration::from_secs(30);
+
+/// How many tokens are kept out of what is shown.
+const RECENT: usize = 8;
 
 /// How many logins a server may cause by itself, and within what time: a server that is never content asks no more.
 const MAX_LOGINS: usize = 3;
@@ -41,6 +41,8 @@ struct Shared {
     site: Arc<Site>,
     opener: Option<Arc<dyn Opener>>,
     held: Mutex<Held>,
+    /// The last few tokens.
+    secrets: LiveSecrets,
     /// Taken by whoever changes the login.
     turn: tokio::sync::Mutex<Turn>,
 }
@@ -51,6 +53,8 @@ struct Held {
     /// Whether the vault was looked into.
     recalled: bool,
     login: Option<Login>,
+    /// The last few tokens, the newest first.
+    recent: Vec<Secret>,
     /// Until then a token is not renewed ahead of its end: that has just failed.
     paused_until: Option<Instant>,
 }
@@ -58,7 +62,7 @@ struct Held {
 /// What happened so far.
 #[derive(Default)]
 struct Turn {
-    /// What was last refused, and the answer.
+    /// What was last refused, the answer, and when it was given: it holds for all who asked before.
     refused: Option<(Option<Secret>, NeedsLogin, Instant)>,
     /// When the server caused a login.
     logins: VecDeque<Instant>,
@@ -69,11 +73,13 @@ struct Refused {
     status: u16,
     challenge: Option<String>,
     sent: Option<Secret>,
+    asked_at: Instant,
 }
 
 impl OAuth {
     pub(super) fn new(site: Arc<Site>, opener: Option<Arc<dyn Opener>>) -> Self {
-        let shared = Shared { site, opener, held: Mutex::default(), turn: tokio::sync::Mutex::default() };
+        let shared =
+            Shared { site, opener, held: Mutex::default(), secrets: LiveSecrets::default(), turn: tokio::sync::Mutex::default() };
         Self { shared: Arc::new(shared), tasks: Mutex::default() }
     }
 
@@ -107,11 +113,15 @@ impl Credentials for OAuth {
     fn refused<'a>(&'a self, refusal: Refusal<'a>) -> Answering<'a, Result<(), NeedsLogin>> {
         let shared = self.shared.clone();
         let Refusal { status, challenge, sent } = refusal;
-        let refused = Refused { status, challenge: challenge.map(str::to_owned), sent: sent.cloned() };
+        let refused = Refused { status, challenge: challenge.map(str::to_owned), sent: sent.cloned(), asked_at: Instant::now() };
         Box::pin(async move {
             let settled = self.apart(async move { shared.settle(refused).await }).await;
             settled.unwrap_or_else(|| Err(NeedsLogin { reason: "the login could not be renewed".to_owned() }))
         })
+    }
+
+    fn secrets(&self) -> LiveSecrets {
+        self.shared.secrets.clone()
     }
 }
 
@@ -172,7 +182,7 @@ impl Shared {
         }
         if let Some((sent, needs, at)) = &turn.refused
             && *sent == refused.sent
-            && at.elapsed() < SETTLED
+            && refused.asked_at <= *at
         {
             return Err(needs.clone());
         }
@@ -328,7 +338,12 @@ impl Shared {
     }
 
     fn adopt(&self, login: Option<Login>) {
-        *lock(&self.held) = Held { recalled: true, login, paused_until: None };
+        let mut held = lock(&self.held);
+        let new = login.iter().flat_map(|login| [Some(login.access_token.clone()), login.refresh_token.clone()]).flatten();
+        // An answer to a request with the token before may still come.
+        let recent: Vec<Secret> = new.chain(held.recent.drain(..)).take(RECENT).collect();
+        self.secrets.set(recent.iter().cloned());
+        *held = Held { recalled: true, login, recent, paused_until: None };
     }
 }
 

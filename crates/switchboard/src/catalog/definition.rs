@@ -4,6 +4,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use unicode_security::{MixedScript, skeleton};
 
+use super::icon::{self, Icon};
+use super::mirror::{self, Mirrored};
 use crate::name::ToolName;
 use crate::schema::{self, Tree};
 use crate::untrusted::{Untrusted, is_hidden};
@@ -28,6 +30,8 @@ pub struct ToolDefinition {
     pub input_schema: RawJson,
     /// The schema of its structured result.
     pub output_schema: Option<RawJson>,
+    /// The arguments that a wire with headers mirrors; or why such a wire cannot carry this tool, in one line safe to show.
+    pub mirrored: Result<Vec<Mirrored>, String>,
     /// The whole object, as it came.
     pub raw: RawJson,
     /// What grants are bound to.
@@ -73,7 +77,7 @@ impl ToolDefinition {
         let title = text("title", approved.title)?;
         let description = text("description", approved.description)?;
         let input = object("inputSchema", approved.input_schema)?.ok_or("it has no inputSchema")?;
-        let output = object("outputSchema", approved.output_schema)?;
+        let output = schema_of_result(approved.output_schema)?;
         let annotations = object("annotations", approved.annotations)?;
         let input_schema = raw.part(approved.input_schema.ok_or("it has no inputSchema")?);
         schema::check_tree(&input, input_schema.as_bytes().len()).map_err(|fault| format!("its inputSchema {fault}"))?;
@@ -89,13 +93,19 @@ impl ToolDefinition {
             warnings: name_warnings(name.as_wire()),
             name_json: raw.part(approved.name.ok_or("it has no name")?),
             hash: DefinitionHash(*blake3::hash(&digest.0).as_bytes()),
-            output_schema: approved.output_schema.map(|schema| raw.part(schema)),
+            output_schema: output.and(approved.output_schema).map(|schema| raw.part(schema)),
+            mirrored: mirror::find(&input, &input_schema),
             raw: raw.clone(),
             name,
             title,
             description,
             input_schema,
         })
+    }
+
+    /// Pictures of it that may be shown. None is fetched here.
+    pub fn icons(&self) -> Vec<Icon> {
+        icon::usable(&self.raw)
     }
 
     /// All that is approved, in lines that a diff can compare. As the server wrote it: escape each line before it is shown.
@@ -117,7 +127,8 @@ impl ToolDefinition {
                 ("annotations", approved.annotations),
             ];
             for (field, value) in fields {
-                if let Ok(Some(tree)) = object(field, value) {
+                let tree = if field == "outputSchema" { schema_of_result(value) } else { object(field, value) };
+                if let Ok(Some(tree)) = tree {
                     words(field, &serde_json::to_string_pretty(&tree).expect("a tree serialises"));
                 }
             }
@@ -167,6 +178,15 @@ fn text(field: &str, raw: Option<&RawValue>) -> Result<Option<Untrusted>, String
     serde_json::from_str::<String>(raw.get())
         .map(|text| Some(Untrusted::new(text)))
         .map_err(|_| format!("its {field} is not a text"))
+}
+
+/// Since 2026-07-28 a result may be of any kind, so its schema may be any.
+fn schema_of_result(raw: Option<&RawValue>) -> Result<Option<Tree<'_>>, String> {
+    match raw.map(RawValue::get) {
+        Some("true") => Ok(Some(Tree::Bool(true))),
+        Some("false") => Ok(Some(Tree::Bool(false))),
+        _ => object("outputSchema", raw),
+    }
 }
 
 fn object<'a>(field: &str, raw: Option<&'a RawValue>) -> Result<Option<Tree<'a>>, String> {
@@ -231,6 +251,14 @@ mod tests {
         check(r#"["x",null,null,{},null,null]"#, "", "its definition is not an object");
         let deep = format!(r#"{{"name":"x","inputSchema":{{"a":{}{}}}}}"#, "[".repeat(100_000), "]".repeat(100_000));
         check(&deep, "x", "its inputSchema is nested deeper than 128");
+    }
+
+    #[test]
+    fn an_output_schema_may_be_any_schema() {
+        for schema in ["true", "false", r#"{"type":"array"}"#, r#"{"anyOf":[{"type":"string"},{"type":"null"}]}"#] {
+            let json = format!(r#"{{"name":"x","inputSchema":{{}},"outputSchema":{schema}}}"#);
+            assert_eq!(tool(&json).unwrap().output_schema.unwrap().as_str(), schema);
+        }
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use serde::Deserialize;
 
+use super::icon::{self, Icon};
 use crate::untrusted::{Untrusted, escaped_line};
 use crate::wire::RawJson;
 
@@ -46,6 +47,11 @@ impl PromptDefinition {
             arguments: fields.arguments.unwrap_or_default().into_iter().map(argument).collect(),
             raw: raw.clone(),
         })
+    }
+
+    /// Pictures of it that may be shown. None is fetched here.
+    pub fn icons(&self) -> Vec<Icon> {
+        icon::usable(&self.raw)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use serde::Deserialize;
 
+use super::icon::{self, Icon};
 use crate::untrusted::{Untrusted, escaped_line};
 use crate::wire::RawJson;
 
@@ -12,6 +13,8 @@ pub struct ResourceDefinition {
     pub uri: String,
     /// The server's name for it.
     pub name: Untrusted,
+    /// For people.
+    pub title: Option<Untrusted>,
     /// What it is.
     pub description: Option<Untrusted>,
     /// Its type.
@@ -27,6 +30,8 @@ pub struct TemplateDefinition {
     pub uri_template: String,
     /// The server's name for it.
     pub name: Untrusted,
+    /// For people.
+    pub title: Option<Untrusted>,
     /// What it is.
     pub description: Option<Untrusted>,
     /// The whole object, as it came.
@@ -41,6 +46,7 @@ impl ResourceDefinition {
         struct Fields {
             uri: String,
             name: Option<String>,
+            title: Option<String>,
             description: Option<String>,
             mime_type: Option<String>,
         }
@@ -48,10 +54,16 @@ impl ResourceDefinition {
         Ok(Self {
             name: Untrusted::new(fields.name.unwrap_or_else(|| fields.uri.clone())),
             uri: fields.uri,
+            title: fields.title.map(Untrusted::new),
             description: fields.description.map(Untrusted::new),
             mime_type: fields.mime_type.map(Untrusted::new),
             raw: raw.clone(),
         })
+    }
+
+    /// Pictures of it that may be shown. None is fetched here.
+    pub fn icons(&self) -> Vec<Icon> {
+        icon::usable(&self.raw)
     }
 }
 
@@ -63,6 +75,7 @@ impl TemplateDefinition {
         struct Fields {
             uri_template: String,
             name: Option<String>,
+            title: Option<String>,
             description: Option<String>,
         }
         let fields: Fields =
@@ -70,9 +83,15 @@ impl TemplateDefinition {
         Ok(Self {
             name: Untrusted::new(fields.name.unwrap_or_else(|| fields.uri_template.clone())),
             uri_template: fields.uri_template,
+            title: fields.title.map(Untrusted::new),
             description: fields.description.map(Untrusted::new),
             raw: raw.clone(),
         })
+    }
+
+    /// Pictures of it that may be shown. None is fetched here.
+    pub fn icons(&self) -> Vec<Icon> {
+        icon::usable(&self.raw)
     }
 }
 

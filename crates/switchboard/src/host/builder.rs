@@ -8,6 +8,7 @@ use arc_swap::ArcSwap;
 use tokio::sync::{Notify, broadcast};
 
 use super::{Host, Shared};
+use crate::auth::{AuthMeans, Opener, Vault};
 use crate::call::Overseeing;
 use crate::caller::{Offers, Root};
 use crate::config::{Config, ConfigErrors, Environment, ServerConfig, Start};
@@ -33,6 +34,8 @@ pub struct HostBuilder {
     pub environment: Environment,
     /// What is remembered. A [`crate::store::MemoryStore`] forgets at the end.
     pub store: Arc<dyn Store>,
+    /// What logins to URL servers work with: where tokens are kept, and who is sent to login pages.
+    pub auth: AuthMeans,
     /// Starts processes.
     pub launcher: Launcher,
     /// Where servers' logs go.
@@ -53,6 +56,7 @@ impl HostBuilder {
             config,
             environment: Environment::default(),
             store: Arc::new(MemoryStore::default()),
+            auth: AuthMeans::default(),
             launcher: Launcher::process_groups(),
             log_folder: None,
             offers: Offers::default(),
@@ -70,6 +74,20 @@ impl HostBuilder {
     /// With this memory.
     pub fn store(mut self, store: Arc<dyn Store>) -> Self {
         self.store = store;
+        self
+    }
+
+    /// With this place for tokens.
+    pub fn vault(mut self, vault: Arc<dyn Vault>) -> Self {
+        self.auth.vault = vault;
+        self
+    }
+
+    /// With somebody who is sent to the login page whenever a server asks for a login: the request that met it waits, and goes on
+    /// after it, within its own deadline. A server that is never content causes three logins in ten minutes and no more. Without
+    /// this, such a server is in state `NeedsLogin` until [`Host::login`].
+    pub fn logins(mut self, opener: Arc<dyn Opener>) -> Self {
+        self.auth.logins = Some(opener);
         self
     }
 
@@ -103,6 +121,7 @@ impl HostBuilder {
             environment: Arc::new(self.environment),
             #[cfg(feature = "http")]
             http: Default::default(),
+            auth: self.auth.clone(),
             store: self.store.clone(),
             log_folder: self.log_folder.map(Arc::new),
             events: events.clone(),
@@ -124,8 +143,12 @@ impl HostBuilder {
             by_name,
             gate,
             grants: RwLock::new(remembered_grants(&*self.store, &events)),
-            validators: Validators::default(),
+            validators: Arc::new(Validators::default()),
             store: self.store,
+            #[cfg(feature = "oauth")]
+            auth: self.auth,
+            #[cfg(feature = "oauth")]
+            environment: means.environment.clone(),
             events,
             naming: self.config.naming,
             roots,

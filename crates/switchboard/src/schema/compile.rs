@@ -5,7 +5,7 @@ use std::sync::Arc;
 use jsonschema::PatternOptions;
 
 use super::borrowed::Borrowed;
-use super::{Misfit, SchemaFault, Tree, check_tree, cost, keyword};
+use super::{Misfit, Root, SchemaFault, Tree, check_bounds, check_tree, cost, keyword};
 use crate::untrusted::{escaped_line, quoted};
 use crate::wire::RawJson;
 
@@ -25,9 +25,12 @@ const MAX_PATTERNS: usize = 64;
 const MAX_PATTERN_BYTES: usize = 128 * 1024;
 
 impl Compiled {
-    pub(super) fn new(schema: &RawJson) -> Result<Self, SchemaFault> {
+    pub(super) fn new(schema: &RawJson, root: Root) -> Result<Self, SchemaFault> {
         let mut tree: Tree<'_> = schema.decode().map_err(|error| SchemaFault::new(format!("is not usable: {error}")))?;
-        check_tree(&tree, schema.as_bytes().len())?;
+        match root {
+            Root::Object => check_tree(&tree, schema.as_bytes().len())?,
+            Root::Anything => check_bounds(&tree, schema.as_bytes().len())?,
+        }
         let deepest = cost::deepest(&tree)?;
         forget_strange_drafts(&mut tree);
         let warnings = drop_patterns(&mut tree);

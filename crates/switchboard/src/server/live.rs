@@ -87,7 +87,10 @@ impl Live {
     /// Closes the session and ends the process.
     pub(super) fn leave(self) -> Answering<'static, ()> {
         self.link.close();
-        leave(self.process)
+        let (farewell, left) = (self.link.farewell(), leave(self.process));
+        Box::pin(async {
+            tokio::join!(farewell, left);
+        })
     }
 }
 

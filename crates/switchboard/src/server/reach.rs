@@ -134,6 +134,12 @@ pub(super) trait Link: Send + Sync {
     fn list_changed(&self) -> Answering<'_, ()>;
     fn closed(&self) -> Answering<'_, String>;
     fn close(&self);
+
+    /// Waits until a closed session has said its last words.
+    fn farewell(&self) -> Answering<'static, ()> {
+        Box::pin(async {})
+    }
+
     fn asks(&self) -> bool;
 
     /// What calls are made on.
@@ -159,6 +165,10 @@ impl Link for Session {
 
     fn close(&self) {
         self.close();
+    }
+
+    fn farewell(&self) -> Answering<'static, ()> {
+        self.farewell()
     }
 
     fn asks(&self) -> bool {

@@ -102,6 +102,8 @@ pub struct Snapshot {
     pub last_exit: Option<String>,
     /// Attempts to connect that came to an end, good or bad.
     pub(super) attempts_ended: u64,
+    /// How often the server was listed again.
+    pub(super) listings: u64,
     /// The catalog of last time is still being read.
     pub(super) recalling: bool,
 }
@@ -123,6 +125,7 @@ impl Snapshot {
             noticed: Noticed::default(),
             last_exit: None,
             attempts_ended: 0,
+            listings: 0,
             recalling: false,
         }
     }

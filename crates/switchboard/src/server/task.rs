@@ -120,6 +120,8 @@ impl Task {
             return;
         }
         self.backoff.told();
+        // Whoever restarts a server wants to see what it offers now.
+        self.options.cache.forget();
         self.restarting.push(heeded);
         self.connect_now("restarted on request");
     }
@@ -279,16 +281,20 @@ impl Task {
         }
         let before = self.board.now().offerings.clone();
         match lists::news(&before, listed) {
-            News::None => {}
+            News::None => self.board.noted(|snapshot| snapshot.listings += 1),
             News::Offerings(offerings) => {
                 let offerings = Arc::new(offerings);
                 self.chores.add(self.memory.clone().keep_offerings(offerings.clone()));
-                self.board.replaced(|snapshot| snapshot.offerings = offerings);
+                self.board.replaced(|snapshot| {
+                    snapshot.offerings = offerings;
+                    snapshot.listings += 1;
+                });
             }
             News::Fault(fault) => {
                 let line =
                     format!("said that its lists changed, but listing them failed: {fault}; the lists from before are kept");
                 self.board.notice(line);
+                self.board.noted(|snapshot| snapshot.listings += 1);
             }
         }
     }

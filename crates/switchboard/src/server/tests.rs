@@ -10,6 +10,7 @@ use tokio::time::{Instant, advance, sleep, timeout};
 
 use super::State;
 use super::backoff::Retry;
+use crate::auth::NeedsLogin;
 use crate::config::{Asks, Protocol};
 use crate::launch::Exit;
 use crate::session::{Era, OpenFault, RequestFault};
@@ -442,6 +443,26 @@ async fn what_may_not_start_is_answered_at_once_with_what_to_do() {
         assert_eq!((rig.state(), rig.starts()), (state, 0));
         assert!(asked.elapsed() < MOMENT);
     }
+}
+
+/// F19: no loop: nothing is tried until somebody uses the server, and each use tries once.
+#[tokio::test(start_paused = true)]
+async fn f19_a_server_that_needs_a_login_is_tried_when_used_and_not_before() {
+    let needed = OpenFault::NeedsLogin(NeedsLogin { reason: "the token has run out".to_owned() });
+    let closed = Play { fault: Some(needed), ..Play::default() };
+    let rig = Rig::eager([closed.clone(), closed, Play::default()]);
+    rig.handle.settled().await;
+    let state = State::NeedsLogin { url: "https://play.example/mcp".to_owned() };
+    assert_eq!((rig.state(), rig.starts()), (state.clone(), 1));
+    assert_eq!(rig.history().last().unwrap(), "needs a login at https://play.example/mcp: the token has run out");
+    sleep(LONG).await;
+    assert_eq!((rig.state(), rig.starts()), (state.clone(), 1));
+
+    let error = rig.handle.usable(LONG).await.unwrap_err();
+    assert_eq!(error.to_string(), "server \"play\": needs a login; run \"switchboard login play\"");
+    assert_eq!((error.state, rig.starts()), (state, 2));
+    rig.handle.usable(LONG).await.unwrap();
+    assert_eq!((rig.starts(), rig.alive()), (3, 1));
 }
 
 /// A server is started again only when the process before it is gone: both may want the same lock or port.

@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::{Era, tasks};
 use crate::caller::Offers;
+use crate::event::LogLevel;
 
 /// The one modern revision we speak.
 pub(super) const MODERN_VERSION: &str = "2026-07-28";
@@ -91,6 +92,14 @@ pub(super) fn modern_meta(offers: Offers, roots: bool) -> String {
     });
     let text = members.to_string();
     text[1..text.len() - 1].to_owned()
+}
+
+/// The same, with the level from which on the server may log during the request.
+pub(super) fn with_log_level(mut declared: String, level: Option<LogLevel>) -> String {
+    if let Some(level) = level {
+        declared.push_str(&format!(r#","io.modelcontextprotocol/logLevel":"{}""#, level.as_str()));
+    }
+    declared
 }
 
 /// A notification.

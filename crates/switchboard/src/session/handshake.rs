@@ -61,6 +61,7 @@ async fn probe(link: &Link, options: &OpenOptions) -> Result<Hello, OpenFault> {
     };
     match judge(outcome) {
         Probe::Modern(hello) => Ok(*hello),
+        Probe::ModernRefusal(fault) if offers_ours(&fault) => discover_once(link).await.map_err(refused),
         Probe::ModernRefusal(fault) | Probe::Unreachable(fault) => Err(refused(fault)),
         Probe::Legacy => initialize(link, options).await.map_err(after_probe),
         // Some servers end on a first message they do not know.
@@ -141,11 +142,25 @@ fn may_be_legacy(fault: &WireFault) -> bool {
 
 /// The server names the versions it supports, and one of them is legacy.
 fn offers_legacy(data: &RawJson) -> bool {
+    supported(data).iter().any(|version| LEGACY_VERSIONS.contains(&version.as_str()))
+}
+
+/// The server refuses the version, and then names it among those it supports: an instance of it that is older than another, say.
+fn offers_ours(fault: &RequestFault) -> bool {
+    match fault {
+        RequestFault::Answered { code: UNSUPPORTED_VERSION, data: Some(data), .. } => {
+            supported(data).iter().any(|version| version == MODERN_VERSION)
+        }
+        _ => false,
+    }
+}
+
+fn supported(data: &RawJson) -> Vec<String> {
     #[derive(Deserialize)]
     struct Wire {
         supported: Vec<String>,
     }
-    data.decode::<Wire>().is_ok_and(|wire| wire.supported.iter().any(|version| LEGACY_VERSIONS.contains(&version.as_str())))
+    data.decode().map(|wire: Wire| wire.supported).unwrap_or_default()
 }
 
 fn refused(fault: RequestFault) -> OpenFault {
@@ -170,8 +185,16 @@ fn send_discover(link: &Link) -> Result<Waiting<'_>, RequestFault> {
     link.post(Request::new(Era::Modern, "server/discover", &[]), None)
 }
 
+/// Asks, and asks once more if the refusal names our version among those that are spoken there.
 async fn discover(link: &Link) -> Result<Hello, RequestFault> {
-    let result = send_discover(link)?.answer().await?;
+    match discover_once(link).await {
+        Err(fault) if offers_ours(&fault) => discover_once(link).await,
+        outcome => outcome,
+    }
+}
+
+async fn discover_once(link: &Link) -> Result<Hello, RequestFault> {
+    let result = send_discover(link)?.answer().await.map_err(as_answer)?;
     read_discovery(&result)
 }
 

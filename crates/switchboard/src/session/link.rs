@@ -17,11 +17,12 @@ use super::questions::Questions;
 use super::tasks::Tasks;
 use super::visits::Visits;
 use super::watchdog::Watchdog;
+use super::wishes::{Acknowledged, Told};
 use super::{Era, Oddities, OpenOptions, RequestFault, Still};
-use crate::event::Event;
+use crate::event::{Event, LogLevel};
 use crate::store::LogStream;
 use crate::transport::{Inbound, Origin, Transport, WireFault};
-use crate::untrusted::{Untrusted, escaped_line};
+use crate::untrusted::{Untrusted, escaped_line, quoted};
 use crate::wire::{Beside, Incoming, Outgoing, RawJson, RequestId};
 
 /// After this many lines in a row that are no messages, the server is not one.
@@ -50,6 +51,8 @@ pub(super) struct Receiver {
     pub(super) era: OnceLock<Era>,
     /// Rung when the server says that a list changed.
     pub(super) changed: Notify,
+    /// What the server said to the wishes it was told.
+    pub(super) told: Told,
     /// Why it ended, once it has.
     pub(super) ended: watch::Sender<Option<String>>,
     /// Why we ended it, where the server gave cause.
@@ -74,6 +77,7 @@ impl Receiver {
             transport: OnceLock::new(),
             era: OnceLock::new(),
             changed: Notify::new(),
+            told: Told::default(),
             ended: watch::Sender::new(None),
             misconduct: OnceLock::new(),
             asked: AtomicBool::new(false),
@@ -157,13 +161,22 @@ impl Receiver {
         }
     }
 
+    /// These lists are not to be relied on any more.
+    pub(super) fn lists_changed(&self, methods: &[&str]) {
+        self.options.cache.lists_changed(methods);
+        self.changed.notify_one();
+    }
+
+    /// A subscription that stood does not any more.
+    pub(super) fn lost_subscription(&self, uri: &str, fault: &RequestFault) {
+        self.notice(format!("the subscription to {} is lost: {fault}", quoted(uri)));
+    }
+
     fn notified(&self, method: &str, params: Option<&RawJson>, origin: Origin) {
         match method {
             "notifications/progress" => self.progress(params, origin),
-            "notifications/tools/list_changed"
-            | "notifications/prompts/list_changed"
-            | "notifications/resources/list_changed" => self.changed.notify_one(),
             "notifications/message" => self.log(params, origin),
+            "notifications/subscriptions/acknowledged" => self.acknowledged(params, origin),
             "notifications/elicitation/complete" => {
                 if let Some(Completed { elicitation_id }) = params.and_then(|params| params.decode().ok()) {
                     self.visits.done(&self.options.server, &elicitation_id);
@@ -175,6 +188,11 @@ impl Receiver {
                     self.questions.withdraw(request_id);
                 }
             }
+            _ if !self.is_subscribed(params, origin) => {}
+            "notifications/tools/list_changed" => self.lists_changed(&["tools/list"]),
+            "notifications/prompts/list_changed" => self.lists_changed(&["prompts/list"]),
+            "notifications/resources/list_changed" => self.lists_changed(&["resources/list", "resources/templates/list"]),
+            "notifications/resources/updated" => self.updated(params),
             _ => {}
         }
     }
@@ -193,16 +211,61 @@ impl Receiver {
         }
     }
 
+    /// A modern server says which standing request it tells something under; one that is over tells nothing any more.
+    fn is_subscribed(&self, params: Option<&RawJson>, origin: Origin) -> bool {
+        self.era.get() != Some(&Era::Modern) || subscription(params, origin).is_none_or(|id| self.pending.waits_for(id))
+    }
+
+    fn acknowledged(&self, params: Option<&RawJson>, origin: Origin) {
+        #[derive(Deserialize)]
+        struct Wire {
+            #[serde(default)]
+            notifications: Acknowledged,
+        }
+        let Some(id) = subscription(params, origin).filter(|id| self.pending.waits_for(*id)) else { return };
+        if let Some(Wire { notifications }) = params.and_then(|params| params.decode().ok()) {
+            self.told.acknowledge(id, notifications);
+        }
+    }
+
+    fn updated(&self, params: Option<&RawJson>) {
+        #[derive(Deserialize)]
+        struct Wire {
+            uri: String,
+        }
+        let Some(Wire { uri }) = params.and_then(|params| params.decode().ok()) else { return };
+        self.options.cache.resource_changed(&uri);
+        if let Some(events) = &self.options.events {
+            // Nobody listening is fine: the event is for whoever wants it.
+            let _ = events.send(Event::ResourceUpdated { server: self.options.server.clone(), uri: uri.into() });
+        }
+    }
+
+    /// The request that a log message belongs to; `true` where it is certain, and not only its caller is.
+    fn logged_by(&self, origin: Origin) -> Option<(Arc<Ongoing>, bool)> {
+        match origin {
+            Origin::Answer(id) => self.ongoing(id).map(|ongoing| (ongoing, true)),
+            // A modern server logs only for a request that wants it; a legacy one may log whenever it likes.
+            Origin::Shared if self.era.get() == Some(&Era::Modern) => {
+                let wanted_of_all = self.options.wishes.level().is_some();
+                let (mut wanting, _) = self.suspects();
+                wanting.retain(|(_, ongoing)| wanted_of_all || ongoing.caller.log_level().is_some());
+                let (_, first) = wanting.first()?;
+                let is_one_callers = wanting.iter().all(|(_, other)| other.caller_id == first.caller_id);
+                is_one_callers.then(|| (first.clone(), wanting.len() == 1))
+            }
+            Origin::Shared => None,
+        }
+    }
+
     fn log(&self, params: Option<&RawJson>, origin: Origin) {
         let Some(log) = params.and_then(|params| params.decode::<LogParams>().ok()) else { return };
         let text = log.data.as_str().map_or_else(|| log.data.to_string(), str::to_owned);
         if let Some(file) = &self.options.log {
             file.write(LogStream::Message, &format!("{}: {text}", log.level));
         }
-        if let Origin::Answer(request) = origin
-            && let Some(ongoing) = self.ongoing(request)
-        {
-            return ongoing.log(&log.level, log.logger, text);
+        if let Some((ongoing, is_certain)) = self.logged_by(origin) {
+            return ongoing.log(LogLevel::read(&log.level), log.logger, text, is_certain);
         }
         let Some(events) = &self.options.events else { return };
         // Nobody listening is fine: the event is for whoever wants it.
@@ -254,8 +317,9 @@ impl Inbound for Receiver {
     }
 
     fn renewed(&self) {
+        self.told.renewed();
         // A new session may offer other things.
-        self.changed.notify_one();
+        self.lists_changed(&["tools/list", "prompts/list", "resources/list", "resources/templates/list"]);
     }
 
     fn closed(&self, reason: String) {
@@ -282,6 +346,25 @@ struct ProgressParams {
     progress: f64,
     total: Option<f64>,
     message: Option<String>,
+}
+
+/// The `subscriptions/listen` request that a notification belongs to: as it says itself, else the one whose stream it came on.
+fn subscription(params: Option<&RawJson>, origin: Origin) -> Option<u64> {
+    #[derive(Deserialize)]
+    struct Wire {
+        #[serde(rename = "_meta")]
+        meta: Meta,
+    }
+    #[derive(Deserialize)]
+    struct Meta {
+        #[serde(rename = "io.modelcontextprotocol/subscriptionId")]
+        id: u64,
+    }
+    let said = params.and_then(|params| params.decode::<Wire>().ok()).map(|wire| wire.meta.id);
+    said.or(match origin {
+        Origin::Answer(id) => Some(id),
+        Origin::Shared => None,
+    })
 }
 
 #[derive(Deserialize)]

@@ -8,6 +8,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::time::{Instant, timeout_at};
 
+use super::cache::Hint;
 use super::link::{Link, Request};
 use super::{Era, Hello, RequestFault, envelope};
 use crate::catalog::{Offerings, PromptDefinition, ResourceDefinition, TemplateDefinition, ToolDefinition};
@@ -31,16 +32,19 @@ pub(super) async fn offerings(link: &Link, hello: &Hello) -> Result<Offerings, R
         resources: Option<&'a RawValue>,
     }
     let declared: Declared<'_> = hello.capabilities.decode().unwrap_or_default();
-    let lister = Lister { link, era: hello.era };
+    let lister = Lister { link, hello };
     let (tools, prompts, resources, templates) = tokio::join!(
-        lister.list_if(declared.tools.is_some(), "tools/list", "tools"),
-        lister.list_if(declared.prompts.is_some(), "prompts/list", "prompts"),
-        lister.list_if(declared.resources.is_some(), "resources/list", "resources"),
-        lister.list_if(declared.resources.is_some(), "resources/templates/list", "resourceTemplates"),
+        lister.list_if(declared.tools.is_some(), "tools", "tools/list", "tools"),
+        lister.list_if(declared.prompts.is_some(), "prompts", "prompts/list", "prompts"),
+        lister.list_if(declared.resources.is_some(), "resources", "resources/list", "resources"),
+        lister.list_if(declared.resources.is_some(), "resources", "resources/templates/list", "resourceTemplates"),
     );
+    let says_headers = hello.era == Era::Modern && link.transport.says_headers();
     let mut offerings = Offerings::default();
     for raw in offerings.take("tools/list", tools)? {
         match ToolDefinition::parse(&raw) {
+            // The server could not be told what it wants to see in headers, so it would refuse each call (T15).
+            Ok(ToolDefinition { name, mirrored: Err(reason), .. }) if says_headers => offerings.withheld.push((name, reason)),
             Ok(definition) => offerings.tools.push(Arc::new(definition)),
             Err(withheld) => offerings.withheld.push(withheld),
         }
@@ -84,16 +88,36 @@ impl Offerings {
 
 struct Lister<'a> {
     link: &'a Link,
-    era: Era,
+    hello: &'a Hello,
 }
 
 impl Lister<'_> {
-    async fn list_if(&self, declared: bool, method: &str, key: &str) -> Result<Vec<RawJson>, RequestFault> {
-        if declared { self.list(method, key).await } else { Ok(Vec::new()) }
+    /// A list that the server declared, unless it is known and has not changed.
+    async fn list_if(
+        &self,
+        is_declared: bool,
+        capability: &str,
+        method: &'static str,
+        key: &str,
+    ) -> Result<Vec<RawJson>, RequestFault> {
+        if !is_declared {
+            return Ok(Vec::new());
+        }
+        let cache = &self.link.receiver.options.cache;
+        if let Some(items) = cache.list(method) {
+            return Ok(items);
+        }
+        let asked = cache.asking();
+        let (items, ttl) = self.list(method, key).await?;
+        // A legacy session hears of every change for as long as it stands; a modern one listens as well as its stream does.
+        let is_watched = self.hello.era == Era::Legacy && self.hello.declares(&[capability, "listChanged"]);
+        cache.keep_list(asked, method, &items, ttl, is_watched);
+        Ok(items)
     }
 
-    /// Follows the cursors to the end.
-    async fn list(&self, method: &str, key: &str) -> Result<Vec<RawJson>, RequestFault> {
+    /// Follows the cursors to the end. With the items comes for how long all pages are fresh.
+    async fn list(&self, method: &str, key: &str) -> Result<(Vec<RawJson>, Duration), RequestFault> {
+        let mut ttl = Duration::MAX;
         let deadline = Instant::now() + MAX_TIME;
         let max_bytes = self.link.receiver.options.max_message_bytes;
         let mut bytes = 0;
@@ -106,7 +130,7 @@ impl Lister<'_> {
                 Some(text) => &[("cursor", text)],
                 None => &[],
             };
-            let page = timeout_at(deadline, self.link.request(Request::new(self.era, method, fields), MAX_TIME)).await;
+            let page = timeout_at(deadline, self.link.request(Request::new(self.hello.era, method, fields), MAX_TIME)).await;
             let page = page.unwrap_or(Err(RequestFault::Timeout { after: MAX_TIME, total: true }))?;
             // The pages are kept, so together they may be no larger than one message may be.
             bytes += page.as_bytes().len();
@@ -114,11 +138,15 @@ impl Lister<'_> {
                 return Err(RequestFault::Invalid(format!("a list of more than {max_bytes} bytes")));
             }
             let next = read_page(&page, key, &mut items)?;
+            ttl = match self.hello.era {
+                Era::Modern => ttl.min(Hint::of(&page).ttl),
+                Era::Legacy => Duration::ZERO,
+            };
             if items.len() > MAX_ITEMS {
                 return Err(RequestFault::Invalid(format!("more than {MAX_ITEMS} items")));
             }
             match next {
-                None => return Ok(items),
+                None => return Ok((items, ttl)),
                 Some(next) if next.len() > MAX_CURSOR_BYTES => {
                     return Err(RequestFault::Invalid(format!("a cursor of {} bytes", next.len())));
                 }

@@ -1,7 +1,7 @@
 //! One request under way on behalf of a caller, through all its rounds.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use tokio::time::{Instant, timeout};
 
@@ -28,6 +28,8 @@ pub(super) struct Ongoing {
     pub(super) clock: Clock,
     /// Answers of a model that it has wanted so far.
     samplings: AtomicUsize,
+    /// The server was given answers on the way to the result.
+    pub(super) gave_input: AtomicBool,
 }
 
 impl std::fmt::Debug for Ongoing {
@@ -53,6 +55,7 @@ impl Ongoing {
             caller_id: caller.id(),
             clock: Clock::start(timeouts, since.unwrap_or(now), now),
             samplings: AtomicUsize::new(0),
+            gave_input: AtomicBool::new(false),
         })
     }
 
@@ -64,15 +67,11 @@ impl Ongoing {
         }
     }
 
-    /// Passes on what the server logs during it.
-    pub(super) fn log(&self, level: &str, logger: Option<String>, text: String) {
-        self.caller.log(&LogLine {
-            server: self.server.clone(),
-            tool: self.tool_id(),
-            level: LogLevel::read(level),
-            logger: logger.map(Untrusted::new),
-            text: text.into(),
-        });
+    /// Passes on what the server logs. `is_certain`: it is this very request that it logs for, and not another of the same caller.
+    pub(super) fn log(&self, level: Option<LogLevel>, logger: Option<String>, text: String, is_certain: bool) {
+        let tool = if is_certain { self.tool_id() } else { None };
+        let (logger, text) = (logger.map(Untrusted::new), Untrusted::new(text));
+        self.caller.log(&LogLine { server: self.server.clone(), tool, level, logger, text });
     }
 
     /// The tool whose call it is.

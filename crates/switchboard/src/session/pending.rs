@@ -103,6 +103,11 @@ impl Pending {
         self.table().give_up(id).is_some()
     }
 
+    /// Whether a request of ours stands under this id.
+    pub(super) fn waits_for(&self, id: u64) -> bool {
+        self.table().slots.contains_key(&id)
+    }
+
     /// Nobody stands behind this request any more; its answer is still waited for.
     pub(super) fn disown(&self, id: u64) {
         let mut table = self.table();

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use serde::Deserialize;
 use serde_json::json;
@@ -35,6 +36,8 @@ pub(super) async fn complete(
     }
     let rounds = Rounds::of(link, ongoing);
     let declared = envelope::modern_meta(rounds.offers, rounds.roots.is_some());
+    let level = ongoing.caller.log_level().or_else(|| link.receiver.options.wishes.level());
+    let declared = envelope::with_log_level(declared, level);
     let mut answers: Option<(Vec<u8>, Option<RawJson>)> = None;
     for _ in 0..MAX_ROUNDS {
         let mut round = request.fields.to_vec();
@@ -53,7 +56,10 @@ pub(super) async fn complete(
             Outcome::Complete => return Ok(result),
             Outcome::Task if ongoing.tool_id().is_some() => return tasks::follow(link, ongoing, &declared, &result).await,
             Outcome::Task => return Err(RequestFault::Invalid(format!("a task in answer to {}", request.method))),
-            Outcome::InputRequired { requests, state } => answers = Some((rounds.answer(&requests).await?, state)),
+            Outcome::InputRequired { requests, state } => {
+                ongoing.gave_input.store(true, Ordering::Relaxed);
+                answers = Some((rounds.answer(&requests).await?, state));
+            }
         }
     }
     Err(RequestFault::Invalid(format!("the server asked {MAX_ROUNDS} times and came to no end")))

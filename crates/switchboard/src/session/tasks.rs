@@ -66,7 +66,7 @@ const INVALID_PARAMS: i64 = -32602;
 pub(super) async fn follow(link: &Link, ongoing: &Arc<Ongoing>, declared: &str, created: &RawJson) -> Answer {
     let task = Task::read(created)?;
     let followed = link.receiver.tasks.add(None, ongoing);
-    Following::begin(link, Era::Modern, declared, followed, &task).to_the_end(task).await
+    Following::begin(link, Era::Modern, declared, followed, &task).watch_to_the_end(task).await
 }
 
 /// One task while its call waits for it. Dropping it before its end tells the server to cancel it.
@@ -104,7 +104,7 @@ impl<'a> Following<'a> {
         }
     }
 
-    async fn to_the_end(mut self, mut task: Task) -> Answer {
+    async fn watch_to_the_end(mut self, mut task: Task) -> Answer {
         let id_json = self.id_json.clone();
         let _listening = self.listen(&task, &id_json);
         let mut lost = 0;

@@ -16,6 +16,7 @@ use crate::wire::{Outgoing, parse};
 mod asking;
 mod handshakes;
 mod listing;
+mod offering;
 mod requests;
 mod tasks;
 
@@ -106,19 +107,11 @@ impl Peer {
 
 fn options(protocol: Protocol) -> OpenOptions {
     OpenOptions {
-        server: ServerName::new("peer").unwrap(),
         protocol,
-        known_era: None,
-        asks: Asks::Auto,
-        sharing: Sharing::Shared,
         offers: Offers { elicit_form: true, elicit_url: true, ..Offers::default() },
         roots: Roots::new(Some(vec![root("file:///work")])),
-        overseer: None,
-        connect_timeout: Duration::from_secs(30),
         max_message_bytes: 1 << 20,
-        log: None,
-        events: None,
-        noticed: Noticed::default(),
+        ..OpenOptions::new(ServerName::new("peer").unwrap())
     }
 }
 

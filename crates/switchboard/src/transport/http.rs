@@ -92,6 +92,11 @@ impl Transport for HttpTransport {
         closing::close(&self.0);
     }
 
+    fn farewell(&self) -> Answering<'static, ()> {
+        let channel = self.0.clone();
+        Box::pin(async move { channel.over().await })
+    }
+
     fn forget(&self, id: u64) -> bool {
         self.0.forget(id)
     }

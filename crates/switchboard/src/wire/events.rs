@@ -69,6 +69,8 @@ pub struct EventFrames {
     /// The event being read has a data field.
     has_data: bool,
     oversize: Option<Oversize>,
+    /// How much of a line was read.
+    line_bytes: usize,
     /// What the stream said so far, for whoever resumes it.
     last_id: Option<String>,
     retry_after: Option<Duration>,
@@ -117,6 +119,7 @@ impl EventFrames {
             data: BytesMut::new(),
             has_data: false,
             oversize: None,
+            line_bytes: 0,
             last_id: None,
             retry_after: None,
         }
@@ -130,6 +133,11 @@ impl EventFrames {
     /// How long the server wants us to wait before we connect again, as it said it.
     pub fn retry(&self) -> Option<Duration> {
         self.retry_after
+    }
+
+    /// Whether what is being read is past the bound already: whoever will not wait for the rest can stop here.
+    pub fn is_oversized(&self) -> bool {
+        self.oversize.is_some() || self.line_bytes > self.max_bytes.saturating_add(MAX_FIELD_BYTES)
     }
 
     /// The stream ended and another continues it: what was incomplete is dropped, the last id and the pause stay.
@@ -166,6 +174,7 @@ impl EventFrames {
 
     /// Takes bytes of a line.
     fn take(&mut self, mut bytes: &[u8]) {
+        self.line_bytes = self.line_bytes.saturating_add(bytes.len());
         if self.place == Place::Field {
             let colon = bytes.iter().position(|byte| *byte == b':');
             let name = &bytes[..colon.unwrap_or(bytes.len())];
@@ -230,6 +239,7 @@ impl EventFrames {
     }
 
     fn end_line(&mut self, each: &mut dyn FnMut(ServerEvent<'_>)) {
+        self.line_bytes = 0;
         let place = std::mem::replace(&mut self.place, Place::Field);
         if place == Place::Field {
             if self.field.is_empty() {
@@ -363,6 +373,23 @@ mod tests {
         );
         check(&format!("data: {{\"result\":\"{padding}\"}}\n\ndata: n\n\n"), &["oversized None", "|n"], None, None);
         check(&format!("id: {padding}\nevent: {padding}\n\ndata: n\n\n"), &["|n"], None, None);
+    }
+
+    #[test]
+    fn t29_what_never_ends_is_noticed_before_it_ends() {
+        for (stream, expected) in [
+            ("data: short\n", false),
+            (": a comment\n: and another\n: and a third\n", false),
+            (": a comment that goes on", true),
+            ("data: this goes on", true),
+            ("data: this\ndata: goes\ndata: on\n", true),
+            ("data: this goes on\n\n", false),
+        ] {
+            let mut frames = EventFrames::new(8);
+            let long = stream.replace("goes on", &"goes on".repeat(200));
+            frames.push(long.as_bytes(), &mut |_| {});
+            assert_eq!(frames.is_oversized(), expected, "{stream:?}");
+        }
     }
 
     #[test]

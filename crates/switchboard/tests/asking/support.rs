@@ -10,10 +10,9 @@ use switchboard::caller::{
     Answering, Approval, ApprovalRequest, Caller, CallerId, ElicitAnswer, Elicitation, ElicitationKind, Offers, SampleAnswer,
     Sampling,
 };
-use switchboard::config::{self, ConfigFile, Environment, Scope};
+use switchboard::config::{self, ConfigFile, Scope};
 use switchboard::launch::Launcher;
 use switchboard::server::ServerHandle;
-use switchboard::store::MemoryStore;
 use switchboard::wire::RawJson;
 use switchboard::{Host, HostBuilder};
 use switchboard_testkit::Scratch;
@@ -30,16 +29,8 @@ pub(crate) const YOLO: &str = "[permissions]\nmode = \"yolo\"\n";
 pub(crate) async fn open(scratch: &Scratch, tables: &str) -> Host {
     let path = scratch.write("switchboard.toml", tables);
     let config = config::load(&[ConfigFile { path, scope: Scope::Given }]).unwrap();
-    let builder = HostBuilder {
-        config,
-        environment: Environment::default(),
-        store: Arc::new(MemoryStore::default()),
-        launcher: Launcher::start(PathBuf::from(env!("CARGO_BIN_EXE_switchboard-launcher"))).unwrap(),
-        log_folder: None,
-        offers: ALL,
-        roots: None,
-        only: None,
-    };
+    let launcher = Launcher::start(PathBuf::from(env!("CARGO_BIN_EXE_switchboard-launcher"))).unwrap();
+    let builder = HostBuilder::new(config).launcher(launcher).offers(ALL);
     let host = builder.start().await.unwrap();
     assert!(host.settled(PATIENCE).await, "the servers do not settle");
     host

@@ -118,24 +118,23 @@ async fn an_entry_that_says_what_its_server_speaks_is_believed() {
         // The first attempt: others may have begun.
         let seen = peer.handshakes(true);
         assert_eq!(seen.iter().take(asked.len()).collect::<Vec<_>>(), asked, "{wire:?}, {protocol:?}");
-        assert_eq!(seen.len() % asked.len(), 0, "{wire:?}, {protocol:?}: {seen:?}");
+        assert!(seen.iter().all(|line| asked.contains(&line.as_str())), "{wire:?}, {protocol:?}: {seen:?}");
     }
 }
 
 /// However many wires are tried, there is one deadline.
 #[tokio::test]
 async fn all_wires_together_have_one_deadline() {
-    for (kind, fact) in [
-        (Kind::Hangs, "no answer to the handshake within 400 ms"),
-        (Kind::SseThatHangs, "no answer to the handshake within 400 ms"),
-    ] {
+    for (kind, fact) in
+        [(Kind::Hangs, "no answer to the handshake within 1 s"), (Kind::SseThatHangs, "no answer to the handshake within 1 s")]
+    {
         let peer = Peer::start(kind.clone()).await;
         let mut entry = entry(&peer.url());
-        entry.timeouts.connect = Duration::from_millis(400);
+        entry.timeouts.connect = Duration::from_secs(1);
         let began = Instant::now();
         let host = start(entry, &store()).await;
         // Twice the deadline would be two of them.
-        assert!(began.elapsed() < Duration::from_millis(790), "{kind:?} took {:?}", began.elapsed());
+        assert!(began.elapsed() < Duration::from_millis(1950), "{kind:?} took {:?}", began.elapsed());
         assert_eq!(error(&host), fact, "{kind:?}");
         host.stop().await;
     }

@@ -22,12 +22,12 @@ async fn f19_a_server_that_wants_a_login_waits_for_one() {
     let url = format!("{}?key=secret-in-the-query", peer.url().replace("http://", "http://me:word@"));
     let host = start(entry(&url), &store()).await;
     assert_eq!(state(&host), State::NeedsLogin { url: peer.url() });
-    assert_eq!(peer.seen().len(), 1, "{:?}", peer.seen());
+    assert_eq!(peer.handshakes(false), ["POST /mcp?key=secret-in-the-query server/discover"]);
 
     let refused = server(&host).ready(HANGS).await.unwrap_err();
     assert_eq!(refused.to_string(), "server \"peer\": needs a login; run \"switchboard login peer\"");
     assert_eq!(refused.state, State::NeedsLogin { url: peer.url() });
-    assert_eq!(peer.seen().len(), 2, "{:?}", peer.seen());
+    assert_eq!(peer.handshakes(false), ["POST /mcp?key=secret-in-the-query server/discover"]);
 
     peer.become_kind(Kind::Modern);
     server(&host).ready(HANGS).await.unwrap();

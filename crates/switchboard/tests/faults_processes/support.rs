@@ -57,6 +57,7 @@ impl Stage {
 
     pub(crate) async fn host_of(&self, file: PathBuf) -> Host {
         let builder = HostBuilder {
+            auth: Default::default(),
             config: config::load(&[ConfigFile { path: file, scope: Scope::Given }]).unwrap(),
             environment: self.environment.clone(),
             store: self.store.clone(),

@@ -55,6 +55,7 @@ impl Stage {
         let path = scratch.config_with(tables, servers);
         let config = config::load(&[ConfigFile { path, scope: Scope::Given }]).unwrap();
         let builder = HostBuilder {
+            auth: Default::default(),
             config,
             environment: Environment::default(),
             store: Arc::new(MemoryStore::default()),

@@ -5,3 +5,17 @@
 mod support;
 
 mod eras;
+
+mod answers;
+
+mod sessions;
+
+mod streams;
+
+mod connections;
+
+mod bounds;
+
+mod origins;
+
+mod login;

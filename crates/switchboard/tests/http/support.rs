@@ -7,10 +7,10 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use switchboard::auth::{Credentials, NoCredentials};
 use switchboard::caller::{Answering, Approval, ApprovalRequest, Caller, CallerId, ElicitAnswer, Elicitation, Offers};
-use switchboard::config::{Asks, Environment, Protocol, Sharing, Timeouts};
+use switchboard::config::{Environment, Protocol, Timeouts};
 use switchboard::name::ServerName;
 use switchboard::secret::Secret;
-use switchboard::session::{Noticed, OpenFault, OpenOptions, RequestFault, Session};
+use switchboard::session::{OpenFault, OpenOptions, RequestFault, Session};
 use switchboard::transport::http::{HttpConnector, HttpStack, HttpTarget};
 use switchboard::wire::RawJson;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -180,6 +180,11 @@ impl Asked {
         let _ = self.says.send(Say::Reset);
     }
 
+    /// The same, however long it takes.
+    pub(crate) async fn gone_at_last(&mut self) {
+        self.gone.recv().await;
+    }
+
     /// Waits until the other side has closed the connection.
     pub(crate) async fn gone(&mut self) {
         tokio::time::timeout(HANGS, self.gone.recv()).await.expect("the connection is closed");
@@ -279,19 +284,11 @@ pub(crate) fn connector_in(variables: &[(&str, &str)], target: HttpTarget) -> Ht
 
 pub(crate) fn options(protocol: Protocol) -> OpenOptions {
     OpenOptions {
-        server: ServerName::new("peer").unwrap(),
         protocol,
-        known_era: None,
-        asks: Asks::Auto,
-        sharing: Sharing::Shared,
         offers: Offers { elicit_form: true, ..Offers::default() },
-        roots: Default::default(),
-        overseer: None,
         connect_timeout: HANGS,
         max_message_bytes: 1 << 20,
-        log: None,
-        events: None,
-        noticed: Noticed::default(),
+        ..OpenOptions::new(ServerName::new("peer").unwrap())
     }
 }
 
@@ -316,12 +313,15 @@ pub(crate) async fn modern() -> (Arc<Session>, Peer) {
     (opening.await.unwrap().unwrap(), peer)
 }
 
+/// A request under way.
+pub(crate) type Reading = JoinHandle<Result<RawJson, RequestFault>>;
+
 /// Reads a resource in a task of its own.
-pub(crate) fn read(session: &Arc<Session>, uri: &str) -> JoinHandle<Result<RawJson, RequestFault>> {
+pub(crate) fn read(session: &Arc<Session>, uri: &str) -> Reading {
     read_within(session, uri, Timeouts::default())
 }
 
-pub(crate) fn read_within(session: &Arc<Session>, uri: &str, timeouts: Timeouts) -> JoinHandle<Result<RawJson, RequestFault>> {
+pub(crate) fn read_within(session: &Arc<Session>, uri: &str, timeouts: Timeouts) -> Reading {
     let (session, uri) = (session.clone(), uri.to_owned());
     tokio::spawn(async move {
         let caller: Arc<dyn Caller> = Arc::new(Agreeable);
@@ -339,7 +339,7 @@ pub(crate) fn seen(text: &str) -> Result<Value, RequestFault> {
 }
 
 /// What came of a reading.
-pub(crate) async fn outcome(reading: JoinHandle<Result<RawJson, RequestFault>>) -> Result<Value, RequestFault> {
+pub(crate) async fn outcome(reading: Reading) -> Result<Value, RequestFault> {
     let outcome = tokio::time::timeout(HANGS, reading).await.expect("the request ends").unwrap();
     outcome.map(|result| result.to_value().unwrap())
 }

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use url::Url;
 
 use super::{Begun, Failure, Opened, Opening, Reach};
-use crate::auth::{Credentials, NoCredentials};
+use crate::auth::{self, AuthMeans, Credentials};
 use crate::caller::Answering;
 use crate::config::{Environment, HttpEndpoint, ResolvedUrl, resolve_url};
 use crate::launch::StderrTail;
@@ -47,6 +47,7 @@ pub(super) struct ByUrl {
     store: Arc<dyn Store>,
     /// Holds no line of a server without a process, but what keeps its secrets out of what is told.
     stderr: StderrTail,
+    auth: AuthMeans,
     /// Shared by all connections, so that one refreshed token serves them all.
     credentials: OnceLock<Arc<dyn Credentials>>,
 }
@@ -60,6 +61,7 @@ impl ByUrl {
             stack: means.http.clone(),
             store: means.store.clone(),
             stderr,
+            auth: means.auth.clone(),
             credentials: OnceLock::new(),
         }
     }
@@ -68,11 +70,11 @@ impl ByUrl {
         let never = |fact: String| Failure { fact, retry: Retry::OnUse };
         let resolved = resolve_url(&self.endpoint, &self.environment).map_err(|fault| never(fault.to_string()))?;
         let stack = self.stack.get(&self.environment).map_err(|fault| never(fault.0))?;
+        let credentials = self.credentials(&resolved);
         let ResolvedUrl { url, headers, unset, secrets, auth: _ } = resolved;
-        let redactor = Redactor::new(secrets);
+        let redactor = Redactor::new(secrets).and_live(credentials.secrets());
         self.stderr.redact_with(redactor.clone());
         let wires = Wires::new(self.store.clone(), &url);
-        let credentials = self.credentials(&url);
         let target = HttpTarget { url, headers, credentials, max_message_bytes: self.config.max_message_bytes };
         let plan = Plan { wire: self.endpoint.wire, protocol: self.config.protocol };
         let opening = Box::new(ByWire { stack, target, wires, plan });
@@ -80,8 +82,8 @@ impl ByUrl {
     }
 
     /// What this server's requests are authorized with.
-    fn credentials(&self, _url: &Url) -> Arc<dyn Credentials> {
-        self.credentials.get_or_init(|| Arc::new(NoCredentials)).clone()
+    fn credentials(&self, resolved: &ResolvedUrl) -> Arc<dyn Credentials> {
+        self.credentials.get_or_init(|| auth::for_server(&self.config, resolved, &self.auth)).clone()
     }
 }
 

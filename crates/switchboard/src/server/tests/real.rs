@@ -46,6 +46,7 @@ fn shell(script: &str) -> Arc<ServerConfig> {
 fn start(config: Arc<ServerConfig>, log_folder: Option<std::path::PathBuf>) -> ServerHandle {
     let path = std::env::var("PATH").unwrap();
     let means = Means {
+        auth: Default::default(),
         launcher: Launcher::process_groups(),
         environment: Arc::new(Environment::new([("PATH".to_owned(), path)])),
         #[cfg(feature = "http")]

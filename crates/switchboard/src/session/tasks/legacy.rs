@@ -54,7 +54,7 @@ pub(in crate::session) async fn complete(link: &Link, ongoing: &Arc<Ongoing>, re
     let mut creating = Creating { link, id, reply: Some(reply), followed: link.receiver.tasks.add(Some(id), ongoing) };
     let result = creating.answer().await?;
     match created(&result)? {
-        Some(task) => Following::begin(link, Era::Legacy, "", creating.followed.clone(), &task).to_the_end(task).await,
+        Some(task) => Following::begin(link, Era::Legacy, "", creating.followed.clone(), &task).watch_to_the_end(task).await,
         // It had the result at once.
         None => Ok(result),
     }

@@ -135,6 +135,29 @@ async fn a_version_refusal_that_names_a_legacy_version_means_legacy() {
     assert_eq!(session.await.unwrap().unwrap().hello().era, Era::Legacy);
 }
 
+/// Whether the era is to be found out or given: the refusal names what to choose, and that is tried once.
+#[tokio::test(start_paused = true)]
+async fn a_version_refusal_that_names_our_version_is_tried_once_more() {
+    for (protocol, content) in
+        [(Protocol::Auto, true), (Protocol::Modern, true), (Protocol::Auto, false), (Protocol::Modern, false)]
+    {
+        let (session, peer) = open(options(protocol));
+        let mut peer = peer.await;
+        let error = json!({"code": -32022, "message": "no", "data": {"supported": ["2026-07-28"]}});
+        let probe = peer.expect("server/discover").await;
+        peer.say(&json!({"jsonrpc": "2.0", "id": probe["id"], "error": error}));
+        let again = peer.expect("server/discover").await;
+        if content {
+            peer.answer(&again, discovery());
+        } else {
+            peer.say(&json!({"jsonrpc": "2.0", "id": again["id"], "error": error}));
+        }
+        let outcome = session.await.unwrap().map(|session| session.hello().era);
+        let refused = OpenFault::Refused("the server answered with error -32022: no".to_owned());
+        assert_eq!(outcome, if content { Ok(Era::Modern) } else { Err(refused) }, "{protocol:?}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn silence_ends_at_the_connect_deadline() {
     let (session, peer) = open(options(Protocol::Auto));

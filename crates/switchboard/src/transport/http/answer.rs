@@ -179,7 +179,7 @@ impl<'a> Reading<'a> {
                 // Whatever it was, it came in answer to this request.
                 ServerEvent::Oversized(_) => too_large = true,
             });
-            if too_large {
+            if too_large || frames.is_oversized() {
                 self.channel.inbound.oversized(Some(RequestId::Number(self.id)));
                 return Ended::Answered;
             }

@@ -1,7 +1,7 @@
 //! What one channel keeps: the POSTs under way and their bound, the legacy session, and who hears what arrives.
 
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
@@ -29,10 +29,10 @@ pub(super) struct Channel {
     /// False from the sending of `notifications/initialized` until it is answered: nothing may overtake it.
     settled: watch::Sender<bool>,
     flights: Mutex<Flights>,
-    /// Rung when a POST is over. Requests that wait for room hold the other end.
-    freed: Notify,
-    /// How many wait for room: whoever comes later waits behind them.
-    waiting: AtomicUsize,
+    /// Rung when the last POST is over. The task that closes the channel holds the other end.
+    landed: Notify,
+    /// True once the last words are said. Whoever ends the program holds the other end.
+    over: watch::Sender<bool>,
     /// Held by the one request that begins the session anew.
     pub(super) renewing: tokio::sync::Mutex<()>,
 }
@@ -53,6 +53,8 @@ pub(super) struct Legacy {
 #[derive(Default)]
 struct Flights {
     under_way: HashMap<Flight, Option<AbortHandle>>,
+    /// Those who wait for room, first come first: only the first may go, so that nobody is overtaken. Each holds the other end of its bell.
+    queue: VecDeque<Arc<Notify>>,
     /// The number of the last message that was no request.
     last_note: u64,
     /// The task that holds the stream of a legacy server.
@@ -79,8 +81,8 @@ impl Channel {
             modern: AtomicBool::new(false),
             settled: watch::Sender::new(true),
             flights: Mutex::default(),
-            freed: Notify::new(),
-            waiting: AtomicUsize::new(0),
+            landed: Notify::new(),
+            over: watch::Sender::new(false),
             renewing: tokio::sync::Mutex::default(),
         })
     }
@@ -123,36 +125,44 @@ impl Channel {
 
     /// Ends a request: the server sees its stream close. True where that is how it is told.
     pub(super) fn forget(&self, id: u64) -> bool {
-        let task = lock(&self.flights).under_way.remove(&Flight::Request(id));
-        if let Some(task) = task {
-            self.freed.notify_one();
-            task.inspect(AbortHandle::abort);
+        if let Some(task) = self.land(Flight::Request(id)) {
+            task.abort();
         }
         self.modern.load(Ordering::Relaxed)
     }
 
-    pub(super) fn has_room(&self) -> bool {
-        self.waiting.load(Ordering::SeqCst) == 0 && self.has_place()
+    /// Frees the place of a message; its task, if it had one and was still under way.
+    fn land(&self, flight: Flight) -> Option<AbortHandle> {
+        let mut flights = lock(&self.flights);
+        let task = flights.under_way.remove(&flight);
+        flights.call_next();
+        if flights.closed && flights.under_way.is_empty() {
+            self.landed.notify_one();
+        }
+        task.flatten()
     }
 
-    fn has_place(&self) -> bool {
+    pub(super) fn has_room(&self) -> bool {
         let flights = lock(&self.flights);
-        flights.closed || flights.under_way.len() < MAX_UNDER_WAY
+        flights.closed || (flights.queue.is_empty() && flights.has_place())
     }
 
     /// Waits for room, behind those who have waited longer.
     pub(super) async fn ready(&self) {
-        let mut first = self.waiting.fetch_add(1, Ordering::SeqCst) == 0;
-        let _waiting = Waiting(self);
+        let bell = Arc::new(Notify::new());
+        {
+            let mut flights = lock(&self.flights);
+            flights.queue.push_back(bell.clone());
+            flights.call_next();
+        }
+        let waiting = Waiting { channel: self, bell };
         loop {
-            let freed = self.freed.notified();
-            tokio::pin!(freed);
-            freed.as_mut().enable();
-            if first && self.has_place() {
+            waiting.bell.notified().await;
+            let flights = lock(&self.flights);
+            let is_first = flights.queue.front().is_some_and(|first| Arc::ptr_eq(first, &waiting.bell));
+            if flights.closed || (is_first && flights.has_place()) {
                 return;
             }
-            first = true;
-            freed.await;
         }
     }
 
@@ -217,23 +227,29 @@ impl Channel {
             ended.extend(task.take_if(|_| !is_note));
             is_note
         });
+        flights.queue.iter().for_each(|bell| bell.notify_one());
+        if flights.under_way.is_empty() {
+            self.landed.notify_one();
+        }
         drop(flights);
         ended.iter().for_each(AbortHandle::abort);
-        self.freed.notify_waiters();
         true
     }
 
-    /// Waits until every note has left.
+    /// Waits until every note has left, once the channel is shut.
     pub(super) async fn all_landed(&self) {
-        loop {
-            let freed = self.freed.notified();
-            tokio::pin!(freed);
-            freed.as_mut().enable();
-            if lock(&self.flights).under_way.is_empty() {
-                return;
-            }
-            freed.await;
-        }
+        self.landed.notified().await;
+    }
+
+    /// The last words are said.
+    pub(super) fn end(&self) {
+        self.over.send_replace(true);
+    }
+
+    /// Waits for that.
+    pub(super) async fn over(&self) {
+        // The sender lives as long as this channel.
+        let _ = self.over.subscribe().wait_for(|over| *over).await;
     }
 
     /// Ends the notes that have not left.
@@ -272,21 +288,38 @@ struct Landing {
 
 impl Drop for Landing {
     fn drop(&mut self) {
-        let landed = lock(&self.channel.flights).under_way.remove(&self.flight);
-        if landed.is_some() {
-            self.channel.freed.notify_one();
-        }
+        self.channel.land(self.flight);
     }
 }
 
-/// One who waits for room. Whether it then sends or not, the next one looks as well.
-struct Waiting<'a>(&'a Channel);
+/// One who waits for room. When its wait is over, whether it then sends or not, the next one looks.
+struct Waiting<'a> {
+    channel: &'a Channel,
+    bell: Arc<Notify>,
+}
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        let waited = self.0.waiting.fetch_sub(1, Ordering::SeqCst);
-        if waited > 1 && self.0.has_place() {
-            self.0.freed.notify_one();
+        let mut flights = lock(&self.channel.flights);
+        match flights.queue.front() {
+            Some(first) if Arc::ptr_eq(first, &self.bell) => drop(flights.queue.pop_front()),
+            _ => flights.queue.retain(|bell| !Arc::ptr_eq(bell, &self.bell)),
+        }
+        flights.call_next();
+    }
+}
+
+impl Flights {
+    fn has_place(&self) -> bool {
+        self.under_way.len() < MAX_UNDER_WAY
+    }
+
+    /// Rings for whoever waits longest, if there is room.
+    fn call_next(&self) {
+        if let Some(bell) = self.queue.front()
+            && self.has_place()
+        {
+            bell.notify_one();
         }
     }
 }

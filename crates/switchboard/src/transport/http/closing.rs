@@ -18,20 +18,33 @@ const FAREWELL: Duration = Duration::from_secs(2);
 /// Ends it. What must still be said is said by a task that these two deadlines end.
 pub(super) fn close(channel: &Arc<Channel>) {
     if channel.shut() {
-        channel.runtime.spawn(farewell(channel.clone()));
+        let farewell = Farewell(channel.clone());
+        channel.runtime.spawn(async move { farewell.say().await });
     }
 }
 
-async fn farewell(channel: Arc<Channel>) {
-    let _ = timeout(LAST_WORDS, channel.all_landed()).await;
-    channel.ground_all();
-    let legacy = channel.legacy();
-    if legacy.id.is_none() {
-        return;
+/// The last words of a channel. However they end, whoever waits for them goes on.
+struct Farewell(Arc<Channel>);
+
+impl Farewell {
+    async fn say(&self) {
+        let channel = &self.0;
+        let _ = timeout(LAST_WORDS, channel.all_landed()).await;
+        channel.ground_all();
+        let legacy = channel.legacy();
+        if legacy.id.is_none() {
+            return;
+        }
+        let endpoint = &channel.endpoint;
+        let mut headers = headers::listening(&endpoint.posting);
+        legacy.say_session(&mut headers);
+        // It may not let us (405), or be gone: it forgets the session by itself then.
+        let _ = timeout(FAREWELL, endpoint.ask(Method::DELETE, &endpoint.url, &headers, None)).await;
     }
-    let endpoint = &channel.endpoint;
-    let mut headers = headers::listening(&endpoint.posting);
-    legacy.say_session(&mut headers);
-    // It may not let us (405), or be gone: it forgets the session by itself then.
-    let _ = timeout(FAREWELL, endpoint.ask(Method::DELETE, &endpoint.url, &headers, None)).await;
+}
+
+impl Drop for Farewell {
+    fn drop(&mut self) {
+        self.0.end();
+    }
 }

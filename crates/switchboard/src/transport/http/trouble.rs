@@ -62,5 +62,11 @@ fn innermost(error: &reqwest::Error) -> String {
 }
 
 fn chain<'a>(error: &'a reqwest::Error) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
-    std::iter::successors(error.source(), |cause: &&'a (dyn Error + 'static)| (*cause).source())
+    std::iter::successors(error.source(), |cause: &&'a (dyn Error + 'static)| {
+        // An I/O error that wraps another passes over it when asked for its source.
+        match cause.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
+            Some(inner) => Some(inner as &'a (dyn Error + 'static)),
+            None => (*cause).source(),
+        }
+    })
 }

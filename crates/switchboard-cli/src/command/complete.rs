@@ -1,0 +1,137 @@
+//! `complete`: how the value of an argument may go on, as the server of the prompt or template says.
+
+use clap::Args;
+use serde_json::{Map, Value};
+use switchboard::Host;
+use switchboard::catalog::Offerings;
+use switchboard::name::ServerName;
+use switchboard::session::Reference;
+use switchboard::untrusted::Untrusted;
+use switchboard::wire::RawJson;
+
+use crate::arguments::{Options, prompt_names, server_names};
+use crate::coerce::{self, Pair};
+use crate::failure::{Code, Failure};
+use crate::opening::Setup;
+use crate::view::server::escaped;
+use crate::{nearest, output, progress};
+
+/// Which argument, and how it begins.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  switchboard complete review language ru\n  switchboard complete 'demo://greeting/{name}' name A\n  switchboard complete review framework --with language=python"
+)]
+pub(crate) struct Wanted {
+    /// A prompt's name, or the template of a family of resources
+    #[arg(value_name = "PROMPT|TEMPLATE", add = prompt_names())]
+    of: String,
+    /// The argument
+    argument: String,
+    /// How its value begins
+    #[arg(default_value = "", hide_default_value = true)]
+    value: String,
+    /// An argument that has its value already (repeatable)
+    #[arg(long = "with", value_name = "KEY=VALUE", value_parser = coerce::pair)]
+    given: Vec<Pair>,
+    /// The server that has it, where several do
+    #[arg(long, short, add = server_names())]
+    server: Option<String>,
+}
+
+pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
+    let setup = Setup::read(options)?;
+    let only = setup.only(wanted.server.as_deref())?;
+    setup.run(only, async |host, _| {
+        super::settle(host, options, wanted.server.as_deref()).await?;
+        let (server, of) = whose(host, wanted)?;
+        let given: Map<_, _> = wanted.given.iter().map(|pair| (pair.key().to_owned(), Value::from(pair.value()))).collect();
+        let asked = host.complete(&server, &of, &wanted.argument, &wanted.value, &given);
+        let result = progress::during(format!("asking {server}"), asked).await?;
+        if options.json {
+            output::print_json(result.as_str())?;
+        } else {
+            show(&result)?;
+        }
+        Ok(0)
+    })
+}
+
+/// The one server that offers a prompt of this name; else the one that offers this template.
+fn whose(host: &Host, wanted: &Wanted) -> Result<(ServerName, Reference), Failure> {
+    let offerings = super::offerings(host, wanted.server.as_deref());
+    let of = &wanted.of;
+    let offering = |offers: &dyn Fn(&Offerings) -> bool| {
+        offerings.iter().filter(|(_, offered)| offers(offered)).map(|(name, _)| name.clone()).collect::<Vec<_>>()
+    };
+    let by_name = offering(&|offered| offered.prompts.iter().any(|prompt| prompt.name == *of));
+    let (found, reference) = if by_name.is_empty() {
+        let has = |offered: &Offerings| offered.templates.iter().any(|template| template.uri_template == *of);
+        (offering(&has), Reference::Resource(of.clone()))
+    } else {
+        (by_name, Reference::Prompt(of.clone()))
+    };
+    match found.as_slice() {
+        [one] => Ok((one.clone(), reference)),
+        [] => {
+            let names = offerings.iter().flat_map(|(_, offered)| {
+                let prompts = offered.prompts.iter().map(|prompt| prompt.name.as_str());
+                prompts.chain(offered.templates.iter().map(|template| template.uri_template.as_str()))
+            });
+            let hint = format!("{}`switchboard prompts` and `switchboard resources` list them", nearest::question(of, names));
+            Err(Failure::new(Code::Usage, format!("no server offers a prompt or template \"{}\"", escaped(of))).hint(hint))
+        }
+        many => {
+            let names: Vec<_> = many.iter().map(|name| format!("\"{name}\"")).collect();
+            Err(Failure::new(Code::Usage, format!("servers {} offer \"{}\"", names.join(" and "), escaped(of)))
+                .hint("say which with --server SERVER"))
+        }
+    }
+}
+
+/// One value a line; that there are more is said beside.
+fn show(result: &RawJson) -> Result<(), Failure> {
+    let (lines, more) = lines(result)
+        .ok_or_else(|| Failure::new(Code::Answered, "the answer has no values").hint("--json prints it as it came"))?;
+    output::print(&lines)?;
+    if let Some(more) = more {
+        output::notice(&more);
+    }
+    Ok(())
+}
+
+fn lines(result: &RawJson) -> Option<(String, Option<String>)> {
+    let result = result.to_value().ok()?;
+    let completion = result.get("completion")?;
+    let values = completion.get("values")?.as_array()?;
+    let text = values.iter().filter_map(Value::as_str).map(|value| format!("{}\n", Untrusted::new(value).for_terminal_line()));
+    let more = (completion.get("hasMore") == Some(&Value::Bool(true))).then(|| match completion.get("total") {
+        Some(Value::Number(total)) => format!("{} of {total} values; type more of it to see others", values.len()),
+        _ => "there are more values; type more of it to see others".to_owned(),
+    });
+    Some((text.collect(), more))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn values_are_shown_one_a_line_and_what_is_left_out_is_told() {
+        let check = |result: &str, expected: Option<(&str, Option<&str>)>| {
+            let shown = lines(&RawJson::parse(result.to_owned()).unwrap());
+            assert_eq!(shown, expected.map(|(text, more)| (text.to_owned(), more.map(str::to_owned))), "{result}");
+        };
+        check(r#"{"completion":{"values":["a","b"]}}"#, Some(("a\nb\n", None)));
+        check(
+            r#"{"completion":{"values":["a"],"total":9,"hasMore":true}}"#,
+            Some(("a\n", Some("1 of 9 values; type more of it to see others"))),
+        );
+        check(
+            r#"{"completion":{"values":[],"hasMore":true}}"#,
+            Some(("", Some("there are more values; type more of it to see others"))),
+        );
+        check(r#"{"completion":{}}"#, None);
+        check("{}", None);
+    }
+}

@@ -1,0 +1,51 @@
+//! `watch`: one line for each change of a resource, until Ctrl-C.
+
+use clap::Args;
+use switchboard::event::{Event, Next};
+
+use crate::arguments::{Options, resource_addresses, server_names};
+use crate::failure::{Code, Failure};
+use crate::opening::Setup;
+use crate::view::server::escaped;
+use crate::{output, progress};
+
+/// Which resource.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  switchboard watch demo://counter\n  switchboard watch file:///etc/hosts --server files --json"
+)]
+pub(crate) struct Wanted {
+    /// Its address
+    #[arg(add = resource_addresses())]
+    uri: String,
+    /// The server that has it, where several do or none lists it
+    #[arg(long, short, add = server_names())]
+    server: Option<String>,
+}
+
+pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
+    let setup = Setup::read(options)?;
+    let only = setup.only(wanted.server.as_deref())?;
+    setup.run(only, async |host, _| {
+        super::settle(host, options, wanted.server.as_deref()).await?;
+        let server = super::read::whose(host, &wanted.uri, wanted.server.as_deref())?;
+        // Before the server agrees: its first word may come with the yes.
+        let mut events = host.events();
+        progress::during(format!("subscribing at {server}"), host.subscribe(&server, &wanted.uri)).await?;
+        output::notice(&format!("watching {} of server \"{server}\"; Ctrl-C ends it", escaped(&wanted.uri)));
+        loop {
+            match events.next().await {
+                Some(Next::Event(Event::ResourceUpdated { server: whose, uri })) if whose == server => {
+                    if options.json {
+                        output::print_json(&serde_json::json!({"server": whose.as_str(), "uri": uri.raw()}).to_string())?;
+                    } else {
+                        output::print(&format!("{}\n", uri.for_terminal_line()))?;
+                    }
+                }
+                Some(Next::Gap(missed)) => output::notice(&format!("{missed} events came too fast to be told")),
+                Some(Next::Event(_)) => {}
+                None => return Err(Failure::new(Code::Unreachable, "the host has stopped")),
+            }
+        }
+    })
+}

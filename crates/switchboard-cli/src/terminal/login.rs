@@ -1,0 +1,71 @@
+//! A login page before the person: asked about and opened in a browser, or printed for one elsewhere.
+
+use std::io::BufRead;
+
+use switchboard::auth::{LoginPage, Opened, Opener};
+use switchboard::caller::Answering;
+use switchboard::untrusted::Untrusted;
+
+use super::tty::Tty;
+use super::url;
+use crate::output;
+
+/// Asks at the terminal, and opens the browser on a yes.
+#[derive(Debug)]
+pub(crate) struct Asking;
+
+impl Opener for Asking {
+    fn open<'a>(&'a self, page: &'a LoginPage) -> Answering<'a, Opened> {
+        Box::pin(async move {
+            match Tty::open() {
+                Some(terminal) => url::ask_login(terminal, page).await,
+                None => {
+                    // Nothing is opened unasked; the address alone does no harm, and the answer may come.
+                    print(page);
+                    Opened::Shown
+                }
+            }
+        })
+    }
+}
+
+/// Prints the address, and reads the one that it leads to.
+#[derive(Debug)]
+pub(crate) struct Pasting;
+
+const QUESTION: &str =
+    "Paste the address that the browser ends at (it begins with http://127.0.0.1), even if it shows an error there:\n";
+
+impl Opener for Pasting {
+    fn open<'a>(&'a self, page: &'a LoginPage) -> Answering<'a, Opened> {
+        Box::pin(async move {
+            print(page);
+            let line = match Tty::open() {
+                Some(terminal) => terminal.line(QUESTION).await,
+                None => {
+                    output::line_on_stderr(QUESTION.trim_end());
+                    // Left behind if the answer comes another way: it ends with the program.
+                    tokio::task::spawn_blocking(one_line).await.ok().flatten()
+                }
+            };
+            match line {
+                Some(line) if !line.trim().is_empty() => Opened::Returned(line),
+                // The end of input is no answer; the browser may be on this machine.
+                _ => Opened::Shown,
+            }
+        })
+    }
+}
+
+fn one_line() -> Option<String> {
+    let mut line = String::new();
+    let read = std::io::Read::take(std::io::stdin().lock(), 64 * 1024).read_line(&mut line);
+    read.is_ok_and(|count| count > 0).then_some(line)
+}
+
+fn print(page: &LoginPage) {
+    let host = Untrusted::new(page.url.host_str().unwrap_or_default());
+    output::line_on_stderr(&format!("log in to server \"{}\" at {}:", page.server, host.for_terminal_line()));
+    // Said at once, also where notices wait for the end. Parsed and written anew, so it is one word of plain characters.
+    output::line_on_stderr(page.url.as_str());
+}

@@ -1,0 +1,171 @@
+//! Servers that are given by a URL, as a person sees them: each way not to be reached has its own sentence, and nothing secret shows.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+
+use support::Home;
+
+/// A server over raw TCP that answers each request with what `answer` makes of its method; ends with the test.
+fn serve(answer: impl Fn(&str) -> (u16, &'static str, String) + Send + Sync + 'static) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let answer = std::sync::Arc::new(answer);
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let answer = answer.clone();
+            std::thread::spawn(move || exchange(stream, &*answer));
+        }
+    });
+    port
+}
+
+/// One request a connection. What is no HTTP is answered all the same.
+fn exchange(stream: TcpStream, answer: &dyn Fn(&str) -> (u16, &'static str, String)) -> Option<()> {
+    let mut stream = BufReader::new(stream);
+    let mut length = 0;
+    let mut body = Vec::new();
+    if stream.fill_buf().ok()?.first().is_some_and(u8::is_ascii_uppercase) {
+        loop {
+            let mut line = String::new();
+            stream.read_line(&mut line).ok()?;
+            let line = line.trim_end().to_ascii_lowercase();
+            if line.is_empty() {
+                break;
+            }
+            if let Some(text) = line.strip_prefix("content-length: ") {
+                length = text.parse().ok()?;
+            }
+        }
+        body.resize(length, 0);
+        stream.read_exact(&mut body).ok()?;
+    }
+    let message: serde_json::Value = serde_json::from_slice(&body).unwrap_or_default();
+    let (status, kind, text) = answer(message["method"].as_str().unwrap_or_default());
+    let text = text.replace("\"ID\"", &message["id"].to_string());
+    let head =
+        format!("HTTP/1.1 {status} X\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", text.len());
+    stream.get_mut().write_all((head + &text).as_bytes()).ok()
+}
+
+fn home(url: &str) -> Home {
+    let home = Home::new();
+    home.user_file(&format!("[servers.far]\nurl = {url:?}\n[servers.far.headers]\nX-Key = \"the-entry-s-own-key\"\n"));
+    home
+}
+
+/// F23, F24: refused, no such name, no TLS, a page instead of an answer, an error: each is told as what it is, with what to try.
+#[test]
+fn f24_each_way_not_to_reach_a_server_has_its_own_sentence() {
+    let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let page = serve(|_| (200, "text/html", "<html><title>Welcome</title></html>".to_owned()));
+    let broken = serve(|_| (500, "text/plain", "boom".to_owned()));
+    let elsewhere = serve(|_| (404, "text/plain", String::new()));
+    let cases = [
+        (format!("http://127.0.0.1:{gone}/mcp"), format!("127.0.0.1:{gone} refused the connection")),
+        ("http://no-such-host.invalid/mcp".to_owned(), "no address was found for no-such-host.invalid:80".to_owned()),
+        (format!("https://127.0.0.1:{page}/mcp"), format!("TLS with 127.0.0.1:{page} failed: ")),
+        (
+            format!("http://127.0.0.1:{page}/mcp"),
+            "answered with text/html instead of JSON or events: <html><title>Welcome</title></html>".to_owned(),
+        ),
+        (format!("http://127.0.0.1:{broken}/mcp"), "answered the handshake with HTTP 500: boom".to_owned()),
+        (
+            format!("http://127.0.0.1:{elsewhere}/mcp"),
+            "the server refused the handshake: it speaks neither Streamable HTTP (HTTP 404) nor HTTP+SSE (HTTP 404)".to_owned(),
+        ),
+    ];
+    for (url, beginning) in cases {
+        let home = home(&url);
+        let ran = home.run(&["status", "--json"]);
+        let server = &ran.json()["servers"][0];
+        let error = server["error"].as_str().unwrap_or_default();
+        assert!(error.starts_with(&beginning), "{url}: {error}");
+        assert!(error.ends_with("; try \"switchboard doctor far\""), "{url}: {error}");
+        assert_eq!((&server["status"], &server["transport"]), (&"DISCONNECTED".into(), &"http".into()), "{server}");
+
+        let ran = home.run(&["status"]);
+        assert!(ran.stdout.contains(&format!("\n  URL: {url}\n  Error: {beginning}")), "{ran:?}");
+        let ran = home.run(&["call", "far/anything", "--yes"]);
+        assert_eq!(ran.code, Some(3), "{ran:?}");
+        let ran = home.run(&["doctor", "far"]);
+        assert_eq!(ran.code, Some(3), "{ran:?}");
+        assert!(ran.stdout.starts_with(&format!("✗ far: {beginning}")), "{ran:?}");
+        for absent in ["pid", "Stderr", "the-entry-s-own-key", "stdout"] {
+            assert!(!ran.stdout.contains(absent), "{absent}: {ran:?}");
+        }
+    }
+}
+
+/// F24: `doctor` says how far the way leads, and gives something to copy.
+#[test]
+fn f24_doctor_tells_where_the_way_ends() {
+    let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let ran = home(&format!("http://127.0.0.1:{gone}/mcp")).run(&["doctor", "far"]);
+    for told in [
+        "    Name: 127.0.0.1 is 127.0.0.1 (",
+        &format!("    Port: {gone} does not answer: "),
+        "    Try: run it by hand: curl -i --max-time 10 ",
+    ] {
+        assert!(ran.stdout.contains(told), "{told}: {}", ran.stdout);
+    }
+    let broken = serve(|_| (500, "text/plain", "boom".to_owned()));
+    let ran = home(&format!("http://127.0.0.1:{broken}/mcp?key=hidden-in-the-query")).run(&["doctor", "far"]);
+    assert!(ran.stdout.contains(&format!("    Port: {broken} is open (")), "{}", ran.stdout);
+    assert!(!ran.stdout.contains("hidden-in-the-query"), "{}", ran.stdout);
+}
+
+/// F19: the state, the sentence and the exit code of a server that wants a login.
+#[test]
+fn f19_a_login_that_is_missing_is_told_with_what_to_type() {
+    let closed = serve(|_| (401, "text/plain", String::new()));
+    let home = home(&format!("http://127.0.0.1:{closed}/mcp"));
+    let server = home.run(&["status", "--json"]).json()["servers"][0].clone();
+    assert_eq!(server["state"], "needs-login", "{server}");
+    assert_eq!(server["error"], "needs a login; run `switchboard login far`", "{server}");
+
+    let ran = home.run(&["status"]);
+    assert!(ran.stdout.contains("far (NEEDS LOGIN)"), "{ran:?}");
+    let ran = home.run(&["call", "far/anything", "--yes"]);
+    let sentence = "server \"far\": needs a login; run \"switchboard login far\"";
+    assert_eq!(ran.code, Some(4), "{ran:?}");
+    assert!(ran.stderr.contains(sentence), "{ran:?}");
+    let error = home.run(&["call", "far/anything", "--yes", "--json"]).error();
+    assert_eq!((&error["code"], &error["hint"]), (&4.into(), &"run \"switchboard login far\"".into()), "{error}");
+
+    let ran = home.run(&["doctor", "far"]);
+    assert_eq!(ran.code, Some(4), "{ran:?}");
+    assert!(ran.stdout.contains("far: needs a login\n"), "{ran:?}");
+    assert!(ran.stdout.contains("    Try: run `switchboard login far`\n"), "{ran:?}");
+}
+
+/// S2-46: a server that is up is shown with its URL, the wire that worked and its tools, and without a process.
+#[test]
+fn a_url_server_that_is_up_is_shown_with_what_it_is_reached_over() {
+    let modern = serve(|method| {
+        let result = match method {
+            "server/discover" => r#"{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}}}"#,
+            _ => r#"{"resultType":"complete","tools":[{"name":"one","inputSchema":{"type":"object"}}]}"#,
+        };
+        (200, "application/json", format!(r#"{{"jsonrpc":"2.0","id":"ID","result":{result}}}"#))
+    });
+    let url = format!("http://127.0.0.1:{modern}/mcp");
+    let home = home(&format!("{url}?key=hidden-in-the-query"));
+    let server = home.run(&["-v", "status", "--json"]).json()["servers"][0].clone();
+    let shown = [&server["state"], &server["transport"], &server["era"], &server["endpoint"], &server["pid"]];
+    assert_eq!(shown, [&"ready".into(), &"http".into(), &"modern".into(), &url.clone().into(), &serde_json::Value::Null]);
+
+    let ran = home.run(&["-v", "status"]);
+    assert!(ran.stdout.contains(&format!("📡 far (CONNECTED)\n  URL: {url}\n")), "{ran:?}");
+    assert!(ran.stdout.contains("\n  Connection: Streamable HTTP, up "), "{ran:?}");
+    for absent in ["Process", "Kept by", "hidden-in-the-query"] {
+        assert!(!ran.stdout.contains(absent), "{absent}: {ran:?}");
+    }
+    let ran = home.run(&["doctor", "far"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(ran.stdout.contains("    Wire: Streamable HTTP\n"), "{ran:?}");
+    let ran = home.run(&["tools", "far"]);
+    assert!(ran.stdout.contains("one"), "{ran:?}");
+}

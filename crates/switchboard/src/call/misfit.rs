@@ -1,0 +1,55 @@
+//! Whether a result is what its tool's output schema promises. Told, never held against the result: its bytes stay as they came.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
+use tokio::time::timeout;
+
+use crate::catalog::Tool;
+use crate::host::Shared;
+use crate::wire::RawJson;
+
+/// What is larger is not checked.
+const MAX_BYTES: usize = 1024 * 1024;
+
+/// What is larger is checked aside, so that other calls go on, and not for longer than this.
+const MAX_INLINE_BYTES: usize = 16 * 1024;
+const MAX_TIME: Duration = Duration::from_secs(1);
+
+/// What does not fit, in one line safe to show.
+pub(super) async fn of_result(host: &Shared, tool: &Tool, result: &RawJson) -> Option<String> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Fields<'a> {
+        // `null` is a value like any other; only what is absent is missing.
+        #[serde(borrow, default, deserialize_with = "present")]
+        structured_content: Option<&'a RawValue>,
+        #[serde(borrow)]
+        is_error: Option<&'a RawValue>,
+    }
+    let schema = tool.definition.output_schema.as_ref()?;
+    let Ok(fields) = result.decode::<Fields<'_>>() else { return None };
+    // A tool that failed has nothing to show for it.
+    if fields.is_error.is_some_and(|flag| flag.get() == "true") {
+        return None;
+    }
+    let Some(structured) = fields.structured_content.map(|raw| result.part(raw)) else {
+        return Some("its result has no structuredContent, though its output schema promises it".to_owned());
+    };
+    let (hash, bytes) = (tool.definition.hash, structured.as_bytes().len());
+    let misfit = match bytes {
+        0..=MAX_INLINE_BYTES => host.validators.misfit_of_result(hash, schema, &structured),
+        ..=MAX_BYTES => {
+            let (validators, schema) = (host.validators.clone(), schema.clone());
+            let checking = tokio::task::spawn_blocking(move || validators.misfit_of_result(hash, &schema, &structured));
+            timeout(MAX_TIME, checking).await.ok()?.ok()?
+        }
+        _ => None,
+    };
+    misfit.map(|misfit| format!("its structuredContent does not fit its output schema: {misfit}"))
+}
+
+fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de RawValue>, D::Error> {
+    <&RawValue>::deserialize(deserializer).map(Some)
+}

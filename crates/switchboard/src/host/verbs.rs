@@ -1,0 +1,88 @@
+//! What a host does with one server beside calls: reads, prompts, completions, subscriptions, logging.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use super::Host;
+use crate::call::CallError;
+use crate::caller::Caller;
+use crate::event::LogLevel;
+use crate::name::ServerName;
+use crate::server::ServerHandle;
+use crate::session::{Reference, RequestFault, Session};
+use crate::wire::RawJson;
+
+impl Host {
+    /// Reads a resource of a server: its result, byte for byte. A modern server may have said that an earlier answer still holds; then
+    /// it is not asked.
+    pub async fn read(&self, server: &ServerName, uri: &str, caller: &Arc<dyn Caller>) -> Result<RawJson, CallError> {
+        let handle = self.0.server(server)?;
+        let seat = handle.seat(&caller.id(), handle.config.timeouts.connect).await?;
+        let answer = seat.session().read(uri, caller, handle.config.timeouts).await;
+        self.0.finish(seat.handle(handle), answer).await
+    }
+
+    /// Gets a prompt of a server: its result, byte for byte.
+    pub async fn prompt(
+        &self,
+        server: &ServerName,
+        name: &str,
+        arguments: &RawJson,
+        caller: &Arc<dyn Caller>,
+    ) -> Result<RawJson, CallError> {
+        let handle = self.0.server(server)?;
+        let seat = handle.seat(&caller.id(), handle.config.timeouts.connect).await?;
+        let answer = seat.session().prompt(name, arguments, caller, handle.config.timeouts).await;
+        self.0.finish(seat.handle(handle), answer).await
+    }
+
+    /// Asks a server how the value of an argument may go on: its result, byte for byte. `given` are the arguments of the same prompt or
+    /// template that have their values already.
+    pub async fn complete(
+        &self,
+        server: &ServerName,
+        of: &Reference,
+        argument: &str,
+        value: &str,
+        given: &Map<String, Value>,
+    ) -> Result<RawJson, CallError> {
+        let (handle, session) = self.session_of(server).await?;
+        let answer = session.completions(of, argument, value, given, handle.config.timeouts.call).await;
+        self.0.finish(handle, answer).await
+    }
+
+    /// Subscribes to a resource: from now on each change of it is an [`Event::ResourceUpdated`](crate::event::Event), also after the
+    /// server was connected anew. Returns when the server has agreed. Subscribing twice is subscribing once.
+    pub async fn subscribe(&self, server: &ServerName, uri: &str) -> Result<(), CallError> {
+        let (handle, session) = self.session_of(server).await?;
+        let outcome = session.subscribe(uri, handle.config.timeouts.call).await;
+        self.agreed(handle, outcome).await
+    }
+
+    /// Ends a subscription. One that was not there has ended already.
+    pub async fn unsubscribe(&self, server: &ServerName, uri: &str) -> Result<(), CallError> {
+        let (handle, session) = self.session_of(server).await?;
+        let outcome = session.unsubscribe(uri, handle.config.timeouts.call).await;
+        self.agreed(handle, outcome).await
+    }
+
+    /// Sets from which level on a server logs, also after it was connected anew. What it logs during a call goes to the call's
+    /// [`Caller`], where the wire says whose it is; the rest is an [`Event::Log`](crate::event::Event). A modern server logs during
+    /// requests only, and a caller's own [`log_level`](Caller::log_level) comes first.
+    pub async fn set_log_level(&self, server: &ServerName, level: LogLevel) -> Result<(), CallError> {
+        let (handle, session) = self.session_of(server).await?;
+        let outcome = session.set_log_level(level, handle.config.timeouts.call).await;
+        self.agreed(handle, outcome).await
+    }
+
+    async fn session_of(&self, server: &ServerName) -> Result<(&ServerHandle, Arc<Session>), CallError> {
+        let handle = self.0.server(server)?;
+        let session = handle.ready(handle.config.timeouts.connect).await?;
+        Ok((handle, session))
+    }
+
+    async fn agreed(&self, handle: &ServerHandle, outcome: Result<(), RequestFault>) -> Result<(), CallError> {
+        self.0.finish(handle, outcome.map(|()| RawJson::from_value(&Value::Null))).await.map(drop)
+    }
+}

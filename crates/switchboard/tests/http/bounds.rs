@@ -1,0 +1,130 @@
+//! Bounds: bodies, events and what is decompressed; and how many requests are under way at once.
+
+use std::time::Duration;
+
+use serde_json::json;
+use switchboard::config::Timeouts;
+use switchboard::session::RequestFault;
+
+use crate::support::*;
+
+const TOO_LARGE: RequestFault = RequestFault::TooLarge { limit: 1 << 20 };
+
+#[tokio::test]
+async fn f4_a_body_past_the_bound_fails_its_request_and_no_other() {
+    let (session, mut peer) = modern().await;
+    let reading = read(&session, "a:b");
+    peer.expect("resources/read").await.json(contents(&"x".repeat(1 << 20)));
+    assert_eq!(outcome(reading).await, Err(TOO_LARGE));
+    let reading = read(&session, "a:b");
+    let nearly = "x".repeat((1 << 20) - 200);
+    peer.expect("resources/read").await.json(contents(&nearly));
+    assert_eq!(outcome(reading).await, seen(&nearly));
+}
+
+#[tokio::test]
+async fn f4_an_event_past_the_bound_fails_its_request_and_no_other() {
+    let (session, mut peer) = legacy(None).await;
+    let reading = read(&session, "a:b");
+    let asked = peer.expect("resources/read").await;
+    asked.stream();
+    asked.event_result(None, &asked.body["id"], contents(&"x".repeat(1 << 20)));
+    assert_eq!(outcome(reading).await, Err(TOO_LARGE));
+    let reading = read(&session, "a:b");
+    let asked = peer.expect("resources/read").await;
+    asked.stream();
+    let nearly = "x".repeat((1 << 20) - 200);
+    asked.event_result(None, &asked.body["id"], contents(&nearly));
+    assert_eq!(outcome(reading).await, seen(&nearly));
+}
+
+/// The most that this process ever held in memory, in KiB.
+#[cfg(target_os = "linux")]
+fn peak_kib() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn t23_a_compressed_body_is_bounded_by_what_it_becomes() {
+    let bomb = zeros_compressed(1 << 30);
+    assert!(bomb.len() < 8 << 20, "{}", bomb.len());
+    for content_type in ["application/json", "text/event-stream"] {
+        let (session, mut peer) = modern().await;
+        let before = peak_kib();
+        let reading = read(&session, "a:b");
+        let asked = peer.expect("resources/read").await;
+        let head = format!(
+            "HTTP/1.1 200 OK\r\nContent-Type: {content_type}\r\nContent-Encoding: gzip\r\nContent-Length: {}\r\n\r\n",
+            bomb.len()
+        );
+        asked.say(&head);
+        asked.say_bytes(bomb.clone());
+        assert_eq!(outcome(reading).await, Err(TOO_LARGE), "{content_type}");
+        let grown = peak_kib() - before;
+        assert!(grown < 128 * 1024, "{grown} KiB for {content_type}");
+    }
+}
+
+/// Gzip of so many zeros: one literal, then as many copies of the byte before as fit into each of the longest matches.
+#[cfg(target_os = "linux")]
+fn zeros_compressed(count: usize) -> Vec<u8> {
+    let mut out = vec![0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255];
+    let (mut held, mut bits) = (0u64, 0);
+    let mut put = |text: &str| {
+        for bit in text.bytes() {
+            held |= u64::from(bit - b'0') << bits;
+            bits += 1;
+            if bits == 8 {
+                out.push(u8::try_from(held).unwrap());
+                (held, bits) = (0, 0);
+            }
+        }
+    };
+    // Not the last block, fixed codes; the code of 0; then length 258 and distance 1.
+    put("010");
+    put("00110000");
+    for _ in 0..count / 258 {
+        put("1100010100000");
+    }
+    out
+}
+
+/// 5,000 at once: never more than the bound under way, each answered with its own answer, those who came first go first.
+#[tokio::test]
+async fn f27_five_thousand_calls_at_once_are_bounded_and_in_turn() {
+    const CALLS: usize = 5_000;
+    const BOUND: usize = 256;
+    let (session, mut peer) = modern().await;
+    let patient = Timeouts { call: Duration::from_secs(300), call_max: Duration::from_secs(300), ..Timeouts::default() };
+    let readings: Vec<_> = (0..CALLS).map(|number| read_within(&session, &format!("a:{number}"), patient)).collect();
+    let mut held = std::collections::VecDeque::new();
+    for _ in 0..BOUND {
+        held.push_back(peer.next().await);
+    }
+    // Nobody has been answered, so nobody else may come, however long one waits.
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    peer.quiet();
+    let mut order = Vec::new();
+    let answering = tokio::spawn(async move {
+        for _ in 0..CALLS {
+            let asked = match held.pop_front() {
+                Some(asked) => asked,
+                None => peer.next().await,
+            };
+            let uri = asked.body["params"]["uri"].as_str().unwrap().to_owned();
+            order.push(uri[2..].parse::<usize>().unwrap());
+            asked.json(json!({"contents": [{"uri": "a:b", "text": uri}]}));
+        }
+        order
+    });
+    for (number, reading) in readings.into_iter().enumerate() {
+        let outcome = tokio::time::timeout(Duration::from_secs(120), reading).await.expect("all are served").unwrap();
+        assert_eq!(outcome.map(|result| result.to_value().unwrap()), seen(&format!("a:{number}")));
+    }
+    let order = answering.await.unwrap();
+    let latest = order.iter().enumerate().map(|(at, number)| at.abs_diff(*number)).max().unwrap();
+    assert!(latest <= 2 * BOUND, "one was {latest} places away from its turn");
+}

@@ -1,0 +1,174 @@
+//! Legacy sessions: begun anew when forgotten, ended when closed; and how each era is told that nobody waits.
+
+use serde_json::json;
+use switchboard::HostBuilder;
+use switchboard::config::{Config, Endpoint, HttpEndpoint, Protocol, ServerConfig, Source};
+use switchboard::name::ServerName;
+use switchboard::session::RequestFault;
+use switchboard::transport::WireFault;
+
+use crate::support::*;
+
+#[tokio::test]
+async fn f20_a_forgotten_session_is_begun_anew_once_for_all_who_found_out() {
+    let (session, mut peer) = legacy(Some("s-1")).await;
+    let readings = [read(&session, "a:1"), read(&session, "a:2")];
+    for asked in [peer.expect("resources/read").await, peer.expect("resources/read").await] {
+        assert_eq!(asked.header("mcp-session-id"), Some("s-1"));
+        asked.status(404, "");
+    }
+    let asked = peer.expect("initialize").await;
+    assert_eq!((asked.header("mcp-session-id"), asked.header("mcp-protocol-version")), (None, None));
+    let result = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {"name": "peer", "version": "2"}});
+    asked.json_with("Mcp-Session-Id: s-2\r\n", result);
+    let asked = peer.expect("notifications/initialized").await;
+    assert_eq!(asked.header("mcp-session-id"), Some("s-2"));
+    asked.status(202, "");
+    let mut lines = Vec::new();
+    for _ in 0..3 {
+        let asked = peer.next().await;
+        assert_eq!(asked.header("mcp-session-id"), Some("s-2"));
+        lines.push(asked.line.clone());
+        match asked.line.as_str() {
+            "GET /mcp" => asked.status(405, ""),
+            _ => asked.json(contents("hi")),
+        }
+    }
+    lines.sort();
+    assert_eq!(lines, ["GET /mcp", "POST /mcp", "POST /mcp"]);
+    for reading in readings {
+        assert_eq!(outcome(reading).await, seen("hi"));
+    }
+    // What was listed before may be different now.
+    session.list_changed().await;
+}
+
+#[tokio::test]
+async fn f20_a_request_is_sent_once_more_and_not_again() {
+    let (session, mut peer) = legacy(Some("s-1")).await;
+    let reading = read(&session, "a:b");
+    peer.expect("resources/read").await.status(404, "");
+    peer.begin(Some("s-2")).await;
+    for _ in 0..2 {
+        peer.next().await.status(404, "");
+    }
+    let gone = WireFault::Status { status: 404, said: String::new(), retry_after: None, error: None };
+    assert_eq!(outcome(reading).await, Err(RequestFault::Wire(gone)));
+}
+
+#[tokio::test]
+async fn f20_a_session_that_cannot_be_begun_anew_has_ended() {
+    let (session, mut peer) = legacy(Some("s-1")).await;
+    let reading = read(&session, "a:b");
+    peer.expect("resources/read").await.status(404, "");
+    peer.expect("initialize").await.status(500, "down");
+    let reason = "the server forgot the session, and a new one could not be begun: HTTP 500: down";
+    assert_eq!(session.closed().await, reason);
+    assert_eq!(outcome(reading).await, Err(RequestFault::Closed(reason.to_owned())));
+}
+
+#[tokio::test]
+async fn f20_without_a_session_nothing_is_begun_anew() {
+    let (session, mut peer) = legacy(None).await;
+    let reading = read(&session, "a:b");
+    peer.expect("resources/read").await.status(404, "");
+    let gone = WireFault::Status { status: 404, said: String::new(), retry_after: None, error: None };
+    assert_eq!(outcome(reading).await, Err(RequestFault::Wire(gone)));
+    peer.quiet();
+}
+
+#[tokio::test]
+async fn a_404_that_means_the_method_is_an_answer() {
+    let (session, mut peer) = legacy(Some("s-1")).await;
+    let reading = read(&session, "a:b");
+    let asked = peer.expect("resources/read").await;
+    let body = json!({"jsonrpc": "2.0", "id": asked.body["id"], "error": {"code": -32601, "message": "no"}}).to_string();
+    asked.status_with(404, "Content-Type: application/json\r\n", &body);
+    assert_eq!(outcome(reading).await, Err(RequestFault::Answered { code: -32601, message: "no".to_owned(), data: None }));
+}
+
+#[tokio::test]
+async fn t15_a_session_id_that_no_header_should_carry_is_refused() {
+    let mut peer = Peer::start().await;
+    let opening = open(target(&peer.url()), Protocol::Legacy);
+    let result = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {"name": "peer", "version": "1"}});
+    peer.expect("initialize").await.json_with("Mcp-Session-Id: a b\r\n", result);
+    let fault = opening.await.unwrap().unwrap_err();
+    assert_eq!(fault.to_string(), "the server gave a session id with characters that no id may have");
+}
+
+#[tokio::test]
+async fn p2_a_modern_request_is_cancelled_by_closing_its_stream() {
+    let (session, mut peer) = modern().await;
+    let reading = read(&session, "a:b");
+    let mut asked = peer.expect("resources/read").await;
+    asked.stream();
+    asked.say(": working\n\n");
+    reading.abort();
+    asked.gone().await;
+    // Whatever else it sent would have come before this.
+    let reading = read(&session, "a:c");
+    let next = peer.expect("resources/read").await;
+    assert_eq!(next.body["params"]["uri"], "a:c");
+    next.json(contents("hi"));
+    assert_eq!(outcome(reading).await, seen("hi"));
+}
+
+#[tokio::test]
+async fn p2_a_legacy_request_is_cancelled_by_a_message() {
+    let (session, mut peer) = legacy(None).await;
+    let reading = read(&session, "a:b");
+    let mut asked = peer.expect("resources/read").await;
+    asked.stream();
+    reading.abort();
+    let cancelled = peer.expect("notifications/cancelled").await;
+    assert_eq!(cancelled.body["params"]["requestId"], asked.body["id"]);
+    cancelled.status(202, "");
+    asked.gone().await;
+}
+
+/// F28: the cancel of a call is sent just before the session is closed and dropped.
+#[tokio::test]
+async fn f28_what_was_sent_before_the_end_arrives_before_it() {
+    let (session, mut peer) = legacy(Some("s-1")).await;
+    let reading = read(&session, "a:b");
+    let asked = peer.expect("resources/read").await;
+    reading.abort();
+    assert!(reading.await.unwrap_err().is_cancelled());
+    session.close();
+    drop(session);
+    peer.expect("notifications/cancelled").await.status(202, "");
+    peer.expect_line("DELETE /mcp").await.status(200, "");
+    drop(asked);
+}
+
+/// A program that ends right after it stopped its servers leaves no session behind.
+#[tokio::test]
+async fn a_stopped_server_has_been_told_that_its_session_is_over() {
+    let mut peer = Peer::start().await;
+    let endpoint = Endpoint::Http(HttpEndpoint::new(peer.url()));
+    let mut entry = ServerConfig::new(ServerName::new("peer").unwrap(), Source::code(), endpoint);
+    entry.protocol = Protocol::Legacy;
+    let starting = tokio::spawn(async move {
+        let host = HostBuilder::new([entry].into_iter().collect::<Config>()).start().await.unwrap();
+        assert!(host.settled(HANGS).await);
+        host
+    });
+    let result =
+        json!({"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": {"name": "peer", "version": "1"}});
+    peer.expect("initialize").await.json_with("Mcp-Session-Id: s-1\r\n", result);
+    peer.expect("notifications/initialized").await.status(202, "");
+    for _ in 0..2 {
+        let asked = peer.next().await;
+        match asked.line.as_str() {
+            "GET /mcp" => asked.status(405, ""),
+            _ => asked.json(json!({"tools": [{"name": "t", "inputSchema": {"type": "object"}}]})),
+        }
+    }
+    let host = starting.await.unwrap();
+    let stopping = tokio::spawn(async move { host.stop().await });
+    let asked = peer.expect_line("DELETE /mcp").await;
+    assert!(!stopping.is_finished());
+    asked.status(200, "");
+    tokio::time::timeout(HANGS, stopping).await.expect("it stops").unwrap();
+}

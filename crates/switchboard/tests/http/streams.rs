@@ -1,0 +1,229 @@
+//! Streams of events: those that break and are resumed, those that trickle for ever, and the one on which a legacy server speaks unasked.
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use switchboard::config::{Protocol, Timeouts};
+use switchboard::session::RequestFault;
+use switchboard::transport::WireFault;
+
+use crate::support::*;
+
+/// Asks for a resource, gives `first` as the stream of the answer, ends it.
+async fn broken(
+    session: &std::sync::Arc<switchboard::session::Session>,
+    peer: &mut Peer,
+    first: &str,
+) -> (Reading, serde_json::Value) {
+    let reading = read(session, "a:b");
+    let asked = peer.expect("resources/read").await;
+    let id = asked.body["id"].clone();
+    asked.stream();
+    asked.say(first);
+    asked.close();
+    (reading, id)
+}
+
+fn lost(peer: &Peer) -> Result<serde_json::Value, RequestFault> {
+    let fact = format!("127.0.0.1:{} ended the stream before it had answered", peer.port);
+    Err(RequestFault::Wire(WireFault::Lost(fact)))
+}
+
+#[tokio::test]
+async fn f25_a_legacy_stream_that_broke_is_resumed_after_the_pause_the_server_wants() {
+    let (session, mut peer) = legacy(Some("s-1")).await;
+    let begun = Instant::now();
+    let (reading, id) = broken(&session, &mut peer, "id: e-1\nretry: 300\ndata:\n\n").await;
+    let again = peer.expect_line("GET /mcp").await;
+    let waited = begun.elapsed();
+    assert!(waited >= Duration::from_millis(300), "{waited:?}");
+    assert_eq!((again.header("last-event-id"), again.header("mcp-session-id")), (Some("e-1"), Some("s-1")));
+    again.stream();
+    again.event_result(Some("e-2"), &id, contents("hi"));
+    assert_eq!(outcome(reading).await, seen("hi"));
+}
+
+#[tokio::test]
+async fn f25_a_resumed_stream_brings_nothing_twice() {
+    let (events, mut heard) = tokio::sync::broadcast::channel(100);
+    let mut peer = Peer::start().await;
+    let url = peer.url();
+    let opening = tokio::spawn(async move {
+        let options = switchboard::session::OpenOptions { events: Some(events), ..options(Protocol::Legacy) };
+        switchboard::session::Session::open(&connector(target(&url)), options).await
+    });
+    peer.welcome(None).await;
+    let session = opening.await.unwrap().unwrap();
+    let log =
+        |text: &str| json!({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": text}});
+    let first = format!("id: 1\nretry: 100\ndata: {}\n\nid: 2\ndata: {}\n\nid: 3\ndata: {}", log("one"), log("two"), log("half"));
+    let (reading, id) = broken(&session, &mut peer, &first).await;
+    let again = peer.expect_line("GET /mcp").await;
+    assert_eq!(again.header("last-event-id"), Some("2"));
+    again.stream();
+    again.event(Some("2"), &log("two"));
+    again.event(Some("3"), &log("three"));
+    again.event_result(Some("4"), &id, contents("hi"));
+    assert_eq!(outcome(reading).await, seen("hi"));
+    let mut logs = Vec::new();
+    while let Ok(event) = heard.try_recv() {
+        if let switchboard::event::Event::Log { text, .. } = event {
+            logs.push(text.raw().to_owned());
+        }
+    }
+    assert_eq!(logs, ["one", "two", "three"]);
+}
+
+#[tokio::test]
+async fn f25_without_an_event_to_resume_after_the_request_is_lost() {
+    let (session, mut peer) = legacy(None).await;
+    let (reading, _) = broken(&session, &mut peer, "data: {\"jsonrpc\"").await;
+    assert_eq!(outcome(reading).await, lost(&peer));
+}
+
+#[tokio::test]
+async fn f25_a_modern_stream_is_never_resumed() {
+    let (session, mut peer) = modern().await;
+    let (reading, _) = broken(&session, &mut peer, "id: 1\nretry: 0\ndata:\n\n").await;
+    assert_eq!(outcome(reading).await, lost(&peer));
+    peer.quiet();
+}
+
+#[tokio::test]
+async fn f25_a_stream_that_cannot_be_resumed_is_lost() {
+    let (session, mut peer) = legacy(None).await;
+    let (reading, _) = broken(&session, &mut peer, "id: 1\nretry: 100\ndata:\n\n").await;
+    peer.expect_line("GET /mcp").await.status(405, "");
+    assert_eq!(outcome(reading).await, lost(&peer));
+}
+
+#[tokio::test]
+async fn f26_a_server_that_ends_its_stream_at_once_is_not_hurried_back_to() {
+    let mut peer = Peer::start().await;
+    let opening = open(target(&peer.url()), Protocol::Legacy);
+    peer.begin(None).await;
+    let _session = opening.await.unwrap().unwrap();
+    let mut times = Vec::new();
+    for _ in 0..3 {
+        let asked = peer.expect_line("GET /mcp").await;
+        times.push(Instant::now());
+        asked.stream();
+        asked.say("retry: 0\n\n");
+        asked.close();
+    }
+    let pauses: Vec<_> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    assert!(pauses[0] >= Duration::from_millis(200) && pauses[1] >= Duration::from_millis(400), "{pauses:?}");
+}
+
+#[tokio::test]
+async fn t29_a_stream_that_only_trickles_does_not_hold_a_call_past_its_deadline() {
+    let (session, mut peer) = modern().await;
+    let after = Duration::from_millis(300);
+    let reading = read_within(&session, "a:b", Timeouts { call: after, ..Timeouts::default() });
+    let mut asked = peer.expect("resources/read").await;
+    asked.stream();
+    let trickle = async {
+        for byte in ": and on it goes, without end".chars().cycle() {
+            asked.say(&byte.to_string());
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::select! {
+        outcome = outcome(reading) => assert_eq!(outcome, Err(RequestFault::Timeout { after, total: false })),
+        () = trickle => unreachable!("it trickles without end"),
+    }
+    asked.gone().await;
+}
+
+#[tokio::test]
+async fn f26_keep_alives_do_not_hold_a_call_past_its_deadline() {
+    let (session, mut peer) = legacy(None).await;
+    let after = Duration::from_millis(300);
+    let reading = read_within(&session, "a:b", Timeouts { call: after, ..Timeouts::default() });
+    let mut asked = peer.expect("resources/read").await;
+    asked.stream();
+    let alive = async {
+        loop {
+            asked.say(": alive\n\n");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::select! {
+        outcome = outcome(reading) => assert_eq!(outcome, Err(RequestFault::Timeout { after, total: false })),
+        () = alive => {}
+    }
+    peer.expect("notifications/cancelled").await.status(202, "");
+    asked.gone().await;
+}
+
+#[tokio::test]
+async fn f21_a_server_without_a_stream_of_its_own_is_left_in_peace() {
+    for status in [405, 404, 400] {
+        let mut peer = Peer::start().await;
+        let opening = open(target(&peer.url()), Protocol::Legacy);
+        peer.begin(Some("s-1")).await;
+        let session = opening.await.unwrap().unwrap();
+        peer.expect_line("GET /mcp").await.status(status, "no");
+        for _ in 0..2 {
+            let reading = read(&session, "a:b");
+            peer.expect("resources/read").await.json(contents("hi"));
+            assert_eq!(outcome(reading).await, seen("hi"), "after {status}");
+        }
+        peer.quiet();
+    }
+}
+
+#[tokio::test]
+async fn f21_a_server_that_offers_a_stream_is_heard_and_found_again_where_it_was_left() {
+    let mut peer = Peer::start().await;
+    let opening = open(target(&peer.url()), Protocol::Legacy);
+    peer.begin(None).await;
+    let session = opening.await.unwrap().unwrap();
+    let changed = json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"});
+    let asked = peer.expect_line("GET /mcp").await;
+    assert_eq!(asked.header("last-event-id"), None);
+    asked.stream();
+    asked.event(Some("g-1"), &changed);
+    session.list_changed().await;
+    asked.say("retry: 100\n\n");
+    asked.close();
+    let asked = peer.expect_line("GET /mcp").await;
+    assert_eq!(asked.header("last-event-id"), Some("g-1"));
+    asked.stream();
+    asked.event(Some("g-2"), &changed);
+    session.list_changed().await;
+}
+
+#[tokio::test]
+async fn s3_14_a_question_on_the_stream_of_a_request_is_answered_for_that_request() {
+    let (session, mut peer) = legacy(None).await;
+    let reading = read(&session, "a:b");
+    let asked = peer.expect("resources/read").await;
+    let id = asked.body["id"].clone();
+    asked.stream();
+    let params = json!({"message": "sure?", "requestedSchema": {"type": "object", "properties": {}}});
+    asked.event(None, &json!({"jsonrpc": "2.0", "id": "q-1", "method": "elicitation/create", "params": params}));
+    let answer = peer.expect_line("POST /mcp").await;
+    assert_eq!(answer.body, json!({"jsonrpc": "2.0", "id": "q-1", "result": {"action": "accept", "content": {}}}));
+    answer.status(202, "");
+    asked.event_result(None, &id, contents("hi"));
+    assert_eq!(outcome(reading).await, seen("hi"));
+}
+
+/// Once the stream stands still the clock runs ahead, to the moment when it is given up.
+#[tokio::test]
+async fn f26_a_stream_that_says_nothing_at_all_is_opened_anew() {
+    let mut peer = Peer::start().await;
+    let opening = open(target(&peer.url()), Protocol::Legacy);
+    peer.begin(None).await;
+    let session = opening.await.unwrap().unwrap();
+    let mut asked = peer.expect_line("GET /mcp").await;
+    asked.stream();
+    asked.event(Some("g-1"), &json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}));
+    session.list_changed().await;
+    tokio::time::pause();
+    asked.gone_at_last().await;
+    tokio::time::resume();
+    let asked = peer.expect_line("GET /mcp").await;
+    assert_eq!(asked.header("last-event-id"), Some("g-1"));
+}
