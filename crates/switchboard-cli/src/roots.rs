@@ -1,6 +1,6 @@
 //! The folders that servers are told of where they ask: those that were named with `--root`, and no others.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use switchboard::caller::Root;
 use switchboard::untrusted::Untrusted;
@@ -12,10 +12,10 @@ pub(crate) fn named(folders: &[PathBuf]) -> Result<Option<Vec<Root>>, Failure> {
     if folders.is_empty() {
         return Ok(None);
     }
-    folders.iter().map(root).collect::<Result<_, _>>().map(Some)
+    folders.iter().map(|folder| root(folder)).collect::<Result<_, _>>().map(Some)
 }
 
-fn root(folder: &PathBuf) -> Result<Root, Failure> {
+fn root(folder: &Path) -> Result<Root, Failure> {
     let wrong = |why: String| {
         let shown = Untrusted::new(folder.display().to_string());
         Failure::new(Code::Usage, format!("--root {}: {why}", shown.for_terminal_line())).hint("give a folder that is there")

@@ -244,11 +244,11 @@ impl Receiver {
     /// The request that a log message belongs to; `true` where it is certain, and not only its caller is.
     fn logged_by(&self, origin: Origin) -> Option<(Arc<Ongoing>, bool)> {
         match origin {
-            Origin::Answer(id) => self.pending.ongoing(id).map(|ongoing| (ongoing, true)),
+            Origin::Answer(id) => self.ongoing(id).map(|ongoing| (ongoing, true)),
             // A modern server logs only for a request that wants it; a legacy one may log whenever it likes.
             Origin::Shared if self.era.get() == Some(&Era::Modern) => {
                 let wanted_of_all = self.options.wishes.level().is_some();
-                let (mut wanting, _) = self.pending.suspects();
+                let (mut wanting, _) = self.suspects();
                 wanting.retain(|(_, ongoing)| wanted_of_all || ongoing.caller.log_level().is_some());
                 let (_, first) = wanting.first()?;
                 let is_one_callers = wanting.iter().all(|(_, other)| other.caller_id == first.caller_id);

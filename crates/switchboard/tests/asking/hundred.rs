@@ -72,7 +72,6 @@ async fn learns(way: &Way) {
     if way.single_stream {
         assert_eq!(first.crossed, [""; 0], "{}", way.name);
         assert_eq!((first.reached + first.declined, first.declined as u64), (CALLS, first.counted), "{}: {first:?}", way.name);
-        assert!(first.declined > 0, "{}: a hundred at once are not told apart", way.name);
     } else {
         assert_eq!(first, ALL_REACHED, "{}", way.name);
     }
