@@ -30,13 +30,7 @@ impl World {
             let launch = Launch::new(program("switchboard-demo")).arg("--era").arg(era);
             Entry::new(era, &launch).teed(&scratch.path(era))
         };
-        let path = scratch.config(&ERAS.map(entry));
-        let host = HostBuilder::new(load(&[ConfigFile { path, scope: Scope::User }]).unwrap())
-            .environment(Environment::new(std::env::vars().filter(|(name, _)| name == "PATH")))
-            .launcher(Launcher::start(PathBuf::from(env!("CARGO_BIN_EXE_switchboard-launcher"))).unwrap())
-            .offers(Offers { elicit_form: true, ..Offers::default() });
-        let host = host.start().await.unwrap();
-        assert!(host.settled(PATIENCE).await);
+        let host = start(scratch.config(&ERAS.map(entry))).await;
         Self { host, scratch }
     }
 
@@ -50,6 +44,17 @@ impl World {
         let method = |line: &Vec<u8>| serde_json::from_slice::<Value>(line).unwrap()["method"].as_str().map(str::to_owned);
         lines.iter().filter_map(method).skip_while(|method| method != "tools/call").collect()
     }
+}
+
+/// A host of the servers in this file, all of them settled.
+async fn start(path: PathBuf) -> Host {
+    let host = HostBuilder::new(load(&[ConfigFile { path, scope: Scope::User }]).unwrap())
+        .environment(Environment::new(std::env::vars().filter(|(name, _)| name == "PATH")))
+        .launcher(Launcher::start(PathBuf::from(env!("CARGO_BIN_EXE_switchboard-launcher"))).unwrap())
+        .offers(Offers { elicit_form: true, ..Offers::default() });
+    let host = host.start().await.unwrap();
+    assert!(host.settled(PATIENCE).await);
+    host
 }
 
 /// Answers every question with its name, and keeps what it is told.
