@@ -86,6 +86,7 @@ impl StderrTail {
     }
 
     /// For a server that has no stderr of its own: what is told of it is to be free of these secrets.
+    #[cfg(feature = "http")]
     pub(crate) fn redact_with(&self, redactor: Redactor) {
         if let Some(log) = &self.0.log {
             log.redact_with(redactor.clone());
