@@ -80,7 +80,7 @@ fn a_slip_of_the_pen_is_answered_with_what_was_meant() {
 
 #[test]
 fn one_tool_is_shown_with_what_it_takes() {
-    let expected = "mcp__demo__add  (tool add of server \"demo\")\n\n  Adds two numbers\n\nArguments:\n  a  number, required\n  \
+    let expected = "mcp__demo__add  (tool add of server \"demo\")\n\n  Add\n\n  Adds two numbers\n\nArguments:\n  a  number, required\n  \
                     b  number, required\n\nCall it:\n  switchboard call demo/add a=NUMBER b=NUMBER\n";
     let home = Home::with_demo("");
     for name in ["demo/add", "mcp__demo__add"] {
@@ -127,8 +127,20 @@ fn bash_completes_commands_servers_tools_keys_resources_and_prompts() {
     };
     check(&["st"], &["status"]);
     check(&["tools", ""], &["demo"]);
-    check(&["call", "demo/a"], &["demo/add", "demo/audio", "demo/ask_form", "demo/ask_url", "demo/ask_secret", "demo/ask_twice"]);
-    check(&["call", "mcp__demo__e"], &["mcp__demo__echo", "mcp__demo__embedded_resource"]);
+    check(
+        &["call", "demo/a"],
+        &[
+            "demo/add",
+            "demo/audio",
+            "demo/ask_form",
+            "demo/ask_url",
+            "demo/ask_secret",
+            "demo/ask_twice",
+            "demo/ask_model",
+            "demo/ask_roots",
+        ],
+    );
+    check(&["call", "mcp__demo__e"], &["mcp__demo__echo", "mcp__demo__embedded_resource", "mcp__demo__errand"]);
     check(&["call", "demo/slow", ""], &["seconds=", "steps="]);
     check(&["call", "demo/slow", "seconds=1", ""], &["steps="]);
     check(&["prompt", ""], &["haiku", "review"]);
