@@ -45,6 +45,21 @@ async fn f25_a_legacy_stream_that_broke_is_resumed_after_the_pause_the_server_wa
     assert_eq!(outcome(reading).await, seen("hi"));
 }
 
+/// What is opened to resume a stream without saying where would be the stream of everybody.
+#[tokio::test]
+async fn f25_an_event_id_of_any_letters_is_given_back_and_one_that_no_header_can_carry_is_no_place_to_resume() {
+    let (session, mut peer) = legacy(None).await;
+    let (reading, id) = broken(&session, &mut peer, "id: \u{e9}-1\nretry: 100\ndata:\n\n").await;
+    let again = peer.expect_line("GET /mcp").await;
+    assert_eq!(again.header("last-event-id"), Some("\u{e9}-1"));
+    again.stream();
+    again.event_result(None, &id, contents("hi"));
+    assert_eq!(outcome(reading).await, seen("hi"));
+
+    let (reading, _) = broken(&session, &mut peer, "id: \u{1}\nretry: 100\ndata:\n\n").await;
+    assert_eq!(outcome(reading).await, lost(&peer));
+}
+
 /// A question is answered however many requests are under way: it is one of them that waits for the answer.
 #[tokio::test]
 async fn s3_14_an_answer_does_not_wait_for_requests_to_end() {
