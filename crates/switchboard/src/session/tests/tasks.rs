@@ -490,6 +490,28 @@ async fn a_change_that_the_server_tells_of_is_seen_before_the_next_poll() {
 }
 
 /// One hundred at once, ended in another order than they began in.
+/// A request that stands takes one of the places that polls need.
+#[tokio::test(start_paused = true)]
+async fn only_so_many_tasks_have_a_standing_request_each() {
+    let (session, mut peer) = open(None).await;
+    let calls: Vec<_> = (0..40).map(|_| call(&session, json!({}), &Watcher::named("anna"))).collect();
+    for number in 0..40 {
+        let request = peer.expect("tools/call").await;
+        let slow = json!({"resultType": "task", "taskId": format!("t-{number}"), "pollIntervalMs": 30_000});
+        peer.answer(&request, state(Era::Modern, "working", slow));
+    }
+    let mut listens = 0;
+    loop {
+        let request = peer.next().await;
+        match request["method"].as_str() {
+            Some("subscriptions/listen") => listens += 1,
+            _ => break assert_eq!(request["method"], "tasks/get"),
+        }
+    }
+    assert_eq!(listens, 32);
+    calls.iter().for_each(JoinHandle::abort);
+}
+
 #[tokio::test(start_paused = true)]
 async fn parallel_tasks_are_not_mixed() {
     let (session, mut peer) = open(None).await;
