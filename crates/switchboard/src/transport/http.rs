@@ -23,7 +23,7 @@ mod closing;
 pub(super) mod endpoint;
 mod exchange;
 pub(super) mod headers;
-mod listening;
+pub(super) mod listening;
 pub(super) mod refusal;
 mod renewal;
 mod stack;

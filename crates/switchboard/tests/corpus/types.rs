@@ -2,7 +2,10 @@
 //! the names for whole responses: each of our results is one.
 
 /// A revision and its types.
-pub const REVISIONS: [(&str, fn() -> Vec<&'static str>); 5] = [
+pub type Revision = (&'static str, fn() -> Vec<&'static str>);
+
+/// All of them, oldest first.
+pub const REVISIONS: [Revision; 5] = [
     ("2024-11-05", || [COMMON, ENVELOPES].concat()),
     ("2025-03-26", || [COMMON, ENVELOPES, &["JSONRPCBatchRequest", "JSONRPCBatchResponse"]].concat()),
     ("2025-06-18", || [COMMON, ENVELOPES, ELICITATION].concat()),
