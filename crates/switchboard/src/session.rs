@@ -24,6 +24,7 @@ use crate::transport::{Agreed, Connector, WireFault};
 use crate::untrusted::Untrusted;
 use crate::wire::RawJson;
 
+mod again;
 mod cache;
 mod clock;
 mod envelope;
@@ -370,7 +371,8 @@ impl Session {
         let fields = if task.is_some() { &fields } else { &fields[..2] };
         let parameters = self.parameters(tool, permit.arguments());
         let name = Some(tool.id.tool.as_wire());
-        let request = Request { name, parameters: &parameters, ..Request::new(self.hello.era, "tools/call", fields) };
+        let request = Request::new(self.hello.era, "tools/call", fields);
+        let request = Request { name, parameters: &parameters, is_harmless: tool.idempotent, ..request };
         self.complete(&ongoing, request, terms.still).await
     }
 

@@ -5,6 +5,7 @@
 mod peer;
 mod support;
 
+mod failing;
 mod finding;
 mod login;
 mod streaming;
