@@ -3,10 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use reqwest::Method;
 use tokio::time::{Instant, timeout_at};
 use url::Url;
 
 use super::callback::{Callback, Returned, read_returned};
+use super::guarded::Guarded;
 use super::issuer::{Challenge, Issuer, IssuerFault, Proof, Terms, quoted};
 use super::record::{Login, Record, Registration, union};
 use super::site::Site;
@@ -331,10 +333,10 @@ async fn revoke(site: &Arc<Site>, login: &Login, record: &Record) -> bool {
     if let Some(secret) = secret {
         form.append_pair("client_secret", secret.expose());
     }
-    let Ok(sender) = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).timeout(REVOCATION).build() else {
-        return false;
-    };
-    let request = sender.post(endpoint).header("Content-Type", "application/x-www-form-urlencoded").body(form.finish());
+    // Metadata names the endpoint, so it is not to be believed where it leads.
+    let guarded = Guarded::new(&site.url, REVOCATION);
+    let Some(request) = guarded.and_then(|guarded| guarded.request(Method::POST, endpoint)) else { return false };
+    let request = request.header("Content-Type", "application/x-www-form-urlencoded").body(form.finish());
     request.send().await.is_ok_and(|answer| answer.status().is_success())
 }
 
@@ -347,6 +349,7 @@ struct Asked {
 /// Asks the server whether it wants a login. A server that cannot be asked is told about by what comes after.
 async fn probe(resolved: &ResolvedUrl) -> Asked {
     let nothing = Asked { challenge: None, is_wanted: false };
+    // The address is the entry's own, and nothing that the server says leads to another.
     let Ok(sender) = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).timeout(PROBE).build() else {
         return nothing;
     };
