@@ -203,6 +203,37 @@ fn f31_on_a_full_disk_a_yes_holds_for_this_run_and_that_is_said() {
     assert_eq!(home.run(&["call", "demo/stopped"]).code, Some(5), "it was never written down");
 }
 
+/// F31: answers that cannot be read are set aside and told of, and asked for again; they are neither taken for a yes nor thrown away.
+#[test]
+fn f31_damaged_answers_are_told_of_and_asked_for_again() {
+    let home = Home::with_demo("");
+    let approve = || {
+        let mut terminal = home.sit_at(&["call", "demo/echo", "message=x"]);
+        terminal.wait_for("[t] always this tool");
+        terminal.send("t");
+        terminal.wait_for("[g] for good");
+        terminal.send("g");
+        assert_eq!(terminal.end().code, 0);
+    };
+    approve();
+    let folder = home.path("state/switchboard");
+    let file = folder.join("grants.json");
+    let damage = "{\"half of what was wri";
+    std::fs::write(&file, damage).unwrap();
+
+    let ran = home.run(&["call", "demo/echo", "message=x"]);
+    assert_eq!(ran.code, Some(5), "{ran:?}");
+    assert!(ran.stderr.contains("a remembered answer cannot be read") && ran.stderr.contains("grants.json"), "{ran:?}");
+    let kept = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path());
+    let aside: Vec<_> = kept.filter(|path| std::fs::read_to_string(path).is_ok_and(|text| text == damage)).collect();
+    assert!(aside.len() == 1 && aside[0] != file, "{aside:?}");
+
+    // Told once; and the next answer is kept as ever.
+    approve();
+    let ran = home.run(&["call", "demo/echo", "message=x"]);
+    assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""), "{ran:?}");
+}
+
 #[test]
 fn t31_an_address_is_shown_whole_and_opened_only_on_a_yes() {
     let home = Home::with_demo("");

@@ -8,4 +8,5 @@ mod support;
 mod failing;
 mod finding;
 mod login;
+mod proxied;
 mod streaming;
