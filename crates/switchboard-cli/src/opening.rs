@@ -147,7 +147,7 @@ impl Setup {
             let host = HostBuilder {
                 config,
                 environment,
-                auth: auth,
+                auth,
                 store,
                 launcher: launcher(),
                 log_folder: Some(place.state.clone()),
