@@ -137,6 +137,7 @@ impl From<CallError> for Failure {
                 let (message, advice) = without_advice(&message);
                 let code = match fault {
                     RequestFault::Answered { .. }
+                    | RequestFault::HeaderMismatch { .. }
                     | RequestFault::TooLarge { .. }
                     | RequestFault::Invalid(_)
                     | RequestFault::Task(_) => Code::Answered,
