@@ -224,6 +224,9 @@ pub enum RequestFault {
     /// It was not sent: the server does not offer it, or a bound of ours is reached.
     #[error("{0}")]
     NotAsked(String),
+    /// The server answered that it does not do it, in another way than with an error.
+    #[error("{0}")]
+    Unwilling(String),
     /// The server wanted something of the caller without which it does not go on, and it was refused.
     #[error("not finished: the server wanted an answer of a model and got none: {0}")]
     Declined(String),

@@ -27,7 +27,7 @@ mod listening;
 pub(super) mod refusal;
 mod renewal;
 mod stack;
-pub(super) mod trouble;
+pub(crate) mod trouble;
 
 /// Which endpoint, and what to say to it.
 #[derive(Clone)]

@@ -1,8 +1,11 @@
 //! The message types of each revision, by the names of its schema. Unions and bases, of which nothing is sent, are left out, and so are
 //! the names for whole responses: each of our results is one.
 
+/// Gives the names of the message types of a revision.
+pub type Types = fn() -> Vec<&'static str>;
+
 /// A revision and its types.
-pub const REVISIONS: [(&str, fn() -> Vec<&'static str>); 5] = [
+pub const REVISIONS: [(&str, Types); 5] = [
     ("2024-11-05", || [COMMON, ENVELOPES].concat()),
     ("2025-03-26", || [COMMON, ENVELOPES, &["JSONRPCBatchRequest", "JSONRPCBatchResponse"]].concat()),
     ("2025-06-18", || [COMMON, ENVELOPES, ELICITATION].concat()),
