@@ -26,9 +26,6 @@ mod limit;
 mod misfit;
 mod sampling;
 
-/// A modern server was told one thing in headers and another in the message. It has not executed it.
-const HEADER_MISMATCH: i64 = -32020;
-
 /// How long a person may take to approve; then the call is denied.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(300);
 
@@ -37,49 +34,25 @@ impl Host {
     pub async fn call(&self, call: Call) -> Result<CallResult, CallError> {
         let host = &*self.0;
         let mut limit = Limit::start(call.timeout);
-        let tool = host.resolve(&call, limit).await?;
-        match host.make(&tool, &call, &mut limit).await {
-            // The server looked at the headers before anything else, and they were not what its schema asks for now.
-            Err(CallError::Request { fault: RequestFault::Answered { code: HEADER_MISMATCH, .. }, .. }) => {
-                let tool = host.listed_again(&tool, limit).await?;
-                host.make(&tool, &call, &mut limit).await
+        let mut tool = host.resolve(&call, limit).await?;
+        let mut is_first = true;
+        let raw = loop {
+            host.validate(&tool, &call)?;
+            let permit = host.permit(&tool, &call, &mut limit).await?;
+            match host.send(&tool, permit, limit).await {
+                // It was not executed: the schema asks for other headers now. What it says now is decided on anew.
+                Err(CallError::Request { fault: RequestFault::HeaderMismatch { .. }, .. }) if std::mem::take(&mut is_first) => {
+                    tool = host.listed_again(&tool, limit).await?;
+                }
+                answer => break answer?,
             }
-            outcome => outcome,
-        }
+        };
+        let misfit = host.check(&tool, &raw, &call.caller).await;
+        Ok(CallResult { raw, misfit })
     }
 }
 
 impl Shared {
-    /// From the tool to its result.
-    async fn make(&self, tool: &Arc<Tool>, call: &Call, limit: &mut Limit) -> Result<CallResult, CallError> {
-        self.validate(tool, call)?;
-        let asked = limit.since.map(|_| Instant::now());
-        let permit = self.permit(tool, call).await?;
-        limit.put_off(asked);
-        let server = self.server_of(tool)?;
-        let seat = server.seat(&call.caller.id(), limit.within(tool.server.timeouts.connect)).await?;
-        let still = || self.confirms(tool) && seat.offers(&tool.definition);
-        let terms = Terms { timeouts: limit.timeouts(tool), since: limit.since, still: &still };
-        match seat.session().call(permit, terms).await {
-            Err(RequestFault::Moved) => Err(moved(tool)),
-            answer => {
-                let raw = self.finish(seat.handle(server), answer).await?;
-                let misfit = misfit::of_result(self, tool, &raw).await;
-                if let Some(misfit) = &misfit {
-                    call.caller.notice(&format!("server \"{}\", tool {}: {misfit}", tool.id.server, shown(tool)));
-                }
-                Ok(CallResult { raw, misfit })
-            }
-        }
-    }
-
-    /// The same tool as its server defines it now. It is decided on anew.
-    async fn listed_again(&self, tool: &Arc<Tool>, limit: Limit) -> Result<Arc<Tool>, CallError> {
-        let server = self.server_of(tool)?;
-        server.list_again(limit.within(tool.server.timeouts.connect)).await;
-        self.catalog_for(tool).by_id(&tool.id).cloned().ok_or_else(|| moved(tool))
-    }
-
     /// Which tool is meant, in the catalog that the caller listed from.
     async fn resolve(&self, call: &Call, limit: Limit) -> Result<Arc<Tool>, CallError> {
         let found = match &call.listed {
@@ -127,7 +100,7 @@ impl Shared {
     }
 
     /// May it run? Asks the caller where the gate says so.
-    async fn permit(&self, tool: &Arc<Tool>, call: &Call) -> Result<Permit, CallError> {
+    async fn permit(&self, tool: &Arc<Tool>, call: &Call, limit: &mut Limit) -> Result<Permit, CallError> {
         let decision = self.decide(tool, call.yes);
         if let Some(permit) = decision.permit(tool, &call.arguments, &call.caller) {
             return Ok(permit);
@@ -144,7 +117,10 @@ impl Shared {
                     changed,
                     once_only,
                 };
-                self.approve(tool, &request, &call.caller).await.map_err(denied)
+                let asked = Instant::now();
+                let permit = self.approve(tool, &request, &call.caller).await;
+                limit.put_off(asked);
+                permit.map_err(denied)
             }
             Decision::Deny { rule } => Err(denied(rule)),
             Decision::Allow { because } => Err(denied(because.to_string())),
@@ -201,6 +177,31 @@ impl Shared {
         }
     }
 
+    /// Sends what is permitted to where the caller sits, as soon as its server is ready.
+    async fn send(&self, tool: &Arc<Tool>, permit: Permit, limit: Limit) -> Result<RawJson, CallError> {
+        let server = self.server_of(tool)?;
+        let seat = server.seat(&permit.caller().id(), limit.within(tool.server.timeouts.connect)).await?;
+        let still = || self.confirms(tool) && seat.offers(&tool.definition);
+        let terms = Terms { timeouts: limit.timeouts(tool), since: limit.since, still: &still };
+        match seat.session().call(permit, terms).await {
+            Err(RequestFault::Moved) => Err(moved(tool)),
+            answer => self.finish(seat.handle(server), answer).await,
+        }
+    }
+
+    /// The same tool as its server defines it now.
+    async fn listed_again(&self, tool: &Arc<Tool>, limit: Limit) -> Result<Arc<Tool>, CallError> {
+        self.server_of(tool)?.list_again(limit.within(tool.server.timeouts.connect)).await;
+        self.catalog_for(tool).by_id(&tool.id).cloned().ok_or_else(|| moved(tool))
+    }
+
+    /// Is the result what the tool promises? The caller is told of what does not fit.
+    async fn check(&self, tool: &Tool, result: &RawJson, caller: &Arc<dyn Caller>) -> Option<String> {
+        let misfit = misfit::of_result(self, tool, result).await?;
+        caller.notice(&format!("server \"{}\", tool {}: {misfit}", tool.id.server, shown(tool)));
+        Some(misfit)
+    }
+
     /// Is the tool still the one that was approved?
     fn confirms(&self, tool: &Arc<Tool>) -> bool {
         self.catalog_for(tool).still_offers(tool)
@@ -222,7 +223,9 @@ impl Shared {
                 let detail = match fault {
                     RequestFault::Wire(WireFault::NeedsLogin(ref needed)) => {
                         server.needs_login(needed.reason.clone()).await;
-                        Some(format!("run \"switchboard login {}\"", server.config.name))
+                        // Where the entry brings its own token the reason says what to check.
+                        let can_log_in = !server.config.endpoint.has_own_token();
+                        can_log_in.then(|| format!("run \"switchboard login {}\"", server.config.name))
                     }
                     // Where the end has no other cause than the reason, it is told once.
                     RequestFault::Closed(ref reason) => server.death().await.filter(|death| death != reason),

@@ -56,6 +56,9 @@ mod tests;
 pub use roots::Roots;
 pub use sampling::Overseer;
 
+/// The code of [`RequestFault::HeaderMismatch`].
+const HEADER_MISMATCH: i64 = -32020;
+
 /// How the server's protocol works.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -181,6 +184,14 @@ pub enum RequestFault {
         /// What it sent beside them.
         data: Option<RawJson>,
     },
+    /// A modern server was told one thing in headers and another in the message, and looked no further: the call was not executed.
+    #[error("the server answered with error {HEADER_MISMATCH}: {message}")]
+    HeaderMismatch {
+        /// The server's words, escaped.
+        message: String,
+        /// What it sent beside them.
+        data: Option<RawJson>,
+    },
     /// No answer in time.
     #[error("no answer within {after:?}")]
     Timeout {
@@ -213,6 +224,9 @@ pub enum RequestFault {
     /// It was not sent: the server does not offer it, or a bound of ours is reached.
     #[error("{0}")]
     NotAsked(String),
+    /// The server answered that it does not do it, in another way than with an error.
+    #[error("{0}")]
+    Unwilling(String),
     /// The server wanted something of the caller without which it does not go on, and it was refused.
     #[error("not finished: the server wanted an answer of a model and got none: {0}")]
     Declined(String),
@@ -245,11 +259,14 @@ impl RequestFault {
 
     /// The same with the server's words filtered: a server may put what it was given into its complaints.
     pub(crate) fn redacted(self, redact: impl Fn(&str) -> String) -> Self {
+        // What is beside the words is kept only where it tells nothing: it is for programs, and they compare bytes.
+        let without_secrets = |data: Option<RawJson>| data.filter(|data| redact(data.as_str()) == data.as_str());
         match self {
             Self::Answered { code, message, data } => {
-                // What is beside the words is kept only where it tells nothing: it is for programs, and they compare bytes.
-                let data = data.filter(|data| redact(data.as_str()) == data.as_str());
-                Self::Answered { code, message: redact(&message), data }
+                Self::Answered { code, message: redact(&message), data: without_secrets(data) }
+            }
+            Self::HeaderMismatch { message, data } => {
+                Self::HeaderMismatch { message: redact(&message), data: without_secrets(data) }
             }
             Self::Closed(reason) => Self::Closed(redact(&reason)),
             Self::Invalid(fact) => Self::Invalid(redact(&fact)),

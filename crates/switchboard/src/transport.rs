@@ -40,6 +40,11 @@ pub trait Transport: Send + Sync {
     /// Waits until the queue has room.
     fn ready(&self) -> Answering<'_, ()>;
 
+    /// Waits until the answer to a question of the server has room. Never for a request to end: it may wait for this very answer.
+    fn ready_to_answer(&self) -> Answering<'_, ()> {
+        self.ready()
+    }
+
     /// Ends the channel: what is queued is written, then the server sees the end of its input.
     fn close(&self);
 

@@ -300,6 +300,16 @@ async fn a_call_whose_headers_were_refused_is_made_once_more_after_listing_again
     stage.host.stop().await;
 }
 
+/// P5: only a modern server means by this code that it executed nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn p5_a_legacy_server_that_happens_to_use_the_code_of_refused_headers_is_called_once() {
+    let stage = Stage::chaos(Chaos::new().era(Era::Legacy).tool("x", [Step::error(-32020, "done, but late")])).await;
+    let refused = stage.call("x", json!({}), &Arc::new(Somebody::default())).await.unwrap_err();
+    assert_eq!(refused, "server \"it\": the server answered with error -32020: done, but late");
+    assert_eq!(stage.record().count("tools/call"), 1);
+    stage.host.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_server_lets_us_keep_is_not_asked_for_twice() {
     let kept = r#"{"contents":[],"ttlMs":3600000,"cacheScope":"public"}"#;

@@ -21,8 +21,8 @@ impl Limit {
     }
 
     /// What has passed since then is not counted.
-    pub(super) fn put_off(&mut self, since: Option<Instant>) {
-        self.since = self.since.zip(since).map(|(counted, since)| counted + since.elapsed());
+    pub(super) fn put_off(&mut self, since: Instant) {
+        self.since = self.since.map(|counted| counted + since.elapsed());
     }
 
     /// What may be waited, if it were `wait` without the limit.

@@ -179,17 +179,16 @@ impl Callers {
 
     /// Ends all; those who come again begin anew.
     pub(super) fn dismiss(&self) {
-        let mut seats = self.seats();
-        let all: Vec<CallerId> = seats.taken.keys().cloned().collect();
-        all.iter().for_each(|caller| seats.end(caller));
+        self.seats().end_all();
     }
 
     /// Ends all for good, within the stop timing.
     pub(super) async fn stop(&self) {
-        self.dismiss();
         let mut leaving = {
             let mut seats = self.seats();
+            // From here on nobody can begin another.
             seats.stopped = true;
+            seats.end_all();
             std::mem::take(&mut seats.leaving)
         };
         while leaving.join_next().await.is_some() {}
@@ -210,6 +209,11 @@ impl Seats {
         if let Some(own) = self.taken.remove(caller) {
             self.leaving.spawn(async move { own.handle.stop().await });
         }
+    }
+
+    fn end_all(&mut self) {
+        let all: Vec<CallerId> = self.taken.keys().cloned().collect();
+        all.iter().for_each(|caller| self.end(caller));
     }
 
     fn end_idle(&mut self) {

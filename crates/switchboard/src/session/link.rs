@@ -225,7 +225,7 @@ impl Receiver {
         }
         let Some(id) = subscription(params, origin).filter(|id| self.pending.waits_for(*id)) else { return };
         if let Some(Wire { notifications }) = params.and_then(|params| params.decode().ok()) {
-            self.told.acknowledge(id, notifications);
+            self.told.acknowledge(id, notifications, |id| self.pending.waits_for(id));
         }
     }
 

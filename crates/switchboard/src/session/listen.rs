@@ -4,12 +4,13 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
+use tokio::sync::watch;
 use tokio::task::AbortHandle;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, timeout};
 
 use super::link::{Link, Request, Waiting};
 use super::pending::Answer;
-use super::wishes::Acknowledged;
+use super::wishes::{Acknowledged, Wanted};
 use super::{Era, Hello, RequestFault, tell};
 use crate::transport::WireFault;
 use crate::wire::RawJson;
@@ -17,6 +18,9 @@ use crate::wire::RawJson;
 /// A stream that ended is opened again after this long, and after twice as long each time that it does not last.
 const PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+
+/// One that stood for so long did its work; intermediaries end what is silent for half a minute.
+const LASTING: Duration = Duration::from_secs(10);
 
 /// The acknowledgement is the first thing that a server says.
 const ACKNOWLEDGED_BY: Duration = Duration::from_secs(10);
@@ -53,6 +57,7 @@ async fn keep_listening(link: Link, hello: Hello) {
     let mut wishes = link.receiver.options.wishes.follow();
     let mut standing: Option<Stream<'_>> = None;
     let mut pause = PAUSE;
+    let mut was_deaf = false;
     // What another session of this server had agreed to, or this one before its stream broke.
     let mut agreed = wishes.borrow().resources.clone();
     loop {
@@ -71,9 +76,13 @@ async fn keep_listening(link: Link, hello: Hello) {
                 Ok(fresh) => {
                     standing = fresh;
                     compare(&link, &mut agreed);
+                    if std::mem::take(&mut was_deaf) {
+                        // What changed meanwhile was not told. What the server let us keep still holds.
+                        link.receiver.changed.notify_one();
+                    }
                 }
                 Err(fault) => {
-                    standing = None;
+                    was_deaf |= standing.take().is_some();
                     if is_refusal(&fault) {
                         note(&link, &wanted, |_| Err(fault.clone()));
                         compare(&link, &mut agreed);
@@ -87,13 +96,14 @@ async fn keep_listening(link: Link, hello: Hello) {
         }
         tokio::select! {
             ended = ended(&mut standing) => {
-                let lasted = standing.take().is_some_and(|stream| stream.since.elapsed() > LONGEST_PAUSE);
+                let lasted = standing.take().is_some_and(|stream| stream.since.elapsed() > LASTING);
+                was_deaf = true;
                 if lasted {
                     pause = PAUSE;
                 }
                 match ended {
                     // A clean end; it may want to be asked anew.
-                    Ok(_) => rest(&mut pause).await,
+                    Ok(_) => rest(&mut pause, &mut wishes).await,
                     Err(fault) => {
                         if !after(&fault, &mut pause, &mut wishes).await {
                             return;
@@ -119,24 +129,22 @@ async fn ended(standing: &mut Option<Stream<'_>>) -> Answer {
 }
 
 /// What follows a stream that failed. False when there is nothing left to listen to.
-async fn after(
-    fault: &RequestFault,
-    pause: &mut Duration,
-    wishes: &mut tokio::sync::watch::Receiver<super::wishes::Wanted>,
-) -> bool {
+async fn after(fault: &RequestFault, pause: &mut Duration, wishes: &mut watch::Receiver<Wanted>) -> bool {
     match fault {
         RequestFault::Closed(_) => false,
         // It will not, until something else is wanted.
         fault if is_refusal(fault) => wishes.changed().await.is_ok(),
         _ => {
-            rest(pause).await;
+            rest(pause, wishes).await;
             true
         }
     }
 }
 
-async fn rest(pause: &mut Duration) {
-    sleep(*pause).await;
+/// Waits, unless something else is wanted meanwhile: somebody waits for that.
+async fn rest(pause: &mut Duration, wishes: &mut watch::Receiver<Wanted>) {
+    // An error means that nobody can want anything any more, and is met again where wishes are waited for.
+    let _ = timeout(*pause, wishes.changed()).await;
     *pause = (*pause * 2).min(LONGEST_PAUSE);
 }
 
@@ -190,7 +198,7 @@ fn agree(link: &Link, lists: &[&'static str], wanted: &BTreeSet<String>, acknowl
     }
     note(link, wanted, |uri| match agreed.contains(uri) {
         true => Ok(()),
-        false => Err(RequestFault::Invalid("the server does not tell of changes to this resource".to_owned())),
+        false => Err(RequestFault::Unwilling("the server does not tell of changes to this resource".to_owned())),
     });
 }
 

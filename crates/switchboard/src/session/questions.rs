@@ -202,7 +202,7 @@ impl Receiver {
             }
             if let Some(transport) = transport.upgrade() {
                 // Bounded by the number of open questions, and withdrawn with them.
-                transport.ready().await;
+                transport.ready_to_answer().await;
                 let body = reply.message(&answer_to);
                 let _ = transport.send(Outgoing { id: None, method: None, body: &body, beside: Beside::default() });
             }

@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use super::link::{Link, Request};
 use super::ongoing::Ongoing;
 use super::questions::{elicit_result, read_elicitation};
-use super::{Era, RequestFault, Still, envelope, sampling, tasks, visits};
+use super::{Era, HEADER_MISMATCH, RequestFault, Still, envelope, sampling, tasks, visits};
 use crate::caller::{ElicitAnswer, ElicitationKind, Offers, Root};
 use crate::wire::RawJson;
 
@@ -51,7 +51,13 @@ pub(super) async fn complete(
             }
         }
         let round = Request { fields: &round, declared: &declared, ..request };
-        let result = link.request_for(ongoing, round, still).await?;
+        let result = match link.request_for(ongoing, round, still).await {
+            // Said later, what came before may have been executed.
+            Err(RequestFault::Answered { code: HEADER_MISMATCH, message, data }) if answers.is_none() => {
+                return Err(RequestFault::HeaderMismatch { message, data });
+            }
+            answer => answer?,
+        };
         match Outcome::read(&result)? {
             Outcome::Complete => return Ok(result),
             Outcome::Task if ongoing.tool_id().is_some() => return tasks::follow(link, ongoing, &declared, &result).await,

@@ -50,6 +50,9 @@ const USUAL_INTERVAL: Duration = Duration::from_secs(1);
 /// Where polls are this far apart, a modern server is asked to tell of changes, too.
 const LISTEN_FROM: Duration = Duration::from_secs(5);
 
+/// So many tasks may have a request standing for that: it takes one of the places that polls need.
+const MAX_LISTENING: usize = 32;
+
 /// How long the acknowledgement of a cancellation is waited for.
 const GRACE: Duration = Duration::from_secs(10);
 
@@ -245,6 +248,9 @@ impl<'a> Following<'a> {
     /// Asks a modern server to tell of changes, where polls are far apart. That it may refuse.
     fn listen(&self, task: &Task, id_json: &[u8]) -> Option<Waiting<'a>> {
         if self.era == Era::Legacy || task.interval < LISTEN_FROM || task.status.is_end() {
+            return None;
+        }
+        if self.link.receiver.tasks.count() > MAX_LISTENING {
             return None;
         }
         let filter = [br#"{"taskIds":["#, id_json, b"]}"].concat();

@@ -126,14 +126,33 @@ impl Told {
         self.acknowledged.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A standing request was acknowledged.
-    pub(super) fn acknowledge(&self, id: u64, acknowledged: Acknowledged) {
-        self.acknowledgements().insert(id, acknowledged);
+    /// A standing request was acknowledged. What nobody took of those that stand no more is forgotten.
+    pub(super) fn acknowledge(&self, id: u64, acknowledged: Acknowledged, stands: impl Fn(u64) -> bool) {
+        let mut all = self.acknowledgements();
+        all.retain(|id, _| stands(*id));
+        all.insert(id, acknowledged);
+        drop(all);
         self.acknowledging.notify_one();
     }
 
     /// The acknowledgement of this request, once.
     pub(super) fn take_acknowledged(&self, id: u64) -> Option<Acknowledged> {
         self.acknowledgements().remove(&id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Nobody takes those of the requests that tasks hold, and a server may acknowledge what it was never asked.
+    #[test]
+    fn an_acknowledgement_is_kept_only_while_its_request_stands() {
+        let told = Told::default();
+        for id in 1..=100 {
+            told.acknowledge(id, Acknowledged::default(), |stands| stands + 1 >= id);
+        }
+        assert_eq!(told.acknowledgements().len(), 2);
+        assert_eq!((told.take_acknowledged(100), told.take_acknowledged(7)), (Some(Acknowledged::default()), None));
     }
 }

@@ -8,6 +8,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use self::channel::Channel;
+use self::endpoint::Endpoint;
 use super::{Agreed, Closed, ConnectFault, Connector, Inbound, Transport};
 use crate::auth::Credentials;
 use crate::caller::Answering;
@@ -26,7 +27,7 @@ mod listening;
 pub(super) mod refusal;
 mod renewal;
 mod stack;
-pub(super) mod trouble;
+pub(crate) mod trouble;
 
 /// Which endpoint, and what to say to it.
 #[derive(Clone)]
@@ -66,8 +67,9 @@ impl Connector for HttpConnector {
     fn connect<'a>(&'a self, inbound: Arc<dyn Inbound>) -> Answering<'a, Result<Arc<dyn Transport>, ConnectFault>> {
         // Nothing is said yet: the first message opens the first connection.
         Box::pin(async move {
-            let endpoint = endpoint::Endpoint::new(&self.stack, &self.target)?;
-            Ok(Arc::new(HttpTransport(Channel::new(endpoint, inbound))) as Arc<dyn Transport>)
+            let endpoint = Endpoint::new(&self.stack, &self.target)?;
+            let answering = Endpoint::new(&self.stack.for_answers(), &self.target)?;
+            Ok(Arc::new(HttpTransport(Channel::new(endpoint, answering, inbound))) as Arc<dyn Transport>)
         })
     }
 }
@@ -86,6 +88,10 @@ impl Transport for HttpTransport {
 
     fn ready(&self) -> Answering<'_, ()> {
         Box::pin(self.0.ready())
+    }
+
+    fn ready_to_answer(&self) -> Answering<'_, ()> {
+        Box::pin(self.0.ready_to_answer())
     }
 
     fn close(&self) {

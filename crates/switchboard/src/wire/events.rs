@@ -260,8 +260,8 @@ impl EventFrames {
     }
 
     fn end_event(&mut self, each: &mut dyn FnMut(ServerEvent<'_>)) {
-        // Longer than the bound, or with a NUL or a newline in it, it could not be given back.
-        let id = self.id.take().filter(|id| id.len() <= MAX_FIELD_BYTES && !id.contains(&0));
+        // Longer than the bound, or with a control character in it, it could not be given back in a header.
+        let id = self.id.take().filter(|id| id.len() <= MAX_FIELD_BYTES && !id.iter().any(u8::is_ascii_control));
         let id = id.and_then(|id| String::from_utf8(id).ok());
         let has_id = id.is_some();
         if let Some(id) = id {

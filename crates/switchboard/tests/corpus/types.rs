@@ -1,8 +1,8 @@
 //! The message types of each revision, by the names of its schema. Unions and bases, of which nothing is sent, are left out, and so are
 //! the names for whole responses: each of our results is one.
 
-/// The names of types.
-type Types = fn() -> Vec<&'static str>;
+/// Gives the names of the message types of a revision.
+pub type Types = fn() -> Vec<&'static str>;
 
 /// A revision and its types.
 pub const REVISIONS: [(&str, Types); 5] = [

@@ -43,6 +43,25 @@ async fn f20_a_forgotten_session_is_begun_anew_once_for_all_who_found_out() {
     session.list_changed().await;
 }
 
+/// Whoever only listens sends no request that could find out.
+#[tokio::test]
+async fn f20_a_session_that_was_forgotten_while_it_was_only_listened_to_is_begun_anew() {
+    let mut peer = Peer::start().await;
+    let opening = open(target(&peer.url()), Protocol::Legacy);
+    peer.begin(Some("s-1")).await;
+    let session = opening.await.unwrap().unwrap();
+    let stream = peer.expect_line("GET /mcp").await;
+    stream.stream();
+    stream.say("retry: 100\n\n");
+    stream.close();
+    let again = peer.expect_line("GET /mcp").await;
+    assert_eq!(again.header("mcp-session-id"), Some("s-1"));
+    again.status(404, "");
+    peer.begin(Some("s-2")).await;
+    assert_eq!(peer.expect_line("GET /mcp").await.header("mcp-session-id"), Some("s-2"));
+    session.list_changed().await;
+}
+
 #[tokio::test]
 async fn f20_a_request_is_sent_once_more_and_not_again() {
     let (session, mut peer) = legacy(Some("s-1")).await;

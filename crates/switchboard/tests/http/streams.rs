@@ -45,6 +45,52 @@ async fn f25_a_legacy_stream_that_broke_is_resumed_after_the_pause_the_server_wa
     assert_eq!(outcome(reading).await, seen("hi"));
 }
 
+/// What is opened to resume a stream without saying where would be the stream of everybody.
+#[tokio::test]
+async fn f25_an_event_id_of_any_letters_is_given_back_and_one_that_no_header_can_carry_is_no_place_to_resume() {
+    let (session, mut peer) = legacy(None).await;
+    let (reading, id) = broken(&session, &mut peer, "id: \u{e9}-1\nretry: 100\ndata:\n\n").await;
+    let again = peer.expect_line("GET /mcp").await;
+    assert_eq!(again.header("last-event-id"), Some("\u{e9}-1"));
+    again.stream();
+    again.event_result(None, &id, contents("hi"));
+    assert_eq!(outcome(reading).await, seen("hi"));
+
+    let (reading, _) = broken(&session, &mut peer, "id: \u{1}\nretry: 100\ndata:\n\n").await;
+    assert_eq!(outcome(reading).await, lost(&peer));
+}
+
+/// A question is answered however many requests are under way: it is one of them that waits for the answer.
+#[tokio::test]
+async fn s3_14_an_answer_does_not_wait_for_requests_to_end() {
+    let (session, mut peer) = legacy(None).await;
+    let readings: Vec<Reading> = (0..300).map(|_| read(&session, "a:b")).collect();
+    let mut under_way = Vec::new();
+    for _ in 0..256 {
+        let asked = peer.expect("resources/read").await;
+        asked.stream();
+        under_way.push(asked);
+    }
+    let params = json!({"message": "?", "requestedSchema": {"type": "object", "properties": {}}});
+    under_way[7].event(None, &json!({"jsonrpc": "2.0", "id": "q", "method": "elicitation/create", "params": params}));
+    let answer = peer.next().await;
+    assert_eq!(answer.body, json!({"jsonrpc": "2.0", "id": "q", "result": {"action": "accept", "content": {}}}));
+    readings.iter().for_each(Reading::abort);
+}
+
+/// The ids of events are the server's own affair until a stream is resumed: one that says the same each time is heard all the same.
+#[tokio::test]
+async fn f25_events_with_one_id_are_all_taken_while_the_stream_lasts() {
+    let (session, mut peer) = legacy(None).await;
+    let log = json!({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "hm"}});
+    let reading = read(&session, "a:b");
+    let asked = peer.expect("resources/read").await;
+    asked.stream();
+    asked.event(Some("0"), &log);
+    asked.event_result(Some("0"), &asked.body["id"], contents("hi"));
+    assert_eq!(outcome(reading).await, seen("hi"));
+}
+
 #[tokio::test]
 async fn f25_a_resumed_stream_brings_nothing_twice() {
     let (session, mut peer) = legacy(None).await;

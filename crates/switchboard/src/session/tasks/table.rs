@@ -100,6 +100,10 @@ impl Tasks {
         self.followed().retain(|other| !Arc::ptr_eq(other, followed));
     }
 
+    pub(super) fn count(&self) -> usize {
+        self.followed().len()
+    }
+
     fn by_id(&self, id: &str) -> Option<Arc<Followed>> {
         self.followed().iter().find(|followed| followed.id.get().is_some_and(|own| own == id)).cloned()
     }

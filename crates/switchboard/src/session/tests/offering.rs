@@ -187,7 +187,7 @@ async fn a_modern_server_is_listened_to_by_one_request_that_fits_the_wishes() {
     peer.acknowledge(&three, json!({"toolsListChanged": true, "resourceSubscriptions": ["a:b"]}));
     peer.expect("notifications/cancelled").await;
     let told = refused.await.unwrap();
-    assert_eq!(told, Err(RequestFault::Invalid("the server does not tell of changes to this resource".to_owned())));
+    assert_eq!(told, Err(RequestFault::Unwilling("the server does not tell of changes to this resource".to_owned())));
     let again = peer.expect_listen(json!({"toolsListChanged": true, "resourceSubscriptions": ["a:b"]})).await;
     peer.acknowledge(&again, json!({"toolsListChanged": true, "resourceSubscriptions": ["a:b"]}));
     peer.expect("notifications/cancelled").await;
@@ -204,6 +204,38 @@ async fn a_modern_server_is_listened_to_by_one_request_that_fits_the_wishes() {
     let lists = peer.expect_listen(json!({"toolsListChanged": true})).await;
     peer.acknowledge(&lists, json!({"toolsListChanged": true}));
     assert_eq!(ended.await.unwrap(), Ok(()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_may_have_changed_while_nothing_was_heard_is_listed_again() {
+    let (session, mut peer, _) = offered(Era::Modern, json!({"tools": {"listChanged": true}}), plain()).await;
+    let wanted = json!({"toolsListChanged": true});
+    let changed = async || tokio::time::timeout(Duration::from_millis(10), session.list_changed()).await.is_ok();
+    let mut seen = Vec::new();
+    for _ in 0..2 {
+        let listen = peer.expect_listen(wanted.clone()).await;
+        peer.acknowledge(&listen, wanted.clone());
+        seen.push(changed().await);
+        peer.inbound.failed(listen["id"].as_u64().unwrap(), WireFault::Lost("it broke".to_owned()));
+        seen.push(changed().await);
+    }
+    assert_eq!(seen, [false, false, true, false]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_wish_does_not_wait_for_the_pause_after_a_stream_that_ended() {
+    let declared = json!({"tools": {"listChanged": true}, "resources": {"subscribe": true}});
+    let (session, mut peer, _) = offered(Era::Modern, declared, plain()).await;
+    for _ in 0..5 {
+        let listen = peer.expect_listen(json!({"toolsListChanged": true})).await;
+        peer.inbound.failed(listen["id"].as_u64().unwrap(), WireFault::Lost("it broke".to_owned()));
+    }
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    let subscribed = subscribe(&session, "a:b");
+    let wanted = json!({"toolsListChanged": true, "resourceSubscriptions": ["a:b"]});
+    let listen = peer.expect_listen(wanted.clone()).await;
+    peer.acknowledge(&listen, wanted);
+    assert_eq!(subscribed.await.unwrap(), Ok(()));
 }
 
 #[tokio::test(start_paused = true)]

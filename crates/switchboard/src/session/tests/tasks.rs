@@ -204,6 +204,32 @@ async fn a_modern_task_that_fails_says_why() {
     }
 }
 
+/// P5: the task runs, so what a poll is answered with is no reason to make the call again.
+#[tokio::test(start_paused = true)]
+async fn p5_headers_that_are_refused_count_as_not_executed_only_in_the_first_answer() {
+    let expected = |code| RequestFault::Answered { code, message: "no".into(), data: None };
+    let (session, mut peer) = open(None).await;
+    let calling = call(&session, json!({}), &Watcher::named("anna"));
+    let request = peer.expect("tools/call").await;
+    peer.answer(&request, created(Era::Modern));
+    let poll = peer.expect("tasks/get").await;
+    peer.refuse(&poll, -32020);
+    assert_eq!(calling.await.unwrap(), Err(expected(-32020)));
+    peer.expect("tasks/cancel").await;
+
+    let calling = call(&session, json!({}), &Watcher::named("anna"));
+    let request = peer.expect("tools/call").await;
+    peer.answer(&request, json!({"resultType": "input_required", "requestState": "half way"}));
+    let request = peer.expect("tools/call").await;
+    peer.refuse(&request, -32020);
+    assert_eq!(calling.await.unwrap(), Err(expected(-32020)));
+
+    let calling = call(&session, json!({}), &Watcher::named("anna"));
+    let request = peer.expect("tools/call").await;
+    peer.refuse(&request, -32020);
+    assert_eq!(calling.await.unwrap(), Err(RequestFault::HeaderMismatch { message: "no".into(), data: None }));
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_task_that_the_server_forgot_is_an_error_and_nothing_to_cancel() {
     for legacy in [Some(EVERYTHING), None] {
@@ -464,6 +490,28 @@ async fn a_change_that_the_server_tells_of_is_seen_before_the_next_poll() {
 }
 
 /// One hundred at once, ended in another order than they began in.
+/// A request that stands takes one of the places that polls need.
+#[tokio::test(start_paused = true)]
+async fn only_so_many_tasks_have_a_standing_request_each() {
+    let (session, mut peer) = open(None).await;
+    let calls: Vec<_> = (0..40).map(|_| call(&session, json!({}), &Watcher::named("anna"))).collect();
+    for number in 0..40 {
+        let request = peer.expect("tools/call").await;
+        let slow = json!({"resultType": "task", "taskId": format!("t-{number}"), "pollIntervalMs": 30_000});
+        peer.answer(&request, state(Era::Modern, "working", slow));
+    }
+    let mut listens = 0;
+    loop {
+        let request = peer.next().await;
+        match request["method"].as_str() {
+            Some("subscriptions/listen") => listens += 1,
+            _ => break assert_eq!(request["method"], "tasks/get"),
+        }
+    }
+    assert_eq!(listens, 32);
+    calls.iter().for_each(JoinHandle::abort);
+}
+
 #[tokio::test(start_paused = true)]
 async fn parallel_tasks_are_not_mixed() {
     let (session, mut peer) = open(None).await;

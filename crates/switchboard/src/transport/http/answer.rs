@@ -50,6 +50,8 @@ pub(super) struct Reading<'a> {
     pub(super) answered: Option<Answered>,
     /// Events that were taken, newest last.
     seen: VecDeque<String>,
+    /// The stream broke and another continues it: what was taken before may come again.
+    is_resumed: bool,
 }
 
 /// How a request was answered.
@@ -72,7 +74,7 @@ pub(super) async fn drain(mut response: Response) {
 
 impl<'a> Reading<'a> {
     pub(super) fn new(channel: &'a Channel, id: u64, use_for: Use) -> Self {
-        Self { channel, id, use_for, answered: None, seen: VecDeque::new() }
+        Self { channel, id, use_for, answered: None, seen: VecDeque::new(), is_resumed: false }
     }
 
     /// Reads until the request is answered.
@@ -141,6 +143,7 @@ impl<'a> Reading<'a> {
             sleep(listening::pause(frames.retry(), fruitless)).await;
             let Ok(response) = listening::open(self.channel, Some(&last_id)).await else { break };
             frames.restart();
+            self.is_resumed = true;
             match self.read_stream(response, &mut frames).await {
                 Ended::Answered => return Ok(()),
                 Ended::Broken { fault, fruitful } => {
@@ -199,7 +202,7 @@ impl<'a> Reading<'a> {
 
     fn take_event(&mut self, name: &str, data: &EventData<'_>, id: Option<&str>) {
         if let Some(id) = id {
-            if self.seen.iter().any(|seen| seen == id) {
+            if self.is_resumed && self.seen.iter().any(|seen| seen == id) {
                 return;
             }
             if self.seen.len() == REMEMBERED_EVENTS {

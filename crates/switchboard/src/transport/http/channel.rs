@@ -17,9 +17,14 @@ use crate::transport::{Agreed, Closed, Inbound};
 /// Requests wait while so many POSTs are under way.
 const MAX_UNDER_WAY: usize = 256;
 
+/// Answers to questions wait while so many messages are under way that are no requests.
+const MAX_NOTES: usize = 64;
+
 /// One channel. The transport and each of its tasks hold it.
 pub(super) struct Channel {
     pub(super) endpoint: Endpoint,
+    /// The same place, over connections that no request can hold up.
+    pub(super) answering: Endpoint,
     pub(super) inbound: Arc<dyn Inbound>,
     /// Where tasks run: a request may be given up outside of any runtime.
     pub(super) runtime: Handle,
@@ -29,6 +34,8 @@ pub(super) struct Channel {
     /// False from the sending of `notifications/initialized` until it is answered: nothing may overtake it.
     settled: watch::Sender<bool>,
     flights: Mutex<Flights>,
+    /// How many notes are under way. Answers that wait for room hold the other end.
+    notes: watch::Sender<usize>,
     /// Rung when the last POST is over. The task that closes the channel holds the other end.
     landed: Notify,
     /// True once the last words are said. Whoever ends the program holds the other end.
@@ -71,16 +78,18 @@ enum Flight {
 }
 
 impl Channel {
-    pub(super) fn new(endpoint: Endpoint, inbound: Arc<dyn Inbound>) -> Arc<Self> {
+    pub(super) fn new(endpoint: Endpoint, answering: Endpoint, inbound: Arc<dyn Inbound>) -> Arc<Self> {
         let headers = Arc::new(endpoint.posting.clone());
         Arc::new(Self {
             endpoint,
+            answering,
             inbound,
             runtime: Handle::current(),
             legacy: Mutex::new(Legacy { id: None, version: None, headers, initialize: None, initialized: None }),
             modern: AtomicBool::new(false),
             settled: watch::Sender::new(true),
             flights: Mutex::default(),
+            notes: watch::Sender::new(0),
             landed: Notify::new(),
             over: watch::Sender::new(false),
             renewing: tokio::sync::Mutex::default(),
@@ -100,6 +109,7 @@ impl Channel {
             }
             let flight = id.map_or_else(
                 || {
+                    self.notes.send_modify(|notes| *notes += 1);
                     flights.last_note += 1;
                     Flight::Note(flights.last_note)
                 },
@@ -135,6 +145,9 @@ impl Channel {
     fn land(&self, flight: Flight) -> Option<AbortHandle> {
         let mut flights = lock(&self.flights);
         let task = flights.under_way.remove(&flight);
+        if task.is_some() && matches!(flight, Flight::Note(_)) {
+            self.notes.send_modify(|notes| *notes -= 1);
+        }
         flights.call_next();
         if flights.closed && flights.under_way.is_empty() {
             self.landed.notify_one();
@@ -164,6 +177,12 @@ impl Channel {
                 return;
             }
         }
+    }
+
+    /// Waits for room among the notes. Those who waited go on together; there are no more of them than questions may be open.
+    pub(super) async fn ready_to_answer(&self) {
+        // The sender lives as long as this channel.
+        let _ = self.notes.subscribe().wait_for(|notes| *notes < MAX_NOTES).await;
     }
 
     /// What the legacy session is made of now.
@@ -255,6 +274,7 @@ impl Channel {
     /// Ends the notes that have not left.
     pub(super) fn ground_all(&self) {
         let ended = std::mem::take(&mut lock(&self.flights).under_way);
+        self.notes.send_replace(0);
         ended.into_values().flatten().for_each(|task| task.abort());
     }
 }

@@ -40,6 +40,7 @@ pub(super) fn start(channel: &Arc<Channel>, message: Outgoing<'_>) -> Result<(),
     }
     let message = Message { body: Bytes::copy_from_slice(body), modern: modern_headers(channel, method, &beside) };
     let part = match (method, id) {
+        (None, None) => Part::Answer,
         (Some("initialize"), Some(id)) => {
             channel.set_legacy(|legacy| legacy.initialize = Some((id, message.body.clone())));
             Part::Initialize
@@ -52,7 +53,7 @@ pub(super) fn start(channel: &Arc<Channel>, message: Outgoing<'_>) -> Result<(),
     };
     let line = channel.clone();
     channel.launch(id, async move {
-        if matches!(part, Part::Plain) {
+        if matches!(part, Part::Plain | Part::Answer) {
             line.settled().await;
         }
         match id {
@@ -61,7 +62,7 @@ pub(super) fn start(channel: &Arc<Channel>, message: Outgoing<'_>) -> Result<(),
                     line.inbound.failed(id, fault);
                 }
             }
-            None => note(&line, &message).await,
+            None => note(&line, &message, &part).await,
         }
     })
 }
@@ -71,6 +72,8 @@ enum Part {
     Initialize,
     /// Others wait while it is under way.
     Initialized(#[allow(dead_code)] Settling),
+    /// To a question of the server.
+    Answer,
     Plain,
 }
 
@@ -93,15 +96,15 @@ async fn request(channel: &Arc<Channel>, message: &Message, id: u64, part: &Part
             channel.set_legacy(|legacy| legacy.id = given);
             Use::Initialize
         }
-        Part::Initialized(_) | Part::Plain => Use::Deliver,
+        Part::Initialized(_) | Part::Answer | Part::Plain => Use::Deliver,
     };
     Reading::new(channel, id, use_for).read(response, message.modern.is_none()).await
 }
 
 /// Nobody waits for what becomes of it. A server that goes on would refuse the next request, too.
-async fn note(channel: &Arc<Channel>, message: &Message) {
+async fn note(channel: &Arc<Channel>, message: &Message, part: &Part) {
     let sent = timeout(NOTE_DEADLINE, async {
-        let response = post(channel, message, None, &Part::Plain).await?;
+        let response = post(channel, message, None, part).await?;
         answer::drain(response).await;
         Ok::<_, WireFault>(())
     });
@@ -114,7 +117,7 @@ async fn note(channel: &Arc<Channel>, message: &Message) {
 
 /// Sends it, and once more if the server had forgotten the session.
 async fn post(channel: &Arc<Channel>, message: &Message, id: Option<u64>, part: &Part) -> Result<Response, WireFault> {
-    let endpoint = &channel.endpoint;
+    let endpoint = if matches!(part, Part::Answer) { &channel.answering } else { &channel.endpoint };
     let mut renewed = false;
     loop {
         let legacy = channel.legacy();

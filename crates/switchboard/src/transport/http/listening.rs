@@ -11,7 +11,7 @@ use super::answer::{self, Kind};
 use super::channel::Channel;
 use super::exchange::NOTE_DEADLINE;
 use super::headers::LAST_EVENT_ID;
-use super::refusal;
+use super::{refusal, renewal};
 use crate::transport::{Origin, WireFault};
 use crate::wire::events::{EventData, EventFrames, ServerEvent};
 use crate::wire::{RawJson, parse};
@@ -44,7 +44,8 @@ pub(super) async fn open(channel: &Channel, last_id: Option<&str>) -> Result<Res
     let endpoint = &channel.endpoint;
     let mut headers = endpoint.listening.clone();
     channel.legacy().say_session(&mut headers);
-    if let Some(id) = last_id.and_then(|id| HeaderValue::from_str(id).ok()) {
+    // The framing keeps none that a header cannot carry.
+    if let Some(id) = last_id.and_then(|id| HeaderValue::from_bytes(id.as_bytes()).ok()) {
         headers.insert(LAST_EVENT_ID, id);
     }
     let asked = timeout(NOTE_DEADLINE, endpoint.ask(Method::GET, &endpoint.url, &headers, None)).await;
@@ -62,11 +63,14 @@ async fn listen(channel: Arc<Channel>) {
     channel.settled().await;
     let mut frames = EventFrames::new(channel.endpoint.max_message_bytes);
     let mut in_vain = 0;
+    let mut is_offered = false;
     loop {
+        let session = channel.legacy().id;
         let last_id = frames.last_id().map(str::to_owned);
         let mut wanted = None;
         match open(&channel, last_id.as_deref()).await {
             Ok(response) => {
+                is_offered = true;
                 frames.restart();
                 let fruitful = hear(&channel, response, &mut frames).await;
                 in_vain = if fruitful { 0 } else { in_vain + 1 };
@@ -76,7 +80,14 @@ async fn listen(channel: Arc<Channel>) {
                 wanted = retry_after;
                 in_vain += 1;
             }
-            // It offers none (405), or has forgotten us (404): whichever, the next request finds out.
+            // It has forgotten the session since, and whoever only listens would never find out. Beginning anew listens anew, too.
+            Err(WireFault::Status { status: 404, .. }) if is_offered => {
+                if let Some(forgotten) = &session {
+                    let _ = renewal::renew(&channel, forgotten).await;
+                }
+                return;
+            }
+            // It offers none (405), or not to us.
             Err(WireFault::Status { .. } | WireFault::NeedsLogin(_)) => return,
             Err(WireFault::NotSent(_) | WireFault::Lost(_)) => in_vain += 1,
         }

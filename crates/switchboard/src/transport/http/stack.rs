@@ -23,6 +23,8 @@ const KEEPALIVE: Duration = Duration::from_secs(30);
 pub struct HttpStack {
     // reqwest's name for it; ours is not "client".
     pub(in crate::transport) pool: reqwest::Client,
+    /// Other connections, for answers.
+    answers: reqwest::Client,
 }
 
 impl fmt::Debug for HttpStack {
@@ -35,23 +37,30 @@ impl fmt::Debug for HttpStack {
 impl HttpStack {
     /// With the proxies that the environment names; nothing else of the process is read.
     pub fn new(environment: &Environment) -> Result<Self, ConnectFault> {
-        let mut builder = reqwest::Client::builder()
-            .user_agent(concat!("switchboard/", env!("CARGO_PKG_VERSION")))
-            .connect_timeout(CONNECT_DEADLINE)
-            .pool_idle_timeout(IDLE_CONNECTION)
-            .pool_max_idle_per_host(IDLE_CONNECTIONS)
-            .tcp_nodelay(true)
-            .tcp_keepalive(KEEPALIVE)
-            .tcp_keepalive_interval(KEEPALIVE)
-            // Ours are followed by the endpoint, which knows what may go where.
-            .redirect(redirect::Policy::none())
-            .referer(false)
-            .no_proxy();
-        for proxy in proxies(environment)? {
-            builder = builder.proxy(proxy);
-        }
-        let pool = builder.build().map_err(|error| ConnectFault(format!("the HTTP stack could not be set up: {error:?}")))?;
-        Ok(Self { pool })
+        let proxies = proxies(environment)?;
+        let pool = || {
+            let builder = reqwest::Client::builder()
+                .user_agent(concat!("switchboard/", env!("CARGO_PKG_VERSION")))
+                .connect_timeout(CONNECT_DEADLINE)
+                .pool_idle_timeout(IDLE_CONNECTION)
+                .pool_max_idle_per_host(IDLE_CONNECTIONS)
+                .tcp_nodelay(true)
+                .tcp_keepalive(KEEPALIVE)
+                .tcp_keepalive_interval(KEEPALIVE)
+                // Ours are followed by the endpoint, which knows what may go where.
+                .redirect(redirect::Policy::none())
+                .referer(false)
+                .no_proxy();
+            let builder = proxies.iter().cloned().fold(builder, reqwest::ClientBuilder::proxy);
+            builder.build().map_err(|error| ConnectFault(format!("the HTTP stack could not be set up: {error:?}")))
+        };
+        Ok(Self { pool: pool()?, answers: pool()? })
+    }
+
+    /// The same over connections of its own, for answers to questions: over HTTP/2 a server takes only so many requests at once, and
+    /// all of them may be calls that wait for such an answer.
+    pub(super) fn for_answers(&self) -> Self {
+        Self { pool: self.answers.clone(), answers: self.answers.clone() }
     }
 }
 

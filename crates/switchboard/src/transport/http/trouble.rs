@@ -8,7 +8,7 @@ use crate::transport::WireFault;
 use crate::untrusted::Untrusted;
 
 /// A request that brought no response. `place` is the host and port that it went to.
-pub(in crate::transport) fn unsent(error: &reqwest::Error, place: &str) -> WireFault {
+pub(crate) fn unsent(error: &reqwest::Error, place: &str) -> WireFault {
     if error.is_builder() {
         return WireFault::NotSent(format!("the request to {place} could not be made: {}", innermost(error)));
     }
@@ -16,12 +16,12 @@ pub(in crate::transport) fn unsent(error: &reqwest::Error, place: &str) -> WireF
         return lost(error, place);
     }
     let fact = if error.is_dns() {
-        format!("no address was found for {place}; check the URL")
+        format!("no address was found for {place} (check the URL)")
     } else if error.is_timeout() {
         format!("no connection to {place} within {} s", CONNECT_DEADLINE.as_secs())
     } else {
         match kind(error) {
-            Some(io::ErrorKind::ConnectionRefused) => format!("{place} refused the connection; is the server running?"),
+            Some(io::ErrorKind::ConnectionRefused) => format!("{place} refused the connection (is the server running?)"),
             Some(io::ErrorKind::ConnectionReset | io::ErrorKind::ConnectionAborted | io::ErrorKind::BrokenPipe) => {
                 format!("{place} reset the connection before it was established")
             }
