@@ -20,6 +20,7 @@ pub use self::stack::HttpStack;
 mod answer;
 mod channel;
 mod closing;
+mod direct;
 pub(super) mod endpoint;
 mod exchange;
 pub(super) mod headers;
