@@ -7,7 +7,7 @@ use switchboard::wire::RawJson;
 
 use crate::arguments::Options;
 use crate::failure::{Failure, without_advice};
-use crate::view::server::escaped;
+use crate::view::server::{escaped, login_advice};
 use crate::{coerce, output, progress};
 
 pub(crate) mod call;
@@ -50,7 +50,9 @@ fn say_who_is_missing(host: &Host) {
             State::Connecting { step, .. } => {
                 output::notice(&format!("server \"{name}\": still connecting ({step}); wait longer with --wait SECS"));
             }
-            State::NeedsLogin { .. } => output::notice(&format!("server \"{name}\": login needed")),
+            State::NeedsLogin { reason, .. } => {
+                output::notice(&format!("server \"{name}\": {}", login_advice(&handle.config, reason)));
+            }
             _ => {}
         }
     }

@@ -140,6 +140,7 @@ impl From<CallError> for Failure {
                     | RequestFault::HeaderMismatch { .. }
                     | RequestFault::TooLarge { .. }
                     | RequestFault::Invalid(_)
+                    | RequestFault::Unwilling(_)
                     | RequestFault::Task(_) => Code::Answered,
                     RequestFault::Wire(WireFault::NeedsLogin(_)) => Code::Login,
                     RequestFault::Timeout { .. }
@@ -157,13 +158,22 @@ impl From<CallError> for Failure {
                     }
                     None if matches!(fault, RequestFault::Timeout { .. }) => failure
                         .hint("give it longer with `call_timeout` in its entry: it is the longest silence between two reports"),
+                    None if matches!(fault, RequestFault::Wire(WireFault::Lost(_))) => {
+                        failure.hint("it may have been done all the same: look before you repeat it")
+                    }
                     None if code == Code::Unreachable => failure.hint(doctor_hint(&server)),
+                    None if lacks_offer(&fault) => failure.hint("it wants to ask for something that is not on offer here"),
                     None => failure,
                 };
                 failure.server(server)
             }
         }
     }
+}
+
+/// The server cannot do it without asking for what the caller does not offer, such as an answer of a model (2026-07-28).
+fn lacks_offer(fault: &RequestFault) -> bool {
+    matches!(fault, RequestFault::Answered { code: -32021, .. })
 }
 
 impl From<NotReady> for Failure {
@@ -264,7 +274,7 @@ mod tests {
         let check = |state: State, code: Code| assert_eq!(code_of_state(&state), code, "{state:?}");
         check(State::Untrusted { reason: "new".into() }, Code::Denied);
         check(State::Blocked { rule: "deny_servers".into() }, Code::Denied);
-        check(State::NeedsLogin { url: "https://x".into() }, Code::Login);
+        check(State::NeedsLogin { url: "https://x".into(), reason: "nobody is logged in".into() }, Code::Login);
         check(State::Disabled, Code::Usage);
         check(State::Failed { error: "gone".into() }, Code::Unreachable);
         check(State::Stopped, Code::Unreachable);

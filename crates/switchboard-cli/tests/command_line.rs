@@ -234,6 +234,20 @@ fn demo_works_without_a_terminal() {
     assert!(std::fs::read_dir(home.path("state")).unwrap().next().is_none(), "nothing is written outside its own folder");
 }
 
+/// `--json` makes one document of it, the results as they came.
+#[test]
+fn demo_with_json_is_one_document() {
+    let ran = Home::new().run(&["demo", "--json"]);
+    assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""), "{ran:?}");
+    let document = ran.json();
+    let states: Vec<_> = document["status"]["servers"].as_array().unwrap().iter().map(|server| &server["state"]).collect();
+    assert_eq!(states, [&json!("ready"), &json!("ready")]);
+    let calls: Vec<_> =
+        document["calls"].as_array().unwrap().iter().map(|call| (&call["tool"], &call["result"]["content"])).collect();
+    let said = json!([{"type": "text", "text": "hello from the other side of the gate"}]);
+    assert_eq!(calls, [(&json!("demo-legacy/echo"), &said), (&json!("demo-modern/echo"), &said)]);
+}
+
 #[test]
 fn a_file_given_with_c_is_the_only_one_and_trusted() {
     let home = Home::with_demo("");

@@ -105,6 +105,11 @@ fn what_keeps_a_login_from_being_has_its_exit_code() {
     server.set(|terms| terms.metadata = json!({ "code_challenge_methods_supported": null }));
     let unable = home.run(&["login", "guarded", "--no-browser"]);
     assert_eq!((unable.code, unable.stderr.contains("PKCE")), (Some(3), true), "{unable:?}");
+    let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    home.user_file(&format!("[servers.gone]\nurl = \"http://127.0.0.1:{gone}/mcp\"\n"));
+    let nowhere = home.run(&["login", "gone"]);
+    let told = format!("error: server \"gone\": 127.0.0.1:{gone} refused the connection (is the server running?)\n");
+    assert_eq!((nowhere.code, nowhere.stderr), (Some(3), told));
     let demo = Home::with_demo("");
     let program = demo.run(&["login", "demo"]);
     assert_eq!((program.code, program.stderr.contains("only servers with a `url` have logins")), (Some(2), true), "{program:?}");
@@ -121,6 +126,16 @@ fn a_bearer_token_is_sent_and_says_what_to_check_when_it_is_refused() {
     let refused = home.run(&["call", "guarded/whoami", "--yes"]);
     assert_eq!(refused.code, Some(4));
     assert!(refused.stderr.contains("check `bearer_token`") && !refused.stderr.contains("canary"), "{refused:?}");
+    // A login would change nothing, so nobody is sent there.
+    let told = "the server refused the token (HTTP 401); check `bearer_token` of its entry";
+    assert_eq!(home.run(&["status", "--json"]).json()["servers"][0]["error"], told);
+    let doctor = home.run(&["doctor"]);
+    assert!(doctor.stdout.contains("    Try: check `bearer_token` of its entry\n"), "{doctor:?}");
+    let listed = home.run(&["tools"]);
+    assert!(listed.stderr.contains(&format!("server \"guarded\": {told}\n")), "{listed:?}");
+    for ran in [refused, doctor, listed] {
+        assert!(!format!("{ran:?}").contains("switchboard login"), "{ran:?}");
+    }
 }
 
 /// T25: a token, a code and a client's secret show nowhere, however much is said.

@@ -3,7 +3,7 @@
 
 mod support;
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -50,7 +50,7 @@ fn watch_prints_one_line_for_each_change_until_it_is_interrupted() {
         let home = Home::new();
         let args = r#"["__demo-server", "--tick", "30"]"#;
         home.user_file(&format!("[servers.demo]\ncommand = {PROGRAM:?}\nargs = {args}\nprotocol = \"{protocol}\"\n"));
-        let mut child = home.command(words).spawn().unwrap();
+        let mut child = home.command(words).stderr(std::process::Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap());
         for _ in 0..3 {
             let mut line = String::new();
@@ -61,14 +61,24 @@ fn watch_prints_one_line_for_each_change_until_it_is_interrupted() {
         // Read to the end, so that it is not stopped by a full pipe.
         std::io::copy(&mut lines, &mut std::io::sink()).unwrap();
         assert_eq!(child.wait().unwrap().code(), Some(130), "{protocol}");
+        // Ctrl-C is how it ends: that is no error.
+        let mut told = String::new();
+        child.stderr.take().unwrap().read_to_string(&mut told).unwrap();
+        let watching = "watching demo://counter of server \"demo\"; Ctrl-C ends it\n";
+        assert_eq!(told, watching, "{protocol}");
     }
 }
 
 #[test]
 fn watch_of_what_cannot_be_watched_says_so() {
-    let home = Home::with_demo("");
-    let ran = home.run(&["watch", "demo://none", "--server", "demo"]);
-    assert_eq!((ran.code, ran.stdout.as_str()), (Some(1), ""), "{ran:?}");
+    let check = |protocol: &str, told: &str| {
+        let home = Home::with_demo(&format!("protocol = \"{protocol}\"\n"));
+        let ran = home.run(&["watch", "demo://none", "--server", "demo"]);
+        let stderr = format!("error: server \"demo\": {told}\n");
+        assert_eq!(ran, Ran { code: Some(1), stdout: String::new(), stderr });
+    };
+    check("legacy", "the server answered with error -32002: no resource \"demo://none\"");
+    check("modern", "the server does not tell of changes to this resource");
 }
 
 #[test]

@@ -69,7 +69,8 @@ fn f24_each_way_not_to_reach_a_server_has_its_own_sentence() {
         (format!("https://127.0.0.1:{page}/mcp"), format!("TLS with 127.0.0.1:{page} failed: ")),
         (
             format!("http://127.0.0.1:{page}/mcp"),
-            "answered with text/html instead of JSON or events: <html><title>Welcome</title></html>".to_owned(),
+            "answered with text/html instead of JSON or events: an HTML page: Welcome (is this the URL of an MCP endpoint?)"
+                .to_owned(),
         ),
         (format!("http://127.0.0.1:{broken}/mcp"), "answered the handshake with HTTP 500: boom".to_owned()),
         (
@@ -124,19 +125,22 @@ fn f19_a_login_that_is_missing_is_told_with_what_to_type() {
     let home = home(&format!("http://127.0.0.1:{closed}/mcp"));
     let server = home.run(&["status", "--json"]).json()["servers"][0].clone();
     assert_eq!(server["state"], "needs-login", "{server}");
-    assert_eq!(server["error"], "needs a login; run `switchboard login far`", "{server}");
+    assert_eq!(server["error"], "needs a login (nobody is logged in); run `switchboard login far`", "{server}");
 
     let ran = home.run(&["status"]);
     assert!(ran.stdout.contains("far (NEEDS LOGIN)"), "{ran:?}");
     let ran = home.run(&["call", "far/anything", "--yes"]);
-    let sentence = "server \"far\": needs a login; run \"switchboard login far\"";
+    let sentence = "server \"far\": needs a login (nobody is logged in); run \"switchboard login far\"";
     assert_eq!(ran.code, Some(4), "{ran:?}");
     assert!(ran.stderr.contains(sentence), "{ran:?}");
     let error = home.run(&["call", "far/anything", "--yes", "--json"]).error();
     assert_eq!((&error["code"], &error["hint"]), (&4.into(), &"run \"switchboard login far\"".into()), "{error}");
 
+    let ran = home.run(&["tools"]);
+    assert!(ran.stderr.contains("server \"far\": needs a login (nobody is logged in); run `switchboard login far`\n"), "{ran:?}");
     let ran = home.run(&["doctor", "far"]);
     assert_eq!(ran.code, Some(4), "{ran:?}");
+    assert!(ran.stdout.contains("    Reason: nobody is logged in\n"), "{ran:?}");
     assert!(ran.stdout.contains("far: needs a login\n"), "{ran:?}");
     assert!(ran.stdout.contains("    Try: run `switchboard login far`\n"), "{ran:?}");
 }
@@ -168,4 +172,15 @@ fn a_url_server_that_is_up_is_shown_with_what_it_is_reached_over() {
     assert!(ran.stdout.contains("    Wire: Streamable HTTP\n"), "{ran:?}");
     let ran = home.run(&["tools", "far"]);
     assert!(ran.stdout.contains("one"), "{ran:?}");
+}
+
+/// A server that a run has no use for leaves no trace in its log.
+#[test]
+fn a_server_that_was_not_started_has_nothing_in_its_log() {
+    let closed = serve(|_| (500, "text/plain", String::new()));
+    let home = Home::with_demo(&format!("[servers.far]\nurl = \"http://127.0.0.1:{closed}/mcp\"\n"));
+    assert_eq!(home.run(&["call", "demo/echo", "message=x", "--yes"]).code, Some(0));
+    let logs = |server: &str| home.run(&["logs", server]).stdout;
+    assert!(!logs("far").contains("note stopped"), "{}", logs("far"));
+    assert!(logs("demo").contains("note stopped"), "{}", logs("demo"));
 }

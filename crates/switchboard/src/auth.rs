@@ -20,6 +20,8 @@ mod address;
 #[cfg(feature = "oauth")]
 mod callback;
 #[cfg(feature = "oauth")]
+mod guarded;
+#[cfg(feature = "oauth")]
 mod issuer;
 #[cfg(feature = "oauth")]
 mod key;

@@ -223,7 +223,9 @@ impl Shared {
                 let detail = match fault {
                     RequestFault::Wire(WireFault::NeedsLogin(ref needed)) => {
                         server.needs_login(needed.reason.clone()).await;
-                        Some(format!("run \"switchboard login {}\"", server.config.name))
+                        // Where the entry brings its own token the reason says what to check.
+                        let can_log_in = !server.config.endpoint.has_own_token();
+                        can_log_in.then(|| format!("run \"switchboard login {}\"", server.config.name))
                     }
                     // Where the end has no other cause than the reason, it is told once.
                     RequestFault::Closed(ref reason) => server.death().await.filter(|death| death != reason),

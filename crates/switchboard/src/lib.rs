@@ -2,6 +2,13 @@
 //!
 //! A [`Host`] reads a configuration, keeps its servers alive, offers what they offer as one [`Catalog`](catalog::Catalog),
 //! asks before each call, and returns every result as the server sent it. The modules below stand in the order a call walks them.
+//!
+//! # Features
+//!
+//! - `http` (default): servers that are reached by a URL, over Streamable HTTP and HTTP+SSE, with headers and static tokens. Without it, an entry with a
+//!   `url` fails and says so.
+//! - `oauth` (default, implies `http`): logging in to them ([`Host::login`], the system keyring). Without it, a server that wants a login is in
+//!   [`State::NeedsLogin`](server::State::NeedsLogin) until its entry brings a token.
 
 /// Names: the pair (server, tool) is the identity; what a model sees is made from it.
 pub mod name;
@@ -24,7 +31,7 @@ pub mod store;
 /// Child processes: the launcher, spawn, bounded stderr, stop.
 pub mod launch;
 
-/// JSON-RPC envelopes over raw JSON, and line framing with bounds.
+/// JSON-RPC envelopes over raw JSON; lines and streams of events, cut with bounds.
 pub mod wire;
 
 /// What a server reached by a URL wants to see: a token, or a login.
@@ -60,7 +67,7 @@ pub mod call;
 /// What happened that belongs to no call.
 pub mod event;
 
-/// All servers together: start, catalog, call, read, prompt, stop.
+/// All servers together: start, catalog, call, read, prompt, complete, subscribe, log in, stop.
 pub mod host;
 
 pub use host::{Host, HostBuilder};

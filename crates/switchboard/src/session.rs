@@ -24,6 +24,7 @@ use crate::transport::{Agreed, Connector, WireFault};
 use crate::untrusted::Untrusted;
 use crate::wire::RawJson;
 
+mod again;
 mod cache;
 mod clock;
 mod envelope;
@@ -223,6 +224,9 @@ pub enum RequestFault {
     /// It was not sent: the server does not offer it, or a bound of ours is reached.
     #[error("{0}")]
     NotAsked(String),
+    /// The server answered that it does not do it, in another way than with an error.
+    #[error("{0}")]
+    Unwilling(String),
     /// The server wanted something of the caller without which it does not go on, and it was refused.
     #[error("not finished: the server wanted an answer of a model and got none: {0}")]
     Declined(String),
@@ -384,7 +388,8 @@ impl Session {
         let fields = if task.is_some() { &fields } else { &fields[..2] };
         let parameters = self.parameters(tool, permit.arguments());
         let name = Some(tool.id.tool.as_wire());
-        let request = Request { name, parameters: &parameters, ..Request::new(self.hello.era, "tools/call", fields) };
+        let request = Request::new(self.hello.era, "tools/call", fields);
+        let request = Request { name, parameters: &parameters, is_harmless: tool.idempotent, ..request };
         self.complete(&ongoing, request, terms.still).await
     }
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use switchboard::call::Call;
+use switchboard::call::{Call, CallError};
 use switchboard::caller::Offers;
 use switchboard::catalog::Tool;
 use switchboard::config::{Config, Endpoint, Protocol, Scope, ServerConfig, Source, StdioEndpoint};
@@ -47,6 +47,9 @@ pub(crate) fn server_options() -> Option<Vec<String>> {
 }
 
 async fn show(host: &Host, options: &Options) -> Result<u8, Failure> {
+    if options.json {
+        return show_json(host, options).await;
+    }
     output::print("Two servers start: this program itself, once for each protocol era.\n\n")?;
     progress::settle(host, options.settle()).await;
     for handle in host.servers() {
@@ -65,25 +68,36 @@ async fn show(host: &Host, options: &Options) -> Result<u8, Failure> {
     Ok(0)
 }
 
+/// The same as one document: `{"status", "calls": [{"tool", "arguments", "result"}]}`; a call that was denied has `denied` instead.
+async fn show_json(host: &Host, options: &Options) -> Result<u8, Failure> {
+    progress::settle(host, options.settle()).await;
+    let mut calls = Vec::new();
+    for handle in host.servers() {
+        let (name, arguments, call) = example_call(host, &handle.config.name)?;
+        let outcome = match host.call(call).await {
+            Ok(result) => format!("\"result\":{}", result.raw.as_str()),
+            Err(error @ CallError::Denied { .. }) => format!("\"denied\":{}", serde_json::Value::from(error.to_string())),
+            Err(error) => return Err(error.into()),
+        };
+        let name = serde_json::Value::from(name);
+        calls.push(format!("{{\"tool\":{name},\"arguments\":{},{outcome}}}", arguments.as_str()));
+    }
+    let status = view::server::status_json(host, options.verbosity() > 0);
+    output::print_json(&format!("{{\"status\":{status},\"calls\":[{}]}}", calls.join(",")))?;
+    Ok(0)
+}
+
 /// One call, through the gate: asked on a terminal, answered yes without one.
 async fn call(host: &Host, server: &ServerName) -> Result<(), Failure> {
-    let Some((tool, arguments)) = example(host, server) else {
-        let message = format!("server \"{server}\" offers nothing to call");
-        return Err(Failure::new(Code::Unreachable, message).server(server).hint("try `switchboard -v demo`"));
-    };
-    let name = format!("{server}/{}", tool.id.tool.untrusted().for_terminal_line());
+    let (name, arguments, call) = example_call(host, server)?;
     output::print(&format!("\n$ switchboard call {name} {}\n", escaped(arguments.as_str())))?;
-    let asked = Tty::open().is_some();
-    if asked {
+    if !call.yes {
         output::print("The gate asks, because no rule covers this tool.\n")?;
     } else {
         output::print(
             "The gate would ask, because no rule covers this tool. There is no terminal: the answer is yes, as with --yes.\n",
         )?;
     }
-    let mut call = Call::new(format!("{server}/{}", tool.id.tool.as_wire()), arguments, terminal::caller());
-    call.timeout = Some(Duration::from_secs(30));
-    call.yes = !asked;
     match host.call(call).await {
         Ok(result) => {
             output::print("The decision: allowed. The result:\n\n")?;
@@ -92,9 +106,22 @@ async fn call(host: &Host, server: &ServerName) -> Result<(), Failure> {
             output::print(&text.lines().map(|line| format!("  {line}\n")).collect::<String>())
         }
         // A person who says no has seen the gate work.
-        Err(error @ switchboard::call::CallError::Denied { .. }) => output::print(&format!("The decision: {error}\n")),
+        Err(error @ CallError::Denied { .. }) => output::print(&format!("The decision: {error}\n")),
         Err(error) => Err(error.into()),
     }
+}
+
+/// What is called as an example: its name as shown, its arguments, the call.
+fn example_call(host: &Host, server: &ServerName) -> Result<(String, RawJson, Call), Failure> {
+    let Some((tool, arguments)) = example(host, server) else {
+        let message = format!("server \"{server}\" offers nothing to call");
+        return Err(Failure::new(Code::Unreachable, message).server(server).hint("try `switchboard -v demo`"));
+    };
+    let name = format!("{server}/{}", tool.id.tool.untrusted().for_terminal_line());
+    let mut call = Call::new(format!("{server}/{}", tool.id.tool.as_wire()), arguments.clone(), terminal::caller());
+    call.timeout = Some(Duration::from_secs(30));
+    call.yes = Tty::open().is_none();
+    Ok((name, arguments, call))
 }
 
 /// A tool that can be called without knowing the server: `echo`, or one that needs nothing.

@@ -178,11 +178,17 @@ fn examine(handle: &ServerHandle, host: &Host, ways: &reaching::Ways) -> Finding
     }
     match &snapshot.state {
         State::Untrusted { .. } => try_next.push(format!("look at it with `switchboard trust {}`", config.name)),
-        State::NeedsLogin { .. } => {
-            // The last change of state says what the server wanted.
-            facts.extend(snapshot.history.last().map(|(_, happened)| ("History", escaped(happened))));
-            try_next.push(format!("run `switchboard login {}`", config.name));
-        }
+        State::NeedsLogin { reason, .. } => match reason.rsplit_once("; ") {
+            // A login would change nothing: what to check in the entry stands at the end of the reason.
+            Some((fact, advice)) if config.endpoint.has_own_token() => {
+                facts.push(("Reason", escaped(fact)));
+                try_next.push(escaped(advice));
+            }
+            _ => {
+                facts.push(("Reason", escaped(reason)));
+                try_next.push(format!("run `switchboard login {}`", config.name));
+            }
+        },
         _ => {}
     }
     Finding { name: config.name.to_string(), state: state_word(&snapshot.state), headline, good, facts, try_next }

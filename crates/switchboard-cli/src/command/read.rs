@@ -73,7 +73,7 @@ pub(super) fn whose(host: &Host, uri: &str, server: Option<&str>) -> Result<Serv
         }
         many => {
             let names: Vec<_> = many.iter().map(|name| format!("\"{name}\"")).collect();
-            Err(Failure::new(Code::Usage, format!("servers {} offer {}", names.join(" and "), shown.for_terminal_line()))
+            Err(Failure::new(Code::Usage, format!("servers {} offer {}", names.join(", "), shown.for_terminal_line()))
                 .hint("say which with --server SERVER"))
         }
     }

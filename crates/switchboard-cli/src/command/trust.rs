@@ -1,7 +1,7 @@
 //! `trust`: shows what a project's file would start, whole, and records a yes for exactly that, server by server.
 
 use clap::Args;
-use switchboard::config::ServerConfig;
+use switchboard::config::{Endpoint, ServerConfig};
 use switchboard::trust::{self, Disclosure, Standing};
 use switchboard::untrusted::Untrusted;
 
@@ -107,7 +107,11 @@ fn report(options: &Options, accepted: &[String], nothing: &str) -> Result<u8, F
 /// All of it, untruncated and escaped: the file's words cannot leave their bar.
 fn shown(server: &ServerConfig, standing: &Standing, disclosure: &Disclosure) -> String {
     let line = |text: &str| Untrusted::new(text).for_terminal_line().to_string();
-    let mut text = format!("\nServer \"{}\" in {} would start:\n", disclosure.name, line(&disclosure.file.display().to_string()));
+    let would = match &server.endpoint {
+        Endpoint::Stdio(_) => "would start",
+        Endpoint::Http(_) => "would be reached with",
+    };
+    let mut text = format!("\nServer \"{}\" in {} {would}:\n", disclosure.name, line(&disclosure.file.display().to_string()));
     let mut bar = |words: &str| text.push_str(&format!("  │ {}\n", line(words)));
     disclosure.lines.iter().for_each(|words| bar(words));
     if let Some(shadowed) = &server.source.shadows {

@@ -26,7 +26,7 @@ pub(crate) struct Wanted {
 pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
     let setup = Setup::read(options)?;
     let only = setup.only(wanted.server.as_deref())?;
-    setup.run(only, async |host, _| {
+    let watched = setup.run(only, async |host, _| {
         super::settle(host, options, wanted.server.as_deref()).await?;
         let server = super::read::whose(host, &wanted.uri, wanted.server.as_deref())?;
         // Before the server agrees: its first word may come with the yes.
@@ -47,5 +47,10 @@ pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
                 None => return Err(Failure::new(Code::Unreachable, "the host has stopped")),
             }
         }
-    })
+    });
+    match watched {
+        // This is how watching ends: the exit code says so, and nobody is told of an error.
+        Err(Failure { code: code @ Code::Interrupted, .. }) => Ok(code as u8),
+        ended => ended,
+    }
 }

@@ -48,7 +48,7 @@ impl<'a> Question<'a> {
         match key {
             Key::Char('o' | 'y') => return Some(Approval::Once),
             Key::Char('t') if always => self.stage = Stage::Keep(Always::Tool),
-            Key::Char('s') if always => self.stage = Stage::Keep(Always::Server),
+            Key::Char('s') if always && !self.is_sampling() => self.stage = Stage::Keep(Always::Server),
             Key::Char('n' | 'q') | Key::Enter | Key::Esc | Key::Ctrl('d') => return Some(Approval::No),
             Key::Char('a') => {
                 self.whole = !self.whole;
@@ -92,6 +92,11 @@ impl<'a> Question<'a> {
         .min(last);
     }
 
+    /// The gate sees an answer of the caller's model as a tool of this name, which no server can offer.
+    fn is_sampling(&self) -> bool {
+        self.request.id.tool.as_wire() == "@sampling"
+    }
+
     fn head(&self, columns: usize) -> Vec<Drawn> {
         let request = self.request;
         let fact = |label: &str, value: &str| {
@@ -103,8 +108,14 @@ impl<'a> Question<'a> {
             });
             indented.collect::<Vec<_>>()
         };
-        let mut head = ours_wrapped(&format!("May a tool of server \"{}\" run?", request.id.server), columns, TITLE);
-        head.extend(fact("tool", &safe(request.id.tool.as_wire())));
+        let title = match self.is_sampling() {
+            true => format!("May server \"{}\" have an answer of your model?", request.id.server),
+            false => format!("May a tool of server \"{}\" run?", request.id.server),
+        };
+        let mut head = ours_wrapped(&title, columns, TITLE);
+        if !self.is_sampling() {
+            head.extend(fact("tool", &safe(request.id.tool.as_wire())));
+        }
         head.extend(fact("asks", &detail(request.exposed.as_str(), request.arguments.as_str())));
         head.extend(fact("because", &safe(&request.because)));
         head
@@ -122,8 +133,14 @@ impl<'a> Question<'a> {
             body.push(ours(String::new(), PLAIN));
         }
         if let Some(description) = request.definition.description.as_ref().filter(|text| !text.raw().is_empty()) {
-            body.push(ours("What the server says it does:", FAINT));
-            body.extend(strangers(description.raw(), columns, PLAIN));
+            match self.is_sampling() {
+                // The words are the host's own.
+                true => body.extend(ours_wrapped(&safe(description.raw()), columns, PLAIN)),
+                false => {
+                    body.push(ours("What the server says it does:", FAINT));
+                    body.extend(strangers(description.raw(), columns, PLAIN));
+                }
+            }
             body.push(ours(String::new(), PLAIN));
         }
         let name = safe(request.id.tool.as_wire());
@@ -133,13 +150,15 @@ impl<'a> Question<'a> {
             body.push(ours(String::new(), PLAIN));
         }
         let raw = request.arguments.as_str();
-        body.push(ours(format!("Its arguments ({} bytes):", raw.len()), FAINT));
+        let what = if self.is_sampling() { "What it would ask your model" } else { "Its arguments" };
+        body.push(ours(format!("{what} ({} bytes):", raw.len()), FAINT));
         body.extend(strangers(&json::laid_out(raw, (!self.whole).then_some(LONGEST)), columns, PLAIN));
         body
     }
 
     fn foot(&self, columns: usize) -> Vec<Drawn> {
         let keys: &[&str] = match (self.stage, self.request.once_only) {
+            (Stage::Choose, false) if self.is_sampling() => &["[o] once", "[t] always for this server", "[n] no"],
             (Stage::Choose, false) => &["[o] once", "[t] always this tool", "[s] always this server", "[n] no"],
             (Stage::Choose, true) => &["[o] once", "[n] no", "(a rule asks each time)"],
             (Stage::Keep(_), _) => &["[r] for this run", "[g] for good", "[n] no", "[Esc] back"],
@@ -148,6 +167,9 @@ impl<'a> Question<'a> {
             Stage::Choose => {
                 let whole = if self.whole { "a shortens long values" } else { "a shows every value whole" };
                 ours_wrapped(&format!("↑ ↓ space scroll · {whole} · Enter is no"), columns, FAINT)
+            }
+            Stage::Keep(_) if self.is_sampling() => {
+                ours_wrapped("Remember yes for whatever this server asks your model:", columns, CHOSEN)
             }
             Stage::Keep(Always::Tool) => ours_wrapped("Remember yes for this tool, as it is defined now:", columns, CHOSEN),
             Stage::Keep(Always::Server) => ours_wrapped("Remember yes for every tool this server offers today:", columns, CHOSEN),

@@ -124,33 +124,35 @@ fn why(config: &ServerConfig, snapshot: &Snapshot) -> Option<(&'static str, Stri
         State::Disabled => Some(("Reason", "`enabled = false` in its entry".to_owned())),
         State::Blocked { rule } => Some(("Reason", one_line(rule))),
         State::Untrusted { reason } => Some(("Reason", format!("{}; look at it with `switchboard trust`", one_line(reason)))),
-        State::NeedsLogin { .. } => Some(("Reason", login_advice(config))),
+        State::NeedsLogin { reason, .. } => Some(("Reason", login_advice(config, reason))),
         State::Backoff { error, .. } | State::Failed { error } => Some(("Error", one_line(error))),
         State::Idle | State::Stopped => None,
     }
 }
 
-/// What to type where a login is needed.
-pub(crate) fn login_advice(config: &ServerConfig) -> String {
+/// Why a server wants a login, and what to do about it: where the entry brings a token of its own, a login would change nothing.
+pub(crate) fn login_advice(config: &ServerConfig, reason: &str) -> String {
+    let reason = escaped(reason);
     if config.endpoint.has_own_token() {
-        return "refused what its entry authorizes with; check `bearer_token`, or the Authorization header".to_owned();
+        return reason;
     }
-    format!("needs a login; run `switchboard login {}`", config.name)
+    format!("needs a login ({reason}); run `switchboard login {}`", config.name)
 }
 
-/// What `-v` shows beside (S2-70, S4-27).
 /// How many callers have a session of their own, where the entry gives each one.
 pub(crate) fn own_sessions(handle: &ServerHandle) -> String {
     format!("one for each caller, {} open beside the shared one", handle.own_sessions())
 }
 
+/// What `-v` shows beside (S2-70, S4-27).
 fn facts(handle: &ServerHandle, snapshot: &Snapshot, host: &Host) -> Vec<(&'static str, String)> {
     let mut facts = vec![("State", state_word(&snapshot.state).to_owned())];
     if let State::Ready { era, version } = &snapshot.state {
         facts.push(("Protocol", format!("{} era, {}", era_word(*era), escaped(version))));
     }
     if let Some(hello) = snapshot.session.as_ref().map(|session| session.hello()) {
-        facts.extend(hello.instructions.iter().map(|words| ("Instructions", words.for_terminal_line().to_string())));
+        let instructions = hello.instructions.iter().map(|words| words.for_terminal().to_string());
+        facts.extend(instructions.map(|words| ("Instructions", words)));
     }
     let by_url = matches!(handle.config.endpoint, Endpoint::Http(_));
     let up = uptime(snapshot).map_or_else(|| "unknown".to_owned(), duration);

@@ -133,6 +133,9 @@ pub(crate) struct Detail {
     pub(crate) verbose: bool,
 }
 
+/// Of a fact of many lines, such as a server's instructions, this many are shown.
+const LINES_OF_A_FACT: usize = 12;
+
 /// A screen shows this many names of a server's tools; a pipe gets all.
 const NAMES_ON_A_SCREEN: usize = 60;
 
@@ -201,12 +204,21 @@ fn tools(text: &mut String, server: &ServerView, detail: Detail, columns: Option
 }
 
 fn fact(text: &mut String, label: &str, value: &str) {
-    line(text, "  ", &format!("{label}: {value}"));
+    let lines: Vec<_> = value.trim_end().lines().collect();
+    if lines.len() < 2 {
+        return line(text, "  ", &format!("{label}: {}", value.trim_end()));
+    }
+    // Behind a bar no line of a server's can pass for a fact of ours.
+    line(text, "  ", &format!("{label}:"));
+    lines.iter().take(LINES_OF_A_FACT).for_each(|words| line(text, "  │ ", words));
+    if let Some(more) = lines.len().checked_sub(LINES_OF_A_FACT).filter(|more| *more > 0) {
+        line(text, "  │ ", &format!("… and {more} more lines"));
+    }
 }
 
 fn line(text: &mut String, indent: &str, words: &str) {
     // Writing to a String cannot fail.
-    let _ = writeln!(text, "{indent}{}", words.trim_end());
+    let _ = writeln!(text, "{}", format!("{indent}{words}").trim_end());
 }
 
 #[cfg(test)]
@@ -314,6 +326,20 @@ Discovery State: COMPLETED
 Discovery State: COMPLETED
 ";
         assert_eq!(plain(&view, Detail { descriptions: true, verbose: false }), expected);
+    }
+
+    /// T12: a server that says several lines cannot make one look like ours, and cannot fill the screen.
+    #[test]
+    fn t12_the_lines_of_one_fact_stand_behind_a_bar_and_are_bounded() {
+        let check = |value: &str, expected: &str| {
+            let mut text = String::new();
+            fact(&mut text, "Instructions", value);
+            assert_eq!(text, expected);
+        };
+        check("one line\n", "  Instructions: one line\n");
+        check("Hello\n\n  State: ready", "  Instructions:\n  │ Hello\n  │\n  │   State: ready\n");
+        let long = "x\n".repeat(LINES_OF_A_FACT + 3);
+        check(&long, &format!("  Instructions:\n{}  │ … and 3 more lines\n", "  │ x\n".repeat(LINES_OF_A_FACT)));
     }
 
     #[test]

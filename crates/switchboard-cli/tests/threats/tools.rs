@@ -219,3 +219,22 @@ fn t33_without_a_yes_nothing_is_sent_and_a_rule_is_for_what_it_names() {
     assert_eq!(home.run(&["call", "s/t", "--yes"]).code, Some(5));
     assert_eq!(Record::read(&record).count("tools/call"), 1);
 }
+
+/// T32: the program answers for no model and, unless told, for no folder: neither is said to be offered, and a server that asks all the
+/// same is told that there is no such method. What it wanted is seen by nobody.
+#[test]
+fn t32_what_was_not_offered_is_refused_as_unknown() {
+    let question = r#"{"messages":[{"role":"user","content":{"type":"text","text":"spend money"}}],"maxTokens":1000000}"#;
+    let chaos = Chaos::new()
+        .tool("sample", [Step::request("sampling/createMessage", Some(question)), Step::AnswerReply])
+        .tool("roots", [Step::request("roots/list", None), Step::AnswerReply]);
+    let (home, record) = with_server(chaos, "");
+    for tool in ["s/sample", "s/roots"] {
+        let ran = home.run(&["call", tool, "--yes", "--json"]);
+        assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""), "{tool}: {ran:?}");
+        assert!(ran.stdout.contains("-32601") && !ran.stdout.contains("\"role\""), "{tool}: {ran:?}");
+    }
+    let hello = Record::read(&record).with_method("initialize")[0].params.clone().unwrap();
+    let hello: serde_json::Value = serde_json::from_str(hello.get()).unwrap();
+    assert_eq!(hello["capabilities"], json!({"elicitation": {"form": {}, "url": {}}}), "{hello}");
+}

@@ -300,7 +300,10 @@ async fn within<T>(limit: Duration, doing: &str, work: impl Future<Output = Resu
 
 fn from_auth(error: &AuthError, doing: &str) -> IssuerFault {
     let definite = matches!(error, AuthError::TokenRefreshRejected(_) | AuthError::AuthorizationRequired);
-    IssuerFault { fact: format!("{doing} failed: {}", quoted(&error.to_string())), definite }
+    let said = error.to_string();
+    // It was said what failed.
+    let said = said.strip_prefix("Registration failed: ").unwrap_or(&said);
+    IssuerFault { fact: format!("{doing} failed: {}", quoted(said)), definite }
 }
 
 pub(super) fn fault(fact: &str) -> IssuerFault {

@@ -3,16 +3,20 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use reqwest::Method;
 use tokio::time::{Instant, timeout_at};
 use url::Url;
 
 use super::callback::{Callback, Returned, read_returned};
+use super::guarded::Guarded;
 use super::issuer::{Challenge, Issuer, IssuerFault, Proof, Terms, quoted};
 use super::record::{Login, Record, Registration, union};
 use super::site::Site;
 use super::{AuthMeans, LoginPage, Opened, Opener, VaultFault, key};
 use crate::config::{Endpoint, Environment, Grant, ResolvedUrl, ServerConfig, UrlFault, resolve_url};
 use crate::name::ServerName;
+use crate::transport::WireFault;
+use crate::transport::http::trouble::unsent;
 use crate::untrusted::escaped_line;
 
 /// How long a person may take.
@@ -32,7 +36,7 @@ pub async fn login(
     opener: &dyn Opener,
 ) -> Result<LoggedIn, LoginFault> {
     let (site, resolved) = site(config, environment, means)?;
-    let asked = probe(&resolved).await;
+    let asked = probe(&resolved).await.map_err(|fact| LoginFault::new(&config.name, Why::Unreachable(fact)))?;
     let occasion = Occasion { challenge: asked.challenge.as_deref(), asked_for: asked.is_wanted, explicit: true };
     let login = match site.auth.grant {
         Grant::AuthorizationCode => log_in(&site, occasion, opener).await?,
@@ -106,6 +110,8 @@ pub(super) enum Why {
     Entry(UrlFault),
     #[error("{0}")]
     Issuer(String),
+    #[error("{0}")]
+    Unreachable(String),
     #[error("no login was given: {0}")]
     Denied(String),
     #[error("nobody logged in within {} minutes", DEADLINE.as_secs() / 60)]
@@ -272,7 +278,10 @@ async fn be_somebody(
         }
     }
     let callback = listen(None).await?;
-    let registration = issuer.register(&callback.redirect, scopes).await.map_err(|fault| fail(Why::Issuer(fault.fact)))?;
+    let registered = issuer.register(&callback.redirect, scopes).await;
+    let registration = registered.map_err(|IssuerFault { fact, .. }| {
+        fail(Why::Issuer(format!("{fact}; if it takes no registrations, set `oauth_client_id` or `bearer_token` in its entry")))
+    })?;
     Ok((registration, callback))
 }
 
@@ -331,10 +340,10 @@ async fn revoke(site: &Arc<Site>, login: &Login, record: &Record) -> bool {
     if let Some(secret) = secret {
         form.append_pair("client_secret", secret.expose());
     }
-    let Ok(sender) = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).timeout(REVOCATION).build() else {
-        return false;
-    };
-    let request = sender.post(endpoint).header("Content-Type", "application/x-www-form-urlencoded").body(form.finish());
+    // Metadata names the endpoint, so it is not to be believed where it leads.
+    let guarded = Guarded::new(&site.url, REVOCATION);
+    let Some(request) = guarded.and_then(|guarded| guarded.request(Method::POST, endpoint)) else { return false };
+    let request = request.header("Content-Type", "application/x-www-form-urlencoded").body(form.finish());
     request.send().await.is_ok_and(|answer| answer.status().is_success())
 }
 
@@ -344,11 +353,13 @@ struct Asked {
     is_wanted: bool,
 }
 
-/// Asks the server whether it wants a login. A server that cannot be asked is told about by what comes after.
-async fn probe(resolved: &ResolvedUrl) -> Asked {
+/// Asks the server whether it wants a login. Where nothing is at its address, that is the fault; what else keeps it from answering is
+/// told about by what comes after.
+async fn probe(resolved: &ResolvedUrl) -> Result<Asked, String> {
     let nothing = Asked { challenge: None, is_wanted: false };
+    // The address is the entry's own, and nothing that the server says leads to another.
     let Ok(sender) = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).timeout(PROBE).build() else {
-        return nothing;
+        return Ok(nothing);
     };
     let mut request = sender
         .post(resolved.url.clone())
@@ -360,11 +371,21 @@ async fn probe(resolved: &ResolvedUrl) -> Asked {
             request = request.header(name, value.expose());
         }
     }
-    let Ok(answer) = request.send().await else { return nothing };
+    let answer = match request.send().await {
+        Ok(answer) => answer,
+        Err(error) => {
+            let host = resolved.url.host_str().unwrap_or_default();
+            let port = resolved.url.port_or_known_default().unwrap_or_default();
+            return match unsent(&error, &format!("{host}:{port}")) {
+                WireFault::NotSent(fact) => Err(fact),
+                _ => Ok(nothing),
+            };
+        }
+    };
     let challenges: Vec<&str> =
         answer.headers().get_all("www-authenticate").iter().filter_map(|value| value.to_str().ok()).collect();
     let is_wanted = answer.status().as_u16() == 401;
-    Asked { challenge: (is_wanted && !challenges.is_empty()).then(|| challenges.join(", ")), is_wanted }
+    Ok(Asked { challenge: (is_wanted && !challenges.is_empty()).then(|| challenges.join(", ")), is_wanted })
 }
 
 fn site(config: &ServerConfig, environment: &Environment, means: &AuthMeans) -> Result<(Arc<Site>, ResolvedUrl), LoginFault> {

@@ -6,8 +6,11 @@
 
 use std::time::Duration;
 
+use reqwest::Method;
 use rmcp::transport::auth::AuthorizationMetadata;
 use url::Url;
+
+use super::guarded::Guarded;
 
 /// How long one document may take.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -20,14 +23,15 @@ pub(super) async fn metadata(server: &Url, challenge: Option<&str>) -> Option<Au
     if challenge.is_some_and(|challenge| challenge.contains("resource_metadata")) {
         return None;
     }
-    let sender = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).timeout(PATIENCE).build().ok()?;
+    let guarded = Guarded::new(server, PATIENCE)?;
+    let get = |path: &str| guarded.request(Method::GET, at(server, path));
     for path in newer_paths(server) {
         // One that cannot be asked may have one.
-        if sender.get(at(server, &path)).send().await.ok()?.status().is_success() {
+        if get(&path)?.send().await.ok()?.status().is_success() {
             return None;
         }
     }
-    let mut answer = sender.get(at(server, "/.well-known/oauth-authorization-server")).send().await.ok()?;
+    let mut answer = get("/.well-known/oauth-authorization-server")?.send().await.ok()?;
     let mut body = Vec::new();
     while let Some(chunk) = answer.chunk().await.ok()? {
         body.extend_from_slice(&chunk);

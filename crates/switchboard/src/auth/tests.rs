@@ -7,7 +7,9 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use serde_json::json;
 use switchboard_testkit::LoginServer;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::task::JoinSet;
+use url::Url;
 
 use super::*;
 use crate::config::{Endpoint, Environment, Grant, HttpEndpoint, Scope, Source, resolve_url};
@@ -168,6 +170,34 @@ async fn t18_an_answer_of_another_issuer_is_never_redeemed() {
     assert_eq!(scene.login().await, Err(unproven.to_owned()));
 }
 
+/// Shows the page to nobody: from then on the clock runs ahead whenever all wait.
+#[derive(Debug, Default)]
+struct Away(std::sync::Mutex<String>);
+
+impl Opener for Away {
+    fn open<'a>(&'a self, page: &'a LoginPage) -> Answering<'a, Opened> {
+        *self.0.lock().unwrap() = page.redirect.clone();
+        tokio::time::pause();
+        Box::pin(async { Opened::Shown })
+    }
+}
+
+/// T18: the address that is listened on is of this machine alone, and nobody listens there after ten minutes.
+#[tokio::test]
+async fn t18_a_login_that_nobody_gives_ends_after_ten_minutes_and_stops_listening() {
+    let scene = Scene::new();
+    let away = Away::default();
+    let began = tokio::time::Instant::now();
+    let fault = login(&scene.entry(), &Environment::default(), &scene.means, &away).await.unwrap_err();
+    assert_eq!(fault.to_string(), "server \"guarded\": nobody logged in within 10 minutes");
+    assert!(fault.is_denied());
+    let waited = began.elapsed();
+    assert!((600..605).contains(&waited.as_secs()), "{waited:?}");
+    let redirect = Url::parse(&away.0.lock().unwrap()).unwrap();
+    assert_eq!(redirect.host_str(), Some("127.0.0.1"));
+    assert!(std::net::TcpStream::connect(("127.0.0.1", redirect.port().unwrap())).is_err());
+}
+
 #[tokio::test]
 async fn a_login_that_is_denied_says_so() {
     let scene = Scene::new();
@@ -205,6 +235,54 @@ async fn t17_t18_metadata_cannot_lead_elsewhere() {
     check(json!({ "code_challenge_methods_supported": null }), none.clone(), "does not say that it supports PKCE").await;
     check(json!({ "code_challenge_methods_supported": ["plain"] }), none.clone(), "S256").await;
     check(json!({ "issuer": "https://other.example" }), none, "issuer mismatch").await;
+}
+
+/// T17: metadata that is answered with a redirect leads to none of these places either.
+#[tokio::test]
+async fn t17_a_redirect_cannot_lead_where_metadata_may_not() {
+    for target in ["http://169.254.169.254/latest/meta-data", "http://[::ffff:169.254.169.254]/", "http://10.0.0.1/"] {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let elsewhere = listener.local_addr().unwrap();
+        let (came, mut asked) = tokio::sync::mpsc::unbounded_channel();
+        let redirecting = tokio::spawn(async move {
+            loop {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                let mut request = [0; 4096];
+                let read = stream.read(&mut request).await.unwrap();
+                let _ = came.send(String::from_utf8_lossy(&request[..read]).lines().next().unwrap_or_default().to_owned());
+                let answer =
+                    format!("HTTP/1.1 302 Found\r\nLocation: {target}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+                let _ = stream.write_all(answer.as_bytes()).await;
+            }
+        });
+        let scene = Scene::new();
+        scene.server.set(|terms| terms.resource = json!({ "authorization_servers": [format!("http://{elsewhere}/as")] }));
+        let began = std::time::Instant::now();
+        let said = scene.login().await.unwrap_err();
+        assert!(said.contains(&format!("redirect to non-same-origin URL rejected: {}", Url::parse(target).unwrap())), "{said}");
+        assert!(asked.try_recv().is_ok(), "{target}: it was asked, and redirected");
+        // Nothing was connected to, so nothing was waited for.
+        assert!(began.elapsed() < Duration::from_secs(10), "{target}: {:?}", began.elapsed());
+        assert_eq!((scene.server.seen_at("/as1/authorize"), scene.token_requests()), (Vec::new(), 0), "{target}");
+        redirecting.abort();
+    }
+}
+
+/// T17: a token is given back where its authorization server says, but not where metadata may not lead, nor along a redirect.
+#[tokio::test]
+async fn t17_a_token_is_not_given_back_at_any_address() {
+    for endpoint in
+        ["https://169.254.169.254/revoke", "https://10.0.0.1/revoke", "http://as.example/revoke", "file:///etc/passwd"]
+    {
+        let scene = Scene::new();
+        scene.login().await.unwrap();
+        scene.server.set(|terms| terms.metadata = json!({ "revocation_endpoint": endpoint }));
+        let began = std::time::Instant::now();
+        let given_back = logout(&scene.entry(), &Environment::default(), &scene.means).await.unwrap();
+        assert_eq!((given_back.was_logged_in, given_back.revoked), (true, false), "{endpoint}");
+        assert!(began.elapsed() < Duration::from_secs(5), "{endpoint}: {:?}", began.elapsed());
+        assert_eq!(header(&*scene.credentials()).await, None, "{endpoint}: it is forgotten all the same");
+    }
 }
 
 /// F19: a hundred requests that are refused at the same time cost one renewal, and all go on with the same token.

@@ -46,9 +46,21 @@ impl Board {
     /// Moves to another state; what else is new goes with it, so that no reader sees half of a change;
     /// `also` still sees the state from before. `because` is what led to it.
     pub(super) fn moved(&self, state: State, because: &str, also: impl FnOnce(&mut Snapshot)) {
-        let told = state.clone();
         let line = if because.is_empty() { state.to_string() } else { format!("{state}: {because}") };
         self.log(&line);
+        self.turned(state, line, also);
+    }
+
+    /// Moves to the last state. `quiet`: the log is spared.
+    pub(super) fn ended(&self, quiet: bool, also: impl FnOnce(&mut Snapshot)) {
+        match quiet {
+            true => self.turned(State::Stopped, State::Stopped.to_string(), also),
+            false => self.moved(State::Stopped, "", also),
+        }
+    }
+
+    fn turned(&self, state: State, line: String, also: impl FnOnce(&mut Snapshot)) {
+        let told = state.clone();
         self.replaced(|snapshot| {
             record(snapshot, line);
             also(snapshot);

@@ -50,9 +50,6 @@ pub(super) fn unanswered(fault: &WireFault) -> String {
     }
 }
 
-/// A login would change nothing: what is sent stands in the entry.
-const OWN_TOKEN: &str = "refused what its entry authorizes with; check `bearer_token`, or the Authorization header, of its entry";
-
 /// A step of connecting that took too long.
 pub(super) fn too_late(step: &str, limit: Duration) -> String {
     let limit = duration(limit);
@@ -75,8 +72,9 @@ pub(super) fn not_ready(config: &ServerConfig, state: &State, waited: Duration) 
         State::Connecting { step, .. } => {
             format!("still connecting after {} (step: {step}); try \"switchboard doctor {name}\"", duration(waited))
         }
-        State::NeedsLogin { .. } if config.endpoint.has_own_token() => OWN_TOKEN.to_owned(),
-        State::NeedsLogin { .. } => format!("needs a login; run \"switchboard login {name}\""),
+        // A login would change nothing: what is sent stands in the entry, and the reason says what to check there.
+        State::NeedsLogin { reason, .. } if config.endpoint.has_own_token() => reason.clone(),
+        State::NeedsLogin { reason, .. } => format!("needs a login ({reason}); run \"switchboard login {name}\""),
         State::Backoff { error, .. } | State::Failed { error } => error.clone(),
         State::Stopped => "stopped; start it again to use it".to_owned(),
         State::Idle | State::Ready { .. } => format!("not ready within {}", duration(waited)),
@@ -144,7 +142,7 @@ mod tests {
     #[test]
     fn f24_a_handshake_that_http_did_not_answer_is_told_apart() {
         let status = |status, said: &str| WireFault::Status { status, said: said.to_owned(), retry_after: None, error: None };
-        let refused = "example.com:443 refused the connection; is the server running?";
+        let refused = "example.com:443 refused the connection (is the server running?)";
         check(&unanswered(&WireFault::NotSent(refused.to_owned())), refused);
         check(&unanswered(&WireFault::Lost("reset".to_owned())), "the connection ended before the handshake: reset");
         check(&unanswered(&status(500, ": boom")), "answered the handshake with HTTP 500: boom");

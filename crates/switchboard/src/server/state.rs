@@ -42,6 +42,8 @@ pub enum State {
     NeedsLogin {
         /// Where.
         url: String,
+        /// What the server said, or what is missing; safe to show.
+        reason: String,
     },
     /// Failed, and will be tried again.
     Backoff {
@@ -142,8 +144,8 @@ impl fmt::Display for State {
             Self::Connecting { .. } => f.write_str("connecting"),
             Self::Ready { era: Era::Legacy, version } => write!(f, "ready, legacy {version}"),
             Self::Ready { era: Era::Modern, version } => write!(f, "ready, modern {version}"),
-            Self::NeedsLogin { url } if url.is_empty() => f.write_str("needs a login"),
-            Self::NeedsLogin { url } => write!(f, "needs a login at {url}"),
+            Self::NeedsLogin { url, reason } if url.is_empty() => write!(f, "needs a login: {reason}"),
+            Self::NeedsLogin { url, reason } => write!(f, "needs a login at {url}: {reason}"),
             Self::Backoff { error, attempt, .. } => write!(f, "backoff after failure {attempt}: {error}"),
             Self::Failed { error } => write!(f, "failed: {error}"),
             Self::Stopped => f.write_str("stopped"),

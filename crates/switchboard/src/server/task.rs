@@ -141,7 +141,8 @@ impl Task {
 
     fn needs_login(&mut self, reason: &str, ending: Answering<'static, ()>, attempted: bool) {
         self.phase = Phase::Leaving { ending, then: None };
-        self.board.moved(State::NeedsLogin { url: self.reach.address() }, reason, |snapshot| {
+        let state = State::NeedsLogin { url: self.reach.address(), reason: reason.to_owned() };
+        self.board.moved(state, "", |snapshot| {
             snapshot.attempts_ended += u64::from(attempted);
             disconnected(snapshot);
         });
@@ -331,7 +332,10 @@ impl Task {
                 live.leave()
             }
         };
-        self.board.moved(State::Stopped, "", |snapshot| {
+        // What never ran has nothing to tell: the log of a server is not one of every run of ours.
+        let quiet =
+            matches!(self.board.now().state, State::Disabled | State::Blocked { .. } | State::Untrusted { .. } | State::Idle);
+        self.board.ended(quiet, |snapshot| {
             cut_off(snapshot, "stopped on request");
             disconnected(snapshot);
             withdrawn(snapshot);

@@ -452,14 +452,14 @@ async fn f19_a_server_that_needs_a_login_is_tried_when_used_and_not_before() {
     let closed = Play { fault: Some(needed), ..Play::default() };
     let rig = Rig::eager([closed.clone(), closed, Play::default()]);
     rig.handle.settled().await;
-    let state = State::NeedsLogin { url: "https://play.example/mcp".to_owned() };
+    let state = State::NeedsLogin { url: "https://play.example/mcp".to_owned(), reason: "the token has run out".to_owned() };
     assert_eq!((rig.state(), rig.starts()), (state.clone(), 1));
     assert_eq!(rig.history().last().unwrap(), "needs a login at https://play.example/mcp: the token has run out");
     sleep(LONG).await;
     assert_eq!((rig.state(), rig.starts()), (state.clone(), 1));
 
     let error = rig.handle.usable(LONG).await.unwrap_err();
-    assert_eq!(error.to_string(), "server \"play\": needs a login; run \"switchboard login play\"");
+    assert_eq!(error.to_string(), "server \"play\": needs a login (the token has run out); run \"switchboard login play\"");
     assert_eq!((error.state, rig.starts()), (state, 2));
     rig.handle.usable(LONG).await.unwrap();
     assert_eq!((rig.starts(), rig.alive()), (3, 1));

@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use super::envelope::{LEGACY_VERSIONS, MODERN_VERSION, capabilities, our_info};
 use super::link::{Link, Request, Waiting, read_error};
-use super::{Era, Hello, OpenFault, OpenOptions, RequestFault};
+use super::{Era, Hello, OpenFault, OpenOptions, RequestFault, again};
 use crate::config::Protocol;
 use crate::transport::WireFault;
 use crate::untrusted::Untrusted;
@@ -30,16 +30,31 @@ const UNKNOWN_METHOD: i64 = -32601;
 pub(super) async fn shake(link: &Link, options: &OpenOptions) -> Result<Hello, OpenFault> {
     let deadline = Instant::now() + options.connect_timeout;
     let opening = async {
-        match (options.protocol, options.known_era) {
-            (Protocol::Legacy, _) => initialize(link, options).await.map_err(refused),
-            (Protocol::Modern, _) => discover(link).await.map_err(refused),
-            (Protocol::Auto, Some(Era::Legacy)) => legacy_first(link, options).await,
-            (Protocol::Auto, _) => probe(link, options).await,
+        let first = shake_once(link, options).await;
+        let pause = match &first {
+            Err(OpenFault::Wire(fault)) => again::pause_if_busy(fault, deadline),
+            _ => None,
+        };
+        match pause {
+            Some(pause) => {
+                sleep(pause).await;
+                shake_once(link, options).await
+            }
+            None => first,
         }
     };
     match timeout_at(deadline, opening).await {
         Ok(outcome) => outcome,
         Err(_) => Err(OpenFault::Timeout(options.connect_timeout)),
+    }
+}
+
+async fn shake_once(link: &Link, options: &OpenOptions) -> Result<Hello, OpenFault> {
+    match (options.protocol, options.known_era) {
+        (Protocol::Legacy, _) => initialize(link, options).await.map_err(refused),
+        (Protocol::Modern, _) => discover(link).await.map_err(refused),
+        (Protocol::Auto, Some(Era::Legacy)) => legacy_first(link, options).await,
+        (Protocol::Auto, _) => probe(link, options).await,
     }
 }
 

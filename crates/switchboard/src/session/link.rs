@@ -7,8 +7,9 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::json;
 use tokio::sync::{Notify, oneshot, watch};
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
+use super::again;
 use super::clock::Verdict;
 use super::envelope::{self, Field};
 use super::ongoing::Ongoing;
@@ -310,6 +311,8 @@ impl Inbound for Receiver {
     fn failed(&self, id: u64, fault: WireFault) {
         // Once the era is known, a status that carries an answer is only how HTTP carries it.
         let fault = match fault {
+            // But when a busy server wants to be asked again is said by HTTP alone.
+            WireFault::Status { status: 429 | 503, retry_after: Some(_), .. } => RequestFault::Wire(fault),
             WireFault::Status { error: Some(error), .. } if self.era.get().is_some() => read_error(&error),
             fault => RequestFault::Wire(fault),
         };
@@ -409,12 +412,14 @@ pub(super) struct Request<'a> {
     pub(super) name: Option<&'a str>,
     /// What HTTP says in `Mcp-Param-*`.
     pub(super) parameters: &'a [(String, String)],
+    /// Whether it does no harm to send it twice.
+    pub(super) is_harmless: bool,
 }
 
 impl<'a> Request<'a> {
     /// A request that belongs to no caller.
     pub(super) fn new(era: Era, method: &'a str, fields: &'a [Field<'a>]) -> Self {
-        Self { era, method, fields, declared: "", name: None, parameters: &[] }
+        Self { era, method, fields, declared: "", name: None, parameters: &[], is_harmless: method.ends_with("/list") }
     }
 }
 
@@ -428,8 +433,18 @@ pub(super) struct Link {
 impl Link {
     /// Sends a request that belongs to no caller and waits up to `wait`.
     pub(super) async fn request(&self, request: Request<'_>, wait: Duration) -> Answer {
-        let mut waiting = self.post(request, None)?;
-        match timeout(wait, waiting.answer()).await {
+        let deadline = Instant::now() + wait;
+        let asking = async {
+            let answer = self.post(request, None)?.answer().await;
+            match again::pause(&answer, deadline).filter(|_| request.is_harmless) {
+                Some(pause) => {
+                    sleep(pause).await;
+                    self.post(request, None)?.answer().await
+                }
+                None => answer,
+            }
+        };
+        match timeout_at(deadline, asking).await {
             Ok(answer) => answer,
             Err(_) => Err(RequestFault::Timeout { after: wait, total: true }),
         }
@@ -437,6 +452,21 @@ impl Link {
 
     /// Sends a request of a caller and waits as its clock says, unless it must not be sent any more. Dropping the future cancels it.
     pub(super) async fn request_for(&self, ongoing: &Arc<Ongoing>, request: Request<'_>, still: Still<'_>) -> Answer {
+        let answer = self.request_once(ongoing, request, still).await;
+        let pause = match ongoing.clock.judge(Instant::now()) {
+            Verdict::Wait(until) if request.is_harmless => again::pause(&answer, until),
+            _ => None,
+        };
+        match pause {
+            Some(pause) => {
+                sleep(pause).await;
+                self.request_once(ongoing, request, still).await
+            }
+            None => answer,
+        }
+    }
+
+    async fn request_once(&self, ongoing: &Arc<Ongoing>, request: Request<'_>, still: Still<'_>) -> Answer {
         let (id, reply) = self.send_for(ongoing, request, still).await?;
         Waiting { link: self, id, reply, cancellable: true }.answer().await
     }
@@ -497,7 +527,7 @@ impl Link {
         request: Request<'_>,
         ongoing: Option<&Arc<Ongoing>>,
     ) -> Result<(u64, oneshot::Receiver<Answer>), RequestFault> {
-        let Request { era, method, fields, declared, name, parameters } = request;
+        let Request { era, method, fields, declared, name, parameters, is_harmless: _ } = request;
         let (id, reply) = self.receiver.pending.add(ongoing.cloned())?;
         let common;
         let declared = if era == Era::Modern && declared.is_empty() {

@@ -198,7 +198,7 @@ fn agree(link: &Link, lists: &[&'static str], wanted: &BTreeSet<String>, acknowl
     }
     note(link, wanted, |uri| match agreed.contains(uri) {
         true => Ok(()),
-        false => Err(RequestFault::Invalid("the server does not tell of changes to this resource".to_owned())),
+        false => Err(RequestFault::Unwilling("the server does not tell of changes to this resource".to_owned())),
     });
 }
 

@@ -13,6 +13,7 @@ use crate::caller::{Answering, Approval, ApprovalRequest, CallerId, ElicitAnswer
 use crate::transport::{Closed, ConnectFault, Inbound, Origin, Transport};
 use crate::wire::{Outgoing, parse};
 
+mod again;
 mod asking;
 mod handshakes;
 mod listing;

@@ -20,6 +20,7 @@ pub use self::stack::HttpStack;
 mod answer;
 mod channel;
 mod closing;
+mod direct;
 pub(super) mod endpoint;
 mod exchange;
 pub(super) mod headers;
@@ -27,7 +28,7 @@ pub(super) mod listening;
 pub(super) mod refusal;
 mod renewal;
 mod stack;
-pub(super) mod trouble;
+pub(crate) mod trouble;
 
 /// Which endpoint, and what to say to it.
 #[derive(Clone)]

@@ -4,10 +4,14 @@ use std::sync::Arc;
 
 use serde_json::json;
 use switchboard::Host;
+use switchboard::call::Call;
+use switchboard::caller::Caller;
+use switchboard::event::{Event, Next};
+use switchboard::wire::RawJson;
 use switchboard_testkit::Scratch;
 use tokio::task::JoinSet;
 
-use crate::support::{Person, YOLO, call, open, server};
+use crate::support::{PATIENCE, Person, YOLO, call, open, server};
 use crate::ways::{HTTP_LEGACY, HTTP_LEGACY_GET, HTTP_MODERN, HTTP_SSE, Reached, STDIO_LEGACY, STDIO_MODERN, Way};
 
 const CALLS: usize = 100;
@@ -81,6 +85,39 @@ async fn learns(way: &Way) {
     host.stop().await;
 }
 
+/// S3-20, the learning run at its worst: from first to last a call of a third caller is under way, so that no question can be told
+/// whose it is. Each is declined with the reason and counted, and reaches nobody.
+async fn cannot_tell(way: &Way) {
+    let (scratch, reached) = (Scratch::new(), way.reach());
+    let host = host(&scratch, &reached, "auto").await;
+    let mut events = host.events();
+    let eve = Person::new("eve").arc();
+    let (calling, who) = (host.clone(), eve.clone());
+    let under_way = tokio::spawn(async move {
+        let arguments = RawJson::from_value(&json!({"seconds": 600, "steps": 60000}));
+        calling.call(Call::new("demo/slow", arguments, who as Arc<dyn Caller>)).await.map(|_| ())
+    });
+    tokio::time::timeout(PATIENCE, eve.until_progress()).await.expect("it is under way");
+
+    let nobodys = Outcome { reached: 0, declined: CALLS, crossed: Vec::new(), counted: CALLS as u64 };
+    assert_eq!(hundred(&host).await, nobodys, "{}", way.name);
+    assert_eq!(eve.came(), [""; 0], "{}: nor was it guessed that they were hers", way.name);
+    assert!(!under_way.is_finished(), "{}", way.name);
+
+    let reason = "a question of the server was declined: \
+                  calls of different callers are under way, and this wire does not say whose it is";
+    let mut told = 0;
+    while told < CALLS {
+        match tokio::time::timeout(PATIENCE, events.next()).await.expect("each is told").unwrap() {
+            Next::Event(Event::Notice { line, .. }) if line == reason => told += 1,
+            Next::Event(_) => {}
+            missed => panic!("{}: {missed:?}", way.name),
+        }
+    }
+    under_way.abort();
+    host.stop().await;
+}
+
 /// S3-20, with `asks = "yes"`: every question reaches its caller.
 async fn knows(way: &Way) {
     let (scratch, reached) = (Scratch::new(), way.reach());
@@ -92,6 +129,11 @@ async fn knows(way: &Way) {
 #[tokio::test(flavor = "multi_thread")]
 async fn s3_20_stdio_legacy_a_hundred_calls_at_once_teach_what_the_server_is_like() {
     learns(&STDIO_LEGACY).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn s3_20_stdio_legacy_a_hundred_questions_that_could_be_anybodys_are_declined_and_counted() {
+    cannot_tell(&STDIO_LEGACY).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -125,6 +167,11 @@ async fn s3_20_http_legacy_get_a_hundred_calls_at_once_teach_what_the_server_is_
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn s3_20_http_legacy_get_a_hundred_questions_that_could_be_anybodys_are_declined_and_counted() {
+    cannot_tell(&HTTP_LEGACY_GET).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn s3_20_http_legacy_get_a_hundred_questions_reach_their_callers() {
     knows(&HTTP_LEGACY_GET).await;
 }
@@ -142,6 +189,11 @@ async fn s3_20_http_modern_a_hundred_questions_reach_their_callers() {
 #[tokio::test(flavor = "multi_thread")]
 async fn s3_20_http_sse_a_hundred_calls_at_once_teach_what_the_server_is_like() {
     learns(&HTTP_SSE).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn s3_20_http_sse_a_hundred_questions_that_could_be_anybodys_are_declined_and_counted() {
+    cannot_tell(&HTTP_SSE).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -7,8 +7,8 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 use switchboard::call::{Call, CallError};
 use switchboard::caller::{
-    Answering, Approval, ApprovalRequest, Caller, CallerId, ElicitAnswer, Elicitation, ElicitationKind, Offers, SampleAnswer,
-    Sampling,
+    Answering, Approval, ApprovalRequest, Caller, CallerId, ElicitAnswer, Elicitation, ElicitationKind, Offers, Progress,
+    SampleAnswer, Sampling,
 };
 use switchboard::config::{self, ConfigFile, Scope};
 use switchboard::launch::Launcher;
@@ -16,6 +16,7 @@ use switchboard::server::ServerHandle;
 use switchboard::wire::RawJson;
 use switchboard::{Host, HostBuilder};
 use switchboard_testkit::Scratch;
+use tokio::sync::Notify;
 
 /// The longest that anything here may take, on a machine that is busy with other things.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
@@ -56,12 +57,14 @@ pub(crate) struct Person {
     fields: Map<String, Value>,
     approval: Approval,
     came: Mutex<Vec<String>>,
+    /// Rung at each progress of a call of theirs.
+    progressed: Notify,
 }
 
 impl Person {
     pub(crate) fn new(name: &str) -> Self {
         let fields = json!({"answer": name, "name": name, "yes": true}).as_object().unwrap().clone();
-        Self { name: name.to_owned(), fields, approval: Approval::Once, came: Mutex::default() }
+        Self { name: name.to_owned(), fields, approval: Approval::Once, came: Mutex::default(), progressed: Notify::new() }
     }
 
     pub(crate) fn approves(mut self, approval: Approval) -> Self {
@@ -76,6 +79,11 @@ impl Person {
     /// What came through their channel so far.
     pub(crate) fn came(&self) -> Vec<String> {
         self.came.lock().unwrap().clone()
+    }
+
+    /// Waits until a call of theirs says how far it is.
+    pub(crate) async fn until_progress(&self) {
+        self.progressed.notified().await;
     }
 
     fn note(&self, line: String) {
@@ -113,6 +121,10 @@ impl Caller for Person {
         self.note(format!("sample {}", request.params.as_str()));
         let answer = format!(r#"{{"role":"assistant","model":"{}","content":{{"type":"text","text":"hi"}}}}"#, self.name);
         Box::pin(async move { SampleAnswer::Answer(RawJson::parse(answer).unwrap()) })
+    }
+
+    fn progress(&self, _: &Progress) {
+        self.progressed.notify_one();
     }
 
     fn notice(&self, line: &str) {

@@ -87,7 +87,7 @@ async fn f21_only_400_404_and_405_lead_to_the_older_wire() {
         (
             Kind::Always(200, "<html>hello</html>"),
             false,
-            "answered with text/html instead of JSON or events: <html>hello</html>; is this the URL of an MCP endpoint?",
+            "answered with text/html instead of JSON or events: an HTML page: hello (is this the URL of an MCP endpoint?)",
         ),
         (Kind::Always(404, ""), true, neither),
     ];
@@ -150,7 +150,7 @@ async fn f24_a_port_that_nobody_listens_on_is_told_as_such() {
     let (url, port) = (peer.url(), peer.port);
     drop(peer);
     let host = start(entry(&url), &store()).await;
-    assert_eq!(error(&host), format!("127.0.0.1:{port} refused the connection; is the server running?"));
+    assert_eq!(error(&host), format!("127.0.0.1:{port} refused the connection (is the server running?)"));
     let not_ready = server(&host).ready(HANGS).await.unwrap_err();
     assert!(not_ready.to_string().starts_with("server \"peer\": 127.0.0.1:"), "{not_ready}");
     host.stop().await;

@@ -21,12 +21,12 @@ async fn f19_a_server_that_wants_a_login_waits_for_one() {
     let peer = Peer::start(Kind::Always(401, "")).await;
     let url = format!("{}?key=secret-in-the-query", peer.url().replace("http://", "http://me:word@"));
     let host = start(entry(&url), &store()).await;
-    assert_eq!(state(&host), State::NeedsLogin { url: peer.url() });
+    assert_eq!(state(&host), needs_login(&peer));
     assert_eq!(peer.handshakes(false), ["POST /mcp?key=secret-in-the-query server/discover"]);
 
     let refused = server(&host).ready(HANGS).await.unwrap_err();
-    assert_eq!(refused.to_string(), "server \"peer\": needs a login; run \"switchboard login peer\"");
-    assert_eq!(refused.state, State::NeedsLogin { url: peer.url() });
+    assert_eq!(refused.to_string(), "server \"peer\": needs a login (nobody is logged in); run \"switchboard login peer\"");
+    assert_eq!(refused.state, needs_login(&peer));
     assert_eq!(peer.handshakes(false), ["POST /mcp?key=secret-in-the-query server/discover"]);
 
     peer.become_kind(Kind::Modern);
@@ -40,7 +40,7 @@ async fn f19_a_server_that_wants_a_login_waits_for_one() {
 async fn f19_a_restart_tries_again() {
     let peer = Peer::start(Kind::Always(401, "")).await;
     let host = start(entry(&peer.url()), &store()).await;
-    assert_eq!(state(&host), State::NeedsLogin { url: peer.url() });
+    assert_eq!(state(&host), needs_login(&peer));
     peer.become_kind(Kind::Legacy);
     server(&host).restart().await;
     server(&host).settled().await;
@@ -57,11 +57,15 @@ async fn f19_a_call_that_is_turned_away_moves_the_server() {
     let error = call(&host).await.unwrap_err();
     let CallError::Request { fault: RequestFault::Wire(WireFault::NeedsLogin(_)), .. } = &error else { panic!("{error}") };
     assert!(error.to_string().ends_with("(run \"switchboard login peer\")"), "{error}");
-    assert_eq!(state(&host), State::NeedsLogin { url: peer.url() });
+    assert_eq!(state(&host), needs_login(&peer));
 
     // What it offered stays on offer, and the next call finds it logged in.
     peer.become_kind(Kind::Modern);
     call(&host).await.unwrap();
     found(&host);
     host.stop().await;
+}
+
+fn needs_login(peer: &Peer) -> State {
+    State::NeedsLogin { url: peer.url(), reason: "nobody is logged in".to_owned() }
 }

@@ -5,6 +5,8 @@
 mod peer;
 mod support;
 
+mod failing;
 mod finding;
 mod login;
+mod proxied;
 mod streaming;

@@ -22,6 +22,9 @@ pub(crate) enum Kind {
     Always(u16, &'static str),
     /// As a modern one, but calls are answered with 401.
     ModernWithoutCalls,
+    /// As a modern one, but the first request of this method is answered with this status and these headers, and this body; `"ID"` in
+    /// it becomes the id of the request.
+    ModernBut(&'static str, String, String),
     /// HTTP+SSE whose `endpoint` event says this.
     SseAt(&'static str),
     /// A POST is answered with 404, and a GET with nothing.
@@ -86,7 +89,7 @@ impl Peer {
 
     /// From now on it is another server.
     pub(crate) fn become_kind(&self, kind: Kind) {
-        *self.stage.kind.lock().unwrap() = kind;
+        self.stage.become_kind(kind);
     }
 
     pub(crate) fn take_initialized_slowly(&self, takes: Duration) {
@@ -130,7 +133,12 @@ async fn serve(stream: TcpStream, stage: Arc<Stage>) {
             Kind::Hangs => return std::future::pending().await,
             Kind::Always(status, body) => status_with(status, body),
             Kind::ModernWithoutCalls if method == "tools/call" => status_with(401, ""),
-            Kind::Modern | Kind::ModernWithoutCalls => modern(&message),
+            Kind::ModernBut(refused, head, body) if method == refused => {
+                stage.become_kind(Kind::Modern);
+                let body = body.replace("\"ID\"", &message["id"].to_string());
+                format!("HTTP/1.1 {head}\r\nContent-Length: {}\r\n\r\n{body}", body.len())
+            }
+            Kind::Modern | Kind::ModernWithoutCalls | Kind::ModernBut(..) => modern(&message),
             Kind::Legacy => legacy(&line, &message),
             Kind::SseThatHangs if line.starts_with("GET") => return std::future::pending().await,
             Kind::SseThatHangs => status_with(404, ""),
@@ -163,6 +171,10 @@ async fn read(stream: &mut BufReader<TcpStream>) -> Option<(String, HashMap<Stri
 }
 
 impl Stage {
+    fn become_kind(&self, kind: Kind) {
+        *self.kind.lock().unwrap() = kind;
+    }
+
     /// Opens a stream: where messages go, then whatever answers there are, until the test hangs up.
     async fn events(&self, mut stream: BufReader<TcpStream>, place: &str) {
         let (says, mut said) = mpsc::unbounded_channel();

@@ -1,11 +1,11 @@
 //! The message types of each revision, by the names of its schema. Unions and bases, of which nothing is sent, are left out, and so are
 //! the names for whole responses: each of our results is one.
 
-/// A revision and its types.
-pub type Revision = (&'static str, fn() -> Vec<&'static str>);
+/// Gives the names of the message types of a revision.
+pub type Types = fn() -> Vec<&'static str>;
 
-/// All of them, oldest first.
-pub const REVISIONS: [Revision; 5] = [
+/// A revision and its types.
+pub const REVISIONS: [(&str, Types); 5] = [
     ("2024-11-05", || [COMMON, ENVELOPES].concat()),
     ("2025-03-26", || [COMMON, ENVELOPES, &["JSONRPCBatchRequest", "JSONRPCBatchResponse"]].concat()),
     ("2025-06-18", || [COMMON, ENVELOPES, ELICITATION].concat()),

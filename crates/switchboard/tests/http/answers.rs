@@ -60,7 +60,7 @@ async fn f23_an_error_of_the_protocol_is_an_answer_whatever_the_status() {
 
 #[tokio::test]
 async fn f23_a_body_that_is_no_message_is_told() {
-    let said = ": answered with text/html instead of JSON or events: <title>Login</title>; is this the URL of an MCP endpoint?";
+    let said = ": answered with text/html instead of JSON or events: <title>Login</title> (is this the URL of an MCP endpoint?)";
     check("200 OK\nContent-Type: text/html\n\n<title>Login</title>", status(200, said, None)).await;
     check("202 Accepted\n\n", status(202, ": it took the request and gave no answer", None)).await;
     check("200 OK\nContent-Type: application/json\n\n", status(200, ": it took the request and gave no answer", None)).await;

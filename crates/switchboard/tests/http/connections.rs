@@ -21,12 +21,12 @@ async fn f24_a_refused_connection_is_told() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let place = listener.local_addr().unwrap();
     drop(listener);
-    assert_eq!(fault(&format!("http://{place}/")).await, format!("{place} refused the connection; is the server running?"));
+    assert_eq!(fault(&format!("http://{place}/")).await, format!("{place} refused the connection (is the server running?)"));
 }
 
 #[tokio::test]
 async fn f24_an_unknown_host_is_told() {
-    let expected = "no address was found for nowhere.invalid:80; check the URL";
+    let expected = "no address was found for nowhere.invalid:80 (check the URL)";
     assert_eq!(fault("http://nowhere.invalid/mcp").await, expected);
 }
 
@@ -84,7 +84,7 @@ async fn f24_what_broke_off_is_lost_and_what_never_left_was_not_sent() {
     while tokio::net::TcpStream::connect(("127.0.0.1", port)).await.is_ok() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    let fact = format!("127.0.0.1:{port} refused the connection; is the server running?");
+    let fact = format!("127.0.0.1:{port} refused the connection (is the server running?)");
     assert_eq!(outcome(read(&session, "a:b")).await, Err(RequestFault::Wire(WireFault::NotSent(fact))));
 }
 

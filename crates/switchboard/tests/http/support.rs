@@ -78,6 +78,15 @@ pub(crate) async fn modern() -> (Arc<Session>, Peer) {
     (opening.await.unwrap().unwrap(), peer)
 }
 
+/// The same over the stack that all servers share, where the environment names a proxy, though not for this server.
+pub(crate) async fn modern_over_the_stack() -> (Arc<Session>, Peer) {
+    let mut peer = Peer::start().await;
+    let connector = connector_in(&[("https_proxy", "http://127.0.0.1:9")], target(&peer.url()));
+    let opening = tokio::spawn(async move { Session::open(&connector, options(Protocol::Modern)).await });
+    peer.discover().await;
+    (opening.await.unwrap().unwrap(), peer)
+}
+
 /// A request under way.
 pub(crate) type Reading = JoinHandle<Result<RawJson, RequestFault>>;
 

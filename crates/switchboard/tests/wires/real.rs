@@ -16,7 +16,7 @@ use std::process::Stdio;
 use serde_json::Value;
 use server::{Behind, Kind, Place, Served, Traits, reach};
 use switchboard_testkit::Launch;
-use table::Cell::{NotOffered, NotYet, Run};
+use table::Cell::{NotOffered, Run};
 use table::{Cell, Era, Wire, run};
 
 const EVERYTHING: Traits = Traits {
@@ -45,7 +45,7 @@ const TIME: Traits = Traits {
 };
 
 /// In the order list, call, read, prompt, subscribe, complete, elicit, sample, progress, cancel.
-const ALL: [Cell; 10] = [Run, Run, Run, Run, Run, Run, Run, NotYet, Run, Run];
+const ALL: [Cell; 10] = [Run; 10];
 const LIST_AND_CALL: [Cell; 10] =
     [Run, Run, NotOffered, NotOffered, NotOffered, NotOffered, NotOffered, NotOffered, NotOffered, NotOffered];
 

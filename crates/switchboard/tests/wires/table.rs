@@ -27,28 +27,28 @@ pub(crate) enum Cell {
     /// The server has nothing of the kind; another one stands for it.
     #[allow(dead_code, reason = "only real servers lack something")]
     NotOffered,
-    /// Nobody in the host answers for a model yet.
-    NotYet,
+    /// The SDK that the server is made with has dropped this wire; the demo and `server-everything` stand for it.
+    NotInSdk,
 }
 
-use Cell::{NotInRevision as NONE, NotYet as SMP, Run as RUN};
+use Cell::{NotInRevision as NONE, NotInSdk as GONE, Run as RUN};
 
 /// In the order of [`Feature::ALL`]: list, call, read, prompt, subscribe, complete, elicit, sample, progress, cancel.
 #[rustfmt::skip]
 pub(crate) const TABLE: [(Kind, Wire, Era, [Cell; 10]); 12] = [
-    (Kind::Demo, Wire::Stdio, Era::Legacy, [RUN, RUN, RUN, RUN, RUN, RUN, RUN, SMP, RUN, RUN]),
-    (Kind::Demo, Wire::Stdio, Era::Modern, [RUN, RUN, RUN, RUN, RUN, RUN, RUN, SMP, RUN, RUN]),
-    (Kind::Demo, Wire::Http,  Era::Legacy, [RUN, RUN, RUN, RUN, RUN, RUN, RUN, SMP, RUN, RUN]),
-    (Kind::Demo, Wire::Http,  Era::Modern, [RUN, RUN, RUN, RUN, RUN, RUN, RUN, SMP, RUN, RUN]),
-    (Kind::Demo, Wire::Sse,   Era::Legacy, [RUN, RUN, RUN, RUN, RUN, RUN, RUN, SMP, RUN, RUN]),
+    (Kind::Demo, Wire::Stdio, Era::Legacy, [RUN, RUN, RUN, RUN, RUN, RUN, RUN, RUN, RUN, RUN]),
+    (Kind::Demo, Wire::Stdio, Era::Modern, [RUN, RUN, RUN, RUN, RUN, RUN, RUN, RUN, RUN, RUN]),
+    (Kind::Demo, Wire::Http,  Era::Legacy, [RUN, RUN, RUN, RUN, RUN, RUN, RUN, RUN, RUN, RUN]),
+    (Kind::Demo, Wire::Http,  Era::Modern, [RUN, RUN, RUN, RUN, RUN, RUN, RUN, RUN, RUN, RUN]),
+    (Kind::Demo, Wire::Sse,   Era::Legacy, [RUN, RUN, RUN, RUN, RUN, RUN, RUN, RUN, RUN, RUN]),
     // 2026-07-28 has two wires: stdio and Streamable HTTP.
     (Kind::Demo, Wire::Sse,   Era::Modern, [NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE]),
-    (Kind::Rmcp, Wire::Stdio, Era::Legacy, [RUN, RUN, RUN, RUN, RUN, RUN, RUN, SMP, RUN, RUN]),
-    (Kind::Rmcp, Wire::Stdio, Era::Modern, [RUN, RUN, RUN, RUN, RUN, RUN, RUN, SMP, RUN, RUN]),
-    (Kind::Rmcp, Wire::Http,  Era::Legacy, [RUN, RUN, RUN, RUN, RUN, RUN, RUN, SMP, RUN, RUN]),
-    (Kind::Rmcp, Wire::Http,  Era::Modern, [RUN, RUN, RUN, RUN, RUN, RUN, RUN, SMP, RUN, RUN]),
-    // The SDK has given this wire up.
-    (Kind::Rmcp, Wire::Sse,   Era::Legacy, [NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE]),
+    (Kind::Rmcp, Wire::Stdio, Era::Legacy, [RUN, RUN, RUN, RUN, RUN, RUN, RUN, RUN, RUN, RUN]),
+    (Kind::Rmcp, Wire::Stdio, Era::Modern, [RUN, RUN, RUN, RUN, RUN, RUN, RUN, RUN, RUN, RUN]),
+    (Kind::Rmcp, Wire::Http,  Era::Legacy, [RUN, RUN, RUN, RUN, RUN, RUN, RUN, RUN, RUN, RUN]),
+    (Kind::Rmcp, Wire::Http,  Era::Modern, [RUN, RUN, RUN, RUN, RUN, RUN, RUN, RUN, RUN, RUN]),
+    // rmcp speaks HTTP+SSE no more.
+    (Kind::Rmcp, Wire::Sse,   Era::Legacy, [GONE, GONE, GONE, GONE, GONE, GONE, GONE, GONE, GONE, GONE]),
     (Kind::Rmcp, Wire::Sse,   Era::Modern, [NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE]),
 ];
 

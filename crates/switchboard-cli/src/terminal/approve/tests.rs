@@ -133,3 +133,22 @@ fn s0_25_the_detail_is_at_most_200_characters_cut_at_a_character() {
     assert_eq!(long.chars().count(), 200);
     assert!(long.ends_with("é…"), "{long}");
 }
+
+/// T32: that a server wants an answer of the person's model is told in words of its own, and yes to it is no yes to the server's tools.
+#[test]
+fn t32_a_question_to_the_model_is_told_as_one() {
+    let mut request = request("", r#"{"messages":[{"role":"user","content":{"type":"text","text":"hello model"}}]}"#);
+    request.id.tool = switchboard::name::ToolName::new("@sampling");
+    let mut question = Question::new(&request);
+    let shown = screen(&question);
+    for told in ["have an answer of your model?", "What it would ask your model (", "hello model", "[t] always for this server"] {
+        assert!(shown.contains(told), "{told}: {shown}");
+    }
+    assert!(!shown.contains("May a tool"), "{shown}");
+    assert_eq!(question.press(Key::Char('s'), SIZE), None);
+    assert_eq!(question.press(Key::Enter, SIZE), Some(Approval::No));
+    let mut question = Question::new(&request);
+    question.press(Key::Char('t'), SIZE);
+    assert!(screen(&question).contains("Remember yes for whatever this server asks your model"), "{}", screen(&question));
+    assert_eq!(question.press(Key::Char('g'), SIZE), Some(Approval::AlwaysTool(Keep::ForGood)));
+}

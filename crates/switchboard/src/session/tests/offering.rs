@@ -187,7 +187,7 @@ async fn a_modern_server_is_listened_to_by_one_request_that_fits_the_wishes() {
     peer.acknowledge(&three, json!({"toolsListChanged": true, "resourceSubscriptions": ["a:b"]}));
     peer.expect("notifications/cancelled").await;
     let told = refused.await.unwrap();
-    assert_eq!(told, Err(RequestFault::Invalid("the server does not tell of changes to this resource".to_owned())));
+    assert_eq!(told, Err(RequestFault::Unwilling("the server does not tell of changes to this resource".to_owned())));
     let again = peer.expect_listen(json!({"toolsListChanged": true, "resourceSubscriptions": ["a:b"]})).await;
     peer.acknowledge(&again, json!({"toolsListChanged": true, "resourceSubscriptions": ["a:b"]}));
     peer.expect("notifications/cancelled").await;

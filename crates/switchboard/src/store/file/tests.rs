@@ -234,6 +234,31 @@ fn f31_two_processes_lose_nothing_of_each_others() {
 }
 
 #[test]
+fn f31_a_lock_that_another_process_holds_is_waited_for_and_then_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = FileStore::open(folder.path()).unwrap();
+    store.put(Shelf::Grants, "k", "1").unwrap();
+    let wait = Duration::from_millis(200);
+    let held = store.lock(Shelf::Grants).unwrap();
+    let path = folder.path().join("grants.lock");
+    assert!(path.exists());
+    let began = Instant::now();
+    let fault = lock(&path, wait).unwrap_err();
+    assert!(began.elapsed() >= wait && fault.kind() == io::ErrorKind::TimedOut, "{fault:?}");
+    assert!(fault.to_string().starts_with("another process has held this lock"), "{fault}");
+    // What only looks is not kept waiting, and other shelves are free.
+    assert_eq!(store.get(Shelf::Grants, "k").unwrap().as_deref(), Some("1"));
+    store.put(Shelf::Pins, "k", "1").unwrap();
+    // Its end is the end of the wait.
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| store.put(Shelf::Grants, "k", "2"));
+        drop(held);
+        waiting.join().unwrap().unwrap();
+    });
+    assert_eq!(store.get(Shelf::Grants, "k").unwrap().as_deref(), Some("2"));
+}
+
+#[test]
 fn f31_a_folder_that_cannot_be_made_is_an_error_that_names_it() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("file");

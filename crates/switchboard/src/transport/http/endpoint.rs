@@ -7,6 +7,7 @@ use reqwest::header::{AUTHORIZATION, HeaderMap, LOCATION, WWW_AUTHENTICATE};
 use reqwest::{Method, Request, Response, StatusCode};
 use url::Url;
 
+use super::direct::Direct;
 use super::{HttpStack, HttpTarget, headers, refusal, trouble};
 use crate::auth::{Credentials, Refusal};
 use crate::secret::Secret;
@@ -22,6 +23,8 @@ const MAX_REDIRECTS: usize = 5;
 /// Where requests go, and what all of them say.
 pub(in crate::transport) struct Endpoint {
     pool: reqwest::Client,
+    /// The shorter way, where there is one.
+    direct: Option<Direct>,
     pub(in crate::transport) url: Url,
     /// The headers of every POST.
     pub(in crate::transport) posting: HeaderMap,
@@ -46,6 +49,7 @@ impl Endpoint {
         url.set_fragment(None);
         Ok(Self {
             pool: stack.pool.clone(),
+            direct: if stack.has_proxies { None } else { Direct::to(&url) },
             listening: headers::listening(&posting),
             posting,
             credentials: target.credentials.clone(),
@@ -106,6 +110,9 @@ impl Endpoint {
     }
 
     async fn send(&self, method: &Method, url: Url, headers: HeaderMap, body: Option<&Bytes>) -> Result<Response, WireFault> {
+        if let Some(direct) = &self.direct {
+            return direct.send(method, url, headers, body, &self.place).await;
+        }
         let mut request = Request::new(method.clone(), url);
         *request.headers_mut() = headers;
         *request.body_mut() = body.map(|body| body.clone().into());

@@ -17,6 +17,9 @@ const READ_DEADLINE: Duration = Duration::from_secs(10);
 /// So much of it is shown.
 const EXCERPT_BYTES: usize = 1024;
 
+/// And so much of a page that is for people.
+const PAGE_CHARACTERS: usize = 120;
+
 /// No server is waited for longer than this.
 const LONGEST_WAIT: Duration = Duration::from_secs(60 * 60);
 
@@ -36,7 +39,7 @@ pub(in crate::transport) async fn wrong_kind(response: Response, kind: &str) -> 
         "" => "no content type".to_owned(),
         kind => Untrusted::new(kind).for_terminal_line().to_string(),
     };
-    let said = format!(": answered with {kind} instead of JSON or events{excerpt}; is this the URL of an MCP endpoint?");
+    let said = format!(": answered with {kind} instead of JSON or events{excerpt} (is this the URL of an MCP endpoint?)");
     WireFault::Status { status, said, retry_after: None, error: None }
 }
 
@@ -88,12 +91,38 @@ fn message(error: &RawJson) -> String {
 /// `: …`, safe to show, or nothing.
 fn excerpt(body: &[u8]) -> String {
     let text = String::from_utf8_lossy(&body[..body.len().min(EXCERPT_BYTES)]);
+    if let Some(words) = words_of_page(&text) {
+        let told = if words.is_empty() { String::new() } else { format!(": {}", Untrusted::new(words).for_terminal_line()) };
+        return format!(": an HTML page{told}");
+    }
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
     if words.is_empty() {
         return String::new();
     }
     let cut = if body.len() > EXCERPT_BYTES { "…" } else { "" };
     format!(": {}{cut}", Untrusted::new(words).for_terminal_line())
+}
+
+/// What a page that was meant for a browser says: its title, or else the start of its text. `None` if it is no page.
+fn words_of_page(text: &str) -> Option<String> {
+    // Lower case of ASCII alone, so that places in one are places in the other.
+    let lower = text.to_ascii_lowercase();
+    if !["<!doctype html", "<html"].iter().any(|start| lower.trim_start().starts_with(start)) {
+        return None;
+    }
+    let after = lower.find("<title").and_then(|at| Some(at + lower[at..].find('>')? + 1));
+    let title = after.map(|from| &text[from..from + lower[from..].find('<').unwrap_or(lower.len() - from)]);
+    let title = title.filter(|title| !title.trim().is_empty());
+    let words = match title {
+        Some(title) => title.to_owned(),
+        None => text.split('<').filter_map(|part| part.split_once('>')).map(|(_, words)| words).collect::<Vec<_>>().join(" "),
+    };
+    let mut words = words.split_whitespace().collect::<Vec<_>>().join(" ");
+    if let Some((end, _)) = words.char_indices().nth(PAGE_CHARACTERS) {
+        words.truncate(end);
+        words.push('…');
+    }
+    Some(words)
 }
 
 /// `Retry-After`: seconds, or a date.
@@ -168,7 +197,10 @@ mod tests {
     #[test]
     fn f23_a_body_that_is_no_answer_is_shown_in_part_and_made_safe() {
         check("", "", None);
-        check("<html>\r\n  <h1>Oh\u{1b}[2J no</h1>", ": <html> <h1>Oh\\u{1b}[2J no</h1>", None);
+        check("<html>\r\n  <h1>Oh\u{1b}[2J no</h1>", ": an HTML page: Oh\\u{1b}[2J no", None);
+        check("<!DOCTYPE HTML><title lang=en>Error\n response</title><p>x", ": an HTML page: Error response", None);
+        check("<html><title>", ": an HTML page", None);
+        check(&format!("<HTML>{}", "ä".repeat(200)), &format!(": an HTML page: {}…", "ä".repeat(120)), None);
         check(&"x".repeat(2000), &format!(": {}…", "x".repeat(1024)), None);
         let error = r#"{"code":-32000,"message":"full"}"#;
         check(&format!(r#"{{"jsonrpc":"2.0","id":null,"error":{error}}}"#), ": full", Some(error));

@@ -8,11 +8,14 @@ use reqwest::{NoProxy, Proxy, redirect};
 use crate::config::Environment;
 use crate::transport::ConnectFault;
 
+/// Who says what is said.
+pub(super) const OUR_NAME: &str = concat!("switchboard/", env!("CARGO_PKG_VERSION"));
+
 /// How long a connection may take to come to be, TLS included.
 pub(in crate::transport) const CONNECT_DEADLINE: Duration = Duration::from_secs(10);
 
 /// Connections that nobody uses are kept this long, and so many of them for each host.
-const IDLE_CONNECTION: Duration = Duration::from_secs(60);
+pub(super) const IDLE_CONNECTION: Duration = Duration::from_secs(60);
 const IDLE_CONNECTIONS: usize = 512;
 
 /// A peer that is gone without a word is noticed after a few of these.
@@ -25,6 +28,8 @@ pub struct HttpStack {
     pub(in crate::transport) pool: reqwest::Client,
     /// Other connections, for answers.
     answers: reqwest::Client,
+    /// Whether the environment names any.
+    pub(super) has_proxies: bool,
 }
 
 impl fmt::Debug for HttpStack {
@@ -40,7 +45,7 @@ impl HttpStack {
         let proxies = proxies(environment)?;
         let pool = || {
             let builder = reqwest::Client::builder()
-                .user_agent(concat!("switchboard/", env!("CARGO_PKG_VERSION")))
+                .user_agent(OUR_NAME)
                 .connect_timeout(CONNECT_DEADLINE)
                 .pool_idle_timeout(IDLE_CONNECTION)
                 .pool_max_idle_per_host(IDLE_CONNECTIONS)
@@ -54,13 +59,13 @@ impl HttpStack {
             let builder = proxies.iter().cloned().fold(builder, reqwest::ClientBuilder::proxy);
             builder.build().map_err(|error| ConnectFault(format!("the HTTP stack could not be set up: {error:?}")))
         };
-        Ok(Self { pool: pool()?, answers: pool()? })
+        Ok(Self { pool: pool()?, answers: pool()?, has_proxies: !proxies.is_empty() })
     }
 
     /// The same over connections of its own, for answers to questions: over HTTP/2 a server takes only so many requests at once, and
     /// all of them may be calls that wait for such an answer.
     pub(super) fn for_answers(&self) -> Self {
-        Self { pool: self.answers.clone(), answers: self.answers.clone() }
+        Self { pool: self.answers.clone(), ..self.clone() }
     }
 }
 

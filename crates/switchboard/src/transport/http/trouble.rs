@@ -8,33 +8,49 @@ use crate::transport::WireFault;
 use crate::untrusted::Untrusted;
 
 /// A request that brought no response. `place` is the host and port that it went to.
-pub(in crate::transport) fn unsent(error: &reqwest::Error, place: &str) -> WireFault {
+pub(crate) fn unsent(error: &reqwest::Error, place: &str) -> WireFault {
     if error.is_builder() {
         return WireFault::NotSent(format!("the request to {place} could not be made: {}", innermost(error)));
     }
     if !error.is_connect() {
         return lost(error, place);
     }
-    let fact = if error.is_dns() {
-        format!("no address was found for {place}; check the URL")
-    } else if error.is_timeout() {
-        format!("no connection to {place} within {} s", CONNECT_DEADLINE.as_secs())
-    } else {
-        match kind(error) {
-            Some(io::ErrorKind::ConnectionRefused) => format!("{place} refused the connection; is the server running?"),
-            Some(io::ErrorKind::ConnectionReset | io::ErrorKind::ConnectionAborted | io::ErrorKind::BrokenPipe) => {
-                format!("{place} reset the connection before it was established")
-            }
-            Some(io::ErrorKind::UnexpectedEof) => format!("{place} closed the connection before it was established"),
-            Some(io::ErrorKind::NetworkUnreachable | io::ErrorKind::HostUnreachable) => {
-                format!("{place} cannot be reached from here")
-            }
-            // What is left after the connection itself is TLS, or a proxy's no.
-            Some(io::ErrorKind::InvalidData) => format!("TLS with {place} failed: {}", innermost(error)),
-            _ => format!("no connection to {place}: {}", innermost(error)),
+    if error.is_dns() {
+        return WireFault::NotSent(format!("no address was found for {place} (check the URL)"));
+    }
+    let kind = if error.is_timeout() { Some(io::ErrorKind::TimedOut) } else { kind(error) };
+    unconnected(kind, &innermost(error), place)
+}
+
+/// No connection came to be; `words` say why where the kind does not.
+pub(super) fn unconnected(kind: Option<io::ErrorKind>, words: &str, place: &str) -> WireFault {
+    WireFault::NotSent(match kind {
+        Some(io::ErrorKind::TimedOut) => format!("no connection to {place} within {} s", CONNECT_DEADLINE.as_secs()),
+        Some(io::ErrorKind::ConnectionRefused) => format!("{place} refused the connection (is the server running?)"),
+        Some(io::ErrorKind::ConnectionReset | io::ErrorKind::ConnectionAborted | io::ErrorKind::BrokenPipe) => {
+            format!("{place} reset the connection before it was established")
         }
-    };
-    WireFault::NotSent(fact)
+        Some(io::ErrorKind::UnexpectedEof) => format!("{place} closed the connection before it was established"),
+        Some(io::ErrorKind::NetworkUnreachable | io::ErrorKind::HostUnreachable) => {
+            format!("{place} cannot be reached from here")
+        }
+        // What is left after the connection itself is TLS, or a proxy's no.
+        Some(io::ErrorKind::InvalidData) => format!("TLS with {place} failed: {words}"),
+        _ => format!("no connection to {place}: {words}"),
+    })
+}
+
+/// A connection of our own failed a request: before it left, or after.
+pub(super) fn of_connection(error: &hyper::Error, unsent: bool, place: &str) -> WireFault {
+    match (unsent, kind(error)) {
+        (true, kind) => unconnected(kind, &innermost(error), place),
+        (false, Some(io::ErrorKind::ConnectionReset)) => {
+            WireFault::Lost(format!("{place} reset the connection before the answer was complete"))
+        }
+        (false, _) => {
+            WireFault::Lost(format!("the connection to {place} ended before the answer was complete: {}", innermost(error)))
+        }
+    }
 }
 
 /// A connection that ended before its answer did.
@@ -48,7 +64,7 @@ pub(in crate::transport) fn lost(error: &reqwest::Error, place: &str) -> WireFau
 }
 
 /// The first I/O error in the chain that says what kind it is.
-fn kind(error: &reqwest::Error) -> Option<io::ErrorKind> {
+fn kind(error: &dyn Error) -> Option<io::ErrorKind> {
     chain(error)
         .filter_map(|cause| cause.downcast_ref::<io::Error>())
         .map(io::Error::kind)
@@ -56,12 +72,12 @@ fn kind(error: &reqwest::Error) -> Option<io::ErrorKind> {
 }
 
 /// The words of the last cause: the ones before only wrap it. They may hold what a peer said.
-fn innermost(error: &reqwest::Error) -> String {
-    let words = chain(error).last().map(ToString::to_string).unwrap_or_default();
+fn innermost(error: &dyn Error) -> String {
+    let words = chain(error).last().map_or_else(|| error.to_string(), ToString::to_string);
     Untrusted::new(words).for_terminal_line().to_string()
 }
 
-fn chain<'a>(error: &'a reqwest::Error) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
+fn chain<'a>(error: &'a dyn Error) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
     std::iter::successors(error.source(), |cause: &&'a (dyn Error + 'static)| {
         // An I/O error that wraps another passes over it when asked for its source.
         match cause.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {

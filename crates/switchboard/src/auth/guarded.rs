@@ -1,0 +1,259 @@
+//! Connections that lead nowhere metadata may not lead (T17): no redirects, and no addresses of this machine's surroundings.
+//!
+//! The library that speaks OAuth guards its own connections in the same way; what it does not know (giving tokens back, servers of
+//! 2025-03-26) goes through here. A name is judged by the addresses that it is connected to, not by those it had a moment before.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use reqwest::{Method, RequestBuilder};
+use url::{Host, Url};
+
+/// The names of variables whose proxies are connected to as they are: a person has set them.
+const PROXIES: [&str; 6] = ["HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"];
+
+/// Sends the requests of one server's login.
+#[derive(Debug, Clone)]
+pub(super) struct Guarded {
+    home: Class,
+    pool: reqwest::Client,
+}
+
+impl Guarded {
+    /// For the server that is configured at `base`. Each request may take as long as `patience`.
+    pub(super) fn new(base: &Url, patience: Duration) -> Option<Self> {
+        let proxies = PROXIES.iter().filter_map(|name| std::env::var(name).ok()).filter_map(|proxy| host_of(&proxy)).collect();
+        Self::looking_up(base, patience, proxies, Arc::new(System))
+    }
+
+    fn looking_up(base: &Url, patience: Duration, proxies: Vec<String>, lookup: Arc<dyn Resolve>) -> Option<Self> {
+        let home = Class::of_host(base);
+        let resolver = Arc::new(Resolver { home, proxies, lookup });
+        let pool = reqwest::Client::builder()
+            .redirect(reqwest::redirect::Policy::none())
+            .timeout(patience)
+            .dns_resolver(resolver)
+            .build()
+            .ok()?;
+        Some(Self { home, pool })
+    }
+
+    /// A request, unless its address is one that is never asked.
+    pub(super) fn request(&self, method: Method, url: Url) -> Option<RequestBuilder> {
+        let is_permitted = match url.host()? {
+            Host::Domain(_) => true,
+            Host::Ipv4(address) => self.home.permits(address.into()),
+            Host::Ipv6(address) => self.home.permits(address.into()),
+        };
+        is_permitted.then(|| self.pool.request(method, url))
+    }
+}
+
+/// What kind of place an address is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Class {
+    Public,
+    /// This machine.
+    Loopback,
+    /// Its network.
+    Private,
+    /// Link-local (what a cloud tells its machines among them), multicast, reserved: no server of anybody's.
+    Never,
+}
+
+impl Class {
+    /// Of what the address itself says: a name's addresses are its owner's word, so they widen nothing.
+    fn of_host(base: &Url) -> Self {
+        match base.host() {
+            Some(Host::Ipv4(address)) => Self::of(address.into()),
+            Some(Host::Ipv6(address)) => Self::of(address.into()),
+            Some(Host::Domain(name)) if name == "localhost" || name.ends_with(".localhost") => Self::Loopback,
+            Some(Host::Domain(_)) | None => Self::Public,
+        }
+    }
+
+    fn of(address: IpAddr) -> Self {
+        match address {
+            IpAddr::V4(address) => Self::of_v4(address),
+            IpAddr::V6(address) => embedded(address).map_or_else(|| Self::of_v6(address), Self::of_v4),
+        }
+    }
+
+    fn of_v4(address: Ipv4Addr) -> Self {
+        match address.octets() {
+            [127, ..] => Self::Loopback,
+            [10, ..] | [192, 168, ..] | [172, 16..=31, ..] | [100, 64..=127, ..] => Self::Private,
+            [0, ..] | [169, 254, ..] | [224..=255, ..] => Self::Never,
+            [192, 0, 0 | 2, _] | [198, 18 | 19, ..] | [198, 51, 100, _] | [203, 0, 113, _] => Self::Never,
+            _ => Self::Public,
+        }
+    }
+
+    fn of_v6(address: Ipv6Addr) -> Self {
+        match address.segments() {
+            [0, 0, 0, 0, 0, 0, 0, 1] => Self::Loopback,
+            [0xfc00..=0xfdff, ..] => Self::Private,
+            [0x2001, 0x0db8, ..] => Self::Never,
+            [0x2000..=0x3fff, ..] => Self::Public,
+            _ => Self::Never,
+        }
+    }
+
+    /// Whether a server of this kind may name that address.
+    fn permits(self, address: IpAddr) -> bool {
+        match Self::of(address) {
+            Self::Public => true,
+            Self::Never => false,
+            near => near == self,
+        }
+    }
+}
+
+/// The older address that a newer one leads to: mapped, compatible, 6to4, NAT64.
+fn embedded(address: Ipv6Addr) -> Option<Ipv4Addr> {
+    let join = |high: u16, low: u16| Ipv4Addr::from((u32::from(high) << 16) | u32::from(low));
+    match address.segments() {
+        [0, 0, 0, 0, 0, 0, 0, 0 | 1] => None,
+        [0, 0, 0, 0, 0, 0 | 0xffff, high, low] | [0x64, 0xff9b, 0, 0, 0, 0, high, low] | [0x2002, high, low, ..] => {
+            Some(join(high, low))
+        }
+        _ => None,
+    }
+}
+
+/// Gives only addresses that may be connected to.
+struct Resolver {
+    home: Class,
+    /// The hosts of proxies.
+    proxies: Vec<String>,
+    lookup: Arc<dyn Resolve>,
+}
+
+impl Resolve for Resolver {
+    fn resolve(&self, name: Name) -> Resolving {
+        let (home, is_proxy) = (self.home, self.proxies.iter().any(|proxy| proxy.eq_ignore_ascii_case(name.as_str())));
+        let found = self.lookup.resolve(name);
+        Box::pin(async move {
+            let found: Vec<SocketAddr> = found.await?.filter(|place| is_proxy || home.permits(place.ip())).collect();
+            match found.is_empty() {
+                true => Err("it has no address that may be connected to".into()),
+                false => Ok(Box::new(found.into_iter()) as Addrs),
+            }
+        })
+    }
+}
+
+/// Asks the operating system.
+struct System;
+
+impl Resolve for System {
+    fn resolve(&self, name: Name) -> Resolving {
+        Box::pin(async move {
+            let found: Vec<SocketAddr> = tokio::net::lookup_host((name.as_str(), 0)).await?.collect();
+            Ok(Box::new(found.into_iter()) as Addrs)
+        })
+    }
+}
+
+/// The host of a proxy, as its variable writes it.
+fn host_of(proxy: &str) -> Option<String> {
+    let proxy = if proxy.contains("://") { proxy.to_owned() } else { format!("http://{proxy}") };
+    Url::parse(&proxy).ok()?.host_str().map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::collections::VecDeque;
+    use std::sync::Mutex;
+
+    use super::*;
+
+    const PATIENCE: Duration = Duration::from_secs(20);
+
+    /// Answers each question with the next address.
+    struct Scripted(Mutex<VecDeque<SocketAddr>>);
+
+    impl Resolve for Scripted {
+        fn resolve(&self, _: Name) -> Resolving {
+            let next = self.0.lock().unwrap().pop_front().unwrap();
+            Box::pin(async move { Ok(Box::new(std::iter::once(next)) as Addrs) })
+        }
+    }
+
+    #[test]
+    fn t17_an_address_is_judged_by_where_it_leads() {
+        let check = |base: &str, expected: &[(&str, bool)]| {
+            let home = Class::of_host(&Url::parse(base).unwrap());
+            for (address, permitted) in expected {
+                assert_eq!(home.permits(address.parse().unwrap()), *permitted, "{base}: {address}");
+            }
+        };
+        let never = ["169.254.169.254", "0.0.0.0", "255.255.255.255", "224.0.0.1", "fe80::1", "ff02::1", "::", "fec0::1"];
+        let hidden = ["::ffff:169.254.169.254", "::169.254.169.254", "64:ff9b::a9fe:a9fe", "2002:a9fe:a9fe::1"];
+        for base in ["https://mcp.example/", "http://127.0.0.1:3000/mcp", "http://10.1.2.3/", "http://169.254.169.254/"] {
+            for address in never.iter().chain(&hidden) {
+                check(base, &[(address, false)]);
+            }
+            check(base, &[("93.184.216.34", true), ("2606:2800:220:1::1", true)]);
+        }
+        let near = |loopback: bool, private: bool| {
+            [
+                ("127.0.0.1", loopback),
+                ("::1", loopback),
+                ("::ffff:127.0.0.1", loopback),
+                ("10.0.0.1", private),
+                ("172.16.0.1", private),
+                ("192.168.1.1", private),
+                ("100.64.0.1", private),
+                ("fd00::1", private),
+                ("64:ff9b::a00:1", private),
+            ]
+        };
+        check("https://mcp.example/", &near(false, false));
+        check("http://localhost:3000/", &near(true, false));
+        check("http://[::1]:3000/", &near(true, false));
+        check("http://192.168.0.7/", &near(false, true));
+    }
+
+    /// T17: a name that leads to the metadata of a cloud, then to a private network, then to a listener of this machine: none of them
+    /// is connected to, however often the name changes its mind.
+    #[tokio::test]
+    async fn t17_a_name_that_changes_its_addresses_leads_nowhere() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let here = listener.local_addr().unwrap();
+        let answers = ["169.254.169.254:80".parse().unwrap(), "10.0.0.1:80".parse().unwrap(), here];
+        let scripted = |answers: &[SocketAddr]| Arc::new(Scripted(Mutex::new(answers.iter().copied().collect())));
+        let base = Url::parse("https://mcp.example/mcp").unwrap();
+        let target = Url::parse(&format!("http://rebound.example:{}/revoke", here.port())).unwrap();
+
+        let guarded = Guarded::looking_up(&base, PATIENCE, Vec::new(), scripted(&answers)).unwrap();
+        for answer in answers {
+            let asked = guarded.request(Method::POST, target.clone()).unwrap().send().await.unwrap_err();
+            assert!(format!("{asked:?}").contains("no address that may be connected to"), "{answer}: {asked:?}");
+        }
+        assert!(tokio::time::timeout(Duration::ZERO, listener.accept()).await.is_err(), "nobody came");
+        // A proxy is a person's own choice.
+        let guarded = Guarded::looking_up(&base, PATIENCE, vec!["Rebound.example".to_owned()], scripted(&[here])).unwrap();
+        let asking = tokio::spawn(guarded.request(Method::POST, target).unwrap().send());
+        assert!(tokio::time::timeout(PATIENCE, listener.accept()).await.is_ok());
+        asking.abort();
+    }
+
+    /// T17: an address that is written out is not looked up, so it is judged before.
+    #[test]
+    fn t17_an_address_that_is_written_out_is_not_asked() {
+        let guarded = |base: &str| Guarded::new(&Url::parse(base).unwrap(), PATIENCE).unwrap();
+        let asks = |base: &str, url: &str| guarded(base).request(Method::POST, Url::parse(url).unwrap()).is_some();
+        assert!(asks("https://mcp.example/", "https://as.example/revoke"));
+        assert!(!asks("https://mcp.example/", "https://169.254.169.254/revoke"));
+        assert!(!asks("https://mcp.example/", "https://[::ffff:a9fe:a9fe]/revoke"));
+        // However it is written.
+        assert!(!asks("https://mcp.example/", "https://0xa9fea9fe/revoke"));
+        assert!(!asks("https://mcp.example/", "http://127.1/revoke"));
+        assert!(asks("http://127.0.0.1:3000/mcp", "http://127.0.0.1:9/revoke"));
+    }
+}
