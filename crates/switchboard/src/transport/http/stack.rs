@@ -1,9 +1,11 @@
 //! The pool of connections that every URL server of a host shares: proxies, TLS, and the time a connection may take.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use reqwest::{NoProxy, Proxy, redirect};
+use url::Url;
 
 use crate::config::Environment;
 use crate::transport::ConnectFault;
@@ -23,6 +25,14 @@ const KEEPALIVE: Duration = Duration::from_secs(30);
 pub struct HttpStack {
     // reqwest's name for it; ours is not "client".
     pub(in crate::transport) pool: reqwest::Client,
+    /// Which variables name proxies, and which hosts they leave out: for sentences.
+    named: Arc<Named>,
+}
+
+#[derive(Default)]
+struct Named {
+    proxies: Vec<(&'static str, String)>,
+    exempt: Vec<String>,
 }
 
 impl fmt::Debug for HttpStack {
@@ -47,24 +57,40 @@ impl HttpStack {
             .redirect(redirect::Policy::none())
             .referer(false)
             .no_proxy();
-        for proxy in proxies(environment)? {
+        let mut named = Named::default();
+        for (kind, name, proxy) in proxies(environment)? {
             builder = builder.proxy(proxy);
+            named.proxies.push((kind, name));
         }
+        let exempt = variable(environment, "no_proxy").map(|(_, hosts)| hosts).unwrap_or_default();
+        named.exempt = exempt.split(',').map(|host| host.trim().trim_start_matches('.').to_owned()).collect();
         let pool = builder.build().map_err(|error| ConnectFault(format!("the HTTP stack could not be set up: {error:?}")))?;
-        Ok(Self { pool })
+        Ok(Self { pool, named: Arc::new(named) })
+    }
+
+    /// Who may be at fault where there is no connection to `place`: also the proxy in front of it, if one is named.
+    pub(in crate::transport) fn way_to(&self, url: &Url, place: &str) -> String {
+        let host = url.host_str().unwrap_or_default();
+        let is_exempt = |exempt: &String| exempt == "*" || host == exempt || host.ends_with(&format!(".{exempt}"));
+        let wanted = format!("{}_proxy", url.scheme());
+        let proxy = self.named.proxies.iter().find(|(kind, _)| *kind == wanted || *kind == "all_proxy");
+        match proxy {
+            Some((_, name)) if !self.named.exempt.iter().any(is_exempt) => format!("{place} or the proxy of {name}"),
+            _ => place.to_owned(),
+        }
     }
 }
 
 /// What the usual variables say, in the order in which they are asked.
-fn proxies(environment: &Environment) -> Result<Vec<Proxy>, ConnectFault> {
+fn proxies(environment: &Environment) -> Result<Vec<(&'static str, String, Proxy)>, ConnectFault> {
     let exempt = variable(environment, "no_proxy").and_then(|(_, hosts)| NoProxy::from_string(hosts));
     let kinds = [("http_proxy", Proxy::http as fn(_) -> _), ("https_proxy", Proxy::https), ("all_proxy", Proxy::all)];
     let mut proxies = Vec::new();
-    for (name, make) in kinds {
-        let Some((name, url)) = variable(environment, name) else { continue };
+    for (kind, make) in kinds {
+        let Some((name, url)) = variable(environment, kind) else { continue };
         // The value may hold a password.
         let proxy = make(url).map_err(|_| ConnectFault(format!("the variable {name} names no proxy; expected a URL")))?;
-        proxies.push(proxy.no_proxy(exempt.clone()));
+        proxies.push((kind, name, proxy.no_proxy(exempt.clone())));
     }
     Ok(proxies)
 }
