@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn t16_only_https_and_this_machine_are_opened() {
+    fn t16_t31_only_https_and_this_machine_are_opened() {
         let check = |address: &str, good: bool| assert_eq!(visitable(address).is_ok(), good, "{address}");
         check("https://example.com/a?b=c", true);
         check("http://localhost:8080/", true);

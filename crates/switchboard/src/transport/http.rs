@@ -24,7 +24,7 @@ mod direct;
 pub(super) mod endpoint;
 mod exchange;
 pub(super) mod headers;
-mod listening;
+pub(super) mod listening;
 pub(super) mod refusal;
 mod renewal;
 mod stack;

@@ -12,7 +12,7 @@ use super::channel::Channel;
 use super::exchange::NOTE_DEADLINE;
 use super::headers::LAST_EVENT_ID;
 use super::{refusal, renewal};
-use crate::transport::{Origin, WireFault};
+use crate::transport::{Inbound, Origin, WireFault};
 use crate::wire::events::{EventData, EventFrames, ServerEvent};
 use crate::wire::{RawJson, parse};
 
@@ -100,26 +100,30 @@ async fn hear(channel: &Channel, mut response: Response, frames: &mut EventFrame
     let begun = Instant::now();
     let mut heard = false;
     while let Ok(Some(chunk)) = answer::next_chunk(channel, &mut response, IDLE).await {
-        frames.push(&chunk, &mut |event| match event {
-            ServerEvent::Event { name, data, .. } => {
-                heard = true;
-                if answer::is_message(name, &data) && deliver(channel, &data).is_err() {
-                    channel.inbound.junk(data.as_ref());
-                }
-            }
-            ServerEvent::Oversized(id) => channel.inbound.oversized(id),
+        frames.push(&chunk, &mut |event| {
+            heard |= matches!(event, ServerEvent::Event { .. });
+            deliver(event, &*channel.inbound);
         });
     }
     heard || begun.elapsed() > WORTHWHILE
 }
 
-fn deliver(channel: &Channel, data: &EventData<'_>) -> Result<(), ()> {
-    let text = std::str::from_utf8(data.as_ref()).map_err(drop)?;
-    let keep = |part: &str| match data {
+/// Hands on what came on a stream that serves all requests: nothing says which of them a message belongs to.
+pub(in crate::transport) fn deliver(event: ServerEvent<'_>, inbound: &dyn Inbound) {
+    let data = match event {
+        ServerEvent::Oversized(id) => return inbound.oversized(id),
+        ServerEvent::Event { name, data, .. } if answer::is_message(name, &data) => data,
+        ServerEvent::Event { .. } => return,
+    };
+    let keep = |part: &str| match &data {
         EventData::Short(_) => RawJson::keep(part),
         EventData::Long(bytes) => RawJson::share(bytes, part),
     };
-    parse(text, &keep, &mut |message| channel.inbound.message(message, Origin::Shared)).map_err(drop)
+    let text = std::str::from_utf8(data.as_ref()).ok();
+    let read = text.and_then(|text| parse(text, &keep, &mut |message| inbound.message(message, Origin::Shared)).ok());
+    if read.is_none() {
+        inbound.junk(data.as_ref());
+    }
 }
 
 #[cfg(test)]

@@ -9,11 +9,11 @@ use tokio::time::timeout;
 use url::Url;
 
 use crate::transport::http::endpoint::Endpoint;
+use crate::transport::http::listening::deliver;
 use crate::transport::http::{refusal, trouble};
-use crate::transport::{Inbound, Origin, WireFault};
+use crate::transport::{Inbound, WireFault};
 use crate::untrusted::quoted;
-use crate::wire::events::{EventData, EventFrames, ServerEvent};
-use crate::wire::{RawJson, parse};
+use crate::wire::events::{EventFrames, ServerEvent};
 
 /// How long the stream may take to open and to bring its first event.
 const OPENING: Duration = Duration::from_secs(10);
@@ -104,28 +104,6 @@ fn destination(base: &Url, data: &[u8]) -> Result<Url, WireFault> {
     let _ = url.set_username("").and_then(|()| url.set_password(None));
     url.set_fragment(None);
     Ok(url)
-}
-
-fn deliver(event: ServerEvent<'_>, inbound: &dyn Inbound) {
-    let data = match event {
-        ServerEvent::Oversized(id) => return inbound.oversized(id),
-        ServerEvent::Event { name: "" | "message", data, .. } => data,
-        ServerEvent::Event { .. } => return,
-    };
-    let bytes = data.as_ref();
-    let outcome = match &data {
-        EventData::Short(bytes) => read_message(bytes, &RawJson::keep, inbound),
-        EventData::Long(bytes) => read_message(bytes, &|part| RawJson::share(bytes, part), inbound),
-    };
-    if outcome.is_err() && !bytes.trim_ascii().is_empty() {
-        inbound.junk(bytes);
-    }
-}
-
-fn read_message(bytes: &[u8], keep: &dyn Fn(&str) -> RawJson, inbound: &dyn Inbound) -> Result<(), ()> {
-    let text = std::str::from_utf8(bytes).map_err(drop)?;
-    // One stream carries everything, so nothing says which request a message belongs to.
-    parse(text, keep, &mut |message| inbound.message(message, Origin::Shared)).map_err(drop)
 }
 
 #[cfg(test)]
