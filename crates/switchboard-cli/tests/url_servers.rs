@@ -112,6 +112,11 @@ fn f24_doctor_tells_where_the_way_ends() {
     ] {
         assert!(ran.stdout.contains(told), "{told}: {}", ran.stdout);
     }
+    assert!(!ran.stdout.contains("leave out `transport`"), "{}", ran.stdout);
+    let named = Home::new();
+    named.user_file(&format!("[servers.far]\nurl = \"http://127.0.0.1:{gone}/mcp\"\ntransport = \"sse\"\n"));
+    let ran = named.run(&["doctor", "far"]);
+    assert!(ran.stdout.contains("    Try: leave out `transport` in its entry: the wire is then found out\n"), "{}", ran.stdout);
     let broken = serve(|_| (500, "text/plain", "boom".to_owned()));
     let ran = home(&format!("http://127.0.0.1:{broken}/mcp?key=hidden-in-the-query")).run(&["doctor", "far"]);
     assert!(ran.stdout.contains(&format!("    Port: {broken} is open (")), "{}", ran.stdout);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::{Value, json};
 use switchboard::Host;
-use switchboard::config::{Endpoint, ServerConfig, Sharing};
+use switchboard::config::{Endpoint, HttpWire, ServerConfig, Sharing};
 use switchboard::server::{ServerHandle, State};
 use tokio::task::JoinSet;
 
@@ -174,6 +174,9 @@ fn examine(handle: &ServerHandle, host: &Host, ways: &reaching::Ways) -> Finding
             facts.push(("History", escaped(&without_advice(happened).0)));
         }
         try_next.extend(by_hand(config).map(|command| format!("run it by hand: {}", escaped(&command))));
+        if matches!(&config.endpoint, Endpoint::Http(http) if http.wire != HttpWire::Auto) {
+            try_next.push("leave out `transport` in its entry: the wire is then found out".to_owned());
+        }
         try_next.push(format!("read `switchboard logs {}`", config.name));
     }
     match &snapshot.state {

@@ -111,3 +111,21 @@ async fn a_proxy_of_the_environment_is_used_but_for_the_hosts_that_are_exempt() 
         assert!(matches!(opening.await.unwrap(), Err(OpenFault::Wire(_))));
     }
 }
+
+/// F24: where a proxy is refused, the server is not blamed for it; which of them it was is not known.
+#[tokio::test]
+async fn f24_a_proxy_that_may_be_at_fault_is_named() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let gone = format!("http://me:secret@{}", listener.local_addr().unwrap());
+    drop(listener);
+    for (variables, place) in [
+        (&[("HTTP_PROXY", gone.as_str())][..], "127.0.0.1:9 or the proxy of HTTP_PROXY"),
+        (&[("all_proxy", gone.as_str())], "127.0.0.1:9 or the proxy of all_proxy"),
+        (&[("https_proxy", gone.as_str())], "127.0.0.1:9"),
+        (&[("HTTP_PROXY", gone.as_str()), ("NO_PROXY", "example.com, 127.0.0.1")], "127.0.0.1:9"),
+    ] {
+        let connector = connector_in(variables, target("http://127.0.0.1:9/mcp"));
+        let fault = Session::open(&connector, options(Protocol::Legacy)).await.unwrap_err().to_string();
+        assert_eq!(fault, format!("{place} refused the connection (is the server running?)"));
+    }
+}

@@ -34,6 +34,8 @@ pub(in crate::transport) struct Endpoint {
     pub(in crate::transport) max_message_bytes: usize,
     /// Host and port, for sentences.
     pub(in crate::transport) place: String,
+    /// The same, with the proxy that stands before it.
+    way: String,
 }
 
 impl Endpoint {
@@ -47,14 +49,16 @@ impl Endpoint {
         // A user and a password go as a header, and a fragment nowhere. These cannot fail on a URL with a host.
         let _ = url.set_username("").and_then(|()| url.set_password(None));
         url.set_fragment(None);
+        let place = format!("{host}:{}", url.port_or_known_default().unwrap_or_default());
         Ok(Self {
             pool: stack.pool.clone(),
-            direct: if stack.has_proxies { None } else { Direct::to(&url) },
+            direct: if stack.has_proxies() { None } else { Direct::to(&url) },
             listening: headers::listening(&posting),
             posting,
             credentials: target.credentials.clone(),
             max_message_bytes: target.max_message_bytes,
-            place: format!("{host}:{}", url.port_or_known_default().unwrap_or_default()),
+            way: stack.way_to(&url, &place),
+            place,
             url,
         })
     }
@@ -116,7 +120,7 @@ impl Endpoint {
         let mut request = Request::new(method.clone(), url);
         *request.headers_mut() = headers;
         *request.body_mut() = body.map(|body| body.clone().into());
-        self.pool.execute(request).await.map_err(|error| trouble::unsent(&error, &self.place))
+        self.pool.execute(request).await.map_err(|error| trouble::unsent(&error, &self.way))
     }
 }
 

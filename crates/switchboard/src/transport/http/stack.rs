@@ -1,9 +1,11 @@
 //! The pool of connections that every URL server of a host shares: proxies, TLS, and the time a connection may take.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use reqwest::{NoProxy, Proxy, redirect};
+use url::Url;
 
 use crate::config::Environment;
 use crate::transport::ConnectFault;
@@ -28,8 +30,14 @@ pub struct HttpStack {
     pub(in crate::transport) pool: reqwest::Client,
     /// Other connections, for answers.
     answers: reqwest::Client,
-    /// Whether the environment names any.
-    pub(super) has_proxies: bool,
+    /// Which variables name proxies, and which hosts they leave out.
+    named: Arc<Named>,
+}
+
+#[derive(Default)]
+struct Named {
+    proxies: Vec<(&'static str, String)>,
+    exempt: Vec<String>,
 }
 
 impl fmt::Debug for HttpStack {
@@ -56,10 +64,15 @@ impl HttpStack {
                 .redirect(redirect::Policy::none())
                 .referer(false)
                 .no_proxy();
-            let builder = proxies.iter().cloned().fold(builder, reqwest::ClientBuilder::proxy);
+            let builder = proxies.iter().fold(builder, |builder, (_, _, proxy)| builder.proxy(proxy.clone()));
             builder.build().map_err(|error| ConnectFault(format!("the HTTP stack could not be set up: {error:?}")))
         };
-        Ok(Self { pool: pool()?, answers: pool()?, has_proxies: !proxies.is_empty() })
+        let exempt = variable(environment, "no_proxy").map(|(_, hosts)| hosts).unwrap_or_default();
+        let named = Named {
+            exempt: exempt.split(',').map(|host| host.trim().trim_start_matches('.').to_owned()).collect(),
+            proxies: proxies.iter().map(|(kind, name, _)| (*kind, name.clone())).collect(),
+        };
+        Ok(Self { pool: pool()?, answers: pool()?, named: Arc::new(named) })
     }
 
     /// The same over connections of its own, for answers to questions: over HTTP/2 a server takes only so many requests at once, and
@@ -67,18 +80,35 @@ impl HttpStack {
     pub(super) fn for_answers(&self) -> Self {
         Self { pool: self.answers.clone(), ..self.clone() }
     }
+
+    /// Whether the environment names any proxy at all.
+    pub(super) fn has_proxies(&self) -> bool {
+        !self.named.proxies.is_empty()
+    }
+
+    /// Who may be at fault where there is no connection to `place`: also the proxy in front of it, if one is named.
+    pub(in crate::transport) fn way_to(&self, url: &Url, place: &str) -> String {
+        let host = url.host_str().unwrap_or_default();
+        let is_exempt = |exempt: &String| exempt == "*" || host == exempt || host.ends_with(&format!(".{exempt}"));
+        let wanted = format!("{}_proxy", url.scheme());
+        let proxy = self.named.proxies.iter().find(|(kind, _)| *kind == wanted || *kind == "all_proxy");
+        match proxy {
+            Some((_, name)) if !self.named.exempt.iter().any(is_exempt) => format!("{place} or the proxy of {name}"),
+            _ => place.to_owned(),
+        }
+    }
 }
 
 /// What the usual variables say, in the order in which they are asked.
-fn proxies(environment: &Environment) -> Result<Vec<Proxy>, ConnectFault> {
+fn proxies(environment: &Environment) -> Result<Vec<(&'static str, String, Proxy)>, ConnectFault> {
     let exempt = variable(environment, "no_proxy").and_then(|(_, hosts)| NoProxy::from_string(hosts));
     let kinds = [("http_proxy", Proxy::http as fn(_) -> _), ("https_proxy", Proxy::https), ("all_proxy", Proxy::all)];
     let mut proxies = Vec::new();
-    for (name, make) in kinds {
-        let Some((name, url)) = variable(environment, name) else { continue };
+    for (kind, make) in kinds {
+        let Some((name, url)) = variable(environment, kind) else { continue };
         // The value may hold a password.
         let proxy = make(url).map_err(|_| ConnectFault(format!("the variable {name} names no proxy; expected a URL")))?;
-        proxies.push(proxy.no_proxy(exempt.clone()));
+        proxies.push((kind, name, proxy.no_proxy(exempt.clone())));
     }
     Ok(proxies)
 }
