@@ -61,14 +61,14 @@ async fn f23_a_call_that_is_answered_with_no_answer_says_what_came_and_the_serve
         (
             "200 OK\r\nContent-Type: text/html",
             "<title>Log in</title>",
-            "HTTP 200: answered with text/html instead of JSON or events: <title>Log in</title>; \
-             is this the URL of an MCP endpoint?"
+            "HTTP 200: answered with text/html instead of JSON or events: <title>Log in</title> \
+             (is this the URL of an MCP endpoint?)"
                 .to_owned(),
         ),
         (
             "200 OK\r\nContent-Type: image/png",
             "\u{89}PNG",
-            "HTTP 200: answered with image/png instead of JSON or events: \\u{89}PNG; is this the URL of an MCP endpoint?"
+            "HTTP 200: answered with image/png instead of JSON or events: \\u{89}PNG (is this the URL of an MCP endpoint?)"
                 .to_owned(),
         ),
     ];
