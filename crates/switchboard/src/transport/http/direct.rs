@@ -14,7 +14,7 @@ use http_body_util::Full;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::client::conn::http1::{self, Connection, SendRequest};
 use hyper::header::{CONTENT_ENCODING, HOST, HeaderMap, HeaderValue, USER_AGENT};
-use hyper::{Method, Request, Uri};
+use hyper::{Method, Request, Response, Uri};
 use hyper_util::rt::TokioIo;
 use reqwest::ResponseBuilderExt;
 use tokio::net::TcpStream;
@@ -85,22 +85,13 @@ impl Direct {
         let target: Uri = url[url::Position::BeforePath..url::Position::AfterQuery]
             .parse()
             .map_err(|_| WireFault::NotSent(format!("the path of the URL for {place} is none that HTTP can name")))?;
-        let mut line = match self.idle() {
-            Some(line) => line,
-            None => self.open(place).await?,
-        };
         let mut request = Request::new(Full::new(body.cloned().unwrap_or_default()));
         *request.method_mut() = method.clone();
         *request.uri_mut() = target;
         *request.headers_mut() = headers;
         request.headers_mut().entry(HOST).or_insert_with(|| self.0.authority.clone());
         request.headers_mut().entry(USER_AGENT).or_insert(HeaderValue::from_static(OUR_NAME));
-        let mut answer = std::pin::pin!(line.sender.send_request(request));
-        let response = std::future::poll_fn(|task| {
-            line.drive(task);
-            answer.as_mut().poll(task)
-        });
-        let response = response.await.map_err(|error| trouble::of_connection(&error, error.is_canceled(), place))?;
+        let (response, line) = self.answer(request, place).await?;
         let (parts, body) = response.into_parts();
         if parts.headers.get(CONTENT_ENCODING).is_some_and(|encoding| encoding != "identity") {
             return Err(WireFault::Lost(format!("{place} answered compressed, which was not asked for")));
@@ -111,6 +102,31 @@ impl Direct {
             builder.body(body).map_err(|_| WireFault::Lost(format!("the answer of {place} has no meaning as a response")))?;
         *response.headers_mut() = parts.headers;
         Ok(response.into())
+    }
+
+    /// The head of the answer, and the connection that its body comes over.
+    async fn answer(&self, mut request: Request<Full<Bytes>>, place: &str) -> Result<(Response<Incoming>, Line), WireFault> {
+        loop {
+            let idle = self.idle();
+            let was_idle = idle.is_some();
+            let mut line = match idle {
+                Some(line) => line,
+                None => self.open(place).await?,
+            };
+            let mut answer = std::pin::pin!(line.sender.try_send_request(request));
+            let answered = std::future::poll_fn(|task| {
+                line.drive(task);
+                answer.as_mut().poll(task)
+            });
+            match answered.await {
+                Ok(response) => return Ok((response, line)),
+                Err(mut fault) => match fault.take_message() {
+                    // The server closed it just before; nothing of the request has left.
+                    Some(unsent) if was_idle => request = unsent,
+                    unsent => return Err(trouble::of_connection(fault.error(), unsent.is_some(), place)),
+                },
+            }
+        }
     }
 
     /// A connection that is open still, as far as anybody has said.
@@ -198,5 +214,58 @@ impl Body for Answer {
 
     fn size_hint(&self) -> SizeHint {
         self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    /// Answers each request on each connection, so many times, then closes it; gives the number of connections.
+    async fn serve(listener: TcpListener, times: usize) -> usize {
+        let mut connections = 0;
+        loop {
+            let Ok(accepted) = timeout(std::time::Duration::from_secs(2), listener.accept()).await else { return connections };
+            let mut socket = accepted.unwrap().0;
+            connections += 1;
+            for _ in 0..times {
+                let mut request = vec![0; 4096];
+                if socket.read(&mut request).await.unwrap() == 0 {
+                    break;
+                }
+                socket.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").await.unwrap();
+            }
+        }
+    }
+
+    async fn check(times: usize, expected: usize) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url: Url = format!("http://{}/mcp", listener.local_addr().unwrap()).parse().unwrap();
+        let serving = tokio::spawn(serve(listener, times));
+        let direct = Direct::to(&url).unwrap();
+        for _ in 0..6 {
+            let response = direct.send(&Method::POST, url.clone(), HeaderMap::new(), None, "here").await.unwrap();
+            assert_eq!(response.text().await.unwrap_or_default(), "ok");
+            // What the server does to the connection then is seen before the next request.
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+        drop(direct);
+        assert_eq!(serving.await.unwrap(), expected, "{times} requests on a connection");
+    }
+
+    #[tokio::test]
+    async fn a_connection_serves_one_request_after_the_other() {
+        check(6, 1).await;
+    }
+
+    #[tokio::test]
+    async fn a_connection_that_the_server_closed_is_not_used_again() {
+        check(2, 3).await;
+        check(1, 6).await;
     }
 }
