@@ -41,7 +41,7 @@ fn find(name: &str) -> PathBuf {
     let path = profile_folder.join(name);
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name(package).join("src");
     if modified(&path).is_none_or(|built| newest(&sources).is_some_and(|source| source > built)) {
-        build(name, package, &profile_folder);
+        build(name, &profile_folder);
     }
     assert!(path.exists(), "{} is still missing after a build", path.display());
     path
@@ -55,10 +55,11 @@ fn profile_folder() -> PathBuf {
     if is_deps { folder.parent().expect("deps is in a folder").to_owned() } else { folder.to_owned() }
 }
 
-fn build(name: &str, package: &str, profile_folder: &Path) {
+fn build(name: &str, profile_folder: &Path) {
     let profile = profile_folder.file_name().and_then(OsStr::to_str).unwrap_or("debug");
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command.args(["build", "--quiet", "-p", package, "--bin", name]);
+    // As a part of the whole workspace, so that nothing is built in two ways.
+    command.args(["build", "--quiet", "--workspace", "--bin", name]);
     command.args(["--profile", if profile == "debug" { "dev" } else { profile }]);
     command.arg("--target-dir").arg(profile_folder.parent().expect("a profile is in the target folder"));
     command.arg("--manifest-path").arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml"));

@@ -10,8 +10,11 @@ use std::time::{Duration, Instant};
 use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
 use tempfile::TempDir;
 
-/// The program under test.
-pub const PROGRAM: &str = env!("CARGO_BIN_EXE_switchboard");
+/// The program under test: the one built beside the test, or another that was named when the test was built.
+pub const PROGRAM: &str = match option_env!("SWITCHBOARD_PROGRAM") {
+    Some(other) => other,
+    None => env!("CARGO_BIN_EXE_switchboard"),
+};
 /// Long enough for a busy machine; a test that passes never waits for it.
 const PATIENCE: Duration = Duration::from_secs(30);
 
