@@ -86,7 +86,7 @@ impl<'a> Reading<'a> {
                 Err(unanswered(&response))
             }
             Kind::Unsaid => self.read_body(response).await,
-            Kind::Other(kind) => Err(refusal::wrong_kind(response, &kind).await),
+            Kind::Other(kind) => Err(Box::pin(refusal::wrong_kind(response, &kind)).await),
         }
     }
 
@@ -131,10 +131,13 @@ impl<'a> Reading<'a> {
     /// A stream, and those that resume it.
     async fn read_events(&mut self, response: Response, legacy: bool) -> Result<(), WireFault> {
         let mut frames = EventFrames::new(self.channel.endpoint.max_message_bytes);
-        let mut broken = match self.read_stream(response, &mut frames).await {
-            Ended::Answered => return Ok(()),
-            Ended::Broken { fault, .. } => fault,
-        };
+        match self.read_stream(response, &mut frames).await {
+            Ended::Answered => Ok(()),
+            Ended::Broken { fault, .. } => Box::pin(self.resume(fault, frames, legacy)).await,
+        }
+    }
+
+    async fn resume(&mut self, mut broken: WireFault, mut frames: EventFrames, legacy: bool) -> Result<(), WireFault> {
         let mut fruitless = 0;
         while let (true, Some(last_id)) = (legacy, frames.last_id().map(str::to_owned)) {
             if fruitless == MAX_FRUITLESS_RESUMES {

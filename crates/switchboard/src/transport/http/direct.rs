@@ -78,7 +78,7 @@ impl Direct {
         &self,
         method: &Method,
         url: Url,
-        headers: HeaderMap,
+        headers: &HeaderMap,
         body: Option<&Bytes>,
         place: &str,
     ) -> Result<reqwest::Response, WireFault> {
@@ -88,7 +88,7 @@ impl Direct {
         let mut request = Request::new(Full::new(body.cloned().unwrap_or_default()));
         *request.method_mut() = method.clone();
         *request.uri_mut() = target;
-        *request.headers_mut() = headers;
+        *request.headers_mut() = headers.clone();
         request.headers_mut().entry(HOST).or_insert_with(|| self.0.authority.clone());
         request.headers_mut().entry(USER_AGENT).or_insert(HeaderValue::from_static(OUR_NAME));
         let (response, line) = self.answer(request, place).await?;
@@ -111,7 +111,7 @@ impl Direct {
             let was_idle = idle.is_some();
             let mut line = match idle {
                 Some(line) => line,
-                None => self.open(place).await?,
+                None => Box::pin(self.open(place)).await?,
             };
             let mut answer = std::pin::pin!(line.sender.try_send_request(request));
             let answered = std::future::poll_fn(|task| {
@@ -249,7 +249,7 @@ mod tests {
         let serving = tokio::spawn(serve(listener, times));
         let direct = Direct::to(&url).unwrap();
         for _ in 0..6 {
-            let response = direct.send(&Method::POST, url.clone(), HeaderMap::new(), None, "here").await.unwrap();
+            let response = direct.send(&Method::POST, url.clone(), &HeaderMap::new(), None, "here").await.unwrap();
             assert_eq!(response.text().await.unwrap_or_default(), "ok");
             // What the server does to the connection then is seen before the next request.
             tokio::time::sleep(std::time::Duration::from_millis(5)).await;

@@ -74,18 +74,12 @@ impl Endpoint {
         let mut refusals = 0;
         loop {
             let sent = self.credentials.authorization().await.map_err(WireFault::NeedsLogin)?;
-            let mut headers = headers.clone();
-            if let Some(authorization) = &sent {
-                let value = headers::secret(authorization).ok_or_else(|| {
-                    WireFault::NotSent("the token to authorize with is no header value; log in again".to_owned())
-                })?;
-                headers.insert(AUTHORIZATION, value);
-            }
-            let response = self.follow(&method, url, headers, body.as_ref()).await?;
+            let authorized = sent.as_ref().map(|sent| with_token(headers, sent)).transpose()?;
+            let response = self.follow(&method, url, authorized.as_ref().unwrap_or(headers), body.as_ref()).await?;
             let Some(challenge) = refused(&response) else { return Ok(response) };
             refusals += 1;
             if refusals > MAX_REFUSALS {
-                return Err(refusal::read(response, None).await);
+                return Err(Box::pin(refusal::read(response, None)).await);
             }
             self.answer_refusal(response.status(), challenge.as_deref(), sent.as_ref()).await?;
         }
@@ -97,15 +91,25 @@ impl Endpoint {
     }
 
     /// Follows redirects that keep method and body, within the origin: nothing of ours goes anywhere else.
-    async fn follow(&self, method: &Method, url: &Url, headers: HeaderMap, body: Option<&Bytes>) -> Result<Response, WireFault> {
-        let response = self.send(method, url.clone(), headers.clone(), body).await?;
-        if !response.status().is_redirection() {
-            return Ok(response);
+    async fn follow(&self, method: &Method, url: &Url, headers: &HeaderMap, body: Option<&Bytes>) -> Result<Response, WireFault> {
+        let response = self.send(method, url.clone(), headers, body).await?;
+        if response.status().is_redirection() {
+            // Boxed, like all that few requests come to: a task's future is copied when it begins, with room for the largest part.
+            return Box::pin(self.redirected(method, headers, body, response)).await;
         }
-        let mut response = response;
+        Ok(response)
+    }
+
+    async fn redirected(
+        &self,
+        method: &Method,
+        headers: &HeaderMap,
+        body: Option<&Bytes>,
+        mut response: Response,
+    ) -> Result<Response, WireFault> {
         for _ in 0..MAX_REDIRECTS {
             let next = redirect(response.url(), &response)?;
-            response = self.send(method, next, headers.clone(), body).await?;
+            response = self.send(method, next, headers, body).await?;
             if !response.status().is_redirection() {
                 return Ok(response);
             }
@@ -113,15 +117,23 @@ impl Endpoint {
         Err(not_followed(response.status(), &format!("more than {MAX_REDIRECTS} redirects in a row")))
     }
 
-    async fn send(&self, method: &Method, url: Url, headers: HeaderMap, body: Option<&Bytes>) -> Result<Response, WireFault> {
+    async fn send(&self, method: &Method, url: Url, headers: &HeaderMap, body: Option<&Bytes>) -> Result<Response, WireFault> {
         if let Some(direct) = &self.direct {
             return direct.send(method, url, headers, body, &self.place).await;
         }
         let mut request = Request::new(method.clone(), url);
-        *request.headers_mut() = headers;
+        *request.headers_mut() = headers.clone();
         *request.body_mut() = body.map(|body| body.clone().into());
-        self.pool.execute(request).await.map_err(|error| trouble::unsent(&error, &self.way))
+        Box::pin(self.pool.execute(request)).await.map_err(|error| trouble::unsent(&error, &self.way))
     }
+}
+
+fn with_token(headers: &HeaderMap, token: &Secret) -> Result<HeaderMap, WireFault> {
+    let value = headers::secret(token)
+        .ok_or_else(|| WireFault::NotSent("the token to authorize with is no header value; log in again".to_owned()))?;
+    let mut headers = headers.clone();
+    headers.insert(AUTHORIZATION, value);
+    Ok(headers)
 }
 
 /// The challenge, where a login could change the answer.

@@ -131,10 +131,10 @@ async fn post(channel: &Arc<Channel>, message: &Message, id: Option<u64>, part: 
         if status.is_success() {
             return Ok(response);
         }
-        let fault = refusal::read(response, id).await;
+        let fault = Box::pin(refusal::read(response, id)).await;
         match session {
             Some(session) if status == StatusCode::NOT_FOUND && !renewed && !knows_session(&fault) => {
-                renewal::renew(channel, session).await?;
+                Box::pin(renewal::renew(channel, session)).await?;
                 renewed = true;
             }
             _ => return Err(fault),
