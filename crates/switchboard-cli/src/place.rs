@@ -36,7 +36,8 @@ impl Place {
         if options.config.is_empty() {
             return self.found_files();
         }
-        options.config.iter().map(|path| ConfigFile { path: path.clone(), scope: Scope::Given }).collect()
+        let given = |path: &PathBuf| ConfigFile { dialect: options.dialect, ..ConfigFile::new(path, Scope::Given) };
+        options.config.iter().map(given).collect()
     }
 
     /// The files of the search order that exist.

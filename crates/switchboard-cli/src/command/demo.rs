@@ -152,7 +152,7 @@ fn config(folder: PathBuf) -> Result<Config, Failure> {
     let mut config = Config::default();
     for (name, era, protocol) in [("demo-legacy", "legacy", Protocol::Legacy), ("demo-modern", "modern", Protocol::Modern)] {
         let name = ServerName::new(name).map_err(|error| Failure::new(Code::Usage, error.to_string()))?;
-        let source = Source { file: Arc::new(folder.join("demo.toml")), line: 1, scope: Scope::Given, shadows: None };
+        let source = Source::new(Arc::new(folder.join("demo.toml")), 1, Scope::Given);
         // A reference sign in the path of the program is no reference.
         let command = program.display().to_string().replace('$', "$$");
         let endpoint = Endpoint::Stdio(StdioEndpoint::new(command, [SERVER_WORD, "--era", era]));

@@ -247,6 +247,7 @@ fn by_hand(config: &ServerConfig) -> Option<String> {
     let stdio = match &config.endpoint {
         Endpoint::Stdio(stdio) => stdio,
         Endpoint::Http(http) => return reaching::by_hand(&http.url),
+        Endpoint::Wrong(_) => return None,
     };
     let words = std::iter::once(stdio.command.clone()).chain(mask::arguments(&stdio.args));
     let command: Vec<_> = words.map(|word| quoted(&word)).collect();

@@ -35,6 +35,9 @@ pub(super) enum Kind {
     Port,
     Flag,
     Duration,
+    /// A duration as a bare number.
+    #[expect(dead_code, reason = "for the dialects")]
+    Milliseconds,
     Bytes,
     /// One of these words, each with what it means.
     Choice(&'static [(&'static str, &'static str)]),

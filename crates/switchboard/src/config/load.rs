@@ -11,9 +11,11 @@ use nix::fcntl::OFlag;
 
 use super::diagnostic::Findings;
 use super::fields::SERVERS;
+use super::format::Format;
+use super::meant::{self, Home};
 use super::policy::{Placed, Policy, policy};
 use super::written::Fields;
-use super::{Config, ConfigErrors, Diagnostic, Mode, Place, ServerConfig, meant, written};
+use super::{Config, ConfigErrors, Diagnostic, Dialect, Mode, Place, ServerConfig};
 use crate::name::ServerName;
 
 /// Whose file it is: decides what it may do.
@@ -34,6 +36,15 @@ pub struct ConfigFile {
     pub path: PathBuf,
     /// Whose it is.
     pub scope: Scope,
+    /// What kind it is, where a person said so; found out by its path and shape where not.
+    pub dialect: Option<Dialect>,
+}
+
+impl ConfigFile {
+    /// A file whose kind is found out.
+    pub fn new(path: impl Into<PathBuf>, scope: Scope) -> Self {
+        Self { path: path.into(), scope, dialect: None }
+    }
 }
 
 /// The name of the native file, in a project and in the user's own folder.
@@ -44,8 +55,8 @@ const MAX_FILE_BYTES: u64 = 1024 * 1024;
 
 /// The native files that exist, highest precedence first: the project's, then the user's own.
 pub fn search(project_folder: &Path, config_folder: &Path) -> Vec<ConfigFile> {
-    let project = ConfigFile { path: project_folder.join(FILE_NAME), scope: Scope::Project };
-    let user = ConfigFile { path: config_folder.join("switchboard").join(FILE_NAME), scope: Scope::User };
+    let project = ConfigFile::new(project_folder.join(FILE_NAME), Scope::Project);
+    let user = ConfigFile::new(config_folder.join("switchboard").join(FILE_NAME), Scope::User);
     // In the user's own folder the two are one file, and it is the user's.
     let one = matches!((project.path.canonicalize(), user.path.canonicalize()), (Ok(project), Ok(user)) if project == user);
     // A dangling link or a folder of that name is there: reading it says what is wrong.
@@ -94,18 +105,30 @@ fn read(file: &ConfigFile) -> Result<ReadFile, Vec<Diagnostic>> {
     })?;
 
     let mut findings = Findings::new(shown.clone(), text);
-    let written = written::read(text, &mut findings);
+    let document = Format::of(&file.path).unwrap_or(Format::Toml).parse(text, &mut findings);
+    let dialect = file.dialect.unwrap_or_default();
+    let written = dialect.reader().open(&document, &mut findings);
     // The folder is resolved once, so that what is relative to it cannot come to mean another place. The file's own link is not
     // followed: what a link points to must not lend it its folder or its trust.
     let located = Arc::new(locate(&file.path));
+    let home = Home { folder: Arc::new(folder(&located, dialect, file.scope)), file: located, scope: file.scope, dialect };
     let mut servers = Vec::with_capacity(written.servers.len());
     for entry in &written.servers {
-        if let Some(server) = meant::server(entry, &located, file.scope, &mut findings) {
-            let origins = origins(&entry.fields, &server.name, &findings);
+        let told = findings.errors.len();
+        let fields = dialect.reader().entry(entry, &mut findings);
+        let server = fields.as_ref().and_then(|fields| meant::server(entry, fields, &home, &mut findings));
+        // C12: where a wrong entry stops nobody, the first thing that is wrong with it is its server's state.
+        let wrong = if dialect.rules().strict { Vec::new() } else { findings.errors.split_off(told) };
+        let server = match wrong.into_iter().next() {
+            Some(fault) => meant::wrong_server(entry, fault, &home, &mut findings),
+            None => server,
+        };
+        if let Some(server) = server {
+            let origins = origins(fields.as_ref(), &server.name, &findings);
             servers.push((server, origins));
         }
     }
-    let policy = policy(&written, &shown, file.scope, &mut findings);
+    let policy = policy(&written, &shown, file.scope, dialect, &mut findings);
     let (errors, warnings) = findings.finish();
     if errors.is_empty() { Ok(ReadFile { servers, policy, warnings }) } else { Err(errors) }
 }
@@ -153,13 +176,31 @@ fn locate(path: &Path) -> PathBuf {
     }
 }
 
+/// What relative paths of a file start at: its folder; the project's, where the dialect keeps its file in a folder of its own; and
+/// the working folder for the user's file of such a dialect (S2-60).
+fn folder(located: &Path, dialect: Dialect, scope: Scope) -> PathBuf {
+    let own = located.parent().unwrap_or(Path::new(""));
+    let own_folder_of = |name: &str| own.file_name().is_some_and(|folder| folder == name);
+    let kept_apart = match dialect {
+        Dialect::CoreAgent => own_folder_of(".agents"),
+        Dialect::Gemini => own_folder_of(".gemini"),
+        _ => false,
+    };
+    match (kept_apart, scope) {
+        (true, Scope::User) => std::path::absolute(".").unwrap_or_else(|_| own.to_owned()),
+        (true, _) => own.parent().unwrap_or(own).to_owned(),
+        (false, _) => own.to_owned(),
+    }
+}
+
 /// Where the fields of an entry stand, by dotted field.
-fn origins(fields: &Fields, name: &ServerName, findings: &Findings<'_>) -> Vec<(String, Place)> {
+fn origins(fields: Option<&Fields>, name: &ServerName, findings: &Findings<'_>) -> Vec<(String, Place)> {
     let place = |offset| {
         let (line, column) = findings.lines.place(offset);
         Place { file: findings.file.clone(), line, column }
     };
-    fields.0.iter().map(|(field, found)| (format!("{}.{name}.{field}", SERVERS.name), place(found.at))).collect()
+    let fields = fields.into_iter().flat_map(|fields| &fields.0);
+    fields.map(|(field, found)| (format!("{}.{name}.{field}", SERVERS.name), place(found.at))).collect()
 }
 
 /// A higher file's entry replaces one of the same name, whole.

@@ -15,7 +15,7 @@ fn load_text(text: impl AsRef<[u8]>, scope: Scope) -> Result<Config, ConfigError
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("switchboard.toml");
     std::fs::write(&path, text).expect("a file in it");
-    load(&[ConfigFile { path, scope }]).map_err(|errors| {
+    load(&[ConfigFile::new(path, scope)]).map_err(|errors| {
         let named = |finding: Diagnostic| Diagnostic { file: Arc::new("switchboard.toml".into()), ..finding };
         ConfigErrors(errors.0.into_iter().map(named).collect())
     })

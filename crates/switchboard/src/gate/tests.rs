@@ -9,14 +9,18 @@ use proptest::prelude::*;
 use super::*;
 use crate::caller::{Approval, ApprovalRequest, Caller, CallerId, Headless, Keep};
 use crate::catalog::tests::{definition, server, tool};
-use crate::config::{Permissions, RuleText, Security, ServerConfig};
+use crate::config::{Dialect, Permissions, RuleText, Security, ServerConfig};
 use crate::wire::RawJson;
 
 mod spellings;
 
 fn rules(texts: &[&str]) -> Vec<RuleText> {
-    let rule =
-        |(index, text): (usize, &&str)| RuleText { text: (*text).into(), file: Arc::new("s.toml".into()), line: index + 1 };
+    let rule = |(index, text): (usize, &&str)| RuleText {
+        text: (*text).into(),
+        dialect: Dialect::Native,
+        file: Arc::new("s.toml".into()),
+        line: index + 1,
+    };
     texts.iter().enumerate().map(rule).collect()
 }
 

@@ -11,7 +11,7 @@ use super::{Host, Shared};
 use crate::auth::{AuthMeans, Opener, Vault};
 use crate::call::Overseeing;
 use crate::caller::{Offers, Root};
-use crate::config::{Config, ConfigErrors, Environment, ServerConfig, Start};
+use crate::config::{Config, ConfigErrors, Endpoint, Environment, ServerConfig, Start};
 use crate::event::{Event, Events, Next};
 use crate::gate::{Gate, Grants};
 use crate::launch::Launcher;
@@ -178,6 +178,9 @@ fn initial_state(server: &ServerConfig, config: &Config, only: Option<&[ServerNa
     }
     if !security.allow_servers.is_empty() && !security.allow_servers.iter().any(|allowed| allowed == name) {
         return State::Blocked { rule: "[security] allow_servers does not name it".to_owned() };
+    }
+    if let Endpoint::Wrong(fault) = &server.endpoint {
+        return State::Failed { error: fault.to_string() };
     }
     match trust::standing(server, &means.environment, &*means.store) {
         Standing::Trusted => {}

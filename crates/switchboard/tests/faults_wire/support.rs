@@ -53,7 +53,7 @@ impl Stage {
     /// Starts a host and waits for nothing.
     pub(crate) async fn start(scratch: Scratch, tables: &str, servers: &[Entry]) -> Self {
         let path = scratch.config_with(tables, servers);
-        let config = config::load(&[ConfigFile { path, scope: Scope::Given }]).unwrap();
+        let config = config::load(&[ConfigFile::new(path, Scope::Given)]).unwrap();
         let builder = HostBuilder {
             auth: Default::default(),
             config,

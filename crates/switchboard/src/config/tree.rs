@@ -1,0 +1,66 @@
+//! A document of any format as a tree with the place of every key and value: what formats make and dialects read.
+
+/// A value and where it stands.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Node {
+    /// Offset in the file's text, in bytes.
+    pub(super) at: usize,
+    pub(super) value: Tree,
+}
+
+/// What a value is.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Tree {
+    Text(String),
+    /// In decimal digits, as far as they were a number at all.
+    Number(String),
+    Flag(bool),
+    #[expect(dead_code, reason = "for the formats")]
+    Null,
+    List(Vec<Node>),
+    /// In the order of the file. A format in which a key may stand twice (HCL's blocks) keeps both.
+    Table(Vec<Entry>),
+    /// What no field takes, such as a date: what it is, for people.
+    Other(&'static str),
+}
+
+/// One key of a table.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Entry {
+    pub(super) key: String,
+    /// Offset of the key.
+    pub(super) at: usize,
+    pub(super) value: Node,
+}
+
+impl Node {
+    #[expect(dead_code, reason = "for the dialects")]
+    /// The value of a key, if this is a table that has it; the first one, where there are several.
+    pub(super) fn get(&self, key: &str) -> Option<&Entry> {
+        self.entries().iter().find(|entry| entry.key == key)
+    }
+
+    /// The keys of a table, in the order of the file; none of anything else.
+    pub(super) fn entries(&self) -> &[Entry] {
+        if let Tree::Table(entries) = &self.value { entries } else { &[] }
+    }
+
+    /// The text, if it is one.
+    pub(super) fn text(&self) -> Option<&str> {
+        if let Tree::Text(text) = &self.value { Some(text) } else { None }
+    }
+
+    /// What it is, without the value: that may be a secret.
+    pub(super) fn kind(&self) -> &'static str {
+        match &self.value {
+            Tree::Text(_) => "a string",
+            Tree::Number(digits) if digits.contains(['.', 'e', 'E', 'n', 'i']) => "a decimal number",
+            Tree::Number(_) => "an integer",
+            Tree::Flag(_) => "true or false without quotes",
+            Tree::Null => "nothing",
+            Tree::List(_) => "a list",
+            Tree::Table(_) => "a table",
+            Tree::Other(kind) => kind,
+        }
+    }
+}
