@@ -20,6 +20,7 @@ pub use callers::Seat;
 pub use memory::remembered_offerings;
 #[cfg(feature = "http")]
 pub use reach::SharedStack;
+pub use record::Record;
 pub use state::{Snapshot, State, Wire};
 
 use backoff::Backoff;
@@ -39,6 +40,7 @@ mod lists;
 mod live;
 mod memory;
 mod reach;
+mod record;
 mod sentence;
 mod state;
 mod task;
@@ -113,7 +115,7 @@ impl ServerHandle {
     /// An idle server shows the catalog of last time until it is used.
     pub fn start(config: Arc<ServerConfig>, means: Means, initial: State) -> Self {
         let log = open_log(&config, &means, &initial);
-        let stderr = StderrTail::new(log.clone());
+        let stderr = StderrTail::of(log.clone(), config.dialect.rules().drops_info_lines);
         let reach = reach::reach(&config, &means, &stderr);
         let callers = Callers::new(&config, &means, None, log.clone());
         let shared = Self::supervise(Supervised { log, stderr, ..Supervised::new(config, &means, reach) }, initial);

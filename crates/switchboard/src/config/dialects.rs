@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use super::diagnostic::Findings;
+use super::edit::spelling::{self, Spelling};
 use super::reference::Syntax;
 use super::tree::Node;
 use super::written::{Fields, Written, WrittenServer};
@@ -67,6 +68,23 @@ pub struct Rules {
     pub ungated_by_default: bool,
     /// Calls of different callers never overlap on one session that cannot tell whose question it asks.
     pub keeps_callers_apart: bool,
+    /// What it calls the states of a server.
+    pub words: Words,
+    /// Lines of a server's stderr that a logger marked as INFO are not kept.
+    pub drops_info_lines: bool,
+    /// How its entries are written, for whoever edits a file.
+    pub(super) spelling: Spelling,
+}
+
+/// The words that a dialect has for where a server stands; see [`State::word`](crate::server::State::word).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Words {
+    /// One for each state.
+    All,
+    /// `CONNECTED`, `CONNECTING`, and `DISCONNECTED` for everything else.
+    Three,
+    /// `ok` and `error`.
+    Two,
 }
 
 /// How a child is ended.
@@ -94,6 +112,9 @@ const NATIVE: Rules = Rules {
     watched: true,
     ungated_by_default: false,
     keeps_callers_apart: false,
+    words: Words::All,
+    drops_info_lines: false,
+    spelling: spelling::NATIVE,
 };
 
 /// What the five documents have in common where they differ from the native file.
@@ -109,6 +130,8 @@ const CORE_AGENT: Rules = Rules {
     stop: Stop::Terminate,
     watched: false,
     ungated_by_default: true,
+    words: Words::Two,
+    spelling: spelling::CORE_AGENT,
     ..FOREIGN
 };
 
@@ -120,6 +143,7 @@ const A3S: Rules = Rules {
     call_timeout: Some(Duration::from_secs(60)),
     wire: HttpWire::Sse,
     refuses_builtin_names: true,
+    spelling: spelling::A3S,
     ..FOREIGN
 };
 
@@ -130,6 +154,9 @@ const GEMINI: Rules = Rules {
     call_timeout: Some(Duration::from_secs(600)),
     wire: HttpWire::Sse,
     closes_without_tools: true,
+    words: Words::Three,
+    drops_info_lines: true,
+    spelling: spelling::GEMINI,
     ..FOREIGN
 };
 
@@ -141,13 +168,27 @@ const AGENT_APPS: Rules = Rules {
     start: Start::Lazy,
     wire: HttpWire::Streamable,
     keeps_callers_apart: true,
+    spelling: spelling::AGENT_APPS,
     ..FOREIGN
 };
 
-const AGENT_CODE: Rules =
-    Rules { word: "agent-code", naming: Some(Style::Mcp), syntax: Syntax::Literal, wire: HttpWire::Sse, ..FOREIGN };
+const AGENT_CODE: Rules = Rules {
+    word: "agent-code",
+    naming: Some(Style::Mcp),
+    syntax: Syntax::Literal,
+    wire: HttpWire::Sse,
+    spelling: spelling::AGENT_CODE,
+    ..FOREIGN
+};
 
-const MCP_JSON: Rules = Rules { word: "mcp-json", strict: false, narrow_names: false, refuses_builtin_names: false, ..NATIVE };
+const MCP_JSON: Rules = Rules {
+    word: "mcp-json",
+    strict: false,
+    narrow_names: false,
+    refuses_builtin_names: false,
+    spelling: spelling::MCP_JSON,
+    ..NATIVE
+};
 
 impl Dialect {
     /// Every one of them.

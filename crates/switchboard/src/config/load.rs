@@ -13,10 +13,9 @@ use super::diagnostic::Findings;
 use super::fields::SERVERS;
 use super::format::Format;
 use super::meant::{self, Home};
+use super::origin::{self, Origin};
 use super::policy::{Placed, Policy, policy};
-use super::written::Fields;
 use super::{Config, ConfigErrors, Diagnostic, Dialect, Mode, Place, ServerConfig};
-use crate::name::ServerName;
 
 /// Whose file it is: decides what it may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,27 +82,44 @@ pub fn load(files: &[ConfigFile]) -> Result<Config, ConfigErrors> {
 }
 
 /// One file as meant, before it meets the others.
-struct ReadFile {
-    /// Each with where its fields stand.
-    servers: Vec<(ServerConfig, Vec<(String, Place)>)>,
+pub(super) struct ReadFile {
+    pub(super) dialect: Dialect,
+    /// Each with what it says, and where.
+    pub(super) servers: Vec<(ServerConfig, Vec<Origin>)>,
     policy: Policy,
     warnings: Vec<Diagnostic>,
 }
 
+impl ReadFile {
+    /// A file that is not there yet.
+    pub(super) fn empty(dialect: Dialect) -> Self {
+        Self { dialect, servers: Vec::new(), policy: Policy::default(), warnings: Vec::new() }
+    }
+}
+
 fn read(file: &ConfigFile) -> Result<ReadFile, Vec<Diagnostic>> {
+    interpret(file, &text_of(file)?)
+}
+
+/// The text of a file.
+pub(super) fn text_of(file: &ConfigFile) -> Result<String, Vec<Diagnostic>> {
     let shown = Arc::new(file.path.clone());
-    let text = read_text(&shown, file.scope).map_err(|message| vec![Diagnostic::of_file(&shown, message)])?;
-    let text = std::str::from_utf8(&text).map_err(|fault| {
-        let (line, column) = place_of_bad_byte(&text, fault.valid_up_to());
+    let bytes = read_text(&shown, file.scope).map_err(|message| vec![Diagnostic::of_file(&shown, message)])?;
+    String::from_utf8(bytes).map_err(|fault| {
+        let (line, column) = place_of_bad_byte(fault.as_bytes(), fault.utf8_error().valid_up_to());
         vec![Diagnostic {
-            file: shown.clone(),
+            file: shown,
             line,
             column,
             field: String::new(),
             message: "not UTF-8 text; save the file as UTF-8".to_owned(),
         }]
-    })?;
+    })
+}
 
+/// What a text means as the content of a file, which is not read.
+pub(super) fn interpret(file: &ConfigFile, text: &str) -> Result<ReadFile, Vec<Diagnostic>> {
+    let shown = Arc::new(file.path.clone());
     let mut findings = Findings::new(shown.clone(), text);
     let document = Format::of(&file.path).unwrap_or(Format::Toml).parse(text, &mut findings);
     let dialect = file.dialect.unwrap_or_default();
@@ -124,13 +140,13 @@ fn read(file: &ConfigFile) -> Result<ReadFile, Vec<Diagnostic>> {
             None => server,
         };
         if let Some(server) = server {
-            let origins = origins(fields.as_ref(), &server.name, &findings);
-            servers.push((server, origins));
+            let values = fields.as_ref().map(|fields| origin::values(&entry.node, fields, dialect.rules().syntax, &findings));
+            servers.push((server, values.unwrap_or_default()));
         }
     }
     let policy = policy(&written, &shown, file.scope, dialect, &mut findings);
     let (errors, warnings) = findings.finish();
-    if errors.is_empty() { Ok(ReadFile { servers, policy, warnings }) } else { Err(errors) }
+    if errors.is_empty() { Ok(ReadFile { dialect, servers, policy, warnings }) } else { Err(errors) }
 }
 
 fn read_text(path: &Path, scope: Scope) -> Result<Vec<u8>, String> {
@@ -193,28 +209,21 @@ fn folder(located: &Path, dialect: Dialect, scope: Scope) -> PathBuf {
     }
 }
 
-/// Where the fields of an entry stand, by dotted field.
-fn origins(fields: Option<&Fields>, name: &ServerName, findings: &Findings<'_>) -> Vec<(String, Place)> {
-    let place = |offset| {
-        let (line, column) = findings.lines.place(offset);
-        Place { file: findings.file.clone(), line, column }
-    };
-    let fields = fields.into_iter().flat_map(|fields| &fields.0);
-    fields.map(|(field, found)| (format!("{}.{name}.{field}", SERVERS.name), place(found.at))).collect()
-}
-
 /// A higher file's entry replaces one of the same name, whole.
-fn merge_servers(config: &mut Config, servers: Vec<(ServerConfig, Vec<(String, Place)>)>) {
-    for (server, origins) in servers {
+fn merge_servers(config: &mut Config, servers: Vec<(ServerConfig, Vec<Origin>)>) {
+    for (server, values) in servers {
         match config.servers.entry(server.name.clone()) {
             Entry::Vacant(free) => {
+                let named = |value: &Origin| (format!("{}.{}.{}", SERVERS.name, server.name, value.field), value.place.clone());
+                config.origins.extend(values.iter().filter(|value| !value.is_part).map(named));
+                config.values.insert(server.name.clone(), values);
                 free.insert(Arc::new(server));
-                config.origins.extend(origins);
             }
             Entry::Occupied(mut taken) => {
                 let higher = Arc::make_mut(taken.get_mut());
                 // With three files, the nearest one below is the one that would have held.
                 higher.source.shadows.get_or_insert_with(|| server.source.file.clone());
+                config.shadowed.push((Arc::new(server), values));
             }
         }
     }
