@@ -34,6 +34,7 @@ mod listen;
 mod lists;
 mod ongoing;
 mod pending;
+mod pulse;
 mod questions;
 mod roots;
 mod rounds;
@@ -319,6 +320,8 @@ pub struct Session {
     _standing: listen::Standing,
     /// Ends requests that are late.
     _watching: watchdog::Watching,
+    /// On a legacy session whose wire may fall silent for ever: finds out.
+    _pulse: Option<pulse::Pulse>,
 }
 
 impl std::fmt::Debug for Session {
@@ -344,7 +347,9 @@ impl Session {
         let telling = roots::tell(&link, hello.era, root_changes);
         let standing = listen::start(&link, &hello);
         let watching = watchdog::start(&link.receiver);
-        Ok(Arc::new(Self { link, hello, turns: Arc::default(), _telling: telling, _standing: standing, _watching: watching }))
+        let pulse = pulse::start(&link, hello.era);
+        let turns = Arc::default();
+        Ok(Arc::new(Self { link, hello, turns, _telling: telling, _standing: standing, _watching: watching, _pulse: pulse }))
     }
 
     /// What the server said of itself.

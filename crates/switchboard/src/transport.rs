@@ -64,6 +64,12 @@ pub trait Transport: Send + Sync {
         let _ = agreed;
     }
 
+    /// Whether the server can be gone for good while this wire shows nothing of it: a stream that is only read, and that a server without
+    /// power never ends.
+    fn may_end_unseen(&self) -> bool {
+        false
+    }
+
     /// Whether this wire says in headers what stands [beside](crate::wire::Beside) a modern message. Streamable HTTP does.
     fn says_headers(&self) -> bool {
         self.marks_origin()

@@ -65,6 +65,10 @@ impl Transport for SseTransport {
         self.outbox.close();
     }
 
+    fn may_end_unseen(&self) -> bool {
+        true
+    }
+
     fn forget(&self, id: u64) -> bool {
         // The stream serves all requests, so only a message can tell the server.
         let _ = self.outbox.put(Item::Forget(id));

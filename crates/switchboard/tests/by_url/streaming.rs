@@ -3,11 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use switchboard::auth::NoCredentials;
 use switchboard::call::CallError;
-use switchboard::config::{Endpoint, HttpWire, ServerConfig};
+use switchboard::config::{Endpoint, Environment, HttpWire, Protocol, ServerConfig};
+use switchboard::name::ServerName;
 use switchboard::server::State;
-use switchboard::session::RequestFault;
+use switchboard::session::{OpenOptions, RequestFault, Session};
 use switchboard::store::{MemoryStore, Store};
+use switchboard::transport::http::{HttpStack, HttpTarget};
+use switchboard::transport::sse::SseConnector;
 
 use crate::peer::{Kind, Peer};
 use crate::support::{HANGS, call, entry, error, found, server, start};
@@ -60,6 +64,28 @@ async fn t22_an_endpoint_of_another_origin_is_refused() {
     assert_eq!(error(&host), "its `endpoint` event names another origin, \"http://127.0.0.1:9\"; nothing was sent there");
     host.stop().await;
     assert!(peer.seen().iter().all(|seen| seen.line == "GET /mcp"), "{:?}", peer.seen());
+}
+
+/// F25: a peer that is gone without a word (no power, a cable pulled) never ends the stream; it is noticed all the same, and the clock
+/// runs ahead to that moment.
+#[tokio::test]
+async fn f25_a_peer_that_vanished_is_noticed_in_bounded_time() {
+    let peer = Peer::start(Kind::Sse(404)).await;
+    let target = HttpTarget {
+        url: peer.url().parse().unwrap(),
+        headers: Vec::new(),
+        credentials: Arc::new(NoCredentials),
+        max_message_bytes: 1 << 20,
+    };
+    let connector = SseConnector::new(HttpStack::new(&Environment::new([])).unwrap(), target);
+    let options = OpenOptions { protocol: Protocol::Legacy, ..OpenOptions::new(ServerName::new("peer").unwrap()) };
+    let session = Session::open(&connector, options).await.unwrap();
+    let begun = tokio::time::Instant::now();
+    peer.become_kind(Kind::Hangs);
+    tokio::time::pause();
+    let reason = session.closed().await;
+    assert_eq!(reason, "nobody answers: 2 pings in a row brought nothing");
+    assert!(begun.elapsed() < Duration::from_secs(3 * 60), "after {:?}", begun.elapsed());
 }
 
 /// F25: the end of the stream ends the calls under way, which are not sent again; the server is connected to anew.
