@@ -156,6 +156,9 @@ pub trait Inbound: Send + Sync {
     /// The server had forgotten the session and a new one was begun: what was told to the old one must be told again.
     fn renewed(&self);
 
+    /// Nobody listened for a while: what the server said unasked meanwhile is lost.
+    fn missed(&self) {}
+
     /// Something that is no message arrived; `sample` is the start of it.
     fn junk(&self, sample: &[u8]);
 

@@ -35,6 +35,9 @@ const NOTABLE_UNKNOWN_IDS: u64 = 100;
 /// So much may wait for a server that asks and does not read, beyond what the transport takes at once.
 const MAX_UNREAD_BYTES: usize = 1024 * 1024;
 
+/// What a server offers in lists.
+const ALL_LISTS: [&str; 4] = ["tools/list", "prompts/list", "resources/list", "resources/templates/list"];
+
 /// What is kept of such lines, for `doctor`.
 const JUNK_SAMPLES: usize = 20;
 const JUNK_SAMPLE_BYTES: usize = 200;
@@ -331,7 +334,11 @@ impl Inbound for Receiver {
     fn renewed(&self) {
         self.told.renewed();
         // A new session may offer other things.
-        self.lists_changed(&["tools/list", "prompts/list", "resources/list", "resources/templates/list"]);
+        self.lists_changed(&ALL_LISTS);
+    }
+
+    fn missed(&self) {
+        self.lists_changed(&ALL_LISTS);
     }
 
     fn closed(&self, reason: String) {
