@@ -33,18 +33,20 @@ struct Wire {
     sent: Mutex<Option<mpsc::UnboundedSender<Value>>>,
     connected: mpsc::UnboundedSender<Arc<dyn Inbound>>,
     may_end_unseen: bool,
+    says_headers: bool,
 }
 
 struct WireTransport {
     sent: mpsc::UnboundedSender<Value>,
     may_end_unseen: bool,
+    says_headers: bool,
 }
 
 impl Connector for Wire {
     fn connect<'a>(&'a self, inbound: Arc<dyn Inbound>) -> Answering<'a, Result<Arc<dyn Transport>, ConnectFault>> {
         let sent = self.sent.lock().unwrap().take().unwrap();
         self.connected.send(inbound).unwrap();
-        let transport = WireTransport { sent, may_end_unseen: self.may_end_unseen };
+        let transport = WireTransport { sent, may_end_unseen: self.may_end_unseen, says_headers: self.says_headers };
         Box::pin(async move { Ok(Arc::new(transport) as Arc<dyn Transport>) })
     }
 }
@@ -67,6 +69,10 @@ impl Transport for WireTransport {
     fn may_end_unseen(&self) -> bool {
         self.may_end_unseen
     }
+
+    fn says_headers(&self) -> bool {
+        self.says_headers
+    }
 }
 
 /// A wire: what the session connects to, and the peer once it has.
@@ -74,7 +80,7 @@ fn wire() -> (Wire, impl Future<Output = Peer>) {
     let (sent, receiver) = mpsc::unbounded_channel();
     let (inbounds, mut connected) = mpsc::unbounded_channel();
     let peer = async move { Peer { inbound: connected.recv().await.unwrap(), sent: receiver } };
-    (Wire { sent: Mutex::new(Some(sent)), connected: inbounds, may_end_unseen: false }, peer)
+    (Wire { sent: Mutex::new(Some(sent)), connected: inbounds, may_end_unseen: false, says_headers: false }, peer)
 }
 
 impl Peer {
