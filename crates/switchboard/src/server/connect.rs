@@ -16,6 +16,7 @@ use super::reach::{Failure, Link, Opened, Process, Reach};
 use super::sentence;
 use super::state::Wire;
 use crate::auth::NeedsLogin;
+use crate::caller::Answering;
 use crate::catalog::Offerings;
 use crate::config::{Asks, Protocol};
 use crate::launch::Exit;
@@ -47,6 +48,8 @@ pub(super) struct Attempt {
 /// How an attempt ended. A process that was started comes back in any case: it is used, or it must be stopped.
 pub(super) struct Outcome {
     pub(super) process: Option<Box<dyn Process>>,
+    /// The last words of a session that came to be and is of no use.
+    pub(super) farewell: Option<Answering<'static, ()>>,
     /// What the server was known for when the attempt began.
     pub(super) habits: Habits,
     pub(super) result: Result<Arrival, Unconnected>,
@@ -106,10 +109,11 @@ impl Attempt {
             None => Err(self.failed(sentence::too_late(self.step, limit), Retry::Soon).await),
         };
         self.board.timed(self.step, self.step_began.elapsed());
-        if let (Err(_), Some(link)) = (&result, self.link) {
+        let farewell = self.link.filter(|_| result.is_err()).map(|link| {
             link.close();
-        }
-        Outcome { process: self.process, habits: self.habits, result }
+            link.farewell()
+        });
+        Outcome { process: self.process, farewell, habits: self.habits, result }
     }
 
     async fn connect(&mut self, deadline: Instant) -> Result<Arrival, Unconnected> {
