@@ -125,7 +125,10 @@ impl Attempt {
             Ok(Ok(offerings)) => without_secrets(self.redactor.as_ref(), offerings),
             Ok(Err(RequestFault::Closed(reason))) => return Err(self.ended(&reason).await),
             Ok(Err(RequestFault::Wire(WireFault::NeedsLogin(needed)))) => return Err(self.needs_login(needed)),
-            Ok(Err(fault)) => return Err(self.failed(format!("connected, but could not be listed: {fault}"), Retry::Soon).await),
+            Ok(Err(fault)) => {
+                let retry = if let RequestFault::Wire(fault) = &fault { when_to_retry(fault) } else { Retry::Soon };
+                return Err(self.failed(format!("connected, but could not be listed: {fault}"), retry).await);
+            }
             Err(exit) => return Err(self.exited(exit).await),
         };
         match verdict_on(&offerings) {
@@ -202,6 +205,10 @@ impl Attempt {
     }
 
     async fn refused(&mut self, fault: OpenFault) -> Unconnected {
+        let retry = match &fault {
+            OpenFault::Wire(fault) => when_to_retry(fault),
+            _ => Retry::Soon,
+        };
         let fact = match fault {
             OpenFault::Channel(reason) => return self.ended(&reason).await,
             OpenFault::Timeout(_) => sentence::too_late(self.step, self.options.connect_timeout),
@@ -211,7 +218,7 @@ impl Attempt {
             OpenFault::WrongWire(said) => format!("answered the handshake with {said}"),
             OpenFault::Refused(_) | OpenFault::RefusedAfterProbe => fault.to_string(),
         };
-        self.failed(fact, Retry::Soon).await
+        self.failed(fact, retry).await
     }
 
     fn needs_login(&self, needed: NeedsLogin) -> Unconnected {
@@ -271,6 +278,14 @@ impl Approach {
             (OpenFault::Refused(_), Self { known_era: Some(_), .. }) => Some(Self { known_era: None, ..self }),
             _ => None,
         }
+    }
+}
+
+/// A server may say when it wants to be asked again.
+fn when_to_retry(fault: &WireFault) -> Retry {
+    match fault {
+        WireFault::Status { retry_after: Some(wanted), .. } => Retry::After(*wanted),
+        _ => Retry::Soon,
     }
 }
 
