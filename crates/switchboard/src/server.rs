@@ -120,22 +120,25 @@ impl ServerHandle {
         let log = open_log(&config, &means, &initial);
         let stderr = StderrTail::new(log.clone());
         let reach = reach::reach(&config, &means, &stderr);
-        let callers = Callers::new(&config, &means, None, log.clone());
-        let shared = Self::supervise(Supervised { log, stderr, ..Supervised::new(config, &means, reach) }, initial);
+        let wishes = Wishes::default();
+        let callers = Callers::new(&config, &means, None, log.clone(), &wishes);
+        let shared = Self::supervise(Supervised { log, stderr, wishes, ..Supervised::new(config, &means, reach) }, initial);
         Self { callers, ..shared }
     }
 
     /// As [`start`](Self::start), over a transport of the library user's own; the entry's endpoint is not used.
     pub fn start_with(config: Arc<ServerConfig>, means: Means, initial: State, connector: Arc<dyn Connector>) -> Self {
         let log = open_log(&config, &means, &initial);
-        let callers = Callers::new(&config, &means, Some(connector.clone()), log.clone());
+        let wishes = Wishes::default();
+        let callers = Callers::new(&config, &means, Some(connector.clone()), log.clone(), &wishes);
         let reach = Arc::new(ByConnector(connector));
-        let shared = Self::supervise(Supervised { log, ..Supervised::new(config, &means, reach) }, initial);
+        let shared = Self::supervise(Supervised { log, wishes, ..Supervised::new(config, &means, reach) }, initial);
         Self { callers, ..shared }
     }
 
     fn supervise(server: Supervised, initial: State) -> Self {
-        let Supervised { config, launch, log, stderr, reach, memory, offers, roots, overseer, events, changed, own } = server;
+        let Supervised { config, launch, log, stderr, reach, memory, offers, roots, overseer, events, changed, wishes, own } =
+            server;
         let (phase, idle) = match initial {
             State::Connecting { .. } => (Phase::Waiting(tokio::time::Instant::now()), false),
             State::Idle => (Phase::Resting, true),
@@ -166,7 +169,7 @@ impl ServerHandle {
             events: Some(logs),
             noticed: Noticed::default(),
             log,
-            wishes: Wishes::default(),
+            wishes,
             cache: Cache::default(),
         };
         let task = Task {
@@ -324,6 +327,8 @@ struct Supervised {
     overseer: Option<Arc<dyn Overseer>>,
     events: broadcast::Sender<Event>,
     changed: Arc<Notify>,
+    /// What is wanted of the server: of the shared connection, and of each caller's own.
+    wishes: Wishes,
     /// It is a caller's own.
     own: bool,
 }
@@ -343,6 +348,7 @@ impl Supervised {
             overseer: means.overseer.clone(),
             events: means.events.clone(),
             changed: means.changed.clone(),
+            wishes: Wishes::default(),
             own: false,
         }
     }
