@@ -29,7 +29,7 @@ pub(crate) fn status(host: &Host) -> StatusView {
 /// `status` is one of three words whatever the dialect; `word` is what the server's own dialect says.
 pub(crate) fn status_json(host: &Host, verbose: bool) -> Value {
     let catalog = host.catalog();
-    let entry = |handle| entry(handle, &one(handle, &catalog, host), verbose);
+    let entry = |handle: &ServerHandle| entry(handle, &one(handle, &catalog, host), verbose);
     let servers: Vec<_> = host.servers().iter().map(entry).collect();
     json!({ "discovery": discovery_of(host).as_str(), "servers": servers })
 }
