@@ -129,7 +129,12 @@ fn s1_07_command_args_and_env_are_taken_as_written() {
     let child = child_environment(&endpoint, &[("A", "of the host")]);
     let literal = [("A", "plain"), ("B", "$A $"), ("C", "${A}")].map(|(name, value)| (name.to_owned(), value.to_owned()));
     assert_eq!(child, literal, "S1-09");
-    check("S1-09", &["command = \"run\"", "env {\n    A = \"block\"\n  }"], a3s("x", 1, stdio("run", &[], &[("A", "block")])), &[]);
+    check(
+        "S1-09",
+        &["command = \"run\"", "env {\n    A = \"block\"\n  }"],
+        a3s("x", 1, stdio("run", &[], &[("A", "block")])),
+        &[],
+    );
 }
 
 /// S1-10, S1-30: `env("NAME")` is the host's variable; where it is unset, an empty text, and that is told.
@@ -139,7 +144,8 @@ fn s1_10_env_calls_read_the_hosts_environment_and_s1_30_unset_is_empty() {
     let foreign = block(&lines);
     let endpoint = stdio("run", &[], &[("TOKEN", "${HOST_TOKEN}"), ("H", "Bearer ${HOST_TOKEN}!")]);
     assert_eq!(foreign.servers(), [a3s("x", 1, endpoint.clone())]);
-    let pairs = |pairs: &[(&str, &str)]| pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect::<Vec<_>>();
+    let pairs =
+        |pairs: &[(&str, &str)]| pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect::<Vec<_>>();
     let child = child_environment(&endpoint, &[("HOST_TOKEN", "a${B}$c")]);
     assert_eq!(child, pairs(&[("H", "Bearer a${B}$c!"), ("HOST_TOKEN", "a${B}$c"), ("TOKEN", "a${B}$c")]));
 
@@ -195,7 +201,9 @@ fn s1_13_env_beside_a_url_loads_and_warns_and_is_sent_nowhere() {
         "S1-13",
         &["transport = \"sse\"", "url = \"https://x.example/sse\"", "env = { T = \"token\" }"],
         a3s("x", 1, sse("https://x.example/sse")),
-        &["config.hcl:5:3: mcp_servers.x.env: ignored: belongs to servers with a `command`; this one is a URL to reach (`url`, line 4): remove `env`"],
+        &[
+            "config.hcl:5:3: mcp_servers.x.env: ignored: belongs to servers with a `command`; this one is a URL to reach (`url`, line 4): remove `env`",
+        ],
     );
 }
 
@@ -212,7 +220,10 @@ fn s1_14_timeout_ms_is_the_time_of_a_call_in_all_and_a_minute_by_default() {
     for wrong in ["0", "-5", "1.5", "\"60s\""] {
         let foreign = block(&["command = \"run\"", &format!("timeout_ms = {wrong}")]);
         let fault = foreign.faults()[0].1.clone().unwrap();
-        assert!(fault.starts_with("config.hcl:4:16: mcp_servers.x.timeout_ms: expected a whole number of milliseconds"), "{fault}");
+        assert!(
+            fault.starts_with("config.hcl:4:16: mcp_servers.x.timeout_ms: expected a whole number of milliseconds"),
+            "{fault}"
+        );
     }
 }
 
@@ -255,9 +266,7 @@ fn rules_stand_in_a_permissions_block() {
         "permissions {\n  allow = [\"mcp__filesystem\"]\n  ask   = [\"mcp__github\"]\n  deny  = [\"mcp__github__create_issue\", \"mcp__*\"]\n}\n\
          permissions {\n  deny = [\"mcp__$x\"]\n}\n",
     );
-    let rules = |rules: &[RuleText]| {
-        rules.iter().map(|rule| (rule.text.clone(), rule.dialect, rule.line)).collect::<Vec<_>>()
-    };
+    let rules = |rules: &[RuleText]| rules.iter().map(|rule| (rule.text.clone(), rule.dialect, rule.line)).collect::<Vec<_>>();
     let rule = |text: &str, line| (text.to_owned(), Dialect::A3s, line);
     let Permissions { mode, allow, ask, deny } = &foreign.config.permissions;
     assert_eq!(*mode, Mode::Ask);

@@ -53,7 +53,8 @@ fn s3_21_the_documents_example_loads_verbatim() {
     let markdown = format!("---\n{text}---\n\n# Agent\n\n---\nmetadata: {{ mcp: {{ other: {{ command: no }} }} }}\n");
     let foreign = load_foreign(Dialect::AgentApps, "agent.md", &markdown).unwrap();
     let file = Arc::new(PathBuf::from("agent.md"));
-    let moved = servers(4).map(|server| ServerConfig { source: Source { file: file.clone(), ..server.source.clone() }, ..server });
+    let moved =
+        servers(4).map(|server| ServerConfig { source: Source { file: file.clone(), ..server.source.clone() }, ..server });
     assert_eq!(foreign.servers(), moved);
     assert_eq!(foreign.warnings(), [""; 0]);
 }
@@ -63,7 +64,7 @@ fn s3_21_the_documents_example_loads_verbatim() {
 fn s3_06_an_escaped_reference_is_resolved_at_launch_in_every_kind_of_scalar() {
     for value in [r#""\${TOKEN}""#, r"'\${TOKEN}'", r"\${TOKEN}", r#""\\${TOKEN}""#] {
         let endpoint = stdio("run", &[], &[("T", "${TOKEN}")]);
-        check("S3-06", &["command: run", &format!("env: {{ T: {value} }}")], endpoint.clone(), &[]);
+        check("S3-06", &["command: run", "env:", &format!("  T: {value}")], endpoint.clone(), &[]);
         let child = child_environment(&endpoint, &[("TOKEN", "a${TOKEN}\\${TOKEN}$")]);
         assert!(child.contains(&("T".to_owned(), "a${TOKEN}\\${TOKEN}$".to_owned())), "{value}: one pass: {child:?}");
     }
@@ -79,7 +80,8 @@ fn s3_01_a_map_of_entries_and_s3_02_command_is_a_program_and_s3_03_url_is_stream
     let args = ["-y", "a b", "8080", "true", "$$HOME"];
     let all = ["command: run", "args: [-y, 'a b', 8080, true, $HOME]", "env: { A: plain, PORT: 8080 }"];
     check("S3-05", &all, stdio("run", &args, &[("A", "plain"), ("PORT", "8080")]), &[]);
-    let foreign = read("metadata:\n  title: an agent\n  mcp:\n    b: { command: one }\n    a: { url: 'http://x.example' }\nother: [1]\n");
+    let foreign =
+        read("metadata:\n  title: an agent\n  mcp:\n    b: { command: one }\n    a: { url: 'http://x.example' }\nother: [1]\n");
     let servers = [agent_apps("b", 4, stdio("one", &[], &[])), agent_apps("a", 5, http("http://x.example"))];
     assert_eq!(foreign.servers(), servers, "S3-01");
     assert_eq!(foreign.warnings(), [""; 0]);
@@ -106,7 +108,7 @@ fn s3_07_and_s3_22_an_unescaped_reference_never_reads_the_environment() {
     let Endpoint::Stdio(endpoint) = stdio("run", &[], &[("PLAIN", "x")]) else { unreachable!() };
     let endpoint = Endpoint::Stdio(StdioEndpoint { unset: vec!["GITHUB_TOKEN".to_owned()], ..endpoint });
     assert_eq!(*server, agent_apps("x", 6, endpoint.clone()));
-    let warning = "agent.yaml:8:29: metadata.mcp.x.env.GITHUB_TOKEN: \"${GITHUB_TOKEN}\" is not in the document's own metadata, so the \
+    let warning = "agent.yaml:8:28: metadata.mcp.x.env.GITHUB_TOKEN: \"${GITHUB_TOKEN}\" is not in the document's own metadata, so the \
                    variable is left unset; to take it from the environment when the server starts, write \"\\${GITHUB_TOKEN}\"";
     assert_eq!(foreign.warnings(), [warning]);
     let child = child_environment(&endpoint, &host);
@@ -139,14 +141,17 @@ fn s3_22_references_are_replaced_in_one_pass_and_only_env_may_lack_one() {
         "S3-06",
         &["command: run", r"args: ['\${HOME}']"],
         stdio("run", &["$${HOME}"], &[]),
-        &["agent.yaml:8:14: metadata.mcp.x.args: \"\\${…}\" is left for the start of the server in `env` only; here it is the text \"${…}\""],
+        &[
+            "agent.yaml:8:14: metadata.mcp.x.args: \"\\${…}\" is left for the start of the server in `env` only; here it is the text \"${…}\"",
+        ],
     );
 }
 
 #[test]
 fn s3_23_an_entry_with_neither_command_nor_url_is_an_error_of_that_server_alone() {
     let foreign = read("metadata:\n  mcp:\n    x: { args: [a] }\n    y: { command: run }\n    z: 5\n");
-    let neither = "agent.yaml:3:5: metadata.mcp.x: neither `command` nor `url` is set; expected a program to start or a URL to reach";
+    let neither =
+        "agent.yaml:3:5: metadata.mcp.x: neither `command` nor `url` is set; expected a program to start or a URL to reach";
     let number = "agent.yaml:5:8: metadata.mcp.z: expected a table, [metadata.mcp.z], found an integer";
     let faults = [("x", Some(neither)), ("y", None), ("z", Some(number))];
     assert_eq!(foreign.faults(), faults.map(|(name, fault)| (name.to_owned(), fault.map(str::to_owned))));

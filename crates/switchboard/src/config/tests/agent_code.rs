@@ -95,7 +95,8 @@ fn s4_06_command_args_and_env_make_a_program_and_url_selects_sse() {
 #[test]
 fn a_wrong_entry_is_an_error_of_that_server_alone() {
     let foreign = read("[mcp_servers.x]\nargs = []\n[mcp_servers.y]\ncommand = 5\n[mcp_servers.z]\ncommand = 'run'\n");
-    let neither = "config.toml:1:14: mcp_servers.x: neither `command` nor `url` is set; expected a program to start or a URL to reach";
+    let neither =
+        "config.toml:1:14: mcp_servers.x: neither `command` nor `url` is set; expected a program to start or a URL to reach";
     let number = "config.toml:4:11: mcp_servers.y.command: expected a string in quotes, found an integer";
     let faults = [("x", Some(neither)), ("y", Some(number)), ("z", None)];
     assert_eq!(foreign.faults(), faults.map(|(name, fault)| (name.to_owned(), fault.map(str::to_owned))));
@@ -133,11 +134,10 @@ fn s4_17_rules_have_a_tool_and_an_action() {
     );
     let Permissions { mode, allow, ask, deny } = &foreign.config.permissions;
     assert_eq!(*mode, Mode::Ask);
-    assert_eq!((rules(allow), rules(ask), rules(deny)), (
-        vec![("mcp__a__*", 2)],
-        vec![("mcp__*", 8)],
-        vec![("mcp__a__b", 5), ("Bash", 15)],
-    ));
+    assert_eq!(
+        (rules(allow), rules(ask), rules(deny)),
+        (vec![("mcp__a__*", 2)], vec![("mcp__*", 8)], vec![("mcp__a__b", 5), ("Bash", 15)],)
+    );
     let warnings = [
         "config.toml:12:1: permissions.rules[3].pattern: not known here, so this rule allows nothing; known are `tool` and `action`",
         "config.toml:16:1: permissions.rules[4].pattern: not known here, and ignored; known are `tool` and `action`",
