@@ -58,7 +58,7 @@ async fn wake_unknown(host: &Host, wait: Duration) {
 
 /// One line for each server that should have come and has not.
 fn say_who_is_missing(host: &Host) {
-    for handle in host.servers() {
+    for handle in host.servers().iter() {
         let name = &handle.config.name;
         match &handle.snapshot().state {
             State::Failed { error } | State::Backoff { error, .. } => {
