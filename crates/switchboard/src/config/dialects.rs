@@ -71,6 +71,8 @@ pub struct Rules {
     pub call_timeout: Option<Duration>,
     /// What a URL means that says nothing else.
     pub wire: HttpWire,
+    /// An HTTP+SSE stream is looked for at the URL itself, and then at `/sse` under it.
+    pub sse_below: bool,
     /// A tool is withheld if its own name is that of a built-in tool, although its exposed name would not be.
     pub refuses_builtin_names: bool,
     /// A server that offers prompts or resources, but no tool, is closed.
@@ -107,6 +109,7 @@ const NATIVE: Rules = Rules {
     start: Start::Eager,
     call_timeout: None,
     wire: HttpWire::Auto,
+    sse_below: false,
     refuses_builtin_names: true,
     closes_without_tools: false,
     stop: Stop::CloseFirst,
@@ -170,8 +173,14 @@ const AGENT_APPS: Rules = Rules {
     ..FOREIGN
 };
 
-const AGENT_CODE: Rules =
-    Rules { word: "agent-code", naming: Some(Style::Mcp), syntax: Syntax::Literal, wire: HttpWire::Sse, ..FOREIGN };
+const AGENT_CODE: Rules = Rules {
+    word: "agent-code",
+    naming: Some(Style::Mcp),
+    syntax: Syntax::Literal,
+    wire: HttpWire::Sse,
+    sse_below: true,
+    ..FOREIGN
+};
 
 const MCP_JSON: Rules = Rules {
     word: "mcp-json",
