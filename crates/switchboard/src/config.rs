@@ -17,10 +17,11 @@ pub use dialects::{Dialect, Rules, Stop, Words};
 pub use edit::{Addition, Change, EditFault, Edited, Target, edit};
 pub use expand::{Environment, LaunchFault, ResolvedLaunch, ResolvedUrl, UrlFault, resolve_launch, resolve_url};
 pub use fingerprint::Fingerprint;
-pub use load::{ConfigFile, Scope, load, search};
+pub use load::{ConfigFile, Scope, load};
 pub use origin::{Found, Origin, Reading, Shown, readings};
 pub use reference::Syntax;
 pub use schema::schema;
+pub use search::{search, search_order};
 
 pub(crate) mod diagnostic;
 pub(crate) mod dialects;
@@ -38,6 +39,7 @@ mod program;
 mod quantity;
 pub(crate) mod reference;
 mod schema;
+mod search;
 mod tree;
 mod written;
 

@@ -131,11 +131,10 @@ pub fn edit(file: &ConfigFile, change: &Change) -> Result<Edited, EditFault> {
         return Err(EditFault::Missing { file: path, name: change.name().to_owned(), known: Vec::new() });
     }
     let text = if exists { text_of(file).map_err(|errors| EditFault::Broken(ConfigErrors(errors)))? } else { String::new() };
-    let before = if exists || Format::of(&file.path) == Some(Format::Toml) {
-        interpret(file, &text).map_err(|errors| EditFault::Broken(ConfigErrors(errors)))?
-    } else {
-        ReadFile::empty(file.dialect.unwrap_or(Dialect::McpJson))
-    };
+    // A file that is not there is what its path, its name or the person says.
+    let blank = if Format::of(&file.path) == Some(Format::Json) { "{}" } else { "" };
+    let read_as = if text.trim().is_empty() { blank } else { &text };
+    let before = interpret(file, read_as).map_err(|errors| EditFault::Broken(ConfigErrors(errors)))?;
     let dialect = before.dialect;
     let found = before.servers.iter().map(|(server, _)| server).find(|server| server.name.as_str() == change.name());
     match (change, found) {
@@ -152,7 +151,7 @@ pub fn edit(file: &ConfigFile, change: &Change) -> Result<Edited, EditFault> {
         _ => {}
     }
     let unwilling = |fact: String| EditFault::Unwilling { file: path.clone(), fact };
-    let edited = edited(&text, Format::of(&file.path).unwrap_or(Format::Toml), dialect, change).map_err(unwilling)?;
+    let edited = edited(&text, before.format, dialect, change).map_err(unwilling)?;
     let after = interpret(&ConfigFile { dialect: Some(dialect), ..file.clone() }, &edited)
         .map_err(|errors| EditFault::WouldNotLoad(ConfigErrors(errors)))?;
     let line = check(change, &before, &after).map_err(unwilling)?;

@@ -72,7 +72,10 @@ pub(super) fn values(entry: &Node, fields: &Fields, syntax: Syntax, findings: &F
             let place = Place { file: findings.file.clone(), line, column };
             (at, Origin { field, written, value, place, is_part })
         };
-        let written = key_at(entry, *at).unwrap_or(field).to_owned();
+        let written = match fields.spelt(field) {
+            own if own != *field => own.to_owned(),
+            _ => key_at(entry, *at).unwrap_or(field).to_owned(),
+        };
         if let Value::Secrets(secrets) = value {
             for At { at, value: (name, value) } in secrets {
                 let hidden = Shown::Hidden(hidden(syntax, value));
