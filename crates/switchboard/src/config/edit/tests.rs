@@ -40,6 +40,7 @@ fn toml_entries_come_and_go_and_all_else_stays() {
     let native = |before: &str, change: &Change, after: &str| check("x.toml", Dialect::Native, before, change, after);
     let added = "[servers.new]\ncommand = \"npx\"\nargs = [\"-y\", \"server\"]\nenv = { TOKEN = \"${TOKEN}\" }\n";
     native("", &Change::Add(command("new")), added);
+    native("# mine\n\n", &Change::Add(command("new")), &format!("# mine\n\n{added}"));
     native(
         "# mine\n[servers.a] # first\ncommand = \"x\"   # odd spacing\n\n# rules\n[permissions]\nmode = \"ask\"\n",
         &Change::Add(command("new")),

@@ -7,15 +7,22 @@ use super::{NOT_FOUND, Operation, Place, Text, Value};
 pub(super) fn edit(text: &str, place: &Place<'_>, operation: &Operation) -> Result<String, String> {
     let mut document: DocumentMut = text.parse().map_err(|_| "it is not valid TOML".to_owned())?;
     match operation {
-        Operation::Add(fields) => add(document.as_table_mut(), place, fields)?,
+        Operation::Add(fields) => {
+            // What a file without any table says stands above its first one.
+            let above =
+                if document.is_empty() { document.trailing().as_str().unwrap_or_default().to_owned() } else { "\n".to_owned() };
+            if document.is_empty() {
+                document.set_trailing("");
+            }
+            add(document.as_table_mut(), place, fields, &above)?;
+        }
         Operation::Remove => remove(&mut document, place)?,
         Operation::Set(field, flag) => set(document.as_table_mut(), place, field, *flag)?,
     }
     Ok(document.to_string())
 }
 
-fn add(document: &mut Table, place: &Place<'_>, fields: &[(&'static str, Value)]) -> Result<(), String> {
-    let was_empty = document.is_empty();
+fn add(document: &mut Table, place: &Place<'_>, fields: &[(&'static str, Value)], above: &str) -> Result<(), String> {
     let mut at: &mut dyn TableLike = document;
     for key in place.container {
         let item = at.entry(key).or_insert_with(|| {
@@ -34,7 +41,7 @@ fn add(document: &mut Table, place: &Place<'_>, fields: &[(&'static str, Value)]
     }
     let mut entry = Table::new();
     fields.iter().for_each(|(key, field)| _ = entry.insert(key, value(inline(field))));
-    entry.decor_mut().set_prefix(if was_empty { "" } else { "\n" });
+    entry.decor_mut().set_prefix(above);
     at.insert(place.name, Item::Table(entry));
     Ok(())
 }
