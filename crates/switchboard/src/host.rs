@@ -11,9 +11,10 @@ use tokio::task::{AbortHandle, JoinSet};
 use crate::auth::AuthMeans;
 #[cfg(feature = "oauth")]
 use crate::auth::{self, LoggedIn, LoggedOut, LoginFault, Opener};
-use crate::call::{CallError, SAMPLING};
+use crate::builtin::Own;
+use crate::call::CallError;
 use crate::caller::Root;
-use crate::catalog::{Catalog, Tool};
+use crate::catalog::{Catalog, Part, Tool};
 use crate::event::{Event, Events};
 use crate::gate::{Gate, Grants};
 use crate::launch::{Keeping, Launcher};
@@ -30,10 +31,6 @@ pub use builder::HostBuilder;
 mod builder;
 mod verbs;
 
-/// Tools that agents bring along, and what a rule or a yes for sampling names: a server's tool of such a name could be taken for it,
-/// so it is withheld.
-const BUILTIN_NAMES: [&str; 8] = ["Bash", "Read", "Write", "Edit", "MultiEdit", "Glob", "Grep", SAMPLING];
-
 /// All servers behind one gate. Clones share them; the last one to go stops them.
 #[derive(Debug, Clone)]
 pub struct Host(pub(crate) Arc<Shared>);
@@ -48,6 +45,8 @@ pub(crate) struct Shared {
     pub(crate) gate: Gate,
     pub(crate) grants: RwLock<Grants>,
     pub(crate) validators: Arc<Validators>,
+    /// Tools that are no server's.
+    own: Own,
     pub(crate) store: Arc<dyn Store>,
     auth: AuthMeans,
     #[cfg(feature = "oauth")]
@@ -193,7 +192,11 @@ impl Shared {
     /// Replaces the catalog if any server offers something else than it shows.
     pub(crate) fn rebuild(&self) {
         let old = self.catalog.load();
-        let is_new = |old: &Catalog| old.generation > 0 && (0..self.servers.len()).all(|index| self.shows(old, index));
+        let is_settled = |index: usize| self.servers.get(index).is_none_or(|server| server.snapshot().is_settled());
+        let is_new = |old: &Catalog| {
+            let shows_all = (0..self.servers.len()).all(|index| self.shows(old, index));
+            old.generation > 0 && shows_all && !old.can_name_more(is_settled)
+        };
         if is_new(&old) {
             return;
         }
@@ -202,9 +205,8 @@ impl Shared {
         if is_new(&old) {
             return;
         }
-        let part = |server: &ServerHandle| (server.config.clone(), server.launch, server.snapshot().offerings.clone());
         let parts: Vec<_> = self.servers.iter().map(part).collect();
-        let new = Catalog::build(old.generation + 1, self.naming, &BUILTIN_NAMES, &parts);
+        let new = Catalog::build(&old, self.naming, &self.own, &parts);
         if self.gate.wants_pins() {
             self.pin(&new);
         }
@@ -237,6 +239,13 @@ impl Shared {
         });
         *self.rebuilder.lock().unwrap_or_else(PoisonError::into_inner) = Some(task.abort_handle());
     }
+}
+
+/// What the catalog is built from. One look at the server: its offerings belong to the state that they came with.
+fn part(server: &ServerHandle) -> Part {
+    let now = server.snapshot();
+    let (offerings, settled) = (now.offerings.clone(), now.is_settled());
+    Part { config: server.config.clone(), launch: server.launch, offerings, settled }
 }
 
 impl Drop for Shared {

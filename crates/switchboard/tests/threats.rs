@@ -33,6 +33,7 @@ async fn host(scratch: &Scratch, tables: &str, chaos: Chaos) -> (Host, PathBuf) 
         offers: Offers { elicit_form: true, ..Offers::default() },
         roots: None,
         only: None,
+        tools: Default::default(),
     };
     let host = host.start().await.unwrap();
     assert!(host.settled(PATIENCE).await);

@@ -79,6 +79,7 @@ impl Shared {
             place: usize::MAX,
             server_place: usize::MAX,
             ruling: Ruling::default(),
+            own: None,
         }))
     }
 }

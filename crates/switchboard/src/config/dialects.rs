@@ -11,6 +11,7 @@ use super::tree::Node;
 use super::written::{Fields, Written, WrittenServer};
 use super::{HttpWire, Start};
 use crate::name::Style;
+use crate::vendor::Vendor;
 
 mod native;
 
@@ -57,6 +58,10 @@ pub struct Rules {
     pub wire: HttpWire,
     /// A tool is withheld if its own name is that of a built-in tool, although its exposed name would not be.
     pub refuses_builtin_names: bool,
+    /// `ListMcpResources` and `ReadMcpResource` are on offer beside its tools.
+    pub offers_resource_tools: bool,
+    /// What a model is shown of a schema is what this vendor takes of it.
+    pub schemas_for: Option<Vendor>,
     /// A server that offers prompts or resources, but no tool, is closed.
     pub closes_without_tools: bool,
     /// How a child is ended.
@@ -89,6 +94,8 @@ const NATIVE: Rules = Rules {
     call_timeout: None,
     wire: HttpWire::Auto,
     refuses_builtin_names: true,
+    offers_resource_tools: false,
+    schemas_for: None,
     closes_without_tools: false,
     stop: Stop::CloseFirst,
     watched: true,
@@ -129,6 +136,7 @@ const GEMINI: Rules = Rules {
     syntax: Syntax::Shell,
     call_timeout: Some(Duration::from_secs(600)),
     wire: HttpWire::Sse,
+    schemas_for: Some(Vendor::Gemini),
     closes_without_tools: true,
     ..FOREIGN
 };
@@ -144,8 +152,14 @@ const AGENT_APPS: Rules = Rules {
     ..FOREIGN
 };
 
-const AGENT_CODE: Rules =
-    Rules { word: "agent-code", naming: Some(Style::Mcp), syntax: Syntax::Literal, wire: HttpWire::Sse, ..FOREIGN };
+const AGENT_CODE: Rules = Rules {
+    word: "agent-code",
+    naming: Some(Style::Mcp),
+    syntax: Syntax::Literal,
+    wire: HttpWire::Sse,
+    offers_resource_tools: true,
+    ..FOREIGN
+};
 
 const MCP_JSON: Rules = Rules { word: "mcp-json", strict: false, narrow_names: false, refuses_builtin_names: false, ..NATIVE };
 
