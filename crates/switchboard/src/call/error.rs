@@ -2,6 +2,7 @@
 
 use crate::catalog::Unresolved;
 use crate::name::ServerName;
+use crate::result::CallResult;
 use crate::schema::Misfit;
 use crate::server::NotReady;
 use crate::session::RequestFault;
@@ -66,6 +67,13 @@ pub enum CallError {
         /// Exit status and last stderr, where the server died.
         detail: Option<String>,
     },
+}
+
+/// For a model, which may try again or do something else, a call that did not complete is one that failed.
+impl From<CallError> for CallResult {
+    fn from(error: CallError) -> Self {
+        Self::failure(error.to_string())
+    }
 }
 
 /// Which server's tool it is; this program's own is nobody's.
