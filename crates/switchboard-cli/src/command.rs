@@ -40,7 +40,7 @@ async fn settle(host: &Host, options: &Options, server: Option<&str>) -> Result<
 
 /// One line for each server that should have come and has not.
 fn say_who_is_missing(host: &Host) {
-    for handle in host.servers() {
+    for handle in host.servers().iter() {
         let name = &handle.config.name;
         match &handle.snapshot().state {
             State::Failed { error } | State::Backoff { error, .. } => {

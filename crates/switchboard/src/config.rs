@@ -205,6 +205,8 @@ pub struct StdioEndpoint {
     pub args: Vec<String>,
     /// Its own variables; values are secret.
     pub env: IndexMap<String, Secret>,
+    /// Variables it must not get, whatever it inherits.
+    pub unset: Vec<String>,
     /// Pass the whole environment instead of the short list.
     pub inherit_env: bool,
     /// Its working folder (relative to the file's folder); the host's own where absent.
@@ -217,7 +219,15 @@ impl StdioEndpoint {
     /// A program and its arguments, as written: with the short list of variables, in the host's folder.
     pub fn new(command: impl Into<String>, args: impl IntoIterator<Item = impl Into<String>>) -> Self {
         let args = args.into_iter().map(Into::into).collect();
-        Self { command: command.into(), args, env: IndexMap::new(), inherit_env: false, cwd: None, syntax: Syntax::default() }
+        Self {
+            command: command.into(),
+            args,
+            env: IndexMap::new(),
+            unset: Vec::new(),
+            inherit_env: false,
+            cwd: None,
+            syntax: Syntax::default(),
+        }
     }
 }
 

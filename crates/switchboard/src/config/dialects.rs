@@ -12,6 +12,9 @@ use super::written::{Fields, Written, WrittenServer};
 use super::{HttpWire, Start};
 use crate::name::Style;
 
+mod a3s;
+mod agent_apps;
+mod agent_code;
 mod native;
 
 /// A kind of file.
@@ -229,6 +232,9 @@ impl Dialect {
     pub(super) fn reader(self) -> &'static dyn Reader {
         match self {
             Self::Native => &native::Native,
+            Self::A3s => &a3s::A3s,
+            Self::AgentApps => &agent_apps::AgentApps,
+            Self::AgentCode => &agent_code::AgentCode,
             // Each comes with its file in this folder.
             _ => &native::Native,
         }

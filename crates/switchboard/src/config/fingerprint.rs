@@ -31,6 +31,10 @@ impl ServerConfig {
                 digest.list("args", stdio.args.iter().map(String::as_bytes));
                 digest.part("inherit_env", &[u8::from(stdio.inherit_env)]);
                 digest.list("cwd", stdio.cwd.iter().map(String::as_bytes));
+                // An entry without any keeps the fingerprint it had before there were such.
+                if !stdio.unset.is_empty() {
+                    digest.list("unset", stdio.unset.iter().map(String::as_bytes));
+                }
                 digest.map("env", stdio.env.iter().map(|(name, value)| (name.as_str(), value.expose())));
             }
             Endpoint::Http(http) => {

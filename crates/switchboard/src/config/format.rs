@@ -5,7 +5,9 @@ use std::path::Path;
 use super::diagnostic::Findings;
 use super::tree::Node;
 
+mod hcl;
 mod toml;
+mod yaml;
 
 /// How a file is written down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,7 +38,10 @@ impl Format {
     pub(super) fn parse(self, text: &str, findings: &mut Findings<'_>) -> Node {
         match self {
             Self::Toml => toml::parse(text, findings),
-            Self::Json | Self::Yaml | Self::FrontMatter | Self::Hcl => {
+            Self::Yaml => yaml::parse(text, findings),
+            Self::FrontMatter => yaml::parse_front_matter(text, findings),
+            Self::Hcl => hcl::parse(text, findings),
+            Self::Json => {
                 findings.broken(None, "this format is not read yet");
                 Node { at: 0, value: super::tree::Tree::Table(Vec::new()) }
             }

@@ -11,7 +11,7 @@ use super::fields::{SERVERS, Side};
 use super::hijack;
 use super::load::Scope;
 use super::reference::{Part, Syntax};
-use super::written::{At, Fields, WrittenServer};
+use super::written::{At, Fields, UNSET, WrittenServer};
 use super::{
     Asks, Diagnostic, Dialect, Endpoint, Grant, HttpAuth, HttpEndpoint, HttpWire, MAX_MESSAGE_BYTES, Protocol, Rules,
     ServerConfig, Sharing, Source, Start, StdioEndpoint, Timeouts,
@@ -209,6 +209,7 @@ impl Entry<'_> {
             command: command?.to_owned(),
             args: plain(args),
             env: by_name(env),
+            unset: self.fields.texts(UNSET).map(plain).unwrap_or_default(),
             inherit_env: self.fields.flag("inherit_env").unwrap_or(self.rules.inherits_environment),
             cwd: self.fields.text("cwd").map(str::to_owned),
             syntax: self.rules.syntax,

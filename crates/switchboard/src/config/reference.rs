@@ -57,6 +57,17 @@ impl Syntax {
     }
 }
 
+/// A text that refers to nothing, in the native syntax.
+pub(super) fn escape(text: &str) -> String {
+    text.replace('$', "$$")
+}
+
+/// A text in the native syntax as it was meant, for a field in which nothing is expanded. `None` where it refers to a variable.
+pub(super) fn unescape(text: &str) -> Option<String> {
+    let piece = |piece| if let Piece::Literal(text) = piece { Some(text) } else { None };
+    native(text).ok()?.into_iter().map(piece).collect()
+}
+
 fn native(value: &str) -> Result<Vec<Piece<'_>>, &'static str> {
     let mut found = Vec::new();
     let mut rest = value;
@@ -107,7 +118,8 @@ fn shell(after: &str) -> Option<(&str, usize)> {
     is_name(&after[..end]).then_some((&after[..end], end))
 }
 
-fn is_name(name: &str) -> bool {
+/// Whether it is the name of a variable.
+pub(super) fn is_name(name: &str) -> bool {
     name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }

@@ -15,7 +15,6 @@ pub(super) enum Tree {
     /// In decimal digits, as far as they were a number at all.
     Number(String),
     Flag(bool),
-    #[expect(dead_code, reason = "for the formats")]
     Null,
     List(Vec<Node>),
     /// In the order of the file. A format in which a key may stand twice (HCL's blocks) keeps both.
@@ -34,7 +33,6 @@ pub(super) struct Entry {
 }
 
 impl Node {
-    #[expect(dead_code, reason = "for the dialects")]
     /// The value of a key, if this is a table that has it; the first one, where there are several.
     pub(super) fn get(&self, key: &str) -> Option<&Entry> {
         self.entries().iter().find(|entry| entry.key == key)

@@ -33,6 +33,9 @@ pub(super) struct WrittenServer {
     pub(super) node: Node,
 }
 
+/// Variables that a child must not get, though it inherits all others: no field of the native file, but what a dialect may mean.
+pub(super) const UNSET: &str = "unset_env";
+
 /// The fields of one table, by name.
 #[derive(Debug, Default)]
 pub(super) struct Fields(pub(super) BTreeMap<&'static str, At<Value>>);
@@ -268,7 +271,8 @@ fn secrets(entries: &[Entry], syntax: Syntax, path: &str, findings: &mut Finding
             },
             None => {
                 wrong = true;
-                let message = format!("expected a string, found {}; put the value in quotes", value.kind());
+                let quotes = if matches!(value.value, Tree::Other(_)) { "" } else { "; put the value in quotes" };
+                let message = format!("expected a string, found {}{quotes}", value.kind());
                 findings.error(value.at, path, message);
             }
         }

@@ -65,6 +65,7 @@ max_message = "1MiB"
             command: "npx".to_owned(),
             args: vec!["-y".to_owned(), "${PKG}".to_owned()],
             env: IndexMap::from([("TOKEN".to_owned(), Secret::new("${T}"))]),
+            unset: vec![],
             inherit_env: true,
             cwd: Some("sub".to_owned()),
             syntax: Syntax::Native,
