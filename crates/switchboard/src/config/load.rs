@@ -262,6 +262,7 @@ fn merge_policies(config: &mut Config, policies: Vec<(Scope, Policy)>) {
         allow_servers = allow_servers.or(policy.allow_servers);
         deny_servers.extend(policy.deny_servers);
         locked = locked.or(policy.locked);
+        config.permissions.configured |= policy.configured;
         config.permissions.allow.extend(policy.allow);
         config.permissions.ask.extend(policy.ask);
         config.permissions.deny.extend(policy.deny);
