@@ -52,7 +52,7 @@ async fn show(host: &Host, options: &Options) -> Result<u8, Failure> {
     }
     output::print("Two servers start: this program itself, once for each protocol era.\n\n")?;
     progress::settle(host, options.settle()).await;
-    for handle in host.servers() {
+    for handle in host.servers().iter() {
         let snapshot = handle.snapshot();
         let took: Duration = snapshot.steps.iter().map(|(_, took)| *took).sum();
         let state = view::server::state_word(&snapshot.state);
@@ -61,7 +61,7 @@ async fn show(host: &Host, options: &Options) -> Result<u8, Failure> {
     output::print("\n$ switchboard status\n")?;
     let detail = Detail { descriptions: false, verbose: options.verbosity() > 0 };
     output::print(&render(&view::server::status(host), detail, output::stdout_columns()))?;
-    for handle in host.servers() {
+    for handle in host.servers().iter() {
         call(host, &handle.config.name).await?;
     }
     output::print("\nThat was it; the servers stop now. Next: write a switchboard.toml, then `switchboard status`.\n")?;
@@ -72,7 +72,7 @@ async fn show(host: &Host, options: &Options) -> Result<u8, Failure> {
 async fn show_json(host: &Host, options: &Options) -> Result<u8, Failure> {
     progress::settle(host, options.settle()).await;
     let mut calls = Vec::new();
-    for handle in host.servers() {
+    for handle in host.servers().iter() {
         let (name, arguments, call) = example_call(host, &handle.config.name)?;
         let outcome = match host.call(call).await {
             Ok(result) => format!("\"result\":{}", result.raw.as_str()),

@@ -30,7 +30,7 @@ pub(crate) fn status_json(host: &Host, verbose: bool) -> Value {
     let catalog = host.catalog();
     let mut words = Vec::new();
     let mut servers = Vec::new();
-    for handle in host.servers() {
+    for handle in host.servers().iter() {
         let view = one(handle, &catalog, host);
         words.push(view.word);
         servers.push(entry(handle, &view, verbose));

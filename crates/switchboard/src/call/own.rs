@@ -63,6 +63,7 @@ impl Shared {
             because,
             changed,
             once_only,
+            dialect: tool.server.dialect,
         };
         let asked = Instant::now();
         let permit = self.approve(tool, &request, &call.caller).await;
@@ -73,7 +74,8 @@ impl Shared {
     /// A model that may read resources may not read those of a server that a rule keeps it from: the rule holds as if reading were one
     /// of the server's tools.
     pub(crate) fn may_read(&self, server: &ServerName) -> Result<(), String> {
-        let handle = self.server(server).map_err(|error| error.to_string())?;
+        let roster = self.roster();
+        let handle = roster.server(server).map_err(|error| error.to_string())?;
         let definition = serde_json::json!({"name": READ_RESOURCE, "inputSchema": {"type": "object"}});
         let definition = ToolDefinition::parse(&definition.into()).map_err(|(_, fault)| fault)?;
         let tool = Tool {

@@ -4,20 +4,25 @@
 
 use std::sync::Arc;
 
-use proptest::prelude::*;
-
 use super::*;
 use crate::caller::{Approval, ApprovalRequest, Caller, CallerId, Headless, Keep};
 use crate::catalog::tests::{definition, server, tool};
 use crate::config::{Dialect, Permissions, RuleText, Security, ServerConfig};
 use crate::wire::RawJson;
 
+mod algebra;
+mod dialects;
+mod own;
 mod spellings;
 
 fn rules(texts: &[&str]) -> Vec<RuleText> {
+    rules_in(Dialect::Native, texts)
+}
+
+fn rules_in(dialect: Dialect, texts: &[&str]) -> Vec<RuleText> {
     let rule = |(index, text): (usize, &&str)| RuleText {
         text: (*text).into(),
-        dialect: Dialect::Native,
+        dialect,
         file: Arc::new("s.toml".into()),
         line: index + 1,
     };
@@ -26,7 +31,7 @@ fn rules(texts: &[&str]) -> Vec<RuleText> {
 
 fn config(servers: &[&str], mode: Mode, allow: &[&str], ask: &[&str], deny: &[&str]) -> Config {
     let servers = servers.iter().map(|name| (ServerName::dialect(name).unwrap(), Arc::new(server(name)))).collect();
-    let permissions = Permissions { mode, allow: rules(allow), ask: rules(ask), deny: rules(deny) };
+    let permissions = Permissions { mode, allow: rules(allow), ask: rules(ask), deny: rules(deny), configured: true };
     Config { servers, permissions, ..Config::default() }
 }
 
@@ -150,7 +155,7 @@ fn t9_where_locked_rules_and_trust_hold_for_what_was_pinned() {
     let mut config = config(&["fs"], Mode::Ask, &["fs/read"], &[], &[]);
     config.security = Security { locked: true, ..Security::default() };
     let gate = Gate::compile(&config).unwrap();
-    assert!(gate.wants_pins());
+    assert!(gate.wants_pin(&of("fs", "read")) && !gate.only_shows_changes(&trusted("fs", "read")));
     let mut grants = Grants::default();
     let changed = |mut tool: Tool| {
         tool.definition = definition(tool.id.tool.as_wire(), "something else");
@@ -203,6 +208,7 @@ fn t33_only_an_allow_or_a_yes_is_worth_a_permit() {
         because: String::new(),
         changed: None,
         once_only: false,
+        dialect: Dialect::Native,
     };
     let approved = |answer| Permit::approved(&request, answer, &tool, &caller);
     for answer in [Approval::Once, Approval::AlwaysTool(Keep::Run), Approval::AlwaysServer(Keep::ForGood)] {
@@ -239,118 +245,4 @@ fn reach(decision: &Decision) -> u8 {
         Decision::Ask { once_only: false, .. } => 2,
         Decision::Allow { .. } => 3,
     }
-}
-
-const SPELLINGS: &[&str] = &[
-    "a",
-    "b",
-    "*",
-    "a/x",
-    "a/*",
-    "*/x",
-    "b/x_*",
-    "a_b",
-    "a_b/y",
-    "mcp__a",
-    "mcp__a__x",
-    "mcp__*",
-    "mcp__*__x",
-    "mcp:b_x",
-    "mcp:*",
-    "a.x",
-];
-
-fn some_rules() -> impl Strategy<Value = Vec<&'static str>> {
-    proptest::collection::vec(proptest::sample::select(SPELLINGS), 0..4)
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(256))]
-
-    /// T33: the algebra of rules. More deny or ask never widens; more allow never lifts a deny or an ask.
-    #[test]
-    fn t33_rules_only_ever_tighten(
-        (allow, ask, deny) in (some_rules(), some_rules(), some_rules()),
-        extra in proptest::sample::select(SPELLINGS),
-        mode in proptest::sample::select(&[Mode::Ask, Mode::Yolo, Mode::Deny][..]),
-        (yes, trust, grant) in any::<(bool, bool, bool)>(),
-    ) {
-        let servers = &["a", "b", "a_b"];
-        let with = |rules: &[&'static str]| [rules, &[extra]].concat();
-        let compile = |allow: &[&str], ask: &[&str], deny: &[&str]| Gate::compile(&config(servers, mode, allow, ask, deny)).unwrap();
-        let before = compile(&allow, &ask, &deny);
-        let more_deny = compile(&allow, &ask, &with(&deny));
-        let more_ask = compile(&allow, &with(&ask), &deny);
-        let more_allow = compile(&with(&allow), &ask, &deny);
-        for (server_name, tool_name) in [("a", "x"), ("a", "y"), ("b", "x"), ("b", "x_y"), ("a_b", "x"), ("a_b", "y")] {
-            let tool = if trust { trusted(server_name, tool_name) } else { of(server_name, tool_name) };
-            let mut grants = Grants::default();
-            if grant {
-                grants.add(&tool);
-            }
-            let decide = |gate: &Gate| gate.decide(Question { tool: &tool, yes }, &grants);
-            let was = reach(&decide(&before));
-            prop_assert!(reach(&decide(&more_deny)) <= was);
-            prop_assert!(reach(&decide(&more_ask)) <= was);
-            let allowed = reach(&decide(&more_allow));
-            prop_assert!(allowed >= was);
-            prop_assert!(was >= 2 || allowed == was);
-            // Remembering what matched changes nothing.
-            prop_assert_eq!(decide(&before), decide(&before));
-        }
-    }
-}
-
-/// A tool of the program that embeds the host.
-fn own(name: &str) -> Tool {
-    let id = crate::name::ToolId { server: ServerName::host(), tool: crate::name::ToolName::new(name) };
-    Tool { id, ..tool(server("host"), definition(name, "what it does")) }
-}
-
-/// S0-24: each form that decides a built-in tool by its name decides a server's tool by its name under `mcp:`. S1-17, S4-16: one system
-/// for both.
-#[test]
-fn s0_24_s1_17_s4_16_rules_decide_built_in_and_server_tools_alike() {
-    let forms = ["{}", "{}*", "*{}", "?ead_file"];
-    for form in forms {
-        let (builtin, theirs) = match form {
-            "?ead_file" => (form.to_owned(), format!("mcp:fs_{form}")),
-            "*{}" => (form.replace("{}", "ead_file"), "mcp:fs_*ead_file".to_owned()),
-            _ => (form.replace("{}", "read_file"), form.replace("{}", "mcp:fs_read_file")),
-        };
-        let check = |allow: &[&str], ask: &[&str], deny: &[&str], word: &str| {
-            let gate = Gate::compile_beside(&config(&["fs"], Mode::Ask, allow, ask, deny), &["read_file", "Bash"]).unwrap();
-            for tool in [own("read_file"), of("fs", "read_file")] {
-                let said = verdict(&decide(&gate, &tool, &Grants::default()));
-                assert!(said.starts_with(word), "{builtin} {theirs}: {said}");
-            }
-            for other in [own("Bash"), of("fs", "write_file")] {
-                assert_eq!(verdict(&decide(&gate, &other, &Grants::default())), "ask: no rule applies", "{builtin} {theirs}");
-            }
-        };
-        let rules = [builtin.as_str(), theirs.as_str()];
-        check(&rules, &[], &[], "allow: ");
-        check(&[], &rules, &[], "ask once: ");
-        check(&rules, &rules, &rules, "deny: ");
-    }
-}
-
-#[test]
-fn a_rule_that_could_be_a_tool_of_the_program_or_a_server_is_refused_for_allow_and_holds_for_both_in_deny() {
-    let both = |allow: &[&str], deny: &[&str]| Gate::compile_beside(&config(&["Bash"], Mode::Ask, allow, &[], deny), &["Bash"]);
-    let errors = both(&["Bash"], &[]).unwrap_err();
-    assert_eq!(errors.0[0].message, "\"Bash\" can be read as the tool Bash or as Bash/*; write the one that is meant");
-    assert!(both(&["@host/Bash"], &[]).is_ok() && both(&["Bash/*"], &[]).is_ok() && both(&["*"], &[]).is_ok());
-    let gate = both(&[], &["Bash"]).unwrap();
-    for tool in [own("Bash"), of("Bash", "x")] {
-        assert!(matches!(decide(&gate, &tool, &Grants::default()), Decision::Deny { .. }));
-    }
-    assert_eq!(both(&[], &["Bash"]).unwrap().warnings(), []);
-}
-
-#[test]
-fn a_remembered_yes_for_a_tool_of_the_program_survives_the_store() {
-    let mut grants = Grants::default();
-    let grant = grants.add(&own("Bash"));
-    assert_eq!(Grant::from_json(&grant.to_json()), Some(grant));
 }

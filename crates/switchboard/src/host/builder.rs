@@ -7,14 +7,14 @@ use std::time::SystemTime;
 use arc_swap::ArcSwap;
 use tokio::sync::{Notify, broadcast};
 
-use super::{Host, Shared};
+use super::{Host, Roster, Shared};
 use crate::auth::{AuthMeans, Opener, Vault};
 use crate::builtin::{Own, OwnTool, OwnTools};
 use crate::call::Overseeing;
 use crate::caller::{Offers, Root};
 use crate::config::{Config, ConfigErrors, Endpoint, Environment, ServerConfig, Start};
 use crate::event::{Event, Events, Next};
-use crate::gate::{Gate, Grants};
+use crate::gate::Grants;
 use crate::launch::Launcher;
 use crate::name::ServerName;
 use crate::schema::Validators;
@@ -136,23 +136,23 @@ impl HostBuilder {
     /// Starts the host. Servers come up in parallel behind it; nothing waits for them here.
     pub async fn start(self) -> Result<Host, ConfigErrors> {
         let own = Own::read(self.tools)?;
-        let gate = Gate::compile_beside(&self.config, &own.names())?;
+        let gate = Roster::gate_of(&self.config, &own)?;
         // This reader is there before anything can happen; what it saw by the end of the start is told by `Host::notices`.
         let (events, early) = broadcast::channel(EVENTS);
         let changed = Arc::new(Notify::new());
         let (roots, overseer) = (Roots::new(self.roots), Arc::new(Overseeing::default()));
         let means = Means {
-            launcher: self.launcher.clone(),
+            launcher: self.launcher,
             environment: Arc::new(self.environment),
             #[cfg(feature = "http")]
             http: Default::default(),
-            auth: self.auth.clone(),
+            auth: self.auth,
             store: self.store.clone(),
             log_folder: self.log_folder.map(Arc::new),
             events: events.clone(),
             changed: changed.clone(),
             offers: self.offers,
-            roots: roots.clone(),
+            roots,
             overseer: Some(overseer.clone()),
         };
         let servers: Vec<ServerHandle> = (self.config.servers.values())
@@ -161,23 +161,15 @@ impl HostBuilder {
                 ServerHandle::start(server.clone(), means.clone(), initial)
             })
             .collect();
-        let by_name = servers.iter().enumerate().map(|(index, server)| (server.config.name.clone(), index)).collect();
         let notices = gate.warnings().iter().map(|warning| format!("warning: {warning}")).collect();
         let mut shared = Shared {
-            servers,
-            by_name,
-            gate,
+            roster: ArcSwap::from_pointee(Roster::new(1, Arc::new(self.config), servers, gate)),
+            means,
             grants: RwLock::new(remembered_grants(&*self.store, &events)),
             validators: Arc::new(Validators::default()),
             own,
             store: self.store,
-            auth: self.auth,
-            #[cfg(feature = "oauth")]
-            environment: means.environment.clone(),
             events,
-            naming: self.config.naming,
-            roots,
-            launcher: self.launcher,
             catalog: ArcSwap::default(),
             rebuilding: Mutex::new(()),
             rebuilder: Mutex::new(None),

@@ -39,8 +39,8 @@ pub(crate) async fn open(scratch: &Scratch, tables: &str) -> Host {
 }
 
 /// The one server of a host.
-pub(crate) fn server(host: &Host) -> &ServerHandle {
-    &host.servers()[0]
+pub(crate) fn server(host: &Host) -> ServerHandle {
+    host.servers()[0].clone()
 }
 
 /// Makes a call; the text of its result.

@@ -86,7 +86,7 @@ impl Stage {
         text(&self.call(tool).await.unwrap_or_else(|error| panic!("{tool}: {error}")))
     }
 
-    pub(crate) fn server(&self, name: &str) -> &ServerHandle {
+    pub(crate) fn server(&self, name: &str) -> ServerHandle {
         self.host.server(name).unwrap()
     }
 

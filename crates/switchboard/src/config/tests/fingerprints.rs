@@ -23,7 +23,7 @@ fn endpoint() -> impl Strategy<Value = Endpoint> {
     let stdio =
         ("[ab/]{1,3}", proptest::collection::vec("[ab]{0,2}", 0..4), secrets(), any::<bool>(), proptest::option::of("[ab]{0,2}"))
             .prop_map(|(command, args, env, inherit_env, cwd)| {
-                Endpoint::Stdio(StdioEndpoint { command, args, env, inherit_env, cwd, syntax: Syntax::Native })
+                Endpoint::Stdio(StdioEndpoint { env, inherit_env, cwd, ..StdioEndpoint::new(command, args) })
             });
     let wire = prop_oneof![Just(HttpWire::Auto), Just(HttpWire::Streamable), Just(HttpWire::Sse)];
     let secret = || proptest::option::of("[ab]{0,2}".prop_map(Secret::new));
@@ -74,6 +74,8 @@ fn mutations(endpoint: &Endpoint) -> Vec<Endpoint> {
                 all.push(Endpoint::Stdio(changed));
             };
             add(&|stdio| stdio.command.push('x'));
+            add(&|stdio| stdio.unset.push(String::new()));
+            add(&|stdio| stdio.syntax = Syntax::Shell);
             add(&|stdio| stdio.inherit_env = !stdio.inherit_env);
             add(&|stdio| stdio.cwd = stdio.cwd.take().map_or(Some(String::new()), |_| None));
             add(&|stdio| stdio.cwd = Some(format!("{}x", stdio.cwd.take().unwrap_or_default())));
