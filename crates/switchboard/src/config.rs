@@ -16,9 +16,10 @@ pub use diagnostic::{ConfigErrors, Diagnostic};
 pub use dialects::{Answers, Dialect, Rules, Spellings, Stop};
 pub use expand::{Environment, LaunchFault, ResolvedLaunch, ResolvedUrl, UrlFault, resolve_launch, resolve_url};
 pub use fingerprint::Fingerprint;
-pub use load::{ConfigFile, Scope, load, search};
+pub use load::{ConfigFile, Scope, load};
 pub use reference::Syntax;
 pub use schema::schema;
+pub use search::{search, search_order};
 
 pub(crate) mod diagnostic;
 pub(crate) mod dialects;
@@ -34,6 +35,7 @@ mod program;
 mod quantity;
 pub(crate) mod reference;
 mod schema;
+mod search;
 mod tree;
 mod written;
 

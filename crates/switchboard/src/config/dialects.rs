@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use super::diagnostic::Findings;
+use super::format::Format;
 use super::reference::Syntax;
 use super::tree::Node;
 use super::written::{Fields, Written, WrittenServer};
@@ -15,7 +16,13 @@ use crate::name::Style;
 mod a3s;
 mod agent_apps;
 mod agent_code;
+mod core_agent;
+mod gemini;
+mod mcp_json;
 mod native;
+mod recognise;
+
+pub(super) use recognise::recognise;
 
 /// A kind of file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
@@ -42,6 +49,12 @@ pub enum Dialect {
 pub struct Rules {
     /// Its word on the command line.
     pub word: &'static str,
+    /// How its files are written, where their name does not tell.
+    pub(super) format: Format,
+    /// The folder that it keeps its file in, inside the project's or the user's: relative paths start outside of it.
+    pub(super) own_folder: Option<&'static str>,
+    /// The file beside its own, in that folder, that says what is permitted.
+    pub(super) permissions_file: Option<&'static str>,
     /// How its tools are named; `None` takes the style that the configuration as a whole has.
     pub naming: Option<Style>,
     /// How its texts refer to variables.
@@ -58,6 +71,8 @@ pub struct Rules {
     pub call_timeout: Option<Duration>,
     /// What a URL means that says nothing else.
     pub wire: HttpWire,
+    /// An HTTP+SSE stream is looked for at the URL itself, and then at `/sse` under it.
+    pub sse_below: bool,
     /// A tool is withheld if its own name is that of a built-in tool, although its exposed name would not be.
     pub refuses_builtin_names: bool,
     /// A server that offers prompts or resources, but no tool, is closed.
@@ -124,6 +139,9 @@ pub enum Stop {
 
 const NATIVE: Rules = Rules {
     word: "native",
+    format: Format::Toml,
+    own_folder: None,
+    permissions_file: None,
     naming: None,
     syntax: Syntax::Native,
     strict: true,
@@ -132,6 +150,7 @@ const NATIVE: Rules = Rules {
     start: Start::Eager,
     call_timeout: None,
     wire: HttpWire::Auto,
+    sse_below: false,
     refuses_builtin_names: true,
     closes_without_tools: false,
     stop: Stop::CloseFirst,
@@ -148,6 +167,9 @@ const FOREIGN: Rules =
 
 const CORE_AGENT: Rules = Rules {
     word: "core-agent",
+    format: Format::Json,
+    own_folder: Some(".agents"),
+    permissions_file: Some("config.json"),
     naming: Some(Style::ServerTool),
     syntax: Syntax::Placeholder,
     strict: true,
@@ -161,6 +183,7 @@ const CORE_AGENT: Rules = Rules {
 
 const A3S: Rules = Rules {
     word: "a3s",
+    format: Format::Hcl,
     naming: Some(Style::Mcp),
     // `env("NAME")` is a call, not a text: the reader writes it as the native reference, and every other `$` as `$$`.
     syntax: Syntax::Native,
@@ -173,6 +196,8 @@ const A3S: Rules = Rules {
 
 const GEMINI: Rules = Rules {
     word: "gemini",
+    format: Format::Json,
+    own_folder: Some(".gemini"),
     naming: Some(Style::FirstWins),
     syntax: Syntax::Shell,
     call_timeout: Some(Duration::from_secs(600)),
@@ -185,6 +210,7 @@ const GEMINI: Rules = Rules {
 
 const AGENT_APPS: Rules = Rules {
     word: "agent-apps",
+    format: Format::Yaml,
     naming: Some(Style::ServerDashTool),
     // `\${NAME}` is what is left for the launch: the reader writes it as the native reference, and every other `$` as `$$`.
     syntax: Syntax::Native,
@@ -199,11 +225,20 @@ const AGENT_CODE: Rules = Rules {
     naming: Some(Style::Mcp),
     syntax: Syntax::Literal,
     wire: HttpWire::Sse,
+    sse_below: true,
     spellings: Spellings::Exposed,
     ..FOREIGN
 };
 
-const MCP_JSON: Rules = Rules { word: "mcp-json", strict: false, narrow_names: false, refuses_builtin_names: false, ..NATIVE };
+const MCP_JSON: Rules = Rules {
+    word: "mcp-json",
+    format: Format::Json,
+    syntax: Syntax::Braced,
+    strict: false,
+    narrow_names: false,
+    refuses_builtin_names: false,
+    ..NATIVE
+};
 
 impl Dialect {
     /// Every one of them.
@@ -235,8 +270,9 @@ impl Dialect {
             Self::A3s => &a3s::A3s,
             Self::AgentApps => &agent_apps::AgentApps,
             Self::AgentCode => &agent_code::AgentCode,
-            // Each comes with its file in this folder.
-            _ => &native::Native,
+            Self::CoreAgent => &core_agent::CoreAgent,
+            Self::Gemini => &gemini::Gemini,
+            Self::McpJson => &mcp_json::McpJson,
         }
     }
 }
@@ -249,4 +285,9 @@ pub(super) trait Reader: Sync {
     /// The fields of one entry, by their native names and with native values; where they contradict each other, the dialect has
     /// decided already. `None` where it is no table at all, which has been told.
     fn entry(&self, server: &WrittenServer, findings: &mut Findings<'_>) -> Option<Fields>;
+
+    /// What the file beside ([`Rules::permissions_file`]) permits.
+    fn permissions(&self, _document: &Node, _findings: &mut Findings<'_>) -> Fields {
+        Fields::default()
+    }
 }

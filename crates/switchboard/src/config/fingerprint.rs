@@ -3,7 +3,7 @@
 use std::os::unix::ffi::OsStrExt;
 
 use super::load::Scope;
-use super::{Endpoint, Grant, HttpAuth, HttpWire, ServerConfig};
+use super::{Endpoint, Grant, HttpAuth, HttpWire, ServerConfig, Syntax};
 use crate::secret::Secret;
 
 /// What identifies the launch of a server: BLAKE3 over its endpoint as written, whatever the formatting or key order.
@@ -53,6 +53,16 @@ impl ServerConfig {
                 }
             }
             Endpoint::Wrong(_) => digest.part("type", b"wrong"),
+        }
+        // The same text means something else where references are written differently. Native ones keep the fingerprint that they had.
+        let syntax: &[u8] = match self.endpoint.syntax() {
+            Syntax::Native => b"",
+            Syntax::Placeholder => b"placeholder",
+            Syntax::Shell => b"shell",
+            Syntax::Literal => b"literal",
+        };
+        if !syntax.is_empty() {
+            digest.part("syntax", syntax);
         }
         if self.source.scope == Scope::Project || self.depends_on_folder() {
             digest.part("folder", self.source.folder.as_os_str().as_bytes());

@@ -17,6 +17,8 @@ pub enum Syntax {
     /// `${NAME}`, `${env:NAME}`, `${NAME:-default}` in every text; `$$` is a literal `$`.
     #[default]
     Native,
+    /// As native, but `$$` is a literal `$` only before a `{`: elsewhere every `$` is taken as it is.
+    Braced,
     /// `${env:NAME}` in the values of variables and headers; every other text, and every other `$`, is taken as it is.
     Placeholder,
     /// `$NAME` and `${NAME}` in every text; every other `$` is taken as it is.
@@ -39,6 +41,7 @@ impl Syntax {
     pub(crate) fn pieces(self, part: Part, value: &str) -> Result<Vec<Piece<'_>>, &'static str> {
         match (self, part) {
             (Self::Native, _) => native(value),
+            (Self::Braced, _) => braced(value),
             (Self::Placeholder, Part::Value) => Ok(marked(value, placeholder)),
             (Self::Shell, _) => Ok(marked(value, shell)),
             (Self::Placeholder, Part::Launch) | (Self::Literal, _) => Ok(marked(value, |_| None)),
@@ -84,6 +87,29 @@ fn native(value: &str) -> Result<Vec<Piece<'_>>, &'static str> {
             push_literal(&mut found, &rest[..at + 1]);
             rest = after.strip_prefix('$').unwrap_or(after);
         }
+    }
+    push_literal(&mut found, rest);
+    Ok(found)
+}
+
+fn braced(value: &str) -> Result<Vec<Piece<'_>>, &'static str> {
+    let mut found = Vec::new();
+    let mut rest = value;
+    while let Some(at) = rest.find("${") {
+        let before = &rest[..at];
+        if before.ends_with('$') {
+            // The first of the two says that the second is no reference.
+            push_literal(&mut found, before);
+            push_literal(&mut found, "{");
+            rest = &rest[at + 2..];
+            continue;
+        }
+        let body = &rest[at + 2..];
+        let end =
+            body.find('}').ok_or("a reference opened with \"${\" is not closed with \"}\"; write \"$${\" for the text itself")?;
+        push_literal(&mut found, before);
+        found.push(variable(&body[..end])?);
+        rest = &body[end + 1..];
     }
     push_literal(&mut found, rest);
     Ok(found)
@@ -192,5 +218,13 @@ mod tests {
         check(Syntax::Shell, Part::Launch, "${PWD}:/workspace", &[variable("PWD"), Literal(":/workspace")]);
         check(Syntax::Shell, Part::Value, "$1 ${} ${A-b}", &[Literal("$1 ${} ${A-b}")]);
         check(Syntax::Literal, Part::Value, "$A ${B}", &[Literal("$A ${B}")]);
+        check(Syntax::Braced, Part::Value, "pa$$word $A ", &[Literal("pa$$word $A ")]);
+        check(Syntax::Braced, Part::Launch, "${env:A}$", &[variable("A"), Literal("$")]);
+        check(
+            Syntax::Braced,
+            Part::Value,
+            "$${A}${B:-c}",
+            &[Literal("$"), Literal("{"), Literal("A}"), Variable { name: "B", default: Some("c") }],
+        );
     }
 }

@@ -43,6 +43,36 @@ impl Node {
         if let Tree::Table(entries) = &self.value { entries } else { &[] }
     }
 
+    /// A table without these keys, which are read apart.
+    pub(super) fn without(&self, keys: &[&str]) -> Self {
+        let mut node = self.clone();
+        if let Tree::Table(entries) = &mut node.value {
+            entries.retain(|entry| !keys.contains(&entry.key.as_str()));
+        }
+        node
+    }
+
+    /// A table in whose table `key` numbers and flags are texts, as programs take them that hand them to a child anyway; `null`
+    /// says nothing.
+    pub(super) fn with_plain_texts(mut self, key: &str) -> Self {
+        let Tree::Table(entries) = &mut self.value else { return self };
+        let values = entries.iter_mut().filter(|entry| entry.key == key).filter_map(|entry| match &mut entry.value.value {
+            Tree::Table(values) => Some(values),
+            _ => None,
+        });
+        for values in values {
+            values.retain(|value| value.value.value != Tree::Null);
+            for value in values {
+                match &value.value.value {
+                    Tree::Number(number) => value.value.value = Tree::Text(number.clone()),
+                    Tree::Flag(flag) => value.value.value = Tree::Text(flag.to_string()),
+                    _ => {}
+                }
+            }
+        }
+        self
+    }
+
     /// The text, if it is one.
     pub(super) fn text(&self) -> Option<&str> {
         if let Tree::Text(text) = &self.value { Some(text) } else { None }

@@ -111,6 +111,8 @@ impl Resolving<'_, '_> {
             Some(text) => match self.resolve(&text, true) {
                 Resolved::Text(text) => Tree::Text(text),
                 Resolved::Missing(name) => {
+                    // What does not look like a path may be a part of a secret.
+                    let name = if is_path(&name) { name.as_str() } else { "…" };
                     let message = format!(
                         "\"${{{name}}}\" is not in the document's own metadata, so the variable is left unset; to take it from the \
                          environment when the server starts, write \"\\${{{name}}}\""
@@ -178,6 +180,10 @@ impl Resolving<'_, '_> {
         let found = step(metadata).or_else(|| step(Some(self.document)))?;
         scalar(&found.value)
     }
+}
+
+fn is_path(text: &str) -> bool {
+    text.len() <= 64 && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-[]".contains(&byte))
 }
 
 /// A value that can stand in a text: YAML tells `8080` from `"8080"`, and a command line does not.

@@ -19,7 +19,14 @@ const OTHER_FUNCTION: &str = "a function other than env(\"NAME\"), which is the 
 const BAD_ENV: &str = "env() without the name of one variable; expected env(\"NAME\")";
 const TEMPLATE: &str = "a template that computes; only ${env(\"NAME\")} is read in it, and $${ is the text ${";
 
+/// The parser looks through an object for each key it adds, so the length of a text counts more than once.
+const MAX_BYTES: usize = 256 * 1024;
+
 pub(super) fn parse(text: &str, findings: &mut Findings<'_>) -> Node {
+    if text.len() > MAX_BYTES {
+        findings.broken(None, "larger than 256 KiB, which no HCL configuration is; is it the right file?");
+        return Node { at: 0, value: Tree::Table(Vec::new()) };
+    }
     // An editor's mark at the start is no text.
     let start = text.len() - text.trim_start_matches('\u{feff}').len();
     let value = match parse_body(&text[start..]) {

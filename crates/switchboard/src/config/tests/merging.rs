@@ -221,12 +221,12 @@ fn only_files_that_exist_are_found_the_projects_first() {
     let (project, own) = (folder.path().join("project"), folder.path().join("config"));
     std::fs::create_dir_all(&project).unwrap();
     std::fs::create_dir_all(own.join("switchboard")).unwrap();
-    assert_eq!(search(&project, &own), []);
+    assert_eq!(search(&project, &own, &own), []);
     let users = ConfigFile::new(own.join("switchboard/switchboard.toml"), Scope::User);
     std::fs::write(&users.path, "").unwrap();
-    assert_eq!(search(&project, &own), std::slice::from_ref(&users));
+    assert_eq!(search(&project, &own, &own), std::slice::from_ref(&users));
     let projects = ConfigFile::new(project.join("switchboard.toml"), Scope::Project);
     std::fs::write(&projects.path, "").unwrap();
-    assert_eq!(search(&project, &own), [projects, users.clone()]);
-    assert_eq!(search(&own.join("switchboard"), &own), [users], "the user's own folder is no project");
+    assert_eq!(search(&project, &own, &own), [projects, users.clone()]);
+    assert_eq!(search(&own.join("switchboard"), &own, &own), [users], "the user's own folder is no project");
 }
