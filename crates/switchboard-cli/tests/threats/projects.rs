@@ -107,7 +107,8 @@ fn toml(value: &Value) -> String {
     match value {
         Value::Array(items) => format!("[{}]", items.iter().map(toml).collect::<Vec<_>>().join(", ")),
         Value::Object(fields) => {
-            let fields: Vec<String> = fields.iter().map(|(name, value)| format!("{} = {}", toml(&name.as_str().into()), toml(value))).collect();
+            let fields: Vec<String> =
+                fields.iter().map(|(name, value)| format!("{} = {}", toml(&name.as_str().into()), toml(value))).collect();
             format!("{{ {} }}", fields.join(", "))
         }
         other => other.to_string().replace('\u{7f}', "\\u007f"),

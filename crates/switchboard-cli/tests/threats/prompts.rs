@@ -138,7 +138,12 @@ fn t12_t13_no_word_of_a_server_can_pass_for_the_question_about_its_call() {
 
     // Enter is no.
     let mut terminal = home.sit_at(&call);
-    is_one_question("first", &terminal, "[n] no", &[TITLE, BECAUSE, NO_TRUST, ("[o]", &[choices]), ("tool", &["  tool     say"])]);
+    is_one_question(
+        "first",
+        &terminal,
+        "[n] no",
+        &[TITLE, BECAUSE, NO_TRUST, ("[o]", &[choices]), ("tool", &["  tool     say"])],
+    );
     terminal.send("\r");
     let ended = terminal.end();
     assert_eq!(ended.code, 5, "{ended:?}");
