@@ -66,9 +66,11 @@ struct Sizes {
 /// All rows of the table.
 pub(crate) async fn run(options: &Options) -> Result<Vec<Row>, Fault> {
     let mut rows = Vec::new();
+    // Once: whoever is pinned already sees one core only, and would put the next server there, too.
+    let flags = options.pin.apply()?;
     for answers in [Answers::Json, Answers::Events] {
         if options.answers.is_none_or(|wanted| wanted == answers) {
-            rows.extend(measure(options, answers).await?);
+            rows.extend(measure(options, &flags, answers).await?);
         }
     }
     Ok(rows)
@@ -85,9 +87,9 @@ fn folder(options: &Options, sdk: Sdk) -> Option<&PathBuf> {
     options.sdks.as_ref().filter(|folder| options.with(sdk.name()) && sdk.is_in(folder))
 }
 
-async fn measure(options: &Options, answers: Answers) -> Result<Vec<Row>, Fault> {
+async fn measure(options: &Options, flags: &[String], answers: Answers) -> Result<Vec<Row>, Fault> {
     let sizes = Sizes { one: options.size(1000, 200), many: options.size(16_000, 3_200) };
-    let mut sessions = Sessions::open(options, answers).await?;
+    let mut sessions = Sessions::open(options, flags, answers).await?;
     // One round that does not count: connections are opened, schemas compiled, code is compiled where that happens late.
     sessions.round(&Sizes { one: sizes.one / 4, many: sizes.many / 4 }, &mut Default::default()).await?;
     let mut rounds: [Rounds; 5] = Default::default();
@@ -119,10 +121,9 @@ fn rows(answers: Answers, [raw, rmcp, us, ts, python]: [Rounds; 5]) -> Vec<Row> 
 }
 
 impl Sessions {
-    async fn open(options: &Options, answers: Answers) -> Result<Self, Fault> {
+    async fn open(options: &Options, flags: &[String], answers: Answers) -> Result<Self, Fault> {
         let era = options.era;
-        let flags = options.pin.apply()?;
-        let (server, url) = serve(&flags, answers).await?;
+        let (server, url) = serve(flags, answers).await?;
         let raw = if options.with("raw") { Some(RawHttp::open(&url, era).await?) } else { None };
         let rmcp = if options.with("rmcp") { Some(Rmcp::connect(&url, era, WIDTH).await?) } else { None };
         let us = if options.with("us") { Some(Us::connect(&url, era).await?) } else { None };

@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use reqwest::header::{CONTENT_TYPE, HeaderValue};
-use reqwest::{Response, StatusCode};
+use reqwest::StatusCode;
 use serde::Deserialize;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::channel::Channel;
 use super::exchange::LONGEST_SILENCE;
+use super::response::Response;
 use super::{listening, refusal, trouble};
 use crate::transport::{Origin, WireFault};
 use crate::untrusted::quoted;
@@ -79,7 +80,7 @@ impl<'a> Reading<'a> {
 
     /// Reads until the request is answered.
     pub(super) async fn read(&mut self, response: Response, legacy: bool) -> Result<(), WireFault> {
-        match kind(response.headers().get(CONTENT_TYPE)) {
+        match kind(response.header(&CONTENT_TYPE)) {
             Kind::Events => self.read_events(response, legacy).await,
             Kind::Json => self.read_body(response).await,
             Kind::Unsaid if matches!(response.status(), StatusCode::ACCEPTED | StatusCode::NO_CONTENT) => {
@@ -282,7 +283,7 @@ pub(super) async fn next_chunk(
 ) -> Result<Option<Bytes>, WireFault> {
     let place = &channel.endpoint.place;
     match timeout(silence, response.chunk()).await {
-        Ok(chunk) => chunk.map_err(|error| trouble::lost(&error, place)),
+        Ok(chunk) => chunk.map_err(|error| trouble::cut_off(&error, place)),
         Err(_) => Err(WireFault::Lost(format!("{place} was silent for {} s", silence.as_secs()))),
     }
 }
@@ -306,9 +307,9 @@ pub(super) enum Kind {
     Other(String),
 }
 
-pub(super) fn kind(content_type: Option<&HeaderValue>) -> Kind {
+pub(super) fn kind(content_type: Option<&[u8]>) -> Kind {
     let Some(value) = content_type else { return Kind::Unsaid };
-    let text = String::from_utf8_lossy(value.as_bytes());
+    let text = String::from_utf8_lossy(value);
     let essence = text.split(';').next().unwrap_or_default().trim();
     if essence.eq_ignore_ascii_case("application/json") {
         Kind::Json

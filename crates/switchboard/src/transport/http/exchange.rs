@@ -5,12 +5,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use reqwest::header::{HeaderMap, HeaderValue};
-use reqwest::{Method, Response, StatusCode};
+use reqwest::StatusCode;
 use tokio::time::timeout;
 
 use super::answer::{self, Reading, Use};
 use super::channel::{Channel, Settling};
 use super::headers::{self, SESSION_ID};
+use super::request::Request;
+use super::response::Response;
 use super::{refusal, renewal};
 use crate::transport::{Closed, WireFault};
 use crate::wire::{Beside, Outgoing, RawJson};
@@ -27,7 +29,7 @@ const METHOD_NOT_FOUND: i64 = -32601;
 /// A message on its way.
 struct Message {
     body: Bytes,
-    /// What a modern message says in headers; a legacy one says what its session does.
+    /// What a modern message says in headers of its own; a legacy one says what its session does.
     modern: Option<HeaderMap>,
 }
 
@@ -38,7 +40,7 @@ pub(super) fn start(channel: &Arc<Channel>, message: Outgoing<'_>) -> Result<(),
         // A modern server asks nothing on this wire, and must be sent no answers.
         return Ok(());
     }
-    let message = Message { body: Bytes::copy_from_slice(body), modern: modern_headers(channel, method, &beside) };
+    let message = Message { body: Bytes::copy_from_slice(body), modern: modern_headers(method, &beside) };
     let part = match (method, id) {
         (None, None) => Part::Answer,
         (Some("initialize"), Some(id)) => {
@@ -77,9 +79,9 @@ enum Part {
     Plain,
 }
 
-fn modern_headers(channel: &Channel, method: Option<&str>, beside: &Beside<'_>) -> Option<HeaderMap> {
+fn modern_headers(method: Option<&str>, beside: &Beside<'_>) -> Option<HeaderMap> {
     beside.version?;
-    let mut headers = channel.endpoint.posting.clone();
+    let mut headers = HeaderMap::new();
     headers::beside(&mut headers, method, beside);
     Some(headers)
 }
@@ -122,11 +124,10 @@ async fn post(channel: &Arc<Channel>, message: &Message, id: Option<u64>, part: 
     loop {
         let legacy = channel.legacy();
         let (headers, session) = match (&message.modern, part) {
-            (Some(headers), _) => (headers, None),
-            (None, Part::Initialize) => (&endpoint.posting, None),
+            (Some(_), _) | (None, Part::Initialize) => (&endpoint.posting, None),
             (None, _) => (&*legacy.headers, legacy.id.as_ref()),
         };
-        let response = endpoint.ask(Method::POST, &endpoint.url, headers, Some(message.body.clone())).await?;
+        let response = endpoint.ask(Request::post(&endpoint.url, headers, &message.body).beside(message.modern.as_ref())).await?;
         let status = response.status();
         if status.is_success() {
             return Ok(response);
@@ -154,10 +155,9 @@ fn code(error: &RawJson) -> Option<i64> {
 
 /// The session that an answer to `initialize` opens.
 pub(super) fn given_session(response: &Response) -> Result<Option<HeaderValue>, WireFault> {
-    match response.headers().get(SESSION_ID) {
-        Some(id) if !headers::is_visible(id.as_bytes()) => {
-            Err(WireFault::Lost("the server gave a session id with characters that no id may have".to_owned()))
-        }
-        id => Ok(id.cloned()),
+    let Some(id) = response.header(&SESSION_ID) else { return Ok(None) };
+    match HeaderValue::from_bytes(id) {
+        Ok(value) if headers::is_visible(id) => Ok(Some(value)),
+        _ => Err(WireFault::Lost("the server gave a session id with characters that no id may have".to_owned())),
     }
 }

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use reqwest::Method;
 use reqwest::header::HeaderValue;
 use tokio::time::timeout;
 
 use super::answer::{self, Answered, Reading, Use};
 use super::channel::Channel;
+use super::request::Request;
 use super::{exchange, listening, refusal};
 use crate::transport::WireFault;
 
@@ -45,7 +45,7 @@ async fn begin(channel: &Arc<Channel>) -> Result<(), WireFault> {
     let Some((id, initialize)) = legacy.initialize else {
         return Err(WireFault::Lost("there was no handshake to repeat".to_owned()));
     };
-    let response = endpoint.ask(Method::POST, &endpoint.url, &endpoint.posting, Some(initialize)).await?;
+    let response = endpoint.ask(Request::post(&endpoint.url, &endpoint.posting, &initialize)).await?;
     if !response.status().is_success() {
         return Err(refusal::read(response, Some(id)).await);
     }
@@ -61,7 +61,7 @@ async fn begin(channel: &Arc<Channel>) -> Result<(), WireFault> {
     renewed.id = given.clone();
     renewed.say_session(&mut headers);
     if let Some(initialized) = legacy.initialized {
-        let response = endpoint.ask(Method::POST, &endpoint.url, &headers, Some(initialized)).await?;
+        let response = endpoint.ask(Request::post(&endpoint.url, &headers, &initialized)).await?;
         if !response.status().is_success() {
             return Err(refusal::read(response, None).await);
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use reqwest::{Method, StatusCode};
+use reqwest::StatusCode;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{sleep, timeout};
 use url::Url;
@@ -14,6 +14,7 @@ use super::outbox::{Item, Message, Outbox};
 use super::stream::Stream;
 use crate::transport::http::endpoint::Endpoint;
 use crate::transport::http::refusal;
+use crate::transport::http::request::Request;
 use crate::transport::{Inbound, WireFault};
 
 /// A server may take the POST of a request only when it has answered it, so this is as long as any call; a caller that waits no
@@ -173,7 +174,7 @@ impl Posting {
         let limit = if id.is_some() { REQUEST_DEADLINE } else { NOTE_DEADLINE };
         let Endpoint { place, posting, .. } = &self.endpoint;
         let taken = async {
-            let mut response = self.endpoint.ask(Method::POST, &self.messages, posting, Some(body)).await?;
+            let mut response = self.endpoint.ask(Request::post(&self.messages, posting, &body)).await?;
             if !response.status().is_success() {
                 return Err(refusal::read(response, id).await);
             }
