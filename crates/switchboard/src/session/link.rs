@@ -529,10 +529,8 @@ impl Link {
     ) -> Result<(u64, oneshot::Receiver<Answer>), RequestFault> {
         let Request { era, method, fields, declared, name, parameters, is_harmless: _ } = request;
         let (id, reply) = self.receiver.pending.add(ongoing.cloned())?;
-        let common;
         let declared = if era == Era::Modern && declared.is_empty() {
-            common = envelope::modern_meta(Default::default(), false);
-            &common
+            envelope::modern_meta(Default::default(), false)
         } else {
             declared
         };

@@ -94,7 +94,6 @@ impl<'a> Reading<'a> {
     /// A body of one message, or a batch of them.
     async fn read_body(&mut self, mut response: Response) -> Result<(), WireFault> {
         let max_bytes = self.channel.endpoint.max_message_bytes;
-        let empty = unanswered(&response);
         let mut whole = Bytes::new();
         let mut gathered = BytesMut::new();
         while let Some(chunk) = self.chunk(&mut response, LONGEST_SILENCE).await? {
@@ -116,7 +115,7 @@ impl<'a> Reading<'a> {
         }
         let body = if gathered.is_empty() { whole } else { gathered.freeze() };
         if body.trim_ascii().is_empty() {
-            return Err(empty);
+            return Err(unanswered(&response));
         }
         let place = &self.channel.endpoint.place;
         if self.take(&body, Some(&body)).is_err() {
@@ -194,8 +193,18 @@ impl<'a> Reading<'a> {
 
     /// The answer is there. A stream that ends by itself leaves its connection to others; what it still says is heard.
     async fn finish(&mut self, mut response: Response, frames: &mut EventFrames) {
-        let deadline = Instant::now() + TAIL;
-        while let Ok(Ok(Some(chunk))) = timeout_at(deadline, response.chunk()).await {
+        let mut deadline = None;
+        loop {
+            let chunk = match response.at_hand() {
+                Some(chunk) => chunk,
+                // Few have anything left to wait for.
+                None => {
+                    let deadline = *deadline.get_or_insert_with(|| Instant::now() + TAIL);
+                    let Ok(chunk) = timeout_at(deadline, response.chunk()).await else { return };
+                    chunk
+                }
+            };
+            let Ok(Some(chunk)) = chunk else { return };
             frames.push(&chunk, &mut |event| {
                 if let ServerEvent::Event { name, data, id } = event {
                     self.take_event(name, &data, id);
@@ -282,10 +291,13 @@ pub(super) async fn next_chunk(
     silence: Duration,
 ) -> Result<Option<Bytes>, WireFault> {
     let place = &channel.endpoint.place;
-    match timeout(silence, response.chunk()).await {
-        Ok(chunk) => chunk.map_err(|error| trouble::cut_off(&error, place)),
-        Err(_) => Err(WireFault::Lost(format!("{place} was silent for {} s", silence.as_secs()))),
-    }
+    let chunk = match response.at_hand() {
+        Some(chunk) => chunk,
+        None => timeout(silence, response.chunk())
+            .await
+            .map_err(|_| WireFault::Lost(format!("{place} was silent for {} s", silence.as_secs())))?,
+    };
+    chunk.map_err(|broken| trouble::cut_off(&broken, place))
 }
 
 /// Whether an event carries a message. Others, and those that only carry an id, are no concern of ours.
@@ -309,14 +321,13 @@ pub(super) enum Kind {
 
 pub(super) fn kind(content_type: Option<&[u8]>) -> Kind {
     let Some(value) = content_type else { return Kind::Unsaid };
-    let text = String::from_utf8_lossy(value);
-    let essence = text.split(';').next().unwrap_or_default().trim();
-    if essence.eq_ignore_ascii_case("application/json") {
+    let essence = value.split(|&byte| byte == b';').next().unwrap_or_default().trim_ascii();
+    if essence.eq_ignore_ascii_case(b"application/json") {
         Kind::Json
-    } else if essence.eq_ignore_ascii_case("text/event-stream") {
+    } else if essence.eq_ignore_ascii_case(b"text/event-stream") {
         Kind::Events
     } else {
-        Kind::Other(essence.to_owned())
+        Kind::Other(String::from_utf8_lossy(essence).into_owned())
     }
 }
 

@@ -1,6 +1,7 @@
 //! What one channel keeps: the POSTs under way and their bound, the legacy session, and who hears what arrives.
 
 use std::collections::{HashMap, VecDeque};
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -28,7 +29,7 @@ pub(super) struct Channel {
     pub(super) inbound: Arc<dyn Inbound>,
     /// Where tasks run: a request may be given up outside of any runtime.
     pub(super) runtime: Handle,
-    legacy: Mutex<Legacy>,
+    legacy: Mutex<Arc<Legacy>>,
     /// The handshake came to the modern era.
     modern: AtomicBool,
     /// False from the sending of `notifications/initialized` until it is answered: nothing may overtake it.
@@ -51,7 +52,7 @@ pub(super) struct Legacy {
     pub(super) id: Option<HeaderValue>,
     pub(super) version: Option<HeaderValue>,
     /// The headers of every legacy POST, with both of these.
-    pub(super) headers: Arc<HeaderMap>,
+    pub(super) headers: HeaderMap,
     /// Our own words, to begin anew with: the id of `initialize`, its bytes, and those of `notifications/initialized`.
     pub(super) initialize: Option<(u64, Bytes)>,
     pub(super) initialized: Option<Bytes>,
@@ -59,7 +60,7 @@ pub(super) struct Legacy {
 
 #[derive(Default)]
 struct Flights {
-    under_way: HashMap<Flight, Option<AbortHandle>>,
+    under_way: HashMap<Flight, Option<AbortHandle>, foldhash::fast::RandomState>,
     /// Those who wait for room, first come first: only the first may go, so that nobody is overtaken. Each holds the other end of its bell.
     queue: VecDeque<Arc<Notify>>,
     /// The number of the last message that was no request.
@@ -79,13 +80,13 @@ enum Flight {
 
 impl Channel {
     pub(super) fn new(endpoint: Endpoint, answering: Endpoint, inbound: Arc<dyn Inbound>) -> Arc<Self> {
-        let headers = Arc::new(endpoint.posting.clone());
+        let headers = endpoint.posting.clone();
         Arc::new(Self {
             endpoint,
             answering,
             inbound,
             runtime: Handle::current(),
-            legacy: Mutex::new(Legacy { id: None, version: None, headers, initialize: None, initialized: None }),
+            legacy: Mutex::new(Arc::new(Legacy { id: None, version: None, headers, initialize: None, initialized: None })),
             modern: AtomicBool::new(false),
             settled: watch::Sender::new(true),
             flights: Mutex::default(),
@@ -100,7 +101,7 @@ impl Channel {
     pub(super) fn launch(
         self: &Arc<Self>,
         id: Option<u64>,
-        work: impl Future<Output = ()> + Send + 'static,
+        work: Pin<Box<impl Future<Output = ()> + Send + 'static>>,
     ) -> Result<(), Closed> {
         let flight = {
             let mut flights = lock(&self.flights);
@@ -186,17 +187,18 @@ impl Channel {
     }
 
     /// What the legacy session is made of now.
-    pub(super) fn legacy(&self) -> Legacy {
+    pub(super) fn legacy(&self) -> Arc<Legacy> {
         lock(&self.legacy).clone()
     }
 
     /// Changes it; what every POST says follows.
     pub(super) fn set_legacy(&self, change: impl FnOnce(&mut Legacy)) {
         let mut legacy = lock(&self.legacy);
-        change(&mut legacy);
+        let legacy = Arc::make_mut(&mut legacy);
+        change(legacy);
         let mut headers = self.endpoint.posting.clone();
         legacy.say_session(&mut headers);
-        legacy.headers = Arc::new(headers);
+        legacy.headers = headers;
     }
 
     pub(super) fn agreed(&self, agreed: Agreed<'_>) {

@@ -128,26 +128,38 @@ pub(super) struct Answer {
 impl Answer {
     /// The next piece of the body, as soon as there is any; `None` at its end. Dropping this loses nothing.
     pub(super) async fn chunk(&mut self) -> io::Result<Option<Bytes>> {
-        while let Some(line) = &mut self.line {
-            let outcome = match self.framing.take(&mut line.read) {
-                Ok(Piece::Bytes(bytes)) => return Ok(Some(bytes)),
-                Ok(Piece::Waits) => match line.more().await {
-                    Ok(true) => continue,
-                    Ok(false) if self.framing == Framing::UntilClose => Ok(None),
-                    Ok(false) => Err(line::closed()),
-                    Err(error) => Err(error),
-                },
-                Ok(Piece::End) => {
-                    let line = self.line.take().filter(|_| self.head.keeps);
-                    line.into_iter().for_each(|line| self.way.put_back(line));
-                    Ok(None)
-                }
-                Err(fact) => Err(line::malformed(fact)),
+        loop {
+            if let Some(chunk) = self.at_hand() {
+                return chunk;
+            }
+            let Some(line) = &mut self.line else { return Ok(None) };
+            let outcome = match line.more().await {
+                Ok(true) => continue,
+                Ok(false) if self.framing == Framing::UntilClose => Ok(None),
+                Ok(false) => Err(line::closed()),
+                Err(error) => Err(error),
             };
             self.line = None;
             return outcome;
         }
-        Ok(None)
+    }
+
+    /// The same, if it was read already.
+    pub(super) fn at_hand(&mut self) -> Option<io::Result<Option<Bytes>>> {
+        let Some(line) = &mut self.line else { return Some(Ok(None)) };
+        match self.framing.take(&mut line.read) {
+            Ok(Piece::Bytes(bytes)) => Some(Ok(Some(bytes))),
+            Ok(Piece::Waits) => None,
+            Ok(Piece::End) => {
+                let line = self.line.take().filter(|_| self.head.keeps);
+                line.into_iter().for_each(|line| self.way.put_back(line));
+                Some(Ok(None))
+            }
+            Err(fact) => {
+                self.line = None;
+                Some(Err(line::malformed(fact)))
+            }
+        }
     }
 
     /// How long the body is, where that was said.

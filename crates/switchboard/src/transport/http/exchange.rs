@@ -1,5 +1,6 @@
 //! One message and what comes of it: the POST, and again where the session had to be begun anew; then its answer.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -54,7 +55,8 @@ pub(super) fn start(channel: &Arc<Channel>, message: Outgoing<'_>) -> Result<(),
         _ => Part::Plain,
     };
     let line = channel.clone();
-    channel.launch(id, async move {
+    // Boxed here, where it is small: a task moves what it runs several times.
+    let work = Box::pin(async move {
         if matches!(part, Part::Plain | Part::Answer) {
             line.settled().await;
         }
@@ -66,7 +68,8 @@ pub(super) fn start(channel: &Arc<Channel>, message: Outgoing<'_>) -> Result<(),
             }
             None => note(&line, &message, &part).await,
         }
-    })
+    });
+    channel.launch(id, work)
 }
 
 /// What a message is to the session.
@@ -88,7 +91,7 @@ fn modern_headers(method: Option<&str>, beside: &Beside<'_>) -> Option<HeaderMap
 
 async fn request(channel: &Arc<Channel>, message: &Message, id: u64, part: &Part) -> Result<(), WireFault> {
     let place = &channel.endpoint.place;
-    let response = match timeout(LONGEST_SILENCE, post(channel, message, Some(id), part)).await {
+    let response = match timeout(LONGEST_SILENCE, pin!(post(channel, message, Some(id), part))).await {
         Ok(response) => response?,
         Err(_) => return Err(WireFault::Lost(format!("{place} gave no answer within {} s", LONGEST_SILENCE.as_secs()))),
     };
@@ -125,7 +128,7 @@ async fn post(channel: &Arc<Channel>, message: &Message, id: Option<u64>, part: 
         let legacy = channel.legacy();
         let (headers, session) = match (&message.modern, part) {
             (Some(_), _) | (None, Part::Initialize) => (&endpoint.posting, None),
-            (None, _) => (&*legacy.headers, legacy.id.as_ref()),
+            (None, _) => (&legacy.headers, legacy.id.as_ref()),
         };
         let response = endpoint.ask(Request::post(&endpoint.url, headers, &message.body).beside(message.modern.as_ref())).await?;
         let status = response.status();

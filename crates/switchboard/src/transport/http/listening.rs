@@ -66,7 +66,7 @@ async fn listen(channel: Arc<Channel>) {
     let mut in_vain = 0;
     let mut is_offered = false;
     loop {
-        let session = channel.legacy().id;
+        let session = channel.legacy().id.clone();
         let last_id = frames.last_id().map(str::to_owned);
         let mut wanted = None;
         match open(&channel, last_id.as_deref()).await {

@@ -1,10 +1,8 @@
 //! One request: what is sent where; as the bytes of HTTP/1.1, or for the shared stack.
 
-use std::io::Write as _;
-
 use bytes::Bytes;
 use reqwest::Method;
-use reqwest::header::{HOST, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
+use reqwest::header::{CONTENT_LENGTH, HOST, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
 use url::{Position, Url};
 
 use super::stack::OUR_NAME;
@@ -53,7 +51,7 @@ impl<'a> Request<'a> {
         }
         self.said().for_each(|(name, value)| write_header(out, name, value.as_bytes()));
         if let Some(body) = self.body {
-            write!(out, "content-length: {}\r\n", body.len()).expect("memory takes what is written");
+            write_header(out, &CONTENT_LENGTH, itoa::Buffer::new().format(body.len()).as_bytes());
         }
         out.extend_from_slice(b"\r\n");
     }

@@ -66,6 +66,14 @@ impl Response {
         }
     }
 
+    /// The same as [`chunk`](Self::chunk), if it need not be waited for and anybody knows.
+    pub(super) fn at_hand(&mut self) -> Option<Result<Option<Bytes>, Broken>> {
+        match &mut self.came {
+            Came::Direct(answer) => answer.at_hand().map(|chunk| chunk.map_err(Broken::Direct)),
+            Came::Stack(_) => None,
+        }
+    }
+
     /// The next piece of the body, as soon as there is any; `None` at its end. Dropping this loses nothing.
     pub(in crate::transport) async fn chunk(&mut self) -> Result<Option<Bytes>, Broken> {
         match &mut self.came {
