@@ -107,8 +107,8 @@ impl<'a> Reading<'a> {
                 continue;
             }
             if gathered.is_empty() {
-                let rest = response.content_length().unwrap_or_default();
-                gathered.reserve(usize::try_from(rest).unwrap_or(max_bytes).clamp(whole.len() + chunk.len(), max_bytes));
+                let rest = usize::try_from(response.left().unwrap_or_default()).unwrap_or(max_bytes);
+                gathered.reserve((whole.len() + chunk.len()).saturating_add(rest).min(max_bytes));
                 gathered.extend_from_slice(&std::mem::take(&mut whole));
             }
             gathered.extend_from_slice(&chunk);

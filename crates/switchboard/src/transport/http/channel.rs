@@ -4,6 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Waker};
 
 use bytes::Bytes;
 use reqwest::header::{HeaderMap, HeaderValue};
@@ -101,24 +102,18 @@ impl Channel {
     pub(super) fn launch(
         self: &Arc<Self>,
         id: Option<u64>,
-        work: Pin<Box<impl Future<Output = ()> + Send + 'static>>,
+        mut work: Pin<Box<impl Future<Output = ()> + Send + 'static>>,
     ) -> Result<(), Closed> {
-        let flight = {
-            let mut flights = lock(&self.flights);
-            if flights.closed {
-                return Err(Closed);
-            }
-            let flight = id.map_or_else(
-                || {
-                    self.notes.send_modify(|notes| *notes += 1);
-                    flights.last_note += 1;
-                    Flight::Note(flights.last_note)
-                },
-                Flight::Request,
-            );
-            flights.under_way.insert(flight, None);
-            flight
-        };
+        if lock(&self.flights).closed {
+            return Err(Closed);
+        }
+        // The first step is made here and now: most messages leave by it, and the task is made while the server is at work.
+        let runtime = self.runtime.enter();
+        if work.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready() {
+            return Ok(());
+        }
+        drop(runtime);
+        let flight = self.take_off(id)?;
         let landing = Landing { channel: self.clone(), flight };
         // Not under the lock: where the runtime is shutting down, the task ends here and now, and lands.
         let task = self.runtime.spawn(async move {
@@ -132,6 +127,23 @@ impl Channel {
             None => task.abort(),
         }
         Ok(())
+    }
+
+    fn take_off(&self, id: Option<u64>) -> Result<Flight, Closed> {
+        let mut flights = lock(&self.flights);
+        if flights.closed {
+            return Err(Closed);
+        }
+        let flight = id.map_or_else(
+            || {
+                self.notes.send_modify(|notes| *notes += 1);
+                flights.last_note += 1;
+                Flight::Note(flights.last_note)
+            },
+            Flight::Request,
+        );
+        flights.under_way.insert(flight, None);
+        Ok(flight)
     }
 
     /// Ends a request: the server sees its stream close. True where that is how it is told.

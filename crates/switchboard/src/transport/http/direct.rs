@@ -35,7 +35,7 @@ struct Shared {
     /// What `Host` says.
     authority: String,
     /// The last one used is the last one here, and the first one taken.
-    idle: Mutex<VecDeque<Line>>,
+    idle: Mutex<VecDeque<Box<Line>>>,
 }
 
 impl fmt::Debug for Direct {
@@ -73,7 +73,7 @@ impl Direct {
                 Ok(head) if head.is_encoded => {
                     return Err(WireFault::Lost(format!("{place} answered compressed, which was not asked for")));
                 }
-                Ok(head) => return Ok(Answer { framing: head.framing, head, line: Some(line), way: self.clone() }),
+                Ok(head) => return Ok(Answer { head, line: Some(line), way: self.clone() }),
                 // The server closed it just before; nothing of the request has left.
                 Err(Unanswered::Unsent(_)) if was_idle => {}
                 Err(Unanswered::Unsent(error)) => return Err(trouble::unconnected(Some(error.kind()), &error.to_string(), place)),
@@ -83,35 +83,35 @@ impl Direct {
     }
 
     /// A connection that is open still, as far as anybody has said.
-    fn take(&self) -> Option<Line> {
+    fn take(&self) -> Option<Box<Line>> {
         let mut idle = self.idle();
         let now = Instant::now();
         std::iter::from_fn(|| idle.pop_back()).find(|line| now.duration_since(line.used) < IDLE_CONNECTION && line.is_quiet())
     }
 
-    async fn open(&self, place: &str) -> Result<Line, WireFault> {
+    async fn open(&self, place: &str) -> Result<Box<Line>, WireFault> {
         let connecting = timeout(CONNECT_DEADLINE, TcpStream::connect((self.0.host.as_str(), self.0.port)));
         match connecting.await {
-            Ok(Ok(socket)) => Ok(Line::over(socket)),
+            Ok(Ok(socket)) => Ok(Box::new(Line::over(socket))),
             Ok(Err(error)) => Err(trouble::unconnected(Some(error.kind()), &error.to_string(), place)),
             Err(_) => Err(trouble::unconnected(Some(io::ErrorKind::TimedOut), "", place)),
         }
     }
 
     /// Keeps a connection for the next request, and none for too long.
-    fn put_back(&self, mut line: Line) {
+    fn put_back(&self, mut line: Box<Line>) {
         if !line.rest() {
             return;
         }
         let mut idle = self.idle();
-        let is_old = |first: &Line| line.used.duration_since(first.used) >= IDLE_CONNECTION;
+        let is_old = |first: &Box<Line>| line.used.duration_since(first.used) >= IDLE_CONNECTION;
         while idle.len() == MAX_IDLE || idle.front().is_some_and(is_old) {
             idle.pop_front();
         }
         idle.push_back(line);
     }
 
-    fn idle(&self) -> MutexGuard<'_, VecDeque<Line>> {
+    fn idle(&self) -> MutexGuard<'_, VecDeque<Box<Line>>> {
         self.0.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -119,9 +119,8 @@ impl Direct {
 /// An answer. Read to its end it gives the connection back; dropped before, it closes it, and the server sees that.
 pub(super) struct Answer {
     pub(super) head: Head,
-    framing: Framing,
     /// The connection, until the body has ended.
-    line: Option<Line>,
+    line: Option<Box<Line>>,
     way: Direct,
 }
 
@@ -135,7 +134,7 @@ impl Answer {
             let Some(line) = &mut self.line else { return Ok(None) };
             let outcome = match line.more().await {
                 Ok(true) => continue,
-                Ok(false) if self.framing == Framing::UntilClose => Ok(None),
+                Ok(false) if self.head.framing == Framing::UntilClose => Ok(None),
                 Ok(false) => Err(line::closed()),
                 Err(error) => Err(error),
             };
@@ -147,7 +146,7 @@ impl Answer {
     /// The same, if it was read already.
     pub(super) fn at_hand(&mut self) -> Option<io::Result<Option<Bytes>>> {
         let Some(line) = &mut self.line else { return Some(Ok(None)) };
-        match self.framing.take(&mut line.read) {
+        match self.head.framing.take(&mut line.read) {
             Ok(Piece::Bytes(bytes)) => Some(Ok(Some(bytes))),
             Ok(Piece::Waits) => None,
             Ok(Piece::End) => {
@@ -160,10 +159,5 @@ impl Answer {
                 Some(Err(line::malformed(fact)))
             }
         }
-    }
-
-    /// How long the body is, where that was said.
-    pub(super) fn content_length(&self) -> Option<u64> {
-        self.head.framing.left()
     }
 }

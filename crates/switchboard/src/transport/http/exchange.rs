@@ -66,7 +66,7 @@ pub(super) fn start(channel: &Arc<Channel>, message: Outgoing<'_>) -> Result<(),
                     line.inbound.failed(id, fault);
                 }
             }
-            None => note(&line, &message, &part).await,
+            None => Box::pin(note(&line, &message, &part)).await,
         }
     });
     channel.launch(id, work)

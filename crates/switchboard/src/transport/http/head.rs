@@ -23,7 +23,7 @@ pub(super) struct Head {
     text: Bytes,
     /// Where in `text` each header stands: its name, its value.
     headers: Vec<(Range<usize>, Range<usize>)>,
-    /// How its body ends.
+    /// How its body ends, and how far it was taken.
     pub(super) framing: Framing,
     /// The connection can serve again after the body.
     pub(super) keeps: bool,

@@ -58,10 +58,10 @@ impl Response {
         self.header(name).and_then(|value| std::str::from_utf8(value).ok())
     }
 
-    /// How long the body is, where that was said.
-    pub(in crate::transport) fn content_length(&self) -> Option<u64> {
+    /// How much of the body is to come, where that was said.
+    pub(super) fn left(&self) -> Option<u64> {
         match &self.came {
-            Came::Direct(answer) => answer.content_length(),
+            Came::Direct(answer) => answer.head.framing.left(),
             Came::Stack(response) => response.content_length(),
         }
     }
