@@ -8,18 +8,17 @@ use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
-use crate::measure::{Contestant, Fault, Tool, many_in_flight, one_in_flight};
+use crate::measure::Fault;
 use crate::options::Options;
 use crate::peer_child::{ChildPeer, Sdk};
 use crate::peer_rmcp::Rmcp;
 use crate::raw_http::RawHttp;
 use crate::report::{Row, Unit};
+use crate::rounds::{Rounds, Sizes, WIDTH, stop};
 use crate::us::Us;
 
 /// The hidden subcommand that is the demo server, so that nothing has to be found.
 pub(crate) const DEMO_MARKER: &str = "__demo";
-
-const WIDTH: usize = 64;
 
 /// How long the server may take to say where it listens.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -50,19 +49,6 @@ struct Sessions {
     _server: Child,
 }
 
-/// One contestant's rounds, by kind of work.
-#[derive(Default)]
-struct Rounds {
-    one: Vec<f64>,
-    many: Vec<f64>,
-}
-
-/// How many calls one round makes. The SDKs of other languages make fewer: they would take most of the time.
-struct Sizes {
-    one: usize,
-    many: usize,
-}
-
 /// All rows of the table.
 pub(crate) async fn run(options: &Options) -> Result<Vec<Row>, Fault> {
     let mut rows = Vec::new();
@@ -88,15 +74,14 @@ fn folder(options: &Options, sdk: Sdk) -> Option<&PathBuf> {
 }
 
 async fn measure(options: &Options, flags: &[String], answers: Answers) -> Result<Vec<Row>, Fault> {
-    let sizes = Sizes { one: options.size(1000, 200), many: options.size(16_000, 3_200) };
+    let sizes = Sizes { one: options.size(1000, 200), many: options.size(16_000, 3_200), big: 0 };
     let mut sessions = Sessions::open(options, flags, answers).await?;
-    // One round that does not count: connections are opened, schemas compiled, code is compiled where that happens late.
-    sessions.round(&Sizes { one: sizes.one / 4, many: sizes.many / 4 }, &mut Default::default()).await?;
+    sessions.round(&sizes.warming_up(), &mut Default::default()).await?;
     let mut rounds: [Rounds; 5] = Default::default();
     for _ in 0..options.rounds {
         sessions.round(&sizes, &mut rounds).await?;
     }
-    sessions.close().await?;
+    stop(sessions.us, sessions.rmcp).await?;
     Ok(rows(answers, rounds))
 }
 
@@ -132,36 +117,26 @@ impl Sessions {
         Ok(Self { raw, rmcp, us, ts, python, _server: server })
     }
 
-    /// Each kind of work by each contestant in turn, so that a busy moment of the machine hits all of them.
+    /// Each kind of work by each contestant in turn, so that a busy moment of the machine hits all of them. The SDKs of other languages
+    /// make fewer calls: they would take most of the time.
     async fn round(&mut self, sizes: &Sizes, [raw, rmcp, us, ts, python]: &mut [Rounds; 5]) -> Result<(), Fault> {
-        one(&self.raw, sizes, raw).await?;
-        one(&self.rmcp, sizes, rmcp).await?;
-        one(&self.us, sizes, us).await?;
+        raw.one(&self.raw, sizes).await?;
+        rmcp.one(&self.rmcp, sizes).await?;
+        us.one(&self.us, sizes).await?;
         for (peer, rounds) in [(&mut self.ts, &mut *ts), (&mut self.python, &mut *python)] {
             if let Some(peer) = peer {
                 rounds.one.push(peer.one_in_flight(sizes.one / 5).await?);
             }
         }
-        many(&self.raw, sizes, raw).await?;
-        many(&self.rmcp, sizes, rmcp).await?;
-        many(&self.us, sizes, us).await?;
+        raw.many(&self.raw, sizes).await?;
+        rmcp.many(&self.rmcp, sizes).await?;
+        us.many(&self.us, sizes).await?;
         for (peer, rounds) in [(&mut self.ts, ts), (&mut self.python, python)] {
             if let Some(peer) = peer {
                 rounds.many.push(peer.many_in_flight(WIDTH, sizes.many / 10).await?);
             }
         }
         Ok(())
-    }
-
-    /// Dropping ends the children; the others have their own way to stop.
-    async fn close(self) -> Result<(), Fault> {
-        if let Some(us) = self.us {
-            us.host.stop().await;
-        }
-        match self.rmcp {
-            Some(rmcp) => rmcp.stop().await,
-            None => Ok(()),
-        }
     }
 }
 
@@ -182,18 +157,4 @@ async fn child(options: &Options, sdk: Sdk, url: &str) -> Result<Option<ChildPee
         Some(folder) => Ok(Some(ChildPeer::start(sdk, folder, url, options.era).await?)),
         None => Ok(None),
     }
-}
-
-async fn one(contestant: &Option<impl Contestant>, sizes: &Sizes, rounds: &mut Rounds) -> Result<(), Fault> {
-    if let Some(contestant) = contestant {
-        rounds.one.push(one_in_flight(contestant, Tool::Echo, sizes.one).await?);
-    }
-    Ok(())
-}
-
-async fn many(contestant: &Option<impl Contestant>, sizes: &Sizes, rounds: &mut Rounds) -> Result<(), Fault> {
-    if let Some(contestant) = contestant {
-        rounds.many.push(many_in_flight(contestant, WIDTH, sizes.many).await?);
-    }
-    Ok(())
 }

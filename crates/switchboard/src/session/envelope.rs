@@ -137,7 +137,8 @@ mod tests {
     fn each_offer_has_words_of_its_own() {
         for number in 0..32 {
             let is_said = |bit: u32| number >> bit & 1 == 1;
-            let offers = Offers { elicit_form: is_said(0), elicit_url: is_said(1), sampling: is_said(2), sampling_tools: is_said(3) };
+            let offers =
+                Offers { elicit_form: is_said(0), elicit_url: is_said(1), sampling: is_said(2), sampling_tools: is_said(3) };
             assert_eq!(modern_meta(offers, is_said(4)), write_meta(offers, is_said(4)));
         }
     }

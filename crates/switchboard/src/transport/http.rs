@@ -27,6 +27,7 @@ mod exchange;
 mod framing;
 mod head;
 pub(super) mod headers;
+mod legacy;
 mod line;
 pub(super) mod listening;
 pub(super) mod refusal;

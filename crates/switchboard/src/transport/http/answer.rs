@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use reqwest::header::{CONTENT_TYPE, HeaderValue};
 use reqwest::StatusCode;
+use reqwest::header::{CONTENT_TYPE, HeaderValue};
 use serde::Deserialize;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
@@ -129,25 +129,28 @@ impl<'a> Reading<'a> {
     }
 
     /// A stream, and those that resume it.
-    async fn read_events(&mut self, response: Response, legacy: bool) -> Result<(), WireFault> {
+    async fn read_events(&mut self, mut response: Response, legacy: bool) -> Result<(), WireFault> {
         let mut frames = EventFrames::new(self.channel.endpoint.max_message_bytes);
-        match self.read_stream(response, &mut frames).await {
+        match self.read_stream(&mut response, &mut frames).await {
             Ended::Answered => Ok(()),
-            Ended::Broken { fault, .. } => Box::pin(self.resume(fault, frames, legacy)).await,
+            Ended::Broken { fault, .. } => {
+                drop(response);
+                Box::pin(self.resume(fault, &mut frames, legacy)).await
+            }
         }
     }
 
-    async fn resume(&mut self, mut broken: WireFault, mut frames: EventFrames, legacy: bool) -> Result<(), WireFault> {
+    async fn resume(&mut self, mut broken: WireFault, frames: &mut EventFrames, legacy: bool) -> Result<(), WireFault> {
         let mut fruitless = 0;
         while let (true, Some(last_id)) = (legacy, frames.last_id().map(str::to_owned)) {
             if fruitless == MAX_FRUITLESS_RESUMES {
                 break;
             }
             sleep(listening::pause(frames.retry(), fruitless)).await;
-            let Ok(response) = listening::open(self.channel, Some(&last_id)).await else { break };
+            let Ok(mut response) = listening::open(self.channel, Some(&last_id)).await else { break };
             frames.restart();
             self.is_resumed = true;
-            match self.read_stream(response, &mut frames).await {
+            match self.read_stream(&mut response, frames).await {
                 Ended::Answered => return Ok(()),
                 Ended::Broken { fault, fruitful } => {
                     broken = fault;
@@ -159,11 +162,11 @@ impl<'a> Reading<'a> {
     }
 
     /// One stream, to its end.
-    async fn read_stream(&mut self, mut response: Response, frames: &mut EventFrames) -> Ended {
+    async fn read_stream(&mut self, response: &mut Response, frames: &mut EventFrames) -> Ended {
         let mut fruitful = false;
         let mut too_large = false;
         loop {
-            let chunk = match self.chunk(&mut response, LONGEST_SILENCE).await {
+            let chunk = match self.chunk(response, LONGEST_SILENCE).await {
                 Ok(Some(chunk)) => chunk,
                 Ok(None) => {
                     let place = &self.channel.endpoint.place;
@@ -192,7 +195,7 @@ impl<'a> Reading<'a> {
     }
 
     /// The answer is there. A stream that ends by itself leaves its connection to others; what it still says is heard.
-    async fn finish(&mut self, mut response: Response, frames: &mut EventFrames) {
+    async fn finish(&mut self, response: &mut Response, frames: &mut EventFrames) {
         let mut deadline = None;
         loop {
             let chunk = match response.at_hand() {

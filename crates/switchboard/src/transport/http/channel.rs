@@ -6,14 +6,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Waker};
 
-use bytes::Bytes;
-use reqwest::header::{HeaderMap, HeaderValue};
+use reqwest::header::HeaderValue;
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, watch};
 use tokio::task::AbortHandle;
 
 use super::endpoint::Endpoint;
-use super::headers::{PROTOCOL_VERSION, SESSION_ID};
+use super::legacy::Legacy;
 use crate::transport::{Agreed, Closed, Inbound};
 
 /// Requests wait while so many POSTs are under way.
@@ -46,19 +45,6 @@ pub(super) struct Channel {
     pub(super) renewing: tokio::sync::Mutex<()>,
 }
 
-/// What a legacy session is made of. Replaced as a whole when it is begun anew.
-#[derive(Clone)]
-pub(super) struct Legacy {
-    /// The id that the server gave, if it gave one.
-    pub(super) id: Option<HeaderValue>,
-    pub(super) version: Option<HeaderValue>,
-    /// The headers of every legacy POST, with both of these.
-    pub(super) headers: HeaderMap,
-    /// Our own words, to begin anew with: the id of `initialize`, its bytes, and those of `notifications/initialized`.
-    pub(super) initialize: Option<(u64, Bytes)>,
-    pub(super) initialized: Option<Bytes>,
-}
-
 #[derive(Default)]
 struct Flights {
     under_way: HashMap<Flight, Option<AbortHandle>, foldhash::fast::RandomState>,
@@ -81,13 +67,13 @@ enum Flight {
 
 impl Channel {
     pub(super) fn new(endpoint: Endpoint, answering: Endpoint, inbound: Arc<dyn Inbound>) -> Arc<Self> {
-        let headers = endpoint.posting.clone();
+        let legacy = Legacy::new(&endpoint);
         Arc::new(Self {
             endpoint,
             answering,
             inbound,
             runtime: Handle::current(),
-            legacy: Mutex::new(Arc::new(Legacy { id: None, version: None, headers, initialize: None, initialized: None })),
+            legacy: Mutex::new(Arc::new(legacy)),
             modern: AtomicBool::new(false),
             settled: watch::Sender::new(true),
             flights: Mutex::default(),
@@ -208,9 +194,7 @@ impl Channel {
         let mut legacy = lock(&self.legacy);
         let legacy = Arc::make_mut(&mut legacy);
         change(legacy);
-        let mut headers = self.endpoint.posting.clone();
-        legacy.say_session(&mut headers);
-        legacy.headers = headers;
+        legacy.headers = legacy.beside(&self.endpoint.posting);
     }
 
     pub(super) fn agreed(&self, agreed: Agreed<'_>) {
@@ -290,18 +274,6 @@ impl Channel {
         let ended = std::mem::take(&mut lock(&self.flights).under_way);
         self.notes.send_replace(0);
         ended.into_values().flatten().for_each(|task| task.abort());
-    }
-}
-
-impl Legacy {
-    /// Adds what each message of a legacy session says of it.
-    pub(super) fn say_session(&self, headers: &mut HeaderMap) {
-        if let Some(id) = &self.id {
-            headers.insert(SESSION_ID, id.clone());
-        }
-        if let Some(version) = &self.version {
-            headers.insert(PROTOCOL_VERSION, version.clone());
-        }
     }
 }
 

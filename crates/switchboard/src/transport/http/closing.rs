@@ -36,8 +36,7 @@ impl Farewell {
             return;
         }
         let endpoint = &channel.endpoint;
-        let mut headers = headers::listening(&endpoint.posting);
-        legacy.say_session(&mut headers);
+        let headers = legacy.beside(&headers::listening(&endpoint.posting));
         // It may not let us (405), or be gone: it forgets the session by itself then.
         let _ = timeout(FAREWELL, endpoint.ask(Request::delete(&endpoint.url, &headers))).await;
     }

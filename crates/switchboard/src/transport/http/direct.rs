@@ -76,7 +76,9 @@ impl Direct {
                 Ok(head) => return Ok(Answer { head, line: Some(line), way: self.clone() }),
                 // The server closed it just before; nothing of the request has left.
                 Err(Unanswered::Unsent(_)) if was_idle => {}
-                Err(Unanswered::Unsent(error)) => return Err(trouble::unconnected(Some(error.kind()), &error.to_string(), place)),
+                Err(Unanswered::Unsent(error)) => {
+                    return Err(trouble::unconnected(Some(error.kind()), &error.to_string(), place));
+                }
                 Err(Unanswered::Lost(error)) => return Err(trouble::broken_line(&error, place)),
             }
         }
@@ -104,8 +106,8 @@ impl Direct {
             return;
         }
         let mut idle = self.idle();
-        let is_old = |first: &Box<Line>| line.used.duration_since(first.used) >= IDLE_CONNECTION;
-        while idle.len() == MAX_IDLE || idle.front().is_some_and(is_old) {
+        let now = line.used;
+        while idle.len() == MAX_IDLE || idle.front().is_some_and(|first| now.duration_since(first.used) >= IDLE_CONNECTION) {
             idle.pop_front();
         }
         idle.push_back(line);
@@ -161,3 +163,6 @@ impl Answer {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

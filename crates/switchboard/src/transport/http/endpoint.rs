@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use reqwest::header::{AUTHORIZATION, HeaderMap, LOCATION, WWW_AUTHENTICATE};
 use reqwest::StatusCode;
+use reqwest::header::{AUTHORIZATION, HeaderMap, LOCATION, WWW_AUTHENTICATE};
 use url::Url;
 
 use super::direct::Direct;

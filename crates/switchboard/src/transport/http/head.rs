@@ -134,3 +134,98 @@ fn number(text: &[u8]) -> Option<u64> {
 fn parts(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii).filter(|part| !part.is_empty())
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use reqwest::header::{CONTENT_TYPE, WWW_AUTHENTICATE};
+
+    use super::*;
+
+    /// What is made of a head that comes byte by byte: status, framing, whether the connection serves again; or why it is none.
+    #[track_caller]
+    fn check(text: &str, expected: Result<(u16, Framing, bool), &str>) {
+        let text = format!("{}\r\n\r\n", text.replace('\n', "\r\n"));
+        let mut read = BytesMut::new();
+        for (at, byte) in text.bytes().enumerate() {
+            read.extend_from_slice(&[byte]);
+            match Head::take(&mut read) {
+                Ok(None) => assert!(at + 1 < text.len(), "it has not ended: {text:?}"),
+                Ok(Some(head)) => {
+                    assert_eq!(at + 1, text.len(), "it ended too soon: {text:?}");
+                    assert_eq!(Ok((head.status.as_u16(), head.framing, head.keeps)), expected, "{text:?}");
+                }
+                Err(fact) => return assert_eq!(Err(fact.as_str()), expected, "{text:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_head_says_how_the_body_ends_and_whether_the_connection_stays() {
+        check("HTTP/1.1 200 OK\nContent-Length: 7", Ok((200, Framing::Length(7), true)));
+        check("HTTP/1.1 200 OK\ncontent-length: 7\nCONTENT-LENGTH: 7", Ok((200, Framing::Length(7), true)));
+        check("HTTP/1.1 200 OK\nTransfer-Encoding: Chunked", Ok((200, Framing::chunked(), true)));
+        check("HTTP/1.1 200 OK", Ok((200, Framing::UntilClose, false)));
+        check("HTTP/1.0 200 OK\nContent-Length: 7", Ok((200, Framing::Length(7), false)));
+        check("HTTP/1.1 500\nConnection: x, Close\nContent-Length: 7", Ok((500, Framing::Length(7), false)));
+        check("HTTP/1.1 204 No Content", Ok((204, Framing::Length(0), true)));
+        check("HTTP/1.1 304 Not Modified\nContent-Length: 7", Ok((304, Framing::Length(0), true)));
+    }
+
+    /// An answer in which two ends of the body can be seen could hide another answer.
+    #[test]
+    fn a_head_that_can_be_read_in_two_ways_is_refused_or_ends_the_connection() {
+        let both = "HTTP/1.1 200 OK\nContent-Length: 7\nTransfer-Encoding: chunked";
+        check(both, Ok((200, Framing::chunked(), false)));
+        check("HTTP/1.1 200 OK\nContent-Length: 7\nContent-Length: 8", Err("it gives two lengths"));
+        for length in ["-7", "+7", "7, 7", "0x7", "", "99999999999999999999"] {
+            check(&format!("HTTP/1.1 200 OK\nContent-Length: {length}"), Err("its length is no number"));
+        }
+        check("HTTP/1.1 200 OK\nA: 1\n folded: 2", Err("invalid header name"));
+        check("HTTP/1.1 200 OK\nA : 1", Err("invalid header name"));
+        check("ICY 200 OK", Err("invalid HTTP version"));
+        check("HTTP/1.1 099 Odd", Err("its status is none"));
+    }
+
+    #[test]
+    fn heads_that_announce_an_answer_are_passed_over_within_a_bound() {
+        let interim = "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n";
+        let mut read = BytesMut::from(format!("{interim}HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").as_bytes());
+        assert_eq!(Head::take(&mut read).unwrap().unwrap().status, StatusCode::OK);
+        let mut read = BytesMut::from(interim.repeat(MAX_INTERIM).as_bytes());
+        assert_eq!(Head::take(&mut read).err().unwrap(), "it announces an answer over and over");
+    }
+
+    #[test]
+    fn a_head_is_bounded() {
+        let mut long = BytesMut::from(format!("HTTP/1.1 200 OK\r\nA: {}", "x".repeat(MAX_HEAD_BYTES)).as_bytes());
+        assert_eq!(Head::take(&mut long).err().unwrap(), "its head is longer than 65536 bytes");
+        let mut many = BytesMut::from(format!("HTTP/1.1 200 OK\r\n{}\r\n", "A: 1\r\n".repeat(MAX_HEADERS + 1)).as_bytes());
+        assert_eq!(Head::take(&mut many).err().unwrap(), "too many headers");
+    }
+
+    #[test]
+    fn headers_are_found_however_they_are_spelled() {
+        let text = "HTTP/1.1 401 No\r\ncontent-TYPE:  text/plain \r\nwww-authenticate: a\r\nWWW-Authenticate: b\r\n\r\n";
+        let head = Head::take(&mut BytesMut::from(text)).unwrap().unwrap();
+        assert_eq!(head.header(&CONTENT_TYPE), Some(&b"text/plain"[..]));
+        assert_eq!(head.headers(&WWW_AUTHENTICATE).collect::<Vec<_>>(), [b"a", b"b"]);
+        assert_eq!(head.header(&CONNECTION), None);
+    }
+
+    #[test]
+    fn what_is_packed_is_seen() {
+        for (header, expected) in [
+            ("Content-Encoding: gzip", true),
+            ("Content-Encoding: identity, br", true),
+            ("Content-Encoding: identity", false),
+            ("Transfer-Encoding: gzip, chunked", true),
+            ("Transfer-Encoding: chunked, gzip", true),
+            ("Transfer-Encoding: chunked", false),
+        ] {
+            let mut read = BytesMut::from(format!("HTTP/1.1 200 OK\r\n{header}\r\n\r\n").as_bytes());
+            assert_eq!(Head::take(&mut read).unwrap().unwrap().is_encoded, expected, "{header}");
+        }
+    }
+}

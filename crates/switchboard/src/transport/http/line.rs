@@ -137,6 +137,13 @@ impl Line {
     }
 }
 
+#[cfg(test)]
+impl Line {
+    pub(super) fn socket(&self) -> &TcpStream {
+        &self.socket
+    }
+}
+
 /// The other side closed before it had answered.
 pub(super) fn closed() -> io::Error {
     io::Error::new(io::ErrorKind::UnexpectedEof, "it was closed")

@@ -43,8 +43,7 @@ pub(super) fn pause(wanted: Option<Duration>, in_vain: u32) -> Duration {
 /// Opens a stream of the session, after this event if one is named.
 pub(super) async fn open(channel: &Channel, last_id: Option<&str>) -> Result<Response, WireFault> {
     let endpoint = &channel.endpoint;
-    let mut headers = endpoint.listening.clone();
-    channel.legacy().say_session(&mut headers);
+    let mut headers = channel.legacy().beside(&endpoint.listening);
     // The framing keeps none that a header cannot carry.
     if let Some(id) = last_id.and_then(|id| HeaderValue::from_bytes(id.as_bytes()).ok()) {
         headers.insert(LAST_EVENT_ID, id);

@@ -7,7 +7,8 @@ use reqwest::header::HeaderValue;
 use tokio::time::timeout;
 
 use super::answer::{self, Answered, Reading, Use};
-use super::channel::{Channel, Legacy};
+use super::channel::Channel;
+use super::legacy::Legacy;
 use super::request::Request;
 use super::{exchange, listening, refusal};
 use crate::transport::WireFault;
@@ -56,10 +57,8 @@ async fn begin(channel: &Arc<Channel>) -> Result<(), WireFault> {
         return Err(WireFault::Lost("the server refused the handshake this time".to_owned()));
     }
     // Only now do others use it: until here they find out by themselves, and wait.
-    let mut headers = endpoint.posting.clone();
-    let mut renewed = Legacy::clone(&channel.legacy());
-    renewed.id = given.clone();
-    renewed.say_session(&mut headers);
+    let renewed = Legacy { id: given.clone(), ..Legacy::clone(&channel.legacy()) };
+    let headers = renewed.beside(&endpoint.posting);
     if let Some(initialized) = &legacy.initialized {
         let response = endpoint.ask(Request::post(&endpoint.url, &headers, initialized)).await?;
         if !response.status().is_success() {

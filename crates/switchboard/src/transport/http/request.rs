@@ -106,7 +106,8 @@ mod tests {
         let mut out = Vec::new();
         request.write_head("here:1", &mut out);
         assert_eq!(String::from_utf8(out).unwrap(), format!("{}\r\n\r\n", expected.join("\r\n")));
-        let headers = |line: &&&str| !["host: here:1"].contains(*line) && !line.starts_with("content-length") && !line.contains(OUR_NAME);
+        let headers =
+            |line: &&&str| !["host: here:1"].contains(*line) && !line.starts_with("content-length") && !line.contains(OUR_NAME);
         let expected: Vec<_> = expected[1..].iter().filter(headers).map(|line| (*line).to_owned()).collect();
         let request = request.for_stack();
         let said: Vec<_> = request.headers().iter().map(|(name, value)| format!("{name}: {}", value.to_str().unwrap())).collect();
@@ -121,7 +122,15 @@ mod tests {
         let us = format!("user-agent: {OUR_NAME}");
         check(
             Request::post(&url, &common, &body),
-            &["POST /a%20b/mcp?key=%22 HTTP/1.1", "host: here:1", &us, "accept: one", "accept: two", "content-type: a", "content-length: 2"],
+            &[
+                "POST /a%20b/mcp?key=%22 HTTP/1.1",
+                "host: here:1",
+                &us,
+                "accept: one",
+                "accept: two",
+                "content-type: a",
+                "content-length: 2",
+            ],
         );
         let own = headers(&[(ACCEPT, "three"), (USER_AGENT, "we"), (HOST, "there")]);
         check(
