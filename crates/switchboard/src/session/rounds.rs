@@ -28,10 +28,6 @@ pub(super) async fn complete(
     request: Request<'_>,
     still: Still<'_>,
 ) -> Result<RawJson, RequestFault> {
-    if tasks::asks_for_a_task(&request) {
-        // Boxed, like all that few requests come to: there is room for the largest part in each of them.
-        return Box::pin(tasks::complete_legacy(link, ongoing, request, still)).await;
-    }
     if request.era == Era::Legacy {
         return visits::send(link, ongoing, request, still).await;
     }

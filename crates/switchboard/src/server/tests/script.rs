@@ -368,13 +368,14 @@ pub(super) fn supervised(reach: Arc<dyn Reach>, store: Arc<dyn Store>) -> Superv
         overseer: None,
         events: broadcast::Sender::new(1024),
         changed: Arc::new(Notify::new()),
+        wishes: Default::default(),
         own: false,
     }
 }
 
 /// An entry with every default.
 pub(super) fn entry() -> ServerConfig {
-    let source = Source { file: Arc::new(PathBuf::from("switchboard.toml")), line: 3, scope: Scope::User, shadows: None };
+    let source = Source::new(Arc::new(PathBuf::from("switchboard.toml")), 3, Scope::User);
     ServerConfig::new(
         ServerName::new("play").expect("a good name"),
         source,

@@ -25,6 +25,9 @@ const PAUSE: Duration = Duration::from_secs(1);
 const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
+/// A server that never opened a stream may fail so often in a row.
+const MAX_FAILURES: u32 = 5;
+
 /// A stream that lasted this long did its work, whether or not it said anything.
 const WORTHWHILE: Duration = Duration::from_secs(30);
 
@@ -64,6 +67,8 @@ async fn listen(channel: Arc<Channel>) {
     let mut frames = EventFrames::new(channel.endpoint.max_message_bytes);
     let mut in_vain = 0;
     let mut is_offered = false;
+    // Once something was tried in vain, or has ended, there is a time of which nothing was heard.
+    let mut is_first = true;
     loop {
         let session = channel.legacy().id.clone();
         let last_id = frames.last_id().map(str::to_owned);
@@ -72,11 +77,13 @@ async fn listen(channel: Arc<Channel>) {
             Ok(response) => {
                 is_offered = true;
                 frames.restart();
+                if !is_first && last_id.is_none() {
+                    channel.inbound.missed();
+                }
                 let fruitful = hear(&channel, response, &mut frames).await;
                 in_vain = if fruitful { 0 } else { in_vain + 1 };
             }
-            // It is there, and busy.
-            Err(WireFault::Status { status: 429 | 502..=504, retry_after, .. }) => {
+            Err(WireFault::Status { status, retry_after, .. }) if may_come(status, is_offered, in_vain) => {
                 wanted = retry_after;
                 in_vain += 1;
             }
@@ -91,7 +98,18 @@ async fn listen(channel: Arc<Channel>) {
             Err(WireFault::Status { .. } | WireFault::NeedsLogin(_)) => return,
             Err(WireFault::NotSent(_) | WireFault::Lost(_)) => in_vain += 1,
         }
+        is_first = false;
         sleep(pause(wanted.or(frames.retry()), in_vain)).await;
+    }
+}
+
+/// Whether a server that answered so may open a stream yet: it is busy, or it fails. Where it never opened one, failing may be how it says
+/// that it has none.
+fn may_come(status: u16, is_offered: bool, in_vain: u32) -> bool {
+    match status {
+        408 | 429 | 502..=504 => true,
+        500 | 505..=599 => is_offered || in_vain < MAX_FAILURES,
+        _ => false,
     }
 }
 
@@ -129,6 +147,23 @@ pub(in crate::transport) fn deliver(event: ServerEvent<'_>, inbound: &dyn Inboun
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn f21_a_server_that_only_ever_fails_is_left_in_peace() {
+        for (status, is_offered, in_vain, expected) in [
+            (500, false, 0, true),
+            (500, false, MAX_FAILURES, false),
+            (500, true, 1_000, true),
+            (507, true, 0, true),
+            (503, false, 1_000, true),
+            (429, false, 1_000, true),
+            (501, true, 0, false),
+            (405, true, 0, false),
+            (400, false, 0, false),
+        ] {
+            assert_eq!(may_come(status, is_offered, in_vain), expected, "{status}, {is_offered}, {in_vain}");
+        }
+    }
 
     #[test]
     fn f26_the_pause_is_what_the_server_wants_within_reason() {

@@ -77,7 +77,7 @@ impl HttpStack {
 
     /// The same over connections of its own, for answers to questions: over HTTP/2 a server takes only so many requests at once, and
     /// all of them may be calls that wait for such an answer.
-    pub(super) fn for_answers(&self) -> Self {
+    pub(in crate::transport) fn for_answers(&self) -> Self {
         Self { pool: self.answers.clone(), ..self.clone() }
     }
 
