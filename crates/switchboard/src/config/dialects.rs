@@ -13,6 +13,7 @@ use super::tree::Node;
 use super::written::{Fields, Written, WrittenServer};
 use super::{HttpWire, Start};
 use crate::name::Style;
+use crate::vendor::Vendor;
 
 mod a3s;
 mod agent_apps;
@@ -76,6 +77,10 @@ pub struct Rules {
     pub sse_below: bool,
     /// A tool is withheld if its own name is that of a built-in tool, although its exposed name would not be.
     pub refuses_builtin_names: bool,
+    /// `ListMcpResources` and `ReadMcpResource` are on offer beside its tools.
+    pub offers_resource_tools: bool,
+    /// What a model is shown of a schema is what this vendor takes of it.
+    pub schemas_for: Option<Vendor>,
     /// A server that offers prompts or resources, but no tool, is closed.
     pub closes_without_tools: bool,
     /// How a child is ended.
@@ -91,7 +96,48 @@ pub struct Rules {
     /// Lines of a server's stderr that a logger marked as INFO are not kept.
     pub drops_info_lines: bool,
     /// How its entries are written, for whoever edits a file.
-    pub(super) spelling: Spelling,
+    pub(super) writing: Spelling,
+    /// How the rules in its files name tools.
+    pub spellings: Spellings,
+    /// What a person may answer when a call of its servers is asked about.
+    pub answers: Answers,
+}
+
+/// Which spellings of a rule count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Spellings {
+    /// `server` and `server/tool`, a glob per part; and all of the others.
+    Every,
+    /// `mcp:server_tool`: behind the colon a glob on the name that the tool has in that style.
+    Colon,
+    /// `mcp__server` for the whole server, `mcp__server__tool`, `mcp__*`.
+    Prefix,
+    /// `server` and `server.tool`, to the letter.
+    Keys,
+    /// A glob on `mcp__server__tool`.
+    Exposed,
+}
+
+impl Spellings {
+    /// What a rule should look like, for messages.
+    pub(crate) const fn expected(self) -> &'static str {
+        match self {
+            Self::Every => "\"server\" or \"server/tool\", a glob per part",
+            Self::Colon => "\"mcp:server_tool\"",
+            Self::Prefix => "\"mcp__server\" or \"mcp__server__tool\"",
+            Self::Keys => "\"server\" or \"server.tool\"",
+            Self::Exposed => "a glob on \"mcp__server__tool\"",
+        }
+    }
+}
+
+/// What a person may answer when a call is asked about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Answers {
+    /// Once, always this tool or this server (for this run or for good), no.
+    Kept,
+    /// Proceed once, always allow this tool or this server (in memory, by a key), cancel.
+    InMemory,
 }
 
 /// The words that a dialect has for where a server stands; see [`State::word`](crate::server::State::word).
@@ -129,6 +175,8 @@ const NATIVE: Rules = Rules {
     wire: HttpWire::Auto,
     sse_below: false,
     refuses_builtin_names: true,
+    offers_resource_tools: false,
+    schemas_for: None,
     closes_without_tools: false,
     stop: Stop::CloseFirst,
     watched: true,
@@ -136,7 +184,9 @@ const NATIVE: Rules = Rules {
     keeps_callers_apart: false,
     words: Words::All,
     drops_info_lines: false,
-    spelling: spelling::NATIVE,
+    writing: spelling::NATIVE,
+    spellings: Spellings::Every,
+    answers: Answers::Kept,
 };
 
 /// What the five documents have in common where they differ from the native file.
@@ -156,7 +206,8 @@ const CORE_AGENT: Rules = Rules {
     watched: false,
     ungated_by_default: true,
     words: Words::Two,
-    spelling: spelling::CORE_AGENT,
+    writing: spelling::CORE_AGENT,
+    spellings: Spellings::Colon,
     ..FOREIGN
 };
 
@@ -169,7 +220,8 @@ const A3S: Rules = Rules {
     call_timeout: Some(Duration::from_secs(60)),
     wire: HttpWire::Sse,
     refuses_builtin_names: true,
-    spelling: spelling::A3S,
+    writing: spelling::A3S,
+    spellings: Spellings::Prefix,
     ..FOREIGN
 };
 
@@ -181,10 +233,13 @@ const GEMINI: Rules = Rules {
     syntax: Syntax::Shell,
     call_timeout: Some(Duration::from_secs(600)),
     wire: HttpWire::Sse,
+    schemas_for: Some(Vendor::Gemini),
     closes_without_tools: true,
     words: Words::Three,
     drops_info_lines: true,
-    spelling: spelling::GEMINI,
+    writing: spelling::GEMINI,
+    spellings: Spellings::Keys,
+    answers: Answers::InMemory,
     ..FOREIGN
 };
 
@@ -197,7 +252,7 @@ const AGENT_APPS: Rules = Rules {
     start: Start::Lazy,
     wire: HttpWire::Streamable,
     keeps_callers_apart: true,
-    spelling: spelling::AGENT_APPS,
+    writing: spelling::AGENT_APPS,
     ..FOREIGN
 };
 
@@ -206,8 +261,10 @@ const AGENT_CODE: Rules = Rules {
     naming: Some(Style::Mcp),
     syntax: Syntax::Literal,
     wire: HttpWire::Sse,
-    spelling: spelling::AGENT_CODE,
+    writing: spelling::AGENT_CODE,
     sse_below: true,
+    spellings: Spellings::Exposed,
+    offers_resource_tools: true,
     ..FOREIGN
 };
 
@@ -218,7 +275,7 @@ const MCP_JSON: Rules = Rules {
     strict: false,
     narrow_names: false,
     refuses_builtin_names: false,
-    spelling: spelling::MCP_JSON,
+    writing: spelling::MCP_JSON,
     ..NATIVE
 };
 

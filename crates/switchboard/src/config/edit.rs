@@ -170,7 +170,7 @@ impl Change {
 
 /// The text with the change in it; or why that cannot be, and what to do instead.
 fn edited(text: &str, format: Format, dialect: Dialect, change: &Change) -> Result<String, String> {
-    let spelling = &dialect.rules().spelling;
+    let spelling = &dialect.rules().writing;
     let place = Place { container: spelling.container, version: spelling.version, name: change.name() };
     let operation = match change {
         Change::Add(addition) => Operation::Add(spelling.entry(addition)?),

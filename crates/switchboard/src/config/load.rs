@@ -150,7 +150,8 @@ fn permissions_beside(
     let text = as_text(&bytes, &shown)?;
     let mut findings = Findings::new(shown.clone(), text);
     let document = dialect.rules().format.parse(text, &mut findings);
-    let written = Written { permissions: dialect.reader().permissions(&document, &mut findings), ..Written::default() };
+    let permissions = dialect.reader().permissions(&document, &mut findings);
+    let written = Written { permissions, gated: document.get("permissions").is_some(), ..Written::default() };
     let policy = policy(&written, &shown, file.scope, dialect, &mut findings);
     let (errors, warnings) = findings.finish();
     if errors.is_empty() { Ok(Some((policy, warnings))) } else { Err(errors) }
@@ -266,6 +267,7 @@ fn merge_policies(config: &mut Config, policies: Vec<(Scope, Policy)>) {
         allow_servers = allow_servers.or(policy.allow_servers);
         deny_servers.extend(policy.deny_servers);
         locked = locked.or(policy.locked);
+        config.permissions.configured |= policy.configured;
         config.permissions.allow.extend(policy.allow);
         config.permissions.ask.extend(policy.ask);
         config.permissions.deny.extend(policy.deny);
