@@ -45,7 +45,7 @@ async fn settle(host: &Host, options: &Options, server: Option<&str>) -> Result<
 /// A listing needs what lazy servers offer as well: those of which nothing is remembered are started, all at once (S3-08).
 async fn wake_unknown(host: &Host, wait: Duration) {
     let mut waking = JoinSet::new();
-    for handle in host.servers() {
+    for handle in host.servers().iter() {
         let snapshot = handle.snapshot();
         if matches!(snapshot.state, State::Idle) && !snapshot.cached {
             let handle = handle.clone();

@@ -7,6 +7,7 @@ use tokio::time::{Instant, timeout};
 
 use crate::caller::{Approval, ApprovalRequest, Caller, Keep};
 use crate::catalog::{Catalog, Tool, Unresolved};
+use crate::config::Answers;
 use crate::event::Event;
 use crate::gate::{Decision, Permit, Question};
 use crate::host::{Held, Host, Shared};
@@ -28,6 +29,9 @@ mod sampling;
 
 /// How long a person may take to approve; then the call is denied.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(300);
+
+/// A change that nobody is asked about is told in no more lines than this.
+const CHANGED_LINES: usize = 40;
 
 impl Host {
     /// Makes one call, through the gate.
@@ -113,6 +117,7 @@ impl Shared {
     async fn permit(&self, tool: &Arc<Tool>, server: &mut Held, call: &Call, limit: &mut Limit) -> Result<Permit, CallError> {
         let decision = self.decide(tool, call.yes);
         if let Some(permit) = decision.permit(tool, &call.arguments, &call.caller) {
+            self.show_change(tool, &call.caller);
             return Ok(permit);
         }
         let denied = |reason: String| CallError::Denied { server: tool.id.server.clone(), tool: shown(tool), reason };
@@ -126,6 +131,7 @@ impl Shared {
                     because,
                     changed,
                     once_only,
+                    dialect: tool.server.dialect,
                 };
                 let asked = Instant::now();
                 server.release();
@@ -154,9 +160,15 @@ impl Shared {
             Ok(answer) => answer,
             Err(_) => return Err(format!("nobody answered within {} s", ANSWER_TIMEOUT.as_secs())),
         };
-        match answer {
-            Approval::AlwaysTool(keep) if !request.once_only => self.remember(std::slice::from_ref(tool), keep),
-            Approval::AlwaysServer(keep) if !request.once_only => self.remember(&offered, keep),
+        match (answer, request.dialect.rules().answers) {
+            _ if request.once_only => {}
+            (Approval::AlwaysTool(keep), Answers::Kept) => self.remember(std::slice::from_ref(tool), keep),
+            (Approval::AlwaysServer(keep), Answers::Kept) => self.remember(&offered, keep),
+            (Approval::AlwaysTool(_), Answers::InMemory) => self.remember(std::slice::from_ref(tool), Keep::Run),
+            (Approval::AlwaysServer(_), Answers::InMemory) => {
+                let mut grants = self.grants.write().unwrap_or_else(PoisonError::into_inner);
+                grants.add_whole_server(tool, offered.iter().map(|tool| &**tool));
+            }
             _ => {}
         }
         Permit::approved(request, answer, tool, caller).ok_or_else(|| match answer {
@@ -167,6 +179,27 @@ impl Shared {
             Approval::Unavailable => "nobody is there to ask; allow it by a rule in [permissions], or with `--yes`".to_owned(),
             _ => "the answer was no".to_owned(),
         })
+    }
+
+    /// C19: a changed definition of a trusted server is shown, once, and not asked about.
+    fn show_change(&self, tool: &Tool, caller: &Arc<dyn Caller>) {
+        let is_known = || !self.grants.read().unwrap_or_else(PoisonError::into_inner).is_unlike_its_pin(tool);
+        if !self.roster().gate.only_shows_changes(tool) || is_known() {
+            return;
+        }
+        let changed = self.grants.write().unwrap_or_else(PoisonError::into_inner).pin_anew(tool);
+        let Some((lines, pin)) = changed else { return };
+        caller.notice(&format!(
+            "server \"{}\", tool {}: it changed since it was last seen (- then, + now); its server is trusted, so it runs",
+            tool.id.server,
+            shown(tool)
+        ));
+        let (told, left) = lines.split_at(lines.len().min(CHANGED_LINES));
+        told.iter().for_each(|line| caller.notice(&format!("  {line}")));
+        if !left.is_empty() {
+            caller.notice(&format!("  … {} more lines", left.len()));
+        }
+        self.keep_pin(&pin);
     }
 
     /// Every tool that the server offers today, this one as it is asked about.

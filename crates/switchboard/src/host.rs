@@ -13,7 +13,7 @@ use crate::call::{CallError, SAMPLING};
 use crate::caller::Root;
 use crate::catalog::{Catalog, Tool};
 use crate::event::{Event, Events};
-use crate::gate::Grants;
+use crate::gate::{Gate, Grant, Grants};
 use crate::launch::Keeping;
 use crate::name::ServerName;
 use crate::schema::Validators;
@@ -198,9 +198,7 @@ impl Shared {
         let parts: Vec<_> = roster.servers.iter().map(part).collect();
         let mut new = Catalog::build(old.generation + 1, roster.config.naming, &BUILTIN_NAMES, &parts);
         new.roster = roster.number;
-        if roster.gate.wants_pins() {
-            self.pin(&new);
-        }
+        self.pin(&new, &roster.gate);
         let event = Event::Catalog { generation: new.generation, changed: new.changed_since(&old) };
         self.catalog.store(Arc::new(new));
         // Nobody listening is fine.
@@ -208,13 +206,20 @@ impl Shared {
     }
 
     /// Remembers each definition when it is first seen, so that a later change of it is noticed.
-    fn pin(&self, catalog: &Catalog) {
+    fn pin(&self, catalog: &Catalog, gate: &Gate) {
+        let mut wanted = catalog.tools().iter().filter(|tool| gate.wants_pin(tool)).peekable();
+        if wanted.peek().is_none() {
+            return;
+        }
         let mut grants = self.grants.write().unwrap_or_else(PoisonError::into_inner);
-        for pin in catalog.tools().iter().filter_map(|tool| grants.pin(tool)) {
-            if let Err(fault) = self.store.put(Shelf::Pins, &pin.key(), &pin.to_json()) {
-                let line = format!("a definition is pinned for this run only: {fault}");
-                let _ = self.events.send(Event::Notice { server: Some(pin.id.server.clone()), line });
-            }
+        wanted.filter_map(|tool| grants.pin(tool)).for_each(|pin| self.keep_pin(&pin));
+    }
+
+    /// Writes a pin down.
+    pub(crate) fn keep_pin(&self, pin: &Grant) {
+        if let Err(fault) = self.store.put(Shelf::Pins, &pin.key(), &pin.to_json()) {
+            let line = format!("a definition is pinned for this run only: {fault}");
+            let _ = self.events.send(Event::Notice { server: Some(pin.id.server.clone()), line });
         }
     }
 

@@ -54,6 +54,7 @@ impl Shared {
                     because,
                     changed,
                     once_only,
+                    dialect: tool.server.dialect,
                 };
                 self.approve(&tool, &approval, caller).await.map(drop)
             }

@@ -85,6 +85,47 @@ pub struct Rules {
     pub ungated_by_default: bool,
     /// Calls of different callers never overlap on one session that cannot tell whose question it asks.
     pub keeps_callers_apart: bool,
+    /// How the rules in its files name tools.
+    pub spellings: Spellings,
+    /// What a person may answer when a call of its servers is asked about.
+    pub answers: Answers,
+}
+
+/// Which spellings of a rule count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Spellings {
+    /// `server` and `server/tool`, a glob per part; and all of the others.
+    Every,
+    /// `mcp:server_tool`: behind the colon a glob on the name that the tool has in that style.
+    Colon,
+    /// `mcp__server` for the whole server, `mcp__server__tool`, `mcp__*`.
+    Prefix,
+    /// `server` and `server.tool`, to the letter.
+    Keys,
+    /// A glob on `mcp__server__tool`.
+    Exposed,
+}
+
+impl Spellings {
+    /// What a rule should look like, for messages.
+    pub(crate) const fn expected(self) -> &'static str {
+        match self {
+            Self::Every => "\"server\" or \"server/tool\", a glob per part",
+            Self::Colon => "\"mcp:server_tool\"",
+            Self::Prefix => "\"mcp__server\" or \"mcp__server__tool\"",
+            Self::Keys => "\"server\" or \"server.tool\"",
+            Self::Exposed => "a glob on \"mcp__server__tool\"",
+        }
+    }
+}
+
+/// What a person may answer when a call is asked about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Answers {
+    /// Once, always this tool or this server (for this run or for good), no.
+    Kept,
+    /// Proceed once, always allow this tool or this server (in memory, by a key), cancel.
+    InMemory,
 }
 
 /// How a child is ended.
@@ -116,6 +157,8 @@ const NATIVE: Rules = Rules {
     watched: true,
     ungated_by_default: false,
     keeps_callers_apart: false,
+    spellings: Spellings::Every,
+    answers: Answers::Kept,
 };
 
 /// What the five documents have in common where they differ from the native file.
@@ -134,6 +177,7 @@ const CORE_AGENT: Rules = Rules {
     stop: Stop::Terminate,
     watched: false,
     ungated_by_default: true,
+    spellings: Spellings::Colon,
     ..FOREIGN
 };
 
@@ -146,6 +190,7 @@ const A3S: Rules = Rules {
     call_timeout: Some(Duration::from_secs(60)),
     wire: HttpWire::Sse,
     refuses_builtin_names: true,
+    spellings: Spellings::Prefix,
     ..FOREIGN
 };
 
@@ -158,6 +203,8 @@ const GEMINI: Rules = Rules {
     call_timeout: Some(Duration::from_secs(600)),
     wire: HttpWire::Sse,
     closes_without_tools: true,
+    spellings: Spellings::Keys,
+    answers: Answers::InMemory,
     ..FOREIGN
 };
 
@@ -179,6 +226,7 @@ const AGENT_CODE: Rules = Rules {
     syntax: Syntax::Literal,
     wire: HttpWire::Sse,
     sse_below: true,
+    spellings: Spellings::Exposed,
     ..FOREIGN
 };
 
@@ -239,7 +287,7 @@ pub(super) trait Reader: Sync {
     fn entry(&self, server: &WrittenServer, findings: &mut Findings<'_>) -> Option<Fields>;
 
     /// What the file beside ([`Rules::permissions_file`]) permits.
-    fn permissions(&self, _document: &Node, _findings: &mut Findings<'_>) -> Fields {
-        Fields::default()
+    fn permissions(&self, _document: &Node, _findings: &mut Findings<'_>) -> Written {
+        Written::default()
     }
 }

@@ -74,6 +74,7 @@ fn mutations(endpoint: &Endpoint) -> Vec<Endpoint> {
                 all.push(Endpoint::Stdio(changed));
             };
             add(&|stdio| stdio.command.push('x'));
+            add(&|stdio| stdio.unset.push(String::new()));
             add(&|stdio| stdio.inherit_env = !stdio.inherit_env);
             add(&|stdio| stdio.cwd = stdio.cwd.take().map_or(Some(String::new()), |_| None));
             add(&|stdio| stdio.cwd = Some(format!("{}x", stdio.cwd.take().unwrap_or_default())));
