@@ -190,7 +190,8 @@ pub(super) fn compile(list: &str, rules: &[RuleText], servers: &[&ServerName], o
             }
             Ok(readings) => {
                 let exposed = Exposed::of(text, spellings, allow);
-                if own_named.is_none() {
+                let is_own = |name: &&str| readings.iter().any(|reading| reading.matches(&own_id(name)));
+                if own_named.is_none() && !own.iter().any(is_own) {
                     found.warnings.extend(misgiving(text, spellings, &readings, exposed.is_some(), servers).map(finding));
                 }
                 let shown = format!("{list} rule {text:?} ({}:{})", rule.file.display(), rule.line).into();
@@ -203,8 +204,12 @@ pub(super) fn compile(list: &str, rules: &[RuleText], servers: &[&ServerName], o
 
 /// Whether a spelling that names a tool of no server's leads to a server as well, by a reading that does not mean them all.
 fn means_both(own: &str, readings: &[Reading], servers: &[&ServerName]) -> bool {
-    let id = ToolId { server: ServerName::host(), tool: ToolName::new(own) };
+    let id = own_id(own);
     readings.iter().any(|reading| reading.reaches(servers, &[])) && !readings.iter().any(|reading| reading.matches(&id))
+}
+
+fn own_id(name: &str) -> ToolId {
+    ToolId { server: ServerName::host(), tool: ToolName::new(name) }
 }
 
 /// Every way to understand a spelling that leads to a configured server. Where none does, the native one, in a native file.

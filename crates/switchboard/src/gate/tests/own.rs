@@ -46,7 +46,7 @@ fn a_rule_that_could_be_a_tool_of_the_program_or_a_server_is_refused_for_allow_a
     for tool in [own("Bash"), of("Bash", "x")] {
         assert!(matches!(decide(&gate, &tool, &Grants::default()), Decision::Deny { .. }));
     }
-    assert_eq!(both(&[], &["Bash"]).unwrap().warnings(), []);
+    assert_eq!(both(&["@host/Bash"], &["Bash"]).unwrap().warnings(), []);
 }
 
 #[test]
