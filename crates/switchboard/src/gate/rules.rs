@@ -20,15 +20,20 @@ pub(super) struct Rule {
     exposed: Option<Exposed>,
     /// Read as the name of a tool that is no server's.
     own: Option<Glob>,
+    /// Spelled in the namespace of servers' tools: `mcp__*` is all of those, and none of this program's own.
+    of_servers: bool,
     /// The rule and its place, in one line.
     pub(super) shown: Arc<str>,
 }
 
 impl Rule {
     pub(super) fn matches(&self, tool: &Tool) -> bool {
-        self.readings.iter().any(|reading| reading.matches(&tool.id))
-            || self.exposed.as_ref().is_some_and(|exposed| exposed.matches(tool, &self.readings))
-            || tool.id.server.is_host() && self.own.as_ref().is_some_and(|own| own.matches(tool.id.tool.as_wire()))
+        let is_read_so = || self.readings.iter().any(|reading| reading.matches(&tool.id));
+        if tool.id.server.is_host() {
+            return !self.of_servers
+                && (is_read_so() || self.own.as_ref().is_some_and(|own| own.matches(tool.id.tool.as_wire())));
+        }
+        is_read_so() || self.exposed.as_ref().is_some_and(|exposed| exposed.matches(tool, &self.readings))
     }
 }
 
@@ -195,7 +200,8 @@ pub(super) fn compile(list: &str, rules: &[RuleText], servers: &[&ServerName], o
                     found.warnings.extend(misgiving(text, spellings, &readings, exposed.is_some(), servers).map(finding));
                 }
                 let shown = format!("{list} rule {text:?} ({}:{})", rule.file.display(), rule.line).into();
-                compiled.push(Rule { readings, exposed, own: own_glob, shown });
+                let of_servers = text.starts_with("mcp__") || text.starts_with("mcp:");
+                compiled.push(Rule { readings, exposed, own: own_glob, of_servers, shown });
             }
         }
     }
