@@ -146,7 +146,7 @@ impl Catalog {
     /// given before leads to the same tool as then, or to none. `naming` is for servers whose dialect says nothing of names.
     pub fn build(before: &Self, naming: Style, own: &Own, parts: &[Part]) -> Self {
         let mut catalog = Self { generation: before.generation + 1, published: before.published.clone(), ..Self::default() };
-        catalog.tools.extend(own.beside(parts).cloned());
+        catalog.tools.extend(own.beside(parts.iter().map(|part| &part.config)).cloned());
         let mut offered = Vec::new();
         for part in parts {
             catalog.sift(part, &mut offered);
