@@ -80,7 +80,8 @@ fn s2_07_a_program_and_both_kinds_of_addresses_work_from_one_file() {
     let machine = machine.file("settings.json", &text);
     let given = |rest: &str| format!("-c settings.json --dialect gemini {rest}");
     let status = machine.run(&["-c", "settings.json", "--dialect", "gemini", "status", "--json"]).json();
-    let wires: Vec<_> = status["servers"].as_array().unwrap().iter().map(|server| (&server["name"], &server["transport"])).collect();
+    let wires: Vec<_> =
+        status["servers"].as_array().unwrap().iter().map(|server| (&server["name"], &server["transport"])).collect();
     assert_eq!(serde_json::json!(wires), serde_json::json!([["files", "stdio"], ["old", "sse"], ["new", "http"]]));
     insta::assert_snapshot!(machine.transcript(&[
         &given("call read_file path=x --yes"),

@@ -32,7 +32,11 @@ impl Machine {
         let filesystem = Chaos::new()
             .tool("read_file", Step::text("hello from the disk"))
             .define("read_file", "description", r#""Reads a file""#)
-            .define("read_file", "inputSchema", r#"{"type":"object","properties":{"path":{"type":"string"}},"required":["path"]}"#)
+            .define(
+                "read_file",
+                "inputSchema",
+                r#"{"type":"object","properties":{"path":{"type":"string"}},"required":["path"]}"#,
+            )
             .tool("write_file", Step::text("written"));
         let github = Chaos::new().tool("create_issue", Step::text("Issue created: #42"));
         let python = ["calculate_sum", "file_analyzer", "data_processor"];
@@ -43,10 +47,7 @@ impl Machine {
         machine.stand_in("docker", &docker);
         // What `npx` runs is what its package is.
         let (files, issues) = (machine.script("filesystem", &filesystem), machine.script("github", &github));
-        machine.write_program(
-            "npx",
-            &format!("case \"$*\" in *server-github*) exec {issues} ;; *) exec {files} ;; esac"),
-        );
+        machine.write_program("npx", &format!("case \"$*\" in *server-github*) exec {issues} ;; *) exec {files} ;; esac"));
         machine
     }
 
