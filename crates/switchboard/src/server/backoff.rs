@@ -25,6 +25,8 @@ pub(super) enum Retry {
     Soon,
     /// Nothing was started, and nothing will change by itself: each use may look again.
     OnUse,
+    /// It has nothing to use, and was closed: whoever wants to use it all the same may look again.
+    WhenWanted,
     /// Only a person or a new configuration can change it.
     WhenTold,
 }
@@ -63,7 +65,7 @@ impl Backoff {
                 return Verdict::Again { attempt: self.failures, wait: wait_after(self.failures, random) };
             }
             Retry::Soon => Rest::Until(now + COOL_DOWN),
-            Retry::OnUse => Rest::Over,
+            Retry::OnUse | Retry::WhenWanted => Rest::Over,
             Retry::WhenTold => Rest::ForGood,
         };
         Verdict::Rest

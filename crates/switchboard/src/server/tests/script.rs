@@ -336,7 +336,7 @@ impl Rig {
                 Event::State { state: State::Connecting { step, .. }, .. } => told.push(format!("connecting: {step}")),
                 Event::State { state, .. } => told.push(state.to_string()),
                 Event::Notice { line, .. } => told.push(format!("notice: {line}")),
-                Event::Catalog { .. } | Event::Log { .. } | Event::ResourceUpdated { .. } => {}
+                _ => {}
             }
         }
         told
@@ -369,6 +369,7 @@ pub(super) fn supervised(reach: Arc<dyn Reach>, store: Arc<dyn Store>) -> Superv
         events: broadcast::Sender::new(1024),
         changed: Arc::new(Notify::new()),
         own: false,
+        others: None,
     }
 }
 
