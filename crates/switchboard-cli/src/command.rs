@@ -1,9 +1,12 @@
 //! One file for each command; here is what several of them do.
 
+use std::time::Duration;
+
 use switchboard::Host;
 use switchboard::name::ServerName;
 use switchboard::server::State;
 use switchboard::wire::RawJson;
+use tokio::task::JoinSet;
 
 use crate::arguments::Options;
 use crate::failure::{Failure, without_advice};
@@ -31,11 +34,25 @@ pub(crate) mod watch;
 async fn settle(host: &Host, options: &Options, server: Option<&str>) -> Result<(), Failure> {
     let Some(handle) = server.and_then(|name| host.server(name)) else {
         progress::settle(host, options.settle()).await;
+        wake_unknown(host, options.settle()).await;
         say_who_is_missing(host);
         return Ok(());
     };
     let ready = progress::during(format!("connecting {}", handle.config.name), handle.ready(options.settle())).await;
     ready.map(|_| ()).map_err(Failure::from)
+}
+
+/// A listing needs what lazy servers offer as well: those of which nothing is remembered are started, all at once (S3-08).
+async fn wake_unknown(host: &Host, wait: Duration) {
+    let mut waking = JoinSet::new();
+    for handle in host.servers().iter() {
+        if handle.may_offer_more() {
+            let handle = handle.clone();
+            // Why one did not come is told by its state.
+            waking.spawn(async move { handle.ready(wait).await.is_ok() });
+        }
+    }
+    progress::during("starting what is lazy".to_owned(), waking.join_all()).await;
 }
 
 /// One line for each server that should have come and has not.

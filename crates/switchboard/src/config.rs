@@ -13,12 +13,13 @@ use crate::name::{ServerName, Style};
 use crate::secret::Secret;
 
 pub use diagnostic::{ConfigErrors, Diagnostic};
-pub use dialects::{Dialect, Rules, Stop};
+pub use dialects::{Answers, Dialect, Rules, Spellings, Stop};
 pub use expand::{Environment, LaunchFault, ResolvedLaunch, ResolvedUrl, UrlFault, resolve_launch, resolve_url};
 pub use fingerprint::Fingerprint;
-pub use load::{ConfigFile, Scope, load, search};
+pub use load::{ConfigFile, Scope, load};
 pub use reference::Syntax;
 pub use schema::schema;
+pub use search::{search, search_order};
 
 pub(crate) mod diagnostic;
 pub(crate) mod dialects;
@@ -34,6 +35,7 @@ mod program;
 mod quantity;
 pub(crate) mod reference;
 mod schema;
+mod search;
 mod tree;
 mod written;
 
@@ -205,6 +207,8 @@ pub struct StdioEndpoint {
     pub args: Vec<String>,
     /// Its own variables; values are secret.
     pub env: IndexMap<String, Secret>,
+    /// Variables it must not get, whatever it inherits.
+    pub unset: Vec<String>,
     /// Pass the whole environment instead of the short list.
     pub inherit_env: bool,
     /// Its working folder (relative to the file's folder); the host's own where absent.
@@ -217,7 +221,15 @@ impl StdioEndpoint {
     /// A program and its arguments, as written: with the short list of variables, in the host's folder.
     pub fn new(command: impl Into<String>, args: impl IntoIterator<Item = impl Into<String>>) -> Self {
         let args = args.into_iter().map(Into::into).collect();
-        Self { command: command.into(), args, env: IndexMap::new(), inherit_env: false, cwd: None, syntax: Syntax::default() }
+        Self {
+            command: command.into(),
+            args,
+            env: IndexMap::new(),
+            unset: Vec::new(),
+            inherit_env: false,
+            cwd: None,
+            syntax: Syntax::default(),
+        }
     }
 }
 
@@ -364,6 +376,9 @@ pub struct Permissions {
     pub ask: Vec<RuleText>,
     /// Never allowed.
     pub deny: Vec<RuleText>,
+    /// Some file says something about permissions, if only that they are asked about. Where none does, a dialect whose document calls
+    /// the gate optional has none ([`Rules::ungated_by_default`]).
+    pub configured: bool,
 }
 
 /// A rule as written, with its place.

@@ -133,7 +133,7 @@ impl Shared {
         let _turn = self.reloading.turn.lock().await;
         let roster = self.roster.load_full();
         let difference = self.difference(&roster, &new, by);
-        let gate = Roster::gate_of(&difference.config)?;
+        let gate = Roster::gate_of(&difference.config, &self.own)?;
         *locked(&self.reloading.broken) = None;
         *locked(&self.reloading.wanted) = Some(Arc::new(new));
         let before = waiting(&roster.servers, &locked(&self.reloading.waiting));

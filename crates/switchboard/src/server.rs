@@ -131,23 +131,39 @@ impl ServerHandle {
         let log = open_log(&config, &means, &initial);
         let stderr = StderrTail::new(log.clone());
         let reach = reach::reach(&config, &means, &stderr);
-        let callers = Callers::new(&config, &means, None, log.clone());
-        let server = Supervised { log, stderr, others, ..Supervised::new(config, &means, reach) };
+        let wishes = Wishes::default();
+        let callers = Callers::new(&config, &means, None, log.clone(), &wishes);
+        let server = Supervised { log, stderr, wishes, others, ..Supervised::new(config, &means, reach) };
         Self { callers, ..Self::supervise(server, initial) }
     }
 
     /// As [`start`](Self::start), over a transport of the library user's own; the entry's endpoint is not used.
     pub fn start_with(config: Arc<ServerConfig>, means: Means, initial: State, connector: Arc<dyn Connector>) -> Self {
         let log = open_log(&config, &means, &initial);
-        let callers = Callers::new(&config, &means, Some(connector.clone()), log.clone());
+        let wishes = Wishes::default();
+        let callers = Callers::new(&config, &means, Some(connector.clone()), log.clone(), &wishes);
         let reach = Arc::new(ByConnector(connector));
-        let shared = Self::supervise(Supervised { log, ..Supervised::new(config, &means, reach) }, initial);
+        let shared = Self::supervise(Supervised { log, wishes, ..Supervised::new(config, &means, reach) }, initial);
         Self { callers, ..shared }
     }
 
     fn supervise(server: Supervised, initial: State) -> Self {
-        let Supervised { config, launch, log, stderr, reach, memory, offers, roots, overseer, events, changed, own, others } =
-            server;
+        let Supervised {
+            config,
+            launch,
+            log,
+            stderr,
+            reach,
+            memory,
+            offers,
+            roots,
+            overseer,
+            events,
+            changed,
+            wishes,
+            own,
+            others,
+        } = server;
         let now = tokio::time::Instant::now();
         let idle = matches!(initial, State::Idle);
         let phase = match (&initial, others) {
@@ -181,7 +197,7 @@ impl ServerHandle {
             events: Some(logs),
             noticed: Noticed::default(),
             log,
-            wishes: Wishes::default(),
+            wishes,
             cache: Cache::default(),
         };
         let task = Task {
@@ -238,6 +254,16 @@ impl ServerHandle {
         match &snapshot.state {
             State::Ready { .. } => Ok(snapshot),
             state => Err(self.not_ready(state, wait)),
+        }
+    }
+
+    /// Whether waiting for it can bring tools that nobody knows yet: it is on its way, or lazy and never seen (S3-08).
+    pub fn may_offer_more(&self) -> bool {
+        let snapshot = self.snapshot.borrow();
+        match snapshot.state {
+            State::Connecting { .. } => true,
+            State::Idle => !snapshot.cached,
+            _ => false,
         }
     }
 
@@ -360,6 +386,8 @@ struct Supervised {
     overseer: Option<Arc<dyn Overseer>>,
     events: broadcast::Sender<Event>,
     changed: Arc<Notify>,
+    /// What is wanted of the server: of the shared connection, and of each caller's own.
+    wishes: Wishes,
     /// It is a caller's own.
     own: bool,
     /// Those that must have left before it starts.
@@ -381,6 +409,7 @@ impl Supervised {
             overseer: means.overseer.clone(),
             events: means.events.clone(),
             changed: means.changed.clone(),
+            wishes: Wishes::default(),
             own: false,
             others: None,
         }

@@ -34,6 +34,7 @@ mod listen;
 mod lists;
 mod ongoing;
 mod pending;
+mod pulse;
 mod questions;
 mod roots;
 mod rounds;
@@ -319,6 +320,8 @@ pub struct Session {
     _standing: listen::Standing,
     /// Ends requests that are late.
     _watching: watchdog::Watching,
+    /// On a legacy session whose wire may fall silent for ever: finds out.
+    _pulse: Option<pulse::Pulse>,
 }
 
 impl std::fmt::Debug for Session {
@@ -344,7 +347,9 @@ impl Session {
         let telling = roots::tell(&link, hello.era, root_changes);
         let standing = listen::start(&link, &hello);
         let watching = watchdog::start(&link.receiver);
-        Ok(Arc::new(Self { link, hello, turns: Arc::default(), _telling: telling, _standing: standing, _watching: watching }))
+        let pulse = pulse::start(&link, hello.era);
+        let turns = Arc::default();
+        Ok(Arc::new(Self { link, hello, turns, _telling: telling, _standing: standing, _watching: watching, _pulse: pulse }))
     }
 
     /// What the server said of itself.
@@ -386,7 +391,7 @@ impl Session {
         let fields: [envelope::Field<'_>; 3] =
             [("name", name), ("arguments", permit.arguments().as_bytes()), (tasks::ASKS_FOR_A_TASK, as_task)];
         let fields = if task.is_some() { &fields } else { &fields[..2] };
-        let parameters = self.parameters(tool, permit.arguments());
+        let parameters = self.parameters(tool, permit.arguments())?;
         let name = Some(tool.id.tool.as_wire());
         let request = Request::new(self.hello.era, "tools/call", fields);
         let request = Request { name, parameters: &parameters, is_harmless: tool.idempotent, ..request };
@@ -394,10 +399,12 @@ impl Session {
     }
 
     /// What HTTP says in headers of a call's arguments.
-    fn parameters(&self, tool: &Tool, arguments: &RawJson) -> Vec<(String, String)> {
+    fn parameters(&self, tool: &Tool, arguments: &RawJson) -> Result<Vec<(String, String)>, RequestFault> {
         match &tool.definition.mirrored {
-            Ok(mirrored) if self.hello.era == Era::Modern => parameters(mirrored, arguments),
-            _ => Vec::new(),
+            Ok(mirrored) if self.hello.era == Era::Modern && self.link.transport.says_headers() => {
+                parameters(mirrored, arguments).map_err(|fact| RequestFault::NotAsked(format!("not sent: {fact}")))
+            }
+            _ => Ok(Vec::new()),
         }
     }
 

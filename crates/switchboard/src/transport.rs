@@ -64,6 +64,12 @@ pub trait Transport: Send + Sync {
         let _ = agreed;
     }
 
+    /// Whether the server can be gone for good while this wire shows nothing of it: a stream that is only read, and that a server without
+    /// power never ends.
+    fn may_end_unseen(&self) -> bool {
+        false
+    }
+
     /// Whether this wire says in headers what stands [beside](crate::wire::Beside) a modern message. Streamable HTTP does.
     fn says_headers(&self) -> bool {
         self.marks_origin()
@@ -149,6 +155,9 @@ pub trait Inbound: Send + Sync {
 
     /// The server had forgotten the session and a new one was begun: what was told to the old one must be told again.
     fn renewed(&self);
+
+    /// Nobody listened for a while: what the server said unasked meanwhile is lost.
+    fn missed(&self) {}
 
     /// Something that is no message arrived; `sample` is the start of it.
     fn junk(&self, sample: &[u8]);

@@ -69,31 +69,48 @@ fn is_token(byte: u8) -> bool {
 }
 
 /// What the headers of a call with these arguments say: the part of the name, and the value as text. What is absent or null is left out.
-pub(crate) fn parameters(mirrored: &[Mirrored], arguments: &RawJson) -> Vec<(String, String)> {
+/// The error is why no header can say it: integers are only allowed as far as every language counts exactly.
+pub(crate) fn parameters(mirrored: &[Mirrored], arguments: &RawJson) -> Result<Vec<(String, String)>, String> {
     if mirrored.is_empty() {
-        return Vec::new();
+        return Ok(Vec::new());
     }
-    let Ok(arguments) = arguments.decode::<Tree<'_>>() else { return Vec::new() };
-    let said = |mirrored: &Mirrored| {
-        let value = mirrored.path.iter().try_fold(&arguments, |value, key| value.get(key))?;
-        Some((mirrored.header.clone(), text(value)?))
-    };
-    mirrored.iter().filter_map(said).collect()
+    let Ok(arguments) = arguments.decode::<Tree<'_>>() else { return Ok(Vec::new()) };
+    let mut said = Vec::new();
+    for Mirrored { header, path } in mirrored {
+        let Some(value) = path.iter().try_fold(&arguments, |value, key| value.get(key)) else { continue };
+        let text = text(value).map_err(|number| {
+            let argument = quoted(&path.join("/"));
+            format!(
+                "the argument {argument} goes into a header, which takes integers of at most {LARGEST} either way, not {number}"
+            )
+        })?;
+        said.extend(text.map(|text| (header.clone(), text)));
+    }
+    Ok(said)
 }
 
-fn text(value: &Tree<'_>) -> Option<String> {
-    match value {
-        Tree::Bool(value) => Some(value.to_string()),
-        Tree::Text(text) => Some(text.to_string()),
-        Tree::Number(number) => Some(match number.as_f64() {
-            // `42.0` is an integer to the schema, and 42 to the header.
-            Some(float) if number.is_f64() && float.fract() == 0.0 && float.abs() < 9_007_199_254_740_992.0 => {
-                (float as i64).to_string()
-            }
-            _ => number.to_string(),
-        }),
-        Tree::Null | Tree::List(_) | Tree::Object(_) => None,
+/// The largest integer that a header may carry, 2^53 - 1.
+const LARGEST: i64 = 9_007_199_254_740_991;
+
+/// The error is an integer that is too large.
+fn text<'t>(value: &'t Tree<'_>) -> Result<Option<String>, &'t serde_json::Number> {
+    let number = match value {
+        Tree::Bool(value) => return Ok(Some(value.to_string())),
+        Tree::Text(text) => return Ok(Some(text.to_string())),
+        Tree::Null | Tree::List(_) | Tree::Object(_) => return Ok(None),
+        Tree::Number(number) => number,
+    };
+    let integer = match (number.as_i64(), number.as_f64()) {
+        (Some(integer), _) => integer,
+        // `42.0` is an integer to the schema, and 42 to the header.
+        (None, Some(float)) if float.fract() == 0.0 && float.abs() <= LARGEST as f64 => float as i64,
+        (None, Some(float)) if float.fract() == 0.0 => return Err(number),
+        _ => return Ok(Some(number.to_string())),
+    };
+    if integer.unsigned_abs() > LARGEST.unsigned_abs() {
+        return Err(number);
     }
+    Ok(Some(integer.to_string()))
 }
 
 #[cfg(test)]
@@ -172,7 +189,8 @@ mod tests {
         let path = |path: &[&str]| path.iter().map(|key| (*key).to_owned()).collect();
         let mirrored = |name: &str, keys: &[&str]| Mirrored { header: name.to_owned(), path: path(keys) };
         let all = [mirrored("A", &["a"]), mirrored("B", &["o", "b"]), mirrored("C", &["c"]), mirrored("D", &["d"])];
-        let said = |arguments: &str| parameters(&all, &RawJson::parse(arguments.to_owned()).unwrap());
+        let tried = |arguments: &str| parameters(&all, &RawJson::parse(arguments.to_owned()).unwrap());
+        let said = |arguments: &str| tried(arguments).unwrap();
         let pairs =
             |pairs: &[(&str, &str)]| pairs.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect::<Vec<_>>();
         assert_eq!(
@@ -181,5 +199,16 @@ mod tests {
         );
         assert_eq!(said(r#"{"a":"","o":null,"c":42.0,"d":null}"#), pairs(&[("A", ""), ("C", "42")]));
         assert_eq!(said("{}"), []);
+        assert_eq!(
+            said(r#"{"c":9007199254740991,"d":-9007199254740991}"#),
+            pairs(&[("C", "9007199254740991"), ("D", "-9007199254740991")])
+        );
+        assert_eq!(said(r#"{"a":"9007199254740993","c":1e3}"#), pairs(&[("A", "9007199254740993"), ("C", "1000")]));
+        for number in ["9007199254740992", "-9007199254740992", "9007199254740993", "18446744073709551615", "1e+30"] {
+            let fact = format!(
+                "the argument \"o/b\" goes into a header, which takes integers of at most 9007199254740991 either way, not {number}"
+            );
+            assert_eq!(tried(&format!(r#"{{"a":"x","o":{{"b":{number}}}}}"#)), Err(fact));
+        }
     }
 }

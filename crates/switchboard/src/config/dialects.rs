@@ -6,13 +6,24 @@
 use std::time::Duration;
 
 use super::diagnostic::Findings;
+use super::format::Format;
 use super::reference::Syntax;
 use super::tree::Node;
 use super::written::{Fields, Written, WrittenServer};
 use super::{HttpWire, Start};
 use crate::name::Style;
+use crate::vendor::Vendor;
 
+mod a3s;
+mod agent_apps;
+mod agent_code;
+mod core_agent;
+mod gemini;
+mod mcp_json;
 mod native;
+mod recognise;
+
+pub(super) use recognise::recognise;
 
 /// A kind of file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
@@ -39,6 +50,12 @@ pub enum Dialect {
 pub struct Rules {
     /// Its word on the command line.
     pub word: &'static str,
+    /// How its files are written, where their name does not tell.
+    pub(super) format: Format,
+    /// The folder that it keeps its file in, inside the project's or the user's: relative paths start outside of it.
+    pub(super) own_folder: Option<&'static str>,
+    /// The file beside its own, in that folder, that says what is permitted.
+    pub(super) permissions_file: Option<&'static str>,
     /// How its tools are named; `None` takes the style that the configuration as a whole has.
     pub naming: Option<Style>,
     /// How its texts refer to variables.
@@ -55,8 +72,14 @@ pub struct Rules {
     pub call_timeout: Option<Duration>,
     /// What a URL means that says nothing else.
     pub wire: HttpWire,
+    /// An HTTP+SSE stream is looked for at the URL itself, and then at `/sse` under it.
+    pub sse_below: bool,
     /// A tool is withheld if its own name is that of a built-in tool, although its exposed name would not be.
     pub refuses_builtin_names: bool,
+    /// `ListMcpResources` and `ReadMcpResource` are on offer beside its tools.
+    pub offers_resource_tools: bool,
+    /// What a model is shown of a schema is what this vendor takes of it.
+    pub schemas_for: Option<Vendor>,
     /// A server that offers prompts or resources, but no tool, is closed.
     pub closes_without_tools: bool,
     /// How a child is ended.
@@ -67,6 +90,47 @@ pub struct Rules {
     pub ungated_by_default: bool,
     /// Calls of different callers never overlap on one session that cannot tell whose question it asks.
     pub keeps_callers_apart: bool,
+    /// How the rules in its files name tools.
+    pub spellings: Spellings,
+    /// What a person may answer when a call of its servers is asked about.
+    pub answers: Answers,
+}
+
+/// Which spellings of a rule count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Spellings {
+    /// `server` and `server/tool`, a glob per part; and all of the others.
+    Every,
+    /// `mcp:server_tool`: behind the colon a glob on the name that the tool has in that style.
+    Colon,
+    /// `mcp__server` for the whole server, `mcp__server__tool`, `mcp__*`.
+    Prefix,
+    /// `server` and `server.tool`, to the letter.
+    Keys,
+    /// A glob on `mcp__server__tool`.
+    Exposed,
+}
+
+impl Spellings {
+    /// What a rule should look like, for messages.
+    pub(crate) const fn expected(self) -> &'static str {
+        match self {
+            Self::Every => "\"server\" or \"server/tool\", a glob per part",
+            Self::Colon => "\"mcp:server_tool\"",
+            Self::Prefix => "\"mcp__server\" or \"mcp__server__tool\"",
+            Self::Keys => "\"server\" or \"server.tool\"",
+            Self::Exposed => "a glob on \"mcp__server__tool\"",
+        }
+    }
+}
+
+/// What a person may answer when a call is asked about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Answers {
+    /// Once, always this tool or this server (for this run or for good), no.
+    Kept,
+    /// Proceed once, always allow this tool or this server (in memory, by a key), cancel.
+    InMemory,
 }
 
 /// How a child is ended.
@@ -80,6 +144,9 @@ pub enum Stop {
 
 const NATIVE: Rules = Rules {
     word: "native",
+    format: Format::Toml,
+    own_folder: None,
+    permissions_file: None,
     naming: None,
     syntax: Syntax::Native,
     strict: true,
@@ -88,12 +155,17 @@ const NATIVE: Rules = Rules {
     start: Start::Eager,
     call_timeout: None,
     wire: HttpWire::Auto,
+    sse_below: false,
     refuses_builtin_names: true,
+    offers_resource_tools: false,
+    schemas_for: None,
     closes_without_tools: false,
     stop: Stop::CloseFirst,
     watched: true,
     ungated_by_default: false,
     keeps_callers_apart: false,
+    spellings: Spellings::Every,
+    answers: Answers::Kept,
 };
 
 /// What the five documents have in common where they differ from the native file.
@@ -102,6 +174,9 @@ const FOREIGN: Rules =
 
 const CORE_AGENT: Rules = Rules {
     word: "core-agent",
+    format: Format::Json,
+    own_folder: Some(".agents"),
+    permissions_file: Some("config.json"),
     naming: Some(Style::ServerTool),
     syntax: Syntax::Placeholder,
     strict: true,
@@ -109,32 +184,41 @@ const CORE_AGENT: Rules = Rules {
     stop: Stop::Terminate,
     watched: false,
     ungated_by_default: true,
+    spellings: Spellings::Colon,
     ..FOREIGN
 };
 
 const A3S: Rules = Rules {
     word: "a3s",
+    format: Format::Hcl,
     naming: Some(Style::Mcp),
     // `env("NAME")` is a call, not a text: the reader writes it as the native reference, and every other `$` as `$$`.
     syntax: Syntax::Native,
     call_timeout: Some(Duration::from_secs(60)),
     wire: HttpWire::Sse,
     refuses_builtin_names: true,
+    spellings: Spellings::Prefix,
     ..FOREIGN
 };
 
 const GEMINI: Rules = Rules {
     word: "gemini",
+    format: Format::Json,
+    own_folder: Some(".gemini"),
     naming: Some(Style::FirstWins),
     syntax: Syntax::Shell,
     call_timeout: Some(Duration::from_secs(600)),
     wire: HttpWire::Sse,
+    schemas_for: Some(Vendor::Gemini),
     closes_without_tools: true,
+    spellings: Spellings::Keys,
+    answers: Answers::InMemory,
     ..FOREIGN
 };
 
 const AGENT_APPS: Rules = Rules {
     word: "agent-apps",
+    format: Format::Yaml,
     naming: Some(Style::ServerDashTool),
     // `\${NAME}` is what is left for the launch: the reader writes it as the native reference, and every other `$` as `$$`.
     syntax: Syntax::Native,
@@ -144,10 +228,26 @@ const AGENT_APPS: Rules = Rules {
     ..FOREIGN
 };
 
-const AGENT_CODE: Rules =
-    Rules { word: "agent-code", naming: Some(Style::Mcp), syntax: Syntax::Literal, wire: HttpWire::Sse, ..FOREIGN };
+const AGENT_CODE: Rules = Rules {
+    word: "agent-code",
+    naming: Some(Style::Mcp),
+    syntax: Syntax::Literal,
+    wire: HttpWire::Sse,
+    sse_below: true,
+    spellings: Spellings::Exposed,
+    offers_resource_tools: true,
+    ..FOREIGN
+};
 
-const MCP_JSON: Rules = Rules { word: "mcp-json", strict: false, narrow_names: false, refuses_builtin_names: false, ..NATIVE };
+const MCP_JSON: Rules = Rules {
+    word: "mcp-json",
+    format: Format::Json,
+    syntax: Syntax::Braced,
+    strict: false,
+    narrow_names: false,
+    refuses_builtin_names: false,
+    ..NATIVE
+};
 
 impl Dialect {
     /// Every one of them.
@@ -176,8 +276,12 @@ impl Dialect {
     pub(super) fn reader(self) -> &'static dyn Reader {
         match self {
             Self::Native => &native::Native,
-            // Each comes with its file in this folder.
-            _ => &native::Native,
+            Self::A3s => &a3s::A3s,
+            Self::AgentApps => &agent_apps::AgentApps,
+            Self::AgentCode => &agent_code::AgentCode,
+            Self::CoreAgent => &core_agent::CoreAgent,
+            Self::Gemini => &gemini::Gemini,
+            Self::McpJson => &mcp_json::McpJson,
         }
     }
 }
@@ -190,4 +294,9 @@ pub(super) trait Reader: Sync {
     /// The fields of one entry, by their native names and with native values; where they contradict each other, the dialect has
     /// decided already. `None` where it is no table at all, which has been told.
     fn entry(&self, server: &WrittenServer, findings: &mut Findings<'_>) -> Option<Fields>;
+
+    /// What the file beside ([`Rules::permissions_file`]) permits.
+    fn permissions(&self, _document: &Node, _findings: &mut Findings<'_>) -> Written {
+        Written::default()
+    }
 }

@@ -133,6 +133,7 @@ pub fn resolve_launch(endpoint: &StdioEndpoint, folder: &Path, environment: &Env
     let mut env: BTreeMap<String, Secret> = environment
         .iter()
         .filter(|(name, _)| endpoint.inherit_env || is_passed_on(name))
+        .filter(|(name, _)| !endpoint.unset.iter().any(|unset| unset == name))
         .map(|(name, value)| (name.to_owned(), value.clone()))
         .collect();
     env.extend(own);

@@ -36,7 +36,6 @@ pub(super) enum Kind {
     Flag,
     Duration,
     /// A duration as a bare number.
-    #[expect(dead_code, reason = "for the dialects")]
     Milliseconds,
     Bytes,
     /// One of these words, each with what it means.
@@ -53,7 +52,13 @@ pub(super) enum Side {
     Http,
 }
 
-const fn field(name: &'static str, kind: Kind, side: Side, default: Option<&'static str>, description: &'static str) -> Field {
+pub(super) const fn field(
+    name: &'static str,
+    kind: Kind,
+    side: Side,
+    default: Option<&'static str>,
+    description: &'static str,
+) -> Field {
     Field { name, kind, side, description, default }
 }
 

@@ -2,10 +2,14 @@
 
 use std::path::Path;
 
+use super::Dialect;
 use super::diagnostic::Findings;
 use super::tree::Node;
 
+mod hcl;
+mod json;
 mod toml;
+mod yaml;
 
 /// How a file is written down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,14 +36,25 @@ impl Format {
         }
     }
 
+    /// For a file whose name does not tell: by its kind, where a person said it, or by how it begins.
+    pub(super) fn guess(dialect: Option<Dialect>, text: &str) -> Self {
+        let begins = text.trim_start_matches(['\u{feff}', ' ', '\t', '\r', '\n']);
+        match dialect {
+            Some(dialect) => dialect.rules().format,
+            None if begins.starts_with(['{', '/']) => Self::Json,
+            None => Self::Toml,
+        }
+    }
+
     /// Reads a text. What is no valid text of the format is told, all of it, and what can be read is returned all the same.
     pub(super) fn parse(self, text: &str, findings: &mut Findings<'_>) -> Node {
+        findings.json = self == Self::Json;
         match self {
             Self::Toml => toml::parse(text, findings),
-            Self::Json | Self::Yaml | Self::FrontMatter | Self::Hcl => {
-                findings.broken(None, "this format is not read yet");
-                Node { at: 0, value: super::tree::Tree::Table(Vec::new()) }
-            }
+            Self::Yaml => yaml::parse(text, findings),
+            Self::FrontMatter => yaml::parse_front_matter(text, findings),
+            Self::Hcl => hcl::parse(text, findings),
+            Self::Json => json::parse(text, findings),
         }
     }
 }

@@ -11,7 +11,7 @@ use super::fields::{SERVERS, Side};
 use super::hijack;
 use super::load::Scope;
 use super::reference::{Part, Syntax};
-use super::written::{At, Fields, WrittenServer};
+use super::written::{At, Fields, UNSET, WrittenServer};
 use super::{
     Asks, Diagnostic, Dialect, Endpoint, Grant, HttpAuth, HttpEndpoint, HttpWire, MAX_MESSAGE_BYTES, Protocol, Rules,
     ServerConfig, Sharing, Source, Start, StdioEndpoint, Timeouts,
@@ -120,8 +120,10 @@ impl Entry<'_> {
                     command.max(url),
                     self.path,
                     format!(
-                        "both `command` (line {command_line}) and `url` (line {url_line}) are set; a server is either a program to \
-                         start or a URL to reach: remove one of them"
+                        "both `{}` (line {command_line}) and `{}` (line {url_line}) are set; a server is either a program to start \
+                         or a URL to reach: remove one of them",
+                        self.fields.spelt("command"),
+                        self.fields.spelt("url")
                     ),
                 );
                 return None;
@@ -151,9 +153,12 @@ impl Entry<'_> {
         for field in SERVERS.fields.iter().filter(|field| field.side != Side::Both && field.side != side) {
             if let Some(at) = self.fields.at(field.name) {
                 let whose = if side == Side::Stdio { "a `url`" } else { "a `command`" };
-                let message =
-                    format!("belongs to servers with {whose}; this one is {is} (`{ours}`, line {line}): remove `{}`", field.name);
-                let path = format!("{}.{}", self.path, field.name);
+                let message = format!(
+                    "belongs to servers with {whose}; this one is {is} (`{}`, line {line}): remove `{}`",
+                    self.fields.spelt(ours),
+                    self.fields.spelt(field.name)
+                );
+                let path = self.path_of(field.name);
                 if self.rules.strict {
                     findings.error(at, path, message);
                     fits = false;
@@ -165,14 +170,15 @@ impl Entry<'_> {
         let contradicts = transport.is_some_and(|transport| (transport == "stdio") != (side == Side::Stdio));
         if let (true, Some(transport), Some(at)) = (contradicts, transport, self.fields.at("transport")) {
             let message = format!(
-                "\"{transport}\" does not fit {is} (`{ours}`, line {line}); expected {}",
+                "\"{transport}\" does not fit {is} (`{}`, line {line}); expected {}",
+                self.fields.spelt(ours),
                 if side == Side::Stdio {
                     "\"stdio\", or no transport at all"
                 } else {
                     "\"http\" or \"sse\", or no transport at all"
                 }
             );
-            findings.error(at, format!("{}.transport", self.path), message);
+            findings.error(at, self.path_of("transport"), message);
             fits = false;
         }
         fits
@@ -209,6 +215,7 @@ impl Entry<'_> {
             command: command?.to_owned(),
             args: plain(args),
             env: by_name(env),
+            unset: self.fields.texts(UNSET).map(plain).unwrap_or_default(),
             inherit_env: self.fields.flag("inherit_env").unwrap_or(self.rules.inherits_environment),
             cwd: self.fields.text("cwd").map(str::to_owned),
             syntax: self.rules.syntax,
@@ -231,7 +238,7 @@ impl Entry<'_> {
         }
         let mut seen = HashSet::new();
         for At { at, value: (name, value) } in headers {
-            let path = format!("{}.headers.{}", self.path, visible_key(name));
+            let path = self.path_of(&format!("headers.{}", visible_key(name)));
             let lower = name.to_ascii_lowercase();
             if let Err(message) = check_header(name, value) {
                 findings.error(*at, path, message);
@@ -239,7 +246,7 @@ impl Entry<'_> {
             } else if !seen.insert(lower) {
                 findings.error(*at, path, "set twice; header names do not tell upper from lower case: remove one of them");
                 sound = false;
-            } else if self.rules.syntax == Syntax::Native && looks_like_a_bare_reference(value) {
+            } else if matches!(self.rules.syntax, Syntax::Native | Syntax::Braced) && looks_like_a_bare_reference(value) {
                 findings.warn(*at, path, BARE_REFERENCE);
             }
         }
@@ -342,7 +349,7 @@ impl Entry<'_> {
             for (index, glob) in self.fields.texts(field).unwrap_or_default().iter().enumerate() {
                 if let Err(fault) = globset::Glob::new(&glob.value) {
                     let message = format!("not a glob: {}; expected a tool name, with * and ? where needed", fault.kind());
-                    findings.error(glob.at, format!("{}.{field}[{index}]", self.path), message);
+                    findings.error(glob.at, self.path_of(&format!("{field}[{index}]")), message);
                 }
             }
         }
@@ -355,12 +362,12 @@ impl Entry<'_> {
             Ok(_) if text.contains('\0') => "holds a zero byte, which no program can be given",
             Ok(_) => return true,
         };
-        findings.error(at, format!("{}.{field}", self.path), fault);
+        findings.error(at, self.path_of(field), fault);
         false
     }
 
     fn check_variable(&self, name: &str, value: &Secret, at: usize, scope: Scope, findings: &mut Findings<'_>) -> bool {
-        let path = format!("{}.env.{}", self.path, visible_key(name));
+        let path = self.path_of(&format!("env.{}", visible_key(name)));
         if name.is_empty() || name.contains(['=', '\0']) {
             findings.error(at, path, "not the name of a variable; expected a name without \"=\"");
             return false;
@@ -369,7 +376,7 @@ impl Entry<'_> {
             findings.error(at, path, "holds a zero byte, which no program can be given");
             return false;
         }
-        if self.rules.syntax == Syntax::Native && looks_like_a_bare_reference(value) {
+        if matches!(self.rules.syntax, Syntax::Native | Syntax::Braced) && looks_like_a_bare_reference(value) {
             findings.warn(at, &path, BARE_REFERENCE);
         }
         if let Some(what) = hijack::effect(name) {
@@ -384,11 +391,17 @@ impl Entry<'_> {
     }
 
     fn error(&self, field: &str, message: impl Into<String>, findings: &mut Findings<'_>) {
-        findings.error(self.fields.at(field).unwrap_or(self.at), format!("{}.{field}", self.path), message);
+        findings.error(self.fields.at(field).unwrap_or(self.at), self.path_of(field), message);
     }
 
     fn warn(&self, field: &str, message: &str, findings: &mut Findings<'_>) {
-        findings.warn(self.fields.at(field).unwrap_or(self.at), format!("{}.{field}", self.path), message);
+        findings.warn(self.fields.at(field).unwrap_or(self.at), self.path_of(field), message);
+    }
+
+    /// The field dotted, as its file spells it; `field` may go on below the field itself.
+    fn path_of(&self, field: &str) -> String {
+        let end = field.find(['.', '[']).unwrap_or(field.len());
+        format!("{}.{}{}", self.path, self.fields.spelt(&field[..end]), &field[end..])
     }
 }
 

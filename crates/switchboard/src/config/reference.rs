@@ -17,6 +17,8 @@ pub enum Syntax {
     /// `${NAME}`, `${env:NAME}`, `${NAME:-default}` in every text; `$$` is a literal `$`.
     #[default]
     Native,
+    /// As native, but `$$` is a literal `$` only before a `{`: elsewhere every `$` is taken as it is.
+    Braced,
     /// `${env:NAME}` in the values of variables and headers; every other text, and every other `$`, is taken as it is.
     Placeholder,
     /// `$NAME` and `${NAME}` in every text; every other `$` is taken as it is.
@@ -39,10 +41,26 @@ impl Syntax {
     pub(crate) fn pieces(self, part: Part, value: &str) -> Result<Vec<Piece<'_>>, &'static str> {
         match (self, part) {
             (Self::Native, _) => native(value),
+            (Self::Braced, _) => braced(value),
             (Self::Placeholder, Part::Value) => Ok(marked(value, placeholder)),
             (Self::Shell, _) => Ok(marked(value, shell)),
             (Self::Placeholder, Part::Launch) | (Self::Literal, _) => Ok(marked(value, |_| None)),
         }
+    }
+
+    /// What a value means, for comparing: texts that stand side by side are one.
+    pub(super) fn meaning(self, part: Part, value: &str) -> Result<Vec<(String, Option<String>)>, &'static str> {
+        let mut meaning: Vec<(String, Option<String>)> = Vec::new();
+        for piece in self.pieces(part, value)? {
+            match (piece, meaning.last_mut()) {
+                (Piece::Literal(text), Some((literal, None))) => literal.push_str(text),
+                (Piece::Literal(text), _) => meaning.push((text.to_owned(), None)),
+                (Piece::Variable { name, default }, _) => {
+                    meaning.push((name.to_owned(), Some(default.unwrap_or_default().to_owned())));
+                }
+            }
+        }
+        Ok(meaning)
     }
 
     /// Whether a value reads any variable. A malformed one counts as reading.
@@ -55,6 +73,17 @@ impl Syntax {
         let found = self.pieces(part, value).unwrap_or_default();
         found.into_iter().filter_map(|piece| if let Piece::Variable { name, .. } = piece { Some(name) } else { None }).collect()
     }
+}
+
+/// A text that refers to nothing, in the native syntax.
+pub(super) fn escape(text: &str) -> String {
+    text.replace('$', "$$")
+}
+
+/// A text in the native syntax as it was meant, for a field in which nothing is expanded. `None` where it refers to a variable.
+pub(super) fn unescape(text: &str) -> Option<String> {
+    let piece = |piece| if let Piece::Literal(text) = piece { Some(text) } else { None };
+    native(text).ok()?.into_iter().map(piece).collect()
 }
 
 fn native(value: &str) -> Result<Vec<Piece<'_>>, &'static str> {
@@ -73,6 +102,29 @@ fn native(value: &str) -> Result<Vec<Piece<'_>>, &'static str> {
             push_literal(&mut found, &rest[..at + 1]);
             rest = after.strip_prefix('$').unwrap_or(after);
         }
+    }
+    push_literal(&mut found, rest);
+    Ok(found)
+}
+
+fn braced(value: &str) -> Result<Vec<Piece<'_>>, &'static str> {
+    let mut found = Vec::new();
+    let mut rest = value;
+    while let Some(at) = rest.find("${") {
+        let before = &rest[..at];
+        if before.ends_with('$') {
+            // The first of the two says that the second is no reference.
+            push_literal(&mut found, before);
+            push_literal(&mut found, "{");
+            rest = &rest[at + 2..];
+            continue;
+        }
+        let body = &rest[at + 2..];
+        let end =
+            body.find('}').ok_or("a reference opened with \"${\" is not closed with \"}\"; write \"$${\" for the text itself")?;
+        push_literal(&mut found, before);
+        found.push(variable(&body[..end])?);
+        rest = &body[end + 1..];
     }
     push_literal(&mut found, rest);
     Ok(found)
@@ -107,7 +159,8 @@ fn shell(after: &str) -> Option<(&str, usize)> {
     is_name(&after[..end]).then_some((&after[..end], end))
 }
 
-fn is_name(name: &str) -> bool {
+/// Whether it is the name of a variable.
+pub(super) fn is_name(name: &str) -> bool {
     name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
@@ -180,5 +233,13 @@ mod tests {
         check(Syntax::Shell, Part::Launch, "${PWD}:/workspace", &[variable("PWD"), Literal(":/workspace")]);
         check(Syntax::Shell, Part::Value, "$1 ${} ${A-b}", &[Literal("$1 ${} ${A-b}")]);
         check(Syntax::Literal, Part::Value, "$A ${B}", &[Literal("$A ${B}")]);
+        check(Syntax::Braced, Part::Value, "pa$$word $A ", &[Literal("pa$$word $A ")]);
+        check(Syntax::Braced, Part::Launch, "${env:A}$", &[variable("A"), Literal("$")]);
+        check(
+            Syntax::Braced,
+            Part::Value,
+            "$${A}${B:-c}",
+            &[Literal("$"), Literal("{"), Literal("A}"), Variable { name: "B", default: Some("c") }],
+        );
     }
 }

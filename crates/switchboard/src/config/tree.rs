@@ -15,7 +15,6 @@ pub(super) enum Tree {
     /// In decimal digits, as far as they were a number at all.
     Number(String),
     Flag(bool),
-    #[expect(dead_code, reason = "for the formats")]
     Null,
     List(Vec<Node>),
     /// In the order of the file. A format in which a key may stand twice (HCL's blocks) keeps both.
@@ -34,7 +33,6 @@ pub(super) struct Entry {
 }
 
 impl Node {
-    #[expect(dead_code, reason = "for the dialects")]
     /// The value of a key, if this is a table that has it; the first one, where there are several.
     pub(super) fn get(&self, key: &str) -> Option<&Entry> {
         self.entries().iter().find(|entry| entry.key == key)
@@ -43,6 +41,36 @@ impl Node {
     /// The keys of a table, in the order of the file; none of anything else.
     pub(super) fn entries(&self) -> &[Entry] {
         if let Tree::Table(entries) = &self.value { entries } else { &[] }
+    }
+
+    /// A table without these keys, which are read apart.
+    pub(super) fn without(&self, keys: &[&str]) -> Self {
+        let mut node = self.clone();
+        if let Tree::Table(entries) = &mut node.value {
+            entries.retain(|entry| !keys.contains(&entry.key.as_str()));
+        }
+        node
+    }
+
+    /// A table in whose table `key` numbers and flags are texts, as programs take them that hand them to a child anyway; `null`
+    /// says nothing.
+    pub(super) fn with_plain_texts(mut self, key: &str) -> Self {
+        let Tree::Table(entries) = &mut self.value else { return self };
+        let values = entries.iter_mut().filter(|entry| entry.key == key).filter_map(|entry| match &mut entry.value.value {
+            Tree::Table(values) => Some(values),
+            _ => None,
+        });
+        for values in values {
+            values.retain(|value| value.value.value != Tree::Null);
+            for value in values {
+                match &value.value.value {
+                    Tree::Number(number) => value.value.value = Tree::Text(number.clone()),
+                    Tree::Flag(flag) => value.value.value = Tree::Text(flag.to_string()),
+                    _ => {}
+                }
+            }
+        }
+        self
     }
 
     /// The text, if it is one.

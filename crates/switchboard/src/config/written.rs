@@ -16,6 +16,8 @@ pub(super) struct Written {
     /// In the order of the file.
     pub(super) servers: Vec<WrittenServer>,
     pub(super) permissions: Fields,
+    /// There is a section about permissions, though it may be empty.
+    pub(super) gated: bool,
     pub(super) security: Fields,
     pub(super) naming: Fields,
 }
@@ -31,9 +33,12 @@ pub(super) struct WrittenServer {
     pub(super) node: Node,
 }
 
-/// The fields of one table, by name.
+/// Variables that a child must not get, though it inherits all others: no field of the native file, but what a dialect may mean.
+pub(super) const UNSET: &str = "unset_env";
+
+/// The fields of one table, by name; and how the file spells those of them that it spells in its own way.
 #[derive(Debug, Default)]
-pub(super) struct Fields(pub(super) BTreeMap<&'static str, At<Value>>);
+pub(super) struct Fields(pub(super) BTreeMap<&'static str, At<Value>>, BTreeMap<&'static str, &'static str>);
 
 /// A value and where it stands.
 #[derive(Debug, Clone)]
@@ -62,6 +67,24 @@ impl Fields {
     /// Where a field stands, whatever its value.
     pub(super) fn at(&self, name: &str) -> Option<usize> {
         self.0.get(name).map(|found| found.at)
+    }
+
+    /// How the file spells a field.
+    pub(super) fn spelt<'n>(&self, name: &'n str) -> &'n str {
+        self.1.get(name).copied().unwrap_or(name)
+    }
+
+    /// Gives a field of a dialect its native name. Messages go on to spell it as the file does.
+    pub(super) fn rename(&mut self, own: &'static str, native: &'static str) {
+        if let Some(found) = self.0.remove(own) {
+            self.0.insert(native, found);
+            self.spell(native, own);
+        }
+    }
+
+    /// Says how the file spells a field.
+    pub(super) fn spell(&mut self, native: &'static str, own: &'static str) {
+        self.1.insert(native, own);
     }
 
     pub(super) fn text(&self, name: &str) -> Option<&str> {
@@ -107,7 +130,7 @@ pub(super) fn read(document: &Node, findings: &mut Findings<'_>) -> Written {
     for Entry { key, at, value } in document.entries() {
         let section = match key.as_str() {
             "servers" => {
-                written.servers = servers(value, findings);
+                written.servers = servers(SERVERS.name, value, findings);
                 continue;
             }
             "permissions" => &PERMISSIONS,
@@ -122,7 +145,7 @@ pub(super) fn read(document: &Node, findings: &mut Findings<'_>) -> Written {
         };
         let fields = table(value, section.fields, Syntax::Native, section.name, findings).unwrap_or_default();
         match section.name {
-            "permissions" => written.permissions = fields,
+            "permissions" => (written.permissions, written.gated) = (fields, true),
             "security" => written.security = fields,
             _ => written.naming = fields,
         }
@@ -130,18 +153,20 @@ pub(super) fn read(document: &Node, findings: &mut Findings<'_>) -> Written {
     written
 }
 
-fn servers(value: &Node, findings: &mut Findings<'_>) -> Vec<WrittenServer> {
+/// The entries of the section that holds the servers, by name.
+pub(super) fn servers(section: &'static str, value: &Node, findings: &mut Findings<'_>) -> Vec<WrittenServer> {
     if !matches!(value.value, Tree::Table(_)) {
-        findings.error(
-            value.at,
-            SERVERS.name,
-            format!("expected a table for each server, [servers.NAME], found {}", value.kind()),
-        );
+        let form = if findings.json {
+            "an object with an entry for each server, { \"NAME\": { … } }".to_owned()
+        } else {
+            format!("a table for each server, [{section}.NAME]")
+        };
+        findings.error(value.at, section, format!("expected {form}, found {}", findings.kind(value)));
     }
     let server = |entry: &Entry| WrittenServer {
         name: entry.key.clone(),
         at: entry.at,
-        path: format!("{}.{}", SERVERS.name, visible_key(&entry.key)),
+        path: format!("{section}.{}", visible_key(&entry.key)),
         node: entry.value.clone(),
     };
     value.entries().iter().map(server).collect()
@@ -156,7 +181,8 @@ pub(super) fn table(
     findings: &mut Findings<'_>,
 ) -> Option<Fields> {
     if !matches!(value.value, Tree::Table(_)) {
-        findings.error(value.at, path, format!("expected a table, [{path}], found {}", value.kind()));
+        let form = if findings.json { "an object, { … }".to_owned() } else { format!("a table, [{path}]") };
+        findings.error(value.at, path, format!("expected {form}, found {}", findings.kind(value)));
         return None;
     }
     let mut fields = Fields::default();
@@ -172,7 +198,8 @@ pub(super) fn table(
     Some(fields)
 }
 
-fn unknown(
+/// Tells of a key that nobody knows, with the nearest one that is known.
+pub(super) fn unknown(
     key: &str,
     at: usize,
     path: &str,
@@ -201,7 +228,7 @@ pub(super) fn read_value(field: &Field, node: &Node, syntax: Syntax, path: &str,
         },
         (Kind::Port, Tree::Number(number)) => match number.parse() {
             Ok(port) if port > 0 => Ok(Value::Port(port)),
-            _ => Err(format!("expected {}", form(Kind::Port))),
+            _ => Err(format!("expected {}", form(Kind::Port, findings.json))),
         },
         (Kind::Flag, Tree::Flag(flag)) => Ok(Value::Flag(*flag)),
         (Kind::Duration, Tree::Text(text)) => quantity::duration(text).map(Value::Duration),
@@ -212,10 +239,10 @@ pub(super) fn read_value(field: &Field, node: &Node, syntax: Syntax, path: &str,
         },
         (Kind::Milliseconds, Tree::Number(number)) => match number.parse::<u64>() {
             Ok(milliseconds) if milliseconds > 0 => Ok(Value::Duration(Duration::from_millis(milliseconds))),
-            _ => Err(format!("expected {}", form(Kind::Milliseconds))),
+            _ => Err(format!("expected {}", form(Kind::Milliseconds, findings.json))),
         },
         (Kind::Choice(words), Tree::Text(text)) => choice(field.name, text, words),
-        (kind, _) => Err(format!("expected {}, found {}", form(kind), node.kind())),
+        (kind, _) => Err(format!("expected {}, found {}", form(kind, findings.json), findings.kind(node))),
     };
     read.unwrap_or_else(|message| {
         findings.error(node.at, path, message);
@@ -244,7 +271,7 @@ fn texts(items: &[Node], path: &str, findings: &mut Findings<'_>) -> Value {
             Some(text) => read.push(At { at: item.at, value: text.to_owned() }),
             None => {
                 wrong = true;
-                findings.error(item.at, format!("{path}[{index}]"), format!("expected a string, found {}", item.kind()));
+                findings.error(item.at, format!("{path}[{index}]"), format!("expected a string, found {}", findings.kind(item)));
             }
         }
     }
@@ -266,7 +293,8 @@ fn secrets(entries: &[Entry], syntax: Syntax, path: &str, findings: &mut Finding
             },
             None => {
                 wrong = true;
-                let message = format!("expected a string, found {}; put the value in quotes", value.kind());
+                let quotes = if matches!(value.value, Tree::Other(_)) { "" } else { "; put the value in quotes" };
+                let message = format!("expected a string, found {}{quotes}", findings.kind(value));
                 findings.error(value.at, path, message);
             }
         }
@@ -274,10 +302,11 @@ fn secrets(entries: &[Entry], syntax: Syntax, path: &str, findings: &mut Finding
     if wrong { Value::Wrong } else { Value::Secrets(read) }
 }
 
-fn form(kind: Kind) -> String {
+fn form(kind: Kind, json: bool) -> String {
     match kind {
         Kind::Text => "a string in quotes".to_owned(),
         Kind::Texts => "a list of strings, such as [\"a\", \"b\"]".to_owned(),
+        Kind::Secrets if json => "an object of strings, such as { \"NAME\": \"value\" }".to_owned(),
         Kind::Secrets => "a table of strings, such as { NAME = \"value\" }".to_owned(),
         Kind::Secret => "a string in quotes".to_owned(),
         Kind::Port => "a port from 1 to 65535".to_owned(),

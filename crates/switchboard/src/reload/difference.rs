@@ -210,7 +210,8 @@ fn narrowed(old: &ServerConfig, mut new: ServerConfig, found: &mut Difference) -
         widened("`trust = true` would let its tools run without a question");
     }
     let permissions = &found.config.permissions;
-    let unasked = new.trust || permissions.mode == Mode::Yolo || !permissions.allow.is_empty();
+    let is_ungated = new.dialect.rules().ungated_by_default && !permissions.configured;
+    let unasked = new.trust || is_ungated || permissions.mode == Mode::Yolo || !permissions.allow.is_empty();
     if unasked && may_offer_more(old, &new) {
         new.include_tools.clone_from(&old.include_tools);
         new.exclude_tools.clone_from(&old.exclude_tools);
@@ -256,6 +257,7 @@ impl Finding<'_> {
         let (deny, fewer_denied) = either(&old.deny, &watched_rules(&old.deny, &new.deny));
         config.permissions.mode = stricter(old.mode, new.mode);
         (config.permissions.allow, config.permissions.ask, config.permissions.deny) = (allow, ask, deny);
+        config.permissions.configured = old.configured || new.configured;
         config.security.locked = self.old.security.locked || self.new.security.locked;
         if config.permissions.mode != new.mode {
             self.widened("the mode would ask about less".to_owned());
@@ -263,6 +265,9 @@ impl Finding<'_> {
         more.iter().for_each(|rule| self.widened(format!("a new rule would allow {rule:?}")));
         fewer_asked.iter().for_each(|rule| self.widened(format!("{rule:?} would no longer be asked about")));
         fewer_denied.iter().for_each(|rule| self.widened(format!("{rule:?} would no longer be denied")));
+        if config.permissions.configured != new.configured {
+            self.widened("nothing would be said about permissions any more".to_owned());
+        }
         if config.security.locked != self.new.security.locked {
             self.widened("definitions would no longer be locked".to_owned());
         }

@@ -11,6 +11,8 @@ use tokio::time::Instant;
 const FIRST_WAIT: Duration = Duration::from_millis(500);
 /// No wait is longer.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
+/// Nor is one that the server itself wants.
+const LONGEST_WANTED: Duration = Duration::from_secs(3600);
 /// How far a wait strays to either side, so that servers which fell together do not rise together.
 const JITTER: f64 = 0.2;
 /// So many failures without one good answer, and only a use or a person starts it again.
@@ -23,6 +25,8 @@ const COOL_DOWN: Duration = Duration::from_secs(30);
 pub(super) enum Retry {
     /// It may go better next time.
     Soon,
+    /// The same, but it wants to be left alone for so long.
+    After(Duration),
     /// Nothing was started, and nothing will change by itself: each use may look again.
     OnUse,
     /// It has nothing to use, and was closed: whoever wants to use it all the same may look again.
@@ -60,11 +64,15 @@ impl Backoff {
     /// One more failure. `random` lies in 0..1.
     pub(super) fn failed(&mut self, retry: Retry, now: Instant, random: f64) -> Verdict {
         self.failures = self.failures.saturating_add(1);
+        let wanted = match retry {
+            Retry::After(wanted) => wanted.min(LONGEST_WANTED),
+            _ => Duration::ZERO,
+        };
         self.rest = match retry {
-            Retry::Soon if self.failures < GIVE_UP_AFTER => {
-                return Verdict::Again { attempt: self.failures, wait: wait_after(self.failures, random) };
+            Retry::Soon | Retry::After(_) if self.failures < GIVE_UP_AFTER => {
+                return Verdict::Again { attempt: self.failures, wait: wait_after(self.failures, random).max(wanted) };
             }
-            Retry::Soon => Rest::Until(now + COOL_DOWN),
+            Retry::Soon | Retry::After(_) => Rest::Until(now + COOL_DOWN.max(wanted)),
             Retry::OnUse | Retry::WhenWanted => Rest::Over,
             Retry::WhenTold => Rest::ForGood,
         };
@@ -158,6 +166,20 @@ mod tests {
         );
         check(&[Fails(Retry::OnUse), Wakes(true)], &[Rest]);
         check(&[Fails(Retry::WhenTold), Seconds(86_400), Wakes(false), Told, Wakes(true)], &[Rest]);
+    }
+
+    /// F22: a busy server is left alone for as long as it wants, within reason, and never for less than any other would be.
+    #[test]
+    fn f22_what_a_busy_server_wants_is_waited_for() {
+        use Step::{Fails, Seconds, Wakes};
+        let after = |seconds| Fails(Retry::After(Duration::from_secs(seconds)));
+        check(&[after(90), after(0), after(3)], &[again(1, 90_000), again(2, 1000), again(3, 3000)]);
+        check(&[after(u64::MAX)], &[again(1, 3_600_000)]);
+        let soon = Fails(Retry::Soon);
+        check(
+            &[soon, soon, soon, soon, after(90), Seconds(89), Wakes(false), Seconds(1), Wakes(true)],
+            &[again(1, 500), again(2, 1000), again(3, 2000), again(4, 4000), Verdict::Rest],
+        );
     }
 
     proptest! {

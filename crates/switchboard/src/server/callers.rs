@@ -16,7 +16,7 @@ use crate::caller::CallerId;
 use crate::catalog::ToolDefinition;
 use crate::config::{ServerConfig, Sharing};
 use crate::launch::StderrTail;
-use crate::session::{Era, Session};
+use crate::session::{Era, Session, Wishes};
 use crate::store::LogFile;
 use crate::transport::Connector;
 
@@ -51,6 +51,8 @@ pub(super) struct Callers {
     /// A library user's own transport, where there is one.
     connector: Option<Arc<dyn Connector>>,
     log: Option<LogFile>,
+    /// Shared with the shared session.
+    wishes: Wishes,
     seats: Mutex<Seats>,
 }
 
@@ -128,10 +130,11 @@ impl Callers {
         means: &Means,
         connector: Option<Arc<dyn Connector>>,
         log: Option<LogFile>,
+        wishes: &Wishes,
     ) -> Option<Arc<Self>> {
-        let (config, means) = (config.clone(), means.clone());
+        let (config, means, wishes) = (config.clone(), means.clone(), wishes.clone());
         let seats = Mutex::default();
-        (config.session == Sharing::PerCaller).then(|| Arc::new(Self { config, means, connector, log, seats }))
+        (config.session == Sharing::PerCaller).then(|| Arc::new(Self { config, means, connector, log, wishes, seats }))
     }
 
     fn seats(&self) -> MutexGuard<'_, Seats> {
@@ -171,6 +174,7 @@ impl Callers {
             log: self.log.clone(),
             stderr,
             changed: Arc::new(Notify::new()),
+            wishes: self.wishes.clone(),
             own: true,
             ..Supervised::new(self.config.clone(), &self.means, reach)
         };

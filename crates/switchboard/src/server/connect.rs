@@ -17,6 +17,7 @@ use super::sentence;
 use super::state::Wire;
 use super::worth::verdict_on;
 use crate::auth::NeedsLogin;
+use crate::caller::Answering;
 use crate::catalog::Offerings;
 use crate::config::{Asks, Protocol, ServerConfig};
 use crate::launch::Exit;
@@ -50,6 +51,8 @@ pub(super) struct Attempt {
 /// How an attempt ended. A process that was started comes back in any case: it is used, or it must be stopped.
 pub(super) struct Outcome {
     pub(super) process: Option<Box<dyn Process>>,
+    /// The last words of a session that came to be and is of no use.
+    pub(super) farewell: Option<Answering<'static, ()>>,
     /// What the server was known for when the attempt began.
     pub(super) habits: Habits,
     pub(super) result: Result<Arrival, Unconnected>,
@@ -116,10 +119,11 @@ impl Attempt {
             None => Err(self.failed(sentence::too_late(self.step, limit), Retry::Soon).await),
         };
         self.board.timed(self.step, self.step_began.elapsed());
-        if let (Err(_), Some(link)) = (&result, self.link) {
+        let farewell = self.link.filter(|_| result.is_err()).map(|link| {
             link.close();
-        }
-        Outcome { process: self.process, habits: self.habits, result }
+            link.farewell()
+        });
+        Outcome { process: self.process, farewell, habits: self.habits, result }
     }
 
     async fn connect(&mut self, deadline: Instant) -> Result<Arrival, Unconnected> {
@@ -131,7 +135,10 @@ impl Attempt {
             Ok(Ok(offerings)) => without_secrets(self.redactor.as_ref(), offerings),
             Ok(Err(RequestFault::Closed(reason))) => return Err(self.ended(&reason).await),
             Ok(Err(RequestFault::Wire(WireFault::NeedsLogin(needed)))) => return Err(self.needs_login(needed)),
-            Ok(Err(fault)) => return Err(self.failed(format!("connected, but could not be listed: {fault}"), Retry::Soon).await),
+            Ok(Err(fault)) => {
+                let retry = if let RequestFault::Wire(fault) = &fault { when_to_retry(fault) } else { Retry::Soon };
+                return Err(self.failed(format!("connected, but could not be listed: {fault}"), retry).await);
+            }
             Err(exit) => return Err(self.exited(exit).await),
         };
         match verdict_on(&self.config, &offerings) {
@@ -208,6 +215,10 @@ impl Attempt {
     }
 
     async fn refused(&mut self, fault: OpenFault) -> Unconnected {
+        let retry = match &fault {
+            OpenFault::Wire(fault) => when_to_retry(fault),
+            _ => Retry::Soon,
+        };
         let fact = match fault {
             OpenFault::Channel(reason) => return self.ended(&reason).await,
             OpenFault::Timeout(_) => sentence::too_late(self.step, self.options.connect_timeout),
@@ -217,7 +228,7 @@ impl Attempt {
             OpenFault::WrongWire(said) => format!("answered the handshake with {said}"),
             OpenFault::Refused(_) | OpenFault::RefusedAfterProbe => fault.to_string(),
         };
-        self.failed(fact, Retry::Soon).await
+        self.failed(fact, retry).await
     }
 
     fn needs_login(&self, needed: NeedsLogin) -> Unconnected {
@@ -277,6 +288,14 @@ impl Approach {
             (OpenFault::Refused(_), Self { known_era: Some(_), .. }) => Some(Self { known_era: None, ..self }),
             _ => None,
         }
+    }
+}
+
+/// A server may say when it wants to be asked again.
+fn when_to_retry(fault: &WireFault) -> Retry {
+    match fault {
+        WireFault::Status { retry_after: Some(wanted), .. } => Retry::After(*wanted),
+        _ => Retry::Soon,
     }
 }
 

@@ -88,31 +88,34 @@ impl Live {
 
     /// Ends the process, but leaves the session, where it has none, to the calls that are under way on it.
     pub(super) fn let_go(self) -> Answering<'static, ()> {
-        if self.process.is_some() { self.leave() } else { leave(None) }
+        if self.process.is_some() { self.leave() } else { leave(None, None) }
     }
 
     /// Closes the session and ends the process.
     pub(super) fn leave(self) -> Answering<'static, ()> {
         self.link.close();
-        let (farewell, left, patience) = (self.link.farewell(), leave(self.process), self.patience);
-        let farewell = async move {
+        let (farewell, patience) = (self.link.farewell(), self.patience);
+        let farewell: Answering<'static, ()> = Box::pin(async move {
             match patience {
                 // The words leave by themselves, as long as the process lives.
                 Some(patience) => _ = timeout(patience, farewell).await,
                 None => farewell.await,
             }
-        };
-        Box::pin(async {
-            tokio::join!(farewell, left);
-        })
+        });
+        leave(self.process, Some(farewell))
     }
 }
 
-/// Ends a process, if there is one. Its channel is closed by now.
-pub(super) fn leave(process: Option<Box<dyn Process>>) -> Answering<'static, ()> {
-    match process {
-        Some(process) => process.stop(),
-        None => Box::pin(async {}),
+/// Ends a process, if there is one, and waits for the last words of its session. The channel is closed by now, and both are bounded.
+pub(super) fn leave(process: Option<Box<dyn Process>>, farewell: Option<Answering<'static, ()>>) -> Answering<'static, ()> {
+    match (process, farewell) {
+        (Some(process), Some(farewell)) => {
+            let stopped = process.stop();
+            Box::pin(async { drop(tokio::join!(stopped, farewell)) })
+        }
+        (Some(process), None) => process.stop(),
+        (None, Some(farewell)) => farewell,
+        (None, None) => Box::pin(async {}),
     }
 }
 

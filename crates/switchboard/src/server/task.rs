@@ -194,19 +194,19 @@ impl Task {
                     self.phase = then.map_or(Phase::Resting, Phase::Waiting);
                 }
             }
-            Turn::Attempted(Outcome { process, habits, result }) => {
+            Turn::Attempted(Outcome { process, farewell, habits, result }) => {
                 self.habits = habits;
                 match result {
                     Ok(arrival) => self.arrived(arrival, process),
                     Err(Unconnected::Cancelled) => {
-                        self.phase = Phase::Leaving { ending: leave(process), then: Some(Instant::now()) };
+                        self.phase = Phase::Leaving { ending: leave(process, farewell), then: Some(Instant::now()) };
                     }
-                    Err(Unconnected::NeedsLogin(reason)) => self.needs_login(&reason, leave(process), true),
+                    Err(Unconnected::NeedsLogin(reason)) => self.needs_login(&reason, leave(process, farewell), true),
                     Err(Unconnected::Failed { failure, forget_era }) => {
                         if forget_era {
                             self.keep_habits(Habits { era: None, ..self.habits });
                         }
-                        self.failed(failure, leave(process), None);
+                        self.failed(failure, leave(process, farewell), None);
                     }
                 }
             }
@@ -350,7 +350,10 @@ impl Task {
             Phase::Leaving { ending, .. } => ending,
             Phase::Connecting { attempt, cancel } => {
                 drop(cancel);
-                Box::pin(async move { leave(attempt.await.process).await })
+                Box::pin(async move {
+                    let Outcome { process, farewell, .. } = attempt.await;
+                    leave(process, farewell).await;
+                })
             }
             Phase::Live(live) => {
                 self.learn_from(&live);

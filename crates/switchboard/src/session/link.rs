@@ -35,6 +35,9 @@ const NOTABLE_UNKNOWN_IDS: u64 = 100;
 /// So much may wait for a server that asks and does not read, beyond what the transport takes at once.
 const MAX_UNREAD_BYTES: usize = 1024 * 1024;
 
+/// What a server offers in lists.
+const ALL_LISTS: [&str; 4] = ["tools/list", "prompts/list", "resources/list", "resources/templates/list"];
+
 /// What is kept of such lines, for `doctor`.
 const JUNK_SAMPLES: usize = 20;
 const JUNK_SAMPLE_BYTES: usize = 200;
@@ -61,6 +64,8 @@ pub(super) struct Receiver {
     /// The server has asked where nothing says for which call.
     pub(super) asked: AtomicBool,
     junk_run: AtomicU64,
+    /// Counts what arrives, for whoever wonders whether anybody is there.
+    arrivals: AtomicU64,
     /// Bytes of ours that the transport was handed without room for them, since it last had some.
     unread_bytes: AtomicUsize,
     /// Ends what is late. The session's task holds the other end.
@@ -83,6 +88,7 @@ impl Receiver {
             misconduct: OnceLock::new(),
             asked: AtomicBool::new(false),
             junk_run: AtomicU64::new(0),
+            arrivals: AtomicU64::new(0),
             unread_bytes: AtomicUsize::new(0),
             watchdog: Watchdog::default(),
         })
@@ -90,6 +96,11 @@ impl Receiver {
 
     pub(super) fn oddities(&self) -> MutexGuard<'_, Oddities> {
         self.options.noticed.lock()
+    }
+
+    /// How many messages have come so far.
+    pub(super) fn heard(&self) -> u64 {
+        self.arrivals.load(Ordering::Relaxed)
     }
 
     /// Sends what belongs to no request of ours: answers and notifications. They cannot wait for room, so a server that takes none
@@ -278,6 +289,7 @@ impl Receiver {
 impl Inbound for Receiver {
     fn message(&self, message: Incoming, origin: Origin) {
         self.junk_run.store(0, Ordering::Relaxed);
+        self.arrivals.fetch_add(1, Ordering::Relaxed);
         match message {
             Incoming::Result { id, result } => self.answered(Some(id), Ok(result)),
             Incoming::Error { id, error } => self.answered(id, Err(read_error(&error))),
@@ -322,7 +334,11 @@ impl Inbound for Receiver {
     fn renewed(&self) {
         self.told.renewed();
         // A new session may offer other things.
-        self.lists_changed(&["tools/list", "prompts/list", "resources/list", "resources/templates/list"]);
+        self.lists_changed(&ALL_LISTS);
+    }
+
+    fn missed(&self) {
+        self.lists_changed(&ALL_LISTS);
     }
 
     fn closed(&self, reason: String) {
@@ -529,13 +545,8 @@ impl Link {
     ) -> Result<(u64, oneshot::Receiver<Answer>), RequestFault> {
         let Request { era, method, fields, declared, name, parameters, is_harmless: _ } = request;
         let (id, reply) = self.receiver.pending.add(ongoing.cloned())?;
-        let common;
-        let declared = if era == Era::Modern && declared.is_empty() {
-            common = envelope::modern_meta(Default::default(), false);
-            &common
-        } else {
-            declared
-        };
+        let declared =
+            if era == Era::Modern && declared.is_empty() { envelope::modern_meta(Default::default(), false) } else { declared };
         let body = envelope::request(era, id, method, fields, ongoing.is_some(), declared);
         let beside = Beside { version: (era == Era::Modern).then_some(envelope::MODERN_VERSION), name, parameters };
         match self.transport.send(Outgoing { id: Some(id), method: Some(method), body: &body, beside }) {

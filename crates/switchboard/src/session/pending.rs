@@ -103,6 +103,11 @@ impl Pending {
         self.table().give_up(id).is_some()
     }
 
+    /// Whether nothing is waited for.
+    pub(super) fn is_idle(&self) -> bool {
+        self.table().slots.is_empty()
+    }
+
     /// Whether a request of ours stands under this id.
     pub(super) fn waits_for(&self, id: u64) -> bool {
         self.table().slots.contains_key(&id)

@@ -18,6 +18,7 @@ mod asking;
 mod handshakes;
 mod listing;
 mod offering;
+mod pulse;
 mod requests;
 mod tasks;
 
@@ -28,21 +29,31 @@ struct Peer {
 }
 
 /// Connects to a [`Peer`].
-struct Wire(Mutex<Option<mpsc::UnboundedSender<Value>>>, mpsc::UnboundedSender<Arc<dyn Inbound>>);
+struct Wire {
+    sent: Mutex<Option<mpsc::UnboundedSender<Value>>>,
+    connected: mpsc::UnboundedSender<Arc<dyn Inbound>>,
+    may_end_unseen: bool,
+    says_headers: bool,
+}
 
-struct WireTransport(mpsc::UnboundedSender<Value>);
+struct WireTransport {
+    sent: mpsc::UnboundedSender<Value>,
+    may_end_unseen: bool,
+    says_headers: bool,
+}
 
 impl Connector for Wire {
     fn connect<'a>(&'a self, inbound: Arc<dyn Inbound>) -> Answering<'a, Result<Arc<dyn Transport>, ConnectFault>> {
-        let sent = self.0.lock().unwrap().take().unwrap();
-        self.1.send(inbound).unwrap();
-        Box::pin(async move { Ok(Arc::new(WireTransport(sent)) as Arc<dyn Transport>) })
+        let sent = self.sent.lock().unwrap().take().unwrap();
+        self.connected.send(inbound).unwrap();
+        let transport = WireTransport { sent, may_end_unseen: self.may_end_unseen, says_headers: self.says_headers };
+        Box::pin(async move { Ok(Arc::new(transport) as Arc<dyn Transport>) })
     }
 }
 
 impl Transport for WireTransport {
     fn send(&self, message: Outgoing<'_>) -> Result<(), Closed> {
-        self.0.send(serde_json::from_slice(message.body).unwrap()).map_err(|_| Closed)
+        self.sent.send(serde_json::from_slice(message.body).unwrap()).map_err(|_| Closed)
     }
 
     fn has_room(&self) -> bool {
@@ -54,6 +65,14 @@ impl Transport for WireTransport {
     }
 
     fn close(&self) {}
+
+    fn may_end_unseen(&self) -> bool {
+        self.may_end_unseen
+    }
+
+    fn says_headers(&self) -> bool {
+        self.says_headers
+    }
 }
 
 /// A wire: what the session connects to, and the peer once it has.
@@ -61,7 +80,7 @@ fn wire() -> (Wire, impl Future<Output = Peer>) {
     let (sent, receiver) = mpsc::unbounded_channel();
     let (inbounds, mut connected) = mpsc::unbounded_channel();
     let peer = async move { Peer { inbound: connected.recv().await.unwrap(), sent: receiver } };
-    (Wire(Mutex::new(Some(sent)), inbounds), peer)
+    (Wire { sent: Mutex::new(Some(sent)), connected: inbounds, may_end_unseen: false, says_headers: false }, peer)
 }
 
 impl Peer {

@@ -13,7 +13,7 @@ use super::link::{Link, Request};
 use super::ongoing::Ongoing;
 use super::pending::Answer;
 use super::questions::read_elicitation;
-use super::{RequestFault, Still};
+use super::{RequestFault, Still, tasks};
 use crate::caller::{Caller, ElicitAnswer, ElicitationKind};
 use crate::name::ServerName;
 use crate::wire::RawJson;
@@ -85,7 +85,7 @@ impl Visits {
 
 /// Sends a legacy request. Where the server wants pages visited first, and the caller does that, it is sent once more.
 pub(super) async fn send(link: &Link, ongoing: &Arc<Ongoing>, request: Request<'_>, still: Still<'_>) -> Answer {
-    let answer = link.request_for(ongoing, request, still).await;
+    let answer = complete(link, ongoing, request, still).await;
     let pages = match &answer {
         Err(RequestFault::Answered { code: URL_ELICITATION_REQUIRED, data: Some(data), .. })
             if link.receiver.options.offers.elicit_url =>
@@ -96,9 +96,18 @@ pub(super) async fn send(link: &Link, ongoing: &Arc<Ongoing>, request: Request<'
     };
     let Some(pages) = pages else { return answer };
     match visit(link, ongoing, pages).await? {
-        true => link.request_for(ongoing, request, still).await,
+        true => complete(link, ongoing, request, still).await,
         false => answer,
     }
+}
+
+/// The answer, or what became of the task that was asked for.
+async fn complete(link: &Link, ongoing: &Arc<Ongoing>, request: Request<'_>, still: Still<'_>) -> Answer {
+    if tasks::asks_for_a_task(&request) {
+        // Few calls are tasks, and what one takes should not make the others larger.
+        return Box::pin(tasks::complete_legacy(link, ongoing, request, still)).await;
+    }
+    link.request_for(ongoing, request, still).await
 }
 
 /// The pages, where the error is what it says it is.

@@ -35,9 +35,10 @@ impl Connector for SseConnector {
         // Nothing is waited for: what keeps the stream from opening is told to the first request, which can tell one fault from another.
         Box::pin(async move {
             let endpoint = Endpoint::new(&self.stack, &self.target)?;
+            let answering = Endpoint::new(&self.stack.for_answers(), &self.target)?;
             let outbox = Arc::new(Outbox::default());
             // Owned by the transport: it ends soon after that closes, once what was queued has left.
-            tokio::spawn(driving::drive(endpoint, outbox.clone(), inbound));
+            tokio::spawn(driving::drive(endpoint, answering, outbox.clone(), inbound));
             Ok(Arc::new(SseTransport { outbox }) as Arc<dyn Transport>)
         })
     }
@@ -61,8 +62,16 @@ impl Transport for SseTransport {
         Box::pin(self.outbox.ready())
     }
 
+    fn ready_to_answer(&self) -> Answering<'_, ()> {
+        Box::pin(self.outbox.ready_to_answer())
+    }
+
     fn close(&self) {
         self.outbox.close();
+    }
+
+    fn may_end_unseen(&self) -> bool {
+        true
     }
 
     fn forget(&self, id: u64) -> bool {

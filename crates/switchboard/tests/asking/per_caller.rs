@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use switchboard::Host;
+use switchboard::event::{Event, LogLevel, Next};
 use switchboard_testkit::script::Flip;
 use switchboard_testkit::{Chaos, Scratch, Step, is_alive};
 
 use crate::support::{PATIENCE, Person, YOLO, call, open, server};
-use crate::ways::STDIO_MODERN;
+use crate::ways::{STDIO_LEGACY, STDIO_MODERN};
 
 const OWN: &str = "session = \"per-caller\"\n";
 
@@ -90,6 +91,50 @@ async fn t33_a_tool_that_is_another_one_in_the_callers_own_session_is_not_called
     let refused = call(&host, "chaos/inspect", &json!({}), &Person::new("ada").arc()).await.unwrap_err().to_string();
     assert!(refused.contains("changed"), "{refused}");
     assert_eq!(switchboard_testkit::Record::read(&scratch.path("seen")).count("tools/call"), 0);
+    host.stop().await;
+}
+
+/// What is wanted of the server is wanted of each connection to it: a caller's own process knows the level and the subscriptions too.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_callers_own_session_is_told_what_is_wanted_of_the_server() {
+    let scratch = Scratch::new();
+    let host = open(&scratch, &format!("{YOLO}[servers.demo]\n{}{OWN}", STDIO_LEGACY.reach().entry)).await;
+    let demo = server(&host).config.name.clone();
+    host.set_log_level(&demo, LogLevel::Alert).await.unwrap();
+    host.subscribe(&demo, "demo://counter").await.unwrap();
+    let ada = Person::new("ada").arc();
+    let mut events = host.events();
+    let mut told = async || {
+        let told = async {
+            loop {
+                match events.next().await {
+                    Some(Next::Event(Event::ResourceUpdated { uri, .. })) => return uri.raw().to_owned(),
+                    Some(Next::Event(Event::Log { level, .. })) => return level,
+                    Some(_) => {}
+                    None => panic!("the host has ended"),
+                }
+            }
+        };
+        tokio::time::timeout(PATIENCE, told).await.expect("it is told")
+    };
+    // Her process counts unheard until it was told, with the level before that.
+    let counting = async {
+        loop {
+            call(&host, "demo/count_up", &json!({}), &ada).await.unwrap();
+        }
+    };
+    tokio::select! {
+        uri = told() => assert_eq!(uri, "demo://counter"),
+        () = counting => unreachable!("it counts for ever"),
+    }
+    call(&host, "demo/log", &json!({}), &ada).await.unwrap();
+    let mut logged = Vec::new();
+    while logged.len() < 2 {
+        logged.push(told().await);
+        logged.retain(|told| told != "demo://counter");
+    }
+    assert_eq!(logged, ["alert", "emergency"]);
+    assert_eq!(server(&host).own_sessions(), 1);
     host.stop().await;
 }
 

@@ -110,6 +110,18 @@ async fn f22_what_does_no_harm_waits_for_a_busy_server_and_is_sent_once_more() {
     }
 }
 
+/// F22: a handshake that the server wants to see only after our deadline is left until then, and not tried again in half a second.
+#[tokio::test]
+async fn f22_a_server_that_is_busy_for_longer_than_a_handshake_may_take_is_left_alone() {
+    let peer = Peer::start(but("server/discover", "503 Busy\r\nRetry-After: 600", "later")).await;
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+    let host = start(entry(&peer.url()), &store).await;
+    let State::Backoff { attempt: 1, retry_at, .. } = state(&host) else { panic!("{}", state(&host)) };
+    let wait = retry_at.duration_since(std::time::SystemTime::now()).unwrap();
+    assert!(wait > Duration::from_secs(500) && wait <= Duration::from_secs(600), "{wait:?}");
+    host.stop().await;
+}
+
 /// T26: an answer past the bound fails its call as what it is, and the server stays.
 #[tokio::test]
 async fn t26_an_answer_that_is_too_large_fails_its_call_and_no_more() {

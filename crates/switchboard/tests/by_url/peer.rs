@@ -1,6 +1,6 @@
 //! A server over raw TCP that speaks one wire at a time, and writes down what it was asked.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -29,6 +29,8 @@ pub(crate) enum Kind {
     ModernBut(&'static str, String, String),
     /// HTTP+SSE whose `endpoint` event says this.
     SseAt(&'static str),
+    /// HTTP+SSE that asks back over the stream for each reading, and takes the POST of that only when it has the answer.
+    SseThatAsks,
     /// A POST is answered with 404, and a GET with nothing.
     SseThatHangs,
     /// Nothing is answered.
@@ -46,6 +48,8 @@ struct Stage {
     seen: watch::Sender<Vec<Seen>>,
     /// The open streams of HTTP+SSE, by session.
     streams: Mutex<HashMap<String, mpsc::UnboundedSender<String>>>,
+    /// The answers to what [`Kind::SseThatAsks`] asked.
+    answers: watch::Sender<HashSet<String>>,
     /// How long the POST of `notifications/initialized` takes.
     initialized_takes: Mutex<Duration>,
 }
@@ -72,6 +76,7 @@ impl Peer {
             kind: Mutex::new(kind),
             seen: watch::Sender::new(Vec::new()),
             streams: Mutex::default(),
+            answers: watch::Sender::default(),
             initialized_takes: Mutex::default(),
         });
         let shared = stage.clone();
@@ -149,6 +154,8 @@ async fn serve(stream: TcpStream, stage: Arc<Stage>) {
             Kind::Sse(status) if line == "POST /mcp" => status_with(status, "Cannot POST /mcp"),
             Kind::Sse(_) if line == "GET /mcp" => return stage.events(stream, "messages?session=").await,
             Kind::SseAt(place) if line == "GET /mcp" => return stage.events(stream, place).await,
+            Kind::SseThatAsks if line == "GET /mcp" => return stage.events(stream, "messages?session=").await,
+            Kind::SseThatAsks => stage.ask_back(&line, &message).await,
             Kind::Sse(_) | Kind::SseAt(_) => stage.posted(&line, &message).await,
         };
         if stream.write_all(answer.as_bytes()).await.is_err() {
@@ -197,6 +204,31 @@ impl Stage {
             }
             let Some(next) = said.recv().await else { return };
             text = next;
+        }
+    }
+
+    /// Answers a reading over the stream once its question is answered, and only then takes its POST.
+    async fn ask_back(&self, line: &str, message: &Value) -> String {
+        if message["method"].is_null() {
+            let answered = message["id"].as_str().unwrap_or_default().to_owned();
+            self.answers.send_modify(|answers| answers.extend([answered]));
+            return status_with(202, "Accepted");
+        }
+        if message["method"] != "resources/read" {
+            return self.posted(line, message).await;
+        }
+        let question = format!("about {}", message["id"]);
+        let params = json!({"message": "sure?", "requestedSchema": {"type": "object", "properties": {}}});
+        self.tell(line, &json!({"jsonrpc": "2.0", "id": question, "method": "elicitation/create", "params": params}));
+        self.answers.subscribe().wait_for(|answers| answers.contains(&question)).await.unwrap();
+        self.tell(line, &json!({"jsonrpc": "2.0", "id": message["id"], "result": {"contents": []}}));
+        status_with(202, "Accepted")
+    }
+
+    fn tell(&self, line: &str, message: &Value) {
+        let streams = self.streams.lock().unwrap();
+        if let Some(stream) = line.split_once("session=").and_then(|(_, session)| streams.get(session)) {
+            stream.send(format!("event: message\ndata: {message}\n\n")).unwrap();
         }
     }
 

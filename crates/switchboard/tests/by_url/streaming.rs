@@ -3,11 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use switchboard::auth::NoCredentials;
 use switchboard::call::CallError;
-use switchboard::config::{Endpoint, HttpWire, ServerConfig};
+use switchboard::caller::{Answering, Approval, ApprovalRequest, Caller, CallerId, ElicitAnswer, Elicitation, Offers};
+use switchboard::config::{Endpoint, Environment, HttpWire, Protocol, ServerConfig, Timeouts};
+use switchboard::name::ServerName;
 use switchboard::server::State;
-use switchboard::session::RequestFault;
+use switchboard::session::{OpenOptions, RequestFault, Session};
 use switchboard::store::{MemoryStore, Store};
+use switchboard::transport::http::{HttpStack, HttpTarget};
+use switchboard::transport::sse::SseConnector;
 
 use crate::peer::{Kind, Peer};
 use crate::support::{HANGS, call, entry, error, found, server, start};
@@ -21,6 +26,41 @@ fn sse(peer: &Peer) -> ServerConfig {
     let Endpoint::Http(endpoint) = &mut entry.endpoint else { unreachable!() };
     endpoint.wire = HttpWire::Sse;
     entry
+}
+
+/// A session over HTTP+SSE, with forms offered.
+async fn opened(peer: &Peer) -> Arc<Session> {
+    let target = HttpTarget {
+        url: peer.url().parse().unwrap(),
+        headers: Vec::new(),
+        credentials: Arc::new(NoCredentials),
+        max_message_bytes: 1 << 20,
+    };
+    let connector = SseConnector::new(HttpStack::new(&Environment::new([])).unwrap(), target);
+    let offers = Offers { elicit_form: true, ..Offers::default() };
+    let options = OpenOptions { protocol: Protocol::Legacy, offers, ..OpenOptions::new(ServerName::new("peer").unwrap()) };
+    Session::open(&connector, options).await.unwrap()
+}
+
+/// Accepts every form.
+struct Agreeable;
+
+impl Caller for Agreeable {
+    fn id(&self) -> CallerId {
+        CallerId::new("tester")
+    }
+
+    fn offers(&self) -> Offers {
+        Offers { elicit_form: true, ..Offers::default() }
+    }
+
+    fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> Answering<'a, Approval> {
+        Box::pin(async { Approval::Once })
+    }
+
+    fn elicit<'a>(&'a self, _: &'a Elicitation) -> Answering<'a, ElicitAnswer> {
+        Box::pin(async { ElicitAnswer::Accept(serde_json::Map::new()) })
+    }
 }
 
 /// The entry's headers go with the GET and with every POST; answers come over the stream.
@@ -60,6 +100,36 @@ async fn t22_an_endpoint_of_another_origin_is_refused() {
     assert_eq!(error(&host), "its `endpoint` event names another origin, \"http://127.0.0.1:9\"; nothing was sent there");
     host.stop().await;
     assert!(peer.seen().iter().all(|seen| seen.line == "GET /mcp"), "{:?}", peer.seen());
+}
+
+/// F25: a peer that is gone without a word (no power, a cable pulled) never ends the stream; it is noticed all the same, and the clock
+/// runs ahead to that moment.
+#[tokio::test]
+async fn f25_a_peer_that_vanished_is_noticed_in_bounded_time() {
+    let peer = Peer::start(Kind::Sse(404)).await;
+    let session = opened(&peer).await;
+    let begun = tokio::time::Instant::now();
+    peer.become_kind(Kind::Hangs);
+    tokio::time::pause();
+    let reason = session.closed().await;
+    assert_eq!(reason, "nobody answers: 2 pings in a row brought nothing");
+    assert!(begun.elapsed() < Duration::from_secs(3 * 60), "after {:?}", begun.elapsed());
+}
+
+/// S3-14: a server that takes a POST only when it has answered it holds as many as there may be; what it asks meanwhile is answered all
+/// the same, or all of them would wait for each other.
+#[tokio::test]
+async fn s3_14_answers_to_questions_never_wait_for_the_calls_that_ask() {
+    let peer = Peer::start(Kind::SseThatAsks).await;
+    let session = opened(&peer).await;
+    let caller: Arc<dyn Caller> = Arc::new(Agreeable);
+    let mut readings = tokio::task::JoinSet::new();
+    for number in 0..300 {
+        let (session, caller) = (session.clone(), caller.clone());
+        readings.spawn(async move { session.read(&format!("a:{number}"), &caller, Timeouts::default()).await });
+    }
+    let all = tokio::time::timeout(HANGS, readings.join_all()).await.expect("they do not wait for each other");
+    assert_eq!(all.into_iter().filter(Result::is_ok).count(), 300);
 }
 
 /// F25: the end of the stream ends the calls under way, which are not sent again; the server is connected to anew.

@@ -161,6 +161,33 @@ async fn f28_what_was_sent_before_the_end_arrives_before_it() {
     drop(asked);
 }
 
+/// The same where the session came to be and was of no use.
+#[tokio::test]
+async fn a_server_that_could_not_be_listed_has_been_told_that_its_session_is_over() {
+    let mut peer = Peer::start().await;
+    let endpoint = Endpoint::Http(HttpEndpoint::new(peer.url()));
+    let mut entry = ServerConfig::new(ServerName::new("peer").unwrap(), Source::code(), endpoint);
+    entry.protocol = Protocol::Legacy;
+    let host = HostBuilder::new([entry].into_iter().collect::<Config>()).start().await.unwrap();
+    let result =
+        json!({"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": {"name": "peer", "version": "1"}});
+    peer.expect("initialize").await.json_with("Mcp-Session-Id: s-1\r\n", result);
+    peer.expect("notifications/initialized").await.status(202, "");
+    for _ in 0..2 {
+        let asked = peer.next().await;
+        match asked.line.as_str() {
+            "GET /mcp" => asked.status(405, ""),
+            _ => asked.status(500, "no"),
+        }
+    }
+    let asked = peer.expect_line("DELETE /mcp").await;
+    let mut stopping = tokio::spawn(async move { host.stop().await });
+    let early = tokio::time::timeout(std::time::Duration::from_millis(300), &mut stopping).await;
+    assert!(early.is_err(), "it is over before the server was told");
+    asked.status(200, "");
+    tokio::time::timeout(HANGS, stopping).await.expect("it stops").unwrap();
+}
+
 /// A program that ends right after it stopped its servers leaves no session behind.
 #[tokio::test]
 async fn a_stopped_server_has_been_told_that_its_session_is_over() {

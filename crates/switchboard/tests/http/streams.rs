@@ -230,6 +230,44 @@ async fn f21_a_server_that_offers_a_stream_is_heard_and_found_again_where_it_was
     session.list_changed().await;
 }
 
+/// F21: what changed while nobody listened is not known, unless the server can say it again.
+#[tokio::test]
+async fn f21_a_stream_that_is_opened_again_without_a_place_lists_again() {
+    let mut peer = Peer::start().await;
+    let opening = open(target(&peer.url()), Protocol::Legacy);
+    peer.begin(None).await;
+    let session = opening.await.unwrap().unwrap();
+    let asked = peer.expect_line("GET /mcp").await;
+    asked.stream();
+    asked.say("retry: 100\n\n");
+    asked.close();
+    let asked = peer.expect_line("GET /mcp").await;
+    assert_eq!(asked.header("last-event-id"), None);
+    asked.stream();
+    tokio::time::timeout(HANGS, session.list_changed()).await.expect("it is listed again");
+}
+
+/// F21: a server that fails is not one that offers no stream; it is asked again, later each time.
+#[tokio::test]
+async fn f21_a_stream_that_fails_is_opened_again() {
+    let mut peer = Peer::start().await;
+    let opening = open(target(&peer.url()), Protocol::Legacy);
+    peer.begin(None).await;
+    let session = opening.await.unwrap().unwrap();
+    for _ in 0..2 {
+        peer.expect_line("GET /mcp").await.status_with(500, "Retry-After: 0\r\n", "oops");
+    }
+    let asked = peer.expect_line("GET /mcp").await;
+    asked.stream();
+    asked.say("retry: 100\n\n");
+    // Whatever it would have told until now was not heard.
+    session.list_changed().await;
+    asked.close();
+    peer.expect_line("GET /mcp").await.status(500, "oops");
+    peer.expect_line("GET /mcp").await.stream();
+    session.list_changed().await;
+}
+
 #[tokio::test]
 async fn s3_14_a_question_on_the_stream_of_a_request_is_answered_for_that_request() {
     let (session, mut peer) = legacy(None).await;

@@ -65,6 +65,7 @@ max_message = "1MiB"
             command: "npx".to_owned(),
             args: vec!["-y".to_owned(), "${PKG}".to_owned()],
             env: IndexMap::from([("TOKEN".to_owned(), Secret::new("${T}"))]),
+            unset: vec![],
             inherit_env: true,
             cwd: Some("sub".to_owned()),
             syntax: Syntax::Native,
@@ -177,6 +178,7 @@ fn a_project_can_only_tighten() {
         allow: vec![],
         ask: vec![rule("x/a", "project.toml", 7)],
         deny: vec![rule("x/b", "project.toml", 8), rule("z", "user.toml", 2)],
+        configured: true,
     };
     assert_eq!(config.permissions, permissions);
     let security = Security { allow_servers: vec![], deny_servers: vec!["y".to_owned(), "w".to_owned()], locked: true };
@@ -219,12 +221,12 @@ fn only_files_that_exist_are_found_the_projects_first() {
     let (project, own) = (folder.path().join("project"), folder.path().join("config"));
     std::fs::create_dir_all(&project).unwrap();
     std::fs::create_dir_all(own.join("switchboard")).unwrap();
-    assert_eq!(search(&project, &own), []);
+    assert_eq!(search(&project, &own, &own), []);
     let users = ConfigFile::new(own.join("switchboard/switchboard.toml"), Scope::User);
     std::fs::write(&users.path, "").unwrap();
-    assert_eq!(search(&project, &own), std::slice::from_ref(&users));
+    assert_eq!(search(&project, &own, &own), std::slice::from_ref(&users));
     let projects = ConfigFile::new(project.join("switchboard.toml"), Scope::Project);
     std::fs::write(&projects.path, "").unwrap();
-    assert_eq!(search(&project, &own), [projects, users.clone()]);
-    assert_eq!(search(&own.join("switchboard"), &own), [users], "the user's own folder is no project");
+    assert_eq!(search(&project, &own, &own), [projects, users.clone()]);
+    assert_eq!(search(&own.join("switchboard"), &own, &own), [users], "the user's own folder is no project");
 }

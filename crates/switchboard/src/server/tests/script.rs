@@ -368,6 +368,7 @@ pub(super) fn supervised(reach: Arc<dyn Reach>, store: Arc<dyn Store>) -> Superv
         overseer: None,
         events: broadcast::Sender::new(1024),
         changed: Arc::new(Notify::new()),
+        wishes: Default::default(),
         own: false,
         others: None,
     }

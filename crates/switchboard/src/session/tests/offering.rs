@@ -2,7 +2,10 @@
 
 use super::*;
 use crate::caller::LogLine;
+use crate::catalog::ToolDefinition;
+use crate::catalog::tests::{server, tool};
 use crate::event::LogLevel;
+use crate::gate::Decision;
 
 const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
 const WAIT: Duration = Duration::from_secs(5);
@@ -410,40 +413,6 @@ async fn a_fresh_answer_is_not_asked_for_again_until_it_changes() {
     peer.expect("resources/read").await;
 }
 
-/// A wire that says headers, or not.
-struct Heading<T>(T, bool);
-
-impl Connector for Heading<Wire> {
-    fn connect<'a>(&'a self, inbound: Arc<dyn Inbound>) -> Answering<'a, Result<Arc<dyn Transport>, ConnectFault>> {
-        Box::pin(async move {
-            let transport = self.0.connect(inbound).await?;
-            Ok(Arc::new(Heading(transport, self.1)) as Arc<dyn Transport>)
-        })
-    }
-}
-
-impl Transport for Heading<Arc<dyn Transport>> {
-    fn send(&self, message: Outgoing<'_>) -> Result<(), Closed> {
-        self.0.send(message)
-    }
-
-    fn has_room(&self) -> bool {
-        self.0.has_room()
-    }
-
-    fn ready(&self) -> Answering<'_, ()> {
-        self.0.ready()
-    }
-
-    fn close(&self) {
-        self.0.close();
-    }
-
-    fn says_headers(&self) -> bool {
-        self.1
-    }
-}
-
 /// T15: on a wire that says headers, a tool whose annotation no header can follow is withheld; elsewhere the annotation means nothing.
 #[tokio::test(start_paused = true)]
 async fn t15_a_tool_whose_headers_cannot_be_said_is_withheld_where_headers_are_said() {
@@ -455,7 +424,7 @@ async fn t15_a_tool_whose_headers_cannot_be_said_is_withheld_where_headers_are_s
         [(Era::Modern, true, vec!["good"]), (Era::Modern, false, vec!["good", "evil"]), (Era::Legacy, true, vec!["good", "evil"])]
     {
         let (connector, peer) = wire();
-        let connector = Heading(connector, says_headers);
+        let connector = Wire { says_headers, ..connector };
         let protocol = if era == Era::Modern { Protocol::Modern } else { Protocol::Legacy };
         let listing = tokio::spawn(async move {
             let session = Session::open(&connector, options(protocol)).await.unwrap();
@@ -477,6 +446,44 @@ async fn t15_a_tool_whose_headers_cannot_be_said_is_withheld_where_headers_are_s
         let reason = r#"its x-mcp-header "Region\u{d}\u{a}X-Evil: 1" cannot be part of a header's name"#;
         let withheld = if expected.len() == 1 { vec![("evil", reason)] } else { vec![] };
         assert_eq!(reasons, withheld, "{era:?}, {says_headers}");
+    }
+}
+
+/// The specification allows integers in headers only as far as JavaScript counts exactly: beyond that a call is not sent, and told why.
+#[tokio::test(start_paused = true)]
+async fn an_integer_that_no_header_may_carry_is_not_sent_where_headers_are_said() {
+    let schema = json!({"type": "object", "properties": {"shard": {"type": "integer", "x-mcp-header": "Shard"}}});
+    let raw = json!({"name": "errand", "inputSchema": schema});
+    let definition = Arc::new(ToolDefinition::parse(&RawJson::from_value(&raw)).unwrap());
+    let tool = Arc::new(tool(server("peer"), definition));
+    for (says_headers, shard, is_sent) in
+        [(true, 9_007_199_254_740_991_u64, true), (true, 9_007_199_254_740_993, false), (false, 9_007_199_254_740_993, true)]
+    {
+        let (connector, peer) = wire();
+        let connector = Wire { says_headers, ..connector };
+        let arguments = RawJson::from_value(&json!({"shard": shard}));
+        let permit = Decision::Allow { because: "a test".into() }.permit(&tool, &arguments, &caller("ada")).unwrap();
+        let calling = tokio::spawn(async move {
+            let session = Session::open(&connector, options(Protocol::Modern)).await.unwrap();
+            session.call(permit, Terms { timeouts: Timeouts::default(), since: None, still: &|| true }).await
+        });
+        let mut peer = peer.await;
+        let request = peer.expect("server/discover").await;
+        peer.answer(&request, json!({"resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": {}}));
+        let expected = if is_sent {
+            let request = peer.expect("tools/call").await;
+            assert_eq!(request["params"]["arguments"]["shard"], shard);
+            peer.answer(&request, json!({"resultType": "complete", "content": []}));
+            Ok(())
+        } else {
+            Err(RequestFault::NotAsked(
+                "not sent: the argument \"shard\" goes into a header, which takes integers of at most 9007199254740991 either way, \
+                 not 9007199254740993"
+                    .to_owned(),
+            ))
+        };
+        assert_eq!(calling.await.unwrap().map(drop), expected, "{says_headers}, {shard}");
+        peer.quiet();
     }
 }
 

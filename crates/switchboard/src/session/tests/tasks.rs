@@ -35,7 +35,7 @@ impl Caller for Watcher {
     }
 
     fn offers(&self) -> Offers {
-        Offers { elicit_form: true, ..Offers::default() }
+        Offers { elicit_form: true, elicit_url: true, ..Offers::default() }
     }
 
     fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> Answering<'a, Approval> {
@@ -447,6 +447,36 @@ async fn a_legacy_task_that_fails_is_what_the_call_would_have_been() {
             peer.answer(&fetch, json!({"isError": true}));
             assert_eq!(calling.await.unwrap().unwrap().as_str(), r#"{"isError":true}"#);
         }
+        peer.quiet();
+    }
+}
+
+/// T31: -32042 instead of a task, or as what became of one: nothing was executed, so it is asked for anew after the visit, and only once.
+#[tokio::test(start_paused = true)]
+async fn t31_a_legacy_task_that_needs_a_page_visited_is_asked_for_once_more_after_that() {
+    let page = json!({"mode": "url", "message": "log in", "url": "https://x.example/p", "elicitationId": "p"});
+    let error = json!({"code": -32042, "message": "first this", "data": {"elicitations": [page]}});
+    let needs = |request: &Value| json!({"jsonrpc": "2.0", "id": request["id"], "error": error});
+    for is_created_first in [false, true] {
+        let (session, mut peer) = open(Some(EVERYTHING)).await;
+        let calling = call(&session, required(), &Watcher::named("anna"));
+        let first = peer.expect("tools/call").await;
+        if is_created_first {
+            peer.answer(&first, created(Era::Legacy));
+            peer.polled(Era::Legacy, "failed", json!({})).await;
+            let fetch = peer.expect("tasks/result").await;
+            peer.say(&needs(&fetch));
+        } else {
+            peer.say(&needs(&first));
+        }
+        let second = peer.expect("tools/call").await;
+        assert_ne!(first["id"], second["id"]);
+        assert_eq!(first["params"]["task"], second["params"]["task"]);
+        peer.answer(&second, created(Era::Legacy));
+        peer.polled(Era::Legacy, "completed", json!({})).await;
+        let fetch = peer.expect("tasks/result").await;
+        peer.answer(&fetch, json!({"content": []}));
+        assert_eq!(calling.await.unwrap().unwrap().as_str(), r#"{"content":[]}"#, "{is_created_first}");
         peer.quiet();
     }
 }

@@ -4,13 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use reqwest::header::{CONTENT_TYPE, HeaderValue};
-use reqwest::{Method, Response};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::answer::{self, Kind};
 use super::channel::Channel;
 use super::exchange::NOTE_DEADLINE;
 use super::headers::LAST_EVENT_ID;
+use super::request::Request;
+use super::response::Response;
 use super::{refusal, renewal};
 use crate::transport::{Inbound, Origin, WireFault};
 use crate::wire::events::{EventData, EventFrames, ServerEvent};
@@ -23,6 +24,9 @@ const IDLE: Duration = Duration::from_secs(5 * 60);
 const PAUSE: Duration = Duration::from_secs(1);
 const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+
+/// A server that never opened a stream may fail so often in a row.
+const MAX_FAILURES: u32 = 5;
 
 /// A stream that lasted this long did its work, whether or not it said anything.
 const WORTHWHILE: Duration = Duration::from_secs(30);
@@ -42,18 +46,17 @@ pub(super) fn pause(wanted: Option<Duration>, in_vain: u32) -> Duration {
 /// Opens a stream of the session, after this event if one is named.
 pub(super) async fn open(channel: &Channel, last_id: Option<&str>) -> Result<Response, WireFault> {
     let endpoint = &channel.endpoint;
-    let mut headers = endpoint.listening.clone();
-    channel.legacy().say_session(&mut headers);
+    let mut headers = channel.legacy().beside(&endpoint.listening);
     // The framing keeps none that a header cannot carry.
     if let Some(id) = last_id.and_then(|id| HeaderValue::from_bytes(id.as_bytes()).ok()) {
         headers.insert(LAST_EVENT_ID, id);
     }
-    let asked = timeout(NOTE_DEADLINE, endpoint.ask(Method::GET, &endpoint.url, &headers, None)).await;
+    let asked = timeout(NOTE_DEADLINE, endpoint.ask(Request::get(&endpoint.url, &headers))).await;
     let response = asked.unwrap_or_else(|_| Err(WireFault::Lost("no stream was opened in time".to_owned())))?;
     if !response.status().is_success() {
         return Err(refusal::read(response, None).await);
     }
-    match answer::kind(response.headers().get(CONTENT_TYPE)) {
+    match answer::kind(response.header(&CONTENT_TYPE)) {
         Kind::Events => Ok(response),
         _ => Err(refusal::wrong_kind(response, "something else").await),
     }
@@ -64,19 +67,23 @@ async fn listen(channel: Arc<Channel>) {
     let mut frames = EventFrames::new(channel.endpoint.max_message_bytes);
     let mut in_vain = 0;
     let mut is_offered = false;
+    // Once something was tried in vain, or has ended, there is a time of which nothing was heard.
+    let mut is_first = true;
     loop {
-        let session = channel.legacy().id;
+        let session = channel.legacy().id.clone();
         let last_id = frames.last_id().map(str::to_owned);
         let mut wanted = None;
         match open(&channel, last_id.as_deref()).await {
             Ok(response) => {
                 is_offered = true;
                 frames.restart();
+                if !is_first && last_id.is_none() {
+                    channel.inbound.missed();
+                }
                 let fruitful = hear(&channel, response, &mut frames).await;
                 in_vain = if fruitful { 0 } else { in_vain + 1 };
             }
-            // It is there, and busy.
-            Err(WireFault::Status { status: 429 | 502..=504, retry_after, .. }) => {
+            Err(WireFault::Status { status, retry_after, .. }) if may_come(status, is_offered, in_vain) => {
                 wanted = retry_after;
                 in_vain += 1;
             }
@@ -91,7 +98,18 @@ async fn listen(channel: Arc<Channel>) {
             Err(WireFault::Status { .. } | WireFault::NeedsLogin(_)) => return,
             Err(WireFault::NotSent(_) | WireFault::Lost(_)) => in_vain += 1,
         }
+        is_first = false;
         sleep(pause(wanted.or(frames.retry()), in_vain)).await;
+    }
+}
+
+/// Whether a server that answered so may open a stream yet: it is busy, or it fails. Where it never opened one, failing may be how it says
+/// that it has none.
+fn may_come(status: u16, is_offered: bool, in_vain: u32) -> bool {
+    match status {
+        408 | 429 | 502..=504 => true,
+        500 | 505..=599 => is_offered || in_vain < MAX_FAILURES,
+        _ => false,
     }
 }
 
@@ -129,6 +147,23 @@ pub(in crate::transport) fn deliver(event: ServerEvent<'_>, inbound: &dyn Inboun
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn f21_a_server_that_only_ever_fails_is_left_in_peace() {
+        for (status, is_offered, in_vain, expected) in [
+            (500, false, 0, true),
+            (500, false, MAX_FAILURES, false),
+            (500, true, 1_000, true),
+            (507, true, 0, true),
+            (503, false, 1_000, true),
+            (429, false, 1_000, true),
+            (501, true, 0, false),
+            (405, true, 0, false),
+            (400, false, 0, false),
+        ] {
+            assert_eq!(may_come(status, is_offered, in_vain), expected, "{status}, {is_offered}, {in_vain}");
+        }
+    }
 
     #[test]
     fn f26_the_pause_is_what_the_server_wants_within_reason() {

@@ -21,7 +21,7 @@ pub(super) const IDLE_CONNECTION: Duration = Duration::from_secs(60);
 const IDLE_CONNECTIONS: usize = 512;
 
 /// A peer that is gone without a word is noticed after a few of these.
-const KEEPALIVE: Duration = Duration::from_secs(30);
+pub(super) const KEEPALIVE: Duration = Duration::from_secs(30);
 
 /// The pooled HTTP stack that all servers of a host share. Cheap to clone.
 #[derive(Clone)]
@@ -77,7 +77,7 @@ impl HttpStack {
 
     /// The same over connections of its own, for answers to questions: over HTTP/2 a server takes only so many requests at once, and
     /// all of them may be calls that wait for such an answer.
-    pub(super) fn for_answers(&self) -> Self {
+    pub(in crate::transport) fn for_answers(&self) -> Self {
         Self { pool: self.answers.clone(), ..self.clone() }
     }
 

@@ -4,8 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
-use reqwest::{Method, StatusCode};
+use reqwest::StatusCode;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{sleep, timeout};
 use url::Url;
@@ -14,6 +13,7 @@ use super::outbox::{Item, Message, Outbox};
 use super::stream::Stream;
 use crate::transport::http::endpoint::Endpoint;
 use crate::transport::http::refusal;
+use crate::transport::http::request::Request;
 use crate::transport::{Inbound, WireFault};
 
 /// A server may take the POST of a request only when it has answered it, so this is as long as any call; a caller that waits no
@@ -29,14 +29,17 @@ const LAST_WORDS: Duration = Duration::from_millis(500);
 /// So much of what a POST is answered with is read, to keep its connection.
 const MAX_DRAINED_BYTES: usize = 64 * 1024;
 
-/// Drives one connection to its end.
-pub(super) async fn drive(endpoint: Endpoint, outbox: Arc<Outbox>, inbound: Arc<dyn Inbound>) {
+/// Drives one connection to its end. Answers leave through an endpoint of their own, which no request can hold up.
+pub(super) async fn drive(endpoint: Endpoint, answering: Endpoint, outbox: Arc<Outbox>, inbound: Arc<dyn Inbound>) {
     let opened = tokio::select! {
         opened = Stream::open(&endpoint, &*inbound) => opened,
         () = outbox.closed() => return,
     };
     match opened {
-        Ok(stream) => Driving::new(endpoint, &stream, outbox, inbound).run(stream).await,
+        Ok(stream) => {
+            let posting = Posting { endpoint, answering, messages: stream.messages.clone() };
+            Driving::new(posting, outbox, inbound).run(stream).await;
+        }
         Err(fault) => refuse(&fault, &outbox, &*inbound).await,
     }
 }
@@ -45,7 +48,7 @@ pub(super) async fn drive(endpoint: Endpoint, outbox: Arc<Outbox>, inbound: Arc<
 async fn refuse(fault: &WireFault, outbox: &Outbox, inbound: &dyn Inbound) {
     while let Some(item) = outbox.take().await {
         if let Item::Post(message) = item {
-            outbox.over();
+            outbox.over(message.id.is_some());
             if let Some(id) = message.id {
                 inbound.failed(id, fault.clone());
             }
@@ -68,6 +71,8 @@ struct Driving {
 /// Where messages go.
 struct Posting {
     endpoint: Endpoint,
+    /// The same place, over connections that no request can hold up.
+    answering: Endpoint,
     messages: Url,
 }
 
@@ -86,9 +91,8 @@ enum Next {
 }
 
 impl Driving {
-    fn new(endpoint: Endpoint, stream: &Stream, outbox: Arc<Outbox>, inbound: Arc<dyn Inbound>) -> Self {
-        let posting = Arc::new(Posting { endpoint, messages: stream.messages.clone() });
-        Self { posting, outbox, inbound, posts: JoinSet::new(), requests: HashMap::new(), alone: false }
+    fn new(posting: Posting, outbox: Arc<Outbox>, inbound: Arc<dyn Inbound>) -> Self {
+        Self { posting: Arc::new(posting), outbox, inbound, posts: JoinSet::new(), requests: HashMap::new(), alone: false }
     }
 
     async fn run(mut self, stream: Stream) {
@@ -131,10 +135,10 @@ impl Driving {
     fn begin(&mut self, item: Item) {
         match item {
             Item::Post(message) => {
-                let Message { id, body, goes_alone: alone } = message;
+                let (id, alone) = (message.id, message.goes_alone);
                 self.alone = alone;
                 let posting = self.posting.clone();
-                let post = async move { Posted { id, alone, outcome: posting.post(id, body).await } };
+                let post = async move { Posted { id, alone, outcome: posting.post(message).await } };
                 let handle = self.posts.spawn(post);
                 if let Some(id) = id {
                     self.requests.insert(id, handle);
@@ -150,8 +154,8 @@ impl Driving {
 
     /// Answers with a reason where the connection is of no use any more.
     fn posted(&mut self, posted: Option<Posted>) -> Option<String> {
-        self.outbox.over();
-        // One that was ended by us has nothing to say.
+        // One that was ended by us was a request, and has nothing to say.
+        self.outbox.over(posted.as_ref().is_none_or(|posted| posted.id.is_some()));
         let Posted { id, alone, outcome } = posted?;
         self.alone &= !alone;
         if let Some(id) = id {
@@ -169,11 +173,13 @@ impl Driving {
 }
 
 impl Posting {
-    async fn post(&self, id: Option<u64>, body: Bytes) -> Result<(), WireFault> {
+    async fn post(&self, message: Message) -> Result<(), WireFault> {
+        let Message { id, body, is_answer, goes_alone: _ } = message;
         let limit = if id.is_some() { REQUEST_DEADLINE } else { NOTE_DEADLINE };
-        let Endpoint { place, posting, .. } = &self.endpoint;
+        let endpoint = if is_answer { &self.answering } else { &self.endpoint };
+        let Endpoint { place, posting, .. } = endpoint;
         let taken = async {
-            let mut response = self.endpoint.ask(Method::POST, &self.messages, posting, Some(body)).await?;
+            let mut response = endpoint.ask(Request::post(&self.messages, posting, &body)).await?;
             if !response.status().is_success() {
                 return Err(refusal::read(response, id).await);
             }

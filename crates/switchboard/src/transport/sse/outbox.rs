@@ -1,4 +1,4 @@
-//! What is to be posted, in order: a queue that requests wait for room in.
+//! What is to be posted, in order: a queue that requests wait for room in, and answers only for other answers.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,21 +12,26 @@ use crate::wire::Outgoing;
 /// Requests wait while so many messages are queued or being posted.
 const MAX_UNDER_WAY: usize = 256;
 
+/// Answers to questions wait while so many messages are, that are no requests: a server may hold every request until it has its answer.
+const MAX_NOTES: usize = 64;
+
 /// The queue. The transport puts in, the driving task takes out.
 #[derive(Default)]
 pub(super) struct Outbox {
     queue: Mutex<Queue>,
     /// Rung when something was put in, or the channel closes. The driving task holds the other end.
     filled: Notify,
-    /// Rung when a message is over. Requests that wait for room hold the other end.
+    /// Rung when a message is over. Whoever waits for room holds the other end.
     freed: Notify,
 }
 
 #[derive(Default)]
 struct Queue {
     items: VecDeque<Item>,
-    /// Messages queued or being posted.
-    under_way: usize,
+    /// Requests queued or being posted.
+    requests: usize,
+    /// The same of notifications and answers.
+    notes: usize,
     closed: bool,
 }
 
@@ -45,6 +50,8 @@ pub(super) struct Message {
     /// The id, of a request.
     pub(super) id: Option<u64>,
     pub(super) body: Bytes,
+    /// It answers a question of the server.
+    pub(super) is_answer: bool,
     /// Nothing may overtake `notifications/initialized`.
     pub(super) goes_alone: bool,
 }
@@ -52,7 +59,12 @@ pub(super) struct Message {
 impl Item {
     pub(super) fn message(message: Outgoing<'_>) -> Self {
         let Outgoing { id, method, body, .. } = message;
-        Self::Post(Message { id, body: Bytes::copy_from_slice(body), goes_alone: method == Some("notifications/initialized") })
+        Self::Post(Message {
+            id,
+            body: Bytes::copy_from_slice(body),
+            is_answer: id.is_none() && method.is_none(),
+            goes_alone: method == Some("notifications/initialized"),
+        })
     }
 }
 
@@ -62,7 +74,11 @@ impl Outbox {
         if queue.closed {
             return Err(Closed);
         }
-        queue.under_way += usize::from(matches!(item, Item::Post(_)));
+        match &item {
+            Item::Post(Message { id: Some(_), .. }) => queue.requests += 1,
+            Item::Post(_) => queue.notes += 1,
+            Item::Forget(_) => {}
+        }
         queue.items.push_back(item);
         drop(queue);
         self.filled.notify_one();
@@ -87,36 +103,43 @@ impl Outbox {
 
     /// Waits for the end. What is queued then is of no use.
     pub(super) async fn closed(&self) {
-        loop {
-            let rung = self.freed.notified();
-            tokio::pin!(rung);
-            rung.as_mut().enable();
-            if self.lock().closed {
-                return;
-            }
-            rung.await;
-        }
+        self.until(|outbox| outbox.lock().closed).await;
     }
 
     /// One message was posted, or never will be.
-    pub(super) fn over(&self) {
+    pub(super) fn over(&self, is_request: bool) {
         let mut queue = self.lock();
-        queue.under_way = queue.under_way.saturating_sub(1);
+        let Queue { requests, notes, .. } = &mut *queue;
+        let count = if is_request { requests } else { notes };
+        *count = count.saturating_sub(1);
         drop(queue);
         self.freed.notify_waiters();
     }
 
     pub(super) fn has_room(&self) -> bool {
         let queue = self.lock();
-        queue.closed || queue.under_way < MAX_UNDER_WAY
+        queue.closed || queue.requests + queue.notes < MAX_UNDER_WAY
     }
 
     pub(super) async fn ready(&self) {
+        self.until(Self::has_room).await;
+    }
+
+    /// Waits for room among the notes. Those who waited go on together; there are no more of them than questions may be open.
+    pub(super) async fn ready_to_answer(&self) {
+        let has_room = |outbox: &Self| {
+            let queue = outbox.lock();
+            queue.closed || queue.notes < MAX_NOTES
+        };
+        self.until(has_room).await;
+    }
+
+    async fn until(&self, holds: impl Fn(&Self) -> bool) {
         loop {
             let freed = self.freed.notified();
             tokio::pin!(freed);
             freed.as_mut().enable();
-            if self.has_room() {
+            if holds(self) {
                 return;
             }
             freed.await;
