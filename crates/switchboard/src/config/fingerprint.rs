@@ -57,6 +57,7 @@ impl ServerConfig {
         // The same text means something else where references are written differently. Native ones keep the fingerprint that they had.
         let syntax: &[u8] = match self.endpoint.syntax() {
             Syntax::Native => b"",
+            Syntax::Braced => b"braced",
             Syntax::Placeholder => b"placeholder",
             Syntax::Shell => b"shell",
             Syntax::Literal => b"literal",
