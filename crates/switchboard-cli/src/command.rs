@@ -46,8 +46,7 @@ async fn settle(host: &Host, options: &Options, server: Option<&str>) -> Result<
 async fn wake_unknown(host: &Host, wait: Duration) {
     let mut waking = JoinSet::new();
     for handle in host.servers().iter() {
-        let snapshot = handle.snapshot();
-        if matches!(snapshot.state, State::Idle) && !snapshot.cached {
+        if handle.may_offer_more() {
             let handle = handle.clone();
             // Why one did not come is told by its state.
             waking.spawn(async move { handle.ready(wait).await.is_ok() });

@@ -3,15 +3,17 @@
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
+use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
 use crate::caller::{Approval, ApprovalRequest, Caller, Keep};
 use crate::catalog::{Catalog, Tool, Unresolved};
+use crate::config::Answers;
 use crate::event::Event;
 use crate::gate::{Decision, Permit, Question};
 use crate::host::{Held, Host, Shared};
 use crate::result::CallResult;
-use crate::server::{ServerHandle, State};
+use crate::server::ServerHandle;
 use crate::session::{RequestFault, Terms};
 use crate::store::Shelf;
 use crate::transport::WireFault;
@@ -24,16 +26,23 @@ pub(crate) use sampling::{Overseeing, SAMPLING};
 mod error;
 mod limit;
 mod misfit;
+mod own;
 mod sampling;
 
 /// How long a person may take to approve; then the call is denied.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(300);
+
+/// A change that nobody is asked about is told in no more lines than this.
+const CHANGED_LINES: usize = 40;
 
 impl Host {
     /// Makes one call, through the gate.
     pub async fn call(&self, call: Call) -> Result<CallResult, CallError> {
         let host = &*self.0;
         let mut limit = Limit::start(call.timeout);
+        if let Some(tool) = host.own_tool(&call) {
+            return host.call_own(&tool, &call, limit).await;
+        }
         let (mut tool, mut server) = host.resolve(&call, limit).await?;
         let mut is_first = true;
         let raw = loop {
@@ -86,17 +95,17 @@ impl Shared {
         if let Some(server) = named {
             server.ready(limit.within(server.config.timeouts.connect)).await?;
         } else {
-            let connecting =
-                || roster.servers.iter().filter(|server| matches!(server.snapshot().state, State::Connecting { .. }));
-            if connecting().next().is_none() {
+            let awaited: Vec<_> = roster.servers.iter().filter(|server| server.may_offer_more()).cloned().collect();
+            if awaited.is_empty() {
                 return Ok(false);
             }
-            for server in connecting() {
-                // Bounded by the server's own deadline for connecting, too.
-                if timeout(limit.within(server.config.timeouts.connect), server.settled()).await.is_err() {
-                    break;
-                }
+            let mut coming = JoinSet::new();
+            for server in awaited {
+                // Bounded by the server's own deadline for connecting, too. Why one does not come is told by its state.
+                let wait = limit.within(server.config.timeouts.connect);
+                coming.spawn(async move { server.ready(wait).await.is_ok() });
             }
+            coming.join_all().await;
         }
         self.rebuild();
         Ok(true)
@@ -113,6 +122,7 @@ impl Shared {
     async fn permit(&self, tool: &Arc<Tool>, server: &mut Held, call: &Call, limit: &mut Limit) -> Result<Permit, CallError> {
         let decision = self.decide(tool, call.yes);
         if let Some(permit) = decision.permit(tool, &call.arguments, &call.caller) {
+            self.show_change(tool, &call.caller);
             return Ok(permit);
         }
         let denied = |reason: String| CallError::Denied { server: tool.id.server.clone(), tool: shown(tool), reason };
@@ -126,6 +136,7 @@ impl Shared {
                     because,
                     changed,
                     once_only,
+                    dialect: tool.server.dialect,
                 };
                 let asked = Instant::now();
                 server.release();
@@ -154,9 +165,15 @@ impl Shared {
             Ok(answer) => answer,
             Err(_) => return Err(format!("nobody answered within {} s", ANSWER_TIMEOUT.as_secs())),
         };
-        match answer {
-            Approval::AlwaysTool(keep) if !request.once_only => self.remember(std::slice::from_ref(tool), keep),
-            Approval::AlwaysServer(keep) if !request.once_only => self.remember(&offered, keep),
+        match (answer, request.dialect.rules().answers) {
+            _ if request.once_only => {}
+            (Approval::AlwaysTool(keep), Answers::Kept) => self.remember(std::slice::from_ref(tool), keep),
+            (Approval::AlwaysServer(keep), Answers::Kept) => self.remember(&offered, keep),
+            (Approval::AlwaysTool(_), Answers::InMemory) => self.remember(std::slice::from_ref(tool), Keep::Run),
+            (Approval::AlwaysServer(_), Answers::InMemory) => {
+                let mut grants = self.grants.write().unwrap_or_else(PoisonError::into_inner);
+                grants.add_whole_server(tool, offered.iter().map(|tool| &**tool));
+            }
             _ => {}
         }
         Permit::approved(request, answer, tool, caller).ok_or_else(|| match answer {
@@ -169,10 +186,33 @@ impl Shared {
         })
     }
 
+    /// C19: a changed definition of a trusted server is shown, once, and not asked about.
+    fn show_change(&self, tool: &Tool, caller: &Arc<dyn Caller>) {
+        let is_known = || !self.grants.read().unwrap_or_else(PoisonError::into_inner).is_unlike_its_pin(tool);
+        if !self.roster().gate.only_shows_changes(tool) || is_known() {
+            return;
+        }
+        let changed = self.grants.write().unwrap_or_else(PoisonError::into_inner).pin_anew(tool);
+        let Some((lines, pin)) = changed else { return };
+        caller.notice(&format!(
+            "server \"{}\", tool {}: it changed since it was last seen (- then, + now); its server is trusted, so it runs",
+            tool.id.server,
+            shown(tool)
+        ));
+        let (told, left) = lines.split_at(lines.len().min(CHANGED_LINES));
+        told.iter().for_each(|line| caller.notice(&format!("  {line}")));
+        if !left.is_empty() {
+            caller.notice(&format!("  … {} more lines", left.len()));
+        }
+        self.keep_pin(&pin);
+    }
+
     /// Every tool that the server offers today, this one as it is asked about.
     fn tools_with(&self, tool: &Arc<Tool>) -> Vec<Arc<Tool>> {
         let catalog = self.catalog();
-        let others = catalog.tools().iter().filter(|other| other.id.server == tool.id.server && other.id != tool.id);
+        // This program's own tools have nothing in common that one yes could mean.
+        let is_same = |other: &Tool| other.id.server == tool.id.server && !tool.id.server.is_host() && other.id != tool.id;
+        let others = catalog.tools().iter().filter(|other| is_same(other));
         others.chain([tool]).cloned().collect()
     }
 

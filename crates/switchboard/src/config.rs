@@ -13,7 +13,7 @@ use crate::name::{ServerName, Style};
 use crate::secret::Secret;
 
 pub use diagnostic::{ConfigErrors, Diagnostic};
-pub use dialects::{Dialect, Rules, Stop};
+pub use dialects::{Answers, Dialect, Rules, Spellings, Stop};
 pub use expand::{Environment, LaunchFault, ResolvedLaunch, ResolvedUrl, UrlFault, resolve_launch, resolve_url};
 pub use fingerprint::Fingerprint;
 pub use load::{ConfigFile, Scope, load};
@@ -376,6 +376,9 @@ pub struct Permissions {
     pub ask: Vec<RuleText>,
     /// Never allowed.
     pub deny: Vec<RuleText>,
+    /// Some file says something about permissions, if only that they are asked about. Where none does, a dialect whose document calls
+    /// the gate optional has none ([`Rules::ungated_by_default`]).
+    pub configured: bool,
 }
 
 /// A rule as written, with its place.

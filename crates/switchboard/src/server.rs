@@ -228,6 +228,16 @@ impl ServerHandle {
         }
     }
 
+    /// Whether waiting for it can bring tools that nobody knows yet: it is on its way, or lazy and never seen (S3-08).
+    pub fn may_offer_more(&self) -> bool {
+        let snapshot = self.snapshot.borrow();
+        match snapshot.state {
+            State::Connecting { .. } => true,
+            State::Idle => !snapshot.cached,
+            _ => false,
+        }
+    }
+
     /// Waits until nothing is under way: the server is usable, or an attempt has shown that and why it is not.
     pub async fn settled(&self) {
         let settled = |now: &Arc<Snapshot>| !matches!(now.state, State::Connecting { .. }) && !now.recalling;

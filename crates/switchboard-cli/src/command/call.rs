@@ -80,6 +80,8 @@ pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
         let making = progress::during(doing, host.call(call));
         let result = match wanted.log_level {
             None => making.await,
+            // A tool of our own has no server that could log.
+            Some(_) if tool.id.server.is_host() => making.await,
             Some(level) => {
                 want_log(host, &tool.id.server, level).await?;
                 notices::telling_log(host, &tool.id.server, level, making).await
@@ -167,8 +169,8 @@ pub(super) async fn find(host: &Host, name: &str, server: Option<&ServerName>, w
         return Ok(tool);
     }
     let is_exposed = !server.is_some_and(|server| name.strip_prefix(server.as_str()).is_some_and(|rest| rest.starts_with('/')));
-    if server.is_some() && is_exposed {
-        // Last time's catalog led astray: ask everybody.
+    if is_exposed {
+        // Last time's catalog led astray, or there is none of a lazy server: ask everybody.
         wake_all(host, wait).await;
         if let Some(tool) = appears(host, name, wait).await {
             return Ok(tool);

@@ -50,18 +50,7 @@ pub(super) fn whose(host: &Host, uri: &str, server: Option<&str>) -> Result<Serv
     if let Some(handle) = server.and_then(|name| host.server(name)) {
         return Ok(handle.config.name.clone());
     }
-    let listing = |matches: &dyn Fn(&switchboard::catalog::Offerings) -> bool| {
-        offerings.iter().filter(|(_, offered)| matches(offered)).map(|(name, _)| name.clone()).collect::<Vec<_>>()
-    };
-    let mut found = listing(&|offered| offered.resources.iter().any(|resource| resource.uri == uri));
-    if found.is_empty() {
-        found = listing(&|offered| {
-            offered.templates.iter().any(|template| {
-                let fixed = template.uri_template.split('{').next().unwrap_or_default();
-                !fixed.is_empty() && uri.starts_with(fixed)
-            })
-        });
-    }
+    let found = host.catalog().servers_of_resource(uri);
     let shown = Untrusted::new(uri);
     match found.as_slice() {
         [one] => Ok(one.clone()),

@@ -54,6 +54,7 @@ impl Shared {
                     because,
                     changed,
                     once_only,
+                    dialect: tool.server.dialect,
                 };
                 self.approve(&tool, &approval, caller).await.map(drop)
             }
@@ -80,6 +81,7 @@ impl Shared {
             place: usize::MAX,
             server_place: usize::MAX,
             ruling: Ruling::default(),
+            own: None,
         }))
     }
 }

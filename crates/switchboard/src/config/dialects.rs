@@ -12,6 +12,7 @@ use super::tree::Node;
 use super::written::{Fields, Written, WrittenServer};
 use super::{HttpWire, Start};
 use crate::name::Style;
+use crate::vendor::Vendor;
 
 mod a3s;
 mod agent_apps;
@@ -75,6 +76,10 @@ pub struct Rules {
     pub sse_below: bool,
     /// A tool is withheld if its own name is that of a built-in tool, although its exposed name would not be.
     pub refuses_builtin_names: bool,
+    /// `ListMcpResources` and `ReadMcpResource` are on offer beside its tools.
+    pub offers_resource_tools: bool,
+    /// What a model is shown of a schema is what this vendor takes of it.
+    pub schemas_for: Option<Vendor>,
     /// A server that offers prompts or resources, but no tool, is closed.
     pub closes_without_tools: bool,
     /// How a child is ended.
@@ -85,6 +90,47 @@ pub struct Rules {
     pub ungated_by_default: bool,
     /// Calls of different callers never overlap on one session that cannot tell whose question it asks.
     pub keeps_callers_apart: bool,
+    /// How the rules in its files name tools.
+    pub spellings: Spellings,
+    /// What a person may answer when a call of its servers is asked about.
+    pub answers: Answers,
+}
+
+/// Which spellings of a rule count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Spellings {
+    /// `server` and `server/tool`, a glob per part; and all of the others.
+    Every,
+    /// `mcp:server_tool`: behind the colon a glob on the name that the tool has in that style.
+    Colon,
+    /// `mcp__server` for the whole server, `mcp__server__tool`, `mcp__*`.
+    Prefix,
+    /// `server` and `server.tool`, to the letter.
+    Keys,
+    /// A glob on `mcp__server__tool`.
+    Exposed,
+}
+
+impl Spellings {
+    /// What a rule should look like, for messages.
+    pub(crate) const fn expected(self) -> &'static str {
+        match self {
+            Self::Every => "\"server\" or \"server/tool\", a glob per part",
+            Self::Colon => "\"mcp:server_tool\"",
+            Self::Prefix => "\"mcp__server\" or \"mcp__server__tool\"",
+            Self::Keys => "\"server\" or \"server.tool\"",
+            Self::Exposed => "a glob on \"mcp__server__tool\"",
+        }
+    }
+}
+
+/// What a person may answer when a call is asked about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Answers {
+    /// Once, always this tool or this server (for this run or for good), no.
+    Kept,
+    /// Proceed once, always allow this tool or this server (in memory, by a key), cancel.
+    InMemory,
 }
 
 /// How a child is ended.
@@ -111,11 +157,15 @@ const NATIVE: Rules = Rules {
     wire: HttpWire::Auto,
     sse_below: false,
     refuses_builtin_names: true,
+    offers_resource_tools: false,
+    schemas_for: None,
     closes_without_tools: false,
     stop: Stop::CloseFirst,
     watched: true,
     ungated_by_default: false,
     keeps_callers_apart: false,
+    spellings: Spellings::Every,
+    answers: Answers::Kept,
 };
 
 /// What the five documents have in common where they differ from the native file.
@@ -134,6 +184,7 @@ const CORE_AGENT: Rules = Rules {
     stop: Stop::Terminate,
     watched: false,
     ungated_by_default: true,
+    spellings: Spellings::Colon,
     ..FOREIGN
 };
 
@@ -146,6 +197,7 @@ const A3S: Rules = Rules {
     call_timeout: Some(Duration::from_secs(60)),
     wire: HttpWire::Sse,
     refuses_builtin_names: true,
+    spellings: Spellings::Prefix,
     ..FOREIGN
 };
 
@@ -157,7 +209,10 @@ const GEMINI: Rules = Rules {
     syntax: Syntax::Shell,
     call_timeout: Some(Duration::from_secs(600)),
     wire: HttpWire::Sse,
+    schemas_for: Some(Vendor::Gemini),
     closes_without_tools: true,
+    spellings: Spellings::Keys,
+    answers: Answers::InMemory,
     ..FOREIGN
 };
 
@@ -179,6 +234,8 @@ const AGENT_CODE: Rules = Rules {
     syntax: Syntax::Literal,
     wire: HttpWire::Sse,
     sse_below: true,
+    spellings: Spellings::Exposed,
+    offers_resource_tools: true,
     ..FOREIGN
 };
 
@@ -239,7 +296,7 @@ pub(super) trait Reader: Sync {
     fn entry(&self, server: &WrittenServer, findings: &mut Findings<'_>) -> Option<Fields>;
 
     /// What the file beside ([`Rules::permissions_file`]) permits.
-    fn permissions(&self, _document: &Node, _findings: &mut Findings<'_>) -> Fields {
-        Fields::default()
+    fn permissions(&self, _document: &Node, _findings: &mut Findings<'_>) -> Written {
+        Written::default()
     }
 }

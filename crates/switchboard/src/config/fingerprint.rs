@@ -3,7 +3,8 @@
 use std::os::unix::ffi::OsStrExt;
 
 use super::load::Scope;
-use super::{Endpoint, Grant, HttpAuth, HttpWire, ServerConfig, Syntax};
+use super::reference::{Part, Syntax};
+use super::{Endpoint, Grant, HttpAuth, HttpWire, ServerConfig};
 use crate::secret::Secret;
 
 /// What identifies the launch of a server: BLAKE3 over its endpoint as written, whatever the formatting or key order.
@@ -54,15 +55,15 @@ impl ServerConfig {
             }
             Endpoint::Wrong(_) => digest.part("type", b"wrong"),
         }
-        // The same text means something else where references are written differently. Native ones keep the fingerprint that they had.
-        let syntax: &[u8] = match self.endpoint.syntax() {
-            Syntax::Native => b"",
-            Syntax::Braced => b"braced",
-            Syntax::Placeholder => b"placeholder",
-            Syntax::Shell => b"shell",
-            Syntax::Literal => b"literal",
-        };
-        if !syntax.is_empty() {
+        // The same text may refer to a variable in one kind of file and not in another; where it does not, formats do not count.
+        if self.endpoint.reads_otherwise_than_native() {
+            let syntax: &[u8] = match self.endpoint.syntax() {
+                Syntax::Native => b"native",
+                Syntax::Braced => b"braced",
+                Syntax::Placeholder => b"placeholder",
+                Syntax::Shell => b"shell",
+                Syntax::Literal => b"literal",
+            };
             digest.part("syntax", syntax);
         }
         if self.source.scope == Scope::Project || self.depends_on_folder() {
@@ -80,6 +81,34 @@ impl ServerConfig {
             }
             Endpoint::Http(http) => http.auth.client_key.as_deref().is_some_and(relative),
             Endpoint::Wrong(_) => false,
+        }
+    }
+}
+
+impl Endpoint {
+    /// Whether any of its texts means something else than it would in the native file.
+    fn reads_otherwise_than_native(&self) -> bool {
+        let syntax = self.syntax();
+        let differs =
+            |part: Part, text: &str| text.contains('$') && syntax.meaning(part, text) != Syntax::Native.meaning(part, text);
+        let launch = |text: &str| differs(Part::Launch, text);
+        let value = |secret: &Secret| differs(Part::Value, secret.expose());
+        match self {
+            _ if syntax == Syntax::Native => false,
+            Self::Stdio(stdio) => {
+                launch(&stdio.command)
+                    || stdio.args.iter().any(|arg| launch(arg))
+                    || stdio.cwd.as_deref().is_some_and(launch)
+                    || stdio.env.values().any(value)
+            }
+            Self::Http(http) => {
+                let HttpAuth { client_id, client_key, client_metadata_url, bearer_token, client_secret, .. } = &http.auth;
+                launch(&http.url)
+                    || http.headers.values().any(value)
+                    || [client_id, client_key, client_metadata_url].into_iter().flatten().any(|text| launch(text))
+                    || [bearer_token, client_secret].into_iter().flatten().any(value)
+            }
+            Self::Wrong(_) => false,
         }
     }
 }

@@ -15,7 +15,7 @@ use super::fields::SERVERS;
 use super::format::Format;
 use super::meant::{self, Home};
 use super::policy::{Placed, Policy, policy};
-use super::written::{Fields, Written};
+use super::written::Fields;
 use super::{Config, ConfigErrors, Diagnostic, Dialect, Mode, Place, ServerConfig};
 use crate::name::ServerName;
 
@@ -139,7 +139,7 @@ fn permissions_beside(
     let text = as_text(&bytes, &shown)?;
     let mut findings = Findings::new(shown.clone(), text);
     let document = dialect.rules().format.parse(text, &mut findings);
-    let written = Written { permissions: dialect.reader().permissions(&document, &mut findings), ..Written::default() };
+    let written = dialect.reader().permissions(&document, &mut findings);
     let policy = policy(&written, &shown, file.scope, dialect, &mut findings);
     let (errors, warnings) = findings.finish();
     if errors.is_empty() { Ok(Some((policy, warnings))) } else { Err(errors) }
@@ -262,6 +262,7 @@ fn merge_policies(config: &mut Config, policies: Vec<(Scope, Policy)>) {
         allow_servers = allow_servers.or(policy.allow_servers);
         deny_servers.extend(policy.deny_servers);
         locked = locked.or(policy.locked);
+        config.permissions.configured |= policy.configured;
         config.permissions.allow.extend(policy.allow);
         config.permissions.ask.extend(policy.ask);
         config.permissions.deny.extend(policy.deny);

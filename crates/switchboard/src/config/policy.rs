@@ -16,6 +16,8 @@ pub(super) struct Policy {
     pub(super) allow: Vec<RuleText>,
     pub(super) ask: Vec<RuleText>,
     pub(super) deny: Vec<RuleText>,
+    /// It says something about permissions.
+    pub(super) configured: bool,
     /// Not empty.
     pub(super) allow_servers: Option<Placed<Vec<String>>>,
     pub(super) deny_servers: Option<Placed<Vec<String>>>,
@@ -54,6 +56,7 @@ pub(super) fn policy(
         allow: rules(permissions, "allow", file, dialect, findings),
         ask: rules(permissions, "ask", file, dialect, findings),
         deny: rules(permissions, "deny", file, dialect, findings),
+        configured: written.gated || !permissions.0.is_empty(),
         allow_servers: placed(names(security, "allow_servers", findings), security, "allow_servers", findings),
         deny_servers: placed(names(security, "deny_servers", findings), security, "deny_servers", findings),
         locked: placed(security.flag("locked").filter(|locked| *locked), security, "locked", findings),

@@ -16,6 +16,8 @@ pub(super) struct Written {
     /// In the order of the file.
     pub(super) servers: Vec<WrittenServer>,
     pub(super) permissions: Fields,
+    /// There is a section about permissions, though it may be empty.
+    pub(super) gated: bool,
     pub(super) security: Fields,
     pub(super) naming: Fields,
 }
@@ -143,7 +145,7 @@ pub(super) fn read(document: &Node, findings: &mut Findings<'_>) -> Written {
         };
         let fields = table(value, section.fields, Syntax::Native, section.name, findings).unwrap_or_default();
         match section.name {
-            "permissions" => written.permissions = fields,
+            "permissions" => (written.permissions, written.gated) = (fields, true),
             "security" => written.security = fields,
             _ => written.naming = fields,
         }

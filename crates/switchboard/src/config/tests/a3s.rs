@@ -268,7 +268,7 @@ fn rules_stand_in_a_permissions_block() {
     );
     let rules = |rules: &[RuleText]| rules.iter().map(|rule| (rule.text.clone(), rule.dialect, rule.line)).collect::<Vec<_>>();
     let rule = |text: &str, line| (text.to_owned(), Dialect::A3s, line);
-    let Permissions { mode, allow, ask, deny } = &foreign.config.permissions;
+    let Permissions { mode, allow, ask, deny, .. } = &foreign.config.permissions;
     assert_eq!(*mode, Mode::Ask);
     assert_eq!(rules(allow), [rule("mcp__filesystem", 2)]);
     assert_eq!(rules(ask), [rule("mcp__github", 3)]);

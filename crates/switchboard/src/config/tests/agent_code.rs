@@ -132,7 +132,7 @@ fn s4_17_rules_have_a_tool_and_an_action() {
         ]
         .concat(),
     );
-    let Permissions { mode, allow, ask, deny } = &foreign.config.permissions;
+    let Permissions { mode, allow, ask, deny, .. } = &foreign.config.permissions;
     assert_eq!(*mode, Mode::Ask);
     assert_eq!(
         (rules(allow), rules(ask), rules(deny)),

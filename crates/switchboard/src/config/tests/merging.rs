@@ -178,6 +178,7 @@ fn a_project_can_only_tighten() {
         allow: vec![],
         ask: vec![rule("x/a", "project.toml", 7)],
         deny: vec![rule("x/b", "project.toml", 8), rule("z", "user.toml", 2)],
+        configured: true,
     };
     assert_eq!(config.permissions, permissions);
     let security = Security { allow_servers: vec![], deny_servers: vec!["y".to_owned(), "w".to_owned()], locked: true };
