@@ -18,6 +18,7 @@ pub(crate) mod complete;
 pub(crate) mod completions;
 pub(crate) mod demo;
 pub(crate) mod doctor;
+pub(crate) mod edit;
 pub(crate) mod login;
 pub(crate) mod logout;
 pub(crate) mod logs;
@@ -29,6 +30,7 @@ pub(crate) mod status;
 pub(crate) mod tools;
 pub(crate) mod trust;
 pub(crate) mod watch;
+pub(crate) mod why;
 
 /// Waits for what a listing needs: the server named, which must be usable, or all of them, as far as they come in time.
 async fn settle(host: &Host, options: &Options, server: Option<&str>) -> Result<(), Failure> {

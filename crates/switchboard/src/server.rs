@@ -21,6 +21,7 @@ pub use callers::Seat;
 pub use memory::remembered_offerings;
 #[cfg(feature = "http")]
 pub use reach::SharedStack;
+pub use record::Record;
 pub use state::{Snapshot, State, Wire};
 
 use backoff::Backoff;
@@ -41,6 +42,7 @@ mod lists;
 mod live;
 mod memory;
 mod reach;
+mod record;
 mod sentence;
 mod state;
 mod task;
@@ -129,7 +131,7 @@ impl ServerHandle {
         others: Option<Answering<'static, ()>>,
     ) -> Self {
         let log = open_log(&config, &means, &initial);
-        let stderr = StderrTail::new(log.clone());
+        let stderr = StderrTail::of(log.clone(), config.dialect.rules().drops_info_lines);
         let reach = reach::reach(&config, &means, &stderr);
         let wishes = Wishes::default();
         let callers = Callers::new(&config, &means, None, log.clone(), &wishes);
