@@ -27,7 +27,7 @@ pub(super) mod headers;
 pub(super) mod listening;
 pub(super) mod refusal;
 mod renewal;
-mod stack;
+pub(crate) mod stack;
 pub(crate) mod trouble;
 
 /// Which endpoint, and what to say to it.
