@@ -5,7 +5,6 @@ use switchboard::event::{Event, Next};
 
 use crate::arguments::{Options, resource_addresses, server_names};
 use crate::failure::{Code, Failure};
-use crate::opening::Setup;
 use crate::view::server::escaped;
 use crate::{output, progress};
 
@@ -24,10 +23,7 @@ pub(crate) struct Wanted {
 }
 
 pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
-    let setup = Setup::read(options)?;
-    let only = setup.only(wanted.server.as_deref())?;
-    let watched = setup.run(only, async |host, _| {
-        super::settle(host, options, wanted.server.as_deref()).await?;
+    let watched = super::with_servers(options, wanted.server.as_deref(), async |host| {
         let server = super::read::whose(host, &wanted.uri, wanted.server.as_deref())?;
         // Before the server agrees: its first word may come with the yes.
         let mut events = host.events();
