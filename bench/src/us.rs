@@ -8,7 +8,7 @@ use switchboard::call::Call;
 use switchboard::caller::{Caller, CallerId, Headless};
 use switchboard::catalog::Catalog;
 use switchboard::config::{
-    Config, Endpoint, Environment, HttpEndpoint, Mode, Protocol, RuleText, Scope, ServerConfig, Source, StdioEndpoint,
+    Config, Dialect, Endpoint, Environment, HttpEndpoint, Mode, Protocol, RuleText, Scope, ServerConfig, Source, StdioEndpoint,
 };
 use switchboard::gate::{Decision, Gate, Grants, Question};
 use switchboard::launch::Launcher;
@@ -52,9 +52,14 @@ fn entries(endpoints: impl Iterator<Item = Endpoint>, protocol: Protocol) -> Res
     config.permissions.mode = Mode::Ask;
     for (index, endpoint) in endpoints.enumerate() {
         let name = ServerName::new(&format!("floor{index}"))?;
-        let source = Source { file: file.clone(), line: index + 1, scope: Scope::Given, shadows: None };
+        let source = Source::new(file.clone(), index + 1, Scope::Given);
         let entry = ServerConfig { protocol, ..ServerConfig::new(name.clone(), source, endpoint) };
-        config.permissions.allow.push(RuleText { text: name.to_string(), file: file.clone(), line: index + 1 });
+        config.permissions.allow.push(RuleText {
+            text: name.to_string(),
+            dialect: Dialect::Native,
+            file: file.clone(),
+            line: index + 1,
+        });
         config.servers.insert(name, Arc::new(entry));
     }
     Ok(config)

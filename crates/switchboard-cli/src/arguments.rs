@@ -3,13 +3,15 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{ArgAction, Args, Parser, Subcommand};
 use clap_complete::engine::ArgValueCandidates;
+
+use switchboard::config::Dialect;
 
 use crate::command::{
     call, complete, completions, doctor, login, logout, logs, prompt, prompts, read, resources, status, tools, trust, watch,
 };
-use crate::failure::{Code, Failure};
 
 /// Every MCP server you use, behind one gate.
 #[derive(Debug, Parser)]
@@ -39,9 +41,9 @@ pub(crate) struct Options {
     /// Read this file only, and trust it for this run (repeatable, highest precedence first)
     #[arg(short, long, value_name = "FILE", global = true, action = ArgAction::Append)]
     pub(crate) config: Vec<PathBuf>,
-    /// How the files are written
-    #[arg(long, value_name = "DIALECT", global = true, default_value = "native", hide_default_value = true)]
-    pub(crate) dialect: Dialect,
+    /// How the files are written, where their path and shape do not tell
+    #[arg(long, value_name = "DIALECT", global = true, value_parser = dialects())]
+    pub(crate) dialect: Option<Dialect>,
     /// Print one JSON document; on failure, one JSON line on stderr
     #[arg(long, global = true)]
     pub(crate) json: bool,
@@ -59,29 +61,7 @@ pub(crate) struct Options {
     pub(crate) wait: Option<Duration>,
 }
 
-/// How configuration files are written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Dialect {
-    Native,
-    CoreAgent,
-    A3s,
-    Gemini,
-    AgentApps,
-    AgentCode,
-    McpJson,
-}
-
 impl Options {
-    /// What clap cannot check: values that are known and not served yet.
-    pub(crate) fn check(&self) -> Result<(), Failure> {
-        if self.dialect == Dialect::Native {
-            return Ok(());
-        }
-        let name = self.dialect.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
-        Err(Failure::new(Code::Usage, format!("--dialect {name} comes with the dialects, which are not supported yet"))
-            .hint("only `native` files (switchboard.toml) are read for now"))
-    }
-
     /// How much to say: 0 is quiet.
     pub(crate) fn verbosity(&self) -> u8 {
         self.verbose.max(if self.debug { 2 } else { 0 })
@@ -136,6 +116,12 @@ impl Default for Command {
     }
 }
 
+/// Reads the word of a dialect.
+fn dialects() -> impl TypedValueParser<Value = Dialect> {
+    let words = Dialect::ALL.map(|dialect| dialect.rules().word);
+    PossibleValuesParser::new(words).map(|word| Dialect::parse(&word).unwrap_or_default())
+}
+
 /// Completes to configured server names. Never starts one.
 pub(crate) fn server_names() -> ArgValueCandidates {
     ArgValueCandidates::new(crate::remembered::server_candidates)
@@ -188,13 +174,5 @@ mod tests {
             let arguments = Arguments::try_parse_from(["switchboard"].iter().chain(words)).unwrap();
             assert_eq!(arguments.options.verbosity(), 2, "{words:?}");
         }
-    }
-
-    #[test]
-    fn a_dialect_that_is_not_served_yet_is_a_usage_error_that_says_so() {
-        let arguments = Arguments::try_parse_from(["switchboard", "--dialect", "gemini"]).unwrap();
-        let failure = arguments.options.check().unwrap_err();
-        assert_eq!(failure.code, Code::Usage);
-        assert_eq!(failure.message, "--dialect gemini comes with the dialects, which are not supported yet");
     }
 }

@@ -1,12 +1,14 @@
 //! One file for each command; here is what several of them do.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use switchboard::Host;
 use switchboard::catalog::Offerings;
 use switchboard::name::ServerName;
 use switchboard::server::State;
 use switchboard::wire::RawJson;
+use tokio::task::JoinSet;
 
 use crate::arguments::Options;
 use crate::failure::{Code, Failure, without_advice};
@@ -49,6 +51,7 @@ fn with_servers(
 async fn settle(host: &Host, options: &Options, server: Option<&str>) -> Result<(), Failure> {
     let Some(handle) = server.and_then(|name| host.server(name)) else {
         progress::settle(host, options.settle()).await;
+        wake_unknown(host, options.settle()).await;
         say_who_is_missing(host);
         return Ok(());
     };
@@ -56,9 +59,23 @@ async fn settle(host: &Host, options: &Options, server: Option<&str>) -> Result<
     ready.map(|_| ()).map_err(Failure::from)
 }
 
+/// A listing needs what lazy servers offer as well: those of which nothing is remembered are started, all at once (S3-08).
+async fn wake_unknown(host: &Host, wait: Duration) {
+    let mut waking = JoinSet::new();
+    for handle in host.servers().iter() {
+        let snapshot = handle.snapshot();
+        if matches!(snapshot.state, State::Idle) && !snapshot.cached {
+            let handle = handle.clone();
+            // Why one did not come is told by its state.
+            waking.spawn(async move { handle.ready(wait).await.is_ok() });
+        }
+    }
+    progress::during("starting what is lazy".to_owned(), waking.join_all()).await;
+}
+
 /// One line for each server that should have come and has not.
 fn say_who_is_missing(host: &Host) {
-    for handle in host.servers() {
+    for handle in host.servers().iter() {
         let name = &handle.config.name;
         match &handle.snapshot().state {
             State::Failed { error } | State::Backoff { error, .. } => {

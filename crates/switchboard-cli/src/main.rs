@@ -57,7 +57,6 @@ fn main() -> ExitCode {
 fn run(arguments: Arguments) -> Result<u8, Failure> {
     let Arguments { options, command } = arguments;
     logging::start(options.verbosity());
-    options.check()?;
     match command.unwrap_or_default() {
         Command::Status(wanted) => command::status::run(&options, &wanted),
         Command::Tools(wanted) => command::tools::run(&options, &wanted),

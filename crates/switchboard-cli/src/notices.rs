@@ -70,7 +70,7 @@ fn tell(host: &Host, next: Next) {
         Next::Event(Event::Notice { server: Some(server), line }) => {
             output::notice(&format!("server \"{server}\": {}", escaped(&line)));
         }
-        Next::Event(Event::State { server, .. }) => host.server(server.as_str()).into_iter().for_each(tell_unset),
+        Next::Event(Event::State { server, .. }) => host.server(server.as_str()).iter().for_each(tell_unset),
         // A reader that fell behind asks the servers themselves.
         Next::Gap(_) => host.servers().iter().for_each(tell_unset),
         Next::Event(_) => {}

@@ -87,11 +87,11 @@ impl Setup {
                 Endpoint::Stdio(stdio) => {
                     secrets.extend(stdio.env.values().cloned());
                     if trust::standing(server, &self.environment, &*self.store) == Standing::Trusted {
-                        let folder = server.source.file.parent().unwrap_or(&self.place.project);
-                        let launch = config::resolve_launch(stdio, folder, &self.environment);
+                        let launch = config::resolve_launch(stdio, &server.source.folder, &self.environment);
                         secrets.extend(launch.into_iter().flat_map(|launch| launch.secrets));
                     }
                 }
+                Endpoint::Wrong(_) => {}
             }
         }
         secrets

@@ -17,6 +17,8 @@ pub(crate) struct Place {
     pub(crate) project: PathBuf,
     /// `XDG_CONFIG_HOME`, or `~/.config`.
     pub(crate) config: PathBuf,
+    /// The home folder.
+    pub(crate) home: PathBuf,
     /// `switchboard` under `XDG_STATE_HOME` or `~/.local/state`.
     pub(crate) state: PathBuf,
 }
@@ -28,7 +30,7 @@ impl Place {
             .map_err(|error| Failure::new(Code::Usage, format!("the working folder cannot be read: {error}")))?;
         let base = Xdg::new().map_err(|_| Failure::new(Code::Usage, "no home folder is known").hint("set HOME"))?;
         let state = base.state_dir().unwrap_or_else(|| base.home_dir().join(".local/state"));
-        Ok(Self { project, config: base.config_dir(), state: state.join("switchboard") })
+        Ok(Self { project, config: base.config_dir(), home: base.home_dir().to_owned(), state: state.join("switchboard") })
     }
 
     /// The files to read, highest precedence first: those given, or those found.
@@ -36,17 +38,18 @@ impl Place {
         if options.config.is_empty() {
             return self.found_files();
         }
-        options.config.iter().map(|path| ConfigFile { path: path.clone(), scope: Scope::Given }).collect()
+        let given = |path: &PathBuf| ConfigFile { dialect: options.dialect, ..ConfigFile::new(path, Scope::Given) };
+        options.config.iter().map(given).collect()
     }
 
     /// The files of the search order that exist.
     pub(crate) fn found_files(&self) -> Vec<ConfigFile> {
-        config::search(&self.project, &self.config)
+        config::search(&self.project, &self.config, &self.home)
     }
 
     /// Every file of the search order, there or not.
     pub(crate) fn searched(&self) -> Vec<PathBuf> {
-        vec![self.project.join("switchboard.toml"), self.config.join("switchboard/switchboard.toml")]
+        config::search_order(&self.project, &self.config, &self.home).into_iter().map(|file| file.path).collect()
     }
 
     /// Where each server's log stands.

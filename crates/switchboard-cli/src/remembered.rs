@@ -111,7 +111,7 @@ fn given_files() -> Vec<ConfigFile> {
             Some(text) => text.strip_prefix("--config=").map(PathBuf::from),
             None => None,
         };
-        files.extend(path.map(|path| ConfigFile { path, scope: Scope::Given }));
+        files.extend(path.map(|path| ConfigFile::new(path, Scope::Given)));
     }
     files
 }

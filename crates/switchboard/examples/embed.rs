@@ -34,7 +34,7 @@ fn main() -> Result<(), Failure> {
 
 async fn run() -> Result<(), Failure> {
     let [file, tool, arguments] = std::env::args().skip(1).collect::<Vec<_>>().try_into().map_err(|_| "CONFIG TOOL JSON")?;
-    let config = config::load(&[ConfigFile { path: file.into(), scope: Scope::Given }])?;
+    let config = config::load(&[ConfigFile::new(file, Scope::Given)])?;
     let host = HostBuilder::new(config)
         .environment(Environment::new(std::env::vars()))
         .launcher(Launcher::start(std::env::current_exe()?)?)

@@ -7,9 +7,10 @@ use tokio::time::{Instant, timeout};
 
 use crate::caller::{Approval, ApprovalRequest, Caller, Keep};
 use crate::catalog::{Catalog, Tool, Unresolved};
+use crate::config::Answers;
 use crate::event::Event;
 use crate::gate::{Decision, Permit, Question};
-use crate::host::{Host, Shared};
+use crate::host::{Held, Host, Shared};
 use crate::result::CallResult;
 use crate::server::{ServerHandle, State};
 use crate::session::{RequestFault, Terms};
@@ -29,20 +30,23 @@ mod sampling;
 /// How long a person may take to approve; then the call is denied.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(300);
 
+/// A change that nobody is asked about is told in no more lines than this.
+const CHANGED_LINES: usize = 40;
+
 impl Host {
     /// Makes one call, through the gate.
     pub async fn call(&self, call: Call) -> Result<CallResult, CallError> {
         let host = &*self.0;
         let mut limit = Limit::start(call.timeout);
-        let mut tool = host.resolve(&call, limit).await?;
+        let (mut tool, mut server) = host.resolve(&call, limit).await?;
         let mut is_first = true;
         let raw = loop {
             host.validate(&tool, &call)?;
-            let permit = host.permit(&tool, &call, &mut limit).await?;
-            match host.send(&tool, permit, limit).await {
+            let permit = host.permit(&tool, &mut server, &call, &mut limit).await?;
+            match host.send(&tool, &server, permit, limit).await {
                 // It was not executed: the schema asks for other headers now. What it says now is decided on anew.
                 Err(CallError::Request { fault: RequestFault::HeaderMismatch { .. }, .. }) if std::mem::take(&mut is_first) => {
-                    tool = host.listed_again(&tool, limit).await?;
+                    tool = host.listed_again(&tool, &server, limit).await?;
                 }
                 answer => break answer?,
             }
@@ -53,31 +57,41 @@ impl Host {
 }
 
 impl Shared {
-    /// Which tool is meant, in the catalog that the caller listed from.
-    async fn resolve(&self, call: &Call, limit: Limit) -> Result<Arc<Tool>, CallError> {
-        let found = match &call.listed {
-            Some(catalog) => catalog.resolve(&call.tool).cloned(),
-            None => self.catalog().resolve(&call.tool).cloned(),
-        };
-        match found {
-            Err(Unresolved::Unknown { .. }) if call.listed.is_none() && self.late_for(&call.tool, limit).await? => {
-                self.catalog().resolve(&call.tool).cloned()
+    /// Which tool is meant, in the catalog that the caller listed from, and the server that it is called on.
+    async fn resolve(&self, call: &Call, limit: Limit) -> Result<(Arc<Tool>, Held), CallError> {
+        loop {
+            let found = match &call.listed {
+                Some(catalog) => catalog.resolve(&call.tool).cloned(),
+                None => self.catalog().resolve(&call.tool).cloned(),
+            };
+            let found = match found {
+                Err(Unresolved::Unknown { .. }) if call.listed.is_none() && self.late_for(&call.tool, limit).await? => {
+                    self.catalog().resolve(&call.tool).cloned()
+                }
+                found => found,
+            };
+            let tool = found.map_err(|why| CallError::Unresolved { name: call.tool.clone(), why })?;
+            let roster = self.roster().clone();
+            match roster.hold(roster.place_of(&tool)?) {
+                Some(server) => return Ok((tool, server)),
+                // A reload took it out just now; the name means what the new picture says.
+                None => self.rebuild(),
             }
-            found => found,
         }
-        .map_err(|why| CallError::Unresolved { name: call.tool.clone(), why })
     }
 
     /// A name that is not known yet may belong to a server that is not there yet: waits for it. False if none is awaited.
     async fn late_for(&self, name: &str, limit: Limit) -> Result<bool, CallError> {
-        let named = self
+        let roster = self.roster().clone();
+        let named = roster
             .servers
             .iter()
             .find(|server| name.strip_prefix(server.config.name.as_str()).is_some_and(|rest| rest.starts_with('/')));
         if let Some(server) = named {
             server.ready(limit.within(server.config.timeouts.connect)).await?;
         } else {
-            let connecting = || self.servers.iter().filter(|server| matches!(server.snapshot().state, State::Connecting { .. }));
+            let connecting =
+                || roster.servers.iter().filter(|server| matches!(server.snapshot().state, State::Connecting { .. }));
             if connecting().next().is_none() {
                 return Ok(false);
             }
@@ -100,9 +114,10 @@ impl Shared {
     }
 
     /// May it run? Asks the caller where the gate says so.
-    async fn permit(&self, tool: &Arc<Tool>, call: &Call, limit: &mut Limit) -> Result<Permit, CallError> {
+    async fn permit(&self, tool: &Arc<Tool>, server: &mut Held, call: &Call, limit: &mut Limit) -> Result<Permit, CallError> {
         let decision = self.decide(tool, call.yes);
         if let Some(permit) = decision.permit(tool, &call.arguments, &call.caller) {
+            self.show_change(tool, &call.caller);
             return Ok(permit);
         }
         let denied = |reason: String| CallError::Denied { server: tool.id.server.clone(), tool: shown(tool), reason };
@@ -116,11 +131,15 @@ impl Shared {
                     because,
                     changed,
                     once_only,
+                    dialect: tool.server.dialect,
                 };
                 let asked = Instant::now();
+                server.release();
                 let permit = self.approve(tool, &request, &call.caller).await;
                 limit.put_off(asked);
-                permit.map_err(denied)
+                let permit = permit.map_err(denied)?;
+                // What was approved is what is called, or nothing is.
+                if server.retake() { Ok(permit) } else { Err(moved(tool)) }
             }
             Decision::Deny { rule } => Err(denied(rule)),
             Decision::Allow { because } => Err(denied(because.to_string())),
@@ -130,7 +149,7 @@ impl Shared {
     /// What rules and remembered answers say.
     fn decide(&self, tool: &Tool, yes: bool) -> Decision {
         let grants = self.grants.read().unwrap_or_else(PoisonError::into_inner);
-        self.gate.decide(Question { tool, yes }, &grants)
+        self.roster().gate.decide(Question { tool, yes }, &grants)
     }
 
     /// What the caller says; an *always* is remembered. The error is why not.
@@ -141,9 +160,15 @@ impl Shared {
             Ok(answer) => answer,
             Err(_) => return Err(format!("nobody answered within {} s", ANSWER_TIMEOUT.as_secs())),
         };
-        match answer {
-            Approval::AlwaysTool(keep) if !request.once_only => self.remember(std::slice::from_ref(tool), keep),
-            Approval::AlwaysServer(keep) if !request.once_only => self.remember(&offered, keep),
+        match (answer, request.dialect.rules().answers) {
+            _ if request.once_only => {}
+            (Approval::AlwaysTool(keep), Answers::Kept) => self.remember(std::slice::from_ref(tool), keep),
+            (Approval::AlwaysServer(keep), Answers::Kept) => self.remember(&offered, keep),
+            (Approval::AlwaysTool(_), Answers::InMemory) => self.remember(std::slice::from_ref(tool), Keep::Run),
+            (Approval::AlwaysServer(_), Answers::InMemory) => {
+                let mut grants = self.grants.write().unwrap_or_else(PoisonError::into_inner);
+                grants.add_whole_server(tool, offered.iter().map(|tool| &**tool));
+            }
             _ => {}
         }
         Permit::approved(request, answer, tool, caller).ok_or_else(|| match answer {
@@ -154,6 +179,27 @@ impl Shared {
             Approval::Unavailable => "nobody is there to ask; allow it by a rule in [permissions], or with `--yes`".to_owned(),
             _ => "the answer was no".to_owned(),
         })
+    }
+
+    /// C19: a changed definition of a trusted server is shown, once, and not asked about.
+    fn show_change(&self, tool: &Tool, caller: &Arc<dyn Caller>) {
+        let is_known = || !self.grants.read().unwrap_or_else(PoisonError::into_inner).is_unlike_its_pin(tool);
+        if !self.roster().gate.only_shows_changes(tool) || is_known() {
+            return;
+        }
+        let changed = self.grants.write().unwrap_or_else(PoisonError::into_inner).pin_anew(tool);
+        let Some((lines, pin)) = changed else { return };
+        caller.notice(&format!(
+            "server \"{}\", tool {}: it changed since it was last seen (- then, + now); its server is trusted, so it runs",
+            tool.id.server,
+            shown(tool)
+        ));
+        let (told, left) = lines.split_at(lines.len().min(CHANGED_LINES));
+        told.iter().for_each(|line| caller.notice(&format!("  {line}")));
+        if !left.is_empty() {
+            caller.notice(&format!("  … {} more lines", left.len()));
+        }
+        self.keep_pin(&pin);
     }
 
     /// Every tool that the server offers today, this one as it is asked about.
@@ -178,10 +224,9 @@ impl Shared {
     }
 
     /// Sends what is permitted to where the caller sits, as soon as its server is ready.
-    async fn send(&self, tool: &Arc<Tool>, permit: Permit, limit: Limit) -> Result<RawJson, CallError> {
-        let server = self.server_of(tool)?;
+    async fn send(&self, tool: &Arc<Tool>, server: &Held, permit: Permit, limit: Limit) -> Result<RawJson, CallError> {
         let seat = server.seat(&permit.caller().id(), limit.within(tool.server.timeouts.connect)).await?;
-        let still = || self.confirms(tool) && seat.offers(&tool.definition);
+        let still = || self.confirms(tool, server) && seat.offers(&tool.definition);
         let terms = Terms { timeouts: limit.timeouts(tool), since: limit.since, still: &still };
         match seat.session().call(permit, terms).await {
             Err(RequestFault::Moved) => Err(moved(tool)),
@@ -190,8 +235,8 @@ impl Shared {
     }
 
     /// The same tool as its server defines it now.
-    async fn listed_again(&self, tool: &Arc<Tool>, limit: Limit) -> Result<Arc<Tool>, CallError> {
-        self.server_of(tool)?.list_again(limit.within(tool.server.timeouts.connect)).await;
+    async fn listed_again(&self, tool: &Arc<Tool>, server: &Held, limit: Limit) -> Result<Arc<Tool>, CallError> {
+        server.list_again(limit.within(tool.server.timeouts.connect)).await;
         self.catalog_for(tool).by_id(&tool.id).cloned().ok_or_else(|| moved(tool))
     }
 
@@ -203,8 +248,14 @@ impl Shared {
     }
 
     /// Is the tool still the one that was approved?
-    fn confirms(&self, tool: &Arc<Tool>) -> bool {
+    fn confirms(&self, tool: &Arc<Tool>, server: &Held) -> bool {
         self.catalog_for(tool).still_offers(tool)
+            || self.was_replaced(server) && server.launch == tool.launch && server.offers(tool)
+    }
+
+    /// Whether a reload has put another in the place of this one, which ends with the calls that it has.
+    fn was_replaced(&self, server: &Held) -> bool {
+        !server.is_in(&self.roster())
     }
 
     /// Counts good work; gives a lost connection its cause.

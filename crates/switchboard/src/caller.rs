@@ -8,6 +8,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use crate::catalog::ToolDefinition;
+use crate::config::Dialect;
 use crate::event::LogLevel;
 use crate::name::{ExposedName, ServerName, ToolId};
 use crate::untrusted::Untrusted;
@@ -119,6 +120,8 @@ pub struct ApprovalRequest {
     pub changed: Option<Vec<String>>,
     /// An `ask` rule wants a fresh answer each time: only once or no.
     pub once_only: bool,
+    /// The kind of file its server stands in: which answers there are ([`crate::config::Rules::answers`]).
+    pub dialect: Dialect,
 }
 
 /// The answer to an [`ApprovalRequest`].

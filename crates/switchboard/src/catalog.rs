@@ -81,6 +81,8 @@ pub struct Offerings {
 pub struct Catalog {
     /// Grows by one with each replacement.
     pub generation: u64,
+    /// Which of the host's rosters it was built from.
+    pub(crate) roster: u64,
     /// Config order, then the server's.
     tools: Vec<Arc<Tool>>,
     /// Index into `tools`.

@@ -3,7 +3,7 @@
 //! Owns reading, checking, merging and expanding. Leaves trust to [`crate::trust`], permission rules to [`crate::gate`].
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,15 +13,20 @@ use crate::name::{ServerName, Style};
 use crate::secret::Secret;
 
 pub use diagnostic::{ConfigErrors, Diagnostic};
+pub use dialects::{Answers, Dialect, Rules, Spellings, Stop};
 pub use expand::{Environment, LaunchFault, ResolvedLaunch, ResolvedUrl, UrlFault, resolve_launch, resolve_url};
 pub use fingerprint::Fingerprint;
-pub use load::{ConfigFile, Scope, load, search};
+pub use load::{ConfigFile, Scope, load};
+pub use reference::Syntax;
 pub use schema::schema;
+pub use search::{search, search_order};
 
 pub(crate) mod diagnostic;
+pub(crate) mod dialects;
 pub(crate) mod expand;
 mod fields;
 pub(crate) mod fingerprint;
+mod format;
 pub(crate) mod hijack;
 mod load;
 mod meant;
@@ -30,6 +35,8 @@ mod program;
 mod quantity;
 pub(crate) mod reference;
 mod schema;
+mod search;
+mod tree;
 mod written;
 
 #[cfg(test)]
@@ -71,11 +78,13 @@ pub struct Place {
     pub column: usize,
 }
 
-/// One `[servers.NAME]`, as meant.
+/// One server's entry, as meant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerConfig {
     /// Its key.
     pub name: ServerName,
+    /// The kind of file it stands in, whose rules it goes by.
+    pub dialect: Dialect,
     /// Where the entry stands.
     pub source: Source,
     /// How to reach it.
@@ -111,6 +120,7 @@ impl ServerConfig {
     pub fn new(name: ServerName, source: Source, endpoint: Endpoint) -> Self {
         Self {
             name,
+            dialect: Dialect::default(),
             source,
             endpoint,
             protocol: Protocol::default(),
@@ -135,8 +145,10 @@ pub const MAX_MESSAGE_BYTES: usize = 64 * 1024 * 1024;
 /// Where an entry stands, so that every message and `why` can name it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Source {
-    /// The file: its folder absolute and free of links, so that `file.parent()` is what relative paths start at.
+    /// The file: its folder absolute and free of links.
     pub file: Arc<PathBuf>,
+    /// What relative paths start at: the file's folder, or the project's where the dialect keeps its file in a folder of its own.
+    pub folder: Arc<PathBuf>,
     /// 1-based line of the entry's head.
     pub line: usize,
     /// Whose file it is.
@@ -148,7 +160,13 @@ pub struct Source {
 impl Source {
     /// No file: an embedder's own code, trusted like a file that was given. Relative paths start at the process's folder.
     pub fn code() -> Self {
-        Self { file: Arc::new(PathBuf::from("(code)")), line: 1, scope: Scope::Given, shadows: None }
+        Self::new(Arc::new(PathBuf::from("(code)")), 1, Scope::Given)
+    }
+
+    /// An entry of a file; relative paths start at its folder.
+    pub fn new(file: Arc<PathBuf>, line: usize, scope: Scope) -> Self {
+        let folder = Arc::new(file.parent().map(Path::to_owned).unwrap_or_default());
+        Self { file, folder, line, scope, shadows: None }
     }
 }
 
@@ -159,9 +177,20 @@ pub enum Endpoint {
     Stdio(StdioEndpoint),
     /// A URL.
     Http(HttpEndpoint),
+    /// An entry that says neither: what is wrong with it, in a dialect in which a wrong entry keeps no other from running.
+    Wrong(Diagnostic),
 }
 
 impl Endpoint {
+    /// How its texts refer to variables.
+    pub fn syntax(&self) -> Syntax {
+        match self {
+            Self::Stdio(stdio) => stdio.syntax,
+            Self::Http(http) => http.syntax,
+            Self::Wrong(_) => Syntax::Literal,
+        }
+    }
+
     /// Whether the entry itself says what to authorize with, so that there is nothing to log in to.
     pub fn has_own_token(&self) -> bool {
         let Self::Http(http) = self else { return false };
@@ -178,17 +207,29 @@ pub struct StdioEndpoint {
     pub args: Vec<String>,
     /// Its own variables; values are secret.
     pub env: IndexMap<String, Secret>,
+    /// Variables it must not get, whatever it inherits.
+    pub unset: Vec<String>,
     /// Pass the whole environment instead of the short list.
     pub inherit_env: bool,
     /// Its working folder (relative to the file's folder); the host's own where absent.
     pub cwd: Option<String>,
+    /// How these texts refer to variables.
+    pub syntax: Syntax,
 }
 
 impl StdioEndpoint {
     /// A program and its arguments, as written: with the short list of variables, in the host's folder.
     pub fn new(command: impl Into<String>, args: impl IntoIterator<Item = impl Into<String>>) -> Self {
         let args = args.into_iter().map(Into::into).collect();
-        Self { command: command.into(), args, env: IndexMap::new(), inherit_env: false, cwd: None }
+        Self {
+            command: command.into(),
+            args,
+            env: IndexMap::new(),
+            unset: Vec::new(),
+            inherit_env: false,
+            cwd: None,
+            syntax: Syntax::default(),
+        }
     }
 }
 
@@ -203,12 +244,20 @@ pub struct HttpEndpoint {
     pub wire: HttpWire,
     /// What to authorize with, beside the headers.
     pub auth: HttpAuth,
+    /// How these texts refer to variables.
+    pub syntax: Syntax,
 }
 
 impl HttpEndpoint {
     /// An address, as written, and nothing else.
     pub fn new(url: impl Into<String>) -> Self {
-        Self { url: url.into(), headers: IndexMap::new(), wire: HttpWire::default(), auth: HttpAuth::default() }
+        Self {
+            url: url.into(),
+            headers: IndexMap::new(),
+            wire: HttpWire::default(),
+            auth: HttpAuth::default(),
+            syntax: Syntax::default(),
+        }
     }
 }
 
@@ -327,6 +376,9 @@ pub struct Permissions {
     pub ask: Vec<RuleText>,
     /// Never allowed.
     pub deny: Vec<RuleText>,
+    /// Some file says something about permissions, if only that they are asked about. Where none does, a dialect whose document calls
+    /// the gate optional has none ([`Rules::ungated_by_default`]).
+    pub configured: bool,
 }
 
 /// A rule as written, with its place.
@@ -334,6 +386,8 @@ pub struct Permissions {
 pub struct RuleText {
     /// The spelling.
     pub text: String,
+    /// The kind of file it stands in: only that kind's spellings count.
+    pub dialect: Dialect,
     /// The file it stands in.
     pub file: Arc<PathBuf>,
     /// 1-based.

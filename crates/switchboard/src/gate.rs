@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use crate::catalog::Tool;
-use crate::config::{Config, ConfigErrors, Diagnostic, Mode};
+use crate::config::{Config, ConfigErrors, Diagnostic, Mode, Scope};
 use crate::name::ServerName;
 
 pub use grants::{Grant, Grants};
@@ -16,10 +16,13 @@ mod diff;
 mod grants;
 mod permit;
 mod rules;
+mod spelling;
 
 /// Compiled rules and mode.
 pub struct Gate {
     mode: Mode,
+    /// Some file speaks of permissions.
+    configured: bool,
     /// Allow rules and trust hold only for the definition that was pinned.
     locked: bool,
     allow: Vec<Rule>,
@@ -86,6 +89,7 @@ impl Gate {
         let mut found = rules::Findings::default();
         let gate = Self {
             mode: permissions.mode,
+            configured: permissions.configured,
             locked: config.security.locked,
             allow: rules::compile("allow", &permissions.allow, &servers, &mut found),
             ask: rules::compile("ask", &permissions.ask, &servers, &mut found),
@@ -129,6 +133,9 @@ impl Gate {
             if tool.server.trust {
                 return Decision::Allow { because: format!("server \"{}\" is trusted", tool.id.server).into() };
             }
+            if self.is_optional_for(tool) {
+                return Decision::Allow { because: "no gate configured".into() };
+            }
         }
         if grants.covers(tool) {
             return Decision::Allow { because: "remembered answer".into() };
@@ -138,14 +145,27 @@ impl Gate {
         Decision::Ask { because: because.to_owned(), once_only: false, changed }
     }
 
-    /// Whether a call that is allowed should leave a pin ([`Grants::pin`]), so that a later change is seen.
-    pub fn wants_pins(&self) -> bool {
-        self.locked
+    /// Whether a tool should be pinned when it is first seen ([`Grants::pin`]), so that a later change is noticed: to be asked about,
+    /// where locked, and to be shown, where its server is trusted.
+    pub fn wants_pin(&self, tool: &Tool) -> bool {
+        self.locked || tool.server.trust
+    }
+
+    /// Whether a changed definition is shown and not asked about (C19).
+    pub fn only_shows_changes(&self, tool: &Tool) -> bool {
+        !self.locked && tool.server.trust
+    }
+
+    /// S0-27: where nothing speaks of permissions, and the document of the server's file calls the gate optional. A project's file
+    /// widens nothing, so it does not do so by silence either.
+    fn is_optional_for(&self, tool: &Tool) -> bool {
+        let server = &tool.server;
+        !self.configured && server.dialect.rules().ungated_by_default && server.source.scope != Scope::Project
     }
 
     fn matched(&self, tool: &Tool) -> Matched {
         let find = || {
-            let first = |rules: &[Rule]| rules.iter().position(|rule| rule.matches(&tool.id));
+            let first = |rules: &[Rule]| rules.iter().position(|rule| rule.matches(tool));
             Matched { allow: first(&self.allow), ask: first(&self.ask), deny: first(&self.deny) }
         };
         match tool.ruling.0.get_or_init(|| (self.number, find())) {
@@ -160,6 +180,7 @@ impl fmt::Debug for Gate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Gate")
             .field("mode", &self.mode)
+            .field("configured", &self.configured)
             .field("locked", &self.locked)
             .field("allow", &self.allow)
             .field("ask", &self.ask)

@@ -1,6 +1,5 @@
 //! All servers together. Nothing below this module knows two servers.
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -8,26 +7,26 @@ use arc_swap::ArcSwap;
 use tokio::sync::{Notify, broadcast};
 use tokio::task::{AbortHandle, JoinSet};
 
-use crate::auth::AuthMeans;
 #[cfg(feature = "oauth")]
 use crate::auth::{self, LoggedIn, LoggedOut, LoginFault, Opener};
 use crate::call::{CallError, SAMPLING};
 use crate::caller::Root;
 use crate::catalog::{Catalog, Tool};
 use crate::event::{Event, Events};
-use crate::gate::{Gate, Grants};
-use crate::launch::{Keeping, Launcher};
-use crate::name::{ServerName, Style};
+use crate::gate::{Gate, Grant, Grants};
+use crate::launch::Keeping;
+use crate::name::ServerName;
 use crate::schema::Validators;
-use crate::server::ServerHandle;
-use crate::session::Roots;
-use crate::store::{Shelf, Store};
 #[cfg(feature = "oauth")]
-use crate::{config::Environment, server::State};
+use crate::server::State;
+use crate::server::{Means, ServerHandle};
+use crate::store::{Shelf, Store};
 
 pub use builder::HostBuilder;
+pub(crate) use roster::{Held, Roster};
 
 mod builder;
+mod roster;
 mod verbs;
 
 /// Tools that agents bring along, and what a rule or a yes for sampling names: a server's tool of such a name could be taken for it,
@@ -41,22 +40,14 @@ pub struct Host(pub(crate) Arc<Shared>);
 /// What every clone of a host shares.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    /// In config order.
-    pub(crate) servers: Vec<ServerHandle>,
-    /// Index into `servers`.
-    by_name: HashMap<ServerName, usize>,
-    pub(crate) gate: Gate,
+    /// Replaced whole by a reload; whoever has loaded it keeps theirs.
+    roster: ArcSwap<Roster>,
+    /// What servers are started with.
+    means: Means,
     pub(crate) grants: RwLock<Grants>,
     pub(crate) validators: Arc<Validators>,
     pub(crate) store: Arc<dyn Store>,
-    auth: AuthMeans,
-    #[cfg(feature = "oauth")]
-    environment: Arc<Environment>,
     pub(crate) events: broadcast::Sender<Event>,
-    naming: Style,
-    /// What servers are told where they ask for folders.
-    roots: Roots,
-    launcher: Launcher,
     /// What was found wrong while starting, before anybody could listen.
     notices: Vec<String>,
     /// Replaced whole, under `rebuilding`.
@@ -79,20 +70,20 @@ impl Host {
         &self.0.notices
     }
 
-    /// Every configured server, in config order.
-    pub fn servers(&self) -> &[ServerHandle] {
-        &self.0.servers
+    /// Every configured server, in config order, as configured now: a reload replaces them, and not what was returned here.
+    pub fn servers(&self) -> Arc<[ServerHandle]> {
+        self.0.roster.load().servers.clone()
     }
 
     /// One server.
-    pub fn server(&self, name: &str) -> Option<&ServerHandle> {
-        self.0.servers.iter().find(|server| server.config.name.as_str() == name)
+    pub fn server(&self, name: &str) -> Option<ServerHandle> {
+        self.0.roster.load().servers.iter().find(|server| server.config.name.as_str() == name).cloned()
     }
 
     /// Waits until every server is settled, or for `wait`. True if all are.
     pub async fn settled(&self, wait: Duration) -> bool {
         let all = async {
-            for server in &self.0.servers {
+            for server in self.servers().iter() {
                 server.settled().await;
             }
         };
@@ -105,8 +96,8 @@ impl Host {
     /// for this.
     #[cfg(feature = "oauth")]
     pub async fn login(&self, server: &ServerName, opener: &dyn Opener) -> Result<LoggedIn, LoginFault> {
-        let handle = self.0.server(server).map_err(|_| LoginFault::unknown(server))?;
-        let given = auth::login(&handle.config, &self.0.environment, &self.0.auth, opener).await?;
+        let handle = self.server(server.as_str()).ok_or_else(|| LoginFault::unknown(server))?;
+        let given = auth::login(&handle.config, &self.0.means.environment, &self.0.means.auth, opener).await?;
         if !matches!(handle.snapshot().state, State::Ready { .. }) {
             handle.restart().await;
         }
@@ -116,13 +107,13 @@ impl Host {
     /// Gives a login back, and forgets it. A connection that is open stays so until the server asks again.
     #[cfg(feature = "oauth")]
     pub async fn logout(&self, server: &ServerName) -> Result<LoggedOut, LoginFault> {
-        let handle = self.0.server(server).map_err(|_| LoginFault::unknown(server))?;
-        auth::logout(&handle.config, &self.0.environment, &self.0.auth).await
+        let handle = self.server(server.as_str()).ok_or_else(|| LoginFault::unknown(server))?;
+        auth::logout(&handle.config, &self.0.means.environment, &self.0.means.auth).await
     }
 
     /// Where tokens are kept, for people. It may block: a keyring is asked whether it is there.
     pub fn logins_kept_in(&self) -> String {
-        self.0.auth.vault.place()
+        self.0.means.auth.vault.place()
     }
 
     /// What happens from now on.
@@ -133,19 +124,18 @@ impl Host {
     /// Replaces the folders that servers may ask for; legacy servers are told that they changed. False where the host was built to
     /// offer none: what a session advertises is fixed when it starts.
     pub fn set_roots(&self, roots: Vec<Root>) -> bool {
-        self.0.roots.set(roots)
+        self.0.means.roots.set(roots)
     }
 
     /// How children are kept from outliving us.
     pub fn keeping(&self) -> Keeping {
-        self.0.launcher.keeping()
+        self.0.means.launcher.keeping()
     }
 
     /// Stops every server, in parallel, within the stop timing.
     pub async fn stop(&self) {
         let mut stopping: JoinSet<()> = JoinSet::new();
-        for server in &self.0.servers {
-            let server = server.clone();
+        for server in self.servers().iter().cloned() {
             stopping.spawn(async move { server.stop().await });
         }
         while stopping.join_next().await.is_some() {}
@@ -153,19 +143,21 @@ impl Host {
 }
 
 impl Shared {
-    /// The server that offers a tool. In a catalog of ours its place is known; a caller may have listed from another host's.
-    pub(crate) fn server_of(&self, tool: &Tool) -> Result<&ServerHandle, CallError> {
-        match self.servers.get(tool.server_place) {
-            Some(server) if server.config.name == tool.id.server => Ok(server),
-            _ => self.server(&tool.id.server),
-        }
+    /// The servers and the gate as they are.
+    pub(crate) fn roster(&self) -> arc_swap::Guard<Arc<Roster>> {
+        self.roster.load()
     }
 
-    /// The server of this name.
-    pub(crate) fn server(&self, name: &ServerName) -> Result<&ServerHandle, CallError> {
-        match self.by_name.get(name) {
-            Some(&index) => Ok(&self.servers[index]),
-            None => Err(CallError::UnknownServer { server: name.clone() }),
+    /// The server of this name, for a request.
+    pub(crate) fn hold(&self, name: &ServerName) -> Result<Held, CallError> {
+        loop {
+            let roster = self.roster.load_full();
+            let place = roster.place(name)?;
+            // One that is on its way out was replaced a moment ago: another roster is there, or about to be.
+            match roster.hold(place) {
+                Some(held) => return Ok(held),
+                None => std::hint::spin_loop(),
+            }
         }
     }
 
@@ -186,28 +178,27 @@ impl Shared {
 
     /// Whether the catalog shows what this server offers now. Its parts stand in the order of `servers`.
     fn shows(&self, catalog: &Catalog, index: usize) -> bool {
-        let (shown, server) = (catalog.offerings().get(index), self.servers.get(index));
-        shown.zip(server).is_some_and(|((_, shown), server)| Arc::ptr_eq(shown, &server.snapshot().offerings))
+        shows(&self.roster.load(), catalog, index)
     }
 
-    /// Replaces the catalog if any server offers something else than it shows.
+    /// Replaces the catalog if any server offers something else than it shows, or if the servers are others.
     pub(crate) fn rebuild(&self) {
-        let old = self.catalog.load();
-        let is_new = |old: &Catalog| old.generation > 0 && (0..self.servers.len()).all(|index| self.shows(old, index));
-        if is_new(&old) {
+        let is_new = |roster: &Roster, old: &Catalog| {
+            old.generation > 0 && (0..roster.servers.len()).all(|index| shows(roster, old, index))
+        };
+        if is_new(&self.roster.load(), &self.catalog.load()) {
             return;
         }
         let _one_at_a_time = self.rebuilding.lock().unwrap_or_else(PoisonError::into_inner);
-        let old = self.catalog.load();
-        if is_new(&old) {
+        let (roster, old) = (self.roster.load_full(), self.catalog.load());
+        if is_new(&roster, &old) {
             return;
         }
         let part = |server: &ServerHandle| (server.config.clone(), server.launch, server.snapshot().offerings.clone());
-        let parts: Vec<_> = self.servers.iter().map(part).collect();
-        let new = Catalog::build(old.generation + 1, self.naming, &BUILTIN_NAMES, &parts);
-        if self.gate.wants_pins() {
-            self.pin(&new);
-        }
+        let parts: Vec<_> = roster.servers.iter().map(part).collect();
+        let mut new = Catalog::build(old.generation + 1, roster.config.naming, &BUILTIN_NAMES, &parts);
+        new.roster = roster.number;
+        self.pin(&new, &roster.gate);
         let event = Event::Catalog { generation: new.generation, changed: new.changed_since(&old) };
         self.catalog.store(Arc::new(new));
         // Nobody listening is fine.
@@ -215,13 +206,20 @@ impl Shared {
     }
 
     /// Remembers each definition when it is first seen, so that a later change of it is noticed.
-    fn pin(&self, catalog: &Catalog) {
+    fn pin(&self, catalog: &Catalog, gate: &Gate) {
+        let mut wanted = catalog.tools().iter().filter(|tool| gate.wants_pin(tool)).peekable();
+        if wanted.peek().is_none() {
+            return;
+        }
         let mut grants = self.grants.write().unwrap_or_else(PoisonError::into_inner);
-        for pin in catalog.tools().iter().filter_map(|tool| grants.pin(tool)) {
-            if let Err(fault) = self.store.put(Shelf::Pins, &pin.key(), &pin.to_json()) {
-                let line = format!("a definition is pinned for this run only: {fault}");
-                let _ = self.events.send(Event::Notice { server: Some(pin.id.server.clone()), line });
-            }
+        wanted.filter_map(|tool| grants.pin(tool)).for_each(|pin| self.keep_pin(&pin));
+    }
+
+    /// Writes a pin down.
+    pub(crate) fn keep_pin(&self, pin: &Grant) {
+        if let Err(fault) = self.store.put(Shelf::Pins, &pin.key(), &pin.to_json()) {
+            let line = format!("a definition is pinned for this run only: {fault}");
+            let _ = self.events.send(Event::Notice { server: Some(pin.id.server.clone()), line });
         }
     }
 
@@ -237,6 +235,12 @@ impl Shared {
         });
         *self.rebuilder.lock().unwrap_or_else(PoisonError::into_inner) = Some(task.abort_handle());
     }
+}
+
+fn shows(roster: &Roster, catalog: &Catalog, index: usize) -> bool {
+    let (shown, server) = (catalog.offerings().get(index), roster.servers.get(index));
+    catalog.roster == roster.number
+        && shown.zip(server).is_some_and(|((_, shown), server)| Arc::ptr_eq(shown, &server.snapshot().offerings))
 }
 
 impl Drop for Shared {

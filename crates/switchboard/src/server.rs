@@ -9,6 +9,7 @@ use tokio::time::timeout;
 
 use crate::auth::AuthMeans;
 use crate::caller::Offers;
+use crate::catalog::Tool;
 use crate::config::{Environment, Fingerprint, ServerConfig};
 use crate::event::Event;
 use crate::launch::{Launcher, StderrTail};
@@ -29,6 +30,7 @@ use chores::Chores;
 use memory::{Habits, Memory};
 use reach::{ByConnector, Reach};
 use task::{Command, Phase, Task};
+pub(crate) use uses::Uses;
 
 mod backoff;
 mod board;
@@ -44,6 +46,7 @@ mod state;
 mod task;
 #[cfg(test)]
 mod tests;
+mod uses;
 
 /// How many commands wait for a task that is busy; more wait outside.
 const COMMANDS: usize = 16;
@@ -52,7 +55,7 @@ const COMMANDS: usize = 16;
 const DEATH_KNOWN: Duration = Duration::from_millis(150);
 
 /// What a server task works with.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub struct Means {
     /// Starts processes.
     pub launcher: Launcher,
@@ -94,6 +97,8 @@ pub struct ServerHandle {
     worked: Arc<AtomicBool>,
     /// Sessions of callers' own, where the entry wants them.
     callers: Option<Arc<Callers>>,
+    /// Who uses it now. The same for every handle of one task.
+    pub(crate) uses: Arc<Uses>,
 }
 
 /// Why a server cannot be used now: a sentence with the server's name, the fact and what to try.
@@ -182,7 +187,7 @@ impl ServerHandle {
         };
         // Owned by the handles: it ends when the last of them is gone.
         tokio::spawn(task.run());
-        Self { config, launch, stderr, commands, snapshot, worked, callers: None }
+        Self { config, launch, stderr, commands, snapshot, worked, callers: None, uses: Arc::default() }
     }
 
     /// How it stands now.
@@ -238,6 +243,12 @@ impl ServerHandle {
         session.distrust_tools();
         // Too late, or the connection is gone: what is known stays known.
         let _ = timeout(wait, seen.wait_for(|now| now.listings > before || now.session.is_none())).await;
+    }
+
+    /// Whether it offers this very tool, whatever the catalog makes of it.
+    pub(crate) fn offers(&self, tool: &Tool) -> bool {
+        let offerings = &self.snapshot.borrow().offerings;
+        offerings.tools.iter().any(|offered| offered.name == tool.id.tool && offered.hash == tool.definition.hash)
     }
 
     /// Tells the task that the server did useful work: the count of failures starts anew. Costs next to nothing.

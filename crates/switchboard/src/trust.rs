@@ -11,9 +11,8 @@ use serde::{Deserialize, Serialize};
 use crate::config::diagnostic::visible_path;
 use crate::config::expand::{Expansion, is_ordinary, secret_looking};
 use crate::config::fingerprint::Digest;
-use crate::config::{
-    Config, Endpoint, Environment, Fingerprint, Grant, HttpAuth, HttpWire, Scope, ServerConfig, hijack, reference,
-};
+use crate::config::reference::{Part, Syntax};
+use crate::config::{Config, Endpoint, Environment, Fingerprint, Grant, HttpAuth, HttpWire, Scope, ServerConfig, hijack};
 use crate::name::ServerName;
 use crate::secret::{Redactor, Secret};
 use crate::store::{Shelf, Store, StoreError};
@@ -101,6 +100,7 @@ pub fn standing(server: &ServerConfig, environment: &Environment, store: &dyn St
 
 /// What a person must see before accepting.
 pub fn disclose(server: &ServerConfig, environment: &Environment) -> Disclosure {
+    let syntax = server.endpoint.syntax();
     let mut variables = Vec::new();
     let mut deciding = Vec::new();
     let mut lines = Vec::new();
@@ -115,7 +115,7 @@ pub fn disclose(server: &ServerConfig, environment: &Environment) -> Disclosure 
             deciding.extend(stdio.cwd.as_deref());
             for (name, value) in sorted(stdio.env.iter().map(|(name, value)| (name.as_str(), value.expose()))) {
                 lines.push(format!("variable: {} = {value:?}", quoted_name(name)));
-                variables.extend(reference::variables(value));
+                variables.extend(syntax.variables(Part::Value, value));
                 refused.extend(hijack::effect(name).map(|what| format!("{}: {what}", quoted_name(name))));
             }
             if stdio.inherit_env {
@@ -132,14 +132,15 @@ pub fn disclose(server: &ServerConfig, environment: &Environment) -> Disclosure 
             });
             for (name, value) in sorted(http.headers.iter().map(|(name, value)| (name.as_str(), value.expose()))) {
                 lines.push(format!("header: {} = {value:?}", quoted_name(name)));
-                variables.extend(reference::variables(value));
+                variables.extend(syntax.variables(Part::Value, value));
             }
             disclose_auth(&http.auth, &mut lines, &mut variables);
         }
+        Endpoint::Wrong(fault) => lines.push(fault.message.clone()),
     }
     let values: BTreeMap<String, String> = deciding
         .iter()
-        .flat_map(|text| reference::variables(text))
+        .flat_map(|text| syntax.variables(Part::Launch, text))
         .map(|name| (name.to_owned(), held(name, environment)))
         .collect();
     variables.extend(values.keys().map(String::as_str));
@@ -162,9 +163,10 @@ fn disclose_auth<'a>(auth: &'a HttpAuth, lines: &mut Vec<String>, variables: &mu
     for (what, secret) in [("bearer token", &auth.bearer_token), ("login secret", &auth.client_secret)] {
         if let Some(secret) = secret {
             let value = secret.expose();
-            let shown = if reference::has_references(value) { format!("{value:?}") } else { "given in the file".to_owned() };
+            let shown =
+                if Syntax::Native.reads(Part::Value, value) { format!("{value:?}") } else { "given in the file".to_owned() };
             lines.push(format!("{what}: {shown}"));
-            variables.extend(reference::variables(value));
+            variables.extend(Syntax::Native.variables(Part::Value, value));
         }
     }
     for (what, text) in
@@ -172,7 +174,7 @@ fn disclose_auth<'a>(auth: &'a HttpAuth, lines: &mut Vec<String>, variables: &mu
     {
         if let Some(text) = text {
             lines.push(format!("{what}: {text:?}"));
-            variables.extend(reference::variables(text));
+            variables.extend(Syntax::Native.variables(Part::Launch, text));
         }
     }
     if auth.grant == Grant::ClientCredentials {
@@ -228,9 +230,10 @@ fn key(server: &ServerConfig, deciding: &[&str], environment: &Environment) -> F
     digest.part("file", server.source.file.as_os_str().as_bytes());
     digest.part("name", server.name.as_str().as_bytes());
     digest.part("launch", &server.fingerprint().0);
-    let mut expansion = Expansion::new(environment);
+    let mut expansion = Expansion::new(environment, server.endpoint.syntax());
     // A text that cannot be expanded cannot be launched either; as written it is already part of the launch.
-    let expanded: Vec<String> = deciding.iter().map(|text| expansion.expand("", text).unwrap_or_default()).collect();
+    let expanded: Vec<String> =
+        deciding.iter().map(|text| expansion.expand(Part::Launch, "", text).unwrap_or_default()).collect();
     digest.list("expanded", expanded.iter().map(String::as_bytes));
     digest.finish()
 }
@@ -250,8 +253,9 @@ fn secrets(endpoint: &Endpoint) -> Vec<Secret> {
             let secrets = http.headers.values().chain(tokens).map(|value| value.expose().to_owned());
             secrets.chain(password).chain(query).collect()
         }
+        Endpoint::Wrong(_) => Vec::new(),
     };
-    texts.retain(|text| !is_ordinary(text) && !reference::has_references(text));
+    texts.retain(|text| !is_ordinary(text) && !endpoint.syntax().reads(Part::Value, text));
     // As a line quotes it.
     let quoted: Vec<String> = texts.iter().map(|text| format!("{text:?}").trim_matches('"').to_owned()).collect();
     texts.into_iter().chain(quoted).map(Secret::new).collect()

@@ -19,7 +19,7 @@ async fn p8_the_catalog_shows_the_tools_of_every_server_that_was_seen_ready() {
     let names: Vec<String> = (0..24).map(|index| format!("s{index}")).collect();
     let chaos = Chaos::new().tool("ok", Step::text("hi"));
     let entries: Vec<_> = names.iter().map(|name| chaos.entry(name).set("protocol", "legacy")).collect();
-    let file = ConfigFile { path: scratch.config(&entries), scope: Scope::Given };
+    let file = ConfigFile::new(scratch.config(&entries), Scope::Given);
     let host = HostBuilder {
         auth: Default::default(),
         config: config::load(&[file]).unwrap(),

@@ -35,7 +35,7 @@ impl Stage {
     async fn open(entry: impl FnOnce(&Scratch) -> Entry) -> Self {
         let scratch = Scratch::new();
         let path = scratch.config(&[entry(&scratch)]);
-        let config = config::load(&[ConfigFile { path, scope: Scope::Given }]).unwrap();
+        let config = config::load(&[ConfigFile::new(path, Scope::Given)]).unwrap();
         let launcher = Launcher::start(PathBuf::from(env!("CARGO_BIN_EXE_switchboard-launcher"))).unwrap();
         let host = HostBuilder::new(config).launcher(launcher).start().await.unwrap();
         assert!(host.settled(PATIENCE).await);

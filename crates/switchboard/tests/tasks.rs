@@ -48,7 +48,7 @@ impl World {
 
 /// A host of the servers in this file, all of them settled.
 async fn start(path: PathBuf) -> Host {
-    let host = HostBuilder::new(load(&[ConfigFile { path, scope: Scope::User }]).unwrap())
+    let host = HostBuilder::new(load(&[ConfigFile::new(path, Scope::User)]).unwrap())
         .environment(Environment::new(std::env::vars().filter(|(name, _)| name == "PATH")))
         .launcher(Launcher::start(PathBuf::from(env!("CARGO_BIN_EXE_switchboard-launcher"))).unwrap())
         .offers(Offers { elicit_form: true, ..Offers::default() });

@@ -25,7 +25,7 @@ async fn host(scratch: &Scratch, tables: &str, chaos: Chaos) -> (Host, PathBuf) 
     let path = scratch.config_with(tables, &[chaos.record(&record).entry("s")]);
     let host = HostBuilder {
         auth: Default::default(),
-        config: load(&[ConfigFile { path, scope: Scope::User }]).unwrap(),
+        config: load(&[ConfigFile::new(path, Scope::User)]).unwrap(),
         environment: Environment::new(std::env::vars().filter(|(name, _)| name == "PATH")),
         store: Arc::new(MemoryStore::default()),
         launcher: Launcher::start(PathBuf::from(env!("CARGO_BIN_EXE_switchboard-launcher"))).unwrap(),

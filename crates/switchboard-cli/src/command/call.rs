@@ -221,7 +221,7 @@ async fn appears(host: &Host, name: &str, wait: Duration) -> Option<Arc<Tool>> {
 
 async fn wake_all(host: &Host, wait: Duration) {
     let mut waking = JoinSet::new();
-    for handle in host.servers() {
+    for handle in host.servers().iter() {
         let handle = handle.clone();
         waking.spawn(async move { handle.ready(wait).await.is_ok() });
     }

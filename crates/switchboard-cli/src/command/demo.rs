@@ -52,7 +52,7 @@ async fn show(host: &Host, options: &Options) -> Result<u8, Failure> {
     }
     output::print("Two servers start: this program itself, once for each protocol era.\n\n")?;
     progress::settle(host, options.settle()).await;
-    for handle in host.servers() {
+    for handle in host.servers().iter() {
         let snapshot = handle.snapshot();
         let took: Duration = snapshot.steps.iter().map(|(_, took)| *took).sum();
         let state = view::server::state_word(&snapshot.state);
@@ -61,7 +61,7 @@ async fn show(host: &Host, options: &Options) -> Result<u8, Failure> {
     output::print("\n$ switchboard status\n")?;
     let detail = Detail { descriptions: false, verbose: options.verbosity() > 0 };
     output::print(&render(&view::server::status(host), detail, output::stdout_columns()))?;
-    for handle in host.servers() {
+    for handle in host.servers().iter() {
         call(host, &handle.config.name).await?;
     }
     output::print("\nThat was it; the servers stop now. Next: write a switchboard.toml, then `switchboard status`.\n")?;
@@ -72,7 +72,7 @@ async fn show(host: &Host, options: &Options) -> Result<u8, Failure> {
 async fn show_json(host: &Host, options: &Options) -> Result<u8, Failure> {
     progress::settle(host, options.settle()).await;
     let mut calls = Vec::new();
-    for handle in host.servers() {
+    for handle in host.servers().iter() {
         let (name, arguments, call) = example_call(host, &handle.config.name)?;
         let outcome = match host.call(call).await {
             Ok(result) => format!("\"result\":{}", result.raw.as_str()),
@@ -152,7 +152,7 @@ fn config(folder: PathBuf) -> Result<Config, Failure> {
     let mut config = Config::default();
     for (name, era, protocol) in [("demo-legacy", "legacy", Protocol::Legacy), ("demo-modern", "modern", Protocol::Modern)] {
         let name = ServerName::new(name).map_err(|error| Failure::new(Code::Usage, error.to_string()))?;
-        let source = Source { file: Arc::new(folder.join("demo.toml")), line: 1, scope: Scope::Given, shadows: None };
+        let source = Source::new(Arc::new(folder.join("demo.toml")), 1, Scope::Given);
         // A reference sign in the path of the program is no reference.
         let command = program.display().to_string().replace('$', "$$");
         let endpoint = Endpoint::Stdio(StdioEndpoint::new(command, [SERVER_WORD, "--era", era]));

@@ -42,8 +42,9 @@ pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
         host.notices().iter().for_each(|line| output::notice(&escaped(line)));
         // Held back until now: the report is where they belong.
         let warnings = output::take_held_notices();
+        let servers = host.servers();
         let handles: Vec<_> =
-            host.servers().iter().filter(|handle| server.is_none_or(|name| name == handle.config.name.as_str())).collect();
+            servers.iter().filter(|handle| server.is_none_or(|name| name == handle.config.name.as_str())).collect();
         let findings: Vec<_> = handles.iter().map(|handle| examine(handle, host, &ways)).collect();
         let logins = logins_kept_in(host).await;
         if options.json {
@@ -248,6 +249,7 @@ fn by_hand(config: &ServerConfig) -> Option<String> {
     let stdio = match &config.endpoint {
         Endpoint::Stdio(stdio) => stdio,
         Endpoint::Http(http) => return reaching::by_hand(&http.url),
+        Endpoint::Wrong(_) => return None,
     };
     let words = std::iter::once(stdio.command.clone()).chain(mask::arguments(&stdio.args));
     let command: Vec<_> = words.map(|word| quoted(&word)).collect();

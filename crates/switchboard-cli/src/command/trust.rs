@@ -110,6 +110,7 @@ fn shown(server: &ServerConfig, standing: &Standing, disclosure: &Disclosure) ->
     let would = match &server.endpoint {
         Endpoint::Stdio(_) => "would start",
         Endpoint::Http(_) => "would be reached with",
+        Endpoint::Wrong(_) => "cannot be read",
     };
     let mut text = format!("\nServer \"{}\" in {} {would}:\n", disclosure.name, line(&disclosure.file.display().to_string()));
     let mut bar = |words: &str| text.push_str(&format!("  │ {}\n", line(words)));

@@ -1,6 +1,7 @@
 //! The question whether a call may run: who, what, why, the whole of its arguments; then once, always, or no.
 
 use switchboard::caller::{Approval, ApprovalRequest, Keep};
+use switchboard::config::Answers;
 
 use super::frame::{
     self, CHOSEN, Dialog, Drawn, FAINT, FAULT, Key, PLAIN, Page, Size, TITLE, WARNING, ours, ours_wrapped, safe, strangers,
@@ -15,6 +16,9 @@ const DETAIL_CHARACTERS: usize = 200;
 const FACT_CHARACTERS: usize = 240;
 /// Where the value of a fact begins.
 const FACT_INDENT: usize = 11;
+
+/// S2-41: the choices of that document, in its words.
+const IN_MEMORY: &[&str] = &["[o] Proceed once", "[t] Always allow this tool", "[s] Always allow this server", "[n] Cancel"];
 
 /// One approval on the screen.
 pub(super) struct Question<'a> {
@@ -47,6 +51,11 @@ impl<'a> Question<'a> {
         let always = !self.request.once_only;
         match key {
             Key::Char('o' | 'y') => return Some(Approval::Once),
+            // S2-41: an answer in memory; there is nothing more to say.
+            Key::Char('t') if always && self.is_in_memory() => return Some(Approval::AlwaysTool(Keep::Run)),
+            Key::Char('s') if always && self.is_in_memory() && !self.is_sampling() => {
+                return Some(Approval::AlwaysServer(Keep::Run));
+            }
             Key::Char('t') if always => self.stage = Stage::Keep(Always::Tool),
             Key::Char('s') if always && !self.is_sampling() => self.stage = Stage::Keep(Always::Server),
             Key::Char('n' | 'q') | Key::Enter | Key::Esc | Key::Ctrl('d') => return Some(Approval::No),
@@ -90,6 +99,11 @@ impl<'a> Question<'a> {
             _ => self.offset,
         }
         .min(last);
+    }
+
+    /// The server's file is of a kind that keeps no answer for good.
+    fn is_in_memory(&self) -> bool {
+        self.request.dialect.rules().answers == Answers::InMemory
     }
 
     /// The gate sees an answer of the caller's model as a tool of this name, which no server can offer.
@@ -159,14 +173,17 @@ impl<'a> Question<'a> {
     fn foot(&self, columns: usize) -> Vec<Drawn> {
         let keys: &[&str] = match (self.stage, self.request.once_only) {
             (Stage::Choose, false) if self.is_sampling() => &["[o] once", "[t] always for this server", "[n] no"],
+            (Stage::Choose, false) if self.is_in_memory() => IN_MEMORY,
             (Stage::Choose, false) => &["[o] once", "[t] always this tool", "[s] always this server", "[n] no"],
+            (Stage::Choose, true) if self.is_in_memory() => &["[o] Proceed once", "[n] Cancel", "(a rule asks each time)"],
             (Stage::Choose, true) => &["[o] once", "[n] no", "(a rule asks each time)"],
             (Stage::Keep(_), _) => &["[r] for this run", "[g] for good", "[n] no", "[Esc] back"],
         };
         let question = match self.stage {
             Stage::Choose => {
                 let whole = if self.whole { "a shortens long values" } else { "a shows every value whole" };
-                ours_wrapped(&format!("↑ ↓ space scroll · {whole} · Enter is no"), columns, FAINT)
+                let no = if self.is_in_memory() && !self.is_sampling() { "Cancel" } else { "no" };
+                ours_wrapped(&format!("↑ ↓ space scroll · {whole} · Enter is {no}"), columns, FAINT)
             }
             Stage::Keep(_) if self.is_sampling() => {
                 ours_wrapped("Remember yes for whatever this server asks your model:", columns, CHOSEN)

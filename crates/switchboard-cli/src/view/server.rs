@@ -30,7 +30,7 @@ pub(crate) fn status_json(host: &Host, verbose: bool) -> Value {
     let catalog = host.catalog();
     let mut words = Vec::new();
     let mut servers = Vec::new();
-    for handle in host.servers() {
+    for handle in host.servers().iter() {
         let view = one(handle, &catalog, host);
         words.push(view.word);
         servers.push(entry(handle, &view, verbose));
@@ -77,7 +77,7 @@ fn one(handle: &ServerHandle, catalog: &Catalog, host: &Host) -> ServerView {
         endpoint: endpoint(config),
         working_directory: match &config.endpoint {
             Endpoint::Stdio(stdio) => stdio.cwd.as_deref().map(escaped),
-            Endpoint::Http(_) => None,
+            Endpoint::Http(_) | Endpoint::Wrong(_) => None,
         },
         timeout_ms: (config.timeouts.call != standard.call).then(|| config.timeouts.call.as_millis()),
         why: why(config, &snapshot),
@@ -97,6 +97,7 @@ pub(crate) fn endpoint(config: &ServerConfig) -> (&'static str, String) {
             ("Command", escaped(&words.join(" ")))
         }
         Endpoint::Http(http) => ("URL", escaped(&mask::url(&http.url))),
+        Endpoint::Wrong(fault) => ("Entry", escaped(&format!("{}:{}", fault.file.display(), fault.line))),
     }
 }
 
@@ -267,6 +268,7 @@ fn transport_word(config: &ServerConfig, snapshot: &Snapshot) -> &'static str {
         (Endpoint::Http(_), Some(Wire::Http)) => "http",
         (Endpoint::Http(http), None) if http.wire == HttpWire::Sse => "sse",
         (Endpoint::Http(_), None) => "http",
+        (Endpoint::Wrong(_), _) => "none",
     }
 }
 

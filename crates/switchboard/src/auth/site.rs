@@ -34,12 +34,11 @@ impl Site {
         // Both fail only for addresses that cannot have them.
         let _ = url.set_username("");
         let _ = url.set_password(None);
-        let file = &config.source.file;
         Arc::new(Self {
             server: config.name.clone(),
             url,
             auth: resolved.auth.clone(),
-            folder: file.parent().unwrap_or(file).to_owned(),
+            folder: config.source.folder.to_path_buf(),
             routes: Routes::of(environment),
             vault: means.vault.clone(),
             clock: means.clock.clone(),

@@ -63,7 +63,7 @@ impl Scene {
     }
 
     fn entry(&self) -> ServerConfig {
-        let source = Source { file: Arc::new("/x/switchboard.toml".into()), line: 1, scope: Scope::User, shadows: None };
+        let source = Source::new(Arc::new("/x/switchboard.toml".into()), 1, Scope::User);
         let endpoint = HttpEndpoint { auth: self.auth.clone(), ..HttpEndpoint::new(self.server.url()) };
         ServerConfig::new(ServerName::new("guarded").unwrap(), source, Endpoint::Http(endpoint))
     }

@@ -54,6 +54,7 @@ impl Shared {
                     because,
                     changed,
                     once_only,
+                    dialect: tool.server.dialect,
                 };
                 self.approve(&tool, &approval, caller).await.map(drop)
             }
@@ -62,7 +63,8 @@ impl Shared {
 
     /// Sampling as the gate sees it: always defined alike, so a remembered yes is bound to the server's launch alone.
     fn sampling_tool(&self, server: &ServerName) -> Result<Arc<Tool>, String> {
-        let handle = self.server(server).map_err(|error| error.to_string())?;
+        let roster = self.roster();
+        let handle = roster.server(server).map_err(|error| error.to_string())?;
         let definition = RawJson::from_value(&json!({
             "name": SAMPLING,
             "description": "The server wants an answer of your model to the messages below. It sees the answer.",

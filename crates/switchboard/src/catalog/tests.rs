@@ -10,7 +10,7 @@ use crate::wire::RawJson;
 
 /// An entry that nothing is special about.
 pub(crate) fn server(name: &str) -> ServerConfig {
-    let source = Source { file: Arc::new("test.toml".into()), line: 1, scope: Scope::User, shadows: None };
+    let source = Source::new(Arc::new("test.toml".into()), 1, Scope::User);
     ServerConfig::new(ServerName::dialect(name).unwrap(), source, Endpoint::Stdio(StdioEndpoint::new(name, [""; 0])))
 }
 

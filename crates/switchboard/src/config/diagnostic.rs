@@ -5,6 +5,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::tree::{Node, Tree};
+
 /// One finding in one place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Diagnostic {
@@ -134,6 +136,8 @@ pub(super) struct Findings<'a> {
     pub(super) warnings: Vec<Diagnostic>,
     /// Fields that nobody knows: warnings, but beside an error perhaps its cause (a misspelt `command`).
     pub(super) unknown: Vec<Diagnostic>,
+    /// The file is JSON, whose people call a table an object.
+    pub(super) json: bool,
     /// Lines that are not TOML: what is found on them besides would only repeat it.
     pub(super) broken_lines: BTreeSet<usize>,
 }
@@ -144,7 +148,7 @@ const MAX_FINDINGS: usize = 100;
 impl<'a> Findings<'a> {
     pub(super) fn new(file: Arc<PathBuf>, text: &'a str) -> Self {
         let (errors, warnings, unknown) = (Vec::new(), Vec::new(), Vec::new());
-        Self { file, lines: Lines::new(text), errors, warnings, unknown, broken_lines: BTreeSet::new() }
+        Self { file, lines: Lines::new(text), errors, warnings, unknown, json: false, broken_lines: BTreeSet::new() }
     }
 
     pub(super) fn error(&mut self, offset: usize, field: impl Into<String>, message: impl Into<String>) {
@@ -180,6 +184,11 @@ impl<'a> Findings<'a> {
     pub(super) fn unknown(&mut self, offset: usize, field: impl Into<String>, message: impl Into<String>) {
         let finding = self.finding(offset, field.into(), message.into());
         self.unknown.push(finding);
+    }
+
+    /// What a value is, in the words of its format and without the value.
+    pub(super) fn kind(&self, node: &Node) -> &'static str {
+        if self.json && matches!(node.value, Tree::Table(_)) { "an object" } else { node.kind() }
     }
 
     /// Errors and warnings, each in the order of the file and bounded.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use super::reference::{Piece, pieces};
+use super::reference::{Part, Piece, Syntax};
 use super::{HttpAuth, HttpEndpoint, StdioEndpoint, meant, program};
 use crate::secret::{Redactor, Secret};
 
@@ -110,20 +110,20 @@ impl LaunchFault {
 
 /// Expands references against `environment` in one pass and finds the program in the child's own PATH. `folder` is the file's folder.
 pub fn resolve_launch(endpoint: &StdioEndpoint, folder: &Path, environment: &Environment) -> Result<ResolvedLaunch, LaunchFault> {
-    let mut expansion = Expansion::new(environment);
-    let command = expansion.expand_for_launch("command", &endpoint.command)?;
+    let mut expansion = Expansion::new(environment, endpoint.syntax);
+    let command = expansion.expand_for_launch(Part::Launch, "command", &endpoint.command)?;
     let mut args = Vec::with_capacity(endpoint.args.len());
     for (index, arg) in endpoint.args.iter().enumerate() {
-        args.push(expansion.expand_for_launch(&format!("args[{index}]"), arg)?);
+        args.push(expansion.expand_for_launch(Part::Launch, &format!("args[{index}]"), arg)?);
     }
     let mut own = Vec::with_capacity(endpoint.env.len());
     for (name, value) in &endpoint.env {
-        let value = Secret::new(expansion.expand_for_launch(&format!("env.{name}"), value.expose())?);
+        let value = Secret::new(expansion.expand_for_launch(Part::Value, &format!("env.{name}"), value.expose())?);
         expansion.secrets.push(value.clone());
         own.push((name.clone(), value));
     }
     let cwd = match &endpoint.cwd {
-        Some(cwd) => Some(program::absolute(folder, &expansion.expand_for_launch("cwd", cwd)?)),
+        Some(cwd) => Some(program::absolute(folder, &expansion.expand_for_launch(Part::Launch, "cwd", cwd)?)),
         None => None,
     };
     if let Some(path) = cwd.as_ref().filter(|path| !path.is_dir()) {
@@ -133,6 +133,7 @@ pub fn resolve_launch(endpoint: &StdioEndpoint, folder: &Path, environment: &Env
     let mut env: BTreeMap<String, Secret> = environment
         .iter()
         .filter(|(name, _)| endpoint.inherit_env || is_passed_on(name))
+        .filter(|(name, _)| !endpoint.unset.iter().any(|unset| unset == name))
         .map(|(name, value)| (name.to_owned(), value.clone()))
         .collect();
     env.extend(own);
@@ -178,14 +179,14 @@ pub struct UrlFault {
 
 /// Expands the references of a URL and its headers against `environment`, in one pass.
 pub fn resolve_url(endpoint: &HttpEndpoint, environment: &Environment) -> Result<ResolvedUrl, UrlFault> {
-    let mut expansion = Expansion::new(environment);
+    let mut expansion = Expansion::new(environment, endpoint.syntax);
     let fault = |field: &str, fact: &str| UrlFault { field: field.to_owned(), fact: fact.to_owned() };
-    let text = expansion.expand("url", &endpoint.url).map_err(|fact| fault("url", fact))?;
+    let text = expansion.expand(Part::Launch, "url", &endpoint.url).map_err(|fact| fault("url", fact))?;
     let url = meant::check_url(&text).map_err(|fact| fault("url", &fact))?;
     let mut headers = Vec::with_capacity(endpoint.headers.len());
     for (name, value) in &endpoint.headers {
         let field = format!("headers.{name}");
-        let value = Secret::new(expansion.expand(&field, value.expose()).map_err(|fact| fault(&field, fact))?);
+        let value = Secret::new(expansion.expand(Part::Value, &field, value.expose()).map_err(|fact| fault(&field, fact))?);
         meant::check_header(name, &value).map_err(|fact| fault(&field, fact))?;
         expansion.secrets.push(value.clone());
         headers.push((name.clone(), value));
@@ -207,12 +208,12 @@ fn resolve_auth(auth: &HttpAuth, expansion: &mut Expansion<'_>) -> Result<HttpAu
         ("oauth_client_metadata_url", &mut resolved.client_metadata_url),
     ] {
         if let Some(text) = text {
-            *text = expansion.expand(field, text).map_err(|fact| fault(field, fact))?;
+            *text = expansion.expand(Part::Launch, field, text).map_err(|fact| fault(field, fact))?;
         }
     }
     for (field, secret) in [("bearer_token", &mut resolved.bearer_token), ("oauth_client_secret", &mut resolved.client_secret)] {
         if let Some(secret) = secret {
-            *secret = Secret::new(expansion.expand(field, secret.expose()).map_err(|fact| fault(field, fact))?);
+            *secret = Secret::new(expansion.expand(Part::Value, field, secret.expose()).map_err(|fact| fault(field, fact))?);
             meant::check_header(field, secret).map_err(|fact| fault(field, fact))?;
             expansion.secrets.push(secret.clone());
         }
@@ -223,19 +224,20 @@ fn resolve_auth(auth: &HttpAuth, expansion: &mut Expansion<'_>) -> Result<HttpAu
 /// What values expand to, and what was met on the way.
 pub(crate) struct Expansion<'a> {
     environment: &'a Environment,
+    syntax: Syntax,
     unset: Vec<(String, String)>,
     secrets: Vec<Secret>,
 }
 
 impl<'a> Expansion<'a> {
-    pub(crate) fn new(environment: &'a Environment) -> Self {
-        Self { environment, unset: Vec::new(), secrets: Vec::new() }
+    pub(crate) fn new(environment: &'a Environment, syntax: Syntax) -> Self {
+        Self { environment, syntax, unset: Vec::new(), secrets: Vec::new() }
     }
 
     /// C7, C8: one pass; an unset variable is empty, and remembered.
-    pub(crate) fn expand(&mut self, field: &str, value: &str) -> Result<String, &'static str> {
+    pub(crate) fn expand(&mut self, part: Part, field: &str, value: &str) -> Result<String, &'static str> {
         let mut expanded = String::with_capacity(value.len());
-        for piece in pieces(value)? {
+        for piece in self.syntax.pieces(part, value)? {
             match piece {
                 Piece::Literal(text) => expanded.push_str(text),
                 // As in a shell, ":-" stands in for an empty variable too.
@@ -250,9 +252,9 @@ impl<'a> Expansion<'a> {
         Ok(expanded)
     }
 
-    fn expand_for_launch(&mut self, field: &str, value: &str) -> Result<String, LaunchFault> {
+    fn expand_for_launch(&mut self, part: Part, field: &str, value: &str) -> Result<String, LaunchFault> {
         let bad = |fact| LaunchFault::BadText { field: field.to_owned(), fact };
-        let expanded = self.expand(field, value).map_err(bad)?;
+        let expanded = self.expand(part, field, value).map_err(bad)?;
         if expanded.contains('\0') { Err(bad("it holds a zero byte")) } else { Ok(expanded) }
     }
 

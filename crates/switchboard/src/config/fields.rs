@@ -35,6 +35,8 @@ pub(super) enum Kind {
     Port,
     Flag,
     Duration,
+    /// A duration as a bare number.
+    Milliseconds,
     Bytes,
     /// One of these words, each with what it means.
     Choice(&'static [(&'static str, &'static str)]),
@@ -50,7 +52,13 @@ pub(super) enum Side {
     Http,
 }
 
-const fn field(name: &'static str, kind: Kind, side: Side, default: Option<&'static str>, description: &'static str) -> Field {
+pub(super) const fn field(
+    name: &'static str,
+    kind: Kind,
+    side: Side,
+    default: Option<&'static str>,
+    description: &'static str,
+) -> Field {
     Field { name, kind, side, description, default }
 }
 

@@ -1,7 +1,6 @@
 //! The launch fingerprint: BLAKE3 over what decides what runs and where it connects (T2).
 
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
 
 use super::load::Scope;
 use super::{Endpoint, Grant, HttpAuth, HttpWire, ServerConfig};
@@ -32,6 +31,10 @@ impl ServerConfig {
                 digest.list("args", stdio.args.iter().map(String::as_bytes));
                 digest.part("inherit_env", &[u8::from(stdio.inherit_env)]);
                 digest.list("cwd", stdio.cwd.iter().map(String::as_bytes));
+                // An entry without any keeps the fingerprint it had before there were such.
+                if !stdio.unset.is_empty() {
+                    digest.list("unset", stdio.unset.iter().map(String::as_bytes));
+                }
                 digest.map("env", stdio.env.iter().map(|(name, value)| (name.as_str(), value.expose())));
             }
             Endpoint::Http(http) => {
@@ -49,10 +52,10 @@ impl ServerConfig {
                     digest.auth(&http.auth);
                 }
             }
+            Endpoint::Wrong(_) => digest.part("type", b"wrong"),
         }
         if self.source.scope == Scope::Project || self.depends_on_folder() {
-            let folder = self.source.file.parent().unwrap_or(Path::new(""));
-            digest.part("folder", folder.as_os_str().as_bytes());
+            digest.part("folder", self.source.folder.as_os_str().as_bytes());
         }
         digest.finish()
     }
@@ -65,6 +68,7 @@ impl ServerConfig {
                 (relative(&stdio.command) && stdio.command.contains(['/', '$'])) || stdio.cwd.as_deref().is_some_and(relative)
             }
             Endpoint::Http(http) => http.auth.client_key.as_deref().is_some_and(relative),
+            Endpoint::Wrong(_) => false,
         }
     }
 }

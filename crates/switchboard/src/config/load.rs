@@ -10,10 +10,13 @@ use indexmap::map::Entry;
 use nix::fcntl::OFlag;
 
 use super::diagnostic::Findings;
+use super::dialects::recognise;
 use super::fields::SERVERS;
+use super::format::Format;
+use super::meant::{self, Home};
 use super::policy::{Placed, Policy, policy};
-use super::written::Fields;
-use super::{Config, ConfigErrors, Diagnostic, Mode, Place, ServerConfig, meant, written};
+use super::written::{Fields, Written};
+use super::{Config, ConfigErrors, Diagnostic, Dialect, Mode, Place, ServerConfig};
 use crate::name::ServerName;
 
 /// Whose file it is: decides what it may do.
@@ -34,23 +37,19 @@ pub struct ConfigFile {
     pub path: PathBuf,
     /// Whose it is.
     pub scope: Scope,
+    /// What kind it is, where a person said so; found out by its path and shape where not.
+    pub dialect: Option<Dialect>,
 }
 
-/// The name of the native file, in a project and in the user's own folder.
-const FILE_NAME: &str = "switchboard.toml";
+impl ConfigFile {
+    /// A file whose kind is found out.
+    pub fn new(path: impl Into<PathBuf>, scope: Scope) -> Self {
+        Self { path: path.into(), scope, dialect: None }
+    }
+}
 
 /// No configuration is larger; a larger file is a mistake, or meant to exhaust us (T27).
 const MAX_FILE_BYTES: u64 = 1024 * 1024;
-
-/// The native files that exist, highest precedence first: the project's, then the user's own.
-pub fn search(project_folder: &Path, config_folder: &Path) -> Vec<ConfigFile> {
-    let project = ConfigFile { path: project_folder.join(FILE_NAME), scope: Scope::Project };
-    let user = ConfigFile { path: config_folder.join("switchboard").join(FILE_NAME), scope: Scope::User };
-    // In the user's own folder the two are one file, and it is the user's.
-    let one = matches!((project.path.canonicalize(), user.path.canonicalize()), (Ok(project), Ok(user)) if project == user);
-    // A dangling link or a folder of that name is there: reading it says what is wrong.
-    [project, user].into_iter().skip(usize::from(one)).filter(|file| file.path.symlink_metadata().is_ok()).collect()
-}
 
 /// Reads the files, highest precedence first, and merges them. All errors of all files come back at once.
 pub fn load(files: &[ConfigFile]) -> Result<Config, ConfigErrors> {
@@ -62,7 +61,7 @@ pub fn load(files: &[ConfigFile]) -> Result<Config, ConfigErrors> {
             Ok(read) => {
                 config.warnings.extend(read.warnings);
                 merge_servers(&mut config, read.servers);
-                policies.push((file.scope, read.policy));
+                policies.extend(read.policies.into_iter().map(|policy| (file.scope, policy)));
             }
             Err(found) => errors.extend(found),
         }
@@ -75,15 +74,80 @@ pub fn load(files: &[ConfigFile]) -> Result<Config, ConfigErrors> {
 struct ReadFile {
     /// Each with where its fields stand.
     servers: Vec<(ServerConfig, Vec<(String, Place)>)>,
-    policy: Policy,
+    /// Its own, then that of the file beside it.
+    policies: Vec<Policy>,
     warnings: Vec<Diagnostic>,
 }
 
 fn read(file: &ConfigFile) -> Result<ReadFile, Vec<Diagnostic>> {
     let shown = Arc::new(file.path.clone());
-    let text = read_text(&shown, file.scope).map_err(|message| vec![Diagnostic::of_file(&shown, message)])?;
-    let text = std::str::from_utf8(&text).map_err(|fault| {
-        let (line, column) = place_of_bad_byte(&text, fault.valid_up_to());
+    let bytes = read_text(&shown, file.scope).map_err(|message| vec![Diagnostic::of_file(&shown, message)])?;
+    let text = as_text(&bytes, &shown)?;
+
+    // The folder is resolved once, so that what is relative to it cannot come to mean another place. The file's own link is not
+    // followed: what a link points to must not lend it its folder or its trust.
+    let located = Arc::new(locate(&file.path));
+    let mut findings = Findings::new(shown.clone(), text);
+    let format = Format::of(&file.path).unwrap_or_else(|| Format::guess(file.dialect, text));
+    let document = format.parse(text, &mut findings);
+    let dialect = file.dialect.unwrap_or_else(|| recognise(&located, format, &document, &mut findings));
+    let written = dialect.reader().open(&document, &mut findings);
+    let beside = permissions_beside(file, &located, dialect);
+    let home = Home { folder: Arc::new(folder(&located, dialect, file.scope)), file: located, scope: file.scope, dialect };
+    let mut servers = Vec::with_capacity(written.servers.len());
+    for entry in &written.servers {
+        let told = findings.errors.len();
+        let fields = dialect.reader().entry(entry, &mut findings);
+        let server = fields.as_ref().and_then(|fields| meant::server(entry, fields, &home, &mut findings));
+        // C12: where a wrong entry stops nobody, the first thing that is wrong with it is its server's state.
+        let wrong = if dialect.rules().strict { Vec::new() } else { findings.errors.split_off(told) };
+        let server = match wrong.into_iter().next() {
+            Some(fault) => meant::wrong_server(entry, fault, &home, &mut findings),
+            None => server,
+        };
+        if let Some(server) = server {
+            let origins = origins(fields.as_ref(), &server.name, &findings);
+            servers.push((server, origins));
+        }
+    }
+    let mut policies = vec![policy(&written, &shown, file.scope, dialect, &mut findings)];
+    let (mut errors, mut warnings) = findings.finish();
+    match beside {
+        Ok(None) => {}
+        Ok(Some((policy, told))) => {
+            policies.push(policy);
+            warnings.extend(told);
+        }
+        Err(found) => errors.extend(found),
+    }
+    if errors.is_empty() { Ok(ReadFile { servers, policies, warnings }) } else { Err(errors) }
+}
+
+/// S0-42: what the file beside says of permissions, where the dialect has one and it is there.
+fn permissions_beside(
+    file: &ConfigFile,
+    located: &Path,
+    dialect: Dialect,
+) -> Result<Option<(Policy, Vec<Diagnostic>)>, Vec<Diagnostic>> {
+    let Some(name) = dialect.rules().permissions_file.filter(|_| in_own_folder(located, dialect)) else { return Ok(None) };
+    let path = file.path.with_file_name(name);
+    if path.symlink_metadata().is_err() {
+        return Ok(None);
+    }
+    let shown = Arc::new(path);
+    let bytes = read_text(&shown, file.scope).map_err(|message| vec![Diagnostic::of_file(&shown, message)])?;
+    let text = as_text(&bytes, &shown)?;
+    let mut findings = Findings::new(shown.clone(), text);
+    let document = dialect.rules().format.parse(text, &mut findings);
+    let written = Written { permissions: dialect.reader().permissions(&document, &mut findings), ..Written::default() };
+    let policy = policy(&written, &shown, file.scope, dialect, &mut findings);
+    let (errors, warnings) = findings.finish();
+    if errors.is_empty() { Ok(Some((policy, warnings))) } else { Err(errors) }
+}
+
+fn as_text<'t>(bytes: &'t [u8], shown: &Arc<PathBuf>) -> Result<&'t str, Vec<Diagnostic>> {
+    std::str::from_utf8(bytes).map_err(|fault| {
+        let (line, column) = place_of_bad_byte(bytes, fault.valid_up_to());
         vec![Diagnostic {
             file: shown.clone(),
             line,
@@ -91,23 +155,7 @@ fn read(file: &ConfigFile) -> Result<ReadFile, Vec<Diagnostic>> {
             field: String::new(),
             message: "not UTF-8 text; save the file as UTF-8".to_owned(),
         }]
-    })?;
-
-    let mut findings = Findings::new(shown.clone(), text);
-    let written = written::read(text, &mut findings);
-    // The folder is resolved once, so that what is relative to it cannot come to mean another place. The file's own link is not
-    // followed: what a link points to must not lend it its folder or its trust.
-    let located = Arc::new(locate(&file.path));
-    let mut servers = Vec::with_capacity(written.servers.len());
-    for entry in &written.servers {
-        if let Some(server) = meant::server(entry, &located, file.scope, &mut findings) {
-            let origins = origins(&entry.fields, &server.name, &findings);
-            servers.push((server, origins));
-        }
-    }
-    let policy = policy(&written, &shown, file.scope, &mut findings);
-    let (errors, warnings) = findings.finish();
-    if errors.is_empty() { Ok(ReadFile { servers, policy, warnings }) } else { Err(errors) }
+    })
 }
 
 fn read_text(path: &Path, scope: Scope) -> Result<Vec<u8>, String> {
@@ -153,13 +201,30 @@ fn locate(path: &Path) -> PathBuf {
     }
 }
 
+/// What relative paths of a file start at: its folder; the project's, where the dialect keeps its file in a folder of its own; and
+/// the working folder for the user's file of such a dialect (S2-60).
+fn folder(located: &Path, dialect: Dialect, scope: Scope) -> PathBuf {
+    let own = located.parent().unwrap_or(Path::new(""));
+    match (in_own_folder(located, dialect), scope) {
+        (true, Scope::User) => std::path::absolute(".").unwrap_or_else(|_| own.to_owned()),
+        (true, _) => own.parent().unwrap_or(own).to_owned(),
+        (false, _) => own.to_owned(),
+    }
+}
+
+fn in_own_folder(located: &Path, dialect: Dialect) -> bool {
+    let folder = located.parent().and_then(Path::file_name);
+    dialect.rules().own_folder.is_some_and(|name| folder.is_some_and(|folder| folder == name))
+}
+
 /// Where the fields of an entry stand, by dotted field.
-fn origins(fields: &Fields, name: &ServerName, findings: &Findings<'_>) -> Vec<(String, Place)> {
+fn origins(fields: Option<&Fields>, name: &ServerName, findings: &Findings<'_>) -> Vec<(String, Place)> {
     let place = |offset| {
         let (line, column) = findings.lines.place(offset);
         Place { file: findings.file.clone(), line, column }
     };
-    fields.0.iter().map(|(field, found)| (format!("{}.{name}.{field}", SERVERS.name), place(found.at))).collect()
+    let fields = fields.into_iter().flat_map(|fields| &fields.0);
+    fields.map(|(field, found)| (format!("{}.{name}.{field}", SERVERS.name), place(found.at))).collect()
 }
 
 /// A higher file's entry replaces one of the same name, whole.
@@ -197,6 +262,7 @@ fn merge_policies(config: &mut Config, policies: Vec<(Scope, Policy)>) {
         allow_servers = allow_servers.or(policy.allow_servers);
         deny_servers.extend(policy.deny_servers);
         locked = locked.or(policy.locked);
+        config.permissions.configured |= policy.configured;
         config.permissions.allow.extend(policy.allow);
         config.permissions.ask.extend(policy.ask);
         config.permissions.deny.extend(policy.deny);

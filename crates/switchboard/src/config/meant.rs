@@ -1,4 +1,4 @@
-//! One `[servers.NAME]` as meant: the fields together make one endpoint, or an error that names them.
+//! One server's entry as meant: the fields together make one endpoint, or an error that names them.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -10,26 +10,57 @@ use super::diagnostic::{Findings, visible_key};
 use super::fields::{SERVERS, Side};
 use super::hijack;
 use super::load::Scope;
-use super::reference::{has_references, pieces};
-use super::written::{At, Fields, WrittenServer};
+use super::reference::{Part, Syntax};
+use super::written::{At, Fields, UNSET, WrittenServer};
 use super::{
-    Asks, Endpoint, Grant, HttpAuth, HttpEndpoint, HttpWire, MAX_MESSAGE_BYTES, Protocol, ServerConfig, Sharing, Source, Start,
-    StdioEndpoint, Timeouts,
+    Asks, Diagnostic, Dialect, Endpoint, Grant, HttpAuth, HttpEndpoint, HttpWire, MAX_MESSAGE_BYTES, Protocol, Rules,
+    ServerConfig, Sharing, Source, Start, StdioEndpoint, Timeouts,
 };
-use crate::name::ServerName;
+use crate::name::{BadName, ServerName};
 use crate::secret::Secret;
 
-/// What an entry means; `None` where an error was found and told.
-pub(super) fn server(
+/// The file an entry stands in.
+pub(super) struct Home {
+    pub(super) file: Arc<PathBuf>,
+    /// What relative paths start at.
+    pub(super) folder: Arc<PathBuf>,
+    pub(super) scope: Scope,
+    pub(super) dialect: Dialect,
+}
+
+impl Home {
+    fn name(&self, text: &str) -> Result<ServerName, BadName> {
+        if self.dialect.rules().narrow_names { ServerName::new(text) } else { ServerName::dialect(text) }
+    }
+
+    fn source(&self, line: usize) -> Source {
+        let Self { file, folder, scope, .. } = self;
+        Source { file: file.clone(), folder: folder.clone(), line, scope: *scope, shadows: None }
+    }
+}
+
+/// An entry that is wrong, in a dialect in which that stops no other server: listed, and never started. `None` where it cannot even
+/// be named; that is told as a warning.
+pub(super) fn wrong_server(
     written: &WrittenServer,
-    file: &Arc<PathBuf>,
-    scope: Scope,
+    fault: Diagnostic,
+    home: &Home,
     findings: &mut Findings<'_>,
 ) -> Option<ServerConfig> {
-    let path = format!("{}.{}", SERVERS.name, visible_key(&written.name));
-    let entry = Entry { fields: &written.fields, at: written.at, path };
+    let Ok(name) = home.name(&written.name) else {
+        findings.warnings.push(fault);
+        return None;
+    };
+    let source = home.source(findings.lines.line(written.at));
+    Some(ServerConfig { dialect: home.dialect, ..ServerConfig::new(name, source, Endpoint::Wrong(fault)) })
+}
 
-    let name = ServerName::new(&written.name).map_err(|fault| findings.error(written.at, &entry.path, fault.to_string())).ok();
+/// What an entry means, its fields being native ones; `None` where an error was found and told.
+pub(super) fn server(written: &WrittenServer, fields: &Fields, home: &Home, findings: &mut Findings<'_>) -> Option<ServerConfig> {
+    let entry = Entry { fields, at: written.at, path: &written.path, rules: home.dialect.rules() };
+    let scope = home.scope;
+
+    let name = home.name(&written.name).map_err(|fault| findings.error(written.at, entry.path, fault.to_string())).ok();
     let endpoint = entry.endpoint(scope, findings);
     let timeouts = entry.timeouts(findings);
     entry.check_globs(findings);
@@ -39,19 +70,25 @@ pub(super) fn server(
 
     Some(ServerConfig {
         name: name?,
-        source: Source { file: file.clone(), line: findings.lines.line(written.at), scope, shadows: None },
+        dialect: home.dialect,
+        source: home.source(findings.lines.line(written.at)),
         endpoint: endpoint?,
         protocol: match entry.fields.choice("protocol") {
             Some("legacy") => Protocol::Legacy,
             Some("modern") => Protocol::Modern,
             _ => Protocol::Auto,
         },
-        start: if entry.fields.choice("start") == Some("lazy") { Start::Lazy } else { Start::Eager },
+        start: match entry.fields.choice("start") {
+            Some("lazy") => Start::Lazy,
+            Some(_) => Start::Eager,
+            None => entry.rules.start,
+        },
         enabled: entry.fields.flag("enabled").unwrap_or(true),
         trust: scope != Scope::Project && entry.fields.flag("trust").unwrap_or(false),
         asks: match entry.fields.choice("asks") {
             Some("yes") => Asks::Yes,
             Some("no") => Asks::No,
+            _ if entry.rules.keeps_callers_apart => Asks::Yes,
             _ => Asks::Auto,
         },
         session: if entry.fields.choice("session") == Some("per-caller") { Sharing::PerCaller } else { Sharing::Shared },
@@ -68,7 +105,8 @@ pub(super) fn server(
 struct Entry<'a> {
     fields: &'a Fields,
     at: usize,
-    path: String,
+    path: &'a str,
+    rules: &'static Rules,
 }
 
 impl Entry<'_> {
@@ -80,10 +118,12 @@ impl Entry<'_> {
                 let (command_line, url_line) = (findings.lines.line(command), findings.lines.line(url));
                 findings.error(
                     command.max(url),
-                    &self.path,
+                    self.path,
                     format!(
-                        "both `command` (line {command_line}) and `url` (line {url_line}) are set; a server is either a program to \
-                         start or a URL to reach: remove one of them"
+                        "both `{}` (line {command_line}) and `{}` (line {url_line}) are set; a server is either a program to start \
+                         or a URL to reach: remove one of them",
+                        self.fields.spelt("command"),
+                        self.fields.spelt("url")
                     ),
                 );
                 return None;
@@ -96,7 +136,7 @@ impl Entry<'_> {
                     Some(_) => "`url` is missing; expected the address of the server",
                     None => "neither `command` nor `url` is set; expected a program to start or a URL to reach",
                 };
-                findings.missing(self.at, &self.path, expected);
+                findings.missing(self.at, self.path, expected);
                 return None;
             }
         };
@@ -113,23 +153,32 @@ impl Entry<'_> {
         for field in SERVERS.fields.iter().filter(|field| field.side != Side::Both && field.side != side) {
             if let Some(at) = self.fields.at(field.name) {
                 let whose = if side == Side::Stdio { "a `url`" } else { "a `command`" };
-                let message =
-                    format!("belongs to servers with {whose}; this one is {is} (`{ours}`, line {line}): remove `{}`", field.name);
-                findings.error(at, format!("{}.{}", self.path, field.name), message);
-                fits = false;
+                let message = format!(
+                    "belongs to servers with {whose}; this one is {is} (`{}`, line {line}): remove `{}`",
+                    self.fields.spelt(ours),
+                    self.fields.spelt(field.name)
+                );
+                let path = self.path_of(field.name);
+                if self.rules.strict {
+                    findings.error(at, path, message);
+                    fits = false;
+                } else {
+                    findings.warn(at, path, format!("ignored: {message}"));
+                }
             }
         }
         let contradicts = transport.is_some_and(|transport| (transport == "stdio") != (side == Side::Stdio));
         if let (true, Some(transport), Some(at)) = (contradicts, transport, self.fields.at("transport")) {
             let message = format!(
-                "\"{transport}\" does not fit {is} (`{ours}`, line {line}); expected {}",
+                "\"{transport}\" does not fit {is} (`{}`, line {line}); expected {}",
+                self.fields.spelt(ours),
                 if side == Side::Stdio {
                     "\"stdio\", or no transport at all"
                 } else {
                     "\"http\" or \"sse\", or no transport at all"
                 }
             );
-            findings.error(at, format!("{}.transport", self.path), message);
+            findings.error(at, self.path_of("transport"), message);
             fits = false;
         }
         fits
@@ -166,8 +215,10 @@ impl Entry<'_> {
             command: command?.to_owned(),
             args: plain(args),
             env: by_name(env),
-            inherit_env: self.fields.flag("inherit_env").unwrap_or(false),
+            unset: self.fields.texts(UNSET).map(plain).unwrap_or_default(),
+            inherit_env: self.fields.flag("inherit_env").unwrap_or(self.rules.inherits_environment),
             cwd: self.fields.text("cwd").map(str::to_owned),
+            syntax: self.rules.syntax,
         };
         sound.then_some(Endpoint::Stdio(endpoint))
     }
@@ -179,7 +230,7 @@ impl Entry<'_> {
         let mut sound = self.check_text(url, at, "url", findings);
         // A reference may hold any part of a URL, so one with references is looked at when it is expanded.
         if sound
-            && !has_references(url)
+            && !self.rules.syntax.reads(Part::Launch, url)
             && let Err(message) = check_url(url)
         {
             self.error("url", message, findings);
@@ -187,7 +238,7 @@ impl Entry<'_> {
         }
         let mut seen = HashSet::new();
         for At { at, value: (name, value) } in headers {
-            let path = format!("{}.headers.{}", self.path, visible_key(name));
+            let path = self.path_of(&format!("headers.{}", visible_key(name)));
             let lower = name.to_ascii_lowercase();
             if let Err(message) = check_header(name, value) {
                 findings.error(*at, path, message);
@@ -195,17 +246,18 @@ impl Entry<'_> {
             } else if !seen.insert(lower) {
                 findings.error(*at, path, "set twice; header names do not tell upper from lower case: remove one of them");
                 sound = false;
-            } else if looks_like_a_bare_reference(value) {
+            } else if matches!(self.rules.syntax, Syntax::Native | Syntax::Braced) && looks_like_a_bare_reference(value) {
                 findings.warn(*at, path, BARE_REFERENCE);
             }
         }
         let wire = match transport {
             Some("http") => HttpWire::Streamable,
             Some("sse") => HttpWire::Sse,
-            _ => HttpWire::Auto,
+            _ => self.rules.wire,
         };
         let auth = self.auth(findings);
-        let endpoint = HttpEndpoint { url: url.to_owned(), headers: by_name(headers), wire, auth: auth? };
+        let syntax = self.rules.syntax;
+        let endpoint = HttpEndpoint { url: url.to_owned(), headers: by_name(headers), wire, auth: auth?, syntax };
         sound.then_some(Endpoint::Http(endpoint))
     }
 
@@ -256,7 +308,7 @@ impl Entry<'_> {
         clash(alone, "oauth_grant", needs);
         let person = auth.grant == Grant::AuthorizationCode && auth.client_key.is_some();
         clash(person, "oauth_client_key", "is used with `oauth_grant = \"client_credentials\"` only");
-        let url = auth.client_metadata_url.as_deref().filter(|url| !has_references(url));
+        let url = auth.client_metadata_url.as_deref().filter(|url| !self.rules.syntax.reads(Part::Launch, url));
         let bad = url.is_some_and(|url| !url::Url::parse(url).is_ok_and(|url| url.scheme() == "https" && url.path() != "/"));
         clash(
             bad,
@@ -283,6 +335,12 @@ impl Entry<'_> {
             (None, Some(max)) => (default.call.min(max), max),
             (None, None) => (default.call, default.call_max),
         };
+        // C10: where the dialect has one absolute deadline, progress does not extend it.
+        let (call, call_max) = match (self.rules.call_timeout, self.fields.duration("call_timeout")) {
+            (Some(_), Some(written)) => (written, written),
+            (Some(absolute), None) => (absolute, absolute),
+            (None, _) => (call, call_max),
+        };
         Timeouts { connect, call, call_max }
     }
 
@@ -291,7 +349,7 @@ impl Entry<'_> {
             for (index, glob) in self.fields.texts(field).unwrap_or_default().iter().enumerate() {
                 if let Err(fault) = globset::Glob::new(&glob.value) {
                     let message = format!("not a glob: {}; expected a tool name, with * and ? where needed", fault.kind());
-                    findings.error(glob.at, format!("{}.{field}[{index}]", self.path), message);
+                    findings.error(glob.at, self.path_of(&format!("{field}[{index}]")), message);
                 }
             }
         }
@@ -299,17 +357,17 @@ impl Entry<'_> {
 
     /// What holds for every text that reaches a process or a wire. The text itself is not repeated: it may hold a secret.
     fn check_text(&self, text: &str, at: usize, field: &str, findings: &mut Findings<'_>) -> bool {
-        let fault = match pieces(text) {
+        let fault = match self.rules.syntax.pieces(Part::Launch, text) {
             Err(fault) => fault,
             Ok(_) if text.contains('\0') => "holds a zero byte, which no program can be given",
             Ok(_) => return true,
         };
-        findings.error(at, format!("{}.{field}", self.path), fault);
+        findings.error(at, self.path_of(field), fault);
         false
     }
 
     fn check_variable(&self, name: &str, value: &Secret, at: usize, scope: Scope, findings: &mut Findings<'_>) -> bool {
-        let path = format!("{}.env.{}", self.path, visible_key(name));
+        let path = self.path_of(&format!("env.{}", visible_key(name)));
         if name.is_empty() || name.contains(['=', '\0']) {
             findings.error(at, path, "not the name of a variable; expected a name without \"=\"");
             return false;
@@ -318,7 +376,7 @@ impl Entry<'_> {
             findings.error(at, path, "holds a zero byte, which no program can be given");
             return false;
         }
-        if looks_like_a_bare_reference(value) {
+        if matches!(self.rules.syntax, Syntax::Native | Syntax::Braced) && looks_like_a_bare_reference(value) {
             findings.warn(at, &path, BARE_REFERENCE);
         }
         if let Some(what) = hijack::effect(name) {
@@ -333,11 +391,17 @@ impl Entry<'_> {
     }
 
     fn error(&self, field: &str, message: impl Into<String>, findings: &mut Findings<'_>) {
-        findings.error(self.fields.at(field).unwrap_or(self.at), format!("{}.{field}", self.path), message);
+        findings.error(self.fields.at(field).unwrap_or(self.at), self.path_of(field), message);
     }
 
     fn warn(&self, field: &str, message: &str, findings: &mut Findings<'_>) {
-        findings.warn(self.fields.at(field).unwrap_or(self.at), format!("{}.{field}", self.path), message);
+        findings.warn(self.fields.at(field).unwrap_or(self.at), self.path_of(field), message);
+    }
+
+    /// The field dotted, as its file spells it; `field` may go on below the field itself.
+    fn path_of(&self, field: &str) -> String {
+        let end = field.find(['.', '[']).unwrap_or(field.len());
+        format!("{}.{}{}", self.path, self.fields.spelt(&field[..end]), &field[end..])
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::diagnostic::Findings;
 use super::load::Scope;
 use super::written::{At, Fields, Written};
-use super::{Mode, Place, RuleText};
+use super::{Dialect, Mode, Place, RuleText};
 use crate::name::Style;
 
 /// What one file says beside its servers.
@@ -16,6 +16,8 @@ pub(super) struct Policy {
     pub(super) allow: Vec<RuleText>,
     pub(super) ask: Vec<RuleText>,
     pub(super) deny: Vec<RuleText>,
+    /// It says something about permissions.
+    pub(super) configured: bool,
     /// Not empty.
     pub(super) allow_servers: Option<Placed<Vec<String>>>,
     pub(super) deny_servers: Option<Placed<Vec<String>>>,
@@ -28,7 +30,13 @@ pub(super) struct Policy {
 pub(super) type Placed<T> = (T, Place);
 
 /// Reads the three sections. What a project's file may not say is left out, with a warning.
-pub(super) fn policy(written: &Written, file: &Arc<PathBuf>, scope: Scope, findings: &mut Findings<'_>) -> Policy {
+pub(super) fn policy(
+    written: &Written,
+    file: &Arc<PathBuf>,
+    scope: Scope,
+    dialect: Dialect,
+    findings: &mut Findings<'_>,
+) -> Policy {
     let Written { permissions, security, naming, .. } = written;
     let mode = match permissions.choice("mode") {
         Some("ask") => Some(Mode::Ask),
@@ -45,9 +53,10 @@ pub(super) fn policy(written: &Written, file: &Arc<PathBuf>, scope: Scope, findi
         _ => None,
     };
     let mut policy = Policy {
-        allow: rules(permissions, "allow", file, findings),
-        ask: rules(permissions, "ask", file, findings),
-        deny: rules(permissions, "deny", file, findings),
+        allow: rules(permissions, "allow", file, dialect, findings),
+        ask: rules(permissions, "ask", file, dialect, findings),
+        deny: rules(permissions, "deny", file, dialect, findings),
+        configured: written.gated || !permissions.0.is_empty(),
         allow_servers: placed(names(security, "allow_servers", findings), security, "allow_servers", findings),
         deny_servers: placed(names(security, "deny_servers", findings), security, "deny_servers", findings),
         locked: placed(security.flag("locked").filter(|locked| *locked), security, "locked", findings),
@@ -92,13 +101,13 @@ fn ignored(fields: &Fields, section: &str, field: &str, message: &str, findings:
     findings.warn(fields.at(field).unwrap_or_default(), format!("{section}.{field}"), message);
 }
 
-fn rules(permissions: &Fields, field: &str, file: &Arc<PathBuf>, findings: &mut Findings<'_>) -> Vec<RuleText> {
+fn rules(permissions: &Fields, field: &str, file: &Arc<PathBuf>, dialect: Dialect, findings: &mut Findings<'_>) -> Vec<RuleText> {
     let found = permissions.texts(field).unwrap_or_default();
     let empty = "empty; expected \"server\" or \"server/tool\"";
     check_not_empty(found, &format!("permissions.{field}"), empty, findings);
     found
         .iter()
-        .map(|rule| RuleText { text: rule.value.clone(), file: file.clone(), line: findings.lines.line(rule.at) })
+        .map(|rule| RuleText { text: rule.value.clone(), dialect, file: file.clone(), line: findings.lines.line(rule.at) })
         .collect()
 }
 

@@ -1,4 +1,4 @@
-//! References in a value: `${NAME}`, `${env:NAME}`, `${NAME:-default}`; `$$` is a literal `$`.
+//! References in a value, in the syntax of each kind of file.
 //!
 //! One reader for checking at load, disclosing before trust, and expanding at start, so that the three cannot disagree.
 
@@ -11,8 +11,67 @@ pub(crate) enum Piece<'a> {
     Variable { name: &'a str, default: Option<&'a str> },
 }
 
-/// Takes a value apart, once: what a variable holds is never looked at again. The error says what is wrong, without the value.
-pub(crate) fn pieces(value: &str) -> Result<Vec<Piece<'_>>, &'static str> {
+/// How a file refers to variables. Each dialect has its own; in all of them a value is read in one pass.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Syntax {
+    /// `${NAME}`, `${env:NAME}`, `${NAME:-default}` in every text; `$$` is a literal `$`.
+    #[default]
+    Native,
+    /// As native, but `$$` is a literal `$` only before a `{`: elsewhere every `$` is taken as it is.
+    Braced,
+    /// `${env:NAME}` in the values of variables and headers; every other text, and every other `$`, is taken as it is.
+    Placeholder,
+    /// `$NAME` and `${NAME}` in every text; every other `$` is taken as it is.
+    Shell,
+    /// None: every text is taken as it is.
+    Literal,
+}
+
+/// Which texts a syntax may treat apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// What decides what runs or is reached: command, arguments, folder, URL.
+    Launch,
+    /// The value of a variable or a header.
+    Value,
+}
+
+impl Syntax {
+    /// Takes a value apart, once: what a variable holds is never looked at again. The error says what is wrong, without the value.
+    pub(crate) fn pieces(self, part: Part, value: &str) -> Result<Vec<Piece<'_>>, &'static str> {
+        match (self, part) {
+            (Self::Native, _) => native(value),
+            (Self::Braced, _) => braced(value),
+            (Self::Placeholder, Part::Value) => Ok(marked(value, placeholder)),
+            (Self::Shell, _) => Ok(marked(value, shell)),
+            (Self::Placeholder, Part::Launch) | (Self::Literal, _) => Ok(marked(value, |_| None)),
+        }
+    }
+
+    /// Whether a value reads any variable. A malformed one counts as reading.
+    pub(crate) fn reads(self, part: Part, value: &str) -> bool {
+        self.pieces(part, value).map_or(true, |pieces| pieces.iter().any(|piece| matches!(piece, Piece::Variable { .. })))
+    }
+
+    /// The variables a value reads, in order.
+    pub(crate) fn variables(self, part: Part, value: &str) -> Vec<&str> {
+        let found = self.pieces(part, value).unwrap_or_default();
+        found.into_iter().filter_map(|piece| if let Piece::Variable { name, .. } = piece { Some(name) } else { None }).collect()
+    }
+}
+
+/// A text that refers to nothing, in the native syntax.
+pub(super) fn escape(text: &str) -> String {
+    text.replace('$', "$$")
+}
+
+/// A text in the native syntax as it was meant, for a field in which nothing is expanded. `None` where it refers to a variable.
+pub(super) fn unescape(text: &str) -> Option<String> {
+    let piece = |piece| if let Piece::Literal(text) = piece { Some(text) } else { None };
+    native(text).ok()?.into_iter().map(piece).collect()
+}
+
+fn native(value: &str) -> Result<Vec<Piece<'_>>, &'static str> {
     let mut found = Vec::new();
     let mut rest = value;
     while let Some(at) = rest.find('$') {
@@ -24,27 +83,71 @@ pub(crate) fn pieces(value: &str) -> Result<Vec<Piece<'_>>, &'static str> {
             push_literal(&mut found, before);
             found.push(variable(&body[..end])?);
             rest = &body[end + 1..];
-        } else if let Some(after) = after.strip_prefix('$') {
-            push_literal(&mut found, &rest[..at + 1]);
-            rest = after;
         } else {
             push_literal(&mut found, &rest[..at + 1]);
-            rest = after;
+            rest = after.strip_prefix('$').unwrap_or(after);
         }
     }
     push_literal(&mut found, rest);
     Ok(found)
 }
 
-/// Whether a value reads any variable. A malformed one counts as reading.
-pub(crate) fn has_references(value: &str) -> bool {
-    pieces(value).map_or(true, |pieces| pieces.iter().any(|piece| matches!(piece, Piece::Variable { .. })))
+fn braced(value: &str) -> Result<Vec<Piece<'_>>, &'static str> {
+    let mut found = Vec::new();
+    let mut rest = value;
+    while let Some(at) = rest.find("${") {
+        let before = &rest[..at];
+        if before.ends_with('$') {
+            // The first of the two says that the second is no reference.
+            push_literal(&mut found, before);
+            push_literal(&mut found, "{");
+            rest = &rest[at + 2..];
+            continue;
+        }
+        let body = &rest[at + 2..];
+        let end =
+            body.find('}').ok_or("a reference opened with \"${\" is not closed with \"}\"; write \"$${\" for the text itself")?;
+        push_literal(&mut found, before);
+        found.push(variable(&body[..end])?);
+        rest = &body[end + 1..];
+    }
+    push_literal(&mut found, rest);
+    Ok(found)
 }
 
-/// The variables a value reads, in order.
-pub(crate) fn variables(value: &str) -> Vec<&str> {
-    let found = pieces(value).unwrap_or_default();
-    found.into_iter().filter_map(|piece| if let Piece::Variable { name, .. } = piece { Some(name) } else { None }).collect()
+/// A value in which `reference` knows the references by what follows a `$`: their name, and how long they are.
+fn marked<'v>(value: &'v str, reference: impl Fn(&'v str) -> Option<(&'v str, usize)>) -> Vec<Piece<'v>> {
+    let mut found = Vec::new();
+    let mut literal = 0;
+    for (at, _) in value.match_indices('$') {
+        if let Some((name, length)) = reference(&value[at + 1..]).filter(|_| at >= literal) {
+            push_literal(&mut found, &value[literal..at]);
+            found.push(Piece::Variable { name, default: None });
+            literal = at + 1 + length;
+        }
+    }
+    push_literal(&mut found, &value[literal..]);
+    found
+}
+
+fn placeholder(after: &str) -> Option<(&str, usize)> {
+    let (name, _) = after.strip_prefix("{env:")?.split_once('}')?;
+    is_name(name).then_some((name, name.len() + "{env:}".len()))
+}
+
+fn shell(after: &str) -> Option<(&str, usize)> {
+    if let Some(braced) = after.strip_prefix('{') {
+        let (name, _) = braced.split_once('}')?;
+        return is_name(name).then_some((name, name.len() + 2));
+    }
+    let end = after.find(|next: char| !next.is_ascii_alphanumeric() && next != '_').unwrap_or(after.len());
+    is_name(&after[..end]).then_some((&after[..end], end))
+}
+
+/// Whether it is the name of a variable.
+pub(super) fn is_name(name: &str) -> bool {
+    name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
 fn push_literal<'a>(pieces: &mut Vec<Piece<'a>>, text: &'a str) {
@@ -63,9 +166,7 @@ fn variable(body: &str) -> Result<Piece<'_>, &'static str> {
         return Err("a default cannot hold another reference; expected ${NAME:-plain text}");
     }
     let name = name.strip_prefix("env:").unwrap_or(name);
-    let mut characters = name.bytes();
-    let starts = characters.next().is_some_and(|first| first.is_ascii_alphabetic() || first == b'_');
-    if starts && characters.all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
+    if is_name(name) {
         Ok(Piece::Variable { name, default })
     } else {
         Err("malformed reference; expected ${NAME}, ${env:NAME} or ${NAME:-default}, or \"$${\" for the text itself")
@@ -80,7 +181,7 @@ mod tests {
 
     #[test]
     fn c7_references_are_read_in_one_pass() {
-        let check = |value: &str, expected: &[Piece<'_>]| assert_eq!(pieces(value).unwrap(), expected, "{value}");
+        let check = |value: &str, expected: &[Piece<'_>]| assert_eq!(native(value).unwrap(), expected, "{value}");
         check("", &[]);
         check("plain", &[Literal("plain")]);
         check("${A}", &[Variable { name: "A", default: None }]);
@@ -98,8 +199,32 @@ mod tests {
     #[test]
     fn a_malformed_reference_is_an_error_that_does_not_quote_the_value() {
         for value in ["${", "x ${A", "${}", "${1A}", "${A B}", "${input:token}", "${A:-${B}}", "${A-b}", "${env:}"] {
-            let fault = pieces(&format!("hunter2 {value}")).unwrap_err();
+            let fault = native(&format!("hunter2 {value}")).unwrap_err();
             assert!(!fault.contains("hunter2") && fault.contains("${"), "{value}: {fault}");
         }
+    }
+
+    #[test]
+    fn c7_a_dialect_reads_its_own_syntax_in_its_own_fields() {
+        let check = |syntax: Syntax, part: Part, value: &str, expected: &[Piece<'_>]| {
+            assert_eq!(syntax.pieces(part, value).unwrap(), expected, "{syntax:?} {part:?} {value}");
+        };
+        let variable = |name| Variable { name, default: None };
+        check(Syntax::Placeholder, Part::Value, "Bearer ${env:T}", &[Literal("Bearer "), variable("T")]);
+        check(Syntax::Placeholder, Part::Value, "$T ${T} $${env:T}", &[Literal("$T ${T} $"), variable("T")]);
+        check(Syntax::Placeholder, Part::Value, "${env:}${env:A", &[Literal("${env:}${env:A")]);
+        check(Syntax::Placeholder, Part::Launch, "${env:T}", &[Literal("${env:T}")]);
+        check(Syntax::Shell, Part::Value, "$A-${B}$", &[variable("A"), Literal("-"), variable("B"), Literal("$")]);
+        check(Syntax::Shell, Part::Launch, "${PWD}:/workspace", &[variable("PWD"), Literal(":/workspace")]);
+        check(Syntax::Shell, Part::Value, "$1 ${} ${A-b}", &[Literal("$1 ${} ${A-b}")]);
+        check(Syntax::Literal, Part::Value, "$A ${B}", &[Literal("$A ${B}")]);
+        check(Syntax::Braced, Part::Value, "pa$$word $A ", &[Literal("pa$$word $A ")]);
+        check(Syntax::Braced, Part::Launch, "${env:A}$", &[variable("A"), Literal("$")]);
+        check(
+            Syntax::Braced,
+            Part::Value,
+            "$${A}${B:-c}",
+            &[Literal("$"), Literal("{"), Literal("A}"), Variable { name: "B", default: Some("c") }],
+        );
     }
 }

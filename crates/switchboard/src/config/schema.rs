@@ -56,6 +56,7 @@ fn property(field: &Field) -> Value {
         Kind::Port => json!({ "type": "integer", "minimum": 1, "maximum": 65535 }),
         Kind::Flag => json!({ "type": "boolean" }),
         Kind::Duration => json!({ "type": "string", "pattern": "^[0-9]+ ?(ms|s|m|h)$" }),
+        Kind::Milliseconds => json!({ "type": "integer", "minimum": 1 }),
         Kind::Bytes => json!({ "anyOf": [
             { "type": "integer", "minimum": 1024, "maximum": 1_073_741_824 },
             { "type": "string", "pattern": "^[0-9]+ ?(B|KiB|MiB|GiB|kB|KB|MB|GB)?$" },
@@ -82,6 +83,9 @@ fn described(field: &Field) -> String {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::config::format::Format;
+    use crate::config::meant::{self, Home};
+    use crate::config::{Dialect, Scope};
 
     #[test]
     fn the_shipped_schema_is_current() {
@@ -100,9 +104,14 @@ mod tests {
             let document: Value = toml::from_str(text).unwrap();
             assert_eq!(validator.is_valid(&document), fits, "{text}");
             let mut findings = crate::config::diagnostic::Findings::new(Default::default(), text);
-            let written = crate::config::written::read(text, &mut findings);
-            for server in &written.servers {
-                crate::config::meant::server(server, &Default::default(), crate::config::Scope::User, &mut findings);
+            let reader = Dialect::Native.reader();
+            let document = Format::Toml.parse(text, &mut findings);
+            let home =
+                Home { file: Default::default(), folder: Default::default(), scope: Scope::User, dialect: Dialect::Native };
+            for server in &reader.open(&document, &mut findings).servers {
+                if let Some(fields) = reader.entry(server, &mut findings) {
+                    meant::server(server, &fields, &home, &mut findings);
+                }
             }
             assert_eq!(
                 findings.errors.len() + findings.warnings.len() + findings.unknown.len() == 0,

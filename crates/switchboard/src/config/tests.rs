@@ -4,8 +4,12 @@ use std::path::Path;
 
 use super::*;
 
+mod a3s;
+mod agent_apps;
+mod agent_code;
 mod bombs;
 mod fingerprints;
+mod formats;
 mod launches;
 mod merging;
 mod texts;
@@ -15,7 +19,7 @@ fn load_text(text: impl AsRef<[u8]>, scope: Scope) -> Result<Config, ConfigError
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("switchboard.toml");
     std::fs::write(&path, text).expect("a file in it");
-    load(&[ConfigFile { path, scope }]).map_err(|errors| {
+    load(&[ConfigFile::new(path, scope)]).map_err(|errors| {
         let named = |finding: Diagnostic| Diagnostic { file: Arc::new("switchboard.toml".into()), ..finding };
         ConfigErrors(errors.0.into_iter().map(named).collect())
     })
@@ -33,4 +37,77 @@ fn told(text: impl AsRef<[u8]>, scope: Scope) -> String {
             shown.collect::<Vec<_>>().join("\n")
         }
     }
+}
+
+/// A document of another dialect, given by a person, as it was read.
+struct Foreign {
+    config: Config,
+    /// Its name, in place of the folder it was in.
+    file: Arc<PathBuf>,
+}
+
+/// Loads a file of this dialect with this name and text, and its errors with the bare name.
+fn load_foreign(dialect: Dialect, name: &str, text: &str) -> Result<Foreign, String> {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join(name);
+    std::fs::write(&path, text).expect("a file in it");
+    let file = Arc::new(PathBuf::from(name));
+    let bare = |finding: Diagnostic| Diagnostic { file: file.clone(), ..finding };
+    match load(&[ConfigFile { dialect: Some(dialect), ..ConfigFile::new(path, Scope::Given) }]) {
+        Ok(mut config) => {
+            config.warnings = std::mem::take(&mut config.warnings).into_iter().map(bare).collect();
+            Ok(Foreign { config, file })
+        }
+        Err(errors) => Err(ConfigErrors(errors.0.into_iter().map(bare).collect()).to_string()),
+    }
+}
+
+impl Foreign {
+    fn warnings(&self) -> Vec<String> {
+        self.config.warnings.iter().map(Diagnostic::to_string).collect()
+    }
+
+    /// Every server as meant, wherever its file was.
+    fn servers(&self) -> Vec<ServerConfig> {
+        let server = |server: &Arc<ServerConfig>| {
+            let mut server = ServerConfig::clone(server);
+            server.source = Source::new(self.file.clone(), server.source.line, server.source.scope);
+            if let Endpoint::Wrong(fault) = &mut server.endpoint {
+                fault.file = self.file.clone();
+            }
+            server
+        };
+        self.config.servers.values().map(server).collect()
+    }
+
+    /// The names, and what is wrong with those that are.
+    fn faults(&self) -> Vec<(String, Option<String>)> {
+        let fault = |server: ServerConfig| match &server.endpoint {
+            Endpoint::Wrong(fault) => (server.name.to_string(), Some(fault.to_string())),
+            _ => (server.name.to_string(), None),
+        };
+        self.servers().into_iter().map(fault).collect()
+    }
+}
+
+/// A server of this dialect at this line of `file`, that says nothing but how it is reached.
+fn expected(dialect: Dialect, name: &str, file: &str, line: usize, endpoint: Endpoint) -> ServerConfig {
+    let source = Source::new(Arc::new(file.into()), line, Scope::Given);
+    let name = ServerName::dialect(name).expect("a name that dialects allow");
+    ServerConfig { dialect, start: dialect.rules().start, ..ServerConfig::new(name, source, endpoint) }
+}
+
+/// A program as the five dialects start it: with the whole environment.
+fn inheriting(command: &str, args: &[&str], env: &[(&str, &str)], syntax: Syntax) -> Endpoint {
+    let env = env.iter().map(|(name, value)| ((*name).to_owned(), Secret::new(*value))).collect();
+    Endpoint::Stdio(StdioEndpoint { env, inherit_env: true, syntax, ..StdioEndpoint::new(command, args.iter().copied()) })
+}
+
+/// What a child of this endpoint would get of these variables, its own among them.
+fn child_environment(endpoint: &Endpoint, host: &[(&str, &str)]) -> Vec<(String, String)> {
+    let Endpoint::Stdio(stdio) = endpoint else { panic!("no program: {endpoint:?}") };
+    let stdio = StdioEndpoint { command: "/bin/sh".to_owned(), ..stdio.clone() };
+    let host = Environment::new(host.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
+    let launch = resolve_launch(&stdio, Path::new("/"), &host).expect("a launch");
+    launch.env.into_iter().map(|(name, value)| (name, value.expose().to_owned())).collect()
 }

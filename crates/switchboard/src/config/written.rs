@@ -1,15 +1,13 @@
-//! The file as written: every known field with its place, every value of the right kind; nothing about what fields mean together.
+//! A document as written: every known field with its place, every value of the right kind; nothing about what fields mean together.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use toml::Spanned;
-use toml::de::{DeTable, DeValue};
-
 use super::diagnostic::{Findings, visible_key};
-use super::fields::{Field, Kind, NAMING, PERMISSIONS, SECURITY, SERVERS, Section, nearest};
+use super::fields::{Field, Kind, NAMING, PERMISSIONS, SECURITY, SERVERS, nearest};
 use super::quantity;
-use super::reference::pieces;
+use super::reference::{Part, Syntax};
+use super::tree::{Entry, Node, Tree};
 use crate::secret::Secret;
 
 /// One file.
@@ -18,22 +16,29 @@ pub(super) struct Written {
     /// In the order of the file.
     pub(super) servers: Vec<WrittenServer>,
     pub(super) permissions: Fields,
+    /// There is a section about permissions, though it may be empty.
+    pub(super) gated: bool,
     pub(super) security: Fields,
     pub(super) naming: Fields,
 }
 
-/// One `[servers.NAME]`.
+/// One server's entry, not read yet: what is wrong in it may be told of it alone.
 #[derive(Debug)]
 pub(super) struct WrittenServer {
     pub(super) name: String,
     /// Offset of the name.
     pub(super) at: usize,
-    pub(super) fields: Fields,
+    /// Dotted, as messages show it.
+    pub(super) path: String,
+    pub(super) node: Node,
 }
 
-/// The fields of one table, by name.
+/// Variables that a child must not get, though it inherits all others: no field of the native file, but what a dialect may mean.
+pub(super) const UNSET: &str = "unset_env";
+
+/// The fields of one table, by name; and how the file spells those of them that it spells in its own way.
 #[derive(Debug, Default)]
-pub(super) struct Fields(pub(super) BTreeMap<&'static str, At<Value>>);
+pub(super) struct Fields(pub(super) BTreeMap<&'static str, At<Value>>, BTreeMap<&'static str, &'static str>);
 
 /// A value and where it stands.
 #[derive(Debug, Clone)]
@@ -62,6 +67,24 @@ impl Fields {
     /// Where a field stands, whatever its value.
     pub(super) fn at(&self, name: &str) -> Option<usize> {
         self.0.get(name).map(|found| found.at)
+    }
+
+    /// How the file spells a field.
+    pub(super) fn spelt<'n>(&self, name: &'n str) -> &'n str {
+        self.1.get(name).copied().unwrap_or(name)
+    }
+
+    /// Gives a field of a dialect its native name. Messages go on to spell it as the file does.
+    pub(super) fn rename(&mut self, own: &'static str, native: &'static str) {
+        if let Some(found) = self.0.remove(own) {
+            self.0.insert(native, found);
+            self.spell(native, own);
+        }
+    }
+
+    /// Says how the file spells a field.
+    pub(super) fn spell(&mut self, native: &'static str, own: &'static str) {
+        self.1.insert(native, own);
     }
 
     pub(super) fn text(&self, name: &str) -> Option<&str> {
@@ -101,21 +124,13 @@ impl Fields {
     }
 }
 
-/// Reads a file's text. What is wrong is collected, never the first thing only.
-pub(super) fn read(text: &str, findings: &mut Findings<'_>) -> Written {
-    let (document, faults) = DeTable::parse_recoverable(text);
-    for fault in faults {
-        // The parser's own display quotes the line, and the line may hold a secret: its bare message does not.
-        let at = fault.span().map(|span| span.start);
-        let rest = at.and_then(|at| text.get(at..)).unwrap_or_default();
-        findings.broken(at, format!("not valid TOML: {}", syntax(fault.message(), rest)));
-    }
-
+/// Reads a native document. What is wrong is collected, never the first thing only.
+pub(super) fn read(document: &Node, findings: &mut Findings<'_>) -> Written {
     let mut written = Written::default();
-    for (key, value) in in_order(document.get_ref()) {
-        let section = match key.get_ref().as_ref() {
+    for Entry { key, at, value } in document.entries() {
+        let section = match key.as_str() {
             "servers" => {
-                written.servers = servers(value, findings);
+                written.servers = servers(SERVERS.name, value, findings);
                 continue;
             }
             "permissions" => &PERMISSIONS,
@@ -124,13 +139,13 @@ pub(super) fn read(text: &str, findings: &mut Findings<'_>) -> Written {
             "$schema" => continue,
             other => {
                 let sections = [&SERVERS, &PERMISSIONS, &SECURITY, &NAMING].map(|section| section.name);
-                unknown(other, key.span().start, "", "section", sections.into_iter(), findings);
+                unknown(other, *at, "", "section", sections.into_iter(), findings);
                 continue;
             }
         };
-        let fields = table(value, section, section.name, findings).unwrap_or_default();
+        let fields = table(value, section.fields, Syntax::Native, section.name, findings).unwrap_or_default();
         match section.name {
-            "permissions" => written.permissions = fields,
+            "permissions" => (written.permissions, written.gated) = (fields, true),
             "security" => written.security = fields,
             _ => written.naming = fields,
         }
@@ -138,48 +153,53 @@ pub(super) fn read(text: &str, findings: &mut Findings<'_>) -> Written {
     written
 }
 
-fn servers(value: &Spanned<DeValue<'_>>, findings: &mut Findings<'_>) -> Vec<WrittenServer> {
-    let DeValue::Table(entries) = value.get_ref() else {
-        findings.error(
-            value.span().start,
-            SERVERS.name,
-            format!("expected a table for each server, [servers.NAME], found {}", kind_of(value.get_ref())),
-        );
-        return Vec::new();
-    };
-    let mut servers = Vec::with_capacity(entries.len());
-    for (key, value) in in_order(entries) {
-        let path = format!("{}.{}", SERVERS.name, visible_key(key.get_ref()));
-        if let Some(fields) = table(value, &SERVERS, &path, findings) {
-            servers.push(WrittenServer { name: key.get_ref().to_string(), at: key.span().start, fields });
-        }
+/// The entries of the section that holds the servers, by name.
+pub(super) fn servers(section: &'static str, value: &Node, findings: &mut Findings<'_>) -> Vec<WrittenServer> {
+    if !matches!(value.value, Tree::Table(_)) {
+        let form = if findings.json {
+            "an object with an entry for each server, { \"NAME\": { … } }".to_owned()
+        } else {
+            format!("a table for each server, [{section}.NAME]")
+        };
+        findings.error(value.at, section, format!("expected {form}, found {}", findings.kind(value)));
     }
-    servers
+    let server = |entry: &Entry| WrittenServer {
+        name: entry.key.clone(),
+        at: entry.at,
+        path: format!("{section}.{}", visible_key(&entry.key)),
+        node: entry.value.clone(),
+    };
+    value.entries().iter().map(server).collect()
 }
 
-fn table(value: &Spanned<DeValue<'_>>, section: &'static Section, path: &str, findings: &mut Findings<'_>) -> Option<Fields> {
-    let DeValue::Table(entries) = value.get_ref() else {
-        let message = format!("expected a table, [{path}], found {}", kind_of(value.get_ref()));
-        findings.error(value.span().start, path, message);
+/// The fields of a table that are known, each of its kind; unknown ones are told, with the nearest known one.
+pub(super) fn table(
+    value: &Node,
+    known: &'static [Field],
+    syntax: Syntax,
+    path: &str,
+    findings: &mut Findings<'_>,
+) -> Option<Fields> {
+    if !matches!(value.value, Tree::Table(_)) {
+        let form = if findings.json { "an object, { … }".to_owned() } else { format!("a table, [{path}]") };
+        findings.error(value.at, path, format!("expected {form}, found {}", findings.kind(value)));
         return None;
-    };
+    }
     let mut fields = Fields::default();
-    for (key, value) in in_order(entries) {
-        match section.fields.iter().find(|field| field.name == key.get_ref()) {
+    for Entry { key, at, value } in value.entries() {
+        match known.iter().find(|field| field.name == key) {
             Some(field) => {
-                let read = read_value(field, value, &format!("{path}.{}", field.name), findings);
-                fields.0.insert(field.name, At { at: key.span().start, value: read });
+                let read = read_value(field, value, syntax, &format!("{path}.{}", field.name), findings);
+                fields.0.insert(field.name, At { at: *at, value: read });
             }
-            None => {
-                let known = section.fields.iter().map(|field| field.name);
-                unknown(key.get_ref(), key.span().start, path, "field", known, findings);
-            }
+            None => unknown(key, *at, path, "field", known.iter().map(|field| field.name), findings),
         }
     }
     Some(fields)
 }
 
-fn unknown(
+/// Tells of a key that nobody knows, with the nearest one that is known.
+pub(super) fn unknown(
     key: &str,
     at: usize,
     path: &str,
@@ -196,32 +216,36 @@ fn unknown(
     findings.unknown(at, field, message);
 }
 
-fn read_value(field: &Field, value: &Spanned<DeValue<'_>>, path: &str, findings: &mut Findings<'_>) -> Value {
-    let at = value.span().start;
-    let read = match (field.kind, value.get_ref()) {
-        (Kind::Text, DeValue::String(text)) => Ok(Value::Text(text.to_string())),
-        (Kind::Texts, DeValue::Array(items)) => return texts(items, path, findings),
-        (Kind::Secrets, DeValue::Table(entries)) => return secrets(entries, path, findings),
-        (Kind::Secret, DeValue::String(text)) => match pieces(text) {
-            Ok(_) => Ok(Value::Secret(Secret::new(text.to_string()))),
+/// A value, if it is of the field's kind.
+pub(super) fn read_value(field: &Field, node: &Node, syntax: Syntax, path: &str, findings: &mut Findings<'_>) -> Value {
+    let read = match (field.kind, &node.value) {
+        (Kind::Text, Tree::Text(text)) => Ok(Value::Text(text.clone())),
+        (Kind::Texts, Tree::List(items)) => return texts(items, path, findings),
+        (Kind::Secrets, Tree::Table(entries)) => return secrets(entries, syntax, path, findings),
+        (Kind::Secret, Tree::Text(text)) => match syntax.pieces(Part::Value, text) {
+            Ok(_) => Ok(Value::Secret(Secret::new(text.clone()))),
             Err(message) => Err(message.to_owned()),
         },
-        (Kind::Port, DeValue::Integer(number)) => match u16::from_str_radix(number.as_str(), number.radix()) {
+        (Kind::Port, Tree::Number(number)) => match number.parse() {
             Ok(port) if port > 0 => Ok(Value::Port(port)),
-            _ => Err(format!("expected {}", form(Kind::Port))),
+            _ => Err(format!("expected {}", form(Kind::Port, findings.json))),
         },
-        (Kind::Flag, DeValue::Boolean(flag)) => Ok(Value::Flag(*flag)),
-        (Kind::Duration, DeValue::String(text)) => quantity::duration(text).map(Value::Duration),
-        (Kind::Bytes, DeValue::String(text)) => quantity::bytes(text).map(Value::Bytes),
-        (Kind::Bytes, DeValue::Integer(number)) => match u64::from_str_radix(number.as_str(), number.radix()) {
+        (Kind::Flag, Tree::Flag(flag)) => Ok(Value::Flag(*flag)),
+        (Kind::Duration, Tree::Text(text)) => quantity::duration(text).map(Value::Duration),
+        (Kind::Bytes, Tree::Text(text)) => quantity::bytes(text).map(Value::Bytes),
+        (Kind::Bytes, Tree::Number(number)) => match number.parse() {
             Ok(number) => quantity::bounded_bytes(number).map(Value::Bytes),
             Err(_) => Err(format!("expected {}", quantity::BYTES_FORM)),
         },
-        (Kind::Choice(words), DeValue::String(text)) => choice(field.name, text, words),
-        (kind, other) => Err(format!("expected {}, found {}", form(kind), kind_of(other))),
+        (Kind::Milliseconds, Tree::Number(number)) => match number.parse::<u64>() {
+            Ok(milliseconds) if milliseconds > 0 => Ok(Value::Duration(Duration::from_millis(milliseconds))),
+            _ => Err(format!("expected {}", form(Kind::Milliseconds, findings.json))),
+        },
+        (Kind::Choice(words), Tree::Text(text)) => choice(field.name, text, words),
+        (kind, _) => Err(format!("expected {}, found {}", form(kind, findings.json), findings.kind(node))),
     };
     read.unwrap_or_else(|message| {
-        findings.error(at, path, message);
+        findings.error(node.at, path, message);
         Value::Wrong
     })
 }
@@ -239,78 +263,58 @@ fn choice(name: &str, text: &str, words: &'static [(&'static str, &'static str)]
     })
 }
 
-fn texts(items: &toml::de::DeArray<'_>, path: &str, findings: &mut Findings<'_>) -> Value {
+fn texts(items: &[Node], path: &str, findings: &mut Findings<'_>) -> Value {
     let mut read = Vec::with_capacity(items.len());
     let mut wrong = false;
     for (index, item) in items.iter().enumerate() {
-        let at = item.span().start;
-        match item.get_ref() {
-            DeValue::String(text) => read.push(At { at, value: text.to_string() }),
-            other => {
+        match item.text() {
+            Some(text) => read.push(At { at: item.at, value: text.to_owned() }),
+            None => {
                 wrong = true;
-                findings.error(at, format!("{path}[{index}]"), format!("expected a string, found {}", kind_of(other)));
+                findings.error(item.at, format!("{path}[{index}]"), format!("expected a string, found {}", findings.kind(item)));
             }
         }
     }
     if wrong { Value::Wrong } else { Value::Texts(read) }
 }
 
-fn secrets(entries: &DeTable<'_>, path: &str, findings: &mut Findings<'_>) -> Value {
+fn secrets(entries: &[Entry], syntax: Syntax, path: &str, findings: &mut Findings<'_>) -> Value {
     let mut read = Vec::with_capacity(entries.len());
     let mut wrong = false;
-    for (key, value) in in_order(entries) {
-        let path = format!("{path}.{}", visible_key(key.get_ref()));
-        match value.get_ref() {
-            DeValue::String(text) => match pieces(text) {
-                Ok(_) => {
-                    read.push(At { at: key.span().start, value: (key.get_ref().to_string(), Secret::new(text.to_string())) })
-                }
+    for Entry { key, at, value } in entries {
+        let path = format!("{path}.{}", visible_key(key));
+        match value.text() {
+            Some(text) => match syntax.pieces(Part::Value, text) {
+                Ok(_) => read.push(At { at: *at, value: (key.clone(), Secret::new(text)) }),
                 Err(message) => {
                     wrong = true;
-                    findings.error(value.span().start, path, message);
+                    findings.error(value.at, path, message);
                 }
             },
-            other => {
+            None => {
                 wrong = true;
-                let message = format!("expected a string, found {}; put the value in quotes", kind_of(other));
-                findings.error(value.span().start, path, message);
+                let quotes = if matches!(value.value, Tree::Other(_)) { "" } else { "; put the value in quotes" };
+                let message = format!("expected a string, found {}{quotes}", findings.kind(value));
+                findings.error(value.at, path, message);
             }
         }
     }
     if wrong { Value::Wrong } else { Value::Secrets(read) }
 }
 
-/// The entries in the order of the file: the parser keeps them by name.
-fn in_order<'t, 'i>(table: &'t DeTable<'i>) -> Vec<(&'t Spanned<std::borrow::Cow<'i, str>>, &'t Spanned<DeValue<'i>>)> {
-    let mut entries: Vec<_> = table.iter().collect();
-    entries.sort_by_key(|(key, _)| key.span().start);
-    entries
-}
-
-fn form(kind: Kind) -> String {
+fn form(kind: Kind, json: bool) -> String {
     match kind {
         Kind::Text => "a string in quotes".to_owned(),
         Kind::Texts => "a list of strings, such as [\"a\", \"b\"]".to_owned(),
+        Kind::Secrets if json => "an object of strings, such as { \"NAME\": \"value\" }".to_owned(),
         Kind::Secrets => "a table of strings, such as { NAME = \"value\" }".to_owned(),
         Kind::Secret => "a string in quotes".to_owned(),
         Kind::Port => "a port from 1 to 65535".to_owned(),
         Kind::Flag => "true or false".to_owned(),
         Kind::Duration => quantity::DURATION_FORM.to_owned(),
         Kind::Bytes => quantity::BYTES_FORM.to_owned(),
+        Kind::Milliseconds => "a whole number of milliseconds, more than 0".to_owned(),
         Kind::Choice(words) => one_of(words.iter().map(|(word, _)| *word)),
-    }
-}
-
-/// What a value is, without the value: it may be a secret.
-fn kind_of(value: &DeValue<'_>) -> &'static str {
-    match value {
-        DeValue::String(_) => "a string",
-        DeValue::Integer(_) => "an integer",
-        DeValue::Float(_) => "a decimal number",
-        DeValue::Boolean(_) => "true or false without quotes",
-        DeValue::Datetime(_) => "a date",
-        DeValue::Array(_) => "a list",
-        DeValue::Table(_) => "a table",
     }
 }
 
@@ -332,30 +336,4 @@ fn one_of(words: impl Iterator<Item = &'static str>) -> String {
 
 fn listed(words: impl Iterator<Item = &'static str>) -> String {
     words.map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ")
-}
-
-/// The parser's words for what a stranger meets most, in words to act on. `rest` is what follows the place, and is not shown.
-fn syntax(message: &str, rest: &str) -> String {
-    let next = rest.chars().next().filter(|next| *next != '\n' && *next != '\r');
-    let is_scalar = ["invalid float", "invalid integer", "invalid boolean", "string values must be quoted"];
-    if is_scalar.iter().any(|start| message.starts_with(start)) {
-        return match next {
-            None | Some('#') => "the value is missing".to_owned(),
-            Some(next) if next.is_ascii_digit() || matches!(next, '+' | '-') => {
-                "neither a number nor a text; a text stands in quotes".to_owned()
-            }
-            Some(_) => "a text stands in quotes: \"…\"".to_owned(),
-        };
-    }
-    match message {
-        "recursion limit" | "cannot recurse further; max recursion depth met" => "nested too deeply".to_owned(),
-        "duplicate key" => "this name is already set above; each may stand once".to_owned(),
-        "invalid key-value pair, expected key" if next == Some('{') => {
-            "this looks like JSON; expected TOML, which begins with [servers.NAME]".to_owned()
-        }
-        "invalid basic string, expected `\"`" | "invalid literal string, expected `'`" => {
-            "the text is not closed; expected the closing quote before the end of the line".to_owned()
-        }
-        other => other.replace('\n', ", "),
-    }
 }

@@ -6,6 +6,7 @@ use data_encoding::HEXLOWER;
 use serde::{Deserialize, Serialize};
 
 use super::diff;
+use crate::call::SAMPLING;
 use crate::catalog::{DefinitionHash, Tool};
 use crate::config::Fingerprint;
 use crate::name::{ServerName, ToolId, ToolName};
@@ -71,6 +72,17 @@ impl Grant {
     fn is_of(&self, tool: &Tool) -> bool {
         self.launch == tool.launch && self.definition == tool.definition.hash
     }
+
+    /// What was and what the tool is, line by line.
+    fn difference(&self, tool: &Tool) -> Vec<String> {
+        let mut lines = Vec::new();
+        if self.launch != tool.launch {
+            lines.push(format!("- launch {}", self.launch.to_hex()));
+            lines.push(format!("+ launch {}", tool.launch.to_hex()));
+        }
+        lines.extend(diff::lines(&self.pinned, &tool.definition.text()));
+        lines
+    }
 }
 
 /// All remembered answers of this run. The store's are loaded into it at start.
@@ -79,6 +91,8 @@ pub struct Grants {
     granted: HashMap<ToolId, Grant>,
     /// Definitions that were seen, whether or not a person was asked; consulted where `[security] locked` is set.
     pinned: HashMap<ToolId, Grant>,
+    /// S2-39: servers of which every tool is allowed in this run, each with the launch that it was said of.
+    servers: HashMap<ServerName, Fingerprint>,
 }
 
 impl Grants {
@@ -116,6 +130,23 @@ impl Grants {
         offered.into_iter().filter(|tool| tool.id.server == *server).map(|tool| self.add(tool)).collect()
     }
 
+    /// Remembers a yes for all of a server's tools until this run ends, those that it offers later too (S2-39). Where one of them was
+    /// seen before and has changed since, that one is asked about again.
+    pub fn add_whole_server<'a>(&mut self, tool: &Tool, offered: impl IntoIterator<Item = &'a Tool>) {
+        self.add_server(&tool.id.server, offered);
+        self.servers.insert(tool.id.server.clone(), tool.launch);
+    }
+
+    /// What a person's answers allow, as keys (S2-39): `server` where all of it is, else `server.tool` with the server's own name for
+    /// the tool. Sorted, safe to show.
+    pub fn keys(&self) -> Vec<String> {
+        let of_tool = |id: &ToolId| format!("{}.{}", id.server, id.tool.untrusted().for_terminal_line());
+        let tools = self.granted.keys().filter(|id| !self.servers.contains_key(&id.server)).map(of_tool);
+        let mut keys: Vec<String> = self.servers.keys().map(ToString::to_string).chain(tools).collect();
+        keys.sort_unstable();
+        keys
+    }
+
     /// Forgets a yes. True if there was one.
     pub fn remove(&mut self, id: &ToolId) -> bool {
         self.granted.remove(id).is_some()
@@ -131,6 +162,14 @@ impl Grants {
         Some(pin)
     }
 
+    /// What was pinned of a tool and what is, as [`change_of`](Self::change_of) tells it; from now on it is known as it is.
+    pub fn pin_anew(&mut self, tool: &Tool) -> Option<(Vec<String>, Grant)> {
+        let lines = self.pinned.get(&tool.id).filter(|pin| !pin.is_of(tool))?.difference(tool);
+        let pin = Grant::of(tool);
+        self.pinned.insert(tool.id.clone(), pin.clone());
+        Some((lines, pin))
+    }
+
     /// Every remembered yes, in no order.
     pub fn iter(&self) -> impl Iterator<Item = &Grant> {
         self.granted.values()
@@ -138,23 +177,21 @@ impl Grants {
 
     /// Whether a yes was given for the tool as it is now.
     pub(super) fn covers(&self, tool: &Tool) -> bool {
-        self.granted.get(&tool.id).is_some_and(|grant| grant.is_of(tool))
+        match self.granted.get(&tool.id) {
+            Some(grant) => grant.is_of(tool),
+            // That a server may ask the person's model is no tool of it.
+            None => tool.id.tool.as_wire() != SAMPLING && self.servers.get(&tool.id.server) == Some(&tool.launch),
+        }
     }
 
     /// Whether the tool was seen before, and otherwise.
-    pub(super) fn is_unlike_its_pin(&self, tool: &Tool) -> bool {
+    pub(crate) fn is_unlike_its_pin(&self, tool: &Tool) -> bool {
         self.pinned.get(&tool.id).is_some_and(|pin| !pin.is_of(tool))
     }
 
     /// What was approved or pinned, and what is, line by line, safe to show; `None` if nothing changed or nothing is known.
     pub fn change_of(&self, tool: &Tool) -> Option<Vec<String>> {
         let before = self.granted.get(&tool.id).or_else(|| self.pinned.get(&tool.id)).filter(|grant| !grant.is_of(tool))?;
-        let mut lines = Vec::new();
-        if before.launch != tool.launch {
-            lines.push(format!("- launch {}", before.launch.to_hex()));
-            lines.push(format!("+ launch {}", tool.launch.to_hex()));
-        }
-        lines.extend(diff::lines(&before.pinned, &tool.definition.text()));
-        Some(lines)
+        Some(before.difference(tool))
     }
 }

@@ -1,15 +1,16 @@
 //! Rules as people spell them, compiled against the configured servers into pairs of globs.
 //!
-//! The native spelling is `server` or `server/tool`. The dialects' spellings are read too: `mcp__server`, `mcp__server__tool`,
-//! `mcp:server_tool`, `server.tool`. A spelling whose reading depends on where a server's name ends is read against the names
-//! that there are; if several readings remain, `deny` and `ask` hold for all of them, and `allow` is refused. A name copied from
-//! a list of tools works too, also where it ends in a hash.
-
-use std::sync::Arc;
+//! The kind of file that a rule stands in says which spellings count ([`Spellings`]); what each can mean stands in `spelling.rs`.
+//! A spelling whose reading depends on where a server's name ends is read against the names that there are; if several readings
+//! remain, `deny` and `ask` hold for all of them, and `allow` is refused. A name copied from a list of tools works too, also where
+//! it ends in a hash.
 
 use std::fmt;
+use std::sync::Arc;
 
-use crate::config::{Diagnostic, RuleText};
+use super::spelling::{Candidate, candidates};
+use crate::catalog::Tool;
+use crate::config::{Diagnostic, RuleText, Spellings};
 use crate::name::{Glob, ServerName, Style, ToolId, as_word};
 
 /// One rule, compiled.
@@ -22,9 +23,9 @@ pub(super) struct Rule {
 }
 
 impl Rule {
-    pub(super) fn matches(&self, id: &ToolId) -> bool {
-        self.readings.iter().any(|reading| reading.matches(id))
-            || self.exposed.as_ref().is_some_and(|exposed| exposed.matches(id))
+    pub(super) fn matches(&self, tool: &Tool) -> bool {
+        self.readings.iter().any(|reading| reading.matches(&tool.id))
+            || self.exposed.as_ref().is_some_and(|exposed| exposed.matches(tool, &self.readings))
     }
 }
 
@@ -33,25 +34,60 @@ impl Rule {
 struct Exposed {
     style: Style,
     name: Glob,
-    allow: bool,
+    hold: Hold,
+}
+
+/// Which names such a rule holds for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Hold {
+    /// A deny or an ask: every name that the pair can have.
+    Loose,
+    /// An allow whose stars do not span the parts of a name: only the name with the pair's own hash, which can be no other pair's.
+    Hash,
+    /// An allow that its document calls a glob on names: the name that the tool goes by.
+    Name,
 }
 
 impl Exposed {
-    fn of(text: &str, allow: bool) -> Option<Self> {
-        let (style, name) = match text.strip_prefix("mcp:") {
-            Some(name) => (Style::ServerTool, name),
-            None => (Style::Mcp, text.starts_with("mcp__").then_some(text)?),
+    fn of(text: &str, spellings: Spellings, allow: bool) -> Option<Self> {
+        let words = || text.strip_prefix("mcp:").map(|name| (Style::ServerTool, name));
+        let dashes = || text.starts_with("mcp__").then_some((Style::Mcp, text));
+        let (style, name) = match spellings {
+            Spellings::Every => words().or_else(dashes)?,
+            Spellings::Colon => words()?,
+            Spellings::Prefix => dashes()?,
+            Spellings::Exposed => (Style::Mcp, text),
+            Spellings::Keys => return None,
         };
-        Some(Self { style, name: Glob::new(name).ok()?, allow })
+        let hold = match (allow, spellings) {
+            (false, _) => Hold::Loose,
+            (true, Spellings::Colon | Spellings::Exposed) => Hold::Name,
+            (true, _) => Hold::Hash,
+        };
+        Some(Self { style, name: Glob::new(name).ok()?, hold })
     }
 
-    fn matches(&self, id: &ToolId) -> bool {
-        let spellings = self.style.spellings(id);
-        if self.allow {
-            // Only a name with the pair's own hash can be no other pair's.
-            spellings.iter().any(|name| name == self.name.as_str() && Style::ends_in_hash_of(name, id))
-        } else {
-            spellings.iter().any(|name| self.name.matches(name))
+    fn matches(&self, tool: &Tool, readings: &[Reading]) -> bool {
+        let id = &tool.id;
+        // Only where the server's own file names its tools in this style is the name that is on offer one of this style.
+        let on_offer = (tool.server.dialect.rules().naming == Some(self.style)).then(|| tool.exposed.as_str());
+        match self.hold {
+            Hold::Loose => on_offer
+                .into_iter()
+                .chain(self.style.spellings(id).iter().map(String::as_str))
+                .any(|name| self.name.matches(name)),
+            Hold::Hash => {
+                let spellings = self.style.spellings(id);
+                spellings.iter().any(|name| name == self.name.as_str() && Style::ends_in_hash_of(name, id))
+            }
+            Hold::Name => {
+                let is_read_so = readings.is_empty() || readings.iter().any(|reading| reading.matches_server(&id.server));
+                // In the native style a name is one pair's, whoever names the server's tools.
+                let spelled = || (self.style == Style::Mcp).then(|| self.style.plain(id).ok()).flatten();
+                is_read_so
+                    && (on_offer.is_some_and(|name| self.name.matches(name))
+                        || spelled().is_some_and(|name| self.name.matches(&name)))
+            }
         }
     }
 }
@@ -67,6 +103,12 @@ struct Reading {
 }
 
 impl Reading {
+    fn new(candidate: &Candidate<'_>, allow: bool) -> Result<Self, String> {
+        let Candidate { server, tool, words, literal } = *candidate;
+        let glob = |part: &str| if literal && part != "*" { Ok(Glob::literal(part)) } else { Glob::new(part) };
+        Ok(Self { server: glob(server)?, tool: glob(tool)?, words, loose: words && !allow })
+    }
+
     fn matches(&self, id: &ToolId) -> bool {
         let tool = id.tool.as_wire();
         self.matches_server(&id.server) && (self.tool.matches(tool) || self.loose && self.tool.matches(&as_word(tool)))
@@ -85,6 +127,21 @@ impl Reading {
     fn contains(&self, other: &Self) -> bool {
         self.server.as_str() == other.server.as_str()
             && matches!(self.tool.as_str(), tool if tool == "*" || tool == other.tool.as_str())
+    }
+
+    /// A name that two servers share once every other character is `_` is two readings, one for each.
+    fn apart(self, servers: &[&ServerName]) -> Vec<Self> {
+        let reached: Vec<&&ServerName> = servers.iter().filter(|server| self.matches_server(server)).collect();
+        if !self.words || !self.server.is_literal() || reached.len() < 2 {
+            return vec![self];
+        }
+        let of = |server: &&&ServerName| Self {
+            server: Glob::literal(server.as_str()),
+            tool: self.tool.clone(),
+            words: false,
+            ..self
+        };
+        reached.iter().map(of).collect()
     }
 }
 
@@ -105,6 +162,7 @@ pub(super) struct Findings {
 pub(super) fn compile(list: &str, rules: &[RuleText], servers: &[&ServerName], found: &mut Findings) -> Vec<Rule> {
     let mut compiled = Vec::with_capacity(rules.len());
     for rule in rules {
+        let (text, spellings, allow) = (&rule.text, rule.dialect.rules().spellings, list == "allow");
         let finding = |message: String| Diagnostic {
             file: rule.file.clone(),
             line: rule.line,
@@ -112,77 +170,68 @@ pub(super) fn compile(list: &str, rules: &[RuleText], servers: &[&ServerName], f
             field: format!("permissions.{list}"),
             message,
         };
-        match readings(&rule.text, list == "allow", servers) {
+        match readings(text, spellings, allow, servers) {
             Err(message) => found.errors.push(finding(message)),
-            Ok(readings) if list == "allow" && readings.len() > 1 => {
+            Ok(readings) if allow && readings.len() > 1 => {
                 let listed: Vec<String> = readings.iter().map(|reading| format!("{reading:?}")).collect();
-                let message = format!("{:?} can be read as {}; write the one that is meant", rule.text, listed.join(" or as "));
+                let message = format!("{text:?} can be read as {}; write the one that is meant", listed.join(" or as "));
                 found.errors.push(finding(message));
             }
             Ok(readings) => {
-                if !readings.iter().any(|reading| reading.reaches(servers, &[])) {
-                    found.warnings.push(finding(format!("{:?} matches no configured server", rule.text)));
-                }
-                let shown = format!("{list} rule {:?} ({}:{})", rule.text, rule.file.display(), rule.line).into();
-                compiled.push(Rule { readings, exposed: Exposed::of(&rule.text, list == "allow"), shown });
+                let exposed = Exposed::of(text, spellings, allow);
+                found.warnings.extend(misgiving(text, spellings, &readings, exposed.is_some(), servers).map(finding));
+                let shown = format!("{list} rule {text:?} ({}:{})", rule.file.display(), rule.line).into();
+                compiled.push(Rule { readings, exposed, shown });
             }
         }
     }
     compiled
 }
 
-/// Every way to understand a spelling that leads to a configured server; the native one if none does.
-fn readings(text: &str, allow: bool, servers: &[&ServerName]) -> Result<Vec<Reading>, String> {
-    if text.is_empty() || text.starts_with('/') || text.ends_with('/') {
-        return Err(format!("{text:?} is no rule; expected \"server\" or \"server/tool\", a glob per part"));
+/// Every way to understand a spelling that leads to a configured server. Where none does, the native one, in a native file.
+fn readings(text: &str, spellings: Spellings, allow: bool, servers: &[&ServerName]) -> Result<Vec<Reading>, String> {
+    let is_native = spellings == Spellings::Every;
+    if text.is_empty() || is_native && (text.starts_with('/') || text.ends_with('/')) {
+        return Err(format!("{text:?} is no rule; expected {}", spellings.expected()));
     }
-    let reading = |server: &str, tool: &str, words: bool| -> Result<Reading, String> {
-        let glob = |part: &str| Glob::new(part).map_err(|error| format!("{text:?} cannot be read: {error}"));
-        Ok(Reading { server: glob(server)?, tool: glob(tool)?, words, loose: words && !allow })
-    };
-    let (server, tool) = text.split_once('/').unwrap_or((text, "*"));
-    let native = reading(server, tool, false)?;
-
-    let mut candidates = vec![(server, tool, false)];
-    let mut spanning = Vec::new();
-    if let Some(name) = text.strip_prefix("mcp__") {
-        // The bare prefix is the whole server.
-        candidates.push((name, "*", false));
-        candidates.extend(splits(name, "__", false));
-        spanning.extend(star_splits(name, false));
-    } else if let Some(name) = text.strip_prefix("mcp:") {
-        candidates.extend(splits(name, "_", true));
-        spanning.extend(star_splits(name, true));
-    } else if !text.contains('/') {
-        candidates.extend(splits(text, ".", false));
+    let unreadable = |error: String| format!("{text:?} cannot be read: {error}");
+    let candidates = candidates(text, spellings);
+    if is_native {
+        Reading::new(&candidates.parted[0], allow).map_err(unreadable)?;
+    } else if spellings != Spellings::Keys {
+        Glob::new(text).map_err(unreadable)?;
     }
     // A part that is no glob by itself comes of a cut inside a bracket: not what was meant.
-    let read = |(server, tool, words): (&str, &str, bool)| reading(server, tool, words).ok();
+    let read = |candidate: &Candidate<'_>| Reading::new(candidate, allow).ok();
     let mut readings: Vec<Reading> = Vec::new();
-    for candidate in candidates.into_iter().filter_map(read) {
+    for candidate in candidates.parted.iter().filter_map(read) {
         if candidate.reaches(servers, &[]) && !readings.iter().any(|kept| kept.contains(&candidate)) {
             readings.push(candidate);
         }
     }
-    for candidate in spanning.into_iter().filter_map(read) {
+    for candidate in candidates.spanning.iter().filter_map(read) {
         // What a star spans is another reading only where it leads to another server: `mcp:a_*` where there are `a` and `a_b`.
         if candidate.reaches(servers, &readings) {
             readings.push(candidate);
         }
     }
-    Ok(if readings.is_empty() { vec![native] } else { readings })
+    if readings.is_empty() && is_native {
+        readings.extend(read(&candidates.parted[0]));
+    }
+    Ok(readings.into_iter().flat_map(|reading| reading.apart(servers)).collect())
 }
 
-/// Every way to cut a text at a separator, both parts not empty.
-fn splits<'t>(text: &'t str, separator: &'t str, words: bool) -> impl Iterator<Item = (&'t str, &'t str, bool)> {
-    let starts = (1..text.len()).filter(|&at| text.is_char_boundary(at));
-    starts.filter_map(move |at| {
-        let tool = text[at..].strip_prefix(separator)?;
-        (!tool.is_empty()).then_some((&text[..at], tool, words))
-    })
-}
-
-/// A star can stand for the end of the server's name and the start of the tool's, in a spelling that does not show where it ends.
-fn star_splits(text: &str, words: bool) -> impl Iterator<Item = (&str, &str, bool)> {
-    text.match_indices('*').map(move |(at, _)| (&text[..=at], &text[at..], words))
+/// What a person should know of a rule that can hold for nothing. A rule of another program may well be for that program's own tools.
+fn misgiving(text: &str, spellings: Spellings, readings: &[Reading], is_name: bool, servers: &[&ServerName]) -> Option<String> {
+    if readings.iter().any(|reading| reading.reaches(servers, &[])) {
+        return None;
+    }
+    if spellings == Spellings::Every || text.starts_with("mcp__") && is_name || text.starts_with("mcp:") && is_name {
+        return Some(format!("{text:?} matches no configured server"));
+    }
+    let natively = candidates(text, Spellings::Every)
+        .parted
+        .iter()
+        .any(|candidate| Reading::new(candidate, false).is_ok_and(|reading| reading.reaches(servers, &[])));
+    (!is_name && natively).then(|| format!("{text:?} holds for no server's tool here; expected {}", spellings.expected()))
 }

@@ -7,13 +7,13 @@ use std::time::SystemTime;
 use arc_swap::ArcSwap;
 use tokio::sync::{Notify, broadcast};
 
-use super::{Host, Shared};
+use super::{Host, Roster, Shared};
 use crate::auth::{AuthMeans, Opener, Vault};
 use crate::call::Overseeing;
 use crate::caller::{Offers, Root};
-use crate::config::{Config, ConfigErrors, Environment, ServerConfig, Start};
+use crate::config::{Config, ConfigErrors, Endpoint, Environment, ServerConfig, Start};
 use crate::event::{Event, Events, Next};
-use crate::gate::{Gate, Grants};
+use crate::gate::Grants;
 use crate::launch::Launcher;
 use crate::name::ServerName;
 use crate::schema::Validators;
@@ -111,23 +111,23 @@ impl HostBuilder {
 
     /// Starts the host. Servers come up in parallel behind it; nothing waits for them here.
     pub async fn start(self) -> Result<Host, ConfigErrors> {
-        let gate = Gate::compile(&self.config)?;
+        let gate = Roster::gate_of(&self.config)?;
         // This reader is there before anything can happen; what it saw by the end of the start is told by `Host::notices`.
         let (events, early) = broadcast::channel(EVENTS);
         let changed = Arc::new(Notify::new());
         let (roots, overseer) = (Roots::new(self.roots), Arc::new(Overseeing::default()));
         let means = Means {
-            launcher: self.launcher.clone(),
+            launcher: self.launcher,
             environment: Arc::new(self.environment),
             #[cfg(feature = "http")]
             http: Default::default(),
-            auth: self.auth.clone(),
+            auth: self.auth,
             store: self.store.clone(),
             log_folder: self.log_folder.map(Arc::new),
             events: events.clone(),
             changed: changed.clone(),
             offers: self.offers,
-            roots: roots.clone(),
+            roots,
             overseer: Some(overseer.clone()),
         };
         let servers: Vec<ServerHandle> = (self.config.servers.values())
@@ -136,22 +136,14 @@ impl HostBuilder {
                 ServerHandle::start(server.clone(), means.clone(), initial)
             })
             .collect();
-        let by_name = servers.iter().enumerate().map(|(index, server)| (server.config.name.clone(), index)).collect();
         let notices = gate.warnings().iter().map(|warning| format!("warning: {warning}")).collect();
         let mut shared = Shared {
-            servers,
-            by_name,
-            gate,
+            roster: ArcSwap::from_pointee(Roster::new(1, Arc::new(self.config), servers, gate)),
+            means,
             grants: RwLock::new(remembered_grants(&*self.store, &events)),
             validators: Arc::new(Validators::default()),
             store: self.store,
-            auth: self.auth,
-            #[cfg(feature = "oauth")]
-            environment: means.environment.clone(),
             events,
-            naming: self.config.naming,
-            roots,
-            launcher: self.launcher,
             catalog: ArcSwap::default(),
             rebuilding: Mutex::new(()),
             rebuilder: Mutex::new(None),
@@ -178,6 +170,9 @@ fn initial_state(server: &ServerConfig, config: &Config, only: Option<&[ServerNa
     }
     if !security.allow_servers.is_empty() && !security.allow_servers.iter().any(|allowed| allowed == name) {
         return State::Blocked { rule: "[security] allow_servers does not name it".to_owned() };
+    }
+    if let Endpoint::Wrong(fault) = &server.endpoint {
+        return State::Failed { error: fault.to_string() };
     }
     match trust::standing(server, &means.environment, &*means.store) {
         Standing::Trusted => {}

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::Host;
+use super::{Held, Host};
 use crate::call::CallError;
 use crate::caller::Caller;
 use crate::event::LogLevel;
@@ -17,10 +17,10 @@ impl Host {
     /// Reads a resource of a server: its result, byte for byte. A modern server may have said that an earlier answer still holds; then
     /// it is not asked.
     pub async fn read(&self, server: &ServerName, uri: &str, caller: &Arc<dyn Caller>) -> Result<RawJson, CallError> {
-        let handle = self.0.server(server)?;
+        let handle = self.0.hold(server)?;
         let seat = handle.seat(&caller.id(), handle.config.timeouts.connect).await?;
         let answer = seat.session().read(uri, caller, handle.config.timeouts).await;
-        self.0.finish(seat.handle(handle), answer).await
+        self.0.finish(seat.handle(&handle), answer).await
     }
 
     /// Gets a prompt of a server: its result, byte for byte.
@@ -31,10 +31,10 @@ impl Host {
         arguments: &RawJson,
         caller: &Arc<dyn Caller>,
     ) -> Result<RawJson, CallError> {
-        let handle = self.0.server(server)?;
+        let handle = self.0.hold(server)?;
         let seat = handle.seat(&caller.id(), handle.config.timeouts.connect).await?;
         let answer = seat.session().prompt(name, arguments, caller, handle.config.timeouts).await;
-        self.0.finish(seat.handle(handle), answer).await
+        self.0.finish(seat.handle(&handle), answer).await
     }
 
     /// Asks a server how the value of an argument may go on: its result, byte for byte. `given` are the arguments of the same prompt or
@@ -49,7 +49,7 @@ impl Host {
     ) -> Result<RawJson, CallError> {
         let (handle, session) = self.session_of(server).await?;
         let answer = session.completions(of, argument, value, given, handle.config.timeouts.call).await;
-        self.0.finish(handle, answer).await
+        self.0.finish(&handle, answer).await
     }
 
     /// Subscribes to a resource: from now on each change of it is an [`Event::ResourceUpdated`](crate::event::Event), also after the
@@ -57,14 +57,14 @@ impl Host {
     pub async fn subscribe(&self, server: &ServerName, uri: &str) -> Result<(), CallError> {
         let (handle, session) = self.session_of(server).await?;
         let outcome = session.subscribe(uri, handle.config.timeouts.call).await;
-        self.agreed(handle, outcome).await
+        self.agreed(&handle, outcome).await
     }
 
     /// Ends a subscription. One that was not there has ended already.
     pub async fn unsubscribe(&self, server: &ServerName, uri: &str) -> Result<(), CallError> {
         let (handle, session) = self.session_of(server).await?;
         let outcome = session.unsubscribe(uri, handle.config.timeouts.call).await;
-        self.agreed(handle, outcome).await
+        self.agreed(&handle, outcome).await
     }
 
     /// Sets from which level on a server logs, also after it was connected anew. What it logs during a call goes to the call's
@@ -73,11 +73,11 @@ impl Host {
     pub async fn set_log_level(&self, server: &ServerName, level: LogLevel) -> Result<(), CallError> {
         let (handle, session) = self.session_of(server).await?;
         let outcome = session.set_log_level(level, handle.config.timeouts.call).await;
-        self.agreed(handle, outcome).await
+        self.agreed(&handle, outcome).await
     }
 
-    async fn session_of(&self, server: &ServerName) -> Result<(&ServerHandle, Arc<Session>), CallError> {
-        let handle = self.0.server(server)?;
+    async fn session_of(&self, server: &ServerName) -> Result<(Held, Arc<Session>), CallError> {
+        let handle = self.0.hold(server)?;
         let session = handle.ready(handle.config.timeouts.connect).await?;
         Ok((handle, session))
     }

@@ -35,6 +35,16 @@ impl Glob {
         Ok(Self { text: text.to_owned(), matcher })
     }
 
+    /// A name in which no character is a wildcard.
+    pub(crate) fn literal(text: &str) -> Self {
+        Self { text: text.to_owned(), matcher: Matcher::Exact }
+    }
+
+    /// Whether it stands for one name alone.
+    pub(crate) fn is_literal(&self) -> bool {
+        matches!(self.matcher, Matcher::Exact)
+    }
+
     /// Whether the whole of a name fits.
     pub fn matches(&self, name: &str) -> bool {
         match &self.matcher {

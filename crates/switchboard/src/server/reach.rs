@@ -44,7 +44,10 @@ pub(super) fn reach(config: &Arc<ServerConfig>, means: &Means, stderr: &StderrTa
         #[cfg(feature = "http")]
         Endpoint::Http(endpoint) => Arc::new(url::ByUrl::new(config.clone(), endpoint.clone(), means, stderr.clone())),
         #[cfg(not(feature = "http"))]
-        Endpoint::Http(_) => Arc::new(NoWay("this build has no HTTP; use one with the feature `http`, or give a `command`")),
+        Endpoint::Http(_) => {
+            Arc::new(NoWay("this build has no HTTP; use one with the feature `http`, or give a `command`".to_owned()))
+        }
+        Endpoint::Wrong(fault) => Arc::new(NoWay(fault.to_string())),
     }
 }
 
@@ -197,9 +200,7 @@ impl Reach for ByProcess {
 
 impl ByProcess {
     async fn spawn(&self) -> Result<Begun, Failure> {
-        let file = &self.config.source.file;
-        let folder = file.parent().unwrap_or(file);
-        let launch = resolve_launch(&self.endpoint, folder, &self.environment)
+        let launch = resolve_launch(&self.endpoint, &self.config.source.folder, &self.environment)
             .map_err(|fault| Failure { fact: fault.to_string(), retry: Retry::OnUse })?;
         let mut child = match self.launcher.spawn(&launch, self.stderr.clone()).await {
             Ok(child) => child,
@@ -270,13 +271,11 @@ impl Reach for ByConnector {
 }
 
 /// An endpoint that cannot be reached, and why.
-#[cfg(not(feature = "http"))]
-struct NoWay(&'static str);
+struct NoWay(String);
 
-#[cfg(not(feature = "http"))]
 impl Reach for NoWay {
     fn begin(&self) -> Answering<'_, Result<Begun, Failure>> {
-        let fact = self.0.to_owned();
+        let fact = self.0.clone();
         Box::pin(async move { Err(Failure { fact, retry: Retry::WhenTold }) })
     }
 }

@@ -13,7 +13,7 @@ fn environment(variables: &[(&str, &str)]) -> Environment {
 }
 
 fn config_of(path: &Path, scope: Scope) -> Config {
-    load(&[ConfigFile { path: path.to_owned(), scope }]).unwrap()
+    load(&[ConfigFile::new(path.to_owned(), scope)]).unwrap()
 }
 
 fn project(text: &str) -> (tempfile::TempDir, Config) {
@@ -272,10 +272,7 @@ fn a_project_entry_that_shadows_the_users_is_shown_as_such() {
     let (own, project) = (folder.path().join("own.toml"), folder.path().join("switchboard.toml"));
     std::fs::write(&own, "[servers.a]\ncommand = 'mine'\n").unwrap();
     std::fs::write(&project, "[servers.a]\ncommand = 'theirs'\n").unwrap();
-    let files = [
-        ConfigFile { path: project, scope: Scope::Project },
-        ConfigFile { path: own.canonicalize().unwrap(), scope: Scope::User },
-    ];
+    let files = [ConfigFile::new(project, Scope::Project), ConfigFile::new(own.canonicalize().unwrap(), Scope::User)];
     let config = load(&files).unwrap();
     let shown = own.canonicalize().unwrap();
     assert_eq!(

@@ -29,7 +29,7 @@ pub(crate) const YOLO: &str = "[permissions]\nmode = \"yolo\"\n";
 /// Starts a host with these tables and waits until every server is settled.
 pub(crate) async fn open(scratch: &Scratch, tables: &str) -> Host {
     let path = scratch.write("switchboard.toml", tables);
-    let config = config::load(&[ConfigFile { path, scope: Scope::Given }]).unwrap();
+    let config = config::load(&[ConfigFile::new(path, Scope::Given)]).unwrap();
     let builder = HostBuilder::new(config)
         .launcher(Launcher::start(PathBuf::from(env!("CARGO_BIN_EXE_switchboard-launcher"))).unwrap())
         .offers(ALL);
@@ -39,8 +39,8 @@ pub(crate) async fn open(scratch: &Scratch, tables: &str) -> Host {
 }
 
 /// The one server of a host.
-pub(crate) fn server(host: &Host) -> &ServerHandle {
-    &host.servers()[0]
+pub(crate) fn server(host: &Host) -> ServerHandle {
+    host.servers()[0].clone()
 }
 
 /// Makes a call; the text of its result.

@@ -33,7 +33,7 @@ pub(crate) async fn start(entry: ServerConfig, store: &Arc<dyn Store>) -> Host {
     host
 }
 
-pub(crate) fn server(host: &Host) -> &ServerHandle {
+pub(crate) fn server(host: &Host) -> ServerHandle {
     host.server("peer").unwrap()
 }
 

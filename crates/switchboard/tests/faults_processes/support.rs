@@ -58,7 +58,7 @@ impl Stage {
     pub(crate) async fn host_of(&self, file: PathBuf) -> Host {
         let builder = HostBuilder {
             auth: Default::default(),
-            config: config::load(&[ConfigFile { path: file, scope: Scope::Given }]).unwrap(),
+            config: config::load(&[ConfigFile::new(file, Scope::Given)]).unwrap(),
             environment: self.environment.clone(),
             store: self.store.clone(),
             launcher: Launcher::start(PathBuf::from(env!("CARGO_BIN_EXE_switchboard-launcher"))).unwrap(),

@@ -53,7 +53,7 @@ impl Stage {
     /// Starts a host and waits for nothing.
     pub(crate) async fn start(scratch: Scratch, tables: &str, servers: &[Entry]) -> Self {
         let path = scratch.config_with(tables, servers);
-        let config = config::load(&[ConfigFile { path, scope: Scope::Given }]).unwrap();
+        let config = config::load(&[ConfigFile::new(path, Scope::Given)]).unwrap();
         let builder = HostBuilder {
             auth: Default::default(),
             config,
@@ -85,7 +85,7 @@ impl Stage {
         text(&self.call(tool).await.unwrap_or_else(|error| panic!("{tool}: {error}")))
     }
 
-    pub(crate) fn server(&self, name: &str) -> &ServerHandle {
+    pub(crate) fn server(&self, name: &str) -> ServerHandle {
         self.host.server(name).unwrap()
     }
 

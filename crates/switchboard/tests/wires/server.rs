@@ -146,7 +146,7 @@ pub(crate) async fn reach(kind: Kind, wire: Wire, era: Era, traits: Traits, plac
     };
     let rules = "[permissions]\nmode = \"yolo\"\n";
     let path = scratch.write("switchboard.toml", &format!("{rules}{entry}"));
-    let config = config::load(&[ConfigFile { path, scope: Scope::Given }]).unwrap();
+    let config = config::load(&[ConfigFile::new(path, Scope::Given)]).unwrap();
     let launcher = Launcher::start(env!("CARGO_BIN_EXE_switchboard-launcher").into()).unwrap();
     let host = HostBuilder::new(config).launcher(launcher).offers(Person::offers()).start().await.unwrap();
     let ready = host.server("it").unwrap().ready(std::time::Duration::from_secs(60)).await;

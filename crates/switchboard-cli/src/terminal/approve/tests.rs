@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use switchboard::caller::{Approval, ApprovalRequest, Keep};
 use switchboard::catalog::{Catalog, Offerings, ToolDefinition};
+use switchboard::config::Dialect;
 use switchboard::wire::RawJson;
 
 use super::*;
@@ -30,6 +31,7 @@ fn request(description: &str, arguments: &str) -> ApprovalRequest {
         because: "no rule covers it".into(),
         changed: None,
         once_only: false,
+        dialect: Dialect::Native,
     }
 }
 
@@ -59,6 +61,27 @@ fn s2_41_each_key_gives_its_answer() {
     check(&[Key::Enter], Some(Approval::No));
     check(&[Key::Esc], Some(Approval::No));
     check(&[Key::Char('z')], None);
+}
+
+/// The choices of the document, in its words and with its meaning: what is always allowed is so in memory, so nothing more is asked.
+#[test]
+fn s2_41_a_gemini_server_is_asked_about_in_that_documents_words() {
+    let request = ApprovalRequest { dialect: Dialect::Gemini, ..request("", "{}") };
+    let check = |key: Key, expected: Approval| assert_eq!(Question::new(&request).press(key, SIZE), Some(expected), "{key:?}");
+    check(Key::Char('o'), Approval::Once);
+    check(Key::Char('t'), Approval::AlwaysTool(Keep::Run));
+    check(Key::Char('s'), Approval::AlwaysServer(Keep::Run));
+    check(Key::Char('n'), Approval::No);
+    check(Key::Enter, Approval::No);
+    let shown = screen(&Question::new(&request));
+    let expected = "Enter is Cancel\n[o] Proceed once   [t] Always allow this tool\n[s] Always allow this server   [n] Cancel";
+    assert!(shown.ends_with(expected), "{shown}");
+
+    let each_time = ApprovalRequest { once_only: true, ..request };
+    let mut question = Question::new(&each_time);
+    assert_eq!((question.press(Key::Char('t'), SIZE), question.press(Key::Char('s'), SIZE)), (None, None));
+    let shown = screen(&question);
+    assert!(shown.contains("[o] Proceed once") && !shown.contains("Always"), "{shown}");
 }
 
 #[test]

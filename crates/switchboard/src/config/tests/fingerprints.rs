@@ -6,11 +6,7 @@ use proptest::prelude::*;
 use super::*;
 
 fn server(endpoint: Endpoint, file: &str, scope: Scope) -> ServerConfig {
-    ServerConfig::new(
-        ServerName::new("a").unwrap(),
-        Source { file: Arc::new(file.into()), line: 1, scope, shadows: None },
-        endpoint,
-    )
+    ServerConfig::new(ServerName::new("a").unwrap(), Source::new(Arc::new(file.into()), 1, scope), endpoint)
 }
 
 fn fingerprint(endpoint: &Endpoint) -> Fingerprint {
@@ -27,7 +23,7 @@ fn endpoint() -> impl Strategy<Value = Endpoint> {
     let stdio =
         ("[ab/]{1,3}", proptest::collection::vec("[ab]{0,2}", 0..4), secrets(), any::<bool>(), proptest::option::of("[ab]{0,2}"))
             .prop_map(|(command, args, env, inherit_env, cwd)| {
-                Endpoint::Stdio(StdioEndpoint { command, args, env, inherit_env, cwd })
+                Endpoint::Stdio(StdioEndpoint { env, inherit_env, cwd, ..StdioEndpoint::new(command, args) })
             });
     let wire = prop_oneof![Just(HttpWire::Auto), Just(HttpWire::Streamable), Just(HttpWire::Sse)];
     let secret = || proptest::option::of("[ab]{0,2}".prop_map(Secret::new));
@@ -47,7 +43,7 @@ fn endpoint() -> impl Strategy<Value = Endpoint> {
     );
     let auth = prop_oneof![Just(HttpAuth::default()), auth];
     let http = ("[ab]{1,3}", secrets(), wire, auth)
-        .prop_map(|(url, headers, wire, auth)| Endpoint::Http(HttpEndpoint { url, headers, wire, auth }));
+        .prop_map(|(url, headers, wire, auth)| Endpoint::Http(HttpEndpoint { url, headers, wire, auth, syntax: Syntax::Native }));
     prop_oneof![stdio, http]
 }
 
@@ -125,6 +121,7 @@ fn mutations(endpoint: &Endpoint) -> Vec<Endpoint> {
             });
             changed_map(&http.headers).into_iter().for_each(|headers| add(&|http| http.headers = headers.clone()));
         }
+        Endpoint::Wrong(_) => unreachable!("not among those made"),
     }
     all
 }
@@ -151,6 +148,7 @@ proptest! {
         match &mut reordered {
             Endpoint::Stdio(stdio) => stdio.env.reverse(),
             Endpoint::Http(http) => http.headers.reverse(),
+            Endpoint::Wrong(_) => unreachable!("not among those made"),
         }
         prop_assert_eq!(fingerprint(&endpoint), fingerprint(&reordered));
     }
@@ -175,13 +173,7 @@ fn t2_formatting_and_settings_that_start_nothing_do_not_matter() {
 #[test]
 fn t2_the_folder_counts_where_it_decides_what_runs_and_for_every_project() {
     let same_elsewhere = |command: &str, cwd: Option<&str>, scope: Scope| {
-        let endpoint = Endpoint::Stdio(StdioEndpoint {
-            command: command.to_owned(),
-            args: vec![],
-            env: IndexMap::new(),
-            inherit_env: false,
-            cwd: cwd.map(str::to_owned),
-        });
+        let endpoint = Endpoint::Stdio(StdioEndpoint { cwd: cwd.map(str::to_owned), ..StdioEndpoint::new(command, [""; 0]) });
         let at = |file: &str| server(endpoint.clone(), file, scope).fingerprint();
         at("/one/switchboard.toml") == at("/two/switchboard.toml")
     };

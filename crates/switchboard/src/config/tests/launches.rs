@@ -14,8 +14,7 @@ fn stdio(command: &str, args: &[&str], env: &[(&str, &str)]) -> StdioEndpoint {
         command: command.to_owned(),
         args: args.iter().map(|arg| (*arg).to_owned()).collect(),
         env: env.iter().map(|(name, value)| ((*name).to_owned(), Secret::new(*value))).collect(),
-        inherit_env: false,
-        cwd: None,
+        ..StdioEndpoint::new("", [""; 0])
     }
 }
 

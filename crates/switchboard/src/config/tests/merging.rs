@@ -11,7 +11,7 @@ fn load_files(files: &[(&str, Scope, &str)]) -> (tempfile::TempDir, Config) {
         .map(|(name, scope, text)| {
             let path = folder.path().canonicalize().unwrap().join(name);
             std::fs::write(&path, text).unwrap();
-            ConfigFile { path, scope: *scope }
+            ConfigFile::new(path, *scope)
         })
         .collect();
     let config = load(&files).unwrap();
@@ -59,13 +59,16 @@ max_message = "1MiB"
     let name = ServerName::new("git").unwrap();
     let expected = ServerConfig {
         name: name.clone(),
-        source: Source { file: file.clone(), line: 2, scope: Scope::User, shadows: None },
+        dialect: Dialect::Native,
+        source: Source::new(file.clone(), 2, Scope::User),
         endpoint: Endpoint::Stdio(StdioEndpoint {
             command: "npx".to_owned(),
             args: vec!["-y".to_owned(), "${PKG}".to_owned()],
             env: IndexMap::from([("TOKEN".to_owned(), Secret::new("${T}"))]),
+            unset: vec![],
             inherit_env: true,
             cwd: Some("sub".to_owned()),
+            syntax: Syntax::Native,
         }),
         protocol: Protocol::Legacy,
         start: Start::Lazy,
@@ -96,6 +99,7 @@ fn what_is_left_out_has_its_default() {
     let endpoint = HttpEndpoint::new("https://x.example/mcp");
     let expected = ServerConfig {
         name: server.name.clone(),
+        dialect: Dialect::Native,
         source: server.source.clone(),
         endpoint: Endpoint::Http(endpoint),
         protocol: Protocol::Auto,
@@ -163,12 +167,18 @@ fn a_project_can_only_tighten() {
         ("user.toml", Scope::User, "[permissions]\ndeny = ['z']\n[security]\ndeny_servers = ['w']\n"),
     ]);
     let file = |name: &str| Arc::new(folder.path().canonicalize().unwrap().join(name));
-    let rule = |text: &str, name: &str, line: usize| RuleText { text: text.to_owned(), file: file(name), line };
+    let rule = |text: &str, name: &str, line: usize| RuleText {
+        text: text.to_owned(),
+        dialect: Dialect::Native,
+        file: file(name),
+        line,
+    };
     let permissions = Permissions {
         mode: Mode::Ask,
         allow: vec![],
         ask: vec![rule("x/a", "project.toml", 7)],
         deny: vec![rule("x/b", "project.toml", 8), rule("z", "user.toml", 2)],
+        configured: true,
     };
     assert_eq!(config.permissions, permissions);
     let security = Security { allow_servers: vec![], deny_servers: vec!["y".to_owned(), "w".to_owned()], locked: true };
@@ -211,12 +221,12 @@ fn only_files_that_exist_are_found_the_projects_first() {
     let (project, own) = (folder.path().join("project"), folder.path().join("config"));
     std::fs::create_dir_all(&project).unwrap();
     std::fs::create_dir_all(own.join("switchboard")).unwrap();
-    assert_eq!(search(&project, &own), []);
-    let users = ConfigFile { path: own.join("switchboard/switchboard.toml"), scope: Scope::User };
+    assert_eq!(search(&project, &own, &own), []);
+    let users = ConfigFile::new(own.join("switchboard/switchboard.toml"), Scope::User);
     std::fs::write(&users.path, "").unwrap();
-    assert_eq!(search(&project, &own), std::slice::from_ref(&users));
-    let projects = ConfigFile { path: project.join("switchboard.toml"), scope: Scope::Project };
+    assert_eq!(search(&project, &own, &own), std::slice::from_ref(&users));
+    let projects = ConfigFile::new(project.join("switchboard.toml"), Scope::Project);
     std::fs::write(&projects.path, "").unwrap();
-    assert_eq!(search(&project, &own), [projects, users.clone()]);
-    assert_eq!(search(&own.join("switchboard"), &own), [users], "the user's own folder is no project");
+    assert_eq!(search(&project, &own, &own), [projects, users.clone()]);
+    assert_eq!(search(&own.join("switchboard"), &own, &own), [users], "the user's own folder is no project");
 }

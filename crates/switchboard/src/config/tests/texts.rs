@@ -289,7 +289,7 @@ fn a_file_that_cannot_be_read_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let check = |name: &str, scope: Scope, expected: &str| {
         let path = folder.path().join(name);
-        let said = load(&[ConfigFile { path: path.clone(), scope }]).unwrap_err().to_string();
+        let said = load(&[ConfigFile::new(path.clone(), scope)]).unwrap_err().to_string();
         assert_eq!(said, format!("{}: {expected}", path.display()));
     };
     check("missing.toml", Scope::Given, "no such file; correct the path");
@@ -314,7 +314,7 @@ fn all_errors_of_all_files_come_at_once() {
     let files = ["a.toml", "b.toml"].map(|name| {
         let path = folder.path().join(name);
         std::fs::write(&path, "[permissions]\nmode = 1\n").unwrap();
-        ConfigFile { path, scope: Scope::Given }
+        ConfigFile::new(path, Scope::Given)
     });
     let said = load(&files).unwrap_err().to_string();
     let expected = files.map(|file| {

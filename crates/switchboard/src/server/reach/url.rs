@@ -76,7 +76,8 @@ impl ByUrl {
         self.stderr.redact_with(redactor.clone());
         let wires = Wires::new(self.store.clone(), &url);
         let target = HttpTarget { url, headers, credentials, max_message_bytes: self.config.max_message_bytes };
-        let plan = Plan { wire: self.endpoint.wire, protocol: self.config.protocol };
+        let sse_below = self.config.dialect.rules().sse_below;
+        let plan = Plan { wire: self.endpoint.wire, protocol: self.config.protocol, sse_below };
         let opening = Box::new(ByWire { stack, target, wires, plan });
         Ok(Begun { process: None, opening, unset, redactor: Some(redactor) })
     }
@@ -139,8 +140,7 @@ impl ByWire {
         let deadline = Instant::now() + options.connect_timeout;
         let known = self.wires.known().await;
         let mut step = self.plan.first(known);
-        // What Streamable HTTP said, once it is given up.
-        let mut refusal = None;
+        let mut given_up = GivenUp::default();
         loop {
             let fault = match self.attempt(step, &options, deadline).await {
                 Ok(session) => {
@@ -152,9 +152,11 @@ impl ByWire {
                 }
                 Err(fault) => fault,
             };
-            let Some(next) = self.plan.after(step, &fault) else { return Err(told(refusal, fault)) };
-            if let (OpenFault::WrongWire(said), Wire::Sse) = (fault, next.wire) {
-                refusal = Some(said);
+            let Some(next) = self.plan.after(step, &fault) else { return Err(given_up.and(fault)) };
+            match (fault, step.wire, next.wire) {
+                (OpenFault::WrongWire(said), Wire::Http, Wire::Sse) => given_up.streamable = Some(said),
+                (fault, Wire::Sse, Wire::Sse) => given_up.sse = Some(fault.to_string()),
+                _ => {}
             }
             step = next;
         }
@@ -167,7 +169,14 @@ impl ByWire {
         let options = OpenOptions { protocol: step.protocol, known_era: step.known_era, connect_timeout, ..options.clone() };
         let connector: Box<dyn Connector> = match step.wire {
             Wire::Http => Box::new(HttpConnector::new(self.stack.clone(), self.target.clone())),
-            Wire::Sse => Box::new(SseConnector::new(self.stack.clone(), self.target.clone())),
+            Wire::Sse => {
+                let mut target = self.target.clone();
+                if step.below {
+                    let path = format!("{}/sse", target.url.path().trim_end_matches('/'));
+                    target.url.set_path(&path);
+                }
+                Box::new(SseConnector::new(self.stack.clone(), target))
+            }
         };
         match tokio::time::timeout(connect_timeout, Session::open(&*connector, options)).await {
             Ok(opened) => opened,
@@ -176,12 +185,27 @@ impl ByWire {
     }
 }
 
-/// Where both wires failed, both are told.
-fn told(refusal: Option<String>, fault: OpenFault) -> OpenFault {
-    match (refusal, fault) {
-        (None, fault) | (Some(_), fault @ (OpenFault::NeedsLogin(_) | OpenFault::Timeout(_))) => fault,
-        (Some(refusal), fault) => {
-            OpenFault::Refused(format!("it speaks neither Streamable HTTP ({refusal}) nor HTTP+SSE ({fault})"))
-        }
+/// What was tried without success before the last attempt, in the server's words.
+#[derive(Default)]
+struct GivenUp {
+    streamable: Option<String>,
+    /// HTTP+SSE at the URL itself.
+    sse: Option<String>,
+}
+
+impl GivenUp {
+    /// Where all ways failed, all are told.
+    fn and(self, fault: OpenFault) -> OpenFault {
+        let all = match (self, &fault) {
+            (_, OpenFault::NeedsLogin(_) | OpenFault::Timeout(_)) => return fault,
+            (Self { streamable: None, sse: None }, _) => return fault,
+            (Self { streamable: Some(refusal), .. }, _) => {
+                format!("it speaks neither Streamable HTTP ({refusal}) nor HTTP+SSE ({fault})")
+            }
+            (Self { sse: Some(refusal), .. }, _) => {
+                format!("it has an HTTP+SSE stream neither at its URL ({refusal}) nor at /sse under it ({fault})")
+            }
+        };
+        OpenFault::Refused(all)
     }
 }

@@ -375,7 +375,7 @@ pub(super) fn supervised(reach: Arc<dyn Reach>, store: Arc<dyn Store>) -> Superv
 
 /// An entry with every default.
 pub(super) fn entry() -> ServerConfig {
-    let source = Source { file: Arc::new(PathBuf::from("switchboard.toml")), line: 3, scope: Scope::User, shadows: None };
+    let source = Source::new(Arc::new(PathBuf::from("switchboard.toml")), 3, Scope::User);
     ServerConfig::new(
         ServerName::new("play").expect("a good name"),
         source,

@@ -21,6 +21,8 @@ pub(super) struct Known {
 pub(super) struct Plan {
     pub(super) wire: HttpWire,
     pub(super) protocol: Protocol,
+    /// The URL may be a base URL: an HTTP+SSE stream may be at `/sse` under it (S4-09).
+    pub(super) sse_below: bool,
 }
 
 /// One way to open a session.
@@ -29,6 +31,8 @@ pub(super) struct Step {
     pub(super) wire: Wire,
     pub(super) protocol: Protocol,
     pub(super) known_era: Option<Era>,
+    /// At `/sse` under the URL, not at the URL itself.
+    pub(super) below: bool,
     /// Tried on the strength of what worked last time, so its failure says little.
     pub(super) remembered: bool,
 }
@@ -62,6 +66,12 @@ impl Plan {
             {
                 Some(SSE)
             }
+            // An answer that is no stream; trouble of the server's own says nothing about where it has one.
+            OpenFault::WrongWire(_) | OpenFault::Wire(WireFault::Status { status: ..500, .. })
+                if step.wire == Wire::Sse && self.sse_below && !step.below =>
+            {
+                Some(Step { below: true, ..SSE })
+            }
             _ => None,
         }
     }
@@ -71,14 +81,14 @@ impl Plan {
         match self.wire {
             HttpWire::Sse => SSE,
             HttpWire::Auto | HttpWire::Streamable => {
-                Step { wire: Wire::Http, protocol: self.protocol, known_era: None, remembered: false }
+                Step { wire: Wire::Http, protocol: self.protocol, known_era: None, below: false, remembered: false }
             }
         }
     }
 }
 
 /// There is one era on this wire.
-const SSE: Step = Step { wire: Wire::Sse, protocol: Protocol::Legacy, known_era: None, remembered: false };
+const SSE: Step = Step { wire: Wire::Sse, protocol: Protocol::Legacy, known_era: None, below: false, remembered: false };
 
 #[cfg(test)]
 mod tests {
@@ -89,14 +99,15 @@ mod tests {
 
     /// Every fault a step may meet, and whether it is news about the wire.
     fn faults() -> Vec<(&'static str, OpenFault)> {
-        let status = WireFault::Status { status: 500, said: String::new(), retry_after: None, error: None };
+        let status = |status| WireFault::Status { status, said: String::new(), retry_after: None, error: None };
         vec![
             ("wrong wire", OpenFault::WrongWire("HTTP 404".to_owned())),
             ("probed", OpenFault::RefusedAfterProbe),
             ("refused", OpenFault::Refused("no".to_owned())),
             ("ended", OpenFault::Channel("ended".to_owned())),
             ("lost", OpenFault::Wire(WireFault::Lost("reset".to_owned()))),
-            ("500", OpenFault::Wire(status)),
+            ("500", OpenFault::Wire(status(500))),
+            ("a page", OpenFault::Wire(status(200))),
             ("late", OpenFault::Timeout(Duration::from_secs(1))),
             ("unreachable", OpenFault::Wire(WireFault::NotSent("refused".to_owned()))),
             ("login", OpenFault::NeedsLogin(NeedsLogin { reason: "401".to_owned() })),
@@ -105,9 +116,10 @@ mod tests {
     }
 
     fn shown(step: Step) -> String {
-        let Step { wire, protocol, known_era, remembered } = step;
+        let Step { wire, protocol, known_era, below, remembered } = step;
         let known = known_era.map(|era| format!(" known {era:?}")).unwrap_or_default();
-        format!("{wire:?} {protocol:?}{known}{}", if remembered { " remembered" } else { "" })
+        let below = if below { " below" } else { "" };
+        format!("{wire:?} {protocol:?}{known}{below}{}", if remembered { " remembered" } else { "" })
     }
 
     /// The whole walk: at each step every fault, and where it leads; then on along the fault that led furthest.
@@ -128,7 +140,7 @@ mod tests {
     #[test]
     fn f21_a_url_is_tried_by_the_specifications_rules() {
         use HttpWire::{Auto, Sse, Streamable};
-        let plan = |wire, protocol| Plan { wire, protocol };
+        let plan = |wire, protocol| Plan { wire, protocol, sse_below: false };
         let probe = ("Http Auto", &[("wrong wire", "Sse Legacy"), ("probed", "Http Legacy")][..]);
         let again: &[(&str, &str)] = &[
             ("wrong wire", "Http Auto"),
@@ -137,6 +149,7 @@ mod tests {
             ("ended", "Http Auto"),
             ("lost", "Http Auto"),
             ("500", "Http Auto"),
+            ("a page", "Http Auto"),
             ("late", "Http Auto"),
         ];
         let sse = Some(Known { wire: Wire::Sse, era: Era::Legacy });
@@ -151,5 +164,14 @@ mod tests {
         check(plan(Auto, Protocol::Modern), sse, &[("Http Modern", &[])]);
         check(plan(Streamable, Protocol::Auto), sse, &[("Http Auto", &[("probed", "Http Legacy")]), ("Http Legacy", &[])]);
         check(plan(Sse, Protocol::Auto), legacy, &[("Sse Legacy", &[])]);
+    }
+    /// S4-09: an answer that is no stream sends on to `/sse`, once; trouble does not.
+    #[test]
+    fn s4_09_a_base_url_is_tried_itself_and_then_at_sse_under_it() {
+        let plan = |wire| Plan { wire, protocol: Protocol::Auto, sse_below: true };
+        let base = ("Sse Legacy", &[("wrong wire", "Sse Legacy below"), ("a page", "Sse Legacy below")][..]);
+        check(plan(HttpWire::Sse), None, &[base, ("Sse Legacy below", &[])]);
+        let probe = ("Http Auto", &[("wrong wire", "Sse Legacy"), ("probed", "Http Legacy")][..]);
+        check(plan(HttpWire::Auto), None, &[probe, base, ("Sse Legacy below", &[])]);
     }
 }

@@ -1,0 +1,130 @@
+//! What a spelling can mean: every way to cut it into a server and a tool, by the kinds of spellings that count where it stands.
+
+use crate::config::Spellings;
+
+/// One way to cut a spelling.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Candidate<'t> {
+    pub(super) server: &'t str,
+    pub(super) tool: &'t str,
+    /// The spelling is that of exposed names in which every other character is `_`.
+    pub(super) words: bool,
+    /// To the letter: no character is a wildcard.
+    pub(super) literal: bool,
+}
+
+/// All ways to cut one.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Candidates<'t> {
+    /// A server's part and a tool's part, apart. The first one is the native reading, where that counts.
+    pub(super) parted: Vec<Candidate<'t>>,
+    /// One star stands for the end of the server's name and the start of the tool's.
+    pub(super) spanning: Vec<Candidate<'t>>,
+}
+
+/// Every way to cut a spelling, whether or not there is such a server.
+pub(super) fn candidates(text: &str, spellings: Spellings) -> Candidates<'_> {
+    match spellings {
+        Spellings::Every => every(text),
+        Spellings::Colon => text.strip_prefix("mcp:").map(colon).unwrap_or_default(),
+        Spellings::Prefix => text.strip_prefix("mcp__").map(prefix).unwrap_or_default(),
+        // Without the bare prefix: to a glob on names it is a name that no tool has.
+        Spellings::Exposed => text.strip_prefix("mcp__").map(underscores).unwrap_or_default(),
+        Spellings::Keys => keys(text, true),
+    }
+}
+
+fn every(text: &str) -> Candidates<'_> {
+    let (server, tool) = text.split_once('/').unwrap_or((text, "*"));
+    let others = if let Some(name) = text.strip_prefix("mcp__") {
+        prefix(name)
+    } else if let Some(name) = text.strip_prefix("mcp:") {
+        colon(name)
+    } else if !text.contains('/') {
+        keys(text, false)
+    } else {
+        Candidates::default()
+    };
+    let parted = [pair(server, tool)].into_iter().chain(others.parted).collect();
+    Candidates { parted, spanning: others.spanning }
+}
+
+/// `server_tool`.
+fn colon(name: &str) -> Candidates<'_> {
+    let words = |candidate| Candidate { words: true, ..candidate };
+    Candidates { parted: splits(name, "_").map(words).collect(), spanning: star_splits(name).map(words).collect() }
+}
+
+/// `server` or `server__tool`: the bare prefix is the whole server.
+fn prefix(name: &str) -> Candidates<'_> {
+    let Candidates { parted, spanning } = underscores(name);
+    Candidates { parted: [pair(name, "*")].into_iter().chain(parted).collect(), spanning }
+}
+
+/// `server__tool`.
+fn underscores(name: &str) -> Candidates<'_> {
+    Candidates { parted: splits(name, "__").collect(), spanning: star_splits(name).collect() }
+}
+
+/// `server` or `server.tool`.
+fn keys(text: &str, literal: bool) -> Candidates<'_> {
+    let parted = [pair(text, "*")].into_iter().chain(splits(text, "."));
+    Candidates { parted: parted.map(|candidate| Candidate { literal, ..candidate }).collect(), spanning: Vec::new() }
+}
+
+fn pair<'t>(server: &'t str, tool: &'t str) -> Candidate<'t> {
+    Candidate { server, tool, words: false, literal: false }
+}
+
+/// Every way to cut a text at a separator, both parts not empty.
+fn splits<'t>(text: &'t str, separator: &'t str) -> impl Iterator<Item = Candidate<'t>> {
+    let starts = (1..text.len()).filter(|&at| text.is_char_boundary(at));
+    starts.filter_map(move |at| {
+        let tool = text[at..].strip_prefix(separator)?;
+        (!tool.is_empty()).then_some(pair(&text[..at], tool))
+    })
+}
+
+/// A star can stand for the end of the server's name and the start of the tool's, in a spelling that does not show where it ends.
+fn star_splits(text: &str) -> impl Iterator<Item = Candidate<'_>> {
+    text.match_indices('*').map(move |(at, _)| pair(&text[..=at], &text[at..]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The parts as `server tool`, those that a star spans after a bar.
+    fn shown(text: &str, spellings: Spellings) -> String {
+        let Candidates { parted, spanning } = candidates(text, spellings);
+        let list = |cuts: Vec<Candidate<'_>>| {
+            cuts.iter().map(|cut| format!("{} {}", cut.server, cut.tool)).collect::<Vec<_>>().join(", ")
+        };
+        format!("{} | {}", list(parted), list(spanning))
+    }
+
+    #[test]
+    fn c14_in_a_dialect_only_its_own_spellings_count() {
+        let check = |spellings: Spellings, text: &str, expected: &str| assert_eq!(shown(text, spellings), expected, "{text}");
+        check(Spellings::Colon, "mcp:a_b_c", "a b_c, a_b c | ");
+        check(Spellings::Colon, "mcp:a_*", "a * | a_* *");
+        for other in ["a", "a/b", "a.b", "mcp__a__b", "bash:git *"] {
+            check(Spellings::Colon, other, " | ");
+        }
+        check(Spellings::Prefix, "mcp__a", "a * | ");
+        check(Spellings::Prefix, "mcp__a__b", "a__b *, a b | ");
+        check(Spellings::Prefix, "mcp__*", "* * | * *");
+        for other in ["a", "a/b", "a.b", "mcp:a_b", "Bash"] {
+            check(Spellings::Prefix, other, " | ");
+        }
+        check(Spellings::Exposed, "mcp__a", " | ");
+        check(Spellings::Exposed, "mcp__a__b", "a b | ");
+        check(Spellings::Exposed, "mcp:a_b", " | ");
+        check(Spellings::Keys, "a", "a * | ");
+        check(Spellings::Keys, "a.b.c", "a.b.c *, a b.c, a.b c | ");
+        check(Spellings::Every, "a/b", "a b | ");
+        check(Spellings::Every, "a.b", "a.b *, a.b *, a b | ");
+        check(Spellings::Every, "mcp__a__b", "mcp__a__b *, a__b *, a b | ");
+        check(Spellings::Every, "mcp:a_b", "mcp:a_b *, a b | ");
+    }
+}
