@@ -8,18 +8,17 @@ use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
-use crate::measure::{Contestant, Fault, Tool, many_in_flight, one_in_flight};
+use crate::measure::Fault;
 use crate::options::Options;
 use crate::peer_child::{ChildPeer, Sdk};
 use crate::peer_rmcp::Rmcp;
 use crate::raw_http::RawHttp;
 use crate::report::{Row, Unit};
+use crate::rounds::{Rounds, Sizes, WIDTH, stop};
 use crate::us::Us;
 
 /// The hidden subcommand that is the demo server, so that nothing has to be found.
 pub(crate) const DEMO_MARKER: &str = "__demo";
-
-const WIDTH: usize = 64;
 
 /// How long the server may take to say where it listens.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -50,25 +49,14 @@ struct Sessions {
     _server: Child,
 }
 
-/// One contestant's rounds, by kind of work.
-#[derive(Default)]
-struct Rounds {
-    one: Vec<f64>,
-    many: Vec<f64>,
-}
-
-/// How many calls one round makes. The SDKs of other languages make fewer: they would take most of the time.
-struct Sizes {
-    one: usize,
-    many: usize,
-}
-
 /// All rows of the table.
 pub(crate) async fn run(options: &Options) -> Result<Vec<Row>, Fault> {
     let mut rows = Vec::new();
+    // Once: whoever is pinned already sees one core only, and would put the next server there, too.
+    let flags = options.pin.apply()?;
     for answers in [Answers::Json, Answers::Events] {
         if options.answers.is_none_or(|wanted| wanted == answers) {
-            rows.extend(measure(options, answers).await?);
+            rows.extend(measure(options, &flags, answers).await?);
         }
     }
     Ok(rows)
@@ -85,16 +73,15 @@ fn folder(options: &Options, sdk: Sdk) -> Option<&PathBuf> {
     options.sdks.as_ref().filter(|folder| options.with(sdk.name()) && sdk.is_in(folder))
 }
 
-async fn measure(options: &Options, answers: Answers) -> Result<Vec<Row>, Fault> {
-    let sizes = Sizes { one: options.size(1000, 200), many: options.size(16_000, 3_200) };
-    let mut sessions = Sessions::open(options, answers).await?;
-    // One round that does not count: connections are opened, schemas compiled, code is compiled where that happens late.
-    sessions.round(&Sizes { one: sizes.one / 4, many: sizes.many / 4 }, &mut Default::default()).await?;
+async fn measure(options: &Options, flags: &[String], answers: Answers) -> Result<Vec<Row>, Fault> {
+    let sizes = Sizes { one: options.size(1000, 200), many: options.size(16_000, 3_200), big: 0 };
+    let mut sessions = Sessions::open(options, flags, answers).await?;
+    sessions.round(&sizes.warming_up(), &mut Default::default()).await?;
     let mut rounds: [Rounds; 5] = Default::default();
     for _ in 0..options.rounds {
         sessions.round(&sizes, &mut rounds).await?;
     }
-    sessions.close().await?;
+    stop(sessions.us, sessions.rmcp).await?;
     Ok(rows(answers, rounds))
 }
 
@@ -119,10 +106,9 @@ fn rows(answers: Answers, [raw, rmcp, us, ts, python]: [Rounds; 5]) -> Vec<Row> 
 }
 
 impl Sessions {
-    async fn open(options: &Options, answers: Answers) -> Result<Self, Fault> {
+    async fn open(options: &Options, flags: &[String], answers: Answers) -> Result<Self, Fault> {
         let era = options.era;
-        let flags = options.pin.apply()?;
-        let (server, url) = serve(&flags, answers).await?;
+        let (server, url) = serve(flags, answers).await?;
         let raw = if options.with("raw") { Some(RawHttp::open(&url, era).await?) } else { None };
         let rmcp = if options.with("rmcp") { Some(Rmcp::connect(&url, era, WIDTH).await?) } else { None };
         let us = if options.with("us") { Some(Us::connect(&url, era).await?) } else { None };
@@ -131,36 +117,26 @@ impl Sessions {
         Ok(Self { raw, rmcp, us, ts, python, _server: server })
     }
 
-    /// Each kind of work by each contestant in turn, so that a busy moment of the machine hits all of them.
+    /// Each kind of work by each contestant in turn, so that a busy moment of the machine hits all of them. The SDKs of other languages
+    /// make fewer calls: they would take most of the time.
     async fn round(&mut self, sizes: &Sizes, [raw, rmcp, us, ts, python]: &mut [Rounds; 5]) -> Result<(), Fault> {
-        one(&self.raw, sizes, raw).await?;
-        one(&self.rmcp, sizes, rmcp).await?;
-        one(&self.us, sizes, us).await?;
+        raw.one(&self.raw, sizes).await?;
+        rmcp.one(&self.rmcp, sizes).await?;
+        us.one(&self.us, sizes).await?;
         for (peer, rounds) in [(&mut self.ts, &mut *ts), (&mut self.python, &mut *python)] {
             if let Some(peer) = peer {
                 rounds.one.push(peer.one_in_flight(sizes.one / 5).await?);
             }
         }
-        many(&self.raw, sizes, raw).await?;
-        many(&self.rmcp, sizes, rmcp).await?;
-        many(&self.us, sizes, us).await?;
+        raw.many(&self.raw, sizes).await?;
+        rmcp.many(&self.rmcp, sizes).await?;
+        us.many(&self.us, sizes).await?;
         for (peer, rounds) in [(&mut self.ts, ts), (&mut self.python, python)] {
             if let Some(peer) = peer {
                 rounds.many.push(peer.many_in_flight(WIDTH, sizes.many / 10).await?);
             }
         }
         Ok(())
-    }
-
-    /// Dropping ends the children; the others have their own way to stop.
-    async fn close(self) -> Result<(), Fault> {
-        if let Some(us) = self.us {
-            us.host.stop().await;
-        }
-        match self.rmcp {
-            Some(rmcp) => rmcp.stop().await,
-            None => Ok(()),
-        }
     }
 }
 
@@ -181,18 +157,4 @@ async fn child(options: &Options, sdk: Sdk, url: &str) -> Result<Option<ChildPee
         Some(folder) => Ok(Some(ChildPeer::start(sdk, folder, url, options.era).await?)),
         None => Ok(None),
     }
-}
-
-async fn one(contestant: &Option<impl Contestant>, sizes: &Sizes, rounds: &mut Rounds) -> Result<(), Fault> {
-    if let Some(contestant) = contestant {
-        rounds.one.push(one_in_flight(contestant, Tool::Echo, sizes.one).await?);
-    }
-    Ok(())
-}
-
-async fn many(contestant: &Option<impl Contestant>, sizes: &Sizes, rounds: &mut Rounds) -> Result<(), Fault> {
-    if let Some(contestant) = contestant {
-        rounds.many.push(many_in_flight(contestant, WIDTH, sizes.many).await?);
-    }
-    Ok(())
 }

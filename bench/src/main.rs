@@ -11,6 +11,7 @@ mod peer_rmcp;
 mod raw;
 mod raw_http;
 mod report;
+mod rounds;
 mod server;
 mod startup;
 mod stdio;

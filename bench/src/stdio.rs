@@ -5,14 +5,13 @@ use std::sync::Arc;
 use switchboard::store::MemoryStore;
 
 use crate::floor::Floor;
-use crate::measure::{Contestant, Fault, Tool, many_in_flight, one_in_flight, server_command};
+use crate::measure::{Fault, server_command};
 use crate::options::Options;
 use crate::peer_rmcp::Rmcp;
 use crate::raw::Raw;
 use crate::report::{Row, Unit};
+use crate::rounds::{Rounds, Sizes, stop};
 use crate::us::Us;
-
-const WIDTH: usize = 64;
 
 /// The open sessions, one for each contestant that takes part.
 struct Sessions {
@@ -22,32 +21,16 @@ struct Sessions {
     us: Option<Us>,
 }
 
-/// One contestant's rounds, by kind of work.
-#[derive(Default)]
-struct Rounds {
-    one: Vec<f64>,
-    many: Vec<f64>,
-    big: Vec<f64>,
-}
-
-/// How many calls one round makes.
-struct Sizes {
-    one: usize,
-    many: usize,
-    big: usize,
-}
-
 /// All rows of the table.
 pub(crate) async fn run(options: &Options) -> Result<Vec<Row>, Fault> {
     let sizes = Sizes { one: options.size(2000, 400), many: options.size(32_000, 6_400), big: options.size(40, 10) };
     let mut sessions = Sessions::open(options).await?;
-    // One round that does not count: buffers grow, schemas are compiled, processors wake up.
-    sessions.round(&Sizes { one: sizes.one / 4, many: sizes.many / 4, big: sizes.big / 4 }, &mut Default::default()).await?;
+    sessions.round(&sizes.warming_up(), &mut Default::default()).await?;
     let mut rounds: [Rounds; 4] = Default::default();
     for _ in 0..options.rounds {
         sessions.round(&sizes, &mut rounds).await?;
     }
-    sessions.close().await?;
+    stop(sessions.us, sessions.rmcp).await?;
     Ok(rows(rounds))
 }
 
@@ -91,48 +74,16 @@ impl Sessions {
         if let Some(contestant) = &mut self.floor {
             floor.one.push(contestant.one_in_flight(sizes.one)?);
         }
-        one(&self.raw, sizes, raw).await?;
-        one(&self.rmcp, sizes, rmcp).await?;
-        one(&self.us, sizes, us).await?;
+        raw.one(&self.raw, sizes).await?;
+        rmcp.one(&self.rmcp, sizes).await?;
+        us.one(&self.us, sizes).await?;
 
-        many(&self.raw, sizes, raw).await?;
-        many(&self.rmcp, sizes, rmcp).await?;
-        many(&self.us, sizes, us).await?;
+        raw.many(&self.raw, sizes).await?;
+        rmcp.many(&self.rmcp, sizes).await?;
+        us.many(&self.us, sizes).await?;
 
-        big(&self.raw, sizes, raw).await?;
-        big(&self.rmcp, sizes, rmcp).await?;
-        big(&self.us, sizes, us).await
+        raw.big(&self.raw, sizes).await?;
+        rmcp.big(&self.rmcp, sizes).await?;
+        us.big(&self.us, sizes).await
     }
-
-    /// Dropping ends the children of `floor` and `raw`; the others have their own way to stop.
-    async fn close(self) -> Result<(), Fault> {
-        if let Some(us) = self.us {
-            us.host.stop().await;
-        }
-        match self.rmcp {
-            Some(rmcp) => rmcp.stop().await,
-            None => Ok(()),
-        }
-    }
-}
-
-async fn one(contestant: &Option<impl Contestant>, sizes: &Sizes, rounds: &mut Rounds) -> Result<(), Fault> {
-    if let Some(contestant) = contestant {
-        rounds.one.push(one_in_flight(contestant, Tool::Echo, sizes.one).await?);
-    }
-    Ok(())
-}
-
-async fn many(contestant: &Option<impl Contestant>, sizes: &Sizes, rounds: &mut Rounds) -> Result<(), Fault> {
-    if let Some(contestant) = contestant {
-        rounds.many.push(many_in_flight(contestant, WIDTH, sizes.many).await?);
-    }
-    Ok(())
-}
-
-async fn big(contestant: &Option<impl Contestant>, sizes: &Sizes, rounds: &mut Rounds) -> Result<(), Fault> {
-    if let Some(contestant) = contestant {
-        rounds.big.push(one_in_flight(contestant, Tool::Big, sizes.big).await?);
-    }
-    Ok(())
 }

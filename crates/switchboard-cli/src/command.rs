@@ -97,15 +97,9 @@ fn say_who_is_missing(host: &Host) {
 type Offered = (ServerName, Arc<Offerings>);
 
 /// The one server that offers it. `what` is how it is named where several do; where none does, the failure is of the command's own words.
-fn whose(
-    offerings: &[Offered],
-    what: &str,
-    offers: impl Fn(&Offerings) -> bool,
-    none: impl FnOnce() -> Failure,
-) -> Result<ServerName, Failure> {
-    let offering: Vec<_> = offerings.iter().filter(|(_, offered)| offers(offered)).map(|(name, _)| name).collect();
-    match offering.as_slice() {
-        [one] => Ok((*one).clone()),
+fn the_one(offering: &[ServerName], what: &str, none: impl FnOnce() -> Failure) -> Result<ServerName, Failure> {
+    match offering {
+        [one] => Ok(one.clone()),
         [] => Err(none()),
         many => {
             let names: Vec<_> = many.iter().map(|name| format!("\"{name}\"")).collect();
@@ -113,6 +107,11 @@ fn whose(
                 .hint("say which with --server SERVER"))
         }
     }
+}
+
+/// Those of them that offer something.
+fn offering(offerings: &[Offered], offers: impl Fn(&Offerings) -> bool) -> Vec<ServerName> {
+    offerings.iter().filter(|(_, offered)| offers(offered)).map(|(name, _)| name.clone()).collect()
 }
 
 /// The servers a listing is about, with what each offers.

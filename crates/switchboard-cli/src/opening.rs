@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use switchboard::auth::{AuthMeans, MemoryVault, SystemVault, Vault};
+use switchboard::builtin::OwnTools;
 use switchboard::caller::{Offers, Root};
 use switchboard::config::{self, Config, Endpoint, Environment, ServerConfig};
 use switchboard::launch::{Keeping, Launcher};
@@ -155,6 +156,7 @@ impl Setup {
                 offers: Offers { elicit_form: true, elicit_url: true, ..Offers::default() },
                 roots,
                 only,
+                tools: OwnTools::default(),
             }
             .start()
             .await?;

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap_complete::CompletionCandidate;
-use switchboard::catalog::{Catalog, Offerings};
+use switchboard::builtin::Own;
+use switchboard::catalog::{Catalog, Offerings, Part};
 use switchboard::config::{self, Config, ConfigFile, Scope, ServerConfig};
 use switchboard::name::ServerName;
 use switchboard::server::remembered_offerings;
@@ -20,12 +21,12 @@ pub(crate) fn server_of(config: &Config, store: &dyn Store, exposed: &str) -> Op
 
 /// The picture of last time.
 fn catalog(config: &Config, store: &dyn Store) -> Catalog {
-    let servers: Vec<_> = config
-        .servers
-        .values()
-        .filter_map(|server| Some((server.clone(), server.fingerprint(), offerings(server, store)?)))
-        .collect();
-    if servers.is_empty() { Catalog::default() } else { Catalog::build(0, config.naming, &[], &servers) }
+    let part = |server: &Arc<ServerConfig>| {
+        let offerings = offerings(server, store)?;
+        Some(Part { config: server.clone(), launch: server.fingerprint(), offerings, settled: true })
+    };
+    let parts: Vec<_> = config.servers.values().filter_map(part).collect();
+    Catalog::build(&Catalog::default(), config.naming, &Own::default(), &parts)
 }
 
 /// What one server offered last time.

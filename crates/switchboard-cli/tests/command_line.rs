@@ -8,7 +8,7 @@ use std::process::Stdio;
 
 use serde_json::json;
 use support::{Home, PROGRAM, Ran};
-use switchboard_testkit::{Chaos, Step};
+use switchboard_testkit::{Chaos, Record, Step};
 
 #[test]
 fn call_json_is_the_servers_result_and_a_newline() {
@@ -258,4 +258,28 @@ fn a_file_given_with_c_is_the_only_one_and_trusted() {
     assert_eq!(names, [json!("given")]);
     let ran = home.run(&["-c", "/nowhere/at/all.toml", "status"]);
     assert_eq!(ran.code, Some(2), "{ran:?}");
+}
+
+/// S3-08: what neither lists nor calls spawns nothing; a listing spawns each server once, and a call its own.
+#[test]
+fn s3_08_a_file_of_lazy_servers_spawns_each_once_for_a_listing_and_none_before() {
+    let home = Home::new();
+    let entry = |name: &str| {
+        let launch = Chaos::new().tool("ok", [Step::text("fine")]).record(home.path(name)).launch();
+        format!("    {name}: {{ command: {:?}, args: {:?} }}\n", launch.command, launch.args)
+    };
+    let text = format!("metadata:\n  mcp:\n{}{}", entry("one"), entry("other"));
+    std::fs::write(home.path("project/agent.yaml"), text).unwrap();
+    let check = |words: &[&str], starts: [usize; 2]| {
+        let ran = home.run(&[&["-c", "agent.yaml", "--dialect", "agent-apps"], words].concat());
+        assert_eq!(ran.code, Some(0), "{words:?}: {ran:?}");
+        assert_eq!(["one", "other"].map(|name| Record::read(&home.path(name)).starts()), starts, "{words:?}: {ran:?}");
+        ran
+    };
+    check(&["status"], [0, 0]);
+    let listed = check(&["tools"], [1, 1]);
+    assert_eq!(listed.stdout.matches("ok").count(), 2, "{listed:?}");
+    check(&["call", "one/ok", "--yes"], [2, 1]);
+    // What they offered is remembered, and is enough for a listing.
+    assert_eq!(check(&["tools"], [2, 1]).stdout, listed.stdout);
 }

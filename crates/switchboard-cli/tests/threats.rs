@@ -3,9 +3,18 @@
 
 mod support;
 
+/// T2 to T5, T7: each kind of project file, once it is there and when it changes.
+#[path = "threats/changing.rs"]
+mod changing;
 /// T27, T35: files made to hurt, and files that others must not read.
 #[path = "threats/files.rs"]
 mod files;
+/// One project file of each kind.
+#[path = "threats/projects.rs"]
+mod projects;
+/// T1, T12, T13: what a project and a server can do to the person who is asked.
+#[path = "threats/prompts.rs"]
+mod prompts;
 /// T25: what must not show anywhere.
 #[path = "threats/secrets.rs"]
 mod secrets;

@@ -25,6 +25,7 @@ pub(crate) use sampling::{Overseeing, SAMPLING};
 mod error;
 mod limit;
 mod misfit;
+mod own;
 mod sampling;
 
 /// How long a person may take to approve; then the call is denied.
@@ -38,6 +39,9 @@ impl Host {
     pub async fn call(&self, call: Call) -> Result<CallResult, CallError> {
         let host = &*self.0;
         let mut limit = Limit::start(call.timeout);
+        if let Some(tool) = host.own_tool(&call) {
+            return host.call_own(&tool, &call, limit).await;
+        }
         let (mut tool, mut server) = host.resolve(&call, limit).await?;
         let mut is_first = true;
         let raw = loop {
@@ -205,7 +209,9 @@ impl Shared {
     /// Every tool that the server offers today, this one as it is asked about.
     fn tools_with(&self, tool: &Arc<Tool>) -> Vec<Arc<Tool>> {
         let catalog = self.catalog();
-        let others = catalog.tools().iter().filter(|other| other.id.server == tool.id.server && other.id != tool.id);
+        // This program's own tools have nothing in common that one yes could mean.
+        let is_same = |other: &Tool| other.id.server == tool.id.server && !tool.id.server.is_host() && other.id != tool.id;
+        let others = catalog.tools().iter().filter(|other| is_same(other));
         others.chain([tool]).cloned().collect()
     }
 

@@ -5,9 +5,11 @@ use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 
+use crate::builtin::{self, Doer, Own};
+use crate::call::SAMPLING;
 use crate::config::{Fingerprint, ServerConfig};
 use crate::gate::Ruling;
-use crate::name::{ExposedName, ServerName, Style, ToolId, ToolName};
+use crate::name::{ExposedName, Nameless, Published, Reserved, ServerName, Style, ToolId, ToolName, Wish, expose};
 
 pub use definition::{DefinitionHash, ToolDefinition};
 use filter::Filter;
@@ -17,6 +19,7 @@ pub(crate) use mirror::parameters;
 pub use prompt::PromptDefinition;
 pub use resource::{ResourceDefinition, TemplateDefinition};
 
+mod address;
 mod definition;
 mod filter;
 mod icon;
@@ -46,6 +49,8 @@ pub struct Tool {
     pub(crate) server_place: usize,
     /// Which rules hold for it. The gate's own.
     pub(crate) ruling: Ruling,
+    /// Who does it, where it is no server's.
+    pub(crate) own: Option<Doer>,
 }
 
 /// A tool that is not on offer, and why.
@@ -76,6 +81,19 @@ pub struct Offerings {
     pub faults: Vec<(&'static str, String)>,
 }
 
+/// One server, as far as a catalog is built from it.
+#[derive(Debug, Clone)]
+pub struct Part {
+    /// Its entry.
+    pub config: Arc<ServerConfig>,
+    /// The launch that its grants are bound to.
+    pub launch: Fingerprint,
+    /// What it offers.
+    pub offerings: Arc<Offerings>,
+    /// It is ready, has failed, or is not awaited: what it has not offered by now comes late.
+    pub settled: bool,
+}
+
 /// All that is on offer.
 #[derive(Debug, Default)]
 pub struct Catalog {
@@ -91,6 +109,12 @@ pub struct Catalog {
     by_pair: HashMap<ServerName, HashMap<ToolName, Place>>,
     /// Index into `withheld`, by the name that it would have had.
     withheld_names: HashMap<String, usize>,
+    /// On offer by their pairs alone: their names are not known yet.
+    nameless: Vec<Arc<Tool>>,
+    /// Places of the servers that those wait for.
+    awaited: Vec<usize>,
+    /// Names that were given in this run, by this catalog and those before.
+    published: Arc<Published>,
     /// Not on offer, with reasons.
     withheld: Vec<Withheld>,
     /// What each server offers beside tools.
@@ -100,6 +124,8 @@ pub struct Catalog {
 #[derive(Debug, Clone, Copy)]
 enum Place {
     Tool(usize),
+    /// Into `nameless`.
+    Nameless(usize),
     Withheld(usize),
 }
 
@@ -116,34 +142,26 @@ pub enum Unresolved {
 }
 
 impl Catalog {
-    /// Builds the picture from what each server offers, in config order. With each comes the launch that its grants are bound to.
-    pub fn build(
-        generation: u64,
-        style: Style,
-        builtin_names: &[&str],
-        servers: &[(Arc<ServerConfig>, Fingerprint, Arc<Offerings>)],
-    ) -> Self {
-        let mut catalog = Self { generation, ..Self::default() };
+    /// Builds the picture that follows `before`: the host's own tools, then what each server offers, in config order. A name that was
+    /// given before leads to the same tool as then, or to none. `naming` is for servers whose dialect says nothing of names.
+    pub fn build(before: &Self, naming: Style, own: &Own, parts: &[Part]) -> Self {
+        let mut catalog = Self { generation: before.generation + 1, published: before.published.clone(), ..Self::default() };
+        catalog.tools.extend(own.beside(parts).cloned());
         let mut offered = Vec::new();
-        for (config, launch, offerings) in servers {
-            catalog.sift(config, offerings, builtin_names, *launch, &mut offered);
-            catalog.offerings.push((config.name.clone(), Arc::clone(offerings)));
+        for part in parts {
+            catalog.sift(part, &mut offered);
+            catalog.offerings.push((part.config.name.clone(), Arc::clone(&part.offerings)));
         }
-        catalog.name(style, offered);
-        catalog.index(style);
+        catalog.name(naming, offered, parts);
+        catalog.index(naming, parts);
         catalog
     }
 
     /// Keeps what one server may offer; the rest is withheld, one by one, with its reason.
-    fn sift(
-        &mut self,
-        config: &Arc<ServerConfig>,
-        offerings: &Offerings,
-        builtin_names: &[&str],
-        launch: Fingerprint,
-        offered: &mut Vec<Offered>,
-    ) {
+    fn sift(&mut self, part: &Part, offered: &mut Vec<Offered>) {
+        let Part { config, launch, offerings, .. } = part;
         let filter = Filter::new(config);
+        let refuses_builtin = config.dialect.rules().refuses_builtin_names;
         let mut seen: HashSet<&str> = HashSet::with_capacity(offerings.tools.len());
         for (tool, reason) in &offerings.withheld {
             self.withhold(&config.name, tool, reason.clone());
@@ -152,7 +170,7 @@ impl Catalog {
             let name = definition.name.as_wire();
             let reason = if !seen.insert(name) {
                 Some("its server lists another tool of the same name before it".to_owned())
-            } else if builtin_names.contains(&name) {
+            } else if name == SAMPLING || refuses_builtin && builtin::NAMES.contains(&name) {
                 Some("its name is that of a built-in tool".to_owned())
             } else {
                 filter.refuses(name)
@@ -160,9 +178,10 @@ impl Catalog {
             match reason {
                 Some(reason) => self.withhold(&config.name, &definition.name, reason),
                 None => offered.push(Offered {
+                    id: ToolId { server: config.name.clone(), tool: definition.name.clone() },
                     server: Arc::clone(config),
                     server_place: self.offerings.len(),
-                    launch,
+                    launch: *launch,
                     idempotent: filter.is_idempotent(name),
                     definition: Arc::clone(definition),
                 }),
@@ -170,31 +189,32 @@ impl Catalog {
         }
     }
 
-    fn name(&mut self, style: Style, offered: Vec<Offered>) {
-        let pair = |tool: &Offered| ToolId { server: tool.server.name.clone(), tool: tool.definition.name.clone() };
-        let pairs: Vec<ToolId> = offered.iter().map(pair).collect();
-        let names = style.expose(&pairs);
-        self.tools.reserve_exact(pairs.len());
-        for ((id, name), Offered { server, server_place, launch, idempotent, definition }) in
-            pairs.into_iter().zip(names).zip(offered)
-        {
+    /// Each tool gets its name in the style of its server. One whose bare name an earlier server may still want waits, without a name.
+    fn name(&mut self, naming: Style, offered: Vec<Offered>, parts: &[Part]) {
+        let own: Vec<_> = self.tools.clone();
+        let own: HashSet<&str> = own.iter().map(|tool| tool.exposed.as_str()).collect();
+        let first_unsettled = parts.iter().position(|part| !part.settled).unwrap_or(parts.len());
+        let wish = |tool: &'_ Offered| (style_of(&tool.server, naming), tool.server_place <= first_unsettled);
+        let names = {
+            let wishes: Vec<_> = (offered.iter())
+                .map(|tool| (&tool.id, wish(tool)))
+                .map(|(pair, (style, may_be_bare))| Wish { pair, style, may_be_bare })
+                .collect();
+            expose(&wishes, Reserved { own: &own, builtin: &builtin::NAMES }, &mut self.published)
+        };
+        self.tools.reserve_exact(offered.len());
+        for (name, offered) in names.into_iter().zip(offered) {
             match name {
-                Ok(exposed) => {
-                    let place = self.tools.len();
-                    let ruling = Ruling::default();
-                    self.tools.push(Arc::new(Tool {
-                        id,
-                        exposed,
-                        definition,
-                        server,
-                        launch,
-                        idempotent,
-                        place,
-                        server_place,
-                        ruling,
-                    }));
+                Ok(exposed) => self.tools.push(Arc::new(offered.named(exposed, self.tools.len()))),
+                Err(Nameless::Waits) => {
+                    self.awaited = (0..parts.len()).filter(|&index| !parts[index].settled).collect();
+                    let earlier = &parts[first_unsettled].config.name;
+                    let reason = format!("its name is not known before server \"{earlier}\" is there or has failed");
+                    self.withhold(&offered.id.server, &offered.id.tool, reason);
+                    let shown = ExposedName::unlisted(&offered.id.shown().to_string());
+                    self.nameless.push(Arc::new(offered.named(shown, usize::MAX)));
                 }
-                Err(unnameable) => self.withhold(&id.server, &id.tool, unnameable.reason),
+                Err(Nameless::Withheld(why)) => self.withhold(&offered.id.server, &offered.id.tool, why.reason),
             }
         }
     }
@@ -203,16 +223,23 @@ impl Catalog {
         self.withheld.push(Withheld { server: server.clone(), tool: tool.clone(), reason });
     }
 
-    fn index(&mut self, style: Style) {
+    fn index(&mut self, naming: Style, parts: &[Part]) {
         self.by_exposed = self.tools.iter().enumerate().map(|(index, tool)| (tool.exposed.clone(), index)).collect();
-        for (index, tool) in self.tools.iter().enumerate() {
-            self.by_pair.entry(tool.id.server.clone()).or_default().insert(tool.id.tool.clone(), Place::Tool(index));
+        let nameless = self.nameless.iter().enumerate().map(|(index, tool)| (tool, Place::Nameless(index)));
+        let named = self.tools.iter().enumerate().map(|(index, tool)| (tool, Place::Tool(index)));
+        for (tool, place) in named.chain(nameless) {
+            self.by_pair.entry(tool.id.server.clone()).or_default().insert(tool.id.tool.clone(), place);
         }
+        let styles: HashMap<&ServerName, Style> =
+            parts.iter().map(|part| (&part.config.name, style_of(&part.config, naming))).collect();
         for (index, Withheld { server, tool, .. }) in self.withheld.iter().enumerate() {
-            // The first of two tools of one name is on offer; the pair means that one.
+            // The first of two tools of one name is on offer; the pair means that one. So does the pair of one that waits for a name.
             let place = self.by_pair.entry(server.clone()).or_default().entry(tool.clone());
-            place.or_insert(Place::Withheld(index));
-            if let Ok(name) = style.plain(&ToolId { server: server.clone(), tool: tool.clone() }) {
+            if matches!(place.or_insert(Place::Withheld(index)), Place::Nameless(_)) {
+                continue;
+            }
+            let id = ToolId { server: server.clone(), tool: tool.clone() };
+            if let Some(Ok(name)) = styles.get(server).map(|style| style.plain(&id)) {
                 self.withheld_names.entry(name).or_insert(index);
             }
         }
@@ -242,6 +269,7 @@ impl Catalog {
         let pair = name.split_once('/').and_then(|(server, tool)| self.by_pair.get(server)?.get(tool));
         match pair.copied().or_else(|| self.withheld_names.get(name).map(|&index| Place::Withheld(index))) {
             Some(Place::Tool(index)) => Ok(&self.tools[index]),
+            Some(Place::Nameless(index)) => Ok(&self.nameless[index]),
             Some(Place::Withheld(index)) => Err(Unresolved::Withheld(self.withheld[index].clone())),
             None => Err(Unresolved::Unknown { nearest: nearest::nearest(name, &self.tools) }),
         }
@@ -249,10 +277,7 @@ impl Catalog {
 
     /// Tools that came, went or were defined anew since `old`, as `server/tool`, safe to show.
     pub fn changed_since(&self, old: &Self) -> Vec<String> {
-        let came_or_changed = self
-            .tools
-            .iter()
-            .filter(|tool| old.by_id(&tool.id).is_none_or(|before| before.definition.hash != tool.definition.hash));
+        let came_or_changed = self.tools.iter().filter(|tool| old.by_id(&tool.id).is_none_or(|before| !before.is_like(tool)));
         let went = old.tools.iter().filter(|tool| self.by_id(&tool.id).is_none());
         came_or_changed
             .chain(went)
@@ -270,19 +295,68 @@ impl Catalog {
     pub fn by_id(&self, id: &ToolId) -> Option<&Arc<Tool>> {
         match self.by_pair.get(&id.server)?.get(&id.tool)? {
             Place::Tool(index) => Some(&self.tools[*index]),
+            Place::Nameless(index) => Some(&self.nameless[*index]),
             Place::Withheld(_) => None,
         }
     }
+
+    /// Which servers offer a resource: those that list the address; else those of whose templates one begins like it.
+    pub fn servers_of_resource(&self, uri: &str) -> Vec<ServerName> {
+        let offering = |offers: &dyn Fn(&Offerings) -> bool| {
+            let found = self.offerings.iter().filter(|(_, offered)| offers(offered));
+            found.map(|(name, _)| name.clone()).collect::<Vec<_>>()
+        };
+        let listing = offering(&|offered| offered.resources.iter().any(|resource| resource.uri == uri));
+        if !listing.is_empty() {
+            return listing;
+        }
+        offering(&|offered| {
+            offered.templates.iter().any(|template| {
+                let fixed = template.uri_template.split('{').next().unwrap_or_default();
+                !fixed.is_empty() && uri.starts_with(fixed)
+            })
+        })
+    }
+
+    /// Whether a tool waits for its name, and one of the servers that it waits for is `settled` by now.
+    pub(crate) fn can_name_more(&self, settled: impl Fn(usize) -> bool) -> bool {
+        self.awaited.iter().any(|&index| settled(index))
+    }
+
+    /// Whether it has tools that are no server's. They stand first.
+    pub(crate) fn has_own(&self) -> bool {
+        self.tools.first().is_some_and(|tool| tool.own.is_some())
+    }
+}
+
+impl Tool {
+    fn is_like(&self, other: &Self) -> bool {
+        self.definition.hash == other.definition.hash && self.exposed == other.exposed
+    }
+}
+
+/// How a server's tools are named.
+fn style_of(server: &ServerConfig, naming: Style) -> Style {
+    server.dialect.rules().naming.unwrap_or(naming)
 }
 
 /// A tool that only lacks its name.
 struct Offered {
+    id: ToolId,
     /// Where the server stands among those given.
     server_place: usize,
     server: Arc<ServerConfig>,
     launch: Fingerprint,
     idempotent: bool,
     definition: Arc<ToolDefinition>,
+}
+
+impl Offered {
+    fn named(self, exposed: ExposedName, place: usize) -> Tool {
+        let Self { id, server_place, server, launch, idempotent, definition } = self;
+        let ruling = Ruling::default();
+        Tool { id, exposed, definition, server, launch, idempotent, place, server_place, ruling, own: None }
+    }
 }
 
 #[cfg(test)]

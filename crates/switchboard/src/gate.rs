@@ -84,6 +84,11 @@ pub struct Question<'a> {
 impl Gate {
     /// Compiles the rules against the configured server names. An ambiguous `allow` is an error that lists its readings.
     pub fn compile(config: &Config) -> Result<Self, ConfigErrors> {
+        Self::compile_beside(config, &[])
+    }
+
+    /// As [`compile`](Self::compile), beside tools of these names that are no server's: a rule may be the name of one.
+    pub fn compile_beside(config: &Config, own: &[&str]) -> Result<Self, ConfigErrors> {
         let servers: Vec<&ServerName> = config.servers.keys().collect();
         let permissions = &config.permissions;
         let mut found = rules::Findings::default();
@@ -91,9 +96,9 @@ impl Gate {
             mode: permissions.mode,
             configured: permissions.configured,
             locked: config.security.locked,
-            allow: rules::compile("allow", &permissions.allow, &servers, &mut found),
-            ask: rules::compile("ask", &permissions.ask, &servers, &mut found),
-            deny: rules::compile("deny", &permissions.deny, &servers, &mut found),
+            allow: rules::compile("allow", &permissions.allow, &servers, own, &mut found),
+            ask: rules::compile("ask", &permissions.ask, &servers, own, &mut found),
+            deny: rules::compile("deny", &permissions.deny, &servers, own, &mut found),
             warnings: found.warnings,
             number: GATES.fetch_add(1, Ordering::Relaxed),
         };

@@ -9,9 +9,10 @@ use tokio::task::{AbortHandle, JoinSet};
 
 #[cfg(feature = "oauth")]
 use crate::auth::{self, LoggedIn, LoggedOut, LoginFault, Opener};
-use crate::call::{CallError, SAMPLING};
+use crate::builtin::Own;
+use crate::call::CallError;
 use crate::caller::Root;
-use crate::catalog::{Catalog, Tool};
+use crate::catalog::{Catalog, Part, Tool};
 use crate::event::{Event, Events};
 use crate::gate::{Gate, Grant, Grants};
 use crate::launch::Keeping;
@@ -29,10 +30,6 @@ mod builder;
 mod roster;
 mod verbs;
 
-/// Tools that agents bring along, and what a rule or a yes for sampling names: a server's tool of such a name could be taken for it,
-/// so it is withheld.
-const BUILTIN_NAMES: [&str; 8] = ["Bash", "Read", "Write", "Edit", "MultiEdit", "Glob", "Grep", SAMPLING];
-
 /// All servers behind one gate. Clones share them; the last one to go stops them.
 #[derive(Debug, Clone)]
 pub struct Host(pub(crate) Arc<Shared>);
@@ -46,6 +43,8 @@ pub(crate) struct Shared {
     means: Means,
     pub(crate) grants: RwLock<Grants>,
     pub(crate) validators: Arc<Validators>,
+    /// Tools that are no server's.
+    own: Own,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) events: broadcast::Sender<Event>,
     /// What was found wrong while starting, before anybody could listen.
@@ -184,7 +183,9 @@ impl Shared {
     /// Replaces the catalog if any server offers something else than it shows, or if the servers are others.
     pub(crate) fn rebuild(&self) {
         let is_new = |roster: &Roster, old: &Catalog| {
-            old.generation > 0 && (0..roster.servers.len()).all(|index| shows(roster, old, index))
+            let shows_all = (0..roster.servers.len()).all(|index| shows(roster, old, index));
+            let is_settled = |index: usize| roster.servers.get(index).is_none_or(|server| server.snapshot().is_settled());
+            old.generation > 0 && shows_all && !old.can_name_more(is_settled)
         };
         if is_new(&self.roster.load(), &self.catalog.load()) {
             return;
@@ -194,9 +195,8 @@ impl Shared {
         if is_new(&roster, &old) {
             return;
         }
-        let part = |server: &ServerHandle| (server.config.clone(), server.launch, server.snapshot().offerings.clone());
         let parts: Vec<_> = roster.servers.iter().map(part).collect();
-        let mut new = Catalog::build(old.generation + 1, roster.config.naming, &BUILTIN_NAMES, &parts);
+        let mut new = Catalog::build(&old, roster.config.naming, &self.own, &parts);
         new.roster = roster.number;
         self.pin(&new, &roster.gate);
         let event = Event::Catalog { generation: new.generation, changed: new.changed_since(&old) };
@@ -235,6 +235,13 @@ impl Shared {
         });
         *self.rebuilder.lock().unwrap_or_else(PoisonError::into_inner) = Some(task.abort_handle());
     }
+}
+
+/// What the catalog is built from. One look at the server: its offerings belong to the state that they came with.
+fn part(server: &ServerHandle) -> Part {
+    let now = server.snapshot();
+    let (offerings, settled) = (now.offerings.clone(), now.is_settled());
+    Part { config: server.config.clone(), launch: server.launch, offerings, settled }
 }
 
 fn shows(roster: &Roster, catalog: &Catalog, index: usize) -> bool {

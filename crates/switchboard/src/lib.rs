@@ -49,8 +49,14 @@ pub mod server;
 /// The immutable picture of all that is on offer.
 pub mod catalog;
 
+/// Tools that are not a server's: a library user's own, the resource tools; and the names that are theirs.
+pub mod builtin;
+
 /// Argument validation, bounded and without network.
 pub mod schema;
+
+/// Definitions adapted to what a model's vendor takes, and the model's calls led back.
+pub mod vendor;
 
 /// Allow, ask or deny; and the permit without which nothing is called.
 pub mod gate;

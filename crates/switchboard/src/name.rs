@@ -9,12 +9,17 @@ use std::sync::Arc;
 
 use crate::untrusted::{Untrusted, escaped_line, is_hidden};
 
+pub(crate) use exposure::{Nameless, Published, Reserved, Wish, expose};
 pub use glob::Glob;
-pub(crate) use style::as_word;
 pub use style::{Style, Unnameable};
+pub(crate) use style::{as_word, kebab};
 
+mod exposure;
 mod glob;
 mod style;
+
+/// Stands where a server's name does, for tools that are not a server's. No file can name a server so.
+const HOST: &str = "@host";
 
 /// The key of a server in the configuration: `[A-Za-z0-9_-]{1,32}`, no `__`, no `_` at its ends.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -57,6 +62,8 @@ impl ServerName {
             "it is longer than 128 characters"
         } else if text.contains('/') {
             "it contains \"/\""
+        } else if text == HOST {
+            "it stands for the tools that are not a server's"
         } else if text.contains(is_hidden) {
             "it has a control or hidden character"
         } else {
@@ -64,6 +71,16 @@ impl ServerName {
         };
         let expected = "1 to 128 visible characters without \"/\"";
         Err(BadName { text: text.to_owned(), reason, expected })
+    }
+
+    /// What stands in place of a server for tools that are not a server's: `@host`.
+    pub fn host() -> Self {
+        Self(HOST.into())
+    }
+
+    /// Whether it is no server, but the program that embeds the host.
+    pub fn is_host(&self) -> bool {
+        &*self.0 == HOST
     }
 
     /// The name as text.
@@ -215,6 +232,8 @@ mod tests {
         check(&"é".repeat(129), Some("it is longer than 128 characters"));
         check("", Some("it is empty"));
         check("a/b", Some("it contains \"/\""));
+        check("@host", Some("it stands for the tools that are not a server's"));
+        check("@hosts", None);
         check("a\nb", Some("it has a control or hidden character"));
         check("a\u{202e}b", Some("it has a control or hidden character"));
     }

@@ -65,6 +65,18 @@ struct Item<'a> {
 }
 
 impl CallResult {
+    /// What a tool of this program says.
+    pub fn text(text: impl AsRef<str>) -> Self {
+        let raw = RawJson::from_value(&serde_json::json!({"content": [{"type": "text", "text": text.as_ref()}]}));
+        Self { raw, misfit: None }
+    }
+
+    /// That a tool failed, and why: for the model, which may try again.
+    pub fn failure(text: impl AsRef<str>) -> Self {
+        let content = serde_json::json!([{"type": "text", "text": text.as_ref()}]);
+        Self { raw: RawJson::from_value(&serde_json::json!({"content": content, "isError": true})), misfit: None }
+    }
+
     /// Whether the tool says that it failed.
     pub fn is_error(&self) -> bool {
         #[derive(Deserialize)]

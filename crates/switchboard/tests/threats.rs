@@ -17,13 +17,16 @@ use switchboard::{Host, HostBuilder};
 use switchboard_testkit::script::Flip;
 use switchboard_testkit::{Chaos, Record, Scratch, Step};
 
+#[path = "threats/answers.rs"]
+mod answers;
+
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A host with one server `s`, ready, and what that server received.
-async fn host(scratch: &Scratch, tables: &str, chaos: Chaos) -> (Host, PathBuf) {
+/// What a host with one server `s` starts from, and what that server receives.
+fn builder(scratch: &Scratch, tables: &str, chaos: Chaos) -> (HostBuilder, PathBuf) {
     let record = scratch.path("record");
     let path = scratch.config_with(tables, &[chaos.record(&record).entry("s")]);
-    let host = HostBuilder {
+    let builder = HostBuilder {
         auth: Default::default(),
         config: load(&[ConfigFile::new(path, Scope::User)]).unwrap(),
         environment: Environment::new(std::env::vars().filter(|(name, _)| name == "PATH")),
@@ -33,8 +36,15 @@ async fn host(scratch: &Scratch, tables: &str, chaos: Chaos) -> (Host, PathBuf) 
         offers: Offers { elicit_form: true, ..Offers::default() },
         roots: None,
         only: None,
+        tools: Default::default(),
     };
-    let host = host.start().await.unwrap();
+    (builder, record)
+}
+
+/// A host with one server `s`, ready, and what that server received.
+async fn host(scratch: &Scratch, tables: &str, chaos: Chaos) -> (Host, PathBuf) {
+    let (builder, record) = builder(scratch, tables, chaos);
+    let host = builder.start().await.unwrap();
     assert!(host.settled(PATIENCE).await);
     (host, record)
 }

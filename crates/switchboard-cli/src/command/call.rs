@@ -80,6 +80,8 @@ pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
         let making = progress::during(doing, host.call(call));
         let result = match wanted.log_level {
             None => making.await,
+            // A tool of our own has no server that could log.
+            Some(_) if tool.id.server.is_host() => making.await,
             Some(level) => {
                 want_log(host, &tool.id.server, level).await?;
                 notices::telling_log(host, &tool.id.server, level, making).await

@@ -56,20 +56,22 @@ pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
 fn whose(host: &Host, wanted: &Wanted) -> Result<(ServerName, Reference), Failure> {
     let offerings = super::offerings(host, wanted.server.as_deref());
     let of = &wanted.of;
-    let has_prompt = |offered: &Offerings| offered.prompts.iter().any(|prompt| prompt.name == *of);
-    let has_template = |offered: &Offerings| offered.templates.iter().any(|template| template.uri_template == *of);
-    let is_prompt = offerings.iter().any(|(_, offered)| has_prompt(offered));
-    let none = || {
+    let prompts = super::offering(&offerings, |offered| offered.prompts.iter().any(|prompt| prompt.name == *of));
+    let (found, reference) = if prompts.is_empty() {
+        let has = |offered: &Offerings| offered.templates.iter().any(|template| template.uri_template == *of);
+        (super::offering(&offerings, has), Reference::Resource(of.clone()))
+    } else {
+        (prompts, Reference::Prompt(of.clone()))
+    };
+    let server = super::the_one(&found, &format!("\"{}\"", escaped(of)), || {
         let names = offerings.iter().flat_map(|(_, offered)| {
             let prompts = offered.prompts.iter().map(|prompt| prompt.name.as_str());
             prompts.chain(offered.templates.iter().map(|template| template.uri_template.as_str()))
         });
         let hint = format!("{}`switchboard prompts` and `switchboard resources` list them", nearest::question(of, names));
         Failure::new(Code::Usage, format!("no server offers a prompt or template \"{}\"", escaped(of))).hint(hint)
-    };
-    let has = |offered: &Offerings| if is_prompt { has_prompt(offered) } else { has_template(offered) };
-    let server = super::whose(&offerings, &format!("\"{}\"", escaped(of)), has, none)?;
-    Ok((server, if is_prompt { Reference::Prompt(of.clone()) } else { Reference::Resource(of.clone()) }))
+    })?;
+    Ok((server, reference))
 }
 
 /// One value a line; that there are more is said beside.

@@ -3,7 +3,6 @@
 use clap::Args;
 use serde_json::{Map, Value};
 use switchboard::Host;
-use switchboard::catalog::Offerings;
 use switchboard::name::ServerName;
 use switchboard::untrusted::Untrusted;
 use switchboard::wire::RawJson;
@@ -48,8 +47,8 @@ pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
 fn whose(host: &Host, wanted: &Wanted) -> Result<ServerName, Failure> {
     let offerings = super::offerings(host, wanted.server.as_deref());
     let shown = format!("prompt \"{}\"", escaped(&wanted.name));
-    let has = |offered: &Offerings| offered.prompts.iter().any(|prompt| prompt.name == wanted.name);
-    super::whose(&offerings, &format!("a {shown}"), has, || {
+    let found = super::offering(&offerings, |offered| offered.prompts.iter().any(|prompt| prompt.name == wanted.name));
+    super::the_one(&found, &format!("a {shown}"), || {
         let known = offerings.iter().flat_map(|(_, offered)| offered.prompts.iter().map(|prompt| prompt.name.as_str()));
         let meant = nearest::question(&wanted.name, known);
         Failure::new(Code::Usage, format!("no {shown}")).hint(format!("{meant}`switchboard prompts` lists them"))

@@ -3,7 +3,6 @@
 use clap::Args;
 use serde_json::Value;
 use switchboard::Host;
-use switchboard::catalog::Offerings;
 use switchboard::name::ServerName;
 use switchboard::untrusted::Untrusted;
 use switchboard::wire::RawJson;
@@ -47,18 +46,9 @@ pub(super) fn whose(host: &Host, uri: &str, server: Option<&str>) -> Result<Serv
     if let Some(handle) = server.and_then(|name| host.server(name)) {
         return Ok(handle.config.name.clone());
     }
-    let offerings = super::offerings(host, server);
-    let lists = |offered: &Offerings| offered.resources.iter().any(|resource| resource.uri == uri);
-    let may_have = |offered: &Offerings| {
-        offered.templates.iter().any(|template| {
-            let fixed = template.uri_template.split('{').next().unwrap_or_default();
-            !fixed.is_empty() && uri.starts_with(fixed)
-        })
-    };
-    let is_listed = offerings.iter().any(|(_, offered)| lists(offered));
-    let has = |offered: &Offerings| if is_listed { lists(offered) } else { may_have(offered) };
     let shown = escaped(uri);
-    super::whose(&offerings, &shown, has, || {
+    super::the_one(&host.catalog().servers_of_resource(uri), &shown, || {
+        let offerings = super::offerings(host, server);
         let known = offerings.iter().flat_map(|(_, offered)| offered.resources.iter().map(|resource| resource.uri.as_str()));
         let meant = nearest::question(uri, known);
         let hint = format!("{meant}`switchboard resources` lists them; --server SERVER asks one that does not list it");

@@ -6,18 +6,19 @@ use anstyle::Style;
 use clap::{Args, ValueEnum};
 use switchboard::catalog::{Catalog, Tool};
 use switchboard::name::ServerName;
+use switchboard::vendor::{self, Toolset};
 
 use crate::arguments::{Options, server_names};
-use crate::failure::{Code, Failure};
+use crate::failure::Failure;
 use crate::opening::Setup;
-use crate::output;
 use crate::view::server::escaped;
 use crate::view::{counted, signature, table};
+use crate::{output, remembered};
 
 /// Which tools, and how.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  switchboard tools\n  switchboard tools git                 of one server\n  switchboard tools git/git_log         one tool: what it takes, how to call it\n  switchboard tools git --schema\n  switchboard tools --json | jq -r '.tools[].name'"
+    after_help = "Examples:\n  switchboard tools\n  switchboard tools git                 of one server\n  switchboard tools git/git_log         one tool: what it takes, how to call it\n  switchboard tools git --schema\n  switchboard tools --json | jq -r '.tools[].name'\n  switchboard tools --vendor gemini      for a request to a model"
 )]
 pub(crate) struct Wanted {
     /// Only this server's, and start only this one; or one tool, with what it takes
@@ -26,7 +27,7 @@ pub(crate) struct Wanted {
     /// Show the schema of each tool's arguments
     #[arg(long)]
     schema: bool,
-    /// Show definitions as adapted to a model vendor
+    /// Print the tools as a model vendor's API takes them: the array for a request, as JSON
     #[arg(long)]
     vendor: Option<Vendor>,
 }
@@ -38,22 +39,29 @@ enum Vendor {
     Anthropic,
 }
 
-pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
-    if wanted.vendor.is_some() {
-        return Err(Failure::new(Code::Usage, "--vendor comes with the vendor adapters, which are not supported yet")
-            .hint("leave it out to see definitions as servers send them"));
+impl From<Vendor> for vendor::Vendor {
+    fn from(word: Vendor) -> Self {
+        match word {
+            Vendor::Gemini => Self::Gemini,
+            Vendor::Openai => Self::OpenAi,
+            Vendor::Anthropic => Self::Anthropic,
+        }
     }
+}
+
+pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
     let setup = Setup::read(options)?;
     let server = wanted.server.as_deref();
-    // No server's name has a slash or two underscores in a row; every tool's has.
-    if let Some(tool) = server.filter(|name| name.contains('/') || name.contains("__")) {
-        return one(options, setup, tool, wanted.schema);
+    if let Some(tool) = server.filter(|name| is_tool(&setup, name)) {
+        return one(options, setup, tool, wanted);
     }
     let only = setup.only(server)?;
     setup.run(only, async |host, _| {
         super::settle(host, options, server).await?;
         let catalog = host.catalog();
-        if options.json {
+        if let Some(vendor) = wanted.vendor {
+            adapted(vendor, catalog.tools().iter().filter(|tool| is_wanted(server, &tool.id.server)))?;
+        } else if options.json {
             output::print_json(&json(&catalog, server))?;
         } else {
             if catalog.tools().iter().all(|tool| !is_wanted(server, &tool.id.server)) && !host.servers().is_empty() {
@@ -65,16 +73,40 @@ pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
     })
 }
 
+/// Whether a name is a tool's: one with a slash, or one that no server has and that looks like a tool's or was one last time.
+fn is_tool(setup: &Setup, name: &str) -> bool {
+    let is_server = setup.config.servers.keys().any(|server| server.as_str() == name);
+    let was_tool = || remembered::server_of(&setup.config, &*setup.store, name).is_some();
+    !is_server && (name.contains('/') || name.contains("__") || was_tool())
+}
+
+/// The array that a vendor's API takes; what it would not take is told beside.
+fn adapted<'a>(vendor: Vendor, tools: impl Iterator<Item = &'a Arc<Tool>>) -> Result<(), Failure> {
+    let set = Toolset::new(vendor.into(), tools);
+    for withheld in set.withheld() {
+        let tool = withheld.tool.untrusted();
+        output::notice(&format!(
+            "server \"{}\", tool {}: left out: {}",
+            withheld.server,
+            tool.for_terminal_line(),
+            escaped(&withheld.reason)
+        ));
+    }
+    output::print_json(&set.to_json())
+}
+
 /// One tool, whole.
-fn one(options: &Options, setup: Setup, name: &str, schema: bool) -> Result<u8, Failure> {
+fn one(options: &Options, setup: Setup, name: &str, wanted: &Wanted) -> Result<u8, Failure> {
     let server = super::call::server_of(&setup, name)?;
     setup.run(server.clone().map(|name| vec![name]), async |host, _| {
         let tool = super::call::find(host, name, server.as_ref(), options.settle()).await?;
-        if options.json {
+        if let Some(vendor) = wanted.vendor {
+            adapted(vendor, std::iter::once(&tool))?;
+        } else if options.json {
             output::print_json(&format!(r#"{{"tools":[{}],"withheld":[]}}"#, as_json(&tool)))?;
         } else {
             let schema =
-                if schema { format!("\nSchema:\n{}", indented_schema(&tool.definition.input_schema)) } else { String::new() };
+                if wanted.schema { format!("\nSchema:\n{}", indented_schema(&tool.shown_schema())) } else { String::new() };
             output::print(&(signature::page(&tool, output::stdout_columns()) + &schema))?;
         }
         Ok(0)
@@ -85,7 +117,8 @@ fn is_wanted(server: Option<&str>, name: &ServerName) -> bool {
     server.is_none_or(|server| server == name.as_str())
 }
 
-/// `{"tools":[{"name","server","tool",…}],"withheld":[{"server","tool","reason"}]}`, each definition as its server sent it.
+/// `{"tools":[{"name","server","tool","source",…}],"withheld":[{"server","tool","reason"}]}`, each definition as its server sent it, but
+/// for what the dialect of its file makes of schemas.
 fn json(catalog: &Catalog, server: Option<&str>) -> String {
     let tools: Vec<_> =
         catalog.tools().iter().filter(|tool| is_wanted(server, &tool.id.server)).map(|tool| as_json(tool)).collect();
@@ -104,8 +137,10 @@ fn json(catalog: &Catalog, server: Option<&str>) -> String {
 }
 
 fn as_json(tool: &Tool) -> String {
-    let ours = [("name", tool.exposed.as_str()), ("server", tool.id.server.as_str()), ("tool", tool.id.tool.as_wire())];
-    super::tagged(&tool.definition.raw, &ours)
+    let source = tool.source_uri();
+    let mut ours = vec![("name", tool.exposed.as_str()), ("server", tool.id.server.as_str()), ("tool", tool.id.tool.as_wire())];
+    ours.extend(source.as_deref().map(|source| ("source", source)));
+    super::tagged(&tool.shown_definition(), &ours)
 }
 
 /// A pipe gets a line for each tool: name, server, what it does. A screen gets the servers as headings.
@@ -166,7 +201,7 @@ fn with_schemas(rows: Vec<Vec<String>>, tools: &[&Arc<Tool>], schema: bool, colu
 }
 
 fn schema_of(tool: &Tool, wanted: bool) -> String {
-    if wanted { indented_schema(&tool.definition.input_schema) } else { String::new() }
+    if wanted { indented_schema(&tool.shown_schema()) } else { String::new() }
 }
 
 fn about(tool: &Tool) -> String {

@@ -78,7 +78,7 @@ fn ask_each(options: &Options, setup: &Setup, waiting: &[Waiting<'_>]) -> Result
                 declined += 1;
                 continue;
             }
-            let question = format!("Trust server \"{}\" exactly as shown? [y/N] ", disclosure.name);
+            let question = format!("Trust server {:?} exactly as shown? [y/N] ", disclosure.name);
             let answer = terminal.line(&question).await.unwrap_or_default();
             if matches!(answer.trim().to_lowercase().as_str(), "y" | "yes") {
                 trust::accept(disclosure, &*setup.store)?;
@@ -112,7 +112,8 @@ fn shown(server: &ServerConfig, standing: &Standing, disclosure: &Disclosure) ->
         Endpoint::Http(_) => "would be reached with",
         Endpoint::Wrong(_) => "cannot be read",
     };
-    let mut text = format!("\nServer \"{}\" in {} {would}:\n", disclosure.name, line(&disclosure.file.display().to_string()));
+    // A name of another program's file may have quotes in it, and must not get out of its own.
+    let mut text = format!("\nServer {:?} in {} {would}:\n", disclosure.name, line(&disclosure.file.display().to_string()));
     let mut bar = |words: &str| text.push_str(&format!("  │ {}\n", line(words)));
     disclosure.lines.iter().for_each(|words| bar(words));
     if let Some(shadowed) = &server.source.shadows {

@@ -123,8 +123,8 @@ impl<'a> Question<'a> {
             indented.collect::<Vec<_>>()
         };
         let title = match self.is_sampling() {
-            true => format!("May server \"{}\" have an answer of your model?", request.id.server),
-            false => format!("May a tool of server \"{}\" run?", request.id.server),
+            true => format!("May server {:?} have an answer of your model?", request.id.server),
+            false => format!("May a tool of server {:?} run?", request.id.server),
         };
         let mut head = ours_wrapped(&title, columns, TITLE);
         if !self.is_sampling() {

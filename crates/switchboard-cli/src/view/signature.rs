@@ -129,8 +129,14 @@ mod tests {
         let definition = Arc::new(ToolDefinition::parse(&RawJson::from_value(&raw)).unwrap());
         let offerings = Offerings { tools: vec![definition], ..Offerings::default() };
         let server = crate::command::demo::example_entry();
+        let part = switchboard::catalog::Part {
+            config: server.clone(),
+            launch: server.fingerprint(),
+            offerings: Arc::new(offerings),
+            settled: true,
+        };
         let catalog =
-            Catalog::build(1, switchboard::name::Style::Mcp, &[], &[(server.clone(), server.fingerprint(), Arc::new(offerings))]);
+            Catalog::build(&Catalog::default(), switchboard::name::Style::Mcp, &switchboard::builtin::Own::default(), &[part]);
         let expected = "mcp__demo-legacy__search  (tool search of server \"demo-legacy\")
 
   Finds things.

@@ -7,7 +7,7 @@ const CTRL_D: &str = "\x04";
 
 /// Words that name their field, then everything a terminal obeys: clipboard, link, title, clear, home, device strings, 8-bit forms of the
 /// same, reordered and hidden letters, and the controls that overwrite a line.
-fn hostile(field: &str) -> String {
+pub(crate) fn hostile(field: &str) -> String {
     format!(
         "{field}\u{1b}]52;c;aGk=\u{7}\u{1b}]8;;http://evil.example\u{1b}\\click\u{1b}]8;;\u{1b}\\\u{1b}]0;title\u{7}\u{1b}[2J\u{1b}[1;1H\
          \u{1b}P+q544e\u{1b}\\\u{1b}_apc\u{1b}\\\u{1b}c\u{9b}2J\u{90}q\u{9c}\u{9d}0;title\u{9c}\u{9f}x\u{9c}\u{202e}\u{2066}\u{200b}\u{e0041}\
@@ -120,7 +120,7 @@ impl vt100::Callbacks for Power {
 }
 
 /// Nothing but letters, line ends and our own few sequences reached the terminal; and each of these words did.
-fn harmless(of: &str, ended: &Ended, shown: &[&str]) {
+pub(crate) fn harmless(of: &str, ended: &Ended, shown: &[&str]) {
     let mut parser = vt100::Parser::new_with_callbacks(24.try_into().unwrap(), 80.try_into().unwrap(), 0, Power::default());
     parser.process(&ended.bytes);
     assert_eq!(parser.callbacks().0, Vec::<String>::new(), "{of}");

@@ -2,6 +2,7 @@
 
 use crate::catalog::Unresolved;
 use crate::name::ServerName;
+use crate::result::CallResult;
 use crate::schema::Misfit;
 use crate::server::NotReady;
 use crate::session::RequestFault;
@@ -24,7 +25,7 @@ pub enum CallError {
         server: ServerName,
     },
     /// The arguments do not fit.
-    #[error("server \"{server}\", tool {tool}: {misfit}")]
+    #[error("{}tool {tool}: {misfit}", of(.server))]
     Misfit {
         /// Which server.
         server: ServerName,
@@ -34,7 +35,7 @@ pub enum CallError {
         misfit: Misfit,
     },
     /// A rule, a mode, or a person said no.
-    #[error("server \"{server}\", tool {tool}: denied: {reason}")]
+    #[error("{}tool {tool}: denied: {reason}", of(.server))]
     Denied {
         /// Which server.
         server: ServerName,
@@ -48,7 +49,7 @@ pub enum CallError {
     NotReady(#[from] NotReady),
     /// The definition changed between approval and call.
     #[error(
-        "server \"{server}\", tool {tool}: its definition changed after it was approved; look at it again and repeat the call"
+        "{}tool {tool}: its definition changed after it was approved; look at it again and repeat the call", of(.server)
     )]
     Moved {
         /// Which server.
@@ -57,7 +58,7 @@ pub enum CallError {
         tool: String,
     },
     /// The request did not complete.
-    #[error("server \"{server}\": {fault}{}", .detail.as_deref().map(|detail| format!(" ({detail})")).unwrap_or_default())]
+    #[error("{}{fault}{}", whose(.server), .detail.as_deref().map(|detail| format!(" ({detail})")).unwrap_or_default())]
     Request {
         /// Which server.
         server: ServerName,
@@ -66,6 +67,22 @@ pub enum CallError {
         /// Exit status and last stderr, where the server died.
         detail: Option<String>,
     },
+}
+
+/// For a model, which may try again or do something else, a call that did not complete is one that failed.
+impl From<CallError> for CallResult {
+    fn from(error: CallError) -> Self {
+        Self::failure(error.to_string())
+    }
+}
+
+/// Which server's tool it is; this program's own is nobody's.
+fn of(server: &ServerName) -> String {
+    if server.is_host() { String::new() } else { format!("server \"{server}\", ") }
+}
+
+fn whose(server: &ServerName) -> String {
+    if server.is_host() { String::new() } else { format!("server \"{server}\": ") }
 }
 
 fn unresolved_hint(why: &Unresolved) -> String {

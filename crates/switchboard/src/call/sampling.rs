@@ -81,6 +81,7 @@ impl Shared {
             place: usize::MAX,
             server_place: usize::MAX,
             ruling: Ruling::default(),
+            own: None,
         }))
     }
 }

@@ -1,5 +1,7 @@
 //! A tool as its server defines it: the raw object kept whole, the fields we use beside it, and the hash that approval is bound to.
 
+use std::borrow::Cow;
+
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use unicode_security::{MixedScript, skeleton};
@@ -32,6 +34,8 @@ pub struct ToolDefinition {
     pub output_schema: Option<RawJson>,
     /// The arguments that a wire with headers mirrors; or why such a wire cannot carry this tool, in one line safe to show.
     pub mirrored: Result<Vec<Mirrored>, String>,
+    /// It can only be called as a task.
+    pub(crate) is_task: bool,
     /// The whole object, as it came.
     pub raw: RawJson,
     /// What grants are bound to.
@@ -95,6 +99,7 @@ impl ToolDefinition {
             hash: DefinitionHash(*blake3::hash(&digest.0).as_bytes()),
             output_schema: output.and(approved.output_schema).map(|schema| raw.part(schema)),
             mirrored: mirror::find(&input, &input_schema),
+            is_task: is_task(raw),
             raw: raw.clone(),
             name,
             title,
@@ -135,6 +140,22 @@ impl ToolDefinition {
         }
         lines
     }
+}
+
+/// Whether a definition says that the tool must be called as a task. What it says in another way than it should says nothing.
+fn is_task(raw: &RawJson) -> bool {
+    #[derive(Deserialize)]
+    struct Wire<'a> {
+        #[serde(borrow)]
+        execution: Execution<'a>,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Execution<'a> {
+        #[serde(borrow)]
+        task_support: Cow<'a, str>,
+    }
+    raw.decode::<Wire<'_>>().is_ok_and(|wire| wire.execution.task_support == "required")
 }
 
 /// Collects fields as JSON, each behind its name, so that no two sets of fields run into one another.

@@ -5,7 +5,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::config::{Endpoint, Scope, Source, StdioEndpoint};
+use crate::config::{Dialect, Endpoint, Scope, Source, StdioEndpoint};
 use crate::wire::RawJson;
 
 /// An entry that nothing is special about.
@@ -34,6 +34,7 @@ pub(crate) fn tool(server: ServerConfig, definition: Arc<ToolDefinition>) -> Too
         place: 0,
         server_place: 0,
         ruling: Ruling::default(),
+        own: None,
     }
 }
 
@@ -46,9 +47,16 @@ fn offers(server: ServerConfig, tools: &[&str]) -> (Arc<ServerConfig>, Arc<Offer
     (Arc::new(server), Arc::new(Offerings { tools, ..Offerings::default() }))
 }
 
-fn build(style: Style, builtin: &[&str], servers: &[(Arc<ServerConfig>, Arc<Offerings>)]) -> Catalog {
-    let part = |(config, offerings): &(Arc<ServerConfig>, Arc<Offerings>)| (config.clone(), launch(config), offerings.clone());
-    Catalog::build(1, style, builtin, &servers.iter().map(part).collect::<Vec<_>>())
+fn part((config, offerings): &(Arc<ServerConfig>, Arc<Offerings>)) -> Part {
+    Part { config: config.clone(), launch: launch(config), offerings: offerings.clone(), settled: true }
+}
+
+fn build(style: Style, servers: &[(Arc<ServerConfig>, Arc<Offerings>)]) -> Catalog {
+    Catalog::build(&Catalog::default(), style, &Own::default(), &servers.iter().map(part).collect::<Vec<_>>())
+}
+
+fn of(dialect: Dialect, name: &str) -> ServerConfig {
+    ServerConfig { dialect, ..server(name) }
 }
 
 fn names(catalog: &Catalog) -> Vec<&str> {
@@ -61,7 +69,7 @@ fn withheld(catalog: &Catalog) -> Vec<String> {
 
 #[test]
 fn tools_stand_in_config_order_and_then_in_the_servers() {
-    let catalog = build(Style::Mcp, &[], &[offers(server("z"), &["b", "a"]), offers(server("a"), &["b"])]);
+    let catalog = build(Style::Mcp, &[offers(server("z"), &["b", "a"]), offers(server("a"), &["b"])]);
     assert_eq!(names(&catalog), ["mcp__z__b", "mcp__z__a", "mcp__a__b"]);
     assert_eq!(catalog.offerings().len(), 2);
 }
@@ -70,7 +78,7 @@ fn tools_stand_in_config_order_and_then_in_the_servers() {
 fn f16_bad_tools_are_withheld_one_by_one() {
     let (config, offered) = offers(server("s"), &["a", "b", "a"]);
     let offered = Offerings { withheld: vec![(ToolName::new("c"), "it has no inputSchema".into())], ..(*offered).clone() };
-    let catalog = build(Style::Mcp, &[], &[(config, Arc::new(offered))]);
+    let catalog = build(Style::Mcp, &[(config, Arc::new(offered))]);
     assert_eq!(names(&catalog), ["mcp__s__a", "mcp__s__b"]);
     assert_eq!(
         withheld(&catalog),
@@ -84,10 +92,141 @@ fn f16_bad_tools_are_withheld_one_by_one() {
 }
 
 #[test]
-fn s1_21_a_tool_that_is_named_like_a_built_in_is_withheld() {
-    let catalog = build(Style::Mcp, &["Bash", "Read"], &[offers(server("s"), &["Bash", "bash", "Reader"])]);
-    assert_eq!(names(&catalog), ["mcp__s__bash", "mcp__s__Reader"]);
-    assert_eq!(withheld(&catalog), ["s/Bash: its name is that of a built-in tool"]);
+fn s1_21_a_tool_whose_raw_name_is_a_built_in_is_withheld_where_the_document_says_so() {
+    let check = |dialect: Dialect, expected: &[&str], reasons: &[&str]| {
+        let catalog = build(Style::Mcp, &[offers(of(dialect, "s"), &["Bash", "bash", "Reader", "@sampling"])]);
+        assert_eq!(names(&catalog), expected, "{dialect:?}");
+        assert_eq!(withheld(&catalog), reasons, "{dialect:?}");
+    };
+    let refused = ["s/Bash: its name is that of a built-in tool", "s/@sampling: its name is that of a built-in tool"];
+    check(Dialect::A3s, &["mcp__s__bash", "mcp__s__Reader"], &refused);
+    check(Dialect::Native, &["mcp__s__bash", "mcp__s__Reader"], &refused);
+    check(Dialect::CoreAgent, &["s_Bash", "s_bash", "s_Reader"], &refused[1..]);
+    check(Dialect::AgentCode, &["mcp__s__Bash", "mcp__s__bash", "mcp__s__Reader"], &refused[1..]);
+    // A prefix keeps it from being taken for the built-in one.
+    check(Dialect::Gemini, &["s__Bash", "bash", "Reader"], &refused[1..]);
+}
+
+/// S0-18: core-agent; S1-16, S1-27: a3s; S3-10: agent-apps. Each server's tools are named as its own document says.
+#[test]
+fn s0_18_s1_16_s3_10_tools_are_named_in_the_style_of_their_servers_file() {
+    let tools = ["read_file"];
+    let catalog = build(
+        Style::Identity,
+        &[
+            offers(of(Dialect::CoreAgent, "filesystem"), &tools),
+            offers(of(Dialect::A3s, "filesystem2"), &tools),
+            offers(of(Dialect::A3s, "remote-tools"), &["x"]),
+            offers(of(Dialect::AgentApps, "filesystem3"), &tools),
+            offers(of(Dialect::AgentCode, "github"), &["create_issue"]),
+            offers(of(Dialect::Gemini, "py"), &["calculate_sum"]),
+            offers(of(Dialect::McpJson, "m"), &["own"]),
+        ],
+    );
+    assert_eq!(
+        names(&catalog),
+        [
+            "filesystem_read_file",
+            "mcp__filesystem2__read_file",
+            "mcp__remote-tools__x",
+            "filesystem3-read-file",
+            "mcp__github__create_issue",
+            "calculate_sum",
+            "own"
+        ]
+    );
+}
+
+/// S0-20, S0-21, S0-44 through a catalog: what is exposed of a core-agent server is `[A-Za-z0-9_]{1,64}`, whatever the names were.
+#[test]
+fn s0_20_s0_21_s0_44_core_agent_names_are_sanitised_and_short() {
+    let long = "t".repeat(80);
+    let catalog = build(
+        Style::Mcp,
+        &[
+            offers(of(Dialect::CoreAgent, "my-server"), &["x", "a.b"]),
+            offers(of(Dialect::CoreAgent, "file.system"), &["x", &long]),
+        ],
+    );
+    assert_eq!(names(&catalog)[..3], ["my_server_x", "my_server_a_b", "file_system_x"]);
+    let fits = |name: &&str| name.len() <= 64 && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    assert!(names(&catalog).iter().all(|name| fits(&name)), "{:?}", names(&catalog));
+    assert_eq!(names(&catalog)[3].len(), 64);
+}
+
+/// S2-24: the neighbours of an invalid declaration register. S2-25, S2-26: characters and length.
+#[test]
+fn s2_24_s2_25_s2_26_gemini_names_and_neighbours() {
+    let long = format!("{}{}", "a".repeat(40), "z".repeat(40));
+    let (config, offered) = offers(of(Dialect::Gemini, "g"), &["do it!", "ok.1-x_y", &long]);
+    let broken = vec![(ToolName::new("broken"), "its inputSchema is not an object".into())];
+    let offered = Offerings { withheld: broken, ..(*offered).clone() };
+    let catalog = build(Style::Mcp, &[(config, Arc::new(offered))]);
+    assert_eq!(names(&catalog), ["do_it_", "ok.1-x_y", &format!("{}___{}", "a".repeat(28), "z".repeat(32))]);
+    assert_eq!(withheld(&catalog), ["g/broken: its inputSchema is not an object"]);
+}
+
+/// S2-27, S2-28: the first in config order has the bare name. S2-29: from the name to the server and back.
+#[test]
+fn s2_27_s2_28_s2_29_first_wins_and_the_registry_knows_both_ways() {
+    let servers = [offers(of(Dialect::Gemini, "b"), &["search", "only_b"]), offers(of(Dialect::Gemini, "a"), &["search"])];
+    let catalog = build(Style::Mcp, &servers);
+    assert_eq!(names(&catalog), ["search", "only_b", "a__search"]);
+    for tool in catalog.tools() {
+        assert_eq!(catalog.resolve(tool.exposed.as_str()).unwrap().id, tool.id);
+        assert_eq!(catalog.by_id(&tool.id).unwrap().exposed, tool.exposed);
+    }
+    let of_a: Vec<_> = catalog.tools().iter().filter(|tool| tool.id.server.as_str() == "a").map(|tool| &tool.exposed).collect();
+    assert_eq!(of_a.iter().map(|name| name.as_str()).collect::<Vec<_>>(), ["a__search"]);
+}
+
+/// S2-27, S2-28 over time: a bare name is published when no earlier server can want it, and stays its tool's.
+#[test]
+fn s2_27_s2_28_a_bare_name_waits_for_earlier_servers_and_is_never_pointed_elsewhere() {
+    let (a, b) = (offers(of(Dialect::Gemini, "a"), &["search"]), offers(of(Dialect::Gemini, "b"), &["search"]));
+    let nothing = |server: &(Arc<ServerConfig>, Arc<Offerings>)| Part { offerings: Arc::default(), ..part(server) };
+    let build = |before: &Catalog, parts: &[Part]| Catalog::build(before, Style::Mcp, &Own::default(), parts);
+
+    let waiting = build(&Catalog::default(), &[Part { settled: false, ..nothing(&a) }, part(&b)]);
+    assert_eq!(names(&waiting), [""; 0]);
+    assert_eq!(withheld(&waiting), ["b/search: its name is not known before server \"a\" is there or has failed"]);
+    // The pair works all the same, and the name is not known to be wrong.
+    assert_eq!(waiting.resolve("b/search").unwrap().id.server.as_str(), "b");
+    assert_eq!(waiting.resolve("search").map(|_| ()).unwrap_err(), Unresolved::Unknown { nearest: vec![] });
+    assert!(waiting.can_name_more(|index| index == 0) && !waiting.can_name_more(|_| false));
+
+    let in_time = build(&waiting, &[part(&a), part(&b)]);
+    assert_eq!(names(&in_time), ["search", "b__search"]);
+    let failed = build(&waiting, &[nothing(&a), part(&b)]);
+    assert_eq!(names(&failed), ["search"]);
+    assert_eq!(failed.changed_since(&waiting), ["b/search"]);
+    let late = build(&failed, &[part(&a), part(&b)]);
+    assert_eq!(names(&late), ["a__search", "search"]);
+    assert_eq!(late.resolve("search").unwrap().id.server.as_str(), "b");
+    let gone = build(&late, &[part(&a), nothing(&b)]);
+    assert_eq!((names(&gone), gone.resolve("search").is_err()), (vec!["a__search"], true));
+}
+
+#[test]
+fn s3_12_a_tool_has_a_source_uri_of_its_server_and_its_sanitised_name() {
+    let catalog = build(
+        Style::Mcp,
+        &[offers(of(Dialect::AgentApps, "filesystem"), &["read_file", "Read--File"]), offers(server("git"), &["git_log", "…"])],
+    );
+    let sources: Vec<_> = catalog.tools().iter().map(|tool| tool.source_uri().unwrap()).collect();
+    let hash = Style::hash_of(&catalog.tools()[1].id);
+    assert_eq!(
+        sources,
+        ["mcp://filesystem/read-file", &format!("mcp://filesystem/read-file-{hash}"), "mcp://git/git-log", "mcp://git/%E2%80%A6"]
+    );
+}
+
+/// S3-11: sanitising; S3-24: what is empty after it is left out, with its reason.
+#[test]
+fn s3_11_s3_24_agent_apps_names_are_kebab_and_an_empty_one_is_left_out() {
+    let catalog = build(Style::Mcp, &[offers(of(Dialect::AgentApps, "My  Apps"), &["--Do__The Thing!--", "…", "ok"])]);
+    assert_eq!(names(&catalog), ["my-apps-do-the-thing", "my-apps-ok"]);
+    assert_eq!(withheld(&catalog), ["My  Apps/…: its name has no letter or digit left after sanitising"]);
 }
 
 #[test]
@@ -95,7 +234,7 @@ fn include_and_exclude_choose_what_is_offered() {
     let filtered = |include: Option<&[&str]>, exclude: &[&str]| {
         let owned = |patterns: &[&str]| patterns.iter().map(|pattern| (*pattern).to_owned()).collect::<Vec<_>>();
         let entry = ServerConfig { include_tools: include.map(owned), exclude_tools: owned(exclude), ..server("s") };
-        build(Style::Identity, &[], &[offers(entry, &["read_a", "read_b", "write_a"])])
+        build(Style::Identity, &[offers(entry, &["read_a", "read_b", "write_a"])])
     };
     assert_eq!(names(&filtered(None, &[])), ["read_a", "read_b", "write_a"]);
     assert_eq!(names(&filtered(Some(&["read_*"]), &["*_b"])), ["read_a"]);
@@ -111,13 +250,13 @@ fn include_and_exclude_choose_what_is_offered() {
 #[test]
 fn p5_only_tools_that_the_entry_names_are_idempotent() {
     let entry = ServerConfig { idempotent_tools: vec!["get_*".into()], ..server("s") };
-    let catalog = build(Style::Mcp, &[], &[offers(entry, &["get_x", "put_x"])]);
+    let catalog = build(Style::Mcp, &[offers(entry, &["get_x", "put_x"])]);
     assert_eq!(catalog.tools().iter().map(|tool| tool.idempotent).collect::<Vec<_>>(), [true, false]);
 }
 
 #[test]
 fn t10_tools_whose_names_meet_are_withheld_with_the_other_named() {
-    let catalog = build(Style::Identity, &[], &[offers(server("a"), &["x", "y"]), offers(server("b"), &["x"])]);
+    let catalog = build(Style::Identity, &[offers(server("a"), &["x", "y"]), offers(server("b"), &["x"])]);
     assert_eq!(names(&catalog), ["y"]);
     assert_eq!(withheld(&catalog), ["a/x: its name x is also that of b/x", "b/x: its name x is also that of a/x"]);
 }
@@ -125,7 +264,7 @@ fn t10_tools_whose_names_meet_are_withheld_with_the_other_named() {
 #[test]
 fn s4_25_a_name_is_found_as_exposed_then_as_a_pair_or_told_what_is_near() {
     let servers = [offers(server("github"), &["create_issue", "a/b", "close_issue"]), offers(server("fs"), &["read_file"])];
-    let catalog = build(Style::Mcp, &[], &servers);
+    let catalog = build(Style::Mcp, &servers);
     let check = |name: &str, expected: Result<&str, &[&str]>| {
         let found = catalog.resolve(name).map(|tool| tool.id.tool.as_wire().to_owned());
         let expected = expected
@@ -145,7 +284,8 @@ fn s4_25_a_name_is_found_as_exposed_then_as_a_pair_or_told_what_is_near() {
 
 #[test]
 fn p8_a_pair_leads_to_its_tool() {
-    let catalog = build(Style::Mcp, &["y"], &[offers(server("s"), &["x", "y"])]);
+    let entry = ServerConfig { exclude_tools: vec!["y".into()], ..server("s") };
+    let catalog = build(Style::Mcp, &[offers(entry, &["x", "y"])]);
     let id = |tool: &str| ToolId { server: ServerName::new("s").unwrap(), tool: ToolName::new(tool) };
     assert_eq!(catalog.by_id(&id("x")).unwrap().id, id("x"));
     assert!(catalog.by_id(&id("y")).is_none());
@@ -157,7 +297,7 @@ fn f16_ten_thousand_tools_share_what_they_were_read_from() {
     let names: Vec<String> = (0..10_000).map(|index| format!("tool_{index}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let servers = [offers(server("s"), &names)];
-    let catalog = build(Style::Mcp, &[], &servers);
+    let catalog = build(Style::Mcp, &servers);
     assert_eq!(catalog.tools().len(), 10_000);
     assert!(Arc::ptr_eq(&catalog.tools()[77].definition, &servers[0].1.tools[77]));
     assert_eq!(catalog.resolve("s/tool_9999").unwrap().id.tool.as_wire(), "tool_9999");

@@ -12,6 +12,7 @@ use super::tree::Node;
 use super::written::{Fields, Written, WrittenServer};
 use super::{HttpWire, Start};
 use crate::name::Style;
+use crate::vendor::Vendor;
 
 mod a3s;
 mod agent_apps;
@@ -75,6 +76,10 @@ pub struct Rules {
     pub sse_below: bool,
     /// A tool is withheld if its own name is that of a built-in tool, although its exposed name would not be.
     pub refuses_builtin_names: bool,
+    /// `ListMcpResources` and `ReadMcpResource` are on offer beside its tools.
+    pub offers_resource_tools: bool,
+    /// What a model is shown of a schema is what this vendor takes of it.
+    pub schemas_for: Option<Vendor>,
     /// A server that offers prompts or resources, but no tool, is closed.
     pub closes_without_tools: bool,
     /// How a child is ended.
@@ -152,6 +157,8 @@ const NATIVE: Rules = Rules {
     wire: HttpWire::Auto,
     sse_below: false,
     refuses_builtin_names: true,
+    offers_resource_tools: false,
+    schemas_for: None,
     closes_without_tools: false,
     stop: Stop::CloseFirst,
     watched: true,
@@ -202,6 +209,7 @@ const GEMINI: Rules = Rules {
     syntax: Syntax::Shell,
     call_timeout: Some(Duration::from_secs(600)),
     wire: HttpWire::Sse,
+    schemas_for: Some(Vendor::Gemini),
     closes_without_tools: true,
     spellings: Spellings::Keys,
     answers: Answers::InMemory,
@@ -227,6 +235,7 @@ const AGENT_CODE: Rules = Rules {
     wire: HttpWire::Sse,
     sse_below: true,
     spellings: Spellings::Exposed,
+    offers_resource_tools: true,
     ..FOREIGN
 };
 

@@ -3,6 +3,7 @@
 use std::os::unix::ffi::OsStrExt;
 
 use super::load::Scope;
+use super::reference::{Part, Syntax};
 use super::{Endpoint, Grant, HttpAuth, HttpWire, ServerConfig};
 use crate::secret::Secret;
 
@@ -54,6 +55,10 @@ impl ServerConfig {
             }
             Endpoint::Wrong(_) => digest.part("type", b"wrong"),
         }
+        // The same text may refer to a variable in one kind of file and not in another; where it does not, formats do not count.
+        if self.endpoint.reads_otherwise_than_native() {
+            digest.part("syntax", format!("{:?}", self.endpoint.syntax()).as_bytes());
+        }
         if self.source.scope == Scope::Project || self.depends_on_folder() {
             digest.part("folder", self.source.folder.as_os_str().as_bytes());
         }
@@ -69,6 +74,34 @@ impl ServerConfig {
             }
             Endpoint::Http(http) => http.auth.client_key.as_deref().is_some_and(relative),
             Endpoint::Wrong(_) => false,
+        }
+    }
+}
+
+impl Endpoint {
+    /// Whether any of its texts means something else than it would in the native file.
+    fn reads_otherwise_than_native(&self) -> bool {
+        let syntax = self.syntax();
+        let differs =
+            |part: Part, text: &str| text.contains('$') && syntax.meaning(part, text) != Syntax::Native.meaning(part, text);
+        let launch = |text: &str| differs(Part::Launch, text);
+        let value = |secret: &Secret| differs(Part::Value, secret.expose());
+        match self {
+            _ if syntax == Syntax::Native => false,
+            Self::Stdio(stdio) => {
+                launch(&stdio.command)
+                    || stdio.args.iter().any(|arg| launch(arg))
+                    || stdio.cwd.as_deref().is_some_and(launch)
+                    || stdio.env.values().any(value)
+            }
+            Self::Http(http) => {
+                let HttpAuth { client_id, client_key, client_metadata_url, bearer_token, client_secret, .. } = &http.auth;
+                launch(&http.url)
+                    || http.headers.values().any(value)
+                    || [client_id, client_key, client_metadata_url].into_iter().flatten().any(|text| launch(text))
+                    || [bearer_token, client_secret].into_iter().flatten().any(value)
+            }
+            Self::Wrong(_) => false,
         }
     }
 }

@@ -139,7 +139,8 @@ fn permissions_beside(
     let text = as_text(&bytes, &shown)?;
     let mut findings = Findings::new(shown.clone(), text);
     let document = dialect.rules().format.parse(text, &mut findings);
-    let written = Written { permissions: dialect.reader().permissions(&document, &mut findings), ..Written::default() };
+    let permissions = dialect.reader().permissions(&document, &mut findings);
+    let written = Written { permissions, gated: document.get("permissions").is_some(), ..Written::default() };
     let policy = policy(&written, &shown, file.scope, dialect, &mut findings);
     let (errors, warnings) = findings.finish();
     if errors.is_empty() { Ok(Some((policy, warnings))) } else { Err(errors) }

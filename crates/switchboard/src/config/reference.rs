@@ -48,6 +48,21 @@ impl Syntax {
         }
     }
 
+    /// What a value means, for comparing: texts that stand side by side are one.
+    pub(super) fn meaning(self, part: Part, value: &str) -> Result<Vec<(String, Option<String>)>, &'static str> {
+        let mut meaning: Vec<(String, Option<String>)> = Vec::new();
+        for piece in self.pieces(part, value)? {
+            match (piece, meaning.last_mut()) {
+                (Piece::Literal(text), Some((literal, None))) => literal.push_str(text),
+                (Piece::Literal(text), _) => meaning.push((text.to_owned(), None)),
+                (Piece::Variable { name, default }, _) => {
+                    meaning.push((name.to_owned(), Some(default.unwrap_or_default().to_owned())));
+                }
+            }
+        }
+        Ok(meaning)
+    }
+
     /// Whether a value reads any variable. A malformed one counts as reading.
     pub(crate) fn reads(self, part: Part, value: &str) -> bool {
         self.pieces(part, value).map_or(true, |pieces| pieces.iter().any(|piece| matches!(piece, Piece::Variable { .. })))

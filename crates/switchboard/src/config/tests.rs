@@ -8,10 +8,14 @@ mod a3s;
 mod agent_apps;
 mod agent_code;
 mod bombs;
+mod core_agent;
 mod fingerprints;
 mod formats;
+mod gemini;
 mod launches;
+mod mcp_json;
 mod merging;
+mod recognition;
 mod texts;
 
 /// Loads one file with this text, as `switchboard.toml`.

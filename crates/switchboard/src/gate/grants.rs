@@ -60,9 +60,13 @@ impl Grant {
     /// Reads a value of the store; `None` if it is not one of ours.
     pub fn from_json(json: &str) -> Option<Self> {
         let stored: Stored = serde_json::from_str(json).ok()?;
+        let server = |name: &str| {
+            let host = Some(ServerName::host()).filter(|host| host.as_str() == name);
+            host.or_else(|| ServerName::dialect(name).ok())
+        };
         let hash = |text: &str| <[u8; 32]>::try_from(HEXLOWER.decode(text.as_bytes()).ok()?).ok();
         Some(Self {
-            id: ToolId { server: ServerName::dialect(&stored.server).ok()?, tool: ToolName::new(&stored.tool) },
+            id: ToolId { server: server(&stored.server)?, tool: ToolName::new(&stored.tool) },
             launch: Fingerprint(hash(&stored.launch)?),
             definition: DefinitionHash(hash(&stored.definition)?),
             pinned: stored.pinned,

@@ -11,13 +11,15 @@ use std::sync::Arc;
 use super::spelling::{Candidate, candidates};
 use crate::catalog::Tool;
 use crate::config::{Diagnostic, RuleText, Spellings};
-use crate::name::{Glob, ServerName, Style, ToolId, as_word};
+use crate::name::{Glob, ServerName, Style, ToolId, ToolName, as_word};
 
 /// One rule, compiled.
 #[derive(Debug)]
 pub(super) struct Rule {
     readings: Vec<Reading>,
     exposed: Option<Exposed>,
+    /// Read as the name of a tool that is no server's.
+    own: Option<Glob>,
     /// The rule and its place, in one line.
     pub(super) shown: Arc<str>,
 }
@@ -26,6 +28,7 @@ impl Rule {
     pub(super) fn matches(&self, tool: &Tool) -> bool {
         self.readings.iter().any(|reading| reading.matches(&tool.id))
             || self.exposed.as_ref().is_some_and(|exposed| exposed.matches(tool, &self.readings))
+            || tool.id.server.is_host() && self.own.as_ref().is_some_and(|own| own.matches(tool.id.tool.as_wire()))
     }
 }
 
@@ -159,9 +162,11 @@ pub(super) struct Findings {
 }
 
 /// Compiles the rules of one list.
-pub(super) fn compile(list: &str, rules: &[RuleText], servers: &[&ServerName], found: &mut Findings) -> Vec<Rule> {
+pub(super) fn compile(list: &str, rules: &[RuleText], servers: &[&ServerName], own: &[&str], found: &mut Findings) -> Vec<Rule> {
     let mut compiled = Vec::with_capacity(rules.len());
     for rule in rules {
+        let own_glob = Glob::new(&rule.text).ok();
+        let own_named = own.iter().find(|name| own_glob.as_ref().is_some_and(|glob| glob.matches(name)));
         let (text, spellings, allow) = (&rule.text, rule.dialect.rules().spellings, list == "allow");
         let finding = |message: String| Diagnostic {
             file: rule.file.clone(),
@@ -177,15 +182,29 @@ pub(super) fn compile(list: &str, rules: &[RuleText], servers: &[&ServerName], f
                 let message = format!("{text:?} can be read as {}; write the one that is meant", listed.join(" or as "));
                 found.errors.push(finding(message));
             }
+            Ok(readings) if allow && own_named.is_some_and(|name| means_both(name, &readings, servers)) => {
+                let named = own_named.copied().unwrap_or_default();
+                let message =
+                    format!("{text:?} can be read as the tool {named} or as {:?}; write the one that is meant", readings[0]);
+                found.errors.push(finding(message));
+            }
             Ok(readings) => {
                 let exposed = Exposed::of(text, spellings, allow);
-                found.warnings.extend(misgiving(text, spellings, &readings, exposed.is_some(), servers).map(finding));
+                if own_named.is_none() {
+                    found.warnings.extend(misgiving(text, spellings, &readings, exposed.is_some(), servers).map(finding));
+                }
                 let shown = format!("{list} rule {text:?} ({}:{})", rule.file.display(), rule.line).into();
-                compiled.push(Rule { readings, exposed, shown });
+                compiled.push(Rule { readings, exposed, own: own_glob, shown });
             }
         }
     }
     compiled
+}
+
+/// Whether a spelling that names a tool of no server's leads to a server as well, by a reading that does not mean them all.
+fn means_both(own: &str, readings: &[Reading], servers: &[&ServerName]) -> bool {
+    let id = ToolId { server: ServerName::host(), tool: ToolName::new(own) };
+    readings.iter().any(|reading| reading.reaches(servers, &[])) && !readings.iter().any(|reading| reading.matches(&id))
 }
 
 /// Every way to understand a spelling that leads to a configured server. Where none does, the native one, in a native file.

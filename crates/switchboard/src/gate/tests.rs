@@ -12,6 +12,7 @@ use crate::wire::RawJson;
 
 mod algebra;
 mod dialects;
+mod own;
 mod spellings;
 
 fn rules(texts: &[&str]) -> Vec<RuleText> {

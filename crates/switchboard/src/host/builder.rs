@@ -9,6 +9,7 @@ use tokio::sync::{Notify, broadcast};
 
 use super::{Host, Roster, Shared};
 use crate::auth::{AuthMeans, Opener, Vault};
+use crate::builtin::{Own, OwnTool, OwnTools};
 use crate::call::Overseeing;
 use crate::caller::{Offers, Root};
 use crate::config::{Config, ConfigErrors, Endpoint, Environment, ServerConfig, Start};
@@ -46,6 +47,8 @@ pub struct HostBuilder {
     pub roots: Option<Vec<Root>>,
     /// Start only these servers; the others stay idle until used. `None` starts every eager one.
     pub only: Option<Vec<ServerName>>,
+    /// Tools that are no server's: on offer beside theirs, behind the same gate.
+    pub tools: OwnTools,
 }
 
 impl HostBuilder {
@@ -62,7 +65,28 @@ impl HostBuilder {
             offers: Offers::default(),
             roots: None,
             only: None,
+            tools: OwnTools::default(),
         }
+    }
+
+    /// With a tool of this program's own: on offer beside the servers' tools, behind the same gate, under its own name. A server's tool
+    /// of that name gets another, or is withheld.
+    pub fn tool(mut self, tool: impl OwnTool + 'static) -> Self {
+        self.tools.tools.push(Arc::new(tool));
+        self
+    }
+
+    /// With several.
+    pub fn tools(mut self, tools: impl IntoIterator<Item = Arc<dyn OwnTool>>) -> Self {
+        self.tools.tools.extend(tools);
+        self
+    }
+
+    /// With `ListMcpResources` and `ReadMcpResource`, by which a model reaches the servers' resources. Where a server of an agent-code
+    /// file is configured, they are on offer anyway.
+    pub fn resource_tools(mut self) -> Self {
+        self.tools.resource_tools = true;
+        self
     }
 
     /// With these variables: what references expand to, and what servers inherit.
@@ -111,7 +135,8 @@ impl HostBuilder {
 
     /// Starts the host. Servers come up in parallel behind it; nothing waits for them here.
     pub async fn start(self) -> Result<Host, ConfigErrors> {
-        let gate = Roster::gate_of(&self.config)?;
+        let own = Own::read(self.tools)?;
+        let gate = Roster::gate_of(&self.config, &own)?;
         // This reader is there before anything can happen; what it saw by the end of the start is told by `Host::notices`.
         let (events, early) = broadcast::channel(EVENTS);
         let changed = Arc::new(Notify::new());
@@ -142,6 +167,7 @@ impl HostBuilder {
             means,
             grants: RwLock::new(remembered_grants(&*self.store, &events)),
             validators: Arc::new(Validators::default()),
+            own,
             store: self.store,
             events,
             catalog: ArcSwap::default(),
@@ -153,6 +179,7 @@ impl HostBuilder {
         shared.notices.extend(noticed(Events(early)));
         let shared = Arc::new(shared);
         overseer.begin(&shared);
+        shared.own.begin(&shared);
         shared.watch(changed);
         Ok(Host(shared))
     }

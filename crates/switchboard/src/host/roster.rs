@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::ops::Deref;
 use std::sync::Arc;
 
+use crate::builtin::Own;
 use crate::call::CallError;
 use crate::catalog::Tool;
 use crate::config::{Config, ConfigErrors};
@@ -40,9 +41,9 @@ impl Roster {
         Self { number, config, servers: servers.into(), by_name, gate }
     }
 
-    /// The rules of a configuration, or what is wrong with them.
-    pub(crate) fn gate_of(config: &Config) -> Result<Gate, ConfigErrors> {
-        Gate::compile(config)
+    /// The rules of a configuration, or what is wrong with them. A rule may also name one of these tools.
+    pub(crate) fn gate_of(config: &Config, own: &Own) -> Result<Gate, ConfigErrors> {
+        Gate::compile_beside(config, &own.names())
     }
 
     /// Where the server of this name stands.

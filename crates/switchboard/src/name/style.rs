@@ -1,8 +1,9 @@
 //! Makes the names that a model sees from pairs: five styles, each injective, each within its characters and length.
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
+use std::collections::HashSet;
+use std::sync::Arc;
 
+use super::exposure::{self, Nameless, Reserved, Wish};
 use super::{ExposedName, ToolId};
 
 /// How exposed names are made from pairs.
@@ -54,12 +55,33 @@ impl Style {
         WORDS.iter().find(|(_, style)| *style == self).expect("every style has a word").0
     }
 
-    /// Names every pair, in the order given (servers in config order). The answer stands in the same order.
+    /// Names every pair, in the order given (servers in config order), where nothing else is on offer. The answer stands in the same
+    /// order.
     pub fn expose(self, pairs: &[ToolId]) -> Vec<Result<ExposedName, Unnameable>> {
-        match self {
-            Self::Mcp | Self::Identity => self.withhold_both(pairs),
-            Self::ServerTool | Self::ServerDashTool | Self::FirstWins => self.first_keeps(pairs),
-        }
+        let wishes: Vec<_> = pairs.iter().map(|pair| Wish { pair, style: self, may_be_bare: true }).collect();
+        let reserved = Reserved { own: &HashSet::new(), builtin: &[] };
+        let named = |name: Result<ExposedName, Nameless>| {
+            name.map_err(|why| match why {
+                Nameless::Withheld(why) => why,
+                Nameless::Waits => Unnameable { reason: "its name is not known yet".into() },
+            })
+        };
+        exposure::expose(&wishes, reserved, &mut Arc::default()).into_iter().map(named).collect()
+    }
+
+    /// A name depends on nothing but its pair; pairs that meet all the same are withheld.
+    pub(super) fn withholds_both(self) -> bool {
+        matches!(self, Self::Mcp | Self::Identity)
+    }
+
+    /// Its names show no server.
+    pub(super) fn is_bare(self) -> bool {
+        matches!(self, Self::FirstWins | Self::Identity)
+    }
+
+    /// What a pair is called in [`Style::FirstWins`] where another has the bare name.
+    pub(super) fn prefixed(pair: &ToolId) -> String {
+        squeeze(keep(&format!("{}__{}", pair.server, pair.tool.as_wire()), is_dotted))
     }
 
     /// The name a pair has when it meets no other.
@@ -100,55 +122,13 @@ impl Style {
         name.ends_with(&pair_hash(pair))
     }
 
-    /// A name that depends on nothing but its pair; pairs that meet all the same are withheld.
-    fn withhold_both(self, pairs: &[ToolId]) -> Vec<Result<ExposedName, Unnameable>> {
-        let plain: Vec<_> = pairs.iter().map(|pair| self.plain(pair)).collect();
-        // Where each name is claimed first, and a second time.
-        let mut claims: HashMap<&str, (usize, Option<usize>)> = HashMap::with_capacity(pairs.len());
-        for (index, name) in plain.iter().enumerate() {
-            let Ok(name) = name else { continue };
-            claims.entry(name).and_modify(|claim| claim.1 = claim.1.or(Some(index))).or_insert((index, None));
-        }
-        let named = |(index, name): (usize, &Result<String, Unnameable>)| {
-            let name = name.as_ref().map_err(Clone::clone)?;
-            match claims[name.as_str()] {
-                (_, None) => Ok(ExposedName(name.as_str().into())),
-                (first, Some(second)) => Err(met(name, &pairs[if first == index { second } else { first }])),
-            }
-        };
-        plain.iter().enumerate().map(named).collect()
-    }
-
-    /// The document's plain name for whoever comes first in config order; whoever comes later ends in the hash.
-    fn first_keeps(self, pairs: &[ToolId]) -> Vec<Result<ExposedName, Unnameable>> {
-        let mut taken: HashMap<ExposedName, usize> = HashMap::with_capacity(pairs.len());
-        let mut names = Vec::with_capacity(pairs.len());
-        for (index, pair) in pairs.iter().enumerate() {
-            let named = self.plain(pair).and_then(|plain| {
-                let prefixed = || squeeze(keep(&format!("{}__{}", pair.server, pair.tool.as_wire()), is_dotted));
-                let mut wanted = plain;
-                if self == Self::FirstWins && taken.contains_key(wanted.as_str()) {
-                    wanted = prefixed();
-                }
-                if taken.contains_key(wanted.as_str()) {
-                    wanted = self.hashed(&wanted, pair);
-                }
-                match taken.entry(ExposedName(wanted.as_str().into())) {
-                    Entry::Occupied(other) => Err(met(&wanted, &pairs[*other.get()])),
-                    Entry::Vacant(free) => {
-                        let name = free.key().clone();
-                        free.insert(index);
-                        Ok(name)
-                    }
-                }
-            });
-            names.push(named);
-        }
-        names
+    /// What a name ends in where it is not plain.
+    pub(crate) fn hash_of(pair: &ToolId) -> String {
+        pair_hash(pair)
     }
 
     /// A base cut so that the hash of the pair fits behind it.
-    fn hashed(self, base: &str, pair: &ToolId) -> String {
+    pub(super) fn hashed(self, base: &str, pair: &ToolId) -> String {
         let (longest, separator) = match self {
             Self::ServerDashTool => (64, '-'),
             Self::FirstWins => (63, '_'),
@@ -198,7 +178,7 @@ fn looks_hashed(name: &str) -> bool {
         && end.bytes().any(|byte| byte.is_ascii_digit())
 }
 
-fn met(name: &str, other: &ToolId) -> Unnameable {
+pub(super) fn met(name: &str, other: &ToolId) -> Unnameable {
     Unnameable { reason: format!("its name {name} is also that of {}", other.shown()) }
 }
 
@@ -226,7 +206,7 @@ pub(crate) fn as_word(text: &str) -> String {
 }
 
 /// Lower case; each run of other characters is one hyphen; none at the ends.
-fn kebab(text: &str) -> String {
+pub(crate) fn kebab(text: &str) -> String {
     let mut kebab = String::with_capacity(text.len());
     for character in text.chars() {
         if character.is_ascii_alphanumeric() {

@@ -111,6 +111,11 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
+    /// It is usable, or an attempt has shown that it is not, or none is under way: what it offers later comes late.
+    pub fn is_settled(&self) -> bool {
+        self.attempts_ended > 0 || !matches!(self.state, State::Connecting { .. }) && !self.recalling
+    }
+
     pub(super) fn empty(state: State) -> Self {
         Self {
             state,

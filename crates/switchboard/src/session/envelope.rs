@@ -1,5 +1,8 @@
 //! Requests and notifications as bytes, in either era.
 
+use std::borrow::Cow;
+use std::sync::OnceLock;
+
 use serde_json::{Map, Value, json};
 
 use super::{Era, tasks};
@@ -81,8 +84,16 @@ pub(super) fn request(era: Era, id: u64, method: &str, fields: &[Field<'_>], pro
     out
 }
 
-/// The members of a modern request's `_meta`: version, who we are, what this caller offers.
-pub(super) fn modern_meta(offers: Offers, roots: bool) -> String {
+/// The members of a modern request's `_meta`: version, who we are, what this caller offers. Each of the few there are is written once.
+pub(super) fn modern_meta(offers: Offers, roots: bool) -> &'static str {
+    static WRITTEN: [OnceLock<String>; 32] = [const { OnceLock::new() }; 32];
+    let Offers { elicit_form, elicit_url, sampling, sampling_tools } = offers;
+    let said = [elicit_form, elicit_url, sampling, sampling_tools, roots];
+    let number = said.into_iter().fold(0, |number, is_said| number * 2 + usize::from(is_said));
+    WRITTEN[number].get_or_init(|| write_meta(offers, roots))
+}
+
+fn write_meta(offers: Offers, roots: bool) -> String {
     let mut capabilities = capabilities(Era::Modern, offers, roots);
     capabilities["extensions"] = json!({tasks::EXTENSION: {}});
     let members = json!({
@@ -95,11 +106,11 @@ pub(super) fn modern_meta(offers: Offers, roots: bool) -> String {
 }
 
 /// The same, with the level from which on the server may log during the request.
-pub(super) fn with_log_level(mut declared: String, level: Option<LogLevel>) -> String {
-    if let Some(level) = level {
-        declared.push_str(&format!(r#","io.modelcontextprotocol/logLevel":"{}""#, level.as_str()));
+pub(super) fn with_log_level(declared: &str, level: Option<LogLevel>) -> Cow<'_, str> {
+    match level {
+        Some(level) => format!(r#"{declared},"io.modelcontextprotocol/logLevel":"{}""#, level.as_str()).into(),
+        None => declared.into(),
     }
-    declared
 }
 
 /// A notification.
@@ -121,6 +132,16 @@ pub(super) fn string(text: &str) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_offer_has_words_of_its_own() {
+        for number in 0..32 {
+            let is_said = |bit: u32| number >> bit & 1 == 1;
+            let offers =
+                Offers { elicit_form: is_said(0), elicit_url: is_said(1), sampling: is_said(2), sampling_tools: is_said(3) };
+            assert_eq!(modern_meta(offers, is_said(4)), write_meta(offers, is_said(4)));
+        }
+    }
 
     #[track_caller]
     fn check(era: Era, fields: &[Field<'_>], progress: bool, expected: &str) {

@@ -144,13 +144,8 @@ impl Link {
     ) -> Result<(u64, oneshot::Receiver<Answer>), RequestFault> {
         let Request { era, method, fields, declared, name, parameters, is_harmless: _ } = request;
         let (id, reply) = self.receiver.pending.add(ongoing.cloned())?;
-        let common;
-        let declared = if era == Era::Modern && declared.is_empty() {
-            common = envelope::modern_meta(Default::default(), false);
-            &common
-        } else {
-            declared
-        };
+        let declared =
+            if era == Era::Modern && declared.is_empty() { envelope::modern_meta(Default::default(), false) } else { declared };
         let body = envelope::request(era, id, method, fields, ongoing.is_some(), declared);
         let beside = Beside { version: (era == Era::Modern).then_some(envelope::MODERN_VERSION), name, parameters };
         match self.transport.send(Outgoing { id: Some(id), method: Some(method), body: &body, beside }) {

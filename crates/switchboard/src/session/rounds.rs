@@ -57,11 +57,13 @@ pub(super) async fn complete(
         };
         match Outcome::read(&result)? {
             Outcome::Complete => return Ok(result),
-            Outcome::Task if ongoing.tool_id().is_some() => return tasks::follow(link, ongoing, &declared, &result).await,
+            Outcome::Task if ongoing.tool_id().is_some() => {
+                return Box::pin(tasks::follow(link, ongoing, &declared, &result)).await;
+            }
             Outcome::Task => return Err(RequestFault::Invalid(format!("a task in answer to {}", request.method))),
             Outcome::InputRequired { requests, state } => {
                 ongoing.gave_input.store(true, Ordering::Relaxed);
-                answers = Some((rounds.answer(&requests).await?, state));
+                answers = Some((Box::pin(rounds.answer(&requests)).await?, state));
             }
         }
     }

@@ -2,7 +2,8 @@
 //!
 //! A POST is one task, which the channel owns and ends. Where things are: `endpoint` sends one request (login, redirects), `channel`
 //! keeps what is under way, `exchange` is one message and its answer, `answer` reads it, `renewal` begins a forgotten session anew,
-//! `listening` holds the stream that a legacy server may speak on, `closing` ends it all.
+//! `listening` holds the stream that a legacy server may speak on, `closing` ends it all. Below the endpoint, `stack` is the pool for every
+//! server; `direct` is the short way to a plain one, over connections (`line`) whose answers `head` and `framing` read.
 
 use std::fmt;
 use std::sync::Arc;
@@ -23,10 +24,16 @@ mod closing;
 mod direct;
 pub(super) mod endpoint;
 mod exchange;
+mod framing;
+mod head;
 pub(super) mod headers;
+mod legacy;
+mod line;
 pub(super) mod listening;
 pub(super) mod refusal;
 mod renewal;
+pub(super) mod request;
+pub(super) mod response;
 pub(crate) mod stack;
 pub(crate) mod trouble;
 

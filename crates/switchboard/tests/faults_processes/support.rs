@@ -66,6 +66,7 @@ impl Stage {
             offers: Offers::default(),
             roots: None,
             only: None,
+            tools: Default::default(),
         };
         builder.start().await.unwrap()
     }

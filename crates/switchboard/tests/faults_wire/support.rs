@@ -64,6 +64,7 @@ impl Stage {
             offers: Offers { elicit_form: true, elicit_url: true, ..Offers::default() },
             roots: None,
             only: None,
+            tools: Default::default(),
         };
         Self { host: builder.start().await.unwrap(), scratch }
     }

@@ -20,8 +20,14 @@ fn request(description: &str, arguments: &str) -> ApprovalRequest {
     let definition = Arc::new(ToolDefinition::parse(&RawJson::from_value(&raw)).unwrap());
     let server = crate::command::demo::example_entry();
     let offerings = Offerings { tools: vec![definition.clone()], ..Offerings::default() };
+    let part = switchboard::catalog::Part {
+        config: server.clone(),
+        launch: server.fingerprint(),
+        offerings: Arc::new(offerings),
+        settled: true,
+    };
     let catalog =
-        Catalog::build(1, switchboard::name::Style::Mcp, &[], &[(server.clone(), server.fingerprint(), Arc::new(offerings))]);
+        Catalog::build(&Catalog::default(), switchboard::name::Style::Mcp, &switchboard::builtin::Own::default(), &[part]);
     let tool = &catalog.tools()[0];
     ApprovalRequest {
         id: tool.id.clone(),

@@ -29,7 +29,8 @@ const SECTIONS: [&str; 3] = ["version", SECTION, PERMISSIONS.name];
 
 impl Reader for CoreAgent {
     fn open(&self, document: &Node, findings: &mut Findings<'_>) -> Written {
-        let mut written = Written { permissions: self.permissions(document, findings), ..Written::default() };
+        let gated = document.get(PERMISSIONS.name).is_some();
+        let mut written = Written { permissions: self.permissions(document, findings), gated, ..Written::default() };
         for entry in document.entries() {
             match entry.key.as_str() {
                 SECTION => written.servers = written::servers(SECTION, &entry.value, findings),

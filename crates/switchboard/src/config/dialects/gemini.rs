@@ -71,6 +71,10 @@ impl Reader for Gemini {
         for (own, native) in RENAMED {
             fields.rename(own, native);
         }
+        // S2-21: connecting goes by it as well.
+        if let (Some(timeout), Some(at)) = (fields.duration("call_timeout"), fields.at("call_timeout")) {
+            fields.0.insert("connect_timeout", At { at, value: Value::Duration(timeout) });
+        }
         let sound = choose(&mut fields, server, findings);
         sound.then_some(fields)
     }

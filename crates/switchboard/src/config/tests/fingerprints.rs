@@ -74,6 +74,8 @@ fn mutations(endpoint: &Endpoint) -> Vec<Endpoint> {
                 all.push(Endpoint::Stdio(changed));
             };
             add(&|stdio| stdio.command.push('x'));
+            add(&|stdio| stdio.unset.push(String::new()));
+            add(&|stdio| stdio.syntax = Syntax::Shell);
             add(&|stdio| stdio.inherit_env = !stdio.inherit_env);
             add(&|stdio| stdio.cwd = stdio.cwd.take().map_or(Some(String::new()), |_| None));
             add(&|stdio| stdio.cwd = Some(format!("{}x", stdio.cwd.take().unwrap_or_default())));
@@ -183,4 +185,39 @@ fn t2_the_folder_counts_where_it_decides_what_runs_and_for_every_project() {
     assert!(!same_elsewhere("${DIR}", None, Scope::User));
     assert!(!same_elsewhere("npx", Some("sub"), Scope::Given));
     assert!(!same_elsewhere("npx", None, Scope::Project), "what one project was granted, another was not");
+}
+
+/// The same entry in another format is the same launch; only where a `$` means something else it is another one.
+#[test]
+fn t2_the_format_does_not_count_and_the_syntax_only_where_a_dollar_is_read_otherwise() {
+    let folder = tempfile::tempdir().unwrap();
+    let fingerprint = |name: &str, dialect: Dialect, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        let file = ConfigFile { dialect: Some(dialect), ..ConfigFile::new(path, Scope::Project) };
+        load(&[file]).unwrap().servers[0].fingerprint()
+    };
+    let toml = |fields: &str| fingerprint("switchboard.toml", Dialect::Native, &format!("[servers.x]\n{fields}\n"));
+    let json = |dialect: Dialect, fields: &str| {
+        let container = if dialect == Dialect::CoreAgent { "servers" } else { "mcpServers" };
+        fingerprint("x.json", dialect, &format!("{{\"{container}\": {{\"x\": {{{fields}}}}}}}"))
+    };
+    let native = toml("command = 'npx'\nargs = ['-y', 'x']\nenv = { B = '${T}', A = '1' }\ncwd = 'sub'");
+    let shared = r#""env": {"A": "1", "B": "${T}"}, "args": ["-y", "x"], "cwd": "sub", "command": "npx""#;
+    assert_eq!(json(Dialect::McpJson, shared), native);
+    let native = toml("url = 'https://x.example/mcp'\nheaders = { A = 'Bearer ${T}' }\ntransport = 'http'");
+    assert_eq!(
+        json(Dialect::McpJson, r#""type": "http", "url": "https://x.example/mcp", "headers": {"A": "Bearer ${T}"}"#),
+        native
+    );
+    assert_eq!(json(Dialect::Gemini, r#""httpUrl": "https://x.example/mcp", "headers": {"A": "Bearer ${T}"}"#), native);
+    let plain = toml("url = 'https://x.example/mcp'\nheaders = { A = 'b' }\ntransport = 'http'");
+    let core_agent = r#""transport": "http", "url": "https://x.example/mcp", "headers": {"A": "b"}"#;
+    assert_eq!(json(Dialect::CoreAgent, core_agent), plain);
+
+    // A bare name is a reference in one and a text in the other.
+    let bare = toml("url = 'https://x.example/mcp'\nheaders = { A = '$T' }\ntransport = 'http'");
+    assert_ne!(json(Dialect::Gemini, r#""httpUrl": "https://x.example/mcp", "headers": {"A": "$T"}"#), bare);
+    let doubled = toml("url = 'https://x.example/mcp'\nheaders = { A = '$$' }\ntransport = 'http'");
+    assert_ne!(json(Dialect::McpJson, r#""type": "http", "url": "https://x.example/mcp", "headers": {"A": "$$"}"#), doubled);
 }

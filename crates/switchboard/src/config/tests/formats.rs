@@ -71,6 +71,32 @@ fn hcl_env_calls_are_native_references_and_every_other_dollar_is_escaped() {
 }
 
 #[test]
+fn json_has_comments_and_trailing_commas_and_each_value_its_place() {
+    let check = |text: &str, expected: &str| check(Format::Json, text, expected);
+    check("{}", "{}");
+    check(r#"{"a": 1, "b": "x", "c": [true, null, -2.5e3]}"#, r#"{a@1=1@6 b@9="x"@14 c@19=[true@25 null@31 -2.5e3@37]}"#);
+    check("// note\n{ /* note */ \"a\": 1, } // note\n", "{a@21=1@26}");
+    check("\u{feff}{\"é\": \"\\u00e9\\n\"}", "{é@4=\"é\\n\"@10}");
+    check(r#"{"a": {"b": {}}, "c": []}"#, "{a@1={b@7={}} c@17=[]}");
+}
+
+#[test]
+fn json_says_what_is_wrong_and_where_without_the_value() {
+    let check = |text: &str, told: &str| check_refused(Format::Json, text, told);
+    check("", "f: empty; expected a JSON object, { … }");
+    check("[1]", "f:1:1: expected an object, { … }, found a list");
+    check("{\n  \"a\": 1,\n  \"a\": 2\n}", "f:3:3: a is already set in line 2; each key may stand once");
+    check("{\"s\": {\"b\": 1,\n\"c\": 2, \"b\": 3}}", "f:2:9: b is already set in line 1; each key may stand once");
+    check("{\"a\": }", "f:1:7: not valid JSON: a closing brace without its opening one");
+    check("{\"a\" 1}", "f:1:6: not valid JSON: expected `\"key\": value`, with one colon between them");
+    check("{a: 1}", "f:1:2: not valid JSON: a key stands in double quotes: \"…\"");
+    check("{\"a\": 'x'}", "f:1:7: not valid JSON: a text stands in double quotes, not in single ones");
+    check("{\"a\": 1 \"b\": 2}", "f:1:8: not valid JSON: expected a comma between this and what stands before it");
+    check("{\"a\": [1", "f:1:7: not valid JSON: the list that begins here is not closed; expected ]");
+    check("{\"a\": 1}}", "f:1:9: not valid JSON: more follows after the closing brace; a file is one object, { … }");
+}
+
+#[test]
 fn yaml_has_the_core_types_each_at_its_place() {
     let check = |text: &str, expected: &str| check(Format::Yaml, text, expected);
     check("", "{}");
@@ -141,6 +167,8 @@ fn t27_bombs_of_every_format_give_a_clean_error() {
     check(Format::Hcl, "blocks", "a {\n".repeat(50_000), deep);
     check(Format::Hcl, "templates", format!("a = {}", "\"${".repeat(50_000)), deep);
     check(Format::Hcl, "length", "#".repeat(300_000), "larger than 256 KiB");
+    check(Format::Json, "lists", format!("{{\"a\": {}", "[".repeat(100_000)), deep);
+    check(Format::Json, "objects", "{\"a\": ".repeat(100_000), deep);
     check(Format::Yaml, "flow lists", "[".repeat(100_000), deep);
     check(Format::Yaml, "flow tables", "{a: ".repeat(100_000), deep);
     check(Format::Yaml, "block lists", "- ".repeat(100_000), deep);
@@ -178,9 +206,14 @@ proptest! {
     /// T25: whatever one slip does to a file, no value of env, args or url shows in what is said.
     #[test]
     fn t25_no_secret_shows_in_what_is_said_about_a_damaged_file(
-        which in 0..2usize, at in 0..400usize, remove in 0usize..40, insert in "[\\[\\]{}=:\"'\\n#.,a1$ ]{0,3}"
+        which in 0..4usize, at in 0..400usize, remove in 0usize..40, insert in "[\\[\\]{}=:\"'\\n#.,a1$ ]{0,3}"
     ) {
-        let (dialect, name, whole) = [(Dialect::A3s, "f.hcl", HCL), (Dialect::AgentApps, "f.yaml", YAML)][which];
+        let (dialect, name, whole) = [
+            (Dialect::A3s, "f.hcl", HCL),
+            (Dialect::AgentApps, "f.yaml", YAML),
+            (Dialect::Gemini, "f.json", JSON),
+            (Dialect::McpJson, "f.json", JSON),
+        ][which];
         let at = whole.floor_char_boundary(at.min(whole.len()));
         let end = whole.floor_char_boundary((at + remove).min(whole.len()));
         let text = format!("{}{insert}{}", &whole[..at], &whole[end..]);
@@ -209,6 +242,16 @@ proptest! {
         }
     }
 }
+
+const JSON: &str = r#"{
+  "mcpServers": {
+    "a": {"command": "npx", "args": ["-y", "--token=CANARY-arg"], "env": {"TOKEN": "CANARY-env", "B": "${CANARY}"}},
+    "b": {
+      "httpUrl": "https://user:CANARY-user@x.example/mcp?key=CANARY-query",
+      "headers": {"Authorization": "Bearer CANARY-header"}, "timeout": 5000
+    }
+  }
+}"#;
 
 const HCL: &str = r#"mcp_servers {
   name = "git"

@@ -25,21 +25,9 @@ impl Tasks {
     /// What a call of this tool says to become a task, where it must be one. A tool that can be called either way is called directly:
     /// that is one answer instead of several, with the same progress.
     pub(in crate::session) fn wanted_by(&self, tool: &Tool, ongoing: &Ongoing) -> Option<RawJson> {
-        #[derive(Deserialize)]
-        struct Wire {
-            execution: Execution,
-        }
-        #[derive(Deserialize)]
-        #[serde(rename_all = "camelCase")]
-        struct Execution {
-            task_support: String,
-        }
-        if !self.may_be_asked_for() {
-            return None;
-        }
-        let wire: Wire = tool.definition.raw.decode().ok()?;
         let ttl = ongoing.clock.longest() + ANSWER_TIMEOUT;
-        (wire.execution.task_support == "required").then(|| RawJson::from_value(&json!({"ttl": ttl.as_millis() as u64})))
+        let is_wanted = tool.definition.is_task && self.may_be_asked_for();
+        is_wanted.then(|| RawJson::from_value(&json!({"ttl": ttl.as_millis() as u64})))
     }
 }
 

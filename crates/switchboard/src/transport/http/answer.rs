@@ -4,13 +4,14 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use reqwest::StatusCode;
 use reqwest::header::{CONTENT_TYPE, HeaderValue};
-use reqwest::{Response, StatusCode};
 use serde::Deserialize;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::channel::Channel;
 use super::exchange::LONGEST_SILENCE;
+use super::response::Response;
 use super::{listening, refusal, trouble};
 use crate::transport::{Origin, WireFault};
 use crate::untrusted::quoted;
@@ -79,7 +80,7 @@ impl<'a> Reading<'a> {
 
     /// Reads until the request is answered.
     pub(super) async fn read(&mut self, response: Response, legacy: bool) -> Result<(), WireFault> {
-        match kind(response.headers().get(CONTENT_TYPE)) {
+        match kind(response.header(&CONTENT_TYPE)) {
             Kind::Events => self.read_events(response, legacy).await,
             Kind::Json => self.read_body(response).await,
             Kind::Unsaid if matches!(response.status(), StatusCode::ACCEPTED | StatusCode::NO_CONTENT) => {
@@ -93,7 +94,6 @@ impl<'a> Reading<'a> {
     /// A body of one message, or a batch of them.
     async fn read_body(&mut self, mut response: Response) -> Result<(), WireFault> {
         let max_bytes = self.channel.endpoint.max_message_bytes;
-        let empty = unanswered(&response);
         let mut whole = Bytes::new();
         let mut gathered = BytesMut::new();
         while let Some(chunk) = self.chunk(&mut response, LONGEST_SILENCE).await? {
@@ -107,15 +107,15 @@ impl<'a> Reading<'a> {
                 continue;
             }
             if gathered.is_empty() {
-                let rest = response.content_length().unwrap_or_default();
-                gathered.reserve(usize::try_from(rest).unwrap_or(max_bytes).clamp(whole.len() + chunk.len(), max_bytes));
+                let rest = usize::try_from(response.left().unwrap_or_default()).unwrap_or(max_bytes);
+                gathered.reserve((whole.len() + chunk.len()).saturating_add(rest).min(max_bytes));
                 gathered.extend_from_slice(&std::mem::take(&mut whole));
             }
             gathered.extend_from_slice(&chunk);
         }
         let body = if gathered.is_empty() { whole } else { gathered.freeze() };
         if body.trim_ascii().is_empty() {
-            return Err(empty);
+            return Err(unanswered(&response));
         }
         let place = &self.channel.endpoint.place;
         if self.take(&body, Some(&body)).is_err() {
@@ -129,25 +129,28 @@ impl<'a> Reading<'a> {
     }
 
     /// A stream, and those that resume it.
-    async fn read_events(&mut self, response: Response, legacy: bool) -> Result<(), WireFault> {
+    async fn read_events(&mut self, mut response: Response, legacy: bool) -> Result<(), WireFault> {
         let mut frames = EventFrames::new(self.channel.endpoint.max_message_bytes);
-        match self.read_stream(response, &mut frames).await {
+        match self.read_stream(&mut response, &mut frames).await {
             Ended::Answered => Ok(()),
-            Ended::Broken { fault, .. } => Box::pin(self.resume(fault, frames, legacy)).await,
+            Ended::Broken { fault, .. } => {
+                drop(response);
+                Box::pin(self.resume(fault, &mut frames, legacy)).await
+            }
         }
     }
 
-    async fn resume(&mut self, mut broken: WireFault, mut frames: EventFrames, legacy: bool) -> Result<(), WireFault> {
+    async fn resume(&mut self, mut broken: WireFault, frames: &mut EventFrames, legacy: bool) -> Result<(), WireFault> {
         let mut fruitless = 0;
         while let (true, Some(last_id)) = (legacy, frames.last_id().map(str::to_owned)) {
             if fruitless == MAX_FRUITLESS_RESUMES {
                 break;
             }
             sleep(listening::pause(frames.retry(), fruitless)).await;
-            let Ok(response) = listening::open(self.channel, Some(&last_id)).await else { break };
+            let Ok(mut response) = listening::open(self.channel, Some(&last_id)).await else { break };
             frames.restart();
             self.is_resumed = true;
-            match self.read_stream(response, &mut frames).await {
+            match self.read_stream(&mut response, frames).await {
                 Ended::Answered => return Ok(()),
                 Ended::Broken { fault, fruitful } => {
                     broken = fault;
@@ -159,11 +162,11 @@ impl<'a> Reading<'a> {
     }
 
     /// One stream, to its end.
-    async fn read_stream(&mut self, mut response: Response, frames: &mut EventFrames) -> Ended {
+    async fn read_stream(&mut self, response: &mut Response, frames: &mut EventFrames) -> Ended {
         let mut fruitful = false;
         let mut too_large = false;
         loop {
-            let chunk = match self.chunk(&mut response, LONGEST_SILENCE).await {
+            let chunk = match self.chunk(response, LONGEST_SILENCE).await {
                 Ok(Some(chunk)) => chunk,
                 Ok(None) => {
                     let place = &self.channel.endpoint.place;
@@ -192,9 +195,19 @@ impl<'a> Reading<'a> {
     }
 
     /// The answer is there. A stream that ends by itself leaves its connection to others; what it still says is heard.
-    async fn finish(&mut self, mut response: Response, frames: &mut EventFrames) {
-        let deadline = Instant::now() + TAIL;
-        while let Ok(Ok(Some(chunk))) = timeout_at(deadline, response.chunk()).await {
+    async fn finish(&mut self, response: &mut Response, frames: &mut EventFrames) {
+        let mut deadline = None;
+        loop {
+            let chunk = match response.at_hand() {
+                Some(chunk) => chunk,
+                // Few have anything left to wait for.
+                None => {
+                    let deadline = *deadline.get_or_insert_with(|| Instant::now() + TAIL);
+                    let Ok(chunk) = timeout_at(deadline, response.chunk()).await else { return };
+                    chunk
+                }
+            };
+            let Ok(Some(chunk)) = chunk else { return };
             frames.push(&chunk, &mut |event| {
                 if let ServerEvent::Event { name, data, id } = event {
                     self.take_event(name, &data, id);
@@ -281,10 +294,13 @@ pub(super) async fn next_chunk(
     silence: Duration,
 ) -> Result<Option<Bytes>, WireFault> {
     let place = &channel.endpoint.place;
-    match timeout(silence, response.chunk()).await {
-        Ok(chunk) => chunk.map_err(|error| trouble::lost(&error, place)),
-        Err(_) => Err(WireFault::Lost(format!("{place} was silent for {} s", silence.as_secs()))),
-    }
+    let chunk = match response.at_hand() {
+        Some(chunk) => chunk,
+        None => timeout(silence, response.chunk())
+            .await
+            .map_err(|_| WireFault::Lost(format!("{place} was silent for {} s", silence.as_secs())))?,
+    };
+    chunk.map_err(|broken| trouble::cut_off(&broken, place))
 }
 
 /// Whether an event carries a message. Others, and those that only carry an id, are no concern of ours.
@@ -306,16 +322,15 @@ pub(super) enum Kind {
     Other(String),
 }
 
-pub(super) fn kind(content_type: Option<&HeaderValue>) -> Kind {
+pub(super) fn kind(content_type: Option<&[u8]>) -> Kind {
     let Some(value) = content_type else { return Kind::Unsaid };
-    let text = String::from_utf8_lossy(value.as_bytes());
-    let essence = text.split(';').next().unwrap_or_default().trim();
-    if essence.eq_ignore_ascii_case("application/json") {
+    let essence = value.split(|&byte| byte == b';').next().unwrap_or_default().trim_ascii();
+    if essence.eq_ignore_ascii_case(b"application/json") {
         Kind::Json
-    } else if essence.eq_ignore_ascii_case("text/event-stream") {
+    } else if essence.eq_ignore_ascii_case(b"text/event-stream") {
         Kind::Events
     } else {
-        Kind::Other(essence.to_owned())
+        Kind::Other(String::from_utf8_lossy(essence).into_owned())
     }
 }
 

@@ -1,17 +1,18 @@
 //! What one channel keeps: the POSTs under way and their bound, the legacy session, and who hears what arrives.
 
 use std::collections::{HashMap, VecDeque};
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Waker};
 
-use bytes::Bytes;
-use reqwest::header::{HeaderMap, HeaderValue};
+use reqwest::header::HeaderValue;
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, watch};
 use tokio::task::AbortHandle;
 
 use super::endpoint::Endpoint;
-use super::headers::{PROTOCOL_VERSION, SESSION_ID};
+use super::legacy::Legacy;
 use crate::transport::{Agreed, Closed, Inbound};
 
 /// Requests wait while so many POSTs are under way.
@@ -28,7 +29,7 @@ pub(super) struct Channel {
     pub(super) inbound: Arc<dyn Inbound>,
     /// Where tasks run: a request may be given up outside of any runtime.
     pub(super) runtime: Handle,
-    legacy: Mutex<Legacy>,
+    legacy: Mutex<Arc<Legacy>>,
     /// The handshake came to the modern era.
     modern: AtomicBool,
     /// False from the sending of `notifications/initialized` until it is answered: nothing may overtake it.
@@ -44,22 +45,9 @@ pub(super) struct Channel {
     pub(super) renewing: tokio::sync::Mutex<()>,
 }
 
-/// What a legacy session is made of. Replaced as a whole when it is begun anew.
-#[derive(Clone)]
-pub(super) struct Legacy {
-    /// The id that the server gave, if it gave one.
-    pub(super) id: Option<HeaderValue>,
-    pub(super) version: Option<HeaderValue>,
-    /// The headers of every legacy POST, with both of these.
-    pub(super) headers: Arc<HeaderMap>,
-    /// Our own words, to begin anew with: the id of `initialize`, its bytes, and those of `notifications/initialized`.
-    pub(super) initialize: Option<(u64, Bytes)>,
-    pub(super) initialized: Option<Bytes>,
-}
-
 #[derive(Default)]
 struct Flights {
-    under_way: HashMap<Flight, Option<AbortHandle>>,
+    under_way: HashMap<Flight, Option<AbortHandle>, foldhash::fast::RandomState>,
     /// Those who wait for room, first come first: only the first may go, so that nobody is overtaken. Each holds the other end of its bell.
     queue: VecDeque<Arc<Notify>>,
     /// The number of the last message that was no request.
@@ -79,13 +67,13 @@ enum Flight {
 
 impl Channel {
     pub(super) fn new(endpoint: Endpoint, answering: Endpoint, inbound: Arc<dyn Inbound>) -> Arc<Self> {
-        let headers = Arc::new(endpoint.posting.clone());
+        let legacy = Legacy::new(&endpoint);
         Arc::new(Self {
             endpoint,
             answering,
             inbound,
             runtime: Handle::current(),
-            legacy: Mutex::new(Legacy { id: None, version: None, headers, initialize: None, initialized: None }),
+            legacy: Mutex::new(Arc::new(legacy)),
             modern: AtomicBool::new(false),
             settled: watch::Sender::new(true),
             flights: Mutex::default(),
@@ -100,24 +88,18 @@ impl Channel {
     pub(super) fn launch(
         self: &Arc<Self>,
         id: Option<u64>,
-        work: impl Future<Output = ()> + Send + 'static,
+        mut work: Pin<Box<impl Future<Output = ()> + Send + 'static>>,
     ) -> Result<(), Closed> {
-        let flight = {
-            let mut flights = lock(&self.flights);
-            if flights.closed {
-                return Err(Closed);
-            }
-            let flight = id.map_or_else(
-                || {
-                    self.notes.send_modify(|notes| *notes += 1);
-                    flights.last_note += 1;
-                    Flight::Note(flights.last_note)
-                },
-                Flight::Request,
-            );
-            flights.under_way.insert(flight, None);
-            flight
-        };
+        if lock(&self.flights).closed {
+            return Err(Closed);
+        }
+        // The first step is made here and now: most messages leave by it, and the task is made while the server is at work.
+        let runtime = self.runtime.enter();
+        if work.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready() {
+            return Ok(());
+        }
+        drop(runtime);
+        let flight = self.take_off(id)?;
         let landing = Landing { channel: self.clone(), flight };
         // Not under the lock: where the runtime is shutting down, the task ends here and now, and lands.
         let task = self.runtime.spawn(async move {
@@ -131,6 +113,23 @@ impl Channel {
             None => task.abort(),
         }
         Ok(())
+    }
+
+    fn take_off(&self, id: Option<u64>) -> Result<Flight, Closed> {
+        let mut flights = lock(&self.flights);
+        if flights.closed {
+            return Err(Closed);
+        }
+        let flight = id.map_or_else(
+            || {
+                self.notes.send_modify(|notes| *notes += 1);
+                flights.last_note += 1;
+                Flight::Note(flights.last_note)
+            },
+            Flight::Request,
+        );
+        flights.under_way.insert(flight, None);
+        Ok(flight)
     }
 
     /// Ends a request: the server sees its stream close. True where that is how it is told.
@@ -186,17 +185,16 @@ impl Channel {
     }
 
     /// What the legacy session is made of now.
-    pub(super) fn legacy(&self) -> Legacy {
+    pub(super) fn legacy(&self) -> Arc<Legacy> {
         lock(&self.legacy).clone()
     }
 
     /// Changes it; what every POST says follows.
     pub(super) fn set_legacy(&self, change: impl FnOnce(&mut Legacy)) {
         let mut legacy = lock(&self.legacy);
-        change(&mut legacy);
-        let mut headers = self.endpoint.posting.clone();
-        legacy.say_session(&mut headers);
-        legacy.headers = Arc::new(headers);
+        let legacy = Arc::make_mut(&mut legacy);
+        change(legacy);
+        legacy.headers = legacy.beside(&self.endpoint.posting);
     }
 
     pub(super) fn agreed(&self, agreed: Agreed<'_>) {
@@ -276,18 +274,6 @@ impl Channel {
         let ended = std::mem::take(&mut lock(&self.flights).under_way);
         self.notes.send_replace(0);
         ended.into_values().flatten().for_each(|task| task.abort());
-    }
-}
-
-impl Legacy {
-    /// Adds what each message of a legacy session says of it.
-    pub(super) fn say_session(&self, headers: &mut HeaderMap) {
-        if let Some(id) = &self.id {
-            headers.insert(SESSION_ID, id.clone());
-        }
-        if let Some(version) = &self.version {
-            headers.insert(PROTOCOL_VERSION, version.clone());
-        }
     }
 }
 

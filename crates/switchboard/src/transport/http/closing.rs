@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use reqwest::Method;
 use tokio::time::timeout;
 
 use super::channel::Channel;
 use super::headers;
+use super::request::Request;
 
 /// How long what was said before the end may take to leave.
 const LAST_WORDS: Duration = Duration::from_millis(500);
@@ -36,10 +36,9 @@ impl Farewell {
             return;
         }
         let endpoint = &channel.endpoint;
-        let mut headers = headers::listening(&endpoint.posting);
-        legacy.say_session(&mut headers);
+        let headers = legacy.beside(&headers::listening(&endpoint.posting));
         // It may not let us (405), or be gone: it forgets the session by itself then.
-        let _ = timeout(FAREWELL, endpoint.ask(Method::DELETE, &endpoint.url, &headers, None)).await;
+        let _ = timeout(FAREWELL, endpoint.ask(Request::delete(&endpoint.url, &headers))).await;
     }
 }
 

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
+use reqwest::StatusCode;
 use reqwest::header::{AUTHORIZATION, HeaderMap, LOCATION, WWW_AUTHENTICATE};
-use reqwest::{Method, Request, Response, StatusCode};
 use url::Url;
 
 use super::direct::Direct;
+use super::request::Request;
+use super::response::Response;
 use super::{HttpStack, HttpTarget, headers, refusal, trouble};
 use crate::auth::{Credentials, Refusal};
 use crate::secret::Secret;
@@ -64,18 +65,12 @@ impl Endpoint {
     }
 
     /// Sends a request and answers with the response, whatever its status; a refused one is sent again after a login, if that helps.
-    pub(in crate::transport) async fn ask(
-        &self,
-        method: Method,
-        url: &Url,
-        headers: &HeaderMap,
-        body: Option<Bytes>,
-    ) -> Result<Response, WireFault> {
+    pub(in crate::transport) async fn ask(&self, request: Request<'_>) -> Result<Response, WireFault> {
         let mut refusals = 0;
         loop {
             let sent = self.credentials.authorization().await.map_err(WireFault::NeedsLogin)?;
-            let authorized = sent.as_ref().map(|sent| with_token(headers, sent)).transpose()?;
-            let response = self.follow(&method, url, authorized.as_ref().unwrap_or(headers), body.as_ref()).await?;
+            let authorized = sent.as_ref().map(|sent| with_token(request.own, sent)).transpose()?;
+            let response = self.follow(request.beside(authorized.as_ref().or(request.own))).await?;
             let Some(challenge) = refused(&response) else { return Ok(response) };
             refusals += 1;
             if refusals > MAX_REFUSALS {
@@ -91,49 +86,43 @@ impl Endpoint {
     }
 
     /// Follows redirects that keep method and body, within the origin: nothing of ours goes anywhere else.
-    async fn follow(&self, method: &Method, url: &Url, headers: &HeaderMap, body: Option<&Bytes>) -> Result<Response, WireFault> {
-        let response = self.send(method, url.clone(), headers, body).await?;
+    async fn follow(&self, request: Request<'_>) -> Result<Response, WireFault> {
+        let response = self.send(request).await?;
         if response.status().is_redirection() {
             // Boxed, like all that few requests come to: a task's future is copied when it begins, with room for the largest part.
-            return Box::pin(self.redirected(method, headers, body, response)).await;
+            return Box::pin(self.redirected(request, response)).await;
         }
         Ok(response)
     }
 
-    async fn redirected(
-        &self,
-        method: &Method,
-        headers: &HeaderMap,
-        body: Option<&Bytes>,
-        mut response: Response,
-    ) -> Result<Response, WireFault> {
+    async fn redirected(&self, request: Request<'_>, mut response: Response) -> Result<Response, WireFault> {
+        let mut url = request.url.clone();
         for _ in 0..MAX_REDIRECTS {
-            let next = redirect(response.url(), &response)?;
-            response = self.send(method, next, headers, body).await?;
+            url = redirect(&url, &response)?;
+            response = self.send(Request { url: &url, ..request }).await?;
             if !response.status().is_redirection() {
+                response.moved = Some(Box::new(url));
                 return Ok(response);
             }
         }
         Err(not_followed(response.status(), &format!("more than {MAX_REDIRECTS} redirects in a row")))
     }
 
-    async fn send(&self, method: &Method, url: Url, headers: &HeaderMap, body: Option<&Bytes>) -> Result<Response, WireFault> {
+    async fn send(&self, request: Request<'_>) -> Result<Response, WireFault> {
         if let Some(direct) = &self.direct {
-            return direct.send(method, url, headers, body, &self.place).await;
+            return direct.send(&request, &self.place).await.map(Response::from);
         }
-        let mut request = Request::new(method.clone(), url);
-        *request.headers_mut() = headers.clone();
-        *request.body_mut() = body.map(|body| body.clone().into());
-        Box::pin(self.pool.execute(request)).await.map_err(|error| trouble::unsent(&error, &self.way))
+        let sent = Box::pin(self.pool.execute(request.for_stack())).await;
+        sent.map(Response::from).map_err(|error| trouble::unsent(&error, &self.way))
     }
 }
 
-fn with_token(headers: &HeaderMap, token: &Secret) -> Result<HeaderMap, WireFault> {
+fn with_token(own: Option<&HeaderMap>, token: &Secret) -> Result<HeaderMap, WireFault> {
     let value = headers::secret(token)
         .ok_or_else(|| WireFault::NotSent("the token to authorize with is no header value; log in again".to_owned()))?;
-    let mut headers = headers.clone();
-    headers.insert(AUTHORIZATION, value);
-    Ok(headers)
+    let mut own = own.cloned().unwrap_or_default();
+    own.insert(AUTHORIZATION, value);
+    Ok(own)
 }
 
 /// The challenge, where a login could change the answer.
@@ -142,8 +131,7 @@ fn refused(response: &Response) -> Option<Option<String>> {
     if status != StatusCode::UNAUTHORIZED && status != StatusCode::FORBIDDEN {
         return None;
     }
-    let challenges: Vec<_> =
-        response.headers().get_all(WWW_AUTHENTICATE).iter().filter_map(|value| value.to_str().ok()).collect();
+    let challenges = response.texts(&WWW_AUTHENTICATE);
     let challenge = (!challenges.is_empty()).then(|| challenges.join(", "));
     let scope = challenge.as_deref().is_some_and(|challenge| challenge.contains("insufficient_scope"));
     (status == StatusCode::UNAUTHORIZED || scope).then_some(challenge)
@@ -152,8 +140,7 @@ fn refused(response: &Response) -> Option<Option<String>> {
 /// Where a redirect leads, if it may be followed.
 fn redirect(from: &Url, response: &Response) -> Result<Url, WireFault> {
     let status = response.status();
-    let location = response.headers().get(LOCATION).and_then(|value| value.to_str().ok());
-    let Some(next) = location.and_then(|location| from.join(location).ok()) else {
+    let Some(next) = response.text(&LOCATION).and_then(|location| from.join(location).ok()) else {
         return Err(not_followed(status, "a redirect without a place to go to"));
     };
     if next.origin() != from.origin() {

@@ -1,16 +1,19 @@
 //! One message and what comes of it: the POST, and again where the session had to be begun anew; then its answer.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use reqwest::StatusCode;
 use reqwest::header::{HeaderMap, HeaderValue};
-use reqwest::{Method, Response, StatusCode};
 use tokio::time::timeout;
 
 use super::answer::{self, Reading, Use};
 use super::channel::{Channel, Settling};
 use super::headers::{self, SESSION_ID};
+use super::request::Request;
+use super::response::Response;
 use super::{refusal, renewal};
 use crate::transport::{Closed, WireFault};
 use crate::wire::{Beside, Outgoing, RawJson};
@@ -27,7 +30,7 @@ const METHOD_NOT_FOUND: i64 = -32601;
 /// A message on its way.
 struct Message {
     body: Bytes,
-    /// What a modern message says in headers; a legacy one says what its session does.
+    /// What a modern message says in headers of its own; a legacy one says what its session does.
     modern: Option<HeaderMap>,
 }
 
@@ -38,7 +41,7 @@ pub(super) fn start(channel: &Arc<Channel>, message: Outgoing<'_>) -> Result<(),
         // A modern server asks nothing on this wire, and must be sent no answers.
         return Ok(());
     }
-    let message = Message { body: Bytes::copy_from_slice(body), modern: modern_headers(channel, method, &beside) };
+    let message = Message { body: Bytes::copy_from_slice(body), modern: modern_headers(method, &beside) };
     let part = match (method, id) {
         (None, None) => Part::Answer,
         (Some("initialize"), Some(id)) => {
@@ -52,7 +55,8 @@ pub(super) fn start(channel: &Arc<Channel>, message: Outgoing<'_>) -> Result<(),
         _ => Part::Plain,
     };
     let line = channel.clone();
-    channel.launch(id, async move {
+    // Boxed here, where it is small: a task moves what it runs several times.
+    let work = Box::pin(async move {
         if matches!(part, Part::Plain | Part::Answer) {
             line.settled().await;
         }
@@ -62,9 +66,10 @@ pub(super) fn start(channel: &Arc<Channel>, message: Outgoing<'_>) -> Result<(),
                     line.inbound.failed(id, fault);
                 }
             }
-            None => note(&line, &message, &part).await,
+            None => Box::pin(note(&line, &message, &part)).await,
         }
-    })
+    });
+    channel.launch(id, work)
 }
 
 /// What a message is to the session.
@@ -77,16 +82,16 @@ enum Part {
     Plain,
 }
 
-fn modern_headers(channel: &Channel, method: Option<&str>, beside: &Beside<'_>) -> Option<HeaderMap> {
+fn modern_headers(method: Option<&str>, beside: &Beside<'_>) -> Option<HeaderMap> {
     beside.version?;
-    let mut headers = channel.endpoint.posting.clone();
+    let mut headers = HeaderMap::new();
     headers::beside(&mut headers, method, beside);
     Some(headers)
 }
 
 async fn request(channel: &Arc<Channel>, message: &Message, id: u64, part: &Part) -> Result<(), WireFault> {
     let place = &channel.endpoint.place;
-    let response = match timeout(LONGEST_SILENCE, post(channel, message, Some(id), part)).await {
+    let response = match timeout(LONGEST_SILENCE, pin!(post(channel, message, Some(id), part))).await {
         Ok(response) => response?,
         Err(_) => return Err(WireFault::Lost(format!("{place} gave no answer within {} s", LONGEST_SILENCE.as_secs()))),
     };
@@ -122,11 +127,10 @@ async fn post(channel: &Arc<Channel>, message: &Message, id: Option<u64>, part: 
     loop {
         let legacy = channel.legacy();
         let (headers, session) = match (&message.modern, part) {
-            (Some(headers), _) => (headers, None),
-            (None, Part::Initialize) => (&endpoint.posting, None),
-            (None, _) => (&*legacy.headers, legacy.id.as_ref()),
+            (Some(_), _) | (None, Part::Initialize) => (&endpoint.posting, None),
+            (None, _) => (&legacy.headers, legacy.id.as_ref()),
         };
-        let response = endpoint.ask(Method::POST, &endpoint.url, headers, Some(message.body.clone())).await?;
+        let response = endpoint.ask(Request::post(&endpoint.url, headers, &message.body).beside(message.modern.as_ref())).await?;
         let status = response.status();
         if status.is_success() {
             return Ok(response);
@@ -154,10 +158,9 @@ fn code(error: &RawJson) -> Option<i64> {
 
 /// The session that an answer to `initialize` opens.
 pub(super) fn given_session(response: &Response) -> Result<Option<HeaderValue>, WireFault> {
-    match response.headers().get(SESSION_ID) {
-        Some(id) if !headers::is_visible(id.as_bytes()) => {
-            Err(WireFault::Lost("the server gave a session id with characters that no id may have".to_owned()))
-        }
-        id => Ok(id.cloned()),
+    let Some(id) = response.header(&SESSION_ID) else { return Ok(None) };
+    match HeaderValue::from_bytes(id) {
+        Ok(value) if headers::is_visible(id) => Ok(Some(value)),
+        _ => Err(WireFault::Lost("the server gave a session id with characters that no id may have".to_owned())),
     }
 }

@@ -4,13 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use reqwest::header::{CONTENT_TYPE, HeaderValue};
-use reqwest::{Method, Response};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::answer::{self, Kind};
 use super::channel::Channel;
 use super::exchange::NOTE_DEADLINE;
 use super::headers::LAST_EVENT_ID;
+use super::request::Request;
+use super::response::Response;
 use super::{refusal, renewal};
 use crate::transport::{Inbound, Origin, WireFault};
 use crate::wire::events::{EventData, EventFrames, ServerEvent};
@@ -45,18 +46,17 @@ pub(super) fn pause(wanted: Option<Duration>, in_vain: u32) -> Duration {
 /// Opens a stream of the session, after this event if one is named.
 pub(super) async fn open(channel: &Channel, last_id: Option<&str>) -> Result<Response, WireFault> {
     let endpoint = &channel.endpoint;
-    let mut headers = endpoint.listening.clone();
-    channel.legacy().say_session(&mut headers);
+    let mut headers = channel.legacy().beside(&endpoint.listening);
     // The framing keeps none that a header cannot carry.
     if let Some(id) = last_id.and_then(|id| HeaderValue::from_bytes(id.as_bytes()).ok()) {
         headers.insert(LAST_EVENT_ID, id);
     }
-    let asked = timeout(NOTE_DEADLINE, endpoint.ask(Method::GET, &endpoint.url, &headers, None)).await;
+    let asked = timeout(NOTE_DEADLINE, endpoint.ask(Request::get(&endpoint.url, &headers))).await;
     let response = asked.unwrap_or_else(|_| Err(WireFault::Lost("no stream was opened in time".to_owned())))?;
     if !response.status().is_success() {
         return Err(refusal::read(response, None).await);
     }
-    match answer::kind(response.headers().get(CONTENT_TYPE)) {
+    match answer::kind(response.header(&CONTENT_TYPE)) {
         Kind::Events => Ok(response),
         _ => Err(refusal::wrong_kind(response, "something else").await),
     }
@@ -70,7 +70,7 @@ async fn listen(channel: Arc<Channel>) {
     // Once something was tried in vain, or has ended, there is a time of which nothing was heard.
     let mut is_first = true;
     loop {
-        let session = channel.legacy().id;
+        let session = channel.legacy().id.clone();
         let last_id = frames.last_id().map(str::to_owned);
         let mut wanted = None;
         match open(&channel, last_id.as_deref()).await {

@@ -2,10 +2,10 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use reqwest::Response;
-use reqwest::header::{HeaderMap, RETRY_AFTER};
+use reqwest::header::RETRY_AFTER;
 use tokio::time::{Instant, timeout_at};
 
+use super::response::Response;
 use crate::transport::WireFault;
 use crate::untrusted::Untrusted;
 use crate::wire::{Incoming, RawJson, RequestId, parse};
@@ -26,7 +26,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(60 * 60);
 /// Reads what a response says that is no answer to request `id`.
 pub(in crate::transport) async fn read(response: Response, id: Option<u64>) -> WireFault {
     let status = response.status().as_u16();
-    let retry_after = retry_after(response.headers(), SystemTime::now());
+    let retry_after = response.text(&RETRY_AFTER).and_then(|text| retry_after(text, SystemTime::now()));
     let body = start(response).await;
     fault(status, retry_after, &body, id)
 }
@@ -126,8 +126,8 @@ fn words_of_page(text: &str) -> Option<String> {
 }
 
 /// `Retry-After`: seconds, or a date.
-pub(in crate::transport) fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
-    let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
+fn retry_after(text: &str, now: SystemTime) -> Option<Duration> {
+    let text = text.trim();
     let wait = match text.bytes().all(|byte| byte.is_ascii_digit()) {
         // More digits than fit are a long time.
         true => Duration::from_secs(text.parse().unwrap_or(u64::MAX)),
@@ -176,8 +176,7 @@ mod tests {
             ("-1", None),
             ("Sun, 99 Nov 1994 08:50:07 GMT", None),
         ] {
-            let headers = HeaderMap::from_iter([(RETRY_AFTER, text.parse().unwrap())]);
-            assert_eq!(retry_after(&headers, now), expected.map(Duration::from_secs), "{text}");
+            assert_eq!(retry_after(text, now), expected.map(Duration::from_secs), "{text}");
         }
         assert_eq!(date("Thu, 01 Jan 1970 00:00:00 GMT"), Some(UNIX_EPOCH));
         assert_eq!(date("Wed, 29 Feb 2024 12:00:00 GMT"), Some(UNIX_EPOCH + Duration::from_secs(1_709_208_000)));

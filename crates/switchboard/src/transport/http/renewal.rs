@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use reqwest::Method;
 use reqwest::header::HeaderValue;
 use tokio::time::timeout;
 
 use super::answer::{self, Answered, Reading, Use};
 use super::channel::Channel;
+use super::legacy::Legacy;
+use super::request::Request;
 use super::{exchange, listening, refusal};
 use crate::transport::WireFault;
 
@@ -42,26 +43,24 @@ pub(super) async fn renew(channel: &Arc<Channel>, forgotten: &HeaderValue) -> Re
 async fn begin(channel: &Arc<Channel>) -> Result<(), WireFault> {
     let endpoint = &channel.endpoint;
     let legacy = channel.legacy();
-    let Some((id, initialize)) = legacy.initialize else {
+    let Some((id, initialize)) = &legacy.initialize else {
         return Err(WireFault::Lost("there was no handshake to repeat".to_owned()));
     };
-    let response = endpoint.ask(Method::POST, &endpoint.url, &endpoint.posting, Some(initialize)).await?;
+    let response = endpoint.ask(Request::post(&endpoint.url, &endpoint.posting, initialize)).await?;
     if !response.status().is_success() {
-        return Err(refusal::read(response, Some(id)).await);
+        return Err(refusal::read(response, Some(*id)).await);
     }
     let given = exchange::given_session(&response)?;
-    let mut reading = Reading::new(channel, id, Use::Renew);
+    let mut reading = Reading::new(channel, *id, Use::Renew);
     reading.read(response, true).await?;
     if reading.answered != Some(Answered::Result) {
         return Err(WireFault::Lost("the server refused the handshake this time".to_owned()));
     }
     // Only now do others use it: until here they find out by themselves, and wait.
-    let mut headers = endpoint.posting.clone();
-    let mut renewed = channel.legacy();
-    renewed.id = given.clone();
-    renewed.say_session(&mut headers);
-    if let Some(initialized) = legacy.initialized {
-        let response = endpoint.ask(Method::POST, &endpoint.url, &headers, Some(initialized)).await?;
+    let renewed = Legacy { id: given.clone(), ..Legacy::clone(&channel.legacy()) };
+    let headers = renewed.beside(&endpoint.posting);
+    if let Some(initialized) = &legacy.initialized {
+        let response = endpoint.ask(Request::post(&endpoint.url, &headers, initialized)).await?;
         if !response.status().is_success() {
             return Err(refusal::read(response, None).await);
         }

@@ -21,7 +21,7 @@ pub(super) const IDLE_CONNECTION: Duration = Duration::from_secs(60);
 const IDLE_CONNECTIONS: usize = 512;
 
 /// A peer that is gone without a word is noticed after a few of these.
-const KEEPALIVE: Duration = Duration::from_secs(30);
+pub(super) const KEEPALIVE: Duration = Duration::from_secs(30);
 
 /// The pooled HTTP stack that all servers of a host share. Cheap to clone.
 #[derive(Clone)]

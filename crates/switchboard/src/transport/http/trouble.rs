@@ -3,6 +3,7 @@
 use std::error::Error;
 use std::io;
 
+use super::response::Broken;
 use super::stack::CONNECT_DEADLINE;
 use crate::transport::WireFault;
 use crate::untrusted::Untrusted;
@@ -40,27 +41,40 @@ pub(super) fn unconnected(kind: Option<io::ErrorKind>, words: &str, place: &str)
     })
 }
 
-/// A connection of our own failed a request: before it left, or after.
-pub(super) fn of_connection(error: &hyper::Error, unsent: bool, place: &str) -> WireFault {
-    match (unsent, kind(error)) {
-        (true, kind) => unconnected(kind, &innermost(error), place),
-        (false, Some(io::ErrorKind::ConnectionReset)) => {
-            WireFault::Lost(format!("{place} reset the connection before the answer was complete"))
-        }
-        (false, _) => {
-            WireFault::Lost(format!("the connection to {place} ended before the answer was complete: {}", innermost(error)))
-        }
+/// A body that ended too soon.
+pub(in crate::transport) fn cut_off(broken: &Broken, place: &str) -> WireFault {
+    match broken {
+        Broken::Direct(error) => broken_line(error, place),
+        Broken::Stack(error) => lost(error, place),
     }
 }
 
-/// A connection that ended before its answer did.
-pub(in crate::transport) fn lost(error: &reqwest::Error, place: &str) -> WireFault {
-    let fact = match kind(error) {
+/// A connection of our own that ended before its answer did.
+pub(super) fn broken_line(error: &io::Error, place: &str) -> WireFault {
+    // They may hold what a peer said.
+    let words = Untrusted::new(error.to_string());
+    let words = words.for_terminal_line();
+    WireFault::Lost(match error.kind() {
+        io::ErrorKind::InvalidData => format!("the answer of {place} is no HTTP: {words}"),
+        kind => ended(Some(kind), &words.to_string(), place),
+    })
+}
+
+/// A connection of the shared stack that ended before its answer did.
+fn lost(error: &reqwest::Error, place: &str) -> WireFault {
+    WireFault::Lost(match kind(error) {
+        kind if kind != Some(io::ErrorKind::ConnectionReset) && error.is_decode() => {
+            format!("the answer of {place} could not be decompressed")
+        }
+        kind => ended(kind, &innermost(error), place),
+    })
+}
+
+fn ended(kind: Option<io::ErrorKind>, words: &str, place: &str) -> String {
+    match kind {
         Some(io::ErrorKind::ConnectionReset) => format!("{place} reset the connection before the answer was complete"),
-        _ if error.is_decode() => format!("the answer of {place} could not be decompressed"),
-        _ => format!("the connection to {place} ended before the answer was complete: {}", innermost(error)),
-    };
-    WireFault::Lost(fact)
+        _ => format!("the connection to {place} ended before the answer was complete: {words}"),
+    }
 }
 
 /// The first I/O error in the chain that says what kind it is.

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use reqwest::{Method, StatusCode};
+use reqwest::StatusCode;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{sleep, timeout};
 use url::Url;
@@ -13,6 +13,7 @@ use super::outbox::{Item, Message, Outbox};
 use super::stream::Stream;
 use crate::transport::http::endpoint::Endpoint;
 use crate::transport::http::refusal;
+use crate::transport::http::request::Request;
 use crate::transport::{Inbound, WireFault};
 
 /// A server may take the POST of a request only when it has answered it, so this is as long as any call; a caller that waits no
@@ -178,7 +179,7 @@ impl Posting {
         let endpoint = if is_answer { &self.answering } else { &self.endpoint };
         let Endpoint { place, posting, .. } = endpoint;
         let taken = async {
-            let mut response = endpoint.ask(Method::POST, &self.messages, posting, Some(body)).await?;
+            let mut response = endpoint.ask(Request::post(&self.messages, posting, &body)).await?;
             if !response.status().is_success() {
                 return Err(refusal::read(response, id).await);
             }

@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use reqwest::header::CONTENT_TYPE;
-use reqwest::{Method, Response};
 use tokio::time::timeout;
 use url::Url;
 
 use crate::transport::http::endpoint::Endpoint;
 use crate::transport::http::listening::deliver;
+use crate::transport::http::request::Request;
+use crate::transport::http::response::Response;
 use crate::transport::http::{refusal, trouble};
 use crate::transport::{Inbound, WireFault};
 use crate::untrusted::quoted;
@@ -41,18 +42,18 @@ impl Stream {
     }
 
     async fn begin(endpoint: &Endpoint, inbound: &dyn Inbound) -> Result<Self, WireFault> {
-        let mut response = endpoint.ask(Method::GET, &endpoint.url, &endpoint.listening, None).await?;
+        let mut response = endpoint.ask(Request::get(&endpoint.url, &endpoint.listening)).await?;
         if !response.status().is_success() {
             return Err(refusal::read(response, None).await);
         }
-        let kind = response.headers().get(CONTENT_TYPE).map(|kind| String::from_utf8_lossy(kind.as_bytes()).into_owned());
+        let kind = response.header(&CONTENT_TYPE).map(|kind| String::from_utf8_lossy(kind).into_owned());
         let kind = kind.unwrap_or_default();
         let essence = kind.split(';').next().unwrap_or_default().trim();
         if !essence.eq_ignore_ascii_case("text/event-stream") {
             return Err(refusal::wrong_kind(response, essence).await);
         }
         let mut frames = EventFrames::new(endpoint.max_message_bytes);
-        let base = response.url().clone();
+        let base = response.moved.as_deref().unwrap_or(&endpoint.url).clone();
         let mut messages = None;
         loop {
             let chunk = match response.chunk().await {
@@ -61,7 +62,7 @@ impl Stream {
                     let fact = format!("{} ended the stream before its `endpoint` event", endpoint.place);
                     return Err(WireFault::Lost(fact));
                 }
-                Err(error) => return Err(trouble::lost(&error, &endpoint.place)),
+                Err(error) => return Err(trouble::cut_off(&error, &endpoint.place)),
             };
             frames.push(&chunk, &mut |event| match event {
                 ServerEvent::Event { name: "endpoint", data, .. } if messages.is_none() => {
@@ -81,7 +82,7 @@ impl Stream {
             match self.response.chunk().await {
                 Ok(Some(chunk)) => self.push(&chunk, inbound),
                 Ok(None) => return format!("{} ended the stream", self.place),
-                Err(error) => return trouble::lost(&error, &self.place).to_string(),
+                Err(error) => return trouble::cut_off(&error, &self.place).to_string(),
             }
         }
     }

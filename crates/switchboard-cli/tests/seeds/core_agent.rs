@@ -1,0 +1,65 @@
+//! core-agent: `.agents/mcp.json` in a project.
+
+use crate::machine::Machine;
+
+/// The document's first example; its address is a server on this machine.
+fn example(address: &str) -> String {
+    include_str!("core-agent/mcp.json").replace("https://api.githubcopilot.com/mcp/", &format!("{address}/mcp"))
+}
+
+/// S0-01, S0-18, S0-29: the document's file in a fresh project, accepted once, then used.
+#[test]
+fn s0_46_the_documents_example_is_trusted_shown_listed_and_called() {
+    let machine = Machine::new().variable("GITHUB_TOKEN", "a-token-of-the-person");
+    let text = example(machine.address());
+    let machine = machine.file(".agents/mcp.json", &text);
+    insta::assert_snapshot!(machine.transcript(&[
+        "status",
+        "trust filesystem github --yes",
+        "status",
+        "tools filesystem",
+        "call filesystem_read_file path=/tmp/x --yes",
+        "call filesystem_read_file path=/tmp/x",
+    ]));
+}
+
+/// Given with `-c` and without a word about permissions, calls are not asked about (S0-27); with an allow list, only what it names
+/// is (S0-23).
+#[test]
+fn s0_27_without_a_gate_nothing_is_asked_and_with_one_only_what_it_names() {
+    let machine = Machine::new();
+    let text = r#"{"servers": {"filesystem": {"transport": "stdio", "command": "mcp-server-filesystem"}}}"#;
+    let gated = text.replacen('{', r#"{"permissions": {"allow": ["mcp:filesystem_read_file"]}, "#, 1);
+    let machine = machine.file("open.json", text).file("gated.json", &gated);
+    insta::assert_snapshot!(machine.transcript(&[
+        "-c open.json --dialect core-agent call filesystem_write_file",
+        "-c gated.json --dialect core-agent call filesystem_read_file path=x",
+        "-c gated.json --dialect core-agent call filesystem_write_file",
+    ]));
+}
+
+#[test]
+fn s0_14_a_server_that_mixes_transports_stops_the_program_before_anything_starts() {
+    let text = "{\"servers\": {\n  \"both\": {\"transport\": \"stdio\", \"command\": \"mcp-server-filesystem\", \"url\": \"https://x.example\"}\n}}";
+    let machine = Machine::new().file(".agents/mcp.json", text);
+    insta::assert_snapshot!(machine.transcript(&["status"]));
+}
+
+/// S0-29, S0-30: a program that is not there and an address that answers 404 are errors of theirs alone.
+#[test]
+fn s0_29_30_servers_that_fail_are_errors_and_the_others_go_on() {
+    let machine = Machine::new();
+    let text = format!(
+        r#"{{"version": 1, "servers": {{
+  "filesystem": {{"transport": "stdio", "command": "mcp-server-filesystem"}},
+  "missing": {{"transport": "stdio", "command": "no-such-program"}},
+  "lost": {{"transport": "http", "url": "{}/nowhere"}}
+}}}}"#,
+        machine.address()
+    );
+    let machine = machine.file("mcp.json", &text);
+    insta::assert_snapshot!(machine.transcript(&[
+        "-c mcp.json --dialect core-agent status",
+        "-c mcp.json --dialect core-agent call filesystem_read_file path=x",
+    ]));
+}

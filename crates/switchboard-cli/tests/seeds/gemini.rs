@@ -1,0 +1,158 @@
+//! Gemini CLI: `.gemini/settings.json` in a project, or the user's own.
+
+use crate::machine::Machine;
+
+/// The document's servers in one file: python, node and docker as they stand there.
+fn three() -> String {
+    let inner = |text: &str| {
+        let (start, end) = (text.find("\"mcpServers\": {").unwrap() + 15, text.rfind("\n  }\n").unwrap());
+        text[start..end].trim_end().to_owned()
+    };
+    let servers = [include_str!("gemini/python.json"), include_str!("gemini/node.json"), include_str!("gemini/docker.json")];
+    format!("{{\n  \"theme\": \"dark\",\n  \"mcpServers\": {{{}\n  }}\n}}\n", servers.map(inner).join(","))
+}
+
+/// S2-08, S2-46, S2-58: python, node and docker in a project's file, accepted once. `node` is a program that does not start a server.
+#[test]
+fn s2_46_the_documents_servers_are_shown_as_the_document_shows_them() {
+    let machine = Machine::new()
+        .variable("DB_CONNECTION_STRING", "postgres://person:secret-canary@db")
+        .variable("EXTERNAL_API_KEY", "api-canary")
+        .variable("EXTERNAL_SERVICE_TOKEN", "token-canary")
+        .variable("PWD", "/work")
+        .file(".gemini/settings.json", &three())
+        .file("mcp-servers/python/README", "")
+        .program("node", "echo 'Connection refused' >&2; exit 1");
+    let transcript = machine.transcript(&[
+        "status",
+        "trust pythonTools nodeServer dockerizedServer --yes",
+        "status",
+        "tools",
+        "call calculate_sum --yes",
+        "call docker__status --yes",
+    ]);
+    assert!(!transcript.contains("canary"), "{transcript}");
+    insta::assert_snapshot!(transcript);
+}
+
+/// S2-11, S2-17, S2-18: the document's HTTP servers, at the address of a server on this machine.
+#[test]
+fn s2_71_each_of_the_documents_examples_loads_as_it_stands() {
+    let machine = Machine::new();
+    let here = |text: &str| text.replace("http://localhost:3000", machine.address());
+    let files = [
+        ("schematic", include_str!("gemini/schematic.json").to_owned()),
+        ("python", include_str!("gemini/python.json").to_owned()),
+        ("node", include_str!("gemini/node.json").to_owned()),
+        ("docker", include_str!("gemini/docker.json").to_owned()),
+        ("http", here(include_str!("gemini/http.json"))),
+        ("headers", here(include_str!("gemini/headers.json"))),
+    ];
+    let machine = files.iter().fold(machine, |machine, (name, text)| machine.file(&format!("{name}.json"), text));
+    let machine = machine.file("mcp-servers/python/README", "");
+    let why = |name: &str, server: &str| format!("-c {name}.json --dialect gemini why {server}");
+    let commands = [
+        why("schematic", "serverName"),
+        why("python", "pythonTools"),
+        why("node", "nodeServer"),
+        why("docker", "dockerizedServer"),
+        why("http", "httpServer"),
+        why("headers", "httpServerWithAuth"),
+        "-c http.json --dialect gemini call echo message=hello --yes".to_owned(),
+        "-c headers.json --dialect gemini call echo message=hello --yes".to_owned(),
+    ];
+    insta::assert_snapshot!(machine.transcript(&commands.each_ref().map(String::as_str)));
+}
+
+/// A settings file with these entries.
+fn settings(entries: &str) -> String {
+    format!("{{\"mcpServers\": {{{entries}}}}}")
+}
+
+/// S2-07, S2-27, S2-28: a program, an SSE address and an HTTP address in one file; the first in the file keeps the bare name.
+#[test]
+fn s2_07_a_program_and_both_kinds_of_addresses_work_from_one_file() {
+    let machine = Machine::new();
+    let text = settings(&format!(
+        r#""files": {{"command": "mcp-server-filesystem"}}, "old": {{"url": "{0}/sse"}}, "new": {{"httpUrl": "{0}/mcp"}}"#,
+        machine.address()
+    ));
+    let machine = machine.file("settings.json", &text);
+    let given = |rest: &str| format!("-c settings.json --dialect gemini {rest}");
+    let status = machine.run(&["-c", "settings.json", "--dialect", "gemini", "status", "--json"]).json();
+    let wires: Vec<_> =
+        status["servers"].as_array().unwrap().iter().map(|server| (&server["name"], &server["transport"])).collect();
+    assert_eq!(serde_json::json!(wires), serde_json::json!([["files", "stdio"], ["old", "sse"], ["new", "http"]]));
+    insta::assert_snapshot!(machine.transcript(&[
+        &given("call read_file path=x --yes"),
+        &given("call echo message=first --yes"),
+        &given("call new__echo message=second --yes"),
+    ]));
+}
+
+/// S2-01, S2-02, S2-03: names, descriptions and schemas are found; a call has arguments and a structured answer; a resource is read.
+#[test]
+fn s2_01_02_03_tools_are_found_and_executed_and_resources_read() {
+    let machine = Machine::new();
+    let text = settings(&format!(r#""remote": {{"httpUrl": "{}/mcp"}}"#, machine.address()));
+    let machine = machine.file("settings.json", &text);
+    let run = |words: &[&str]| machine.run(&[&["-c", "settings.json", "--dialect", "gemini"], words].concat());
+    let tools = run(&["tools", "--json"]).json();
+    let echo = tools["tools"].as_array().unwrap().iter().find(|tool| tool["name"] == "echo").unwrap().clone();
+    assert!(echo["description"].as_str().is_some_and(|text| !text.is_empty()), "{echo}");
+    assert_eq!(echo["inputSchema"]["properties"]["message"]["type"], "string", "{echo}");
+    let answer = run(&["call", "echo", "message=hello", "--yes", "--json"]).json();
+    assert_eq!(answer["content"][0]["text"], "hello", "{answer}");
+    let listed = run(&["resources", "--json"]).json();
+    let uri = listed["resources"][0]["uri"].as_str().unwrap().to_owned();
+    let read = run(&["read", &uri]);
+    assert!(read.code == Some(0) && !read.stdout.is_empty(), "{read:?}");
+}
+
+/// The entry's timeout is also how long connecting may take; the server is then DISCONNECTED, with the reason, and in its log.
+#[test]
+fn s2_21_22_connecting_takes_no_longer_than_the_timeout_and_the_failure_is_logged() {
+    let text = settings(r#""slow": {"command": "sleeper", "timeout": 700}, "files": {"command": "mcp-server-filesystem"}"#);
+    let machine = Machine::new().file("settings.json", &text).program("sleeper", "exec sleep 60");
+    let run = |words: &[&str]| machine.run(&[&["-c", "settings.json", "--dialect", "gemini"], words].concat());
+    let status = run(&["status", "--json"]).json();
+    let statuses: Vec<_> = status["servers"].as_array().unwrap().iter().map(|server| &server["status"]).collect();
+    assert_eq!(serde_json::json!(statuses), serde_json::json!(["DISCONNECTED", "CONNECTED"]), "{status}");
+    let error = status["servers"][0]["error"].as_str().unwrap();
+    assert!(error.contains("0.7 s") || error.contains("700"), "{error}");
+    let logs = run(&["logs", "slow"]);
+    assert!(logs.stdout.contains("did not answer") || logs.stdout.contains("no answer"), "{logs:?}");
+}
+
+/// S2-19, S2-36: what is asked for at once is CONNECTING; once all have settled, each is CONNECTED or DISCONNECTED.
+#[test]
+fn s2_19_36_a_server_is_connecting_until_it_is_connected_or_not() {
+    let text = settings(r#""slow": {"command": "sleeper", "timeout": 5000}, "broken": {"command": "no-such-program"}"#);
+    let machine = Machine::new().file("settings.json", &text).program("sleeper", "exec sleep 60");
+    let run = |words: &[&str]| machine.run(&[&["-c", "settings.json", "--dialect", "gemini"], words].concat());
+    let statuses = |ran: crate::support::Ran| {
+        let status = ran.json();
+        let words = status["servers"].as_array().unwrap().iter().map(|server| server["status"].clone()).collect::<Vec<_>>();
+        (status["discovery"].as_str().unwrap().to_owned(), serde_json::Value::from(words))
+    };
+    let (discovery, words) = statuses(run(&["--wait", "0.5", "status", "--json"]));
+    assert_eq!((discovery.as_str(), words), ("IN_PROGRESS", serde_json::json!(["CONNECTING", "DISCONNECTED"])));
+    let (discovery, words) = statuses(run(&["--wait", "30", "status", "--json"]));
+    assert_eq!((discovery.as_str(), words), ("COMPLETED", serde_json::json!(["DISCONNECTED", "DISCONNECTED"])));
+}
+
+/// A tool that takes too long, and one that fails, are failures of the call; the entry's timeout is what to raise.
+#[test]
+fn s2_54_a_call_that_fails_or_takes_too_long_is_a_failure_that_names_the_timeout() {
+    let machine = Machine::new();
+    let address = machine.address().to_owned();
+    let text = |timeout: u32| settings(&format!(r#""remote": {{"httpUrl": "{address}/mcp", "timeout": {timeout}}}"#));
+    let machine = machine.file("short.json", &text(1500)).file("long.json", &text(30000));
+    let run = |file: &str, words: &[&str]| machine.run(&[&["-c", file, "--dialect", "gemini"], words].concat());
+    let late = run("short.json", &["call", "slow", "seconds=20", "--yes"]);
+    assert_eq!(late.code, Some(3), "{late:?}");
+    assert!(late.stderr.contains("timeout"), "{late:?}");
+    assert_eq!(run("long.json", &["call", "slow", "seconds=0.01", "--yes"]).code, Some(0));
+    let failed = run("long.json", &["call", "fail", "--yes"]);
+    assert_eq!(failed.code, Some(1), "{failed:?}");
+}

@@ -1,0 +1,147 @@
+//! A machine on which the documents' examples run: stand-ins for the programs that they name, and a server on the network.
+
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+use switchboard_testkit::{Chaos, Step, program};
+
+use crate::support::{Home, Ran};
+
+/// A fresh folder, the stand-ins on its PATH, and variables.
+pub(crate) struct Machine {
+    home: Home,
+    variables: Vec<(&'static str, &'static str)>,
+    remote: Remote,
+}
+
+/// A server that is reached by its address; ends with the machine.
+struct Remote {
+    child: Child,
+    /// `http://127.0.0.1:PORT`.
+    address: String,
+}
+
+impl Machine {
+    pub(crate) fn new() -> Self {
+        let home = Home::new();
+        let bin = home.path("bin");
+        std::fs::create_dir_all(&bin).unwrap();
+        let machine = Self { home, variables: Vec::new(), remote: Remote::start() };
+        let filesystem = Chaos::new()
+            .tool("read_file", Step::text("hello from the disk"))
+            .define("read_file", "description", r#""Reads a file""#)
+            .define(
+                "read_file",
+                "inputSchema",
+                r#"{"type":"object","properties":{"path":{"type":"string"}},"required":["path"]}"#,
+            )
+            .tool("write_file", Step::text("written"));
+        let github = Chaos::new().tool("create_issue", Step::text("Issue created: #42"));
+        let python = ["calculate_sum", "file_analyzer", "data_processor"];
+        let python = python.iter().fold(Chaos::new(), |server, tool| server.tool(tool, Step::text("done")));
+        let docker = Chaos::new().tool("docker__deploy", Step::text("deployed")).tool("docker__status", Step::text("up"));
+        machine.stand_in("mcp-server-filesystem", &filesystem);
+        machine.stand_in("python", &python);
+        machine.stand_in("docker", &docker);
+        // What `npx` runs is what its package is.
+        let (files, issues) = (machine.script("filesystem", &filesystem), machine.script("github", &github));
+        machine.write_program("npx", &format!("case \"$*\" in *server-github*) exec {issues} ;; *) exec {files} ;; esac"));
+        machine
+    }
+
+    /// A variable of whoever types.
+    pub(crate) fn variable(mut self, name: &'static str, value: &'static str) -> Self {
+        self.variables.push((name, value));
+        self
+    }
+
+    /// Writes a file of the project.
+    pub(crate) fn file(self, name: &str, text: &str) -> Self {
+        let path = self.home.path("project").join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+        self
+    }
+
+    /// A program on the PATH that does this.
+    pub(crate) fn program(self, name: &str, body: &str) -> Self {
+        self.write_program(name, body);
+        self
+    }
+
+    /// Where the server on the network listens.
+    pub(crate) fn address(&self) -> &str {
+        &self.remote.address
+    }
+
+    /// Types these commands one after the other: what a reader of the snapshot sees.
+    pub(crate) fn transcript(&self, commands: &[&str]) -> String {
+        commands.iter().map(|line| self.shown(line)).collect::<Vec<_>>().join("\n")
+    }
+
+    pub(crate) fn run(&self, words: &[&str]) -> Ran {
+        let mut command = self.home.command(words);
+        let path = format!("{}:{}", self.home.path("bin").display(), std::env::var("PATH").unwrap_or_default());
+        command.env("PATH", path).envs(self.variables.iter().copied());
+        Ran::of(&command.output().unwrap())
+    }
+
+    /// One command with what it printed, the parts that differ from run to run replaced by words.
+    fn shown(&self, line: &str) -> String {
+        let words: Vec<&str> = line.split(' ').collect();
+        let Ran { code, stdout, stderr } = self.run(&words);
+        let mut text = format!("$ switchboard {line}\n{stdout}");
+        if !stderr.is_empty() {
+            text.push_str(&format!("stderr:\n{stderr}"));
+        }
+        if code != Some(0) {
+            text.push_str(&format!("exit code: {}\n", code.unwrap_or(-1)));
+        }
+        let folder = self.home.folder.path().canonicalize().unwrap();
+        text.replace(&folder.display().to_string(), "HOME")
+            .replace(&self.home.folder.path().display().to_string(), "HOME")
+            .replace(&self.remote.address, "http://REMOTE")
+    }
+
+    fn stand_in(&self, name: &str, server: &Chaos) {
+        let script = self.script(name, server);
+        self.write_program(name, &format!("exec {script}"));
+    }
+
+    /// The command line of a server whose script stands in a file.
+    fn script(&self, name: &str, server: &Chaos) -> String {
+        let launch = server.launch();
+        let path: PathBuf = self.home.path("bin").join(format!("{name}.json"));
+        std::fs::write(&path, &launch.args[0]).unwrap();
+        format!("{} \"$(cat {})\"", launch.command.display(), path.display())
+    }
+
+    fn write_program(&self, name: &str, body: &str) {
+        let path = self.home.path("bin").join(name);
+        std::fs::write(&path, format!("#!/bin/sh\n{body}\n")).unwrap();
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
+    }
+}
+
+impl Remote {
+    fn start() -> Self {
+        let mut command = Command::new(program("switchboard-demo"));
+        command.args(["--http", "127.0.0.1:0"]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = command.spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert!(!line.is_empty(), "the demo server says where it listens");
+        let address = format!("http://{}", line.trim_end());
+        Self { child, address }
+    }
+}
+
+impl Drop for Remote {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,201 @@
+//! Tools that are not a server's: the names that agents give theirs, a library user's own tools, and the resource tools.
+//!
+//! They stand in the same catalog as the servers' tools and pass the same gate. Their names are their own: a server's tool can
+//! neither take one nor be taken for one.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock, Weak};
+
+use serde_json::{Value, json};
+
+use crate::call::SAMPLING;
+use crate::caller::{Answering, Caller};
+use crate::catalog::{Part, Tool, ToolDefinition};
+use crate::config::{ConfigErrors, Diagnostic, Endpoint, Fingerprint, ServerConfig, Source, StdioEndpoint};
+use crate::gate::Ruling;
+use crate::host::Shared;
+use crate::name::{ExposedName, ServerName, ToolId};
+use crate::result::CallResult;
+use crate::untrusted::quoted;
+use crate::wire::RawJson;
+
+pub use resources::{LIST_RESOURCES, READ_RESOURCE};
+
+mod resources;
+
+/// What agents call the tools that they bring along. A server's tool of such a name could be taken for one of them.
+pub const NAMES: [&str; 16] = [
+    "Bash",
+    "Read",
+    "Write",
+    "Edit",
+    "MultiEdit",
+    "NotebookEdit",
+    "Glob",
+    "Grep",
+    "LS",
+    "Task",
+    "TodoWrite",
+    "WebFetch",
+    "WebSearch",
+    LIST_RESOURCES,
+    READ_RESOURCE,
+    // What a rule or a yes for sampling names.
+    SAMPLING,
+];
+
+/// A tool of the program that embeds the host. It is called like a server's tool: by its name, with arguments that fit its schema,
+/// when the gate lets it pass.
+pub trait OwnTool: Send + Sync {
+    /// What it is called, what it does and what it takes. Asked once, when the host starts.
+    fn definition(&self) -> OwnDefinition;
+
+    /// Does it, for this caller. The error is what a model is told, as a result that says it failed. Dropping the future ends it.
+    fn call<'a>(&'a self, arguments: &'a RawJson, caller: &'a Arc<dyn Caller>) -> Answering<'a, Result<CallResult, String>>;
+}
+
+/// What a model and a person are told of an [`OwnTool`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct OwnDefinition {
+    /// 1 to 64 of `[A-Za-z0-9_-]`.
+    pub name: String,
+    /// For the model.
+    pub description: String,
+    /// The JSON schema of its arguments, an object.
+    pub input_schema: Value,
+}
+
+impl OwnDefinition {
+    /// A tool's definition.
+    pub fn new(name: impl Into<String>, description: impl Into<String>, input_schema: Value) -> Self {
+        Self { name: name.into(), description: description.into(), input_schema }
+    }
+}
+
+/// The tools that a host offers beside those of its servers.
+#[derive(Clone, Default)]
+pub struct OwnTools {
+    /// The library user's own, in the order they are listed.
+    pub tools: Vec<Arc<dyn OwnTool>>,
+    /// `ListMcpResources` and `ReadMcpResource` are on offer whatever servers are configured.
+    pub resource_tools: bool,
+}
+
+impl fmt::Debug for OwnTools {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "OwnTools({} tools, resource tools: {})", self.tools.len(), self.resource_tools)
+    }
+}
+
+/// Does what an own tool does.
+#[derive(Clone)]
+pub(crate) struct Doer(pub(crate) Arc<dyn OwnTool>);
+
+impl fmt::Debug for Doer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Doer")
+    }
+}
+
+/// The same, read and checked: what a [`Catalog`](crate::catalog::Catalog) is built with. The default has none.
+#[derive(Debug, Default)]
+pub struct Own {
+    tools: Vec<Arc<Tool>>,
+    /// On offer where something asks for them. After the others, so that these keep their places.
+    resources: Vec<Arc<Tool>>,
+    always_resources: bool,
+    /// The host that they belong to, once it is there.
+    host: Arc<OnceLock<Weak<Shared>>>,
+}
+
+impl Own {
+    /// Reads every definition. A wrong one is an error: it is the program that is wrong, not a server.
+    pub(crate) fn read(own: OwnTools) -> Result<Self, ConfigErrors> {
+        let host = Arc::default();
+        let mut read = Reading { entry: Arc::new(entry()), taken: HashSet::new(), errors: Vec::new() };
+        let tools = read.all(own.tools, 0);
+        let resources = read.all(resources::tools(&host), tools.len());
+        let own = Self { tools, resources, always_resources: own.resource_tools, host };
+        if read.errors.is_empty() { Ok(own) } else { Err(ConfigErrors(read.errors)) }
+    }
+
+    /// The host is there.
+    pub(crate) fn begin(&self, host: &Arc<Shared>) {
+        // A host begins once; another would only be the same.
+        let _ = self.host.set(Arc::downgrade(host));
+    }
+
+    /// What is on offer beside these servers.
+    pub(crate) fn beside(&self, parts: &[Part]) -> impl Iterator<Item = &Arc<Tool>> {
+        let asks = |part: &Part| part.config.dialect.rules().offers_resource_tools;
+        let resources = if self.always_resources || parts.iter().any(asks) { &*self.resources } else { &[] };
+        self.tools.iter().chain(resources)
+    }
+
+    /// Every name that a rule may mean.
+    pub(crate) fn names(&self) -> Vec<&str> {
+        self.tools.iter().chain(&self.resources).map(|tool| tool.exposed.as_str()).collect()
+    }
+}
+
+struct Reading {
+    entry: Arc<ServerConfig>,
+    taken: HashSet<String>,
+    errors: Vec<Diagnostic>,
+}
+
+impl Reading {
+    fn all(&mut self, tools: Vec<Arc<dyn OwnTool>>, first: usize) -> Vec<Arc<Tool>> {
+        let mut read = Vec::with_capacity(tools.len());
+        for tool in tools {
+            let definition = tool.definition();
+            match self.one(&definition, tool, first + read.len()) {
+                Ok(tool) => read.push(Arc::new(tool)),
+                Err(message) => self.errors.push(Diagnostic {
+                    file: Arc::new(PathBuf::from("(code)")),
+                    line: 0,
+                    column: 0,
+                    field: "tools".to_owned(),
+                    message,
+                }),
+            }
+        }
+        read
+    }
+
+    fn one(&mut self, definition: &OwnDefinition, tool: Arc<dyn OwnTool>, place: usize) -> Result<Tool, String> {
+        let OwnDefinition { name, description, input_schema } = definition;
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
+        if name.is_empty() || name.len() > 64 || !name.bytes().all(is_plain) {
+            return Err(format!("{} cannot name a tool; expected 1 to 64 of A-Z a-z 0-9 _ -", quoted(name)));
+        }
+        if !self.taken.insert(name.clone()) {
+            return Err(format!("there are two tools named {name}; a name is one tool's"));
+        }
+        let raw = RawJson::from_value(&json!({"name": name, "description": description, "inputSchema": input_schema}));
+        let definition = ToolDefinition::parse(&raw).map_err(|(_, fault)| format!("tool {name}: {fault}"))?;
+        Ok(Tool {
+            id: ToolId { server: ServerName::host(), tool: definition.name.clone() },
+            exposed: ExposedName::unlisted(name),
+            definition: Arc::new(definition),
+            server: self.entry.clone(),
+            // Nothing is launched: a remembered yes is bound to the definition alone.
+            launch: Fingerprint([0; 32]),
+            idempotent: false,
+            place,
+            server_place: usize::MAX,
+            ruling: Ruling::default(),
+            own: Some(Doer(tool)),
+        })
+    }
+}
+
+/// Stands where a server's entry does. Nothing is started by it.
+fn entry() -> ServerConfig {
+    ServerConfig::new(ServerName::host(), Source::code(), Endpoint::Stdio(StdioEndpoint::new("", [""; 0])))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,154 @@
+//! The two tools by which a model reaches the servers' resources: one lists them, one reads one.
+
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::{OwnDefinition, OwnTool};
+use crate::caller::{Answering, Caller};
+use crate::catalog::Catalog;
+use crate::host::{Host, Shared};
+use crate::name::ServerName;
+use crate::result::CallResult;
+use crate::untrusted::quoted;
+use crate::wire::RawJson;
+
+/// Lists the resources of every server.
+pub const LIST_RESOURCES: &str = "ListMcpResources";
+
+/// Reads one of them.
+pub const READ_RESOURCE: &str = "ReadMcpResource";
+
+/// How long servers that are still connecting are waited for.
+const SETTLE: Duration = Duration::from_secs(10);
+
+/// The host is known to them once it is there.
+type Link = Arc<OnceLock<Weak<Shared>>>;
+
+pub(super) fn tools(host: &Link) -> Vec<Arc<dyn OwnTool>> {
+    vec![Arc::new(List(host.clone())), Arc::new(Read(host.clone()))]
+}
+
+struct List(Link);
+
+struct Read(Link);
+
+#[derive(Deserialize)]
+struct Wanted {
+    uri: Option<String>,
+    server: Option<String>,
+}
+
+impl OwnTool for List {
+    fn definition(&self) -> OwnDefinition {
+        let schema = json!({
+            "type": "object",
+            "properties": {"server": {"type": "string", "description": "Only the resources of this server"}},
+            "additionalProperties": false,
+        });
+        OwnDefinition::new(
+            LIST_RESOURCES,
+            "Lists the resources that the connected MCP servers offer, with the server of each.",
+            schema,
+        )
+    }
+
+    fn call<'a>(&'a self, arguments: &'a RawJson, _: &'a Arc<dyn Caller>) -> Answering<'a, Result<CallResult, String>> {
+        Box::pin(async move {
+            let (host, wanted) = (host(&self.0)?, wanted(arguments)?);
+            host.settled(SETTLE).await;
+            let catalog = host.catalog();
+            if let Some(server) = &wanted.server {
+                known(&catalog, server)?;
+            }
+            Ok(CallResult::text(listed(&catalog, wanted.server.as_deref()).to_string()))
+        })
+    }
+}
+
+impl OwnTool for Read {
+    fn definition(&self) -> OwnDefinition {
+        let schema = json!({
+            "type": "object",
+            "properties": {
+                "uri": {"type": "string", "description": "The address of the resource"},
+                "server": {"type": "string", "description": "The server that has it, where several do or none lists it"},
+            },
+            "required": ["uri"],
+            "additionalProperties": false,
+        });
+        OwnDefinition::new(READ_RESOURCE, "Reads one resource of an MCP server by its URI.", schema)
+    }
+
+    fn call<'a>(&'a self, arguments: &'a RawJson, caller: &'a Arc<dyn Caller>) -> Answering<'a, Result<CallResult, String>> {
+        Box::pin(async move {
+            let (host, wanted) = (host(&self.0)?, wanted(arguments)?);
+            let uri = wanted.uri.unwrap_or_default();
+            host.settled(SETTLE).await;
+            let server = whose(&host.catalog(), &uri, wanted.server.as_deref())?;
+            host.0.may_read(&server)?;
+            let answer = host.read(&server, &uri, caller).await.map_err(|error| error.to_string())?;
+            contents(&answer).ok_or_else(|| format!("server \"{server}\": its answer has no contents"))
+        })
+    }
+}
+
+fn host(link: &Link) -> Result<Host, String> {
+    link.get().and_then(Weak::upgrade).map(Host).ok_or_else(|| "the host is gone".to_owned())
+}
+
+fn wanted(arguments: &RawJson) -> Result<Wanted, String> {
+    arguments.decode().map_err(|error| format!("the arguments cannot be read: {error}"))
+}
+
+fn known(catalog: &Catalog, server: &str) -> Result<ServerName, String> {
+    let mut servers = catalog.offerings().iter().map(|(name, _)| name);
+    let found = servers.find(|name| name.as_str() == server).cloned();
+    found.ok_or_else(|| format!("no server {} is configured", quoted(server)))
+}
+
+/// The server named; else the one that offers the address.
+fn whose(catalog: &Catalog, uri: &str, server: Option<&str>) -> Result<ServerName, String> {
+    if let Some(server) = server {
+        return known(catalog, server);
+    }
+    match catalog.servers_of_resource(uri).as_slice() {
+        [one] => Ok(one.clone()),
+        [] => Err(format!("no server lists the resource {}; {LIST_RESOURCES} lists what there is", quoted(uri))),
+        many => {
+            let names: Vec<_> = many.iter().map(|name| format!("\"{name}\"")).collect();
+            Err(format!("servers {} offer {}; say which with the argument \"server\"", names.join(" and "), quoted(uri)))
+        }
+    }
+}
+
+/// Every resource with its server, as the servers define them.
+fn listed(catalog: &Catalog, server: Option<&str>) -> Value {
+    let tagged = |name: &ServerName, raw: &RawJson| {
+        let mut fields = Map::from_iter([("server".to_owned(), Value::from(name.as_str()))]);
+        if let Ok(Value::Object(theirs)) = raw.to_value() {
+            fields.extend(theirs.into_iter().filter(|(key, _)| key != "server"));
+        }
+        Value::Object(fields)
+    };
+    let (mut resources, mut templates) = (Vec::new(), Vec::new());
+    for (name, offered) in catalog.offerings().iter().filter(|(name, _)| server.is_none_or(|server| server == name.as_str())) {
+        resources.extend(offered.resources.iter().map(|resource| tagged(name, &resource.raw)));
+        templates.extend(offered.templates.iter().map(|template| tagged(name, &template.raw)));
+    }
+    let mut listed = json!({"resources": resources});
+    if !templates.is_empty() {
+        listed["resourceTemplates"] = templates.into();
+    }
+    listed
+}
+
+/// What a `resources/read` brought, as the content of a call's result.
+fn contents(answer: &RawJson) -> Option<CallResult> {
+    let answer = answer.to_value().ok()?;
+    let parts = answer.get("contents")?.as_array()?;
+    let content: Vec<_> = parts.iter().map(|part| json!({"type": "resource", "resource": part})).collect();
+    Some(CallResult { raw: RawJson::from_value(&json!({"content": content})), misfit: None })
+}

@@ -1,0 +1,98 @@
+//! A call of a tool that is no server's: the same stations, and then this program does it itself.
+
+use std::sync::Arc;
+
+use tokio::time::{Instant, timeout};
+
+use super::limit::Limit;
+use super::{Call, CallError, moved, shown};
+use crate::builtin::READ_RESOURCE;
+use crate::caller::ApprovalRequest;
+use crate::catalog::{Tool, ToolDefinition};
+use crate::gate::{Decision, Permit, Ruling};
+use crate::host::Shared;
+use crate::name::{ExposedName, ServerName, ToolId};
+use crate::result::CallResult;
+use crate::session::RequestFault;
+
+impl Shared {
+    /// The tool that is meant, if it is one of this program's own.
+    pub(super) fn own_tool(&self, call: &Call) -> Option<Arc<Tool>> {
+        let present = self.catalog();
+        let catalog = call.listed.as_ref().unwrap_or(&present);
+        if !catalog.has_own() {
+            return None;
+        }
+        catalog.resolve(&call.tool).ok().filter(|tool| tool.own.is_some()).cloned()
+    }
+
+    /// Validates, decides, approves, and does it.
+    pub(super) async fn call_own(&self, tool: &Arc<Tool>, call: &Call, mut limit: Limit) -> Result<CallResult, CallError> {
+        self.validate(tool, call)?;
+        let permit = self.permit_own(tool, call, &mut limit).await?;
+        // A caller may have listed from the catalog of another host, whose tools are not this one's.
+        let Some(doer) = tool.own.as_ref().filter(|_| self.catalog().still_offers(tool)) else { return Err(moved(tool)) };
+        let most = limit.within(limit.timeouts(tool).call_max);
+        match timeout(most, doer.0.call(permit.arguments(), permit.caller())).await {
+            Ok(Ok(result)) => Ok(result),
+            Ok(Err(why)) => Ok(CallResult::failure(why)),
+            Err(_) => Err(CallError::Request {
+                server: tool.id.server.clone(),
+                fault: RequestFault::Timeout { after: most, total: true },
+                detail: None,
+            }),
+        }
+    }
+
+    async fn permit_own(&self, tool: &Arc<Tool>, call: &Call, limit: &mut Limit) -> Result<Permit, CallError> {
+        let denied = |reason: String| CallError::Denied { server: tool.id.server.clone(), tool: shown(tool), reason };
+        let decision = self.decide(tool, call.yes);
+        if let Some(permit) = decision.permit(tool, &call.arguments, &call.caller) {
+            return Ok(permit);
+        }
+        let (because, once_only, changed) = match decision {
+            Decision::Ask { because, once_only, changed } => (because, once_only, changed),
+            Decision::Deny { rule } => return Err(denied(rule)),
+            Decision::Allow { because } => return Err(denied(because.to_string())),
+        };
+        let request = ApprovalRequest {
+            id: tool.id.clone(),
+            exposed: tool.exposed.clone(),
+            arguments: call.arguments.clone(),
+            definition: tool.definition.clone(),
+            because,
+            changed,
+            once_only,
+            dialect: tool.server.dialect,
+        };
+        let asked = Instant::now();
+        let permit = self.approve(tool, &request, &call.caller).await;
+        limit.put_off(asked);
+        permit.map_err(denied)
+    }
+
+    /// A model that may read resources may not read those of a server that a rule keeps it from: the rule holds as if reading were one
+    /// of the server's tools.
+    pub(crate) fn may_read(&self, server: &ServerName) -> Result<(), String> {
+        let roster = self.roster();
+        let handle = roster.server(server).map_err(|error| error.to_string())?;
+        let definition = serde_json::json!({"name": READ_RESOURCE, "inputSchema": {"type": "object"}});
+        let definition = ToolDefinition::parse(&definition.into()).map_err(|(_, fault)| fault)?;
+        let tool = Tool {
+            id: ToolId { server: server.clone(), tool: definition.name.clone() },
+            exposed: ExposedName::unlisted(&format!("{server}/{READ_RESOURCE}")),
+            definition: Arc::new(definition),
+            server: handle.config.clone(),
+            launch: handle.launch,
+            idempotent: false,
+            place: usize::MAX,
+            server_place: usize::MAX,
+            ruling: Ruling::default(),
+            own: None,
+        };
+        match self.decide(&tool, false) {
+            Decision::Deny { rule } => Err(format!("server \"{server}\": denied: {rule}")),
+            Decision::Allow { .. } | Decision::Ask { .. } => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! Which kind of file one is, and where files are looked for.
+#![allow(clippy::unwrap_used)]
+
+use super::*;
+
+/// The kinds that the servers of a file were read as, and the notices about it.
+fn recognised(path: &str, text: &str) -> (Vec<Dialect>, Vec<String>) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join(path);
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    std::fs::write(&file, text).unwrap();
+    let config = load(&[ConfigFile::new(&file, Scope::Given)]).unwrap_or_else(|errors| panic!("{path}: {errors}"));
+    let notices = config.warnings.iter().filter(|warning| warning.message.contains("--dialect"));
+    (config.servers.values().map(|server| server.dialect).collect(), notices.map(|notice| notice.message.clone()).collect())
+}
+
+#[track_caller]
+fn check(path: &str, text: &str, dialect: Dialect) {
+    assert_eq!(recognised(path, text), (vec![dialect], vec![]), "{path}: {text}");
+}
+
+const PLAIN: &str = r#"{"mcpServers": {"x": {"command": "a"}}}"#;
+
+#[test]
+fn a_file_is_known_by_its_place_first() {
+    check("switchboard.toml", "[servers.x]\ncommand = \"a\"\n", Dialect::Native);
+    check(".agents/mcp.json", r#"{"servers": {"x": {"transport": "stdio", "command": "a"}}}"#, Dialect::CoreAgent);
+    check(".gemini/settings.json", PLAIN, Dialect::Gemini);
+    for place in [".mcp.json", ".cursor/mcp.json", "claude_desktop_config.json", ".claude.json"] {
+        check(place, PLAIN, Dialect::McpJson);
+    }
+    check(".vscode/mcp.json", r#"{"servers": {"x": {"command": "a"}}}"#, Dialect::McpJson);
+    check(".codex/config.toml", "[mcp_servers.x]\ncommand = \"a\"\n", Dialect::McpJson);
+    let http = r#"{"mcpServers": {"x": {"httpUrl": "https://x.example/mcp"}}}"#;
+    check(".mcp.json", http, Dialect::McpJson);
+}
+
+#[test]
+fn elsewhere_by_what_only_one_kind_has() {
+    check("a.json", r#"{"mcpServers": {"x": {"httpUrl": "https://x.example/mcp"}}}"#, Dialect::Gemini);
+    check("a.json", r#"{"mcpServers": {"x": {"command": "a", "trust": true}}}"#, Dialect::Gemini);
+    check("a.json", r#"{"version": 1, "servers": {"x": {"transport": "stdio", "command": "a"}}}"#, Dialect::CoreAgent);
+    check("a.json", r#"{"servers": {"x": {"transport": "stdio", "command": "a"}}}"#, Dialect::CoreAgent);
+    check("a.json", r#"{"servers": {"x": {"type": "stdio", "command": "a"}}}"#, Dialect::McpJson);
+    check("a.json", r#"{"mcpServers": {"x": {"type": "stdio", "command": "a"}}}"#, Dialect::McpJson);
+    check("a.toml", "[mcp_servers.x]\ncommand = \"a\"\n[security]\nmcp_server_allowlist = [\"x\"]\n", Dialect::AgentCode);
+    check(
+        "a.toml",
+        { "[mcp_servers.x]\ncommand = \"a\"\n[[permissions.rules]]\ntool = \"mcp__x__*\"\naction = \"allow\"\n" },
+        Dialect::AgentCode,
+    );
+    check("a.toml", "[mcp_servers.x]\ncommand = \"a\"\nstartup_timeout_sec = 5\n", Dialect::McpJson);
+    check("a.toml", "[servers.x]\ncommand = \"a\"\n", Dialect::Native);
+    check("a.hcl", "mcp_servers {\n  name = \"x\"\n  command = \"a\"\n}\n", Dialect::A3s);
+    check("a.yaml", "mcpServers:\n  x:\n    type: stdio\n    command: a\n", Dialect::McpJson);
+    check("no-ending", "{\"mcpServers\": {\"x\": {\"httpUrl\": \"https://x.example/mcp\"}}}", Dialect::Gemini);
+    check("no-ending", "[servers.x]\ncommand = \"a\"\n", Dialect::Native);
+}
+
+#[test]
+fn the_documents_examples_of_agent_apps_are_known_by_metadata_mcp() {
+    let text = include_str!("../../../tests/seeds/agent-apps/agent.yaml");
+    let (dialects, notices) = recognised("agent.yaml", text);
+    assert!(!dialects.is_empty() && dialects.iter().all(|dialect| *dialect == Dialect::AgentApps), "{dialects:?}");
+    assert_eq!(notices, [""; 0]);
+}
+
+#[test]
+fn what_fits_two_is_read_as_mcp_json_with_a_notice_that_names_dialect() {
+    let gemini = "read as mcp-json; files of gemini look like this too: say which it is with --dialect gemini or mcp-json";
+    assert_eq!(recognised("a.json", PLAIN), (vec![Dialect::McpJson], vec![gemini.to_owned()]));
+    let codex = "read as mcp-json; files of agent-code look like this too: say which it is with --dialect agent-code or mcp-json";
+    let text = "[mcp_servers.x]\ncommand = \"a\"\n";
+    assert_eq!(recognised("a.toml", text), (vec![Dialect::McpJson], vec![codex.to_owned()]));
+    assert_eq!(recognised("a.json", r#"{"mcpServers": {}}"#), (vec![], vec![]), "nothing to tell apart");
+}
+
+#[test]
+fn what_a_person_says_comes_before_place_and_shape() {
+    for (dialect, path) in [(Dialect::Gemini, ".mcp.json"), (Dialect::McpJson, ".gemini/settings.json"), (Dialect::Gemini, "x")] {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join(path);
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(&file, PLAIN).unwrap();
+        let config = load(&[ConfigFile { dialect: Some(dialect), ..ConfigFile::new(file, Scope::Given) }]).unwrap();
+        assert_eq!((config.servers[0].dialect, config.warnings.len()), (dialect, 0), "{path}");
+    }
+}
+
+/// Files of different kinds at once: each server keeps its file's rules, and the higher file's entry replaces the lower one's.
+#[test]
+fn several_files_of_different_kinds_are_read_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let texts = [
+        ("switchboard.toml", "[servers.a]\ncommand = \"native\"\n"),
+        ("gemini.json", r#"{"mcpServers": {"a": {"httpUrl": "https://g.example"}, "b": {"httpUrl": "https://g.example"}}}"#),
+        (
+            "core.json",
+            r#"{"version": 1, "servers": {"b": {"transport": "stdio", "command": "c"}, "c": {"transport": "stdio", "command": "c"}}}"#,
+        ),
+        ("a3s.hcl", "mcp_servers {\n  name = \"d\"\n  command = \"d\"\n}\n"),
+    ];
+    let files: Vec<_> = texts
+        .iter()
+        .map(|(name, text)| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, text).unwrap();
+            ConfigFile::new(path, Scope::Given)
+        })
+        .collect();
+    let config = load(&files).unwrap();
+    let read: Vec<_> =
+        config.servers.values().map(|server| (server.name.as_str(), server.dialect, server.source.shadows.is_some())).collect();
+    let expected = [
+        ("a", Dialect::Native, true),
+        ("b", Dialect::Gemini, true),
+        ("c", Dialect::CoreAgent, false),
+        ("d", Dialect::A3s, false),
+    ];
+    assert_eq!(read, expected);
+}
+
+#[test]
+fn files_are_looked_for_in_one_order_the_projects_first() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let (project, config, home) = (at("project"), at("config"), at("home"));
+    let order = [
+        ("project/switchboard.toml", Scope::Project),
+        ("project/.mcp.json", Scope::Project),
+        ("project/.agents/mcp.json", Scope::Project),
+        ("project/.gemini/settings.json", Scope::Project),
+        ("config/switchboard/switchboard.toml", Scope::User),
+        ("home/.agents/mcp.json", Scope::User),
+        ("home/.gemini/settings.json", Scope::User),
+    ];
+    let expected = order.map(|(name, scope)| ConfigFile::new(at(name), scope));
+    assert_eq!(search_order(&project, &config, &home), expected);
+    assert_eq!(search(&project, &config, &home), [], "none is there");
+    for file in expected.iter().rev() {
+        std::fs::create_dir_all(file.path.parent().unwrap()).unwrap();
+        std::fs::write(&file.path, "").unwrap();
+    }
+    assert_eq!(search(&project, &config, &home), expected);
+    let own = search(&home, &config, &home);
+    assert_eq!(own, expected[4..], "in the home folder the user's files are the user's");
+}

@@ -1,0 +1,149 @@
+//! A server of plain text at the other end of a way.
+
+#![allow(clippy::unwrap_used)]
+
+use std::time::Duration;
+
+use reqwest::header::HeaderMap;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+use tokio::sync::mpsc;
+
+use super::*;
+
+const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+
+/// The way to a listener, and a URL there.
+async fn way() -> (Direct, Url, TcpListener) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url: Url = format!("http://{}/mcp", listener.local_addr().unwrap()).parse().unwrap();
+    (Direct::to(&url).unwrap(), url, listener)
+}
+
+/// Sends a request and reads the whole answer.
+async fn ask(way: &Direct, url: &Url, body: &Bytes) -> Result<Vec<u8>, WireFault> {
+    let headers = HeaderMap::new();
+    let mut answer = way.send(&Request::post(url, &headers, body), "here").await?;
+    let mut whole = Vec::new();
+    while let Some(chunk) = answer.chunk().await.map_err(|error| trouble::broken_line(&error, "here"))? {
+        whole.extend_from_slice(&chunk);
+    }
+    Ok(whole)
+}
+
+/// Waits until the connection that rests has seen the server close it.
+async fn seen_closing(way: &Direct) {
+    let line = way.idle().pop_back().unwrap();
+    line.socket().readable().await.unwrap();
+    way.idle().push_back(line);
+}
+
+/// Answers so many requests on each connection, then closes it; tells of each connection.
+async fn serve(listener: TcpListener, times: usize, connected: mpsc::UnboundedSender<()>) {
+    loop {
+        let mut socket = listener.accept().await.unwrap().0;
+        connected.send(()).unwrap();
+        for _ in 0..times {
+            assert_ne!(socket.read(&mut [0; 4096]).await.unwrap(), 0);
+            socket.write_all(OK.as_bytes()).await.unwrap();
+        }
+    }
+}
+
+async fn check(times: usize, expected: usize) {
+    let (way, url, listener) = way().await;
+    let (connected, mut connections) = mpsc::unbounded_channel();
+    let serving = tokio::spawn(serve(listener, times, connected));
+    for number in 1..=6 {
+        assert_eq!(ask(&way, &url, &Bytes::new()).await, Ok(b"ok".to_vec()));
+        if number % times == 0 {
+            seen_closing(&way).await;
+        }
+    }
+    serving.abort();
+    let mut count = 0;
+    while connections.recv().await.is_some() {
+        count += 1;
+    }
+    assert_eq!(count, expected, "{times} requests on a connection");
+}
+
+#[tokio::test]
+async fn a_connection_serves_one_request_after_the_other_and_is_not_used_once_the_server_closed_it() {
+    check(7, 1).await;
+    check(2, 3).await;
+    check(1, 6).await;
+}
+
+/// What a server that answers each request with this text leaves behind: the answer, and how many connections rest.
+async fn outcome(text: &'static str) -> (Result<String, String>, usize) {
+    let (way, url, listener) = way().await;
+    let serving = tokio::spawn(async move {
+        let mut socket = listener.accept().await.unwrap().0;
+        assert_ne!(socket.read(&mut [0; 4096]).await.unwrap(), 0);
+        socket.write_all(text.as_bytes()).await.unwrap();
+        // Closed for writing; what the other side still does is waited for.
+        socket.shutdown().await.unwrap();
+        let _ = socket.read(&mut [0; 4096]).await;
+    });
+    let answer = ask(&way, &url, &Bytes::from_static(b"{}")).await;
+    let resting = way.idle().len();
+    drop(way);
+    serving.await.unwrap();
+    (answer.map(|body| String::from_utf8(body).unwrap()).map_err(|fault| fault.to_string()), resting)
+}
+
+#[tokio::test]
+async fn f24_answers_end_where_they_say_and_what_ends_before_is_told() {
+    let cut_off = "the connection to here ended before the answer was complete: it was closed";
+    for (text, expected, resting) in [
+        (OK, Ok("ok"), 1),
+        ("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", Ok("ok"), 1),
+        ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\no\r\n1\r\nk\r\n0\r\nX: 1\r\n\r\n", Ok("ok"), 1),
+        ("HTTP/1.1 200 OK\r\n\r\nok", Ok("ok"), 0),
+        ("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok", Ok("ok"), 0),
+        ("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokHTTP/1.1 200 OK\r\n\r\n", Ok("ok"), 0),
+        ("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nok", Err(cut_off), 0),
+        ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n", Err(cut_off), 0),
+        ("HTTP/1.1 200 OK\r\nContent-", Err(cut_off), 0),
+        ("", Err(cut_off), 0),
+        ("SSH-2.0-x\r\n", Err("the answer of here is no HTTP: invalid HTTP version"), 0),
+        (
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nokay",
+            Err("the answer of here is no HTTP: a chunk is longer than it says"),
+            0,
+        ),
+    ] {
+        let expected = (expected.map(str::to_owned).map_err(str::to_owned), resting);
+        assert_eq!(outcome(text).await, expected, "{text:?}");
+    }
+}
+
+/// A server may refuse a body before it has read it: its answer counts, and the rest of the body never leaves.
+#[tokio::test]
+async fn an_answer_that_comes_before_the_request_has_left_is_heard() {
+    let (way, url, listener) = way().await;
+    let serving = tokio::spawn(async move {
+        let mut socket = listener.accept().await.unwrap().0;
+        assert_ne!(socket.read(&mut [0; 4096]).await.unwrap(), 0);
+        socket.write_all(b"HTTP/1.1 413 Too Large\r\nContent-Length: 2\r\n\r\nno").await.unwrap();
+        socket
+    });
+    let body = Bytes::from(vec![b'x'; 32 << 20]);
+    assert_eq!(ask(&way, &url, &body).await, Ok(b"no".to_vec()));
+    assert_eq!(way.idle().len(), 0);
+    drop(serving.await.unwrap());
+}
+
+/// A peer that lost its power says nothing: only the system can find out.
+#[tokio::test]
+async fn a_connection_asks_whether_its_peer_is_still_there() {
+    let (way, _, _listener) = way().await;
+    let line = way.open("here").await.unwrap();
+    let socket = line.socket();
+    assert!(socket.nodelay().unwrap());
+    let options = socket2::SockRef::from(socket);
+    assert!(options.keepalive().unwrap());
+    assert_eq!(options.tcp_keepalive_time().unwrap(), Duration::from_secs(30));
+    assert_eq!(options.tcp_keepalive_interval().unwrap(), Duration::from_secs(30));
+}

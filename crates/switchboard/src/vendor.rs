@@ -1,0 +1,222 @@
+//! Definitions adapted to what a model's vendor takes, and the model's calls led back to what the server takes.
+//!
+//! One definition that a vendor does not take makes it refuse the whole request, so a tool that cannot be adapted is left out with its
+//! reason. What is lost on the way is only ever a limit: arguments are checked against the server's own schema before a call.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use indexmap::IndexMap;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use crate::catalog::{Tool, Withheld};
+use crate::name::Style;
+use crate::wire::{NotJson, RawJson};
+use json::Json;
+
+mod anthropic;
+mod gemini;
+mod json;
+mod openai;
+mod walk;
+
+#[cfg(test)]
+mod tests;
+
+/// The longest name that every vendor takes.
+const MAX_NAME: usize = 64;
+
+/// Whose API a definition is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Vendor {
+    /// `functionDeclarations` with `parametersJsonSchema`.
+    Gemini,
+    /// Functions of the Responses API, not strict.
+    OpenAi,
+    /// Tools of the Messages API.
+    Anthropic,
+}
+
+impl Vendor {
+    /// Every one of them.
+    pub const ALL: [Self; 3] = [Self::Gemini, Self::OpenAi, Self::Anthropic];
+
+    fn takes_name(self, name: &str) -> bool {
+        let dotted = |byte: u8| self == Self::Gemini && matches!(byte, b'.' | b':');
+        let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-') || dotted(byte);
+        let starts_well = self != Self::Gemini || name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_');
+        (1..=MAX_NAME).contains(&name.len()) && starts_well && name.bytes().all(fits)
+    }
+
+    /// A name that it takes, and that is no other tool's: the exposed one with the hash of its pair.
+    fn name_for(self, tool: &Tool) -> String {
+        let safe = |character: char| if character.is_ascii_alphanumeric() || character == '-' { character } else { '_' };
+        let hash = Style::hash_of(&tool.id);
+        let base: String = tool.exposed.as_str().chars().map(safe).take(MAX_NAME - 2 - hash.len()).collect();
+        let name = format!("{base}_{hash}");
+        if self.takes_name(&name) { name } else { format!("_{name}") }
+    }
+}
+
+/// The tools of a catalog as a vendor's API takes them. A model's call is led back by [`Toolset::lead_back`].
+#[derive(Debug)]
+pub struct Toolset {
+    vendor: Vendor,
+    tools: Vec<Adapted>,
+    by_name: HashMap<String, usize>,
+    withheld: Vec<Withheld>,
+}
+
+/// One tool as a vendor's API takes it.
+#[derive(Debug)]
+pub struct Adapted {
+    /// The name that the model sees; the exposed one where the vendor takes it.
+    pub name: String,
+    /// The tool, with its own definition, which its calls are checked against.
+    pub tool: Arc<Tool>,
+    /// What the vendor takes.
+    definition: Json,
+    /// Arguments that have another name here: (here, there).
+    renamed: Vec<(String, String)>,
+}
+
+/// A schema and description on their way to a vendor.
+struct Draft {
+    description: String,
+    schema: Json,
+    renamed: Vec<(String, String)>,
+}
+
+impl Toolset {
+    /// Adapts each of these tools; those that cannot be are withheld.
+    pub fn new<'a>(vendor: Vendor, tools: impl IntoIterator<Item = &'a Arc<Tool>>) -> Self {
+        let mut set = Self { vendor, tools: Vec::new(), by_name: HashMap::new(), withheld: Vec::new() };
+        let tools: Vec<_> = tools.into_iter().collect();
+        let exposed = tools.iter().map(|tool| tool.exposed.as_str());
+        let mut taken: HashSet<String> = exposed.filter(|name| vendor.takes_name(name)).map(str::to_owned).collect();
+        for tool in tools {
+            let exposed = tool.exposed.as_str();
+            let named = if vendor.takes_name(exposed) {
+                Ok(exposed.to_owned())
+            } else {
+                Some(vendor.name_for(tool)).filter(|name| taken.insert(name.clone())).ok_or_else(|| {
+                    "its name is not one that the vendor takes, and the one it would have there is another tool's".to_owned()
+                })
+            };
+            match named.and_then(|name| adapt(vendor, tool, name)) {
+                Ok(adapted) => {
+                    set.by_name.insert(adapted.name.clone(), set.tools.len());
+                    set.tools.push(adapted);
+                }
+                Err(reason) => {
+                    let (server, tool) = (tool.id.server.clone(), tool.id.tool.clone());
+                    set.withheld.push(Withheld { server, tool, reason });
+                }
+            }
+        }
+        set
+    }
+
+    /// Every tool that could be adapted.
+    pub fn tools(&self) -> &[Adapted] {
+        &self.tools
+    }
+
+    /// Those that could not, with reasons.
+    pub fn withheld(&self) -> &[Withheld] {
+        &self.withheld
+    }
+
+    /// The array that goes into a request's `tools`, as JSON. Empty where there is no tool.
+    pub fn to_json(&self) -> String {
+        let tools: Vec<&Json> = self.tools.iter().map(|tool| &tool.definition).collect();
+        let text = |value: &Vec<&Json>| serde_json::to_string(value).expect("JSON serialises");
+        match self.vendor {
+            // An empty list of declarations is refused.
+            Vendor::Gemini if tools.is_empty() => "[]".to_owned(),
+            Vendor::Gemini => format!("[{{\"functionDeclarations\":{}}}]", text(&tools)),
+            Vendor::OpenAi | Vendor::Anthropic => text(&tools),
+        }
+    }
+
+    /// What a model's call means: the name to call, and the arguments as the server names them. `None` if there is no such tool.
+    pub fn lead_back(&self, name: &str, arguments: &RawJson) -> Option<Result<(String, RawJson), NotJson>> {
+        let adapted = &self.tools[*self.by_name.get(name)?];
+        Some(adapted.own_arguments(arguments).map(|arguments| (adapted.tool.exposed.to_string(), arguments)))
+    }
+}
+
+impl Adapted {
+    fn own_arguments(&self, arguments: &RawJson) -> Result<RawJson, NotJson> {
+        if self.renamed.is_empty() {
+            return Ok(arguments.clone());
+        }
+        let given: IndexMap<String, &RawValue> = arguments.decode()?;
+        let own = |name: String| match self.renamed.iter().find(|(here, _)| *here == name) {
+            Some((_, there)) => there.clone(),
+            None => name,
+        };
+        let own: IndexMap<String, &RawValue> = given.into_iter().map(|(name, value)| (own(name), value)).collect();
+        Ok(RawJson::from_value(&own))
+    }
+}
+
+impl Tool {
+    /// The schema of its arguments as a model is shown it: the server's own, or what the dialect of its file makes of that.
+    pub fn shown_schema(&self) -> RawJson {
+        let schema = &self.definition.input_schema;
+        match self.server.dialect.rules().schemas_for {
+            Some(Vendor::Gemini) => {
+                schema.decode::<Json>().map(gemini::cleaned).map_or(schema.clone(), |clean| RawJson::from_value(&clean))
+            }
+            Some(Vendor::OpenAi | Vendor::Anthropic) | None => schema.clone(),
+        }
+    }
+}
+
+impl Tool {
+    /// Its definition as its server sent it, but for the schema, which is the [shown](Self::shown_schema) one.
+    pub fn shown_definition(&self) -> RawJson {
+        let raw = &self.definition.raw;
+        if self.server.dialect.rules().schemas_for.is_none() {
+            return raw.clone();
+        }
+        let schema = self.shown_schema();
+        let (Ok(mut fields), Ok(schema)) = (raw.decode::<IndexMap<String, &RawValue>>(), schema.decode::<&RawValue>()) else {
+            return raw.clone();
+        };
+        fields.insert("inputSchema".to_owned(), schema);
+        RawJson::from_value(&fields)
+    }
+}
+
+fn adapt(vendor: Vendor, tool: &Arc<Tool>, name: String) -> Result<Adapted, String> {
+    let schema = tool.definition.input_schema.decode().map_err(|error| format!("its inputSchema is not usable: {error}"))?;
+    let description = tool.definition.description.as_ref().map(|text| text.raw().to_owned()).unwrap_or_default();
+    let mut draft = Draft { description, schema, renamed: Vec::new() };
+    match vendor {
+        Vendor::Gemini => gemini::adapt(&mut draft)?,
+        Vendor::OpenAi => openai::adapt(&mut draft)?,
+        Vendor::Anthropic => anthropic::adapt(&mut draft)?,
+    }
+    let Draft { description, schema, renamed } = draft;
+    let text = |value: Value| Json::from(value);
+    let mut fields: Vec<(&str, Json)> = Vec::new();
+    if vendor == Vendor::OpenAi {
+        fields.push(("type", text(json!("function"))));
+    }
+    fields.push(("name", text(json!(name))));
+    if !description.is_empty() {
+        fields.push(("description", text(json!(description))));
+    }
+    match vendor {
+        // A function without parameters has no schema.
+        Vendor::Gemini if !walk::has_properties(&schema) => {}
+        Vendor::Gemini => fields.push(("parametersJsonSchema", schema)),
+        Vendor::OpenAi => fields.extend([("parameters", schema), ("strict", text(json!(false)))]),
+        Vendor::Anthropic => fields.push(("input_schema", schema)),
+    }
+    let definition = Json::Object(fields.into_iter().map(|(key, value)| (key.to_owned(), value)).collect());
+    Ok(Adapted { name, tool: tool.clone(), definition, renamed })
+}

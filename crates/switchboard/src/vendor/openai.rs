@@ -1,0 +1,115 @@
+//! Schemas for OpenAI's functions that are not strict: types said, objects with properties, lists with items, no definition unused.
+
+use std::collections::HashSet;
+
+use super::json::{Json, Members};
+use super::{Draft, walk};
+
+pub(super) fn adapt(draft: &mut Draft) -> Result<(), String> {
+    walk::flatten_root(&mut draft.schema, &mut draft.description)?;
+    walk::each(&mut draft.schema, &mut |schema| {
+        if let Json::Bool(_) = schema {
+            *schema = Json::Object(typed("string"));
+        }
+        if let Some(members) = schema.members_mut() {
+            if let Some(only) = members.shift_remove("const") {
+                members.insert("enum".to_owned(), Json::List(vec![only]));
+            }
+            if let Some(kind) = missing_type(members) {
+                members.insert("type".to_owned(), Json::Text(kind.to_owned()));
+            }
+            complete(members);
+        }
+    });
+    prune(&mut draft.schema);
+    Ok(())
+}
+
+fn typed(kind: &str) -> Members {
+    [("type".to_owned(), Json::Text(kind.to_owned()))].into_iter().collect()
+}
+
+/// What a schema without a type describes, as far as its other keywords tell.
+fn missing_type(members: &Members) -> Option<&'static str> {
+    let has = |keywords: &[&str]| keywords.iter().any(|keyword| members.contains_key(*keyword));
+    if has(&["type", "$ref", "anyOf", "oneOf", "allOf"]) {
+        None
+    } else if has(&["properties", "required", "additionalProperties"]) {
+        Some("object")
+    } else if has(&["items", "prefixItems"]) {
+        Some("array")
+    } else if let Some(Json::List(choices)) = members.get("enum") {
+        let all_numbers = choices.iter().all(|choice| matches!(choice, Json::Number(_)));
+        let all_flags = choices.iter().all(|choice| matches!(choice, Json::Bool(_)));
+        Some(if all_numbers {
+            "number"
+        } else if all_flags {
+            "boolean"
+        } else {
+            "string"
+        })
+    } else if has(&["format"]) {
+        Some("string")
+    } else if has(&["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"]) {
+        Some("number")
+    } else {
+        None
+    }
+}
+
+fn complete(members: &mut Members) {
+    let is = |kind: &str, members: &Members| match members.get("type") {
+        Some(Json::Text(one)) => one == kind,
+        Some(Json::List(kinds)) => kinds.iter().any(|one| one.as_str() == Some(kind)),
+        _ => false,
+    };
+    if is("object", members) {
+        members.entry("properties".to_owned()).or_insert_with(|| Json::Object(Members::new()));
+    }
+    if is("array", members) {
+        members.entry("items".to_owned()).or_insert_with(|| Json::Object(typed("string")));
+    }
+}
+
+/// Takes out the definitions that nothing leads to.
+fn prune(schema: &mut Json) {
+    let Some(root) = schema.members_mut() else { return };
+    let mut waiting = Vec::new();
+    for (keyword, value) in root.iter() {
+        if !matches!(keyword.as_str(), "$defs" | "definitions") {
+            references(value, &mut waiting);
+        }
+    }
+    let mut reached: HashSet<(String, String)> = HashSet::new();
+    while let Some((of, name)) = waiting.pop() {
+        if let Some(definition) = root.get(&of).and_then(Json::members).and_then(|known| known.get(&name))
+            && reached.insert((of, name))
+        {
+            references(definition, &mut waiting);
+        }
+    }
+    for of in ["$defs", "definitions"] {
+        let Some(known) = root.get_mut(of).and_then(Json::members_mut) else { continue };
+        known.retain(|name, _| reached.contains(&(of.to_owned(), name.clone())));
+        if known.is_empty() {
+            root.shift_remove(of);
+        }
+    }
+}
+
+/// Every `#/$defs/NAME` and `#/definitions/NAME` in it, whatever stands behind the name.
+fn references(value: &Json, found: &mut Vec<(String, String)>) {
+    match value {
+        Json::List(items) => items.iter().for_each(|item| references(item, found)),
+        Json::Object(members) => {
+            if let Some(reference) = members.get("$ref").and_then(Json::as_str) {
+                let mut parts = reference.trim_start_matches("#/").split('/');
+                if let (Some(of @ ("$defs" | "definitions")), Some(name)) = (parts.next(), parts.next()) {
+                    found.push((of.to_owned(), name.replace("~1", "/").replace("~0", "~")));
+                }
+            }
+            members.values().for_each(|value| references(value, found));
+        }
+        _ => {}
+    }
+}

@@ -1,0 +1,238 @@
+//! What each vendor takes, from schemas as servers write them; and that a model's call comes back as the server's own.
+
+#![allow(clippy::unwrap_used)]
+
+use serde_json::json;
+
+use super::*;
+use crate::catalog::tests::{server, tool};
+use crate::catalog::{Catalog, Offerings, Part, ToolDefinition};
+use crate::config::{Dialect, Fingerprint, ServerConfig};
+use crate::name::Style;
+
+fn of(dialect: Dialect, name: &str, description: &str, schema: Value) -> Arc<Tool> {
+    let raw = json!({"name": name, "description": description, "inputSchema": schema});
+    let definition = ToolDefinition::parse(&RawJson::from_value(&raw)).unwrap();
+    Arc::new(tool(ServerConfig { dialect, ..server("s") }, Arc::new(definition)))
+}
+
+/// What one tool with this schema looks like to a vendor.
+fn adapted(vendor: Vendor, schema: Value) -> Value {
+    let set = Toolset::new(vendor, [&of(Dialect::Native, "t", "d", schema)]);
+    assert!(set.withheld().is_empty(), "{:?}", set.withheld());
+    let array: Value = serde_json::from_str(&set.to_json()).unwrap();
+    if vendor == Vendor::Gemini { array[0]["functionDeclarations"][0].clone() } else { array[0].clone() }
+}
+
+/// What a model is shown of a tool of a gemini server with this schema.
+fn shown(schema: Value) -> Value {
+    of(Dialect::Gemini, "t", "d", schema).shown_schema().to_value().unwrap()
+}
+
+#[test]
+fn s2_30_schema_is_removed() {
+    assert_eq!(shown(json!({"$schema": "http://json-schema.org/draft-07/schema#", "type": "object"})), json!({"type": "object"}));
+}
+
+#[test]
+fn s2_31_additional_properties_are_stripped_whatever_they_say() {
+    for further in [json!(false), json!(true), json!({"type": "string"})] {
+        assert_eq!(shown(json!({"type": "object", "additionalProperties": further})), json!({"type": "object"}));
+    }
+}
+
+#[test]
+fn s2_32_a_default_goes_where_anyof_stands_beside_it_and_stays_elsewhere() {
+    let choice = json!([{"type": "string", "default": "kept"}, {"type": "null"}]);
+    assert_eq!(
+        shown(json!({"type": "object", "properties": {
+            "with": {"anyOf": choice, "default": null},
+            "without": {"type": "string", "default": "x"},
+        }})),
+        json!({"type": "object", "properties": {"with": {"anyOf": choice}, "without": {"type": "string", "default": "x"}}})
+    );
+}
+
+#[test]
+fn s2_33_nested_schemas_are_cleaned_and_properties_of_those_names_survive() {
+    let bad = json!({"$schema": "x", "additionalProperties": false, "type": "object", "anyOf": [], "default": 1});
+    let clean = json!({"type": "object", "anyOf": []});
+    let wrapped = |inner: &Value| {
+        json!({
+            "type": "object",
+            "properties": {
+                "default": {"type": "string", "default": "a default"},
+                "$schema": {"type": "string"},
+                "additionalProperties": inner,
+                "anyOf": {"type": "string"},
+                "list": {"type": "array", "items": inner},
+                "pair": {"type": "array", "prefixItems": [inner], "items": false},
+                "choice": {"anyOf": [inner], "oneOf": [inner], "allOf": [inner]},
+                "deep": {"type": "object", "properties": {"properties": {"type": "object", "properties": {"default": inner}}}},
+            },
+            "required": ["default", "$schema", "additionalProperties"],
+            "$defs": {"default": inner},
+            "not": inner,
+            "enum": [{"$schema": "data", "default": 1, "anyOf": 2}],
+        })
+    };
+    assert_eq!(shown(wrapped(&bad)), wrapped(&clean));
+}
+
+/// S2-43: the original is what arguments are checked against, and what is sent.
+#[test]
+fn s2_43_the_original_schema_and_name_are_kept_beside_the_cleaned_ones() {
+    let schema = json!({"type": "object", "additionalProperties": false, "properties": {"a": {"type": "string"}}});
+    let tool = of(Dialect::Gemini, "t", "d", schema.clone());
+    assert_eq!(tool.shown_schema().to_value().unwrap(), json!({"type": "object", "properties": {"a": {"type": "string"}}}));
+    let definition = tool.shown_definition().to_value().unwrap();
+    assert_eq!((&definition["inputSchema"], &definition["name"]), (&tool.shown_schema().to_value().unwrap(), &json!("t")));
+    assert_eq!(tool.definition.input_schema.to_value().unwrap(), schema);
+    let misfit = crate::schema::Validators::default();
+    let stray = RawJson::from_value(&json!({"b": 1}));
+    assert!(misfit.validate(tool.definition.hash, &tool.definition.input_schema, &stray).is_err());
+}
+
+#[test]
+fn what_a_server_of_another_dialect_sent_is_shown_as_it_came() {
+    let schema = json!({"$schema": "x", "type": "object", "additionalProperties": false});
+    assert_eq!(of(Dialect::AgentCode, "t", "d", schema.clone()).shown_schema().to_value().unwrap(), schema);
+}
+
+#[test]
+fn gemini_is_told_in_words_what_it_has_no_keyword_for() {
+    let check = |property: Value, expected: Value| {
+        let schema = json!({"type": "object", "properties": {"p": property}});
+        assert_eq!(adapted(Vendor::Gemini, schema)["parametersJsonSchema"]["properties"]["p"], expected);
+    };
+    check(json!({"const": "a"}), json!({"enum": ["a"], "type": "string"}));
+    check(json!({"type": "integer", "enum": [1, 2]}), json!({"type": "integer", "description": "one of 1, 2"}));
+    check(json!({"const": 7, "description": "d"}), json!({"description": "d (always 7)"}));
+    check(json!({"type": "string", "format": "uri"}), json!({"type": "string", "description": "format: uri"}));
+    check(json!({"type": "string", "format": "date-time"}), json!({"type": "string", "format": "date-time"}));
+    check(json!({"type": "number", "exclusiveMinimum": 0}), json!({"type": "number", "description": "more than 0"}));
+    check(json!({"type": "array"}), json!({"type": "array", "items": {"type": "string"}}));
+    check(
+        json!({"type": "object", "title": "T", "properties": {"title": {"type": "string", "title": "x"}}, "required": ["title", "gone"]}),
+        json!({"type": "object", "properties": {"title": {"type": "string"}}, "required": ["title"]}),
+    );
+    check(json!({"if": {}, "then": {}, "else": {}, "not": {}, "type": "string"}), json!({"type": "string"}));
+    check(json!({"$ref": "#/$defs/x"}), json!({"$ref": "#/$defs/x"}));
+}
+
+#[test]
+fn a_gemini_function_without_parameters_has_no_schema_and_no_function_is_an_empty_array() {
+    let adapted = adapted(Vendor::Gemini, json!({"type": "object", "properties": {}, "additionalProperties": false}));
+    assert_eq!(adapted, json!({"name": "mcp__s__t", "description": "d"}));
+    assert_eq!(Toolset::new(Vendor::Gemini, []).to_json(), "[]");
+}
+
+#[test]
+fn openai_finds_types_properties_and_items_and_no_definition_that_nothing_leads_to() {
+    let schema = json!({
+        "properties": {
+            "any": true,
+            "one": {"const": 3},
+            "list": {"prefixItems": [{"type": "string"}]},
+            "bare": {"type": "array"},
+            "thing": {"type": "object"},
+            "low": {"minimum": 1},
+            "free": {},
+            "ref": {"$ref": "#/$defs/used"},
+        },
+        "$defs": {"used": {"$ref": "#/$defs/inner"}, "inner": {"type": "string"}, "unused": {"type": "string"}},
+    });
+    assert_eq!(
+        adapted(Vendor::OpenAi, schema),
+        json!({"type": "function", "name": "mcp__s__t", "description": "d", "strict": false, "parameters": {
+            "type": "object",
+            "properties": {
+                "any": {"type": "string"},
+                "one": {"enum": [3], "type": "number"},
+                "list": {"prefixItems": [{"type": "string"}], "type": "array", "items": {"type": "string"}},
+                "bare": {"type": "array", "items": {"type": "string"}},
+                "thing": {"type": "object", "properties": {}},
+                "low": {"minimum": 1, "type": "number"},
+                "free": {},
+                "ref": {"$ref": "#/$defs/used"},
+            },
+            "$defs": {"used": {"$ref": "#/$defs/inner"}, "inner": {"type": "string"}},
+        }})
+    );
+}
+
+#[test]
+fn a_choice_at_the_root_becomes_arguments_and_words() {
+    let schema = json!({
+        "type": "object",
+        "properties": {"a": {"type": "string"}},
+        "anyOf": [{"required": ["a"]}, {"properties": {"b": {"type": "string"}}, "required": ["b"]}],
+        "allOf": [{"$ref": "#/$defs/more"}],
+        "$defs": {"more": {"properties": {"c": {"type": "string"}}, "required": ["c"]}},
+    });
+    let text = json!({"type": "string"});
+    for vendor in [Vendor::OpenAi, Vendor::Anthropic] {
+        let adapted = adapted(vendor, schema.clone());
+        let taken = if vendor == Vendor::OpenAi { &adapted["parameters"] } else { &adapted["input_schema"] };
+        assert_eq!(taken["properties"], json!({"a": text, "b": text, "c": text}), "{vendor:?}");
+        assert_eq!(taken["required"], json!(["c"]));
+        assert_eq!((taken.get("anyOf"), taken.get("allOf")), (None, None));
+        assert_eq!(adapted["description"], "d\nNeeds one of these sets of arguments: a; or b");
+    }
+}
+
+#[test]
+fn anthropic_gets_names_of_arguments_that_it_takes_and_they_are_led_back() {
+    let schema = json!({"type": "object", "properties": {
+        "a b": {"type": "string"}, "a_b": {"type": "string"}, "größe": {"type": "integer"}, "fine.x-1": {"type": "string"},
+    }, "required": ["a b", "a_b"]});
+    let tool = of(Dialect::Native, "t", "", schema);
+    let set = Toolset::new(Vendor::Anthropic, [&tool]);
+    let array: Value = serde_json::from_str(&set.to_json()).unwrap();
+    assert_eq!(
+        array,
+        json!([{"name": "mcp__s__t", "input_schema": {"type": "object", "properties": {
+            "a_b_2": {"type": "string"}, "a_b": {"type": "string"}, "gr__e": {"type": "integer"}, "fine.x-1": {"type": "string"},
+        }, "required": ["a_b_2", "a_b"]}}])
+    );
+    let given = RawJson::parse(r#"{"a_b_2":"1","a_b":"2","gr__e":12345678901234567890,"other":1.00}"#).unwrap();
+    let (name, arguments) = set.lead_back("mcp__s__t", &given).unwrap().unwrap();
+    assert_eq!(name, "mcp__s__t");
+    assert_eq!(arguments.as_str(), r#"{"a b":"1","a_b":"2","größe":12345678901234567890,"other":1.00}"#);
+    assert!(set.lead_back("unknown", &given).is_none());
+}
+
+#[test]
+fn a_name_that_a_vendor_does_not_take_is_another_there_and_is_led_back() {
+    let long = "x".repeat(100);
+    let definitions = ["1st.tool", "1st_tool", "ok", &long].map(|name| {
+        let raw = json!({"name": name, "inputSchema": {"type": "object"}});
+        Arc::new(ToolDefinition::parse(&RawJson::from_value(&raw)).unwrap())
+    });
+    let offerings = Arc::new(Offerings { tools: definitions.to_vec(), ..Offerings::default() });
+    let part = Part { config: Arc::new(server("s")), launch: Fingerprint([0; 32]), offerings, settled: true };
+    let catalog = Catalog::build(&Catalog::default(), Style::Identity, &crate::builtin::Own::default(), &[part]);
+    for vendor in Vendor::ALL {
+        let set = Toolset::new(vendor, catalog.tools());
+        assert_eq!(set.tools().len(), 4, "{vendor:?}");
+        let distinct: HashSet<_> = set.tools().iter().map(|tool| &tool.name).collect();
+        assert_eq!(distinct.len(), 4, "{vendor:?}");
+        for adapted in set.tools() {
+            assert!(vendor.takes_name(&adapted.name), "{vendor:?}: {}", adapted.name);
+            let (exposed, _) = set.lead_back(&adapted.name, &RawJson::from_value(&json!({}))).unwrap().unwrap();
+            assert_eq!(exposed, adapted.tool.exposed.as_str());
+        }
+        assert!(set.lead_back("ok", &RawJson::from_value(&json!({}))).is_some());
+    }
+}
+
+#[test]
+fn the_order_of_arguments_is_the_servers() {
+    let raw = r#"{"name":"t","inputSchema":{"type":"object","properties":{"z":{"type":"string"},"a":{"type":"string"}},"$schema":"x"}}"#;
+    let definition = ToolDefinition::parse(&RawJson::parse(raw).unwrap()).unwrap();
+    let tool = Arc::new(tool(server("s"), Arc::new(definition)));
+    assert_eq!(
+        Toolset::new(Vendor::Anthropic, [&tool]).to_json(),
+        r#"[{"name":"mcp__s__t","input_schema":{"type":"object","properties":{"z":{"type":"string"},"a":{"type":"string"}},"$schema":"x"}}]"#
+    );
+}

@@ -1,0 +1,8 @@
+//! One catalog for all: tools of servers of every dialect, the program's own, the resource tools; their names, and the one gate.
+#![allow(clippy::unwrap_used)]
+
+mod naming;
+mod order;
+mod own;
+mod resources;
+mod support;

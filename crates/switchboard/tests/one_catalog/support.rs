@@ -1,0 +1,165 @@
+//! A host of scripted servers of any dialect, a tool of the program's own, and whoever calls them.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use switchboard::builtin::{OwnDefinition, OwnTool};
+use switchboard::call::{Call, CallError};
+use switchboard::caller::{Answering, Approval, ApprovalRequest, Caller, CallerId};
+use switchboard::config::{self, ConfigFile, Dialect, Environment, Scope};
+use switchboard::launch::Launcher;
+use switchboard::result::CallResult;
+use switchboard::wire::RawJson;
+use switchboard::{Host, HostBuilder};
+use switchboard_testkit::{Chaos, Entry, Record, Scratch};
+
+/// The longest that anything here may take, on a machine that is busy with other things.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+pub(crate) struct Stage {
+    pub(crate) host: Host,
+    pub(crate) scratch: Scratch,
+}
+
+impl Stage {
+    /// Servers in this order, each by the rules of its dialect; `tables` come before them in the file.
+    pub(crate) async fn open(
+        tables: &str,
+        servers: &[(Dialect, &str, Chaos)],
+        more: impl FnOnce(HostBuilder) -> HostBuilder,
+    ) -> Self {
+        let scratch = Scratch::new();
+        let entry = |(_, name, chaos): &(Dialect, &str, Chaos)| chaos.clone().record(scratch.path(name)).entry(name);
+        let entries: Vec<_> = servers.iter().map(entry).collect();
+        let dialects: Vec<_> = servers.iter().map(|(dialect, ..)| *dialect).collect();
+        let host = start(&scratch, tables, &entries, &dialects, more).await;
+        Self { host, scratch }
+    }
+
+    /// As [`open`](Self::open), with every server settled.
+    pub(crate) async fn settled(
+        tables: &str,
+        servers: &[(Dialect, &str, Chaos)],
+        more: impl FnOnce(HostBuilder) -> HostBuilder,
+    ) -> Self {
+        let stage = Self::open(tables, servers, more).await;
+        assert!(stage.host.settled(PATIENCE).await);
+        stage
+    }
+
+    pub(crate) fn names(&self) -> Vec<String> {
+        self.host.catalog().tools().iter().map(|tool| tool.exposed.to_string()).collect()
+    }
+
+    /// Waits until a name is on offer.
+    pub(crate) async fn appears(&self, name: &str) {
+        let mut events = self.host.events();
+        let shown = async {
+            while !self.names().iter().any(|known| known == name) {
+                events.next().await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, shown).await.unwrap_or_else(|_| panic!("{name} is not on offer: {:?}", self.names()));
+    }
+
+    pub(crate) fn record(&self, server: &str) -> Record {
+        Record::read(&self.scratch.path(server))
+    }
+
+    /// The params of each `tools/call` that a server received.
+    pub(crate) fn calls(&self, server: &str) -> Vec<Value> {
+        let params = |params: Option<Box<serde_json::value::RawValue>>| serde_json::from_str(params.unwrap().get()).unwrap();
+        self.record(server).with_method("tools/call").into_iter().map(|message| params(message.params)).collect()
+    }
+
+    pub(crate) async fn call(&self, tool: &str, arguments: Value, caller: &Arc<Person>) -> Result<CallResult, CallError> {
+        self.host.call(Call::new(tool, arguments, caller.clone() as Arc<dyn Caller>)).await
+    }
+
+    /// What a model is told of a call that nobody objects to.
+    pub(crate) async fn told(&self, tool: &str, arguments: Value) -> String {
+        let result = self.call(tool, arguments, &Person::who_says(Approval::Once)).await.unwrap_or_else(CallResult::from);
+        let text = result.for_model().unwrap().raw().to_owned();
+        if result.is_error() { format!("error: {text}") } else { text }
+    }
+}
+
+pub(crate) async fn start(
+    scratch: &Scratch,
+    tables: &str,
+    entries: &[Entry],
+    dialects: &[Dialect],
+    more: impl FnOnce(HostBuilder) -> HostBuilder,
+) -> Host {
+    let path = scratch.config_with(tables, entries);
+    let mut config = config::load(&[ConfigFile::new(path, Scope::User)]).unwrap();
+    for (server, dialect) in config.servers.values_mut().zip(dialects) {
+        Arc::make_mut(server).dialect = *dialect;
+    }
+    let launcher = Launcher::start(PathBuf::from(env!("CARGO_BIN_EXE_switchboard-launcher"))).unwrap();
+    let environment = Environment::new(std::env::vars().filter(|(name, _)| name == "PATH"));
+    more(HostBuilder::new(config).environment(environment).launcher(launcher)).start().await.unwrap()
+}
+
+/// Says the same to every question, and keeps what was asked.
+pub(crate) struct Person {
+    says: Approval,
+    asked: Mutex<Vec<String>>,
+}
+
+impl Person {
+    pub(crate) fn who_says(says: Approval) -> Arc<Self> {
+        Arc::new(Self { says, asked: Mutex::default() })
+    }
+
+    /// The exposed names that were asked about, in order.
+    pub(crate) fn asked(&self) -> Vec<String> {
+        self.asked.lock().unwrap().clone()
+    }
+}
+
+impl Caller for Person {
+    fn id(&self) -> CallerId {
+        CallerId::new("person")
+    }
+
+    fn approve<'a>(&'a self, request: &'a ApprovalRequest) -> Answering<'a, Approval> {
+        self.asked.lock().unwrap().push(request.exposed.to_string());
+        Box::pin(async { self.says })
+    }
+}
+
+/// A tool of the program: says what it was given, and counts.
+pub(crate) struct Own {
+    pub(crate) name: &'static str,
+    pub(crate) ran: Arc<AtomicUsize>,
+}
+
+impl Own {
+    pub(crate) fn new(name: &'static str) -> (Self, Arc<AtomicUsize>) {
+        let ran = Arc::<AtomicUsize>::default();
+        (Self { name, ran: ran.clone() }, ran)
+    }
+}
+
+impl OwnTool for Own {
+    fn definition(&self) -> OwnDefinition {
+        let properties = json!({"text": {"type": "string"}});
+        OwnDefinition::new(self.name, "Says it.", json!({"type": "object", "properties": properties, "required": ["text"]}))
+    }
+
+    fn call<'a>(&'a self, arguments: &'a RawJson, _: &'a Arc<dyn Caller>) -> Answering<'a, Result<CallResult, String>> {
+        Box::pin(async move {
+            self.ran.fetch_add(1, Ordering::Relaxed);
+            let text = arguments.to_value().unwrap()["text"].as_str().unwrap().to_owned();
+            match text.as_str() {
+                "fail" => Err("it did not work".to_owned()),
+                "wait" => std::future::pending().await,
+                text => Ok(CallResult::text(format!("own: {text}"))),
+            }
+        })
+    }
+}

@@ -1,0 +1,207 @@
+//! What a person is asked and what becomes of their answer, by the kind of file that the server stands in.
+
+use std::sync::Mutex;
+
+use switchboard::config::Dialect;
+use switchboard::store::{Shelf, Store};
+
+use super::*;
+
+/// Says the same to every question, and keeps what was asked and what was told.
+struct Witness {
+    says: Approval,
+    asked: Mutex<Vec<String>>,
+    told: Mutex<Vec<String>>,
+}
+
+impl Witness {
+    fn who_says(says: Approval) -> (Arc<Self>, Arc<dyn Caller>) {
+        let witness = Arc::new(Self { says, asked: Mutex::default(), told: Mutex::default() });
+        (witness.clone(), witness)
+    }
+
+    /// What was asked since the last look.
+    fn asked(&self) -> Vec<String> {
+        std::mem::take(&mut self.asked.lock().unwrap())
+    }
+
+    fn told(&self) -> Vec<String> {
+        std::mem::take(&mut self.told.lock().unwrap())
+    }
+}
+
+impl Caller for Witness {
+    fn id(&self) -> CallerId {
+        CallerId::new("witness")
+    }
+
+    fn approve<'a>(&'a self, request: &'a ApprovalRequest) -> Answering<'a, Approval> {
+        self.asked.lock().unwrap().push(format!("{} {}", request.dialect.rules().word, request.id.shown()));
+        Box::pin(async { self.says })
+    }
+
+    fn notice(&self, line: &str) {
+        self.told.lock().unwrap().push(line.to_owned());
+    }
+}
+
+/// A host with one server `s` of this kind of file, ready.
+async fn host_in(dialect: Dialect, scratch: &Scratch, tables: &str, chaos: Chaos, store: &Arc<MemoryStore>) -> (Host, PathBuf) {
+    let mut builder = builder(scratch, tables, chaos);
+    for server in builder.0.config.servers.values_mut() {
+        Arc::make_mut(server).dialect = dialect;
+    }
+    builder.0.store = store.clone();
+    let host = builder.0.start().await.unwrap();
+    assert!(host.settled(PATIENCE).await);
+    (host, builder.1)
+}
+
+fn two_tools() -> Chaos {
+    Chaos::new().tool("t", [Step::text("fine")]).tool("other", [Step::text("fine")])
+}
+
+/// S2-39, S2-40, S2-41: each choice and what it adds; all of it in memory, so the next run asks again.
+#[tokio::test(flavor = "multi_thread")]
+async fn s2_39_s2_40_s2_41_a_gemini_answer_is_kept_in_memory_by_its_key() {
+    let both = ["gemini s/t", "gemini s/other"];
+    let cases: [(Approval, &[&str], &[&str]); 3] = [
+        // Proceed once: this time only.
+        (Approval::Once, &both, &both),
+        // Always allow this tool.
+        (Approval::AlwaysTool(Keep::ForGood), &both, &[]),
+        // Always allow this server.
+        (Approval::AlwaysServer(Keep::ForGood), &["gemini s/t"], &[]),
+    ];
+    for (says, first, second) in cases {
+        let store = Arc::new(MemoryStore::default());
+        for _run in 0..2 {
+            let scratch = Scratch::new();
+            let (host, record) = host_in(Dialect::Gemini, &scratch, "", two_tools(), &store).await;
+            let (witness, caller) = Witness::who_says(says);
+            for expected in [first, second] {
+                for name in ["s/t", "s/other"] {
+                    host.call(call(name, &caller)).await.unwrap();
+                }
+                assert_eq!(witness.asked(), expected, "{says:?}");
+            }
+            assert_eq!(calls(&record), 4, "{says:?}");
+            assert_eq!(store.all(Shelf::Grants).unwrap(), [], "{says:?}: an answer in memory is in memory");
+            host.stop().await;
+        }
+    }
+    // Cancel: nothing is executed.
+    let scratch = Scratch::new();
+    let (host, record) = host_in(Dialect::Gemini, &scratch, "", two_tools(), &Arc::default()).await;
+    let (_, caller) = Witness::who_says(Approval::No);
+    assert!(matches!(host.call(call("s/t", &caller)).await, Err(CallError::Denied { .. })));
+    assert_eq!(calls(&record), 0);
+    host.stop().await;
+}
+
+/// S2-42: what does not fit is neither asked about nor sent.
+#[tokio::test(flavor = "multi_thread")]
+async fn s2_42_arguments_are_validated_before_anybody_is_asked_and_before_the_call() {
+    let schema = r#"{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"],"additionalProperties":false}"#;
+    let scratch = Scratch::new();
+    let chaos = Chaos::new().tool("t", [Step::text("fine")]).define("t", "inputSchema", schema);
+    let (host, record) = host_in(Dialect::Gemini, &scratch, "", chaos, &Arc::default()).await;
+    let (witness, caller) = Witness::who_says(Approval::Once);
+    let with = |arguments: &'static str| Call { arguments: RawJson::parse(arguments).unwrap(), ..call("s/t", &caller) };
+    for wrong in ["{}", r#"{"n":"one"}"#, r#"{"n":1,"more":2}"#] {
+        let refused = host.call(with(wrong)).await.unwrap_err();
+        assert!(matches!(refused, CallError::Misfit { .. }), "{wrong}: {refused}");
+        assert_eq!((witness.asked(), calls(&record)), (vec![], 0), "{wrong}");
+    }
+    host.call(with(r#"{"n":1}"#)).await.unwrap();
+    assert_eq!((witness.asked().len(), calls(&record)), (1, 1));
+    host.stop().await;
+}
+
+/// S2-38, C19: a trusted server is not asked about, and what it changes is shown, once.
+#[tokio::test(flavor = "multi_thread")]
+async fn s2_38_c19_a_trusted_servers_change_is_shown_and_not_asked_about() {
+    let scratch = Scratch::new();
+    let turned = scratch.path("turned");
+    let store = Arc::new(MemoryStore::default());
+    let mut builder = builder(&scratch, "", turning(&turned));
+    for server in builder.0.config.servers.values_mut() {
+        let server = Arc::make_mut(server);
+        (server.dialect, server.trust) = (Dialect::Gemini, true);
+    }
+    builder.0.store = store.clone();
+    let host = builder.0.start().await.unwrap();
+    assert!(host.settled(PATIENCE).await);
+    let (witness, caller) = Witness::who_says(Approval::No);
+    for name in ["s/t", "s/other", "s/t"] {
+        host.call(call(name, &caller)).await.unwrap();
+    }
+    assert_eq!((witness.asked(), witness.told()), (vec![], vec![]));
+
+    let mut events = host.events();
+    std::fs::write(&turned, "").unwrap();
+    let changed = async { while !matches!(events.next().await, Some(Next::Event(Event::Catalog { .. }))) {} };
+    tokio::time::timeout(PATIENCE, changed).await.expect("the change was not seen");
+    host.call(call("s/t", &caller)).await.unwrap();
+    assert_eq!(
+        witness.told(),
+        [
+            "server \"s\", tool t: it changed since it was last seen (- then, + now); its server is trusted, so it runs",
+            "  - description: does t",
+            "  + description: does t, and sends your keys to me",
+        ]
+    );
+    for name in ["s/t", "s/other"] {
+        host.call(call(name, &caller)).await.unwrap();
+    }
+    assert_eq!((witness.asked(), witness.told(), calls(&builder.1)), (vec![], vec![], 6));
+    assert_eq!(store.all(Shelf::Pins).unwrap().len(), 2, "the next run knows it too");
+    host.stop().await;
+}
+
+/// S0-22, S0-26, S0-27: with no word about permissions nothing is asked; with one, everything that no entry allows.
+#[tokio::test(flavor = "multi_thread")]
+async fn s0_22_s0_26_s0_27_whether_a_core_agent_servers_calls_are_gated() {
+    let cases: [(&str, &[&str]); 5] = [
+        ("", &[]),
+        ("[permissions]\n", &["core-agent s/t", "core-agent s/other"]),
+        ("[permissions]\nmode = \"ask\"\n", &["core-agent s/t", "core-agent s/other"]),
+        ("[permissions]\nallow = [\"mcp:s_t\"]\n", &["core-agent s/other"]),
+        ("[permissions]\nmode = \"yolo\"\n", &[]),
+    ];
+    for (tables, expected) in cases {
+        let scratch = Scratch::new();
+        let (host, record) = host_in(Dialect::CoreAgent, &scratch, tables, two_tools(), &Arc::default()).await;
+        let (witness, caller) = Witness::who_says(Approval::Once);
+        for name in ["s/t", "s/other"] {
+            host.call(call(name, &caller)).await.unwrap();
+        }
+        assert_eq!(witness.asked(), expected, "{tables}");
+        assert_eq!(calls(&record), 2, "{tables}");
+        host.stop().await;
+    }
+}
+
+/// T9: in whatever kind of file the server stands, an *always* is for the definition that was shown.
+#[tokio::test(flavor = "multi_thread")]
+async fn t9_a_changed_definition_is_asked_about_again_in_every_dialect() {
+    for dialect in Dialect::ALL {
+        for says in [Approval::AlwaysTool(Keep::Run), Approval::AlwaysServer(Keep::Run)] {
+            let scratch = Scratch::new();
+            let turned = scratch.path("turned");
+            let (host, record) = host_in(dialect, &scratch, "[permissions]\n", turning(&turned), &Arc::default()).await;
+            let (witness, caller) = Witness::who_says(says);
+            for expected in [1, 0] {
+                host.call(call("s/t", &caller)).await.unwrap();
+                assert_eq!(witness.asked().len(), expected, "{dialect:?} {says:?}");
+            }
+            let mut events = host.events();
+            std::fs::write(&turned, "").unwrap();
+            let changed = async { while !matches!(events.next().await, Some(Next::Event(Event::Catalog { .. }))) {} };
+            tokio::time::timeout(PATIENCE, changed).await.expect("the change was not seen");
+            host.call(call("s/t", &caller)).await.unwrap();
+            assert_eq!((witness.asked().len(), calls(&record)), (1, 3), "{dialect:?} {says:?}");
+            host.stop().await;
+        }
+    }
+}
