@@ -1,6 +1,6 @@
 //! Carries the requests of the library that speaks OAuth over our own connections: guarded, and through the proxies that we were handed.
 
-use hyper::Response;
+use http_types::Response;
 use rmcp::transport::auth::{OAuthHttpClient, OAuthHttpClientFuture, OAuthHttpRequest};
 
 use crate::auth::guarded::Guarded;
