@@ -110,3 +110,69 @@ fn a_result_that_breaks_its_tools_promise_is_told_on_stderr() {
         "server \"it\", tool odd: its structuredContent does not fit its output schema: /n: value is not of type \"number\"\n";
     assert_eq!(ran, Ran { code: Some(0), stdout: format!("{result}\n"), stderr: told.to_owned() });
 }
+
+/// A server with one tool whose schema no vendor takes as it is.
+fn odd() -> Chaos {
+    let schema =
+        r#"{"$schema":"x","type":"object","properties":{"a b":{"type":"integer","enum":[1,2]}},"additionalProperties":false}"#;
+    Chaos::new().tool("t", Step::text("ok")).define("t", "inputSchema", schema).define("t", "description", "\"does t\"")
+}
+
+#[test]
+fn tools_for_a_vendor_are_the_array_for_a_request_to_it() {
+    let home = Home::new();
+    home.user_file(&odd().entry("s").render());
+    let check = |vendor: &str, expected: &str| {
+        assert_eq!(home.run(&["tools", "--vendor", vendor]), said(&format!("{expected}\n")), "{vendor}");
+    };
+    check(
+        "gemini",
+        r#"[{"functionDeclarations":[{"name":"mcp__s__t","description":"does t","parametersJsonSchema":{"type":"object","properties":{"a b":{"type":"integer","description":"one of 1, 2"}}}}]}]"#,
+    );
+    check(
+        "openai",
+        r#"[{"type":"function","name":"mcp__s__t","description":"does t","parameters":{"$schema":"x","type":"object","properties":{"a b":{"type":"integer","enum":[1,2]}},"additionalProperties":false},"strict":false}]"#,
+    );
+    check(
+        "anthropic",
+        r#"[{"name":"mcp__s__t","description":"does t","input_schema":{"$schema":"x","type":"object","properties":{"a_b":{"type":"integer","enum":[1,2]}},"additionalProperties":false}}]"#,
+    );
+}
+
+/// S2-30, S2-31: what is listed of a gemini server is what its document says; the call is checked against the server's own schema.
+#[test]
+fn s2_30_s2_31_s2_43_a_gemini_file_shows_cleaned_schemas_and_calls_are_checked_by_the_original() {
+    let home = Home::new();
+    let launch = odd().launch();
+    let file = home.path("settings.json");
+    let entry = serde_json::json!({"mcpServers": {"py": {"command": launch.command, "args": launch.args}}});
+    std::fs::write(&file, entry.to_string()).unwrap();
+    let run = |words: &[&str]| home.run(&[&["-c", file.to_str().unwrap(), "--dialect", "gemini"], words].concat());
+    let listed = run(&["tools", "--json"]).json();
+    let tool = &listed["tools"][0];
+    assert_eq!((&tool["name"], &tool["source"]), (&"t".into(), &"mcp://py/t".into()), "{listed}");
+    let cleaned = serde_json::json!({"type": "object", "properties": {"a b": {"type": "integer", "enum": [1, 2]}}});
+    assert_eq!(tool["inputSchema"], cleaned);
+    let wrong = run(&["call", "t", "--args", r#"{"further": 1}"#, "--yes"]);
+    assert_eq!(wrong.code, Some(2), "{wrong:?}");
+    let right = run(&["call", "t", "--args", r#"{"a b": 1}"#, "--yes"]);
+    assert_eq!((right.code, right.stdout.as_str()), (Some(0), "ok\n"), "{right:?}");
+}
+
+/// S4-12, S4-13, S4-26 on the command line, with a file of that program.
+#[test]
+fn s4_12_s4_13_the_resource_tools_of_an_agent_code_file_are_called_like_any_other() {
+    let home = Home::new();
+    let server = Chaos::new()
+        .on("resources/list", [Step::result(r#"{"resources":[{"uri":"mem://a","name":"a"}]}"#)])
+        .on("resources/read", [Step::result(r#"{"contents":[{"uri":"mem://a","text":"it says a"}]}"#)]);
+    let launch = server.launch();
+    let file = home.path("config.toml");
+    let text = format!("[mcp_servers.one]\ncommand = {:?}\nargs = {:?}\n", launch.command, launch.args);
+    std::fs::write(&file, text).unwrap();
+    let run = |words: &[&str]| home.run(&[&["-c", file.to_str().unwrap(), "--dialect", "agent-code"], words].concat());
+    let listed = run(&["call", "ListMcpResources", "--yes"]);
+    assert!(listed.stdout.contains("mem://a") && listed.stdout.contains("\"server\": \"one\""), "{listed:?}");
+    assert_eq!(run(&["call", "ReadMcpResource", "uri=mem://a", "--yes"]), said("[resource mem://a]\nit says a\n"));
+    assert_eq!(run(&["call", "ReadMcpResource", "uri=mem://a"]).code, Some(5));
+}

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::call::SAMPLING;
 use crate::caller::{Answering, Caller};
-use crate::catalog::{Part, Tool, ToolDefinition};
+use crate::catalog::{Tool, ToolDefinition};
 use crate::config::{ConfigErrors, Diagnostic, Endpoint, Fingerprint, ServerConfig, Source, StdioEndpoint};
 use crate::gate::Ruling;
 use crate::host::Shared;
@@ -128,15 +128,18 @@ impl Own {
     }
 
     /// What is on offer beside these servers.
-    pub(crate) fn beside(&self, parts: &[Part]) -> impl Iterator<Item = &Arc<Tool>> {
-        let asks = |part: &Part| part.config.dialect.rules().offers_resource_tools;
-        let resources = if self.always_resources || parts.iter().any(asks) { &*self.resources } else { &[] };
+    pub(crate) fn beside<'a>(
+        &self,
+        servers: impl IntoIterator<Item = &'a Arc<ServerConfig>>,
+    ) -> impl Iterator<Item = &Arc<Tool>> {
+        let asks = |server: &Arc<ServerConfig>| server.dialect.rules().offers_resource_tools;
+        let resources = if self.always_resources || servers.into_iter().any(asks) { &*self.resources } else { &[] };
         self.tools.iter().chain(resources)
     }
 
-    /// Every name that a rule may mean.
-    pub(crate) fn names(&self) -> Vec<&str> {
-        self.tools.iter().chain(&self.resources).map(|tool| tool.exposed.as_str()).collect()
+    /// Every name that a rule beside these servers may mean.
+    pub(crate) fn names<'a>(&self, servers: impl IntoIterator<Item = &'a Arc<ServerConfig>>) -> Vec<&str> {
+        self.beside(servers).map(|tool| tool.exposed.as_str()).collect()
     }
 }
 

@@ -3,6 +3,7 @@
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
+use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
 use crate::caller::{Approval, ApprovalRequest, Caller, Keep};
@@ -12,7 +13,7 @@ use crate::event::Event;
 use crate::gate::{Decision, Permit, Question};
 use crate::host::{Held, Host, Shared};
 use crate::result::CallResult;
-use crate::server::{ServerHandle, State};
+use crate::server::ServerHandle;
 use crate::session::{RequestFault, Terms};
 use crate::store::Shelf;
 use crate::transport::WireFault;
@@ -77,9 +78,10 @@ impl Shared {
             let tool = found.map_err(|why| CallError::Unresolved { name: call.tool.clone(), why })?;
             let roster = self.roster().clone();
             match roster.hold(roster.place_of(&tool)?) {
-                Some(server) => return Ok((tool, server)),
+                // What was listed before is called as it was listed, or not at all.
+                Some(server) if call.listed.is_some() || server.launch == tool.launch => return Ok((tool, server)),
                 // A reload took it out just now; the name means what the new picture says.
-                None => self.rebuild(),
+                _ => self.rebuild(),
             }
         }
     }
@@ -94,17 +96,17 @@ impl Shared {
         if let Some(server) = named {
             server.ready(limit.within(server.config.timeouts.connect)).await?;
         } else {
-            let connecting =
-                || roster.servers.iter().filter(|server| matches!(server.snapshot().state, State::Connecting { .. }));
-            if connecting().next().is_none() {
+            let awaited: Vec<_> = roster.servers.iter().filter(|server| server.may_offer_more()).cloned().collect();
+            if awaited.is_empty() {
                 return Ok(false);
             }
-            for server in connecting() {
-                // Bounded by the server's own deadline for connecting, too.
-                if timeout(limit.within(server.config.timeouts.connect), server.settled()).await.is_err() {
-                    break;
-                }
+            let mut coming = JoinSet::new();
+            for server in awaited {
+                // Bounded by the server's own deadline for connecting, too. Why one does not come is told by its state.
+                let wait = limit.within(server.config.timeouts.connect);
+                coming.spawn(async move { server.ready(wait).await.is_ok() });
             }
+            coming.join_all().await;
         }
         self.rebuild();
         Ok(true)

@@ -146,7 +146,7 @@ impl Catalog {
     /// given before leads to the same tool as then, or to none. `naming` is for servers whose dialect says nothing of names.
     pub fn build(before: &Self, naming: Style, own: &Own, parts: &[Part]) -> Self {
         let mut catalog = Self { generation: before.generation + 1, published: before.published.clone(), ..Self::default() };
-        catalog.tools.extend(own.beside(parts).cloned());
+        catalog.tools.extend(own.beside(parts.iter().map(|part| &part.config)).cloned());
         let mut offered = Vec::new();
         for part in parts {
             catalog.sift(part, &mut offered);
@@ -338,6 +338,12 @@ impl Tool {
 /// How a server's tools are named.
 fn style_of(server: &ServerConfig, naming: Style) -> Style {
     server.dialect.rules().naming.unwrap_or(naming)
+}
+
+/// Whether the entry of a server lets any of these tools through.
+pub(crate) fn is_let_through(config: &ServerConfig, tools: &[Arc<ToolDefinition>]) -> bool {
+    let filter = Filter::new(config);
+    tools.iter().any(|tool| filter.refuses(tool.name.as_wire()).is_none())
 }
 
 /// A tool that only lacks its name.

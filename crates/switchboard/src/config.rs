@@ -427,3 +427,17 @@ pub struct Security {
     /// Definitions that changed since they were pinned are not covered by `allow` rules and `trust`.
     pub locked: bool,
 }
+
+impl Security {
+    /// Which list keeps a server from running, if one does.
+    pub fn blocks(&self, server: &ServerName) -> Option<&'static str> {
+        let names = |list: &[String]| list.iter().any(|name| name == server.as_str());
+        if names(&self.deny_servers) {
+            Some("[security] deny_servers names it")
+        } else if !self.allow_servers.is_empty() && !names(&self.allow_servers) {
+            Some("[security] allow_servers does not name it")
+        } else {
+            None
+        }
+    }
+}

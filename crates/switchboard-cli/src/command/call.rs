@@ -169,8 +169,8 @@ pub(super) async fn find(host: &Host, name: &str, server: Option<&ServerName>, w
         return Ok(tool);
     }
     let is_exposed = !server.is_some_and(|server| name.strip_prefix(server.as_str()).is_some_and(|rest| rest.starts_with('/')));
-    if server.is_some() && is_exposed {
-        // Last time's catalog led astray: ask everybody.
+    if is_exposed {
+        // Last time's catalog led astray, or there is none of a lazy server: ask everybody.
         wake_all(host, wait).await;
         if let Some(tool) = appears(host, name, wait).await {
             return Ok(tool);

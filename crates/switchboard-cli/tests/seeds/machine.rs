@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 
 use switchboard_testkit::{Chaos, Step, program};
 
-use crate::support::{Home, Ran};
+use crate::support::{Home, PROGRAM, Ran, Terminal};
 
 /// A fresh folder, the stand-ins on its PATH, and variables.
 pub(crate) struct Machine {
@@ -32,7 +32,11 @@ impl Machine {
         let filesystem = Chaos::new()
             .tool("read_file", Step::text("hello from the disk"))
             .define("read_file", "description", r#""Reads a file""#)
-            .define("read_file", "inputSchema", r#"{"type":"object","properties":{"path":{"type":"string"}},"required":["path"]}"#)
+            .define(
+                "read_file",
+                "inputSchema",
+                r#"{"type":"object","properties":{"path":{"type":"string"}},"required":["path"]}"#,
+            )
             .tool("write_file", Step::text("written"));
         let github = Chaos::new().tool("create_issue", Step::text("Issue created: #42"));
         let python = ["calculate_sum", "file_analyzer", "data_processor"];
@@ -43,10 +47,7 @@ impl Machine {
         machine.stand_in("docker", &docker);
         // What `npx` runs is what its package is.
         let (files, issues) = (machine.script("filesystem", &filesystem), machine.script("github", &github));
-        machine.write_program(
-            "npx",
-            &format!("case \"$*\" in *server-github*) exec {issues} ;; *) exec {files} ;; esac"),
-        );
+        machine.write_program("npx", &format!("case \"$*\" in *server-github*) exec {issues} ;; *) exec {files} ;; esac"));
         machine
     }
 
@@ -87,6 +88,18 @@ impl Machine {
         Ran::of(&command.output().unwrap())
     }
 
+    /// The same, at a terminal.
+    pub(crate) fn sit(&self, words: &[&str]) -> Terminal {
+        let path = format!("PATH={}:{}", self.home.path("bin").display(), std::env::var("PATH").unwrap_or_default());
+        let all: Vec<&str> = ["env", &path, PROGRAM].into_iter().chain(words.iter().copied()).collect();
+        self.home.sit(&all)
+    }
+
+    /// A file of this machine.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.home.path(name)
+    }
+
     /// One command with what it printed, the parts that differ from run to run replaced by words.
     fn shown(&self, line: &str) -> String {
         let words: Vec<&str> = line.split(' ').collect();
@@ -104,7 +117,7 @@ impl Machine {
             .replace(&self.remote.address, "http://REMOTE")
     }
 
-    fn stand_in(&self, name: &str, server: &Chaos) {
+    pub(crate) fn stand_in(&self, name: &str, server: &Chaos) {
         let script = self.script(name, server);
         self.write_program(name, &format!("exec {script}"));
     }

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::*;
 use crate::catalog::tests::{launch, server};
-use crate::catalog::{Catalog, Offerings};
+use crate::catalog::{Catalog, Offerings, Part};
 use crate::config::Dialect;
 use crate::name::Style;
 

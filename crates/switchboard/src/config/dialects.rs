@@ -326,7 +326,7 @@ pub(super) trait Reader: Sync {
     fn entry(&self, server: &WrittenServer, findings: &mut Findings<'_>) -> Option<Fields>;
 
     /// What the file beside ([`Rules::permissions_file`]) permits.
-    fn permissions(&self, _document: &Node, _findings: &mut Findings<'_>) -> Fields {
-        Fields::default()
+    fn permissions(&self, _document: &Node, _findings: &mut Findings<'_>) -> Written {
+        Written::default()
     }
 }

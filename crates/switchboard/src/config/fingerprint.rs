@@ -57,7 +57,14 @@ impl ServerConfig {
         }
         // The same text may refer to a variable in one kind of file and not in another; where it does not, formats do not count.
         if self.endpoint.reads_otherwise_than_native() {
-            digest.part("syntax", format!("{:?}", self.endpoint.syntax()).as_bytes());
+            let syntax: &[u8] = match self.endpoint.syntax() {
+                Syntax::Native => b"native",
+                Syntax::Braced => b"braced",
+                Syntax::Placeholder => b"placeholder",
+                Syntax::Shell => b"shell",
+                Syntax::Literal => b"literal",
+            };
+            digest.part("syntax", syntax);
         }
         if self.source.scope == Scope::Project || self.depends_on_folder() {
             digest.part("folder", self.source.folder.as_os_str().as_bytes());

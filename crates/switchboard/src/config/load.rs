@@ -16,7 +16,6 @@ use super::format::Format;
 use super::meant::{self, Home};
 use super::origin::{self, Origin};
 use super::policy::{Placed, Policy, policy};
-use super::written::Written;
 use super::{Config, ConfigErrors, Diagnostic, Dialect, Mode, Place, ServerConfig};
 
 /// Whose file it is: decides what it may do.
@@ -150,8 +149,7 @@ fn permissions_beside(
     let text = as_text(&bytes, &shown)?;
     let mut findings = Findings::new(shown.clone(), text);
     let document = dialect.rules().format.parse(text, &mut findings);
-    let permissions = dialect.reader().permissions(&document, &mut findings);
-    let written = Written { permissions, gated: document.get("permissions").is_some(), ..Written::default() };
+    let written = dialect.reader().permissions(&document, &mut findings);
     let policy = policy(&written, &shown, file.scope, dialect, &mut findings);
     let (errors, warnings) = findings.finish();
     if errors.is_empty() { Ok(Some((policy, warnings))) } else { Err(errors) }

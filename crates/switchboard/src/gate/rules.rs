@@ -20,15 +20,20 @@ pub(super) struct Rule {
     exposed: Option<Exposed>,
     /// Read as the name of a tool that is no server's.
     own: Option<Glob>,
+    /// Spelled in the namespace of servers' tools: `mcp__*` is all of those, and none of this program's own.
+    of_servers: bool,
     /// The rule and its place, in one line.
     pub(super) shown: Arc<str>,
 }
 
 impl Rule {
     pub(super) fn matches(&self, tool: &Tool) -> bool {
-        self.readings.iter().any(|reading| reading.matches(&tool.id))
-            || self.exposed.as_ref().is_some_and(|exposed| exposed.matches(tool, &self.readings))
-            || tool.id.server.is_host() && self.own.as_ref().is_some_and(|own| own.matches(tool.id.tool.as_wire()))
+        let is_read_so = || self.readings.iter().any(|reading| reading.matches(&tool.id));
+        if tool.id.server.is_host() {
+            return !self.of_servers
+                && (is_read_so() || self.own.as_ref().is_some_and(|own| own.matches(tool.id.tool.as_wire())));
+        }
+        is_read_so() || self.exposed.as_ref().is_some_and(|exposed| exposed.matches(tool, &self.readings))
     }
 }
 
@@ -190,11 +195,13 @@ pub(super) fn compile(list: &str, rules: &[RuleText], servers: &[&ServerName], o
             }
             Ok(readings) => {
                 let exposed = Exposed::of(text, spellings, allow);
-                if own_named.is_none() {
+                let is_own = |name: &&str| readings.iter().any(|reading| reading.matches(&own_id(name)));
+                if own_named.is_none() && !own.iter().any(is_own) {
                     found.warnings.extend(misgiving(text, spellings, &readings, exposed.is_some(), servers).map(finding));
                 }
                 let shown = format!("{list} rule {text:?} ({}:{})", rule.file.display(), rule.line).into();
-                compiled.push(Rule { readings, exposed, own: own_glob, shown });
+                let of_servers = text.starts_with("mcp__") || text.starts_with("mcp:");
+                compiled.push(Rule { readings, exposed, own: own_glob, of_servers, shown });
             }
         }
     }
@@ -203,8 +210,12 @@ pub(super) fn compile(list: &str, rules: &[RuleText], servers: &[&ServerName], o
 
 /// Whether a spelling that names a tool of no server's leads to a server as well, by a reading that does not mean them all.
 fn means_both(own: &str, readings: &[Reading], servers: &[&ServerName]) -> bool {
-    let id = ToolId { server: ServerName::host(), tool: ToolName::new(own) };
+    let id = own_id(own);
     readings.iter().any(|reading| reading.reaches(servers, &[])) && !readings.iter().any(|reading| reading.matches(&id))
+}
+
+fn own_id(name: &str) -> ToolId {
+    ToolId { server: ServerName::host(), tool: ToolName::new(name) }
 }
 
 /// Every way to understand a spelling that leads to a configured server. Where none does, the native one, in a native file.

@@ -43,7 +43,7 @@ impl Roster {
 
     /// The rules of a configuration, or what is wrong with them. A rule may also name one of these tools.
     pub(crate) fn gate_of(config: &Config, own: &Own) -> Result<Gate, ConfigErrors> {
-        Gate::compile_beside(config, &own.names())
+        Gate::compile_beside(config, &own.names(config.servers.values()))
     }
 
     /// Where the server of this name stands.

@@ -5,7 +5,7 @@ use super::{Dialect, Reader};
 use crate::config::diagnostic::Findings;
 use crate::config::fields::{Field, Kind, PERMISSIONS, Side, field};
 use crate::config::reference::Syntax;
-use crate::config::tree::{Entry, Node, Tree};
+use crate::config::tree::{Node, Tree};
 use crate::config::written::{self, Fields, Written, WrittenServer};
 
 pub(super) struct CoreAgent;
@@ -29,8 +29,7 @@ const SECTIONS: [&str; 3] = ["version", SECTION, PERMISSIONS.name];
 
 impl Reader for CoreAgent {
     fn open(&self, document: &Node, findings: &mut Findings<'_>) -> Written {
-        let gated = document.get(PERMISSIONS.name).is_some();
-        let mut written = Written { permissions: self.permissions(document, findings), gated, ..Written::default() };
+        let mut written = self.permissions(document, findings);
         for entry in document.entries() {
             match entry.key.as_str() {
                 SECTION => written.servers = written::servers(SECTION, &entry.value, findings),
@@ -46,10 +45,10 @@ impl Reader for CoreAgent {
         written
     }
 
-    fn permissions(&self, document: &Node, findings: &mut Findings<'_>) -> Fields {
-        let section = document.get(PERMISSIONS.name);
-        let read = |entry: &Entry| written::table(&entry.value, PERMISSIONS.fields, Syntax::Literal, PERMISSIONS.name, findings);
-        section.and_then(read).unwrap_or_default()
+    fn permissions(&self, document: &Node, findings: &mut Findings<'_>) -> Written {
+        let Some(section) = document.get(PERMISSIONS.name) else { return Written::default() };
+        let fields = written::table(&section.value, PERMISSIONS.fields, Syntax::Literal, PERMISSIONS.name, findings);
+        Written { permissions: fields.unwrap_or_default(), gated: true, ..Written::default() }
     }
 
     fn entry(&self, server: &WrittenServer, findings: &mut Findings<'_>) -> Option<Fields> {

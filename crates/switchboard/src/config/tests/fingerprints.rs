@@ -75,7 +75,6 @@ fn mutations(endpoint: &Endpoint) -> Vec<Endpoint> {
             };
             add(&|stdio| stdio.command.push('x'));
             add(&|stdio| stdio.unset.push(String::new()));
-            add(&|stdio| stdio.syntax = Syntax::Shell);
             add(&|stdio| stdio.inherit_env = !stdio.inherit_env);
             add(&|stdio| stdio.cwd = stdio.cwd.take().map_or(Some(String::new()), |_| None));
             add(&|stdio| stdio.cwd = Some(format!("{}x", stdio.cwd.take().unwrap_or_default())));

@@ -3,7 +3,7 @@
 use super::*;
 
 /// A tool of the program that embeds the host.
-fn own(name: &str) -> Tool {
+pub(super) fn own(name: &str) -> Tool {
     let id = crate::name::ToolId { server: ServerName::host(), tool: crate::name::ToolName::new(name) };
     Tool { id, ..tool(server("host"), definition(name, "what it does")) }
 }
@@ -36,6 +36,30 @@ fn s0_24_s1_17_s4_16_rules_decide_built_in_and_server_tools_alike() {
     }
 }
 
+/// S1-20, S0-22: the namespace of servers' tools is theirs: all of it is none of the program's own tools.
+#[test]
+fn s1_20_a_rule_for_all_mcp_tools_is_for_no_built_in_tool() {
+    let check = |dialect: Dialect, rule: &str, for_own: bool| {
+        for allows in [true, false] {
+            let mut config = config(&["fs"], Mode::Ask, &[], &[], &[]);
+            let (allow, deny) = (&mut config.permissions.allow, &mut config.permissions.deny);
+            *(if allows { allow } else { deny }) = rules_in(dialect, &[rule]);
+            let gate = Gate::compile_beside(&config, &["Bash"]).unwrap();
+            let decided = |tool: &Tool| reach(&decide(&gate, tool, &Grants::default())) != 2;
+            assert_eq!((decided(&of("fs", "Bash")), decided(&own("Bash"))), (true, for_own), "{dialect:?}: {rule}");
+        }
+    };
+    for dialect in [Dialect::Native, Dialect::A3s, Dialect::AgentCode] {
+        check(dialect, "mcp__*", false);
+    }
+    for dialect in [Dialect::Native, Dialect::CoreAgent] {
+        check(dialect, "mcp:*", false);
+    }
+    for dialect in [Dialect::Native, Dialect::AgentCode] {
+        check(dialect, "*", true);
+    }
+}
+
 #[test]
 fn a_rule_that_could_be_a_tool_of_the_program_or_a_server_is_refused_for_allow_and_holds_for_both_in_deny() {
     let both = |allow: &[&str], deny: &[&str]| Gate::compile_beside(&config(&["Bash"], Mode::Ask, allow, &[], deny), &["Bash"]);
@@ -46,7 +70,7 @@ fn a_rule_that_could_be_a_tool_of_the_program_or_a_server_is_refused_for_allow_a
     for tool in [own("Bash"), of("Bash", "x")] {
         assert!(matches!(decide(&gate, &tool, &Grants::default()), Decision::Deny { .. }));
     }
-    assert_eq!(both(&[], &["Bash"]).unwrap().warnings(), []);
+    assert_eq!(both(&["@host/Bash"], &["Bash"]).unwrap().warnings(), []);
 }
 
 #[test]
