@@ -17,6 +17,8 @@ const MAX_DEPTH: usize = 64;
 /// What all aliases of a file may copy, in bytes of text and values together.
 const MAX_COPIED: usize = 256 * 1024;
 
+const TOO_DEEP: &str = "nested too deeply";
+
 const TAGGED: &str = "a value with a tag; only plain values are read";
 
 pub(super) fn parse(text: &str, findings: &mut Findings<'_>) -> Node {
@@ -78,7 +80,9 @@ fn parse_at(text: &str, start: usize, findings: &mut Findings<'_>) -> Node {
             Err(fault) => {
                 // Of the kind of fault only: a message of the parser may quote the text.
                 let at = fault.marker().byte_offset().unwrap_or_default();
-                Err((at, format!("not valid YAML: {}", kept.restore(&fault.info()))))
+                let said = kept.restore(&fault.info());
+                let deep = said.contains("recursion limit");
+                Err((at, if deep { TOO_DEEP.to_owned() } else { format!("not valid YAML: {said}") }))
             }
         };
         if let Err((at, message)) = fault {
@@ -209,7 +213,7 @@ impl Building<'_> {
             return Err("a key is a plain text; a list or a table cannot be one");
         }
         if self.open.len() >= MAX_DEPTH {
-            return Err("nested too deeply");
+            return Err(TOO_DEEP);
         }
         self.open.push(Open { at, anchor, tagged, kind });
         Ok(())
@@ -225,7 +229,7 @@ impl Building<'_> {
             return Err("aliases copy more than any configuration is; write the values out");
         }
         if self.open.len() + depth > MAX_DEPTH {
-            return Err("nested too deeply");
+            return Err(TOO_DEEP);
         }
         let node = node.clone();
         self.place(node, 0)
