@@ -14,10 +14,10 @@ use crate::config::tree::{Entry, Node, Tree};
 /// No configuration is nested deeper; reading and dropping a tree takes stack.
 const MAX_DEPTH: usize = 64;
 
+const TOO_DEEP: &str = "nested too deeply";
+
 /// What all aliases of a file may copy, in bytes of text and values together.
 const MAX_COPIED: usize = 256 * 1024;
-
-const TOO_DEEP: &str = "nested too deeply";
 
 const TAGGED: &str = "a value with a tag; only plain values are read";
 
@@ -80,9 +80,9 @@ fn parse_at(text: &str, start: usize, findings: &mut Findings<'_>) -> Node {
             Err(fault) => {
                 // Of the kind of fault only: a message of the parser may quote the text.
                 let at = fault.marker().byte_offset().unwrap_or_default();
-                let said = kept.restore(&fault.info());
-                let deep = said.contains("recursion limit");
-                Err((at, if deep { TOO_DEEP.to_owned() } else { format!("not valid YAML: {said}") }))
+                let said = fault.info();
+                let is_deep = said.contains("recursion limit");
+                Err((at, if is_deep { TOO_DEEP.to_owned() } else { format!("not valid YAML: {}", kept.restore(&said)) }))
             }
         };
         if let Err((at, message)) = fault {

@@ -160,7 +160,7 @@ fn s0_07_args_are_the_tail_of_the_command_line() {
     );
     assert_eq!(read(&entry(r#""transport": "stdio", "command": "a""#)).servers(), [core_agent("x", 2, stdio("a", &[], &[]))]);
     let told = refused(&entry(r#""transport": "stdio", "command": "a", "args": "--root""#));
-    assert_eq!(told, "mcp.json:2:54: servers.x.args: expected a list of strings, such as [\"a\", \"b\"], found a string");
+    assert_eq!(told, "mcp.json:2:53: servers.x.args: expected a list of strings, such as [\"a\", \"b\"], found a string");
 }
 
 #[test]
@@ -309,7 +309,7 @@ fn s0_42_permissions_are_read_from_the_file_and_from_config_json_beside_it() {
     check(
         r#"{"permissions": {"mode": "ask", "allow": ["mcp:a_b"]}}"#,
         Some(r#"{"permissions": {"mode": "yolo", "deny": ["mcp:c_d"]}}"#),
-        { (Mode::Ask, &["mcp:a_b"], &["mcp:c_d"]) },
+        (Mode::Ask, &["mcp:a_b"], &["mcp:c_d"]),
     );
 
     std::fs::write(agents.join("config.json"), "{\"permissions\": {\n\"allow\": 5}}").unwrap();
@@ -368,8 +368,8 @@ fn an_unknown_field_is_told_with_the_nearest_and_a_foreign_container_with_ours()
     let text = "{\"version\": 1, \"server\": {},\n\"servers\": {\"x\": {\"transport\": \"stdio\", \"command\": \"a\", \"evn\": {}, \"timeout\": 5}}}";
     let expected = [
         "mcp.json:1:16: server: unknown field, ignored; did you mean `servers`?",
-        "mcp.json:2:56: servers.x.evn: unknown field, ignored; did you mean `env`?",
-        "mcp.json:2:67: servers.x.timeout: unknown field, ignored",
+        "mcp.json:2:57: servers.x.evn: unknown field, ignored; did you mean `env`?",
+        "mcp.json:2:68: servers.x.timeout: unknown field, ignored",
     ];
     assert_eq!(read(text).warnings(), expected);
     let told = refused("{\"mcpServers\": {\"x\": {\"command\": \"a\"}}}");

@@ -24,16 +24,15 @@ fn entry(fields: &str) -> String {
 
 /// A server with the deadline that the document gives to those that say none.
 fn gemini(name: &str, line: usize, endpoint: Endpoint) -> ServerConfig {
-    timed(gemini_untimed(name, line, endpoint), 600_000)
+    let call = Duration::from_secs(600);
+    let timeouts = Timeouts { call, call_max: call, ..Timeouts::default() };
+    ServerConfig { timeouts, ..expected(Dialect::Gemini, name, FILE, line, endpoint) }
 }
 
-fn gemini_untimed(name: &str, line: usize, endpoint: Endpoint) -> ServerConfig {
-    expected(Dialect::Gemini, name, FILE, line, endpoint)
-}
-
+/// With a deadline of its own, also for connecting (S2-21).
 fn timed(server: ServerConfig, milliseconds: u64) -> ServerConfig {
-    let call = Duration::from_millis(milliseconds);
-    ServerConfig { timeouts: Timeouts { call, call_max: call, ..Timeouts::default() }, ..server }
+    let written = Duration::from_millis(milliseconds);
+    ServerConfig { timeouts: Timeouts { connect: written, call: written, call_max: written }, ..server }
 }
 
 fn stdio(command: &str, args: &[&str], env: &[(&str, &str)]) -> Endpoint {
@@ -50,7 +49,7 @@ fn url(url: &str, wire: HttpWire, headers: &[(&str, &str)]) -> Endpoint {
     Endpoint::Http(HttpEndpoint { headers, wire, syntax: Syntax::Shell, ..HttpEndpoint::new(url) })
 }
 
-/// Servers without what view and others keep of them beside their meaning.
+#[track_caller]
 fn check(text: &str, expected: &[ServerConfig], warnings: &[&str]) {
     let foreign = read(text);
     assert_eq!(foreign.servers(), expected, "{text}");
@@ -155,7 +154,7 @@ fn s2_10_args_are_strings_and_s2_13_cwd_may_be_relative() {
     let text = entry(r#""command": "a", "args": ["--x", "1"], "cwd": "./mcp-servers/python""#);
     check(&text, &[gemini("x", 2, within(stdio("a", &["--x", "1"], &[]), "./mcp-servers/python"))], &[]);
     let wrong = read(&entry(r#""command": "a", "args": ["--x", 1]"#));
-    let told = "settings.json:2:38: mcpServers.x.args[1]: expected a string, found an integer".to_owned();
+    let told = "settings.json:2:39: mcpServers.x.args[1]: expected a string, found an integer".to_owned();
     assert_eq!(wrong.faults(), [("x".to_owned(), Some(told))]);
 }
 

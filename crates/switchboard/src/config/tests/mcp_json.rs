@@ -49,7 +49,7 @@ fn a_command_is_a_text_or_a_list_and_values_of_env_may_be_numbers() {
     check(r#""command": ["npx", "-y"], "args": ["x"]"#, stdio("npx", &["-y", "x"], &[]), &[]);
     check(
         r#""command": "a", "env": {"PORT": 8080, "ON": true, "NONE": null, "T": "${T}"}"#,
-        { stdio("a", &[], &[("PORT", "8080"), ("ON", "true"), ("T", "${T}")]) },
+        stdio("a", &[], &[("PORT", "8080"), ("ON", "true"), ("T", "${T}")]),
         &[],
     );
     check(r#""type": "local", "command": ["a"], "environment": {"A": "b"}"#, stdio("a", &[], &[("A", "b")]), &[]);
@@ -103,7 +103,7 @@ fn headers_are_a_map_or_a_list() {
     check(r#""url": "https://x.example/mcp", "headers": {"A": "b: c", "Authorization": "Bearer ${T}"}"#, endpoint(), &[]);
     check(r#""url": "https://x.example/mcp", "headers": ["A: b: c", "Authorization: Bearer ${T}"]"#, endpoint(), &[]);
     check_wrong(r#""url": "https://x.example/mcp", "headers": ["no colon"]"#, {
-        ".mcp.json:2:51: mcpServers.x.headers: expected an object of strings, such as { \"NAME\": \"value\" }, found a list"
+        ".mcp.json:2:50: mcpServers.x.headers: expected an object of strings, such as { \"NAME\": \"value\" }, found a list"
     });
 }
 
@@ -179,7 +179,7 @@ fn codexs_file_is_read() {
 [mcp_servers.docs]
 command = "docs-server"
 args = ["${LITERAL}"]
-env = { A = "$B" }
+env = { A = "a$B" }
 env_vars = ["TOKEN"]
 startup_timeout_sec = 20
 tool_timeout_sec = 45
@@ -198,7 +198,7 @@ enabled = false
     let second = Duration::from_secs(1);
     assert_eq!(docs.timeouts, Timeouts { connect: 20 * second, call: 45 * second, call_max: 600 * second });
     assert_eq!(docs.include_tools, Some(vec!["search".to_owned()]));
-    assert_eq!(docs.endpoint, stdio("docs-server", &["$${LITERAL}"], &[("A", "$B"), ("TOKEN", "${TOKEN}")]));
+    assert_eq!(docs.endpoint, stdio("docs-server", &["$${LITERAL}"], &[("A", "a$B"), ("TOKEN", "${TOKEN}")]));
     let Endpoint::Stdio(launch) = &docs.endpoint else { panic!("no program") };
     let launch = StdioEndpoint { command: "/bin/sh".to_owned(), ..launch.clone() };
     let launch = resolve_launch(&launch, Path::new("/"), &Environment::default()).unwrap();

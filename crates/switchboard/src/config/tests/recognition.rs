@@ -46,7 +46,7 @@ fn elsewhere_by_what_only_one_kind_has() {
     check("a.toml", "[mcp_servers.x]\ncommand = \"a\"\n[security]\nmcp_server_allowlist = [\"x\"]\n", Dialect::AgentCode);
     check(
         "a.toml",
-        { "[mcp_servers.x]\ncommand = \"a\"\n[[permissions.rules]]\ntool = \"mcp__x__*\"\naction = \"allow\"\n" },
+        "[mcp_servers.x]\ncommand = \"a\"\n[[permissions.rules]]\ntool = \"mcp__x__*\"\naction = \"allow\"\n",
         Dialect::AgentCode,
     );
     check("a.toml", "[mcp_servers.x]\ncommand = \"a\"\nstartup_timeout_sec = 5\n", Dialect::McpJson);
