@@ -61,9 +61,9 @@ fn s4_12_s4_13_the_resource_tools_are_on_offer_where_something_asks_for_them() {
     assert_eq!(names(&own(bash(), true).unwrap(), Dialect::Gemini), both);
 }
 
-/// S0-19: a tool of the program and a server's tool of the same base name stand side by side, in every dialect.
+/// S0-19, S4-11: a tool of the program and a server's tool of the same base name stand side by side, in every dialect.
 #[test]
-fn s0_19_s1_17_a_consumers_tool_keeps_its_name_beside_a_servers_tool_of_that_name() {
+fn s0_19_s4_11_a_consumers_tool_keeps_its_name_beside_a_servers_tool_of_that_name() {
     let own = own(vec![Named("search", object())], false).unwrap();
     let check = |dialect: Dialect, theirs: &str| {
         let config = ServerConfig { dialect, ..server("s") };
