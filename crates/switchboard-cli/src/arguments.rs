@@ -10,7 +10,8 @@ use clap_complete::engine::ArgValueCandidates;
 use switchboard::config::Dialect;
 
 use crate::command::{
-    call, complete, completions, doctor, login, logout, logs, prompt, prompts, read, resources, status, tools, trust, watch,
+    call, complete, completions, doctor, edit, login, logout, logs, prompt, prompts, read, resources, status, tools, trust,
+    watch, why,
 };
 
 /// Every MCP server you use, behind one gate.
@@ -96,6 +97,16 @@ pub(crate) enum Command {
     Watch(watch::Wanted),
     /// Look at the servers that a project's file wants to start, and accept them one by one
     Trust(trust::Wanted),
+    /// Where each value of a server's entry comes from, what it shadows, what it reads
+    Why(why::Wanted),
+    /// Write a server into your own switchboard.toml, or into the file that --file names
+    Add(edit::Added),
+    /// Take a server out of the file
+    Remove(edit::Named),
+    /// Let a server run that was disabled
+    Enable(edit::Named),
+    /// Keep a server in the file, and from running
+    Disable(edit::Named),
     /// Log in to a server that asks for it
     Login(login::Wanted),
     /// Give a login back, and forget it

@@ -3,6 +3,7 @@
 use switchboard::Host;
 use switchboard::event::{Event, Events, LogLevel, Next};
 use switchboard::name::ServerName;
+use switchboard::reload::{Reloaded, Waiting};
 use switchboard::server::ServerHandle;
 use switchboard::untrusted::Untrusted;
 
@@ -73,8 +74,42 @@ fn tell(host: &Host, next: Next) {
         Next::Event(Event::State { server, .. }) => host.server(server.as_str()).iter().for_each(tell_unset),
         // A reader that fell behind asks the servers themselves.
         Next::Gap(_) => host.servers().iter().for_each(tell_unset),
+        Next::Event(Event::Reloaded(reloaded)) => of_reload(&reloaded).into_iter().for_each(output::log),
+        Next::Event(Event::ConfigBroken { errors }) => {
+            output::log("the configuration cannot be used as it stands now; the one from before stays".to_owned());
+            errors.iter().for_each(|line| output::log(escaped(line)));
+        }
         Next::Event(_) => {}
     }
+}
+
+/// What a change of the configuration came to, one line each.
+fn of_reload(reloaded: &Reloaded) -> Vec<String> {
+    let Reloaded { added, restarted, stopped, adjusted, removed, waiting } = reloaded;
+    let told = |servers: &[ServerName], what: &str| {
+        let names: Vec<String> = servers.iter().map(|server| format!("\"{server}\"")).collect();
+        (!names.is_empty()).then(|| format!("the configuration changed: {} {what}", names.join(", ")))
+    };
+    let mut lines: Vec<String> = [
+        told(added, "added"),
+        told(restarted, "restarted, after its calls"),
+        told(stopped, "stopped, after its calls"),
+        told(adjusted, "runs on with other settings"),
+        told(removed, "removed, after its calls"),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    lines.extend(waiting.iter().map(|Waiting { server, reason }| {
+        let reason = escaped(reason);
+        match server {
+            Some(server) => {
+                format!("server \"{server}\" waits: {reason}; look at it with `switchboard trust {server}`, or start anew")
+            }
+            None => format!("a change of the rules waits until you start anew: {reason}"),
+        }
+    }));
+    lines
 }
 
 /// A reference to a variable that is not there reaches the server as nothing: often why it fails later.

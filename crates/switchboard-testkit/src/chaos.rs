@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 
 use crate::program::{Launch, program};
 use crate::scratch::Entry;
-use crate::script::{Cursor, Era, Failure, Flip, Huge, IdPlace, InputRequired, Once, RawJson, Request, Script, Step, Steps};
+use crate::script::{
+    Cursor, Era, Failure, Flip, Huge, IdPlace, InputRequired, Once, RawJson, Request, Script, Step, Steps, Written,
+};
 
 /// The kernel takes no single argument of 128 KiB or more.
 const LONGEST_ARGUMENT: usize = 120 * 1024;
@@ -185,6 +187,11 @@ impl Step {
     /// [`Step::Touch`].
     pub fn touch(path: impl AsRef<Path>) -> Self {
         Self::Touch(path.as_ref().to_owned())
+    }
+
+    /// [`Step::Write`].
+    pub fn write(path: impl AsRef<Path>, text: &str) -> Self {
+        Self::Write(Written { path: path.as_ref().to_owned(), text: text.to_owned() })
     }
 
     /// [`Step::Turns`].

@@ -48,7 +48,7 @@
 //! | `{"request": {method, params}}`, `{"ask": PARAMS}`, `"ping"`, `"answer_reply"` | asks the host and waits; answers with what it said |
 //! | `{"notify": {method, params}}`, `{"progress": X}`, `{"list_changed": N}`, `{"flood_notifications": N}`, `{"flood_pings": N}` | notifications; requests whose answers it does not wait for |
 //! | `{"say": T}`, `{"part": T}`, `{"junk": N}`, `{"stderr": T}`, `{"flood_stderr": BYTES}` | raw output: a line, no newline, lines that are no messages, stderr |
-//! | `{"sleep": MS}`, `{"wait_file": PATH}`, `"await_cancel"`, `{"await_method": M}`, `{"touch": PATH}` | waits, and tells |
+//! | `{"sleep": MS}`, `{"wait_file": PATH}`, `"await_cancel"`, `{"await_method": M}`, `{"touch": PATH}`, `{"write": {path, text}}` | waits, and tells; writes a file |
 //! | `{"exit": N}`, `{"signal": NAME}`, `"close_stdout"`, `"close_stderr"`, `"stop_reading"` | ends, in part or in whole |
 //! | `"fork"`, `"fork_holding_stdout"`, `"daemon"` | starts a process that ignores SIGTERM; that holds stdout; by double fork and setsid |
 //! | `{"turns": [B, B, …]}` | the first time this behaviour, then that one; the last repeats |

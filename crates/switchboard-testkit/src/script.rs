@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 
 mod step;
 
-pub use step::{Failure, Huge, IdForm, IdPlace, InputRequired, Once, Request, Step, Steps};
+pub use step::{Failure, Huge, IdForm, IdPlace, InputRequired, Once, Request, Step, Steps, Written};
 
 /// JSON that is passed on as it was written, byte for byte.
 pub type RawJson = Box<RawValue>;

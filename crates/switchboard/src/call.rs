@@ -78,9 +78,10 @@ impl Shared {
             let tool = found.map_err(|why| CallError::Unresolved { name: call.tool.clone(), why })?;
             let roster = self.roster().clone();
             match roster.hold(roster.place_of(&tool)?) {
-                Some(server) => return Ok((tool, server)),
+                // What was listed before is called as it was listed, or not at all.
+                Some(server) if call.listed.is_some() || server.launch == tool.launch => return Ok((tool, server)),
                 // A reload took it out just now; the name means what the new picture says.
-                None => self.rebuild(),
+                _ => self.rebuild(),
             }
         }
     }

@@ -340,6 +340,12 @@ fn style_of(server: &ServerConfig, naming: Style) -> Style {
     server.dialect.rules().naming.unwrap_or(naming)
 }
 
+/// Whether the entry of a server lets any of these tools through.
+pub(crate) fn is_let_through(config: &ServerConfig, tools: &[Arc<ToolDefinition>]) -> bool {
+    let filter = Filter::new(config);
+    tools.iter().any(|tool| filter.refuses(tool.name.as_wire()).is_none())
+}
+
 /// A tool that only lacks its name.
 struct Offered {
     id: ToolId,

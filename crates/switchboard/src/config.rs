@@ -13,16 +13,19 @@ use crate::name::{ServerName, Style};
 use crate::secret::Secret;
 
 pub use diagnostic::{ConfigErrors, Diagnostic};
-pub use dialects::{Answers, Dialect, Rules, Spellings, Stop};
+pub use dialects::{Answers, Dialect, Rules, Spellings, Stop, Words};
+pub use edit::{Addition, Change, EditFault, Edited, Target, edit};
 pub use expand::{Environment, LaunchFault, ResolvedLaunch, ResolvedUrl, UrlFault, resolve_launch, resolve_url};
 pub use fingerprint::Fingerprint;
 pub use load::{ConfigFile, Scope, load};
+pub use origin::{Found, Origin, Reading, Shown, readings};
 pub use reference::Syntax;
 pub use schema::schema;
 pub use search::{search, search_order};
 
 pub(crate) mod diagnostic;
 pub(crate) mod dialects;
+mod edit;
 pub(crate) mod expand;
 mod fields;
 pub(crate) mod fingerprint;
@@ -30,6 +33,7 @@ mod format;
 pub(crate) mod hijack;
 mod load;
 mod meant;
+mod origin;
 mod policy;
 mod program;
 mod quantity;
@@ -57,6 +61,10 @@ pub struct Config {
     pub warnings: Vec<Diagnostic>,
     /// Where each value that is set stands, by dotted field: `servers.git.command`, `permissions.mode`.
     pub origins: BTreeMap<String, Place>,
+    /// What each entry says and where, as its file calls it; for `why`.
+    pub values: BTreeMap<ServerName, Vec<Origin>>,
+    /// The entries that one of the same name in a higher file replaced, nearest first, each with what it says.
+    pub shadowed: Vec<(Arc<ServerConfig>, Vec<Origin>)>,
 }
 
 /// Servers of an embedder that reads no files; all else as an empty file leaves it. Of two with one name the later one holds.
@@ -103,6 +111,8 @@ pub struct ServerConfig {
     pub session: Sharing,
     /// The deadlines.
     pub timeouts: Timeouts,
+    /// How long a call may take, where the entry itself says it.
+    pub written_call_timeout: Option<Duration>,
     /// If set, only tools that match one of these globs are offered.
     pub include_tools: Option<Vec<String>>,
     /// Tools that match one of these globs are not offered.
@@ -130,6 +140,7 @@ impl ServerConfig {
             asks: Asks::default(),
             session: Sharing::default(),
             timeouts: Timeouts::default(),
+            written_call_timeout: None,
             include_tools: None,
             exclude_tools: Vec::new(),
             idempotent_tools: Vec::new(),
@@ -415,4 +426,18 @@ pub struct Security {
     pub deny_servers: Vec<String>,
     /// Definitions that changed since they were pinned are not covered by `allow` rules and `trust`.
     pub locked: bool,
+}
+
+impl Security {
+    /// Which list keeps a server from running, if one does.
+    pub fn blocks(&self, server: &ServerName) -> Option<&'static str> {
+        let names = |list: &[String]| list.iter().any(|name| name == server.as_str());
+        if names(&self.deny_servers) {
+            Some("[security] deny_servers names it")
+        } else if !self.allow_servers.is_empty() && !names(&self.allow_servers) {
+            Some("[security] allow_servers does not name it")
+        } else {
+            None
+        }
+    }
 }

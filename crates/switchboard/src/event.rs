@@ -82,6 +82,13 @@ pub enum Event {
         /// Which.
         uri: Untrusted,
     },
+    /// Another configuration holds, as far as a person has said so.
+    Reloaded(std::sync::Arc<crate::reload::Reloaded>),
+    /// A file that is watched cannot be used; the configuration from before stays.
+    ConfigBroken {
+        /// What is wrong with it, one line each, safe to show.
+        errors: Vec<String>,
+    },
     /// Something a person should know; one line, safe to show.
     Notice {
         /// About which server.

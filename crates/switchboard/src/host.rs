@@ -17,6 +17,7 @@ use crate::event::{Event, Events};
 use crate::gate::{Gate, Grant, Grants};
 use crate::launch::Keeping;
 use crate::name::ServerName;
+use crate::reload::Reloading;
 use crate::schema::Validators;
 #[cfg(feature = "oauth")]
 use crate::server::State;
@@ -24,6 +25,7 @@ use crate::server::{Means, ServerHandle};
 use crate::store::{Shelf, Store};
 
 pub use builder::HostBuilder;
+pub(crate) use builder::initial_state;
 pub(crate) use roster::{Held, Roster};
 
 mod builder;
@@ -38,13 +40,13 @@ pub struct Host(pub(crate) Arc<Shared>);
 #[derive(Debug)]
 pub(crate) struct Shared {
     /// Replaced whole by a reload; whoever has loaded it keeps theirs.
-    roster: ArcSwap<Roster>,
+    pub(crate) roster: ArcSwap<Roster>,
     /// What servers are started with.
-    means: Means,
+    pub(crate) means: Means,
     pub(crate) grants: RwLock<Grants>,
     pub(crate) validators: Arc<Validators>,
     /// Tools that are no server's.
-    own: Own,
+    pub(crate) own: Own,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) events: broadcast::Sender<Event>,
     /// What was found wrong while starting, before anybody could listen.
@@ -54,6 +56,9 @@ pub(crate) struct Shared {
     rebuilding: Mutex<()>,
     /// Rebuilds the catalog when a server changed; ends with the host.
     rebuilder: Mutex<Option<AbortHandle>>,
+    /// The servers that start with the host; `None` means every eager one.
+    pub(crate) only: Option<Vec<ServerName>>,
+    pub(crate) reloading: Reloading,
 }
 
 impl Host {
@@ -134,7 +139,8 @@ impl Host {
     /// Stops every server, in parallel, within the stop timing.
     pub async fn stop(&self) {
         let mut stopping: JoinSet<()> = JoinSet::new();
-        for server in self.servers().iter().cloned() {
+        self.0.reloading.stop_watching();
+        for server in self.servers().iter().cloned().chain(self.0.reloading.leaving()) {
             stopping.spawn(async move { server.stop().await });
         }
         while stopping.join_next().await.is_some() {}

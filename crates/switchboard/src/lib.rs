@@ -76,5 +76,8 @@ pub mod event;
 /// All servers together: start, catalog, call, read, prompt, complete, subscribe, log in, stop.
 pub mod host;
 
+/// Another configuration while servers run.
+pub mod reload;
+
 pub use host::{Host, HostBuilder};
 pub use launch::launcher_main;

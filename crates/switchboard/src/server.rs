@@ -8,7 +8,7 @@ use tokio::sync::{Notify, broadcast, mpsc, oneshot, watch};
 use tokio::time::timeout;
 
 use crate::auth::AuthMeans;
-use crate::caller::Offers;
+use crate::caller::{Answering, Offers};
 use crate::catalog::Tool;
 use crate::config::{Environment, Fingerprint, ServerConfig};
 use crate::event::Event;
@@ -21,6 +21,7 @@ pub use callers::Seat;
 pub use memory::remembered_offerings;
 #[cfg(feature = "http")]
 pub use reach::SharedStack;
+pub use record::Record;
 pub use state::{Snapshot, State, Wire};
 
 use backoff::Backoff;
@@ -41,12 +42,14 @@ mod lists;
 mod live;
 mod memory;
 mod reach;
+mod record;
 mod sentence;
 mod state;
 mod task;
 #[cfg(test)]
 mod tests;
 mod uses;
+mod worth;
 
 /// How many commands wait for a task that is busy; more wait outside.
 const COMMANDS: usize = 16;
@@ -117,13 +120,23 @@ impl ServerHandle {
     /// Starts the task. `initial` is `Connecting` for an eager server; `Idle`, `Disabled`, `Blocked`, `Untrusted` start nothing.
     /// An idle server shows the catalog of last time until it is used.
     pub fn start(config: Arc<ServerConfig>, means: Means, initial: State) -> Self {
+        Self::start_after(config, means, initial, None)
+    }
+
+    /// The same, but nothing runs before `others` have left.
+    pub(crate) fn start_after(
+        config: Arc<ServerConfig>,
+        means: Means,
+        initial: State,
+        others: Option<Answering<'static, ()>>,
+    ) -> Self {
         let log = open_log(&config, &means, &initial);
-        let stderr = StderrTail::new(log.clone());
+        let stderr = StderrTail::of(log.clone(), config.dialect.rules().drops_info_lines);
         let reach = reach::reach(&config, &means, &stderr);
         let wishes = Wishes::default();
         let callers = Callers::new(&config, &means, None, log.clone(), &wishes);
-        let shared = Self::supervise(Supervised { log, stderr, wishes, ..Supervised::new(config, &means, reach) }, initial);
-        Self { callers, ..shared }
+        let server = Supervised { log, stderr, wishes, others, ..Supervised::new(config, &means, reach) };
+        Self { callers, ..Self::supervise(server, initial) }
     }
 
     /// As [`start`](Self::start), over a transport of the library user's own; the entry's endpoint is not used.
@@ -137,12 +150,29 @@ impl ServerHandle {
     }
 
     fn supervise(server: Supervised, initial: State) -> Self {
-        let Supervised { config, launch, log, stderr, reach, memory, offers, roots, overseer, events, changed, wishes, own } =
-            server;
-        let (phase, idle) = match initial {
-            State::Connecting { .. } => (Phase::Waiting(tokio::time::Instant::now()), false),
-            State::Idle => (Phase::Resting, true),
-            _ => (Phase::Resting, false),
+        let Supervised {
+            config,
+            launch,
+            log,
+            stderr,
+            reach,
+            memory,
+            offers,
+            roots,
+            overseer,
+            events,
+            changed,
+            wishes,
+            own,
+            others,
+        } = server;
+        let now = tokio::time::Instant::now();
+        let idle = matches!(initial, State::Idle);
+        let phase = match (&initial, others) {
+            (State::Connecting { .. }, None) => Phase::Waiting(now),
+            (State::Connecting { .. }, Some(ending)) => Phase::Leaving { ending, then: Some(now) },
+            (State::Idle, Some(ending)) => Phase::Leaving { ending, then: None },
+            _ => Phase::Resting,
         };
         let (commands, heard) = mpsc::channel(COMMANDS);
         let logs = events.clone();
@@ -173,6 +203,7 @@ impl ServerHandle {
             cache: Cache::default(),
         };
         let task = Task {
+            config: config.clone(),
             reach,
             board,
             memory,
@@ -292,6 +323,26 @@ impl ServerHandle {
         self.tell(Command::Restart).await;
     }
 
+    /// The same server, with what its entry says now beside the launch: calls go by it at once, connecting and listing from the next
+    /// time on.
+    pub(crate) async fn adopt(&self, config: Arc<ServerConfig>) -> Self {
+        // If this does not arrive, the task is ending already.
+        let _ = self.commands.send(Command::Adopt(config.clone())).await;
+        Self { config, ..self.clone() }
+    }
+
+    /// Whether its task has ended.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.commands.is_closed()
+    }
+
+    /// Ends it once nobody uses it: its calls end by themselves, each by its own deadline, and no new ones come.
+    pub(crate) async fn retire(self) {
+        self.uses.close();
+        self.uses.drained().await;
+        self.stop().await;
+    }
+
     /// Ends the process within the stop timing. The server stays stopped.
     pub async fn stop(&self) {
         let shared = async {
@@ -303,7 +354,7 @@ impl ServerHandle {
         match &self.callers {
             // A caller's own connection has none: this ends.
             Some(callers) => {
-                let own: crate::caller::Answering<'_, ()> = Box::pin(callers.stop());
+                let own: Answering<'_, ()> = Box::pin(callers.stop());
                 tokio::join!(shared, own);
             }
             None => shared.await,
@@ -341,6 +392,8 @@ struct Supervised {
     wishes: Wishes,
     /// It is a caller's own.
     own: bool,
+    /// Those that must have left before it starts.
+    others: Option<Answering<'static, ()>>,
 }
 
 impl Supervised {
@@ -360,6 +413,7 @@ impl Supervised {
             changed: means.changed.clone(),
             wishes: Wishes::default(),
             own: false,
+            others: None,
         }
     }
 }

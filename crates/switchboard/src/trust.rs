@@ -79,6 +79,16 @@ pub fn standing(server: &ServerConfig, environment: &Environment, store: &dyn St
     if server.source.scope != Scope::Project {
         return Standing::Trusted;
     }
+    recorded(server, environment, store)
+}
+
+/// Whether a person has accepted this very entry, whoever's file it stands in. A file that changes while it is watched needs this.
+pub fn is_accepted(server: &ServerConfig, environment: &Environment, store: &dyn Store) -> bool {
+    recorded(server, environment, store) == Standing::Trusted
+}
+
+/// What the answers given so far say of an entry.
+fn recorded(server: &ServerConfig, environment: &Environment, store: &dyn Store) -> Standing {
     let now = disclose(server, environment);
     if !now.refused.is_empty() {
         return Standing::New;
@@ -116,7 +126,9 @@ pub fn disclose(server: &ServerConfig, environment: &Environment) -> Disclosure 
             for (name, value) in sorted(stdio.env.iter().map(|(name, value)| (name.as_str(), value.expose()))) {
                 lines.push(format!("variable: {} = {value:?}", quoted_name(name)));
                 variables.extend(syntax.variables(Part::Value, value));
-                refused.extend(hijack::effect(name).map(|what| format!("{}: {what}", quoted_name(name))));
+                // A person's own file may set what it likes.
+                let effect = hijack::effect(name).filter(|_| server.source.scope == Scope::Project);
+                refused.extend(effect.map(|what| format!("{}: {what}", quoted_name(name))));
             }
             if stdio.inherit_env {
                 lines.push("gets every variable of your environment".to_owned());

@@ -45,7 +45,7 @@ fn first_steps(looked: &[PathBuf]) -> String {
     let files: String = looked.iter().map(|file| format!("  {}\n", escaped(&file.display().to_string()))).collect();
     format!(
         "No server is configured in\n{files}\nOne of these files could begin like this:\n\n  [servers.time]\n  command = \"uvx\"\n  \
-         args = [\"mcp-server-time\"]\n\nThen `switchboard` shows it, `switchboard tools` what it offers.\n\
+         args = [\"mcp-server-time\"]\n\n`switchboard add time -- uvx mcp-server-time` writes that. Then `switchboard` shows it, `switchboard tools` what it offers.\n\
          `switchboard demo` shows everything without a file.\n\n"
     )
 }

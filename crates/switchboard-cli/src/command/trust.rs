@@ -1,7 +1,7 @@
 //! `trust`: shows what a project's file would start, whole, and records a yes for exactly that, server by server.
 
 use clap::Args;
-use switchboard::config::{Endpoint, ServerConfig};
+use switchboard::config::{Endpoint, Scope, ServerConfig};
 use switchboard::trust::{self, Disclosure, Standing};
 use switchboard::untrusted::Untrusted;
 
@@ -15,6 +15,7 @@ use crate::{interrupt, output};
 #[derive(Debug, Args)]
 #[command(after_help = "\
 A project's servers do not start until a person has seen exactly what they run. A change asks again.
+A server of your own file waits only where a running `switchboard watch` saw it change; name it to say yes.
 
 Examples:
   switchboard trust              look at each server that waits, and answer
@@ -35,6 +36,12 @@ pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
     }
     let mut waiting = trust::waiting(&setup.config, &setup.environment, &*setup.store);
     waiting.retain(|(server, _)| wanted.servers.is_empty() || wanted.servers.iter().any(|name| name == server.name.as_str()));
+    // An entry of a person's own file waits only in a host that runs already and saw it change: a yes counts there.
+    let own =
+        wanted.servers.iter().filter_map(|name| setup.entry(name).ok()).filter(|server| {
+            server.source.scope != Scope::Project && !trust::is_accepted(server, &setup.environment, &*setup.store)
+        });
+    waiting.extend(own.map(|server| (&**server, Standing::New)));
     let waiting: Vec<_> =
         waiting.into_iter().map(|(server, standing)| (server, standing, trust::disclose(server, &setup.environment))).collect();
     if waiting.is_empty() {

@@ -1,11 +1,14 @@
 //! `watch`: one line for each change of a resource, until Ctrl-C.
 
 use clap::Args;
+use switchboard::Host;
+use switchboard::config;
 use switchboard::event::{Event, Next};
 
 use crate::arguments::{Options, resource_addresses, server_names};
 use crate::failure::{Code, Failure};
 use crate::opening::Setup;
+use crate::place::Place;
 use crate::view::server::escaped;
 use crate::{output, progress};
 
@@ -23,10 +26,22 @@ pub(crate) struct Wanted {
     server: Option<String>,
 }
 
+/// A person may edit the configuration meanwhile: what it changes is told, and done as far as nobody must be asked.
+fn keep_up(host: &Host, place: &Place, options: &Options) {
+    let files = if options.config.is_empty() { place.searched() } else { options.config.clone() };
+    let (place, options) = (place.clone(), options.clone());
+    // A yes that is given in another terminal counts here.
+    let files = files.into_iter().chain([place.state.join("trust.json")]);
+    if let Err(error) = host.watch(files, move || config::load(&place.config_files(&options))) {
+        output::notice(&error.to_string());
+    }
+}
+
 pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
     let setup = Setup::read(options)?;
     let only = setup.only(wanted.server.as_deref())?;
-    let watched = setup.run(only, async |host, _| {
+    let watched = setup.run(only, async |host, place| {
+        keep_up(host, place, options);
         super::settle(host, options, wanted.server.as_deref()).await?;
         let server = super::read::whose(host, &wanted.uri, wanted.server.as_deref())?;
         // Before the server agrees: its first word may come with the yes.

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use serde_json::{Value, json};
 use switchboard::Host;
 use switchboard::catalog::Catalog;
-use switchboard::config::{Endpoint, ServerConfig, Sharing, Timeouts};
+use switchboard::config::{Endpoint, ServerConfig, Sharing, Timeouts, Words};
 use switchboard::server::{ServerHandle, Snapshot, State, Wire};
 use switchboard::session::Era;
 use switchboard::untrusted::Untrusted;
@@ -21,21 +21,17 @@ const SHOWN_HISTORY: usize = 10;
 /// All servers of a host.
 pub(crate) fn status(host: &Host) -> StatusView {
     let catalog = host.catalog();
-    let servers: Vec<_> = host.servers().iter().map(|handle| one(handle, &catalog, host)).collect();
-    StatusView { discovery: discovery(servers.iter().map(|server| server.word)), servers }
+    let servers = host.servers().iter().map(|handle| one(handle, &catalog, host)).collect();
+    StatusView { discovery: discovery_of(host), servers }
 }
 
-/// `{"discovery", "servers": [{"name", "status", "state", "transport", "era", "protocolVersion", "tools", "error"}]}`.
+/// `{"discovery", "servers": [{"name", "status", "state", "transport", "era", "protocolVersion", "tools", "error", "dialect", "word"}]}`.
+/// `status` is one of three words whatever the dialect; `word` is what the server's own dialect says.
 pub(crate) fn status_json(host: &Host, verbose: bool) -> Value {
     let catalog = host.catalog();
-    let mut words = Vec::new();
-    let mut servers = Vec::new();
-    for handle in host.servers().iter() {
-        let view = one(handle, &catalog, host);
-        words.push(view.word);
-        servers.push(entry(handle, &view, verbose));
-    }
-    json!({ "discovery": discovery(words.into_iter()).as_str(), "servers": servers })
+    let entry = |handle: &ServerHandle| entry(handle, &one(handle, &catalog, host), verbose);
+    let servers: Vec<_> = host.servers().iter().map(entry).collect();
+    json!({ "discovery": discovery_of(host).as_str(), "servers": servers })
 }
 
 fn entry(handle: &ServerHandle, view: &ServerView, verbose: bool) -> Value {
@@ -46,13 +42,15 @@ fn entry(handle: &ServerHandle, view: &ServerView, verbose: bool) -> Value {
     };
     let mut entry = json!({
         "name": view.name,
-        "status": view.word.projected(),
+        "status": snapshot.state.word(Words::Three),
         "state": state_word(&snapshot.state),
         "transport": transport_word(&handle.config, &snapshot),
         "era": era,
         "protocolVersion": version,
         "tools": view.tools.iter().map(|tool| tool.name.as_str()).collect::<Vec<_>>(),
         "error": view.why.as_ref().map(|(_, why)| why.as_str()),
+        "dialect": handle.config.dialect.rules().word,
+        "word": view.said,
     });
     if verbose {
         entry["endpoint"] = view.endpoint.1.as_str().into();
@@ -69,18 +67,20 @@ fn entry(handle: &ServerHandle, view: &ServerView, verbose: bool) -> Value {
 fn one(handle: &ServerHandle, catalog: &Catalog, host: &Host) -> ServerView {
     let snapshot = handle.snapshot();
     let config = &handle.config;
-    let standard = Timeouts::default();
+    let words = config.dialect.rules().words;
+    let seen = word(&snapshot.state);
     ServerView {
-        name: config.name.to_string(),
-        word: word(&snapshot.state),
+        name: escaped(config.name.as_str()),
+        word: if words == Words::All { seen } else { seen.plain() },
+        said: snapshot.state.word(words),
         docker: matches!(&config.endpoint, Endpoint::Stdio(stdio) if stdio.command.rsplit('/').next() == Some("docker")),
         endpoint: endpoint(config),
         working_directory: match &config.endpoint {
             Endpoint::Stdio(stdio) => stdio.cwd.as_deref().map(escaped),
             Endpoint::Http(_) | Endpoint::Wrong(_) => None,
         },
-        timeout_ms: (config.timeouts.call != standard.call).then(|| config.timeouts.call.as_millis()),
-        why: why(config, &snapshot),
+        timeout_ms: config.written_call_timeout.map(|limit| limit.as_millis()),
+        why: why(config, &snapshot, words),
         tools: tools(config, catalog),
         cached: snapshot.cached,
         withheld: catalog.withheld().iter().filter(|withheld| withheld.server == config.name).count(),
@@ -113,7 +113,18 @@ fn tools(config: &ServerConfig, catalog: &Catalog) -> Vec<ToolView> {
         .collect()
 }
 
-fn why(config: &ServerConfig, snapshot: &Snapshot) -> Option<(&'static str, String)> {
+/// Why a server is not connected, under the label that its dialect has for it.
+fn why(config: &ServerConfig, snapshot: &Snapshot, words: Words) -> Option<(&'static str, String)> {
+    let (label, why) = reason(config, snapshot)?;
+    match words {
+        Words::All => Some((label, why)),
+        Words::Three => (label != "Step").then_some(("Error", why)),
+        Words::Two if label == "Step" => Some(("Err", format!("not connected yet ({why})"))),
+        Words::Two => Some(("Err", why)),
+    }
+}
+
+fn reason(config: &ServerConfig, snapshot: &Snapshot) -> Option<(&'static str, String)> {
     let one_line = |text: &str| escaped(text);
     match &snapshot.state {
         State::Ready { .. } => {
@@ -168,16 +179,7 @@ fn facts(handle: &ServerHandle, snapshot: &Snapshot, host: &Host) -> Vec<(&'stat
         facts.push(("Sessions", own_sessions(handle)));
     }
     facts.push((if by_url { "Reconnects" } else { "Restarts" }, snapshot.restarts.to_string()));
-    let limits = handle.config.timeouts;
-    facts.push((
-        "Timeouts",
-        format!(
-            "connect {}, call {} without progress, {} in all",
-            duration(limits.connect),
-            duration(limits.call),
-            duration(limits.call_max)
-        ),
-    ));
+    facts.push(("Timeouts", timeouts(handle.config.timeouts)));
     if !by_url {
         facts.push(("Kept by", keeping_words(host.keeping()).to_owned()));
     }
@@ -203,10 +205,24 @@ fn facts(handle: &ServerHandle, snapshot: &Snapshot, host: &Host) -> Vec<(&'stat
     facts
 }
 
+/// The deadlines; one that holds whatever progress there is, is told as such (C10, S4-27).
+fn timeouts(limits: Timeouts) -> String {
+    let (connect, call, all) = (duration(limits.connect), duration(limits.call), duration(limits.call_max));
+    if limits.call == limits.call_max {
+        format!("connect {connect}, call {all} in all, progress or not")
+    } else {
+        format!("connect {connect}, call {call} without progress, {all} in all")
+    }
+}
+
 /// The last changes of state with their reasons (P9).
 fn recent(snapshot: &Snapshot) -> impl Iterator<Item = String> {
     let skipped = snapshot.history.len().saturating_sub(SHOWN_HISTORY);
     snapshot.history.iter().skip(skipped).map(|(_, happened)| escaped(happened))
+}
+
+fn discovery_of(host: &Host) -> Discovery {
+    discovery(host.servers().iter().map(|handle| word(&handle.snapshot().state)))
 }
 
 fn discovery(words: impl Iterator<Item = Word>) -> Discovery {
@@ -311,6 +327,17 @@ mod tests {
         check(&[Word::Idle, Word::Idle], "NOT_STARTED");
         check(&[Word::Connected, Word::Connecting], "IN_PROGRESS");
         check(&[Word::Connected, Word::Disconnected, Word::Untrusted], "COMPLETED");
+    }
+
+    #[test]
+    fn s4_27_the_timeouts_of_a_server_are_told_with_what_progress_does_to_them() {
+        let check = |limits: Timeouts, told: &str| assert_eq!(timeouts(limits), told);
+        check(Timeouts::default(), "connect 30s, call 1m without progress, 10m in all");
+        let absolute = Duration::from_secs(600);
+        check(
+            Timeouts { call: absolute, call_max: absolute, ..Timeouts::default() },
+            "connect 30s, call 10m in all, progress or not",
+        );
     }
 
     #[cfg(target_os = "linux")]

@@ -23,7 +23,7 @@ pub(crate) enum Discovery {
     Completed,
 }
 
-/// Where a server stands, in one word.
+/// Where a server stands, as far as its block looks different.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Word {
     Connected,
@@ -41,7 +41,10 @@ pub(crate) enum Word {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ServerView {
     pub(crate) name: String,
+    /// Where it stands: decides on icon, colour and lines.
     pub(crate) word: Word,
+    /// The same in the words of its file's dialect (C16).
+    pub(crate) said: &'static str,
     /// The command is `docker`.
     pub(crate) docker: bool,
     /// `Command` or `URL`, and its text.
@@ -50,7 +53,7 @@ pub(crate) struct ServerView {
     pub(crate) working_directory: Option<String>,
     /// Shown for connected servers.
     pub(crate) timeout_ms: Option<u128>,
-    /// Why it is not connected: `Error` or `Reason`, and its text.
+    /// Why it is not connected: `Error`, `Reason` or the dialect's own label, and its text.
     pub(crate) why: Option<(&'static str, String)>,
     pub(crate) tools: Vec<ToolView>,
     /// The tools are last time's.
@@ -79,26 +82,11 @@ impl Discovery {
 }
 
 impl Word {
-    /// The native file's words; the first three are S2-47's.
-    pub(crate) fn as_str(self) -> &'static str {
+    /// As a dialect of three words or two sees it.
+    pub(crate) fn plain(self) -> Self {
         match self {
-            Self::Connected => "CONNECTED",
-            Self::Connecting => "CONNECTING",
-            Self::Disconnected => "DISCONNECTED",
-            Self::Disabled => "DISABLED",
-            Self::Blocked => "BLOCKED",
-            Self::Untrusted => "UNTRUSTED",
-            Self::Idle => "IDLE",
-            Self::NeedsLogin => "NEEDS LOGIN",
-            Self::Stopped => "STOPPED",
-        }
-    }
-
-    /// The projection to S2-47's three.
-    pub(crate) fn projected(self) -> &'static str {
-        match self {
-            Self::Connected | Self::Connecting => self.as_str(),
-            _ => Self::Disconnected.as_str(),
+            Self::Connected | Self::Connecting => self,
+            _ => Self::Disconnected,
         }
     }
 
@@ -156,7 +144,7 @@ pub(crate) fn render(view: &StatusView, detail: Detail, columns: Option<usize>) 
 fn block(text: &mut String, server: &ServerView, detail: Detail, columns: Option<usize>) {
     let style = server.word.style();
     let icon = server.word.icon(server.docker);
-    line(text, "", &format!("{icon} {} ({style}{}{style:#})", server.name, server.word.as_str()));
+    line(text, "", &format!("{icon} {} ({style}{}{style:#})", server.name, server.said));
     fact(text, server.endpoint.0, &server.endpoint.1);
     let connected = server.word == Word::Connected;
     if let Some(folder) = server.working_directory.as_ref().filter(|_| connected) {
@@ -229,6 +217,11 @@ mod tests {
         ServerView {
             name: name.into(),
             word,
+            said: match word {
+                Word::Connected => "CONNECTED",
+                Word::Connecting => "CONNECTING",
+                _ => "DISCONNECTED",
+            },
             docker: command.starts_with("docker "),
             endpoint: ("Command", command.into()),
             working_directory: None,
@@ -347,23 +340,5 @@ Discovery State: COMPLETED
         let view = documents_example();
         assert!(!plain(&view, Detail::default()).contains("pid"));
         assert!(plain(&view, Detail { descriptions: false, verbose: true }).contains("\n  Process: pid 7\n"));
-    }
-
-    #[test]
-    fn s2_47_every_word_projects_to_one_of_three() {
-        let all = [
-            Word::Connected,
-            Word::Connecting,
-            Word::Disconnected,
-            Word::Disabled,
-            Word::Blocked,
-            Word::Untrusted,
-            Word::Idle,
-            Word::NeedsLogin,
-            Word::Stopped,
-        ];
-        let projected: Vec<_> = all.iter().map(|word| word.projected()).collect();
-        assert_eq!(&projected[..2], ["CONNECTED", "CONNECTING"]);
-        assert!(projected[2..].iter().all(|word| *word == "DISCONNECTED"));
     }
 }

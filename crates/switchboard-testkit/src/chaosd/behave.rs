@@ -162,6 +162,8 @@ impl Run<'_> {
             Step::AwaitCancel => peer.wait_for_cancel(self.request.id.as_deref().unwrap_or_default()),
             Step::AwaitMethod(method) => peer.wait_for_method(method),
             Step::Touch(path) => touch(path),
+            // The test sees what is missing.
+            Step::Write(written) => drop(std::fs::write(&written.path, &written.text)),
 
             Step::Exit(status) => std::process::exit(*status),
             Step::Signal(name) => match Signal::from_str(name) {

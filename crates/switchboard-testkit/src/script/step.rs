@@ -80,6 +80,8 @@ pub enum Step {
     AwaitMethod(String),
     /// Makes the file.
     Touch(PathBuf),
+    /// Writes this text to the file, in place of what it held.
+    Write(Written),
 
     /// Ends the process with this status.
     Exit(i32),
@@ -176,6 +178,16 @@ pub struct Request {
     /// The parameters, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub params: Option<RawJson>,
+}
+
+/// A file and what it is to hold.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Written {
+    /// Where.
+    pub path: PathBuf,
+    /// What.
+    pub text: String,
 }
 
 /// Steps for one launch of many.

@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use super::diagnostic::Findings;
+use super::edit::spelling::{self, Spelling};
 use super::format::Format;
 use super::reference::Syntax;
 use super::tree::Node;
@@ -90,6 +91,12 @@ pub struct Rules {
     pub ungated_by_default: bool,
     /// Calls of different callers never overlap on one session that cannot tell whose question it asks.
     pub keeps_callers_apart: bool,
+    /// What it calls the states of a server.
+    pub words: Words,
+    /// Lines of a server's stderr that a logger marked as INFO are not kept.
+    pub drops_info_lines: bool,
+    /// How its entries are written, for whoever edits a file.
+    pub(super) writing: Spelling,
     /// How the rules in its files name tools.
     pub spellings: Spellings,
     /// What a person may answer when a call of its servers is asked about.
@@ -133,6 +140,17 @@ pub enum Answers {
     InMemory,
 }
 
+/// The words that a dialect has for where a server stands; see [`State::word`](crate::server::State::word).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Words {
+    /// One for each state.
+    All,
+    /// `CONNECTED`, `CONNECTING`, and `DISCONNECTED` for everything else.
+    Three,
+    /// `ok` and `error`.
+    Two,
+}
+
 /// How a child is ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stop {
@@ -164,6 +182,9 @@ const NATIVE: Rules = Rules {
     watched: true,
     ungated_by_default: false,
     keeps_callers_apart: false,
+    words: Words::All,
+    drops_info_lines: false,
+    writing: spelling::NATIVE,
     spellings: Spellings::Every,
     answers: Answers::Kept,
 };
@@ -184,6 +205,8 @@ const CORE_AGENT: Rules = Rules {
     stop: Stop::Terminate,
     watched: false,
     ungated_by_default: true,
+    words: Words::Two,
+    writing: spelling::CORE_AGENT,
     spellings: Spellings::Colon,
     ..FOREIGN
 };
@@ -197,6 +220,7 @@ const A3S: Rules = Rules {
     call_timeout: Some(Duration::from_secs(60)),
     wire: HttpWire::Sse,
     refuses_builtin_names: true,
+    writing: spelling::A3S,
     spellings: Spellings::Prefix,
     ..FOREIGN
 };
@@ -211,6 +235,9 @@ const GEMINI: Rules = Rules {
     wire: HttpWire::Sse,
     schemas_for: Some(Vendor::Gemini),
     closes_without_tools: true,
+    words: Words::Three,
+    drops_info_lines: true,
+    writing: spelling::GEMINI,
     spellings: Spellings::Keys,
     answers: Answers::InMemory,
     ..FOREIGN
@@ -225,6 +252,7 @@ const AGENT_APPS: Rules = Rules {
     start: Start::Lazy,
     wire: HttpWire::Streamable,
     keeps_callers_apart: true,
+    writing: spelling::AGENT_APPS,
     ..FOREIGN
 };
 
@@ -233,6 +261,7 @@ const AGENT_CODE: Rules = Rules {
     naming: Some(Style::Mcp),
     syntax: Syntax::Literal,
     wire: HttpWire::Sse,
+    writing: spelling::AGENT_CODE,
     sse_below: true,
     spellings: Spellings::Exposed,
     offers_resource_tools: true,
@@ -246,6 +275,7 @@ const MCP_JSON: Rules = Rules {
     strict: false,
     narrow_names: false,
     refuses_builtin_names: false,
+    writing: spelling::MCP_JSON,
     ..NATIVE
 };
 

@@ -14,10 +14,9 @@ use super::dialects::recognise;
 use super::fields::SERVERS;
 use super::format::Format;
 use super::meant::{self, Home};
+use super::origin::{self, Origin};
 use super::policy::{Placed, Policy, policy};
-use super::written::Fields;
 use super::{Config, ConfigErrors, Diagnostic, Dialect, Mode, Place, ServerConfig};
-use crate::name::ServerName;
 
 /// Whose file it is: decides what it may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,19 +70,30 @@ pub fn load(files: &[ConfigFile]) -> Result<Config, ConfigErrors> {
 }
 
 /// One file as meant, before it meets the others.
-struct ReadFile {
-    /// Each with where its fields stand.
-    servers: Vec<(ServerConfig, Vec<(String, Place)>)>,
+pub(super) struct ReadFile {
+    pub(super) dialect: Dialect,
+    pub(super) format: Format,
+    /// Each with what it says, and where.
+    pub(super) servers: Vec<(ServerConfig, Vec<Origin>)>,
     /// Its own, then that of the file beside it.
     policies: Vec<Policy>,
     warnings: Vec<Diagnostic>,
 }
 
 fn read(file: &ConfigFile) -> Result<ReadFile, Vec<Diagnostic>> {
+    interpret(file, &text_of(file)?)
+}
+
+/// The text of a file.
+pub(super) fn text_of(file: &ConfigFile) -> Result<String, Vec<Diagnostic>> {
     let shown = Arc::new(file.path.clone());
     let bytes = read_text(&shown, file.scope).map_err(|message| vec![Diagnostic::of_file(&shown, message)])?;
-    let text = as_text(&bytes, &shown)?;
+    as_text(&bytes, &shown).map(str::to_owned)
+}
 
+/// What a text means as the content of a file, which is not read.
+pub(super) fn interpret(file: &ConfigFile, text: &str) -> Result<ReadFile, Vec<Diagnostic>> {
+    let shown = Arc::new(file.path.clone());
     // The folder is resolved once, so that what is relative to it cannot come to mean another place. The file's own link is not
     // followed: what a link points to must not lend it its folder or its trust.
     let located = Arc::new(locate(&file.path));
@@ -106,8 +116,8 @@ fn read(file: &ConfigFile) -> Result<ReadFile, Vec<Diagnostic>> {
             None => server,
         };
         if let Some(server) = server {
-            let origins = origins(fields.as_ref(), &server.name, &findings);
-            servers.push((server, origins));
+            let values = fields.as_ref().map(|fields| origin::values(&entry.node, fields, dialect.rules().syntax, &findings));
+            servers.push((server, values.unwrap_or_default()));
         }
     }
     let mut policies = vec![policy(&written, &shown, file.scope, dialect, &mut findings)];
@@ -120,7 +130,7 @@ fn read(file: &ConfigFile) -> Result<ReadFile, Vec<Diagnostic>> {
         }
         Err(found) => errors.extend(found),
     }
-    if errors.is_empty() { Ok(ReadFile { servers, policies, warnings }) } else { Err(errors) }
+    if errors.is_empty() { Ok(ReadFile { dialect, format, servers, policies, warnings }) } else { Err(errors) }
 }
 
 /// S0-42: what the file beside says of permissions, where the dialect has one and it is there.
@@ -217,28 +227,21 @@ fn in_own_folder(located: &Path, dialect: Dialect) -> bool {
     dialect.rules().own_folder.is_some_and(|name| folder.is_some_and(|folder| folder == name))
 }
 
-/// Where the fields of an entry stand, by dotted field.
-fn origins(fields: Option<&Fields>, name: &ServerName, findings: &Findings<'_>) -> Vec<(String, Place)> {
-    let place = |offset| {
-        let (line, column) = findings.lines.place(offset);
-        Place { file: findings.file.clone(), line, column }
-    };
-    let fields = fields.into_iter().flat_map(|fields| &fields.0);
-    fields.map(|(field, found)| (format!("{}.{name}.{field}", SERVERS.name), place(found.at))).collect()
-}
-
 /// A higher file's entry replaces one of the same name, whole.
-fn merge_servers(config: &mut Config, servers: Vec<(ServerConfig, Vec<(String, Place)>)>) {
-    for (server, origins) in servers {
+fn merge_servers(config: &mut Config, servers: Vec<(ServerConfig, Vec<Origin>)>) {
+    for (server, values) in servers {
         match config.servers.entry(server.name.clone()) {
             Entry::Vacant(free) => {
+                let named = |value: &Origin| (format!("{}.{}.{}", SERVERS.name, server.name, value.field), value.place.clone());
+                config.origins.extend(values.iter().filter(|value| !value.is_part).map(named));
+                config.values.insert(server.name.clone(), values);
                 free.insert(Arc::new(server));
-                config.origins.extend(origins);
             }
             Entry::Occupied(mut taken) => {
                 let higher = Arc::make_mut(taken.get_mut());
                 // With three files, the nearest one below is the one that would have held.
                 higher.source.shadows.get_or_insert_with(|| server.source.file.clone());
+                config.shadowed.push((Arc::new(server), values));
             }
         }
     }

@@ -93,6 +93,7 @@ pub(super) fn server(written: &WrittenServer, fields: &Fields, home: &Home, find
         },
         session: if entry.fields.choice("session") == Some("per-caller") { Sharing::PerCaller } else { Sharing::Shared },
         timeouts,
+        written_call_timeout: entry.fields.duration("call_timeout"),
         include_tools: entry.fields.texts("include_tools").map(plain),
         exclude_tools: entry.fields.texts("exclude_tools").map(plain).unwrap_or_default(),
         idempotent_tools: entry.fields.texts("idempotent_tools").map(plain).unwrap_or_default(),

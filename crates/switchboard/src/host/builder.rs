@@ -17,6 +17,7 @@ use crate::event::{Event, Events, Next};
 use crate::gate::Grants;
 use crate::launch::Launcher;
 use crate::name::ServerName;
+use crate::reload::Reloading;
 use crate::schema::Validators;
 use crate::server::{Means, ServerHandle, State};
 use crate::session::Roots;
@@ -173,6 +174,8 @@ impl HostBuilder {
             catalog: ArcSwap::default(),
             rebuilding: Mutex::new(()),
             rebuilder: Mutex::new(None),
+            only: self.only,
+            reloading: Reloading::default(),
             notices,
         };
         shared.rebuild();
@@ -186,17 +189,13 @@ impl HostBuilder {
 }
 
 /// What keeps a server from starting, checked before anything is spawned; else whether it starts now or when used.
-fn initial_state(server: &ServerConfig, config: &Config, only: Option<&[ServerName]>, means: &Means) -> State {
+pub(crate) fn initial_state(server: &ServerConfig, config: &Config, only: Option<&[ServerName]>, means: &Means) -> State {
     let name = server.name.as_str();
     if !server.enabled {
         return State::Disabled;
     }
-    let security = &config.security;
-    if security.deny_servers.iter().any(|denied| denied == name) {
-        return State::Blocked { rule: "[security] deny_servers names it".to_owned() };
-    }
-    if !security.allow_servers.is_empty() && !security.allow_servers.iter().any(|allowed| allowed == name) {
-        return State::Blocked { rule: "[security] allow_servers does not name it".to_owned() };
+    if let Some(rule) = config.security.blocks(&server.name) {
+        return State::Blocked { rule: rule.to_owned() };
     }
     if let Endpoint::Wrong(fault) = &server.endpoint {
         return State::Failed { error: fault.to_string() };

@@ -11,6 +11,8 @@ use crate::secret::Redactor;
 use crate::store::{LogFile, LogStream};
 use crate::untrusted::Untrusted;
 
+mod info;
+
 /// How much is kept in memory for each server.
 pub const TAIL_BYTES: usize = 64 * 1024;
 
@@ -27,6 +29,8 @@ pub struct StderrTail(Arc<Inner>);
 struct Inner {
     tail: Mutex<Tail>,
     log: Option<LogFile>,
+    /// Lines marked as INFO are left out, of the log and of what is shown.
+    drops_info: bool,
     /// How many tasks are reading a stderr into this.
     drains: watch::Sender<usize>,
 }
@@ -51,7 +55,12 @@ impl Default for StderrTail {
 impl StderrTail {
     /// An empty tail that passes all it gets on to `log`.
     pub fn new(log: Option<LogFile>) -> Self {
-        Self(Arc::new(Inner { tail: Mutex::default(), log, drains: watch::Sender::new(0) }))
+        Self::of(log, false)
+    }
+
+    /// The same; with `drops_info`, without the lines that the server's logger marked as INFO (S2-51).
+    pub fn of(log: Option<LogFile>, drops_info: bool) -> Self {
+        Self(Arc::new(Inner { tail: Mutex::default(), log, drops_info, drains: watch::Sender::new(0) }))
     }
 
     /// The last `count` lines of the current run, oldest first, secrets redacted.
@@ -72,6 +81,7 @@ impl StderrTail {
         }
         let mut lines: Vec<Untrusted> = whole
             .rsplit('\n')
+            .filter(|line| !(self.0.drops_info && info::is_info(line)))
             .take(count)
             .map(|line| Untrusted::new(redactor.redact(line.strip_suffix('\r').unwrap_or(line)).into_owned()))
             .collect();
@@ -135,7 +145,10 @@ impl StderrTail {
 
 async fn drain(drain: Drain, run: u64, mut from: pipe::Receiver) {
     let stderr = &drain.0;
-    let mut log = stderr.0.log.as_ref().map(|log| log.writer(LogStream::Stderr));
+    let mut log = stderr.0.log.as_ref().map(|log| {
+        let writer = log.writer(LogStream::Stderr);
+        if stderr.0.drops_info { writer.without(info::is_info) } else { writer }
+    });
     let mut chunk = Vec::new();
     loop {
         // Most servers say little: no 64 KiB for each while it is silent.
@@ -199,6 +212,18 @@ mod tests {
         check(&["one\n"], 0, &[]);
         check(&[&"x".repeat(TAIL_BYTES), "\nlast\n"], 9, &["last"]);
         check(&["old\n", &"y\n".repeat(TAIL_BYTES)], 2, &["y", "y"]);
+    }
+
+    /// S2-51: neither in what an error quotes.
+    #[test]
+    fn s2_51_info_lines_are_left_out_where_the_dialect_says_so() {
+        for (drops_info, expected) in
+            [(true, &["starting", "ERROR: no"][..]), (false, &["starting", "INFO: up", "ERROR: no", "[info] x"])]
+        {
+            let stderr = StderrTail::of(None, drops_info);
+            stderr.push(0, b"starting\nINFO: up\nERROR: no\n[info] x\n");
+            assert_eq!(lines(&stderr, 9), expected);
+        }
     }
 
     /// F11: 64 KiB, whatever comes.

@@ -29,6 +29,8 @@ pub(super) enum Retry {
     After(Duration),
     /// Nothing was started, and nothing will change by itself: each use may look again.
     OnUse,
+    /// It has nothing to use, and was closed: whoever wants to use it all the same may look again.
+    WhenWanted,
     /// Only a person or a new configuration can change it.
     WhenTold,
 }
@@ -71,7 +73,7 @@ impl Backoff {
                 return Verdict::Again { attempt: self.failures, wait: wait_after(self.failures, random).max(wanted) };
             }
             Retry::Soon | Retry::After(_) => Rest::Until(now + COOL_DOWN.max(wanted)),
-            Retry::OnUse => Rest::Over,
+            Retry::OnUse | Retry::WhenWanted => Rest::Over,
             Retry::WhenTold => Rest::ForGood,
         };
         Verdict::Rest

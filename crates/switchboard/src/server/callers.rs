@@ -165,7 +165,7 @@ impl Callers {
 
     /// A connection like the shared one. Its states are nobody else's business, what its server says is.
     fn begin(&self) -> ServerHandle {
-        let stderr = StderrTail::new(self.log.clone());
+        let stderr = StderrTail::of(self.log.clone(), self.config.dialect.rules().drops_info_lines);
         let reach = match &self.connector {
             Some(connector) => Arc::new(reach::ByConnector(connector.clone())),
             None => reach::reach(&self.config, &self.means, &stderr),

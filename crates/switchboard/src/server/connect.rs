@@ -15,10 +15,11 @@ use super::memory::{Habits, Memory};
 use super::reach::{Failure, Link, Opened, Process, Reach};
 use super::sentence;
 use super::state::Wire;
+use super::worth::verdict_on;
 use crate::auth::NeedsLogin;
 use crate::caller::Answering;
 use crate::catalog::Offerings;
-use crate::config::{Asks, Protocol};
+use crate::config::{Asks, Protocol, ServerConfig};
 use crate::launch::Exit;
 use crate::secret::Redactor;
 use crate::session::{Era, Noticed, OpenFault, OpenOptions, RequestFault};
@@ -29,6 +30,8 @@ pub(super) const ENDS_TOGETHER: Duration = Duration::from_millis(100);
 
 /// Everything one attempt needs; consumed by it.
 pub(super) struct Attempt {
+    /// The entry as it is now.
+    config: Arc<ServerConfig>,
     reach: Arc<dyn Reach>,
     board: Arc<Board>,
     memory: Memory,
@@ -79,8 +82,15 @@ pub(super) enum Unconnected {
 }
 
 impl Attempt {
-    pub(super) fn new(reach: Arc<dyn Reach>, board: Arc<Board>, memory: Memory, options: OpenOptions) -> Self {
+    pub(super) fn new(
+        config: Arc<ServerConfig>,
+        reach: Arc<dyn Reach>,
+        board: Arc<Board>,
+        memory: Memory,
+        options: OpenOptions,
+    ) -> Self {
         Self {
+            config,
             step: reach.first_step(),
             reach,
             board,
@@ -131,7 +141,7 @@ impl Attempt {
             }
             Err(exit) => return Err(self.exited(exit).await),
         };
-        match verdict_on(&offerings) {
+        match verdict_on(&self.config, &offerings) {
             Ok(()) => Ok(Arrival { link, wire: self.wire, offerings, redactor: self.redactor.take() }),
             Err(Failure { fact, retry }) => Err(self.failed(fact, retry).await),
         }
@@ -289,24 +299,6 @@ fn when_to_retry(fault: &WireFault) -> Retry {
     }
 }
 
-/// Whether what a server offers makes it worth keeping (S0-31, C13).
-fn verdict_on(offerings: &Offerings) -> Result<(), Failure> {
-    if let Some((method, fault)) = offerings.faults.iter().find(|(method, _)| *method == "tools/list") {
-        return Err(Failure { fact: format!("connected, but {method} failed: {fault}"), retry: Retry::Soon });
-    }
-    let Offerings { tools, withheld, prompts, resources, templates, faults } = offerings;
-    let nothing = tools.is_empty()
-        && withheld.is_empty()
-        && prompts.is_empty()
-        && resources.is_empty()
-        && templates.is_empty()
-        && faults.is_empty();
-    if nothing {
-        return Err(Failure { fact: "offers no tools, prompts or resources".to_owned(), retry: Retry::WhenTold });
-    }
-    Ok(())
-}
-
 /// Does `work` unless the process ends. What it said before its end still counts, so `work` has a moment to read it.
 async fn unless_it_exits<T>(process: &mut Option<Box<dyn Process>>, work: impl Future<Output = T>) -> Result<T, Exit> {
     let Some(process) = process else { return Ok(work.await) };
@@ -357,28 +349,5 @@ mod tests {
         check(Auto, Some(Era::Legacy), OpenFault::Channel("ended".to_owned()), None);
         check(Auto, None, OpenFault::Misconduct("prints junk".to_owned()), None);
         check(Auto, Some(Era::Legacy), OpenFault::Timeout(Duration::from_secs(30)), None);
-    }
-
-    #[test]
-    fn c13_a_server_is_kept_while_it_offers_anything() {
-        let fault = |fact: &str, retry| Err(Failure { fact: fact.to_owned(), retry });
-        let nothing = Offerings::default();
-        assert_eq!(verdict_on(&nothing), fault("offers no tools, prompts or resources", Retry::WhenTold));
-
-        let withheld = vec![(crate::name::ToolName::new("odd"), "its schema is no object".to_owned())];
-        assert_eq!(verdict_on(&Offerings { withheld, ..Offerings::default() }), Ok(()));
-
-        let faults = vec![("prompts/list", "error -32603".to_owned())];
-        assert_eq!(verdict_on(&Offerings { faults, ..Offerings::default() }), Ok(()));
-    }
-
-    #[test]
-    fn s0_31_a_server_whose_tools_cannot_be_listed_has_failed() {
-        let faults = vec![("tools/list", "the server answered with error -32603: boom".to_owned())];
-        let expected = Failure {
-            fact: "connected, but tools/list failed: the server answered with error -32603: boom".to_owned(),
-            retry: Retry::Soon,
-        };
-        assert_eq!(verdict_on(&Offerings { faults, ..Offerings::default() }), Err(expected));
     }
 }

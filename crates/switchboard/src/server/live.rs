@@ -11,6 +11,7 @@ use super::reach::{Link, Process};
 use super::sentence;
 use crate::caller::Answering;
 use crate::catalog::Offerings;
+use crate::config::{ServerConfig, Stop};
 use crate::launch::Exit;
 use crate::secret::Redactor;
 use crate::session::RequestFault;
@@ -23,7 +24,12 @@ pub(super) struct Live {
     lists: Lists,
     /// How long a listing may take.
     limit: Duration,
+    /// How long the end waits for the session's last words, where it does not wait for all of them.
+    patience: Option<Duration>,
 }
+
+/// Closing returns at once (S0-33); what can be said in so short a time is said.
+const AT_ONCE: Duration = Duration::from_millis(100);
 
 /// What a task learns from a connection.
 pub(super) enum Happening {
@@ -48,9 +54,10 @@ impl Live {
         link: Arc<dyn Link>,
         process: Option<Box<dyn Process>>,
         redactor: Option<Redactor>,
-        limit: Duration,
+        config: &ServerConfig,
     ) -> Self {
-        Self { link, process, redactor, lists: Lists::default(), limit }
+        let patience = (config.dialect.rules().stop == Stop::Terminate).then_some(AT_ONCE);
+        Self { link, process, redactor, lists: Lists::default(), limit: config.timeouts.connect, patience }
     }
 
     pub(super) fn asks(&self) -> bool {
@@ -60,7 +67,7 @@ impl Live {
     /// Waits for the next thing to know. Cancel-safe.
     pub(super) async fn next(&mut self) -> Happening {
         loop {
-            let Self { link, process, redactor, lists, limit } = self;
+            let Self { link, process, redactor, lists, limit, .. } = self;
             tokio::select! {
                 biased;
                 end = ended(&**link, process) => {
@@ -87,7 +94,15 @@ impl Live {
     /// Closes the session and ends the process.
     pub(super) fn leave(self) -> Answering<'static, ()> {
         self.link.close();
-        leave(self.process, Some(self.link.farewell()))
+        let (farewell, patience) = (self.link.farewell(), self.patience);
+        let farewell: Answering<'static, ()> = Box::pin(async move {
+            match patience {
+                // The words leave by themselves, as long as the process lives.
+                Some(patience) => _ = timeout(patience, farewell).await,
+                None => farewell.await,
+            }
+        });
+        leave(self.process, Some(farewell))
     }
 }
 
@@ -96,7 +111,9 @@ pub(super) fn leave(process: Option<Box<dyn Process>>, farewell: Option<Answerin
     match (process, farewell) {
         (Some(process), Some(farewell)) => {
             let stopped = process.stop();
-            Box::pin(async { drop(tokio::join!(stopped, farewell)) })
+            Box::pin(async {
+                tokio::join!(stopped, farewell);
+            })
         }
         (Some(process), None) => process.stop(),
         (None, Some(farewell)) => farewell,

@@ -5,6 +5,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::time::{Instant, timeout_at};
 
@@ -14,7 +15,7 @@ use super::state::Wire;
 use super::{Means, ServerConfig};
 use crate::caller::Answering;
 use crate::catalog::Offerings;
-use crate::config::{Endpoint, Environment, LaunchFault, ResolvedLaunch, StdioEndpoint, resolve_launch};
+use crate::config::{Endpoint, Environment, LaunchFault, ResolvedLaunch, StdioEndpoint, Stop, resolve_launch};
 use crate::launch::{Child, Exit, Launcher, StderrTail, StopTiming};
 use crate::secret::Redactor;
 use crate::session::{Hello, OpenFault, OpenOptions, RequestFault, Session};
@@ -126,7 +127,7 @@ pub(super) trait Process: Send {
     /// Waits for its end. Cancel-safe, and may be called again.
     fn exited(&mut self) -> Answering<'_, Exit>;
 
-    /// Ends it and all its descendants, within [`StopTiming::default`]. The channel must be closed.
+    /// Ends it and all its descendants, in the 3.5 s that any [`StopTiming`] takes. The channel must be closed.
     fn stop(self: Box<Self>) -> Answering<'static, ()>;
 }
 
@@ -211,7 +212,7 @@ impl ByProcess {
         };
         let connector = StdioConnector::new(stdin, stdout, self.config.max_message_bytes);
         Ok(Begun {
-            process: Some(Box::new(Spawned { child, stderr: self.stderr.clone() })),
+            process: Some(Box::new(Spawned { child, stderr: self.stderr.clone(), stop: stop_timing(&self.config) })),
             opening: Box::new(Over(Arc::new(connector))),
             unset: launch.unset,
             redactor: Some(Redactor::new(launch.secrets)),
@@ -235,6 +236,15 @@ struct Spawned {
     child: Child,
     /// Begun anew by each spawn, and free of the launch's secrets.
     stderr: StderrTail,
+    stop: StopTiming,
+}
+
+/// As the document of the entry's file has it.
+fn stop_timing(config: &ServerConfig) -> StopTiming {
+    match config.dialect.rules().stop {
+        Stop::CloseFirst => StopTiming::default(),
+        Stop::Terminate => StopTiming { term: Duration::ZERO, ..StopTiming::default() },
+    }
 }
 
 impl Process for Spawned {
@@ -255,7 +265,7 @@ impl Process for Spawned {
 
     fn stop(self: Box<Self>) -> Answering<'static, ()> {
         Box::pin(async move {
-            self.child.stop(StopTiming::default()).await;
+            self.child.stop(self.stop).await;
         })
     }
 }

@@ -76,7 +76,7 @@ pub(super) fn not_ready(config: &ServerConfig, state: &State, waited: Duration) 
         State::NeedsLogin { reason, .. } if config.endpoint.has_own_token() => reason.clone(),
         State::NeedsLogin { reason, .. } => format!("needs a login ({reason}); run \"switchboard login {name}\""),
         State::Backoff { error, .. } | State::Failed { error } => error.clone(),
-        State::Stopped => "stopped; start it again to use it".to_owned(),
+        State::Stopped => "closed; start it again to use it".to_owned(),
         State::Idle | State::Ready { .. } => format!("not ready within {}", duration(waited)),
     }
 }

@@ -17,9 +17,11 @@ use super::lists::{self, News};
 use super::live::{End, Happening, Live, leave};
 use super::memory::{Habits, Memory};
 use super::reach::{Failure, Link, Process, Reach};
+use super::worth::verdict_on;
 use super::{Snapshot, State, sentence};
 use crate::caller::Answering;
 use crate::catalog::Offerings;
+use crate::config::ServerConfig;
 use crate::session::{OpenOptions, RequestFault};
 use crate::transport::WireFault;
 
@@ -35,12 +37,16 @@ pub(super) enum Command {
     NeedsLogin(String, oneshot::Sender<()>),
     /// Answered when the new process is being started.
     Restart(oneshot::Sender<()>),
+    /// The entry says something else beside its launch.
+    Adopt(Arc<ServerConfig>),
     /// Heeded when the task is gone.
     Stop,
 }
 
 /// The owner of one server.
 pub(super) struct Task {
+    /// The entry as it is now.
+    pub(super) config: Arc<ServerConfig>,
     pub(super) reach: Arc<dyn Reach>,
     pub(super) board: Arc<Board>,
     pub(super) memory: Memory,
@@ -92,6 +98,7 @@ impl Task {
                     Some(Command::Wake(heeded)) => self.wake(heeded),
                     Some(Command::NeedsLogin(reason, heeded)) => self.refused(&reason, heeded),
                     Some(Command::Restart(heeded)) => self.restart(heeded),
+                    Some(Command::Adopt(config)) => self.adopt(config),
                     Some(Command::Stop) | None => break,
                 },
                 turn = self.phase.next() => self.turn(turn),
@@ -99,6 +106,12 @@ impl Task {
             }
         }
         self.end().await;
+    }
+
+    /// What holds from the next connection or listing on.
+    fn adopt(&mut self, config: Arc<ServerConfig>) {
+        self.options.connect_timeout = config.timeouts.connect;
+        self.config = config;
     }
 
     /// A use starts what is idle, and what failed long enough ago.
@@ -215,7 +228,8 @@ impl Task {
             self.board.moved(connecting(self.reach.first_step()), "its wait is over", fresh);
         }
         let (cancel, cancelled) = oneshot::channel();
-        let attempt = Attempt::new(self.reach.clone(), self.board.clone(), self.memory.clone(), self.options.clone());
+        let (reach, board, memory) = (self.reach.clone(), self.board.clone(), self.memory.clone());
+        let attempt = Attempt::new(self.config.clone(), reach, board, memory, self.options.clone());
         self.phase = Phase::Connecting { attempt: Box::pin(attempt.run(cancelled)), cancel: Some(cancel) };
         for heeded in self.restarting.drain(..) {
             let _ = heeded.send(());
@@ -234,7 +248,7 @@ impl Task {
         self.chores.add(self.memory.clone().keep_offerings(offerings.clone()));
         self.worked.store(false, Ordering::Relaxed);
         let session = Link::session(link.clone());
-        self.phase = Phase::Live(Box::new(Live::new(link, process, redactor, self.options.connect_timeout)));
+        self.phase = Phase::Live(Box::new(Live::new(link, process, redactor, &self.config)));
         self.board.moved(state, "", |snapshot| {
             snapshot.session = session;
             snapshot.wire = wire;
@@ -267,7 +281,7 @@ impl Task {
             snapshot.attempts_ended += u64::from(death.is_none());
             snapshot.last_exit = death.or(snapshot.last_exit.take());
             disconnected(snapshot);
-            if failure.retry == Retry::WhenTold {
+            if matches!(failure.retry, Retry::WhenTold | Retry::WhenWanted) {
                 withdrawn(snapshot);
             }
         });
@@ -284,6 +298,9 @@ impl Task {
         match lists::news(&before, listed) {
             News::None => self.board.noted(|snapshot| snapshot.listings += 1),
             News::Offerings(offerings) => {
+                if let Err(Failure { fact, retry }) = verdict_on(&self.config, &offerings) {
+                    return self.not_worth_it(Failure { fact: sentence::failure(&self.options.server, &fact, &[]), retry });
+                }
                 let offerings = Arc::new(offerings);
                 self.chores.add(self.memory.clone().keep_offerings(offerings.clone()));
                 self.board.replaced(|snapshot| {
@@ -298,6 +315,14 @@ impl Task {
                 self.board.noted(|snapshot| snapshot.listings += 1);
             }
         }
+    }
+
+    /// It has taken back all that it was kept for.
+    fn not_worth_it(&mut self, failure: Failure) {
+        let Phase::Live(live) = std::mem::take(&mut self.phase) else { return };
+        self.learn_from(&live);
+        self.failed(failure, live.leave(), Some("closed, as it offers nothing any more".to_owned()));
+        self.board.noted(|snapshot| snapshot.listings += 1);
     }
 
     /// What a connection that is over has shown.

@@ -393,16 +393,17 @@ async fn f7_a_process_that_ends_ends_the_connection() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn c13_a_server_that_offers_nothing_is_closed_until_told() {
+async fn c13_a_server_that_offers_nothing_is_closed_until_somebody_wants_it() {
     let rig = Rig::eager([Play::default(), Play { offers: Default::default(), ..Play::default() }]);
     rig.until_ready().await;
     rig.stage().hang_up();
     let state = rig.until(is_failed).await;
     assert!(rig.handle.snapshot().offerings.withheld.is_empty());
-    assert_eq!(error_of(&state), "offers no tools, prompts or resources; try \"switchboard doctor play\"");
+    assert_eq!(error_of(&state), "offers no tools, prompts or resources, and so was closed; try \"switchboard doctor play\"");
     sleep(LONG).await;
     assert!(rig.stage().is_closed());
-    assert_eq!((rig.handle.usable(LONG).await.unwrap_err().state, rig.starts(), rig.alive()), (state, 2, 0));
+    assert_eq!((rig.starts(), rig.alive()), (2, 0), "nothing looks again by itself");
+    assert_eq!((rig.handle.usable(LONG).await.unwrap_err().state, rig.starts()), (state, 3));
     rig.handle.restart().await;
     rig.handle.settled().await;
     assert_eq!(rig.starts(), 3);
@@ -493,7 +494,7 @@ async fn p1_a_stopped_server_answers_everything_at_once() {
     let asked = Instant::now();
     rig.handle.settled().await;
     rig.handle.restart().await;
-    assert_eq!(rig.handle.usable(LONG).await.unwrap_err().fact, "stopped; start it again to use it");
+    assert_eq!(rig.handle.usable(LONG).await.unwrap_err().fact, "closed; start it again to use it");
     assert_eq!(rig.handle.death().await, None);
     assert!(asked.elapsed() < MOMENT);
 }

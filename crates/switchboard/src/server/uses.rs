@@ -34,13 +34,11 @@ impl Uses {
     }
 
     /// From here on no use begins.
-    #[allow(dead_code)]
     pub(crate) fn close(&self) {
         self.count.fetch_or(CLOSED, Ordering::AcqRel);
     }
 
     /// Waits until a closed server is used by nobody.
-    #[allow(dead_code)]
     pub(crate) async fn drained(&self) {
         while self.count.load(Ordering::Acquire) != CLOSED {
             self.drained.notified().await;

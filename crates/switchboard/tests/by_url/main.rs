@@ -5,6 +5,7 @@
 mod peer;
 mod support;
 
+mod closing;
 mod failing;
 mod finding;
 mod login;

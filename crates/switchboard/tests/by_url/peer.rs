@@ -16,6 +16,8 @@ pub(crate) enum Kind {
     Modern,
     /// Streamable HTTP with `initialize`.
     Legacy,
+    /// The same with a session, whose end it does not acknowledge.
+    LegacySession,
     /// HTTP+SSE; a POST to its URL is answered with this status.
     Sse(u16),
     /// Every request is answered with this status and body.
@@ -144,6 +146,8 @@ async fn serve(stream: TcpStream, stage: Arc<Stage>) {
                 format!("HTTP/1.1 {head}\r\nContent-Length: {}\r\n\r\n{body}", body.len())
             }
             Kind::Modern | Kind::ModernWithoutCalls | Kind::ModernBut(..) => modern(&message),
+            Kind::LegacySession if line.starts_with("DELETE") => return std::future::pending().await,
+            Kind::LegacySession => legacy(&line, &message).replacen("\r\n", "\r\nMcp-Session-Id: s1\r\n", 1),
             Kind::Legacy => legacy(&line, &message),
             Kind::SseThatHangs if line.starts_with("GET") => return std::future::pending().await,
             Kind::SseThatHangs => status_with(404, ""),

@@ -2,9 +2,11 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used)]
 
+mod core_agent;
 mod ending;
 mod launching;
 mod outliving;
+mod reloading;
 mod starting;
 mod supervising;
 mod support;

@@ -119,3 +119,18 @@ async fn f2_a_server_that_failed_for_its_junk_still_shows_it() {
     }
     host.stop().await;
 }
+
+/// S2-69: the record is live: asked for twice around a change, it shows the change.
+#[tokio::test]
+async fn s2_69_a_record_that_is_asked_for_twice_around_a_change_shows_it() {
+    let stage = Stage::new();
+    let host = stage.host(&[stage.entry("one", Chaos::new().tool("ok", Step::text("fine")))]).await;
+    settled(&host).await;
+    let told = |host: &switchboard::Host| {
+        let record = host.server("one").unwrap().record();
+        (record.status, record.error, record.tools.iter().map(|tool| tool.as_wire().to_owned()).collect::<Vec<_>>())
+    };
+    assert_eq!(told(&host), ("CONNECTED", None, vec!["ok".to_owned()]));
+    host.server("one").unwrap().stop().await;
+    assert_eq!(told(&host), ("STOPPED", Some("stopped".to_owned()), vec![]));
+}

@@ -336,7 +336,7 @@ impl Rig {
                 Event::State { state: State::Connecting { step, .. }, .. } => told.push(format!("connecting: {step}")),
                 Event::State { state, .. } => told.push(state.to_string()),
                 Event::Notice { line, .. } => told.push(format!("notice: {line}")),
-                Event::Catalog { .. } | Event::Log { .. } | Event::ResourceUpdated { .. } => {}
+                _ => {}
             }
         }
         told
@@ -370,6 +370,7 @@ pub(super) fn supervised(reach: Arc<dyn Reach>, store: Arc<dyn Store>) -> Superv
         changed: Arc::new(Notify::new()),
         wishes: Default::default(),
         own: false,
+        others: None,
     }
 }
 

@@ -16,11 +16,19 @@ pub struct LineWriter {
     pending: Vec<u8>,
     /// Bytes of the pending line that were not kept.
     cut_bytes: usize,
+    /// Lines of this kind are not written, and not counted as left out.
+    unwanted: Option<fn(&str) -> bool>,
 }
 
 impl LineWriter {
     pub(super) fn new(log: LogFile, stream: LogStream) -> Self {
-        Self { log, stream, pending: Vec::new(), cut_bytes: 0 }
+        Self { log, stream, pending: Vec::new(), cut_bytes: 0, unwanted: None }
+    }
+
+    /// The same, without lines of one kind.
+    pub(crate) fn without(mut self, unwanted: fn(&str) -> bool) -> Self {
+        self.unwanted = Some(unwanted);
+        self
     }
 
     /// Takes a chunk of any size, cut anywhere.
@@ -32,7 +40,7 @@ impl LineWriter {
         let mut rest = chunk;
         while let Some(end) = memchr::memchr(b'\n', rest) {
             self.keep(&rest[..end]);
-            lines.push(self.take_line());
+            lines.extend(self.take_line());
             rest = &rest[end + 1..];
         }
         self.keep(rest);
@@ -43,8 +51,8 @@ impl LineWriter {
 
     /// Writes what is pending, and how much was left out.
     pub fn finish(&mut self) {
-        let last = if self.pending.is_empty() { Vec::new() } else { vec![self.take_line()] };
-        self.log.append(self.stream, &last);
+        let last = if self.pending.is_empty() { None } else { self.take_line() };
+        self.log.append(self.stream, last.as_slice());
     }
 
     /// Counts lines without looking at them: a flood must cost little.
@@ -68,8 +76,9 @@ impl LineWriter {
         self.cut_bytes += part.len() - room;
     }
 
-    fn take_line(&mut self) -> Untrusted {
+    fn take_line(&mut self) -> Option<Untrusted> {
         let line = String::from_utf8_lossy(self.pending.strip_suffix(b"\r").unwrap_or(&self.pending));
+        let unwanted = self.unwanted.is_some_and(|unwanted| unwanted(&line));
         let line = match self.log.inner().redactor.redact(&line) {
             clean if clean.len() <= LINE_BYTES => clean.into_owned(),
             clean => {
@@ -79,7 +88,7 @@ impl LineWriter {
         };
         self.pending.clear();
         self.cut_bytes = 0;
-        Untrusted::new(line)
+        (!unwanted).then(|| Untrusted::new(line))
     }
 }
 

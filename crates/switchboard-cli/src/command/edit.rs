@@ -1,0 +1,157 @@
+//! `add`, `remove`, `enable`, `disable`: change one entry of the user's own file, or of a file that is named; comments and order stay.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use switchboard::config::{self, Addition, Change, ConfigFile, EditFault, Edited, Scope, Target};
+
+use crate::arguments::{Options, server_names};
+use crate::failure::{Code, Failure};
+use crate::output;
+use crate::place::Place;
+use crate::view::server::escaped;
+
+/// A server to add.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  switchboard add time -- uvx mcp-server-time\n  switchboard add github --env GITHUB_TOKEN='${GITHUB_TOKEN}' -- npx -y @modelcontextprotocol/server-github\n  switchboard add docs https://example.com/mcp --header Authorization='Bearer ${DOCS_TOKEN}'\n  switchboard add time --file .gemini/settings.json -- uvx mcp-server-time"
+)]
+pub(crate) struct Added {
+    /// What it is to be called
+    name: String,
+    /// The address of a server that is reached by one
+    #[arg(value_name = "URL", conflicts_with = "command", required_unless_present = "command")]
+    url: Option<String>,
+    /// A variable for the program; ${NAME} refers to one of yours (repeatable)
+    #[arg(long, value_name = "NAME=VALUE", value_parser = pair)]
+    env: Vec<(String, String)>,
+    /// A header for each request; ${NAME} refers to a variable (repeatable)
+    #[arg(long, value_name = "NAME=VALUE", value_parser = pair)]
+    header: Vec<(String, String)>,
+    /// The program's working folder
+    #[arg(long, value_name = "DIR")]
+    cwd: Option<String>,
+    /// Which wire, where it is not to be found out
+    #[arg(long, value_parser = ["stdio", "http", "sse"])]
+    transport: Option<String>,
+    #[command(flatten)]
+    place: Where,
+    /// The program and its arguments, after `--`
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<String>,
+}
+
+/// A server that is there.
+#[derive(Debug, Args)]
+pub(crate) struct Named {
+    /// The server
+    #[arg(add = server_names())]
+    name: String,
+    #[command(flatten)]
+    place: Where,
+}
+
+/// Which file.
+#[derive(Debug, Args)]
+pub(crate) struct Where {
+    /// Change this file, in its own dialect and format, instead of your own switchboard.toml
+    #[arg(long, value_name = "FILE")]
+    file: Option<PathBuf>,
+}
+
+pub(crate) fn add(options: &Options, added: Added) -> Result<u8, Failure> {
+    let Added { name, url, env, header, cwd, transport, place, command } = added;
+    let target = match (url, command.split_first()) {
+        (Some(url), _) => Target::Url(url),
+        (None, Some((program, arguments))) => Target::Command(program.clone(), arguments.to_vec()),
+        (None, None) => return Err(Failure::new(Code::Usage, "neither an address nor `-- COMMAND` is given")),
+    };
+    let addition = Addition { name: name.clone(), target, transport, env, headers: header, cwd };
+    change(options, &place, Change::Add(addition), &name, "added")
+}
+
+pub(crate) fn remove(options: &Options, named: &Named) -> Result<u8, Failure> {
+    change(options, &named.place, Change::Remove(named.name.clone()), &named.name, "removed")
+}
+
+pub(crate) fn enable(options: &Options, named: &Named, wanted: bool) -> Result<u8, Failure> {
+    let done = if wanted { "enabled" } else { "disabled" };
+    change(options, &named.place, Change::Enable(named.name.clone(), wanted), &named.name, done)
+}
+
+fn change(options: &Options, wanted: &Where, change: Change, name: &str, done: &str) -> Result<u8, Failure> {
+    let place = Place::find()?;
+    let file = file(&place, options, wanted);
+    let edited = config::edit(&file, &change).map_err(|fault| failure(fault, name))?;
+    let shown = escaped(&edited.file.display().to_string());
+    let verb = match (edited.unchanged, edited.created) {
+        (true, _) => format!("already {done}"),
+        (false, true) => format!("{done}, in a new file"),
+        (false, false) => done.to_owned(),
+    };
+    if options.json {
+        let document = serde_json::json!({
+            "server": name, "done": done, "file": edited.file.display().to_string(), "line": edited.line,
+            "dialect": edited.dialect.rules().word, "created": edited.created, "unchanged": edited.unchanged
+        });
+        output::print_json(&document.to_string())?;
+    } else {
+        output::print(&format!("{verb}: \"{}\" ({shown}:{})\n", escaped(name), edited.line))?;
+    }
+    say_what_is_left(&place, options, &file, &edited, &change, name);
+    Ok(0)
+}
+
+/// The file to change, and whose it is.
+fn file(place: &Place, options: &Options, wanted: &Where) -> ConfigFile {
+    let Some(path) = &wanted.file else {
+        return ConfigFile::new(place.config.join("switchboard/switchboard.toml"), Scope::User);
+    };
+    let same = |other: &PathBuf| matches!((path.canonicalize(), other.canonicalize()), (Ok(one), Ok(other)) if one == other);
+    let found = place.found_files().into_iter().find(|file| same(&file.path));
+    let scope = found.as_ref().map_or(Scope::Given, |file| file.scope);
+    let dialect = options.dialect.or_else(|| found.and_then(|file| file.dialect));
+    ConfigFile { dialect, ..ConfigFile::new(path, scope) }
+}
+
+/// What else a person must know for the change to hold: trust, another file, a file that is not read by itself.
+fn say_what_is_left(place: &Place, options: &Options, file: &ConfigFile, edited: &Edited, change: &Change, name: &str) {
+    let same = |path: &PathBuf| path.canonicalize().is_ok_and(|path| path == edited.file);
+    let found = place.found_files().into_iter().find(|other| same(&other.path));
+    let name = escaped(name);
+    if let (Change::Add(_), Some(Scope::Project)) = (change, found.as_ref().map(|file| file.scope)) {
+        output::notice(&format!("a project's server starts once it is trusted: look at it with `switchboard trust {name}`"));
+    }
+    let shown = escaped(&file.path.display().to_string());
+    if found.is_none() {
+        output::notice(&format!("this file is read only where it is given: `switchboard -c {shown}`"));
+        return;
+    }
+    let config = config::load(&place.config_files(&Options { config: Vec::new(), ..options.clone() }));
+    let holder = config.ok().and_then(|config| config.servers.values().find(|server| server.name.as_str() == name).cloned());
+    if let Some(holder) = holder.filter(|holder| !same(&holder.source.file)) {
+        let source = &holder.source;
+        let other = escaped(&source.file.display().to_string());
+        output::notice(&format!("what holds is another file's entry of this name: {other}:{}", source.line));
+    }
+}
+
+fn failure(fault: EditFault, name: &str) -> Failure {
+    let message = fault.to_string();
+    let lines: Vec<_> = message.lines().map(escaped).collect();
+    let failure = Failure::new(Code::Usage, lines.join("\n")).server(escaped(name));
+    match fault {
+        EditFault::Missing { .. } => {
+            failure.hint("`switchboard why NAME` says which file an entry stands in; name it with --file")
+        }
+        _ => failure,
+    }
+}
+
+/// `NAME=VALUE`. The error does not repeat the value.
+fn pair(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err("expected NAME=VALUE".to_owned()),
+    }
+}

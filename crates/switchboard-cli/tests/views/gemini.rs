@@ -1,0 +1,281 @@
+//! The gemini dialect: the document's view, its words, its flags.
+
+use serde_json::json;
+use switchboard_testkit::{Chaos, Launch, Step};
+
+use crate::stage::{Stage, entry, gemini, good};
+
+/// The entries of the document, as they stand in it.
+const DOCUMENTS: &str = r#"{
+  "mcpServers": {
+    "pythonTools": {
+      "command": "python",
+      "args": ["-m", "my_mcp_server", "--port", "8080"],
+      "cwd": "./mcp-servers/python",
+      "env": {
+        "DATABASE_URL": "$DB_CONNECTION_STRING",
+        "API_KEY": "${EXTERNAL_API_KEY}"
+      },
+      "timeout": 15000
+    },
+    "nodeServer": {
+      "command": "node",
+      "args": ["dist/server.js", "--verbose"],
+      "cwd": "./mcp-servers/node",
+      "trust": true
+    },
+    "dockerizedServer": {
+      "command": "docker",
+      "args": [
+        "run",
+        "-i",
+        "--rm",
+        "-e",
+        "API_KEY",
+        "-v",
+        "${PWD}:/workspace",
+        "my-mcp-server:latest"
+      ],
+      "env": {
+        "API_KEY": "$EXTERNAL_SERVICE_TOKEN"
+      }
+    }
+  }
+}
+"#;
+
+fn documents_stage() -> Stage {
+    let mut stage = Stage::new();
+    let answers = |names: &[&str]| names.iter().fold(Chaos::new(), |chaos, name| chaos.tool(name, Step::Answer));
+    stage.server("python", &answers(&["calculate_sum", "file_analyzer", "data_processor"]));
+    stage.program("node", "echo 'connect ECONNREFUSED 127.0.0.1:5432' >&2; exit 1");
+    stage.server("docker", &answers(&["docker__deploy", "docker__status"]));
+    for folder in ["python", "node"] {
+        std::fs::create_dir_all(stage.home.path(&format!("project/mcp-servers/{folder}"))).unwrap();
+    }
+    for (name, value) in [
+        ("DB_CONNECTION_STRING", "postgres://canary-database"),
+        ("EXTERNAL_API_KEY", "canary-key"),
+        ("EXTERNAL_SERVICE_TOKEN", "canary-token"),
+        ("PWD", "/somewhere"),
+    ] {
+        stage.set(name, value);
+    }
+    stage.write("project/.gemini/settings.json", DOCUMENTS);
+    stage
+}
+
+/// S2-46, must-show 2: the shape of the document's example, with our own words for the error.
+#[test]
+fn s2_46_the_documents_servers_are_shown_in_the_documents_shape() {
+    let stage = documents_stage();
+    let ran = stage.settled(&["-c", ".gemini/settings.json", "status"]);
+    let expected = "MCP Servers Status:
+
+📡 pythonTools (CONNECTED)
+  Command: python -m my_mcp_server --port 8080
+  Working Directory: ./mcp-servers/python
+  Timeout: 15000ms
+  Tools: calculate_sum, file_analyzer, data_processor
+
+🔌 nodeServer (DISCONNECTED)
+  Command: node dist/server.js --verbose
+  Error: exited with status 1 before the handshake (last stderr: \"connect ECONNREFUSED 127.0.0.1:5432\"); try \"switchboard doctor nodeServer\"
+
+🐳 dockerizedServer (CONNECTED)
+  Command: docker run -i --rm -e API_KEY -v ${PWD}:/workspace my-mcp-server:latest
+  Tools: docker__deploy, docker__status
+
+Discovery State: COMPLETED
+";
+    assert_eq!((ran.code, ran.stdout.as_str(), ran.stderr.as_str()), (Some(0), expected, ""));
+}
+
+/// S2-45: all configured servers, their status, details, tools and the discovery state; S2-56: no value of a variable.
+#[test]
+fn s2_45_the_view_has_every_part_and_no_secret_in_any_form() {
+    let stage = documents_stage();
+    for words in
+        [&["status"][..], &["-vvv", "status"], &["status", "--json"], &["-v", "status", "--json"], &["why", "pythonTools"]]
+    {
+        let words: Vec<_> = ["-c", ".gemini/settings.json"].iter().chain(words).copied().collect();
+        let ran = stage.run(&words);
+        assert!(!ran.stdout.contains("canary") && !ran.stderr.contains("canary"), "{words:?}: {ran:?}");
+    }
+    let document = stage.settled(&["-c", ".gemini/settings.json", "status", "--json"]).json();
+    assert_eq!(document["discovery"], "COMPLETED");
+    let parts: Vec<_> = document["servers"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|server| json!([server["name"], server["word"], server["dialect"]]))
+        .collect();
+    assert_eq!(
+        parts,
+        [
+            json!(["pythonTools", "CONNECTED", "gemini"]),
+            json!(["nodeServer", "DISCONNECTED", "gemini"]),
+            json!(["dockerizedServer", "CONNECTED", "gemini"])
+        ]
+    );
+}
+
+/// S2-19, S2-48: while a server is being connected to it is `CONNECTING`, and discovery `IN_PROGRESS`.
+#[test]
+fn s2_19_a_server_that_has_not_answered_yet_is_connecting_and_discovery_in_progress() {
+    let stage = Stage::new();
+    let silent = Chaos::new().on("initialize", Step::Drop).on("server/discover", Step::Drop).tool("x", Step::Answer);
+    stage.write("settings.json", &gemini(json!({ "late": entry(&silent.launch()), "good": entry(&good().launch()) })));
+    let file = stage.home.path("settings.json").display().to_string();
+    // The good one is there long before this; the other one never.
+    let ran = stage.run(&["-c", &file, "--dialect", "gemini", "--wait", "8", "status"]);
+    assert!(ran.stdout.contains("🔄 late (CONNECTING)\n  Command: "), "{ran:?}");
+    assert!(ran.stdout.contains("📡 good (CONNECTED)\n"), "{ran:?}");
+    assert!(ran.stdout.ends_with("\nDiscovery State: IN_PROGRESS\n"), "{ran:?}");
+}
+
+/// S2-22: a connection that fails is logged, and the status is `DISCONNECTED`; S2-36: so each ends as one or the other.
+#[test]
+fn s2_22_a_connection_that_fails_is_logged_and_ends_disconnected() {
+    let stage = Stage::new();
+    let broken = Launch::new("/bin/sh").arg("-c").arg("echo 'no disk' >&2; exit 4");
+    stage.write("settings.json", &gemini(json!({ "broken": entry(&broken), "good": entry(&good().launch()) })));
+    let file = stage.home.path("settings.json").display().to_string();
+    let given = ["-c", &file, "--dialect", "gemini"];
+    let document = stage.settled(&[&given[..], &["status", "--json"]].concat()).json();
+    let words: Vec<_> = document["servers"].as_array().unwrap().iter().map(|server| server["word"].as_str().unwrap()).collect();
+    assert_eq!((words.as_slice(), &document["discovery"]), (&["DISCONNECTED", "CONNECTED"][..], &json!("COMPLETED")));
+    let logged = stage.run(&["logs", "broken"]).stdout;
+    assert!(logged.contains(" stderr no disk\n") && logged.contains("exited with status 4 before the handshake"), "{logged}");
+}
+
+/// S2-52: the document's flag shows more.
+#[test]
+fn s2_52_debug_mode_shows_pids_and_what_is_done() {
+    let stage = Stage::new();
+    stage.write("settings.json", &gemini(json!({ "good": entry(&good().launch()) })));
+    let file = stage.home.path("settings.json").display().to_string();
+    let plain = stage.run(&["-c", &file, "--dialect", "gemini", "status"]);
+    assert!(!plain.stdout.contains("pid ") && plain.stderr.is_empty(), "{plain:?}");
+    for flag in ["--debug", "--debug_mode"] {
+        let ran = stage.run(&["-c", &file, "--dialect", "gemini", flag, "status"]);
+        assert!(ran.stdout.contains("\n  Process: pid "), "{flag}: {ran:?}");
+        assert!(!ran.stderr.is_empty(), "{flag}: {ran:?}");
+    }
+}
+
+/// S2-57: each server is a process of its own; S2-70: pid, uptime, memory and restarts are shown.
+#[test]
+fn s2_57_each_server_has_a_pid_of_its_own_in_the_verbose_status() {
+    let stage = Stage::new();
+    stage.write("settings.json", &gemini(json!({ "one": entry(&good().launch()), "two": entry(&good().launch()) })));
+    let file = stage.home.path("settings.json").display().to_string();
+    let given = ["-c", &file, "--dialect", "gemini", "-v", "status"];
+    let document = stage.run(&[&given[..], &["--json"]].concat()).json();
+    let servers = document["servers"].as_array().unwrap();
+    let pids: Vec<_> = servers.iter().map(|server| server["pid"].as_u64().unwrap()).collect();
+    assert!(pids.len() == 2 && pids[0] != pids[1], "{document}");
+    for server in servers {
+        assert!(server["memoryBytes"].as_u64().unwrap() > 100_000 && server["uptimeSeconds"].is_u64(), "{server}");
+        assert_eq!(server["restarts"], 0);
+    }
+    let text = stage.run(&given).stdout;
+    let process = text.lines().find(|line| line.starts_with("  Process: ")).unwrap();
+    let told: Vec<_> = ["pid ", ", up ", ", memory "].iter().filter(|part| process.contains(**part)).collect();
+    assert!(told.len() == 3 && text.contains("\n  Restarts: 0\n"), "{text}");
+    // S2-14: the document's own deadline, whatever progress there is.
+    assert!(text.contains(", call 10m in all, progress or not\n"), "{text}");
+}
+
+/// S2-55: a server behind a wrapper works with what the wrapper gives it; a failure names what the wrapper printed. `bwrap` is not
+/// everywhere, so the wrappers here are scripts of these names that do as the real ones: they run what their arguments say.
+#[test]
+fn s2_55_a_server_under_a_sandbox_wrapper_works_and_its_failure_names_the_wrappers_words() {
+    let stage = Stage::new();
+    stage.program(
+        "bwrap",
+        "while [ \"$1\" != -- ]; do shift; done; shift; cd /; exec env -i PATH=/usr/bin:/bin GIVEN=\"$GIVEN\" \"$@\"",
+    );
+    stage.program("docker", "echo 'docker: Cannot connect to the Docker daemon. Is it running?' >&2; exit 125");
+    let inner = Chaos::new().tool("look", Step::Inspect).launch();
+    let mut args =
+        vec!["--ro-bind".to_owned(), "/".to_owned(), "/".to_owned(), "--".to_owned(), inner.command.display().to_string()];
+    args.extend(inner.args.iter().cloned());
+    let servers = json!({
+        "boxed": { "command": "bwrap", "args": args, "env": { "GIVEN": "through" }, "trust": true },
+        "broken": { "command": "docker", "args": ["run", "-i", "--rm", "my-mcp-server:latest"] },
+    });
+    stage.write("settings.json", &gemini(servers));
+    let file = stage.home.path("settings.json").display().to_string();
+    let given = ["-c", &file, "--dialect", "gemini"];
+    let ran = stage.run(&[&given[..], &["call", "boxed/look", "--yes", "--json"]].concat());
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(ran.stdout.contains("GIVEN") && ran.stdout.contains("through"), "{ran:?}");
+    let ran = stage.settled(&[&given[..], &["status"]].concat());
+    let told = "🔌 broken (DISCONNECTED)\n  Command: docker run -i --rm my-mcp-server:latest\n  Error: exited with status 125 before the \
+                handshake (last stderr: \"docker: Cannot connect to the Docker daemon. Is it running?\")";
+    assert!(ran.stdout.contains(told), "{ran:?}");
+}
+
+/// S2-62: an entry without any of the three is that server's fault alone.
+#[test]
+fn s2_62_an_entry_without_an_address_is_disconnected_and_its_neighbour_lives() {
+    let stage = Stage::new();
+    stage.write("settings.json", &gemini(json!({ "empty": { "timeout": 5 }, "good": entry(&good().launch()) })));
+    let file = stage.home.path("settings.json").display().to_string();
+    let ran = stage.run(&["-c", &file, "--dialect", "gemini", "status"]);
+    assert!(ran.stdout.contains("🔌 empty (DISCONNECTED)\n"), "{ran:?}");
+    assert!(ran.stdout.contains("none of `httpUrl`, `url` and `command` is set"), "{ran:?}");
+    assert!(ran.stdout.contains("📡 good (CONNECTED)\n"), "{ran:?}");
+}
+
+/// S2-66: what is wrong with a list names the server, what is wrong with a schema the tool.
+#[test]
+fn s2_66_a_malformed_list_names_the_server_and_an_invalid_schema_the_tool() {
+    let stage = Stage::new();
+    let odd_list = good().on("tools/list", Step::result(r#"{"tools":"none"}"#));
+    let odd_tool = good().tool("odd", Step::Answer).define("odd", "inputSchema", "7");
+    stage.write("settings.json", &gemini(json!({ "list": entry(&odd_list.launch()), "tool": entry(&odd_tool.launch()) })));
+    let file = stage.home.path("settings.json").display().to_string();
+    let ran = stage.settled(&["-c", &file, "--dialect", "gemini", "status"]);
+    assert!(ran.stdout.contains("🔌 list (DISCONNECTED)\n") && ran.stdout.contains("tools/list failed"), "{ran:?}");
+    assert!(ran.stdout.contains("📡 tool (CONNECTED)\n") && ran.stdout.contains("  Withheld: 1 "), "{ran:?}");
+    let document = stage.run(&["-c", &file, "--dialect", "gemini", "tools", "--json"]).json();
+    let withheld = &document["withheld"][0];
+    assert_eq!((&withheld["server"], &withheld["tool"]), (&json!("tool"), &json!("odd")), "{document}");
+    assert!(withheld["reason"].as_str().unwrap().contains("object"), "{document}");
+}
+
+/// S2-67: text as text, JSON in a block, other kinds by type and size.
+#[test]
+fn s2_67_results_are_shown_readably() {
+    let stage = Stage::new();
+    let chaos = Chaos::new()
+        .tool("text", Step::text("two\nlines"))
+        .tool("data", Step::result(r#"{"content":[{"type":"text","text":"{\"a\":1,\"b\":[2]}"}]}"#))
+        .tool("image", Step::result(r#"{"content":[{"type":"image","data":"aGVsbG8=","mimeType":"image/png"}]}"#));
+    stage.write("settings.json", &gemini(json!({ "s": entry(&chaos.launch()) })));
+    let file = stage.home.path("settings.json").display().to_string();
+    let shown = |tool: &str| {
+        let ran = stage.run(&["-c", &file, "--dialect", "gemini", "call", tool, "--yes"]);
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        ran.stdout
+    };
+    assert_eq!(shown("s/text"), "two\nlines\n");
+    assert_eq!(shown("s/data"), "```json\n{\n  \"a\": 1,\n  \"b\": [\n    2\n  ]\n}\n```\n");
+    let image = shown("s/image");
+    assert!(image.contains("image/png") && image.contains("5 bytes") && !image.contains("aGVsbG8"), "{image}");
+}
+
+/// S2-68: names only in the plain view, and what each tool does in the other.
+#[test]
+fn s2_68_the_view_with_descriptions_says_what_each_tool_does() {
+    let stage = Stage::new();
+    let chaos = good().define("ok", "description", r#""Says that all is well""#);
+    stage.write("settings.json", &gemini(json!({ "s": entry(&chaos.launch()) })));
+    let file = stage.home.path("settings.json").display().to_string();
+    let plain = stage.run(&["-c", &file, "--dialect", "gemini", "status"]).stdout;
+    assert!(plain.contains("\n  Tools: ok\n") && !plain.contains("all is well"), "{plain}");
+    let told = stage.run(&["-c", &file, "--dialect", "gemini", "status", "--descriptions"]).stdout;
+    assert!(told.contains("\n  Tools:\n  - ok\n      Says that all is well\n"), "{told}");
+}

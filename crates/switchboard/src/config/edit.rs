@@ -1,0 +1,300 @@
+//! Edits a file as a person would: one entry added, removed, switched on or off; every comment and all order kept.
+//!
+//! The formats edit texts (`edit/toml.rs` and its siblings), each a pure function. Here an entry is put into the words of its dialect, the
+//! outcome is read back before it is written, and the file is replaced whole or not at all.
+
+use std::fs::{DirBuilder, File, OpenOptions, Permissions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use super::diagnostic::visible_path;
+use super::format::Format;
+use super::load::{ReadFile, interpret, text_of};
+use super::{ConfigErrors, ConfigFile, Dialect, ServerConfig};
+
+mod hcl;
+mod json;
+mod lines;
+pub(super) mod spelling;
+mod toml;
+mod yaml;
+
+/// What to do to a file.
+#[derive(Debug, Clone)]
+pub enum Change {
+    /// One entry more, at the end.
+    Add(Addition),
+    /// An entry less.
+    Remove(String),
+    /// The server may run, or may not.
+    Enable(String, bool),
+}
+
+/// A new entry.
+#[derive(Debug, Clone)]
+pub struct Addition {
+    /// Its key.
+    pub name: String,
+    /// How to reach the server.
+    pub target: Target,
+    /// Which wire, where it is said: `stdio`, `http` or `sse`.
+    pub transport: Option<String>,
+    /// Variables of the program. References are written `${NAME}`; the file gets them as its dialect has them.
+    pub env: Vec<(String, String)>,
+    /// Headers of the requests, likewise.
+    pub headers: Vec<(String, String)>,
+    /// The program's working folder.
+    pub cwd: Option<String>,
+}
+
+/// How a new server is reached.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Target {
+    /// A program to start, with its arguments.
+    Command(String, Vec<String>),
+    /// An address.
+    Url(String),
+}
+
+/// What was done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Edited {
+    /// The file that was written; a link has been followed.
+    pub file: PathBuf,
+    /// What kind of file it is.
+    pub dialect: Dialect,
+    /// The line of the entry: as it is now, or as it was before it was removed.
+    pub line: usize,
+    /// The file was not there before.
+    pub created: bool,
+    /// It said so already, and was left alone.
+    pub unchanged: bool,
+}
+
+/// Why a file was not changed. It is as it was.
+#[derive(Debug, thiserror::Error)]
+pub enum EditFault {
+    /// It does not load as it is, so what an edit would make of it cannot be known.
+    #[error("the file does not load as it is; correct it first:\n{0}")]
+    Broken(ConfigErrors),
+    /// What came out would not load.
+    #[error("not written, since the file would not load:\n{0}")]
+    WouldNotLoad(ConfigErrors),
+    /// There is such an entry.
+    #[error("{file}:{line} has a server \"{name}\" already; choose another name, or remove that one first", file = visible_path(.file))]
+    Taken {
+        /// The file.
+        file: PathBuf,
+        /// Where.
+        line: usize,
+        /// The name.
+        name: String,
+    },
+    /// There is none.
+    #[error("{file} has no server \"{name}\"{known}", file = visible_path(.file), known = listed(.known))]
+    Missing {
+        /// The file.
+        file: PathBuf,
+        /// The name.
+        name: String,
+        /// Those it has.
+        known: Vec<String>,
+    },
+    /// It cannot be said in such a file, or not without writing it anew.
+    #[error("{file}: {fact}", file = visible_path(.file))]
+    Unwilling {
+        /// The file.
+        file: PathBuf,
+        /// Why, and what to do instead.
+        fact: String,
+    },
+    /// The disk.
+    #[error("{file} cannot be written: {fault}", file = visible_path(.file))]
+    Disk {
+        /// The file.
+        file: PathBuf,
+        /// Why.
+        fault: io::Error,
+    },
+}
+
+fn listed(known: &[String]) -> String {
+    if known.is_empty() { String::new() } else { format!("; it has: {}", known.join(", ")) }
+}
+
+/// Changes a file. One that is not there is made for an addition (0600, its folder too), if its name says what it is to hold.
+pub fn edit(file: &ConfigFile, change: &Change) -> Result<Edited, EditFault> {
+    let path = file.path.canonicalize().unwrap_or_else(|_| file.path.clone());
+    let exists = file.path.symlink_metadata().is_ok();
+    if !exists && !matches!(change, Change::Add(_)) {
+        return Err(EditFault::Missing { file: path, name: change.name().to_owned(), known: Vec::new() });
+    }
+    let text = if exists { text_of(file).map_err(|errors| EditFault::Broken(ConfigErrors(errors)))? } else { String::new() };
+    // A file that is not there is what its path, its name or the person says.
+    let blank = if Format::of(&file.path) == Some(Format::Json) { "{}" } else { "" };
+    let read_as = if text.trim().is_empty() { blank } else { &text };
+    let before = interpret(file, read_as).map_err(|errors| EditFault::Broken(ConfigErrors(errors)))?;
+    let dialect = before.dialect;
+    let found = before.servers.iter().map(|(server, _)| server).find(|server| server.name.as_str() == change.name());
+    match (change, found) {
+        (Change::Add(_), Some(taken)) => {
+            return Err(EditFault::Taken { file: path, line: taken.source.line, name: taken.name.to_string() });
+        }
+        (Change::Remove(name) | Change::Enable(name, _), None) => {
+            let known = before.servers.iter().map(|(server, _)| server.name.to_string()).collect();
+            return Err(EditFault::Missing { file: path, name: name.clone(), known });
+        }
+        (Change::Enable(_, wanted), Some(server)) if server.enabled == *wanted => {
+            return Ok(Edited { file: path, dialect, line: server.source.line, created: false, unchanged: true });
+        }
+        _ => {}
+    }
+    let unwilling = |fact: String| EditFault::Unwilling { file: path.clone(), fact };
+    let edited = edited(&text, before.format, dialect, change).map_err(unwilling)?;
+    let after = interpret(&ConfigFile { dialect: Some(dialect), ..file.clone() }, &edited)
+        .map_err(|errors| EditFault::WouldNotLoad(ConfigErrors(errors)))?;
+    let line = check(change, &before, &after).map_err(unwilling)?;
+    write(&path, edited.as_bytes(), exists).map_err(|fault| EditFault::Disk { file: path.clone(), fault })?;
+    Ok(Edited { file: path, dialect, line, created: !exists, unchanged: false })
+}
+
+impl Change {
+    fn name(&self) -> &str {
+        match self {
+            Self::Add(addition) => &addition.name,
+            Self::Remove(name) | Self::Enable(name, _) => name,
+        }
+    }
+}
+
+/// The text with the change in it; or why that cannot be, and what to do instead.
+fn edited(text: &str, format: Format, dialect: Dialect, change: &Change) -> Result<String, String> {
+    let spelling = &dialect.rules().writing;
+    let place = Place { container: spelling.container, version: spelling.version, name: change.name() };
+    let operation = match change {
+        Change::Add(addition) => Operation::Add(spelling.entry(addition)?),
+        Change::Remove(_) => Operation::Remove,
+        Change::Enable(name, wanted) => {
+            let Some((field, means_enabled)) = spelling.enabled else {
+                let what = if *wanted { "enabled" } else { "disabled" };
+                return Err(format!(
+                    "a file of this kind ({}) has no word for a server that is {what}; try `switchboard remove {name}`",
+                    dialect.rules().word
+                ));
+            };
+            Operation::Set(field, *wanted == means_enabled)
+        }
+    };
+    match format {
+        Format::Toml => toml::edit(text, &place, &operation),
+        Format::Json => json::edit(text, &place, &operation),
+        Format::Hcl => hcl::edit(text, &place, &operation),
+        Format::Yaml | Format::FrontMatter => yaml::edit(text, &place, &operation, format == Format::FrontMatter),
+    }
+}
+
+/// Which entry of a document.
+struct Place<'a> {
+    /// The keys that lead to the entries.
+    container: &'static [&'static str],
+    /// What a new file begins with.
+    version: Option<(&'static str, u32)>,
+    name: &'a str,
+}
+
+/// What is done to it.
+enum Operation {
+    Add(Vec<(&'static str, Value)>),
+    Remove,
+    Set(&'static str, bool),
+}
+
+/// A value of a new entry, whatever the format.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Value {
+    Text(String),
+    Texts(Vec<String>),
+    Table(Vec<(String, Text)>),
+}
+
+/// The value of a variable or a header.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Text {
+    Plain(String),
+    /// A reference that the format writes as a call: `env("NAME")`.
+    Call(String),
+}
+
+/// What could not be found in a document that was just read.
+const NOT_FOUND: &str = "the entry is not written as a table of its own; edit the file by hand";
+
+/// That the entry came, went or changed, and nothing else did; and its line.
+fn check(change: &Change, before: &ReadFile, after: &ReadFile) -> Result<usize, String> {
+    let amiss = || Err("the edit would change more than this one entry; edit the file by hand".to_owned());
+    let name = change.name();
+    fn find<'f>(file: &'f ReadFile, name: &str) -> Option<&'f ServerConfig> {
+        file.servers.iter().map(|(server, _)| server).find(|server| server.name.as_str() == name)
+    }
+    let others = |file: &ReadFile| -> Vec<ServerConfig> {
+        let others = file.servers.iter().map(|(server, _)| server).filter(|server| server.name.as_str() != name);
+        others.map(without_lines).collect()
+    };
+    if others(before) != others(after) {
+        return amiss();
+    }
+    match (change, find(before, name), find(after, name)) {
+        (Change::Add(_), None, Some(new)) => match &new.endpoint {
+            super::Endpoint::Wrong(fault) => Err(format!("the entry would not work: {}", fault.message)),
+            _ => Ok(new.source.line),
+        },
+        (Change::Remove(_), Some(old), None) => Ok(old.source.line),
+        (Change::Enable(_, wanted), Some(old), Some(new)) if new.enabled == *wanted => {
+            let same = ServerConfig { enabled: *wanted, ..without_lines(old) } == without_lines(new);
+            if same { Ok(new.source.line) } else { amiss() }
+        }
+        _ => amiss(),
+    }
+}
+
+/// Lines move when an entry above comes or goes.
+fn without_lines(server: &ServerConfig) -> ServerConfig {
+    let mut server = server.clone();
+    server.source.line = 0;
+    if let super::Endpoint::Wrong(fault) = &mut server.endpoint {
+        (fault.line, fault.column) = (0, 0);
+    }
+    server
+}
+
+/// Replaces a file whole or not at all; its permissions stay.
+fn write(path: &Path, bytes: &[u8], exists: bool) -> io::Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if !exists {
+        DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    }
+    let mode = if exists { path.metadata()?.permissions().mode() & 0o7777 } else { 0o600 };
+    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let new = folder.join(format!(".{name}.{}.new", std::process::id()));
+    let written = write_new(&new, bytes, mode).and_then(|()| std::fs::rename(&new, path));
+    if let Err(fault) = written {
+        let _ = std::fs::remove_file(&new);
+        return Err(fault);
+    }
+    // The rename itself lasts only once the folder is on disk.
+    File::open(folder)?.sync_all()
+}
+
+fn write_new(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
+    match std::fs::remove_file(path) {
+        Err(fault) if fault.kind() != io::ErrorKind::NotFound => return Err(fault),
+        _ => {}
+    }
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    file.write_all(bytes)?;
+    file.set_permissions(Permissions::from_mode(mode))?;
+    file.sync_all()
+}
+
+#[cfg(test)]
+mod tests;

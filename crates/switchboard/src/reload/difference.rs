@@ -1,0 +1,315 @@
+//! What a new configuration changes: a plain function over two configurations.
+//!
+//! Where nobody has said that the new one holds, what tightens holds at once and what would start or allow more waits.
+
+use std::sync::Arc;
+
+use indexmap::IndexMap;
+
+use super::Waiting;
+use crate::config::{Config, Endpoint, Mode, RuleText, ServerConfig};
+use crate::name::ServerName;
+
+/// Who stands behind a new configuration.
+#[derive(Clone, Copy)]
+pub(crate) enum Said<'a> {
+    /// A person: all of it holds.
+    Person,
+    /// Nobody: a file changed. Only these entries have been accepted, as they stand.
+    Nobody(&'a dyn Fn(&ServerConfig) -> bool),
+}
+
+/// What becomes of the servers, and what is in force from now on.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Difference {
+    /// The new configuration as far as it holds. The entry of a server that waits for its first start is among them.
+    pub(crate) config: Config,
+    /// What becomes of each of its servers, in its order.
+    pub(crate) steps: IndexMap<ServerName, Step>,
+    /// Those that are there no longer.
+    pub(crate) removed: Vec<ServerName>,
+    /// What a person must say yes to, beside servers that wait for their first start.
+    pub(crate) waiting: Vec<Waiting>,
+}
+
+/// What becomes of one server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// It is not touched.
+    Keep,
+    /// It is not touched; what its entry says beside the launch holds.
+    Adopt,
+    /// It ends, having drained its calls, and is begun as its entry says now; or it is begun for the first time.
+    Begin,
+    /// The same, but those of its kind of file begin only when all of them have ended.
+    BeginTogether,
+    /// It is shown, and not started.
+    Wait(String),
+}
+
+/// Compares. `waits` tells which of the old servers have not been started because nobody has said so, and in what words.
+pub(crate) fn difference(
+    old: &Config,
+    waits: &dyn Fn(&ServerName) -> Option<String>,
+    new: &Config,
+    said: Said<'_>,
+) -> Difference {
+    let mut found = Finding { old, new, waiting: Vec::new() };
+    let (config, asked) = match said {
+        Said::Person => (new.clone(), None),
+        Said::Nobody(accepted) => (found.in_force(), Some(accepted)),
+    };
+    let mut found = Difference { config, steps: IndexMap::new(), removed: Vec::new(), waiting: found.waiting };
+    let names: Vec<ServerName> = found.config.servers.keys().cloned().collect();
+    for name in names {
+        let since = waits(&name);
+        let before = Entry::new(old.servers.get(&name).filter(|_| since.is_none()), old);
+        let entry = found.config.servers[&name].clone();
+        let now = Entry::new(Some(&entry), new);
+        let (entry, step) = match (asked, since) {
+            (None, _) => told(before, now),
+            (Some(accepted), Some(why)) if now.runs && !accepted(&entry) && old.servers[&name] == entry => {
+                (entry.clone(), Step::Wait(why))
+            }
+            (Some(accepted), _) => watched(before, now, accepted, &mut found),
+        };
+        found.config.servers.insert(name.clone(), entry);
+        found.steps.insert(name, step);
+    }
+    found.removed = old.servers.keys().filter(|name| !found.config.servers.contains_key(*name)).cloned().collect();
+    found
+}
+
+/// One entry, if there is one, and whether its server may run.
+#[derive(Clone, Copy)]
+struct Entry<'a> {
+    server: Option<&'a Arc<ServerConfig>>,
+    runs: bool,
+}
+
+impl<'a> Entry<'a> {
+    fn new(server: Option<&'a Arc<ServerConfig>>, config: &Config) -> Self {
+        Self { server, runs: server.is_some_and(|server| why_not(server, config).is_none()) }
+    }
+}
+
+/// Why a server may not run, whoever asks.
+fn why_not(server: &ServerConfig, config: &Config) -> Option<&'static str> {
+    match &server.endpoint {
+        _ if !server.enabled => Some("disabled"),
+        _ if config.security.blocks(&server.name).is_some() => Some("blocked"),
+        Endpoint::Wrong(_) => Some("wrong"),
+        _ => None,
+    }
+}
+
+/// A person said so.
+fn told(before: Entry<'_>, now: Entry<'_>) -> (Arc<ServerConfig>, Step) {
+    let new = now.server.expect("it is an entry of the new configuration").clone();
+    let step = match before.server {
+        // S0-40: where the file is not watched, a reload closes every server before it builds one.
+        _ if !new.dialect.rules().watched => Step::BeginTogether,
+        Some(old) if before.runs && now.runs && is_same_launch(old, &new) && is_same_session(old, &new) => kept(old, &new),
+        _ => Step::Begin,
+    };
+    (new, step)
+}
+
+/// A file changed, and nobody has said anything but what `accepted` knows.
+fn watched(
+    before: Entry<'_>,
+    now: Entry<'_>,
+    accepted: &dyn Fn(&ServerConfig) -> bool,
+    found: &mut Difference,
+) -> (Arc<ServerConfig>, Step) {
+    let new = now.server.expect("it is an entry of the new configuration").clone();
+    let Some(old) = before.server else {
+        let step = match now.runs && !accepted(&new) {
+            true => Step::Wait(format!("{}; nobody has said that it may start", place("it is new", &new))),
+            false => Step::Begin,
+        };
+        if step == Step::Begin {
+            // A yes is one to what runs, not to what it may do unasked.
+            let asked_about = ServerConfig { trust: false, ..(*new).clone() };
+            return (Arc::new(narrowed(&asked_about, (*new).clone(), found)), step);
+        }
+        return (new, step);
+    };
+    if !new.dialect.rules().watched {
+        return (new.clone(), kept(old, &new));
+    }
+    match (before.runs, now.runs) {
+        (false, true) if !accepted(&new) => {
+            let step =
+                Step::Wait(format!("{}; nobody has said that it may start", place("it may run only since a change", &new)));
+            (new, step)
+        }
+        (true, true) if !is_same_launch(old, &new) && !accepted(&new) => {
+            let reason = format!("{}; until a person says so, it runs as before", place("what it runs has changed", &new));
+            found.waiting.push(Waiting { server: Some(new.name.clone()), reason });
+            let entry = narrowed(old, as_launched(old, &new), found);
+            let step = kept(old, &entry);
+            (Arc::new(entry), step)
+        }
+        (true, true) => {
+            let entry = narrowed(old, (*new).clone(), found);
+            let stays = is_same_launch(old, &entry) && is_same_session(old, &entry);
+            let step = if stays { kept(old, &entry) } else { Step::Begin };
+            (Arc::new(entry), step)
+        }
+        // Neither ran nor may run: nothing starts, whatever the entry says.
+        (false, false) if kept(old, &new) == Step::Keep => (new, Step::Keep),
+        _ => {
+            let entry = narrowed(old, (*new).clone(), found);
+            (Arc::new(entry), Step::Begin)
+        }
+    }
+}
+
+fn place(what: &str, server: &ServerConfig) -> String {
+    format!("{what} ({}:{})", crate::config::diagnostic::visible_path(&server.source.file), server.source.line)
+}
+
+/// Whether it is the same thing in the same place that runs or is reached.
+fn is_same_launch(old: &ServerConfig, new: &ServerConfig) -> bool {
+    old.endpoint == new.endpoint
+        && old.dialect == new.dialect
+        && (&old.source.file, &old.source.folder, old.source.scope) == (&new.source.file, &new.source.folder, new.source.scope)
+}
+
+/// Whether a connection that is open would be opened in the same way.
+fn is_same_session(old: &ServerConfig, new: &ServerConfig) -> bool {
+    (old.protocol, old.asks, old.session, old.max_message_bytes) == (new.protocol, new.asks, new.session, new.max_message_bytes)
+}
+
+fn kept(old: &ServerConfig, new: &ServerConfig) -> Step {
+    // An entry that only moved within its file says what it said.
+    let moved = ServerConfig { source: new.source.clone(), ..old.clone() };
+    if moved == *new { Step::Keep } else { Step::Adopt }
+}
+
+/// The new entry as far as a launch that goes on can have it.
+fn as_launched(old: &ServerConfig, new: &ServerConfig) -> ServerConfig {
+    ServerConfig {
+        dialect: old.dialect,
+        source: old.source.clone(),
+        endpoint: old.endpoint.clone(),
+        protocol: old.protocol,
+        asks: old.asks,
+        session: old.session,
+        max_message_bytes: old.max_message_bytes,
+        ..new.clone()
+    }
+}
+
+/// The new entry without what it allows that the old one did not.
+fn narrowed(old: &ServerConfig, mut new: ServerConfig, found: &mut Difference) -> ServerConfig {
+    let mut widened = |reason: &str| found.waiting.push(Waiting { server: Some(old.name.clone()), reason: reason.to_owned() });
+    if new.trust && !old.trust {
+        new.trust = false;
+        widened("`trust = true` would let its tools run without a question");
+    }
+    let permissions = &found.config.permissions;
+    let is_ungated = new.dialect.rules().ungated_by_default && !permissions.configured;
+    let unasked = new.trust || is_ungated || permissions.mode == Mode::Yolo || !permissions.allow.is_empty();
+    if unasked && may_offer_more(old, &new) {
+        new.include_tools.clone_from(&old.include_tools);
+        new.exclude_tools.clone_from(&old.exclude_tools);
+        widened("its filter would let more tools run, some perhaps without a question");
+    }
+    new
+}
+
+/// Unless it is plain that it does not.
+fn may_offer_more(old: &ServerConfig, new: &ServerConfig) -> bool {
+    let is_within = |inner: &[String], outer: &[String]| inner.iter().all(|pattern| outer.contains(pattern));
+    let includes_more = match (&old.include_tools, &new.include_tools) {
+        (None, _) => false,
+        (Some(_), None) => true,
+        (Some(old), Some(new)) => !is_within(new, old),
+    };
+    includes_more || !is_within(&old.exclude_tools, &new.exclude_tools)
+}
+
+/// What of a whole configuration holds before anybody has said so.
+struct Finding<'a> {
+    old: &'a Config,
+    new: &'a Config,
+    waiting: Vec<Waiting>,
+}
+
+impl Finding<'_> {
+    fn in_force(&mut self) -> Config {
+        let mut config = self.new.clone();
+        // S0-39: what is not watched stays as it was read.
+        let unwatched = |server: &ServerConfig| !server.dialect.rules().watched;
+        let as_read = |name: &ServerName| self.old.servers.get(name).filter(|server| unwatched(server));
+        config.servers.retain(|name, server| !unwatched(server) || as_read(name).is_some());
+        for (name, server) in self.old.servers.iter().filter(|(_, server)| unwatched(server)) {
+            let now = config.servers.entry(name.clone()).or_insert_with(|| server.clone());
+            if unwatched(now) {
+                now.clone_from(server);
+            }
+        }
+        let (old, new) = (&self.old.permissions, &self.new.permissions);
+        let (allow, more) = both(&old.allow, &watched_rules(&old.allow, &new.allow));
+        let (ask, fewer_asked) = either(&old.ask, &watched_rules(&old.ask, &new.ask));
+        let (deny, fewer_denied) = either(&old.deny, &watched_rules(&old.deny, &new.deny));
+        config.permissions.mode = stricter(old.mode, new.mode);
+        (config.permissions.allow, config.permissions.ask, config.permissions.deny) = (allow, ask, deny);
+        config.permissions.configured = old.configured || new.configured;
+        config.security.locked = self.old.security.locked || self.new.security.locked;
+        if config.permissions.mode != new.mode {
+            self.widened("the mode would ask about less".to_owned());
+        }
+        more.iter().for_each(|rule| self.widened(format!("a new rule would allow {rule:?}")));
+        fewer_asked.iter().for_each(|rule| self.widened(format!("{rule:?} would no longer be asked about")));
+        fewer_denied.iter().for_each(|rule| self.widened(format!("{rule:?} would no longer be denied")));
+        if config.permissions.configured != new.configured {
+            self.widened("nothing would be said about permissions any more".to_owned());
+        }
+        if config.security.locked != self.new.security.locked {
+            self.widened("definitions would no longer be locked".to_owned());
+        }
+        config
+    }
+
+    fn widened(&mut self, reason: String) {
+        self.waiting.push(Waiting { server: None, reason });
+    }
+}
+
+/// The new rules of files that are watched, with the old ones of those that are not.
+fn watched_rules(old: &[RuleText], new: &[RuleText]) -> Vec<RuleText> {
+    let is_watched = |rule: &&RuleText| rule.dialect.rules().watched;
+    new.iter().filter(is_watched).chain(old.iter().filter(|rule| !is_watched(rule))).cloned().collect()
+}
+
+fn stricter(one: Mode, other: Mode) -> Mode {
+    match (one, other) {
+        (Mode::Deny, _) | (_, Mode::Deny) => Mode::Deny,
+        (Mode::Ask, _) | (_, Mode::Ask) => Mode::Ask,
+        (Mode::Yolo, Mode::Yolo) => Mode::Yolo,
+    }
+}
+
+fn is_same_rule(one: &RuleText, other: &RuleText) -> bool {
+    (&one.text, one.dialect) == (&other.text, other.dialect)
+}
+
+/// The new rules that were there before, and the texts of the others.
+fn both(old: &[RuleText], new: &[RuleText]) -> (Vec<RuleText>, Vec<String>) {
+    let (kept, more): (Vec<_>, Vec<_>) =
+        new.iter().cloned().partition(|rule| old.iter().any(|before| is_same_rule(before, rule)));
+    (kept, more.into_iter().map(|rule| rule.text).collect())
+}
+
+/// The new rules and those that would go, and the texts of the latter.
+fn either(old: &[RuleText], new: &[RuleText]) -> (Vec<RuleText>, Vec<String>) {
+    let gone: Vec<RuleText> = old.iter().filter(|rule| !new.iter().any(|now| is_same_rule(now, rule))).cloned().collect();
+    let texts = gone.iter().map(|rule| rule.text.clone()).collect();
+    (new.iter().cloned().chain(gone).collect(), texts)
+}
+
+#[cfg(test)]
+mod tests;

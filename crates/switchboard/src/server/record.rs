@@ -1,0 +1,143 @@
+//! What becomes of a server, in the words of its file's dialect: one record each, for whoever shows them (S0-34, C16).
+
+use super::{ServerHandle, State};
+use crate::config::{Dialect, Words};
+use crate::name::{ServerName, ToolName};
+
+/// One server at one moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Record {
+    /// Its name.
+    pub name: ServerName,
+    /// The kind of file its entry stands in.
+    pub dialect: Dialect,
+    /// Where it stands, in that dialect's words.
+    pub status: &'static str,
+    /// Why it is not usable; safe to show, secrets redacted.
+    pub error: Option<String>,
+    /// What it calls its tools; none while it is not usable.
+    pub tools: Vec<ToolName>,
+}
+
+impl ServerHandle {
+    /// How it stands now.
+    pub fn record(&self) -> Record {
+        let snapshot = self.snapshot();
+        let live = matches!(snapshot.state, State::Ready { .. });
+        let tools = snapshot.offerings.tools.iter().filter(|_| live).map(|tool| tool.name.clone()).collect();
+        let dialect = self.config.dialect;
+        Record {
+            name: self.config.name.clone(),
+            dialect,
+            status: snapshot.state.word(dialect.rules().words),
+            error: snapshot.state.trouble(),
+            tools,
+        }
+    }
+}
+
+impl State {
+    /// The state in one of these words.
+    pub fn word(&self, words: Words) -> &'static str {
+        match (words, self) {
+            (Words::Three | Words::All, Self::Ready { .. }) => "CONNECTED",
+            (Words::Three | Words::All, Self::Connecting { .. }) => "CONNECTING",
+            (Words::Three, _) => "DISCONNECTED",
+            (Words::All, Self::Backoff { .. } | Self::Failed { .. }) => "DISCONNECTED",
+            (Words::All, Self::Disabled) => "DISABLED",
+            (Words::All, Self::Blocked { .. }) => "BLOCKED",
+            (Words::All, Self::Untrusted { .. }) => "UNTRUSTED",
+            (Words::All, Self::Idle) => "IDLE",
+            (Words::All, Self::NeedsLogin { .. }) => "NEEDS LOGIN",
+            (Words::All, Self::Stopped) => "STOPPED",
+            (Words::Two, state) => {
+                if state.trouble().is_some() {
+                    "error"
+                } else {
+                    "ok"
+                }
+            }
+        }
+    }
+
+    /// Why a server in this state cannot be used; `None` where it can, or will be started when it is needed.
+    pub fn trouble(&self) -> Option<String> {
+        match self {
+            Self::Ready { .. } | Self::Idle => None,
+            Self::Failed { error } | Self::Backoff { error, .. } => Some(error.clone()),
+            Self::Connecting { step, .. } => Some(format!("not connected yet (step: {step})")),
+            Self::NeedsLogin { reason, .. } => Some(format!("needs a login: {reason}")),
+            Self::Blocked { rule } => Some(format!("blocked by {rule}")),
+            Self::Untrusted { reason } => Some(format!("not trusted: {reason}")),
+            Self::Disabled => Some("disabled in its entry".to_owned()),
+            Self::Stopped => Some("stopped".to_owned()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::SystemTime;
+
+    use super::*;
+    use crate::session::Era;
+
+    fn states() -> [State; 10] {
+        let error = || "no answer".to_owned();
+        let now = SystemTime::UNIX_EPOCH;
+        [
+            State::Ready { era: Era::Legacy, version: "2025-11-25".into() },
+            State::Connecting { since: now, step: "handshake" },
+            State::Failed { error: error() },
+            State::Backoff { error: error(), attempt: 1, retry_at: now },
+            State::Disabled,
+            State::Blocked { rule: "deny_servers".into() },
+            State::Untrusted { reason: "new".into() },
+            State::Idle,
+            State::NeedsLogin { url: String::new(), reason: "nobody is logged in".into() },
+            State::Stopped,
+        ]
+    }
+
+    fn check(words: Words, expected: [&str; 10]) {
+        assert_eq!(states().map(|state| state.word(words)), expected, "{words:?}");
+    }
+
+    /// S2-47: exactly three words, and C16: each state has one in every dialect.
+    #[test]
+    fn s2_47_gemini_has_exactly_three_words_for_every_state() {
+        let not = "DISCONNECTED";
+        check(Words::Three, ["CONNECTED", "CONNECTING", not, not, not, not, not, not, not, not]);
+        assert_eq!(Dialect::Gemini.rules().words, Words::Three);
+    }
+
+    /// C16: `error` where there is an `Err`, else `ok`.
+    #[test]
+    fn c16_core_agent_says_error_where_there_is_one_and_else_ok() {
+        let no = "error";
+        check(Words::Two, ["ok", no, no, no, no, no, no, "ok", no, no]);
+        assert_eq!(Dialect::CoreAgent.rules().words, Words::Two);
+        for state in states() {
+            assert_eq!(state.word(Words::Two) == "error", state.trouble().is_some(), "{state}");
+        }
+    }
+
+    #[test]
+    fn c16_the_native_file_tells_every_state_apart() {
+        check(
+            Words::All,
+            [
+                "CONNECTED",
+                "CONNECTING",
+                "DISCONNECTED",
+                "DISCONNECTED",
+                "DISABLED",
+                "BLOCKED",
+                "UNTRUSTED",
+                "IDLE",
+                "NEEDS LOGIN",
+                "STOPPED",
+            ],
+        );
+    }
+}

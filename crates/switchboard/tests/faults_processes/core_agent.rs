@@ -1,0 +1,194 @@
+//! Servers of core-agent files: how they start and are told of, how they end, and how they are built again.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use switchboard::caller::Offers;
+use switchboard::config::{self, Config, ConfigFile, Dialect, Scope};
+use switchboard::event::{Event, Next};
+use switchboard::launch::Launcher;
+use switchboard::server::State;
+use switchboard::{Host, HostBuilder};
+use switchboard_testkit::{Chaos, Entry, Step, is_alive};
+
+use crate::support::{PATIENCE, Stage, good, is_ready, result_of, settled, snapshot, stuck, text_of, until, until_state};
+
+/// The file's servers, as if they stood in a core-agent file; those named `native…` as they are.
+fn core_agent(file: &PathBuf) -> Config {
+    let mut config = config::load(&[ConfigFile::new(file, Scope::Given)]).unwrap();
+    for (name, server) in &mut config.servers {
+        if !name.as_str().starts_with("native") {
+            Arc::make_mut(server).dialect = Dialect::CoreAgent;
+        }
+    }
+    config
+}
+
+async fn start(stage: &Stage, entries: &[Entry]) -> Host {
+    let builder = HostBuilder {
+        environment: stage.environment.clone(),
+        offers: Offers { elicit_form: true, ..Offers::default() },
+        launcher: Launcher::start(PathBuf::from(env!("CARGO_BIN_EXE_switchboard-launcher"))).unwrap(),
+        ..HostBuilder::new(core_agent(&stage.scratch.config(entries)))
+    };
+    builder.start().await.unwrap()
+}
+
+#[tokio::test]
+async fn s0_32_a_stdio_server_is_sent_sigterm_at_once_and_sigkill_three_seconds_later() {
+    let stage = Stage::new();
+    let termed = stage.scratch.path("termed");
+    let mut deaf = stuck();
+    deaf.script.on_term = Step::touch(&termed).into();
+    // This one heeds SIGTERM, but not the end of its input.
+    let host = start(&stage, &[stage.entry("deaf", deaf), stage.entry("heeding", good().ignore_eof())]).await;
+    settled(&host).await;
+    let (deaf, heeding) = (host.server("deaf").unwrap(), host.server("heeding").unwrap());
+
+    let began = Instant::now();
+    heeding.stop().await;
+    assert!(began.elapsed() < Duration::from_millis(1900), "the native rule would wait 2 s: {:?}", began.elapsed());
+
+    let began = Instant::now();
+    let stopping = tokio::spawn(async move { deaf.stop().await });
+    until("SIGTERM came", PATIENCE, || termed.exists()).await;
+    assert!(began.elapsed() < Duration::from_millis(1900), "{:?}", began.elapsed());
+    assert_eq!(stage.of("deaf").len(), 1, "it lives on");
+    stopping.await.unwrap();
+    let took = began.elapsed();
+    assert!(took >= Duration::from_secs(3) && took < Duration::from_secs(5), "{took:?}");
+    assert_eq!(stage.all(), []);
+}
+
+/// S0-02, S2-61: nothing is asked of them, and yet all are there; S0-28: not one after the other.
+#[tokio::test]
+async fn s0_02_s2_61_s0_28_servers_start_with_the_host_all_at_once_and_a_slow_one_keeps_none_waiting() {
+    let stage = Stage::new();
+    let go = stage.scratch.path("go");
+    let slow = good().on_start(Step::WaitFile(go.clone()));
+    let entries =
+        [stage.entry("slow", slow), stage.entry("one", good()), stage.entry("two", good()), stage.entry("native", good())];
+    let host = start(&stage, &entries).await;
+    for name in ["one", "two", "native"] {
+        until_state(&host, name, is_ready).await;
+    }
+    until("the slow one was started beside them", PATIENCE, || stage.of("slow").len() == 1).await;
+    assert!(matches!(snapshot(&host, "slow").state, State::Connecting { .. }));
+    std::fs::write(&go, "").unwrap();
+    until_state(&host, "slow", is_ready).await;
+    host.stop().await;
+}
+
+/// S0-29, S0-34: the record of each server says what became of it, and the others run.
+#[tokio::test]
+async fn s0_29_s0_34_a_missing_binary_is_an_error_of_its_server_alone_and_every_server_has_a_record() {
+    let stage = Stage::new();
+    let missing = Entry::new("missing", &switchboard_testkit::Launch::new("/nowhere/at-all"));
+    let host = start(&stage, &[missing, stage.entry("fine", good())]).await;
+    settled(&host).await;
+    let catalog = host.catalog();
+    let records: Vec<(String, String, Vec<String>)> = (host.servers().iter())
+        .map(|server| {
+            let tools = catalog.tools().iter().filter(|tool| tool.id.server == server.config.name);
+            let state = server.snapshot().state.clone();
+            let status = match state {
+                State::Ready { .. } => "ok".to_owned(),
+                State::Failed { error } => format!("error: {error}"),
+                other => other.to_string(),
+            };
+            (server.config.name.to_string(), status, tools.map(|tool| tool.exposed.as_str().to_owned()).collect())
+        })
+        .collect();
+    assert_eq!(records[0].0, "missing");
+    assert!(records[0].1.starts_with("error: ") && records[0].1.contains("/nowhere/at-all"), "{}", records[0].1);
+    assert_eq!((records[0].2.len(), &records[1].0, &records[1].1), (0, &"fine".to_owned(), &"ok".to_owned()));
+    assert_eq!(records[1].2.len(), 1);
+    assert_eq!(text_of(&host, "fine/ok").await.unwrap(), "fine");
+    host.stop().await;
+}
+
+#[tokio::test]
+async fn s0_37_a_question_that_nobody_can_answer_is_declined_and_the_call_ends() {
+    let stage = Stage::new();
+    let ask = r#"{"message":"who?","requestedSchema":{"type":"object","properties":{"name":{"type":"string"}}}}"#;
+    let asking = Chaos::new().tool("ask", [Step::Ask(serde_json::from_str(ask).unwrap()), Step::AnswerReply]);
+    let host = start(&stage, &[stage.entry("asking", asking)]).await;
+    settled(&host).await;
+    let began = Instant::now();
+    let said = result_of(&host, "asking/ask").await.unwrap()["content"][0]["text"].as_str().unwrap().to_owned();
+    assert!(said.contains(r#""action":"decline""#), "{said}");
+    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+    host.stop().await;
+}
+
+/// S0-40: although nothing but a deadline changed, each is closed; and no new one starts while an old one lives.
+#[tokio::test]
+async fn s0_40_a_reload_closes_every_old_server_before_it_builds_the_new_ones() {
+    let stage = Stage::new();
+    let entries = || [stage.entry("deaf", stuck()), stage.entry("quick", good()), stage.entry("native", good())];
+    let host = start(&stage, &entries()).await;
+    settled(&host).await;
+    let pid = |server: &str| snapshot(&host, server).pid.unwrap();
+    let (deaf, quick, native) = (pid("deaf"), pid("quick"), pid("native"));
+
+    let reloaded = host.reload(core_agent(&stage.scratch.config(&entries()))).await.unwrap();
+    let names = |servers: &[switchboard::name::ServerName]| servers.iter().map(ToString::to_string).collect::<Vec<_>>();
+    assert_eq!((names(&reloaded.restarted), names(&reloaded.adjusted)), (vec!["deaf".to_owned(), "quick".to_owned()], vec![]));
+    until("the new ones start", PATIENCE, || snapshot(&host, "quick").pid.is_some()).await;
+    assert_eq!((is_alive(deaf.cast_signed()), is_alive(quick.cast_signed())), (false, false), "all old ones are gone");
+    settled(&host).await;
+    assert_ne!((pid("deaf"), pid("quick")), (deaf, quick));
+    assert_eq!(pid("native"), native, "only theirs is the rule");
+    assert_eq!(text_of(&host, "quick/ok").await.unwrap(), "fine");
+    host.stop().await;
+    assert_eq!(stage.all(), []);
+}
+
+/// S0-39: the change of the native server beside it shows that the file was read.
+#[tokio::test]
+async fn s0_39_a_core_agent_file_is_not_watched() {
+    let stage = Stage::new();
+    let host = start(&stage, &[stage.entry("core", good()), stage.entry("native", good())]).await;
+    settled(&host).await;
+    let before = (snapshot(&host, "core").pid, host.server("core").unwrap().config.clone());
+    let file = stage.scratch.path("switchboard.toml");
+    let watched = file.clone();
+    host.watch([file], move || Ok(core_agent(&watched))).unwrap();
+    let mut events = host.events();
+    let changed = [
+        stage.entry("core", good()).set("call_timeout", "7s").env("MORE", "1"),
+        stage.entry("more", good()),
+        stage.entry("native", good()).set("call_timeout", "7s"),
+    ];
+    stage.scratch.config(&changed);
+    let reloaded = loop {
+        match tokio::time::timeout(PATIENCE, events.next()).await.unwrap() {
+            Some(Next::Event(Event::Reloaded(reloaded))) => break reloaded,
+            _ => continue,
+        }
+    };
+    assert_eq!(reloaded.adjusted.iter().map(|name| name.as_str()).collect::<Vec<_>>(), ["native"]);
+    assert_eq!((snapshot(&host, "core").pid, host.server("core").unwrap().config.clone()), before);
+    assert_eq!((host.server("more").map(|_| ()), host.waiting()), (None, vec![]));
+    host.stop().await;
+}
+
+#[tokio::test]
+async fn s0_45_servers_are_built_again_in_the_same_process_after_closing() {
+    let stage = Stage::new();
+    for round in 0..2 {
+        let host = start(&stage, &[stage.entry("one", good())]).await;
+        settled(&host).await;
+        assert!(is_ready(&snapshot(&host, "one").state), "round {round}");
+        assert_eq!(text_of(&host, "one/ok").await.unwrap(), "fine", "round {round}");
+        host.stop().await;
+        assert_eq!(stage.all(), [], "round {round}");
+        // The same host, too.
+        host.reload(core_agent(&stage.scratch.path("switchboard.toml"))).await.unwrap();
+        settled(&host).await;
+        assert_eq!(text_of(&host, "one/ok").await.unwrap(), "fine", "round {round}");
+        host.stop().await;
+        assert_eq!(stage.all(), [], "round {round}");
+    }
+}
