@@ -93,11 +93,10 @@ fn carries(source: &str, test: &str, id: &str) -> Option<Carried> {
     let start = source[..head].rfind("\n\n").or_else(|| source[..head].rfind("{\n")).unwrap_or(0);
     let depth = source[..head].rsplit('\n').next().unwrap().chars().take_while(|next| *next == ' ').count();
     let end = source[head..].find(&format!("\n{}}}\n", " ".repeat(depth))).map_or(source.len(), |end| head + end);
-    let by_name = ids(name).contains(id);
-    if by_name || source[start..head].contains(id) {
-        return Some(Carried::Whole);
+    if source[head..end].contains(id) {
+        return Some(Carried::Case);
     }
-    source[head..end].contains(id).then_some(Carried::Case)
+    (ids(name).contains(id) || source[start..head].contains(id)).then_some(Carried::Whole)
 }
 
 /// The ids that a name spells: `s0_05_06_…` is two of one seed, `…_and_s0_41_…` is one more.

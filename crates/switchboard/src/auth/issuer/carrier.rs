@@ -1,9 +1,11 @@
 //! Carries the requests of the library that speaks OAuth over our own connections: guarded, and through the proxies that we were handed.
 
-use http_types::Response;
 use rmcp::transport::auth::{OAuthHttpClient, OAuthHttpClientFuture, OAuthHttpRequest};
 
 use crate::auth::guarded::Guarded;
+
+/// The answer as the library takes it; it gives the type no name of its own.
+type Answer = <<OAuthHttpClientFuture<'static> as Future>::Output as IntoIterator>::Item;
 
 /// The longest answer that is read.
 const MAX_BYTES: usize = 1024 * 1024;
@@ -20,7 +22,7 @@ impl OAuthHttpClient for Guarded {
                     return Err(format!("the answer is longer than {MAX_BYTES} bytes").into());
                 }
             }
-            let mut response = Response::new(body);
+            let mut response = Answer::new(body);
             *response.status_mut() = answer.status();
             *response.headers_mut() = std::mem::take(answer.headers_mut());
             Ok(response)
