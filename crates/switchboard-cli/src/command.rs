@@ -1,15 +1,18 @@
 //! One file for each command; here is what several of them do.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use switchboard::Host;
+use switchboard::catalog::Offerings;
 use switchboard::name::ServerName;
 use switchboard::server::State;
 use switchboard::wire::RawJson;
 use tokio::task::JoinSet;
 
 use crate::arguments::Options;
-use crate::failure::{Failure, without_advice};
+use crate::failure::{Code, Failure, without_advice};
+use crate::opening::Setup;
 use crate::view::server::{escaped, login_advice};
 use crate::{coerce, output, progress};
 
@@ -31,6 +34,20 @@ pub(crate) mod tools;
 pub(crate) mod trust;
 pub(crate) mod watch;
 pub(crate) mod why;
+
+/// The frame of a command that asks servers for something: starts the one named, or all of them, waits for them, and does the work.
+fn with_servers(
+    options: &Options,
+    server: Option<&str>,
+    work: impl AsyncFnOnce(&Host) -> Result<u8, Failure>,
+) -> Result<u8, Failure> {
+    let setup = Setup::read(options)?;
+    let only = setup.only(server)?;
+    setup.run(only, async |host, _| {
+        settle(host, options, server).await?;
+        work(host).await
+    })
+}
 
 /// Waits for what a listing needs: the server named, which must be usable, or all of them, as far as they come in time.
 async fn settle(host: &Host, options: &Options, server: Option<&str>) -> Result<(), Failure> {
@@ -77,8 +94,29 @@ fn say_who_is_missing(host: &Host) {
     }
 }
 
+/// What a server offers.
+type Offered = (ServerName, Arc<Offerings>);
+
+/// The one server that offers it. `what` is how it is named where several do; where none does, the failure is of the command's own words.
+fn the_one(offering: &[ServerName], what: &str, none: impl FnOnce() -> Failure) -> Result<ServerName, Failure> {
+    match offering {
+        [one] => Ok(one.clone()),
+        [] => Err(none()),
+        many => {
+            let names: Vec<_> = many.iter().map(|name| format!("\"{name}\"")).collect();
+            Err(Failure::new(Code::Usage, format!("servers {} offer {what}", names.join(" and ")))
+                .hint("say which with --server SERVER"))
+        }
+    }
+}
+
+/// Those of them that offer something.
+fn offering(offerings: &[Offered], offers: impl Fn(&Offerings) -> bool) -> Vec<ServerName> {
+    offerings.iter().filter(|(_, offered)| offers(offered)).map(|(name, _)| name.clone()).collect()
+}
+
 /// The servers a listing is about, with what each offers.
-fn offerings(host: &Host, server: Option<&str>) -> Vec<(ServerName, std::sync::Arc<switchboard::catalog::Offerings>)> {
+fn offerings(host: &Host, server: Option<&str>) -> Vec<Offered> {
     let catalog = host.catalog();
     let wanted = |name: &ServerName| server.is_none_or(|server| server == name.as_str());
     catalog.offerings().iter().filter(|(name, _)| wanted(name)).cloned().collect()

@@ -10,3 +10,16 @@ pub(crate) mod signature;
 pub(crate) mod status;
 /// Columns that fit the screen.
 pub(crate) mod table;
+
+/// So many of something: `1 tool`, `2 tools`.
+pub(crate) fn counted(count: usize, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn one_is_not_many() {
+        assert_eq!([0, 1, 2].map(|count| super::counted(count, "template")), ["0 templates", "1 template", "2 templates"]);
+    }
+}

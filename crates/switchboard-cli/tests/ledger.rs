@@ -93,21 +93,26 @@ fn carries(source: &str, test: &str, id: &str) -> Option<Carried> {
     let start = source[..head].rfind("\n\n").or_else(|| source[..head].rfind("{\n")).unwrap_or(0);
     let depth = source[..head].rsplit('\n').next().unwrap().chars().take_while(|next| *next == ' ').count();
     let end = source[head..].find(&format!("\n{}}}\n", " ".repeat(depth))).map_or(source.len(), |end| head + end);
-    let spelt = format!("{}_", id.replace('-', "_").to_lowercase());
-    // A second number may follow the first: `s0_05_06_the_transport…`.
-    let (seed, number) = id.split_once('-').unwrap();
-    let later = format!("_{number}_");
-    let by_name = name.starts_with(&spelt) || name.starts_with(&seed.to_lowercase()) && numbers(name).contains(&later);
-    if by_name || source[start..head].contains(id) {
-        return Some(Carried::Whole);
+    if source[head..end].contains(id) {
+        return Some(Carried::Case);
     }
-    source[head..end].contains(id).then_some(Carried::Case)
+    (ids(name).contains(id) || source[start..head].contains(id)).then_some(Carried::Whole)
 }
 
-/// The numbers at the head of a test's name, each between underscores: `_05__06_` of `s0_05_06_the_transport`.
-fn numbers(name: &str) -> String {
-    let parts = name.split('_').skip(1).take_while(|part| part.bytes().all(|byte| byte.is_ascii_digit()));
-    parts.map(|part| format!("_{part}_")).collect()
+/// The ids that a name spells: `s0_05_06_…` is two of one seed, `…_and_s0_41_…` is one more.
+fn ids(name: &str) -> BTreeSet<String> {
+    let mut ids = BTreeSet::new();
+    let mut seed = None;
+    for part in name.split('_') {
+        match (seed, part) {
+            (_, "s0" | "s1" | "s2" | "s3" | "s4") => seed = Some(part),
+            (Some(seed), number) if number.len() == 2 && number.bytes().all(|byte| byte.is_ascii_digit()) => {
+                ids.insert(format!("{}-{number}", seed.to_uppercase()));
+            }
+            _ => seed = None,
+        }
+    }
+    ids
 }
 
 fn sources() -> Vec<String> {

@@ -159,7 +159,7 @@ fn s2_30_s2_31_s2_43_a_gemini_file_shows_cleaned_schemas_and_calls_are_checked_b
     assert_eq!((right.code, right.stdout.as_str()), (Some(0), "ok\n"), "{right:?}");
 }
 
-/// S4-12, S4-13, S4-26 on the command line, with a file of that program.
+/// S4-12, S4-13 on the command line, with a file of that program.
 #[test]
 fn s4_12_s4_13_the_resource_tools_of_an_agent_code_file_are_called_like_any_other() {
     let home = Home::new();

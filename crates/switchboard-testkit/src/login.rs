@@ -310,7 +310,10 @@ fn read(stream: &TcpStream) -> Option<LoginRequest> {
     let mut line = String::new();
     reader.read_line(&mut line).ok()?;
     let mut words = line.split(' ');
-    let (method, target) = (words.next()?.to_owned(), words.next()?.to_owned());
+    let (method, target) = (words.next()?.to_owned(), words.next()?);
+    // Through a proxy the whole address is named.
+    let target = target.strip_prefix("http://").and_then(|rest| rest.find('/').map(|path| &rest[path..])).unwrap_or(target);
+    let target = target.to_owned();
     let (mut length, mut authorization) = (0, None);
     loop {
         let mut header = String::new();

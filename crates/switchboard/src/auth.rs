@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use crate::caller::Answering;
-use crate::config::{HttpAuth, ResolvedUrl, ServerConfig};
+use crate::config::{Environment, HttpAuth, ResolvedUrl, ServerConfig};
 use crate::secret::{LiveSecrets, Secret};
 
 pub use address::visitable;
@@ -41,7 +41,12 @@ mod tests;
 mod vault;
 
 /// What to authorize with at a server: its own `Authorization` header, its bearer token, or what a login gave.
-pub fn for_server(config: &ServerConfig, resolved: &ResolvedUrl, means: &AuthMeans) -> Arc<dyn Credentials> {
+pub fn for_server(
+    config: &ServerConfig,
+    resolved: &ResolvedUrl,
+    environment: &Environment,
+    means: &AuthMeans,
+) -> Arc<dyn Credentials> {
     let HttpAuth { bearer_token, .. } = &resolved.auth;
     if let Some(token) = bearer_token {
         return Arc::new(Bearer(Secret::new(format!("Bearer {}", token.expose()))));
@@ -50,10 +55,10 @@ pub fn for_server(config: &ServerConfig, resolved: &ResolvedUrl, means: &AuthMea
         return Arc::new(NoCredentials);
     }
     #[cfg(feature = "oauth")]
-    return Arc::new(oauth::OAuth::new(site::Site::new(config, resolved, means), means.logins.clone()));
+    return Arc::new(oauth::OAuth::new(site::Site::new(config, resolved, environment, means), means.logins.clone()));
     #[cfg(not(feature = "oauth"))]
     {
-        let _ = (config, means);
+        let _ = (config, environment, means);
         Arc::new(NoCredentials)
     }
 }

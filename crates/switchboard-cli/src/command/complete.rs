@@ -12,7 +12,6 @@ use switchboard::wire::RawJson;
 use crate::arguments::{Options, prompt_names, server_names};
 use crate::coerce::{self, Pair};
 use crate::failure::{Code, Failure};
-use crate::opening::Setup;
 use crate::view::server::escaped;
 use crate::{nearest, output, progress};
 
@@ -39,10 +38,7 @@ pub(crate) struct Wanted {
 }
 
 pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
-    let setup = Setup::read(options)?;
-    let only = setup.only(wanted.server.as_deref())?;
-    setup.run(only, async |host, _| {
-        super::settle(host, options, wanted.server.as_deref()).await?;
+    super::with_servers(options, wanted.server.as_deref(), async |host| {
         let (server, of) = whose(host, wanted)?;
         let given: Map<_, _> = wanted.given.iter().map(|pair| (pair.key().to_owned(), Value::from(pair.value()))).collect();
         let asked = host.complete(&server, &of, &wanted.argument, &wanted.value, &given);
@@ -60,32 +56,22 @@ pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
 fn whose(host: &Host, wanted: &Wanted) -> Result<(ServerName, Reference), Failure> {
     let offerings = super::offerings(host, wanted.server.as_deref());
     let of = &wanted.of;
-    let offering = |offers: &dyn Fn(&Offerings) -> bool| {
-        offerings.iter().filter(|(_, offered)| offers(offered)).map(|(name, _)| name.clone()).collect::<Vec<_>>()
-    };
-    let by_name = offering(&|offered| offered.prompts.iter().any(|prompt| prompt.name == *of));
-    let (found, reference) = if by_name.is_empty() {
+    let prompts = super::offering(&offerings, |offered| offered.prompts.iter().any(|prompt| prompt.name == *of));
+    let (found, reference) = if prompts.is_empty() {
         let has = |offered: &Offerings| offered.templates.iter().any(|template| template.uri_template == *of);
-        (offering(&has), Reference::Resource(of.clone()))
+        (super::offering(&offerings, has), Reference::Resource(of.clone()))
     } else {
-        (by_name, Reference::Prompt(of.clone()))
+        (prompts, Reference::Prompt(of.clone()))
     };
-    match found.as_slice() {
-        [one] => Ok((one.clone(), reference)),
-        [] => {
-            let names = offerings.iter().flat_map(|(_, offered)| {
-                let prompts = offered.prompts.iter().map(|prompt| prompt.name.as_str());
-                prompts.chain(offered.templates.iter().map(|template| template.uri_template.as_str()))
-            });
-            let hint = format!("{}`switchboard prompts` and `switchboard resources` list them", nearest::question(of, names));
-            Err(Failure::new(Code::Usage, format!("no server offers a prompt or template \"{}\"", escaped(of))).hint(hint))
-        }
-        many => {
-            let names: Vec<_> = many.iter().map(|name| format!("\"{name}\"")).collect();
-            Err(Failure::new(Code::Usage, format!("servers {} offer \"{}\"", names.join(" and "), escaped(of)))
-                .hint("say which with --server SERVER"))
-        }
-    }
+    let server = super::the_one(&found, &format!("\"{}\"", escaped(of)), || {
+        let names = offerings.iter().flat_map(|(_, offered)| {
+            let prompts = offered.prompts.iter().map(|prompt| prompt.name.as_str());
+            prompts.chain(offered.templates.iter().map(|template| template.uri_template.as_str()))
+        });
+        let hint = format!("{}`switchboard prompts` and `switchboard resources` list them", nearest::question(of, names));
+        Failure::new(Code::Usage, format!("no server offers a prompt or template \"{}\"", escaped(of))).hint(hint)
+    })?;
+    Ok((server, reference))
 }
 
 /// One value a line; that there are more is said beside.

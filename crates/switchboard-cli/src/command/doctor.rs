@@ -13,7 +13,7 @@ use crate::arguments::{Options, server_names};
 use crate::failure::{Code, Failure, without_advice};
 use crate::opening::{Answer, Setup, keeping_words};
 use crate::view::server::{endpoint, era_word, escaped, own_sessions, state_word, wire_words};
-use crate::view::{mask, table};
+use crate::view::{counted, mask, table};
 use crate::{output, progress};
 
 mod pinning;
@@ -166,7 +166,7 @@ fn examine(handle: &ServerHandle, host: &Host, ways: &reaching::Ways) -> Finding
     let good = !is_failed(&snapshot.state);
     let lines = handle.stderr.last_lines(if good { 3 } else { 10 });
     if !lines.is_empty() {
-        facts.push(("Stderr", format!("the last {} lines", lines.len())));
+        facts.push(("Stderr", format!("the last {}", counted(lines.len(), "line"))));
         lines.iter().for_each(|line| facts.push(("│", line.for_terminal_line().to_string())));
     }
     let headline = headline(&snapshot.state, &snapshot.steps);
@@ -210,12 +210,13 @@ fn offers(facts: &mut Vec<(&'static str, String)>, handle: &ServerHandle, host: 
     let offered = &snapshot.offerings;
     facts.push((
         "Offers",
-        format!(
-            "{tools} tools, {} prompts, {} resources, {} templates",
-            offered.prompts.len(),
-            offered.resources.len(),
-            offered.templates.len()
-        ),
+        [
+            counted(tools, "tool"),
+            counted(offered.prompts.len(), "prompt"),
+            counted(offered.resources.len(), "resource"),
+            counted(offered.templates.len(), "template"),
+        ]
+        .join(", "),
     ));
     for withheld in catalog.withheld().iter().filter(|withheld| withheld.server == *name) {
         facts.push(("Withheld", format!("{}: {}", withheld.tool.untrusted().for_terminal_line(), escaped(&withheld.reason))));
@@ -317,7 +318,7 @@ mod tests {
             facts: vec![
                 ("Command", "npx -y server-files".into()),
                 ("Not pinned", pinning::advice("npx", &["-y".into(), "server-files".into()]).unwrap_or_default()),
-                ("Stderr", "the last 1 lines".into()),
+                ("Stderr", "the last 1 line".into()),
                 ("│", "no such folder".into()),
             ],
             try_next: vec!["run it by hand: npx -y server-files".into()],
@@ -325,7 +326,7 @@ mod tests {
         let expected = "✗ files: exited with status 1 before the handshake
     Command: npx -y server-files
     Not pinned: npx takes whatever version \"server-files\" has that day; write server-files@VERSION
-    Stderr: the last 1 lines
+    Stderr: the last 1 line
     │ no such folder
     Try: run it by hand: npx -y server-files
 

@@ -10,7 +10,7 @@ use switchboard::wire::RawJson;
 use crate::arguments::{Options, prompt_names, server_names};
 use crate::coerce::{self, Pair};
 use crate::failure::{Code, Failure};
-use crate::opening::Setup;
+use crate::view::server::escaped;
 use crate::{nearest, output, progress, terminal};
 
 /// Which prompt, with what.
@@ -29,10 +29,7 @@ pub(crate) struct Wanted {
 }
 
 pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
-    let setup = Setup::read(options)?;
-    let only = setup.only(wanted.server.as_deref())?;
-    setup.run(only, async |host, _| {
-        super::settle(host, options, wanted.server.as_deref()).await?;
+    super::with_servers(options, wanted.server.as_deref(), async |host| {
         let server = whose(host, wanted)?;
         let arguments: Map<_, _> = wanted.pairs.iter().map(|pair| (pair.key().to_owned(), Value::from(pair.value()))).collect();
         let (arguments, caller) = (RawJson::from_value(&arguments), terminal::caller());
@@ -48,28 +45,14 @@ pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
 }
 
 fn whose(host: &Host, wanted: &Wanted) -> Result<ServerName, Failure> {
-    let offering: Vec<_> = super::offerings(host, wanted.server.as_deref())
-        .into_iter()
-        .filter(|(_, offered)| offered.prompts.iter().any(|prompt| prompt.name == wanted.name))
-        .map(|(name, _)| name)
-        .collect();
-    let name = Untrusted::new(wanted.name.as_str());
-    let name = name.for_terminal_line();
-    match offering.as_slice() {
-        [one] => Ok(one.clone()),
-        [] => {
-            let offerings = super::offerings(host, wanted.server.as_deref());
-            let known = offerings.iter().flat_map(|(_, offered)| offered.prompts.iter().map(|prompt| prompt.name.as_str()));
-            let meant = nearest::question(&wanted.name, known);
-            Err(Failure::new(Code::Usage, format!("no prompt \"{name}\""))
-                .hint(format!("{meant}`switchboard prompts` lists them")))
-        }
-        many => {
-            let names: Vec<_> = many.iter().map(|name| format!("\"{name}\"")).collect();
-            Err(Failure::new(Code::Usage, format!("servers {} offer a prompt \"{name}\"", names.join(" and ")))
-                .hint("say which with --server SERVER"))
-        }
-    }
+    let offerings = super::offerings(host, wanted.server.as_deref());
+    let shown = format!("prompt \"{}\"", escaped(&wanted.name));
+    let found = super::offering(&offerings, |offered| offered.prompts.iter().any(|prompt| prompt.name == wanted.name));
+    super::the_one(&found, &format!("a {shown}"), || {
+        let known = offerings.iter().flat_map(|(_, offered)| offered.prompts.iter().map(|prompt| prompt.name.as_str()));
+        let meant = nearest::question(&wanted.name, known);
+        Failure::new(Code::Usage, format!("no {shown}")).hint(format!("{meant}`switchboard prompts` lists them"))
+    })
 }
 
 /// `role:` and the text of each message.

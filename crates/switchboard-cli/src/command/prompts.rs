@@ -4,7 +4,6 @@ use clap::Args;
 
 use crate::arguments::{Options, server_names};
 use crate::failure::Failure;
-use crate::opening::Setup;
 use crate::output;
 use crate::view::server::escaped;
 use crate::view::table;
@@ -19,11 +18,8 @@ pub(crate) struct Wanted {
 }
 
 pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
-    let setup = Setup::read(options)?;
     let server = wanted.server.as_deref();
-    let only = setup.only(server)?;
-    setup.run(only, async |host, _| {
-        super::settle(host, options, server).await?;
+    super::with_servers(options, server, async |host| {
         let mut prompts = Vec::new();
         let mut rows = Vec::new();
         for (name, offerings) in super::offerings(host, server) {

@@ -9,7 +9,7 @@ use switchboard::wire::RawJson;
 
 use crate::arguments::{Options, resource_addresses, server_names};
 use crate::failure::{Code, Failure};
-use crate::opening::Setup;
+use crate::view::server::escaped;
 use crate::view::table;
 use crate::{nearest, output, progress, terminal};
 
@@ -28,10 +28,7 @@ pub(crate) struct Wanted {
 }
 
 pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
-    let setup = Setup::read(options)?;
-    let only = setup.only(wanted.server.as_deref())?;
-    setup.run(only, async |host, _| {
-        super::settle(host, options, wanted.server.as_deref()).await?;
+    super::with_servers(options, wanted.server.as_deref(), async |host| {
         let server = whose(host, &wanted.uri, wanted.server.as_deref())?;
         let caller = terminal::caller();
         let result = progress::during(format!("reading from {server}"), host.read(&server, &wanted.uri, &caller)).await?;
@@ -46,26 +43,17 @@ pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
 
 /// The server named; else the one that lists the address; else the only one whose templates begin like it (S4-26).
 pub(super) fn whose(host: &Host, uri: &str, server: Option<&str>) -> Result<ServerName, Failure> {
-    let offerings = super::offerings(host, server);
     if let Some(handle) = server.and_then(|name| host.server(name)) {
         return Ok(handle.config.name.clone());
     }
-    let found = host.catalog().servers_of_resource(uri);
-    let shown = Untrusted::new(uri);
-    match found.as_slice() {
-        [one] => Ok(one.clone()),
-        [] => {
-            let known = offerings.iter().flat_map(|(_, offered)| offered.resources.iter().map(|resource| resource.uri.as_str()));
-            let meant = nearest::question(uri, known);
-            let hint = format!("{meant}`switchboard resources` lists them; --server SERVER asks one that does not list it");
-            Err(Failure::new(Code::Usage, format!("no server lists the resource {}", shown.for_terminal_line())).hint(hint))
-        }
-        many => {
-            let names: Vec<_> = many.iter().map(|name| format!("\"{name}\"")).collect();
-            Err(Failure::new(Code::Usage, format!("servers {} offer {}", names.join(", "), shown.for_terminal_line()))
-                .hint("say which with --server SERVER"))
-        }
-    }
+    let shown = escaped(uri);
+    super::the_one(&host.catalog().servers_of_resource(uri), &shown, || {
+        let offerings = super::offerings(host, server);
+        let known = offerings.iter().flat_map(|(_, offered)| offered.resources.iter().map(|resource| resource.uri.as_str()));
+        let meant = nearest::question(uri, known);
+        let hint = format!("{meant}`switchboard resources` lists them; --server SERVER asks one that does not list it");
+        Failure::new(Code::Usage, format!("no server lists the resource {shown}")).hint(hint)
+    })
 }
 
 /// Text as text, anything else by type and size.

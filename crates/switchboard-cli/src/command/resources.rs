@@ -5,7 +5,6 @@ use switchboard::untrusted::Untrusted;
 
 use crate::arguments::{Options, server_names};
 use crate::failure::Failure;
-use crate::opening::Setup;
 use crate::output;
 use crate::view::server::escaped;
 use crate::view::table;
@@ -20,11 +19,8 @@ pub(crate) struct Wanted {
 }
 
 pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
-    let setup = Setup::read(options)?;
     let server = wanted.server.as_deref();
-    let only = setup.only(server)?;
-    setup.run(only, async |host, _| {
-        super::settle(host, options, server).await?;
+    super::with_servers(options, server, async |host| {
         let mut resources = Vec::new();
         let mut templates = Vec::new();
         let mut rows = Vec::new();

@@ -12,7 +12,7 @@ use crate::arguments::{Options, server_names};
 use crate::failure::Failure;
 use crate::opening::Setup;
 use crate::view::server::escaped;
-use crate::view::{signature, table};
+use crate::view::{counted, signature, table};
 use crate::{output, remembered};
 
 /// Which tools, and how.
@@ -168,7 +168,7 @@ fn headed(tools: &[&Arc<Tool>], schema: bool, columns: usize) -> String {
     let mut text = String::new();
     for of_one in tools.chunk_by(|one, next| one.id.server == next.id.server) {
         let heading = Style::new().bold();
-        let count = if of_one.len() == 1 { "1 tool".to_owned() } else { format!("{} tools", of_one.len()) };
+        let count = counted(of_one.len(), "tool");
         let gap = if text.is_empty() { "" } else { "\n" };
         text.push_str(&format!("{gap}{heading}{}{heading:#}, {count}\n", of_one[0].id.server));
         let longest = of_one.iter().map(|tool| tool.exposed.as_str().len()).max().unwrap_or_default();

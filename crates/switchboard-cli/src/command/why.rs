@@ -102,7 +102,7 @@ fn value(server: &ServerConfig, origin: &Origin) -> String {
     };
     match &origin.value {
         Shown::Text(written) => format!("{:?}", text(written)),
-        Shown::Hidden(hidden) => hidden.clone(),
+        Shown::Quantity(shown) | Shown::Hidden(shown) => shown.clone(),
         Shown::Flag(flag) => flag.to_string(),
         Shown::Texts(texts) if origin.field == "args" => {
             let masked: Vec<_> = mask::arguments(texts).iter().map(|text| plain(server, text)).collect();

@@ -7,7 +7,7 @@ fn example(address: &str) -> String {
     include_str!("core-agent/mcp.json").replace("https://api.githubcopilot.com/mcp/", &format!("{address}/mcp"))
 }
 
-/// S0-01, S0-18, S0-29: the document's file in a fresh project, accepted once, then used.
+/// The document's file in a fresh project, accepted once, then used.
 #[test]
 fn s0_46_the_documents_example_is_trusted_shown_listed_and_called() {
     let machine = Machine::new().variable("GITHUB_TOKEN", "a-token-of-the-person");

@@ -1,5 +1,7 @@
 //! Gemini CLI: `.gemini/settings.json` in a project, or the user's own.
 
+use switchboard_testkit::{Chaos, Record, Step};
+
 use crate::machine::Machine;
 
 /// The document's servers in one file: python, node and docker as they stand there.
@@ -35,7 +37,7 @@ fn s2_46_the_documents_servers_are_shown_as_the_document_shows_them() {
     insta::assert_snapshot!(transcript);
 }
 
-/// S2-11, S2-17, S2-18: the document's HTTP servers, at the address of a server on this machine.
+/// The HTTP servers at the address of a server on this machine.
 #[test]
 fn s2_71_each_of_the_documents_examples_loads_as_it_stands() {
     let machine = Machine::new();
@@ -155,4 +157,49 @@ fn s2_54_a_call_that_fails_or_takes_too_long_is_a_failure_that_names_the_timeout
     assert_eq!(run("long.json", &["call", "slow", "seconds=0.01", "--yes"]).code, Some(0));
     let failed = run("long.json", &["call", "fail", "--yes"]);
     assert_eq!(failed.code, Some(1), "{failed:?}");
+}
+
+/// Once the connection stands, the server is asked for its tools, before anything is called.
+#[test]
+fn s2_23_after_connecting_the_servers_tools_are_listed() {
+    let machine = Machine::new().file("settings.json", &settings(r#""files": {"command": "recorded"}"#));
+    let seen = machine.path("seen");
+    machine.stand_in("recorded", &Chaos::new().tool("read_file", Step::text("read")).record(&seen));
+    let ran = machine.run(&["-c", "settings.json", "--dialect", "gemini", "call", "read_file", "--yes"]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "read\n"), "{ran:?}");
+    let methods = Record::read(&seen).methods();
+    let place = |method: &str| methods.iter().position(|seen| seen == method);
+    assert!(place("initialize") < place("tools/list") && place("tools/list") < place("tools/call"), "{methods:?}");
+    assert!(place("initialize").is_some(), "{methods:?}");
+}
+
+/// A call is confirmed in a dialogue, unless its server is trusted.
+#[test]
+fn s2_50_a_dialogue_is_shown_unless_the_server_is_trusted() {
+    let entry = |trust: bool| settings(&format!(r#""files": {{"command": "mcp-server-filesystem", "trust": {trust}}}"#));
+    let machine = Machine::new().file("asked.json", &entry(false)).file("trusted.json", &entry(true));
+    let words = |file| ["-c", file, "--dialect", "gemini", "call", "read_file", "path=x"];
+    let mut terminal = machine.sit(&words("asked.json"));
+    terminal.wait_for("Proceed once");
+    terminal.send("o");
+    let ended = terminal.end();
+    assert!(ended.code == 0 && ended.screen.contains("hello from the disk"), "{ended:?}");
+    let ended = machine.sit(&words("trusted.json")).end();
+    assert!(ended.code == 0 && ended.screen.contains("hello from the disk"), "{ended:?}");
+    assert!(!ended.screen.contains("Proceed"), "{ended:?}");
+}
+
+/// A server that connects and has nothing to call is told apart from one that does not connect.
+#[test]
+fn s2_53_a_server_without_tools_is_disconnected_because_no_tools_were_discovered() {
+    let text = settings(r#""empty": {"command": "without-tools"}, "broken": {"command": "no-such-program"}"#);
+    let machine = Machine::new().file("settings.json", &text);
+    let prompts = r#"{"prompts":[{"name":"greet"}]}"#;
+    machine.stand_in("without-tools", &Chaos::new().on("prompts/list", [Step::result(prompts)]));
+    let status = machine.run(&["-c", "settings.json", "--dialect", "gemini", "status", "--json"]).json();
+    let server = |index: usize| (&status["servers"][index]["status"], status["servers"][index]["error"].as_str().unwrap());
+    let ((empty, nothing), (broken, lost)) = (server(0), server(1));
+    assert_eq!((empty, broken), (&"DISCONNECTED".into(), &"DISCONNECTED".into()), "{status}");
+    assert!(nothing.starts_with("no tools discovered"), "{nothing}");
+    assert!(lost.starts_with("no program \"no-such-program\""), "{lost}");
 }

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 
 use switchboard_testkit::{Chaos, Step, program};
 
-use crate::support::{Home, Ran};
+use crate::support::{Home, PROGRAM, Ran, Terminal};
 
 /// A fresh folder, the stand-ins on its PATH, and variables.
 pub(crate) struct Machine {
@@ -88,6 +88,18 @@ impl Machine {
         Ran::of(&command.output().unwrap())
     }
 
+    /// The same, at a terminal.
+    pub(crate) fn sit(&self, words: &[&str]) -> Terminal {
+        let path = format!("PATH={}:{}", self.home.path("bin").display(), std::env::var("PATH").unwrap_or_default());
+        let all: Vec<&str> = ["env", &path, PROGRAM].into_iter().chain(words.iter().copied()).collect();
+        self.home.sit(&all)
+    }
+
+    /// A file of this machine.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.home.path(name)
+    }
+
     /// One command with what it printed, the parts that differ from run to run replaced by words.
     fn shown(&self, line: &str) -> String {
         let words: Vec<&str> = line.split(' ').collect();
@@ -105,7 +117,7 @@ impl Machine {
             .replace(&self.remote.address, "http://REMOTE")
     }
 
-    fn stand_in(&self, name: &str, server: &Chaos) {
+    pub(crate) fn stand_in(&self, name: &str, server: &Chaos) {
         let script = self.script(name, server);
         self.write_program(name, &format!("exec {script}"));
     }

@@ -1,17 +1,43 @@
 //! Connections that lead nowhere metadata may not lead (T17): no redirects, and no addresses of this machine's surroundings.
 //!
-//! The library that speaks OAuth guards its own connections in the same way; what it does not know (giving tokens back, servers of
-//! 2025-03-26) goes through here. A name is judged by the addresses that it is connected to, not by those it had a moment before.
+//! Every request of a login goes through here, those of the library that speaks OAuth among them. A name is judged by the addresses that it
+//! is connected to, not by those it had a moment before.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
-use reqwest::{Method, RequestBuilder};
+use reqwest::{Method, Proxy, Request, RequestBuilder, Response};
 use url::{Host, Url};
 
-/// The names of variables whose proxies are connected to as they are: a person has set them.
+use crate::config::Environment;
+use crate::transport::http::stack;
+
+/// How requests leave: through the proxies that the environment names, if it names any. Nothing else of the process is read.
+#[derive(Debug, Clone)]
+pub(super) struct Routes {
+    /// `None` where the environment names one that is none: then nothing leaves.
+    proxies: Option<Vec<Proxy>>,
+    /// Their hosts, which are connected to as they are: a person has set them.
+    hosts: Vec<String>,
+}
+
+impl Routes {
+    pub(super) fn of(environment: &Environment) -> Self {
+        let hosts = PROXIES.iter().filter_map(|name| host_of(environment.get(name)?.expose())).collect();
+        Self { proxies: stack::proxies(environment).ok(), hosts }
+    }
+
+    /// What connections are made with that follow no redirect, or why there are none.
+    pub(super) fn builder(&self) -> Result<reqwest::ClientBuilder, &'static str> {
+        let proxies = self.proxies.as_ref().ok_or("a variable of the environment names a proxy that is none; expected a URL")?;
+        let builder = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).no_proxy();
+        Ok(proxies.iter().fold(builder, |builder, proxy| builder.proxy(proxy.clone())))
+    }
+}
+
+/// The variables that name proxies.
 const PROXIES: [&str; 6] = ["HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"];
 
 /// Sends the requests of one server's login.
@@ -22,32 +48,39 @@ pub(super) struct Guarded {
 }
 
 impl Guarded {
-    /// For the server that is configured at `base`. Each request may take as long as `patience`.
-    pub(super) fn new(base: &Url, patience: Duration) -> Option<Self> {
-        let proxies = PROXIES.iter().filter_map(|name| std::env::var(name).ok()).filter_map(|proxy| host_of(&proxy)).collect();
-        Self::looking_up(base, patience, proxies, Arc::new(System))
+    /// For the server that is configured at `base`. Each request may take as long as `patience`. The error is one line, safe to show.
+    pub(super) fn new(base: &Url, patience: Duration, routes: &Routes) -> Result<Self, &'static str> {
+        Self::looking_up(base, patience, routes, Arc::new(System))
     }
 
-    fn looking_up(base: &Url, patience: Duration, proxies: Vec<String>, lookup: Arc<dyn Resolve>) -> Option<Self> {
+    fn looking_up(base: &Url, patience: Duration, routes: &Routes, lookup: Arc<dyn Resolve>) -> Result<Self, &'static str> {
         let home = Class::of_host(base);
-        let resolver = Arc::new(Resolver { home, proxies, lookup });
-        let pool = reqwest::Client::builder()
-            .redirect(reqwest::redirect::Policy::none())
-            .timeout(patience)
-            .dns_resolver(resolver)
-            .build()
-            .ok()?;
-        Some(Self { home, pool })
+        let resolver = Arc::new(Resolver { home, proxies: routes.hosts.clone(), lookup });
+        let pool = routes.builder()?.timeout(patience).dns_resolver(resolver).build();
+        Ok(Self { home, pool: pool.map_err(|_| "the HTTP stack could not be set up")? })
     }
 
     /// A request, unless its address is one that is never asked.
     pub(super) fn request(&self, method: Method, url: Url) -> Option<RequestBuilder> {
-        let is_permitted = match url.host()? {
-            Host::Domain(_) => true,
-            Host::Ipv4(address) => self.home.permits(address.into()),
-            Host::Ipv6(address) => self.home.permits(address.into()),
-        };
-        is_permitted.then(|| self.pool.request(method, url))
+        self.permits(&url).then(|| self.pool.request(method, url))
+    }
+
+    /// Sends a request that was made elsewhere, unless its address is one that is never asked.
+    pub(super) async fn carry(&self, request: Request) -> Result<Response, Box<dyn std::error::Error + Send + Sync>> {
+        if !self.permits(request.url()) {
+            return Err("it stands at an address that is never asked".into());
+        }
+        Ok(self.pool.execute(request).await?)
+    }
+
+    /// An address that is written out is judged here; what a name leads to, when it is looked up.
+    fn permits(&self, url: &Url) -> bool {
+        match url.host() {
+            Some(Host::Domain(_)) => true,
+            Some(Host::Ipv4(address)) => self.home.permits(address.into()),
+            Some(Host::Ipv6(address)) => self.home.permits(address.into()),
+            None => false,
+        }
     }
 }
 
@@ -230,14 +263,15 @@ mod tests {
         let base = Url::parse("https://mcp.example/mcp").unwrap();
         let target = Url::parse(&format!("http://rebound.example:{}/revoke", here.port())).unwrap();
 
-        let guarded = Guarded::looking_up(&base, PATIENCE, Vec::new(), scripted(&answers)).unwrap();
+        let guarded = Guarded::looking_up(&base, PATIENCE, &Routes::of(&Environment::default()), scripted(&answers)).unwrap();
         for answer in answers {
             let asked = guarded.request(Method::POST, target.clone()).unwrap().send().await.unwrap_err();
             assert!(format!("{asked:?}").contains("no address that may be connected to"), "{answer}: {asked:?}");
         }
         assert!(tokio::time::timeout(Duration::ZERO, listener.accept()).await.is_err(), "nobody came");
         // A proxy is a person's own choice.
-        let guarded = Guarded::looking_up(&base, PATIENCE, vec!["Rebound.example".to_owned()], scripted(&[here])).unwrap();
+        let routes = Routes { hosts: vec!["Rebound.example".to_owned()], ..Routes::of(&Environment::default()) };
+        let guarded = Guarded::looking_up(&base, PATIENCE, &routes, scripted(&[here])).unwrap();
         let asking = tokio::spawn(guarded.request(Method::POST, target).unwrap().send());
         assert!(tokio::time::timeout(PATIENCE, listener.accept()).await.is_ok());
         asking.abort();
@@ -246,7 +280,8 @@ mod tests {
     /// T17: an address that is written out is not looked up, so it is judged before.
     #[test]
     fn t17_an_address_that_is_written_out_is_not_asked() {
-        let guarded = |base: &str| Guarded::new(&Url::parse(base).unwrap(), PATIENCE).unwrap();
+        let guarded =
+            |base: &str| Guarded::new(&Url::parse(base).unwrap(), PATIENCE, &Routes::of(&Environment::default())).unwrap();
         let asks = |base: &str, url: &str| guarded(base).request(Method::POST, Url::parse(url).unwrap()).is_some();
         assert!(asks("https://mcp.example/", "https://as.example/revoke"));
         assert!(!asks("https://mcp.example/", "https://169.254.169.254/revoke"));

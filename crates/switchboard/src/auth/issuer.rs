@@ -1,8 +1,9 @@
 //! The authorization server of a server, as discovery found it: registers us, gives the login page, redeems and renews.
 //!
-//! The one place that knows the library which speaks OAuth. Its own connections refuse addresses that metadata may not name (T17), so
-//! every request of a login goes through it. Every step has a deadline.
+//! The one place that knows the library which speaks OAuth. It sends what it has to over our connections (`carrier`), which refuse
+//! addresses that metadata may not name (T17). Every step has a deadline.
 
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use rmcp::transport::auth::{
@@ -13,12 +14,15 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 use url::Url;
 
+use super::guarded::{Guarded, Routes};
 use super::key::Algorithm;
 use super::older;
 use super::record::{Login, Registration, seconds, union};
 use super::visitable;
 use crate::secret::Secret;
 use crate::untrusted::escaped_line;
+
+mod carrier;
 
 /// How long discovery may take, all its requests together.
 const DISCOVERY: Duration = Duration::from_secs(30);
@@ -67,13 +71,15 @@ impl Challenge {
 impl Issuer {
     /// Finds the authorization server of a server: from its challenge, where there is one, else by asking around. Endpoints that were
     /// only guessed (2025-03-26) count where the server has asked for a login.
-    pub(super) async fn discover(url: &Url, challenge: Option<&str>, guess: bool) -> Result<Self, IssuerFault> {
+    pub(super) async fn discover(url: &Url, routes: &Routes, challenge: Option<&str>, guess: bool) -> Result<Self, IssuerFault> {
+        let guarded = Guarded::new(url, REQUEST, routes).map_err(fault)?;
         let found = within(DISCOVERY, "finding its authorization server", async {
-            let manager = AuthorizationManager::new(url.clone()).await?;
+            let manager = AuthorizationManager::new_with_oauth_http_client(url.clone(), Arc::new(guarded)).await?;
             let found = manager.resolve_metadata_from_challenge(challenge).await;
             let (metadata, discovered) = match found {
                 Ok(found) => (found.metadata, found.source.is_discovered()),
-                Err(error @ AuthError::AuthorizationServerMismatch { .. }) => match older::metadata(url, challenge).await {
+                Err(error @ AuthError::AuthorizationServerMismatch { .. }) => match older::metadata(url, challenge, routes).await
+                {
                     Some(metadata) => (metadata, true),
                     None => return Err(error),
                 },

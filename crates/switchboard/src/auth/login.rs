@@ -8,7 +8,7 @@ use tokio::time::{Instant, timeout_at};
 use url::Url;
 
 use super::callback::{Callback, Returned, read_returned};
-use super::guarded::Guarded;
+use super::guarded::{Guarded, Routes};
 use super::issuer::{Challenge, Issuer, IssuerFault, Proof, Terms, quoted};
 use super::record::{Login, Record, Registration, union};
 use super::site::Site;
@@ -36,7 +36,7 @@ pub async fn login(
     opener: &dyn Opener,
 ) -> Result<LoggedIn, LoginFault> {
     let (site, resolved) = site(config, environment, means)?;
-    let asked = probe(&resolved).await.map_err(|fact| LoginFault::new(&config.name, Why::Unreachable(fact)))?;
+    let asked = probe(&resolved, &site.routes).await.map_err(|fact| LoginFault::new(&config.name, Why::Unreachable(fact)))?;
     let occasion = Occasion { challenge: asked.challenge.as_deref(), asked_for: asked.is_wanted, explicit: true };
     let login = match site.auth.grant {
         Grant::AuthorizationCode => log_in(&site, occasion, opener).await?,
@@ -161,7 +161,8 @@ pub(super) struct Occasion<'a> {
 pub(super) async fn log_in(site: &Arc<Site>, occasion: Occasion<'_>, opener: &dyn Opener) -> Result<Login, LoginFault> {
     let fail = |why| LoginFault::new(&site.server, why);
     let of_issuer = |fault: IssuerFault| fail(Why::Issuer(fault.fact));
-    let mut issuer = Issuer::discover(&site.url, occasion.challenge, occasion.asked_for).await.map_err(of_issuer)?;
+    let mut issuer =
+        Issuer::discover(&site.url, &site.routes, occasion.challenge, occasion.asked_for).await.map_err(of_issuer)?;
     let record = site.recall().await.map_err(|fault| fail(Why::Vault(fault)))?;
     let scopes = scopes(site, &issuer, &record, occasion).await;
     let (registration, callback) = be_somebody(site, &mut issuer, &record, &scopes).await?;
@@ -206,7 +207,7 @@ pub(super) async fn log_in_alone(site: &Arc<Site>, occasion: Occasion<'_>) -> Re
         }
         (None, None) => return Err(fail(Why::Issuer("neither `oauth_client_secret` nor `oauth_client_key` is set".to_owned()))),
     };
-    let issuer = Issuer::discover(&site.url, occasion.challenge, occasion.asked_for).await.map_err(of_issuer)?;
+    let issuer = Issuer::discover(&site.url, &site.routes, occasion.challenge, occasion.asked_for).await.map_err(of_issuer)?;
     let record = site.recall().await.map_err(|fault| fail(Why::Vault(fault)))?;
     let scopes = scopes(site, &issuer, &record, occasion).await;
     let terms = Terms { client_id: &client_id, asked: &scopes, now: site.now() };
@@ -327,7 +328,7 @@ async fn keep(site: &Arc<Site>, login: &Login, registration: Registration) -> Re
 
 /// Tells the authorization server that the token is not used any more. The longer-lived one takes the other with it.
 async fn revoke(site: &Arc<Site>, login: &Login, record: &Record) -> bool {
-    let Ok(issuer) = Issuer::discover(&site.url, None, false).await else { return false };
+    let Ok(issuer) = Issuer::discover(&site.url, &site.routes, None, false).await else { return false };
     let (Some(endpoint), true) = (issuer.revocation(), issuer.id == login.issuer) else { return false };
     let registered = record.registrations.get(&login.issuer).and_then(|who| who.client_secret.as_ref());
     let secret = registered.or(site.auth.client_secret.as_ref());
@@ -341,8 +342,8 @@ async fn revoke(site: &Arc<Site>, login: &Login, record: &Record) -> bool {
         form.append_pair("client_secret", secret.expose());
     }
     // Metadata names the endpoint, so it is not to be believed where it leads.
-    let guarded = Guarded::new(&site.url, REVOCATION);
-    let Some(request) = guarded.and_then(|guarded| guarded.request(Method::POST, endpoint)) else { return false };
+    let guarded = Guarded::new(&site.url, REVOCATION, &site.routes);
+    let Some(request) = guarded.ok().and_then(|guarded| guarded.request(Method::POST, endpoint)) else { return false };
     let request = request.header("Content-Type", "application/x-www-form-urlencoded").body(form.finish());
     request.send().await.is_ok_and(|answer| answer.status().is_success())
 }
@@ -355,12 +356,10 @@ struct Asked {
 
 /// Asks the server whether it wants a login. Where nothing is at its address, that is the fault; what else keeps it from answering is
 /// told about by what comes after.
-async fn probe(resolved: &ResolvedUrl) -> Result<Asked, String> {
+async fn probe(resolved: &ResolvedUrl, routes: &Routes) -> Result<Asked, String> {
     let nothing = Asked { challenge: None, is_wanted: false };
     // The address is the entry's own, and nothing that the server says leads to another.
-    let Ok(sender) = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).timeout(PROBE).build() else {
-        return Ok(nothing);
-    };
+    let Ok(sender) = routes.builder()?.timeout(PROBE).build() else { return Ok(nothing) };
     let mut request = sender
         .post(resolved.url.clone())
         .header("Content-Type", "application/json")
@@ -396,7 +395,7 @@ fn site(config: &ServerConfig, environment: &Environment, means: &AuthMeans) -> 
     if has_header || resolved.auth.bearer_token.is_some() {
         return Err(fail(Why::HasToken));
     }
-    Ok((Site::new(config, &resolved, means), resolved))
+    Ok((Site::new(config, &resolved, environment, means), resolved))
 }
 
 fn shown(scopes: &[String]) -> Vec<String> {

@@ -276,7 +276,7 @@ impl Shared {
         if login.refresh_token.is_none() {
             return Err(refuse("the login has ended"));
         }
-        let mut issuer = Issuer::discover(&self.site.url, challenge, true).await?;
+        let mut issuer = Issuer::discover(&self.site.url, &self.site.routes, challenge, true).await?;
         if issuer.id != login.issuer {
             // What one authorization server gave is never shown to another.
             return Err(refuse("its authorization server has changed"));

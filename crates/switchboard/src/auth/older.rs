@@ -10,7 +10,7 @@ use reqwest::Method;
 use rmcp::transport::auth::AuthorizationMetadata;
 use url::Url;
 
-use super::guarded::Guarded;
+use super::guarded::{Guarded, Routes};
 
 /// How long one document may take.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -19,11 +19,11 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const MAX_BYTES: usize = 256 * 1024;
 
 /// What such a server publishes, if it is one.
-pub(super) async fn metadata(server: &Url, challenge: Option<&str>) -> Option<AuthorizationMetadata> {
+pub(super) async fn metadata(server: &Url, challenge: Option<&str>, routes: &Routes) -> Option<AuthorizationMetadata> {
     if challenge.is_some_and(|challenge| challenge.contains("resource_metadata")) {
         return None;
     }
-    let guarded = Guarded::new(server, PATIENCE)?;
+    let guarded = Guarded::new(server, PATIENCE, routes).ok()?;
     let get = |path: &str| guarded.request(Method::GET, at(server, path));
     for path in newer_paths(server) {
         // One that cannot be asked may have one.

@@ -6,9 +6,10 @@ use std::time::SystemTime;
 
 use url::Url;
 
+use super::guarded::Routes;
 use super::record::Record;
 use super::{AuthMeans, Clock, Vault, VaultFault, VaultLock};
-use crate::config::{HttpAuth, ResolvedUrl, ServerConfig};
+use crate::config::{Environment, HttpAuth, ResolvedUrl, ServerConfig};
 use crate::name::ServerName;
 
 /// Everything about a server that a login needs.
@@ -20,12 +21,14 @@ pub(super) struct Site {
     pub(super) auth: HttpAuth,
     /// Where relative paths of the entry start.
     pub(super) folder: PathBuf,
+    /// How requests of its logins leave.
+    pub(super) routes: Routes,
     vault: Arc<dyn Vault>,
     clock: Clock,
 }
 
 impl Site {
-    pub(super) fn new(config: &ServerConfig, resolved: &ResolvedUrl, means: &AuthMeans) -> Arc<Self> {
+    pub(super) fn new(config: &ServerConfig, resolved: &ResolvedUrl, environment: &Environment, means: &AuthMeans) -> Arc<Self> {
         let mut url = resolved.url.clone();
         url.set_fragment(None);
         // Both fail only for addresses that cannot have them.
@@ -36,6 +39,7 @@ impl Site {
             url,
             auth: resolved.auth.clone(),
             folder: config.source.folder.to_path_buf(),
+            routes: Routes::of(environment),
             vault: means.vault.clone(),
             clock: means.clock.clone(),
         })

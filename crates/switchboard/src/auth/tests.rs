@@ -71,7 +71,8 @@ impl Scene {
     fn credentials(&self) -> Arc<dyn Credentials> {
         let entry = self.entry();
         let Endpoint::Http(endpoint) = &entry.endpoint else { unreachable!("it is a URL") };
-        for_server(&entry, &resolve_url(endpoint, &Environment::default()).unwrap(), &self.means)
+        let environment = Environment::default();
+        for_server(&entry, &resolve_url(endpoint, &environment).unwrap(), &environment, &self.means)
     }
 
     fn with_logins(mut self) -> Self {
@@ -102,6 +103,28 @@ impl Scene {
 
 async fn header(credentials: &dyn Credentials) -> Option<Secret> {
     credentials.authorization().await.unwrap()
+}
+
+/// The whole login goes through the proxy that the environment names, and through none that the process has; with one that is not
+/// there, nobody is asked.
+#[tokio::test]
+async fn a_login_takes_its_proxies_from_the_environment_that_the_host_was_handed() {
+    let scene = Scene::new();
+    let proxy = switchboard_testkit::FaultProxy::start(scene.server.authority.parse().unwrap()).await.unwrap();
+    let through = |proxy: String| Environment::new([("http_proxy".to_owned(), proxy)]);
+    let given = login(&scene.entry(), &through(proxy.url("")), &scene.means, &Follower::default()).await;
+    assert!(given.is_ok(), "{given:?}");
+    // The server takes one request a connection; the page is visited by somebody else.
+    let ours = scene.server.seen().iter().filter(|request| !request.path.ends_with("/authorize")).count();
+    assert_eq!((ours > 3, proxy.traffic().connections), (true, ours as u64));
+
+    let before = scene.server.seen().len();
+    let away = login(&scene.entry(), &through("http://127.0.0.1:9".to_owned()), &scene.means, &Follower::default()).await;
+    assert!(away.is_err(), "{away:?}");
+    let odd = login(&scene.entry(), &through("http://".to_owned()), &scene.means, &Follower::default()).await;
+    let said = "server \"guarded\": a variable of the environment names a proxy that is none; expected a URL";
+    assert_eq!(odd.unwrap_err().to_string(), said);
+    assert_eq!(scene.server.seen().len(), before, "nobody was asked");
 }
 
 #[tokio::test]
@@ -227,7 +250,12 @@ async fn t17_t18_metadata_cannot_lead_elsewhere() {
     check(none.clone(), json!({ "authorization_servers": ["http://10.0.0.1/"] }), "none published usable metadata").await;
     check(none.clone(), json!({ "resource": "https://other.example/mcp" }), "mismatch").await;
     check(json!({ "token_endpoint": "https://169.254.169.254/token" }), none.clone(), "redeeming the login failed").await;
-    check(json!({ "registration_endpoint": "https://10.0.0.1/register" }), none.clone(), "address not allowed").await;
+    check(
+        json!({ "registration_endpoint": "https://10.0.0.1/register" }),
+        none.clone(),
+        "stands at an address that is never asked",
+    )
+    .await;
     check(json!({ "token_endpoint": "http://as.example/token" }), none.clone(), "token_endpoint that is not used").await;
     check(json!({ "authorization_endpoint": "javascript:alert(1)" }), none.clone(), "authorization_endpoint that is not used")
         .await;

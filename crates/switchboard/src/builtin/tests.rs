@@ -61,9 +61,9 @@ fn s4_12_s4_13_the_resource_tools_are_on_offer_where_something_asks_for_them() {
     assert_eq!(names(&own(bash(), true).unwrap(), Dialect::Gemini), both);
 }
 
-/// S0-19: a tool of the program and a server's tool of the same base name stand side by side, in every dialect.
+/// S0-19, S4-11: a tool of the program and a server's tool of the same base name stand side by side, in every dialect.
 #[test]
-fn s0_19_s1_17_a_consumers_tool_keeps_its_name_beside_a_servers_tool_of_that_name() {
+fn s0_19_s4_11_a_consumers_tool_keeps_its_name_beside_a_servers_tool_of_that_name() {
     let own = own(vec![Named("search", object())], false).unwrap();
     let check = |dialect: Dialect, theirs: &str| {
         let config = ServerConfig { dialect, ..server("s") };
@@ -73,7 +73,8 @@ fn s0_19_s1_17_a_consumers_tool_keeps_its_name_beside_a_servers_tool_of_that_nam
         let part = Part { launch: launch(&config), config: Arc::new(config), offerings, settled: true };
         let catalog = Catalog::build(&Catalog::default(), Style::Mcp, &own, &[part]);
         let names: Vec<_> = catalog.tools().iter().map(|tool| tool.exposed.as_str()).collect();
-        assert_eq!(names, ["search", theirs], "{dialect:?}");
+        // Between them, the resource tools of agent-code.
+        assert_eq!((names.first(), names.last()), (Some(&"search"), Some(&theirs)), "{dialect:?}");
         assert!(catalog.resolve("search").unwrap().own.is_some());
         assert_eq!(catalog.resolve("@host/search").unwrap().id, catalog.tools()[0].id);
         assert!(catalog.resolve(theirs).unwrap().own.is_none());

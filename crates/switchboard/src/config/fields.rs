@@ -233,7 +233,14 @@ pub(super) const SERVERS: Section = Section {
         ),
         field("include_tools", Kind::Texts, Side::Both, None, "If set, only tools that match one of these globs are offered."),
         field("exclude_tools", Kind::Texts, Side::Both, Some("[]"), "Tools that match one of these globs are not offered."),
-        field("idempotent_tools", Kind::Texts, Side::Both, Some("[]"), "Tools that may be sent again when an answer was lost."),
+        field(
+            "idempotent_tools",
+            Kind::Texts,
+            Side::Both,
+            Some("[]"),
+            "Tools that do no harm when they run twice: a call is sent once more when its answer was lost over HTTP, and when the \
+             server was busy and said until when.",
+        ),
         field("description", Kind::Text, Side::Both, None, "What this server is for, in your words."),
         field("max_message", Kind::Bytes, Side::Both, Some("\"64MiB\""), "The longest message accepted from the server."),
     ],

@@ -111,7 +111,9 @@ pub(super) fn leave(process: Option<Box<dyn Process>>, farewell: Option<Answerin
     match (process, farewell) {
         (Some(process), Some(farewell)) => {
             let stopped = process.stop();
-            Box::pin(async { drop(tokio::join!(stopped, farewell)) })
+            Box::pin(async {
+                tokio::join!(stopped, farewell);
+            })
         }
         (Some(process), None) => process.stop(),
         (None, Some(farewell)) => farewell,

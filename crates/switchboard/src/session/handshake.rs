@@ -11,7 +11,8 @@ use serde_json::value::RawValue;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::envelope::{LEGACY_VERSIONS, MODERN_VERSION, capabilities, our_info};
-use super::link::{Link, Request, Waiting, read_error};
+use super::link::{Link, Request, Waiting};
+use super::receiver::read_error;
 use super::{Era, Hello, OpenFault, OpenOptions, RequestFault, again};
 use crate::config::Protocol;
 use crate::transport::WireFault;

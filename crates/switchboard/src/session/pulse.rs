@@ -10,7 +10,8 @@ use std::time::Duration;
 use tokio::task::AbortHandle;
 use tokio::time::sleep;
 
-use super::link::{Link, Receiver, Request};
+use super::link::{Link, Request};
+use super::receiver::Receiver;
 use super::{Era, RequestFault};
 use crate::transport::{Transport, WireFault};
 

@@ -12,8 +12,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::task::AbortHandle;
 
-use super::link::Receiver;
 use super::ongoing::Ongoing;
+use super::receiver::Receiver;
 use super::sampling::{self, Overseer, REJECTED};
 use super::visits::Visits;
 use super::{Era, tasks};

@@ -8,7 +8,7 @@ use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep_until};
 
-use super::link::Receiver;
+use super::receiver::Receiver;
 
 /// When to look next, and the bell for a deadline that comes before that.
 #[derive(Debug)]

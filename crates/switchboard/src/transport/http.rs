@@ -34,7 +34,7 @@ pub(super) mod refusal;
 mod renewal;
 pub(super) mod request;
 pub(super) mod response;
-mod stack;
+pub(crate) mod stack;
 pub(crate) mod trouble;
 
 /// Which endpoint, and what to say to it.

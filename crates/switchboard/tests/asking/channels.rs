@@ -1,13 +1,20 @@
 //! A call carries its caller's channel; what the call leads to comes through that channel, and through no other.
 
+use std::sync::Arc;
+
 use serde_json::json;
+use switchboard::call::Call;
+use switchboard::caller::{Answering, Approval, ApprovalRequest, Caller, CallerId, ElicitAnswer, Elicitation, Offers};
 use switchboard::event::{Event, Next};
+use switchboard::wire::RawJson;
 use switchboard_testkit::{Chaos, Scratch, Step};
+
+use tokio::sync::Notify;
 
 use crate::support::{PATIENCE, Person, YOLO, call, open, server};
 use crate::ways;
 
-/// S3-15, S3-16, S3-17, S3-19: a call dispatched from a mailbox asks by mail, while somebody else sits at the terminal.
+/// S3-15, S3-17: a call dispatched from a mailbox asks by mail, while somebody else sits at the terminal.
 #[tokio::test(flavor = "multi_thread")]
 async fn s3_17_s3_19_a_call_that_came_by_mail_asks_by_mail() {
     for way in ways::ALL {
@@ -19,6 +26,47 @@ async fn s3_17_s3_19_a_call_that_came_by_mail_asks_by_mail() {
         assert_eq!((mail.came(), terminal.came()), (vec!["Really erase the letter?".to_owned()], vec![]), "{}", way.name);
         host.stop().await;
     }
+}
+
+/// A host of one's own opens a prompt and waits for whoever sits there: the call waits with it, and goes on with the answer.
+#[tokio::test(flavor = "multi_thread")]
+async fn s0_38_a_hosts_own_prompt_blocks_the_call_until_the_user_has_answered() {
+    /// Somebody whose answer is typed elsewhere.
+    struct Prompt {
+        opened: Notify,
+        typed: Notify,
+    }
+    impl Caller for Prompt {
+        fn id(&self) -> CallerId {
+            CallerId::new("prompt")
+        }
+        fn offers(&self) -> Offers {
+            Offers { elicit_form: true, ..Offers::default() }
+        }
+        fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> Answering<'a, Approval> {
+            Box::pin(async { Approval::Once })
+        }
+        fn elicit<'a>(&'a self, _: &'a Elicitation) -> Answering<'a, ElicitAnswer> {
+            Box::pin(async {
+                self.opened.notify_one();
+                self.typed.notified().await;
+                ElicitAnswer::Accept(json!({"yes": true}).as_object().unwrap().clone())
+            })
+        }
+    }
+    let (scratch, reached) = (Scratch::new(), ways::ALL[0].reach());
+    let host = open(&scratch, &format!("{YOLO}[servers.demo]\n{}", reached.entry)).await;
+    let prompt = Arc::new(Prompt { opened: Notify::new(), typed: Notify::new() });
+    let call =
+        Call::new("demo/confirm", RawJson::from_value(&json!({"subject": "the letter"})), prompt.clone() as Arc<dyn Caller>);
+    let waiting = host.clone();
+    let mut calling = tokio::spawn(async move { waiting.call(call).await });
+    tokio::time::timeout(PATIENCE, prompt.opened.notified()).await.expect("the prompt opens");
+    assert!(!calling.is_finished(), "the call waits for the user");
+    prompt.typed.notify_one();
+    let result = tokio::time::timeout(PATIENCE, &mut calling).await.expect("it goes on").unwrap().unwrap();
+    assert_eq!(result.for_model().unwrap().raw(), "accepted: the letter would be erased now");
+    host.stop().await;
 }
 
 /// S3-18: a question that no call caused is declined, counted, and told in one line.

@@ -96,6 +96,7 @@ fn s1_05_transport_is_stdio_by_default_and_every_other_word_is_http_and_sse() {
     for word in ["sse", "http", "http+sse"] {
         check("S1-29", &[&format!("transport = \"{word}\""), "url = \"https://x.example/sse\""], remote(), &[]);
     }
+    check("S1-12", &["url = \"https://x.example/sse\"", "transport = \"sse\""], remote(), &[]);
     check_wrong(
         "S1-05",
         &["transport = \"tcp\"", "command = \"run\""],
@@ -214,9 +215,10 @@ fn s1_14_timeout_ms_is_the_time_of_a_call_in_all_and_a_minute_by_default() {
         let timeouts = Timeouts { call: time, call_max: time, ..Timeouts::default() };
         ServerConfig { timeouts, ..a3s("x", 1, stdio("run", &[], &[])) }
     };
+    let written = |time: Duration| ServerConfig { written_call_timeout: Some(time), ..within(time) };
     check("S1-22", &["command = \"run\""], within(MINUTE), &[]);
-    check("S1-14", &["command = \"run\"", "timeout_ms = 1500"], within(Duration::from_millis(1500)), &[]);
-    check("S1-14", &["command = \"run\"", "timeout_ms = 3600000"], within(Duration::from_secs(3600)), &[]);
+    check("S1-14", &["command = \"run\"", "timeout_ms = 1500"], written(Duration::from_millis(1500)), &[]);
+    check("S1-14", &["command = \"run\"", "timeout_ms = 3600000"], written(Duration::from_secs(3600)), &[]);
     for wrong in ["0", "-5", "1.5", "\"60s\""] {
         let foreign = block(&["command = \"run\"", &format!("timeout_ms = {wrong}")]);
         let fault = foreign.faults()[0].1.clone().unwrap();

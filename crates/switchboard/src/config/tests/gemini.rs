@@ -32,7 +32,11 @@ fn gemini(name: &str, line: usize, endpoint: Endpoint) -> ServerConfig {
 /// With a deadline of its own, also for connecting (S2-21).
 fn timed(server: ServerConfig, milliseconds: u64) -> ServerConfig {
     let written = Duration::from_millis(milliseconds);
-    ServerConfig { timeouts: Timeouts { connect: written, call: written, call_max: written }, ..server }
+    ServerConfig {
+        timeouts: Timeouts { connect: written, call: written, call_max: written },
+        written_call_timeout: Some(written),
+        ..server
+    }
 }
 
 fn stdio(command: &str, args: &[&str], env: &[(&str, &str)]) -> Endpoint {

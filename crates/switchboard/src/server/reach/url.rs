@@ -84,7 +84,7 @@ impl ByUrl {
 
     /// What this server's requests are authorized with.
     fn credentials(&self, resolved: &ResolvedUrl) -> Arc<dyn Credentials> {
-        self.credentials.get_or_init(|| auth::for_server(&self.config, resolved, &self.auth)).clone()
+        self.credentials.get_or_init(|| auth::for_server(&self.config, resolved, &self.environment, &self.auth)).clone()
     }
 }
 

@@ -8,8 +8,8 @@ use tokio::sync::Notify;
 
 use crate::caller::CallerId;
 use crate::session::Hello;
-use crate::session::link::Receiver;
 use crate::session::ongoing::Ongoing;
+use crate::session::receiver::Receiver;
 use crate::untrusted::Untrusted;
 use crate::wire::RawJson;
 

@@ -50,7 +50,7 @@ impl fmt::Debug for HttpStack {
 impl HttpStack {
     /// With the proxies that the environment names; nothing else of the process is read.
     pub fn new(environment: &Environment) -> Result<Self, ConnectFault> {
-        let proxies = proxies(environment)?;
+        let proxies = named(environment)?;
         let pool = || {
             let builder = reqwest::Client::builder()
                 .user_agent(OUR_NAME)
@@ -99,8 +99,13 @@ impl HttpStack {
     }
 }
 
-/// What the usual variables say, in the order in which they are asked.
-fn proxies(environment: &Environment) -> Result<Vec<(&'static str, String, Proxy)>, ConnectFault> {
+/// The proxies that the environment names, in the order in which they are asked.
+pub(crate) fn proxies(environment: &Environment) -> Result<Vec<Proxy>, ConnectFault> {
+    Ok(named(environment)?.into_iter().map(|(_, _, proxy)| proxy).collect())
+}
+
+/// The same, each with its kind and its variable.
+fn named(environment: &Environment) -> Result<Vec<(&'static str, String, Proxy)>, ConnectFault> {
     let exempt = variable(environment, "no_proxy").and_then(|(_, hosts)| NoProxy::from_string(hosts));
     let kinds = [("http_proxy", Proxy::http as fn(_) -> _), ("https_proxy", Proxy::https), ("all_proxy", Proxy::all)];
     let mut proxies = Vec::new();
