@@ -279,3 +279,19 @@ fn s2_68_the_view_with_descriptions_says_what_each_tool_does() {
     let told = stage.run(&["-c", &file, "--dialect", "gemini", "status", "--descriptions"]).stdout;
     assert!(told.contains("\n  Tools:\n  - ok\n      Says that all is well\n"), "{told}");
 }
+
+/// S2-53: connected, and nothing to use: told apart from a connection that failed.
+#[test]
+fn s2_53_a_server_without_usable_tools_is_disconnected_for_that_reason() {
+    let stage = Stage::new();
+    let broken = Launch::new("/bin/false");
+    stage.write("settings.json", &gemini(json!({ "idle": entry(&Chaos::new().launch()), "broken": entry(&broken) })));
+    let file = stage.home.path("settings.json").display().to_string();
+    let ran = stage.settled(&["-c", &file, "--dialect", "gemini", "status"]);
+    let block = |name: &str| ran.stdout.split("\n\n").find(|block| block.contains(&format!("{name} ("))).unwrap().to_owned();
+    assert!(block("idle").starts_with("🔌 idle (DISCONNECTED)\n"), "{ran:?}");
+    assert!(
+        block("idle").contains("\n  Error: no tools discovered") && !block("broken").contains("no tools discovered"),
+        "{ran:?}"
+    );
+}

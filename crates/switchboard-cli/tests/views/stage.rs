@@ -61,7 +61,8 @@ impl Stage {
 
     /// The same, for a view without a server that is just being tried again after it failed.
     pub fn settled(&self, words: &[&str]) -> Ran {
-        let busy = |ran: &Ran| ["(CONNECTING)", "not connected yet", "\"connecting\""].iter().any(|word| ran.stdout.contains(word));
+        let busy =
+            |ran: &Ran| ["(CONNECTING)", "not connected yet", "\"connecting\""].iter().any(|word| ran.stdout.contains(word));
         let mut ran = self.run(words);
         for _ in 0..20 {
             if !busy(&ran) {
