@@ -430,7 +430,7 @@ async fn what_may_not_start_is_answered_at_once_with_what_to_do() {
         (State::Disabled, "disabled in switchboard.toml:3; set `enabled = true` there to use it"),
         (
             State::Blocked { rule: "`deny_servers`".to_owned() },
-            "blocked by `deny_servers`; change that list under `[security]` to use it",
+            "blocked: `deny_servers`; change that list to use it",
         ),
         (State::Untrusted { reason: "never accepted".to_owned() }, "not trusted: never accepted; try \"switchboard trust play\""),
     ];
