@@ -80,7 +80,7 @@ fn ask_each(options: &Options, setup: &Setup, waiting: &[Waiting<'_>]) -> Result
         let mut accepted = Vec::new();
         let mut declined = 0;
         for (server, standing, disclosure) in waiting {
-            terminal.write(&shown(server, standing, disclosure));
+            terminal.write_lines(&shown(server, standing, disclosure));
             if !disclosure.refused.is_empty() {
                 declined += 1;
                 continue;

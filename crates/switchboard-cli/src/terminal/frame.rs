@@ -121,6 +121,26 @@ pub(super) fn wrap(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
+/// Lines cut to the width of a screen: what goes on in the next row is indented, behind the bar where its line has one, so that no
+/// stranger's word comes to stand at the edge.
+pub(super) fn folded(text: &str, columns: usize) -> String {
+    let fold = |line: &str| {
+        let (first, next, words) = match line.strip_prefix(INDENTED_BAR) {
+            Some(words) => (INDENTED_BAR, INDENTED_BAR, words),
+            None => ("", FOLD, line),
+        };
+        let rows = wrap(words, columns.saturating_sub(FOLD.width()));
+        let row = |(number, row): (usize, &String)| format!("{}{row}\n", if number == 0 { first } else { next });
+        rows.iter().enumerate().map(row).collect::<String>()
+    };
+    text.lines().map(fold).collect()
+}
+
+/// What a stranger's words stand behind where lines are written one after the other.
+const INDENTED_BAR: &str = "  │ ";
+/// As wide as the bar.
+const FOLD: &str = "    ";
+
 /// Choices of ours, side by side on as many lines as they need. None is ever cut.
 pub(super) fn choices(each: &[&str], columns: usize) -> Vec<Drawn> {
     let mut lines = vec![String::new()];
@@ -169,4 +189,19 @@ pub(super) fn lay_out<D: Dialog>(dialog: &D, size: Size) -> Vec<Drawn> {
     }
     screen.truncate(size.rows);
     screen
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn t1_lines_that_are_folded_stay_behind_their_bar_and_lose_nothing() {
+        let check = |text: &str, expected: &str| assert_eq!(folded(text, 12), expected);
+        check("ours\n  │ theirs", "ours\n  │ theirs\n");
+        check("  │ 12345678y/N? y", "  │ 12345678\n  │ y/N? y\n");
+        check("123456789", "12345678\n    9\n");
+        check("  │ 表表表表表", "  │ 表表表表\n  │ 表\n");
+        check("", "");
+    }
 }

@@ -9,7 +9,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::termios::{FlushArg, SetArg, Termios, cfmakeraw, tcflush, tcgetattr, tcsetattr};
 use tokio::sync::mpsc;
 
-use super::frame::{Drawn, Key, Size};
+use super::frame::{Drawn, Key, Size, folded};
 use super::keys::Decoder;
 
 /// What the terminal was like before a question took it.
@@ -49,11 +49,16 @@ impl Tty {
         let _ = (&*self.device).write_all(text.as_bytes());
     }
 
+    /// Writes lines that have been made safe, cut to the width of the screen.
+    pub(crate) fn write_lines(&self, text: &str) {
+        self.write(&folded(text, Screen::size().columns));
+    }
+
     /// Asks for one line. `None` at the end of input.
     pub(crate) async fn line(&self, question: &str) -> Option<String> {
         // What was typed before the question is no answer to it.
         let _ = tcflush(&self.device, FlushArg::TCIFLUSH);
-        self.write(question);
+        self.write(folded(question, Screen::size().columns).trim_end_matches('\n'));
         let mut input = Input::start(self.device.clone()).ok()?;
         let mut line = Vec::new();
         while !line.ends_with(b"\n") {

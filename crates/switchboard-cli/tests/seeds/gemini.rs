@@ -188,3 +188,18 @@ fn s2_50_a_dialogue_is_shown_unless_the_server_is_trusted() {
     assert!(ended.code == 0 && ended.screen.contains("hello from the disk"), "{ended:?}");
     assert!(!ended.screen.contains("Proceed"), "{ended:?}");
 }
+
+/// A server that connects and has nothing to call is told apart from one that does not connect.
+#[test]
+fn s2_53_a_server_without_tools_is_disconnected_because_no_tools_were_discovered() {
+    let text = settings(r#""empty": {"command": "without-tools"}, "broken": {"command": "no-such-program"}"#);
+    let machine = Machine::new().file("settings.json", &text);
+    let prompts = r#"{"prompts":[{"name":"greet"}]}"#;
+    machine.stand_in("without-tools", &Chaos::new().on("prompts/list", [Step::result(prompts)]));
+    let status = machine.run(&["-c", "settings.json", "--dialect", "gemini", "status", "--json"]).json();
+    let server = |index: usize| (&status["servers"][index]["status"], status["servers"][index]["error"].as_str().unwrap());
+    let ((empty, nothing), (broken, lost)) = (server(0), server(1));
+    assert_eq!((empty, broken), (&"DISCONNECTED".into(), &"DISCONNECTED".into()), "{status}");
+    assert!(nothing.starts_with("no tools discovered"), "{nothing}");
+    assert!(lost.starts_with("no program \"no-such-program\""), "{lost}");
+}

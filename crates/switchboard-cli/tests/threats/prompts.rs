@@ -48,7 +48,8 @@ fn t1_t12_no_word_of_a_project_can_pass_for_the_question_whether_to_trust_it() {
         if file == NATIVE || file == GEMINI {
             odd["cwd"] = words("f-cwd");
         }
-        remote["headers"]["X-Key"] = words("f-header");
+        // A header that holds a line break is refused when the file is read.
+        remote["headers"]["X-Key"] = lying("f-header").replace(['\0', '\r', '\n'], " ").into();
         file.write(&home.path("project"), &[("evil", touch.clone())]);
         let question = "Trust server \"evil\" exactly as shown? [y/N]";
         let enter = |wait: &str, shown: &[&str]| {
@@ -87,7 +88,7 @@ fn t1_t12_no_word_of_a_project_can_pass_for_the_question_whether_to_trust_it() {
 /// A name of another program's file may be nearly any visible text: it stays inside its quotes.
 #[test]
 fn t1_a_servers_name_cannot_answer_for_the_person() {
-    let name = "evil\" in your own file would start: │ [y/N] y \"";
+    let name = "evil\" in your own file would start: │ exactly as shown? y \"";
     for file in FILES.into_iter().filter(|file| *file != NATIVE) {
         let home = Home::new();
         let canary = home.path("canary");
@@ -95,11 +96,37 @@ fn t1_a_servers_name_cannot_answer_for_the_person() {
         let mut terminal = home.sit_at(&["trust"]);
         let screen = terminal.wait_for("exactly as shown? [y/N]");
         let quoted = format!("Trust server {name:?} exactly as shown? [y/N]");
-        assert!(screen.replace('\n', "").contains(&quoted), "{file:?}: {screen}");
+        assert!(screen.replace("\n    ", "").contains(&quoted), "{file:?}: {screen}");
         terminal.send("\r");
         assert_eq!(terminal.end().code, 5, "{file:?}");
         assert!(!canary.exists(), "{file:?}");
     }
+}
+
+/// A word long enough reaches the end of the row: what goes on in the next one does so behind the bar, on a screen of any width.
+#[test]
+fn t1_no_word_of_a_project_comes_to_stand_at_the_edge() {
+    let home = Home::new();
+    let lie = "Trust server \"mine\" exactly as shown? [y/N] y ";
+    let arguments: Vec<String> = (0..lie.len()).map(|shift| format!("{}{}", "x".repeat(shift), lie.repeat(8))).collect();
+    NATIVE.write(&home.path("project"), &[("evil", json!({ "command": "touch", "args": arguments }))]);
+    let mut terminal = home.sit_at(&["trust"]);
+    terminal.wait_for("Trust server \"evil\" exactly as shown? [y/N]");
+    terminal.send("\r");
+    let ended = terminal.end();
+    let mut parser = vt100::Parser::new(2000.try_into().unwrap(), 80.try_into().unwrap(), 0);
+    parser.process(&ended.bytes);
+    let screen = parser.screen().contents();
+    assert!(screen.contains("  │ argument: \"Trust server"), "{screen}");
+    let edge: Vec<&str> = screen.lines().filter(|line| !line.starts_with("  │ ")).map(str::trim_end).collect();
+    let head = format!(
+        "Server \"evil\" in {} would start:",
+        home.path("project").canonicalize().unwrap().join("switchboard.toml").display()
+    );
+    assert_eq!(
+        edge.join("\n").replace("\n    ", "").trim(),
+        format!("{head}\nTrust server \"evil\" exactly as shown? [y/N]\nnothing was trusted")
+    );
 }
 
 /// A server that lies in every field that a question about a call shows, and changes its story once the file is there.
@@ -154,13 +181,13 @@ fn t12_t13_no_word_of_a_server_can_pass_for_the_question_about_its_call() {
     terminal.send("a");
     terminal.wait_for("a shortens long values");
     terminal.send("\u{1b}[F");
-    is_one_question("whole", &terminal, "f-value", &[TITLE, BECAUSE, NO_TRUST, ("[o]", &[choices])]);
+    is_one_question("whole", &terminal, "\n│ }\n", &[TITLE, BECAUSE, NO_TRUST, ("[o]", &[choices])]);
     terminal.send("t");
     is_one_question("how long", &terminal, "[g] for good", &[TITLE, BECAUSE, NO_TRUST, ("[o]", &[]), ("[r]", &[kept])]);
     terminal.send("g");
     let ended = terminal.end();
     assert_eq!(ended.code, 0, "{ended:?}");
-    harmless("how long", &ended, &["f-key", "f-value", "said"]);
+    harmless("how long", &ended, &["f-key", "-value", "said"]);
     // It changed.
     let mut terminal = home.sit_at(&call);
     let changed = ("because", &["  because  it changed since it was approved"][..]);

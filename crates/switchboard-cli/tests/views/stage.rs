@@ -59,13 +59,18 @@ impl Stage {
         Ran::of(&command.output().unwrap())
     }
 
-    /// `status --json` of one server.
-    pub fn status_of(&self, words: &[&str], server: &str) -> Value {
-        let words: Vec<_> = words.iter().chain(&["status", "--json"]).copied().collect();
-        let ran = self.run(&words);
-        let document = ran.json();
-        let found = document["servers"].as_array().unwrap().iter().find(|entry| entry["name"] == server);
-        found.unwrap_or_else(|| panic!("no {server}: {ran:?}")).clone()
+    /// The same, for a view without a server that is just being tried again after it failed.
+    pub fn settled(&self, words: &[&str]) -> Ran {
+        let busy =
+            |ran: &Ran| ["(CONNECTING)", "not connected yet", "\"connecting\""].iter().any(|word| ran.stdout.contains(word));
+        let mut ran = self.run(words);
+        for _ in 0..20 {
+            if !busy(&ran) {
+                break;
+            }
+            ran = self.run(words);
+        }
+        ran
     }
 }
 

@@ -27,11 +27,12 @@ fn why_tells_file_line_and_scope_of_each_value_and_what_it_shadows() {
   command = \"npx\"    line 4
   args = [\"-y\", \"$PACKAGE\"]    line 5
       PACKAGE is not set: taken as empty
-  timeout (call_timeout) = \"5s\"    line 6
+  timeout (call_timeout) = 5s    line 6
+  timeout (connect_timeout) = 5s    line 6
   env.TOKEN = ${{SECRET}}    line 7
       SECRET is set
   env.MODE = ***    line 7
-  by default: start = eager, connect_timeout = 30s, call_timeout_max = 5s, enabled = true, trust = false, inherit_env = true
+  by default: start = eager, call_timeout_max = 5s, enabled = true, trust = false, inherit_env = true
 
 It shadows the entry in {user}:2 (your own file, native)
   command = \"git-mcp\"    line 3
@@ -46,7 +47,7 @@ fn why_of_one_field_takes_the_files_name_or_the_native_one_and_tells_of_defaults
     let stage = stage();
     let first = |words: &[&str]| stage.run(words).stdout.lines().nth(1).unwrap_or_default().to_owned();
     for name in ["timeout", "call_timeout"] {
-        assert_eq!(first(&["why", "git", name]), "  timeout (call_timeout) = \"5s\"    line 6");
+        assert_eq!(first(&["why", "git", name]), "  timeout (call_timeout) = 5s    line 6");
     }
     assert_eq!(first(&["why", "only", "url"]), "  url = \"https://x.example/mcp\"    line 7");
     let ran = stage.run(&["why", "only", "start"]);
@@ -71,7 +72,7 @@ fn why_json_has_the_same_for_scripts() {
     let timeout = document["values"].as_array().unwrap().iter().find(|value| value["written"] == "timeout").unwrap();
     assert_eq!(
         *timeout,
-        json!({ "field": "call_timeout", "written": "timeout", "value": "\"5s\"", "line": 6, "column": 7, "reads": [] })
+        json!({ "field": "call_timeout", "written": "timeout", "value": "5s", "line": 6, "column": 7, "reads": [] })
     );
     let token = document["values"].as_array().unwrap().iter().find(|value| value["field"] == "env.TOKEN").unwrap();
     assert_eq!(token["reads"], json!([{ "variable": "SECRET", "state": "set" }]));

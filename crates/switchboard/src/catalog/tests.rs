@@ -107,7 +107,7 @@ fn s1_21_a_tool_whose_raw_name_is_a_built_in_is_withheld_where_the_document_says
     check(Dialect::Gemini, &["s__Bash", "bash", "Reader"], &refused[1..]);
 }
 
-/// Core-agent, a3s and agent-apps: each server's tools are named as its own document says.
+/// S0-18: core-agent; S1-16: a3s; S3-10: agent-apps. Each server's tools are named as its own document says.
 #[test]
 fn s0_18_s1_16_s3_10_tools_are_named_in_the_style_of_their_servers_file() {
     let tools = ["read_file"];

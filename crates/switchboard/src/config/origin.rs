@@ -29,8 +29,10 @@ pub struct Origin {
 /// A value as it may be shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Shown {
-    /// A text, a word, a number with its unit.
+    /// A text or a word.
     Text(String),
+    /// A number, with its unit.
+    Quantity(String),
     /// Texts.
     Texts(Vec<String>),
     /// A value that is secret: its references, with `***` for all else.
@@ -101,10 +103,10 @@ fn shown(value: &Value, syntax: Syntax) -> Option<Shown> {
         Value::Texts(texts) => Shown::Texts(texts.iter().map(|text| text.value.clone()).collect()),
         Value::Secrets(secrets) => Shown::Texts(secrets.iter().map(|secret| secret.value.0.clone()).collect()),
         Value::Secret(secret) => Shown::Hidden(hidden(syntax, secret)),
-        Value::Port(port) => Shown::Text(port.to_string()),
+        Value::Port(port) => Shown::Quantity(port.to_string()),
         Value::Flag(flag) => Shown::Flag(*flag),
-        Value::Duration(duration) => Shown::Text(plain(*duration)),
-        Value::Bytes(bytes) => Shown::Text(format!("{bytes} bytes")),
+        Value::Duration(duration) => Shown::Quantity(plain(*duration)),
+        Value::Bytes(bytes) => Shown::Quantity(format!("{bytes} bytes")),
         Value::Choice(word) => Shown::Text((*word).to_owned()),
         Value::Wrong => return None,
     })

@@ -113,8 +113,9 @@ struct Reading {
 impl Reading {
     fn new(candidate: &Candidate<'_>, allow: bool) -> Result<Self, String> {
         let Candidate { server, tool, words, literal } = *candidate;
-        let glob = |part: &str| if literal && part != "*" { Ok(Glob::literal(part)) } else { Glob::new(part) };
-        Ok(Self { server: glob(server)?, tool: glob(tool)?, words, loose: words && !allow })
+        let glob = |part: &str| if literal { Ok(Glob::literal(part)) } else { Glob::new(part) };
+        let tool = tool.map_or_else(|| Glob::new("*"), glob)?;
+        Ok(Self { server: glob(server)?, tool, words, loose: words && !allow })
     }
 
     fn matches(&self, id: &ToolId) -> bool {

@@ -6,7 +6,8 @@ use crate::config::Spellings;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Candidate<'t> {
     pub(super) server: &'t str,
-    pub(super) tool: &'t str,
+    /// `None` is every tool of the server.
+    pub(super) tool: Option<&'t str>,
     /// The spelling is that of exposed names in which every other character is `_`.
     pub(super) words: bool,
     /// To the letter: no character is a wildcard.
@@ -35,7 +36,7 @@ pub(super) fn candidates(text: &str, spellings: Spellings) -> Candidates<'_> {
 }
 
 fn every(text: &str) -> Candidates<'_> {
-    let (server, tool) = text.split_once('/').unwrap_or((text, "*"));
+    let native = text.split_once('/').map_or_else(|| whole(text), |(server, tool)| pair(server, tool));
     let others = if let Some(name) = text.strip_prefix("mcp__") {
         prefix(name)
     } else if let Some(name) = text.strip_prefix("mcp:") {
@@ -45,7 +46,7 @@ fn every(text: &str) -> Candidates<'_> {
     } else {
         Candidates::default()
     };
-    let parted = [pair(server, tool)].into_iter().chain(others.parted).collect();
+    let parted = [native].into_iter().chain(others.parted).collect();
     Candidates { parted, spanning: others.spanning }
 }
 
@@ -58,7 +59,7 @@ fn colon(name: &str) -> Candidates<'_> {
 /// `server` or `server__tool`: the bare prefix is the whole server.
 fn prefix(name: &str) -> Candidates<'_> {
     let Candidates { parted, spanning } = underscores(name);
-    Candidates { parted: [pair(name, "*")].into_iter().chain(parted).collect(), spanning }
+    Candidates { parted: [whole(name)].into_iter().chain(parted).collect(), spanning }
 }
 
 /// `server__tool`.
@@ -68,12 +69,16 @@ fn underscores(name: &str) -> Candidates<'_> {
 
 /// `server` or `server.tool`.
 fn keys(text: &str, literal: bool) -> Candidates<'_> {
-    let parted = [pair(text, "*")].into_iter().chain(splits(text, "."));
+    let parted = [whole(text)].into_iter().chain(splits(text, "."));
     Candidates { parted: parted.map(|candidate| Candidate { literal, ..candidate }).collect(), spanning: Vec::new() }
 }
 
 fn pair<'t>(server: &'t str, tool: &'t str) -> Candidate<'t> {
-    Candidate { server, tool, words: false, literal: false }
+    Candidate { server, tool: Some(tool), words: false, literal: false }
+}
+
+fn whole(server: &str) -> Candidate<'_> {
+    Candidate { server, tool: None, words: false, literal: false }
 }
 
 /// Every way to cut a text at a separator, both parts not empty.
@@ -98,7 +103,7 @@ mod tests {
     fn shown(text: &str, spellings: Spellings) -> String {
         let Candidates { parted, spanning } = candidates(text, spellings);
         let list = |cuts: Vec<Candidate<'_>>| {
-            cuts.iter().map(|cut| format!("{} {}", cut.server, cut.tool)).collect::<Vec<_>>().join(", ")
+            cuts.iter().map(|cut| format!("{} {}", cut.server, cut.tool.unwrap_or("(all)"))).collect::<Vec<_>>().join(", ")
         };
         format!("{} | {}", list(parted), list(spanning))
     }
@@ -111,20 +116,20 @@ mod tests {
         for other in ["a", "a/b", "a.b", "mcp__a__b", "bash:git *"] {
             check(Spellings::Colon, other, " | ");
         }
-        check(Spellings::Prefix, "mcp__a", "a * | ");
-        check(Spellings::Prefix, "mcp__a__b", "a__b *, a b | ");
-        check(Spellings::Prefix, "mcp__*", "* * | * *");
+        check(Spellings::Prefix, "mcp__a", "a (all) | ");
+        check(Spellings::Prefix, "mcp__a__b", "a__b (all), a b | ");
+        check(Spellings::Prefix, "mcp__*", "* (all) | * *");
         for other in ["a", "a/b", "a.b", "mcp:a_b", "Bash"] {
             check(Spellings::Prefix, other, " | ");
         }
         check(Spellings::Exposed, "mcp__a", " | ");
         check(Spellings::Exposed, "mcp__a__b", "a b | ");
         check(Spellings::Exposed, "mcp:a_b", " | ");
-        check(Spellings::Keys, "a", "a * | ");
-        check(Spellings::Keys, "a.b.c", "a.b.c *, a b.c, a.b c | ");
+        check(Spellings::Keys, "a", "a (all) | ");
+        check(Spellings::Keys, "a.b.c", "a.b.c (all), a b.c, a.b c | ");
         check(Spellings::Every, "a/b", "a b | ");
-        check(Spellings::Every, "a.b", "a.b *, a.b *, a b | ");
-        check(Spellings::Every, "mcp__a__b", "mcp__a__b *, a__b *, a b | ");
-        check(Spellings::Every, "mcp:a_b", "mcp:a_b *, a b | ");
+        check(Spellings::Every, "a.b", "a.b (all), a.b (all), a b | ");
+        check(Spellings::Every, "mcp__a__b", "mcp__a__b (all), a__b (all), a b | ");
+        check(Spellings::Every, "mcp:a_b", "mcp:a_b (all), a b | ");
     }
 }

@@ -16,9 +16,9 @@ pub(super) fn verdict_on(config: &ServerConfig, offerings: &Offerings) -> Result
     let has_others = !(prompts.is_empty() && resources.is_empty() && templates.is_empty());
     if config.dialect.rules().closes_without_tools && !is_let_through(config, tools) {
         return closed(match (tools.is_empty() && withheld.is_empty(), has_others) {
-            (true, true) => "offers no tools, only prompts or resources, and so was closed",
-            (true, false) => "offers no tools, and so was closed",
-            (false, _) => "offers no tool that can be used, and so was closed",
+            (true, true) => "no tools discovered, only prompts or resources, and so was closed",
+            (true, false) => "no tools discovered, and so was closed",
+            (false, _) => "no tools discovered that can be used, and so was closed",
         });
     }
     if tools.is_empty() && withheld.is_empty() && faults.is_empty() && !has_others {
@@ -85,16 +85,16 @@ mod tests {
     #[test]
     fn s2_35_a_gemini_server_without_usable_tools_is_closed() {
         let gemini = server(Dialect::Gemini);
-        check(&gemini, &Offerings::default(), Some("offers no tools, and so was closed"));
-        check(&gemini, &prompt(), Some("offers no tools, only prompts or resources, and so was closed"));
+        check(&gemini, &Offerings::default(), Some("no tools discovered, and so was closed"));
+        check(&gemini, &prompt(), Some("no tools discovered, only prompts or resources, and so was closed"));
         let withheld = vec![(ToolName::new("odd"), "its schema is no object".to_owned())];
         check(
             &gemini,
             &Offerings { withheld, ..Offerings::default() },
-            Some("offers no tool that can be used, and so was closed"),
+            Some("no tools discovered that can be used, and so was closed"),
         );
         let filtered = ServerConfig { exclude_tools: vec!["t".to_owned()], ..server(Dialect::Gemini) };
-        check(&filtered, &tool("t"), Some("offers no tool that can be used, and so was closed"));
+        check(&filtered, &tool("t"), Some("no tools discovered that can be used, and so was closed"));
     }
 
     #[test]

@@ -117,7 +117,9 @@ fn gemini_is_told_in_words_what_it_has_no_keyword_for() {
         json!({"type": "object", "properties": {"title": {"type": "string"}}, "required": ["title"]}),
     );
     check(json!({"if": {}, "then": {}, "else": {}, "not": {}, "type": "string"}), json!({"type": "string"}));
-    check(json!({"$ref": "#/$defs/x"}), json!({"$ref": "#/$defs/x"}));
+    let schema = json!({"type": "object", "properties": {"p": {"$ref": "#/$defs/x"}}, "$defs": {"x": {"type": "string"}}});
+    let property = &adapted(Vendor::Gemini, schema)["parametersJsonSchema"]["properties"]["p"];
+    assert_eq!(*property, json!({"$ref": "#/$defs/x"}));
 }
 
 #[test]

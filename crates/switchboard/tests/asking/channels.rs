@@ -57,7 +57,8 @@ async fn s0_38_a_hosts_own_prompt_blocks_the_call_until_the_user_has_answered() 
     let (scratch, reached) = (Scratch::new(), ways::ALL[0].reach());
     let host = open(&scratch, &format!("{YOLO}[servers.demo]\n{}", reached.entry)).await;
     let prompt = Arc::new(Prompt { opened: Notify::new(), typed: Notify::new() });
-    let call = Call::new("demo/confirm", RawJson::from_value(&json!({"subject": "the letter"})), prompt.clone() as Arc<dyn Caller>);
+    let call =
+        Call::new("demo/confirm", RawJson::from_value(&json!({"subject": "the letter"})), prompt.clone() as Arc<dyn Caller>);
     let waiting = host.clone();
     let mut calling = tokio::spawn(async move { waiting.call(call).await });
     tokio::time::timeout(PATIENCE, prompt.opened.notified()).await.expect("the prompt opens");

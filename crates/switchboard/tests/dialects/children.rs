@@ -2,9 +2,16 @@
 
 use std::os::unix::fs::MetadataExt;
 
-use switchboard::config::Dialect;
+use std::sync::Arc;
+use std::time::Instant;
 
-use crate::support::{Stage, assert_ready, snapshot};
+use serde_json::json;
+use switchboard::call::Call;
+use switchboard::caller::{CallerId, Headless};
+use switchboard::config::Dialect;
+use switchboard_testkit::{Chaos, Step};
+
+use crate::support::{PATIENCE, Stage, assert_ready, snapshot};
 
 fn pairs(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
     pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
@@ -69,8 +76,27 @@ async fn s3_06_escaped_references_reach_the_child_and_s3_22_unescaped_ones_never
     );
     let path = path();
     let host = stage.host(Dialect::AgentApps, "agent.yaml", &text, &[("PATH", &path), ("GITHUB_TOKEN", "ghp")]).await;
-    assert_eq!(crate::support::call(&host, "x/ok", serde_json::json!({})).await.as_deref(), Ok("fine"));
+    assert_eq!(crate::support::call(&host, "x/ok", json!({})).await.as_deref(), Ok("fine"));
     assert_eq!(stage.environment("x"), pairs(&[("APP", "demo"), ("PATH", &path), ("TOKEN", "ghp")]));
+    host.stop().await;
+}
+
+/// S1-14, S1-22: the time that a block gives is what a call has, and the answer says so.
+#[tokio::test(flavor = "multi_thread")]
+async fn s1_22_a_call_ends_after_the_time_that_its_block_gives() {
+    let stage = Stage::new();
+    let never = Step::wait_file(stage.scratch.path("never"));
+    let text = format!(
+        "mcp_servers {{\n  name = \"x\"\n  command = {:?}\n  timeout_ms = 300\n}}\n",
+        stage.server_that("x", Chaos::new().tool("ok", [never]))
+    );
+    let host = stage.host(Dialect::A3s, "config.hcl", &text, &[("PATH", &path())]).await;
+    let started = Instant::now();
+    let call = Call::new("x/ok", json!({}), Arc::new(Headless(CallerId::new("tester")))).yes();
+    let late = tokio::time::timeout(PATIENCE, host.call(call)).await.expect("far before the default of a minute");
+    let error = late.map(|_| ()).unwrap_err().to_string();
+    assert!(error.contains("within 300ms"), "{error}");
+    assert!(started.elapsed().as_millis() >= 300);
     host.stop().await;
 }
 

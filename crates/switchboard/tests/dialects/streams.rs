@@ -74,3 +74,40 @@ async fn s4_09_a_base_url_finds_its_stream_at_sse_and_a_streams_own_url_at_once(
     assert!(failed.contains("HTTP 404") && !failed.contains("/sse"), "{failed}");
     host.stop().await;
 }
+
+/// S1-02: the two transports of one file, each on its own wire.
+#[tokio::test(flavor = "multi_thread")]
+async fn s1_02_one_file_has_a_server_on_stdio_and_one_on_http_and_sse() {
+    let (stage, edge) = (Stage::new(), edge().await);
+    let text = format!(
+        "mcp_servers {{\n  name = \"local\"\n  command = {:?}\n}}\nmcp_servers {{\n  name = \"remote\"\n  transport = \"sse\"\n  url = \"{}\"\n}}\n",
+        stage.server("local"),
+        edge.sse_url()
+    );
+    let host = stage.host(Dialect::A3s, "config.hcl", &text, &[("PATH", &std::env::var("PATH").unwrap())]).await;
+    assert_eq!(call(&host, "local/ok", json!({})).await.as_deref(), Ok("fine"));
+    assert_eq!(call(&host, "remote/echo", json!({"message": "hello"})).await.as_deref(), Ok("hello"));
+    assert_eq!((stage.record("local").count("tools/call"), snapshot(&host, "local").wire), (1, None));
+    assert_eq!((edge.counts().gets, snapshot(&host, "remote").wire), (1, Some(Wire::Sse)));
+    host.stop().await;
+}
+
+/// S3-02, S3-03, S3-04: a command is a child on stdio, a URL is Streamable HTTP, and of both the URL is taken.
+#[tokio::test(flavor = "multi_thread")]
+async fn s3_03_a_url_is_spoken_to_over_streamable_http_and_s3_04_goes_before_a_command() {
+    let (stage, edge) = (Stage::new(), edge().await);
+    let url = edge.url();
+    let text = format!(
+        "metadata:\n  mcp:\n    local: {{ command: {:?} }}\n    remote: {{ url: {url:?} }}\n    both: {{ command: {:?}, url: {url:?} }}\n",
+        stage.server("local"),
+        stage.server("both")
+    );
+    let host = stage.host(Dialect::AgentApps, "agent.yaml", &text, &[("PATH", &std::env::var("PATH").unwrap())]).await;
+    assert_eq!(call(&host, "local/ok", json!({})).await.as_deref(), Ok("fine"), "S3-02");
+    for name in ["remote", "both"] {
+        let hello = call(&host, &format!("{name}/echo"), json!({"message": "hello"})).await;
+        assert_eq!((hello.as_deref(), snapshot(&host, name).wire), (Ok("hello"), Some(Wire::Http)), "{name}");
+    }
+    assert_eq!((stage.record("local").starts(), stage.record("both").starts()), (1, 0), "S3-04");
+    host.stop().await;
+}

@@ -28,8 +28,12 @@ impl Stage {
 
     /// A program with the tool `ok`, which writes down its environment and its user before anything else. Returns its path.
     pub(crate) fn server(&self, name: &str) -> String {
-        let record = self.scratch.path(&format!("{name}.record"));
-        let launch = Chaos::new().tool("ok", Step::text("fine")).record(record).launch();
+        self.server_that(name, Chaos::new().tool("ok", Step::text("fine")))
+    }
+
+    /// The same, with what it does.
+    pub(crate) fn server_that(&self, name: &str, does: Chaos) -> String {
+        let launch = does.record(self.scratch.path(&format!("{name}.record"))).launch();
         let [script] = &launch.args[..] else { panic!("{launch:?}") };
         let left = self.scratch.path(name).display().to_string();
         // What the kernel was handed, before the shell adds anything.

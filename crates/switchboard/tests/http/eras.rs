@@ -68,8 +68,10 @@ async fn nothing_overtakes_the_end_of_the_handshake() {
     let initialized = peer.expect("notifications/initialized").await;
     let session = opening.await.unwrap().unwrap();
     let reading = read(&session, "a:b");
-    // Whatever would overtake it needs a connection of its own, and had the time to open one.
-    tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+    // Once nothing moves any more the clock runs ahead: whatever would overtake it has come by then.
+    tokio::time::pause();
+    tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+    tokio::time::resume();
     peer.quiet();
     initialized.status(202, "");
     for _ in 0..2 {

@@ -17,7 +17,8 @@ async fn s2_37_s2_43_s4_10_a_call_by_the_exposed_name_reaches_its_server_under_t
         (Dialect::AgentCode, "github", chaos("create_issue", "created")),
     ];
     let stage = Stage::settled("", &servers, |builder| builder).await;
-    assert_eq!(stage.names(), ["ListMcpResources", "ReadMcpResource", "do_it_", "b__do_it_", "mcp__github__create_issue"]);
+    let expected = ["ListMcpResources", "ReadMcpResource", "do_it_", "b__do_it_", "mcp__github__create_issue"];
+    assert_eq!(stage.names(), expected, "an agent-code server brings the resource tools along");
     assert_eq!(stage.told("b__do_it_", json!({"n": 1})).await, "from b");
     assert_eq!(stage.told("do_it_", json!({"n": 2})).await, "from a");
     assert_eq!(stage.told("mcp__github__create_issue", json!({"title": "t"})).await, "created");

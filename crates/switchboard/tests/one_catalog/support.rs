@@ -73,6 +73,7 @@ impl Stage {
     pub(crate) fn calls(&self, server: &str) -> Vec<Value> {
         let params = |params: Option<Box<serde_json::value::RawValue>>| {
             let mut params: Value = serde_json::from_str(params.unwrap().get()).unwrap();
+            // How a call is followed on the wire is not what is called.
             params.as_object_mut().unwrap().remove("_meta");
             params
         };

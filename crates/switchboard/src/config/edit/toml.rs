@@ -19,7 +19,9 @@ pub(super) fn edit(text: &str, place: &Place<'_>, operation: &Operation) -> Resu
         Operation::Remove => remove(&mut document, place)?,
         Operation::Set(field, flag) => set(document.as_table_mut(), place, field, *flag)?,
     }
-    Ok(document.to_string())
+    let edited = document.to_string();
+    // What stood above the first entry is gone with it; the blank line below it is not needed either.
+    Ok(if text.starts_with(['\n', '\r']) { edited } else { edited.trim_start_matches(['\n', '\r']).to_owned() })
 }
 
 fn add(document: &mut Table, place: &Place<'_>, fields: &[(&'static str, Value)], above: &str) -> Result<(), String> {

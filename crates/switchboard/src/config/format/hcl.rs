@@ -5,10 +5,10 @@
 //! and nowhere else.
 
 use hcl_edit::Span;
-use hcl_edit::expr::{Expression, FuncCall, ObjectKey};
+use hcl_edit::expr::{Expression, FuncCall, ObjectKey, UnaryOperator};
 use hcl_edit::parser::parse_body;
 use hcl_edit::structure::{Block, Body, Structure};
-use hcl_edit::template::{Element, Strip, Template};
+use hcl_edit::template::{Element, Strip};
 
 use crate::config::diagnostic::Findings;
 use crate::config::reference::{escape, is_name};
@@ -30,7 +30,7 @@ pub(super) fn parse(text: &str, findings: &mut Findings<'_>) -> Node {
     // An editor's mark at the start is no text.
     let start = text.len() - text.trim_start_matches('\u{feff}').len();
     let value = match parse_body(&text[start..]) {
-        Ok(parsed) => body(&parsed, start, findings),
+        Ok(parsed) => body(&parsed, start),
         Err(fault) => {
             // The parser's own display quotes the line, and the line may hold a secret: its bare message does not.
             let at = start + fault.location().offset();
@@ -41,21 +41,21 @@ pub(super) fn parse(text: &str, findings: &mut Findings<'_>) -> Node {
     Node { at: 0, value }
 }
 
-fn body(body: &Body, start: usize, findings: &mut Findings<'_>) -> Tree {
+fn body(body: &Body, start: usize) -> Tree {
     let entry = |structure: &Structure| match structure {
         Structure::Attribute(attribute) => {
             let at = place(&attribute.key, start);
             Entry { key: attribute.key.as_str().to_owned(), at, value: expression(&attribute.value, start) }
         }
-        Structure::Block(found) => block(found, start, findings),
+        Structure::Block(found) => block(found, start),
     };
     Tree::Table(body.iter().map(entry).collect())
 }
 
 /// A label stands for one more table around what it labels, as in HCL's JSON form.
-fn block(block: &Block, start: usize, findings: &mut Findings<'_>) -> Entry {
+fn block(block: &Block, start: usize) -> Entry {
     let at = place(&block.ident, start);
-    let inner = Node { at, value: body(&block.body, start, findings) };
+    let inner = Node { at, value: body(&block.body, start) };
     let value = block.labels.iter().rev().fold(inner, |value, label| {
         let entry = Entry { key: label.as_str().to_owned(), at: place(label, start), value };
         Node { at, value: Tree::Table(vec![entry]) }
@@ -70,7 +70,7 @@ fn expression(found: &Expression, start: usize) -> Node {
         Expression::Number(number) => Tree::Number(number.value().to_string()),
         Expression::String(text) => Tree::Text(escape(text.value())),
         Expression::StringTemplate(text) => template(text.iter()),
-        Expression::HeredocTemplate(text) => heredoc(&text.template),
+        Expression::HeredocTemplate(text) => template(text.template.iter()),
         Expression::Array(items) => Tree::List(items.iter().map(|item| expression(item, start)).collect()),
         Expression::Object(object) => {
             let entries = object.iter().map(|(key, value)| {
@@ -83,7 +83,7 @@ fn expression(found: &Expression, start: usize) -> Node {
         Expression::FuncCall(call) => variable(call),
         // HCL writes a negative number as an operation; no field takes one, but it is a number to say so about.
         Expression::UnaryOp(operation) => match &operation.expr {
-            Expression::Number(number) if operation.operator.value() == &hcl_edit::expr::UnaryOperator::Neg => {
+            Expression::Number(number) if *operation.operator.value() == UnaryOperator::Neg => {
                 Tree::Number(format!("-{}", number.value()))
             }
             _ => Tree::Other(COMPUTED),
@@ -105,10 +105,6 @@ fn key_text(key: &ObjectKey) -> Option<String> {
         ObjectKey::Expression(Expression::Number(number)) => Some(number.value().to_string()),
         ObjectKey::Expression(_) => None,
     }
-}
-
-fn heredoc(text: &Template) -> Tree {
-    template(text.iter())
 }
 
 /// Text and `${env("NAME")}`; anything else is not computed.

@@ -96,6 +96,7 @@ fn s1_05_transport_is_stdio_by_default_and_every_other_word_is_http_and_sse() {
     for word in ["sse", "http", "http+sse"] {
         check("S1-29", &[&format!("transport = \"{word}\""), "url = \"https://x.example/sse\""], remote(), &[]);
     }
+    check("S1-12", &["url = \"https://x.example/sse\"", "transport = \"sse\""], remote(), &[]);
     check_wrong(
         "S1-05",
         &["transport = \"tcp\"", "command = \"run\""],

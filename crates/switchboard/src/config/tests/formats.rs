@@ -103,9 +103,10 @@ fn yaml_has_the_core_types_each_at_its_place() {
     check("# nothing\n", "{}");
     check("a: x y\nb: 'q'\nc: \"\\u00e9\\n\"\n", "{a@0=\"x y\"@3 b@7=\"q\"@10 c@14=\"é\\n\"@17}");
     check("é: [1, -2, 0x1F, 0o17, 1.5, 1e3, .inf]\n", "{é@0=[1@5 -2@8 31@12 15@18 1.5@24 1e3@29 .inf@34]}");
-    check("a: [true, False, ~, null, 'true', yes, 0x+1, 1.2.3, '']\n", {
-        "{a@0=[true@4 false@10 null@17 null@20 \"true\"@26 \"yes\"@34 \"0x+1\"@39 \"1.2.3\"@45 \"\"@52]}"
-    });
+    check(
+        "a: [true, False, ~, null, 'true', yes, 0x+1, 1.2.3, '']\n",
+        "{a@0=[true@4 false@10 null@17 null@20 \"true\"@26 \"yes\"@34 \"0x+1\"@39 \"1.2.3\"@45 \"\"@52]}",
+    );
     check("a:\n  b:\n    - c: 1\n    - d\n", "{a@0={b@5=[{c@14=1@17} \"d\"@25]}}");
     check("1: a\ntrue: b\n", "{1@0=\"a\"@3 true@5=\"b\"@11}");
     check("a: |\n  x\n  y\nb: >-\n  z\n", "{a@0=\"x\\ny\\n\"@7 b@13=\"z\"@21}");

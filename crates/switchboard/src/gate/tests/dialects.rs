@@ -113,7 +113,7 @@ fn s0_26_s0_27_without_a_gate_and_with_yolo_a_call_is_allowed_and_a_deny_holds_a
         "deny: deny rule \"fs/bash\" (s.toml:1)",
     );
     check("another file's ask", &|config, _| config.permissions.ask = rules(&["fs"]), "ask once: ask rule \"fs\" (s.toml:1)");
-    let of = |dialect: Dialect, scope: crate::config::Scope| {
+    let of = |dialect: Dialect, scope: Scope| {
         move |_: &mut Config, tool: &mut Tool| {
             let mut server = (*tool.server).clone();
             server.dialect = dialect;
@@ -121,7 +121,6 @@ fn s0_26_s0_27_without_a_gate_and_with_yolo_a_call_is_allowed_and_a_deny_holds_a
             tool.server = Arc::new(server);
         }
     };
-    use crate::config::Scope;
     check("given with -c", &of(Dialect::CoreAgent, Scope::Given), "allow: no gate configured");
     check("a project's file never widens", &of(Dialect::CoreAgent, Scope::Project), "ask: no rule applies");
     for dialect in Dialect::ALL.into_iter().filter(|dialect| *dialect != Dialect::CoreAgent) {
@@ -218,13 +217,15 @@ fn a_rule_in_the_spelling_of_another_file_is_warned_about() {
 
 #[test]
 fn s2_39_keys_are_read_to_the_letter() {
-    let servers = &["fs", "my server", "f*"];
+    let servers = &["fs", "my server", "f*", "*"];
     let check = |rule: &str, matching: &[_], others: &[_]| check(Dialect::Gemini, servers, rule, matching, others);
     check("fs", &[("fs", "read"), ("fs", "a.b")], &[("f*", "read"), ("my server", "fs")]);
     check("fs.read", &[("fs", "read")], &[("fs", "read2"), ("f*", "read")]);
     check("my server.do it", &[("my server", "do it")], &[("my server", "do")]);
     check("f*", &[("f*", "x")], &[("fs", "x")]);
     check("fs.a.b", &[("fs", "a.b")], &[("fs", "a")]);
+    check("*", &[("*", "x")], &[("fs", "x")]);
+    check("fs.*", &[("fs", "*")], &[("fs", "x")]);
 }
 
 #[test]
