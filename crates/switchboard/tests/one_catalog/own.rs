@@ -20,7 +20,7 @@ use crate::support::{Own, Person, Stage};
 async fn s0_19_s4_11_own_and_server_tools_of_one_base_name_are_called_apart() {
     let (search, ran) = Own::new("search");
     let chaos = |text: &str| Chaos::new().tool("search", Step::text(text));
-    let servers = [(Dialect::CoreAgent, "one", chaos("one's")), (Dialect::A3s, "two", chaos("two's"))];
+    let servers = [(Dialect::CoreAgent, "one", chaos("one's")), (Dialect::AgentCode, "two", chaos("two's"))];
     let stage = Stage::settled("", &servers, |builder| builder.tool(search)).await;
     let expected = ["search", "ListMcpResources", "ReadMcpResource", "one_search", "mcp__two__search"];
     assert_eq!(stage.names(), expected, "an agent-code server brings the resource tools along");
