@@ -102,7 +102,7 @@ fn what_a_server_of_another_dialect_sent_is_shown_as_it_came() {
 #[test]
 fn gemini_is_told_in_words_what_it_has_no_keyword_for() {
     let check = |property: Value, expected: Value| {
-        let schema = json!({"type": "object", "properties": {"p": property}});
+        let schema = json!({"type": "object", "properties": {"p": property}, "$defs": {"x": {"type": "string"}}});
         assert_eq!(adapted(Vendor::Gemini, schema)["parametersJsonSchema"]["properties"]["p"], expected);
     };
     check(json!({"const": "a"}), json!({"enum": ["a"], "type": "string"}));

@@ -69,7 +69,7 @@ impl Stage {
         Record::read(&self.scratch.path(server))
     }
 
-    /// The params of each `tools/call` that a server received.
+    /// The params of each `tools/call` that a server received, without `_meta`.
     pub(crate) fn calls(&self, server: &str) -> Vec<Value> {
         let params = |params: Option<Box<serde_json::value::RawValue>>| {
             let mut params: Value = serde_json::from_str(params.unwrap().get()).unwrap();
