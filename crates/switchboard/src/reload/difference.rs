@@ -158,10 +158,10 @@ fn watched(
             (Arc::new(entry), step)
         }
         // Neither ran nor may run: nothing starts, whatever the entry says.
-        (false, false) if kept(old, &new) == Step::Keep => (new, Step::Keep),
-        _ => {
+        (runs, _) => {
             let entry = narrowed(old, (*new).clone(), found);
-            (Arc::new(entry), Step::Begin)
+            let stays = !runs && kept(old, &entry) == Step::Keep && !now.runs;
+            (Arc::new(entry), if stays { Step::Keep } else { Step::Begin })
         }
     }
 }
