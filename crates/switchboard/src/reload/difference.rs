@@ -157,7 +157,7 @@ fn watched(
             let step = if stays { kept(old, &entry) } else { Step::Begin };
             (Arc::new(entry), step)
         }
-        // Neither ran nor may run: nothing starts, whatever the entry says.
+        // It ends, or rests as before, or begins because a person has accepted it.
         (runs, _) => {
             let entry = narrowed(old, (*new).clone(), found);
             let stays = !runs && kept(old, &entry) == Step::Keep && !now.runs;
