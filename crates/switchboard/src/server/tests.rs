@@ -428,10 +428,7 @@ async fn s2_65_a_program_that_is_missing_is_looked_for_on_each_use() {
 async fn what_may_not_start_is_answered_at_once_with_what_to_do() {
     let cases = [
         (State::Disabled, "disabled in switchboard.toml:3; set `enabled = true` there to use it"),
-        (
-            State::Blocked { rule: "`deny_servers`".to_owned() },
-            "blocked: `deny_servers`; change that list to use it",
-        ),
+        (State::Blocked { rule: "`deny_servers`".to_owned() }, "blocked: `deny_servers`; change that list to use it"),
         (State::Untrusted { reason: "never accepted".to_owned() }, "not trusted: never accepted; try \"switchboard trust play\""),
     ];
     for (state, fact) in cases {
