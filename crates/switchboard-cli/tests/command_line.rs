@@ -91,7 +91,7 @@ fn wrong_words_wrong_tools_and_wrong_arguments_exit_2() {
     check(&["call", "demo/echo", "noequals"], "key=value");
     check(&["tools", "nobody"], "configured are: demo");
     check(&["tools", "--vendor", "nobody"], "gemini, openai, anthropic");
-    check(&["--dialect", "gemini", "status"], "not supported yet");
+    check(&["--dialect", "gemini", "status"], "--config <FILE>");
     check(&["frobnicate"], "frobnicate");
 }
 
