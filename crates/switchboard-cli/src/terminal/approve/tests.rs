@@ -80,8 +80,7 @@ fn s2_41_a_gemini_server_is_asked_about_in_that_documents_words() {
     check(Key::Char('n'), Approval::No);
     check(Key::Enter, Approval::No);
     let shown = screen(&Question::new(&request));
-    let expected =
-        "Enter is\n    Cancel\n[o] Proceed once   [t] Always allow this tool\n[s] Always allow this server   [n] Cancel";
+    let expected = "Cancel\n[o] Proceed once   [t] Always allow this tool\n[s] Always allow this server   [n] Cancel";
     assert!(shown.ends_with(expected), "{shown}");
 
     let each_time = ApprovalRequest { once_only: true, ..request };
