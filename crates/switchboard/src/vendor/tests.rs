@@ -72,6 +72,13 @@ fn s2_33_nested_schemas_are_cleaned_and_properties_of_those_names_survive() {
             },
             "required": ["default", "$schema", "additionalProperties"],
             "$defs": {"default": inner},
+            "definitions": {"default": inner},
+            "patternProperties": {"^default": inner},
+            "dependencies": {"default": inner, "list": ["pair"]},
+            "dependentSchemas": {"default": inner},
+            "if": inner,
+            "then": inner,
+            "else": inner,
             "not": inner,
             "enum": [{"$schema": "data", "default": 1, "anyOf": 2}],
         })
