@@ -40,7 +40,7 @@ fn s2_65_each_way_not_to_connect_is_told_apart_with_a_command_to_copy() {
     std::fs::write(path("plain"), "no program").unwrap();
     let (plain, missing) = (path("plain"), path("missing"));
     let lost = Launch { cwd: Some(missing.clone().into()), ..Launch::new("true") };
-    let silent = Entry::new("s", &shell("exec sleep 600")).set("connect_timeout", "300ms").set("protocol", "legacy");
+    let silent = Entry::new("s", &shell("exec sleep 600")).set("connect_timeout", "2s").set("protocol", "legacy");
     let cases = [
         (
             Entry::new("s", &Launch::new("no-such-program")),
@@ -68,7 +68,7 @@ fn s2_65_each_way_not_to_connect_is_told_apart_with_a_command_to_copy() {
             "was killed by SIGSEGV before the handshake".to_owned(),
             "/bin/sh -c 'kill -SEGV $$'".to_owned(),
         ),
-        (silent, "no answer to the handshake within 300 ms".to_owned(), "/bin/sh -c 'exec sleep 600'".to_owned()),
+        (silent, "no answer to the handshake within 2 s".to_owned(), "/bin/sh -c 'exec sleep 600'".to_owned()),
     ];
     std::thread::scope(|scope| {
         for (entry, fact, by_hand) in &cases {
