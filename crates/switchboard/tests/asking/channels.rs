@@ -14,16 +14,20 @@ use tokio::sync::Notify;
 use crate::support::{PATIENCE, Person, YOLO, call, open, server};
 use crate::ways;
 
-/// S3-15, S3-17: a call dispatched from a mailbox asks by mail, while somebody else sits at the terminal.
+/// S3-15, S3-17: a call dispatched from a mailbox asks by mail, while somebody at the terminal calls the same server and is asked there.
 #[tokio::test(flavor = "multi_thread")]
 async fn s3_17_s3_19_a_call_that_came_by_mail_asks_by_mail() {
     for way in ways::ALL {
         let (scratch, reached) = (Scratch::new(), way.reach());
-        let host = open(&scratch, &format!("{YOLO}[servers.demo]\n{}", reached.entry)).await;
+        let host = open(&scratch, &format!("{YOLO}[servers.demo]\n{}asks = \"yes\"\n", reached.entry)).await;
         let (mail, terminal) = (Person::new("mail").arc(), Person::new("terminal").arc());
-        let text = call(&host, "demo/confirm", &json!({"subject": "the letter"}), &mail).await.unwrap();
-        assert_eq!(text, "accepted: the letter would be erased now", "{}", way.name);
-        assert_eq!((mail.came(), terminal.came()), (vec!["Really erase the letter?".to_owned()], vec![]), "{}", way.name);
+        let (letter, lamp) = (json!({"subject": "the letter"}), json!({"subject": "the lamp"}));
+        let answers = tokio::join!(call(&host, "demo/confirm", &letter, &mail), call(&host, "demo/confirm", &lamp, &terminal));
+        let texts = (answers.0.unwrap(), answers.1.unwrap());
+        let erased = |what: &str| format!("accepted: {what} would be erased now");
+        assert_eq!(texts, (erased("the letter"), erased("the lamp")), "{}", way.name);
+        let asked = |what: &str| vec![format!("Really erase {what}?")];
+        assert_eq!((mail.came(), terminal.came()), (asked("the letter"), asked("the lamp")), "{}", way.name);
         host.stop().await;
     }
 }
