@@ -152,5 +152,5 @@ async fn a_url_server_says_that_this_build_has_no_http() {
     let handle = start(Arc::new(config), None);
     handle.settled().await;
     let error = "this build has no HTTP; use one with the feature `http`, or give a `command`; try \"switchboard doctor play\"";
-    assert_eq!(handle.snapshot().state, State::Failed { error: error.to_owned() });
+    assert_eq!(handle.snapshot().state, crate::server::State::Failed { error: error.to_owned() });
 }

@@ -99,6 +99,7 @@ impl HttpStack {
     }
 }
 
+#[cfg(feature = "oauth")]
 /// The proxies that the environment names, in the order in which they are asked.
 pub(crate) fn proxies(environment: &Environment) -> Result<Vec<Proxy>, ConnectFault> {
     Ok(named(environment)?.into_iter().map(|(_, _, proxy)| proxy).collect())
