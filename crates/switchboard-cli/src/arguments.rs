@@ -42,8 +42,8 @@ pub(crate) struct Options {
     /// Read this file only, and trust it for this run (repeatable, highest precedence first)
     #[arg(short, long, value_name = "FILE", global = true, action = ArgAction::Append)]
     pub(crate) config: Vec<PathBuf>,
-    /// How the files are written, where their path and shape do not tell
-    #[arg(long, value_name = "DIALECT", global = true, value_parser = dialects())]
+    /// What kind of files -c names, where their path and shape do not tell
+    #[arg(long, value_name = "DIALECT", global = true, value_parser = dialects(), requires = "config")]
     pub(crate) dialect: Option<Dialect>,
     /// Print one JSON document; on failure, one JSON line on stderr
     #[arg(long, global = true)]

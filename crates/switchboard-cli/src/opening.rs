@@ -157,6 +157,7 @@ impl Setup {
                 roots,
                 only,
                 tools: OwnTools::default(),
+                connectors: Default::default(),
             }
             .start()
             .await?;

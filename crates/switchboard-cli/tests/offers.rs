@@ -145,7 +145,11 @@ fn s2_30_s2_31_s2_43_a_gemini_file_shows_cleaned_schemas_and_calls_are_checked_b
     let home = Home::new();
     let launch = odd().launch();
     let file = home.path("settings.json");
-    let entry = serde_json::json!({"mcpServers": {"py": {"command": launch.command, "args": launch.args}}});
+    // In a file of its own: what begins with `$` in an argument would be a reference here.
+    let script = home.path("script.json");
+    std::fs::write(&script, &launch.args[0]).unwrap();
+    let entry =
+        serde_json::json!({"mcpServers": {"py": {"command": launch.command, "args": [format!("@{}", script.display())]}}});
     std::fs::write(&file, entry.to_string()).unwrap();
     let run = |words: &[&str]| home.run(&[&["-c", file.to_str().unwrap(), "--dialect", "gemini"], words].concat());
     let listed = run(&["tools", "--json"]).json();

@@ -433,9 +433,9 @@ impl Security {
     pub fn blocks(&self, server: &ServerName) -> Option<&'static str> {
         let names = |list: &[String]| list.iter().any(|name| name == server.as_str());
         if names(&self.deny_servers) {
-            Some("[security] deny_servers names it")
+            Some("the deny list under [security] names it")
         } else if !self.allow_servers.is_empty() && !names(&self.allow_servers) {
-            Some("[security] allow_servers does not name it")
+            Some("the allow list under [security] does not name it")
         } else {
             None
         }

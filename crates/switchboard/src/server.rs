@@ -18,6 +18,7 @@ use crate::store::{LogFile, Store};
 use crate::transport::Connector;
 
 pub use callers::Seat;
+pub use connectors::Connectors;
 pub use memory::remembered_offerings;
 #[cfg(feature = "http")]
 pub use reach::SharedStack;
@@ -38,6 +39,7 @@ mod board;
 mod callers;
 mod chores;
 mod connect;
+mod connectors;
 mod lists;
 mod live;
 mod memory;
@@ -83,6 +85,8 @@ pub struct Means {
     pub roots: Roots,
     /// Lets servers have answers of a caller's model.
     pub overseer: Option<Arc<dyn Overseer>>,
+    /// Ways of the library user's own to some of the servers.
+    pub connectors: Arc<Connectors>,
 }
 
 /// The holder's end of a server task. The task ends when the last handle is dropped.
@@ -130,6 +134,18 @@ impl ServerHandle {
         initial: State,
         others: Option<Answering<'static, ()>>,
     ) -> Self {
+        match means.connectors.of(&config.name) {
+            Some(connector) => Self::start_by(config, means, initial, others, connector),
+            None => Self::start_by_endpoint(config, means, initial, others),
+        }
+    }
+
+    fn start_by_endpoint(
+        config: Arc<ServerConfig>,
+        means: Means,
+        initial: State,
+        others: Option<Answering<'static, ()>>,
+    ) -> Self {
         let log = open_log(&config, &means, &initial);
         let stderr = StderrTail::of(log.clone(), config.dialect.rules().drops_info_lines);
         let reach = reach::reach(&config, &means, &stderr);
@@ -139,14 +155,20 @@ impl ServerHandle {
         Self { callers, ..Self::supervise(server, initial) }
     }
 
-    /// As [`start`](Self::start), over a transport of the library user's own; the entry's endpoint is not used.
-    pub fn start_with(config: Arc<ServerConfig>, means: Means, initial: State, connector: Arc<dyn Connector>) -> Self {
+    /// Over a transport of the library user's own; the entry's endpoint is not used.
+    fn start_by(
+        config: Arc<ServerConfig>,
+        means: Means,
+        initial: State,
+        others: Option<Answering<'static, ()>>,
+        connector: Arc<dyn Connector>,
+    ) -> Self {
         let log = open_log(&config, &means, &initial);
         let wishes = Wishes::default();
         let callers = Callers::new(&config, &means, Some(connector.clone()), log.clone(), &wishes);
         let reach = Arc::new(ByConnector(connector));
-        let shared = Self::supervise(Supervised { log, wishes, ..Supervised::new(config, &means, reach) }, initial);
-        Self { callers, ..shared }
+        let server = Supervised { log, wishes, others, ..Supervised::new(config, &means, reach) };
+        Self { callers, ..Self::supervise(server, initial) }
     }
 
     fn supervise(server: Supervised, initial: State) -> Self {

@@ -31,6 +31,7 @@ async fn p8_the_catalog_shows_the_tools_of_every_server_that_was_seen_ready() {
         roots: None,
         only: None,
         tools: Default::default(),
+        connectors: Default::default(),
     }
     .start()
     .await

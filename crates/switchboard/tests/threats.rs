@@ -37,6 +37,7 @@ fn builder(scratch: &Scratch, tables: &str, chaos: Chaos) -> (HostBuilder, PathB
         roots: None,
         only: None,
         tools: Default::default(),
+        connectors: Default::default(),
     };
     (builder, record)
 }

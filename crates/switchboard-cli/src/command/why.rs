@@ -235,7 +235,9 @@ fn as_json(server: &ServerConfig, entries: &[Entry<'_>], whole: bool) -> Value {
     document["server"] = server.name.as_str().into();
     document["shadows"] = entries.iter().skip(1).map(entry).collect::<Vec<_>>().into();
     if whole {
-        let defaults = defaults(server).into_iter().map(|(name, value)| (name.to_owned(), Value::from(value)));
+        let set = |name: &str| entries.first().is_some_and(|own| own.values.iter().any(|line| line.field == name));
+        let defaults = defaults(server).into_iter().filter(|(name, _)| !set(name));
+        let defaults = defaults.map(|(name, value)| (name.to_owned(), Value::from(value)));
         document["defaults"] = defaults.collect::<serde_json::Map<_, _>>().into();
     }
     document

@@ -1,5 +1,7 @@
 //! core-agent: `.agents/mcp.json` in a project.
 
+use switchboard_testkit::{Chaos, Record, Step};
+
 use crate::machine::Machine;
 
 /// The document's first example; its address is a server on this machine.
@@ -23,7 +25,7 @@ fn s0_46_the_documents_example_is_trusted_shown_listed_and_called() {
     ]));
 }
 
-/// Given with `-c` and without a word about permissions, calls are not asked about (S0-27); with an allow list, only what it names
+/// Given with `-c`, or the person's own, and without a word about permissions, calls are not asked about (S0-27); with an allow list, only what it names
 /// is (S0-23).
 #[test]
 fn s0_27_without_a_gate_nothing_is_asked_and_with_one_only_what_it_names() {
@@ -38,11 +40,19 @@ fn s0_27_without_a_gate_nothing_is_asked_and_with_one_only_what_it_names() {
     ]));
 }
 
+/// S0-13: nothing starts, not even the neighbour that is right, although the file was given and so is trusted.
 #[test]
 fn s0_14_a_server_that_mixes_transports_stops_the_program_before_anything_starts() {
-    let text = "{\"servers\": {\n  \"both\": {\"transport\": \"stdio\", \"command\": \"mcp-server-filesystem\", \"url\": \"https://x.example\"}\n}}";
-    let machine = Machine::new().file(".agents/mcp.json", text);
-    insta::assert_snapshot!(machine.transcript(&["status"]));
+    let text = "{\"servers\": {\n  \"good\": {\"transport\": \"stdio\", \"command\": \"recorded\"},\n  \"both\": {\"transport\": \"stdio\", \"command\": \"recorded\", \"url\": \"https://x.example\"}\n}}";
+    let machine = Machine::new().file("mcp.json", text);
+    let seen = machine.path("seen");
+    machine.stand_in("recorded", &Chaos::new().tool("read_file", Step::text("read")).record(&seen));
+    insta::assert_snapshot!(machine.transcript(&["-c mcp.json --dialect core-agent call good_read_file"]));
+    assert!(!seen.exists(), "something was started");
+    let right = text.replace(", \"url\": \"https://x.example\"", "");
+    let machine = machine.file("mcp.json", &right);
+    assert_eq!(machine.run(&["-c", "mcp.json", "--dialect", "core-agent", "call", "good_read_file"]).stdout, "read\n");
+    assert_eq!(Record::read(&seen).starts(), 1, "the stand-in shows that it was started");
 }
 
 /// S0-29, S0-30: a program that is not there and an address that answers 404 are errors of theirs alone.

@@ -24,6 +24,7 @@ fn s2_46_the_documents_servers_are_shown_as_the_document_shows_them() {
         .variable("PWD", "/work")
         .file(".gemini/settings.json", &three())
         .file("mcp-servers/python/README", "")
+        .file("mcp-servers/node/README", "")
         .program("node", "echo 'Connection refused' >&2; exit 1");
     let transcript = machine.transcript(&[
         "status",
@@ -149,12 +150,12 @@ fn s2_54_a_call_that_fails_or_takes_too_long_is_a_failure_that_names_the_timeout
     let machine = Machine::new();
     let address = machine.address().to_owned();
     let text = |timeout: u32| settings(&format!(r#""remote": {{"httpUrl": "{address}/mcp", "timeout": {timeout}}}"#));
-    let machine = machine.file("short.json", &text(1500)).file("long.json", &text(30000));
+    let machine = machine.file("short.json", &text(2000)).file("long.json", &text(60000));
     let run = |file: &str, words: &[&str]| machine.run(&[&["-c", file, "--dialect", "gemini"], words].concat());
-    let late = run("short.json", &["call", "slow", "seconds=20", "--yes"]);
+    let late = run("short.json", &["call", "slow", "seconds=4", "--yes"]);
     assert_eq!(late.code, Some(3), "{late:?}");
     assert!(late.stderr.contains("timeout"), "{late:?}");
-    assert_eq!(run("long.json", &["call", "slow", "seconds=0.01", "--yes"]).code, Some(0));
+    assert_eq!(run("long.json", &["call", "slow", "seconds=4", "--yes"]).code, Some(0), "raised, it is long enough");
     let failed = run("long.json", &["call", "fail", "--yes"]);
     assert_eq!(failed.code, Some(1), "{failed:?}");
 }

@@ -271,8 +271,8 @@ fn s2_67_results_are_shown_readably() {
 #[test]
 fn s2_68_the_view_with_descriptions_says_what_each_tool_does() {
     let stage = Stage::new();
-    let chaos = good().define("ok", "description", r#""Says that all is well""#);
-    stage.write("settings.json", &gemini(json!({ "s": entry(&chaos.launch()) })));
+    stage.server("teller", &good().define("ok", "description", r#""Says that all is well""#));
+    stage.write("settings.json", &gemini(json!({ "s": { "command": "teller" } })));
     let file = stage.home.path("settings.json").display().to_string();
     let plain = stage.run(&["-c", &file, "--dialect", "gemini", "status"]).stdout;
     assert!(plain.contains("\n  Tools: ok\n") && !plain.contains("all is well"), "{plain}");

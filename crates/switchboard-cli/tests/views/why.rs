@@ -28,10 +28,11 @@ fn why_tells_file_line_and_scope_of_each_value_and_what_it_shadows() {
   args = [\"-y\", \"$PACKAGE\"]    line 5
       PACKAGE is not set: taken as empty
   timeout (call_timeout) = 5s    line 6
+  timeout (connect_timeout) = 5s    line 6
   env.TOKEN = ${{SECRET}}    line 7
       SECRET is set
   env.MODE = ***    line 7
-  by default: start = eager, connect_timeout = 30s, call_timeout_max = 5s, enabled = true, trust = false, inherit_env = true
+  by default: start = eager, call_timeout_max = 5s, enabled = true, trust = false, inherit_env = true
 
 It shadows the entry in {user}:2 (your own file, native)
   command = \"git-mcp\"    line 3

@@ -150,7 +150,7 @@ fn s0_20_s0_21_s0_44_core_agent_names_are_sanitised_and_short() {
     );
     assert_eq!(names(&catalog)[..3], ["my_server_x", "my_server_a_b", "file_system_x"]);
     let fits = |name: &&str| name.len() <= 64 && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
-    assert!(names(&catalog).iter().all(|name| fits(&name)), "{:?}", names(&catalog));
+    assert!(names(&catalog).iter().all(fits), "{:?}", names(&catalog));
     assert_eq!(names(&catalog)[3].len(), 64);
 }
 

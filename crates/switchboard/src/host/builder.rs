@@ -19,9 +19,10 @@ use crate::launch::Launcher;
 use crate::name::ServerName;
 use crate::reload::Reloading;
 use crate::schema::Validators;
-use crate::server::{Means, ServerHandle, State};
+use crate::server::{Connectors, Means, ServerHandle, State};
 use crate::session::Roots;
 use crate::store::{MemoryStore, Shelf, Store};
+use crate::transport::Connector;
 use crate::trust::{self, Standing};
 
 /// Events that a slow reader may fall behind by.
@@ -50,6 +51,8 @@ pub struct HostBuilder {
     pub only: Option<Vec<ServerName>>,
     /// Tools that are no server's: on offer beside theirs, behind the same gate.
     pub tools: OwnTools,
+    /// Ways of the program's own to some of the servers.
+    pub connectors: Connectors,
 }
 
 impl HostBuilder {
@@ -67,6 +70,7 @@ impl HostBuilder {
             roots: None,
             only: None,
             tools: OwnTools::default(),
+            connectors: Connectors::default(),
         }
     }
 
@@ -87,6 +91,13 @@ impl HostBuilder {
     /// file is configured, they are on offer anyway.
     pub fn resource_tools(mut self) -> Self {
         self.tools.resource_tools = true;
+        self
+    }
+
+    /// With a way of this program's own to a server: its entry stands in the configuration like any other and is gated like any other,
+    /// but nothing of its endpoint is used. A name that no entry has is an error of [`start`](Self::start).
+    pub fn connector(mut self, server: &str, connector: Arc<dyn Connector>) -> Self {
+        self.connectors.insert(server, connector);
         self
     }
 
@@ -136,6 +147,7 @@ impl HostBuilder {
 
     /// Starts the host. Servers come up in parallel behind it; nothing waits for them here.
     pub async fn start(self) -> Result<Host, ConfigErrors> {
+        self.connectors.check(&self.config)?;
         let own = Own::read(self.tools)?;
         let gate = Roster::gate_of(&self.config, &own)?;
         // This reader is there before anything can happen; what it saw by the end of the start is told by `Host::notices`.
@@ -155,6 +167,7 @@ impl HostBuilder {
             offers: self.offers,
             roots,
             overseer: Some(overseer.clone()),
+            connectors: Arc::new(self.connectors),
         };
         let servers: Vec<ServerHandle> = (self.config.servers.values())
             .map(|server| {

@@ -157,11 +157,11 @@ fn watched(
             let step = if stays { kept(old, &entry) } else { Step::Begin };
             (Arc::new(entry), step)
         }
-        // Neither ran nor may run: nothing starts, whatever the entry says.
-        (false, false) if kept(old, &new) == Step::Keep => (new, Step::Keep),
-        _ => {
+        // It ends, or rests as before, or begins because a person has accepted it.
+        (runs, _) => {
             let entry = narrowed(old, (*new).clone(), found);
-            (Arc::new(entry), Step::Begin)
+            let stays = !runs && kept(old, &entry) == Step::Keep && !now.runs;
+            (Arc::new(entry), if stays { Step::Keep } else { Step::Begin })
         }
     }
 }

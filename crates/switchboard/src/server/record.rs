@@ -67,7 +67,7 @@ impl State {
             Self::Failed { error } | Self::Backoff { error, .. } => Some(error.clone()),
             Self::Connecting { step, .. } => Some(format!("not connected yet (step: {step})")),
             Self::NeedsLogin { reason, .. } => Some(format!("needs a login: {reason}")),
-            Self::Blocked { rule } => Some(format!("blocked by {rule}")),
+            Self::Blocked { rule } => Some(format!("blocked: {rule}")),
             Self::Untrusted { reason } => Some(format!("not trusted: {reason}")),
             Self::Disabled => Some("disabled in its entry".to_owned()),
             Self::Stopped => Some("stopped".to_owned()),

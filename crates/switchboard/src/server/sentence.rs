@@ -67,7 +67,7 @@ pub(super) fn not_ready(config: &ServerConfig, state: &State, waited: Duration) 
         State::Disabled => {
             format!("disabled in {}:{}; set `enabled = true` there to use it", config.source.file.display(), config.source.line)
         }
-        State::Blocked { rule } => format!("blocked by {rule}; change that list under `[security]` to use it"),
+        State::Blocked { rule } => format!("blocked: {rule}; change that list to use it"),
         State::Untrusted { reason } => format!("not trusted: {reason}; try \"switchboard trust {name}\""),
         State::Connecting { step, .. } => {
             format!("still connecting after {} (step: {step}); try \"switchboard doctor {name}\"", duration(waited))

@@ -143,7 +143,7 @@ impl fmt::Display for State {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Disabled => f.write_str("disabled"),
-            Self::Blocked { rule } => write!(f, "blocked by {rule}"),
+            Self::Blocked { rule } => write!(f, "blocked: {rule}"),
             Self::Untrusted { reason } => write!(f, "untrusted: {reason}"),
             Self::Idle => f.write_str("idle"),
             Self::Connecting { .. } => f.write_str("connecting"),

@@ -406,7 +406,7 @@ async fn c13_a_server_that_offers_nothing_is_closed_until_somebody_wants_it() {
     assert_eq!((rig.handle.usable(LONG).await.unwrap_err().state, rig.starts()), (state, 3));
     rig.handle.restart().await;
     rig.handle.settled().await;
-    assert_eq!(rig.starts(), 3);
+    assert_eq!(rig.starts(), 4);
 }
 
 /// S0-29, S2-65: what cannot be started is told at once and tried again by each use, since a person may have mended it.
@@ -428,10 +428,7 @@ async fn s2_65_a_program_that_is_missing_is_looked_for_on_each_use() {
 async fn what_may_not_start_is_answered_at_once_with_what_to_do() {
     let cases = [
         (State::Disabled, "disabled in switchboard.toml:3; set `enabled = true` there to use it"),
-        (
-            State::Blocked { rule: "`deny_servers`".to_owned() },
-            "blocked by `deny_servers`; change that list under `[security]` to use it",
-        ),
+        (State::Blocked { rule: "`deny_servers`".to_owned() }, "blocked: `deny_servers`; change that list to use it"),
         (State::Untrusted { reason: "never accepted".to_owned() }, "not trusted: never accepted; try \"switchboard trust play\""),
     ];
     for (state, fact) in cases {

@@ -72,6 +72,13 @@ fn s2_33_nested_schemas_are_cleaned_and_properties_of_those_names_survive() {
             },
             "required": ["default", "$schema", "additionalProperties"],
             "$defs": {"default": inner},
+            "definitions": {"default": inner},
+            "patternProperties": {"^default": inner},
+            "dependencies": {"default": inner, "list": ["pair"]},
+            "dependentSchemas": {"default": inner},
+            "if": inner,
+            "then": inner,
+            "else": inner,
             "not": inner,
             "enum": [{"$schema": "data", "default": 1, "anyOf": 2}],
         })
@@ -102,7 +109,7 @@ fn what_a_server_of_another_dialect_sent_is_shown_as_it_came() {
 #[test]
 fn gemini_is_told_in_words_what_it_has_no_keyword_for() {
     let check = |property: Value, expected: Value| {
-        let schema = json!({"type": "object", "properties": {"p": property}});
+        let schema = json!({"type": "object", "properties": {"p": property}, "$defs": {"x": {"type": "string"}}});
         assert_eq!(adapted(Vendor::Gemini, schema)["parametersJsonSchema"]["properties"]["p"], expected);
     };
     check(json!({"const": "a"}), json!({"enum": ["a"], "type": "string"}));
@@ -117,7 +124,9 @@ fn gemini_is_told_in_words_what_it_has_no_keyword_for() {
         json!({"type": "object", "properties": {"title": {"type": "string"}}, "required": ["title"]}),
     );
     check(json!({"if": {}, "then": {}, "else": {}, "not": {}, "type": "string"}), json!({"type": "string"}));
-    check(json!({"$ref": "#/$defs/x"}), json!({"$ref": "#/$defs/x"}));
+    let schema = json!({"type": "object", "properties": {"p": {"$ref": "#/$defs/x"}}, "$defs": {"x": {"type": "string"}}});
+    let property = &adapted(Vendor::Gemini, schema)["parametersJsonSchema"]["properties"]["p"];
+    assert_eq!(*property, json!({"$ref": "#/$defs/x"}));
 }
 
 #[test]

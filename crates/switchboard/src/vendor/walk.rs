@@ -8,7 +8,11 @@ pub(super) fn each(schema: &mut Json, change: &mut dyn FnMut(&mut Json)) {
     let Json::Object(members) = schema else { return };
     for (keyword, value) in members {
         match (keyword.as_str(), value) {
-            ("properties" | "patternProperties" | "$defs" | "definitions" | "dependentSchemas", Json::Object(schemas)) => {
+            (
+                // Under `dependencies` a list of names stands beside schemas, and stays.
+                "properties" | "patternProperties" | "$defs" | "definitions" | "dependentSchemas" | "dependencies",
+                Json::Object(schemas),
+            ) => {
                 schemas.values_mut().for_each(|schema| each(schema, change));
             }
             ("anyOf" | "oneOf" | "allOf" | "prefixItems" | "items", Json::List(schemas)) => {

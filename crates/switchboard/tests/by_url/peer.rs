@@ -167,12 +167,14 @@ async fn serve(stream: TcpStream, stage: Arc<Stage>) {
 async fn read(stream: &mut BufReader<TcpStream>) -> Option<(String, HashMap<String, String>, Vec<u8>)> {
     let mut first = String::new();
     stream.read_line(&mut first).await.ok().filter(|read| *read > 0)?;
-    let mut headers = HashMap::new();
+    let mut headers: HashMap<String, String> = HashMap::new();
     loop {
         let mut line = String::new();
         stream.read_line(&mut line).await.ok()?;
         let Some((name, value)) = line.trim_end().split_once(": ") else { break };
-        headers.insert(name.to_ascii_lowercase(), value.to_owned());
+        // One that comes twice is seen as such.
+        let all = headers.entry(name.to_ascii_lowercase()).or_default();
+        *all = if all.is_empty() { value.to_owned() } else { format!("{all}, {value}") };
     }
     let length = headers.get("content-length").and_then(|length| length.parse().ok()).unwrap_or(0);
     let mut body = vec![0; length];

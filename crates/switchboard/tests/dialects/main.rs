@@ -5,6 +5,7 @@
 mod support;
 
 mod children;
+mod keeping;
 mod lazy;
 #[cfg(feature = "http")]
 mod streams;

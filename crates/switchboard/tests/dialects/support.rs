@@ -38,7 +38,7 @@ impl Stage {
         let left = self.scratch.path(name).display().to_string();
         // What the kernel was handed, before the shell adds anything.
         let text = format!(
-            "#!/bin/sh\ncat /proc/$$/environ > '{left}.environ'\nid -u > '{left}.user'\nexec '{}' '{script}'\n",
+            "#!/bin/sh\ncat /proc/$$/environ > '{left}.environ'\nid -u > '{left}.user'\necho $$ > '{left}.pid'\nexec '{}' '{script}'\n",
             launch.command.display()
         );
         let path = self.scratch.write(&format!("{name}.sh"), &text);
@@ -72,6 +72,11 @@ impl Stage {
 
     pub(crate) fn user(&self, server: &str) -> String {
         std::fs::read_to_string(self.scratch.path(&format!("{server}.user"))).unwrap().trim().to_owned()
+    }
+
+    /// The process that a server was started as.
+    pub(crate) fn pid(&self, server: &str) -> i32 {
+        std::fs::read_to_string(self.scratch.path(&format!("{server}.pid"))).unwrap().trim().parse().unwrap()
     }
 
     /// What a server received so far.

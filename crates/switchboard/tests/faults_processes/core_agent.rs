@@ -4,23 +4,27 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use switchboard::caller::Offers;
 use switchboard::config::{self, Config, ConfigFile, Dialect, Scope};
 use switchboard::event::{Event, Next};
 use switchboard::launch::Launcher;
 use switchboard::server::State;
 use switchboard::{Host, HostBuilder};
-use switchboard_testkit::{Chaos, Entry, Step, is_alive};
+use switchboard_testkit::{Chaos, Entry, Launch, Step, is_alive};
 
 use crate::support::{PATIENCE, Stage, good, is_ready, result_of, settled, snapshot, stuck, text_of, until, until_state};
 
-/// The file's servers, as if they stood in a core-agent file; those named `native…` as they are.
+/// The file's servers, as if they stood in a core-agent file; those named `gemini…` as in a gemini file, `native…` as they are.
 fn core_agent(file: &PathBuf) -> Config {
     let mut config = config::load(&[ConfigFile::new(file, Scope::Given)]).unwrap();
     for (name, server) in &mut config.servers {
-        if !name.as_str().starts_with("native") {
-            Arc::make_mut(server).dialect = Dialect::CoreAgent;
-        }
+        Arc::make_mut(server).dialect = match name.as_str() {
+            name if name.starts_with("native") => Dialect::Native,
+            name if name.starts_with("gemini") => Dialect::Gemini,
+            _ => Dialect::CoreAgent,
+        };
     }
     config
 }
@@ -67,10 +71,11 @@ async fn s0_02_s2_61_s0_28_servers_start_with_the_host_all_at_once_and_a_slow_on
     let stage = Stage::new();
     let go = stage.scratch.path("go");
     let slow = good().on_start(Step::WaitFile(go.clone()));
-    let entries =
-        [stage.entry("slow", slow), stage.entry("one", good()), stage.entry("two", good()), stage.entry("native", good())];
+    let mut entries = vec![stage.entry("slow", slow)];
+    let prompt = ["one", "two", "native", "gemini"];
+    entries.extend(prompt.map(|name| stage.entry(name, good())));
     let host = start(&stage, &entries).await;
-    for name in ["one", "two", "native"] {
+    for name in prompt {
         until_state(&host, name, is_ready).await;
     }
     until("the slow one was started beside them", PATIENCE, || stage.of("slow").len() == 1).await;
@@ -80,11 +85,33 @@ async fn s0_02_s2_61_s0_28_servers_start_with_the_host_all_at_once_and_a_slow_on
     host.stop().await;
 }
 
+/// S2-63: the word and the reason of a connection that was lost, for as long as the server does not come back.
+#[tokio::test]
+async fn s2_63_a_gemini_server_whose_process_is_killed_is_disconnected_with_the_reason() {
+    let stage = Stage::new();
+    let again = stage.scratch.path("again").display().to_string();
+    let launch = good().launch();
+    let [script] = &launch.args[..] else { panic!("{launch:?}") };
+    // Starts once only.
+    let line = format!("[ -e '{again}' ] && exit 7; : > '{again}'; exec '{}' '{script}'", launch.command.display());
+    let host = start(&stage, &[Entry::new("gemini", &Launch::new("/bin/sh").arg("-c").arg(line))]).await;
+    settled(&host).await;
+    let server = host.server("gemini").unwrap();
+    assert_eq!((server.record().status, server.record().error), ("CONNECTED", None));
+    let pid = Pid::from_raw(i32::try_from(server.snapshot().pid.unwrap()).unwrap());
+    kill(pid, Signal::SIGKILL).unwrap();
+    let lost = || Some(server.record()).filter(|told| told.status == "DISCONNECTED");
+    until("it is DISCONNECTED", PATIENCE, || lost().is_some_and(|told| told.error.is_some())).await;
+    let history = server.snapshot().history.clone();
+    assert!(history.iter().any(|(_, line)| line.contains("was killed by SIGKILL")), "{history:?}");
+    host.stop().await;
+}
+
 /// S0-29, S0-34: the record of each server says what became of it, and the others run.
 #[tokio::test]
 async fn s0_29_s0_34_a_missing_binary_is_an_error_of_its_server_alone_and_every_server_has_a_record() {
     let stage = Stage::new();
-    let missing = Entry::new("missing", &switchboard_testkit::Launch::new("/nowhere/at-all"));
+    let missing = Entry::new("missing", &Launch::new("/nowhere/at-all"));
     let host = start(&stage, &[missing, stage.entry("fine", good())]).await;
     settled(&host).await;
     let catalog = host.catalog();

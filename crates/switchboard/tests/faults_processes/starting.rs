@@ -112,13 +112,13 @@ async fn what_is_disabled_or_blocked_is_never_started() {
         ("off", "disabled", "disabled in "),
         (
             "denied",
-            "blocked by [security] deny_servers names it",
-            "blocked by [security] deny_servers names it; change that list",
+            "blocked: the deny list under [security] names it",
+            "blocked: the deny list under [security] names it; change that list",
         ),
         (
             "unlisted",
-            "blocked by [security] allow_servers does not name it",
-            "blocked by [security] allow_servers does not name it",
+            "blocked: the allow list under [security] does not name it",
+            "blocked: the allow list under [security] does not name it",
         ),
     ];
     for (name, state, why) in told {

@@ -67,6 +67,7 @@ impl Stage {
             roots: None,
             only: None,
             tools: Default::default(),
+            connectors: Default::default(),
         };
         builder.start().await.unwrap()
     }

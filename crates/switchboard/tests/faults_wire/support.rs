@@ -65,6 +65,7 @@ impl Stage {
             roots: None,
             only: None,
             tools: Default::default(),
+            connectors: Default::default(),
         };
         Self { host: builder.start().await.unwrap(), scratch }
     }

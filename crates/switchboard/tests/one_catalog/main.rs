@@ -4,5 +4,6 @@
 mod naming;
 mod order;
 mod own;
+mod own_transport;
 mod resources;
 mod support;

@@ -22,7 +22,8 @@ async fn s0_19_s4_11_own_and_server_tools_of_one_base_name_are_called_apart() {
     let chaos = |text: &str| Chaos::new().tool("search", Step::text(text));
     let servers = [(Dialect::CoreAgent, "one", chaos("one's")), (Dialect::AgentCode, "two", chaos("two's"))];
     let stage = Stage::settled("", &servers, |builder| builder.tool(search)).await;
-    assert_eq!(stage.names(), ["search", "one_search", "mcp__two__search"]);
+    let expected = ["search", "ListMcpResources", "ReadMcpResource", "one_search", "mcp__two__search"];
+    assert_eq!(stage.names(), expected, "an agent-code server brings the resource tools along");
     assert_eq!(stage.told("search", json!({"text": "mine"})).await, "own: mine");
     assert_eq!(stage.told("one_search", json!({})).await, "one's");
     assert_eq!(stage.told("mcp__two__search", json!({})).await, "two's");

@@ -69,9 +69,14 @@ impl Stage {
         Record::read(&self.scratch.path(server))
     }
 
-    /// The params of each `tools/call` that a server received.
+    /// The params of each `tools/call` that a server received, without `_meta`.
     pub(crate) fn calls(&self, server: &str) -> Vec<Value> {
-        let params = |params: Option<Box<serde_json::value::RawValue>>| serde_json::from_str(params.unwrap().get()).unwrap();
+        let params = |params: Option<Box<serde_json::value::RawValue>>| {
+            let mut params: Value = serde_json::from_str(params.unwrap().get()).unwrap();
+            // How a call is followed on the wire is not what is called.
+            params.as_object_mut().unwrap().remove("_meta");
+            params
+        };
         self.record(server).with_method("tools/call").into_iter().map(|message| params(message.params)).collect()
     }
 

@@ -1,7 +1,6 @@
 //! Gemini CLI: `settings.json` with `mcpServers`. Whatever else its settings say is for its own program.
 
-use super::recognise::tell_of_foreign_container;
-use super::{Dialect, Reader};
+use super::Reader;
 use crate::config::diagnostic::Findings;
 use crate::config::fields::{Field, Kind, Side, field};
 use crate::config::reference::Syntax;
@@ -50,14 +49,9 @@ const OAUTH_RENAMED: [(&str, &str, &str); 3] = [
 impl Reader for Gemini {
     fn open(&self, document: &Node, findings: &mut Findings<'_>) -> Written {
         let mut written = Written::default();
-        match document.get(SECTION) {
-            Some(section) => written.servers = written::servers(SECTION, &section.value, findings),
-            // S2-58: other keys belong to other features. Only one that holds servers elsewhere is likely a slip.
-            None => {
-                for entry in document.entries() {
-                    tell_of_foreign_container(entry, SECTION, Dialect::Gemini, findings);
-                }
-            }
+        // S2-58: other keys belong to other features, and are passed over in silence.
+        if let Some(section) = document.get(SECTION) {
+            written.servers = written::servers(SECTION, &section.value, findings);
         }
         written
     }
@@ -71,7 +65,8 @@ impl Reader for Gemini {
         for (own, native) in RENAMED {
             fields.rename(own, native);
         }
-        // S2-21: connecting goes by it as well.
+        // S2-21: connecting goes by it as well. Where it is not written, connecting keeps the 30 seconds of every dialect: the
+        // document's ten minutes are for requests, and a server that does not even start is told sooner.
         if let (Some(timeout), Some(at)) = (fields.duration("call_timeout"), fields.at("call_timeout")) {
             fields.0.insert("connect_timeout", At { at, value: Value::Duration(timeout) });
         }

@@ -31,7 +31,7 @@ struct Found {
 
 fn head(lines: &[&str]) -> Result<Range<usize>, String> {
     let is_rule = |line: &&str| line.trim_end() == "---";
-    let end = lines.iter().skip(1).position(is_rule).filter(|_| lines.first().is_some_and(|first| is_rule(first)));
+    let end = lines.iter().skip(1).position(is_rule).filter(|_| lines.first().is_some_and(is_rule));
     end.map(|end| 1..end + 1).ok_or_else(|| "it has no head between two lines of `---`; edit the file by hand".to_owned())
 }
 

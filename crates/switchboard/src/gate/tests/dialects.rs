@@ -257,17 +257,18 @@ fn s2_39_keys_are_read_to_the_letter() {
 #[test]
 fn s2_39_s2_40_a_key_of_the_server_or_of_the_tool_and_there_is_no_confirmation() {
     let gate = Gate::compile(&config_in(Dialect::Gemini, &["fs", "git"], &[], &[])).unwrap();
-    let [read, write, log] =
-        [("fs", "read.file"), ("fs", "write"), ("git", "log")].map(|(server, tool)| tool_in(Dialect::Gemini, server, tool));
-    let asked = |grants: &Grants| [&read, &write, &log].map(|tool| matches!(decide(&gate, tool, grants), Decision::Ask { .. }));
+    let [named, write, log] =
+        [("fs", "do it!"), ("fs", "write"), ("git", "log")].map(|(server, tool)| tool_in(Dialect::Gemini, server, tool));
+    let asked = |grants: &Grants| [&named, &write, &log].map(|tool| matches!(decide(&gate, tool, grants), Decision::Ask { .. }));
+    assert_eq!(named.exposed.as_str(), "do_it_");
     let mut grants = Grants::default();
     assert_eq!((grants.keys(), asked(&grants)), (vec![], [true, true, true]));
-    grants.add(&read);
+    grants.add(&named);
     // With the server's own name for the tool, whatever it is offered as.
-    assert_eq!((grants.keys(), asked(&grants)), (vec!["fs.read.file".to_owned()], [false, true, true]));
+    assert_eq!((grants.keys(), asked(&grants)), (vec!["fs.do it!".to_owned()], [false, true, true]));
     grants.add_whole_server(&log, [&log]);
-    assert_eq!((grants.keys(), asked(&grants)), (vec!["fs.read.file".to_owned(), "git".to_owned()], [false, true, false]));
-    grants.add_whole_server(&write, [&read, &write, &log]);
+    assert_eq!((grants.keys(), asked(&grants)), (vec!["fs.do it!".to_owned(), "git".to_owned()], [false, true, false]));
+    grants.add_whole_server(&write, [&named, &write, &log]);
     assert_eq!((grants.keys(), asked(&grants)), (vec!["fs".to_owned(), "git".to_owned()], [false, false, false]));
 
     // What the server offers later is the server's too; what became another since, or runs otherwise, is not what was allowed (T9).

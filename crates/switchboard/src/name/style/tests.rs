@@ -135,6 +135,19 @@ fn s2_25_to_s2_28_first_wins() {
     );
 }
 
+/// S2-26: 63 characters are kept, and one more is cut in the middle; a prefix counts as much as the rest.
+#[test]
+fn s2_26_a_name_longer_than_63_characters_is_cut_in_the_middle_its_prefix_included() {
+    let long = |length: usize| "abcdefghijklmnopqrstuvwxyz0123456789".chars().cycle().take(length).collect::<String>();
+    let cut = |name: &str| format!("{}___{}", &name[..28], &name[name.len() - 32..]);
+    let check = |pairs: &[(&str, &str)], expected: &[String]| assert_eq!(expose(Style::FirstWins, pairs), expected);
+    check(&[("a", &long(63))], &[long(63)]);
+    check(&[("a", &long(64))], &[cut(&long(64))]);
+    assert_eq!(cut(&long(64)).len(), 63);
+    check(&[("a", &long(60)), ("b", &long(60))], &[long(60), format!("b__{}", long(60))]);
+    check(&[("a", &long(61)), ("b", &long(61))], &[long(61), cut(&format!("b__{}", long(61)))]);
+}
+
 #[test]
 fn identity_changes_nothing_and_withholds_what_meets() {
     assert_eq!(

@@ -58,6 +58,7 @@ fn start(config: Arc<ServerConfig>, log_folder: Option<std::path::PathBuf>) -> S
         offers: Offers::default(),
         roots: Default::default(),
         overseer: None,
+        connectors: Default::default(),
     };
     ServerHandle::start(config, means, connecting())
 }

@@ -1,0 +1,46 @@
+//! The ways of a library user's own to servers, by the names of their entries.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::config::{Config, ConfigErrors, Diagnostic};
+use crate::name::ServerName;
+use crate::transport::Connector;
+
+/// By which servers are reached instead of their entries' endpoints. The default has none.
+#[derive(Clone, Default)]
+pub struct Connectors(BTreeMap<String, Arc<dyn Connector>>);
+
+impl Connectors {
+    /// The server of this entry is reached by this; it takes the place of an earlier one.
+    pub fn insert(&mut self, server: &str, connector: Arc<dyn Connector>) {
+        self.0.insert(server.to_owned(), connector);
+    }
+
+    pub(super) fn of(&self, server: &ServerName) -> Option<Arc<dyn Connector>> {
+        self.0.get(server.as_str()).cloned()
+    }
+
+    /// One that no entry uses is an error: it is the program that is wrong.
+    pub(crate) fn check(&self, config: &Config) -> Result<(), ConfigErrors> {
+        let unused = self.0.keys().filter(|name| !config.servers.contains_key(name.as_str()));
+        let errors: Vec<_> = unused
+            .map(|name| Diagnostic {
+                file: Arc::new(PathBuf::from("(code)")),
+                line: 0,
+                column: 0,
+                field: "connectors".to_owned(),
+                message: format!("no server {name:?} is configured; give its entry the name of its connector"),
+            })
+            .collect();
+        if errors.is_empty() { Ok(()) } else { Err(ConfigErrors(errors)) }
+    }
+}
+
+impl fmt::Debug for Connectors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.0.keys()).finish()
+    }
+}
