@@ -236,6 +236,7 @@ fn a_rule_in_the_spelling_of_another_file_is_warned_about() {
     check(Dialect::CoreAgent, "mcp:gone_x", &["\"mcp:gone_x\" matches no configured server"]);
     check(Dialect::A3s, "fs", &["\"fs\" holds for no server's tool here; expected \"mcp__server\" or \"mcp__server__tool\""]);
     check(Dialect::A3s, "mcp__gone", &["\"mcp__gone\" matches no configured server"]);
+    check(Dialect::A3s, "mcp__fs__", &["\"mcp__fs__\" matches no configured server"]);
     check(Dialect::AgentCode, "Bash", &[]);
     check(Dialect::AgentCode, "mcp__fs__*", &[]);
     check(Dialect::Gemini, "fs/x", &["\"fs/x\" holds for no server's tool here; expected \"server\" or \"server.tool\""]);
@@ -313,4 +314,5 @@ fn c19_a_change_of_a_trusted_servers_tool_is_known_once() {
     assert_eq!(lines, ["- description: what it does", "+ description: something else"]);
     assert_eq!(Grant::from_json(&pin.to_json()).unwrap().definition, now.definition.hash);
     assert_eq!(grants.pin_anew(&now), None, "it is known now");
+    assert_eq!(grants.change_of(&now), None);
 }
