@@ -52,6 +52,16 @@ pub struct Offers {
     pub sampling_tools: bool,
 }
 
+impl Offers {
+    /// Whether such a question can be answered.
+    pub(crate) fn answers(self, kind: &ElicitationKind) -> bool {
+        match kind {
+            ElicitationKind::Form { .. } => self.elicit_form,
+            ElicitationKind::Url { .. } => self.elicit_url,
+        }
+    }
+}
+
 /// Whoever makes calls: a terminal, an agent's loop, a gateway's edge.
 pub trait Caller: Send + Sync {
     /// Who this is.
@@ -65,7 +75,7 @@ pub trait Caller: Send + Sync {
     /// May this call run? Dropping the future withdraws the question.
     fn approve<'a>(&'a self, request: &'a ApprovalRequest) -> Answering<'a, Approval>;
 
-    /// A server's question during a call of this caller.
+    /// A server's question during a call of this caller. Of a kind that it does not [offer](Self::offers), it is declined unasked.
     fn elicit<'a>(&'a self, question: &'a Elicitation) -> Answering<'a, ElicitAnswer> {
         let _ = question;
         Box::pin(async { ElicitAnswer::Decline })

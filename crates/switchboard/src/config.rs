@@ -12,6 +12,7 @@ use indexmap::IndexMap;
 use crate::name::{ServerName, Style};
 use crate::secret::Secret;
 
+pub use by_hand::by_hand;
 pub use diagnostic::{ConfigErrors, Diagnostic};
 pub use dialects::{Answers, Dialect, Rules, Spellings, Stop, Words};
 pub use edit::{Addition, Change, EditFault, Edited, Target, edit};
@@ -23,6 +24,7 @@ pub use reference::Syntax;
 pub use schema::schema;
 pub use search::{search, search_order};
 
+mod by_hand;
 pub(crate) mod diagnostic;
 pub(crate) mod dialects;
 mod edit;

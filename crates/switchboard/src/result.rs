@@ -17,7 +17,7 @@ mod layout;
 /// The final result of a `tools/call`, byte for byte. A tool that answers `isError` has answered.
 #[derive(Debug, Clone)]
 pub struct CallResult {
-    /// The result object.
+    /// The result object with every part of its content: what a model that takes images or sound is given (`llmContent`).
     pub raw: RawJson,
     /// Why its structured content is not what the tool's output schema promises: one line, safe to show. The caller has been told.
     pub misfit: Option<String>,

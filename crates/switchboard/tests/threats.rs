@@ -209,6 +209,10 @@ impl Caller for Patient {
         CallerId::new("patient")
     }
 
+    fn offers(&self) -> Offers {
+        Offers { elicit_form: true, ..Offers::default() }
+    }
+
     fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> Answering<'a, Approval> {
         Box::pin(async { Approval::Once })
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::{Value, json};
 use switchboard::Host;
-use switchboard::config::{Endpoint, HttpWire, ServerConfig, Sharing};
+use switchboard::config::{Endpoint, HttpWire, ServerConfig, Sharing, StdioEndpoint};
 use switchboard::server::{ServerHandle, State};
 use tokio::task::JoinSet;
 
@@ -251,22 +251,8 @@ fn by_hand(config: &ServerConfig) -> Option<String> {
         Endpoint::Http(http) => return reaching::by_hand(&http.url),
         Endpoint::Wrong(_) => return None,
     };
-    let words = std::iter::once(stdio.command.clone()).chain(mask::arguments(&stdio.args));
-    let command: Vec<_> = words.map(|word| quoted(&word)).collect();
-    let folder = stdio.cwd.as_ref().map(|folder| format!("cd {} && ", quoted(folder))).unwrap_or_default();
-    Some(folder + &command.join(" "))
-}
-
-fn quoted(word: &str) -> String {
-    let plain = |character: char| character.is_ascii_alphanumeric() || "_-./=:@,+%^".contains(character);
-    if !word.is_empty() && word.chars().all(plain) {
-        word.to_owned()
-    } else if word.replace("$$", "").contains("${") && !word.contains(['"', '`', '\\', '!']) && !word.contains("$(") {
-        // `$$` is how the file writes `$`; `${env:NAME}` is no name to a shell.
-        format!("\"{}\"", word.replace("$$", r"\$").replace("${env:", "${"))
-    } else {
-        format!("'{}'", word.replace("$$", "$").replace('\'', r"'\''"))
-    }
+    let shown = StdioEndpoint { args: mask::arguments(&stdio.args), ..stdio.clone() };
+    Some(switchboard::config::by_hand(&shown, &config.source.folder))
 }
 
 fn report(findings: &[Finding], warnings: &[String], keeping: &str) -> String {
@@ -293,20 +279,6 @@ fn report(findings: &[Finding], warnings: &[String], keeping: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn s2_65_the_command_to_copy_survives_a_shell() {
-        let check = |word: &str, expected: &str| assert_eq!(quoted(word), expected);
-        check("--port=80", "--port=80");
-        check("", "''");
-        check("a b", "'a b'");
-        check("it's", r"'it'\''s'");
-        check("${HOME}/x y", "\"${HOME}/x y\"");
-        check("${HOME}$(rm)", "'${HOME}$(rm)'");
-        check("kill $$$$", "'kill $$'");
-        check("${env:HOME}/$$x", "\"${HOME}/\\$x\"");
-        check("$${HOME}", "'${HOME}'");
-    }
 
     #[test]
     fn t7_the_report_of_a_failed_server_tells_what_was_found_and_what_to_try() {

@@ -25,8 +25,8 @@ pub(crate) fn status(host: &Host) -> StatusView {
     StatusView { discovery: discovery_of(host), servers }
 }
 
-/// `{"discovery", "servers": [{"name", "status", "state", "transport", "era", "protocolVersion", "tools", "error", "dialect", "word"}]}`.
-/// `status` is one of three words whatever the dialect; `word` is what the server's own dialect says.
+/// `{"discovery", "servers": [{"name", "status", "state", "transport", "era", "protocolVersion", "tools", "withheld":
+/// [{"tool", "reason"}], "error", "dialect", "word"}]}`. `status` is one of three words whatever the dialect; `word` is what the server's own dialect says.
 pub(crate) fn status_json(host: &Host, verbose: bool) -> Value {
     let catalog = host.catalog();
     let entry = |handle: &ServerHandle| entry(handle, &one(handle, &catalog, host), verbose);
@@ -48,6 +48,7 @@ fn entry(handle: &ServerHandle, view: &ServerView, verbose: bool) -> Value {
         "era": era,
         "protocolVersion": version,
         "tools": view.tools.iter().map(|tool| tool.name.as_str()).collect::<Vec<_>>(),
+        "withheld": view.withheld.iter().map(|(tool, reason)| json!({ "tool": tool, "reason": reason })).collect::<Vec<_>>(),
         "error": view.why.as_ref().map(|(_, why)| why.as_str()),
         "dialect": handle.config.dialect.rules().word,
         "word": view.said,
@@ -83,7 +84,7 @@ fn one(handle: &ServerHandle, catalog: &Catalog, host: &Host) -> ServerView {
         why: why(config, &snapshot, words),
         tools: tools(config, catalog),
         cached: snapshot.cached,
-        withheld: catalog.withheld().iter().filter(|withheld| withheld.server == config.name).count(),
+        withheld: withheld(config, catalog),
         facts: facts(handle, &snapshot, host),
     }
 }
@@ -111,6 +112,11 @@ fn tools(config: &ServerConfig, catalog: &Catalog) -> Vec<ToolView> {
             description: tool.definition.description.as_ref().map(|text| text.for_terminal().to_string()).unwrap_or_default(),
         })
         .collect()
+}
+
+fn withheld(config: &ServerConfig, catalog: &Catalog) -> Vec<(String, String)> {
+    let own = catalog.withheld().iter().filter(|withheld| withheld.server == config.name);
+    own.map(|withheld| (withheld.tool.untrusted().for_terminal_line().to_string(), escaped(&withheld.reason))).collect()
 }
 
 /// Why a server is not connected, under the label that its dialect has for it.
@@ -222,14 +228,18 @@ fn recent(snapshot: &Snapshot) -> impl Iterator<Item = String> {
 }
 
 fn discovery_of(host: &Host) -> Discovery {
-    discovery(host.servers().iter().map(|handle| word(&handle.snapshot().state)))
+    discovery(host.servers().iter().map(|handle| {
+        let snapshot = handle.snapshot();
+        (word(&snapshot.state), snapshot.is_settled())
+    }))
 }
 
-fn discovery(words: impl Iterator<Item = Word>) -> Discovery {
-    let words: Vec<_> = words.collect();
-    if words.contains(&Word::Connecting) {
+/// Each server's word, and whether it has settled: one that failed and is being tried again was discovered (S2-36).
+fn discovery(servers: impl Iterator<Item = (Word, bool)>) -> Discovery {
+    let servers: Vec<_> = servers.collect();
+    if servers.iter().any(|(_, is_settled)| !is_settled) {
         Discovery::InProgress
-    } else if !words.is_empty() && words.iter().all(|word| *word == Word::Idle) {
+    } else if !servers.is_empty() && servers.iter().all(|(word, _)| *word == Word::Idle) {
         Discovery::NotStarted
     } else {
         Discovery::Completed
@@ -322,11 +332,15 @@ mod tests {
 
     #[test]
     fn s2_48_discovery_is_in_progress_while_any_server_connects() {
-        let check = |words: &[Word], expected: &str| assert_eq!(discovery(words.iter().copied()).as_str(), expected, "{words:?}");
+        let check = |servers: &[(Word, bool)], expected: &str| {
+            assert_eq!(discovery(servers.iter().copied()).as_str(), expected, "{servers:?}");
+        };
         check(&[], "COMPLETED");
-        check(&[Word::Idle, Word::Idle], "NOT_STARTED");
-        check(&[Word::Connected, Word::Connecting], "IN_PROGRESS");
-        check(&[Word::Connected, Word::Disconnected, Word::Untrusted], "COMPLETED");
+        check(&[(Word::Idle, true), (Word::Idle, true)], "NOT_STARTED");
+        check(&[(Word::Connected, true), (Word::Connecting, false)], "IN_PROGRESS");
+        check(&[(Word::Connected, true), (Word::Disconnected, true), (Word::Untrusted, true)], "COMPLETED");
+        // Being tried again after it failed.
+        check(&[(Word::Connected, true), (Word::Connecting, true)], "COMPLETED");
     }
 
     #[test]

@@ -58,8 +58,8 @@ pub(crate) struct ServerView {
     pub(crate) tools: Vec<ToolView>,
     /// The tools are last time's.
     pub(crate) cached: bool,
-    /// How many of its tools are not on offer.
-    pub(crate) withheld: usize,
+    /// Its tools that are not on offer, each with the reason.
+    pub(crate) withheld: Vec<(String, String)>,
     /// Further facts, for the verbose view.
     pub(crate) facts: Vec<(&'static str, String)>,
 }
@@ -127,6 +127,9 @@ const LINES_OF_A_FACT: usize = 12;
 /// A screen shows this many names of a server's tools; a pipe gets all.
 const NAMES_ON_A_SCREEN: usize = 60;
 
+/// Of the tools that a server offers in vain, this many are shown with their reasons.
+const WITHHELD_SHOWN: usize = 5;
+
 /// The whole view, ending in a newline. Styled; a stream that wants no colours takes them off. On a screen of so many columns, long
 /// lists of names are wrapped and end in a count.
 pub(crate) fn render(view: &StatusView, detail: Detail, columns: Option<usize>) -> String {
@@ -157,9 +160,7 @@ fn block(text: &mut String, server: &ServerView, detail: Detail, columns: Option
         fact(text, label, why);
     }
     tools(text, server, detail, columns);
-    if server.withheld > 0 {
-        fact(text, "Withheld", &format!("{} (`switchboard tools` says why)", server.withheld));
-    }
+    withheld(text, server);
     if detail.verbose {
         server.facts.iter().for_each(|(label, value)| fact(text, label, value));
     }
@@ -188,6 +189,16 @@ fn tools(text: &mut String, server: &ServerView, detail: Detail, columns: Option
     for tool in &server.tools {
         line(text, "  - ", &tool.name);
         tool.description.lines().for_each(|words| line(text, "      ", words));
+    }
+}
+
+/// What is not on offer and why, a line each (S2-24).
+fn withheld(text: &mut String, server: &ServerView) {
+    for (tool, reason) in server.withheld.iter().take(WITHHELD_SHOWN) {
+        fact(text, "Withheld", &format!("{tool} ({reason})"));
+    }
+    if let Some(more) = server.withheld.len().checked_sub(WITHHELD_SHOWN).filter(|more| *more > 0) {
+        fact(text, "Withheld", &format!("{more} more (`switchboard tools {}` says why)", server.name));
     }
 }
 
@@ -229,7 +240,7 @@ mod tests {
             why: None,
             tools: tools.iter().map(|name| ToolView { name: (*name).into(), description: format!("does {name}") }).collect(),
             cached: false,
-            withheld: 0,
+            withheld: Vec::new(),
             facts: vec![("Process", "pid 7".into())],
         }
     }
@@ -319,6 +330,21 @@ Discovery State: COMPLETED
 Discovery State: COMPLETED
 ";
         assert_eq!(plain(&view, Detail { descriptions: true, verbose: false }), expected);
+    }
+
+    #[test]
+    fn s2_24_what_is_withheld_is_told_with_its_reason_and_bounded() {
+        let check = |count: usize, expected: &str| {
+            let withheld = (1..=count).map(|number| (format!("t{number}"), "its inputSchema is not an object".into())).collect();
+            let mut text = String::new();
+            super::withheld(&mut text, &ServerView { withheld, ..server("a", Word::Connected, "run", &[]) });
+            assert_eq!(text, expected);
+        };
+        let shown: String = (1..=5).map(|number| format!("  Withheld: t{number} (its inputSchema is not an object)\n")).collect();
+        check(0, "");
+        check(1, "  Withheld: t1 (its inputSchema is not an object)\n");
+        check(5, &shown);
+        check(7, &format!("{shown}  Withheld: 2 more (`switchboard tools a` says why)\n"));
     }
 
     /// T12: a server that says several lines cannot make one look like ours, and cannot fill the screen.

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 use switchboard_testkit::{Entry, Launch, Step};
 
 use crate::run::{Stage, good};
+use crate::support::Ran;
 
 fn shell(script: &str) -> Launch {
     Launch::new("/bin/sh").arg("-c").arg(script)
@@ -39,7 +40,7 @@ fn s2_65_each_way_not_to_connect_is_told_apart_with_a_command_to_copy() {
     std::fs::write(path("plain"), "no program").unwrap();
     let (plain, missing) = (path("plain"), path("missing"));
     let lost = Launch { cwd: Some(missing.clone().into()), ..Launch::new("true") };
-    let silent = Entry::new("s", &shell("exec sleep 600")).set("connect_timeout", "300ms").set("protocol", "legacy");
+    let silent = Entry::new("s", &shell("exec sleep 600")).set("connect_timeout", "2s").set("protocol", "legacy");
     let cases = [
         (
             Entry::new("s", &Launch::new("no-such-program")),
@@ -67,13 +68,41 @@ fn s2_65_each_way_not_to_connect_is_told_apart_with_a_command_to_copy() {
             "was killed by SIGSEGV before the handshake".to_owned(),
             "/bin/sh -c 'kill -SEGV $$'".to_owned(),
         ),
-        (silent, "no answer to the handshake within 300 ms".to_owned(), "/bin/sh -c 'exec sleep 600'".to_owned()),
+        (silent, "no answer to the handshake within 2 s".to_owned(), "/bin/sh -c 'exec sleep 600'".to_owned()),
     ];
     std::thread::scope(|scope| {
         for (entry, fact, by_hand) in &cases {
             scope.spawn(move || check(entry, fact, by_hand));
         }
     });
+}
+
+/// S2-65: in the entry's own syntax, with its folder and the names of its variables, but none of their values.
+#[test]
+fn s2_65_the_command_to_copy_of_a_gemini_entry_starts_what_the_entry_starts() {
+    let stage = Stage::new();
+    let folder = std::fs::canonicalize(stage.home.path("project")).unwrap();
+    std::fs::create_dir_all(folder.join("sub")).unwrap();
+    // In the file a `$` before a name would be a reference.
+    let script = "test $(printenv A) = canary && test \"$1\" = $(printenv HOME)/x && pwd >&2; exit 9";
+    let entry = json!({
+        "command": "/bin/sh", "args": ["-c", script, "sh", "$HOME/x"], "cwd": "sub",
+        "env": { "A": "$GIVEN", "B": "kept-back" }, "timeout": 20000,
+    });
+    let file = folder.join("settings.json");
+    std::fs::write(&file, json!({ "mcpServers": { "s": entry } }).to_string()).unwrap();
+    let mut command = stage.home.command(&["-c", file.to_str().unwrap(), "--dialect", "gemini", "doctor", "--json"]);
+    let doctor = Ran::of(&command.env("GIVEN", "canary").output().unwrap());
+    assert!(!doctor.stdout.contains("kept-back"), "{doctor:?}");
+    let document = doctor.json();
+    let advice = document["servers"][0]["try"].as_array().unwrap().iter().filter_map(Value::as_str);
+    let line = advice.filter_map(|line| line.strip_prefix("run it by hand: ")).next().unwrap();
+    let opening = format!("cd {}/sub && A=\"${{GIVEN}}\" B='***' /bin/sh -c ", folder.display());
+    assert!(line.starts_with(&opening) && line.ends_with(" sh \"${HOME}\"/x"), "{line}");
+    // As a person would.
+    let mut shell = std::process::Command::new("/bin/sh");
+    let ran = Ran::of(&shell.arg("-c").arg(line).env("GIVEN", "canary").current_dir("/").output().unwrap());
+    assert_eq!((ran.code, ran.stderr), (Some(9), format!("{}\n", folder.join("sub").display())));
 }
 
 #[test]

@@ -4,6 +4,7 @@ use serde_json::json;
 use switchboard_testkit::{Chaos, Launch, Step};
 
 use crate::stage::{Stage, entry, gemini, good};
+use crate::support::Ran;
 
 /// The entries of the document, as they stand in it.
 const DOCUMENTS: &str = r#"{
@@ -134,6 +135,27 @@ fn s2_19_a_server_that_has_not_answered_yet_is_connecting_and_discovery_in_progr
     assert!(ran.stdout.ends_with("\nDiscovery State: IN_PROGRESS\n"), "{ran:?}");
 }
 
+/// S2-48, S2-36: a server that failed has been discovered; that it is being tried again meanwhile does not take discovery back.
+#[test]
+fn s2_48_discovery_stays_completed_while_a_failed_server_is_tried_again() {
+    let stage = Stage::new();
+    let marker = |name: &str| stage.home.path(name).display().to_string();
+    let (starts, again) = (marker("starts"), marker("again"));
+    // One attempt starts it twice, as each era's server, and it exits both times; in the next it says nothing, and the other server waits
+    // for just that.
+    let script = format!("echo >> '{starts}'; [ $(wc -l < '{starts}') -le 2 ] && exit 4; : > '{again}'; exec sleep 600");
+    let broken = Launch::new("/bin/sh").arg("-c").arg(script);
+    stage.server("waiting", &good());
+    let slow = Launch::new("/bin/sh")
+        .arg("-c")
+        .arg(format!("until [ -e '{again}' ]; do sleep 0.1; done; exec '{}'", marker("bin/waiting")));
+    stage.write("settings.json", &gemini(json!({ "broken": entry(&broken), "slow": entry(&slow) })));
+    let file = stage.home.path("settings.json").display().to_string();
+    let ran = stage.run(&["-c", &file, "--dialect", "gemini", "status"]);
+    assert!(ran.stdout.contains("🔄 broken (CONNECTING)\n") && ran.stdout.contains("📡 slow (CONNECTED)\n"), "{ran:?}");
+    assert!(ran.stdout.ends_with("\nDiscovery State: COMPLETED\n"), "{ran:?}");
+}
+
 /// S2-22: a connection that fails is logged, and the status is `DISCONNECTED`; S2-36: so each ends as one or the other.
 #[test]
 fn s2_22_a_connection_that_fails_is_logged_and_ends_disconnected() {
@@ -187,22 +209,37 @@ fn s2_57_each_server_has_a_pid_of_its_own_in_the_verbose_status() {
     assert!(text.contains(", call 10m in all, progress or not\n"), "{text}");
 }
 
-/// S2-55: a server behind a wrapper works with what the wrapper gives it; a failure names what the wrapper printed. `bwrap` is not
-/// everywhere, so the wrappers here are scripts of these names that do as the real ones: they run what their arguments say.
+/// S2-55: a server behind a wrapper works with the paths and the network that the wrapper's arguments give it; without one of them the
+/// status names what was printed. `bwrap` is not everywhere, so the wrappers here are scripts of these names that do as the real ones:
+/// they run what their arguments say, with what their arguments say.
 #[test]
 fn s2_55_a_server_under_a_sandbox_wrapper_works_and_its_failure_names_the_wrappers_words() {
     let stage = Stage::new();
     stage.program(
         "bwrap",
-        "while [ \"$1\" != -- ]; do shift; done; shift; cd /; exec env -i PATH=/usr/bin:/bin GIVEN=\"$GIVEN\" \"$@\"",
+        "files=none; network=none
+while [ \"$1\" != -- ]; do
+  [ \"$1 $2 $3\" = '--ro-bind / /' ] && files=all
+  [ \"$1\" = --share-net ] && network=shared
+  shift
+done
+shift
+[ $files = all ] || { echo \"bwrap: execvp $1: No such file or directory\" >&2; exit 1; }
+cd /; exec env -i PATH=/usr/bin:/bin GIVEN=\"$GIVEN\" NETWORK=$network \"$@\"",
     );
+    stage.program("online", "[ $NETWORK = shared ] || { echo 'connect: Network is unreachable' >&2; exit 2; }; exec \"$@\"");
     stage.program("docker", "echo 'docker: Cannot connect to the Docker daemon. Is it running?' >&2; exit 125");
     let inner = Chaos::new().tool("look", Step::Inspect).launch();
-    let mut args =
-        vec!["--ro-bind".to_owned(), "/".to_owned(), "/".to_owned(), "--".to_owned(), inner.command.display().to_string()];
-    args.extend(inner.args.iter().cloned());
+    let online = stage.home.path("bin/online").display().to_string();
+    let boxed = |options: &[&str]| {
+        let program = inner.command.display().to_string();
+        let args = options.iter().copied().chain(["--", &online, &program]).chain(inner.args.iter().map(String::as_str));
+        json!({ "command": "bwrap", "args": args.collect::<Vec<_>>(), "env": { "GIVEN": "through" }, "trust": true })
+    };
     let servers = json!({
-        "boxed": { "command": "bwrap", "args": args, "env": { "GIVEN": "through" }, "trust": true },
+        "boxed": boxed(&["--ro-bind", "/", "/", "--share-net"]),
+        "pathless": boxed(&["--share-net"]),
+        "offline": boxed(&["--ro-bind", "/", "/"]),
         "broken": { "command": "docker", "args": ["run", "-i", "--rm", "my-mcp-server:latest"] },
     });
     stage.write("settings.json", &gemini(servers));
@@ -211,10 +248,61 @@ fn s2_55_a_server_under_a_sandbox_wrapper_works_and_its_failure_names_the_wrappe
     let ran = stage.run(&[&given[..], &["call", "boxed/look", "--yes", "--json"]].concat());
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert!(ran.stdout.contains("GIVEN") && ran.stdout.contains("through"), "{ran:?}");
-    let ran = stage.settled(&[&given[..], &["status"]].concat());
-    let told = "🔌 broken (DISCONNECTED)\n  Command: docker run -i --rm my-mcp-server:latest\n  Error: exited with status 125 before the \
-                handshake (last stderr: \"docker: Cannot connect to the Docker daemon. Is it running?\")";
-    assert!(ran.stdout.contains(told), "{ran:?}");
+    let document = stage.settled(&[&given[..], &["status", "--json"]].concat()).json();
+    let check = |name: &str, word: &str, error: Option<&str>| {
+        let server = document["servers"].as_array().unwrap().iter().find(|server| server["name"] == name).unwrap();
+        assert_eq!(server["word"], word, "{server}");
+        assert_eq!(server["error"].as_str().map(|told| told.split("; try ").next().unwrap()), error, "{server}");
+    };
+    check("boxed", "CONNECTED", None);
+    let lost =
+        format!("exited with status 1 before the handshake (last stderr: \"bwrap: execvp {online}: No such file or directory\")");
+    check("pathless", "DISCONNECTED", Some(&lost));
+    let lost = "exited with status 2 before the handshake (last stderr: \"connect: Network is unreachable\")";
+    check("offline", "DISCONNECTED", Some(lost));
+    let lost = "exited with status 125 before the handshake (last stderr: \"docker: Cannot connect to the Docker daemon. Is it running?\")";
+    check("broken", "DISCONNECTED", Some(lost));
+}
+
+/// S2-60: in a project's file `command` and `cwd` start at the project, in the user's own at the folder that the program was started in.
+#[test]
+fn s2_60_a_relative_program_and_folder_start_at_the_project_or_at_the_working_folder() {
+    let stage = Stage::new();
+    stage.server("inner", &good());
+    let inner = stage.home.path("bin/inner").display().to_string();
+    let deep = stage.home.path("project/deep");
+    for folder in ["project", "project/deep"] {
+        let left = stage.home.path(folder).join("left").display().to_string();
+        let program = stage.write(&format!("{folder}/server"), &format!("#!/bin/sh\npwd > '{left}'\nexec '{inner}'\n"));
+        std::fs::set_permissions(program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        std::fs::create_dir_all(stage.home.path(folder).join("sub")).unwrap();
+    }
+    let entry = json!({ "command": "./server", "cwd": "sub" });
+    stage.write("project/.gemini/settings.json", &gemini(json!({ "ours": entry })));
+    stage.write(".gemini/settings.json", &gemini(json!({ "mine": entry })));
+    let run = |words: &[&str]| Ran::of(&stage.home.command(words).current_dir(&deep).output().unwrap());
+    let ours = run(&["-c", "../.gemini/settings.json", "status"]);
+    assert!(ours.stdout.contains("📡 ours (CONNECTED)\n"), "{ours:?}");
+    let mine = run(&["status"]);
+    assert!(mine.stdout.contains("📡 mine (CONNECTED)\n"), "{mine:?}");
+    for folder in ["project", "project/deep"] {
+        let sub = stage.home.path(folder).canonicalize().unwrap().join("sub");
+        assert_eq!(stage.read(&format!("{folder}/left")), format!("{}\n", sub.display()));
+    }
+}
+
+/// S2-64: a variable that is not set is the empty text, and there is a warning that names it.
+#[test]
+fn s2_64_an_unset_variable_is_warned_about_by_name_and_field() {
+    let stage = Stage::new();
+    let launch = Chaos::new().tool("look", Step::Inspect).launch();
+    let mut server = entry(&launch);
+    server["env"] = json!({ "A": "<$GONE>", "B": "${GIVEN}" });
+    stage.write("settings.json", &gemini(json!({ "x": server })));
+    let file = stage.home.path("settings.json").display().to_string();
+    let mut command = stage.home.command(&["-c", &file, "--dialect", "gemini", "call", "x/look", "--yes", "--json"]);
+    let ran = Ran::of(&command.env("GIVEN", "here").output().unwrap());
+    assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), "server \"x\": GONE is not set; env.A is taken as empty\n"), "{ran:?}");
 }
 
 /// S2-62: an entry without any of the three is that server's fault alone.
@@ -229,24 +317,37 @@ fn s2_62_an_entry_without_an_address_is_disconnected_and_its_neighbour_lives() {
     assert!(ran.stdout.contains("📡 good (CONNECTED)\n"), "{ran:?}");
 }
 
-/// S2-66: what is wrong with a list names the server, what is wrong with a schema the tool.
+/// S2-66: what is wrong with a list names the server, what is wrong with a schema the tool; S2-24: both in the status, with the reason,
+/// and also where no other tool is left.
 #[test]
 fn s2_66_a_malformed_list_names_the_server_and_an_invalid_schema_the_tool() {
     let stage = Stage::new();
     let odd_list = good().on("tools/list", Step::result(r#"{"tools":"none"}"#));
-    let odd_tool = good().tool("odd", Step::Answer).define("odd", "inputSchema", "7");
-    stage.write("settings.json", &gemini(json!({ "list": entry(&odd_list.launch()), "tool": entry(&odd_tool.launch()) })));
+    let odd = |chaos: Chaos| chaos.tool("odd", Step::Answer).define("odd", "inputSchema", "7");
+    stage.write(
+        "settings.json",
+        &gemini(json!({
+            "list": entry(&odd_list.launch()),
+            "tool": entry(&odd(good()).launch()),
+            "only": entry(&odd(Chaos::new()).launch()),
+        })),
+    );
     let file = stage.home.path("settings.json").display().to_string();
     let ran = stage.settled(&["-c", &file, "--dialect", "gemini", "status"]);
-    assert!(ran.stdout.contains("🔌 list (DISCONNECTED)\n") && ran.stdout.contains("tools/list failed"), "{ran:?}");
-    assert!(ran.stdout.contains("📡 tool (CONNECTED)\n") && ran.stdout.contains("  Withheld: 1 "), "{ran:?}");
-    let document = stage.run(&["-c", &file, "--dialect", "gemini", "tools", "--json"]).json();
-    let withheld = &document["withheld"][0];
-    assert_eq!((&withheld["server"], &withheld["tool"]), (&json!("tool"), &json!("odd")), "{document}");
-    assert!(withheld["reason"].as_str().unwrap().contains("object"), "{document}");
+    let block = |name: &str| ran.stdout.split("\n\n").find(|block| block.contains(&format!("{name} ("))).unwrap().to_owned();
+    assert!(block("list").starts_with("🔌 list (DISCONNECTED)\n") && block("list").contains("tools/list failed"), "{ran:?}");
+    assert!(block("tool").starts_with("📡 tool (CONNECTED)\n"), "{ran:?}");
+    assert!(block("tool").ends_with("\n  Tools: ok\n  Withheld: odd (its inputSchema is not an object)"), "{ran:?}");
+    assert!(block("only").starts_with("🔌 only (DISCONNECTED)\n"), "{ran:?}");
+    let told = "\n  Error: no tools discovered that can be used (odd: its inputSchema is not an object), and so was closed";
+    assert!(block("only").contains(told), "{ran:?}");
+    let document = stage.settled(&["-c", &file, "--dialect", "gemini", "status", "--json"]).json();
+    let withheld: Vec<_> = document["servers"].as_array().unwrap().iter().map(|server| &server["withheld"]).collect();
+    let told = json!([{ "tool": "odd", "reason": "its inputSchema is not an object" }]);
+    assert_eq!(withheld, [&json!([]), &json!([]), &told], "list, only, tool: {document}");
 }
 
-/// S2-67: text as text, JSON in a block, other kinds by type and size.
+/// S2-67: text as text, JSON in a block, other kinds by type and size; S2-44: with `--json`, every part as it came.
 #[test]
 fn s2_67_results_are_shown_readably() {
     let stage = Stage::new();
@@ -265,6 +366,9 @@ fn s2_67_results_are_shown_readably() {
     assert_eq!(shown("s/data"), "```json\n{\n  \"a\": 1,\n  \"b\": [\n    2\n  ]\n}\n```\n");
     let image = shown("s/image");
     assert!(image.contains("image/png") && image.contains("5 bytes") && !image.contains("aGVsbG8"), "{image}");
+    // S2-44: for a model that takes them, the parts are there as the server sent them.
+    let document = stage.run(&["-c", &file, "--dialect", "gemini", "call", "s/image", "--yes", "--json"]).json();
+    assert_eq!(document["content"], json!([{ "type": "image", "data": "aGVsbG8=", "mimeType": "image/png" }]), "{document}");
 }
 
 /// S2-68: names only in the plain view, and what each tool does in the other.

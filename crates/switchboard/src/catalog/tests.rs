@@ -107,6 +107,31 @@ fn s1_21_a_tool_whose_raw_name_is_a_built_in_is_withheld_where_the_document_says
     check(Dialect::Gemini, &["s__Bash", "bash", "Reader"], &refused[1..]);
 }
 
+/// S1-21: every one of them, not only the best known.
+#[test]
+fn s1_21_no_name_of_a_built_in_tool_is_on_offer() {
+    let built_in = [
+        "Bash",
+        "Read",
+        "Write",
+        "Edit",
+        "MultiEdit",
+        "NotebookEdit",
+        "Glob",
+        "Grep",
+        "LS",
+        "Task",
+        "TodoWrite",
+        "WebFetch",
+        "WebSearch",
+        "ListMcpResources",
+        "ReadMcpResource",
+    ];
+    let catalog = build(Style::Mcp, &[offers(of(Dialect::A3s, "s"), &built_in)]);
+    assert_eq!(names(&catalog), [""; 0]);
+    assert_eq!(withheld(&catalog), built_in.map(|name| format!("s/{name}: its name is that of a built-in tool")));
+}
+
 /// S0-18: core-agent; S1-16: a3s; S3-10: agent-apps. Each server's tools are named as its own document says.
 #[test]
 fn s0_18_s1_16_s3_10_tools_are_named_in_the_style_of_their_servers_file() {

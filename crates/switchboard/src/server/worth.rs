@@ -11,18 +11,23 @@ pub(super) fn verdict_on(config: &ServerConfig, offerings: &Offerings) -> Result
     if let Some((method, fault)) = offerings.faults.iter().find(|(method, _)| *method == "tools/list") {
         return Err(Failure { fact: format!("connected, but {method} failed: {fault}"), retry: Retry::Soon });
     }
-    let closed = |fact: &str| Err(Failure { fact: fact.to_owned(), retry: Retry::WhenWanted });
+    let closed = |fact: String| Err(Failure { fact, retry: Retry::WhenWanted });
     let Offerings { tools, withheld, prompts, resources, templates, faults } = offerings;
     let has_others = !(prompts.is_empty() && resources.is_empty() && templates.is_empty());
     if config.dialect.rules().closes_without_tools && !is_let_through(config, tools) {
-        return closed(match (tools.is_empty() && withheld.is_empty(), has_others) {
-            (true, true) => "no tools discovered, only prompts or resources, and so was closed",
-            (true, false) => "no tools discovered, and so was closed",
-            (false, _) => "no tools discovered that can be used, and so was closed",
+        return closed(match (withheld.first(), tools.is_empty(), has_others) {
+            // With the server closed, nothing else would tell what is wrong with its tools (S2-24).
+            (Some((tool, reason)), ..) => {
+                let tool = tool.untrusted();
+                format!("no tools discovered that can be used ({}: {reason}), and so was closed", tool.for_terminal_line())
+            }
+            (None, true, true) => "no tools discovered, only prompts or resources, and so was closed".to_owned(),
+            (None, true, false) => "no tools discovered, and so was closed".to_owned(),
+            (None, false, _) => "no tools discovered that can be used, and so was closed".to_owned(),
         });
     }
     if tools.is_empty() && withheld.is_empty() && faults.is_empty() && !has_others {
-        return closed("offers no tools, prompts or resources, and so was closed");
+        return closed("offers no tools, prompts or resources, and so was closed".to_owned());
     }
     Ok(())
 }
@@ -82,6 +87,7 @@ mod tests {
         check(&filtered, &tool("t"), None);
     }
 
+    /// S2-24: where every tool is invalid, the reason is all that tells it.
     #[test]
     fn s2_35_a_gemini_server_without_usable_tools_is_closed() {
         let gemini = server(Dialect::Gemini);
@@ -91,7 +97,7 @@ mod tests {
         check(
             &gemini,
             &Offerings { withheld, ..Offerings::default() },
-            Some("no tools discovered that can be used, and so was closed"),
+            Some("no tools discovered that can be used (odd: its schema is no object), and so was closed"),
         );
         let filtered = ServerConfig { exclude_tools: vec!["t".to_owned()], ..server(Dialect::Gemini) };
         check(&filtered, &tool("t"), Some("no tools discovered that can be used, and so was closed"));

@@ -25,6 +25,9 @@ use crate::wire::{Beside, Outgoing, RawJson, RequestId};
 /// A server may have this many questions open at once.
 const MAX_OPEN: usize = 1024;
 
+/// Why a question is declined that no caller offers to answer.
+const NOBODY: &str = "nobody here answers";
+
 const METHOD_NOT_FOUND: i64 = -32601;
 const INVALID_PARAMS: i64 = -32602;
 const BUSY: i64 = -32000;
@@ -126,6 +129,12 @@ impl Receiver {
                     kind => Ok(Kind::Elicitation(kind)),
                 })
             }
+            // Nothing was advertised. It is told no all the same, so that its call can end (S0-36).
+            "elicitation/create" => {
+                self.unheard();
+                let declined = tasks::in_answer(params.as_ref(), elicit_result(ElicitAnswer::Decline, true));
+                self.reply(&id, &Reply::result(&declined));
+            }
             "sampling/createMessage" if offers.sampling => self
                 .question(id, params, origin, |params| sampling::check(params, offers.sampling_tools).map(|()| Kind::Sampling)),
             _ => self.reply(&id, &Reply::error(METHOD_NOT_FOUND, &format!("{method:.100} is not offered"))),
@@ -171,6 +180,11 @@ impl Receiver {
             }
         };
         match attribute(&in_flight, &gone) {
+            // As a modern server would be told: whoever made the call answers no such question.
+            Ok((ongoing, _)) if asked.is_unheard_by(&ongoing) => {
+                self.unheard();
+                self.reply(&id, &asked.declined(NOBODY));
+            }
             Ok(ongoing) => self.put(id, in_flight.iter().map(|(id, _)| *id).collect(), ongoing, asked),
             Err(reason) => {
                 self.oddities().unattributed += 1;
@@ -178,6 +192,11 @@ impl Receiver {
                 self.reply(&id, &asked.declined(reason));
             }
         }
+    }
+
+    /// Tells that a question was declined because nobody is there to answer it.
+    pub(super) fn unheard(&self) {
+        self.notice(format!("a question of the server was declined: {NOBODY}"));
     }
 
     /// Asks in a task of its own, so that the reader goes on.
@@ -258,10 +277,20 @@ impl Asked {
         }
     }
 
+    /// Sampling is told of where it is refused.
+    fn is_unheard_by(&self, ongoing: &Ongoing) -> bool {
+        match &self.kind {
+            Kind::Elicitation(kind) => !ongoing.caller.offers().answers(kind),
+            Kind::Sampling => false,
+        }
+    }
+
     /// What the server is told where nobody can be asked.
     fn declined(&self, reason: &str) -> Reply {
         match self.kind {
-            Kind::Elicitation(_) => Reply::result(&elicit_result(ElicitAnswer::Decline, true)),
+            Kind::Elicitation(_) => {
+                Reply::result(&tasks::in_answer(Some(&self.params), elicit_result(ElicitAnswer::Decline, true)))
+            }
             Kind::Sampling => Reply::error(REJECTED, reason),
         }
     }

@@ -174,9 +174,13 @@ impl<'a> Rounds<'a> {
     async fn elicit(&self, params: &RawJson) -> Result<RawJson, RequestFault> {
         let kind = read_elicitation(params).map_err(RequestFault::Invalid)?;
         let is_form = matches!(kind, ElicitationKind::Form { .. });
-        let offered = if is_form { self.offers.elicit_form } else { self.offers.elicit_url };
-        // A server that asks what it was told it may not is told no, so that the call can end (S0-37).
-        let answer = if offered { self.ongoing.elicit(kind, self.ongoing.tool_id()).await } else { ElicitAnswer::Decline };
+        let answer = if self.offers.answers(&kind) {
+            self.ongoing.elicit(kind, self.ongoing.tool_id()).await
+        } else {
+            // A server that asks what it was told it may not is told no, so that the call can end (S0-37).
+            self.link.receiver.unheard();
+            ElicitAnswer::Decline
+        };
         Ok(RawJson::from_value(&elicit_result(answer, is_form)))
     }
 

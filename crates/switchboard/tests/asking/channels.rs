@@ -7,23 +7,27 @@ use switchboard::call::Call;
 use switchboard::caller::{Answering, Approval, ApprovalRequest, Caller, CallerId, ElicitAnswer, Elicitation, Offers};
 use switchboard::event::{Event, Next};
 use switchboard::wire::RawJson;
-use switchboard_testkit::{Chaos, Scratch, Step};
+use switchboard_testkit::{Chaos, Record, Scratch, Step};
 
 use tokio::sync::Notify;
 
 use crate::support::{PATIENCE, Person, YOLO, call, open, server};
 use crate::ways;
 
-/// S3-15, S3-17: a call dispatched from a mailbox asks by mail, while somebody else sits at the terminal.
+/// S3-15, S3-17: a call dispatched from a mailbox asks by mail, while somebody at the terminal calls the same server and is asked there.
 #[tokio::test(flavor = "multi_thread")]
 async fn s3_17_s3_19_a_call_that_came_by_mail_asks_by_mail() {
     for way in ways::ALL {
         let (scratch, reached) = (Scratch::new(), way.reach());
-        let host = open(&scratch, &format!("{YOLO}[servers.demo]\n{}", reached.entry)).await;
+        let host = open(&scratch, &format!("{YOLO}[servers.demo]\n{}asks = \"yes\"\n", reached.entry)).await;
         let (mail, terminal) = (Person::new("mail").arc(), Person::new("terminal").arc());
-        let text = call(&host, "demo/confirm", &json!({"subject": "the letter"}), &mail).await.unwrap();
-        assert_eq!(text, "accepted: the letter would be erased now", "{}", way.name);
-        assert_eq!((mail.came(), terminal.came()), (vec!["Really erase the letter?".to_owned()], vec![]), "{}", way.name);
+        let (letter, lamp) = (json!({"subject": "the letter"}), json!({"subject": "the lamp"}));
+        let answers = tokio::join!(call(&host, "demo/confirm", &letter, &mail), call(&host, "demo/confirm", &lamp, &terminal));
+        let texts = (answers.0.unwrap(), answers.1.unwrap());
+        let erased = |what: &str| format!("accepted: {what} would be erased now");
+        assert_eq!(texts, (erased("the letter"), erased("the lamp")), "{}", way.name);
+        let asked = |what: &str| vec![format!("Really erase {what}?")];
+        assert_eq!((mail.came(), terminal.came()), (asked("the letter"), asked("the lamp")), "{}", way.name);
         host.stop().await;
     }
 }
@@ -73,10 +77,10 @@ async fn s0_38_a_hosts_own_prompt_blocks_the_call_until_the_user_has_answered() 
 #[tokio::test(flavor = "multi_thread")]
 async fn s3_18_a_question_without_a_call_is_declined_and_told() {
     let scratch = Scratch::new();
-    let go = scratch.path("go");
+    let (go, answered) = (scratch.path("go"), scratch.path("answered"));
     let chaos = Chaos::new()
-        .tool("ok", Step::text("hi"))
-        .on("notifications/initialized", [Step::wait_file(&go), Step::ask("anybody?")])
+        .tool("ok", [Step::wait_file(&answered), Step::text("hi")])
+        .on("notifications/initialized", [Step::wait_file(&go), Step::ask("anybody?"), Step::touch(&answered)])
         .record(scratch.path("seen"));
     let host = open(&scratch, &format!("{YOLO}{}", chaos.entry("chaos").render())).await;
     let mut events = host.events();
@@ -92,5 +96,11 @@ async fn s3_18_a_question_without_a_call_is_declined_and_told() {
     let line = "a question of the server was declined: no call is under way that it could belong to";
     assert_eq!(told, (Some("chaos".to_owned()), line.to_owned()));
     assert_eq!(server(&host).snapshot().noticed.oddities().unattributed, 1);
+    // It goes on only with its answer, and so does this call.
+    let person = Person::new("later").arc();
+    assert_eq!(call(&host, "chaos/ok", &json!({}), &person).await.unwrap(), "hi");
+    let answers = Record::read(&scratch.path("seen")).messages().into_iter().filter_map(|message| message.result);
+    let answers: Vec<_> = answers.map(|answer| answer.get().to_owned()).collect();
+    assert_eq!((answers, person.came()), (vec![r#"{"action":"decline"}"#.to_owned()], vec![]));
     host.stop().await;
 }

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use switchboard::config::{Dialect, Protocol, ServerConfig};
+use switchboard::HostBuilder;
+use switchboard::config::{self, ConfigFile, Dialect, Environment, Protocol, Scope, ServerConfig};
 use switchboard::server::State;
 use switchboard::store::{MemoryStore, Store};
 
 use crate::peer::{Kind, Peer};
-use crate::support::{call, entry, server, start, state};
+use crate::support::{HANGS, call, entry, server, start, state};
 
 fn core_agent(peer: &Peer) -> ServerConfig {
     ServerConfig { dialect: Dialect::CoreAgent, ..entry(&peer.url()) }
@@ -31,6 +32,36 @@ async fn s0_33_closing_an_http_server_returns_at_once_and_later_calls_say_that_i
     assert_eq!(later, "server \"peer\": closed; start it again to use it");
     assert_eq!(server(&host).snapshot().pid, None);
     host.stop().await;
+}
+
+/// S0-11, S0-12: the headers of the entry go with every request, with the value of the variable that the file only names.
+#[tokio::test]
+async fn s0_11_s0_12_the_headers_of_a_core_agent_entry_go_with_every_request_expanded() {
+    let check = async |kind: Kind, era: &str| {
+        let peer = Peer::start(kind).await;
+        let headers = r#"{"Authorization": "Bearer ${env:TOKEN}", "X-Plain": "as it is"}"#;
+        let text = format!(
+            r#"{{"servers": {{"peer": {{"transport": "http", "url": "{}", "headers": {headers}}}}}, "permissions": {{"mode": "yolo"}}}}"#,
+            peer.url()
+        );
+        let scratch = switchboard_testkit::Scratch::new();
+        let file =
+            ConfigFile { dialect: Some(Dialect::CoreAgent), ..ConfigFile::new(scratch.write("mcp.json", &text), Scope::Given) };
+        let environment = Environment::new([("TOKEN".to_owned(), "of-the-environment".to_owned())]);
+        let host = HostBuilder::new(config::load(&[file]).unwrap()).environment(environment).start().await.unwrap();
+        assert!(host.settled(HANGS).await);
+        call(&host).await.unwrap();
+        let seen = peer.seen();
+        assert!(seen.iter().any(|seen| seen.line == "POST /mcp tools/call"), "{era}: {seen:?}");
+        for seen in seen {
+            let header = |name: &str| seen.headers.get(name).map(String::as_str);
+            let carried = (header("authorization"), header("x-plain"));
+            assert_eq!(carried, (Some("Bearer of-the-environment"), Some("as it is")), "{era}: {}", seen.line);
+        }
+        host.stop().await;
+    };
+    check(Kind::Modern, "modern").await;
+    check(Kind::Legacy, "legacy").await;
 }
 
 #[tokio::test]

@@ -11,7 +11,7 @@ use switchboard::caller::{CallerId, Headless};
 use switchboard::config::Dialect;
 use switchboard_testkit::{Chaos, Step};
 
-use crate::support::{PATIENCE, Stage, assert_ready, snapshot};
+use crate::support::{PATIENCE, Stage, assert_ready, call, snapshot};
 
 fn pairs(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
     pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
@@ -76,27 +76,56 @@ async fn s3_06_escaped_references_reach_the_child_and_s3_22_unescaped_ones_never
     );
     let path = path();
     let host = stage.host(Dialect::AgentApps, "agent.yaml", &text, &[("PATH", &path), ("GITHUB_TOKEN", "ghp")]).await;
-    assert_eq!(crate::support::call(&host, "x/ok", json!({})).await.as_deref(), Ok("fine"));
+    assert_eq!(call(&host, "x/ok", json!({})).await.as_deref(), Ok("fine"));
     assert_eq!(stage.environment("x"), pairs(&[("APP", "demo"), ("PATH", &path), ("TOKEN", "ghp")]));
     host.stop().await;
 }
 
-/// S1-14, S1-22: the time that a block gives is what a call has, and the answer says so.
+/// S0-08: the entry's variables are added, over what the host has; S0-09: beside them the child has little of the host's; S0-15, S0-16:
+/// `${env:NAME}` is read at the start, an unset one is empty, and no other spelling is a reference.
 #[tokio::test(flavor = "multi_thread")]
-async fn s1_22_a_call_ends_after_the_time_that_its_block_gives() {
+async fn s0_08_s0_15_s0_16_a_child_of_a_core_agent_file_has_its_entrys_env_with_placeholders_read() {
     let stage = Stage::new();
-    let never = Step::wait_file(stage.scratch.path("never"));
+    let env = json!({"LOG_LEVEL": "info", "T": "${env:TOKEN}", "N": "${env:GONE}", "L": "$TOKEN ${TOKEN}"});
+    let text = json!({"servers": {"x": {"transport": "stdio", "command": stage.server("x"), "env": env}}}).to_string();
+    let path = path();
+    let host = [("PATH", path.as_str()), ("TOKEN", "s3cret ${env:PATH}"), ("LOG_LEVEL", "debug")];
+    let expected = [
+        ("L", "$TOKEN ${TOKEN}"),
+        ("LOG_LEVEL", "info"),
+        ("N", ""),
+        ("PATH", &path),
+        ("T", "s3cret ${env:PATH}"),
+        ("TOKEN", "s3cret ${env:PATH}"),
+    ];
+    let host = stage.host(Dialect::CoreAgent, "mcp.json", &text, &host).await;
+    assert_ready(&host, "x");
+    assert_eq!(stage.environment("x"), pairs(&expected));
+    assert_eq!(snapshot(&host, "x").unset, pairs(&[("GONE", "env.N")]), "S0-16");
+    host.stop().await;
+}
+
+/// S1-14, S1-22: the time that a block gives is what a call has, and the answer says so. S1-23: the server is told that the call is
+/// over, its late answer counts for nothing, and it goes on.
+#[tokio::test(flavor = "multi_thread")]
+async fn s1_22_s1_23_a_call_ends_after_the_time_that_its_block_gives_and_its_server_stays() {
+    let stage = Stage::new();
+    let late = [Step::AwaitCancel, Step::text("too late")];
     let text = format!(
         "mcp_servers {{\n  name = \"x\"\n  command = {:?}\n  timeout_ms = 300\n}}\n",
-        stage.server_that("x", Chaos::new().tool("ok", [never]))
+        stage.server_that("x", Chaos::new().tool("late", late).tool("ok", Step::text("fine")))
     );
     let host = stage.host(Dialect::A3s, "config.hcl", &text, &[("PATH", &path())]).await;
     let started = Instant::now();
-    let call = Call::new("x/ok", json!({}), Arc::new(Headless(CallerId::new("tester")))).yes();
-    let late = tokio::time::timeout(PATIENCE, host.call(call)).await.expect("far before the default of a minute");
+    let calling = Call::new("x/late", json!({}), Arc::new(Headless(CallerId::new("tester")))).yes();
+    let late = tokio::time::timeout(PATIENCE, host.call(calling)).await.expect("far before the default of a minute");
     let error = late.map(|_| ()).unwrap_err().to_string();
     assert!(error.contains("within 300ms"), "{error}");
     assert!(started.elapsed().as_millis() >= 300);
+
+    assert_eq!(call(&host, "x/ok", json!({})).await.as_deref(), Ok("fine"), "S1-23");
+    let record = stage.record("x");
+    assert_eq!((record.count("notifications/cancelled"), record.count("tools/call"), record.starts()), (1, 2, 1), "S1-23");
     host.stop().await;
 }
 

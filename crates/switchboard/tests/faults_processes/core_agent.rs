@@ -10,8 +10,10 @@ use switchboard::caller::Offers;
 use switchboard::config::{self, Config, ConfigFile, Dialect, Scope};
 use switchboard::event::{Event, Next};
 use switchboard::launch::Launcher;
-use switchboard::server::State;
+use switchboard::name::{ServerName, ToolName};
+use switchboard::server::{Record, ServerHandle, State};
 use switchboard::{Host, HostBuilder};
+use switchboard_testkit::script::Era;
 use switchboard_testkit::{Chaos, Entry, Launch, Step, is_alive};
 
 use crate::support::{PATIENCE, Stage, good, is_ready, result_of, settled, snapshot, stuck, text_of, until, until_state};
@@ -37,6 +39,12 @@ async fn start(stage: &Stage, entries: &[Entry]) -> Host {
         ..HostBuilder::new(core_agent(&stage.scratch.config(entries)))
     };
     builder.start().await.unwrap()
+}
+
+/// What a server of a core-agent file tells of itself.
+fn record(name: &str, status: &'static str, error: Option<String>, tools: &[&str]) -> Record {
+    let tools = tools.iter().map(|tool| ToolName::new(tool)).collect();
+    Record { name: ServerName::new(name).unwrap(), dialect: Dialect::CoreAgent, status, error, tools }
 }
 
 #[tokio::test]
@@ -114,25 +122,82 @@ async fn s0_29_s0_34_a_missing_binary_is_an_error_of_its_server_alone_and_every_
     let missing = Entry::new("missing", &Launch::new("/nowhere/at-all"));
     let host = start(&stage, &[missing, stage.entry("fine", good())]).await;
     settled(&host).await;
-    let catalog = host.catalog();
-    let records: Vec<(String, String, Vec<String>)> = (host.servers().iter())
-        .map(|server| {
-            let tools = catalog.tools().iter().filter(|tool| tool.id.server == server.config.name);
-            let state = server.snapshot().state.clone();
-            let status = match state {
-                State::Ready { .. } => "ok".to_owned(),
-                State::Failed { error } => format!("error: {error}"),
-                other => other.to_string(),
-            };
-            (server.config.name.to_string(), status, tools.map(|tool| tool.exposed.as_str().to_owned()).collect())
-        })
-        .collect();
-    assert_eq!(records[0].0, "missing");
-    assert!(records[0].1.starts_with("error: ") && records[0].1.contains("/nowhere/at-all"), "{}", records[0].1);
-    assert_eq!((records[0].2.len(), &records[1].0, &records[1].1), (0, &"fine".to_owned(), &"ok".to_owned()));
-    assert_eq!(records[1].2.len(), 1);
+    let [missing, fine] = &host.servers().iter().map(ServerHandle::record).collect::<Vec<_>>()[..] else { panic!("two records") };
+    let error = missing.error.clone().unwrap();
+    assert!(error.contains("/nowhere/at-all"), "{error}");
+    assert_eq!(missing, &record("missing", "error", Some(error), &[]));
+    assert_eq!(fine, &record("fine", "ok", None, &["ok"]));
     assert_eq!(text_of(&host, "fine/ok").await.unwrap(), "fine");
     host.stop().await;
+}
+
+/// S0-31: before anything is called, a server whose list of tools fails or does not come has failed, and says at which step.
+#[tokio::test]
+async fn s0_31_a_list_of_tools_that_fails_or_hangs_is_an_error_in_the_servers_record() {
+    let stage = Stage::new();
+    let failing = good().on("tools/list", Step::error(-32603, "boom"));
+    let hanging = good().on("tools/list", Step::Drop);
+    let entries = [
+        stage.entry("failing", failing),
+        stage.entry("hanging", hanging).set("connect_timeout", "1500ms"),
+        stage.entry("fine", good()),
+    ];
+    let host = start(&stage, &entries).await;
+    settled(&host).await;
+    let check = |server: &str, facts: &[&str]| {
+        let record = host.server(server).unwrap().record();
+        assert_eq!((record.status, record.tools), ("error", vec![]), "{server}");
+        let error = record.error.unwrap();
+        assert!(facts.iter().all(|fact| error.contains(fact)), "{server}: {error}");
+    };
+    check("failing", &["tools/list", "boom"]);
+    check("hanging", &["gave no answer within 1.5 s when asked what it offers"]);
+    let fine = host.server("fine").unwrap().record();
+    assert_eq!((fine.status, fine.error, fine.tools.len()), ("ok", None, 1));
+    host.stop().await;
+}
+
+/// S0-36, S0-37: as a library's user gets it who has wired nothing, in both eras, by a form and by a page. What was not advertised is
+/// declined like what was.
+#[tokio::test]
+async fn s0_36_s0_37_a_question_to_a_host_that_wired_nobody_is_declined_at_once_with_one_notice() {
+    let form = r#"{"message":"who?","requestedSchema":{"type":"object","properties":{"name":{"type":"string"}}}}"#;
+    let page = r#"{"mode":"url","message":"there","url":"https://x.example/p","elicitationId":"p"}"#;
+    for params in [form, page] {
+        let requests = format!(r#"{{"q":{{"method":"elicitation/create","params":{params}}}}}"#);
+        let legacy = [Step::Ask(serde_json::from_str(params).unwrap()), Step::AnswerReply];
+        let modern = [Step::input_required(Some(&requests), None), Step::AnswerInput];
+        let check = async |server: &str, chaos: Chaos, offers: Offers| {
+            let stage = Stage::new();
+            let builder = HostBuilder {
+                environment: stage.environment.clone(),
+                offers,
+                ..HostBuilder::new(core_agent(&stage.scratch.config(&[stage.entry(server, chaos)])))
+            };
+            let host = builder.start().await.unwrap();
+            settled(&host).await;
+            let mut events = host.events();
+            let said =
+                result_of(&host, &format!("{server}/ask")).await.unwrap()["content"][0]["text"].as_str().unwrap().to_owned();
+            assert!(said.contains(r#""action":"decline""#), "{server}: {said}");
+            let notices: Vec<String> = std::iter::from_fn(|| events.happened())
+                .filter_map(|next| match next {
+                    Next::Event(Event::Notice { server, line }) => Some(format!("{}: {line}", server.unwrap())),
+                    _ => None,
+                })
+                .collect();
+            assert_eq!(notices, [format!("{server}: a question of the server was declined: nobody here answers")]);
+            let begun = stage.record(server).with_method("initialize");
+            let advertised = begun.iter().any(|message| message.params.as_ref().unwrap().get().contains("elicitation"));
+            assert_eq!(advertised, offers != Offers::default() && server == "legacy");
+            host.stop().await;
+        };
+        check("legacy", Chaos::new().tool("ask", legacy.clone()), Offers::default()).await;
+        // Advertised, but this caller answers nothing.
+        let both = Offers { elicit_form: true, elicit_url: true, ..Offers::default() };
+        check("legacy", Chaos::new().tool("ask", legacy), both).await;
+        check("modern", Chaos::new().era(Era::Modern).tool("ask", modern), Offers::default()).await;
+    }
 }
 
 #[tokio::test]
@@ -207,13 +272,15 @@ async fn s0_45_servers_are_built_again_in_the_same_process_after_closing() {
     for round in 0..2 {
         let host = start(&stage, &[stage.entry("one", good())]).await;
         settled(&host).await;
-        assert!(is_ready(&snapshot(&host, "one").state), "round {round}");
+        let told = || host.server("one").unwrap().record();
+        assert_eq!(told(), record("one", "ok", None, &["ok"]), "round {round}");
         assert_eq!(text_of(&host, "one/ok").await.unwrap(), "fine", "round {round}");
         host.stop().await;
         assert_eq!(stage.all(), [], "round {round}");
         // The same host, too.
         host.reload(core_agent(&stage.scratch.path("switchboard.toml"))).await.unwrap();
         settled(&host).await;
+        assert_eq!(told(), record("one", "ok", None, &["ok"]), "round {round}, again");
         assert_eq!(text_of(&host, "one/ok").await.unwrap(), "fine", "round {round}");
         host.stop().await;
         assert_eq!(stage.all(), [], "round {round}");

@@ -1,5 +1,8 @@
 //! Names of servers of different dialects in one catalog, and that each leads to its own tool.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use serde_json::json;
 use switchboard::caller::Approval;
 use switchboard::config::Dialect;
@@ -87,6 +90,46 @@ async fn s4_25_a_call_of_an_unknown_server_or_tool_is_an_error_result_that_names
     check("github/close", "error: no tool \"github/close\"; `switchboard tools` lists what is on offer").await;
     check("mcp__github__create_isue", "error: no tool \"mcp__github__create_isue\"; did you mean mcp__github__create_issue?")
         .await;
+    stage.host.stop().await;
+}
+
+/// S4-20, S4-21, S4-22: on one host, which goes on after each: what a server does wrong is a result that tells the model so.
+#[tokio::test]
+async fn s4_20_s4_21_s4_22_a_lost_connection_a_refusal_and_a_timeout_are_error_results_and_the_host_goes_on() {
+    let marks = switchboard_testkit::Scratch::new();
+    // It starts, and after that, without these marks, each start of a row ends at once.
+    let starts: Vec<_> = (0..16).map(|start| marks.write(&format!("start {start}"), "")).collect();
+    let on_start: Vec<_> = starts.iter().map(|mark| Step::once(mark, Step::Exit(9))).collect();
+    let frail = Chaos::new().on_start(on_start).tool("die", Step::Exit(7));
+    let failed = r#"{"content":[{"type":"text","text":"no repository x"}],"isError":true}"#;
+    let slow = Chaos::new()
+        .tool("refuse", Step::error(-32603, "the disk is full"))
+        .tool("fail", Step::result(failed))
+        .tool("hang", Step::Drop)
+        .tool("ok", Step::text("fine"));
+    let servers = [(Dialect::AgentCode, "frail", frail), (Dialect::AgentCode, "slow", slow)];
+    let stage = Stage::settled("", &servers, |mut builder| {
+        let entry = Arc::make_mut(builder.config.servers.get_mut("slow").unwrap());
+        entry.timeouts.call = Duration::from_millis(300);
+        builder
+    })
+    .await;
+    starts.iter().for_each(|mark| std::fs::remove_file(mark).unwrap());
+    let check = async |tool: &str, expected: &str| {
+        let told = stage.told(tool, json!({})).await;
+        assert!(told.starts_with("error: ") && told.contains(expected), "{tool}: {told}");
+        assert_eq!(stage.told("mcp__slow__ok", json!({})).await, "fine", "after {tool}");
+    };
+    check("mcp__frail__die", "server \"frail\": ").await;
+    check("mcp__frail__die", "exited with status 9").await;
+    check("mcp__slow__refuse", "the disk is full").await;
+    check("mcp__slow__fail", "no repository x").await;
+    check("mcp__slow__hang", "server \"slow\": no answer within 300ms").await;
+    assert_eq!(
+        (stage.calls("frail").len(), stage.record("slow").starts()),
+        (1, 1),
+        "nothing is sent twice, and nothing else ends"
+    );
     stage.host.stop().await;
 }
 

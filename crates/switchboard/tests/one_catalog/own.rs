@@ -11,9 +11,9 @@ use switchboard::caller::{Approval, Caller, Keep};
 use switchboard::config::Dialect;
 use switchboard::server::State;
 use switchboard::session::RequestFault;
-use switchboard_testkit::{Chaos, Step};
+use switchboard_testkit::{Chaos, Scratch, Step};
 
-use crate::support::{Own, Person, Stage};
+use crate::support::{Own, PATIENCE, Person, Stage, start};
 
 /// S0-19, S4-11: one base name, three tools, each reached by its own name.
 #[tokio::test]
@@ -96,8 +96,17 @@ async fn an_own_tools_arguments_are_checked_its_failure_is_a_result_and_its_time
 /// answer, how its server stands, and how long it may take.
 #[tokio::test]
 async fn s2_06_a_tool_carries_confirmation_execution_projections_state_and_timeout() {
-    let chaos = Chaos::new().tool("list", Step::text(r#"{"a":1}"#));
-    let stage = Stage::settled("", &[(Dialect::Gemini, "py", chaos)], |builder| builder).await;
+    let image = r#"{"content":[{"type":"image","data":"aGVsbG8=","mimeType":"image/png"}]}"#;
+    let chaos = Chaos::new().tool("list", Step::text(r#"{"a":1}"#)).tool("image", Step::result(image)).tool("never", Step::Drop);
+    let scratch = Scratch::new();
+    let entries = ["py", "trusted"].map(|name| chaos.clone().record(scratch.path(name)).entry(name).set("call_timeout", "3s"));
+    let trusting = |mut builder: HostBuilder| {
+        Arc::make_mut(&mut builder.config.servers[1]).trust = true;
+        builder
+    };
+    let host = start(&scratch, "", &entries, &[Dialect::Gemini; 2], trusting).await;
+    assert!(host.settled(PATIENCE).await);
+    let stage = Stage { host, scratch };
     let tool = stage.host.catalog().resolve("list").unwrap().clone();
     let person = Person::who_says(Approval::Once);
     let result = stage.call(tool.exposed.as_str(), json!({}), &person).await.unwrap();
@@ -107,7 +116,17 @@ async fn s2_06_a_tool_carries_confirmation_execution_projections_state_and_timeo
     assert_eq!(result.for_person().unwrap().raw(), "```json\n{\n  \"a\": 1\n}\n```");
     let state = |stage: &Stage| stage.host.server(tool.id.server.as_str()).unwrap().snapshot().state.clone();
     assert!(matches!(state(&stage), State::Ready { .. }));
-    assert_eq!(tool.server.timeouts.call, Duration::from_secs(60));
+    // S2-44: the parts that a model takes are there as they were sent, image data and all.
+    let picture = stage.call("image", json!({}), &person).await.unwrap();
+    assert_eq!(picture.raw.to_value().unwrap(), serde_json::from_str::<serde_json::Value>(image).unwrap());
+    let late = stage.call("never", json!({}), &person).await.unwrap_err();
+    assert!(matches!(late, CallError::Request { fault: RequestFault::Timeout { .. }, .. }), "{late}");
+    assert!(late.to_string().ends_with("no answer within 3s"), "{late}");
+    assert_eq!(person.asked(), ["list", "image", "never"]);
+    // Of a trusted server nobody is asked.
+    let nobody = Person::who_says(Approval::No);
+    stage.call("trusted__list", json!({}), &nobody).await.unwrap();
+    assert_eq!(nobody.asked(), [""; 0]);
     stage.host.stop().await;
     assert!(matches!(state(&stage), State::Stopped));
 }

@@ -12,7 +12,6 @@ use tokio::net::{TcpStream, lookup_host};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use super::quoted;
 use crate::view::server::escaped;
 use crate::view::{mask, table};
 
@@ -86,7 +85,7 @@ pub(super) fn by_hand(url: &str) -> Option<String> {
     let is_whole = mask::url(url) == url && !url.contains('$');
     is_whole.then(|| {
         let ping = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
-        format!("curl -i --max-time 10 -H 'Content-Type: application/json' -d '{ping}' {}", quoted(url))
+        format!("curl -i --max-time 10 -H 'Content-Type: application/json' -d '{ping}' '{}'", url.replace('\'', r"'\''"))
     })
 }
 

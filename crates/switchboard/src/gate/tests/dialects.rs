@@ -157,6 +157,18 @@ fn s0_26_s0_27_without_a_gate_and_with_yolo_a_call_is_allowed_and_a_deny_holds_a
     assert!(Decision::Allow { because: "no gate configured".into() }.permit(&tool, &arguments, &headless()).is_some());
 }
 
+/// S0-26: with `mode: yolo` the denylist for the program's `bash` still holds for it, and is none for a server's tool of that name.
+#[test]
+fn s0_26_with_yolo_the_denylist_of_bash_holds_for_bash_and_for_no_servers_tool() {
+    let mut config = config_in(Dialect::CoreAgent, &["fs"], &[], &["bash"]);
+    (config.permissions.configured, config.permissions.mode) = (true, Mode::Yolo);
+    let gate = Gate::compile_beside(&config, &["bash", "read"]).unwrap();
+    let check = |tool: Tool, expected: &str| assert_eq!(verdict(&decide(&gate, &tool, &Grants::default())), expected);
+    check(own("bash"), "deny: deny rule \"bash\" (s.toml:1)");
+    check(own("read"), "allow: mode yolo");
+    check(tool_in(Dialect::CoreAgent, "fs", "bash"), "allow: mode yolo");
+}
+
 #[test]
 fn s1_17_s1_18_s1_28_a_bare_prefix_is_that_whole_server_and_no_other() {
     let servers = &["filesystem", "filesystem2", "github", "remote-tools"];

@@ -1,0 +1,139 @@
+//! A launch as a line for a shell, to be copied by a person (S2-65). Pure.
+
+use std::path::Path;
+
+use super::program::absolute;
+use super::reference::{Part, Piece, Syntax, is_name};
+use super::{Secret, StdioEndpoint};
+
+/// What a person types to start this program in the same way: references in the entry's own syntax become the shell's, every other
+/// text stands for itself. Of a secret value nothing is left but its references. `folder` is what relative paths start at.
+pub fn by_hand(endpoint: &StdioEndpoint, folder: &Path) -> String {
+    let syntax = endpoint.syntax;
+    let mut line = String::new();
+    if let Some(cwd) = &endpoint.cwd {
+        line.push_str(&format!("cd {} && ", path(syntax, folder, cwd)));
+    }
+    // A shell assigns only to what it takes for a name.
+    if !endpoint.env.keys().all(|name| is_name(name)) {
+        line.push_str("env ");
+    }
+    for (name, value) in &endpoint.env {
+        line.push_str(&format!("{}={} ", quoted(name), hidden(syntax, value)));
+    }
+    line.push_str(&match endpoint.command.contains('/') {
+        true => path(syntax, folder, &endpoint.command),
+        false => word(syntax, &endpoint.command),
+    });
+    endpoint.args.iter().for_each(|argument| line.push_str(&format!(" {}", word(syntax, argument))));
+    line
+}
+
+/// A path that begins with a reference is taken for an absolute one: what it holds is not known here.
+fn path(syntax: Syntax, folder: &Path, text: &str) -> String {
+    match syntax.pieces(Part::Launch, text).as_deref() {
+        Ok([Piece::Literal(only)]) => quoted(&absolute(folder, only).display().to_string()),
+        Ok([Piece::Literal(first), ..]) if !first.starts_with('/') => {
+            format!("{}/{}", quoted(&folder.display().to_string()), word(syntax, text))
+        }
+        _ => word(syntax, text),
+    }
+}
+
+fn word(syntax: Syntax, text: &str) -> String {
+    let Ok(pieces) = syntax.pieces(Part::Launch, text) else { return quoted(text) };
+    shell(&pieces, quoted)
+}
+
+fn hidden(syntax: Syntax, value: &Secret) -> String {
+    const MASK: &str = "'***'";
+    let Ok(pieces) = syntax.pieces(Part::Value, value.expose()) else { return MASK.to_owned() };
+    let pieces: Vec<_> = pieces
+        .into_iter()
+        .map(|piece| match piece {
+            Piece::Variable { name, default } => Piece::Variable { name, default: default.map(|_| "***") },
+            literal => literal,
+        })
+        .collect();
+    shell(&pieces, |_| MASK.to_owned())
+}
+
+/// Texts side by side are one word to a shell, whatever each is quoted with.
+fn shell(pieces: &[Piece<'_>], show: impl Fn(&str) -> String) -> String {
+    let mut line = String::new();
+    let mut literal = String::new();
+    for piece in pieces {
+        match piece {
+            Piece::Literal(text) => literal.push_str(text),
+            Piece::Variable { name, default } => {
+                if !literal.is_empty() {
+                    line.push_str(&show(&std::mem::take(&mut literal)));
+                }
+                let default = default.map(|text| format!(":-{}", escaped(text))).unwrap_or_default();
+                line.push_str(&format!("\"${{{name}{default}}}\""));
+            }
+        }
+    }
+    if !literal.is_empty() {
+        line.push_str(&show(&literal));
+    }
+    if line.is_empty() { "''".to_owned() } else { line }
+}
+
+fn quoted(text: &str) -> String {
+    let plain = |character: char| character.is_ascii_alphanumeric() || "_-./=:@,+%^".contains(character);
+    if !text.is_empty() && text.chars().all(plain) { text.to_owned() } else { format!("'{}'", text.replace('\'', r"'\''")) }
+}
+
+/// For between double quotes.
+fn escaped(text: &str) -> String {
+    text.chars().flat_map(|next| "\\\"$`".contains(next).then_some('\\').into_iter().chain([next])).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn s2_65_the_command_to_copy_survives_a_shell() {
+        let check = |syntax: Syntax, text: &str, expected: &str| assert_eq!(word(syntax, text), expected, "{syntax:?} {text}");
+        check(Syntax::Native, "--port=80", "--port=80");
+        check(Syntax::Native, "", "''");
+        check(Syntax::Native, "a b", "'a b'");
+        check(Syntax::Native, "it's", r"'it'\''s'");
+        check(Syntax::Native, "${HOME}/x y", r#""${HOME}"'/x y'"#);
+        check(Syntax::Native, "${HOME}$(rm)!", r#""${HOME}"'$(rm)!'"#);
+        check(Syntax::Native, "kill $$$$", "'kill $$'");
+        check(Syntax::Native, "${env:HOME}/$$x", r#""${HOME}"'/$x'"#);
+        check(Syntax::Native, "$${HOME}", "'${HOME}'");
+        check(Syntax::Native, r#"${A:-"$(rm)`}"#, r#""${A:-\"\$(rm)\`}""#);
+        check(Syntax::Shell, "$PWD:/workspace", r#""${PWD}":/workspace"#);
+        check(Syntax::Shell, "$$", "'$$'");
+        check(Syntax::Shell, "${a-b}", "'${a-b}'");
+        check(Syntax::Placeholder, "${env:A}", "'${env:A}'");
+        check(Syntax::Literal, "$A", "'$A'");
+    }
+
+    /// S2-65: with its folder and its variables, so that by hand it fails for the reason it failed for.
+    #[test]
+    fn s2_65_the_command_to_copy_starts_in_the_same_folder_with_the_same_variables() {
+        let check = |syntax: Syntax, command: &str, cwd: Option<&str>, env: &[(&str, &str)], expected: &str| {
+            let env = env.iter().map(|(name, value)| ((*name).to_owned(), Secret::new(*value))).collect();
+            let endpoint = StdioEndpoint { env, cwd: cwd.map(str::to_owned), syntax, ..StdioEndpoint::new(command, ["-v"]) };
+            assert_eq!(by_hand(&endpoint, Path::new("/my project")), expected);
+        };
+        check(Syntax::Shell, "python", Some("./servers/python"), &[], "cd '/my project/servers/python' && python -v");
+        check(Syntax::Shell, "python", Some("$HOME/x"), &[], r#"cd "${HOME}"/x && python -v"#);
+        check(Syntax::Shell, "python", Some("x/$A"), &[], r#"cd '/my project'/x/"${A}" && python -v"#);
+        check(Syntax::Shell, "./run", None, &[], "'/my project/run' -v");
+        check(Syntax::Shell, "/bin/run", Some("/tmp"), &[], "cd /tmp && /bin/run -v");
+        check(
+            Syntax::Shell,
+            "run",
+            None,
+            &[("URL", "$DATABASE"), ("KEY", "canary"), ("BOTH", "canary-${A}-canary"), ("NONE", "")],
+            r#"URL="${DATABASE}" KEY='***' BOTH='***'"${A}"'***' NONE='' run -v"#,
+        );
+        check(Syntax::Native, "run", None, &[("a.b", "${A:-canary}")], r#"env a.b="${A:-***}" run -v"#);
+    }
+}
