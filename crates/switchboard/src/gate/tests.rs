@@ -43,6 +43,10 @@ fn of(server_name: &str, tool_name: &str) -> Tool {
     tool(server(server_name), definition(tool_name, "what it does"))
 }
 
+fn tool_named(server_name: &str, tool_name: &str, description: &str) -> Tool {
+    tool(server(server_name), definition(tool_name, description))
+}
+
 fn trusted(server_name: &str, tool_name: &str) -> Tool {
     tool(ServerConfig { trust: true, ..server(server_name) }, definition(tool_name, "what it does"))
 }
@@ -86,6 +90,29 @@ fn the_gate_keeps_its_order() {
     check(&gate(Mode::Ask, &[], &[], &[]), &trusted("fs", "read"), false, &none, "allow: server \"fs\" is trusted");
     check(&gate(Mode::Ask, &[], &[], &[]), &plain, false, &everything, "allow: remembered answer");
     check(&gate(Mode::Ask, &["git"], &["git"], &["git"]), &plain, false, &none, "ask: no rule applies");
+}
+
+#[test]
+fn the_first_rule_that_holds_is_the_one_that_is_told() {
+    let rules: &[&str] = &["git", "fs", "fs/read", "*"];
+    let check = |gate: &Gate, expected: &str| {
+        assert_eq!(verdict(&decide(gate, &of("fs", "read"), &Grants::default())), expected);
+    };
+    check(&gate(Mode::Ask, rules, &[], &[]), "allow: allow rule \"fs\" (s.toml:2)");
+    check(&gate(Mode::Ask, &[], rules, &[]), "ask once: ask rule \"fs\" (s.toml:2)");
+    check(&gate(Mode::Ask, &[], &[], rules), "deny: deny rule \"fs\" (s.toml:2)");
+}
+
+/// T9: an ask rule asks each time, and then too tells what changed since the last yes.
+#[test]
+fn t9_an_ask_rule_tells_what_changed() {
+    let mut grants = Grants::default();
+    grants.add(&of("fs", "read"));
+    let changed = tool(server("fs"), definition("read", "something else"));
+    let decision = decide(&gate(Mode::Ask, &[], &["fs"], &[]), &changed, &grants);
+    let lines = vec!["- description: what it does".to_owned(), "+ description: something else".to_owned()];
+    let because = "ask rule \"fs\" (s.toml:1)".to_owned();
+    assert_eq!(decision, Decision::Ask { because, once_only: true, changed: Some(lines) });
 }
 
 #[test]
@@ -217,8 +244,12 @@ fn t33_only_an_allow_or_a_yes_is_worth_a_permit() {
         assert_eq!((permit.arguments(), permit.caller().id()), (&arguments, caller.id()));
     }
     assert!(approved(Approval::No).is_none() && approved(Approval::Unavailable).is_none());
-    let other = Arc::new(of("fs", "write"));
-    assert!(Permit::approved(&request, Approval::Once, &other, &caller).is_none(), "a yes to one tool is none to another");
+    // Another tool, the same tool of another server, and the same tool as it is defined now.
+    let redefined = tool_named("fs", "read", "something else");
+    for other in [of("fs", "write"), of("git", "read"), redefined] {
+        let permit = Permit::approved(&request, Approval::Once, &Arc::new(other), &caller);
+        assert!(permit.is_none(), "a yes to one tool is none to another");
+    }
 }
 
 /// Rulings are remembered by the tool; another gate does not take them for its own.

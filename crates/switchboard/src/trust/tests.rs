@@ -197,6 +197,93 @@ fn t2_what_the_launch_reads_from_the_environment_is_part_of_what_was_accepted() 
     assert!(!remembered.contains("hunter2") && !remembered.contains("/opt/tools"), "no value is kept: {remembered}");
 }
 
+/// Each part of a launch that reads the environment is bound to what it reads; what did not change is not told.
+#[test]
+fn t2_each_text_of_a_launch_is_bound_to_what_it_reads() {
+    let then = environment(&[("HERE", "/a"), ("SAME", "b")]);
+    let now = environment(&[("HERE", "/elsewhere"), ("SAME", "b")]);
+    for entry in [
+        "command = '${HERE}/${SAME}'",
+        "command = 'x'\nargs = ['${SAME}', '--root=${HERE}']",
+        "command = 'x'\nargs = ['${SAME}']\ncwd = '${HERE}'",
+        "url = 'https://${SAME}.example${HERE}'",
+    ] {
+        let store = MemoryStore::default();
+        let (_folder, config) = project(&format!("[servers.a]\n{entry}\n"));
+        accept(&disclose(only(&config), &then), &store).unwrap();
+        assert_eq!(standing(only(&config), &then, &store), Standing::Trusted, "{entry}");
+        let Standing::Changed { diff } = standing(only(&config), &now, &store) else { panic!("{entry}") };
+        let told: Vec<&str> = diff.iter().filter_map(|line| line.strip_prefix("+ ")).collect();
+        assert_eq!(
+            told,
+            ["the variable HERE, which the launch depends on, holds another value than when it was accepted"],
+            "{entry}"
+        );
+    }
+}
+
+/// What no text that is expanded says is part of what was accepted as well.
+#[test]
+fn t2_each_part_of_an_entry_alone_is_a_change() {
+    let none = environment(&[]);
+    let check = |before: &str, after: &str| {
+        let store = MemoryStore::default();
+        let (folder, config) = project(&format!("[servers.a]\n{before}\n"));
+        accept(&disclose(only(&config), &none), &store).unwrap();
+        let file = folder.path().join("switchboard.toml");
+        std::fs::write(&file, format!("[servers.a]\n{after}\n")).unwrap();
+        let now = standing(only(&config_of(&file, Scope::Project)), &none, &store);
+        assert!(matches!(now, Standing::Changed { .. }), "{before} → {after}: {now:?}");
+    };
+    check("command = 'x'\nenv = { A = 'one' }", "command = 'x'\nenv = { A = 'two' }");
+    check("command = 'x'\nenv = { A = 'one' }", "command = 'x'\nenv = { B = 'one' }");
+    check("command = 'x'", "command = 'x'\ninherit_env = true");
+    check("url = 'https://a.example'", "url = 'https://a.example'\ntransport = 'sse'");
+    check("url = 'https://a.example'", "url = 'https://a.example'\nheaders = { X = 'y' }");
+    check("url = 'https://a.example'\nbearer_token = 'one'", "url = 'https://a.example'\nbearer_token = 'two'");
+}
+
+/// What was remembered of one entry is no yes to another, whichever place it is put in.
+#[test]
+fn t1_a_yes_is_bound_to_its_name_and_its_file_and_not_only_kept_under_them() {
+    let none = environment(&[]);
+    let store = MemoryStore::default();
+    let (folder, config) = project("[servers.a]\ncommand = 'x'\n[servers.b]\ncommand = 'x'\n");
+    let [a, b] = [0, 1].map(|index| disclose(&config.servers[index], &none));
+    accept(&a, &store).unwrap();
+    let remembered = store.get(Shelf::Trust, &shelf_key(&a)).unwrap().unwrap();
+    store.put(Shelf::Trust, &shelf_key(&b), &remembered).unwrap();
+    assert!(matches!(standing(&config.servers[1], &none, &store), Standing::Changed { .. }), "another name");
+
+    let other = folder.path().join("other.toml");
+    std::fs::write(&other, "[servers.a]\ncommand = 'x'\n").unwrap();
+    let other = config_of(&other, Scope::Project);
+    store.put(Shelf::Trust, &shelf_key(&disclose(only(&other), &none)), &remembered).unwrap();
+    assert!(matches!(standing(only(&other), &none, &store), Standing::Changed { .. }), "another file");
+}
+
+#[test]
+fn t25_a_disclosure_names_what_it_authorizes_with_and_tells_no_token() {
+    let check = |fields: &str, expected: &[&str]| {
+        let (_folder, config) = project(&format!("[servers.a]\nurl = 'https://a.example'\n{fields}\n"));
+        let lines = disclose(only(&config), &environment(&[])).lines;
+        assert_eq!(lines[1..], *expected, "{fields}");
+    };
+    check("bearer_token = 'hunter2'", &["bearer token: given in the file"]);
+    check("bearer_token = '${T}'", &["bearer token: \"${T}\"", "reads from your environment: T"]);
+    check("oauth_client_id = 'me'", &["logs in as: \"me\""]);
+    check(
+        "oauth_grant = 'client_credentials'\noauth_client_id = 'me'\noauth_client_secret = 'hunter2'\noauth_scopes = ['a', 'b']",
+        &[
+            "login secret: given in the file",
+            "logs in as: \"me\"",
+            "logs in by itself, without a person",
+            "asks for scopes: \"a b\"",
+        ],
+    );
+    check("oauth_callback_port = 7777", &["login returns to port: 7777"]);
+}
+
 #[test]
 fn t1_a_disclosure_is_whole_ordered_and_cannot_imitate_a_line_of_ours() {
     let long = "x".repeat(100_000);
@@ -261,6 +348,7 @@ fn t5_every_loader_variable_is_refused_in_a_project_and_allowed_with_a_warning_i
 
         let users = config_of(&folder.path().join("switchboard.toml"), Scope::User);
         assert_eq!(standing(only(&users), &none, &store), Standing::Trusted, "{name}");
+        assert_eq!(disclose(only(&users), &none).refused, [""; 0], "{name}");
         let fields: Vec<&str> = users.warnings.iter().map(|warning| warning.field.as_str()).collect();
         assert_eq!(fields, [format!("servers.a.env.{name}")]);
     }

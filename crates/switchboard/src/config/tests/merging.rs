@@ -160,6 +160,19 @@ fn a_higher_files_entry_replaces_the_lower_one_whole_and_knows_it() {
     assert!(!config.origins.contains_key("servers.b.args"));
 }
 
+/// S0-27: a section about permissions is a gate, also where it is empty, whoever's file it stands in; no section anywhere is none.
+#[test]
+fn s0_27_a_gate_is_configured_where_any_file_speaks_of_permissions() {
+    let check = |projects: &str, users: &str, expected: bool| {
+        let (_folder, config) = load_files(&[("p.toml", Scope::Project, projects), ("u.toml", Scope::User, users)]);
+        assert_eq!(config.permissions.configured, expected, "{projects:?} {users:?}");
+    };
+    check("", "[servers.x]\ncommand = 'x'\n[security]\nlocked = true\n", false);
+    check("", "[permissions]\n", true);
+    check("", "[permissions]\nmode = 'ask'\n", true);
+    check("[permissions]\ndeny = ['x']\n", "", true);
+}
+
 #[test]
 fn a_project_can_only_tighten() {
     let loosening = "[servers.x]\ncommand = 'x'\ntrust = true\n[permissions]\nmode = 'yolo'\nallow = ['*']\nask = ['x/a']\ndeny = ['x/b']\n\

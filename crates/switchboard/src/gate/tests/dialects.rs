@@ -55,6 +55,32 @@ fn s0_23_an_allow_entry_is_for_exactly_that_namespaced_tool() {
     }
 }
 
+/// A glob on names is one on the names of that style, and of the server that the rule was read to mean.
+#[test]
+fn s0_23_an_allow_by_name_is_for_no_tool_that_goes_by_another_name() {
+    let asked = |servers: &[&str], rule: &str, tool: &Tool| {
+        let gate = Gate::compile(&config_in(Dialect::CoreAgent, servers, &[rule], &[])).unwrap();
+        assert_eq!(verdict(&decide(&gate, tool, &Grants::default())), "ask: no rule applies", "{rule}: {tool:?}");
+    };
+    // Under its own file's style this tool's bare name is that of the rule; the rule means another tool.
+    asked(&["fs"], "mcp:fs_read_file", &tool_in(Dialect::Gemini, "fs", "fs_read_file"));
+    // In a native file the tool has a name of its own, so the spelling is not its alone.
+    asked(&["fs"], "mcp:fs_read_file", &tool_in(Dialect::Native, "fs", "read.file"));
+    // `?` can stand for the `_` between the parts of another server's name; that is not how it was read.
+    asked(&["a", "a_b"], "mcp:a_b?x", &tool_in(Dialect::CoreAgent, "a_b", "x"));
+}
+
+/// A name that is too long to be exposed whole is denied by its whole spelling, too.
+#[test]
+fn s0_44_a_deny_by_the_whole_spelling_holds_for_a_name_that_is_cut() {
+    let name = format!("read.{}", "x".repeat(80));
+    let rule = format!("mcp:fs_{}", name.replace('.', "_"));
+    let gate = Gate::compile(&config_in(Dialect::CoreAgent, &["fs"], &[], &[&rule])).unwrap();
+    let tool = tool_in(Dialect::CoreAgent, "fs", &name);
+    assert!(tool.exposed.as_str().len() <= 64);
+    assert!(matches!(decide(&gate, &tool, &Grants::default()), Decision::Deny { .. }));
+}
+
 /// Whatever form a pattern has, what it decides of a built-in tool's name it decides, behind `mcp:`, of the same name of an MCP tool.
 #[test]
 fn s0_24_each_pattern_form_decides_the_same_behind_the_namespace() {
@@ -222,6 +248,7 @@ fn a_rule_in_the_spelling_of_another_file_is_warned_about() {
     check(Dialect::CoreAgent, "mcp:gone_x", &["\"mcp:gone_x\" matches no configured server"]);
     check(Dialect::A3s, "fs", &["\"fs\" holds for no server's tool here; expected \"mcp__server\" or \"mcp__server__tool\""]);
     check(Dialect::A3s, "mcp__gone", &["\"mcp__gone\" matches no configured server"]);
+    check(Dialect::A3s, "mcp__fs__", &["\"mcp__fs__\" matches no configured server"]);
     check(Dialect::AgentCode, "Bash", &[]);
     check(Dialect::AgentCode, "mcp__fs__*", &[]);
     check(Dialect::Gemini, "fs/x", &["\"fs/x\" holds for no server's tool here; expected \"server\" or \"server.tool\""]);
@@ -299,4 +326,5 @@ fn c19_a_change_of_a_trusted_servers_tool_is_known_once() {
     assert_eq!(lines, ["- description: what it does", "+ description: something else"]);
     assert_eq!(Grant::from_json(&pin.to_json()).unwrap().definition, now.definition.hash);
     assert_eq!(grants.pin_anew(&now), None, "it is known now");
+    assert_eq!(grants.change_of(&now), None);
 }

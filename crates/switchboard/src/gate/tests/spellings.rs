@@ -34,6 +34,8 @@ fn c14_every_spelling_names_the_pairs_that_it_should() {
     check("f*", &[("fs", "a"), ("fs2", "b")], &[("git", "f")]);
     check("*", &[("fs", "a"), ("git", "b")], &[]);
     check("fs/{get,list}_*", &[("fs", "get_x"), ("fs", "list_y")], &[("fs", "put_x")]);
+    // Only the spelling of sanitised names is read as one.
+    check("my_server/do", &[("my_server", "do")], &[("my-server", "do")]);
     // S1-18, S1-28: the bare prefix is that server and no other.
     check("mcp__fs", &[("fs", "a")], &[("fs2", "a"), ("git", "a")]);
     // S1-19, S1-20, S4-17.
