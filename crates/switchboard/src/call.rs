@@ -47,7 +47,7 @@ impl Host {
         let mut is_first = true;
         let raw = loop {
             host.validate(&tool, &call)?;
-            let permit = host.permit(&tool, &mut server, &call, &mut limit).await?;
+            let permit = host.permit(&tool, Some(&mut server), &call, &mut limit).await?;
             match host.send(&tool, &server, permit, limit).await {
                 // It was not executed: the schema asks for other headers now. What it says now is decided on anew.
                 Err(CallError::Request { fault: RequestFault::HeaderMismatch { .. }, .. }) if std::mem::take(&mut is_first) => {
@@ -119,8 +119,14 @@ impl Shared {
             .map_err(|misfit| CallError::Misfit { server: tool.id.server.clone(), tool: shown(tool), misfit })
     }
 
-    /// May it run? Asks the caller where the gate says so.
-    async fn permit(&self, tool: &Arc<Tool>, server: &mut Held, call: &Call, limit: &mut Limit) -> Result<Permit, CallError> {
+    /// May it run? Asks the caller where the gate says so. Its server, if it has one, is not held while a person reads.
+    async fn permit(
+        &self,
+        tool: &Arc<Tool>,
+        mut server: Option<&mut Held>,
+        call: &Call,
+        limit: &mut Limit,
+    ) -> Result<Permit, CallError> {
         let decision = self.decide(tool, call.yes);
         if let Some(permit) = decision.permit(tool, &call.arguments, &call.caller) {
             self.show_change(tool, &call.caller);
@@ -140,12 +146,14 @@ impl Shared {
                     dialect: tool.server.dialect,
                 };
                 let asked = Instant::now();
-                server.release();
+                if let Some(server) = &mut server {
+                    server.release();
+                }
                 let permit = self.approve(tool, &request, &call.caller).await;
                 limit.put_off(asked);
                 let permit = permit.map_err(denied)?;
                 // What was approved is what is called, or nothing is.
-                if server.retake() { Ok(permit) } else { Err(moved(tool)) }
+                if server.is_none_or(Held::retake) { Ok(permit) } else { Err(moved(tool)) }
             }
             Decision::Deny { rule } => Err(denied(rule)),
             Decision::Allow { because } => Err(denied(because.to_string())),

@@ -217,6 +217,8 @@ pub fn waiting<'a>(config: &'a Config, environment: &Environment, store: &dyn St
     config
         .servers
         .values()
+        // What cannot be read cannot start either: there is nothing to accept in it.
+        .filter(|server| !matches!(server.endpoint, Endpoint::Wrong(_)))
         .map(|server| (&**server, standing(server, environment, store)))
         .filter(|(_, standing)| *standing != Standing::Trusted)
         .collect()

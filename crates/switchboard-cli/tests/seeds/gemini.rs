@@ -10,7 +10,11 @@ fn three() -> String {
         let (start, end) = (text.find("\"mcpServers\": {").unwrap() + 15, text.rfind("\n  }\n").unwrap());
         text[start..end].trim_end().to_owned()
     };
-    let servers = [include_str!("gemini/python.json"), include_str!("gemini/node.json"), include_str!("gemini/docker.json")];
+    let servers = [
+        include_str!("../../../switchboard/tests/seeds/gemini/python.json"),
+        include_str!("../../../switchboard/tests/seeds/gemini/node.json"),
+        include_str!("../../../switchboard/tests/seeds/gemini/docker.json"),
+    ];
     format!("{{\n  \"theme\": \"dark\",\n  \"mcpServers\": {{{}\n  }}\n}}\n", servers.map(inner).join(","))
 }
 
@@ -44,12 +48,12 @@ fn s2_71_each_of_the_documents_examples_loads_as_it_stands() {
     let machine = Machine::new();
     let here = |text: &str| text.replace("http://localhost:3000", machine.address());
     let files = [
-        ("schematic", include_str!("gemini/schematic.json").to_owned()),
-        ("python", include_str!("gemini/python.json").to_owned()),
-        ("node", include_str!("gemini/node.json").to_owned()),
-        ("docker", include_str!("gemini/docker.json").to_owned()),
-        ("http", here(include_str!("gemini/http.json"))),
-        ("headers", here(include_str!("gemini/headers.json"))),
+        ("schematic", include_str!("../../../switchboard/tests/seeds/gemini/structure.json").to_owned()),
+        ("python", include_str!("../../../switchboard/tests/seeds/gemini/python.json").to_owned()),
+        ("node", include_str!("../../../switchboard/tests/seeds/gemini/node.json").to_owned()),
+        ("docker", include_str!("../../../switchboard/tests/seeds/gemini/docker.json").to_owned()),
+        ("http", here(include_str!("../../../switchboard/tests/seeds/gemini/http.json"))),
+        ("headers", here(include_str!("../../../switchboard/tests/seeds/gemini/http-headers.json"))),
     ];
     let machine = files.iter().fold(machine, |machine, (name, text)| machine.file(&format!("{name}.json"), text));
     let machine = machine.file("mcp-servers/python/README", "");

@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 
 use super::limit::Limit;
-use super::{Call, CallError, moved, shown};
+use super::{Call, CallError, moved};
 use crate::builtin::READ_RESOURCE;
-use crate::caller::ApprovalRequest;
 use crate::catalog::{Tool, ToolDefinition};
-use crate::gate::{Decision, Permit, Ruling};
+use crate::gate::{Decision, Ruling};
 use crate::host::Shared;
 use crate::name::{ExposedName, ServerName, ToolId};
 use crate::result::CallResult;
@@ -29,7 +28,7 @@ impl Shared {
     /// Validates, decides, approves, and does it.
     pub(super) async fn call_own(&self, tool: &Arc<Tool>, call: &Call, mut limit: Limit) -> Result<CallResult, CallError> {
         self.validate(tool, call)?;
-        let permit = self.permit_own(tool, call, &mut limit).await?;
+        let permit = self.permit(tool, None, call, &mut limit).await?;
         // A caller may have listed from the catalog of another host, whose tools are not this one's.
         let Some(doer) = tool.own.as_ref().filter(|_| self.catalog().still_offers(tool)) else { return Err(moved(tool)) };
         let most = limit.within(limit.timeouts(tool).call_max);
@@ -42,33 +41,6 @@ impl Shared {
                 detail: None,
             }),
         }
-    }
-
-    async fn permit_own(&self, tool: &Arc<Tool>, call: &Call, limit: &mut Limit) -> Result<Permit, CallError> {
-        let denied = |reason: String| CallError::Denied { server: tool.id.server.clone(), tool: shown(tool), reason };
-        let decision = self.decide(tool, call.yes);
-        if let Some(permit) = decision.permit(tool, &call.arguments, &call.caller) {
-            return Ok(permit);
-        }
-        let (because, once_only, changed) = match decision {
-            Decision::Ask { because, once_only, changed } => (because, once_only, changed),
-            Decision::Deny { rule } => return Err(denied(rule)),
-            Decision::Allow { because } => return Err(denied(because.to_string())),
-        };
-        let request = ApprovalRequest {
-            id: tool.id.clone(),
-            exposed: tool.exposed.clone(),
-            arguments: call.arguments.clone(),
-            definition: tool.definition.clone(),
-            because,
-            changed,
-            once_only,
-            dialect: tool.server.dialect,
-        };
-        let asked = Instant::now();
-        let permit = self.approve(tool, &request, &call.caller).await;
-        limit.put_off(asked);
-        permit.map_err(denied)
     }
 
     /// A model that may read resources may not read those of a server that a rule keeps it from: the rule holds as if reading were one
