@@ -81,8 +81,8 @@ struct Shared {
     connections: AtomicU64,
     bytes_up: AtomicU64,
     bytes_down: AtomicU64,
-    /// Counts the orders to reset everything; each connection watches it.
-    cuts: watch::Sender<u64>,
+    /// Rung to reset the connections that hold its other end, which they keep as long as they live.
+    cut: Mutex<watch::Sender<()>>,
 }
 
 #[derive(Debug, Default)]
@@ -113,7 +113,7 @@ impl FaultProxy {
             connections: AtomicU64::new(0),
             bytes_up: AtomicU64::new(0),
             bytes_down: AtomicU64::new(0),
-            cuts: watch::Sender::new(0),
+            cut: Mutex::default(),
         });
         let accepting = tokio::spawn(accept(listener, shared.clone()));
         Ok(Self { address, shared, accepting })
@@ -139,9 +139,11 @@ impl FaultProxy {
         self.shared.plans().usual = plan;
     }
 
-    /// Resets all open connections.
-    pub fn cut(&self) {
-        self.shared.cuts.send_modify(|cuts| *cuts += 1);
+    /// Resets all open connections, and waits until they are.
+    pub async fn cut(&self) {
+        let cut = std::mem::take(&mut *self.shared.cut.lock().unwrap_or_else(PoisonError::into_inner));
+        cut.send_replace(());
+        cut.closed().await;
     }
 
     /// What passed so far.
@@ -177,7 +179,8 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
             let mut plans = shared.plans();
             plans.next.pop_front().unwrap_or_else(|| plans.usual.clone())
         };
-        connections.spawn(carry(caller, shared.clone(), plan));
+        let cut = shared.cut.lock().unwrap_or_else(PoisonError::into_inner).subscribe();
+        connections.spawn(carry(caller, shared.clone(), plan, cut));
     }
 }
 
@@ -190,8 +193,7 @@ enum End {
     Reset,
 }
 
-async fn carry(caller: TcpStream, shared: Arc<Shared>, plan: Plan) {
-    let mut cuts = shared.cuts.subscribe();
+async fn carry(caller: TcpStream, shared: Arc<Shared>, plan: Plan, mut cut: watch::Receiver<()>) {
     let Ok(server) = TcpStream::connect(shared.target).await else {
         // As if the server's own port had refused.
         let _ = caller.set_zero_linger();
@@ -213,8 +215,7 @@ async fn carry(caller: TcpStream, shared: Arc<Shared>, plan: Plan) {
         };
         tokio::select! {
             end = both => end,
-            // The sender lives in `shared`, which we hold.
-            _ = cuts.changed() => End::Reset,
+            _ = cut.changed() => End::Reset,
         }
     };
     match end {
@@ -224,6 +225,9 @@ async fn carry(caller: TcpStream, shared: Arc<Shared>, plan: Plan) {
     // A half that is merely dropped would say goodbye before the reset.
     to_caller.forget();
     to_server.forget();
+    drop((from_caller, from_server));
+    // Only now is it over.
+    drop(cut);
 }
 
 async fn pass(from: &mut OwnedReadHalf, to: &mut OwnedWriteHalf, script: Vec<Fault>, count: &AtomicU64) -> End {

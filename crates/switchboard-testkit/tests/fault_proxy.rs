@@ -109,7 +109,7 @@ async fn a_black_hole_takes_everything_and_tells_nobody() {
     assert!(more.is_err(), "{more:?}");
     server.write_all(b"back").await.unwrap();
     assert_eq!(take(&mut caller, 4).await, "back");
-    proxy.cut();
+    proxy.cut().await;
     assert_eq!(rest(&mut caller).await.1, Err(ErrorKind::ConnectionReset));
 }
 

@@ -34,6 +34,17 @@ pub trait Transport: Send + Sync {
     /// Queues one message. Never blocks; a request waits for [`ready`](Self::ready) first.
     fn send(&self, message: Outgoing<'_>) -> Result<(), Closed>;
 
+    /// Sends a request for somebody who waits for its answer. Where something comes back, the request gets no further than that is polled;
+    /// once the wait is over, what is left of it goes to [`leave`](Self::leave).
+    fn ask(&self, message: Outgoing<'_>) -> Result<Option<Answering<'static, ()>>, Closed> {
+        self.send(message).map(|()| None)
+    }
+
+    /// Takes back what is left of a request that nobody polls any more.
+    fn leave(&self, id: u64, rest: Answering<'static, ()>) {
+        drop((id, rest));
+    }
+
     /// Whether the queue has room now.
     fn has_room(&self) -> bool;
 

@@ -1,6 +1,9 @@
 //! What a session and its handshake send through: ids, pending answers, deadlines, cancellation.
 
+use std::future::poll_fn;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::sync::oneshot;
@@ -12,7 +15,8 @@ use super::ongoing::Ongoing;
 use super::pending::Answer;
 use super::receiver::Receiver;
 use super::{Era, RequestFault, Still, again};
-use crate::transport::Transport;
+use crate::caller::Answering;
+use crate::transport::{Closed, Transport};
 use crate::wire::{Beside, Outgoing};
 
 /// A request on its way out.
@@ -82,8 +86,14 @@ impl Link {
     }
 
     async fn request_once(&self, ongoing: &Arc<Ongoing>, request: Request<'_>, still: Still<'_>) -> Answer {
-        let (id, reply) = self.send_for(ongoing, request, still).await?;
-        Waiting { link: self, id, reply, cancellable: true }.answer().await
+        self.clear_for(ongoing, still).await?;
+        let mut errand = None;
+        let (id, reply) = self.hand_over(request, Some(ongoing), |message| {
+            errand = self.transport.ask(message)?;
+            Ok(())
+        })?;
+        self.receiver.watchdog.look_by(ongoing.clock.first_look());
+        Waiting { link: self, id, reply, errand, cancellable: true }.answer().await
     }
 
     /// Sends a request of a caller, unless it must not be sent any more. Whoever takes the reply cares for its end.
@@ -93,16 +103,18 @@ impl Link {
         request: Request<'_>,
         still: Still<'_>,
     ) -> Result<(u64, oneshot::Receiver<Answer>), RequestFault> {
-        if !self.transport.has_room() {
-            self.room_for(ongoing).await?;
-        }
-        // Nothing is waited for between this and the sending.
-        if !still() {
-            return Err(RequestFault::Moved);
-        }
+        self.clear_for(ongoing, still).await?;
         let sent = self.send(request, Some(ongoing))?;
         self.receiver.watchdog.look_by(ongoing.clock.first_look());
         Ok(sent)
+    }
+
+    /// Waits for room. Nothing may be waited for between this and the sending.
+    async fn clear_for(&self, ongoing: &Ongoing, still: Still<'_>) -> Result<(), RequestFault> {
+        if !self.transport.has_room() {
+            self.room_for(ongoing).await?;
+        }
+        if still() { Ok(()) } else { Err(RequestFault::Moved) }
     }
 
     /// A server that does not read its input must not keep a call past its deadline.
@@ -123,7 +135,7 @@ impl Link {
     pub(super) fn post(&self, request: Request<'_>, ongoing: Option<&Arc<Ongoing>>) -> Result<Waiting<'_>, RequestFault> {
         let cancellable = request.method != "initialize";
         let (id, reply) = self.send(request, ongoing)?;
-        Ok(Waiting { link: self, id, reply, cancellable })
+        Ok(Waiting { link: self, id, reply, errand: None, cancellable })
     }
 
     /// Sends a request whose answer nobody needs; its place is given up after `wait`, or when the connection ends.
@@ -142,13 +154,23 @@ impl Link {
         request: Request<'_>,
         ongoing: Option<&Arc<Ongoing>>,
     ) -> Result<(u64, oneshot::Receiver<Answer>), RequestFault> {
+        self.hand_over(request, ongoing, |message| self.transport.send(message))
+    }
+
+    /// Takes an id and hands the request over to the transport.
+    fn hand_over(
+        &self,
+        request: Request<'_>,
+        ongoing: Option<&Arc<Ongoing>>,
+        hand: impl FnOnce(Outgoing<'_>) -> Result<(), Closed>,
+    ) -> Result<(u64, oneshot::Receiver<Answer>), RequestFault> {
         let Request { era, method, fields, declared, name, parameters, is_harmless: _ } = request;
         let (id, reply) = self.receiver.pending.add(ongoing.cloned())?;
         let declared =
             if era == Era::Modern && declared.is_empty() { envelope::modern_meta(Default::default(), false) } else { declared };
         let body = envelope::request(era, id, method, fields, ongoing.is_some(), declared);
         let beside = Beside { version: (era == Era::Modern).then_some(envelope::MODERN_VERSION), name, parameters };
-        match self.transport.send(Outgoing { id: Some(id), method: Some(method), body: &body, beside }) {
+        match hand(Outgoing { id: Some(id), method: Some(method), body: &body, beside }) {
             Ok(()) => Ok((id, reply)),
             Err(closed) => {
                 self.receiver.pending.give_up(id);
@@ -167,13 +189,21 @@ pub(super) struct Waiting<'a> {
     link: &'a Link,
     pub(super) id: u64,
     reply: oneshot::Receiver<Answer>,
+    /// What brings the answer, where the wire leaves that to whoever waits.
+    errand: Option<Answering<'static, ()>>,
     cancellable: bool,
 }
 
 impl Waiting<'_> {
     /// The answer. Cancel-safe.
     pub(super) async fn answer(&mut self) -> Answer {
-        (&mut self.reply).await.unwrap_or_else(|_| Err(RequestFault::Closed("the session was dropped".into())))
+        poll_fn(|task| self.poll_answer(task)).await
+    }
+
+    fn poll_answer(&mut self, task: &mut Context<'_>) -> Poll<Answer> {
+        self.errand.take_if(|errand| errand.as_mut().poll(task).is_ready());
+        let dropped = |_| Err(RequestFault::Closed("the session was dropped".into()));
+        Pin::new(&mut self.reply).poll(task).map(|answer| answer.unwrap_or_else(dropped))
     }
 }
 
@@ -183,5 +213,8 @@ impl Drop for Waiting<'_> {
             self.link.receiver.cancel(self.id, "the caller no longer waits");
         }
         self.link.receiver.over(self.id);
+        if let Some(rest) = self.errand.take() {
+            self.link.transport.leave(self.id, rest);
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! Streamable HTTP, in both eras: each message is a POST, answers come as JSON or as a stream of events.
 //!
-//! A POST is one task, which the channel owns and ends. Where things are: `endpoint` sends one request (login, redirects), `channel`
+//! A POST is carried by whoever waits for its answer, or else is one task, which the channel owns and ends. Where things are: `endpoint` sends one request (login, redirects), `channel`
 //! keeps what is under way, `exchange` is one message and its answer, `answer` reads it, `renewal` begins a forgotten session anew,
 //! `listening` holds the stream that a legacy server may speak on, `closing` ends it all. Below the endpoint, `stack` is the pool for every
 //! server; `direct` is the short way to a plain one, over connections (`line`) whose answers `head` and `framing` read.
@@ -87,7 +87,15 @@ struct HttpTransport(Arc<Channel>);
 
 impl Transport for HttpTransport {
     fn send(&self, message: Outgoing<'_>) -> Result<(), Closed> {
-        exchange::start(&self.0, message)
+        exchange::send(&self.0, message)
+    }
+
+    fn ask(&self, message: Outgoing<'_>) -> Result<Option<Answering<'static, ()>>, Closed> {
+        exchange::ask(&self.0, message)
+    }
+
+    fn leave(&self, id: u64, rest: Answering<'static, ()>) {
+        self.0.adopt(id, rest);
     }
 
     fn has_room(&self) -> bool {

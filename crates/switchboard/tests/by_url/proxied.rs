@@ -96,7 +96,7 @@ async fn f24_a_way_that_breaks_fails_the_call_once_and_is_used_again_when_it_is_
             assert_eq!(scene.count().await.unwrap(), 1, "{protocol:?} {plan:?}");
 
             scene.proxy.always(plan.clone());
-            scene.proxy.cut();
+            scene.proxy.cut().await;
             let error = scene.count().await.unwrap_err();
             let CallError::Request { fault, .. } = &error else { panic!("{protocol:?} {plan:?}: {error}") };
             let is_told = match fault {
@@ -107,7 +107,7 @@ async fn f24_a_way_that_breaks_fails_the_call_once_and_is_used_again_when_it_is_
             assert!(error.to_string().starts_with("server \"peer\": "), "{error}");
 
             scene.proxy.always(Plan::clean());
-            scene.proxy.cut();
+            scene.proxy.cut().await;
             server(&scene.host).ready(HANGS).await.unwrap();
             // Connections that were reset are found out about by the calls that take them.
             let mut calls = 3;

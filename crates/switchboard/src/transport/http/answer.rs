@@ -10,7 +10,6 @@ use serde::Deserialize;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::channel::Channel;
-use super::exchange::LONGEST_SILENCE;
 use super::response::Response;
 use super::{listening, refusal, trouble};
 use crate::transport::{Origin, WireFault};
@@ -48,6 +47,8 @@ pub(super) struct Reading<'a> {
     /// The request.
     id: u64,
     use_for: Use,
+    /// How long the server may be silent, where nobody else counts.
+    silence: Option<Duration>,
     pub(super) answered: Option<Answered>,
     /// Events that were taken, newest last.
     seen: VecDeque<String>,
@@ -74,8 +75,8 @@ pub(super) async fn drain(mut response: Response) {
 }
 
 impl<'a> Reading<'a> {
-    pub(super) fn new(channel: &'a Channel, id: u64, use_for: Use) -> Self {
-        Self { channel, id, use_for, answered: None, seen: VecDeque::new(), is_resumed: false }
+    pub(super) fn new(channel: &'a Channel, id: u64, use_for: Use, silence: Option<Duration>) -> Self {
+        Self { channel, id, use_for, silence, answered: None, seen: VecDeque::new(), is_resumed: false }
     }
 
     /// Reads until the request is answered.
@@ -96,7 +97,7 @@ impl<'a> Reading<'a> {
         let max_bytes = self.channel.endpoint.max_message_bytes;
         let mut whole = Bytes::new();
         let mut gathered = BytesMut::new();
-        while let Some(chunk) = self.chunk(&mut response, LONGEST_SILENCE).await? {
+        while let Some(chunk) = self.chunk(&mut response).await? {
             if whole.len() + gathered.len() + chunk.len() > max_bytes {
                 self.channel.inbound.oversized(Some(RequestId::Number(self.id)));
                 return Ok(());
@@ -166,7 +167,7 @@ impl<'a> Reading<'a> {
         let mut fruitful = false;
         let mut too_large = false;
         loop {
-            let chunk = match self.chunk(response, LONGEST_SILENCE).await {
+            let chunk = match self.chunk(response).await {
                 Ok(Some(chunk)) => chunk,
                 Ok(None) => {
                     let place = &self.channel.endpoint.place;
@@ -282,21 +283,22 @@ impl<'a> Reading<'a> {
         }
     }
 
-    async fn chunk(&self, response: &mut Response, silence: Duration) -> Result<Option<Bytes>, WireFault> {
-        next_chunk(self.channel, response, silence).await
+    async fn chunk(&self, response: &mut Response) -> Result<Option<Bytes>, WireFault> {
+        next_chunk(self.channel, response, self.silence).await
     }
 }
 
-/// The next bytes of a body, unless it stays silent for too long.
+/// The next bytes of a body, unless it stays silent for too long, where that has a bound.
 pub(super) async fn next_chunk(
     channel: &Channel,
     response: &mut Response,
-    silence: Duration,
+    silence: Option<Duration>,
 ) -> Result<Option<Bytes>, WireFault> {
     let place = &channel.endpoint.place;
-    let chunk = match response.at_hand() {
-        Some(chunk) => chunk,
-        None => timeout(silence, response.chunk())
+    let chunk = match (response.at_hand(), silence) {
+        (Some(chunk), _) => chunk,
+        (None, None) => response.chunk().await,
+        (None, Some(silence)) => timeout(silence, response.chunk())
             .await
             .map_err(|_| WireFault::Lost(format!("{place} was silent for {} s", silence.as_secs())))?,
     };

@@ -1,18 +1,19 @@
 //! What one channel keeps: the POSTs under way and their bound, the legacy session, and who hears what arrives.
 
 use std::collections::{HashMap, VecDeque};
-use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Waker};
 
 use reqwest::header::HeaderValue;
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, watch};
 use tokio::task::AbortHandle;
+use tokio::time::timeout;
 
 use super::endpoint::Endpoint;
+use super::exchange::LONGEST_SILENCE;
 use super::legacy::Legacy;
+use crate::caller::Answering;
 use crate::transport::{Agreed, Closed, Inbound};
 
 /// Requests wait while so many POSTs are under way.
@@ -21,7 +22,7 @@ const MAX_UNDER_WAY: usize = 256;
 /// Answers to questions wait while so many messages are under way that are no requests.
 const MAX_NOTES: usize = 64;
 
-/// One channel. The transport and each of its tasks hold it.
+/// One channel. The transport and each message under way hold it.
 pub(super) struct Channel {
     pub(super) endpoint: Endpoint,
     /// The same place, over connections that no request can hold up.
@@ -59,7 +60,7 @@ struct Flights {
 
 /// A message under way.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-enum Flight {
+pub(super) enum Flight {
     Request(u64),
     /// A notification, or the answer to a question.
     Note(u64),
@@ -84,38 +85,8 @@ impl Channel {
         })
     }
 
-    /// Runs what a message takes, as a task of this channel's own.
-    pub(super) fn launch(
-        self: &Arc<Self>,
-        id: Option<u64>,
-        mut work: Pin<Box<impl Future<Output = ()> + Send + 'static>>,
-    ) -> Result<(), Closed> {
-        if lock(&self.flights).closed {
-            return Err(Closed);
-        }
-        // The first step is made here and now: most messages leave by it, and the task is made while the server is at work.
-        let runtime = self.runtime.enter();
-        if work.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready() {
-            return Ok(());
-        }
-        drop(runtime);
-        let flight = self.take_off(id)?;
-        let landing = Landing { channel: self.clone(), flight };
-        // Not under the lock: where the runtime is shutting down, the task ends here and now, and lands.
-        let task = self.runtime.spawn(async move {
-            let _landing = landing;
-            work.await;
-        });
-        let task = task.abort_handle();
-        match lock(&self.flights).under_way.get_mut(&flight) {
-            Some(place) => *place = Some(task),
-            // It is over already, or was forgotten meanwhile.
-            None => task.abort(),
-        }
-        Ok(())
-    }
-
-    fn take_off(&self, id: Option<u64>) -> Result<Flight, Closed> {
+    /// Takes a place for a message. It is free again when what comes back is dropped.
+    pub(super) fn take_off(self: &Arc<Self>, id: Option<u64>) -> Result<Landing, Closed> {
         let mut flights = lock(&self.flights);
         if flights.closed {
             return Err(Closed);
@@ -129,7 +100,27 @@ impl Channel {
             Flight::Request,
         );
         flights.under_way.insert(flight, None);
-        Ok(flight)
+        Ok(Landing { channel: self.clone(), flight })
+    }
+
+    /// Goes on with a message in a task of this channel's own.
+    pub(super) fn launch(&self, flight: Flight, work: Answering<'static, ()>) {
+        // Not under the lock: where the runtime is shutting down, the task ends here and now, and lands.
+        let task = self.runtime.spawn(work).abort_handle();
+        match lock(&self.flights).under_way.get_mut(&flight) {
+            Some(place) => *place = Some(task),
+            // It is over already, or was forgotten meanwhile.
+            None => task.abort(),
+        }
+    }
+
+    /// The same with what is left of a request whose sender waits no longer, unless it was forgotten: then it ends here.
+    pub(super) fn adopt(&self, id: u64, rest: Answering<'static, ()>) {
+        let flight = Flight::Request(id);
+        let is_under_way = lock(&self.flights).under_way.contains_key(&flight);
+        if is_under_way {
+            self.launch(flight, Box::pin(async { drop(timeout(LONGEST_SILENCE, rest).await) }));
+        }
     }
 
     /// Ends a request: the server sees its stream close. True where that is how it is told.
@@ -286,10 +277,10 @@ impl Drop for Settling {
     }
 }
 
-/// Frees the place of a message when its task ends, however it ends.
-struct Landing {
+/// Frees the place of a message when it is over, however it ended.
+pub(super) struct Landing {
     channel: Arc<Channel>,
-    flight: Flight,
+    pub(super) flight: Flight,
 }
 
 impl Drop for Landing {

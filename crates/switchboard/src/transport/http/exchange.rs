@@ -1,7 +1,7 @@
 //! One message and what comes of it: the POST, and again where the session had to be begun anew; then its answer.
 
-use std::pin::pin;
 use std::sync::Arc;
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -10,11 +10,12 @@ use reqwest::header::{HeaderMap, HeaderValue};
 use tokio::time::timeout;
 
 use super::answer::{self, Reading, Use};
-use super::channel::{Channel, Settling};
+use super::channel::{Channel, Flight, Settling};
 use super::headers::{self, SESSION_ID};
 use super::request::Request;
 use super::response::Response;
 use super::{refusal, renewal};
+use crate::caller::Answering;
 use crate::transport::{Closed, WireFault};
 use crate::wire::{Beside, Outgoing, RawJson};
 
@@ -34,13 +35,37 @@ struct Message {
     modern: Option<HeaderMap>,
 }
 
-/// Starts the task that sends a message and reads the answer.
-pub(super) fn start(channel: &Arc<Channel>, message: Outgoing<'_>) -> Result<(), Closed> {
+/// Sends a message and reads what comes of it, in a task.
+pub(super) fn send(channel: &Arc<Channel>, message: Outgoing<'_>) -> Result<(), Closed> {
+    let Some((flight, mut work)) = begin(channel, message, Some(LONGEST_SILENCE))? else { return Ok(()) };
+    // The first step is made here and now: most messages leave by it, and the task is made while the server is at work.
+    let runtime = channel.runtime.enter();
+    let is_over = work.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready();
+    drop(runtime);
+    if !is_over {
+        channel.launch(flight, work);
+    }
+    Ok(())
+}
+
+/// Sends a request for somebody who waits, and whose deadline is the only one: it gets no further than what comes back is polled.
+pub(super) fn ask(channel: &Arc<Channel>, message: Outgoing<'_>) -> Result<Option<Answering<'static, ()>>, Closed> {
+    Ok(begin(channel, message, None)?.map(|(_, work)| work))
+}
+
+/// All that a message takes, and the place it has until then. A request may be met with so much silence.
+fn begin(
+    channel: &Arc<Channel>,
+    message: Outgoing<'_>,
+    silence: Option<Duration>,
+) -> Result<Option<(Flight, Answering<'static, ()>)>, Closed> {
     let Outgoing { id, method, body, beside } = message;
     if channel.is_modern() && id.is_none() && method.is_none() {
         // A modern server asks nothing on this wire, and must be sent no answers.
-        return Ok(());
+        return Ok(None);
     }
+    let landing = channel.take_off(id)?;
+    let flight = landing.flight;
     let message = Message { body: Bytes::copy_from_slice(body), modern: modern_headers(method, &beside) };
     let part = match (method, id) {
         (None, None) => Part::Answer,
@@ -55,21 +80,21 @@ pub(super) fn start(channel: &Arc<Channel>, message: Outgoing<'_>) -> Result<(),
         _ => Part::Plain,
     };
     let line = channel.clone();
-    // Boxed here, where it is small: a task moves what it runs several times.
     let work = Box::pin(async move {
+        let _landing = landing;
         if matches!(part, Part::Plain | Part::Answer) {
             line.settled().await;
         }
         match id {
             Some(id) => {
-                if let Err(fault) = request(&line, &message, id, &part).await {
+                if let Err(fault) = request(&line, &message, id, &part, silence).await {
                     line.inbound.failed(id, fault);
                 }
             }
             None => Box::pin(note(&line, &message, &part)).await,
         }
     });
-    channel.launch(id, work)
+    Ok(Some((flight, work)))
 }
 
 /// What a message is to the session.
@@ -89,11 +114,23 @@ fn modern_headers(method: Option<&str>, beside: &Beside<'_>) -> Option<HeaderMap
     Some(headers)
 }
 
-async fn request(channel: &Arc<Channel>, message: &Message, id: u64, part: &Part) -> Result<(), WireFault> {
-    let place = &channel.endpoint.place;
-    let response = match timeout(LONGEST_SILENCE, pin!(post(channel, message, Some(id), part))).await {
-        Ok(response) => response?,
-        Err(_) => return Err(WireFault::Lost(format!("{place} gave no answer within {} s", LONGEST_SILENCE.as_secs()))),
+async fn request(
+    channel: &Arc<Channel>,
+    message: &Message,
+    id: u64,
+    part: &Part,
+    silence: Option<Duration>,
+) -> Result<(), WireFault> {
+    let posting = post(channel, message, Some(id), part);
+    let response = match silence {
+        None => posting.await?,
+        Some(silence) => match timeout(silence, posting).await {
+            Ok(response) => response?,
+            Err(_) => {
+                let place = &channel.endpoint.place;
+                return Err(WireFault::Lost(format!("{place} gave no answer within {} s", silence.as_secs())));
+            }
+        },
     };
     let use_for = match part {
         Part::Initialize => {
@@ -103,7 +140,7 @@ async fn request(channel: &Arc<Channel>, message: &Message, id: u64, part: &Part
         }
         Part::Initialized(_) | Part::Answer | Part::Plain => Use::Deliver,
     };
-    Reading::new(channel, id, use_for).read(response, message.modern.is_none()).await
+    Reading::new(channel, id, use_for, silence).read(response, message.modern.is_none()).await
 }
 
 /// Nobody waits for what becomes of it. A server that goes on would refuse the next request, too.

@@ -117,7 +117,7 @@ fn may_come(status: u16, is_offered: bool, in_vain: u32) -> bool {
 async fn hear(channel: &Channel, mut response: Response, frames: &mut EventFrames) -> bool {
     let begun = Instant::now();
     let mut heard = false;
-    while let Ok(Some(chunk)) = answer::next_chunk(channel, &mut response, IDLE).await {
+    while let Ok(Some(chunk)) = answer::next_chunk(channel, &mut response, Some(IDLE)).await {
         frames.push(&chunk, &mut |event| {
             heard |= matches!(event, ServerEvent::Event { .. });
             deliver(event, &*channel.inbound);

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use reqwest::header::HeaderValue;
+use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use super::answer::{self, Answered, Reading, Use};
@@ -11,13 +12,28 @@ use super::channel::Channel;
 use super::legacy::Legacy;
 use super::request::Request;
 use super::{exchange, listening, refusal};
-use crate::transport::WireFault;
+use crate::transport::{Closed, WireFault};
 
 /// Beginning anew may take this long.
 const DEADLINE: Duration = Duration::from_secs(30);
 
 /// Begins anew, unless another request has done so since `forgotten` was sent. If it fails, the channel has ended.
+///
+/// In a task: others wait for the same, and whoever found out may stop waiting.
 pub(super) async fn renew(channel: &Arc<Channel>, forgotten: &HeaderValue) -> Result<(), WireFault> {
+    let landing = channel.take_off(None).map_err(|closed| WireFault::Lost(closed.to_string()))?;
+    let (line, forgotten, (told, outcome)) = (channel.clone(), forgotten.clone(), oneshot::channel());
+    let flight = landing.flight;
+    let work = async move {
+        let _landing = landing;
+        // Nobody may be there any more.
+        let _ = told.send(renew_once(&line, &forgotten).await);
+    };
+    channel.launch(flight, Box::pin(work));
+    outcome.await.unwrap_or_else(|_| Err(WireFault::Lost(Closed.to_string())))
+}
+
+async fn renew_once(channel: &Arc<Channel>, forgotten: &HeaderValue) -> Result<(), WireFault> {
     let _one = channel.renewing.lock().await;
     if channel.legacy().id.as_ref() != Some(forgotten) {
         return Ok(());
@@ -51,7 +67,7 @@ async fn begin(channel: &Arc<Channel>) -> Result<(), WireFault> {
         return Err(refusal::read(response, Some(*id)).await);
     }
     let given = exchange::given_session(&response)?;
-    let mut reading = Reading::new(channel, *id, Use::Renew);
+    let mut reading = Reading::new(channel, *id, Use::Renew, None);
     reading.read(response, true).await?;
     if reading.answered != Some(Answered::Result) {
         return Err(WireFault::Lost("the server refused the handshake this time".to_owned()));
