@@ -74,6 +74,23 @@ fn s0_36_without_a_terminal_an_elicitation_is_declined_with_one_line() {
     assert!(ran.stderr.contains("server \"demo\" asks") && ran.stderr.contains("declined"), "{ran:?}");
 }
 
+/// S3-18: the server asks before any call is under way, and answers the call only once it has been told no.
+#[test]
+fn s3_18_a_question_without_a_call_is_declined_with_one_line_on_stderr() {
+    let home = Home::new();
+    let told = home.path("told");
+    let chaos = Chaos::new()
+        .on("notifications/initialized", [Step::ask("anybody?"), Step::touch(&told)])
+        .tool("ok", [Step::wait_file(&told), Step::text("fine")])
+        .record(home.path("seen"));
+    home.user_file(&chaos.entry("asker").render());
+    let ran = home.run(&["call", "asker/ok", "--yes"]);
+    let line = "server \"asker\": a question of the server was declined: no call is under way that it could belong to\n";
+    assert_eq!((ran.code, ran.stdout.as_str(), ran.stderr.as_str()), (Some(0), "fine\n", line));
+    let answers = Record::read(&home.path("seen")).messages().into_iter().filter_map(|message| message.result);
+    assert_eq!(answers.map(|answer| answer.get().to_owned()).collect::<Vec<_>>(), [r#"{"action":"decline"}"#]);
+}
+
 #[test]
 fn wrong_words_wrong_tools_and_wrong_arguments_exit_2() {
     let home = Home::with_demo("");

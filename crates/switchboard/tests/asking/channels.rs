@@ -5,13 +5,14 @@ use std::sync::Arc;
 use serde_json::json;
 use switchboard::call::Call;
 use switchboard::caller::{Answering, Approval, ApprovalRequest, Caller, CallerId, ElicitAnswer, Elicitation, Offers};
+use switchboard::config::{ConfigFile, Dialect, Scope};
 use switchboard::event::{Event, Next};
 use switchboard::wire::RawJson;
 use switchboard_testkit::{Chaos, Record, Scratch, Step};
 
 use tokio::sync::Notify;
 
-use crate::support::{PATIENCE, Person, YOLO, call, open, server};
+use crate::support::{PATIENCE, Person, YOLO, call, open, open_file, server};
 use crate::ways;
 
 /// S3-15, S3-17: a call dispatched from a mailbox asks by mail, while somebody at the terminal calls the same server and is asked there.
@@ -30,6 +31,30 @@ async fn s3_17_s3_19_a_call_that_came_by_mail_asks_by_mail() {
         assert_eq!((mail.came(), terminal.came()), (asked("the letter"), asked("the lamp")), "{}", way.name);
         host.stop().await;
     }
+}
+
+/// S3-20, as the file of an agent of agent-apps has it, with nothing said about questions: a legacy server on stdio, which cannot say for
+/// which call it asks; two channels call at once, again and again, and no question crosses or is declined.
+#[tokio::test(flavor = "multi_thread")]
+async fn s3_20_concurrent_calls_from_two_channels_of_an_agent_apps_file_do_not_cross() {
+    let scratch = Scratch::new();
+    let demo = switchboard_testkit::program("switchboard-demo");
+    let text = format!("metadata:\n  mcp:\n    demo:\n      command: {demo:?}\n      args: [\"--era\", \"legacy\"]\n");
+    let path = scratch.write("agent.yaml", &text);
+    let host = open_file(ConfigFile { dialect: Some(Dialect::AgentApps), ..ConfigFile::new(path, Scope::Given) }).await;
+    let channel = async |name: &str| {
+        let person = Person::new(name).arc();
+        for turn in 0..20 {
+            let what = format!("{name} {turn}");
+            let said = call(&host, "demo/confirm", &json!({"subject": what}), &person).await.unwrap();
+            assert_eq!(said, format!("accepted: {what} would be erased now"));
+        }
+        let asked = person.came().into_iter().filter(|line| line.starts_with("Really"));
+        assert_eq!(asked.collect::<Vec<_>>(), (0..20).map(|turn| format!("Really erase {name} {turn}?")).collect::<Vec<_>>());
+    };
+    tokio::join!(channel("mail"), channel("terminal"));
+    assert_eq!(server(&host).snapshot().noticed.oddities().unattributed, 0);
+    host.stop().await;
 }
 
 /// A host of one's own opens a prompt and waits for whoever sits there: the call waits with it, and goes on with the answer.

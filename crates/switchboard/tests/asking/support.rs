@@ -28,8 +28,12 @@ pub(crate) const YOLO: &str = "[permissions]\nmode = \"yolo\"\n";
 
 /// Starts a host with these tables and waits until every server is settled.
 pub(crate) async fn open(scratch: &Scratch, tables: &str) -> Host {
-    let path = scratch.write("switchboard.toml", tables);
-    let config = config::load(&[ConfigFile::new(path, Scope::Given)]).unwrap();
+    open_file(ConfigFile::new(scratch.write("switchboard.toml", tables), Scope::Given)).await
+}
+
+/// The same with a file of any dialect.
+pub(crate) async fn open_file(file: ConfigFile) -> Host {
+    let config = config::load(&[file]).unwrap();
     let builder = HostBuilder::new(config)
         .launcher(Launcher::start(PathBuf::from(env!("CARGO_BIN_EXE_switchboard-launcher"))).unwrap())
         .offers(ALL);

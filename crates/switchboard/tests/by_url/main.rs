@@ -8,6 +8,7 @@ mod support;
 mod closing;
 mod failing;
 mod finding;
+mod gemini;
 mod headers;
 mod login;
 mod proxied;

@@ -6,12 +6,14 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use switchboard::caller::Offers;
+use switchboard::call::Call;
+use switchboard::caller::{Answering, Approval, ApprovalRequest, Caller, CallerId, ElicitAnswer, Elicitation, Offers};
 use switchboard::config::{self, Config, ConfigFile, Dialect, Scope};
 use switchboard::event::{Event, Next};
 use switchboard::launch::Launcher;
 use switchboard::name::{ServerName, ToolName};
 use switchboard::server::{Record, ServerHandle, State};
+use switchboard::wire::RawJson;
 use switchboard::{Host, HostBuilder};
 use switchboard_testkit::script::Era;
 use switchboard_testkit::{Chaos, Entry, Launch, Step, is_alive};
@@ -266,23 +268,49 @@ async fn s0_39_a_core_agent_file_is_not_watched() {
     host.stop().await;
 }
 
+/// Whoever answers what servers ask.
+struct Elicitor;
+
+impl Caller for Elicitor {
+    fn id(&self) -> CallerId {
+        CallerId::new("elicitor")
+    }
+
+    fn offers(&self) -> Offers {
+        Offers { elicit_form: true, ..Offers::default() }
+    }
+
+    fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> Answering<'a, Approval> {
+        Box::pin(async { Approval::Once })
+    }
+
+    fn elicit<'a>(&'a self, _: &'a Elicitation) -> Answering<'a, ElicitAnswer> {
+        let name = serde_json::json!({"name": "the elicitor"});
+        Box::pin(async move { ElicitAnswer::Accept(name.as_object().unwrap().clone()) })
+    }
+}
+
+/// S0-45: from a configuration and an elicitor, with a record of each server; and again once they are closed, by a new host and by the same.
 #[tokio::test]
 async fn s0_45_servers_are_built_again_in_the_same_process_after_closing() {
     let stage = Stage::new();
-    for round in 0..2 {
-        let host = start(&stage, &[stage.entry("one", good())]).await;
-        settled(&host).await;
-        let told = || host.server("one").unwrap().record();
-        assert_eq!(told(), record("one", "ok", None, &["ok"]), "round {round}");
-        assert_eq!(text_of(&host, "one/ok").await.unwrap(), "fine", "round {round}");
+    let form = r#"{"message":"who?","requestedSchema":{"type":"object","properties":{"name":{"type":"string"}}}}"#;
+    let asking = good().tool("ask", [Step::Ask(serde_json::from_str(form).unwrap()), Step::AnswerReply]);
+    let check = async |host: &Host, round: &str| {
+        settled(host).await;
+        assert_eq!(host.server("one").unwrap().record(), record("one", "ok", None, &["ok", "ask"]), "{round}");
+        assert_eq!(text_of(host, "one/ok").await.unwrap(), "fine", "{round}");
+        let ask = Call::new("one/ask", "{}".parse::<RawJson>().unwrap(), Arc::new(Elicitor) as Arc<dyn Caller>);
+        let said = host.call(ask).await.unwrap();
+        let said = said.for_model().unwrap().raw().to_owned();
+        assert!(said.contains(r#""action":"accept""#) && said.contains("the elicitor"), "{round}: {said}");
         host.stop().await;
-        assert_eq!(stage.all(), [], "round {round}");
-        // The same host, too.
+        assert_eq!(stage.all(), [], "{round}");
+    };
+    for round in ["first", "second"] {
+        let host = start(&stage, &[stage.entry("one", asking.clone())]).await;
+        check(&host, round).await;
         host.reload(core_agent(&stage.scratch.path("switchboard.toml"))).await.unwrap();
-        settled(&host).await;
-        assert_eq!(told(), record("one", "ok", None, &["ok"]), "round {round}, again");
-        assert_eq!(text_of(&host, "one/ok").await.unwrap(), "fine", "round {round}");
-        host.stop().await;
-        assert_eq!(stage.all(), [], "round {round}");
+        check(&host, &format!("{round}, again")).await;
     }
 }
