@@ -52,6 +52,8 @@ impl ChildPeer {
     pub(crate) async fn start(sdk: Sdk, folder: &Path, url: &str, era: Era) -> Result<Self, Fault> {
         let (program, script) = sdk.program(folder);
         let mut command = Command::new(program);
+        // The SDK adds more listeners for many calls at once than Node likes, and it says so for each.
+        command.env("NODE_NO_WARNINGS", "1");
         command.arg(script).args([url, era.name()]).stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
         let mut process = command.spawn()?;
         let (orders, answers) = process.stdin.take().zip(process.stdout.take()).ok_or("the child has no pipes")?;

@@ -4,6 +4,7 @@
 //! the authorization server has just exchanged for the old one.
 
 use std::collections::VecDeque;
+use std::future::ready;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -100,10 +101,11 @@ impl OAuth {
 
 impl Credentials for OAuth {
     fn authorization(&self) -> Answering<'_, Result<Option<Secret>, NeedsLogin>> {
+        if !self.shared.wants_care() {
+            // As with nearly every request: nothing is waited for, so nothing is kept for it.
+            return Box::pin(ready(Ok(self.shared.header())));
+        }
         Box::pin(async move {
-            if !self.shared.wants_care() {
-                return Ok(self.shared.header());
-            }
             let shared = self.shared.clone();
             self.apart(async move { shared.care().await }).await;
             Ok(self.shared.header())

@@ -134,8 +134,8 @@ pub(super) struct Findings<'a> {
     pub(super) lines: Lines<'a>,
     pub(super) errors: Vec<Diagnostic>,
     pub(super) warnings: Vec<Diagnostic>,
-    /// Fields that nobody knows: warnings, but beside an error perhaps its cause (a misspelt `command`).
-    pub(super) unknown: Vec<Diagnostic>,
+    /// Fields that nobody knows, and what may be meant: warnings, but beside an error perhaps its cause (a misspelt `command`).
+    pub(super) unknown: Vec<(Diagnostic, String)>,
     /// The file is JSON, whose people call a table an object.
     pub(super) json: bool,
     /// Lines that are not TOML: what is found on them besides would only repeat it.
@@ -181,9 +181,10 @@ impl<'a> Findings<'a> {
         self.warnings.push(finding);
     }
 
-    pub(super) fn unknown(&mut self, offset: usize, field: impl Into<String>, message: impl Into<String>) {
-        let finding = self.finding(offset, field.into(), message.into());
-        self.unknown.push(finding);
+    /// Tells of something that nobody knows; `hint` is empty or begins with a semicolon.
+    pub(super) fn unknown(&mut self, offset: usize, field: impl Into<String>, noun: &str, hint: impl Into<String>) {
+        let finding = self.finding(offset, field.into(), format!("unknown {noun}"));
+        self.unknown.push((finding, hint.into()));
     }
 
     /// What a value is, in the words of its format and without the value.
@@ -195,8 +196,12 @@ impl<'a> Findings<'a> {
     pub(super) fn finish(mut self) -> (Vec<Diagnostic>, Vec<Diagnostic>) {
         // Beside text that is not TOML a field may only look unknown, because the line before it ran on.
         if self.broken_lines.is_empty() {
-            let told = if self.errors.is_empty() { &mut self.warnings } else { &mut self.errors };
-            told.append(&mut self.unknown);
+            // Nothing is ignored in a file that is not used.
+            let (told, fate) = if self.errors.is_empty() { (&mut self.warnings, ", ignored") } else { (&mut self.errors, "") };
+            told.extend(self.unknown.drain(..).map(|(mut finding, hint)| {
+                finding.message.extend([fate, &hint]);
+                finding
+            }));
         }
         (bounded(self.errors), bounded(self.warnings))
     }

@@ -208,12 +208,12 @@ pub(super) fn unknown(
     findings: &mut Findings<'_>,
 ) {
     let field = if path.is_empty() { visible_key(key) } else { format!("{path}.{}", visible_key(key)) };
-    let message = match nearest(key, known.clone()) {
-        Some(near) => format!("unknown {noun}, ignored; did you mean `{near}`?"),
-        None if path.is_empty() => format!("unknown {noun}, ignored; known are {}", listed(known)),
-        None => format!("unknown {noun}, ignored"),
+    let hint = match nearest(key, known.clone()) {
+        Some(near) => format!("; did you mean `{near}`?"),
+        None if path.is_empty() => format!("; known are {}", listed(known)),
+        None => String::new(),
     };
-    findings.unknown(at, field, message);
+    findings.unknown(at, field, noun, hint);
 }
 
 /// A value, if it is of the field's kind.

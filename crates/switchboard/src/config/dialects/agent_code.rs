@@ -93,7 +93,7 @@ fn permissions(section: &Node, findings: &mut Findings<'_>) -> Fields {
                 let message = format!("expected [[permissions.rules]], found {}", value.kind());
                 findings.error(value.at, "permissions.rules", message);
             }
-            _ => findings.unknown(*at, format!("permissions.{}", visible_key(key)), "unknown field, ignored; known is `rules`"),
+            _ => findings.unknown(*at, format!("permissions.{}", visible_key(key)), "field", "; known is `rules`"),
         }
     }
     fields

@@ -255,7 +255,7 @@ fn a_misspelt_field_is_told_beside_the_error_it_causes() {
     check(
         "[servers.git]\ncomand = 'x'\n",
         "switchboard.toml:1:10: servers.git: neither `command` nor `url` is set; expected a program to start or a URL to reach\n\
-         switchboard.toml:2:1: servers.git.comand: unknown field, ignored; did you mean `command`?",
+         switchboard.toml:2:1: servers.git.comand: unknown field; did you mean `command`?",
     );
 }
 

@@ -80,24 +80,33 @@ impl<'a> Reading<'a> {
     }
 
     /// Reads until the request is answered.
-    pub(super) async fn read(&mut self, response: Response, legacy: bool) -> Result<(), WireFault> {
+    pub(super) async fn read(&mut self, mut response: Response, legacy: bool) -> Result<(), WireFault> {
         match kind(response.header(&CONTENT_TYPE)) {
-            Kind::Events => self.read_events(response, legacy).await,
-            Kind::Json => self.read_body(response).await,
+            Kind::Events => {
+                let mut frames = EventFrames::new(self.channel.endpoint.max_message_bytes);
+                match self.read_stream(&mut response, &mut frames).await {
+                    Ended::Answered => Ok(()),
+                    Ended::Broken { fault, .. } => {
+                        drop(response);
+                        Box::pin(self.resume(fault, &mut frames, legacy)).await
+                    }
+                }
+            }
+            Kind::Json => self.read_body(&mut response).await,
             Kind::Unsaid if matches!(response.status(), StatusCode::ACCEPTED | StatusCode::NO_CONTENT) => {
                 Err(unanswered(&response))
             }
-            Kind::Unsaid => self.read_body(response).await,
+            Kind::Unsaid => self.read_body(&mut response).await,
             Kind::Other(kind) => Err(Box::pin(refusal::wrong_kind(response, &kind)).await),
         }
     }
 
     /// A body of one message, or a batch of them.
-    async fn read_body(&mut self, mut response: Response) -> Result<(), WireFault> {
+    async fn read_body(&mut self, response: &mut Response) -> Result<(), WireFault> {
         let max_bytes = self.channel.endpoint.max_message_bytes;
         let mut whole = Bytes::new();
         let mut gathered = BytesMut::new();
-        while let Some(chunk) = self.chunk(&mut response).await? {
+        while let Some(chunk) = self.chunk(response).await? {
             if whole.len() + gathered.len() + chunk.len() > max_bytes {
                 self.channel.inbound.oversized(Some(RequestId::Number(self.id)));
                 return Ok(());
@@ -116,7 +125,7 @@ impl<'a> Reading<'a> {
         }
         let body = if gathered.is_empty() { whole } else { gathered.freeze() };
         if body.trim_ascii().is_empty() {
-            return Err(unanswered(&response));
+            return Err(unanswered(response));
         }
         let place = &self.channel.endpoint.place;
         if self.take(&body, Some(&body)).is_err() {
@@ -129,18 +138,7 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// A stream, and those that resume it.
-    async fn read_events(&mut self, mut response: Response, legacy: bool) -> Result<(), WireFault> {
-        let mut frames = EventFrames::new(self.channel.endpoint.max_message_bytes);
-        match self.read_stream(&mut response, &mut frames).await {
-            Ended::Answered => Ok(()),
-            Ended::Broken { fault, .. } => {
-                drop(response);
-                Box::pin(self.resume(fault, &mut frames, legacy)).await
-            }
-        }
-    }
-
+    /// The streams that continue one that broke.
     async fn resume(&mut self, mut broken: WireFault, frames: &mut EventFrames, legacy: bool) -> Result<(), WireFault> {
         let mut fruitless = 0;
         while let (true, Some(last_id)) = (legacy, frames.last_id().map(str::to_owned)) {

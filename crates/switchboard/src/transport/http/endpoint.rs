@@ -70,7 +70,12 @@ impl Endpoint {
         loop {
             let sent = self.credentials.authorization().await.map_err(WireFault::NeedsLogin)?;
             let authorized = sent.as_ref().map(|sent| with_token(request.own, sent)).transpose()?;
-            let response = self.follow(request.beside(authorized.as_ref().or(request.own))).await?;
+            let authorized = request.beside(authorized.as_ref().or(request.own));
+            let mut response = self.send(&authorized).await?;
+            if response.status().is_redirection() {
+                // Boxed, like all that few requests come to: what carries a request has room for the largest part of it.
+                response = Box::pin(self.redirected(&authorized, response)).await?;
+            }
             let Some(challenge) = refused(&response) else { return Ok(response) };
             refusals += 1;
             if refusals > MAX_REFUSALS {
@@ -86,20 +91,11 @@ impl Endpoint {
     }
 
     /// Follows redirects that keep method and body, within the origin: nothing of ours goes anywhere else.
-    async fn follow(&self, request: Request<'_>) -> Result<Response, WireFault> {
-        let response = self.send(request).await?;
-        if response.status().is_redirection() {
-            // Boxed, like all that few requests come to: a task's future is copied when it begins, with room for the largest part.
-            return Box::pin(self.redirected(request, response)).await;
-        }
-        Ok(response)
-    }
-
-    async fn redirected(&self, request: Request<'_>, mut response: Response) -> Result<Response, WireFault> {
+    async fn redirected(&self, request: &Request<'_>, mut response: Response) -> Result<Response, WireFault> {
         let mut url = request.url.clone();
         for _ in 0..MAX_REDIRECTS {
             url = redirect(&url, &response)?;
-            response = self.send(Request { url: &url, ..request }).await?;
+            response = self.send(&Request { url: &url, ..*request }).await?;
             if !response.status().is_redirection() {
                 response.moved = Some(Box::new(url));
                 return Ok(response);
@@ -108,9 +104,9 @@ impl Endpoint {
         Err(not_followed(response.status(), &format!("more than {MAX_REDIRECTS} redirects in a row")))
     }
 
-    async fn send(&self, request: Request<'_>) -> Result<Response, WireFault> {
+    async fn send(&self, request: &Request<'_>) -> Result<Response, WireFault> {
         if let Some(direct) = &self.direct {
-            return direct.send(&request, &self.place).await.map(Response::from);
+            return direct.send(request, &self.place).await.map(Response::from);
         }
         let sent = Box::pin(self.pool.execute(request.for_stack())).await;
         sent.map(Response::from).map_err(|error| trouble::unsent(&error, &self.way))
