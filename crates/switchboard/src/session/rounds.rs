@@ -1,9 +1,10 @@
 //! One request of a caller through all its rounds: a modern server may answer with questions, and is asked again with the answers.
 
 use std::borrow::Cow;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, LazyLock};
 
+use memchr::memmem::Finder;
 use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
@@ -70,6 +71,9 @@ pub(super) async fn complete(
     Err(RequestFault::Invalid(format!("the server asked {MAX_ROUNDS} times and came to no end")))
 }
 
+/// The member in which a result says what it is.
+static RESULT_TYPE: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"resultType\""));
+
 /// What a modern result says of itself.
 enum Outcome {
     Complete,
@@ -93,8 +97,13 @@ impl Outcome {
             #[serde(borrow, default)]
             request_state: Option<&'a RawValue>,
         }
-        // Most results are complete, and some are large: look for the word before taking the result apart.
-        if memchr::memmem::find(result.as_bytes(), b"\"resultType\"").is_none() {
+        // Most results say that they are complete, and some are large: where nothing in it says otherwise, it is not taken apart.
+        let bytes = result.as_bytes();
+        let is_complete = |at: usize| {
+            let value = bytes[at + RESULT_TYPE.needle().len()..].trim_ascii_start().strip_prefix(b":");
+            value.is_some_and(|value| value.trim_ascii_start().starts_with(b"\"complete\""))
+        };
+        if RESULT_TYPE.find_iter(bytes).all(is_complete) {
             return Ok(Self::Complete);
         }
         let wire: Wire<'_> = result.decode().map_err(|fault| RequestFault::Invalid(fault.to_string()))?;
@@ -191,6 +200,39 @@ impl<'a> Rounds<'a> {
         match self.ongoing.sample(params, self.ongoing.tool_id(), overseer).await {
             Ok(answer) => Ok(answer),
             Err(refusal) => Err(RequestFault::Declined(refusal.reason)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn what_a_result_says_of_itself_counts_wherever_it_stands_and_what_is_said_within_it_does_not() {
+        let read = |text: &str| match Outcome::read(&RawJson::parse(text.to_owned()).unwrap()) {
+            Ok(Outcome::Complete) => "complete",
+            Ok(Outcome::Task) => "task",
+            Ok(Outcome::InputRequired { .. }) => "input",
+            Err(_) => "wrong",
+        };
+        for (text, expected) in [
+            (r#"{}"#, "complete"),
+            (r#"{"content":[],"resultType":"complete"}"#, "complete"),
+            ("{\"resultType\"\n:\t\"complete\" }", "complete"),
+            (r#"{"resultType":"task"}"#, "task"),
+            (r#"{"structuredContent":{"resultType":"complete"},"resultType":"task"}"#, "task"),
+            (r#"{"structuredContent":{"resultType":"task"},"resultType":"complete"}"#, "complete"),
+            (r#"{"structuredContent":{"resultType":"task"}}"#, "complete"),
+            (r#"{"text":"\"resultType\":\"task\"","resultType":"complete"}"#, "complete"),
+            (r#"{"resultType":"input_required","requestState":"s"}"#, "input"),
+            (r#"{"resultType":"input_required"}"#, "wrong"),
+            (r#"{"resultType":"completed"}"#, "wrong"),
+            (r#"{"resultType":7}"#, "wrong"),
+        ] {
+            assert_eq!(read(text), expected, "{text}");
         }
     }
 }

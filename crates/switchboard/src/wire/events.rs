@@ -63,7 +63,7 @@ pub struct EventFrames {
     /// The last line ended with CR: a LF right after it belongs to it.
     after_return: bool,
     /// The name of the field being read.
-    field: Vec<u8>,
+    field: FieldName,
     name: Vec<u8>,
     /// The id of the event being read, if it has one.
     id: Option<Vec<u8>>,
@@ -115,7 +115,7 @@ impl EventFrames {
             max_bytes,
             place: Place::Mark(0),
             after_return: false,
-            field: Vec::new(),
+            field: FieldName::default(),
             name: Vec::new(),
             id: None,
             retry: Vec::new(),
@@ -181,9 +181,7 @@ impl EventFrames {
         if self.place == Place::Field {
             let colon = bytes.iter().position(|byte| *byte == b':');
             let name = &bytes[..colon.unwrap_or(bytes.len())];
-            // One byte too many is kept, so that a longer name is not taken for a shorter one.
-            let room = (MAX_NAME_BYTES + 1).saturating_sub(self.field.len());
-            self.field.extend_from_slice(&name[..name.len().min(room)]);
+            self.field.extend(name);
             let Some(colon) = colon else { return };
             bytes = &bytes[colon + 1..];
             self.place = Place::Colon(self.begin_value());
@@ -207,7 +205,7 @@ impl EventFrames {
 
     /// The name of a field is complete: what its value is for.
     fn begin_value(&mut self) -> Target {
-        let target = match &*self.field {
+        let target = match self.field.bytes() {
             b"data" => Target::Data,
             b"event" => Target::Name,
             b"id" => Target::Id,
@@ -245,13 +243,13 @@ impl EventFrames {
         self.line_bytes = 0;
         let place = std::mem::replace(&mut self.place, Place::Field);
         if place == Place::Field {
-            if self.field.is_empty() {
+            if self.field.bytes().is_empty() {
                 return self.end_event(each);
             }
             // A line without a colon is a field without a value.
             self.begin_value();
         }
-        self.field.clear();
+        self.field = FieldName::default();
         let retry = std::str::from_utf8(&self.retry).ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
         if let Some(milliseconds) = retry.and_then(|text| text.parse().ok()) {
             self.retry_after = Some(Duration::from_millis(milliseconds));
@@ -282,6 +280,26 @@ impl EventFrames {
             }
         }
         self.name.clear();
+    }
+}
+
+/// The start of a field's name: one byte more than any that means anything has, so that a longer one is not taken for a shorter one.
+#[derive(Debug, Default)]
+struct FieldName {
+    kept: [u8; MAX_NAME_BYTES + 1],
+    length: usize,
+}
+
+impl FieldName {
+    fn extend(&mut self, bytes: &[u8]) {
+        let room = &mut self.kept[self.length..];
+        let count = bytes.len().min(room.len());
+        room[..count].copy_from_slice(&bytes[..count]);
+        self.length += count;
+    }
+
+    fn bytes(&self) -> &[u8] {
+        &self.kept[..self.length]
     }
 }
 

@@ -95,7 +95,7 @@ impl Endpoint {
         let mut url = request.url.clone();
         for _ in 0..MAX_REDIRECTS {
             url = redirect(&url, &response)?;
-            response = self.send(&Request { url: &url, ..*request }).await?;
+            response = self.send(&request.at(&url)).await?;
             if !response.status().is_redirection() {
                 response.moved = Some(Box::new(url));
                 return Ok(response);

@@ -1,12 +1,13 @@
 //! One message and what comes of it: the POST, and again where the session had to be begun anew; then its answer.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
 use bytes::Bytes;
 use reqwest::StatusCode;
-use reqwest::header::{HeaderMap, HeaderValue};
+use reqwest::header::HeaderValue;
 use tokio::time::timeout;
 
 use super::answer::{self, Reading, Use};
@@ -17,7 +18,7 @@ use super::response::Response;
 use super::{refusal, renewal};
 use crate::caller::Answering;
 use crate::transport::{Closed, WireFault};
-use crate::wire::{Beside, Outgoing, RawJson};
+use crate::wire::{Outgoing, RawJson};
 
 /// A request may take as long as its caller waits, but not without end.
 pub(super) const LONGEST_SILENCE: Duration = Duration::from_secs(60 * 60);
@@ -31,8 +32,8 @@ const METHOD_NOT_FOUND: i64 = -32601;
 /// A message on its way.
 struct Message {
     body: Bytes,
-    /// What a modern message says in headers of its own; a legacy one says what its session does.
-    modern: Option<HeaderMap>,
+    /// What a modern message says in headers of its own, as lines; a legacy one says what its session does.
+    modern: Option<String>,
 }
 
 /// Sends a message and reads what comes of it, in a task.
@@ -66,7 +67,8 @@ fn begin(
     }
     let landing = channel.take_off(id)?;
     let flight = landing.flight;
-    let message = Message { body: Bytes::copy_from_slice(body), modern: modern_headers(method, &beside) };
+    let modern = beside.version.map(|version| headers::beside(version, method, &beside));
+    let message = Message { body: Bytes::copy_from_slice(body), modern };
     let part = match (method, id) {
         (None, None) => Part::Answer,
         (Some("initialize"), Some(id)) => {
@@ -107,13 +109,6 @@ enum Part {
     Plain,
 }
 
-fn modern_headers(method: Option<&str>, beside: &Beside<'_>) -> Option<HeaderMap> {
-    beside.version?;
-    let mut headers = HeaderMap::new();
-    headers::beside(&mut headers, method, beside);
-    Some(headers)
-}
-
 async fn request(
     channel: &Arc<Channel>,
     message: &Message,
@@ -121,7 +116,8 @@ async fn request(
     part: &Part,
     silence: Option<Duration>,
 ) -> Result<(), WireFault> {
-    let posting = post(channel, message, Some(id), part);
+    // Pinned, so that it is kept once, whichever way it is waited for.
+    let posting = pin!(post(channel, message, Some(id), part));
     let response = match silence {
         None => posting.await?,
         Some(silence) => match timeout(silence, posting).await {
@@ -167,7 +163,8 @@ async fn post(channel: &Arc<Channel>, message: &Message, id: Option<u64>, part: 
             (Some(_), _) | (None, Part::Initialize) => (&endpoint.posting, None),
             (None, _) => (&legacy.headers, legacy.id.as_ref()),
         };
-        let response = endpoint.ask(Request::post(&endpoint.url, headers, &message.body).beside(message.modern.as_ref())).await?;
+        let response =
+            endpoint.ask(Request::post(&endpoint.url, headers, &message.body).with_lines(message.modern.as_deref())).await?;
         let status = response.status();
         if status.is_success() {
             return Ok(response);

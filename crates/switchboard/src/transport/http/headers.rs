@@ -11,10 +11,10 @@ use crate::untrusted::quoted;
 use crate::wire::Beside;
 
 pub(in crate::transport) const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
-pub(in crate::transport) const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+pub(in crate::transport) const PROTOCOL_VERSION: &str = "mcp-protocol-version";
 pub(in crate::transport) const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
-const METHOD: HeaderName = HeaderName::from_static("mcp-method");
-const NAME: HeaderName = HeaderName::from_static("mcp-name");
+const METHOD: &str = "mcp-method";
+const NAME: &str = "mcp-name";
 const PARAMETER: &str = "mcp-param-";
 
 /// The headers of every POST to an endpoint. Those of the entry win, whatever they are.
@@ -50,21 +50,38 @@ pub(in crate::transport) fn secret(value: &Secret) -> Option<HeaderValue> {
     Some(value)
 }
 
-/// Adds what stands beside a modern message. A value that no header can carry is encoded; a name that none can have is left out.
-pub(in crate::transport) fn beside(headers: &mut HeaderMap, method: Option<&str>, beside: &Beside<'_>) {
-    let Some(version) = beside.version else { return };
-    insert(headers, PROTOCOL_VERSION, version);
+/// What stands beside a modern message, as the lines of headers. A value that no header can carry is encoded; a name that none can have
+/// is left out.
+pub(in crate::transport) fn beside(version: &str, method: Option<&str>, beside: &Beside<'_>) -> String {
+    let mut lines = String::with_capacity(160);
+    say(&mut lines, PROTOCOL_VERSION, version);
     if let Some(method) = method {
-        insert(headers, METHOD, method);
+        say(&mut lines, METHOD, method);
     }
     if let Some(name) = beside.name {
-        insert(headers, NAME, name);
+        say(&mut lines, NAME, name);
     }
     for (name, value) in beside.parameters {
+        // Letters are of one size in a header's name.
         if let Ok(name) = HeaderName::from_bytes(format!("{PARAMETER}{name}").as_bytes()) {
-            insert(headers, name, value);
+            say(&mut lines, name.as_str(), value);
         }
     }
+    lines
+}
+
+/// Whether such a line has this name: no other header may have it, too.
+pub(in crate::transport) fn is_beside(name: &HeaderName) -> bool {
+    [PROTOCOL_VERSION, METHOD, NAME].contains(&name.as_str()) || name.as_str().starts_with(PARAMETER)
+}
+
+/// Such lines taken apart.
+pub(in crate::transport) fn pairs(lines: &str) -> impl Iterator<Item = (HeaderName, HeaderValue)> {
+    let pair = |line: &str| {
+        let (name, value) = line.split_once(": ")?;
+        Some((HeaderName::from_bytes(name.as_bytes()).ok()?, HeaderValue::from_str(value).ok()?))
+    };
+    lines.split_terminator("\r\n").filter_map(pair)
 }
 
 /// Whether a text can go into a header and come out again as an id: visible ASCII.
@@ -112,12 +129,13 @@ fn percent_decoded(text: &str) -> Vec<u8> {
     out
 }
 
-fn insert(headers: &mut HeaderMap, name: HeaderName, value: &str) {
-    let value = match is_plain(value) {
-        true => HeaderValue::from_str(value),
-        false => HeaderValue::from_str(&format!("=?base64?{}?=", BASE64.encode(value.as_bytes()))),
-    };
-    headers.insert(name, value.expect("visible ASCII, spaces and base64 fit a header"));
+fn say(lines: &mut String, name: &str, value: &str) {
+    lines.extend([name, ": "]);
+    match is_plain(value) {
+        true => lines.push_str(value),
+        false => lines.extend(["=?base64?", &BASE64.encode(value.as_bytes()), "?="]),
+    }
+    lines.push_str("\r\n");
 }
 
 /// Whether a value can stand in a header as it is and be told from an encoded one.
@@ -148,24 +166,22 @@ mod tests {
             ("\t", "=?base64?CQ==?="),
             ("\u{7f}", "=?base64?fw==?="),
         ] {
-            let mut headers = HeaderMap::new();
-            insert(&mut headers, NAME, value);
-            assert_eq!(headers[NAME].to_str().unwrap(), expected, "{value:?}");
+            let mut lines = String::new();
+            say(&mut lines, NAME, value);
+            assert_eq!(lines, format!("mcp-name: {expected}\r\n"), "{value:?}");
+            let [(name, value)] = &pairs(&lines).collect::<Vec<_>>()[..] else { panic!("{lines:?}") };
+            assert_eq!((name.as_str(), value.to_str().unwrap()), (NAME, expected));
         }
     }
 
     #[test]
     fn t15_a_parameter_whose_name_is_no_header_is_left_out() {
-        let mut headers = HeaderMap::new();
         let parameters = [("Region".to_owned(), "west".to_owned()), ("X\r\nEvil".to_owned(), "1".to_owned())];
-        beside(
-            &mut headers,
-            Some("tools/call"),
-            &Beside { version: Some("2026-07-28"), name: Some("t"), parameters: &parameters },
+        let said = Beside { version: None, name: Some("t"), parameters: &parameters };
+        assert_eq!(
+            beside("2026-07-28", Some("tools/call"), &said),
+            "mcp-protocol-version: 2026-07-28\r\nmcp-method: tools/call\r\nmcp-name: t\r\nmcp-param-region: west\r\n"
         );
-        let mut said: Vec<_> = headers.iter().map(|(name, value)| format!("{name}: {}", value.to_str().unwrap())).collect();
-        said.sort();
-        assert_eq!(said, ["mcp-method: tools/call", "mcp-name: t", "mcp-param-region: west", "mcp-protocol-version: 2026-07-28"]);
     }
 
     #[test]

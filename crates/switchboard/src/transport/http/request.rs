@@ -5,6 +5,7 @@ use reqwest::Method;
 use reqwest::header::{CONTENT_LENGTH, HOST, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
 use url::{Position, Url};
 
+use super::headers;
 use super::stack::OUR_NAME;
 
 /// A request. It borrows everything: what all requests say is made once.
@@ -16,25 +17,37 @@ pub(in crate::transport) struct Request<'a> {
     pub(in crate::transport) headers: &'a HeaderMap,
     /// What this one says beside, and instead where both name a header.
     pub(in crate::transport) own: Option<&'a HeaderMap>,
+    /// And this, as lines of headers that [`headers::beside`] wrote.
+    lines: &'a str,
     pub(in crate::transport) body: Option<&'a Bytes>,
 }
 
 impl<'a> Request<'a> {
     pub(in crate::transport) fn post(url: &'a Url, headers: &'a HeaderMap, body: &'a Bytes) -> Self {
-        Self { method: &Method::POST, url, headers, own: None, body: Some(body) }
+        Self { method: &Method::POST, url, headers, own: None, lines: "", body: Some(body) }
     }
 
     pub(in crate::transport) fn get(url: &'a Url, headers: &'a HeaderMap) -> Self {
-        Self { method: &Method::GET, url, headers, own: None, body: None }
+        Self { method: &Method::GET, url, headers, own: None, lines: "", body: None }
     }
 
     pub(in crate::transport) fn delete(url: &'a Url, headers: &'a HeaderMap) -> Self {
-        Self { method: &Method::DELETE, url, headers, own: None, body: None }
+        Self { method: &Method::DELETE, url, headers, own: None, lines: "", body: None }
     }
 
     /// The same, with what this one says beside.
     pub(in crate::transport) fn beside(self, own: Option<&'a HeaderMap>) -> Self {
         Self { own, ..self }
+    }
+
+    /// The same to another place.
+    pub(super) fn at<'b>(&'b self, url: &'b Url) -> Request<'b> {
+        Request { url, ..*self }
+    }
+
+    /// The same, with what stands beside its message.
+    pub(super) fn with_lines(self, lines: Option<&'a str>) -> Self {
+        Self { lines: lines.unwrap_or_default(), ..self }
     }
 
     /// Everything before the body, as it goes over a connection. `authority` is what `Host` says unless a header does.
@@ -50,6 +63,7 @@ impl<'a> Request<'a> {
             }
         }
         self.said().for_each(|(name, value)| write_header(out, name, value.as_bytes()));
+        out.extend_from_slice(self.lines.as_bytes());
         if let Some(body) = self.body {
             write_header(out, &CONTENT_LENGTH, itoa::Buffer::new().format(body.len()).as_bytes());
         }
@@ -62,15 +76,18 @@ impl<'a> Request<'a> {
         self.said().for_each(|(name, value)| {
             request.headers_mut().append(name, value.clone());
         });
+        request.headers_mut().extend(headers::pairs(self.lines));
         *request.body_mut() = self.body.map(|body| body.clone().into());
         request
     }
 
-    /// Every header, once from where it counts.
+    /// Every header but the lines, once from where it counts.
     fn said(&self) -> impl Iterator<Item = (&'a HeaderName, &'a HeaderValue)> {
-        let own = self.own;
-        let common = self.headers.iter().filter(move |(name, _)| own.is_none_or(|own| !own.contains_key(*name)));
-        common.chain(own.into_iter().flatten())
+        let Self { own, lines, .. } = *self;
+        let counts = move |name: &HeaderName| {
+            own.is_none_or(|own| !own.contains_key(name)) && (lines.is_empty() || !headers::is_beside(name))
+        };
+        self.headers.iter().filter(move |(name, _)| counts(name)).chain(own.into_iter().flatten())
     }
 
     fn says(&self, name: &HeaderName) -> bool {
@@ -136,6 +153,16 @@ mod tests {
         check(
             Request::get(&url, &common).beside(Some(&own)),
             &["GET /a%20b/mcp?key=%22 HTTP/1.1", "content-type: a", "accept: three", "user-agent: we", "host: there"],
+        );
+        let common = headers(&[
+            (HeaderName::from_static("mcp-name"), "of the entry"),
+            (HeaderName::from_static("mcp-param-a"), "of the entry"),
+            (HeaderName::from_static("mcp-tenant"), "of the entry"),
+        ]);
+        let lines = "mcp-method: x\r\nmcp-name: y\r\n";
+        check(
+            Request::get(&url, &common).with_lines(Some(lines)),
+            &["GET /a%20b/mcp?key=%22 HTTP/1.1", "host: here:1", &us, "mcp-tenant: of the entry", "mcp-method: x", "mcp-name: y"],
         );
     }
 }
