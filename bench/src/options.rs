@@ -87,7 +87,7 @@ impl Options {
         }
         // Threads that may not leave a core would only stand in each other's way.
         let pin = pin.unwrap_or(if multi_thread { Pin::Nowhere } else { Pin::Apart });
-        let rounds = rounds.unwrap_or(if quick { 3 } else { 9 });
+        let rounds = rounds.unwrap_or(if quick { 4 } else { 10 });
         Ok(Self { work, json, rounds, quick, multi_thread, era, pin, answers, sdks, without })
     }
 

@@ -28,6 +28,7 @@ mod limit;
 mod misfit;
 mod own;
 mod sampling;
+mod unlisted;
 
 /// How long a person may take to approve; then the call is denied.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(300);

@@ -2,15 +2,16 @@
 
 use std::sync::Arc;
 
+use serde_json::json;
 use tokio::time::timeout;
 
 use super::limit::Limit;
 use super::{Call, CallError, moved};
 use crate::builtin::READ_RESOURCE;
-use crate::catalog::{Tool, ToolDefinition};
-use crate::gate::{Decision, Ruling};
+use crate::catalog::Tool;
+use crate::gate::Decision;
 use crate::host::Shared;
-use crate::name::{ExposedName, ServerName, ToolId};
+use crate::name::ServerName;
 use crate::result::CallResult;
 use crate::session::RequestFault;
 
@@ -46,22 +47,7 @@ impl Shared {
     /// A model that may read resources may not read those of a server that a rule keeps it from: the rule holds as if reading were one
     /// of the server's tools.
     pub(crate) fn may_read(&self, server: &ServerName) -> Result<(), String> {
-        let roster = self.roster();
-        let handle = roster.server(server).map_err(|error| error.to_string())?;
-        let definition = serde_json::json!({"name": READ_RESOURCE, "inputSchema": {"type": "object"}});
-        let definition = ToolDefinition::parse(&definition.into()).map_err(|(_, fault)| fault)?;
-        let tool = Tool {
-            id: ToolId { server: server.clone(), tool: definition.name.clone() },
-            exposed: ExposedName::unlisted(&format!("{server}/{READ_RESOURCE}")),
-            definition: Arc::new(definition),
-            server: handle.config.clone(),
-            launch: handle.launch,
-            idempotent: false,
-            place: usize::MAX,
-            server_place: usize::MAX,
-            ruling: Ruling::default(),
-            own: None,
-        };
+        let tool = self.unlisted(server, &json!({"name": READ_RESOURCE, "inputSchema": {"type": "object"}}))?;
         match self.decide(&tool, false) {
             Decision::Deny { rule } => Err(format!("server \"{server}\": denied: {rule}")),
             Decision::Allow { .. } | Decision::Ask { .. } => Ok(()),

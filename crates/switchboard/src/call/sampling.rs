@@ -5,12 +5,11 @@ use std::sync::{Arc, OnceLock, Weak};
 use serde_json::json;
 
 use crate::caller::{Answering, ApprovalRequest, Caller, Sampling};
-use crate::catalog::{Tool, ToolDefinition};
-use crate::gate::{Decision, Ruling};
+use crate::catalog::Tool;
+use crate::gate::Decision;
 use crate::host::Shared;
-use crate::name::{ExposedName, ServerName, ToolId, ToolName};
+use crate::name::ServerName;
 use crate::session::Overseer;
-use crate::wire::RawJson;
 
 /// What rules and remembered answers call it. No server can offer a tool of this name.
 pub(crate) const SAMPLING: &str = "@sampling";
@@ -63,25 +62,11 @@ impl Shared {
 
     /// Sampling as the gate sees it: always defined alike, so a remembered yes is bound to the server's launch alone.
     fn sampling_tool(&self, server: &ServerName) -> Result<Arc<Tool>, String> {
-        let roster = self.roster();
-        let handle = roster.server(server).map_err(|error| error.to_string())?;
-        let definition = RawJson::from_value(&json!({
+        let definition = json!({
             "name": SAMPLING,
             "description": "The server wants an answer of your model to the messages below. It sees the answer.",
             "inputSchema": {"type": "object"},
-        }));
-        let definition = ToolDefinition::parse(&definition).map_err(|(_, fault)| fault)?;
-        Ok(Arc::new(Tool {
-            id: ToolId { server: server.clone(), tool: ToolName::new(SAMPLING) },
-            exposed: ExposedName::unlisted(&format!("{server}/{SAMPLING}")),
-            definition: Arc::new(definition),
-            server: handle.config.clone(),
-            launch: handle.launch,
-            idempotent: false,
-            place: usize::MAX,
-            server_place: usize::MAX,
-            ruling: Ruling::default(),
-            own: None,
-        }))
+        });
+        self.unlisted(server, &definition).map(Arc::new)
     }
 }

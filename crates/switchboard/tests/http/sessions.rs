@@ -9,6 +9,21 @@ use switchboard::transport::WireFault;
 
 use crate::support::*;
 
+/// An entry for a legacy server at this peer.
+fn legacy_entry(peer: &Peer) -> ServerConfig {
+    let endpoint = Endpoint::Http(HttpEndpoint::new(peer.url()));
+    let entry = ServerConfig::new(ServerName::new("peer").unwrap(), Source::code(), endpoint);
+    ServerConfig { protocol: Protocol::Legacy, ..entry }
+}
+
+/// Opens a session.
+async fn begin(peer: &mut Peer) {
+    let result =
+        json!({"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": {"name": "peer", "version": "1"}});
+    peer.expect("initialize").await.json_with("Mcp-Session-Id: s-1\r\n", result);
+    peer.expect("notifications/initialized").await.status(202, "");
+}
+
 #[tokio::test]
 async fn f20_a_forgotten_session_is_begun_anew_once_for_all_who_found_out() {
     let (session, mut peer) = legacy(Some("s-1")).await;
@@ -41,6 +56,26 @@ async fn f20_a_forgotten_session_is_begun_anew_once_for_all_who_found_out() {
     }
     // What was listed before may be different now.
     session.list_changed().await;
+}
+
+/// Whoever found out may be gone before it is done: it is done all the same, for whoever comes next.
+#[tokio::test]
+async fn f20_a_session_is_begun_anew_although_whoever_found_out_is_gone() {
+    let (session, mut peer) = legacy(Some("s-1")).await;
+    let gone = read(&session, "a:1");
+    peer.expect("resources/read").await.status(404, "");
+    let beginning = peer.expect("initialize").await;
+    gone.abort();
+    peer.expect("notifications/cancelled").await.status(202, "");
+    let result = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {"name": "peer", "version": "2"}});
+    beginning.json_with("Mcp-Session-Id: s-2\r\n", result);
+    peer.expect("notifications/initialized").await.status(202, "");
+    peer.expect_line("GET /mcp").await.status(405, "");
+    let reading = read(&session, "a:2");
+    let asked = peer.expect("resources/read").await;
+    assert_eq!((asked.header("mcp-session-id"), &asked.body["params"]["uri"]), (Some("s-2"), &json!("a:2")));
+    asked.json(contents("hi"));
+    assert_eq!(outcome(reading).await, seen("hi"));
 }
 
 /// Whoever only listens sends no request that could find out.
@@ -165,14 +200,9 @@ async fn f28_what_was_sent_before_the_end_arrives_before_it() {
 #[tokio::test]
 async fn a_server_that_could_not_be_listed_has_been_told_that_its_session_is_over() {
     let mut peer = Peer::start().await;
-    let endpoint = Endpoint::Http(HttpEndpoint::new(peer.url()));
-    let mut entry = ServerConfig::new(ServerName::new("peer").unwrap(), Source::code(), endpoint);
-    entry.protocol = Protocol::Legacy;
+    let entry = legacy_entry(&peer);
     let host = HostBuilder::new([entry].into_iter().collect::<Config>()).start().await.unwrap();
-    let result =
-        json!({"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": {"name": "peer", "version": "1"}});
-    peer.expect("initialize").await.json_with("Mcp-Session-Id: s-1\r\n", result);
-    peer.expect("notifications/initialized").await.status(202, "");
+    begin(&mut peer).await;
     for _ in 0..2 {
         let asked = peer.next().await;
         match asked.line.as_str() {
@@ -192,18 +222,13 @@ async fn a_server_that_could_not_be_listed_has_been_told_that_its_session_is_ove
 #[tokio::test]
 async fn a_stopped_server_has_been_told_that_its_session_is_over() {
     let mut peer = Peer::start().await;
-    let endpoint = Endpoint::Http(HttpEndpoint::new(peer.url()));
-    let mut entry = ServerConfig::new(ServerName::new("peer").unwrap(), Source::code(), endpoint);
-    entry.protocol = Protocol::Legacy;
+    let entry = legacy_entry(&peer);
     let starting = tokio::spawn(async move {
         let host = HostBuilder::new([entry].into_iter().collect::<Config>()).start().await.unwrap();
         assert!(host.settled(HANGS).await);
         host
     });
-    let result =
-        json!({"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": {"name": "peer", "version": "1"}});
-    peer.expect("initialize").await.json_with("Mcp-Session-Id: s-1\r\n", result);
-    peer.expect("notifications/initialized").await.status(202, "");
+    begin(&mut peer).await;
     for _ in 0..2 {
         let asked = peer.next().await;
         match asked.line.as_str() {

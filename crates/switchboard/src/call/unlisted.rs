@@ -1,0 +1,34 @@
+//! What rules decide on as if it were a tool of a server, though no list has it: an answer of the caller's model, the reading of resources.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::catalog::{Tool, ToolDefinition};
+use crate::gate::Ruling;
+use crate::host::Shared;
+use crate::name::{ExposedName, ServerName, ToolId};
+use crate::wire::RawJson;
+
+impl Shared {
+    /// Such a tool, as the gate sees it.
+    pub(super) fn unlisted(&self, server: &ServerName, definition: &Value) -> Result<Tool, String> {
+        let roster = self.roster();
+        let handle = roster.server(server).map_err(|error| error.to_string())?;
+        let definition = ToolDefinition::parse(&RawJson::from_value(definition)).map_err(|(_, fault)| fault)?;
+        let id = ToolId { server: server.clone(), tool: definition.name.clone() };
+        let exposed = ExposedName::unlisted(&id.shown().to_string());
+        Ok(Tool {
+            id,
+            exposed,
+            definition: Arc::new(definition),
+            server: handle.config.clone(),
+            launch: handle.launch,
+            idempotent: false,
+            place: usize::MAX,
+            server_place: usize::MAX,
+            ruling: Ruling::default(),
+            own: None,
+        })
+    }
+}
