@@ -41,10 +41,8 @@ impl Host {
     pub async fn call(&self, call: Call) -> Result<CallResult, CallError> {
         let host = &*self.0;
         let mut limit = Limit::start(call.timeout);
-        if let Some(tool) = host.own_tool(&call) {
-            return host.call_own(&tool, &call, limit).await;
-        }
-        let (mut tool, mut server) = host.resolve(&call, limit).await?;
+        let (mut tool, server) = host.resolve(&call, limit).await?;
+        let Some(mut server) = server else { return host.call_own(&tool, &call, limit).await };
         let mut is_first = true;
         let raw = loop {
             host.validate(&tool, &call)?;
@@ -63,8 +61,8 @@ impl Host {
 }
 
 impl Shared {
-    /// Which tool is meant, in the catalog that the caller listed from, and the server that it is called on.
-    async fn resolve(&self, call: &Call, limit: Limit) -> Result<(Arc<Tool>, Held), CallError> {
+    /// Which tool is meant, in the catalog that the caller listed from, and the server that it is called on, if it is a server's.
+    async fn resolve(&self, call: &Call, limit: Limit) -> Result<(Arc<Tool>, Option<Held>), CallError> {
         loop {
             let found = match &call.listed {
                 Some(catalog) => catalog.resolve(&call.tool).cloned(),
@@ -77,10 +75,13 @@ impl Shared {
                 found => found,
             };
             let tool = found.map_err(|why| CallError::Unresolved { name: call.tool.clone(), why })?;
-            let roster = self.roster().clone();
+            if tool.own.is_some() {
+                return Ok((tool, None));
+            }
+            let roster = self.roster();
             match roster.hold(roster.place_of(&tool)?) {
                 // What was listed before is called as it was listed, or not at all.
-                Some(server) if call.listed.is_some() || server.launch == tool.launch => return Ok((tool, server)),
+                Some(server) if call.listed.is_some() || server.launch == tool.launch => return Ok((tool, Some(server))),
                 // A reload took it out just now; the name means what the new picture says.
                 _ => self.rebuild(),
             }
@@ -199,7 +200,7 @@ impl Shared {
     /// C19: a changed definition of a trusted server is shown, once, and not asked about.
     fn show_change(&self, tool: &Tool, caller: &Arc<dyn Caller>) {
         let is_known = || !self.grants.read().unwrap_or_else(PoisonError::into_inner).is_unlike_its_pin(tool);
-        if !self.roster().gate.only_shows_changes(tool) || is_known() {
+        if !tool.server.trust || !self.roster().gate.only_shows_changes(tool) || is_known() {
             return;
         }
         let changed = self.grants.write().unwrap_or_else(PoisonError::into_inner).pin_anew(tool);

@@ -322,11 +322,6 @@ impl Catalog {
     pub(crate) fn can_name_more(&self, settled: impl Fn(usize) -> bool) -> bool {
         self.awaited.iter().any(|&index| settled(index))
     }
-
-    /// Whether it has tools that are no server's. They stand first.
-    pub(crate) fn has_own(&self) -> bool {
-        self.tools.first().is_some_and(|tool| tool.own.is_some())
-    }
 }
 
 impl Tool {

@@ -16,16 +16,6 @@ use crate::result::CallResult;
 use crate::session::RequestFault;
 
 impl Shared {
-    /// The tool that is meant, if it is one of this program's own.
-    pub(super) fn own_tool(&self, call: &Call) -> Option<Arc<Tool>> {
-        let present = self.catalog();
-        let catalog = call.listed.as_ref().unwrap_or(&present);
-        if !catalog.has_own() {
-            return None;
-        }
-        catalog.resolve(&call.tool).ok().filter(|tool| tool.own.is_some()).cloned()
-    }
-
     /// Validates, decides, approves, and does it.
     pub(super) async fn call_own(&self, tool: &Arc<Tool>, call: &Call, mut limit: Limit) -> Result<CallResult, CallError> {
         self.validate(tool, call)?;

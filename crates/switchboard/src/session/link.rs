@@ -3,7 +3,7 @@
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::sync::oneshot;
@@ -72,9 +72,12 @@ impl Link {
     /// Sends a request of a caller and waits as its clock says, unless it must not be sent any more. Dropping the future cancels it.
     pub(super) async fn request_for(&self, ongoing: &Arc<Ongoing>, request: Request<'_>, still: Still<'_>) -> Answer {
         let answer = self.request_once(ongoing, request, still).await;
+        if answer.is_ok() || !request.is_harmless {
+            return answer;
+        }
         let pause = match ongoing.clock.judge(Instant::now()) {
-            Verdict::Wait(until) if request.is_harmless => again::pause(&answer, until),
-            _ => None,
+            Verdict::Wait(until) => again::pause(&answer, until),
+            Verdict::Late(_) => None,
         };
         match pause {
             Some(pause) => {
@@ -93,7 +96,7 @@ impl Link {
             Ok(())
         })?;
         self.receiver.watchdog.look_by(ongoing.clock.first_look());
-        Waiting { link: self, id, reply, errand, cancellable: true }.answer().await
+        Waiting { link: self, id, reply, errand, is_over: false, cancellable: true }.answer().await
     }
 
     /// Sends a request of a caller, unless it must not be sent any more. Whoever takes the reply cares for its end.
@@ -135,7 +138,7 @@ impl Link {
     pub(super) fn post(&self, request: Request<'_>, ongoing: Option<&Arc<Ongoing>>) -> Result<Waiting<'_>, RequestFault> {
         let cancellable = request.method != "initialize";
         let (id, reply) = self.send(request, ongoing)?;
-        Ok(Waiting { link: self, id, reply, errand: None, cancellable })
+        Ok(Waiting { link: self, id, reply, errand: None, is_over: false, cancellable })
     }
 
     /// Sends a request whose answer nobody needs; its place is given up after `wait`, or when the connection ends.
@@ -191,6 +194,8 @@ pub(super) struct Waiting<'a> {
     reply: oneshot::Receiver<Answer>,
     /// What brings the answer, where the wire leaves that to whoever waits.
     errand: Option<Answering<'static, ()>>,
+    /// The answer was taken.
+    is_over: bool,
     cancellable: bool,
 }
 
@@ -203,13 +208,15 @@ impl Waiting<'_> {
     fn poll_answer(&mut self, task: &mut Context<'_>) -> Poll<Answer> {
         self.errand.take_if(|errand| errand.as_mut().poll(task).is_ready());
         let dropped = |_| Err(RequestFault::Closed("the session was dropped".into()));
-        Pin::new(&mut self.reply).poll(task).map(|answer| answer.unwrap_or_else(dropped))
+        let answer = ready!(Pin::new(&mut self.reply).poll(task));
+        self.is_over = true;
+        Poll::Ready(answer.unwrap_or_else(dropped))
     }
 }
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        if self.link.receiver.pending.give_up(self.id) && self.cancellable {
+        if !self.is_over && self.link.receiver.pending.give_up(self.id) && self.cancellable {
             self.link.receiver.cancel(self.id, "the caller no longer waits");
         }
         self.link.receiver.over(self.id);
