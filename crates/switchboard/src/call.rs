@@ -36,13 +36,14 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(300);
 /// A change that nobody is asked about is told in no more lines than this.
 const CHANGED_LINES: usize = 40;
 
+// What few calls come to is boxed here and below: a call's future is copied when it begins, with room for the largest part of it.
 impl Host {
     /// Makes one call, through the gate.
     pub async fn call(&self, call: Call) -> Result<CallResult, CallError> {
         let host = &*self.0;
         let mut limit = Limit::start(call.timeout);
         let (mut tool, server) = host.resolve(&call, limit).await?;
-        let Some(mut server) = server else { return host.call_own(&tool, &call, limit).await };
+        let Some(mut server) = server else { return Box::pin(host.call_own(&tool, &call, limit)).await };
         let mut is_first = true;
         let raw = loop {
             host.validate(&tool, &call)?;
@@ -50,7 +51,7 @@ impl Host {
             match host.send(&tool, &server, permit, limit).await {
                 // It was not executed: the schema asks for other headers now. What it says now is decided on anew.
                 Err(CallError::Request { fault: RequestFault::HeaderMismatch { .. }, .. }) if std::mem::take(&mut is_first) => {
-                    tool = host.listed_again(&tool, &server, limit).await?;
+                    tool = Box::pin(host.listed_again(&tool, &server, limit)).await?;
                 }
                 answer => break answer?,
             }
@@ -69,7 +70,9 @@ impl Shared {
                 None => self.catalog().resolve(&call.tool).cloned(),
             };
             let found = match found {
-                Err(Unresolved::Unknown { .. }) if call.listed.is_none() && self.late_for(&call.tool, limit).await? => {
+                Err(Unresolved::Unknown { .. })
+                    if call.listed.is_none() && Box::pin(self.late_for(&call.tool, limit)).await? =>
+                {
                     self.catalog().resolve(&call.tool).cloned()
                 }
                 found => found,
@@ -151,7 +154,7 @@ impl Shared {
                 if let Some(server) = &mut server {
                     server.release();
                 }
-                let permit = self.approve(tool, &request, &call.caller).await;
+                let permit = Box::pin(self.approve(tool, &request, &call.caller)).await;
                 limit.put_off(asked);
                 let permit = permit.map_err(denied)?;
                 // What was approved is what is called, or nothing is.
@@ -260,7 +263,8 @@ impl Shared {
 
     /// Is the result what the tool promises? The caller is told of what does not fit.
     async fn check(&self, tool: &Tool, result: &RawJson, caller: &Arc<dyn Caller>) -> Option<String> {
-        let misfit = misfit::of_result(self, tool, result).await?;
+        tool.definition.output_schema.as_ref()?;
+        let misfit = Box::pin(misfit::of_result(self, tool, result)).await?;
         caller.notice(&format!("server \"{}\", tool {}: {misfit}", tool.id.server, shown(tool)));
         Some(misfit)
     }
@@ -287,23 +291,26 @@ impl Shared {
                 server.worked();
                 Ok(raw)
             }
-            Err(fault) => {
-                let fault = fault.redacted(|text| server.stderr.redact(text));
-                let detail = match fault {
-                    RequestFault::Wire(WireFault::NeedsLogin(ref needed)) => {
-                        server.needs_login(needed.reason.clone()).await;
-                        // Where the entry brings its own token the reason says what to check.
-                        let can_log_in = !server.config.endpoint.has_own_token();
-                        can_log_in.then(|| format!("run \"switchboard login {}\"", server.config.name))
-                    }
-                    // Where the end has no other cause than the reason, it is told once.
-                    RequestFault::Closed(ref reason) => server.death().await.filter(|death| death != reason),
-                    _ => None,
-                };
-                Err(CallError::Request { server: server.config.name.clone(), fault, detail })
-            }
+            Err(fault) => Err(Box::pin(told(server, fault)).await),
         }
     }
+}
+
+/// A fault of a server, with what is known of its cause and what to try.
+async fn told(server: &ServerHandle, fault: RequestFault) -> CallError {
+    let fault = fault.redacted(|text| server.stderr.redact(text));
+    let detail = match fault {
+        RequestFault::Wire(WireFault::NeedsLogin(ref needed)) => {
+            server.needs_login(needed.reason.clone()).await;
+            // Where the entry brings its own token the reason says what to check.
+            let can_log_in = !server.config.endpoint.has_own_token();
+            can_log_in.then(|| format!("run \"switchboard login {}\"", server.config.name))
+        }
+        // Where the end has no other cause than the reason, it is told once.
+        RequestFault::Closed(ref reason) => server.death().await.filter(|death| death != reason),
+        _ => None,
+    };
+    CallError::Request { server: server.config.name.clone(), fault, detail }
 }
 
 fn moved(tool: &Tool) -> CallError {

@@ -450,7 +450,7 @@ impl Session {
     /// Waits for the caller's turn where there are turns, within the deadline; then the request goes its rounds.
     async fn complete(&self, ongoing: &Arc<Ongoing>, request: Request<'_>, still: Still<'_>) -> Result<RawJson, RequestFault> {
         let _turn = match self.takes_turns() {
-            true => Some(self.turn(ongoing).await?),
+            true => Some(Box::pin(self.turn(ongoing)).await?),
             false => None,
         };
         rounds::complete(&self.link, ongoing, request, still).await

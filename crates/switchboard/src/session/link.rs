@@ -70,7 +70,7 @@ impl Link {
     }
 
     /// Sends a request of a caller and waits as its clock says, unless it must not be sent any more. Dropping the future cancels it.
-    pub(super) async fn request_for(&self, ongoing: &Arc<Ongoing>, request: Request<'_>, still: Still<'_>) -> Answer {
+    pub(super) async fn request_for(&self, ongoing: &Arc<Ongoing>, request: &Request<'_>, still: Still<'_>) -> Answer {
         let answer = self.request_once(ongoing, request, still).await;
         if answer.is_ok() || !request.is_harmless {
             return answer;
@@ -81,17 +81,21 @@ impl Link {
         };
         match pause {
             Some(pause) => {
-                sleep(pause).await;
-                self.request_once(ongoing, request, still).await
+                let again = async {
+                    sleep(pause).await;
+                    self.request_once(ongoing, request, still).await
+                };
+                // Boxed, like all that few requests come to.
+                Box::pin(again).await
             }
             None => answer,
         }
     }
 
-    async fn request_once(&self, ongoing: &Arc<Ongoing>, request: Request<'_>, still: Still<'_>) -> Answer {
+    async fn request_once(&self, ongoing: &Arc<Ongoing>, request: &Request<'_>, still: Still<'_>) -> Answer {
         self.clear_for(ongoing, still).await?;
         let mut errand = None;
-        let (id, reply) = self.hand_over(request, Some(ongoing), |message| {
+        let (id, reply) = self.hand_over(*request, Some(ongoing), |message| {
             errand = self.transport.ask(message)?;
             Ok(())
         })?;
@@ -115,7 +119,7 @@ impl Link {
     /// Waits for room. Nothing may be waited for between this and the sending.
     async fn clear_for(&self, ongoing: &Ongoing, still: Still<'_>) -> Result<(), RequestFault> {
         if !self.transport.has_room() {
-            self.room_for(ongoing).await?;
+            Box::pin(self.room_for(ongoing)).await?;
         }
         if still() { Ok(()) } else { Err(RequestFault::Moved) }
     }

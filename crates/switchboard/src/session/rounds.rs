@@ -30,7 +30,7 @@ pub(super) async fn complete(
     still: Still<'_>,
 ) -> Result<RawJson, RequestFault> {
     if request.era == Era::Legacy {
-        return visits::send(link, ongoing, request, still).await;
+        return visits::send(link, ongoing, &request, still).await;
     }
     let rounds = Rounds::of(link, ongoing);
     let declared = envelope::modern_meta(rounds.offers, rounds.roots.is_some());
@@ -49,7 +49,7 @@ pub(super) async fn complete(
             }
         }
         let round = Request { fields: &round, declared: &declared, ..request };
-        let result = match link.request_for(ongoing, round, still).await {
+        let result = match link.request_for(ongoing, &round, still).await {
             // Said later, what came before may have been executed.
             Err(RequestFault::Answered { code: HEADER_MISMATCH, message, data }) if answers.is_none() => {
                 return Err(RequestFault::HeaderMismatch { message, data });

@@ -214,7 +214,8 @@ impl<'a> Following<'a> {
     async fn fetch(&mut self, task: &Task) -> Answer {
         let (link, ongoing, id_json) = (self.link, self.followed.ongoing.clone(), self.id_json.clone());
         let fields: [Field<'_>; 1] = [("taskId", &id_json)];
-        let mut result = pin!(link.request_for(&ongoing, Request::new(Era::Legacy, "tasks/result", &fields), &|| true));
+        let request = Request::new(Era::Legacy, "tasks/result", &fields);
+        let mut result = pin!(link.request_for(&ongoing, &request, &|| true));
         let (mut is_end, mut interval, mut words) = (task.status.is_end(), task.interval, task.message.clone());
         let answer = loop {
             tokio::select! {
@@ -239,7 +240,7 @@ impl<'a> Following<'a> {
 
     async fn request(&self, method: &str, fields: &[Field<'_>]) -> Answer {
         // The task runs already: this sends no call.
-        self.link.request_for(&self.followed.ongoing, self.as_request(method, fields), &|| true).await
+        self.link.request_for(&self.followed.ongoing, &self.as_request(method, fields), &|| true).await
     }
 
     fn as_request<'b>(&'b self, method: &'b str, fields: &'b [Field<'b>]) -> Request<'b> {

@@ -84,7 +84,7 @@ impl Visits {
 }
 
 /// Sends a legacy request. Where the server wants pages visited first, and the caller does that, it is sent once more.
-pub(super) async fn send(link: &Link, ongoing: &Arc<Ongoing>, request: Request<'_>, still: Still<'_>) -> Answer {
+pub(super) async fn send(link: &Link, ongoing: &Arc<Ongoing>, request: &Request<'_>, still: Still<'_>) -> Answer {
     let answer = complete(link, ongoing, request, still).await;
     let pages = match &answer {
         Err(RequestFault::Answered { code: URL_ELICITATION_REQUIRED, data: Some(data), .. })
@@ -95,17 +95,18 @@ pub(super) async fn send(link: &Link, ongoing: &Arc<Ongoing>, request: Request<'
         _ => None,
     };
     let Some(pages) = pages else { return answer };
-    match visit(link, ongoing, pages).await? {
-        true => complete(link, ongoing, request, still).await,
+    // Boxed, like all that few calls come to: a call's future is copied when it begins, with room for the largest part.
+    match Box::pin(visit(link, ongoing, pages)).await? {
+        true => Box::pin(complete(link, ongoing, request, still)).await,
         false => answer,
     }
 }
 
 /// The answer, or what became of the task that was asked for.
-async fn complete(link: &Link, ongoing: &Arc<Ongoing>, request: Request<'_>, still: Still<'_>) -> Answer {
-    if tasks::asks_for_a_task(&request) {
+async fn complete(link: &Link, ongoing: &Arc<Ongoing>, request: &Request<'_>, still: Still<'_>) -> Answer {
+    if tasks::asks_for_a_task(request) {
         // Few calls are tasks, and what one takes should not make the others larger.
-        return Box::pin(tasks::complete_legacy(link, ongoing, request, still)).await;
+        return Box::pin(tasks::complete_legacy(link, ongoing, *request, still)).await;
     }
     link.request_for(ongoing, request, still).await
 }
