@@ -15,6 +15,8 @@ mod coerce;
 mod command;
 /// The one place where errors become exit codes and lines on stderr.
 mod failure;
+/// The folder that the user's own servers run in.
+mod folder;
 /// Ctrl-C and SIGTERM.
 mod interrupt;
 /// Diagnostics of the program itself, on stderr, without secrets.

@@ -17,7 +17,7 @@ use switchboard::{Host, HostBuilder};
 use crate::arguments::Options;
 use crate::failure::{Code, Failure};
 use crate::place::{self, Place};
-use crate::{interrupt, logging, nearest, notices, output, roots};
+use crate::{folder, interrupt, logging, nearest, notices, output, roots};
 
 /// What to do where nothing is configured.
 const NO_SERVER: &str = "no server is configured: `switchboard status` shows how to begin, `switchboard demo` needs nothing";
@@ -33,7 +33,7 @@ pub(crate) struct Setup {
     pub(crate) answer: Answer,
     /// What servers are told where they ask for folders.
     roots: Option<Vec<Root>>,
-    json: bool,
+    pub(crate) json: bool,
 }
 
 /// What a command's answer tells by itself, so that it is not told twice.
@@ -61,6 +61,9 @@ impl Setup {
         let roots = roots::named(&options.root)?;
         let place = Place::find()?;
         let config = config::load(&place.config_files(options))?;
+        if options.config.is_empty() {
+            place.project_notices().iter().for_each(|line| output::notice(line));
+        }
         for warning in &config.warnings {
             output::notice(&format!("warning: {}", Untrusted::new(warning.to_string()).for_terminal_line()));
         }
@@ -142,6 +145,7 @@ impl Setup {
         work: impl AsyncFnOnce(&Host, &Place) -> Result<u8, Failure>,
     ) -> Result<u8, Failure> {
         self.say_what_is_missing(only.as_deref());
+        let private_folder = folder::private_folder(&self, only.as_deref())?;
         in_runtime(async move {
             let auth = self.auth();
             let Self { place, environment, config, store, answer, roots, .. } = self;
@@ -152,6 +156,7 @@ impl Setup {
                 store,
                 launcher: launcher(),
                 log_folder: Some(place.state.clone()),
+                private_folder,
                 // A server may always ask: without a terminal it is told no, with a line on stderr (S0-36).
                 offers: Offers { elicit_form: true, elicit_url: true, ..Offers::default() },
                 roots,
@@ -237,7 +242,7 @@ pub(crate) fn keeping_words(keeping: Keeping) -> &'static str {
 }
 
 /// The store in the state folder; where that cannot be used, one that forgets, said aloud.
-fn open_store(place: &Place) -> Arc<dyn Store> {
+pub(crate) fn open_store(place: &Place) -> Arc<dyn Store> {
     match FileStore::open(&place.state) {
         Ok(store) => Arc::new(store),
         Err(error) => {

@@ -1,11 +1,12 @@
 //! Folders and variables. The library reads neither; the program reads them here, once, and hands them over.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use etcetera::BaseStrategy;
 use etcetera::base_strategy::Xdg;
 use switchboard::auth::VaultChoice;
-use switchboard::config::{self, ConfigFile, Environment, Scope};
+use switchboard::config::{self, ConfigFile, Environment, LinkedFile, Scope};
+use switchboard::untrusted::Untrusted;
 
 use crate::arguments::Options;
 use crate::failure::{Code, Failure};
@@ -13,7 +14,9 @@ use crate::failure::{Code, Failure};
 /// Where things are on this machine.
 #[derive(Debug, Clone)]
 pub(crate) struct Place {
-    /// The working folder, which is the project's.
+    /// The current folder, links followed.
+    pub(crate) current: PathBuf,
+    /// The folder of the project that the current one belongs to, or the current one.
     pub(crate) project: PathBuf,
     /// `XDG_CONFIG_HOME`, or `~/.config`.
     pub(crate) config: PathBuf,
@@ -26,11 +29,19 @@ pub(crate) struct Place {
 impl Place {
     /// Looks around.
     pub(crate) fn find() -> Result<Self, Failure> {
-        let project = std::env::current_dir()
-            .map_err(|error| Failure::new(Code::Usage, format!("the working folder cannot be read: {error}")))?;
+        let current = std::env::current_dir()
+            .and_then(|folder| folder.canonicalize())
+            .map_err(|error| Failure::new(Code::Usage, format!("the current folder cannot be read: {error}")))?;
+        let project = config::project_folder(&current);
         let base = Xdg::new().map_err(|_| Failure::new(Code::Usage, "no home folder is known").hint("set HOME"))?;
         let state = base.state_dir().unwrap_or_else(|| base.home_dir().join(".local/state"));
-        Ok(Self { project, config: base.config_dir(), home: base.home_dir().to_owned(), state: state.join("switchboard") })
+        Ok(Self {
+            current,
+            project,
+            config: base.config_dir(),
+            home: base.home_dir().to_owned(),
+            state: state.join("switchboard"),
+        })
     }
 
     /// The files to read, highest precedence first: those given, or those found.
@@ -47,6 +58,29 @@ impl Place {
         config::search(&self.project, &self.config, &self.home)
     }
 
+    /// What to know about the project's files: which are used though they stand above the current folder, and which are not read.
+    pub(crate) fn project_notices(&self) -> Vec<String> {
+        let shown = |path: &Path| Untrusted::new(path.display().to_string()).for_terminal_line().to_string();
+        let mut lines = Vec::new();
+        if self.project != self.current {
+            let files = self.found_files().into_iter().filter(|file| file.scope == Scope::Project);
+            let files: Vec<_> = files.map(|file| shown(&file.path)).collect();
+            lines.extend((!files.is_empty()).then(|| format!("using {}, found above the current folder", files.join(", "))));
+        }
+        let linked = config::linked_project_files(&self.project, &self.config, &self.home);
+        lines.extend(linked.into_iter().map(|LinkedFile { file, link }| match file == link {
+            true => {
+                format!("{} is a symbolic link and was not read: a project's file must stand in the project itself", shown(&file))
+            }
+            false => format!(
+                "{} was not read: {} is a symbolic link, and a project's file must stand in the project itself",
+                shown(&file),
+                shown(&link)
+            ),
+        }));
+        lines
+    }
+
     /// Every file of the search order, there or not.
     pub(crate) fn searched(&self) -> Vec<PathBuf> {
         config::search_order(&self.project, &self.config, &self.home).into_iter().map(|file| file.path).collect()
@@ -55,6 +89,11 @@ impl Place {
     /// Where each server's log stands.
     pub(crate) fn logs(&self) -> PathBuf {
         self.state.join("logs")
+    }
+
+    /// Where the user's own servers run that name no folder, while the current one is not accepted.
+    pub(crate) fn private_folder(&self) -> PathBuf {
+        self.state.join("private")
     }
 
     /// Where answers go that are too long to print.

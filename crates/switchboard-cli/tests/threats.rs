@@ -9,6 +9,9 @@ mod changing;
 /// T27, T35: files made to hurt, and files that others must not read.
 #[path = "threats/files.rs"]
 mod files;
+/// T1, T6: the folders that servers run in, and where a project's files are found.
+#[path = "threats/folders.rs"]
+mod folders;
 /// One project file of each kind.
 #[path = "threats/projects.rs"]
 mod projects;

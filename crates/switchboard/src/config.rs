@@ -22,7 +22,7 @@ pub use load::{ConfigFile, Scope, load};
 pub use origin::{Found, Origin, Reading, Shown, readings};
 pub use reference::Syntax;
 pub use schema::schema;
-pub use search::{search, search_order};
+pub use search::{LinkedFile, linked_project_files, project_folder, search, search_order};
 
 mod by_hand;
 pub(crate) mod diagnostic;
@@ -37,7 +37,7 @@ mod load;
 mod meant;
 mod origin;
 mod policy;
-mod program;
+pub(crate) mod program;
 mod quantity;
 pub(crate) mod reference;
 mod schema;

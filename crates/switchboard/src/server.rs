@@ -75,6 +75,8 @@ pub struct Means {
     pub store: Arc<dyn Store>,
     /// Where the server's log file goes; `None` writes none.
     pub log_folder: Option<Arc<std::path::PathBuf>>,
+    /// Where the user's own servers run that name no folder, each in one of its own; `None`: in this process's folder.
+    pub private_folder: Option<Arc<std::path::PathBuf>>,
     /// Happenings.
     pub events: broadcast::Sender<Event>,
     /// Rung whenever a snapshot changed; the host rebuilds its catalog.

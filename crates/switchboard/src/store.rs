@@ -14,6 +14,11 @@ mod log;
 mod memory;
 mod private;
 
+/// Makes a folder that nobody else can enter, or makes sure that an existing one is such.
+pub(crate) fn make_private_folder(folder: &std::path::Path) -> std::io::Result<()> {
+    private::make_folder(folder)
+}
+
 /// The kinds of things remembered. Each is a shelf of its own, so that a damaged one takes no other with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Shelf {
@@ -23,6 +28,8 @@ pub enum Shelf {
     Pins,
     /// Accepted project entries.
     Trust,
+    /// Folders in which the user's own servers may run, or may not.
+    Folders,
     /// Which era a launch fingerprint spoke, and whether it asks.
     Eras,
     /// Which wire and era an endpoint spoke, by origin.

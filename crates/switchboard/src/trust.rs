@@ -12,12 +12,19 @@ use crate::config::diagnostic::visible_path;
 use crate::config::expand::{Expansion, is_ordinary, secret_looking};
 use crate::config::fingerprint::Digest;
 use crate::config::reference::{Part, Syntax};
-use crate::config::{Config, Endpoint, Environment, Fingerprint, Grant, HttpAuth, HttpWire, Scope, ServerConfig, hijack};
+use crate::config::{
+    Config, Endpoint, Environment, Fingerprint, Grant, HttpAuth, HttpWire, Scope, ServerConfig, StdioEndpoint, hijack, program,
+};
 use crate::name::ServerName;
 use crate::secret::{Redactor, Secret};
 use crate::store::{Shelf, Store, StoreError};
 
+pub use folders::{FolderAnswer, accept_folder, accepted_folders, decline_folder, folder_answer, forget_folder};
+pub use remembered::{AcceptedEntry, accepted_entries};
+
 mod diff;
+mod folders;
+mod remembered;
 
 #[cfg(test)]
 mod tests;
@@ -119,7 +126,7 @@ pub fn disclose(server: &ServerConfig, environment: &Environment) -> Disclosure 
         Endpoint::Stdio(stdio) => {
             lines.push(format!("command: {:?}", stdio.command));
             lines.extend(stdio.args.iter().map(|arg| format!("argument: {arg:?}")));
-            lines.extend(stdio.cwd.iter().map(|cwd| format!("working folder: {cwd:?}")));
+            lines.extend(working_folder(server, stdio).map(|folder| format!("working folder: {folder}")));
             deciding.push(stdio.command.as_str());
             deciding.extend(stdio.args.iter().map(String::as_str));
             deciding.extend(stdio.cwd.as_deref());
@@ -146,7 +153,7 @@ pub fn disclose(server: &ServerConfig, environment: &Environment) -> Disclosure 
                 lines.push(format!("header: {} = {value:?}", quoted_name(name)));
                 variables.extend(syntax.variables(Part::Value, value));
             }
-            disclose_auth(&http.auth, &mut lines, &mut variables);
+            disclose_auth(&http.auth, syntax, &mut lines, &mut variables, &mut deciding);
         }
         Endpoint::Wrong(fault) => lines.push(fault.message.clone()),
     }
@@ -171,14 +178,19 @@ pub fn disclose(server: &ServerConfig, environment: &Environment) -> Disclosure 
 }
 
 /// What an entry authorizes with. A value that stands in the file itself is not repeated: its name says enough.
-fn disclose_auth<'a>(auth: &'a HttpAuth, lines: &mut Vec<String>, variables: &mut Vec<&'a str>) {
+fn disclose_auth<'a>(
+    auth: &'a HttpAuth,
+    syntax: Syntax,
+    lines: &mut Vec<String>,
+    variables: &mut Vec<&'a str>,
+    deciding: &mut Vec<&'a str>,
+) {
     for (what, secret) in [("bearer token", &auth.bearer_token), ("login secret", &auth.client_secret)] {
         if let Some(secret) = secret {
             let value = secret.expose();
-            let shown =
-                if Syntax::Native.reads(Part::Value, value) { format!("{value:?}") } else { "given in the file".to_owned() };
+            let shown = if syntax.reads(Part::Value, value) { format!("{value:?}") } else { "given in the file".to_owned() };
             lines.push(format!("{what}: {shown}"));
-            variables.extend(Syntax::Native.variables(Part::Value, value));
+            variables.extend(syntax.variables(Part::Value, value));
         }
     }
     for (what, text) in
@@ -186,7 +198,7 @@ fn disclose_auth<'a>(auth: &'a HttpAuth, lines: &mut Vec<String>, variables: &mu
     {
         if let Some(text) = text {
             lines.push(format!("{what}: {text:?}"));
-            variables.extend(Syntax::Native.variables(Part::Launch, text));
+            deciding.push(text);
         }
     }
     if auth.grant == Grant::ClientCredentials {
@@ -196,13 +208,31 @@ fn disclose_auth<'a>(auth: &'a HttpAuth, lines: &mut Vec<String>, variables: &mu
     lines.extend(auth.callback_port.map(|port| format!("login returns to port: {port}")));
 }
 
+/// Where the process of an entry runs, as a text to show: the whole path where it is known, as written where a variable decides. A
+/// project's server that names no folder runs in the project's; `None` where it is not the entry that decides.
+fn working_folder(server: &ServerConfig, stdio: &StdioEndpoint) -> Option<String> {
+    let folder = &server.source.folder;
+    match stdio.cwd.as_deref() {
+        Some(cwd) if stdio.syntax.reads(Part::Launch, cwd) => Some(format!("{cwd:?}, relative to {:?}", visible_path(folder))),
+        Some(cwd) => Some(format!("{:?}", visible_path(&program::absolute(folder, cwd)))),
+        None if server.source.scope == Scope::Project => Some(format!("{:?}", visible_path(folder))),
+        None => None,
+    }
+}
+
 /// Records a yes for exactly what was disclosed.
 pub fn accept(disclosure: &Disclosure, store: &dyn Store) -> Result<(), AcceptError> {
     if !disclosure.refused.is_empty() {
         let names: Vec<&str> = disclosure.refused.iter().filter_map(|refused| refused.split(": ").next()).collect();
         return Err(AcceptError::Refused { server: disclosure.name.clone(), variables: names.join(", ") });
     }
-    let accepted = Accepted { key: disclosure.key.to_hex(), lines: disclosure.kept.clone(), values: disclosure.values.clone() };
+    let accepted = Accepted {
+        server: disclosure.name.to_string(),
+        file: disclosure.file.clone(),
+        key: disclosure.key.to_hex(),
+        lines: disclosure.kept.clone(),
+        values: disclosure.values.clone(),
+    };
     let text = serde_json::to_string(&accepted).expect("texts and lists of texts are JSON");
     Ok(store.put(Shelf::Trust, &shelf_key(disclosure), &text)?)
 }
@@ -227,6 +257,10 @@ pub fn waiting<'a>(config: &'a Config, environment: &Environment, store: &dyn St
 /// What is remembered of a yes.
 #[derive(Serialize, Deserialize)]
 struct Accepted {
+    #[serde(default)]
+    server: String,
+    #[serde(default)]
+    file: PathBuf,
     key: String,
     lines: Vec<String>,
     #[serde(default)]
@@ -240,7 +274,7 @@ fn shelf_key(disclosure: &Disclosure) -> String {
 
 /// Path, name, the entry as written, and what decides the launch as it expands now.
 fn key(server: &ServerConfig, deciding: &[&str], environment: &Environment) -> Fingerprint {
-    let mut digest = Digest::new("switchboard trust 1");
+    let mut digest = Digest::new("switchboard trust 2");
     digest.part("file", server.source.file.as_os_str().as_bytes());
     digest.part("name", server.name.as_str().as_bytes());
     digest.part("launch", &server.fingerprint().0);
@@ -249,6 +283,12 @@ fn key(server: &ServerConfig, deciding: &[&str], environment: &Environment) -> F
     let expanded: Vec<String> =
         deciding.iter().map(|text| expansion.expand(Part::Launch, "", text).unwrap_or_default()).collect();
     digest.list("expanded", expanded.iter().map(String::as_bytes));
+    if let Endpoint::Stdio(stdio) = &server.endpoint {
+        let cwd = stdio.cwd.as_deref().map(|cwd| expansion.expand(Part::Launch, "", cwd).unwrap_or_default());
+        let folder = program::absolute(&server.source.folder, &cwd.unwrap_or_default());
+        // A link that is pointed elsewhere is another folder.
+        digest.part("working folder", folder.canonicalize().unwrap_or(folder).as_os_str().as_bytes());
+    }
     digest.finish()
 }
 

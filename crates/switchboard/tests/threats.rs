@@ -33,6 +33,7 @@ fn builder(scratch: &Scratch, tables: &str, chaos: Chaos) -> (HostBuilder, PathB
         store: Arc::new(MemoryStore::default()),
         launcher: Launcher::start(PathBuf::from(env!("CARGO_BIN_EXE_switchboard-launcher"))).unwrap(),
         log_folder: None,
+        private_folder: None,
         offers: Offers { elicit_form: true, ..Offers::default() },
         roots: None,
         only: None,

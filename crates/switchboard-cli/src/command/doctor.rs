@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::{Value, json};
 use switchboard::Host;
-use switchboard::config::{Endpoint, HttpWire, ServerConfig, Sharing, StdioEndpoint};
+use switchboard::config::{Endpoint, HttpWire, Scope, ServerConfig, Sharing, StdioEndpoint};
 use switchboard::server::{ServerHandle, State};
 use tokio::task::JoinSet;
 
@@ -251,7 +251,9 @@ fn by_hand(config: &ServerConfig) -> Option<String> {
         Endpoint::Http(http) => return reaching::by_hand(&http.url),
         Endpoint::Wrong(_) => return None,
     };
-    let shown = StdioEndpoint { args: mask::arguments(&stdio.args), ..stdio.clone() };
+    let in_project = || (config.source.scope == Scope::Project).then(|| config.source.folder.display().to_string());
+    let cwd = stdio.cwd.clone().or_else(in_project);
+    let shown = StdioEndpoint { args: mask::arguments(&stdio.args), cwd, ..stdio.clone() };
     Some(switchboard::config::by_hand(&shown, &config.source.folder))
 }
 

@@ -11,15 +11,23 @@ use crate::opening::{Setup, in_runtime};
 use crate::terminal::tty::Tty;
 use crate::{interrupt, output};
 
+/// `--list`, `--revoke` and `--folder`.
+mod accepted;
+
 /// Which servers.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 A project's servers do not start until a person has seen exactly what they run. A change asks again.
 A server of your own file waits only where a running `switchboard watch` saw it change; name it to say yes.
 
+With --folder it is about the current folder: whether servers of your own files that name no `cwd` run in it.
+
 Examples:
-  switchboard trust              look at each server that waits, and answer
-  switchboard trust git --yes    accept this one as it stands, without a question")]
+  switchboard trust                  look at each server that waits, and answer
+  switchboard trust git --yes        accept this one as it stands, without a question
+  switchboard trust --folder         let your own servers run in this folder
+  switchboard trust --list           what was accepted so far
+  switchboard trust --revoke git     take it back: the server waits again")]
 pub(crate) struct Wanted {
     /// Only these servers
     #[arg(add = server_names())]
@@ -27,9 +35,24 @@ pub(crate) struct Wanted {
     /// Accept the servers named, as they stand now, without asking
     #[arg(long, requires = "servers")]
     yes: bool,
+    /// Let your own servers run in the current folder
+    #[arg(long, conflicts_with_all = ["servers", "yes"])]
+    folder: bool,
+    /// Show the servers and folders that were accepted
+    #[arg(long, conflicts_with_all = ["servers", "yes", "folder"])]
+    list: bool,
+    /// Take back what was accepted: of the servers named, of a file, of a folder, or with --folder of this folder
+    #[arg(long, conflicts_with_all = ["yes", "list"])]
+    revoke: bool,
 }
 
 pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
+    match wanted {
+        Wanted { list: true, .. } => return accepted::list(options),
+        Wanted { revoke: true, folder, servers, .. } => return accepted::revoke(options, servers, *folder),
+        Wanted { folder: true, .. } => return accepted::accept_folder(options),
+        _ => {}
+    }
     let setup = Setup::read(options)?;
     for name in &wanted.servers {
         setup.entry(name)?;

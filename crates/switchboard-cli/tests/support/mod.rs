@@ -1,7 +1,9 @@
 //! What tests of the whole program share: a home of its own, and a terminal to sit at.
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
 
+use std::fs::{DirBuilder, OpenOptions};
 use std::io::{Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::sync::{Arc, Condvar, Mutex};
@@ -29,7 +31,19 @@ impl Home {
         for name in ["project", "config/switchboard", "state"] {
             std::fs::create_dir_all(folder.path().join(name)).unwrap();
         }
-        Self { folder }
+        let home = Self { folder };
+        home.accept_folder("project");
+        home
+    }
+
+    /// As `switchboard trust --folder` leaves it, in place of other folders: the person's own servers run in this one.
+    pub fn accept_folder(&self, name: &str) {
+        let state = self.path("state/switchboard");
+        DirBuilder::new().recursive(true).mode(0o700).create(&state).unwrap();
+        let accepted = serde_json::json!({ self.path(name).canonicalize().unwrap().to_str().unwrap(): "accepted" });
+        let mut file =
+            OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(state.join("folders.json")).unwrap();
+        file.write_all(accepted.to_string().as_bytes()).unwrap();
     }
 
     /// With the demo server as `demo` in the user's own file, and more TOML after it.

@@ -19,7 +19,7 @@ struct Hostile {
 pub(crate) const FILES: [ProjectFile; 4] = [NATIVE, CORE_AGENT, GEMINI, MCP_JSON];
 
 /// The ways of T1 in which a project may hope to be taken for an accepted one.
-const KINDS: [&str; 6] = ["plain", "linked folder", "linked file", "commondir", "settings", "ci"];
+const KINDS: [&str; 5] = ["plain", "linked folder", "commondir", "settings", "ci"];
 
 impl Hostile {
     fn new(file: ProjectFile, kind: &str) -> Self {
@@ -42,12 +42,6 @@ impl Hostile {
                 assert_eq!(this.run(&["trust"]).stdout, "nothing waits for trust\n");
                 std::fs::remove_file(&this.folder).unwrap();
                 std::os::unix::fs::symlink(&hostile, &this.folder).unwrap();
-            }
-            "linked file" => {
-                // The file stands in the accepted folder, and is another project's.
-                this.folder = accepted.clone();
-                std::fs::remove_file(accepted.join(file.path)).unwrap();
-                std::os::unix::fs::symlink(hostile.join(file.path), accepted.join(file.path)).unwrap();
             }
             "commondir" => {
                 std::fs::create_dir_all(accepted.join(".git")).unwrap();

@@ -280,6 +280,8 @@ fn s2_60_a_relative_program_and_folder_start_at_the_project_or_at_the_working_fo
     let entry = json!({ "command": "./server", "cwd": "sub" });
     stage.write("project/.gemini/settings.json", &gemini(json!({ "ours": entry })));
     stage.write(".gemini/settings.json", &gemini(json!({ "mine": entry })));
+    // The user's own servers run there once it is accepted.
+    stage.home.accept_folder("project/deep");
     let run = |words: &[&str]| Ran::of(&stage.home.command(words).current_dir(&deep).output().unwrap());
     let ours = run(&["-c", "../.gemini/settings.json", "status"]);
     assert!(ours.stdout.contains("📡 ours (CONNECTED)\n"), "{ours:?}");

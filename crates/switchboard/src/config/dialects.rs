@@ -55,6 +55,8 @@ pub struct Rules {
     pub(super) format: Format,
     /// The folder that it keeps its file in, inside the project's or the user's: relative paths start outside of it.
     pub(super) own_folder: Option<&'static str>,
+    /// Relative paths of the user's own file start at the current folder (S2-60); elsewhere at a folder that is the file's.
+    pub(crate) user_paths_start_at_current_folder: bool,
     /// The file beside its own, in that folder, that says what is permitted.
     pub(super) permissions_file: Option<&'static str>,
     /// How its tools are named; `None` takes the style that the configuration as a whole has.
@@ -164,6 +166,7 @@ const NATIVE: Rules = Rules {
     word: "native",
     format: Format::Toml,
     own_folder: None,
+    user_paths_start_at_current_folder: false,
     permissions_file: None,
     naming: None,
     syntax: Syntax::Native,
@@ -229,6 +232,7 @@ const GEMINI: Rules = Rules {
     word: "gemini",
     format: Format::Json,
     own_folder: Some(".gemini"),
+    user_paths_start_at_current_folder: true,
     naming: Some(Style::FirstWins),
     syntax: Syntax::Shell,
     call_timeout: Some(Duration::from_secs(600)),

@@ -87,6 +87,15 @@ pub enum LaunchFault {
         /// The expanded path.
         path: PathBuf,
     },
+    /// A relative path of the user's own file starts at the current folder, where the user's servers may not run.
+    #[error(
+        "`{field}` is relative to the current folder, in which your own servers do not run yet; accept the folder with `switchboard \
+         trust --folder`, or write the whole path"
+    )]
+    FolderNotAccepted {
+        /// The field.
+        field: &'static str,
+    },
     /// A variable brought in a zero byte, or a reference cannot be read.
     #[error("`{field}` cannot be passed to a program: {fact}")]
     BadText {
@@ -98,6 +107,15 @@ pub enum LaunchFault {
 }
 
 impl LaunchFault {
+    /// The same, for an entry whose relative paths lead to a folder in which nothing is.
+    pub(crate) fn not_accepted_below(self, folder: &Path) -> Self {
+        match self {
+            Self::NoSuchFile { path } if path.starts_with(folder) => Self::FolderNotAccepted { field: "command" },
+            Self::BadCwd { path } if path.starts_with(folder) => Self::FolderNotAccepted { field: "cwd" },
+            other => other,
+        }
+    }
+
     /// A path that holds what a reference expanded to is shown without it.
     fn without(mut self, secrets: &[Secret]) -> Self {
         if let Self::NoSuchFile { path } | Self::NotExecutable { path } | Self::BadCwd { path } = &mut self {

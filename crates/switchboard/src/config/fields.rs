@@ -101,7 +101,8 @@ pub(super) const SERVERS: Section = Section {
             Kind::Text,
             Side::Stdio,
             None,
-            "The program's working folder; a relative path starts at this file's folder. ${NAME} is expanded.",
+            "The program's working folder; a relative path starts at this file's folder. ${NAME} is expanded. Without it: the project's folder, \
+             or for your own file the current folder once you accepted it.",
         ),
         field("url", Kind::Text, Side::Http, None, "The address of a remote server, http:// or https://. ${NAME} is expanded."),
         field("headers", Kind::Secrets, Side::Http, Some("{}"), "HTTP headers sent with every request. ${NAME} is expanded."),

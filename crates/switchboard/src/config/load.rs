@@ -211,14 +211,17 @@ fn locate(path: &Path) -> PathBuf {
     }
 }
 
-/// What relative paths of a file start at: its folder; the project's, where the dialect keeps its file in a folder of its own; and
-/// the working folder for the user's file of such a dialect (S2-60).
+/// What relative paths of a file start at: its folder; the folder around it, where the dialect keeps its file in a folder of its own;
+/// and the current folder for the user's file of a dialect that says so (S2-60).
 fn folder(located: &Path, dialect: Dialect, scope: Scope) -> PathBuf {
     let own = located.parent().unwrap_or(Path::new(""));
-    match (in_own_folder(located, dialect), scope) {
-        (true, Scope::User) => std::path::absolute(".").unwrap_or_else(|_| own.to_owned()),
-        (true, _) => own.parent().unwrap_or(own).to_owned(),
-        (false, _) => own.to_owned(),
+    if !in_own_folder(located, dialect) {
+        return own.to_owned();
+    }
+    let around = own.parent().unwrap_or(own).to_owned();
+    match scope == Scope::User && dialect.rules().user_paths_start_at_current_folder {
+        true => std::path::absolute(".").unwrap_or(around),
+        false => around,
     }
 }
 

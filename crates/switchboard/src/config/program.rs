@@ -28,7 +28,7 @@ pub(super) fn find(command: &str, as_written: &str, folder: &Path, path: &str) -
 }
 
 /// A path against the file's folder, without `.` parts.
-pub(super) fn absolute(folder: &Path, path: &str) -> PathBuf {
+pub(crate) fn absolute(folder: &Path, path: &str) -> PathBuf {
     let joined = folder.join(path);
     std::path::absolute(&joined).unwrap_or(joined).components().collect()
 }

@@ -43,6 +43,9 @@ pub struct HostBuilder {
     pub launcher: Launcher,
     /// Where servers' logs go.
     pub log_folder: Option<PathBuf>,
+    /// Where servers of the user's own files run that name no working folder, each in a folder of its own below this one; `None`: in
+    /// this process's folder.
+    pub private_folder: Option<PathBuf>,
     /// What legacy sessions advertise.
     pub offers: Offers,
     /// The folders a server may ask for; `None` offers none, and that is fixed. A modern server is told those of the caller, if it has some.
@@ -66,6 +69,7 @@ impl HostBuilder {
             auth: AuthMeans::default(),
             launcher: Launcher::process_groups(),
             log_folder: None,
+            private_folder: None,
             offers: Offers::default(),
             roots: None,
             only: None,
@@ -162,6 +166,7 @@ impl HostBuilder {
             auth: self.auth,
             store: self.store.clone(),
             log_folder: self.log_folder.map(Arc::new),
+            private_folder: self.private_folder.map(Arc::new),
             events: events.clone(),
             changed: changed.clone(),
             offers: self.offers,

@@ -4,6 +4,7 @@
 //! session with it, [`Link`] is that session. A server without a process (a URL, a library user's own transport) differs nowhere else.
 
 use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,10 +16,11 @@ use super::state::Wire;
 use super::{Means, ServerConfig};
 use crate::caller::Answering;
 use crate::catalog::Offerings;
-use crate::config::{Endpoint, Environment, LaunchFault, ResolvedLaunch, StdioEndpoint, Stop, resolve_launch};
+use crate::config::{Endpoint, Environment, LaunchFault, ResolvedLaunch, Scope, StdioEndpoint, Stop, resolve_launch};
 use crate::launch::{Child, Exit, Launcher, StderrTail, StopTiming};
 use crate::secret::Redactor;
 use crate::session::{Hello, OpenFault, OpenOptions, RequestFault, Session};
+use crate::store;
 use crate::transport::Connector;
 use crate::transport::stdio::StdioConnector;
 
@@ -40,6 +42,7 @@ pub(super) fn reach(config: &Arc<ServerConfig>, means: &Means, stderr: &StderrTa
             endpoint: endpoint.clone(),
             environment: means.environment.clone(),
             launcher: means.launcher.clone(),
+            private_folder: means.private_folder.clone(),
             stderr: stderr.clone(),
         }),
         #[cfg(feature = "http")]
@@ -190,6 +193,8 @@ struct ByProcess {
     endpoint: StdioEndpoint,
     environment: Arc<Environment>,
     launcher: Launcher,
+    /// Where the user's own servers run that name no folder; `None`: in this process's.
+    private_folder: Option<Arc<PathBuf>>,
     stderr: StderrTail,
 }
 
@@ -201,8 +206,7 @@ impl Reach for ByProcess {
 
 impl ByProcess {
     async fn spawn(&self) -> Result<Begun, Failure> {
-        let launch = resolve_launch(&self.endpoint, &self.config.source.folder, &self.environment)
-            .map_err(|fault| Failure { fact: fault.to_string(), retry: Retry::OnUse })?;
+        let launch = self.resolve().map_err(|fact| Failure { fact, retry: Retry::OnUse })?;
         let mut child = match self.launcher.spawn(&launch, self.stderr.clone()).await {
             Ok(child) => child,
             Err(error) => return Err(spawn_failure(&launch, &error)),
@@ -217,6 +221,40 @@ impl ByProcess {
             unset: launch.unset,
             redactor: Some(Redactor::new(launch.secrets)),
         })
+    }
+}
+
+impl ByProcess {
+    /// The launch, in the folder that the entry names or that is meant where it names none.
+    fn resolve(&self) -> Result<ResolvedLaunch, String> {
+        let private = self.private_folder.as_ref().filter(|_| self.config.source.scope == Scope::User);
+        let launch = match private {
+            // Nothing of the current folder may run: relative paths that would start there lead nowhere.
+            Some(private) if self.config.dialect.rules().user_paths_start_at_current_folder => {
+                resolve_launch(&self.endpoint, private, &self.environment).map_err(|fault| fault.not_accepted_below(private))
+            }
+            _ => resolve_launch(&self.endpoint, &self.config.source.folder, &self.environment),
+        };
+        let mut launch = launch.map_err(|fault| fault.to_string())?;
+        if launch.cwd.is_none() {
+            launch.cwd = match (self.config.source.scope, private) {
+                (Scope::Project, _) => Some((*self.config.source.folder).clone()),
+                (_, Some(private)) => Some(own_folder(private, &self.config)?),
+                _ => None,
+            };
+            // What is inherited names the folder of this process.
+            launch.env.retain(|(name, _)| launch.cwd.is_none() || name != "PWD" || self.endpoint.env.contains_key(name));
+        }
+        Ok(launch)
+    }
+}
+
+/// A folder for this server alone, made where it is missing.
+fn own_folder(private: &Path, config: &ServerConfig) -> Result<PathBuf, String> {
+    let folder = private.join(format!("{}.cwd", config.name));
+    match store::make_private_folder(private).and_then(|()| store::make_private_folder(&folder)) {
+        Ok(()) => Ok(folder),
+        Err(error) => Err(format!("no private folder to run it in: {}: {error}", folder.display())),
     }
 }
 

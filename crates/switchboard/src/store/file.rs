@@ -181,6 +181,7 @@ fn shelf_name(shelf: Shelf) -> &'static str {
         Shelf::Grants => "grants",
         Shelf::Pins => "pins",
         Shelf::Trust => "trust",
+        Shelf::Folders => "folders",
         Shelf::Eras => "eras",
         Shelf::Wires => "wires",
         Shelf::Catalogs => "catalogs",

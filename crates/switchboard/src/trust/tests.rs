@@ -132,6 +132,7 @@ fn t2_a_change_is_pending_again_with_its_diff_and_formatting_is_no_change() {
         "  argument: \"-y\"",
         "- argument: \"pkg@1\"",
         "+ argument: \"pkg@2\"",
+        &format!("  working folder: {:?}", folder.path().canonicalize().unwrap()),
         "  variable: A = \"one\"",
         "  variable: B = \"two\"",
         "+ variable: C = \"\"",
@@ -164,6 +165,7 @@ fn t25_what_is_remembered_tells_a_change_of_a_secret_and_not_the_secret() {
         "- argument: \"--token=[secret]\"",
         "+ argument: \"--token=[secret]\"",
         "  argument: \"-v\"",
+        &format!("  working folder: {:?}", folder.path().canonicalize().unwrap()),
         "- variable: KEY = \"[secret]\"",
         "+ variable: KEY = \"[secret]\"",
         "  variable: LEVEL = \"debug\"",
@@ -175,7 +177,7 @@ fn t25_what_is_remembered_tells_a_change_of_a_secret_and_not_the_secret() {
 #[test]
 fn t2_what_the_launch_reads_from_the_environment_is_part_of_what_was_accepted() {
     let store = MemoryStore::default();
-    let (_folder, config) = project("[servers.a]\ncommand = '${TOOLS}/run'\nenv = { KEY = '${SECRET}' }\n");
+    let (folder, config) = project("[servers.a]\ncommand = '${TOOLS}/run'\nenv = { KEY = '${SECRET}' }\n");
     let then = environment(&[("TOOLS", "/opt/tools"), ("SECRET", "hunter2-then")]);
     accept(&disclose(only(&config), &then), &store).unwrap();
     assert_eq!(standing(only(&config), &then, &store), Standing::Trusted);
@@ -187,6 +189,7 @@ fn t2_what_the_launch_reads_from_the_environment_is_part_of_what_was_accepted() 
     let Standing::Changed { diff } = standing(only(&config), &moved, &store) else { panic!() };
     let expected = [
         "  command: \"${TOOLS}/run\"",
+        &format!("  working folder: {:?}", folder.path().canonicalize().unwrap()),
         "  variable: KEY = \"${SECRET}\"",
         "  reads from your environment: SECRET",
         "  reads from your environment: TOOLS",
@@ -207,6 +210,9 @@ fn t2_each_text_of_a_launch_is_bound_to_what_it_reads() {
         "command = 'x'\nargs = ['${SAME}', '--root=${HERE}']",
         "command = 'x'\nargs = ['${SAME}']\ncwd = '${HERE}'",
         "url = 'https://${SAME}.example${HERE}'",
+        "url = 'https://a.example'\noauth_client_id = '${HERE}-${SAME}'",
+        "url = 'https://a.example'\noauth_grant = 'client_credentials'\noauth_client_id = 'me'\noauth_client_key = '${HERE}/key.pem'",
+        "url = 'https://a.example'\noauth_client_metadata_url = 'https://a.example${HERE}'",
     ] {
         let store = MemoryStore::default();
         let (_folder, config) = project(&format!("[servers.a]\n{entry}\n"));
@@ -220,6 +226,22 @@ fn t2_each_text_of_a_launch_is_bound_to_what_it_reads() {
             "{entry}"
         );
     }
+}
+
+/// A folder that is a link is another one once the link points elsewhere.
+#[test]
+fn t1_the_working_folder_is_part_of_what_was_accepted() {
+    let none = environment(&[]);
+    let store = MemoryStore::default();
+    let (folder, config) = project("[servers.a]\ncommand = 'sh'\nargs = ['run.sh']\ncwd = 'work'\n");
+    let at = |name: &str| folder.path().join(name);
+    ["one", "two"].iter().for_each(|name| std::fs::create_dir(at(name)).unwrap());
+    symlink(at("one"), at("work")).unwrap();
+    accept(&disclose(only(&config), &none), &store).unwrap();
+    assert_eq!(standing(only(&config), &none, &store), Standing::Trusted);
+    std::fs::remove_file(at("work")).unwrap();
+    symlink(at("two"), at("work")).unwrap();
+    assert!(matches!(standing(only(&config), &none, &store), Standing::Changed { .. }));
 }
 
 /// What no text that is expanded says is part of what was accepted as well.
@@ -299,7 +321,7 @@ fn t1_a_disclosure_is_whole_ordered_and_cannot_imitate_a_line_of_ours() {
         "argument: \"\\u{1b}[2K\\u{202e}\"".to_owned(),
         "argument: \"\"".to_owned(),
         format!("argument: \"{long}\""),
-        "working folder: \"sub dir\"".to_owned(),
+        format!("working folder: {:?}", folder.path().canonicalize().unwrap().join("sub dir")),
         "variable: A = \"literal\"".to_owned(),
         "variable: Z = \"${HOME}\"".to_owned(),
         "variable: \"odd name\" = \"1\"".to_owned(),
@@ -342,7 +364,13 @@ fn t5_every_loader_variable_is_refused_in_a_project_and_allowed_with_a_warning_i
             "{said}"
         );
         // Whatever the store says, from wherever it came.
-        let forged = Accepted { key: disclosure.key.to_hex(), lines: disclosure.lines.clone(), values: BTreeMap::new() };
+        let forged = Accepted {
+            server: "a".to_owned(),
+            file: disclosure.file.clone(),
+            key: disclosure.key.to_hex(),
+            lines: disclosure.lines.clone(),
+            values: BTreeMap::new(),
+        };
         store.put(Shelf::Trust, &shelf_key(&disclosure), &serde_json::to_string(&forged).unwrap()).unwrap();
         assert_eq!(standing(only(&config), &none, &store), Standing::New, "{name}");
 
@@ -365,6 +393,10 @@ fn a_project_entry_that_shadows_the_users_is_shown_as_such() {
     let shown = own.canonicalize().unwrap();
     assert_eq!(
         disclose(only(&config), &environment(&[])).lines,
-        ["command: \"theirs\"".to_owned(), format!("stands in for the server of the same name in {shown:?}")]
+        [
+            "command: \"theirs\"".to_owned(),
+            format!("working folder: {:?}", shown.parent().unwrap()),
+            format!("stands in for the server of the same name in {shown:?}")
+        ]
     );
 }

@@ -63,6 +63,7 @@ impl Stage {
             store: self.store.clone(),
             launcher: Launcher::start(PathBuf::from(env!("CARGO_BIN_EXE_switchboard-launcher"))).unwrap(),
             log_folder: Some(self.scratch.path("state")),
+            private_folder: None,
             offers: Offers::default(),
             roots: None,
             only: None,

@@ -61,6 +61,7 @@ impl Stage {
             store: Arc::new(MemoryStore::default()),
             launcher: Launcher::start(PathBuf::from(env!("CARGO_BIN_EXE_switchboard-launcher"))).unwrap(),
             log_folder: None,
+            private_folder: None,
             offers: Offers { elicit_form: true, elicit_url: true, ..Offers::default() },
             roots: None,
             only: None,

@@ -145,3 +145,49 @@ fn files_are_looked_for_in_one_order_the_projects_first() {
     let own = search(&home, &config, &home);
     assert_eq!(own, expected[4..], "in the home folder the user's files are the user's");
 }
+
+/// T1: a project's file is found only by a path without links; the user's own may be reached by one.
+#[test]
+fn t1_a_projects_file_behind_a_link_is_not_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    for name in ["good/.agents", "good/.gemini", "home", "project/.gemini", "config"] {
+        std::fs::create_dir_all(at(name)).unwrap();
+    }
+    std::fs::write(at("good/.agents/mcp.json"), "{}").unwrap();
+    std::fs::write(at("good/.gemini/settings.json"), "{}").unwrap();
+    std::os::unix::fs::symlink(at("good/.agents"), at("project/.agents")).unwrap();
+    std::os::unix::fs::symlink(at("good/.gemini/settings.json"), at("project/.gemini/settings.json")).unwrap();
+    std::os::unix::fs::symlink(at("good/.gemini"), at("home/.gemini")).unwrap();
+    let (project, config, home) = (at("project"), at("config"), at("home"));
+    let users = ConfigFile::new(at("home/.gemini/settings.json"), Scope::User);
+    assert_eq!(search(&project, &config, &home), std::slice::from_ref(&users));
+    let linked = |file: &str, link: &str| LinkedFile { file: at(file), link: at(link) };
+    let expected = [
+        linked("project/.agents/mcp.json", "project/.agents"),
+        linked("project/.gemini/settings.json", "project/.gemini/settings.json"),
+    ];
+    assert_eq!(linked_project_files(&project, &config, &home), expected);
+    assert_eq!(search(&home, &config, &home), [users], "also where the home folder is the current one");
+    assert_eq!(linked_project_files(&home, &config, &home), []);
+}
+
+#[test]
+fn the_projects_folder_is_the_nearest_with_a_file_up_to_the_repositorys_root() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    std::fs::create_dir_all(at("root/a/b")).unwrap();
+    std::fs::write(at(".mcp.json"), "{}").unwrap();
+    std::fs::write(at("root/.mcp.json"), "{}").unwrap();
+    let check = |from: &str, expected: &str| assert_eq!(project_folder(&at(from)), at(expected), "{from}");
+    check("root/a/b", "root/a/b");
+    for kind in [".git", ".hg", ".jj", ".svn"] {
+        std::fs::create_dir(at("root").join(kind)).unwrap();
+        check("root/a/b", "root");
+        check("root", "root");
+        std::fs::remove_dir(at("root").join(kind)).unwrap();
+    }
+    // The work tree of a submodule has a file of that name.
+    std::fs::write(at("root/a/.git"), "gitdir: elsewhere").unwrap();
+    check("root/a/b", "root/a/b");
+}

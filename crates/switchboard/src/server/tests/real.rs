@@ -53,6 +53,7 @@ fn start(config: Arc<ServerConfig>, log_folder: Option<std::path::PathBuf>) -> S
         http: Default::default(),
         store: Arc::new(MemoryStore::default()),
         log_folder: log_folder.map(Arc::new),
+        private_folder: None,
         events: broadcast::Sender::new(64),
         changed: Arc::new(Notify::new()),
         offers: Offers::default(),

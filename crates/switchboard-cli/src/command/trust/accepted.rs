@@ -1,0 +1,129 @@
+//! `trust --list`, `--revoke` and `--folder`: what was accepted so far, and the current folder.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde_json::json;
+use switchboard::store::Store;
+use switchboard::trust::{self, AcceptedEntry};
+
+use crate::arguments::Options;
+use crate::failure::{Code, Failure};
+use crate::opening::open_store;
+use crate::output;
+use crate::place::Place;
+use crate::view::server::escaped;
+
+/// What is remembered. No file is read: what was accepted can be taken back whatever they contain now.
+struct Remembered {
+    place: Place,
+    store: Arc<dyn Store>,
+    entries: Vec<AcceptedEntry>,
+    folders: Vec<PathBuf>,
+}
+
+impl Remembered {
+    fn read() -> Result<Self, Failure> {
+        let place = Place::find()?;
+        let store = open_store(&place);
+        let (entries, folders) = (trust::accepted_entries(&*store)?, trust::accepted_folders(&*store)?);
+        Ok(Self { place, store, entries, folders })
+    }
+}
+
+pub(super) fn list(options: &Options) -> Result<u8, Failure> {
+    let Remembered { entries, folders, .. } = Remembered::read()?;
+    if options.json {
+        let servers: Vec<_> =
+            entries.iter().map(|entry| json!({ "server": entry.server, "file": entry.file, "accepted": entry.lines })).collect();
+        output::print_json(&json!({ "servers": servers, "folders": folders }).to_string())?;
+        return Ok(0);
+    }
+    let mut text = String::new();
+    for entry in &entries {
+        text.push_str(&format!("server {} in {}\n", escaped(&entry.server), shown(&entry.file)));
+        entry.lines.iter().for_each(|line| text.push_str(&format!("  │ {}\n", escaped(line))));
+    }
+    folders.iter().for_each(|folder| text.push_str(&format!("folder {}\n", shown(folder))));
+    output::print(if text.is_empty() { "nothing was accepted\n" } else { &text })?;
+    Ok(0)
+}
+
+pub(super) fn revoke(options: &Options, named: &[String], current_folder: bool) -> Result<u8, Failure> {
+    let remembered = Remembered::read()?;
+    if named.is_empty() && !current_folder {
+        return Err(Failure::new(Code::Usage, "nothing to revoke is named")
+            .hint("name a server, a file or a folder of `switchboard trust --list`, or give --folder for the current folder"));
+    }
+    let (mut entries, mut folders) = (Vec::new(), Vec::new());
+    if current_folder {
+        folders.push(remembered.place.current.clone());
+    }
+    for name in named {
+        let path = std::path::absolute(name).unwrap_or_default();
+        let path = path.canonicalize().unwrap_or(path);
+        let of_file: Vec<_> = remembered.entries.iter().filter(|entry| entry.file == path).collect();
+        if remembered.folders.contains(&path) {
+            folders.push(path);
+        } else if of_file.is_empty() {
+            entries.push(remembered.entry(name)?);
+        } else {
+            entries.extend(of_file);
+        }
+    }
+    for entry in &entries {
+        entry.revoke(&*remembered.store)?;
+    }
+    for folder in &folders {
+        trust::forget_folder(folder, &*remembered.store)?;
+    }
+    if options.json {
+        let servers: Vec<_> = entries.iter().map(|entry| json!({ "server": entry.server, "file": entry.file })).collect();
+        output::print_json(&json!({ "revoked": { "servers": servers, "folders": folders } }).to_string())?;
+    } else {
+        let servers = entries.iter().map(|entry| format!("revoked: {} in {}\n", escaped(&entry.server), shown(&entry.file)));
+        let folders = folders.iter().map(|folder| format!("revoked: folder {}\n", shown(folder)));
+        output::print(&servers.chain(folders).collect::<String>())?;
+    }
+    Ok(0)
+}
+
+impl Remembered {
+    /// The entry of a name: the one of this project where there are several.
+    fn entry(&self, name: &str) -> Result<&AcceptedEntry, Failure> {
+        let of_name: Vec<_> = self.entries.iter().filter(|entry| entry.server == name).collect();
+        let of_project = of_name.iter().filter(|entry| entry.file.starts_with(&self.place.project));
+        let found = match of_project.collect::<Vec<_>>().as_slice() {
+            [one] => Some(**one),
+            [] if of_name.len() == 1 => Some(of_name[0]),
+            _ => None,
+        };
+        found.ok_or_else(|| {
+            let fact = match of_name.len() {
+                0 => format!("nothing of the name \"{}\" was accepted", escaped(name)),
+                many => format!("{many} servers of the name \"{}\" were accepted", escaped(name)),
+            };
+            let files: Vec<_> = of_name.iter().map(|entry| shown(&entry.file)).collect();
+            let hint = match files.is_empty() {
+                true => "`switchboard trust --list` shows what was".to_owned(),
+                false => format!("name the file instead, with all that was accepted of it: {}", files.join(", ")),
+            };
+            Failure::new(Code::Usage, fact).hint(hint)
+        })
+    }
+}
+
+pub(super) fn accept_folder(options: &Options) -> Result<u8, Failure> {
+    let place = Place::find()?;
+    trust::accept_folder(&place.current, &*open_store(&place))?;
+    if options.json {
+        output::print_json(&json!({ "folder": place.current }).to_string())?;
+    } else {
+        output::print(&format!("your own servers run in {} from now on\n", shown(&place.current)))?;
+    }
+    Ok(0)
+}
+
+fn shown(path: &Path) -> String {
+    escaped(&path.display().to_string())
+}

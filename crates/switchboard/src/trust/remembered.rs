@@ -1,0 +1,37 @@
+//! What was accepted so far, to be listed and revoked without the file at hand.
+
+use std::path::PathBuf;
+
+use super::Accepted;
+use crate::store::{Shelf, Store, StoreError};
+
+/// An entry of a project's file that a person accepted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AcceptedEntry {
+    /// The server's name.
+    pub server: String,
+    /// The file it stands in.
+    pub file: PathBuf,
+    /// What was accepted, one fact a line, without secrets.
+    pub lines: Vec<String>,
+    /// Its key in the store.
+    key: String,
+}
+
+impl AcceptedEntry {
+    /// Forgets the yes: the entry waits again.
+    pub fn revoke(&self, store: &dyn Store) -> Result<(), StoreError> {
+        store.remove(Shelf::Trust, &self.key)
+    }
+}
+
+/// Every entry that was accepted, by file and name.
+pub fn accepted_entries(store: &dyn Store) -> Result<Vec<AcceptedEntry>, StoreError> {
+    let read = |(key, value): (String, String)| {
+        let Accepted { server, file, lines, .. } = serde_json::from_str(&value).ok()?;
+        Some(AcceptedEntry { server, file, lines, key })
+    };
+    let mut entries: Vec<_> = store.all(Shelf::Trust)?.into_iter().filter_map(read).collect();
+    entries.sort_by(|one, other| (&one.file, &one.server).cmp(&(&other.file, &other.server)));
+    Ok(entries)
+}
