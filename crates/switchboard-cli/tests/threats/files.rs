@@ -1,5 +1,7 @@
+use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use crate::support::{Home, PROGRAM, Ran};
@@ -23,6 +25,12 @@ fn t27_configuration_bombs_end_soon_in_few_words() {
         ("control letters", b"[servers.a]\ncommand = \"\x1b[2J\"\n".to_vec()),
         ("too large", vec![b'#'; 20 << 20]),
         ("huge number", format!("[servers.a]\ncommand = 'x'\nconnect_timeout = {}\n", "9".repeat(100_000)).into_bytes()),
+        ("long rule", rule(&"*a".repeat(100_000)).into_bytes()),
+        ("long rule without a wildcard", rule(&format!("mcp:{}", "a_".repeat(100_000))).into_bytes()),
+        ("deep alternatives in a rule", rule(&format!("a/{}b{}", "{".repeat(300), "}".repeat(300))).into_bytes()),
+        ("rule with many readings", rule(&format!("mcp:{}", "*_".repeat(400))).into_bytes()),
+        ("long tool pattern", tool_pattern(&"[a-z]".repeat(100_000)).into_bytes()),
+        ("deep alternatives in a tool pattern", tool_pattern(&format!("{}b{}", "{".repeat(300), "}".repeat(300))).into_bytes()),
         ("hostile names", "[servers.\"../../etc/x\"]\ncommand='x'\n[servers.\"\\u001b[2J\"]\ncommand='x'\n".into()),
     ];
     for (name, bytes) in bombs {
@@ -32,6 +40,47 @@ fn t27_configuration_bombs_end_soon_in_few_words() {
             check(&home, name);
             std::fs::remove_file(home.path(file)).unwrap();
         }
+    }
+}
+
+fn rule(text: &str) -> String {
+    format!("[servers.a]\ncommand = 'x'\n[permissions]\ndeny = ['{text}']\n")
+}
+
+fn tool_pattern(text: &str) -> String {
+    format!("[servers.a]\ncommand = 'x'\nexclude_tools = ['{text}']\n")
+}
+
+/// T27: a running program refuses such a file, says so, and notices the next edit.
+#[test]
+fn t27_a_running_program_notices_edits_after_a_configuration_bomb() {
+    for bomb in [rule(&"*a".repeat(100_000)), rule(&format!("a/{}b{}", "{".repeat(300), "}".repeat(300)))] {
+        let home = Home::with_demo("");
+        let good = std::fs::read_to_string(home.path("config/switchboard/switchboard.toml")).unwrap();
+        let mut child = home.command(&["watch", "demo://counter"]).stdout(Stdio::null()).spawn().unwrap();
+        let (line, lines) = std::sync::mpsc::channel();
+        let stderr = BufReader::new(child.stderr.take().unwrap());
+        std::thread::spawn(move || stderr.lines().map_while(Result::ok).for_each(|text| drop(line.send(text))));
+        let wait_for = |words: &str| {
+            let deadline = Instant::now() + Duration::from_secs(30);
+            loop {
+                let left = deadline.saturating_duration_since(Instant::now());
+                let line = lines.recv_timeout(left).unwrap_or_else(|_| panic!("{words:?} is not told"));
+                assert!(!line.contains("panicked"), "{line}");
+                if line.contains(words) {
+                    return line;
+                }
+            }
+        };
+        wait_for("watching demo://counter");
+        home.user_file(&format!("{good}{}", bomb.replace("command = 'x'", "command = 'x'\nenabled = false")));
+        wait_for("the configuration cannot be used as it stands now");
+        let reason = wait_for("switchboard.toml:");
+        assert!(reason.contains("permissions.deny") && reason.len() < 1_000, "{reason}");
+        home.user_file(&format!("{good}connect_timeout = \"59s\"\n"));
+        wait_for("\"demo\" runs on with other settings");
+        nix::sys::signal::kill(nix::unistd::Pid::from_raw(child.id().cast_signed()), nix::sys::signal::Signal::SIGINT).unwrap();
+        assert_eq!(child.wait().unwrap().code(), Some(130));
     }
 }
 

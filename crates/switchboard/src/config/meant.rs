@@ -16,7 +16,7 @@ use super::{
     Asks, Diagnostic, Dialect, Endpoint, Grant, HttpAuth, HttpEndpoint, HttpWire, MAX_MESSAGE_BYTES, Protocol, Rules,
     ServerConfig, Sharing, Source, Start, StdioEndpoint, Timeouts,
 };
-use crate::name::{BadName, ServerName};
+use crate::name::{BadName, Glob, ServerName};
 use crate::secret::Secret;
 
 /// The file an entry stands in.
@@ -348,8 +348,8 @@ impl Entry<'_> {
     fn check_globs(&self, findings: &mut Findings<'_>) {
         for field in ["include_tools", "exclude_tools", "idempotent_tools"] {
             for (index, glob) in self.fields.texts(field).unwrap_or_default().iter().enumerate() {
-                if let Err(fault) = globset::Glob::new(&glob.value) {
-                    let message = format!("not a glob: {}; expected a tool name, with * and ? where needed", fault.kind());
+                if let Err(fault) = Glob::new(&glob.value) {
+                    let message = format!("not a glob: {fault}; expected a tool name, with * and ? where needed");
                     findings.error(glob.at, self.path_of(&format!("{field}[{index}]")), message);
                 }
             }

@@ -12,6 +12,14 @@ use super::spelling::{Candidate, candidates};
 use crate::catalog::Tool;
 use crate::config::{Diagnostic, RuleText, Spellings};
 use crate::name::{Glob, ServerName, Style, ToolId, ToolName, as_word};
+use crate::untrusted::{escaped_line, quoted};
+
+/// The longest rule, and the most ways to cut it into a server and a tool: each way is compiled, whoever wrote the file (T27).
+const MAX_RULE_BYTES: usize = 1024;
+const MAX_CUTS: usize = 64;
+
+/// How many readings of an ambiguous rule are told.
+const MAX_READINGS_TOLD: usize = 8;
 
 /// One rule, compiled.
 #[derive(Debug)]
@@ -184,7 +192,14 @@ pub(super) fn compile(list: &str, rules: &[RuleText], servers: &[&ServerName], o
         match readings(text, spellings, allow, servers) {
             Err(message) => found.errors.push(finding(message)),
             Ok(readings) if allow && readings.len() > 1 => {
-                let listed: Vec<String> = readings.iter().map(|reading| format!("{reading:?}")).collect();
+                let mut listed: Vec<String> = readings
+                    .iter()
+                    .take(MAX_READINGS_TOLD)
+                    .map(|reading| escaped_line(&format!("{reading:?}")).to_string())
+                    .collect();
+                if let Some(more) = readings.len().checked_sub(MAX_READINGS_TOLD).filter(|more| *more > 0) {
+                    listed.push(format!("{more} more"));
+                }
                 let message = format!("{text:?} can be read as {}; write the one that is meant", listed.join(" or as "));
                 found.errors.push(finding(message));
             }
@@ -225,8 +240,18 @@ fn readings(text: &str, spellings: Spellings, allow: bool, servers: &[&ServerNam
     if text.is_empty() || is_native && (text.starts_with('/') || text.ends_with('/')) {
         return Err(format!("{text:?} is no rule; expected {}", spellings.expected()));
     }
+    if text.len() > MAX_RULE_BYTES {
+        // A long rule for another program's own tools is that program's business.
+        let is_ours = !matches!(spellings, Spellings::Colon | Spellings::Prefix) || text.starts_with("mcp");
+        let fault = || format!("{} has {} bytes; a rule has at most {MAX_RULE_BYTES}", quoted(text), text.len());
+        return if is_ours { Err(fault()) } else { Ok(Vec::new()) };
+    }
     let unreadable = |error: String| format!("{text:?} cannot be read: {error}");
     let candidates = candidates(text, spellings);
+    let cuts = candidates.parted.len() + candidates.spanning.len();
+    if cuts > MAX_CUTS {
+        return Err(format!("{} can be cut into a server and a tool in {cuts} ways; write SERVER/TOOL", quoted(text)));
+    }
     if is_native {
         Reading::new(&candidates.parted[0], allow).map_err(unreadable)?;
     } else if spellings != Spellings::Keys {

@@ -1,10 +1,19 @@
-//! Patterns over names: `*`, `?`, `[a-z]` and `{a,b}`, case-sensitive, matched in linear time.
+//! Patterns over names: `*`, `?`, `[a-z]` and `{a,b}`, case-sensitive, matched in linear time. Their length and the memory of each
+//! are bounded, since files that nobody has accepted hold them too (T27).
 
 use std::fmt;
 
-use globset::{GlobBuilder, GlobMatcher};
+use globset::GlobBuilder;
+use regex_automata::nfa::thompson::{self, pikevm::PikeVM};
+use regex_automata::util::syntax;
 
 use crate::untrusted::quoted;
+
+/// The longest pattern that is read: longer than any name of a server and a tool that is in use.
+const MAX_PATTERN_BYTES: usize = 1024;
+
+/// How large a compiled pattern may become.
+const MAX_COMPILED_BYTES: usize = 256 * 1024;
 
 /// A pattern over the name of a server or a tool. `*` stands for any characters, a slash too.
 #[derive(Clone)]
@@ -17,12 +26,16 @@ pub struct Glob {
 enum Matcher {
     Any,
     Exact,
-    Pattern(GlobMatcher),
+    // The simplest engine: it has no caches of its own, so a thousand patterns cost what their text does.
+    Pattern(PikeVM),
 }
 
 impl Glob {
     /// Reads a pattern. The error is one line, safe to show.
     pub fn new(text: &str) -> Result<Self, String> {
+        if text.len() > MAX_PATTERN_BYTES {
+            return Err(format!("{} has {} bytes; a pattern has at most {MAX_PATTERN_BYTES}", quoted(text), text.len()));
+        }
         let matcher = if text == "*" {
             Matcher::Any
         } else if !text.contains(['*', '?', '[', ']', '{', '}', '\\', '!']) {
@@ -30,7 +43,10 @@ impl Glob {
             Matcher::Exact
         } else {
             let glob = GlobBuilder::new(text).literal_separator(false).backslash_escape(true).build();
-            Matcher::Pattern(glob.map_err(|error| format!("{}: {}", quoted(text), error.kind()))?.compile_matcher())
+            let glob = glob.map_err(|error| format!("{}: {}", quoted(text), error.kind()))?;
+            Matcher::Pattern(
+                compile(glob.regex()).ok_or_else(|| format!("{} is too complex or nested too deeply", quoted(text)))?,
+            )
         };
         Ok(Self { text: text.to_owned(), matcher })
     }
@@ -50,7 +66,7 @@ impl Glob {
         match &self.matcher {
             Matcher::Any => true,
             Matcher::Exact => self.text == name,
-            Matcher::Pattern(matcher) => matcher.is_match(name),
+            Matcher::Pattern(matcher) => matcher.is_match(&mut matcher.create_cache(), name),
         }
     }
 
@@ -58,6 +74,15 @@ impl Glob {
     pub fn as_str(&self) -> &str {
         &self.text
     }
+}
+
+/// `globset`'s own engine panics on what it cannot compile, and its bounds are far wider.
+fn compile(regex: &str) -> Option<PikeVM> {
+    PikeVM::builder()
+        .syntax(syntax::Config::new().utf8(false).dot_matches_new_line(true))
+        .thompson(thompson::Config::new().utf8(false).nfa_size_limit(Some(MAX_COMPILED_BYTES)))
+        .build(regex)
+        .ok()
 }
 
 impl fmt::Debug for Glob {
@@ -95,5 +120,17 @@ mod tests {
     #[test]
     fn a_pattern_that_cannot_be_read_says_why() {
         assert!(Glob::new("[a").unwrap_err().starts_with("\"[a\": "));
+        let deep = format!("{}a{}", "{".repeat(300), "}".repeat(300));
+        assert!(Glob::new(&deep).unwrap_err().ends_with("is too complex or nested too deeply"));
+    }
+
+    #[test]
+    fn t27_a_pattern_is_bounded_before_it_is_compiled() {
+        for piece in ["*a", "[!-~]", "{a,b}", "a", "?", "é"] {
+            let longest = piece.repeat(MAX_PATTERN_BYTES / piece.len());
+            assert!(Glob::new(&longest).is_ok(), "{piece}");
+            let fault = Glob::new(&piece.repeat(100_000)).unwrap_err();
+            assert!(fault.ends_with("bytes; a pattern has at most 1024") && fault.len() < 300, "{fault}");
+        }
     }
 }

@@ -232,8 +232,8 @@ fn a_zero_byte_or_a_bad_glob_is_told() {
         "[servers.git]\ncommand = \"a\\u0000b\"\nenv = { 'A=B' = 'c' }\ninclude_tools = ['a[']\n",
         "switchboard.toml:2:1: servers.git.command: holds a zero byte, which no program can be given\n\
          switchboard.toml:3:9: servers.git.env.\"A=B\": not the name of a variable; expected a name without \"=\"\n\
-         switchboard.toml:4:18: servers.git.include_tools[0]: not a glob: unclosed character class; missing ']'; expected a tool name, with * and ? \
-         where needed",
+         switchboard.toml:4:18: servers.git.include_tools[0]: not a glob: \"a[\": unclosed character class; missing ']'; expected a tool name, \
+         with * and ? where needed",
     );
 }
 

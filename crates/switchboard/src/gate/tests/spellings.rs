@@ -130,3 +130,24 @@ fn a_name_copied_from_the_list_of_tools_works_where_it_ends_in_a_hash() {
         );
     }
 }
+
+/// T27: a rule is bounded before it is cut and compiled; one for another program's own tools may be as long as that program likes.
+#[test]
+fn t27_a_rule_is_bounded_in_length_and_in_the_ways_to_cut_it() {
+    let check = |dialect: Dialect, text: &str, expected: Option<&str>| {
+        let mut config = config(&["a"], Mode::Ask, &[], &[], &[]);
+        config.permissions.deny = rules_in(dialect, &[text]);
+        let told = Gate::compile(&config).err().map(|errors| errors.to_string());
+        assert_eq!(told.is_some(), expected.is_some(), "{text:.100}: {told:?}");
+        assert!(told.is_none_or(|told| told.ends_with(expected.unwrap_or_default()) && told.len() < 400), "{text:.100}");
+    };
+    let too_long = Some("a rule has at most 1024");
+    check(Dialect::Native, &"a*".repeat(513), too_long);
+    check(Dialect::Native, &"a*".repeat(100_000), too_long);
+    check(Dialect::A3s, &format!("mcp__{}", "a".repeat(2000)), too_long);
+    check(Dialect::Gemini, &".a".repeat(100_000), too_long);
+    check(Dialect::A3s, &format!("Bash({})", "a".repeat(2000)), None);
+    check(Dialect::CoreAgent, &format!("bash:{}", "a".repeat(2000)), None);
+    check(Dialect::CoreAgent, &format!("mcp:{}", "*_".repeat(100)), Some("write SERVER/TOOL"));
+    check(Dialect::CoreAgent, "mcp:a_b_c_d_e_f", None);
+}
