@@ -17,6 +17,7 @@ use crate::event::{Event, Events};
 use crate::gate::{Gate, Grant, Grants};
 use crate::launch::Keeping;
 use crate::name::ServerName;
+use crate::panics::catch;
 use crate::reload::Reloading;
 use crate::schema::Validators;
 #[cfg(feature = "oauth")]
@@ -236,7 +237,10 @@ impl Shared {
             loop {
                 changed.notified().await;
                 let Some(shared) = shared.upgrade() else { return };
-                shared.rebuild();
+                if let Err(panicked) = catch(|| shared.rebuild()) {
+                    let line = format!("the list of tools could not be renewed: {panicked}");
+                    let _ = shared.events.send(Event::Notice { server: None, line });
+                }
             }
         });
         *self.rebuilder.lock().unwrap_or_else(PoisonError::into_inner) = Some(task.abort_handle());

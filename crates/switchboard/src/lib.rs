@@ -19,6 +19,9 @@ pub mod secret;
 /// Text that must not reach a terminal raw.
 pub mod untrusted;
 
+/// Panics in tasks, caught for their owners.
+mod panics;
+
 /// What the files say: as written, then as meant.
 pub mod config;
 
@@ -78,6 +81,7 @@ pub mod host;
 
 /// Another configuration while servers run.
 pub mod reload;
+
 
 pub use host::{Host, HostBuilder};
 pub use launch::launcher_main;

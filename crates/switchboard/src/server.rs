@@ -13,6 +13,7 @@ use crate::catalog::Tool;
 use crate::config::{Environment, Fingerprint, ServerConfig};
 use crate::event::Event;
 use crate::launch::{Launcher, StderrTail};
+use crate::panics::catch_panic;
 use crate::session::{Cache, Noticed, OpenOptions, Overseer, Roots, Session, Wishes};
 use crate::store::{LogFile, Store};
 use crate::transport::Connector;
@@ -241,7 +242,15 @@ impl ServerHandle {
             restarting: Vec::new(),
         };
         // Owned by the handles: it ends when the last of them is gone.
-        tokio::spawn(task.run());
+        tokio::spawn(async move {
+            let board = task.board.clone();
+            if let Err(panicked) = catch_panic(task.run()).await {
+                // Its session and its process went with it.
+                board.moved(State::Failed { error: panicked.to_string() }, "its task ended", |snapshot| {
+                    (snapshot.session, snapshot.pid, snapshot.recalling) = (None, None, false);
+                });
+            }
+        });
         Self { config, launch, stderr, commands, snapshot, worked, callers: None, uses: Arc::default() }
     }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::auth::NeedsLogin;
 use crate::caller::Answering;
+use crate::panics::catch_panic;
 use crate::wire::{Incoming, Outgoing, RawJson, RequestId};
 
 /// The standard streams of a child process.
@@ -22,6 +23,13 @@ pub mod sse;
 pub trait Connector: Send + Sync {
     /// Connects; from then on everything that arrives goes to `inbound`.
     fn connect<'a>(&'a self, inbound: Arc<dyn Inbound>) -> Answering<'a, Result<Arc<dyn Transport>, ConnectFault>>;
+}
+
+/// Runs a task that a channel needs: if it panics, the channel is closed.
+async fn supervised(inbound: Arc<dyn Inbound>, task: impl Future<Output = ()>) {
+    if let Err(panicked) = catch_panic(task).await {
+        inbound.closed(panicked.to_string());
+    }
 }
 
 /// Why no channel came to be: one line, safe to show.

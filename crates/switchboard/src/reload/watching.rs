@@ -15,6 +15,7 @@ use crate::config::diagnostic::visible_path;
 use crate::config::{Config, ConfigErrors};
 use crate::host::Shared;
 use crate::name::ServerName;
+use crate::panics::{Panicked, catch_panic};
 
 /// What is written is read when nothing was written for so long.
 const QUIET: Duration = Duration::from_millis(200);
@@ -115,7 +116,10 @@ impl Watching {
                 tracing::warn!(%fault, "a folder is not watched");
             }
             let Some(host) = self.host.upgrade() else { return };
-            self.look(&host).await;
+            // Whatever a file did to us, the next edit is noticed.
+            if let Err(panicked) = catch_panic(self.look(&host)).await {
+                host.broken(vec![format!("the files could not be applied: {panicked}")]);
+            }
         }
     }
 
@@ -150,7 +154,10 @@ impl Watching {
         let load = self.load.clone();
         match tokio::task::spawn_blocking(move || load()).await {
             Ok(loaded) => loaded.map_err(lines),
-            Err(_) => Err(vec!["the files could not be read".to_owned()]),
+            Err(fault) => Err(vec![match fault.try_into_panic() {
+                Ok(payload) => format!("the files could not be read: {}", Panicked::new(&*payload)),
+                Err(_) => "the files could not be read: the program is ending".to_owned(),
+            }]),
         }
     }
 }

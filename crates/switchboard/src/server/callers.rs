@@ -157,7 +157,7 @@ impl Callers {
         }
         let own = Arc::new(Own { handle: self.begin(), used: Mutex::new(Instant::now()) });
         seats.taken.insert(caller.clone(), own.clone());
-        if seats.minding.is_none() {
+        if seats.minding.as_ref().is_none_or(AbortHandle::is_finished) {
             seats.minding = Some(tokio::spawn(mind(Arc::downgrade(self))).abort_handle());
         }
         Ok(own)

@@ -43,6 +43,17 @@ fn dies(status: i32) -> Play {
     Play { dies: Some(Exit::Status(status)), handshake: NEVER, ..Play::default() }
 }
 
+/// A panic in a server's task is that server's failure, with a reason, and whoever waits for it is answered.
+#[tokio::test(start_paused = true)]
+async fn a_panic_in_the_task_of_a_server_is_its_failure() {
+    let rig = Rig::eager([Play { panics: true, ..Play::default() }]);
+    let failed = rig.until(is_failed).await;
+    assert_eq!(error_of(&failed), "internal error (\"for the test\"); please report it");
+    let refused = rig.handle.ready(LONG).await.unwrap_err().to_string();
+    assert!(refused.contains("internal error"), "{refused}");
+    rig.handle.stop().await;
+}
+
 /// P9, S2-69: every change is told as it happens and stays on record with its reason.
 #[tokio::test(start_paused = true)]
 async fn p9_every_change_of_state_is_told_and_recorded() {

@@ -36,12 +36,12 @@ impl Drop for Standing {
 }
 
 pub(super) fn start(link: &Link, hello: &Hello) -> Standing {
-    let (link, hello) = (link.clone(), hello.clone());
+    let (receiver, link, hello) = (&link.receiver, link.clone(), hello.clone());
     let task = match hello.era {
-        Era::Modern => tokio::spawn(keep_listening(link, hello)),
-        Era::Legacy => tokio::spawn(tell::keep_told(link, hello)),
+        Era::Modern => receiver.spawn(keep_listening(link, hello)),
+        Era::Legacy => receiver.spawn(tell::keep_told(link, hello)),
     };
-    Standing(task.abort_handle())
+    Standing(task)
 }
 
 /// A request that stands, and what it asked for.

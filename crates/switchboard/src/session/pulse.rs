@@ -39,7 +39,7 @@ pub(super) fn start(link: &Link, era: Era) -> Option<Pulse> {
     let is_needed = era == Era::Legacy && link.transport.may_end_unseen();
     is_needed.then(|| {
         let feeling = feel(link.receiver.heard(), Arc::downgrade(&link.receiver), Arc::downgrade(&link.transport));
-        Pulse(tokio::spawn(feeling).abort_handle())
+        Pulse(link.receiver.spawn(feeling))
     })
 }
 

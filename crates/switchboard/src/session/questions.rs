@@ -18,6 +18,7 @@ use super::sampling::{self, Overseer, REJECTED};
 use super::visits::Visits;
 use super::{Era, tasks};
 use crate::caller::{CallerId, ElicitAnswer, ElicitationKind};
+use crate::panics::catch_panic;
 use crate::transport::Origin;
 use crate::untrusted::Untrusted;
 use crate::wire::{Beside, Outgoing, RawJson, RequestId};
@@ -30,6 +31,7 @@ const NOBODY: &str = "nobody here answers";
 
 const METHOD_NOT_FOUND: i64 = -32601;
 const INVALID_PARAMS: i64 = -32602;
+const INTERNAL_ERROR: i64 = -32603;
 const BUSY: i64 = -32000;
 
 /// The questions that are open, so that they can be withdrawn.
@@ -215,7 +217,9 @@ impl Receiver {
         let answered = Arc::new(AtomicBool::new(false));
         let is_answered = answered.clone();
         let task = tokio::spawn(async move {
-            let reply = asked.put(&ongoing, certain, &visits, overseer.as_ref()).await;
+            // The caller's own code runs in there.
+            let reply = catch_panic(asked.put(&ongoing, certain, &visits, overseer.as_ref())).await;
+            let reply = reply.unwrap_or_else(|panicked| Reply::error(INTERNAL_ERROR, &panicked.to_string()));
             if is_answered.swap(true, Ordering::Relaxed) {
                 return;
             }

@@ -8,6 +8,7 @@ use std::sync::{Arc, MutexGuard, OnceLock, Weak};
 use serde::Deserialize;
 use serde_json::json;
 use tokio::sync::{Notify, watch};
+use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
 use super::pending::{Answer, Pending};
@@ -18,6 +19,7 @@ use super::watchdog::Watchdog;
 use super::wishes::Told;
 use super::{Era, Oddities, OpenOptions, RequestFault, envelope};
 use crate::event::Event;
+use crate::panics::catch_panic;
 use crate::transport::{Inbound, Origin, Transport, WireFault};
 use crate::untrusted::{Untrusted, quoted};
 use crate::wire::{Beside, Incoming, Outgoing, RawJson, RequestId};
@@ -136,6 +138,17 @@ impl Receiver {
             self.questions.withdraw_all();
             self.ended.send_replace(Some(reason.to_owned()));
         }
+    }
+
+    /// Runs a task that the session needs: without it the session ends.
+    pub(super) fn spawn(self: &Arc<Self>, task: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
+        let receiver = Arc::downgrade(self);
+        let supervised = async move {
+            if let (Err(panicked), Some(receiver)) = (catch_panic(task).await, receiver.upgrade()) {
+                receiver.end(&panicked.to_string());
+            }
+        };
+        tokio::spawn(supervised).abort_handle()
     }
 
     /// Ends it because of what the server did.

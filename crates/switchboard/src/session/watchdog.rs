@@ -51,7 +51,7 @@ impl Drop for Watching {
 
 /// Starts watching over the requests of a session.
 pub(super) fn start(receiver: &Arc<Receiver>) -> Watching {
-    Watching(tokio::spawn(watch(Arc::downgrade(receiver))).abort_handle())
+    Watching(receiver.spawn(watch(Arc::downgrade(receiver))))
 }
 
 async fn watch(receiver: Weak<Receiver>) {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use self::outbox::{Item, Outbox};
 use super::http::endpoint::Endpoint;
 use super::http::{HttpStack, HttpTarget};
-use super::{Closed, ConnectFault, Connector, Inbound, Transport};
+use super::{Closed, ConnectFault, Connector, Inbound, Transport, supervised};
 use crate::caller::Answering;
 use crate::wire::Outgoing;
 
@@ -38,7 +38,8 @@ impl Connector for SseConnector {
             let answering = Endpoint::new(&self.stack.for_answers(), &self.target)?;
             let outbox = Arc::new(Outbox::default());
             // Owned by the transport: it ends soon after that closes, once what was queued has left.
-            tokio::spawn(driving::drive(endpoint, answering, outbox.clone(), inbound));
+            let driving = driving::drive(endpoint, answering, outbox.clone(), inbound.clone());
+            tokio::spawn(supervised(inbound, driving));
             Ok(Arc::new(SseTransport { outbox }) as Arc<dyn Transport>)
         })
     }

@@ -7,7 +7,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::unix::pipe;
 use tokio::sync::Notify;
 
-use super::{Closed, ConnectFault, Connector, Inbound, Origin, Transport};
+use super::{Closed, ConnectFault, Connector, Inbound, Origin, Transport, supervised};
 use crate::caller::Answering;
 use crate::wire::line::{Frame, LineFrames};
 use crate::wire::{Outgoing, RawJson, parse};
@@ -45,8 +45,9 @@ impl Connector for StdioConnector {
             let (stdin, stdout) = pipes.ok_or_else(|| ConnectFault("these pipes are in use already".into()))?;
             let outbox = Arc::new(Outbox::default());
             // Owned by the transport: it ends soon after that closes, once what was queued has left.
-            tokio::spawn(write(stdin, outbox.clone()));
-            let reader = tokio::spawn(read(stdout, self.max_message_bytes, inbound)).abort_handle();
+            tokio::spawn(supervised(inbound.clone(), write(stdin, outbox.clone())));
+            let reading = read(stdout, self.max_message_bytes, inbound.clone());
+            let reader = tokio::spawn(supervised(inbound, reading)).abort_handle();
             Ok(Arc::new(StdioTransport { outbox, reader }) as Arc<dyn Transport>)
         })
     }

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use switchboard::Host;
@@ -10,6 +11,7 @@ use switchboard::event::{Event, Events, Next};
 use switchboard::name::ServerName;
 use switchboard::reload::Reloaded;
 use switchboard::server::State;
+use switchboard::store::{MemoryStore, Shelf, Store, StoreError};
 use switchboard_testkit::{Chaos, Entry, Step, is_alive};
 use tokio::task::JoinSet;
 
@@ -179,6 +181,58 @@ fn fingerprint_of(stage: &Stage) -> config::Fingerprint {
 
 async fn reloaded_or_same(host: &Host, seen: impl Fn(&Host) -> bool) {
     until("the change is seen", PATIENCE, || seen(host)).await;
+}
+
+/// A store of a library user that fails once in the worst way.
+#[derive(Debug, Default)]
+struct PanicsOnce {
+    store: MemoryStore,
+    /// It panics the next time that it is asked what is trusted.
+    armed: AtomicBool,
+}
+
+impl Store for PanicsOnce {
+    fn get(&self, shelf: Shelf, key: &str) -> Result<Option<String>, StoreError> {
+        if shelf == Shelf::Trust && self.armed.swap(false, Ordering::SeqCst) {
+            // Without the message and the backtrace that a panic prints.
+            std::panic::resume_unwind(Box::new("for the test"));
+        }
+        self.store.get(shelf, key)
+    }
+
+    fn all(&self, shelf: Shelf) -> Result<Vec<(String, String)>, StoreError> {
+        self.store.all(shelf)
+    }
+
+    fn put(&self, shelf: Shelf, key: &str, value: &str) -> Result<(), StoreError> {
+        self.store.put(shelf, key, value)
+    }
+
+    fn remove(&self, shelf: Shelf, key: &str) -> Result<(), StoreError> {
+        self.store.remove(shelf, key)
+    }
+}
+
+/// F33, T27: whatever happens while a file is applied, it is told, and the next edit is noticed.
+#[tokio::test]
+async fn f33_a_panic_while_a_file_is_applied_is_told_and_the_next_edit_is_noticed() {
+    let store = Arc::new(PanicsOnce::default());
+    let stage = Stage { store: store.clone(), ..Stage::new() };
+    let (host, mut events) = watched(&stage, &[stage.entry("one", good())]).await;
+    store.armed.store(true, Ordering::SeqCst);
+    stage.scratch.config(&[stage.entry("one", good()), stage.entry("two", good())]);
+    let errors = broken(&mut events).await;
+    assert_eq!(errors, ["the files could not be applied: internal error (\"for the test\"); please report it"]);
+    assert_eq!(host.config_errors(), errors);
+
+    stage.scratch.config(&[stage.entry("one", good()), stage.entry("three", good())]);
+    let told = reloaded(&mut events).await;
+    assert_eq!(
+        told.waiting.iter().filter_map(|waiting| waiting.server.as_ref()).map(ServerName::as_str).collect::<Vec<_>>(),
+        ["three"]
+    );
+    assert_eq!(host.config_errors(), [""; 0]);
+    host.stop().await;
 }
 
 #[tokio::test]

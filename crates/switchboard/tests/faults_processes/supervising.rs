@@ -1,9 +1,14 @@
 //! A server that fails is tried again, less and less often; every change is told with its reason.
 
+use std::sync::Arc;
+
+use switchboard::call::Call;
+use switchboard::caller::{Answering, Approval, ApprovalRequest, Caller, CallerId, Progress};
 use switchboard::server::State;
+use switchboard::wire::RawJson;
 use switchboard_testkit::{Chaos, Step};
 
-use crate::support::{Stage, good, history, is_ready, settled, snapshot, text_of, until_state};
+use crate::support::{PATIENCE, Stage, good, history, is_ready, settled, snapshot, text_of, until_state};
 
 const READY: &str = "ready, legacy 2025-11-25";
 
@@ -40,6 +45,45 @@ async fn f18_a_crash_loop_backs_off_and_is_given_up_after_five() {
     assert_eq!(stage.record("crashing").starts(), 5);
     host.stop().await;
     assert_eq!(stage.all(), []);
+}
+
+/// A library user's caller that fails in the worst way.
+struct Panicking;
+
+impl Caller for Panicking {
+    fn id(&self) -> CallerId {
+        CallerId::new("panicking")
+    }
+
+    fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> Answering<'a, Approval> {
+        Box::pin(async { Approval::No })
+    }
+
+    fn progress(&self, _: &Progress) {
+        // Without the message and the backtrace that a panic prints.
+        std::panic::resume_unwind(Box::new("for the test"));
+    }
+}
+
+/// A panic in the task that reads from a server ends the connection with a reason: no call waits for its deadline, and the next one works.
+#[tokio::test]
+async fn a_panic_in_the_reader_of_a_server_ends_its_calls_with_a_reason() {
+    let stage = Stage::new();
+    let server = good().tool("moves", [Step::Progress(1.0), Step::WaitFile(stage.scratch.path("never"))]);
+    let host = stage.host(&[stage.entry("server", server)]).await;
+    settled(&host).await;
+    let call = Call {
+        tool: "server/moves".to_owned(),
+        arguments: RawJson::parse("{}").unwrap(),
+        caller: Arc::new(Panicking),
+        listed: None,
+        timeout: None,
+        yes: true,
+    };
+    let error = tokio::time::timeout(PATIENCE, host.call(call)).await.expect("long before its deadline").unwrap_err().to_string();
+    assert!(error.contains("the connection ended: internal error (\"for the test\"); please report it"), "{error}");
+    assert_eq!(text_of(&host, "server/ok").await.unwrap(), "fine");
+    host.stop().await;
 }
 
 #[tokio::test]

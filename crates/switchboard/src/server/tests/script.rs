@@ -26,6 +26,8 @@ use crate::wire::RawJson;
 /// What one start of the server does.
 #[derive(Clone)]
 pub(super) struct Play {
+    /// The attempt panics.
+    pub(super) panics: bool,
     /// Nothing starts, because of this.
     pub(super) unstartable: Option<(&'static str, Retry)>,
     /// How long the handshake takes.
@@ -47,6 +49,7 @@ pub(super) struct Play {
 impl Default for Play {
     fn default() -> Self {
         Self {
+            panics: false,
             unstartable: None,
             handshake: Duration::from_millis(10),
             fault: None,
@@ -248,6 +251,10 @@ impl Reach for Script {
             play
         };
         self.starts.fetch_add(1, Ordering::Relaxed);
+        if play.panics {
+            // Without the message and the backtrace that a panic prints.
+            std::panic::resume_unwind(Box::new("for the test"));
+        }
         if let Some((fact, retry)) = play.unstartable {
             return Box::pin(async move { Err(Failure { fact: fact.to_owned(), retry }) });
         }

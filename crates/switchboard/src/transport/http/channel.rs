@@ -14,7 +14,8 @@ use super::endpoint::Endpoint;
 use super::exchange::LONGEST_SILENCE;
 use super::legacy::Legacy;
 use crate::caller::Answering;
-use crate::transport::{Agreed, Closed, Inbound};
+use crate::panics::catch_panic;
+use crate::transport::{Agreed, Closed, Inbound, WireFault};
 
 /// Requests wait while so many POSTs are under way.
 const MAX_UNDER_WAY: usize = 256;
@@ -106,7 +107,13 @@ impl Channel {
     /// Goes on with a message in a task of this channel's own.
     pub(super) fn launch(&self, flight: Flight, work: Answering<'static, ()>) {
         // Not under the lock: where the runtime is shutting down, the task ends here and now, and lands.
-        let task = self.runtime.spawn(work).abort_handle();
+        let inbound = self.inbound.clone();
+        let supervised = async move {
+            if let (Err(panicked), Flight::Request(id)) = (catch_panic(work).await, flight) {
+                inbound.failed(id, WireFault::Lost(panicked.to_string()));
+            }
+        };
+        let task = self.runtime.spawn(supervised).abort_handle();
         match lock(&self.flights).under_way.get_mut(&flight) {
             Some(place) => *place = Some(task),
             // It is over already, or was forgotten meanwhile.

@@ -13,7 +13,7 @@ use super::headers::LAST_EVENT_ID;
 use super::request::Request;
 use super::response::Response;
 use super::{refusal, renewal};
-use crate::transport::{Inbound, Origin, WireFault};
+use crate::transport::{Inbound, Origin, WireFault, supervised};
 use crate::wire::events::{EventData, EventFrames, ServerEvent};
 use crate::wire::{RawJson, parse};
 
@@ -33,7 +33,7 @@ const WORTHWHILE: Duration = Duration::from_secs(30);
 
 /// Listens from now on; the channel owns the task.
 pub(super) fn start(channel: &Arc<Channel>) {
-    let task = channel.runtime.spawn(listen(channel.clone()));
+    let task = channel.runtime.spawn(supervised(channel.inbound.clone(), listen(channel.clone())));
     channel.listen_with(task.abort_handle());
 }
 

@@ -1,0 +1,53 @@
+//! Catches a panic, so that the owner of a task can report it and others go on.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::task::Poll;
+
+use crate::untrusted::quoted;
+
+/// A panic that was caught: one line, safe to show.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("internal error ({0}); please report it")]
+pub(crate) struct Panicked(String);
+
+impl Panicked {
+    /// From what a panic or a task that panicked left.
+    pub(crate) fn new(payload: &(dyn Any + Send)) -> Self {
+        let text = payload.downcast_ref::<String>().map(String::as_str).or(payload.downcast_ref::<&str>().copied());
+        Self(quoted(text.unwrap_or("no message")))
+    }
+}
+
+/// Runs a future. Whoever calls this drops what the future worked on, or can use it half done.
+pub(crate) async fn catch_panic<T>(work: impl Future<Output = T>) -> Result<T, Panicked> {
+    let mut work = pin!(work);
+    std::future::poll_fn(|task| match catch(|| work.as_mut().poll(task)) {
+        Ok(Poll::Ready(done)) => Poll::Ready(Ok(done)),
+        Ok(Poll::Pending) => Poll::Pending,
+        Err(panicked) => Poll::Ready(Err(panicked)),
+    })
+    .await
+}
+
+/// Runs a function, likewise.
+pub(crate) fn catch<T>(work: impl FnOnce() -> T) -> Result<T, Panicked> {
+    catch_unwind(AssertUnwindSafe(work)).map_err(|payload| Panicked::new(&*payload))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_panic_becomes_one_line() {
+        assert_eq!(catch_panic(async { 1 }).await, Ok(1));
+        let panicked = catch_panic(async {
+            tokio::task::yield_now().await;
+            panic!("line\n{}", 2)
+        });
+        let told = panicked.await.map(|(): ()| ()).unwrap_err().to_string();
+        assert_eq!(told, "internal error (\"line\\u{a}2\"); please report it");
+    }
+}
