@@ -1,4 +1,4 @@
-//! The fourth ring: the whole program against real servers from npm and PyPI.
+//! The ring of real servers: the whole program against real servers from npm and PyPI.
 //!
 //! `SWITCHBOARD_REAL_SERVERS` names the file that `.ci/real-servers DIR` writes. Every server carries a variable of its test, by which
 //! any that is left behind is found.

@@ -19,6 +19,8 @@ pub use vault::{SystemVault, VaultChoice};
 mod address;
 #[cfg(feature = "oauth")]
 mod callback;
+#[cfg(feature = "fuzzing")]
+pub(crate) mod fuzzing;
 #[cfg(feature = "oauth")]
 mod guarded;
 #[cfg(feature = "oauth")]

@@ -32,6 +32,8 @@ pub(crate) mod expand;
 mod fields;
 pub(crate) mod fingerprint;
 mod format;
+#[cfg(feature = "fuzzing")]
+pub(crate) mod fuzzing;
 pub(crate) mod hijack;
 mod load;
 mod meant;

@@ -82,6 +82,10 @@ pub mod host;
 /// Another configuration while servers run.
 pub mod reload;
 
+/// Private parsers, for the fuzz targets.
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 
 pub use host::{Host, HostBuilder};
 pub use launch::launcher_main;

@@ -45,9 +45,9 @@ mod tests {
         assert_eq!(catch_panic(async { 1 }).await, Ok(1));
         let panicked = catch_panic(async {
             tokio::task::yield_now().await;
-            panic!("line\n{}", 2)
+            std::panic::resume_unwind(Box::new("line\n2".to_owned()))
         });
-        let told = panicked.await.map(|(): ()| ()).unwrap_err().to_string();
+        let told = panicked.await.map(|(): ()| ()).expect_err("it panics").to_string();
         assert_eq!(told, "internal error (\"line\\u{a}2\"); please report it");
     }
 }

@@ -168,7 +168,7 @@ async fn head(stream: &mut TcpStream) -> Option<String> {
 }
 
 /// What a request asks for: the answer, or the status to refuse with.
-fn asked(head: &str, redirect: &str, state: &str) -> Result<Returned, &'static str> {
+pub(super) fn asked(head: &str, redirect: &str, state: &str) -> Result<Returned, &'static str> {
     let mut lines = head.split("\r\n");
     let mut words = lines.next().unwrap_or_default().split(' ');
     let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());

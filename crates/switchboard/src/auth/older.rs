@@ -39,7 +39,12 @@ pub(super) async fn metadata(server: &Url, challenge: Option<&str>, routes: &Rou
             return None;
         }
     }
-    let metadata: AuthorizationMetadata = serde_json::from_slice(&body).ok()?;
+    believed(server, &body)
+}
+
+/// The document, if it is metadata that names nothing outside of the server's own origin.
+pub(super) fn believed(server: &Url, document: &[u8]) -> Option<AuthorizationMetadata> {
+    let metadata: AuthorizationMetadata = serde_json::from_slice(document).ok()?;
     stays_within(server, &metadata).then_some(metadata)
 }
 

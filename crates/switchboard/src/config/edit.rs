@@ -159,6 +159,16 @@ pub fn edit(file: &ConfigFile, change: &Change) -> Result<Edited, EditFault> {
     Ok(Edited { file: path, dialect, line, created: !exists, unchanged: false })
 }
 
+/// What [`edit`] would write, if it can be checked.
+#[cfg(feature = "fuzzing")]
+pub(super) fn edited_text(file: &ConfigFile, text: &str, change: &Change) -> Option<(String, Dialect)> {
+    let before = interpret(file, text).ok()?;
+    let text = edited(text, before.format, before.dialect, change).ok()?;
+    let after = interpret(&ConfigFile { dialect: Some(before.dialect), ..file.clone() }, &text).ok()?;
+    check(change, &before, &after).ok()?;
+    Some((text, before.dialect))
+}
+
 impl Change {
     fn name(&self) -> &str {
         match self {

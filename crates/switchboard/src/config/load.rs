@@ -52,6 +52,16 @@ const MAX_FILE_BYTES: u64 = 1024 * 1024;
 
 /// Reads the files, highest precedence first, and merges them. All errors of all files come back at once.
 pub fn load(files: &[ConfigFile]) -> Result<Config, ConfigErrors> {
+    merged(files, read)
+}
+
+/// What a text means as the content of the only file.
+#[cfg(feature = "fuzzing")]
+pub(super) fn load_text(file: &ConfigFile, text: &str) -> Result<Config, ConfigErrors> {
+    merged(std::slice::from_ref(file), |file| interpret(file, text))
+}
+
+fn merged(files: &[ConfigFile], read: impl Fn(&ConfigFile) -> Result<ReadFile, Vec<Diagnostic>>) -> Result<Config, ConfigErrors> {
     let mut config = Config::default();
     let mut errors = Vec::new();
     let mut policies = Vec::new();

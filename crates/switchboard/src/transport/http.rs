@@ -25,6 +25,8 @@ mod direct;
 pub(super) mod endpoint;
 mod exchange;
 mod framing;
+#[cfg(feature = "fuzzing")]
+pub(crate) mod fuzzing;
 mod head;
 pub(super) mod headers;
 mod legacy;

@@ -1,0 +1,37 @@
+//! Reads and edits texts as the content of configuration files, for the fuzz targets.
+
+use std::sync::Arc;
+
+use super::diagnostic::Findings;
+use super::edit::{self, Addition, Change, Target};
+use super::format::Format;
+use super::{Config, ConfigErrors, ConfigFile, Dialect, load};
+
+/// A text after an edit.
+pub struct EditedText {
+    /// The whole of it.
+    pub text: String,
+    /// What kind of file it is.
+    pub dialect: Dialect,
+}
+
+/// What a text means as the content of a file, which is not read.
+pub fn load_text(file: &ConfigFile, text: &str) -> Result<Config, ConfigErrors> {
+    load::load_text(file, text)
+}
+
+/// The text with one server more, where such a file can have it and the outcome passes the checks that are made before it is written.
+pub fn add_server(file: &ConfigFile, text: &str, name: &str) -> Option<EditedText> {
+    let target = Target::Command("x".to_owned(), vec!["-y".to_owned()]);
+    let (env, headers) = (Vec::new(), Vec::new());
+    let change = Change::Add(Addition { name: name.to_owned(), target, transport: None, env, headers, cwd: None });
+    let (text, dialect) = edit::edited_text(file, text, &change)?;
+    Some(EditedText { text, dialect })
+}
+
+/// Whether a text is JSON to us.
+pub fn is_json_text(text: &str) -> bool {
+    let mut findings = Findings::new(Arc::default(), text);
+    Format::Json.parse(text, &mut findings);
+    findings.finish().0.is_empty()
+}

@@ -1,0 +1,35 @@
+//! Private parsers as plain functions, for the fuzz targets in `fuzz/`. No part of the library's interface.
+
+use std::sync::Arc;
+
+pub use crate::auth::fuzzing::{believed_metadata, read_callback, read_challenge};
+use crate::catalog::{Tool, ToolDefinition};
+use crate::config::Config;
+pub use crate::config::fuzzing::{EditedText, add_server, is_json_text, load_text};
+use crate::gate::{Decision, Gate, Grants, Question};
+use crate::name::{Style, ToolId};
+pub use crate::transport::http::fuzzing::{HttpBody, HttpResponse, read_http_response};
+use crate::wire::RawJson;
+
+/// What a gate says of a tool of a configured server that nobody has answered for.
+pub fn decide(gate: &Gate, config: &Config, server: &str, tool: &str) -> Option<Decision> {
+    let (_, server) = config.servers.iter().find(|(name, _)| name.as_str() == server)?;
+    let raw = RawJson::from_value(&serde_json::json!({"name": tool, "inputSchema": {"type": "object"}}));
+    let definition = Arc::new(ToolDefinition::parse(&raw).ok()?);
+    let id = ToolId { server: server.name.clone(), tool: definition.name.clone() };
+    let exposed = Style::Mcp.expose(std::slice::from_ref(&id)).pop()?.ok()?;
+    let (launch, server) = (server.fingerprint(), server.clone());
+    let tool = Tool {
+        id,
+        exposed,
+        definition,
+        server,
+        launch,
+        idempotent: false,
+        place: 0,
+        server_place: 0,
+        ruling: Default::default(),
+        own: None,
+    };
+    Some(gate.decide(Question { tool: &tool, yes: false }, &Grants::default()))
+}
