@@ -268,3 +268,80 @@ fn an_address_is_pasted_at_a_terminal_too() {
     assert_eq!(ended.code, 4, "{}", ended.screen);
     assert_eq!(server.seen_at("/as1/token"), []);
 }
+
+/// An entry that logs in by itself, with a secret.
+fn machine(home: &Home, server: &LoginServer, more: &str) {
+    home.user_file(&format!(
+        "[servers.guarded]\nurl = \"{}\"\noauth_grant = \"client_credentials\"\noauth_client_id = \"robot\"\n\
+         oauth_client_secret = \"canary-client\"\n{more}[permissions]\nallow = [\"guarded\"]\n",
+        server.url()
+    ));
+    let metadata = json!({ "token_endpoint_auth_methods_supported": ["client_secret_post"] });
+    server.set(|terms| terms.metadata = metadata);
+}
+
+/// T18: a client secret goes to the authorization server that it was first used with. Where the server names another one, nothing is sent
+/// there; the sentence says what to do, and doing it works.
+#[test]
+fn t18_a_client_secret_is_not_sent_to_an_authorization_server_that_took_the_place_of_another() {
+    let (home, server) = (Home::new(), LoginServer::start());
+    machine(&home, &server, "");
+    assert_eq!(home.run(&["call", "guarded/whoami"]).stdout, "somebody\n");
+    assert_eq!(server.seen_at("/as1/token")[0].fields["client_secret"], "canary-client");
+
+    server.end_tokens();
+    server.set(|terms| terms.issuer = "as2".to_owned());
+    for words in [&["call", "guarded/whoami"][..], &["login", "guarded"], &["status"], &["doctor"]] {
+        let refused = home.run(words);
+        let all = format!("{}{}", refused.stdout, refused.stderr);
+        assert!(all.contains("\"switchboard logout guarded\""), "{words:?}: {all}");
+        assert!(
+            all.contains(&format!("http://{}/as2", server.authority)) && !all.contains("switchboard login"),
+            "{words:?}: {all}"
+        );
+    }
+    assert_eq!(home.run(&["call", "guarded/whoami"]).code, Some(4));
+    let sent: Vec<_> = server.seen().into_iter().filter(|request| request.path.starts_with("/as2")).collect();
+    assert_eq!(sent, [], "nothing was sent to the other one");
+
+    assert_eq!(home.run(&["logout", "guarded"]).code, Some(0));
+    assert_eq!(home.run(&["call", "guarded/whoami"]).stdout, "somebody\n");
+    assert_eq!(server.seen_at("/as2/token").len(), 1);
+}
+
+/// T18: an authorization server that refused the secret, or gave no usable answer, has seen it: the secret belongs to it all the same.
+#[test]
+fn t18_a_client_secret_is_bound_before_it_is_sent_for_the_first_time() {
+    let (home, server) = (Home::new(), LoginServer::start());
+    machine(&home, &server, "");
+    server.set(|terms| terms.token_fault = Some((401, json!({ "error": "invalid_client" }))));
+    let refused = home.run(&["call", "guarded/whoami"]);
+    assert_eq!((refused.code, refused.stderr.contains("check `oauth_client_id`")), (Some(4), true), "{refused:?}");
+    server.set(|terms| (terms.token_fault, terms.issuer) = (None, "as2".to_owned()));
+    assert_eq!(home.run(&["call", "guarded/whoami"]).code, Some(4));
+    assert_eq!(server.seen_at("/as2/token"), []);
+}
+
+/// T18: `oauth_issuer` says beforehand whom the secret is for; it is also how to accept another one.
+#[test]
+fn t18_oauth_issuer_says_whom_a_client_secret_is_for() {
+    let (home, server) = (Home::new(), LoginServer::start());
+    let issuer = |name: &str| format!("oauth_issuer = \"http://{}/{name}\"\n", server.authority);
+    machine(&home, &server, &issuer("as2"));
+    let refused = home.run(&["call", "guarded/whoami"]);
+    assert_eq!((refused.code, refused.stderr.contains("`oauth_issuer`")), (Some(4), true), "{refused:?}");
+    assert_eq!(server.seen_at("/as1/token"), []);
+    for name in ["as1", "as2"] {
+        server.end_tokens();
+        server.set(|terms| terms.issuer = name.to_owned());
+        machine(&home, &server, &issuer(name));
+        assert_eq!(home.run(&["call", "guarded/whoami"]).stdout, "somebody\n", "{name}");
+        assert_eq!(server.seen_at(&format!("/{name}/token")).len(), 1);
+    }
+    // Without the line, what was said last still holds.
+    machine(&home, &server, "");
+    server.end_tokens();
+    server.set(|terms| terms.issuer = "as1".to_owned());
+    assert_eq!(home.run(&["call", "guarded/whoami"]).code, Some(4));
+    assert_eq!(server.seen_at("/as1/token").len(), 1);
+}

@@ -18,6 +18,8 @@ pub use vault::{SystemVault, VaultChoice};
 
 mod address;
 #[cfg(feature = "oauth")]
+mod binding;
+#[cfg(feature = "oauth")]
 mod callback;
 #[cfg(feature = "fuzzing")]
 pub(crate) mod fuzzing;

@@ -206,10 +206,12 @@ impl Endpoint {
         }
     }
 
-    /// Whether the entry itself says what to authorize with, so that there is nothing to log in to.
+    /// Whether the entry itself says what to authorize with, so that there is nothing that a person could log in to.
     pub fn has_own_token(&self) -> bool {
         let Self::Http(http) = self else { return false };
-        http.auth.bearer_token.is_some() || http.headers.keys().any(|name| name.eq_ignore_ascii_case("authorization"))
+        http.auth.bearer_token.is_some()
+            || http.auth.grant == Grant::ClientCredentials
+            || http.headers.keys().any(|name| name.eq_ignore_ascii_case("authorization"))
     }
 }
 
@@ -283,6 +285,8 @@ pub struct HttpAuth {
     pub bearer_token: Option<Secret>,
     /// How a token is obtained.
     pub grant: Grant,
+    /// The authorization server that everything below is for, and no other; where absent, the first one that it is used with.
+    pub issuer: Option<String>,
     /// The id that was registered beforehand.
     pub client_id: Option<String>,
     /// What goes with the id.

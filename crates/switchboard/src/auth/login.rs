@@ -12,7 +12,7 @@ use super::guarded::{Guarded, Routes};
 use super::issuer::{Challenge, Issuer, IssuerFault, Proof, Terms, quoted};
 use super::record::{Login, Record, Registration, union};
 use super::site::Site;
-use super::{AuthMeans, LoginPage, Opened, Opener, VaultFault, key};
+use super::{AuthMeans, LoginPage, Opened, Opener, VaultFault, binding, key};
 use crate::config::{Endpoint, Environment, Grant, ResolvedUrl, ServerConfig, UrlFault, resolve_url};
 use crate::name::ServerName;
 use crate::transport::WireFault;
@@ -183,6 +183,7 @@ pub(super) async fn log_in(site: &Arc<Site>, occasion: Occasion<'_>, opener: &dy
         let words = description.map(|description| format!(": {}", quoted(&description))).unwrap_or_default();
         fail(Why::Denied(format!("the authorization server answered {}{words}", quoted(&error))))
     })?;
+    binding::bind(site, &issuer).await?;
     let terms = Terms { client_id: &who.client_id, asked: &scopes, now: site.now() };
     let login = issuer.redeem(&code, &state, returned.iss.as_deref(), terms).await.map_err(of_issuer)?;
     keep(site, &login, registration).await?;
@@ -208,12 +209,14 @@ pub(super) async fn log_in_alone(site: &Arc<Site>, occasion: Occasion<'_>) -> Re
         (None, None) => return Err(fail(Why::Issuer("neither `oauth_client_secret` nor `oauth_client_key` is set".to_owned()))),
     };
     let issuer = Issuer::discover(&site.url, &site.routes, occasion.challenge, occasion.asked_for).await.map_err(of_issuer)?;
+    binding::bind(site, &issuer).await?;
     let record = site.recall().await.map_err(|fault| fail(Why::Vault(fault)))?;
     let scopes = scopes(site, &issuer, &record, occasion).await;
     let terms = Terms { client_id: &client_id, asked: &scopes, now: site.now() };
-    let login = issuer.admit(&proof, &site.url, terms).await.map_err(of_issuer)?;
-    let registration = Registration { client_id: client_id.clone(), client_secret: None, redirect: String::new(), given: true };
-    keep(site, &login, registration).await?;
+    let login = issuer.admit(&proof, &site.url, terms).await.map_err(|IssuerFault { fact, .. }| {
+        fail(Why::Issuer(format!("{fact}; check `oauth_client_id` of its entry, and the secret or key that goes with it")))
+    })?;
+    keep(site, &login, Registration::given(&client_id)).await?;
     Ok(login)
 }
 
@@ -246,27 +249,13 @@ async fn be_somebody(
             fail(Why::Issuer(format!("no port{port} of this machine can be listened on: {error}")))
         })
     };
-    let given = |client_id: &str, client_secret| Registration {
-        client_id: client_id.to_owned(),
-        client_secret,
-        redirect: String::new(),
-        given: true,
-    };
+    binding::check(site, issuer, record)?;
     if let Some(client_id) = &site.auth.client_id {
-        let elsewhere = record.registrations.iter().find(|(known, who)| **known != issuer.id && who.client_id == *client_id);
-        if let Some((known, _)) = elsewhere {
-            let (old, new) = (quoted(known), quoted(&issuer.id));
-            let fact = format!(
-                "its authorization server was {old} and is now {new}, and `oauth_client_id` belongs to the old one; if this is right, \
-                 run \"switchboard logout {}\" and set the id that the new one gave",
-                site.server
-            );
-            return Err(fail(Why::Issuer(fact)));
-        }
-        return Ok((given(client_id, site.auth.client_secret.clone()), listen(None).await?));
+        let given = Registration { client_secret: site.auth.client_secret.clone(), ..Registration::given(client_id) };
+        return Ok((given, listen(None).await?));
     }
     if let Some(document) = site.auth.client_metadata_url.as_ref().filter(|_| issuer.takes_documents()) {
-        return Ok((given(document, None), listen(None).await?));
+        return Ok((Registration::given(document), listen(None).await?));
     }
     let known = record.registrations.get(&issuer.id).filter(|known| !known.given);
     if let Some(known) = known {
@@ -331,7 +320,9 @@ async fn revoke(site: &Arc<Site>, login: &Login, record: &Record) -> bool {
     let Ok(issuer) = Issuer::discover(&site.url, &site.routes, None, false).await else { return false };
     let (Some(endpoint), true) = (issuer.revocation(), issuer.id == login.issuer) else { return false };
     let registered = record.registrations.get(&login.issuer).and_then(|who| who.client_secret.as_ref());
-    let secret = registered.or(site.auth.client_secret.as_ref());
+    // The entry's secret goes with the entry's id.
+    let is_own = site.auth.client_id.as_ref() == Some(&login.client_id);
+    let secret = registered.or(site.auth.client_secret.as_ref().filter(|_| is_own));
     let (token, hint) = match &login.refresh_token {
         Some(token) => (token, "refresh_token"),
         None => (&login.access_token, "access_token"),

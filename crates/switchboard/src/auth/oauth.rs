@@ -16,7 +16,7 @@ use super::issuer::{Challenge, Issuer, IssuerFault, quoted};
 use super::login::{Occasion, log_in, log_in_alone};
 use super::record::{Login, Record, Registration, union};
 use super::site::Site;
-use super::{Credentials, NeedsLogin, Opener, Refusal};
+use super::{Credentials, NeedsLogin, Opener, Refusal, binding};
 use crate::caller::Answering;
 use crate::config::Grant;
 use crate::secret::{LiveSecrets, Secret};
@@ -269,6 +269,9 @@ impl Shared {
         if self.site.auth.client_id.as_ref().is_some_and(|own| *own != login.client_id) {
             return Err(refuse("the login belongs to another `oauth_client_id`"));
         }
+        if self.site.auth.issuer.as_ref().is_some_and(|own| !binding::is_same(own, &login.issuer)) {
+            return Err(refuse("the login was given by another authorization server than `oauth_issuer`"));
+        }
         // Renewed meanwhile by another process, or by `login`.
         let is_new = sent != Some(&login.header()) && !login.is_stale(self.site.now());
         if is_new {
@@ -309,12 +312,7 @@ impl Shared {
     /// Who we were when the login was given.
     fn registration(&self, record: &Record, login: &Login) -> Registration {
         let registered = record.registrations.get(&login.issuer).filter(|known| known.client_id == login.client_id);
-        let mut who = registered.cloned().unwrap_or_else(|| Registration {
-            client_id: login.client_id.clone(),
-            client_secret: None,
-            redirect: String::new(),
-            given: true,
-        });
+        let mut who = registered.cloned().unwrap_or_else(|| Registration::given(&login.client_id));
         if self.site.auth.client_id.as_ref() == Some(&login.client_id) {
             who.client_secret = self.site.auth.client_secret.clone();
         }

@@ -61,6 +61,13 @@ pub(super) struct Registration {
     pub(super) given: bool,
 }
 
+impl Registration {
+    /// The id stands in the entry, and so does what goes with it.
+    pub(super) fn given(client_id: &str) -> Self {
+        Self { client_id: client_id.to_owned(), client_secret: None, redirect: String::new(), given: true }
+    }
+}
+
 impl Record {
     pub(super) fn read(text: &Secret) -> Result<Self, VaultFault> {
         serde_json::from_str(text.expose())

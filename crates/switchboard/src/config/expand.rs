@@ -221,6 +221,7 @@ fn resolve_auth(auth: &HttpAuth, expansion: &mut Expansion<'_>) -> Result<HttpAu
     let fault = |field: &str, fact: &str| UrlFault { field: field.to_owned(), fact: fact.to_owned() };
     let mut resolved = auth.clone();
     for (field, text) in [
+        ("oauth_issuer", &mut resolved.issuer),
         ("oauth_client_id", &mut resolved.client_id),
         ("oauth_client_key", &mut resolved.client_key),
         ("oauth_client_metadata_url", &mut resolved.client_metadata_url),

@@ -124,6 +124,14 @@ pub(super) const SERVERS: Section = Section {
             "How a token is obtained where the server asks for one.",
         ),
         field(
+            "oauth_issuer",
+            Kind::Text,
+            Side::Http,
+            None,
+            "The authorization server that logins, oauth_client_id and oauth_client_secret are for, as it names itself (its issuer): no \
+             other one gets them. Left out, the first one that oauth_client_id is used with. ${NAME} is expanded.",
+        ),
+        field(
             "oauth_client_id",
             Kind::Text,
             Side::Http,

@@ -102,10 +102,10 @@ impl Endpoint {
                     || stdio.env.values().any(value)
             }
             Self::Http(http) => {
-                let HttpAuth { client_id, client_key, client_metadata_url, bearer_token, client_secret, .. } = &http.auth;
+                let HttpAuth { issuer, client_id, client_key, client_metadata_url, bearer_token, client_secret, .. } = &http.auth;
                 launch(&http.url)
                     || http.headers.values().any(value)
-                    || [client_id, client_key, client_metadata_url].into_iter().flatten().any(|text| launch(text))
+                    || [issuer, client_id, client_key, client_metadata_url].into_iter().flatten().any(|text| launch(text))
                     || [bearer_token, client_secret].into_iter().flatten().any(value)
             }
             Self::Wrong(_) => false,
@@ -144,8 +144,17 @@ impl Digest {
     }
 
     fn auth(&mut self, auth: &HttpAuth) {
-        let HttpAuth { bearer_token, grant, client_id, client_secret, client_key, client_metadata_url, scopes, callback_port } =
-            auth;
+        let HttpAuth {
+            bearer_token,
+            grant,
+            issuer,
+            client_id,
+            client_secret,
+            client_key,
+            client_metadata_url,
+            scopes,
+            callback_port,
+        } = auth;
         let secret = |secret: &Option<Secret>| secret.as_ref().map(|secret| secret.expose().to_owned());
         let texts = [
             ("bearer_token", secret(bearer_token)),
@@ -156,6 +165,10 @@ impl Digest {
         ];
         for (name, text) in &texts {
             self.list(name, text.iter().map(String::as_bytes));
+        }
+        // Absent before there was such a field: what was accepted then stays accepted.
+        if let Some(issuer) = issuer {
+            self.part("issuer", issuer.as_bytes());
         }
         self.part("grant", &[u8::from(*grant == Grant::ClientCredentials)]);
         self.list("scopes", scopes.iter().map(String::as_bytes));

@@ -271,6 +271,7 @@ impl Entry<'_> {
                 Some("client_credentials") => Grant::ClientCredentials,
                 _ => Grant::AuthorizationCode,
             },
+            issuer: text("oauth_issuer"),
             client_id: text("oauth_client_id"),
             client_secret: self.fields.secret("oauth_client_secret").cloned(),
             client_key: text("oauth_client_key"),
@@ -279,7 +280,7 @@ impl Entry<'_> {
             callback_port: self.fields.port("oauth_callback_port"),
         };
         let mut sound = true;
-        for field in ["oauth_client_id", "oauth_client_key", "oauth_client_metadata_url"] {
+        for field in ["oauth_issuer", "oauth_client_id", "oauth_client_key", "oauth_client_metadata_url"] {
             if let (Some(text), Some(at)) = (self.fields.text(field), self.fields.at(field)) {
                 sound &= self.check_text(text, at, field, findings);
             }

@@ -167,6 +167,7 @@ pub fn readings(server: &ServerConfig, environment: &Environment) -> Vec<Reading
             auth.bearer_token.iter().for_each(|token| read(Part::Value, "bearer_token".to_owned(), token.expose()));
             auth.client_secret.iter().for_each(|secret| read(Part::Value, "oauth_client_secret".to_owned(), secret.expose()));
             for (field, text) in [
+                ("oauth_issuer", &auth.issuer),
                 ("oauth_client_id", &auth.client_id),
                 ("oauth_client_key", &auth.client_key),
                 ("oauth_client_metadata_url", &auth.client_metadata_url),

@@ -28,17 +28,20 @@ fn endpoint() -> impl Strategy<Value = Endpoint> {
     let wire = prop_oneof![Just(HttpWire::Auto), Just(HttpWire::Streamable), Just(HttpWire::Sse)];
     let secret = || proptest::option::of("[ab]{0,2}".prop_map(Secret::new));
     let text = || proptest::option::of("[ab]{0,2}");
-    let client = (secret(), text(), secret(), text(), text());
+    let client = (secret(), text(), secret(), text(), text(), text());
     let auth = (client, any::<bool>(), proptest::collection::vec("[ab]{0,2}", 0..3), proptest::option::of(1_u16..3)).prop_map(
-        |((bearer_token, client_id, client_secret, client_key, client_metadata_url), alone, scopes, callback_port)| HttpAuth {
-            bearer_token,
-            grant: if alone { Grant::ClientCredentials } else { Grant::AuthorizationCode },
-            client_id,
-            client_secret,
-            client_key,
-            client_metadata_url,
-            scopes,
-            callback_port,
+        |((bearer_token, client_id, client_secret, client_key, client_metadata_url, issuer), alone, scopes, callback_port)| {
+            HttpAuth {
+                bearer_token,
+                grant: if alone { Grant::ClientCredentials } else { Grant::AuthorizationCode },
+                issuer,
+                client_id,
+                client_secret,
+                client_key,
+                client_metadata_url,
+                scopes,
+                callback_port,
+            }
         },
     );
     let auth = prop_oneof![Just(HttpAuth::default()), auth];
@@ -113,6 +116,7 @@ fn mutations(endpoint: &Endpoint) -> Vec<Endpoint> {
                 http.auth.client_metadata_url = Some(format!("{}x", http.auth.client_metadata_url.take().unwrap_or_default()))
             });
             add(&|http| http.auth.scopes.push(String::new()));
+            add(&|http| http.auth.issuer = Some(format!("{}x", http.auth.issuer.take().unwrap_or_default())));
             add(&|http| http.auth.callback_port = Some(http.auth.callback_port.unwrap_or_default() + 1));
             add(&|http| {
                 http.auth.grant = match http.auth.grant {
