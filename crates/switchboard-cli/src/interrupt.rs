@@ -1,6 +1,7 @@
 //! Ctrl-C and SIGTERM: the work is dropped (which cancels its call), servers are stopped; a second signal leaves at once.
 
 use std::future::Future;
+use std::time::Duration;
 
 use switchboard::Host;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -12,6 +13,9 @@ use crate::terminal::tty;
 
 /// Rung when Ctrl-C is pressed at a prompt, where the terminal sends a key and no signal.
 static PRESSED: Notify = Notify::const_new();
+
+/// How long a token refresh may keep a second signal from ending the program: without its answer a login may be lost.
+const LAST_WAIT: Duration = Duration::from_secs(3);
 
 /// Ctrl-C was pressed at a prompt.
 pub(crate) fn pressed() {
@@ -33,7 +37,10 @@ pub(crate) async fn guard(host: &Host, work: impl Future<Output = Result<u8, Fai
     }
     let outcome = tokio::select! {
         () = host.stop() => outcome,
-        code = signals.next() => leave_at_once(code),
+        code = signals.next() => {
+            host.finish_renewals(LAST_WAIT).await;
+            leave_at_once(code)
+        }
     };
     progress::clear();
     outcome

@@ -9,6 +9,8 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::process::Stdio;
 use std::time::Duration;
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::json;
 use support::{Home, PROGRAM, Ran};
 use switchboard_testkit::{LoginServer, wait_until};
@@ -344,4 +346,47 @@ fn t18_oauth_issuer_says_whom_a_client_secret_is_for() {
     server.set(|terms| terms.issuer = "as1".to_owned());
     assert_eq!(home.run(&["call", "guarded/whoami"]).code, Some(4));
     assert_eq!(server.seen_at("/as1/token").len(), 1);
+}
+
+/// A refresh token that was sent is spent: the answer is stored before the program ends, whatever signal ends it, and the next run goes on
+/// with it.
+#[test]
+fn f19_a_signal_during_a_token_refresh_does_not_lose_the_login() {
+    let (home, server) = guarded();
+    assert_eq!(log_in(&home, &[]).code, Some(0));
+    for (signals, code) in [(&[Signal::SIGINT][..], 130), (&[Signal::SIGTERM], 143), (&[Signal::SIGINT, Signal::SIGINT], 130)] {
+        let before = server.seen_at("/as1/token").len();
+        server.end_tokens();
+        server.set(|terms| terms.holds_tokens = true);
+        let child = home.command(&["call", "guarded/whoami"]).spawn().unwrap();
+        assert!(wait_until(PATIENCE, || server.seen_at("/as1/token").len() > before), "the token is being exchanged");
+        for signal in signals {
+            kill(Pid::from_raw(child.id().try_into().unwrap()), *signal).unwrap();
+            // Time to act on it. A busy machine that needs longer makes this test weaker, and never fail.
+            std::thread::sleep(Duration::from_millis(300));
+        }
+        server.set(|terms| terms.holds_tokens = false);
+        let ended = child.wait_with_output().unwrap();
+        assert_eq!(ended.status.code(), Some(code), "{ended:?}");
+        assert_eq!(home.run(&["call", "guarded/whoami"]).stdout, "somebody\n", "{signals:?}");
+        assert_eq!(server.seen_at("/as1/token").len(), before + 1, "{signals:?}: the stored token serves");
+    }
+}
+
+/// An authorization server that does not answer keeps nobody from leaving.
+#[test]
+fn f19_a_token_refresh_without_an_answer_ends_within_its_bound_after_a_signal() {
+    let (home, server) = guarded();
+    assert_eq!(log_in(&home, &[]).code, Some(0));
+    server.end_tokens();
+    server.set(|terms| terms.holds_tokens = true);
+    let child = home.command(&["call", "guarded/whoami"]).spawn().unwrap();
+    assert!(wait_until(PATIENCE, || server.seen_at("/as1/token").len() > 1), "the token is being exchanged");
+    let begun = std::time::Instant::now();
+    kill(Pid::from_raw(child.id().try_into().unwrap()), Signal::SIGINT).unwrap();
+    let ended = child.wait_with_output().unwrap();
+    assert_eq!(ended.status.code(), Some(130), "{ended:?}");
+    // Sooner than the request's own deadline of 30 s.
+    assert!(begun.elapsed() < Duration::from_secs(25), "{:?}", begun.elapsed());
+    server.set(|terms| terms.holds_tokens = false);
 }

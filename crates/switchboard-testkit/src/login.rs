@@ -32,6 +32,8 @@ pub struct LoginTerms {
     pub renews: bool,
     /// What the token endpoint answers instead: status and body.
     pub token_fault: Option<(u16, Value)>,
+    /// Whether an answer of the token endpoint is held back; the token is exchanged all the same.
+    pub holds_tokens: bool,
     /// `iss` of the answer: `None` sends none.
     pub iss: Option<String>,
     /// The error that the login page answers with.
@@ -83,6 +85,7 @@ impl LoginServer {
             expires_in: Some(3600),
             renews: true,
             token_fault: None,
+            holds_tokens: false,
             iss: Some(format!("http://{authority}/as1")),
             denied: None,
             metadata: json!({}),
@@ -140,6 +143,9 @@ impl LoginServer {
         state.seen.push(request.clone());
         let answer = state.answer(&request, &self.authority);
         drop(state);
+        while request.path.ends_with("/token") && self.state().terms.holds_tokens {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
         let Answer { status, headers, body } = answer;
         let mut text = format!("HTTP/1.1 {status} X\r\nContent-Length: {}\r\nConnection: close\r\n", body.len());
         headers.iter().for_each(|(name, value)| text.push_str(&format!("{name}: {value}\r\n")));

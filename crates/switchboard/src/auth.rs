@@ -12,6 +12,7 @@ pub use address::visitable;
 #[cfg(feature = "oauth")]
 pub use login::{LoggedIn, LoggedOut, LoginFault, login, logout};
 pub use opener::{LoginPage, Opened, Opener};
+pub use renewals::Renewals;
 pub use vault::{MemoryVault, Vault, VaultFault, VaultLock};
 #[cfg(feature = "oauth")]
 pub use vault::{SystemVault, VaultChoice};
@@ -38,6 +39,7 @@ mod older;
 mod opener;
 #[cfg(feature = "oauth")]
 mod record;
+mod renewals;
 #[cfg(feature = "oauth")]
 mod site;
 #[cfg(all(test, feature = "oauth"))]
@@ -76,6 +78,8 @@ pub struct AuthMeans {
     pub logins: Option<Arc<dyn Opener>>,
     /// Tells when a token ends.
     pub clock: Clock,
+    /// The token refreshes under way.
+    pub renewals: Renewals,
 }
 
 /// The wall clock: the end of a token is a date, and nothing else here is.
@@ -84,7 +88,12 @@ pub type Clock = Arc<dyn Fn() -> SystemTime + Send + Sync>;
 impl Default for AuthMeans {
     /// Forgets at the end of the run, and sends nobody anywhere.
     fn default() -> Self {
-        Self { vault: Arc::new(MemoryVault::default()), logins: None, clock: Arc::new(SystemTime::now) }
+        Self {
+            vault: Arc::new(MemoryVault::default()),
+            logins: None,
+            clock: Arc::new(SystemTime::now),
+            renewals: Renewals::default(),
+        }
     }
 }
 

@@ -25,6 +25,9 @@ use crate::server::State;
 use crate::server::{Means, ServerHandle};
 use crate::store::{Shelf, Store};
 
+/// How long token refreshes that are under way may keep a stop from ending.
+const RENEWAL_LIMIT: Duration = Duration::from_secs(10);
+
 pub use builder::HostBuilder;
 pub(crate) use builder::initial_state;
 pub(crate) use roster::{Held, Roster};
@@ -137,7 +140,7 @@ impl Host {
         self.0.means.launcher.keeping()
     }
 
-    /// Stops every server, in parallel, within the stop timing.
+    /// Stops every server, in parallel, within the stop timing, and lets token refreshes that are under way end.
     pub async fn stop(&self) {
         let mut stopping: JoinSet<()> = JoinSet::new();
         self.0.reloading.stop_watching();
@@ -145,6 +148,14 @@ impl Host {
             stopping.spawn(async move { server.stop().await });
         }
         while stopping.join_next().await.is_some() {}
+        // Only now: whatever could begin one has ended.
+        self.finish_renewals(RENEWAL_LIMIT).await;
+    }
+
+    /// Waits until each token refresh whose request was sent has been stored, at most this long: a login whose refresh tokens rotate is lost
+    /// with the answer. [`Host::stop`] does so too.
+    pub async fn finish_renewals(&self, limit: Duration) {
+        self.0.means.auth.renewals.finish(limit).await;
     }
 }
 

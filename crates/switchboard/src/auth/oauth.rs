@@ -1,7 +1,7 @@
 //! A login in use: the token for each request, renewed ahead of its end; one renewal serves all who wait, in this process and in others.
 //!
-//! Whatever changes a login happens in a task of its own, one at a time: a request that gives up meanwhile must not lose a token that
-//! the authorization server has just exchanged for the old one.
+//! Whatever changes a login happens in a task of its own, one at a time; a refresh that was sent runs to its end (`renewals`): a request
+//! that gives up meanwhile must not lose a token that the authorization server has just exchanged for the old one.
 
 use std::collections::VecDeque;
 use std::future::ready;
@@ -12,11 +12,11 @@ use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use super::issuer::{Challenge, Issuer, IssuerFault, quoted};
+use super::issuer::{Challenge, Issuer, IssuerFault, fault, quoted};
 use super::login::{Occasion, log_in, log_in_alone};
 use super::record::{Login, Record, Registration, union};
 use super::site::Site;
-use super::{Credentials, NeedsLogin, Opener, Refusal, binding};
+use super::{Credentials, NeedsLogin, Opener, Refusal, VaultLock, binding};
 use crate::caller::Answering;
 use crate::config::Grant;
 use crate::secret::{LiveSecrets, Secret};
@@ -67,6 +67,15 @@ struct Turn {
     refused: Option<(Option<Secret>, NeedsLogin, Instant)>,
     /// When the server caused a login.
     logins: VecDeque<Instant>,
+}
+
+/// A refresh that is ready to be sent.
+struct Refresh {
+    issuer: Issuer,
+    login: Login,
+    record: Record,
+    /// No other process sends the same token.
+    _lock: VaultLock,
 }
 
 /// A refusal that outlives the request.
@@ -145,7 +154,7 @@ impl Shared {
     }
 
     /// Looks into the vault once, and renews a token that is about to end.
-    async fn care(&self) {
+    async fn care(self: &Arc<Self>) {
         let _turn = self.turn.lock().await;
         if !self.wants_care() {
             return;
@@ -176,7 +185,7 @@ impl Shared {
     }
 
     /// The answer to a refusal. One at a time: most who wait find that somebody else has settled it.
-    async fn settle(&self, refused: Refused) -> Result<(), NeedsLogin> {
+    async fn settle(self: &Arc<Self>, refused: Refused) -> Result<(), NeedsLogin> {
         let mut turn = self.turn.lock().await;
         let header = self.header();
         if header.is_some() && header != refused.sent {
@@ -197,7 +206,7 @@ impl Shared {
     }
 
     /// The server wants a token, or another one.
-    async fn begin_anew(&self, refused: &Refused, turn: &mut Turn) -> Result<(), NeedsLogin> {
+    async fn begin_anew(self: &Arc<Self>, refused: &Refused, turn: &mut Turn) -> Result<(), NeedsLogin> {
         let reason = match self.renew(refused.sent.as_ref(), refused.challenge.as_deref()).await {
             Ok(()) => return Ok(()),
             Err(fault) => fault.fact,
@@ -257,11 +266,43 @@ impl Shared {
     }
 
     /// Exchanges the token that was sent for the next one: what another process got, or one of our own, never both.
-    async fn renew(&self, sent: Option<&Secret>, challenge: Option<&str>) -> Result<(), IssuerFault> {
+    ///
+    /// On a thread and a runtime of its own: the runtime of the one who asked may end while the request is under way.
+    async fn renew(self: &Arc<Self>, sent: Option<&Secret>, challenge: Option<&str>) -> Result<(), IssuerFault> {
+        let (shared, sent, challenge) = (self.clone(), sent.cloned(), challenge.map(str::to_owned));
+        let (mut answer, heard) = oneshot::channel();
+        tokio::task::spawn_blocking(move || {
+            let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return };
+            runtime.block_on(async {
+                let preparation = shared.site.renewals.prepare();
+                let prepared = tokio::select! {
+                    biased;
+                    () = answer.closed() => return,
+                    prepared = shared.prepare(sent.as_ref(), challenge.as_deref()) => prepared,
+                };
+                let renewed = match prepared {
+                    Ok(None) => Ok(()),
+                    Ok(Some(refresh)) => match preparation.send() {
+                        Some(_sent) => shared.exchange(refresh).await,
+                        None => return,
+                    },
+                    Err(fault) => Err(fault),
+                };
+                // Nobody waits any more if this fails.
+                let _ = answer.send(renewed);
+            });
+            // A vault may block; nobody needs what it would bring.
+            runtime.shutdown_background();
+        });
+        heard.await.unwrap_or_else(|_| Err(fault("the login could not be renewed")))
+    }
+
+    /// Everything before the request for the next token is sent; `None` where another process has sent it.
+    async fn prepare(&self, sent: Option<&Secret>, challenge: Option<&str>) -> Result<Option<Refresh>, IssuerFault> {
         let refuse = |fact: &str| IssuerFault { fact: fact.to_owned(), definite: true };
         let kept = |fault: super::VaultFault| IssuerFault { fact: fault.0, definite: false };
-        let _lock = self.site.lock().await.map_err(kept)?;
-        let mut record = self.site.recall().await.map_err(kept)?;
+        let lock = self.site.lock().await.map_err(kept)?;
+        let record = self.site.recall().await.map_err(kept)?;
         let Some(login) = record.login.clone() else {
             self.adopt(None);
             return Err(refuse("nobody is logged in"));
@@ -276,7 +317,7 @@ impl Shared {
         let is_new = sent != Some(&login.header()) && !login.is_stale(self.site.now());
         if is_new {
             self.adopt(Some(login));
-            return Ok(());
+            return Ok(None);
         }
         if login.refresh_token.is_none() {
             return Err(refuse("the login has ended"));
@@ -287,8 +328,13 @@ impl Shared {
             return Err(refuse("its authorization server has changed"));
         }
         issuer.act_as(&self.registration(&record, &login))?;
-        let renewed = issuer.renew(&login, self.site.now()).await;
-        match renewed {
+        Ok(Some(Refresh { issuer, login, record, _lock: lock }))
+    }
+
+    /// Sends the refresh token, and stores the one that comes back.
+    async fn exchange(&self, refresh: Refresh) -> Result<(), IssuerFault> {
+        let Refresh { mut issuer, login, mut record, _lock } = refresh;
+        match issuer.renew(&login, self.site.now()).await {
             Ok(login) => {
                 record.login = Some(login.clone());
                 // A token that is not kept still serves this process.
@@ -303,7 +349,7 @@ impl Shared {
                 record.login = Some(Login { refresh_token: None, ..login });
                 let _ = self.site.keep(&record).await;
                 self.adopt(record.login);
-                Err(refuse("the login has ended"))
+                Err(IssuerFault { fact: "the login has ended".to_owned(), definite: true })
             }
             Err(fault) => Err(fault),
         }

@@ -8,7 +8,7 @@ use url::Url;
 
 use super::guarded::Routes;
 use super::record::Record;
-use super::{AuthMeans, Clock, Vault, VaultFault, VaultLock};
+use super::{AuthMeans, Clock, Renewals, Vault, VaultFault, VaultLock};
 use crate::config::{Environment, HttpAuth, ResolvedUrl, ServerConfig};
 use crate::name::ServerName;
 
@@ -23,6 +23,7 @@ pub(super) struct Site {
     pub(super) folder: PathBuf,
     /// How requests of its logins leave.
     pub(super) routes: Routes,
+    pub(super) renewals: Renewals,
     vault: Arc<dyn Vault>,
     clock: Clock,
 }
@@ -40,6 +41,7 @@ impl Site {
             auth: resolved.auth.clone(),
             folder: config.source.folder.to_path_buf(),
             routes: Routes::of(environment),
+            renewals: means.renewals.clone(),
             vault: means.vault.clone(),
             clock: means.clock.clone(),
         })
