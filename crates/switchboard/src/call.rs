@@ -236,7 +236,7 @@ impl Shared {
         for tool in tools {
             let grant = grants.add(tool);
             if keep == Keep::ForGood
-                && let Err(fault) = self.store.put(Shelf::Grants, &grant.key(), &grant.to_json())
+                && let Err(fault) = self.store_grant(Shelf::Grants, &grant)
             {
                 let line = format!("the answer holds for this run only: {fault}");
                 let _ = self.events.send(Event::Notice { server: Some(tool.id.server.clone()), line });

@@ -11,6 +11,7 @@ use crate::catalog::ToolDefinition;
 use crate::config::Dialect;
 use crate::event::LogLevel;
 use crate::name::{ExposedName, ServerName, ToolId};
+use crate::secret::Redacted;
 use crate::untrusted::Untrusted;
 use crate::wire::RawJson;
 
@@ -241,9 +242,9 @@ pub struct LogLine {
     /// How grave; `None` where the server gave a word that is no level.
     pub level: Option<LogLevel>,
     /// Which part of the server.
-    pub logger: Option<Untrusted>,
+    pub logger: Option<Redacted>,
     /// Its words, or the JSON it sent instead.
-    pub text: Untrusted,
+    pub text: Redacted,
 }
 
 /// How far a call has come.
@@ -256,7 +257,7 @@ pub struct Progress {
     /// Where it ends, if known.
     pub total: Option<f64>,
     /// The server's words.
-    pub message: Option<Untrusted>,
+    pub message: Option<Redacted>,
 }
 
 /// A caller that nobody sits behind: every approval is unavailable, every elicitation declined.

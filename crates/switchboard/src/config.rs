@@ -44,6 +44,7 @@ mod quantity;
 pub(crate) mod reference;
 mod schema;
 mod search;
+pub(crate) mod sensitive;
 mod tree;
 mod written;
 

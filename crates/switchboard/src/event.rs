@@ -1,6 +1,7 @@
 //! What happened that belongs to no call. Bounded; a slow reader loses the oldest and is told how many.
 
 use crate::name::ServerName;
+use crate::secret::Redacted;
 use crate::untrusted::Untrusted;
 
 /// How grave a log message is, as syslog has it, the least grave first.
@@ -70,16 +71,16 @@ pub enum Event {
     Log {
         /// Which.
         server: ServerName,
-        /// The level it gave.
+        /// The level it gave, safe to show.
         level: String,
         /// Its words.
-        text: Untrusted,
+        text: Redacted,
     },
     /// A resource that was subscribed to changed.
     ResourceUpdated {
         /// Whose.
         server: ServerName,
-        /// Which.
+        /// Which, as the server names it; it may hold a secret where the entry does.
         uri: Untrusted,
     },
     /// Another configuration holds, as far as a person has said so.

@@ -23,7 +23,7 @@ use crate::schema::Validators;
 #[cfg(feature = "oauth")]
 use crate::server::State;
 use crate::server::{Means, ServerHandle};
-use crate::store::{Shelf, Store};
+use crate::store::{Shelf, Store, StoreError};
 
 /// How long token refreshes that are under way may keep a stop from ending.
 const RENEWAL_LIMIT: Duration = Duration::from_secs(10);
@@ -235,10 +235,18 @@ impl Shared {
 
     /// Writes a pin down.
     pub(crate) fn keep_pin(&self, pin: &Grant) {
-        if let Err(fault) = self.store.put(Shelf::Pins, &pin.key(), &pin.to_json()) {
+        if let Err(fault) = self.store_grant(Shelf::Pins, pin) {
             let line = format!("a definition is pinned for this run only: {fault}");
             let _ = self.events.send(Event::Notice { server: Some(pin.id.server.clone()), line });
         }
+    }
+
+    /// Writes a grant down. Its definition is the server's text, and may hold a secret that the server was given.
+    pub(crate) fn store_grant(&self, shelf: Shelf, grant: &Grant) -> Result<(), StoreError> {
+        let roster = self.roster.load();
+        let server = roster.servers.iter().find(|server| server.config.name == grant.id.server);
+        let clean = |text: String| server.map(|server| server.stderr.redact(&text)).unwrap_or(text);
+        self.store.put(shelf, &clean(grant.key()), &clean(grant.to_json()))
     }
 
     /// Rebuilds whenever a server rings.

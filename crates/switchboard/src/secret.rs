@@ -3,12 +3,15 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt;
+use std::ops::Deref;
 use std::sync::Arc;
 
 use aho_corasick::{AhoCorasick, MatchKind};
 use arc_swap::ArcSwap;
 use data_encoding::{BASE64_NOPAD, BASE64URL_NOPAD};
 use secrecy::{ExposeSecret, SecretString};
+
+use crate::untrusted::Untrusted;
 
 /// A value that neither `Debug` nor `Display` shows, wiped from memory when dropped.
 #[derive(Clone)]
@@ -103,6 +106,11 @@ impl Redactor {
         }
     }
 
+    /// A server's words, with every known secret replaced.
+    pub fn words(&self, text: &str) -> Redacted {
+        Redacted(Untrusted::new(self.redact(text)))
+    }
+
     fn without_known<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let Some(forms) = &self.forms else { return Cow::Borrowed(text) };
         if !forms.is_match(text) {
@@ -114,6 +122,18 @@ impl Redactor {
             true
         });
         Cow::Owned(redacted)
+    }
+}
+
+/// A stranger's text without the secrets that were known when it came. Only a [`Redactor`] makes one: what has this type shows none.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Redacted(Untrusted);
+
+impl Deref for Redacted {
+    type Target = Untrusted;
+
+    fn deref(&self) -> &Untrusted {
+        &self.0
     }
 }
 

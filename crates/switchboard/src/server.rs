@@ -14,6 +14,7 @@ use crate::config::{Environment, Fingerprint, ServerConfig};
 use crate::event::Event;
 use crate::launch::{Launcher, StderrTail};
 use crate::panics::catch_panic;
+use crate::secret::Redactor;
 use crate::session::{Cache, Noticed, OpenOptions, Overseer, Roots, Session, Wishes};
 use crate::store::{LogFile, Store};
 use crate::transport::Connector;
@@ -226,6 +227,8 @@ impl ServerHandle {
             log,
             wishes,
             cache: Cache::default(),
+            // Known once the launch is resolved.
+            redactor: Redactor::default(),
         };
         let task = Task {
             config: config.clone(),

@@ -20,9 +20,9 @@ use crate::config::{Asks, MAX_MESSAGE_BYTES, Protocol, Sharing, Timeouts};
 use crate::event::Event;
 use crate::gate::Permit;
 use crate::name::ServerName;
+use crate::secret::{Redacted, Redactor};
 use crate::store::LogFile;
 use crate::transport::{Agreed, Connector, WireFault};
-use crate::untrusted::Untrusted;
 use crate::wire::RawJson;
 
 mod again;
@@ -85,7 +85,7 @@ pub struct Hello {
     /// `capabilities`, as they came.
     pub capabilities: RawJson,
     /// How it wants to be used.
-    pub instructions: Option<Untrusted>,
+    pub instructions: Option<Redacted>,
 }
 
 /// What a session needs to know to open.
@@ -121,6 +121,8 @@ pub struct OpenOptions {
     pub wishes: Wishes,
     /// What the server let us keep.
     pub cache: Cache,
+    /// Takes the secrets of this launch out of what the server says.
+    pub redactor: Redactor,
 }
 
 impl OpenOptions {
@@ -142,6 +144,7 @@ impl OpenOptions {
             log: None,
             wishes: Wishes::default(),
             cache: Cache::default(),
+            redactor: Redactor::default(),
         }
     }
 }
@@ -287,7 +290,7 @@ pub struct Oddities {
     /// Lines on stdout that were no messages.
     pub junk_lines: u64,
     /// The first 20 of them, cut at 200 bytes.
-    pub junk_samples: Vec<Untrusted>,
+    pub junk_samples: Vec<Redacted>,
     /// Answers to no request of ours.
     pub unknown_ids: u64,
     /// Requests on a modern session, which may have none.

@@ -9,9 +9,10 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::config::diagnostic::visible_path;
-use crate::config::expand::{Expansion, is_ordinary, secret_looking};
+use crate::config::expand::{Expansion, secret_looking};
 use crate::config::fingerprint::Digest;
 use crate::config::reference::{Part, Syntax};
+use crate::config::sensitive::is_ordinary;
 use crate::config::{
     Config, Endpoint, Environment, Fingerprint, Grant, HttpAuth, HttpWire, Scope, ServerConfig, StdioEndpoint, hijack, program,
 };

@@ -226,3 +226,106 @@ fn shows_nothing_below(folder: &Path) {
     }
     assert!(files > 0 || folder.ends_with("state"), "{} is empty", folder.display());
 }
+
+/// A server that tells its secret wherever a server can say something of itself.
+fn outspoken(home: &Home) {
+    let secret = canary("env");
+    let log = serde_json::json!({ "level": "info", "logger": secret, "data": { "key": secret } }).to_string();
+    let odd = serde_json::json!({ "level": format!("{secret} level"), "data": secret }).to_string();
+    let progress = serde_json::json!({ "jsonrpc": "2.0", "method": "notifications/progress",
+        "params": { "progressToken": "@id@", "progress": 1, "message": format!("half way with {secret}") } });
+    let mut chaos = Chaos::new()
+        .tool(
+            "work",
+            [
+                Step::notify("notifications/message", Some(&log)),
+                Step::notify("notifications/message", Some(&odd)),
+                Step::say(&progress.to_string().replace("\"@id@\"", "@id@")),
+                Step::Sleep(300),
+                Step::text("done"),
+            ],
+        )
+        .tool("kept", [Step::text("kept")])
+        .define("kept", "description", &Value::from(format!("connects with {secret}")).to_string())
+        .extra_tool(&serde_json::json!({ "name": format!("no schema {secret}") }).to_string())
+        .on("logging/setLevel", [Step::result("{}")])
+        .on("prompts/list", [Step::result(
+            &serde_json::json!({ "prompts": [{ "name": "p", "description": format!("asks with {secret}") }, { "name": "q" }] })
+                .to_string(),
+        )]);
+    chaos.script.instructions = Some(format!("log in with {secret} first"));
+    chaos.script.capabilities = Some(serde_json::from_str(r#"{"tools":{},"prompts":{},"logging":{}}"#).unwrap());
+    let path = home.path("outspoken.json");
+    std::fs::write(&path, chaos.json()).unwrap();
+    home.user_file(&format!(
+        "[servers.outspoken]\ncommand = {:?}\nargs = [\"@{}\"]\nenv = {{ KEY = {secret:?} }}\n[permissions]\nallow = [\"outspoken\"]\n\
+         [security]\nlocked = true\n",
+        switchboard_testkit::program("chaosd"),
+        path.display()
+    ));
+}
+
+/// Log messages, progress, withheld tools and instructions are told without secrets, on a pipe and on a terminal.
+#[test]
+fn t25_what_a_server_logs_reports_and_says_of_itself_shows_no_secret() {
+    let home = Home::new();
+    outspoken(&home);
+    let runs: [(&[&str], &str); 4] = [
+        (&["call", "outspoken/work", "--log-level", "debug"], "[secret]"),
+        (&["status", "-v"], "log in with [secret] first"),
+        (&["tools", "outspoken"], "no schema [secret]"),
+        (&["doctor"], ""),
+    ];
+    for (words, shown) in runs {
+        let ran = run(&home, words);
+        let all = format!("{}{}", ran.stdout, ran.stderr).replace(&format!("connects with {}", canary("env")), "");
+        shows_nothing(&format!("{words:?}"), &all);
+        assert!(all.contains(shown), "{words:?}: {all}");
+    }
+    let terminal = home.sit_at(&["call", "outspoken/work"]);
+    let ended = terminal.end();
+    let all = String::from_utf8_lossy(&ended.bytes);
+    shows_nothing("progress", &all);
+    assert!(all.contains("half way with [secret]"), "{all}");
+}
+
+/// What is remembered between runs holds no secret that a server put into its definitions; the rest of its catalog is remembered.
+#[test]
+fn t25_a_remembered_catalog_holds_no_secret() {
+    let home = Home::new();
+    outspoken(&home);
+    for words in [&["tools"][..], &["call", "outspoken/kept"], &["call", "outspoken/work"], &["prompts"]] {
+        let ran = run(&home, words);
+        assert_eq!(ran.code, Some(0), "{words:?}: {ran:?}");
+    }
+    shows_nothing_below(&home.path("state"));
+    let catalogs: Vec<_> = std::fs::read_dir(home.path("state/switchboard/catalogs")).unwrap().flatten().collect();
+    let catalog = std::fs::read_to_string(catalogs[0].path()).unwrap();
+    assert!(catalog.contains("work") && catalog.contains(r#"\"q\""#) | catalog.contains(r#""q""#), "{catalog}");
+    // What was left out is found by asking the server.
+    assert_eq!(run(&home, &["call", "outspoken/kept"]).stdout, "kept\n");
+}
+
+/// C14: a value is taken out of free text where its name or its form says that it is a secret; an ordinary word stays readable.
+#[test]
+fn t25_an_ordinary_word_of_an_entry_does_not_make_a_log_unreadable() {
+    let home = Home::new();
+    let told = "transport to eu-west-1 at https://api.example.com/v2 lost: swordfish 9fK2xQ7vLm04ZtB8 opensesame";
+    let chaos = Chaos::new().tool("x", [Step::Answer]).on_start([Step::Stderr(format!("{told}\n"))]);
+    let path = home.path("plain.json");
+    std::fs::write(&path, chaos.json()).unwrap();
+    home.user_file(&format!(
+        "[servers.plain]\ncommand = {:?}\nargs = [\"@{}\"]\n[servers.plain.env]\nREGION = \"transport\"\nZONE = \"eu-west-1\"\n\
+         ENDPOINT = \"https://api.example.com/v2\"\nDB_PASSWORD = \"swordfish\"\nOTHER = \"9fK2xQ7vLm04ZtB8\"\nREAD = \"${{HIDDEN}}\"\n",
+        switchboard_testkit::program("chaosd"),
+        path.display()
+    ));
+    let mut command = home.command(&["status", "-v"]);
+    let status = Ran::of(&command.env("HIDDEN", "opensesame").output().unwrap());
+    let logs = home.run(&["logs", "-n", "1000"]).stdout;
+    assert!(logs.contains("transport to eu-west-1 at https://api.example.com/v2 lost: [secret] [secret] [secret]"), "{logs}");
+    // S2-45, S2-56: where the entry itself is shown, no value is, whether or not it is a secret.
+    for value in ["transport\"", "eu-west-1\n", "swordfish", "9fK2xQ7vLm04ZtB8", "opensesame"] {
+        assert!(!status.stdout.contains(value), "{value}: {status:?}");
+    }
+}

@@ -5,6 +5,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use super::reference::{Part, Piece, Syntax};
+use super::sensitive::{is_ordinary, says_secret, secrets_of};
 use super::{HttpAuth, HttpEndpoint, StdioEndpoint, meant, program};
 use crate::secret::{Redactor, Secret};
 
@@ -137,7 +138,7 @@ pub fn resolve_launch(endpoint: &StdioEndpoint, folder: &Path, environment: &Env
     let mut own = Vec::with_capacity(endpoint.env.len());
     for (name, value) in &endpoint.env {
         let value = Secret::new(expansion.expand_for_launch(Part::Value, &format!("env.{name}"), value.expose())?);
-        expansion.secrets.push(value.clone());
+        expansion.secrets.extend(secrets_of(name, value.expose()));
         own.push((name.clone(), value));
     }
     let cwd = match &endpoint.cwd {
@@ -206,13 +207,13 @@ pub fn resolve_url(endpoint: &HttpEndpoint, environment: &Environment) -> Result
         let field = format!("headers.{name}");
         let value = Secret::new(expansion.expand(Part::Value, &field, value.expose()).map_err(|fact| fault(&field, fact))?);
         meant::check_header(name, &value).map_err(|fact| fault(&field, fact))?;
-        expansion.secrets.push(value.clone());
+        expansion.secrets.extend(secrets_of(name, value.expose()));
         headers.push((name.clone(), value));
     }
     let auth = resolve_auth(&endpoint.auth, &mut expansion)?;
     let Expansion { unset, mut secrets, .. } = expansion;
     secrets.extend(url.password().map(Secret::new));
-    secrets.extend(url.query_pairs().map(|(_, value)| Secret::new(value)));
+    secrets.extend(url.query_pairs().flat_map(|(name, value)| secrets_of(&name, &value)));
     secrets.retain(|secret| !is_ordinary(secret.expose()));
     Ok(ResolvedUrl { url, headers, auth, unset, secrets })
 }
@@ -311,33 +312,12 @@ pub(crate) fn secret_looking(args: &[String]) -> Vec<Secret> {
             None if arg.starts_with('-') => (arg.as_str(), args.get(index + 1).map(String::as_str)),
             None => (arg.as_str(), None),
         };
-        let flag = flag.to_ascii_lowercase().replace(['-', '_'], "");
-        let secret = [
-            "token",
-            "secret",
-            "password",
-            "passwd",
-            "apikey",
-            "accesskey",
-            "privatekey",
-            "credential",
-            "bearer",
-            "authorization",
-        ];
         if let Some(value) = value.filter(|value| !value.starts_with('-'))
-            && secret.iter().any(|word| flag.contains(word))
+            && says_secret(flag)
         {
-            found.push(Secret::new(value));
-            found.extend(value.strip_prefix("Bearer ").or_else(|| value.strip_prefix("Basic ")).map(Secret::new));
+            found.extend(secrets_of(flag, value));
         }
         found.extend(url::Url::parse(arg).ok().and_then(|url| url.password().map(Secret::new)));
     }
     found
-}
-
-/// Words that are nobody's secret; to black them out would make every log unreadable.
-pub(crate) fn is_ordinary(value: &str) -> bool {
-    let words = "true false yes no on off none null auto trace debug info warn warning error verbose silent production development test stdio \
-                 localhost";
-    value.is_empty() || words.split_whitespace().any(|word| word.eq_ignore_ascii_case(value))
 }

@@ -21,6 +21,7 @@ use crate::caller::Answering;
 use crate::catalog::Offerings;
 use crate::config::{Asks, Protocol, ServerConfig};
 use crate::launch::Exit;
+use crate::name::ToolName;
 use crate::secret::Redactor;
 use crate::session::{Era, Noticed, OpenFault, OpenOptions, RequestFault};
 use crate::transport::WireFault;
@@ -207,6 +208,7 @@ impl Attempt {
         options.protocol = approach.protocol;
         options.known_era = approach.known_era;
         options.noticed = Noticed::default();
+        options.redactor = self.redactor.clone().unwrap_or_default();
         options.connect_timeout = deadline.saturating_duration_since(Instant::now());
         if options.asks == Asks::Auto && self.habits.asks {
             options.asks = Asks::Yes;
@@ -319,10 +321,14 @@ pub(super) fn redacted(redactor: Option<&Redactor>, text: String) -> String {
     }
 }
 
-/// What a server says when a list fails is shown; what it offers is its own word, and stays.
+/// What a server says when a list fails is shown, and so are tools that are withheld; what it offers is its own word, and stays.
 pub(super) fn without_secrets(redactor: Option<&Redactor>, mut offerings: Offerings) -> Offerings {
     for (_, fault) in &mut offerings.faults {
         *fault = redacted(redactor, std::mem::take(fault));
+    }
+    for (tool, reason) in &mut offerings.withheld {
+        *tool = ToolName::new(&redacted(redactor, tool.as_wire().to_owned()));
+        *reason = redacted(redactor, std::mem::take(reason));
     }
     offerings
 }

@@ -60,6 +60,11 @@ impl Live {
         Self { link, process, redactor, lists: Lists::default(), limit: config.timeouts.connect, patience }
     }
 
+    /// Takes the secrets of this launch out of a text.
+    pub(super) fn redactor(&self) -> Redactor {
+        self.redactor.clone().unwrap_or_default()
+    }
+
     pub(super) fn asks(&self) -> bool {
         self.link.asks()
     }

@@ -13,6 +13,7 @@ use tokio::time::timeout;
 
 use crate::catalog::{Offerings, PromptDefinition, ResourceDefinition, TemplateDefinition, ToolDefinition};
 use crate::config::Fingerprint;
+use crate::secret::Redactor;
 use crate::session::Era;
 use crate::store::{Shelf, Store, StoreError};
 use crate::wire::RawJson;
@@ -65,8 +66,9 @@ impl Memory {
         aside(move || remembered_offerings(&*self.store, self.launch)).await
     }
 
-    pub(super) async fn keep_offerings(self, offerings: Arc<Offerings>) {
-        self.put(Shelf::Catalogs, move || write_offerings(&offerings)).await;
+    /// Without the definitions that hold a secret: a definition is kept byte for byte or not at all, since approvals are bound to its hash.
+    pub(super) async fn keep_offerings(self, offerings: Arc<Offerings>, redactor: Redactor) {
+        self.put(Shelf::Catalogs, move || write_offerings(&offerings, &redactor)).await;
     }
 
     async fn put(self, shelf: Shelf, text: impl FnOnce() -> Option<String> + Send + 'static) {
@@ -117,12 +119,13 @@ struct Read<'a> {
     templates: Vec<&'a RawValue>,
 }
 
-fn write_offerings(offerings: &Offerings) -> Option<String> {
+fn write_offerings(offerings: &Offerings, redactor: &Redactor) -> Option<String> {
+    let holds_none = |raw: &&RawJson| redactor.redact(raw.as_str()) == raw.as_str();
     let written = Written {
-        tools: offerings.tools.iter().map(|tool| &tool.raw).collect(),
-        prompts: offerings.prompts.iter().map(|prompt| &prompt.raw).collect(),
-        resources: offerings.resources.iter().map(|resource| &resource.raw).collect(),
-        templates: offerings.templates.iter().map(|template| &template.raw).collect(),
+        tools: offerings.tools.iter().map(|tool| &tool.raw).filter(holds_none).collect(),
+        prompts: offerings.prompts.iter().map(|prompt| &prompt.raw).filter(holds_none).collect(),
+        resources: offerings.resources.iter().map(|resource| &resource.raw).filter(holds_none).collect(),
+        templates: offerings.templates.iter().map(|template| &template.raw).filter(holds_none).collect(),
     };
     serde_json::to_string(&written).ok()
 }
@@ -185,7 +188,7 @@ mod tests {
         };
         let store = Arc::new(MemoryStore::default());
         let memory = Memory::new(store.clone(), LAUNCH);
-        memory.clone().keep_offerings(Arc::new(offerings)).await;
+        memory.clone().keep_offerings(Arc::new(offerings), Redactor::default()).await;
 
         let again = memory.offerings().await.unwrap();
         assert_eq!(texts(&again), [vec![tool], vec![prompt], vec![resource], vec![template]]);

@@ -22,6 +22,7 @@ use super::{Snapshot, State, sentence};
 use crate::caller::Answering;
 use crate::catalog::Offerings;
 use crate::config::ServerConfig;
+use crate::secret::Redactor;
 use crate::session::{OpenOptions, RequestFault};
 use crate::transport::WireFault;
 
@@ -245,7 +246,7 @@ impl Task {
             self.board.notice(format!("{method} failed: {fault}"));
         }
         let offerings = Arc::new(offerings);
-        self.chores.add(self.memory.clone().keep_offerings(offerings.clone()));
+        self.chores.add(self.memory.clone().keep_offerings(offerings.clone(), redactor.clone().unwrap_or_default()));
         self.worked.store(false, Ordering::Relaxed);
         let session = Link::session(link.clone());
         self.phase = Phase::Live(Box::new(Live::new(link, process, redactor, &self.config)));
@@ -302,7 +303,8 @@ impl Task {
                     return self.not_worth_it(Failure { fact: sentence::failure(&self.options.server, &fact, &[]), retry });
                 }
                 let offerings = Arc::new(offerings);
-                self.chores.add(self.memory.clone().keep_offerings(offerings.clone()));
+                let redactor = if let Phase::Live(live) = &self.phase { live.redactor() } else { Redactor::default() };
+                self.chores.add(self.memory.clone().keep_offerings(offerings.clone(), redactor));
                 self.board.replaced(|snapshot| {
                     snapshot.offerings = offerings;
                     snapshot.listings += 1;

@@ -15,6 +15,7 @@ use super::link::{Link, Request, Waiting};
 use super::receiver::read_error;
 use super::{Era, Hello, OpenFault, OpenOptions, RequestFault, again};
 use crate::config::Protocol;
+use crate::secret::Redactor;
 use crate::transport::WireFault;
 use crate::untrusted::Untrusted;
 use crate::wire::RawJson;
@@ -75,7 +76,7 @@ async fn probe(link: &Link, options: &OpenOptions) -> Result<Hello, OpenFault> {
         answer = discovering.answer() => answer,
         () = sleep(PATIENCE) => return race(link, options, discovering).await,
     };
-    match judge(outcome) {
+    match judge(outcome, &link.receiver.options.redactor) {
         Probe::Modern(hello) => Ok(*hello),
         Probe::ModernRefusal(fault) if offers_ours(&fault) => discover_once(link).await.map_err(refused),
         Probe::ModernRefusal(fault) | Probe::Unreachable(fault) => Err(refused(fault)),
@@ -93,7 +94,7 @@ async fn race(link: &Link, options: &OpenOptions, mut discovering: Waiting<'_>) 
     let mut refusal: Option<RequestFault> = None;
     loop {
         tokio::select! {
-            answer = discovering.answer(), if probe_open => match judge(answer) {
+            answer = discovering.answer(), if probe_open => match judge(answer, &link.receiver.options.redactor) {
                 Probe::Modern(hello) => return Ok(*hello),
                 Probe::Unreachable(fault) => return Err(refused(fault)),
                 Probe::Gone => return Err(OpenFault::RefusedAfterProbe),
@@ -124,8 +125,8 @@ enum Probe {
     Gone,
 }
 
-fn judge(answer: Result<RawJson, RequestFault>) -> Probe {
-    match answer.map_err(as_answer).and_then(|result| read_discovery(&result)) {
+fn judge(answer: Result<RawJson, RequestFault>, redactor: &Redactor) -> Probe {
+    match answer.map_err(as_answer).and_then(|result| read_discovery(&result, redactor)) {
         Ok(hello) => Probe::Modern(Box::new(hello)),
         Err(RequestFault::Answered { code: UNSUPPORTED_VERSION, data: Some(data), .. }) if offers_legacy(&data) => Probe::Legacy,
         Err(fault @ RequestFault::Answered { code, .. }) if MODERN_ERRORS.contains(&code) => Probe::ModernRefusal(fault),
@@ -211,10 +212,10 @@ async fn discover(link: &Link) -> Result<Hello, RequestFault> {
 
 async fn discover_once(link: &Link) -> Result<Hello, RequestFault> {
     let result = send_discover(link)?.answer().await.map_err(as_answer)?;
-    read_discovery(&result)
+    read_discovery(&result, &link.receiver.options.redactor)
 }
 
-fn read_discovery(result: &RawJson) -> Result<Hello, RequestFault> {
+fn read_discovery(result: &RawJson, redactor: &Redactor) -> Result<Hello, RequestFault> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Wire<'a> {
@@ -241,7 +242,7 @@ fn read_discovery(result: &RawJson) -> Result<Hello, RequestFault> {
         version: MODERN_VERSION.to_owned(),
         server_info: wire.meta.and_then(|meta| meta.server_info).map(|info| result.part(info)),
         capabilities: wire.capabilities.map_or_else(|| RawJson::from_value(&json!({})), |raw| result.part(raw)),
-        instructions: wire.instructions.map(Untrusted::new),
+        instructions: wire.instructions.map(|words| redactor.words(&words)),
     })
 }
 
@@ -252,12 +253,12 @@ async fn initialize(link: &Link, options: &OpenOptions) -> Result<Hello, Request
     let fields: [(&str, &[u8]); 3] =
         [("protocolVersion", version.as_bytes()), ("capabilities", declared.as_bytes()), ("clientInfo", info.as_bytes())];
     let result = link.post(Request::new(Era::Legacy, "initialize", &fields), None)?.answer().await?;
-    let hello = read_initialization(&result)?;
+    let hello = read_initialization(&result, &link.receiver.options.redactor)?;
     link.notify("notifications/initialized", &serde_json::Value::Null);
     Ok(hello)
 }
 
-fn read_initialization(result: &RawJson) -> Result<Hello, RequestFault> {
+fn read_initialization(result: &RawJson, redactor: &Redactor) -> Result<Hello, RequestFault> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Wire<'a> {
@@ -279,6 +280,6 @@ fn read_initialization(result: &RawJson) -> Result<Hello, RequestFault> {
         version: wire.protocol_version,
         server_info: wire.server_info.map(|info| result.part(info)),
         capabilities: wire.capabilities.map_or_else(|| RawJson::from_value(&json!({})), |raw| result.part(raw)),
-        instructions: wire.instructions.map(Untrusted::new),
+        instructions: wire.instructions.map(|words| redactor.words(&words)),
     })
 }

@@ -11,7 +11,6 @@ use super::wishes::Acknowledged;
 use crate::event::{Event, LogLevel};
 use crate::store::LogStream;
 use crate::transport::Origin;
-use crate::untrusted::{Untrusted, escaped_line};
 use crate::wire::RawJson;
 
 impl Receiver {
@@ -51,7 +50,11 @@ impl Receiver {
                 return;
             }
             self.task_reached(progress.progress_token, progress.progress, progress.total);
-            ongoing.progress(progress.progress, progress.total, progress.message.map(Untrusted::new));
+            ongoing.progress(
+                progress.progress,
+                progress.total,
+                progress.message.map(|words| self.options.redactor.words(&words)),
+            );
         }
     }
 
@@ -104,17 +107,18 @@ impl Receiver {
 
     fn log(&self, params: Option<&RawJson>, origin: Origin) {
         let Some(log) = params.and_then(|params| params.decode::<LogParams>().ok()) else { return };
-        let text = log.data.as_str().map_or_else(|| log.data.to_string(), str::to_owned);
+        let (text, redactor) = (log.data.as_str().map_or_else(|| log.data.to_string(), str::to_owned), &self.options.redactor);
         if let Some(file) = &self.options.log {
             file.write(LogStream::Message, &format!("{}: {text}", log.level));
         }
         if let Some((ongoing, is_certain)) = self.logged_by(origin) {
-            return ongoing.log(LogLevel::read(&log.level), log.logger, text, is_certain);
+            let logger = log.logger.map(|logger| redactor.words(&logger));
+            return ongoing.log(LogLevel::read(&log.level), logger, redactor.words(&text), is_certain);
         }
         let Some(events) = &self.options.events else { return };
         // Nobody listening is fine: the event is for whoever wants it.
-        let level = escaped_line(&log.level).to_string();
-        let _ = events.send(Event::Log { server: self.options.server.clone(), level, text: text.into() });
+        let level = redactor.words(&log.level).for_terminal_line().to_string();
+        let _ = events.send(Event::Log { server: self.options.server.clone(), level, text: redactor.words(&text) });
     }
 }
 

@@ -12,7 +12,7 @@ use crate::catalog::Tool;
 use crate::config::Timeouts;
 use crate::event::LogLevel;
 use crate::name::{ServerName, ToolId};
-use crate::untrusted::Untrusted;
+use crate::secret::Redacted;
 use crate::wire::RawJson;
 
 /// How long a person may take to answer a server's question; then it is cancelled.
@@ -60,7 +60,7 @@ impl Ongoing {
     }
 
     /// Passes progress on, and counts it as a sign of life.
-    pub(super) fn progress(&self, progress: f64, total: Option<f64>, message: Option<Untrusted>) {
+    pub(super) fn progress(&self, progress: f64, total: Option<f64>, message: Option<Redacted>) {
         self.clock.touch(Instant::now());
         if let Some(id) = self.tool_id() {
             self.caller.progress(&Progress { id, progress, total, message });
@@ -68,9 +68,8 @@ impl Ongoing {
     }
 
     /// Passes on what the server logs. `is_certain`: it is this very request that it logs for, and not another of the same caller.
-    pub(super) fn log(&self, level: Option<LogLevel>, logger: Option<String>, text: String, is_certain: bool) {
+    pub(super) fn log(&self, level: Option<LogLevel>, logger: Option<Redacted>, text: Redacted, is_certain: bool) {
         let tool = if is_certain { self.tool_id() } else { None };
-        let (logger, text) = (logger.map(Untrusted::new), Untrusted::new(text));
         self.caller.log(&LogLine { server: self.server.clone(), tool, level, logger, text });
     }
 

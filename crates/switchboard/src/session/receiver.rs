@@ -212,7 +212,7 @@ impl Inbound for Receiver {
             oddities.junk_lines += 1;
             if oddities.junk_samples.len() < JUNK_SAMPLES {
                 let cut = &sample[..sample.len().min(JUNK_SAMPLE_BYTES)];
-                oddities.junk_samples.push(Untrusted::new(String::from_utf8_lossy(cut)));
+                oddities.junk_samples.push(self.options.redactor.words(&String::from_utf8_lossy(cut)));
             }
         }
         if self.junk_run.fetch_add(1, Ordering::Relaxed) + 1 >= MAX_JUNK_RUN {

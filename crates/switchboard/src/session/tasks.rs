@@ -141,7 +141,7 @@ impl<'a> Following<'a> {
         let Some(message) = &task.message else { return };
         if self.told.as_ref() != Some(message) {
             self.count += 1;
-            self.followed.tell(self.count, Untrusted::new(message.clone()));
+            self.followed.tell(self.count, self.link.receiver.options.redactor.words(message));
             self.told = Some(message.clone());
         }
     }

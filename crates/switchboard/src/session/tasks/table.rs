@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 
 use crate::caller::CallerId;
+use crate::secret::Redacted;
 use crate::session::Hello;
 use crate::session::ongoing::Ongoing;
 use crate::session::receiver::Receiver;
-use crate::untrusted::Untrusted;
 use crate::wire::RawJson;
 
 const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
@@ -50,7 +50,7 @@ impl Followed {
     }
 
     /// Tells the caller the server's words: with the progress made, or counted where there are no numbers.
-    pub(super) fn tell(&self, count: u32, words: Untrusted) {
+    pub(super) fn tell(&self, count: u32, words: Redacted) {
         let (progress, total) = self.reached().unwrap_or((f64::from(count), None));
         self.ongoing.progress(progress, total, Some(words));
     }

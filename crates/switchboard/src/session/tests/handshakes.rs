@@ -31,7 +31,7 @@ async fn a_modern_server_answers_the_probe() {
     let session = session.await.unwrap().unwrap();
     let hello = session.hello();
     assert_eq!((hello.era, hello.version.as_str()), (Era::Modern, "2026-07-28"));
-    assert_eq!(hello.instructions.as_ref().map(Untrusted::raw), Some("be kind"));
+    assert_eq!(hello.instructions.as_ref().map(|words| words.raw()), Some("be kind"));
     peer.quiet();
 }
 

@@ -6,6 +6,7 @@ use crate::catalog::ToolDefinition;
 use crate::catalog::tests::{server, tool};
 use crate::event::LogLevel;
 use crate::gate::Decision;
+use crate::secret::{Redactor, Secret};
 
 const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
 const WAIT: Duration = Duration::from_secs(5);
@@ -319,7 +320,7 @@ impl Caller for Reader {
     }
 
     fn log(&self, line: &LogLine) {
-        let logger = line.logger.as_ref().map_or("-", Untrusted::raw);
+        let logger = line.logger.as_ref().map_or("-", |logger| logger.raw());
         let level = line.level.map_or("?", LogLevel::as_str);
         self.lines.lock().unwrap().push(format!("{level} {logger} {}", line.text.raw()));
     }
@@ -367,6 +368,22 @@ async fn a_modern_server_is_told_with_each_request_from_which_level_on_it_may_lo
     let origin = Origin::Answer(third["id"].as_u64().unwrap());
     parse(&text, &RawJson::keep, &mut |message| peer.inbound.message(message, origin)).unwrap();
     assert_eq!((curious.lines(), quiet.lines(), logs(&mut seen)), (vec![], vec!["error db yours".to_owned()], vec![]));
+}
+
+/// T25: a library's user gets the words of a server without the secrets of its launch, in events and as a caller.
+#[tokio::test(start_paused = true)]
+async fn t25_events_and_callers_get_no_secret() {
+    let redactor = Redactor::new([Secret::new("canary")]);
+    let (session, mut peer, mut seen) = offered(Era::Legacy, json!({"logging": {}}), OpenOptions { redactor, ..plain() }).await;
+    let reader = Reader::new("reader", Some(LogLevel::Debug));
+    let _reading = reader.reads(&session);
+    let request = peer.expect("resources/read").await;
+    peer.say(&message("canary level", "a canary"));
+    assert_eq!(logs(&mut seen), ["[secret] level a [secret]"]);
+    let text = message("info", "a canary").to_string().replace("db", "canary");
+    let origin = Origin::Answer(request["id"].as_u64().unwrap());
+    parse(&text, &RawJson::keep, &mut |message| peer.inbound.message(message, origin)).unwrap();
+    assert_eq!(reader.lines(), ["info [secret] a [secret]"]);
 }
 
 #[tokio::test(start_paused = true)]

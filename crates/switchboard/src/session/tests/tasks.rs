@@ -48,7 +48,7 @@ impl Caller for Watcher {
     }
 
     fn progress(&self, progress: &Progress) {
-        let words = progress.message.as_ref().map_or("", Untrusted::raw).to_owned();
+        let words = progress.message.as_ref().map_or("", |words| words.raw()).to_owned();
         self.told.lock().unwrap().push((progress.progress, progress.total, words));
     }
 }
