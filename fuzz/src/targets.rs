@@ -9,6 +9,7 @@ mod messages;
 mod names;
 mod oauth;
 mod rules;
+mod schemas;
 
 /// One thing that reads what a stranger wrote.
 pub(crate) struct Target {
@@ -35,6 +36,7 @@ pub(crate) const TARGETS: &[Target] = &[
     rules::TARGET,
     oauth::TARGET,
     names::TARGET,
+    schemas::TARGET,
 ];
 
 /// Where to cut an input: its own bytes say it, so that a cut is part of the input.
