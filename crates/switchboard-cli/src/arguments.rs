@@ -39,7 +39,7 @@ Exit codes:
 /// Options that every command takes.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Options {
-    /// Read this file only, and trust it for this run (repeatable, highest precedence first)
+    /// Read this file only; its servers start without being asked about (repeatable, highest precedence first)
     #[arg(short, long, value_name = "FILE", global = true, action = ArgAction::Append)]
     pub(crate) config: Vec<PathBuf>,
     /// What kind of files -c names, where their path and shape do not tell

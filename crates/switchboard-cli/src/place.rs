@@ -53,6 +53,11 @@ impl Place {
         options.config.iter().map(given).collect()
     }
 
+    /// The user's own native file, there or not.
+    pub(crate) fn own_file(&self) -> PathBuf {
+        self.config.join("switchboard/switchboard.toml")
+    }
+
     /// The files of the search order that exist.
     pub(crate) fn found_files(&self) -> Vec<ConfigFile> {
         config::search(&self.project, &self.config, &self.home)

@@ -3,6 +3,9 @@
 
 mod support;
 
+/// T1: the questions of `trust`, and what was accepted.
+#[path = "threats/accepting.rs"]
+mod accepting;
 /// T2 to T5, T7: each kind of project file, once it is there and when it changes.
 #[path = "threats/changing.rs"]
 mod changing;

@@ -209,7 +209,7 @@ impl Shared {
         let changed = self.grants.write().unwrap_or_else(PoisonError::into_inner).pin_anew(tool);
         let Some((lines, pin)) = changed else { return };
         caller.notice(&format!(
-            "server \"{}\", tool {}: it changed since it was last seen (- then, + now); its server is trusted, so it runs",
+            "server \"{}\", tool {}: it changed since it was last seen (- then, + now); `trust` is set for its server, so it runs",
             tool.id.server,
             shown(tool)
         ));

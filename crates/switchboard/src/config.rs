@@ -15,7 +15,7 @@ use crate::secret::Secret;
 pub use by_hand::by_hand;
 pub use diagnostic::{ConfigErrors, Diagnostic};
 pub use dialects::{Answers, Dialect, Rules, Spellings, Stop, Words};
-pub use edit::{Addition, Change, EditFault, Edited, Target, edit};
+pub use edit::{Addition, Change, EditFault, Edited, Target, edit, sample};
 pub use expand::{Environment, LaunchFault, ResolvedLaunch, ResolvedUrl, UrlFault, resolve_launch, resolve_url};
 pub use fingerprint::Fingerprint;
 pub use load::{ConfigFile, Scope, load};

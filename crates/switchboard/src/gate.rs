@@ -136,7 +136,7 @@ impl Gate {
                 return Decision::Allow { because: self.allow[rule].shown.clone() };
             }
             if tool.server.trust {
-                return Decision::Allow { because: format!("server \"{}\" is trusted", tool.id.server).into() };
+                return Decision::Allow { because: format!("`trust` is set for server \"{}\"", tool.id.server).into() };
             }
             if self.is_optional_for(tool) {
                 return Decision::Allow { because: "no gate configured".into() };

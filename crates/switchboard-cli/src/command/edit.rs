@@ -1,15 +1,18 @@
 //! `add`, `remove`, `enable`, `disable`: change one entry of the user's own file, or of a file that is named; comments and order stay.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use clap::Args;
-use switchboard::config::{self, Addition, Change, ConfigFile, EditFault, Edited, Scope, Target};
+use switchboard::config::{self, Addition, Change, ConfigFile, EditFault, Edited, Scope, ServerConfig, Target};
 
 use crate::arguments::{Options, server_names};
 use crate::failure::{Code, Failure};
-use crate::output;
+use crate::opening::in_runtime;
 use crate::place::Place;
-use crate::view::server::escaped;
+use crate::terminal::tty::Tty;
+use crate::view::server::{escaped, shell_word};
+use crate::{interrupt, output};
 
 /// A server to add.
 #[derive(Debug, Args)]
@@ -81,8 +84,15 @@ pub(crate) fn enable(options: &Options, named: &Named, wanted: bool) -> Result<u
 
 fn change(options: &Options, wanted: &Where, change: Change, name: &str, done: &str) -> Result<u8, Failure> {
     let place = Place::find()?;
-    let file = file(&place, options, wanted);
-    let edited = config::edit(&file, &change).map_err(|fault| failure(fault, name))?;
+    let mut file = file(&place, options, wanted);
+    let mut edited = config::edit(&file, &change);
+    if let (Err(EditFault::Missing { .. }), None) = (&edited, &wanted.file)
+        && let Some(holder) = holder(&place, options, name)
+    {
+        file = other_file(options, holder, name, done)?;
+        edited = config::edit(&file, &change);
+    }
+    let edited = edited.map_err(|fault| failure(fault, name))?;
     let shown = escaped(&edited.file.display().to_string());
     let verb = match (edited.unchanged, edited.created) {
         (true, _) => format!("already {done}"),
@@ -105,13 +115,40 @@ fn change(options: &Options, wanted: &Where, change: Change, name: &str, done: &
 /// The file to change, and whose it is.
 fn file(place: &Place, options: &Options, wanted: &Where) -> ConfigFile {
     let Some(path) = &wanted.file else {
-        return ConfigFile::new(place.config.join("switchboard/switchboard.toml"), Scope::User);
+        return ConfigFile::new(place.own_file(), Scope::User);
     };
     let same = |other: &PathBuf| matches!((path.canonicalize(), other.canonicalize()), (Ok(one), Ok(other)) if one == other);
     let found = place.found_files().into_iter().find(|file| same(&file.path));
     let scope = found.as_ref().map_or(Scope::Given, |file| file.scope);
     let dialect = options.dialect.or_else(|| found.and_then(|file| file.dialect));
     ConfigFile { dialect, ..ConfigFile::new(path, scope) }
+}
+
+/// The entry of that name that holds in this folder, in whichever file.
+fn holder(place: &Place, options: &Options, name: &str) -> Option<Arc<ServerConfig>> {
+    let files = place.config_files(&Options { config: Vec::new(), ..options.clone() });
+    config::load(&files).ok()?.servers.values().find(|server| server.name.as_str() == name).cloned()
+}
+
+/// The file of an entry that does not stand in the user's own: changed after a yes at a terminal, and elsewhere named.
+fn other_file(options: &Options, holder: Arc<ServerConfig>, name: &str, done: &str) -> Result<ConfigFile, Failure> {
+    let path = holder.source.file.to_path_buf();
+    let shown = escaped(&path.display().to_string());
+    let fact = format!("server \"{}\" stands in {shown}, not in your own file", escaped(name));
+    if let Some(terminal) = Tty::open().filter(|_| !options.json) {
+        let question = format!("{fact}. Change that file? [y/N] ");
+        let line = in_runtime(interrupt::watch(async { Ok(terminal.line(&question).await) }))?;
+        if line.is_some_and(|line| matches!(line.trim().to_lowercase().as_str(), "y" | "yes")) {
+            return Ok(ConfigFile { dialect: Some(holder.dialect), ..ConfigFile::new(path, holder.source.scope) });
+        }
+    }
+    let verb = match done {
+        "removed" => "remove",
+        "enabled" => "enable",
+        _ => "disable",
+    };
+    let hint = format!("to change that file: `switchboard {verb} {} --file {}`", shell_word(Path::new(name)), shell_word(&path));
+    Err(Failure::new(Code::Usage, fact).server(escaped(name)).hint(hint))
 }
 
 /// What else a person must know for the change to hold: trust, another file, a file that is not read by itself.
@@ -127,9 +164,7 @@ fn say_what_is_left(place: &Place, options: &Options, file: &ConfigFile, edited:
         output::notice(&format!("this file is read only where it is given: `switchboard -c {shown}`"));
         return;
     }
-    let config = config::load(&place.config_files(&Options { config: Vec::new(), ..options.clone() }));
-    let holder = config.ok().and_then(|config| config.servers.values().find(|server| server.name.as_str() == name).cloned());
-    if let Some(holder) = holder.filter(|holder| !same(&holder.source.file)) {
+    if let Some(holder) = holder(place, options, &name).filter(|holder| !same(&holder.source.file)) {
         let source = &holder.source;
         let other = escaped(&source.file.display().to_string());
         output::notice(&format!("what holds is another file's entry of this name: {other}:{}", source.line));

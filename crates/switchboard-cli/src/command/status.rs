@@ -1,13 +1,12 @@
 //! `status`: how every configured server stands.
 
-use std::path::PathBuf;
-
 use clap::Args;
+use switchboard::config::{self, Addition, ConfigFile, Scope, Target};
 
 use crate::arguments::Options;
 use crate::failure::Failure;
 use crate::opening::{Answer, Setup};
-use crate::view::server::escaped;
+use crate::view::server::{escaped, shell_word};
 use crate::view::status::{Detail, render};
 use crate::{output, progress, view};
 
@@ -25,8 +24,7 @@ pub(crate) struct Wanted {
 pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
     let setup = Setup::read_for(options, Answer::States)?;
     if setup.config.servers.is_empty() && !options.json {
-        let looked = if options.config.is_empty() { setup.place.searched() } else { options.config.clone() };
-        output::suspended_stderr(&first_steps(&looked));
+        output::suspended_stderr(&first_steps(&setup, options));
     }
     setup.run(None, async |host, _| {
         progress::settle(host, options.settle()).await;
@@ -40,12 +38,34 @@ pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
     })
 }
 
-/// What to do where nothing is configured: something to copy.
-fn first_steps(looked: &[PathBuf]) -> String {
+/// What to do where nothing is configured: something to copy, in the words of the file that it is for.
+fn first_steps(setup: &Setup, options: &Options) -> String {
+    let looked = if options.config.is_empty() { setup.place.searched() } else { options.config.clone() };
     let files: String = looked.iter().map(|file| format!("  {}\n", escaped(&file.display().to_string()))).collect();
-    format!(
-        "No server is configured in\n{files}\nOne of these files could begin like this:\n\n  [servers.time]\n  command = \"uvx\"\n  \
-         args = [\"mcp-server-time\"]\n\n`switchboard add time -- uvx mcp-server-time` writes that. Then `switchboard` shows it, `switchboard tools` what it offers.\n\
-         `switchboard demo` shows everything without a file.\n\n"
-    )
+    let own = setup.place.own_file();
+    let file = options.config.first().unwrap_or(&own);
+    let kind = ConfigFile { dialect: options.dialect, ..ConfigFile::new(file, Scope::Given) };
+    let addition = Addition {
+        name: "time".to_owned(),
+        target: Target::Command("uvx".to_owned(), vec!["mcp-server-time".to_owned()]),
+        transport: None,
+        env: Vec::new(),
+        headers: Vec::new(),
+        cwd: None,
+    };
+    let mut text = format!("No server is configured in\n{files}\n");
+    if let Some(sample) = config::sample(&kind, addition) {
+        let sample: String = sample.lines().map(|line| format!("  {line}\n")).collect();
+        let given = options.config.first().map(|file| format!(" --file {}", shell_word(file))).unwrap_or_default();
+        let dialect = options.dialect.zip(options.config.first());
+        let dialect = dialect.map(|(dialect, file)| format!("-c {} --dialect {} ", shell_word(file), dialect.rules().word));
+        text.push_str(&format!(
+            "{} could begin like this:\n\n{sample}\n`switchboard {}add time{given} -- uvx mcp-server-time` writes that. Then \
+             `switchboard` shows it, `switchboard tools` what it offers.\n",
+            escaped(&file.display().to_string()),
+            dialect.unwrap_or_default(),
+        ));
+    }
+    text.push_str("`switchboard demo` shows everything without a file.\n\n");
+    text
 }

@@ -1,9 +1,8 @@
 //! `trust`: shows what a project's file would start, whole, and records a yes for exactly that, server by server.
 
 use clap::Args;
-use switchboard::config::{Endpoint, Scope, ServerConfig};
+use switchboard::config::{Scope, ServerConfig};
 use switchboard::trust::{self, Disclosure, Standing};
-use switchboard::untrusted::Untrusted;
 
 use crate::arguments::{Options, server_names};
 use crate::failure::{Code, Failure};
@@ -13,6 +12,10 @@ use crate::{interrupt, output};
 
 /// `--list`, `--revoke` and `--folder`.
 mod accepted;
+/// The questions at a terminal.
+mod ask;
+/// What is shown of an entry.
+mod show;
 
 /// Which servers.
 #[derive(Debug, Args)]
@@ -79,7 +82,7 @@ fn accept_named(options: &Options, setup: &Setup, waiting: &[Waiting<'_>]) -> Re
     let mut accepted = Vec::new();
     for (server, standing, disclosure) in waiting {
         if !options.json {
-            output::suspended_stderr(&shown(server, standing, disclosure));
+            output::suspended_stderr(&show::entry(server, standing, disclosure));
         }
         trust::accept(disclosure, &*setup.store)?;
         accepted.push(disclosure.name.to_string());
@@ -92,36 +95,22 @@ fn ask_each(options: &Options, setup: &Setup, waiting: &[Waiting<'_>]) -> Result
         let names: Vec<_> = waiting.iter().map(|(_, _, disclosure)| disclosure.name.as_str()).collect();
         for (server, standing, disclosure) in waiting {
             if !options.json {
-                output::suspended_stderr(&shown(server, standing, disclosure));
+                output::suspended_stderr(&show::entry(server, standing, disclosure));
             }
         }
         return Err(Failure::new(Code::Denied, format!("not trusted: {}; no terminal to ask on", names.join(", ")))
             .server(names.first().copied().unwrap_or_default())
             .hint(format!("run `switchboard trust {}` in a terminal", names.join(" "))));
     };
-    let answers = in_runtime(interrupt::watch(async {
-        let mut accepted = Vec::new();
-        let mut declined = 0;
-        for (server, standing, disclosure) in waiting {
-            terminal.write_lines(&shown(server, standing, disclosure));
-            if !disclosure.refused.is_empty() {
-                declined += 1;
-                continue;
-            }
-            let question = format!("Trust server {:?} exactly as shown? [y/N] ", disclosure.name);
-            let answer = terminal.line(&question).await.unwrap_or_default();
-            if matches!(answer.trim().to_lowercase().as_str(), "y" | "yes") {
-                trust::accept(disclosure, &*setup.store)?;
-                accepted.push(disclosure.name.to_string());
-            } else {
-                declined += 1;
-            }
-        }
-        Ok((accepted, declined))
-    }));
-    let (accepted, declined) = answers?;
+    let chosen = in_runtime(interrupt::watch(async { Ok(ask::each(&terminal, setup, waiting).await) }))?;
+    let mut accepted = Vec::new();
+    for index in &chosen {
+        let (_, _, disclosure) = &waiting[*index];
+        trust::accept(disclosure, &*setup.store)?;
+        accepted.push(disclosure.name.to_string());
+    }
     report(options, &accepted, if accepted.is_empty() { "nothing was trusted\n" } else { "" })?;
-    Ok(if declined > 0 { Code::Denied as u8 } else { 0 })
+    Ok(if accepted.len() < waiting.len() { Code::Denied as u8 } else { 0 })
 }
 
 fn report(options: &Options, accepted: &[String], nothing: &str) -> Result<u8, Failure> {
@@ -132,29 +121,4 @@ fn report(options: &Options, accepted: &[String], nothing: &str) -> Result<u8, F
         output::print(&(lines + nothing))?;
     }
     Ok(0)
-}
-
-/// All of it, untruncated and escaped: the file's words cannot leave their bar.
-fn shown(server: &ServerConfig, standing: &Standing, disclosure: &Disclosure) -> String {
-    let line = |text: &str| Untrusted::new(text).for_terminal_line().to_string();
-    let would = match &server.endpoint {
-        Endpoint::Stdio(_) => "would start",
-        Endpoint::Http(_) => "would be reached with",
-        Endpoint::Wrong(_) => "cannot be read",
-    };
-    // A name of another program's file may have quotes in it, and must not get out of its own.
-    let mut text = format!("\nServer {:?} in {} {would}:\n", disclosure.name, line(&disclosure.file.display().to_string()));
-    let mut bar = |words: &str| text.push_str(&format!("  │ {}\n", line(words)));
-    disclosure.lines.iter().for_each(|words| bar(words));
-    if let Some(shadowed) = &server.source.shadows {
-        text.push_str(&format!("It replaces your own entry in {}.\n", line(&shadowed.display().to_string())));
-    }
-    if let Standing::Changed { diff } = standing {
-        text.push_str("You trusted it in another form. What changed (- then, + now):\n");
-        diff.iter().for_each(|words| text.push_str(&format!("  │ {}\n", line(words))));
-    }
-    for why in &disclosure.refused {
-        text.push_str(&format!("It cannot be trusted as it stands: {}\n", line(why)));
-    }
-    text
 }

@@ -54,6 +54,33 @@ impl Tty {
         self.write(&folded(text, Screen::size().columns));
     }
 
+    /// Writes lines that have been made safe, a screen at a time where one does not hold them all.
+    pub(crate) async fn pages(&self, text: &str) {
+        let size = Screen::size();
+        let text = folded(text, size.columns);
+        let lines: Vec<&str> = text.lines().collect();
+        // Room for the question below.
+        let page = size.rows - 2;
+        let mut shown = 0;
+        while shown < lines.len() {
+            let until = (shown + page).min(lines.len());
+            self.write(&lines[shown..until].iter().flat_map(|line| [*line, "\n"]).collect::<String>());
+            shown = until;
+            if shown == lines.len() {
+                return;
+            }
+            let question = format!("({shown} of {} lines; Enter shows more, e the end) ", lines.len());
+            match self.line(&question).await {
+                None => return,
+                Some(answer) if answer.trim().eq_ignore_ascii_case("e") && lines.len() - shown > page => {
+                    self.write(&format!("({} lines were not shown)\n", lines.len() - page + 1 - shown));
+                    shown = lines.len() - page + 1;
+                }
+                Some(_) => {}
+            }
+        }
+    }
+
     /// Asks for one line. `None` at the end of input.
     pub(crate) async fn line(&self, question: &str) -> Option<String> {
         // What was typed before the question is no answer to it.

@@ -1,5 +1,6 @@
 //! What one server looks like: its handle and its tools turned into a [`ServerView`], and into an entry of `status --json`.
 
+use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
@@ -319,6 +320,17 @@ fn memory_bytes(pid: u32) -> Option<u64> {
     let line = status.lines().find(|line| line.starts_with("VmRSS:"))?;
     let kibibytes: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
     Some(kibibytes * 1024)
+}
+
+/// A path or a name as one word of a shell's command line, to be copied.
+pub(crate) fn shell_word(text: &Path) -> String {
+    let text = text.to_string_lossy();
+    let plain = |character: char| character.is_ascii_alphanumeric() || "_-./=:@,+%^".contains(character);
+    let word = match !text.is_empty() && text.chars().all(plain) {
+        true => text.into_owned(),
+        false => format!("'{}'", text.replace('\'', r"'\''")),
+    };
+    escaped(&word)
 }
 
 /// One line, safe to show.

@@ -182,6 +182,21 @@ impl Terminal {
         self.wait(text, |screen| screen.contains(text))
     }
 
+    /// Turns page after page until the last line of the screen is this question.
+    pub fn page_through(&mut self, question: &str) -> String {
+        let mut turned = String::new();
+        loop {
+            let last = |screen: &str| screen.trim_end().lines().last().unwrap_or_default().to_owned();
+            let is_page = |line: &str| line.ends_with("e the end)") && line != turned;
+            let screen = self.wait(question, |screen| last(screen).contains(question) || is_page(&last(screen)));
+            if !is_page(&last(&screen)) {
+                return screen;
+            }
+            turned = last(&screen);
+            self.send("\r");
+        }
+    }
+
     fn wait(&self, what: &str, done: impl Fn(&str) -> bool) -> String {
         let deadline = Instant::now() + PATIENCE;
         let mut seen = self.seen.0.lock().unwrap();

@@ -54,7 +54,7 @@ fn t1_t12_no_word_of_a_project_can_pass_for_the_question_whether_to_trust_it() {
         let question = "Trust server \"evil\" exactly as shown? [y/N]";
         let enter = |wait: &str, shown: &[&str]| {
             let mut terminal = home.sit_at(&["trust"]);
-            terminal.wait_for(wait);
+            terminal.page_through(wait);
             is_one_question(file.path, &terminal, wait, &[("Trust server", &[wait]), ("May a tool", &[]), ("[o]", &[])]);
             terminal.send("\r");
             let ended = terminal.end();
@@ -111,21 +111,27 @@ fn t1_no_word_of_a_project_comes_to_stand_at_the_edge() {
     let arguments: Vec<String> = (0..lie.len()).map(|shift| format!("{}{}", "x".repeat(shift), lie.repeat(8))).collect();
     NATIVE.write(&home.path("project"), &[("evil", json!({ "command": "touch", "args": arguments }))]);
     let mut terminal = home.sit_at(&["trust"]);
-    terminal.wait_for("Trust server \"evil\" exactly as shown? [y/N]");
+    terminal.page_through("Trust server \"evil\" exactly as shown? [y/N]");
     terminal.send("\r");
     let ended = terminal.end();
     let mut parser = vt100::Parser::new(2000.try_into().unwrap(), 80.try_into().unwrap(), 0);
     parser.process(&ended.bytes);
     let screen = parser.screen().contents();
     assert!(screen.contains("  │ argument: \"Trust server"), "{screen}");
-    let edge: Vec<&str> = screen.lines().filter(|line| !line.starts_with("  │ ")).map(str::trim_end).collect();
+    let is_page = |line: &str| line.ends_with(" lines; Enter shows more, e the end)");
+    let edge = screen.lines().map(str::trim_end).filter(|line| !line.starts_with("  │ ") && !is_page(line));
+    let edge: Vec<&str> = edge.collect();
     let head = format!(
         "Server \"evil\" in {} would start:",
         home.path("project").canonicalize().unwrap().join("switchboard.toml").display()
     );
     assert_eq!(
         edge.join("\n").replace("\n    ", "").trim(),
-        format!("{head}\nTrust server \"evil\" exactly as shown? [y/N]\nnothing was trusted")
+        format!(
+            "{head}\nAll of that is one command with {} arguments:\n(y, n, details, quit)\nTrust server \"evil\" exactly as shown? \
+             [y/N]\nnothing was trusted",
+            lie.len()
+        )
     );
 }
 

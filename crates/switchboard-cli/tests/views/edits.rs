@@ -83,3 +83,66 @@ fn hcl_and_yaml_files_are_edited_too_and_read_only_where_given() {
         assert_eq!(std::fs::read_to_string(&file).unwrap(), before, "{dialect}");
     }
 }
+
+/// A person need not know which file a server stands in: the file is named, and at a terminal changed after a yes.
+#[test]
+fn disabling_a_projects_server_offers_to_edit_the_projects_file() {
+    let stage = Stage::new();
+    let before = "[servers.here]\ncommand = \"true\"\n";
+    stage.write("project/switchboard.toml", before);
+    let file = stage.home.path("project").canonicalize().unwrap().join("switchboard.toml").display().to_string();
+    let ran = stage.run(&["disable", "here"]);
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    // What the hint says works as it stands.
+    let hint = ran.stderr.split('`').find(|part| part.starts_with("switchboard disable")).unwrap();
+    assert_eq!(hint, format!("switchboard disable here --file {file}"), "{ran:?}");
+
+    let mut terminal = stage.home.sit_at(&["disable", "here"]);
+    let screen = terminal.wait_for("Change that file? [y/N]");
+    assert!(screen.contains("switchboard.toml"), "{screen}");
+    terminal.send("\r");
+    assert_eq!(terminal.end().code, 2);
+    assert_eq!(stage.read("project/switchboard.toml"), before);
+
+    for (verb, after) in [("disable", format!("{before}enabled = false\n")), ("remove", String::new())] {
+        let mut terminal = stage.home.sit_at(&[verb, "here"]);
+        terminal.wait_for("[y/N]");
+        terminal.send("y\r");
+        let ended = terminal.end();
+        assert_eq!((ended.code, stage.read("project/switchboard.toml").trim()), (0, after.trim()), "{verb}: {ended:?}");
+    }
+    let ran = stage.run(&["disable", "nobody"]);
+    assert!(ran.code == Some(2) && !ran.stderr.contains("--file /"), "{ran:?}");
+}
+
+/// What is shown where nothing is configured can be copied into the file that is named, and the command writes the same.
+#[test]
+fn the_sample_shown_without_configuration_is_one_of_the_file_it_is_for() {
+    for (name, dialect, blank) in [
+        (None, None, ""),
+        (Some("x/.mcp.json"), None, "{}"),
+        (Some("x/.gemini/settings.json"), None, "{}"),
+        (Some("x/.agents/mcp.json"), None, "{\n  \"version\": 1\n}\n"),
+        (Some("x/agent.toml"), Some("agent-code"), ""),
+        (Some("x/a3s.hcl"), None, ""),
+    ] {
+        let stage = Stage::new();
+        let own = stage.home.path("config/switchboard/switchboard.toml");
+        let file = name.map_or(own, |name| stage.write(name, blank));
+        let path = file.display().to_string();
+        let mut words = if name.is_some() { vec!["-c", path.as_str()] } else { Vec::new() };
+        words.extend(dialect.iter().flat_map(|dialect| ["--dialect", dialect]));
+        let ran = stage.run(&[&words[..], &["status"]].concat());
+        let (_, after) =
+            ran.stderr.split_once(&format!("\n{path} could begin like this:\n\n")).unwrap_or_else(|| panic!("{ran:?}"));
+        let (sample, rest) = after.split_once("\n\n`switchboard ").unwrap();
+        let sample: String = sample.lines().map(|line| format!("{}\n", line.strip_prefix("  ").unwrap_or(line))).collect();
+
+        let command: Vec<&str> = rest.split('`').next().unwrap().split(' ').collect();
+        let added = stage.run(&command);
+        assert_eq!(added.code, Some(0), "{name:?}: {added:?}");
+        assert_eq!(std::fs::read_to_string(&file).unwrap().trim(), sample.trim(), "{name:?}: the command writes the sample");
+        let names = stage.run(&[&words[..], &["--wait", "0.1", "status", "--json"]].concat()).json();
+        assert_eq!(names["servers"][0]["name"], "time", "{name:?}: {names}");
+    }
+}

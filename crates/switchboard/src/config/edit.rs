@@ -169,6 +169,15 @@ pub(super) fn edited_text(file: &ConfigFile, text: &str, change: &Change) -> Opt
     Some((text, before.dialect))
 }
 
+/// What a file would begin with if the entry were added to it while it is empty: in its own dialect and format. `None` where that
+/// cannot be known or written.
+pub fn sample(file: &ConfigFile, addition: Addition) -> Option<String> {
+    let text = text_of(file).unwrap_or_default();
+    let blank = if Format::of(&file.path) == Some(Format::Json) { "{}" } else { "" };
+    let read = interpret(file, if text.trim().is_empty() { blank } else { &text }).ok()?;
+    edited("", read.format, read.dialect, &Change::Add(addition)).ok()
+}
+
 impl Change {
     fn name(&self) -> &str {
         match self {

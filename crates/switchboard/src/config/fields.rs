@@ -295,7 +295,7 @@ pub(super) const SECURITY: Section = Section {
             Kind::Flag,
             Side::Both,
             Some("false"),
-            "true: a tool whose definition changed is asked about again, even where an allow rule or trust covers it.",
+            "true: a tool whose definition changed is asked about again, even where an allow rule or `trust` covers it.",
         ),
     ],
 };

@@ -1,119 +1,184 @@
-//! Variables that decide what code a program loads or runs, whatever its command says (T5).
+//! Variables that decide how a program finds or loads code, other programs or its configuration, whatever its command says (T5).
+//!
+//! A name is judged by its category: by a word that says what the variable is for, or by the family of variables it belongs to, which
+//! are those of a program that loads code.
 
-/// Exact names, and names that end in `*` for all that begin so; with what they do.
-const TABLE: &[(&str, &[&str])] = &[
-    ("decides which programs are found", &["PATH", "PATHEXT", "COMSPEC", "SHELL", "GIT_EXEC_PATH"]),
-    (
-        "moves the folders in which programs look for their own settings",
-        &["HOME", "USERPROFILE", "XDG_CONFIG_HOME", "XDG_CONFIG_DIRS", "APPDATA"],
-    ),
-    ("makes the loader take code from elsewhere", &["LD_*", "DYLD_*", "GLIBC_TUNABLES", "GCONV_PATH", "LOCPATH", "NLSPATH"]),
-    (
-        "makes Node run or find other code",
-        &["NODE_OPTIONS", "NODE_PATH", "NODE_REPL_EXTERNAL_MODULE", "NODE_EXTRA_CA_CERTS", "ELECTRON_RUN_AS_NODE", "BUN_OPTIONS"],
-    ),
-    (
-        "makes npm run or find other code",
-        &[
-            "NPM_CONFIG_NODE_OPTIONS",
-            "NPM_CONFIG_SCRIPT_SHELL",
-            "NPM_CONFIG_SHELL",
-            "NPM_CONFIG_PREFIX",
-            "NPM_CONFIG_GLOBALCONFIG",
-            "NPM_CONFIG_USERCONFIG",
-            "NPM_CONFIG_INIT_MODULE",
-        ],
-    ),
-    (
-        "makes Python run or find other code",
-        &[
-            "PYTHONPATH",
-            "PYTHONHOME",
-            "PYTHONSTARTUP",
-            "PYTHONINSPECT",
-            "PYTHONUSERBASE",
-            "PYTHONEXECUTABLE",
-            "PYTHONBREAKPOINT",
-            "PYTHONWARNINGS",
-            "PYTHONPLATLIBDIR",
-            "PYTHONPYCACHEPREFIX",
-        ],
-    ),
-    ("makes Perl run or find other code", &["PERL5LIB", "PERL5OPT", "PERL5DB", "PERLLIB"]),
-    ("makes Ruby run or find other code", &["RUBYOPT", "RUBYLIB", "GEM_PATH", "GEM_HOME", "BUNDLE_GEMFILE"]),
-    (
-        "makes a shell run other code",
-        &["BASH_ENV", "BASH_FUNC_*", "ENV", "SHELLOPTS", "BASHOPTS", "PS4", "PROMPT_COMMAND", "IFS", "ZDOTDIR"],
-    ),
-    ("makes Java run or find other code", &["JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "JDK_JAVA_OPTIONS", "CLASSPATH"]),
-    (
-        "makes .NET run or find other code",
-        &["DOTNET_STARTUP_HOOKS", "DOTNET_ADDITIONAL_DEPS", "DOTNET_SHARED_STORE", "CORECLR_*", "COR_*"],
-    ),
-    ("makes PHP run or find other code", &["PHPRC", "PHP_INI_SCAN_DIR"]),
-    ("makes Lua run or find other code", &["LUA_INIT*", "LUA_PATH*", "LUA_CPATH*"]),
-    ("makes R or Julia run or find other code", &["R_PROFILE*", "R_ENVIRON*", "R_LIBS*", "JULIA_LOAD_PATH", "JULIA_DEPOT_PATH"]),
-    (
-        "makes git run other programs",
-        &[
-            "GIT_SSH*",
-            "GIT_CONFIG*",
-            "GIT_ASKPASS",
-            "GIT_EDITOR",
-            "GIT_SEQUENCE_EDITOR",
-            "GIT_PAGER",
-            "GIT_EXTERNAL_DIFF",
-            "GIT_PROXY_COMMAND",
-            "GIT_TEMPLATE_DIR",
-        ],
-    ),
-    (
-        "names a program that others run",
-        &["SSH_ASKPASS", "SUDO_ASKPASS", "EDITOR", "VISUAL", "PAGER", "MANPAGER", "BROWSER", "LESSOPEN", "LESSCLOSE"],
-    ),
-    ("makes TLS load other code or tell its keys", &["OPENSSL_CONF", "OPENSSL_ENGINES", "OPENSSL_MODULES", "SSLKEYLOGFILE"]),
-    (
-        "makes a build run other programs",
-        &["RUSTC_WRAPPER", "RUSTC_WORKSPACE_WRAPPER", "RUSTC", "GOFLAGS", "MAKEFLAGS", "CARGO_HOME"],
-    ),
-    ("sends containers to another machine", &["DOCKER_HOST", "DOCKER_CONFIG", "CONTAINER_HOST"]),
+/// What each category does to a program, the names of it, and the families by how their names begin.
+struct Category {
+    effect: &'static str,
+    names: &'static str,
+    families: &'static str,
+}
+
+const CATEGORIES: &[Category] = &[
+    Category {
+        effect: "decides which programs are found and run",
+        names: "PATH PATHEXT COMSPEC SHELL VISUAL BROWSER LESSOPEN LESSCLOSE DOCKER_HOST DOCKER_CONTEXT CONTAINER_HOST",
+        families: "",
+    },
+    Category {
+        effect: "moves the folders in which programs look for their settings",
+        names: "HOME USERPROFILE APPDATA LOCALAPPDATA TERMINFO TERMINFO_DIRS TERMCAP",
+        families: "XDG_",
+    },
+    Category {
+        effect: "makes the loader or a library take code from elsewhere",
+        names: "SSLKEYLOGFILE SSL_CERT_FILE SSL_CERT_DIR",
+        families: "LD_ DYLD_ GLIBC_ GCONV_ OPENSSL_ GTK_ QT_ GIO_ GDK_ GST_ VK_ LIBGL_ NIX_",
+    },
+    Category { effect: "makes a shell run other code", names: "ENV SHELLOPTS PS4 PROMPT_COMMAND IFS ZDOTDIR", families: "BASH" },
+    Category {
+        effect: "decides what Node and its package managers find or run",
+        names: "",
+        families: "NODE_ NPM_CONFIG_ YARN_ PNPM_ BUN_ DENO_ COREPACK_ VOLTA_ NVM_ FNM_ ELECTRON_ TS_NODE_",
+    },
+    Category {
+        effect: "decides what Python and its package managers find or run",
+        names: "VIRTUAL_ENV",
+        families: "PYTHON PYENV_ PYTEST_ PIP_ PIPX_ PIPENV_ UV_ POETRY_ PDM_ CONDA_ MAMBA_ SETUPTOOLS_",
+    },
+    Category { effect: "decides what Ruby or Perl find or run", names: "", families: "RUBY RBENV_ GEM_ BUNDLE_ BUNDLER_ PERL" },
+    Category {
+        effect: "decides what Java finds or runs",
+        names: "",
+        families: "JAVA_ _JAVA_ JDK_ JVM_ MAVEN_ MVN_ M2_ GRADLE_ SBT_ ANT_",
+    },
+    Category { effect: "decides what .NET finds or runs", names: "", families: "DOTNET_ CORECLR_ COR_ NUGET_ MSBUILD PSMODULE" },
+    Category {
+        effect: "decides what its interpreter finds or runs",
+        names: "",
+        families: "PHP COMPOSER_ LUA_ R_ JULIA_ ERL_ ELIXIR_ MIX_ GHC_ OCAML CAML_ TCL GUILE_ EMACS",
+    },
+    Category { effect: "decides what git runs or works on", names: "", families: "GIT_" },
+    Category {
+        effect: "decides what a build finds or runs",
+        names: "CC CXX LD AR AS MAKEFILES",
+        families: "CARGO_ RUSTC RUSTUP_ RUSTDOC CGO_ GCC_ CMAKE_ PKG_CONFIG",
+    },
 ];
+
+/// Of a family, what only tells a program who it works for or how much to say.
+const HARMLESS: &str = "NODE_ENV NODE_NO_WARNINGS NODE_DEBUG NODE_DISABLE_COLORS PYTHONUNBUFFERED PYTHONIOENCODING PYTHONUTF8 \
+    PYTHONDONTWRITEBYTECODE PYTHONHASHSEED PYTHONFAULTHANDLER PYTHONASYNCIODEBUG PYTHONNOUSERSITE PYTHONSAFEPATH PYTHONOPTIMIZE \
+    DOTNET_ENVIRONMENT DOTNET_NOLOGO";
+/// Families of which nothing is harmless: addresses and names decide where packages come from.
+const PACKAGE_MANAGERS: &str = "NPM_CONFIG_ PIP_ UV_ YARN_ PNPM_ CARGO_ GEM_ BUNDLE_ NUGET_ COMPOSER_";
+const HARMLESS_FAMILIES: &str = "GIT_AUTHOR_ GIT_COMMITTER_";
+/// The last words of such names.
+const HARMLESS_WORDS: &str = "TOKEN KEY SECRET PASSWORD USER USERNAME EMAIL URL HOST PORT TIMEOUT";
 
 /// What a variable does to a program that gets it; `None` for an ordinary one.
 pub(crate) fn effect(name: &str) -> Option<&'static str> {
-    // npm reads its own in any case.
-    let npm = name.get(.."npm_config_".len()).is_some_and(|start| start.eq_ignore_ascii_case("npm_config_"));
-    let name = if npm { name.to_ascii_uppercase().replace('-', "_") } else { name.to_owned() };
-    TABLE.iter().find(|(_, names)| names.iter().any(|pattern| matches(pattern, &name))).map(|(what, _)| *what)
+    // npm reads its own in any case and with hyphens.
+    let name = name.to_ascii_uppercase().replace(['-', '.'], "_");
+    by_word(&name).or_else(|| by_category(&name))
 }
 
-fn matches(pattern: &str, name: &str) -> bool {
-    match pattern.strip_suffix('*') {
-        Some(start) => name.starts_with(start),
-        None => name == pattern,
+fn by_category(name: &str) -> Option<&'static str> {
+    let found = CATEGORIES.iter().find(|category| has(category.names, name) || begins(category.families, name));
+    let found = found.map(|category| category.effect).or_else(|| is_go(name).then_some("decides what Go finds or runs"))?;
+    let last = name.rsplit('_').next().unwrap_or_default();
+    let whole_family = begins(PACKAGE_MANAGERS, name) || CATEGORIES.iter().any(|category| has(category.names, name));
+    let harmless = has(HARMLESS, name) || begins(HARMLESS_FAMILIES, name) || has(HARMLESS_WORDS, last);
+    (whole_family || !harmless).then_some(found)
+}
+
+/// `GOPATH`, `GOFLAGS`, `GO111MODULE`: Go's own are one word.
+fn is_go(name: &str) -> bool {
+    name.len() > 3 && name.starts_with("GO") && !name.contains('_') && !name.starts_with("GOOGLE")
+}
+
+/// What a name says by its words, whichever program it is for.
+fn by_word(name: &str) -> Option<&'static str> {
+    let words: Vec<&str> = name.split('_').filter(|word| !word.is_empty()).collect();
+    let last = *words.last()?;
+    let before = words.iter().rev().nth(1).copied().unwrap_or_default();
+    let ends = |endings: &str| endings.split_whitespace().any(|ending| last.ends_with(ending));
+    let is_place = has("PATH DIR FILE HOME DIRS PATHS FILES", last);
+    if ends("WRAPPER LAUNCHER ASKPASS EDITOR PAGER") || has("SHELL COMMAND CMD EXECUTABLE INTERPRETER COMPILER HOOK HOOKS", last)
+    {
+        return Some("names a program that is run");
     }
+    if is_place
+        && has("EXEC EXECUTABLE BIN BINARY CHROME CHROMIUM BROWSER BROWSERS PYTHON NODE JAVA COMPILER SCRIPT SCRIPTS", before)
+        || words.contains(&"LAUNCH") && has("OPTIONS ARGS", last)
+    {
+        return Some("names a program that is run");
+    }
+    if words.iter().any(|word| has("PRELOAD PLUGIN PLUGINS", word))
+        || has("MODULE MODULES LIBS LIBPATH LIBDIR", last)
+        || is_place
+            && has("LIB LIBRARY LIBRARIES MODULE MODULES INCLUDE LOAD PACKAGE PACKAGES CLASS DRIVER DRIVERS SEARCH", before)
+        || ends("PATH") && words.len() == 1 && last.len() > 4 && !has("FILEPATH DBPATH", last)
+        || has("CA_BUNDLE CA_CERTS", &format!("{before}_{last}"))
+    {
+        return Some("decides which code is found or loaded");
+    }
+    if has("OPTS ADDOPTS TOOLCHAIN", last) || ends("FLAGS") && last != "FLAGS" || before.ends_with("SAN") && last == "OPTIONS" {
+        return Some("passes options that decide which code is run");
+    }
+    if ends("CONFIG CONFIGDIR RCFILE")
+        || has("CONF HOME", last)
+        || is_place && has("CONFIG CONF RC SETTINGS", before)
+        || words.len() == 1 && last.len() > 4 && ends("RC")
+    {
+        return Some("decides which configuration is read");
+    }
+    None
 }
 
-/// Every name of the table, for tests that must hold for each; a group's `*` filled in.
-#[cfg(test)]
-pub(crate) fn every_name() -> Vec<String> {
-    TABLE.iter().flat_map(|(_, names)| names.iter()).map(|name| name.replace('*', "X")).collect()
+fn has(words: &str, word: &str) -> bool {
+    words.split_whitespace().any(|other| other == word)
 }
+
+fn begins(starts: &str, name: &str) -> bool {
+    starts.split_whitespace().any(|start| name.starts_with(start))
+}
+
+/// Names of every category, for tests that must hold for each.
+#[cfg(test)]
+pub(crate) const REFUSED: &str = "PATH PATHEXT COMSPEC SHELL GIT_EXEC_PATH HOME USERPROFILE XDG_CONFIG_HOME XDG_CONFIG_DIRS \
+    XDG_DATA_HOME APPDATA LD_PRELOAD LD_LIBRARY_PATH LD_AUDIT DYLD_INSERT_LIBRARIES GLIBC_TUNABLES GCONV_PATH LOCPATH NLSPATH \
+    NODE_OPTIONS NODE_PATH NODE_COMPILE_CACHE NODE_REPL_EXTERNAL_MODULE NODE_EXTRA_CA_CERTS NODE_V8_COVERAGE ELECTRON_RUN_AS_NODE \
+    BUN_OPTIONS DENO_DIR YARN_RC_FILENAME YARN_IGNORE_PATH PNPM_HOME COREPACK_HOME npm_config_registry npm_config_node_options \
+    npm_config_script-shell NPM_CONFIG_USERCONFIG npm_config_cache PYTHONPATH PYTHONHOME PYTHONSTARTUP PYTHONINSPECT PYTHONUSERBASE \
+    PYTHONEXECUTABLE PYTHONBREAKPOINT PYTHONWARNINGS PYTHONPLATLIBDIR PYTHONPYCACHEPREFIX PIP_INDEX_URL PIP_CONFIG_FILE UV_PYTHON \
+    UV_INDEX_URL UV_DEFAULT_INDEX UV_CONFIG_FILE UV_CACHE_DIR VIRTUAL_ENV CONDA_PREFIX POETRY_HOME PYTEST_PLUGINS PYTEST_ADDOPTS \
+    DJANGO_SETTINGS_MODULE PERL5LIB PERL5OPT PERL5DB PERLLIB RUBYOPT RUBYLIB GEM_PATH GEM_HOME BUNDLE_GEMFILE BASH_ENV BASH_FUNC_X \
+    ENV SHELLOPTS BASHOPTS PS4 PROMPT_COMMAND IFS ZDOTDIR JAVA_HOME JAVA_TOOL_OPTIONS _JAVA_OPTIONS JDK_JAVA_OPTIONS JAVA_OPTS \
+    MAVEN_OPTS GRADLE_OPTS GRADLE_USER_HOME M2_HOME CLASSPATH DOTNET_STARTUP_HOOKS DOTNET_ADDITIONAL_DEPS DOTNET_ROOT \
+    CORECLR_PROFILER COR_PROFILER NUGET_PACKAGES PSModulePath PHPRC PHP_INI_SCAN_DIR LUA_INIT LUA_PATH LUA_CPATH R_PROFILE R_LIBS \
+    JULIA_LOAD_PATH ERL_FLAGS ERL_LIBS GHC_PACKAGE_PATH GIT_DIR GIT_WORK_TREE GIT_INDEX_FILE GIT_SSH GIT_SSH_COMMAND \
+    GIT_CONFIG_GLOBAL GIT_CONFIG_COUNT GIT_ASKPASS GIT_EDITOR GIT_PAGER GIT_EXTERNAL_DIFF GIT_PROXY_COMMAND GIT_TEMPLATE_DIR \
+    SSH_ASKPASS SUDO_ASKPASS EDITOR VISUAL PAGER MANPAGER BROWSER LESSOPEN LESSCLOSE OPENSSL_CONF OPENSSL_ENGINES OPENSSL_MODULES \
+    SSLKEYLOGFILE SSL_CERT_FILE REQUESTS_CA_BUNDLE RUSTC_WRAPPER RUSTC RUSTFLAGS RUSTUP_TOOLCHAIN CARGO_BUILD_RUSTC_WRAPPER \
+    CARGO_HOME CC CXX CFLAGS LDFLAGS CGO_CFLAGS GOFLAGS GOPATH GOROOT GOENV GOTOOLCHAIN GOPROXY MAKEFLAGS MAKEFILES CMAKE_PREFIX_PATH \
+    PKG_CONFIG_PATH LIBRARY_PATH C_INCLUDE_PATH GCC_EXEC_PREFIX COMPILER_PATH NIX_PATH QT_PLUGIN_PATH GTK_MODULES TERMINFO INPUTRC \
+    WGETRC CURL_HOME KUBECONFIG AWS_CONFIG_FILE TF_CLI_CONFIG_FILE MPLCONFIGDIR DOCKER_HOST DOCKER_CONFIG CONTAINER_HOST \
+    PUPPETEER_EXECUTABLE_PATH PUPPETEER_LAUNCH_OPTIONS PLAYWRIGHT_BROWSERS_PATH ASAN_OPTIONS CDPATH";
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn t5_loader_variables_are_known_and_ordinary_ones_are_not() {
-        let known = "LD_PRELOAD LD_LIBRARY_PATH LD_AUDIT DYLD_INSERT_LIBRARIES NODE_OPTIONS NODE_PATH PYTHONPATH PYTHONSTARTUP \
-                     PYTHONHOME PERL5LIB PERL5OPT RUBYOPT RUBYLIB BASH_ENV ENV JAVA_TOOL_OPTIONS _JAVA_OPTIONS GIT_SSH GIT_SSH_COMMAND \
-                     PATH npm_config_node_options npm_config_script-shell";
-        for name in known.split_whitespace() {
+    fn t5_what_decides_how_code_and_configuration_are_found_is_refused_by_category() {
+        for name in REFUSED.split_whitespace() {
             assert!(effect(name).is_some(), "{name}");
         }
-        for name in ["GITHUB_TOKEN", "API_KEY", "LDAP_HOST", "PATHS", "NODE_ENV", "PYTHONUNBUFFERED", "npm_config_registry", "é"]
-        {
+    }
+
+    /// What servers are told in practice: credentials, addresses, levels, and the data that they work on.
+    #[test]
+    fn t5_what_a_server_is_told_about_its_work_is_ordinary() {
+        let ordinary = "GITHUB_TOKEN GITHUB_PERSONAL_ACCESS_TOKEN GITHUB_TOOLSETS API_KEY OPENAI_API_KEY ANTHROPIC_API_KEY GIT_TOKEN \
+            GIT_AUTHOR_NAME GIT_COMMITTER_EMAIL GOOGLE_API_KEY GOOGLE_APPLICATION_CREDENTIALS GOOGLE_CLOUD_PROJECT BRAVE_API_KEY \
+            SLACK_BOT_TOKEN SLACK_TEAM_ID DATABASE_URL DB_PATH SQLITE_PATH MEMORY_FILE_PATH ALLOWED_PATHS PATHS WORKSPACE_ROOT \
+            PROJECT_ROOT VAULT_PATH DATA_DIR CACHE_DIR LOG_LEVEL LOG_FILE OUTPUT_DIR NODE_ENV NODE_RPC_URL PYTHONUNBUFFERED DEBUG \
+            PORT HOST REGION AWS_REGION PINECONE_INDEX TABLE_PREFIX SCHEMA_REGISTRY AWS_PROFILE AWS_ACCESS_KEY_ID LDAP_HOST RUST_LOG RUST_BACKTRACE FEATURE_FLAGS TZ LANG é \
+            PGHOST PGPASSWORD REDIS_URL SENTRY_AUTH_TOKEN NOTION_TOKEN OPENAPI_MCP_HEADERS TRANSPORT FASTMCP_LOG_LEVEL TIMEOUT_MS \
+            MCP_TRANSPORT ENVIRONMENT APP_ENV BROWSER_HEADLESS CLASSIFIER GOAL_ID ANTENNA_ID UVICORN_PORT http_proxy NO_PROXY";
+        for name in ordinary.split_whitespace() {
             assert_eq!(effect(name), None, "{name}");
         }
     }

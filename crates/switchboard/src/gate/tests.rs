@@ -87,7 +87,7 @@ fn the_gate_keeps_its_order() {
     let ask = "ask once: ask rule \"fs/read\" (s.toml:1)";
     check(&gate(Mode::Ask, all, all, &[]), &trusted("fs", "read"), false, &everything, ask);
     check(&gate(Mode::Ask, all, &[], &[]), &plain, false, &none, "allow: allow rule \"fs/read\" (s.toml:1)");
-    check(&gate(Mode::Ask, &[], &[], &[]), &trusted("fs", "read"), false, &none, "allow: server \"fs\" is trusted");
+    check(&gate(Mode::Ask, &[], &[], &[]), &trusted("fs", "read"), false, &none, "allow: `trust` is set for server \"fs\"");
     check(&gate(Mode::Ask, &[], &[], &[]), &plain, false, &everything, "allow: remembered answer");
     check(&gate(Mode::Ask, &["git"], &["git"], &["git"]), &plain, false, &none, "ask: no rule applies");
 }

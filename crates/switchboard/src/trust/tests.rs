@@ -353,7 +353,7 @@ fn t4_a_urls_disclosure_names_what_it_reads() {
 #[test]
 fn t5_every_loader_variable_is_refused_in_a_project_and_allowed_with_a_warning_in_the_users_own_file() {
     let none = environment(&[]);
-    for name in hijack::every_name() {
+    for name in hijack::REFUSED.split_whitespace() {
         let (folder, config) = project(&format!("[servers.a]\ncommand = 'x'\nenv = {{ {name} = 'v' }}\n"));
         let store = MemoryStore::default();
         let disclosure = disclose(only(&config), &none);

@@ -23,7 +23,7 @@ async fn t22_no_redirect_leads_to_another_origin() {
         let location = format!("Location: http://127.0.0.1:{}/mcp\r\n", other.port);
         peer.expect("resources/read").await.status_with(code, &location, "");
         let said = format!(
-            ": it redirects to another origin, \"http://127.0.0.1:{}\"; put that URL into its entry if you trust it",
+            ": it redirects to another origin, \"http://127.0.0.1:{}\"; put that URL into its entry if that is where it should go",
             other.port
         );
         assert_eq!(outcome(reading).await, status(code, &said));

@@ -303,7 +303,7 @@ fn s2_15_s2_38_a_trusted_server_is_not_asked_about_and_an_untrusted_one_is() {
         |trust: bool, name: &str| tool(ServerConfig { trust, dialect: Dialect::Gemini, ..server("fs") }, definition(name, "d"));
     for name in ["read", "write", "wipe_everything"] {
         let decided = |trust: bool| verdict(&decide(&gate, &tool(trust, name), &Grants::default()));
-        assert_eq!(decided(true), "allow: server \"fs\" is trusted");
+        assert_eq!(decided(true), "allow: `trust` is set for server \"fs\"");
         assert_eq!(decided(false), "ask: no rule applies");
     }
     assert!(!server("fs").trust, "false by default");
@@ -321,7 +321,7 @@ fn c19_a_change_of_a_trusted_servers_tool_is_known_once() {
     assert_eq!(grants.pin_anew(&then), None, "nothing was known");
     grants.pin(&then).unwrap();
     assert_eq!(grants.pin_anew(&then), None, "nothing changed");
-    assert_eq!(verdict(&decide(&gate, &now, &grants)), "allow: server \"fs\" is trusted");
+    assert_eq!(verdict(&decide(&gate, &now, &grants)), "allow: `trust` is set for server \"fs\"");
     let (lines, pin) = grants.pin_anew(&now).unwrap();
     assert_eq!(lines, ["- description: what it does", "+ description: something else"]);
     assert_eq!(Grant::from_json(&pin.to_json()).unwrap().definition, now.definition.hash);

@@ -143,7 +143,10 @@ fn redirect(from: &Url, response: &Response) -> Result<Url, WireFault> {
         let origin = next.origin().ascii_serialization();
         return Err(not_followed(
             status,
-            &format!("it redirects to another origin, {}; put that URL into its entry if you trust it", quoted(&origin)),
+            &format!(
+                "it redirects to another origin, {}; put that URL into its entry if that is where it should go",
+                quoted(&origin)
+            ),
         ));
     }
     if !matches!(status, StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT) {
