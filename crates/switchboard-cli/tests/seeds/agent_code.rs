@@ -21,8 +21,8 @@ fn s4_28_the_documents_examples_alone_and_joined() {
         .file("permissions.toml", permissions)
         .file("joined.toml", &joined);
     insta::assert_snapshot!(machine.transcript(&[
-        "-c github.toml --dialect agent-code status",
-        "-c remote.toml --dialect agent-code call mcp__remote__echo message=hello --yes",
+        "-c github.toml status",
+        "-c remote.toml call mcp__remote__echo message=hello --yes",
         "-c security.toml status",
         "-c permissions.toml status",
         "-c joined.toml status",

@@ -81,6 +81,9 @@ fn by_shape(format: Format, document: &Node, findings: &mut Findings<'_>) -> Dia
     if get("security").is_some_and(lists_servers) || get("permissions").is_some_and(has_rules) {
         return Dialect::AgentCode;
     }
+    if get("permissions").is_some_and(names_mcp_tools) {
+        return Dialect::CoreAgent;
+    }
     if let Some(servers) = get("servers") {
         return match format {
             Format::Toml => Dialect::Native,
@@ -93,11 +96,13 @@ fn by_shape(format: Format, document: &Node, findings: &mut Findings<'_>) -> Dia
         return match (has_any(&entry.value, OF_GEMINI), has_any(&entry.value, OF_MCP_JSON)) {
             (true, _) => Dialect::Gemini,
             (false, true) => Dialect::McpJson,
+            (false, false) if has_bare_reference(&entry.value) => Dialect::Gemini,
             (false, false) => fits_two(entry, Dialect::Gemini, findings),
         };
     }
     if let Some(entry) = document.get("mcp_servers") {
-        return if has_any(&entry.value, OF_CODEX) { Dialect::McpJson } else { fits_two(entry, Dialect::AgentCode, findings) };
+        // Codex's own file is known by its place; elsewhere this is how agent-code's document writes its servers.
+        return if has_any(&entry.value, OF_CODEX) { Dialect::McpJson } else { Dialect::AgentCode };
     }
     match format {
         Format::Toml => Dialect::Native,
@@ -110,6 +115,23 @@ fn by_shape(format: Format, document: &Node, findings: &mut Findings<'_>) -> Dia
 fn has_any(servers: &Node, fields: &[&str]) -> bool {
     let known = |entry: &Entry| fields.contains(&entry.key.as_str());
     servers.entries().iter().any(|server| server.value.entries().iter().any(known))
+}
+
+/// Whether a variable is referred to as `$NAME`, which of all files with `mcpServers` only gemini's do.
+fn has_bare_reference(servers: &Node) -> bool {
+    let starts_name = |text: &str| text.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_');
+    let is_bare = |entry: &Entry| entry.value.text().and_then(|text| text.strip_prefix('$')).is_some_and(starts_name);
+    let environments = servers.entries().iter().filter_map(|server| server.value.get("env"));
+    environments.flat_map(|environment| environment.value.entries()).any(is_bare)
+}
+
+/// Whether a rule is spelled `mcp:tool`, as only core-agent's are.
+fn names_mcp_tools(permissions: &Node) -> bool {
+    let names_one = |rules: &Entry| match &rules.value.value {
+        Tree::List(rules) => rules.iter().any(|rule| rule.text().is_some_and(|text| text.starts_with("mcp:"))),
+        _ => false,
+    };
+    permissions.entries().iter().any(names_one)
 }
 
 fn fits_two(container: &Entry, other: Dialect, findings: &mut Findings<'_>) -> Dialect {

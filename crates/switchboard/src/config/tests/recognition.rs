@@ -50,6 +50,8 @@ fn elsewhere_by_what_only_one_kind_has() {
         Dialect::AgentCode,
     );
     check("a.toml", "[mcp_servers.x]\ncommand = \"a\"\nstartup_timeout_sec = 5\n", Dialect::McpJson);
+    check("a.toml", "[mcp_servers.x]\ncommand = \"a\"\n", Dialect::AgentCode);
+    check("a.toml", "[mcp_servers.x]\nurl = \"http://localhost:8080\"\n", Dialect::AgentCode);
     check("a.toml", "[servers.x]\ncommand = \"a\"\n", Dialect::Native);
     check("a.hcl", "mcp_servers {\n  name = \"x\"\n  command = \"a\"\n}\n", Dialect::A3s);
     check("a.yaml", "mcpServers:\n  x:\n    type: stdio\n    command: a\n", Dialect::McpJson);
@@ -57,21 +59,43 @@ fn elsewhere_by_what_only_one_kind_has() {
     check("no-ending", "[servers.x]\ncommand = \"a\"\n", Dialect::Native);
 }
 
+/// S4-28: each example of each document is read as what it is, whatever its file is called, and without a notice.
 #[test]
-fn the_documents_examples_of_agent_apps_are_known_by_metadata_mcp() {
-    let text = include_str!("../../../tests/seeds/agent-apps/agent.yaml");
-    let (dialects, notices) = recognised("agent.yaml", text);
-    assert!(!dialects.is_empty() && dialects.iter().all(|dialect| *dialect == Dialect::AgentApps), "{dialects:?}");
-    assert_eq!(notices, [""; 0]);
+fn s4_28_each_documents_own_examples_are_recognised() {
+    let seeds = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/seeds");
+    let documents = [
+        ("a3s", Dialect::A3s, 3),
+        ("agent-apps", Dialect::AgentApps, 1),
+        ("agent-code", Dialect::AgentCode, 4),
+        ("core-agent", Dialect::CoreAgent, 3),
+        ("gemini", Dialect::Gemini, 6),
+    ];
+    for (folder, dialect, count) in documents {
+        let examples: Vec<_> = std::fs::read_dir(seeds.join(folder)).unwrap().map(|entry| entry.unwrap().path()).collect();
+        assert_eq!(examples.len(), count, "{folder}");
+        for example in examples {
+            let text = std::fs::read_to_string(&example).unwrap();
+            let elsewhere = format!("a.{}", example.extension().unwrap().to_str().unwrap());
+            assert_eq!(kind(&elsewhere, &text), dialect, "{}", example.display());
+        }
+    }
+}
+
+/// What a file is read as, with servers in it or without.
+fn kind(path: &str, text: &str) -> Dialect {
+    let path = std::path::Path::new(path);
+    let mut findings = diagnostic::Findings::new(std::sync::Arc::new(path.to_owned()), text);
+    let format = format::Format::of(path).unwrap();
+    let document = format.parse(text, &mut findings);
+    let dialect = dialects::recognise(path, format, &document, &mut findings);
+    assert_eq!(findings.warnings, [], "{text}");
+    dialect
 }
 
 #[test]
 fn what_fits_two_is_read_as_mcp_json_with_a_notice_that_names_dialect() {
     let gemini = "read as mcp-json; files of gemini look like this too: say which it is with --dialect gemini or mcp-json";
     assert_eq!(recognised("a.json", PLAIN), (vec![Dialect::McpJson], vec![gemini.to_owned()]));
-    let codex = "read as mcp-json; files of agent-code look like this too: say which it is with --dialect agent-code or mcp-json";
-    let text = "[mcp_servers.x]\ncommand = \"a\"\n";
-    assert_eq!(recognised("a.toml", text), (vec![Dialect::McpJson], vec![codex.to_owned()]));
     assert_eq!(recognised("a.json", r#"{"mcpServers": {}}"#), (vec![], vec![]), "nothing to tell apart");
 }
 
