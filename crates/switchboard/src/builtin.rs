@@ -46,6 +46,11 @@ pub const NAMES: [&str; 16] = [
     SAMPLING,
 ];
 
+/// Whether a name is that of a tool that agents bring along, or of one of `own`, in capitals or not.
+pub(crate) fn is_builtin<'a>(name: &str, own: impl IntoIterator<Item = &'a str>) -> bool {
+    NAMES.into_iter().chain(own).any(|known| known.eq_ignore_ascii_case(name))
+}
+
 /// A tool of the program that embeds the host. It is called like a server's tool: by its name, with arguments that fit its schema,
 /// when the gate lets it pass.
 pub trait OwnTool: Send + Sync {

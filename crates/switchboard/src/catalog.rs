@@ -10,6 +10,7 @@ use crate::call::SAMPLING;
 use crate::config::{Fingerprint, ServerConfig};
 use crate::gate::Ruling;
 use crate::name::{ExposedName, Nameless, Published, Reserved, ServerName, Style, ToolId, ToolName, Wish, expose};
+use crate::vendor::Vendor;
 
 pub use definition::{DefinitionHash, ToolDefinition};
 use filter::Filter;
@@ -107,6 +108,8 @@ pub struct Catalog {
     by_exposed: HashMap<ExposedName, usize, RandomState>,
     /// Index into `tools`, or into `withheld`. Two steps, so that a look-up needs no pair of its own.
     by_pair: HashMap<ServerName, HashMap<ToolName, Place>>,
+    /// Index into `tools`, by the names that vendors' APIs take where they do not take the exposed one.
+    by_projection: HashMap<String, usize>,
     /// Index into `withheld`, by the name that it would have had.
     withheld_names: HashMap<String, usize>,
     /// On offer by their pairs alone: their names are not known yet.
@@ -162,6 +165,8 @@ impl Catalog {
         let Part { config, launch, offerings, .. } = part;
         let filter = Filter::new(config);
         let refuses_builtin = config.dialect.rules().refuses_builtin_names;
+        let own: Vec<_> = self.tools.clone();
+        let own_names = || own.iter().map(|tool| tool.exposed.as_str());
         let mut seen: HashSet<&str> = HashSet::with_capacity(offerings.tools.len());
         for (tool, reason) in &offerings.withheld {
             self.withhold(&config.name, tool, reason.clone());
@@ -170,8 +175,10 @@ impl Catalog {
             let name = definition.name.as_wire();
             let reason = if !seen.insert(name) {
                 Some("its server lists another tool of the same name before it".to_owned())
-            } else if name == SAMPLING || refuses_builtin && builtin::NAMES.contains(&name) {
+            } else if name == SAMPLING || refuses_builtin && builtin::is_builtin(name, own_names()) {
                 Some("its name is that of a built-in tool".to_owned())
+            } else if definition.is_for_app_only {
+                Some("it is for its server's own app, not for models (_meta.ui.visibility)".to_owned())
             } else {
                 filter.refuses(name)
             };
@@ -230,6 +237,11 @@ impl Catalog {
         for (tool, place) in named.chain(nameless) {
             self.by_pair.entry(tool.id.server.clone()).or_default().insert(tool.id.tool.clone(), place);
         }
+        for (index, tool) in self.tools.iter().enumerate() {
+            for name in Vendor::ALL.iter().filter_map(|vendor| vendor.projected_name(tool)) {
+                self.by_projection.entry(name).or_insert(index);
+            }
+        }
         let styles: HashMap<&ServerName, Style> =
             parts.iter().map(|part| (&part.config.name, style_of(&part.config, naming))).collect();
         for (index, Withheld { server, tool, .. }) in self.withheld.iter().enumerate() {
@@ -260,14 +272,16 @@ impl Catalog {
         &self.offerings
     }
 
-    /// Looks a name up: first as an exposed name, then as `server/tool` (the configured server names decide where the slash is).
+    /// Looks a name up: first as an exposed name, then as `server/tool` (the configured server names decide where the slash is), then as
+    /// the name that a vendor's API takes in place of the exposed one.
     pub fn resolve(&self, name: &str) -> Result<&Arc<Tool>, Unresolved> {
         if let Some(&index) = self.by_exposed.get(name) {
             return Ok(&self.tools[index]);
         }
         // No server's name has a slash, so the first one ends it.
         let pair = name.split_once('/').and_then(|(server, tool)| self.by_pair.get(server)?.get(tool));
-        match pair.copied().or_else(|| self.withheld_names.get(name).map(|&index| Place::Withheld(index))) {
+        let projected = || self.by_projection.get(name).map(|&index| Place::Tool(index));
+        match pair.copied().or_else(projected).or_else(|| self.withheld_names.get(name).map(|&index| Place::Withheld(index))) {
             Some(Place::Tool(index)) => Ok(&self.tools[index]),
             Some(Place::Nameless(index)) => Ok(&self.nameless[index]),
             Some(Place::Withheld(index)) => Err(Unresolved::Withheld(self.withheld[index].clone())),
@@ -328,6 +342,11 @@ impl Tool {
     fn is_like(&self, other: &Self) -> bool {
         self.definition.hash == other.definition.hash && self.exposed == other.exposed
     }
+}
+
+/// Whether a tool of this server can have this exposed name. Where it cannot, the server need not be started to find the tool.
+pub fn can_name(server: &ServerConfig, naming: Style, name: &str) -> bool {
+    style_of(server, naming).can_name(&server.name, name)
 }
 
 /// How a server's tools are named.

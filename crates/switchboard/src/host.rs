@@ -12,7 +12,7 @@ use crate::auth::{self, LoggedIn, LoggedOut, LoginFault, Opener};
 use crate::builtin::Own;
 use crate::call::CallError;
 use crate::caller::Root;
-use crate::catalog::{Catalog, Part, Tool};
+use crate::catalog::{Catalog, Part, Tool, can_name};
 use crate::event::{Event, Events};
 use crate::gate::{Gate, Grant, Grants};
 use crate::launch::Keeping;
@@ -81,6 +81,13 @@ impl Host {
     /// Every configured server, in config order, as configured now: a reload replaces them, and not what was returned here.
     pub fn servers(&self) -> Arc<[ServerHandle]> {
         self.0.roster.load().servers.clone()
+    }
+
+    /// The servers whose tools can have this exposed name: the others need not be started to find it.
+    pub fn servers_for(&self, exposed: &str) -> Vec<ServerHandle> {
+        let roster = self.0.roster();
+        let naming = roster.config.naming;
+        roster.servers.iter().filter(|server| can_name(&server.config, naming, exposed)).cloned().collect()
     }
 
     /// One server.

@@ -49,6 +49,11 @@ impl Vendor {
         (1..=MAX_NAME).contains(&name.len()) && starts_well && name.bytes().all(fits)
     }
 
+    /// The name of a tool where its exposed one is not taken.
+    pub(crate) fn projected_name(self, tool: &Tool) -> Option<String> {
+        (!self.takes_name(tool.exposed.as_str())).then(|| self.name_for(tool))
+    }
+
     /// A name that it takes, and that is no other tool's: the exposed one with the hash of its pair.
     fn name_for(self, tool: &Tool) -> String {
         let safe = |character: char| if character.is_ascii_alphanumeric() || character == '-' { character } else { '_' };
@@ -96,13 +101,11 @@ impl Toolset {
         let exposed = tools.iter().map(|tool| tool.exposed.as_str());
         let mut taken: HashSet<String> = exposed.filter(|name| vendor.takes_name(name)).map(str::to_owned).collect();
         for tool in tools {
-            let exposed = tool.exposed.as_str();
-            let named = if vendor.takes_name(exposed) {
-                Ok(exposed.to_owned())
-            } else {
-                Some(vendor.name_for(tool)).filter(|name| taken.insert(name.clone())).ok_or_else(|| {
+            let named = match vendor.projected_name(tool) {
+                None => Ok(tool.exposed.to_string()),
+                Some(name) => Some(name).filter(|name| taken.insert(name.clone())).ok_or_else(|| {
                     "its name is not one that the vendor takes, and the one it would have there is another tool's".to_owned()
-                })
+                }),
             };
             match named.and_then(|name| adapt(vendor, tool, name)) {
                 Ok(adapted) => {

@@ -7,7 +7,8 @@ use std::time::Duration;
 use clap::Args;
 use switchboard::Host;
 use switchboard::call::{Call, CallError};
-use switchboard::catalog::{Tool, Unresolved};
+use switchboard::catalog::{Tool, Unresolved, can_name};
+use switchboard::config::ServerConfig;
 use switchboard::event::LogLevel;
 use switchboard::name::ServerName;
 use switchboard::result::{CallResult, fit};
@@ -103,17 +104,21 @@ async fn want_log(host: &Host, server: &ServerName, level: LogLevel) -> Result<(
     }
 }
 
-/// The one server to start, where the name tells: `server/tool`, or an exposed name of last time.
+/// The one server to start, where the name tells: `server/tool`, an exposed name of last time, or one that no other server's tool can have.
 pub(super) fn server_of(setup: &Setup, tool: &str) -> Result<Option<ServerName>, Failure> {
     let mut names = setup.config.servers.keys();
     let named = names.find(|name| tool.strip_prefix(name.as_str()).is_some_and(|rest| rest.starts_with('/')));
     if let Some(name) = named {
         return Ok(Some(setup.trusted_entry(name.as_str())?.name.clone()));
     }
-    if let Some((server, _)) = tool.split_once('/') {
+    let config = &setup.config;
+    let may_have_it = |server: &&Arc<ServerConfig>| can_name(server, config.naming, tool);
+    let able: Vec<_> = config.servers.values().filter(may_have_it).map(|server| server.name.clone()).collect();
+    if let (Some((server, _)), []) = (tool.split_once('/'), &*able) {
         setup.entry(server)?;
     }
-    match remembered::server_of(&setup.config, &*setup.store, tool) {
+    let only_one = || <[ServerName; 1]>::try_from(able).ok().map(|[server]| server);
+    match remembered::server_of(config, &*setup.store, tool).or_else(only_one) {
         Some(name) => Ok(Some(setup.trusted_entry(name.as_str())?.name.clone())),
         None => Ok(None),
     }
@@ -170,8 +175,8 @@ pub(super) async fn find(host: &Host, name: &str, server: Option<&ServerName>, w
     }
     let is_exposed = !server.is_some_and(|server| name.strip_prefix(server.as_str()).is_some_and(|rest| rest.starts_with('/')));
     if is_exposed {
-        // Last time's catalog led astray, or there is none of a lazy server: ask everybody.
-        wake_all(host, wait).await;
+        // Last time's catalog led astray, or there is none of a lazy server: ask everybody who may have it.
+        wake_all(host, name, wait).await;
         if let Some(tool) = appears(host, name, wait).await {
             return Ok(tool);
         }
@@ -221,10 +226,9 @@ async fn appears(host: &Host, name: &str, wait: Duration) -> Option<Arc<Tool>> {
     }
 }
 
-async fn wake_all(host: &Host, wait: Duration) {
+async fn wake_all(host: &Host, name: &str, wait: Duration) {
     let mut waking = JoinSet::new();
-    for handle in host.servers().iter() {
-        let handle = handle.clone();
+    for handle in host.servers_for(name) {
         waking.spawn(async move { handle.ready(wait).await.is_ok() });
     }
     while waking.join_next().await.is_some() {}

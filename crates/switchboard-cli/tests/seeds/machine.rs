@@ -122,6 +122,17 @@ impl Machine {
         self.write_program(name, &format!("exec {script}"));
     }
 
+    /// The same, and each start of it is counted.
+    pub(crate) fn counted(&self, name: &str, server: &Chaos) {
+        let (script, starts) = (self.script(name, server), self.path(&format!("{name}.starts")));
+        self.write_program(name, &format!("echo >> {}; exec {script}", starts.display()));
+    }
+
+    /// How often a counted server was started.
+    pub(crate) fn starts(&self, name: &str) -> usize {
+        std::fs::read_to_string(self.path(&format!("{name}.starts"))).unwrap_or_default().lines().count()
+    }
+
     /// The command line of a server whose script stands in a file.
     fn script(&self, name: &str, server: &Chaos) -> String {
         let launch = server.launch();

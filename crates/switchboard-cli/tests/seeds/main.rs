@@ -13,3 +13,4 @@ mod agent_code;
 mod core_agent;
 mod gemini;
 mod machine;
+mod names;

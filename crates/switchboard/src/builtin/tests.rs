@@ -61,17 +61,13 @@ fn s4_12_s4_13_the_resource_tools_are_on_offer_where_something_asks_for_them() {
     assert_eq!(names(&own(bash(), true).unwrap(), Dialect::Gemini), both);
 }
 
-/// S0-19, S4-11: a tool of the program and a server's tool of the same base name stand side by side, in every dialect.
+/// S0-19, S4-11: a tool of the program and a server's tool of the same base name stand side by side, but where the document says that
+/// no server's tool may have the name of a built-in one (S1-21).
 #[test]
 fn s0_19_s4_11_a_consumers_tool_keeps_its_name_beside_a_servers_tool_of_that_name() {
     let own = own(vec![Named("search", object())], false).unwrap();
     let check = |dialect: Dialect, theirs: &str| {
-        let config = ServerConfig { dialect, ..server("s") };
-        let raw = json!({"name": "search", "inputSchema": {"type": "object"}});
-        let tools = vec![Arc::new(ToolDefinition::parse(&raw.into()).unwrap())];
-        let offerings = Arc::new(Offerings { tools, ..Offerings::default() });
-        let part = Part { launch: launch(&config), config: Arc::new(config), offerings, settled: true };
-        let catalog = Catalog::build(&Catalog::default(), Style::Mcp, &own, &[part]);
+        let catalog = beside(&own, dialect, "search");
         let names: Vec<_> = catalog.tools().iter().map(|tool| tool.exposed.as_str()).collect();
         // Between them, the resource tools of agent-code.
         assert_eq!((names.first(), names.last()), (Some(&"search"), Some(&theirs)), "{dialect:?}");
@@ -80,8 +76,31 @@ fn s0_19_s4_11_a_consumers_tool_keeps_its_name_beside_a_servers_tool_of_that_nam
         assert!(catalog.resolve(theirs).unwrap().own.is_none());
     };
     check(Dialect::CoreAgent, "s_search");
-    check(Dialect::A3s, "mcp__s__search");
     check(Dialect::Gemini, "s__search");
     check(Dialect::AgentApps, "s-search");
     check(Dialect::AgentCode, "mcp__s__search");
+}
+
+/// What is on offer where a server of this dialect has this tool.
+fn beside(own: &Own, dialect: Dialect, tool: &str) -> Catalog {
+    let config = ServerConfig { dialect, ..server("s") };
+    let raw = json!({"name": tool, "inputSchema": {"type": "object"}});
+    let tools = vec![Arc::new(ToolDefinition::parse(&raw.into()).unwrap())];
+    let offerings = Arc::new(Offerings { tools, ..Offerings::default() });
+    let part = Part { launch: launch(&config), config: Arc::new(config), offerings, settled: true };
+    Catalog::build(&Catalog::default(), Style::Mcp, own, &[part])
+}
+
+/// S1-21: a library user's own tools are built-in ones, in capitals or not.
+#[test]
+fn s1_21_a_servers_tool_named_like_the_programs_own_is_withheld_where_the_document_says_so() {
+    let own = own(vec![Named("search", object())], false).unwrap();
+    for dialect in [Dialect::A3s, Dialect::Native] {
+        for name in ["search", "Search", "SEARCH"] {
+            let catalog = beside(&own, dialect, name);
+            assert_eq!(catalog.tools().len(), 1, "{dialect:?}: {name}");
+            assert_eq!(catalog.withheld()[0].reason, "its name is that of a built-in tool", "{dialect:?}: {name}");
+        }
+        assert_eq!(beside(&own, dialect, "searches").tools().len(), 2, "{dialect:?}");
+    }
 }

@@ -36,6 +36,8 @@ pub struct ToolDefinition {
     pub mirrored: Result<Vec<Mirrored>, String>,
     /// It can only be called as a task.
     pub(crate) is_task: bool,
+    /// It is for its server's own app, and not for models.
+    pub(crate) is_for_app_only: bool,
     /// The whole object, as it came.
     pub raw: RawJson,
     /// What grants are bound to.
@@ -100,6 +102,7 @@ impl ToolDefinition {
             output_schema: output.and(approved.output_schema).map(|schema| raw.part(schema)),
             mirrored: mirror::find(&input, &input_schema),
             is_task: is_task(raw),
+            is_for_app_only: is_for_app_only(raw),
             raw: raw.clone(),
             name,
             title,
@@ -156,6 +159,29 @@ fn is_task(raw: &RawJson) -> bool {
         task_support: Cow<'a, str>,
     }
     raw.decode::<Wire<'_>>().is_ok_and(|wire| wire.execution.task_support == "required")
+}
+
+/// Whether a definition names who may see the tool, and models are not among them (MCP Apps). What it says in another way says nothing.
+fn is_for_app_only(raw: &RawJson) -> bool {
+    #[derive(Deserialize)]
+    struct Definition<'a> {
+        #[serde(borrow, rename = "_meta")]
+        meta: Meta<'a>,
+    }
+    #[derive(Deserialize)]
+    struct Meta<'a> {
+        #[serde(borrow)]
+        ui: Ui<'a>,
+    }
+    #[derive(Deserialize)]
+    struct Ui<'a> {
+        #[serde(borrow)]
+        visibility: Vec<Cow<'a, str>>,
+    }
+    raw.decode::<Definition<'_>>().is_ok_and(|definition| {
+        let visibility = definition.meta.ui.visibility;
+        !visibility.is_empty() && !visibility.iter().any(|who| who == "model")
+    })
 }
 
 /// Collects fields as JSON, each behind its name, so that no two sets of fields run into one another.

@@ -98,13 +98,49 @@ fn s1_21_a_tool_whose_raw_name_is_a_built_in_is_withheld_where_the_document_says
         assert_eq!(names(&catalog), expected, "{dialect:?}");
         assert_eq!(withheld(&catalog), reasons, "{dialect:?}");
     };
-    let refused = ["s/Bash: its name is that of a built-in tool", "s/@sampling: its name is that of a built-in tool"];
-    check(Dialect::A3s, &["mcp__s__bash", "mcp__s__Reader"], &refused);
-    check(Dialect::Native, &["mcp__s__bash", "mcp__s__Reader"], &refused);
-    check(Dialect::CoreAgent, &["s_Bash", "s_bash", "s_Reader"], &refused[1..]);
-    check(Dialect::AgentCode, &["mcp__s__Bash", "mcp__s__bash", "mcp__s__Reader"], &refused[1..]);
+    let refused = ["Bash", "bash", "@sampling"].map(|name| format!("s/{name}: its name is that of a built-in tool"));
+    let refused: Vec<&str> = refused.iter().map(String::as_str).collect();
+    check(Dialect::A3s, &["mcp__s__Reader"], &refused);
+    check(Dialect::Native, &["mcp__s__Reader"], &refused);
+    check(Dialect::CoreAgent, &["s_Bash", "s_bash", "s_Reader"], &refused[2..]);
+    check(Dialect::AgentCode, &["mcp__s__Bash", "mcp__s__bash", "mcp__s__Reader"], &refused[2..]);
     // A prefix keeps it from being taken for the built-in one.
-    check(Dialect::Gemini, &["s__Bash", "bash", "Reader"], &refused[1..]);
+    check(Dialect::Gemini, &["s__Bash", "s__bash", "Reader"], &refused[2..]);
+}
+
+/// A tool for its server's own app is not offered to a model; a person is told why.
+#[test]
+fn a_tool_that_is_for_an_app_only_is_withheld_with_the_reason() {
+    let seen_by = |name: &str, meta: serde_json::Value| {
+        let json = json!({"name": name, "inputSchema": {"type": "object"}, "_meta": meta});
+        Arc::new(ToolDefinition::parse(&RawJson::from_value(&json)).unwrap())
+    };
+    let tools = vec![
+        seen_by("refresh", json!({"ui": {"visibility": ["app"]}})),
+        seen_by("both", json!({"ui": {"visibility": ["model", "app"]}})),
+        seen_by("model", json!({"ui": {"visibility": ["model"]}})),
+        seen_by("unsaid", json!({"ui": {"resourceUri": "ui://x"}})),
+        seen_by("empty", json!({"ui": {"visibility": []}})),
+        seen_by("odd", json!({"ui": {"visibility": "app"}})),
+    ];
+    let offered = (Arc::new(server("s")), Arc::new(Offerings { tools, ..Offerings::default() }));
+    let catalog = build(Style::Identity, &[offered]);
+    assert_eq!(names(&catalog), ["both", "model", "unsaid", "empty", "odd"]);
+    assert_eq!(withheld(&catalog), ["s/refresh: it is for its server's own app, not for models (_meta.ui.visibility)"]);
+}
+
+/// S1-16: what a vendor does not take can be called under the name that it takes, and that name is no other tool's.
+#[test]
+fn s1_16_a_projected_name_leads_to_the_tool_that_has_another_name() {
+    let catalog = build(Style::Mcp, &[offers(of(Dialect::A3s, "srv"), &["a.b", "a_b", "a:b"])]);
+    assert_eq!(names(&catalog), ["mcp__srv__a.b", "mcp__srv__a_b", "mcp__srv__a:b"]);
+    for vendor in Vendor::ALL {
+        let set = crate::vendor::Toolset::new(vendor, catalog.tools());
+        assert_eq!(set.tools().len(), 3, "{vendor:?}");
+        for adapted in set.tools() {
+            assert_eq!(catalog.resolve(&adapted.name).unwrap().id, adapted.tool.id, "{vendor:?}: {}", adapted.name);
+        }
+    }
 }
 
 /// S1-21: every one of them, not only the best known.

@@ -34,13 +34,14 @@ pub(crate) enum Nameless {
 pub(crate) struct Reserved<'a> {
     /// Of the tools of the program that embeds the host.
     pub(crate) own: &'a HashSet<&'a str>,
-    /// Of the tools that agents bring along. A prefix tells a server's tool from them, so this is about bare names.
+    /// Of the tools that agents bring along, in capitals or not. A prefix tells a server's tool from them, so this is about bare names.
     pub(crate) builtin: &'a [&'a str],
 }
 
 impl Reserved<'_> {
     fn forbids(self, name: &str, style: Style) -> bool {
-        self.own.contains(name) || style.is_bare() && self.builtin.contains(&name)
+        let is_same = |known: &&str| known.eq_ignore_ascii_case(name);
+        self.own.contains(name) || style.is_bare() && (self.builtin.iter().any(is_same) || self.own.iter().any(is_same))
     }
 }
 

@@ -4,12 +4,13 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::exposure::{self, Nameless, Reserved, Wish};
-use super::{ExposedName, ToolId};
+use super::{ExposedName, ServerName, ToolId};
 
 /// How exposed names are made from pairs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Style {
-    /// `mcp__server__tool`, at most 64 of `[A-Za-z0-9_-]`.
+    /// `mcp__server__tool`, as the server spells its tool; at most 256 of `[A-Za-z0-9_-./:@]`. What a vendor takes of that is up to
+    /// [`crate::vendor`].
     #[default]
     Mcp,
     /// `server_tool`, at most 64 of `[A-Za-z0-9_]`.
@@ -67,6 +68,22 @@ impl Style {
             })
         };
         exposure::expose(&wishes, reserved, &mut Arc::default()).into_iter().map(named).collect()
+    }
+
+    /// Whether a tool of this server can have this name, whatever the tool and whatever other servers there are. It leads to no tool: it
+    /// only says which servers need not be started to find one.
+    pub(crate) fn can_name(self, server: &ServerName, name: &str) -> bool {
+        let server = server.as_str();
+        let prefixes = match self {
+            // As it is spelled, and as it is in names that end in a hash.
+            Self::Mcp => vec![format!("mcp__{server}__"), format!("mcp__{}__", keep(server, is_dashed))],
+            Self::ServerTool => vec![format!("{}_", keep(server, is_word))],
+            Self::ServerDashTool => vec![format!("{}-", kebab(server))],
+            Self::FirstWins | Self::Identity => return true,
+        };
+        // A name that was cut for its hash may lack the end of a long server's name.
+        let begins = |prefix: &String| name.starts_with(prefix.get(..SHORTEST_BASE).unwrap_or(prefix));
+        prefixes.iter().any(begins)
     }
 
     /// A name depends on nothing but its pair; pairs that meet all the same are withheld.
@@ -134,6 +151,7 @@ impl Style {
             Self::FirstWins => (63, '_'),
             Self::Mcp | Self::ServerTool | Self::Identity => (64, '_'),
         };
+        let base = if self == Self::Mcp { keep(base, is_dashed) } else { base.to_owned() };
         let base = &base[..base.len().min(longest - 1 - HASH_CHARACTERS)];
         format!("{base}{separator}{}", pair_hash(pair))
     }
@@ -142,14 +160,20 @@ impl Style {
 /// `mcp__server__tool`, ending in the hash where the plain spelling could be that of another pair.
 fn native(pair: &ToolId) -> String {
     let (server, tool) = (pair.server.as_str(), pair.tool.as_wire());
-    let name = format!("mcp__{}__{}", keep(server, is_dashed), keep(tool, is_dashed));
-    let changed = !server.bytes().chain(tool.bytes()).all(is_dashed);
+    let name = format!("mcp__{server}__{tool}");
+    let changed = !name.bytes().all(is_inert);
     // Only a dialect's server can be so named: where it ends could not be told.
     let unclear = server.contains("__") || server.starts_with('_') || server.ends_with('_');
-    if changed || unclear || name.len() > 64 || looks_hashed(&name) { Style::Mcp.hashed(&name, pair) } else { name }
+    if changed || unclear || name.len() > LONGEST_NATIVE || looks_hashed(&name) { Style::Mcp.hashed(&name, pair) } else { name }
 }
 
+/// No document limits its names; this keeps a list readable.
+const LONGEST_NATIVE: usize = 256;
+
 const HASH_CHARACTERS: usize = 10;
+
+/// What is left of a name at least where a hash was put behind it, by us or for a vendor.
+const SHORTEST_BASE: usize = 50;
 
 /// Ten base32 characters of BLAKE3(pair), of which at least one is a digit.
 ///
@@ -194,6 +218,11 @@ pub(crate) fn is_word(byte: u8) -> bool {
 
 fn is_dashed(byte: u8) -> bool {
     is_word(byte) || byte == b'-'
+}
+
+/// What can stand in a name as it is: visible, ASCII, and to no shell anything but itself.
+fn is_inert(byte: u8) -> bool {
+    is_dotted(byte) || matches!(byte, b'/' | b':' | b'@')
 }
 
 fn is_dotted(byte: u8) -> bool {

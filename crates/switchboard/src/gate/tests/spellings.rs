@@ -120,8 +120,9 @@ fn a_rule_for_no_configured_server_is_warned_about() {
 fn a_name_copied_from_the_list_of_tools_works_where_it_ends_in_a_hash() {
     let dotted = of("fs", "read.file");
     let native = dotted.exposed.as_str();
+    let projected = Style::Mcp.spellings(&dotted.id).pop().unwrap();
     let words = Style::ServerTool.spellings(&dotted.id).pop().unwrap();
-    for rule in [native, &format!("mcp:{words}")] {
+    for rule in [native, &projected, &format!("mcp:{words}")] {
         check_spelling(
             &["fs", "git"],
             rule,

@@ -29,29 +29,34 @@ fn every_style_has_one_word() {
 }
 
 #[test]
-fn s1_16_s1_27_s4_03_native_names_are_plain_where_they_can_be() {
-    let named = expose(
-        Style::Mcp,
-        &[("filesystem", "read_file"), ("remote-tools", "x"), ("github", "create_repository"), ("a", "b__c"), ("a", "_b")],
-    );
-    assert_eq!(
-        named,
-        ["mcp__filesystem__read_file", "mcp__remote-tools__x", "mcp__github__create_repository", "mcp__a__b__c", "mcp__a___b"]
-    );
+fn s1_16_s1_27_s4_03_native_names_are_spelled_as_the_document_has_them() {
+    let long = "t".repeat(128);
+    let pairs = [
+        ("filesystem", "read_file"),
+        ("remote-tools", "x"),
+        ("github", "create_repository"),
+        ("a", "b__c"),
+        ("a", "_b"),
+        ("srv", "a.b"),
+        ("file.system", "v1/get:all"),
+        ("fs", &long),
+    ];
+    let spelled = pairs.map(|(server, tool)| format!("mcp__{server}__{tool}"));
+    assert_eq!(expose(Style::Mcp, &pairs), spelled);
 }
 
 #[test]
 fn c2_native_names_that_were_changed_or_cut_end_in_the_hash_of_their_pair() {
-    let long = "t".repeat(60);
-    let dotted = pair_hash(&pair("fs", "read.file"));
+    let long = "t".repeat(260);
+    let spaced = pair_hash(&pair("fs", "read file"));
     let lengthy = pair_hash(&pair("fs", &long));
-    let imitated = format!("read_file_{dotted}");
+    let imitated = format!("read_file_{spaced}");
     let imitation = pair_hash(&pair("fs", &imitated));
     let unclear = pair_hash(&pair("a__b", "c"));
     assert_eq!(
-        expose(Style::Mcp, &[("fs", "read.file"), ("fs", &long), ("fs", &imitated), ("a__b", "c"), ("a", "b__c")]),
+        expose(Style::Mcp, &[("fs", "read file"), ("fs", &long), ("fs", &imitated), ("a__b", "c"), ("a", "b__c")]),
         [
-            format!("mcp__fs__read_file_{dotted}"),
+            format!("mcp__fs__read_file_{spaced}"),
             format!("mcp__fs__{}_{lengthy}", "t".repeat(44)),
             format!("mcp__fs__{imitated}_{imitation}"),
             format!("mcp__a__b__c_{unclear}"),
@@ -241,7 +246,7 @@ proptest! {
                 (1..=longest).contains(&name.as_str().len()) && name.as_str().bytes().all(allowed)
             })
         };
-        prop_assert!(check(Style::Mcp, 64, is_dashed));
+        prop_assert!(check(Style::Mcp, 256, is_inert));
         prop_assert!(check(Style::ServerTool, 64, is_word));
         prop_assert!(check(Style::ServerDashTool, 64, |byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-')));
         prop_assert!(check(Style::FirstWins, 63, is_dotted));
