@@ -7,7 +7,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
 use crate::caller::{Approval, ApprovalRequest, Caller, Keep};
-use crate::catalog::{Catalog, Tool, Unresolved};
+use crate::catalog::{Catalog, Tool, Unresolved, can_name};
 use crate::config::Answers;
 use crate::event::Event;
 use crate::gate::{Decision, Permit, Question};
@@ -19,10 +19,12 @@ use crate::store::Shelf;
 use crate::transport::WireFault;
 use crate::wire::RawJson;
 
+pub(crate) use era::EraRefusal;
 pub use error::CallError;
 use limit::Limit;
 pub(crate) use sampling::{Overseeing, SAMPLING};
 
+mod era;
 mod error;
 mod limit;
 mod misfit;
@@ -48,7 +50,16 @@ impl Host {
         let raw = loop {
             host.validate(&tool, &call)?;
             let permit = host.permit(&tool, Some(&mut server), &call, &mut limit).await?;
-            match host.send(&tool, &server, permit, limit).await {
+            let (answer, refusal) = host.send(&tool, &server, permit, limit).await;
+            if let Some(refusal) = refusal {
+                let may_repeat = is_first && tool.idempotent;
+                if Box::pin(host.era_refused(&server, refusal, &call.caller, may_repeat)).await {
+                    is_first = false;
+                    tool = Box::pin(host.defined_now(&tool, &server, limit)).await?;
+                    continue;
+                }
+            }
+            match answer {
                 // It was not executed: the schema asks for other headers now. What it says now is decided on anew.
                 Err(CallError::Request { fault: RequestFault::HeaderMismatch { .. }, .. }) if std::mem::take(&mut is_first) => {
                     tool = Box::pin(host.listed_again(&tool, &server, limit)).await?;
@@ -101,7 +112,9 @@ impl Shared {
         if let Some(server) = named {
             server.ready(limit.within(server.config.timeouts.connect)).await?;
         } else {
-            let awaited: Vec<_> = roster.servers.iter().filter(|server| server.may_offer_more()).cloned().collect();
+            let may_have_it =
+                |server: &&ServerHandle| server.may_offer_more() && can_name(&server.config, roster.config.naming, name);
+            let awaited: Vec<_> = roster.servers.iter().filter(may_have_it).cloned().collect();
             if awaited.is_empty() {
                 return Ok(false);
             }
@@ -245,13 +258,25 @@ impl Shared {
     }
 
     /// Sends what is permitted to where the caller sits, as soon as its server is ready.
-    async fn send(&self, tool: &Arc<Tool>, server: &Held, permit: Permit, limit: Limit) -> Result<RawJson, CallError> {
-        let seat = server.seat(&permit.caller().id(), limit.within(tool.server.timeouts.connect)).await?;
+    async fn send(
+        &self,
+        tool: &Arc<Tool>,
+        server: &Held,
+        permit: Permit,
+        limit: Limit,
+    ) -> (Result<RawJson, CallError>, Option<EraRefusal>) {
+        let seat = match server.seat(&permit.caller().id(), limit.within(tool.server.timeouts.connect)).await {
+            Ok(seat) => seat,
+            Err(not_ready) => return (Err(not_ready.into()), None),
+        };
         let still = || self.confirms(tool, server) && seat.offers(&tool.definition);
         let terms = Terms { timeouts: limit.timeouts(tool), since: limit.since, still: &still };
         match seat.session().call(permit, terms).await {
-            Err(RequestFault::Moved) => Err(moved(tool)),
-            answer => self.finish(seat.handle(server), answer).await,
+            Err(RequestFault::Moved) => (Err(moved(tool)), None),
+            answer => {
+                let refusal = EraRefusal::in_answer(seat.session(), &answer);
+                (self.finish(seat.handle(server), answer).await, refusal)
+            }
         }
     }
 

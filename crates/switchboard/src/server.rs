@@ -27,6 +27,8 @@ pub use reach::SharedStack;
 pub use record::Record;
 pub use state::{Snapshot, State, Wire};
 
+pub(crate) use era::EraEvidence;
+
 use backoff::Backoff;
 use board::Board;
 use callers::Callers;
@@ -42,6 +44,7 @@ mod callers;
 mod chores;
 mod connect;
 mod connectors;
+mod era;
 mod lists;
 mod live;
 mod memory;
@@ -49,6 +52,7 @@ mod reach;
 mod record;
 mod sentence;
 mod state;
+mod switching;
 mod task;
 #[cfg(test)]
 mod tests;
@@ -241,6 +245,7 @@ impl ServerHandle {
             phase,
             backoff: Backoff::default(),
             habits: Habits::default(),
+            are_habits_known: false,
             chores,
             restarting: Vec::new(),
         };

@@ -30,6 +30,7 @@ mod cache;
 mod clock;
 mod envelope;
 mod handshake;
+mod in_flight;
 mod link;
 mod listen;
 mod lists;
@@ -51,6 +52,7 @@ mod watchdog;
 mod wishes;
 
 pub use cache::Cache;
+pub(crate) use envelope::{LEGACY_VERSIONS, MODERN_VERSION};
 pub use verbs::Reference;
 pub use wishes::Wishes;
 
@@ -452,6 +454,7 @@ impl Session {
 
     /// Waits for the caller's turn where there are turns, within the deadline; then the request goes its rounds.
     async fn complete(&self, ongoing: &Arc<Ongoing>, request: Request<'_>, still: Still<'_>) -> Result<RawJson, RequestFault> {
+        let _in_flight = self.link.receiver.in_flight.begin();
         let _turn = match self.takes_turns() {
             true => Some(Box::pin(self.turn(ongoing)).await?),
             false => None,
@@ -472,6 +475,21 @@ impl Session {
     /// What was odd so far.
     pub fn oddities(&self) -> Oddities {
         self.link.receiver.options.noticed.oddities()
+    }
+
+    /// Whether the server has asked something while a call was under way.
+    pub(crate) fn was_questioned(&self) -> bool {
+        self.link.receiver.questioned.load(Ordering::Relaxed)
+    }
+
+    /// Whether no request of a caller is under way.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.link.receiver.in_flight.is_idle()
+    }
+
+    /// Waits until no request of a caller is under way. Cancel-safe.
+    pub(crate) async fn idle(&self) {
+        self.link.receiver.in_flight.idle().await;
     }
 
     /// Ends the session: pending requests fail, the server sees the end of its input.

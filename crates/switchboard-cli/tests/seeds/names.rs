@@ -42,7 +42,8 @@ fn s1_16_s4_03_a_tool_is_listed_and_called_in_the_documents_spelling() {
 /// S1-21: in capitals or not.
 #[test]
 fn s1_21_a_built_in_name_in_other_letters_is_withheld_with_the_reason() {
-    let machine = machine(&Chaos::new().tool("bash", Step::text("x")).tool("READ", Step::text("x")).tool("fine", Step::text("x")));
+    let machine =
+        machine(&Chaos::new().tool("bash", Step::text("x")).tool("READ", Step::text("x")).tool("fine", Step::text("x")));
     let listed = machine.run(&["-c", "agent.hcl", "tools", "--json"]).json();
     assert_eq!(names(&listed), ["mcp__srv__fine"]);
     let reason = "its name is that of a built-in tool";
@@ -55,10 +56,11 @@ fn s1_21_a_built_in_name_in_other_letters_is_withheld_with_the_reason() {
 /// A tool of a server's own app is shown to a person with the reason, and offered to no model.
 #[test]
 fn a_tool_that_is_for_an_app_only_is_listed_with_the_reason_and_offered_to_no_model() {
-    let server = Chaos::new()
-        .tool("show", Step::text("shown"))
-        .tool("refresh", Step::text("refreshed"))
-        .define("refresh", "_meta", r#"{"ui":{"visibility":["app"]}}"#);
+    let server = Chaos::new().tool("show", Step::text("shown")).tool("refresh", Step::text("refreshed")).define(
+        "refresh",
+        "_meta",
+        r#"{"ui":{"visibility":["app"]}}"#,
+    );
     let machine = machine(&server);
     let listed = machine.run(&["-c", "switchboard.toml", "tools", "--json"]).json();
     assert_eq!(names(&listed), ["mcp__srv__show"]);
@@ -79,11 +81,16 @@ fn a_tool_that_is_for_an_app_only_is_listed_with_the_reason_and_offered_to_no_mo
 fn s3_08_a_call_by_the_documents_name_on_a_fresh_state_starts_only_that_server() {
     let core_agent = json!({"version": 1, "servers": {
         "one": {"transport": "stdio", "command": "one"}, "two": {"transport": "stdio", "command": "two"}}});
-    let block = |name: &str| format!("mcp_servers {{\n  name = \"{name}\"\n  command = \"{name}\"\n  transport = \"stdio\"\n}}\n");
+    let block =
+        |name: &str| format!("mcp_servers {{\n  name = \"{name}\"\n  command = \"{name}\"\n  transport = \"stdio\"\n}}\n");
     let files = [
         ("apps.yaml", "metadata:\n  mcp:\n    one:\n      command: one\n    two:\n      command: two\n".to_owned(), "one-do"),
         ("agent.hcl", block("one") + &block("two"), "mcp__one__do"),
-        ("agent-code.toml", "[mcp_servers.one]\ncommand = \"one\"\n[mcp_servers.two]\ncommand = \"two\"\n".to_owned(), "mcp__one__do"),
+        (
+            "agent-code.toml",
+            "[mcp_servers.one]\ncommand = \"one\"\n[mcp_servers.two]\ncommand = \"two\"\n".to_owned(),
+            "mcp__one__do",
+        ),
         ("core.json", core_agent.to_string(), "one_do"),
         ("switchboard.toml", "[servers.one]\ncommand = \"one\"\n[servers.two]\ncommand = \"two\"\n".to_owned(), "mcp__one__do"),
     ];

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::{Held, Host};
-use crate::call::CallError;
+use crate::call::{CallError, EraRefusal};
 use crate::caller::Caller;
 use crate::event::LogLevel;
 use crate::name::ServerName;
-use crate::server::ServerHandle;
+use crate::server::{Seat, ServerHandle};
 use crate::session::{Reference, RequestFault, Session};
 use crate::wire::RawJson;
 
@@ -20,7 +20,7 @@ impl Host {
         let handle = self.0.hold(server)?;
         let seat = handle.seat(&caller.id(), handle.config.timeouts.connect).await?;
         let answer = seat.session().read(uri, caller, handle.config.timeouts).await;
-        self.0.finish(seat.handle(&handle), answer).await
+        self.finished(&handle, &seat, answer, caller).await
     }
 
     /// Gets a prompt of a server: its result, byte for byte.
@@ -34,7 +34,7 @@ impl Host {
         let handle = self.0.hold(server)?;
         let seat = handle.seat(&caller.id(), handle.config.timeouts.connect).await?;
         let answer = seat.session().prompt(name, arguments, caller, handle.config.timeouts).await;
-        self.0.finish(seat.handle(&handle), answer).await
+        self.finished(&handle, &seat, answer, caller).await
     }
 
     /// Asks a server how the value of an argument may go on: its result, byte for byte. `given` are the arguments of the same prompt or
@@ -74,6 +74,20 @@ impl Host {
         let (handle, session) = self.session_of(server).await?;
         let outcome = session.set_log_level(level, handle.config.timeouts.call).await;
         self.agreed(&handle, outcome).await
+    }
+
+    /// As [`finish`](super::Shared::finish) has it. A prompt or a resource may ask as well, and need the other era for it.
+    async fn finished(
+        &self,
+        handle: &Held,
+        seat: &Seat,
+        answer: Result<RawJson, RequestFault>,
+        caller: &Arc<dyn Caller>,
+    ) -> Result<RawJson, CallError> {
+        if let Some(refusal) = EraRefusal::in_answer(seat.session(), &answer) {
+            self.0.era_refused(handle, refusal, caller, false).await;
+        }
+        self.0.finish(seat.handle(handle), answer).await
     }
 
     async fn session_of(&self, server: &ServerName) -> Result<(Held, Arc<Session>), CallError> {

@@ -46,6 +46,8 @@ pub(super) struct Attempt {
     redactor: Option<Redactor>,
     /// What the session was found to run over.
     wire: Option<Wire>,
+    /// Those of this run, where there are any; else those of the store.
+    known: Option<Habits>,
     habits: Habits,
 }
 
@@ -89,6 +91,7 @@ impl Attempt {
         board: Arc<Board>,
         memory: Memory,
         options: OpenOptions,
+        known: Option<Habits>,
     ) -> Self {
         Self {
             config,
@@ -102,6 +105,7 @@ impl Attempt {
             link: None,
             redactor: None,
             wire: None,
+            known,
             habits: Habits::default(),
         }
     }
@@ -153,9 +157,9 @@ impl Attempt {
         // The store is read while the process starts.
         let reach = self.reach.clone();
         let (habits, begun) = tokio::join!(self.memory.clone().habits(), reach.begin());
-        self.habits = habits;
+        self.habits = self.known.unwrap_or(habits);
         let mut begun = begun;
-        let mut approach = Approach::first(self.options.protocol, habits.era);
+        let mut approach = Approach::first(self.options.protocol, self.habits.first_era());
         loop {
             let started = match begun {
                 Ok(started) => started,
@@ -263,7 +267,8 @@ impl Attempt {
             None => Vec::new(),
         };
         let fact = sentence::failure(&self.options.server, &redacted(self.redactor.as_ref(), fact), &last_words);
-        let forget_era = self.step == "handshake" && self.habits.era.is_some();
+        let is_free = self.options.protocol == Protocol::Auto;
+        let forget_era = is_free && self.step == "handshake" && self.habits.first_era().is_some();
         Unconnected::Failed { failure: Failure { fact, retry }, forget_era }
     }
 }

@@ -14,7 +14,7 @@ use crate::catalog::Offerings;
 use crate::config::{ServerConfig, Stop};
 use crate::launch::Exit;
 use crate::secret::Redactor;
-use crate::session::RequestFault;
+use crate::session::{Era, RequestFault};
 
 /// One session, and the process it speaks to if it has one.
 pub(super) struct Live {
@@ -26,6 +26,8 @@ pub(super) struct Live {
     limit: Duration,
     /// How long the end waits for the session's last words, where it does not wait for all of them.
     patience: Option<Duration>,
+    /// Whether the task waits for the end of the calls that are under way.
+    tells_when_idle: bool,
 }
 
 /// Closing returns at once (S0-33); what can be said in so short a time is said.
@@ -37,6 +39,8 @@ pub(super) enum Happening {
     Ended(End),
     /// The server said that a list changed; this is what it offers now.
     Relisted(Result<Offerings, RequestFault>),
+    /// No call is under way, and the task wanted to know.
+    Idle,
 }
 
 /// How a connection ended: safe to show.
@@ -57,7 +61,15 @@ impl Live {
         config: &ServerConfig,
     ) -> Self {
         let patience = (config.dialect.rules().stop == Stop::Terminate).then_some(AT_ONCE);
-        Self { link, process, redactor, lists: Lists::default(), limit: config.timeouts.connect, patience }
+        Self {
+            link,
+            process,
+            redactor,
+            lists: Lists::default(),
+            limit: config.timeouts.connect,
+            patience,
+            tells_when_idle: false,
+        }
     }
 
     /// Takes the secrets of this launch out of a text.
@@ -69,10 +81,33 @@ impl Live {
         self.link.asks()
     }
 
+    pub(super) fn era(&self) -> Era {
+        self.link.hello().era
+    }
+
+    pub(super) fn has_process(&self) -> bool {
+        self.process.is_some()
+    }
+
+    /// Whether no call is under way.
+    pub(super) fn is_idle(&self) -> bool {
+        self.link.is_idle()
+    }
+
+    /// Whether the server has asked something during a call.
+    pub(super) fn was_questioned(&self) -> bool {
+        self.link.was_questioned()
+    }
+
+    /// From here on, [`next`](Self::next) also waits for the end of the calls that are under way.
+    pub(super) fn tell_when_idle(&mut self) {
+        self.tells_when_idle = true;
+    }
+
     /// Waits for the next thing to know. Cancel-safe.
     pub(super) async fn next(&mut self) -> Happening {
         loop {
-            let Self { link, process, redactor, lists, limit, .. } = self;
+            let Self { link, process, redactor, lists, limit, tells_when_idle, .. } = self;
             tokio::select! {
                 biased;
                 end = ended(&**link, process) => {
@@ -87,6 +122,7 @@ impl Live {
                     None => lists.run(list(link.clone(), *limit)),
                 },
                 () = link.list_changed() => lists.changed(),
+                () = link.idle(), if *tells_when_idle => return Happening::Idle,
             }
         }
     }

@@ -4,13 +4,14 @@
 //! so the task reaches it through a blocking thread.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use tokio::time::timeout;
 
+use super::era::EraVerdict;
 use crate::catalog::{Offerings, PromptDefinition, ResourceDefinition, TemplateDefinition, ToolDefinition};
 use crate::config::Fingerprint;
 use crate::secret::Redactor;
@@ -36,6 +37,24 @@ pub(super) struct Habits {
     /// It was seen to ask during a call.
     #[serde(default)]
     pub(super) asks: bool,
+    /// Which era its handlers were found to need.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) verdict: Option<EraVerdict>,
+}
+
+impl Habits {
+    /// The era to begin with.
+    pub(super) fn first_era(self) -> Option<Era> {
+        self.verdict.map(EraVerdict::era).or(self.era)
+    }
+
+    /// Without what is too old to count: the server is found out about anew.
+    fn current(self, now: SystemTime) -> Self {
+        match self.verdict {
+            Some(verdict) if verdict.is_expired(now) => Self { era: Some(Era::Modern), verdict: None, ..self },
+            _ => self,
+        }
+    }
 }
 
 /// The store, as far as one launch is concerned.
@@ -55,7 +74,8 @@ impl Memory {
             let text = kept(self.store.get(Shelf::Eras, &self.launch.to_hex()))??;
             serde_json::from_str(&text).ok()
         };
-        aside(read).await.unwrap_or_default()
+        let habits: Habits = aside(read).await.unwrap_or_default();
+        habits.current(SystemTime::now())
     }
 
     pub(super) async fn keep_habits(self, habits: Habits) {
@@ -198,7 +218,7 @@ mod tests {
     #[tokio::test]
     async fn habits_are_remembered_per_launch() {
         let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
-        let habits = Habits { era: Some(Era::Legacy), asks: true };
+        let habits = Habits { era: Some(Era::Legacy), asks: true, verdict: None };
         Memory::new(store.clone(), LAUNCH).keep_habits(habits).await;
 
         assert_eq!(Memory::new(store.clone(), LAUNCH).habits().await, habits);

@@ -149,6 +149,15 @@ pub(super) trait Link: Send + Sync {
 
     fn asks(&self) -> bool;
 
+    /// Whether the server has asked something during a call.
+    fn was_questioned(&self) -> bool;
+
+    /// Whether no call is under way.
+    fn is_idle(&self) -> bool;
+
+    /// Waits until no call is under way. Cancel-safe.
+    fn idle(&self) -> Answering<'_, ()>;
+
     /// What calls are made on.
     fn session(self: Arc<Self>) -> Option<Arc<Session>>;
 }
@@ -180,6 +189,18 @@ impl Link for Session {
 
     fn asks(&self) -> bool {
         self.asks()
+    }
+
+    fn was_questioned(&self) -> bool {
+        self.was_questioned()
+    }
+
+    fn is_idle(&self) -> bool {
+        self.is_idle()
+    }
+
+    fn idle(&self) -> Answering<'_, ()> {
+        Box::pin(self.idle())
     }
 
     fn session(self: Arc<Self>) -> Option<Arc<Session>> {

@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use super::State;
+use super::switching::EraOutcome;
 use crate::config::ServerConfig;
 use crate::launch::Exit;
 use crate::name::ServerName;
+use crate::session::{Era, LEGACY_VERSIONS, MODERN_VERSION};
 use crate::transport::WireFault;
 
 /// How much of one line of stderr a sentence quotes.
@@ -78,6 +80,55 @@ pub(super) fn not_ready(config: &ServerConfig, state: &State, waited: Duration) 
         State::Backoff { error, .. } | State::Failed { error } => error.clone(),
         State::Stopped => "closed; start it again to use it".to_owned(),
         State::Idle | State::Ready { .. } => format!("not ready within {}", duration(waited)),
+    }
+}
+
+/// What is told to whoever made the call that showed which era a server's handlers need.
+pub(super) fn other_era(server: &ServerName, outcome: EraOutcome, repeated: bool) -> String {
+    let (older, newer) = (LEGACY_VERSIONS[0], MODERN_VERSION);
+    let asks = |way: &str, version: &str| {
+        format!("server \"{server}\" asks in the {way} way, which its {version} connection cannot carry")
+    };
+    let again = if repeated { "The call is made again." } else { "The tool may have begun; call it again." };
+    let lost = |restarted| if restarted { " (its process was restarted, so what it kept in memory is lost)" } else { "" };
+    match outcome {
+        EraOutcome::Reopening { era: Era::Legacy, restarted, .. } => {
+            format!("{}; reopened with {older} and remembered{}. {again}", asks("older", newer), lost(restarted))
+        }
+        EraOutcome::Reopening { era: Era::Modern, restarted, both: true } => format!(
+            "{}; reopened with {newer} and remembered{}. {again} For its tools that ask in the older way, add an entry with \
+             `protocol = \"legacy\"`",
+            asks("newer", older),
+            lost(restarted)
+        ),
+        EraOutcome::Reopening { era: Era::Modern, restarted, both: false } => format!(
+            "server \"{server}\" cannot ask over its {older} connection either; reopened with {newer} and remembered{}. \
+             The questions of this tool reach nobody",
+            lost(restarted)
+        ),
+        EraOutcome::WhenIdle(era) => {
+            let (way, now, then) = match era {
+                Era::Legacy => ("older", newer, older),
+                Era::Modern => ("newer", older, newer),
+            };
+            format!(
+                "{}; its process is restarted with {then} when its other calls have ended. The tool may have begun; call it again then.",
+                asks(way, now)
+            )
+        }
+        EraOutcome::Stays { era: Era::Modern, both: false } => {
+            format!("server \"{server}\" asks in the older way, which neither its {newer} nor its {older} connection can carry")
+        }
+        EraOutcome::Stays { era, both: _ } => {
+            let (version, other) = match era {
+                Era::Legacy => (older, "modern"),
+                Era::Modern => (newer, "legacy"),
+            };
+            format!(
+                "server \"{server}\" asks in the older and in the newer way, and no connection carries both; it stays with {version}. \
+                 For this tool, add an entry with `protocol = \"{other}\"`"
+            )
+        }
     }
 }
 

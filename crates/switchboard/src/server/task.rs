@@ -13,17 +13,19 @@ use super::backoff::{Backoff, Retry, Verdict};
 use super::board::Board;
 use super::chores::Chores;
 use super::connect::{Arrival, Attempt, Outcome, Unconnected};
+use super::era::{EraEvidence, EraVerdict};
 use super::lists::{self, News};
 use super::live::{End, Happening, Live, leave};
 use super::memory::{Habits, Memory};
 use super::reach::{Failure, Link, Process, Reach};
+use super::switching::EraOutcome;
 use super::worth::verdict_on;
 use super::{Snapshot, State, sentence};
 use crate::caller::Answering;
 use crate::catalog::Offerings;
-use crate::config::ServerConfig;
+use crate::config::{Protocol, ServerConfig};
 use crate::secret::Redactor;
-use crate::session::{OpenOptions, RequestFault};
+use crate::session::{Era, OpenOptions, RequestFault};
 use crate::transport::WireFault;
 
 /// Ending takes no longer, whatever the process does (its own bound is 3.5 s).
@@ -38,6 +40,8 @@ pub(super) enum Command {
     NeedsLogin(String, oneshot::Sender<()>),
     /// Answered when the new process is being started.
     Restart(oneshot::Sender<()>),
+    /// A request on a connection of this era was refused in words that say which era it needs.
+    EraRefused { era: Era, evidence: EraEvidence, answer: oneshot::Sender<Option<EraOutcome>> },
     /// The entry says something else beside its launch.
     Adopt(Arc<ServerConfig>),
     /// Heeded when the task is gone.
@@ -60,6 +64,8 @@ pub(super) struct Task {
     pub(super) phase: Phase,
     pub(super) backoff: Backoff,
     pub(super) habits: Habits,
+    /// The habits hold a decision of this run, which the store may not have yet.
+    pub(super) are_habits_known: bool,
     pub(super) chores: Chores,
     /// Holders that wait for a restart to begin.
     pub(super) restarting: Vec<oneshot::Sender<()>>,
@@ -99,6 +105,10 @@ impl Task {
                     Some(Command::Wake(heeded)) => self.wake(heeded),
                     Some(Command::NeedsLogin(reason, heeded)) => self.refused(&reason, heeded),
                     Some(Command::Restart(heeded)) => self.restart(heeded),
+                    Some(Command::EraRefused { era, evidence, answer }) => {
+                        // Whoever asked may be gone by now.
+                        let _ = answer.send(self.era_refused(era, evidence));
+                    }
                     Some(Command::Adopt(config)) => self.adopt(config),
                     Some(Command::Stop) | None => break,
                 },
@@ -186,6 +196,11 @@ impl Task {
         });
     }
 
+    /// The connection is being left for another one.
+    pub(super) fn left_for(&self, because: &str) {
+        self.board.moved(connecting("stop"), because, disconnected);
+    }
+
     fn turn(&mut self, turn: Turn) {
         match turn {
             Turn::Due => self.begin(),
@@ -205,7 +220,8 @@ impl Task {
                     Err(Unconnected::NeedsLogin(reason)) => self.needs_login(&reason, leave(process, farewell), true),
                     Err(Unconnected::Failed { failure, forget_era }) => {
                         if forget_era {
-                            self.keep_habits(Habits { era: None, ..self.habits });
+                            let verdict = self.habits.verdict.map(|verdict| verdict.failed(SystemTime::now()));
+                            self.keep_habits(Habits { era: None, verdict, ..self.habits });
                         }
                         self.failed(failure, leave(process, farewell), None);
                     }
@@ -213,6 +229,7 @@ impl Task {
             }
             Turn::Happened(Happening::Ended(end)) => self.lost(end),
             Turn::Happened(Happening::Relisted(listed)) => self.relisted(listed),
+            Turn::Happened(Happening::Idle) => self.reopen(),
         }
     }
 
@@ -230,7 +247,8 @@ impl Task {
         }
         let (cancel, cancelled) = oneshot::channel();
         let (reach, board, memory) = (self.reach.clone(), self.board.clone(), self.memory.clone());
-        let attempt = Attempt::new(self.config.clone(), reach, board, memory, self.options.clone());
+        let known = self.are_habits_known.then_some(self.habits);
+        let attempt = Attempt::new(self.config.clone(), reach, board, memory, self.options.clone(), known);
         self.phase = Phase::Connecting { attempt: Box::pin(attempt.run(cancelled)), cancel: Some(cancel) };
         for heeded in self.restarting.drain(..) {
             let _ = heeded.send(());
@@ -241,7 +259,7 @@ impl Task {
         let Arrival { link, wire, offerings, redactor } = arrival;
         let hello = link.hello();
         let state = State::Ready { era: hello.era, version: hello.version.clone() };
-        self.keep_habits(Habits { era: Some(hello.era), ..self.habits });
+        self.keep_era(hello.era);
         for (method, fault) in &offerings.faults {
             self.board.notice(format!("{method} failed: {fault}"));
         }
@@ -328,14 +346,27 @@ impl Task {
     }
 
     /// What a connection that is over has shown.
-    fn learn_from(&mut self, live: &Live) {
+    pub(super) fn learn_from(&mut self, live: &Live) {
         if self.worked.swap(false, Ordering::Relaxed) {
             self.backoff.worked();
         }
-        self.keep_habits(Habits { asks: self.habits.asks || live.asks(), ..self.habits });
+        let verdict = self.habits.verdict.map(|verdict| if live.was_questioned() { verdict.confirmed() } else { verdict });
+        self.keep_habits(Habits { asks: self.habits.asks || live.asks(), verdict, ..self.habits });
     }
 
-    fn keep_habits(&mut self, habits: Habits) {
+    /// What an entry dictates says nothing about what another entry of the same launch should begin with.
+    fn keep_era(&mut self, era: Era) {
+        if self.config.protocol == Protocol::Auto {
+            let is_refuted = |verdict: &EraVerdict| verdict.era() == Era::Legacy && era == Era::Modern;
+            let verdict = self.habits.verdict.map(|verdict| match is_refuted(&verdict) {
+                true => verdict.failed(SystemTime::now()),
+                false => verdict,
+            });
+            self.keep_habits(Habits { era: Some(era), verdict, ..self.habits });
+        }
+    }
+
+    pub(super) fn keep_habits(&mut self, habits: Habits) {
         if self.habits != habits {
             self.habits = habits;
             self.chores.add(self.memory.clone().keep_habits(habits));

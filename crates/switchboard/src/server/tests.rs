@@ -17,6 +17,7 @@ use crate::session::{Era, OpenFault, RequestFault};
 use crate::store::{MemoryStore, Store};
 use script::{NEVER, Play, Rig, connecting, offering, tool};
 
+mod eras;
 mod own;
 mod real;
 mod script;

@@ -10,10 +10,10 @@ use crate::caller::Offers;
 use crate::event::LogLevel;
 
 /// The one modern revision we speak.
-pub(super) const MODERN_VERSION: &str = "2026-07-28";
+pub(crate) const MODERN_VERSION: &str = "2026-07-28";
 
 /// The legacy revisions we speak, newest first; the first is offered.
-pub(super) const LEGACY_VERSIONS: [&str; 4] = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
+pub(crate) const LEGACY_VERSIONS: [&str; 4] = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
 
 /// One member of `params`: its key, its value as JSON text.
 pub(super) type Field<'a> = (&'a str, &'a [u8]);

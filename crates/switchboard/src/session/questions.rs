@@ -26,6 +26,9 @@ use crate::wire::{Beside, Outgoing, RawJson, RequestId};
 /// A server may have this many questions open at once.
 const MAX_OPEN: usize = 1024;
 
+/// What a server may ask on behalf of a call.
+const QUESTIONS: [&str; 3] = ["elicitation/create", "sampling/createMessage", "roots/list"];
+
 /// Why a question is declined that no caller offers to answer.
 const NOBODY: &str = "nobody here answers";
 
@@ -117,6 +120,9 @@ impl Receiver {
         if self.era.get() == Some(&Era::Modern) {
             self.oddities().forbidden_requests += 1;
             return;
+        }
+        if QUESTIONS.contains(&method) && !self.in_flight.is_idle() {
+            self.questioned.store(true, Ordering::Relaxed);
         }
         let offers = self.options.offers;
         match method {

@@ -11,6 +11,7 @@ use tokio::sync::{Notify, watch};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
+use super::in_flight::InFlight;
 use super::pending::{Answer, Pending};
 use super::questions::Questions;
 use super::tasks::Tasks;
@@ -61,6 +62,9 @@ pub(super) struct Receiver {
     pub(super) misconduct: OnceLock<String>,
     /// The server has asked where nothing says for which call.
     pub(super) asked: AtomicBool,
+    /// The server has asked something while a call was under way.
+    pub(super) questioned: AtomicBool,
+    pub(super) in_flight: InFlight,
     junk_run: AtomicU64,
     /// Counts what arrives, for whoever wonders whether anybody is there.
     arrivals: AtomicU64,
@@ -85,6 +89,8 @@ impl Receiver {
             ended: watch::Sender::new(None),
             misconduct: OnceLock::new(),
             asked: AtomicBool::new(false),
+            questioned: AtomicBool::new(false),
+            in_flight: InFlight::default(),
             junk_run: AtomicU64::new(0),
             arrivals: AtomicU64::new(0),
             unread_bytes: AtomicUsize::new(0),

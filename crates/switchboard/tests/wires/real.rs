@@ -1,4 +1,5 @@
-//! Must-show 2, in the ring of real servers: `server-everything` on each of its wires, Python's `mcp-server-time` in both eras.
+//! Must-show 2, in the ring of real servers: `server-everything` on each of its wires, Python's `mcp-server-time` in both eras, and
+//! servers of both eras whose handlers ask in the older way.
 //!
 //! `SWITCHBOARD_REAL_SERVERS` names the file that `.ci/real-servers DIR` writes.
 #![cfg(target_os = "linux")]
@@ -12,10 +13,17 @@ mod table;
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
+use std::sync::Arc;
 
-use serde_json::Value;
+use person::Person;
+use serde_json::{Value, json};
 use server::{Behind, Kind, Place, Served, Traits, reach};
-use switchboard_testkit::Launch;
+use switchboard::caller::Caller;
+use switchboard::config::{self, ConfigFile, Scope};
+use switchboard::launch::Launcher;
+use switchboard::server::State;
+use switchboard::{Call, Host, HostBuilder};
+use switchboard_testkit::{Entry, Launch, Scratch};
 use table::Cell::{NotOffered, Run};
 use table::{Cell, Era, Wire, run};
 
@@ -114,5 +122,67 @@ async fn python_time_on_stdio_in_both_eras() {
     for era in [Era::Legacy, Era::Modern] {
         let place = Place::Launch(launch.clone());
         run(&reach(Kind::Real("time"), Wire::Stdio, era, TIME, place, Behind::Host).await, LIST_AND_CALL).await;
+    }
+}
+
+/// A host with one server whose entry says nothing of eras.
+async fn undictated(entry: &str) -> (Host, Scratch) {
+    let scratch = Scratch::new();
+    let path = scratch.write("switchboard.toml", &format!("[permissions]\nmode = \"yolo\"\n{entry}"));
+    let config = config::load(&[ConfigFile::new(path, Scope::Given)]).unwrap();
+    let launcher = Launcher::start(env!("CARGO_BIN_EXE_switchboard-launcher").into()).unwrap();
+    (HostBuilder::new(config).launcher(launcher).offers(Person::offers()).start().await.unwrap(), scratch)
+}
+
+/// What a call brings, or why it brings nothing.
+async fn call(host: &Host, tool: &str) -> String {
+    let caller: Arc<dyn Caller> = Person::new("person");
+    match host.call(Call::new(tool, switchboard::wire::RawJson::from_value(&json!({})), caller)).await {
+        Ok(result) => result.raw.as_str().to_owned(),
+        Err(error) => error.to_string(),
+    }
+}
+
+fn era(host: &Host) -> State {
+    host.server("it").unwrap().snapshot().state.clone()
+}
+
+/// The first question is refused; then the server is opened with the other era, and each of its questions arrives.
+async fn questions_arrive_from_the_second_call_on(host: &Host) {
+    host.server("it").unwrap().ready(std::time::Duration::from_secs(60)).await.unwrap();
+    assert!(matches!(era(host), State::Ready { era: switchboard::session::Era::Modern, .. }), "{:?}", era(host));
+    let first = call(host, "it/sample").await;
+    assert!(first.contains("Cannot send 'sampling/createMessage'"), "{first}");
+    let sampled = call(host, "it/sample").await;
+    assert!(sampled.contains("parrot said: fine"), "{sampled}");
+    let elicited = call(host, "it/elicit").await;
+    assert!(elicited.contains("accept: name='Ada'"), "{elicited}");
+    assert!(matches!(era(host), State::Ready { era: switchboard::session::Era::Legacy, .. }), "{:?}", era(host));
+    host.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn python_servers_that_ask_in_the_older_way_are_answered_on_stdio() {
+    for name in ["asks-sdk", "asks-fastmcp"] {
+        let Some(launch) = launch(name) else { return };
+        let (host, _scratch) = undictated(&Entry::new("it", &launch).render()).await;
+        questions_arrive_from_the_second_call_on(&host).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn python_servers_that_ask_in_the_older_way_are_answered_over_http() {
+    for name in ["asks-sdk", "asks-fastmcp"] {
+        let Some(launch) = launch(name) else { return };
+        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let mut command = launch.arg("http").arg(&port.to_string()).command();
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let said: Vec<String> = lines.by_ref().map_while(Result::ok).take_while(|line| !line.contains("running on")).collect();
+        assert!(child.try_wait().unwrap().is_none(), "{said:?}");
+        std::thread::spawn(move || lines.count());
+        let _served = Served(child);
+        let (host, _scratch) = undictated(&format!("[servers.it]\nurl = \"http://127.0.0.1:{port}/mcp\"\n")).await;
+        questions_arrive_from_the_second_call_on(&host).await;
     }
 }

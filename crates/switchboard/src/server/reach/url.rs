@@ -139,13 +139,13 @@ impl ByWire {
     async fn find(&self, options: OpenOptions) -> Result<Opened, OpenFault> {
         let deadline = Instant::now() + options.connect_timeout;
         let known = self.wires.known().await;
-        let mut step = self.plan.first(known);
+        let mut step = self.plan.first(self.plan.with_era(known, options.known_era));
         let mut given_up = GivenUp::default();
         loop {
             let fault = match self.attempt(step, &options, deadline).await {
                 Ok(session) => {
                     let found = Known { wire: step.wire, era: session.hello().era };
-                    if known != Some(found) {
+                    if known != Some(found) && self.plan.tells_era(found) {
                         self.wires.keep(found).await;
                     }
                     return Ok(Opened { link: session, wire: Some(step.wire) });

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -106,6 +106,10 @@ pub(super) struct Stage {
     hello: Hello,
     pub(super) listings: AtomicUsize,
     pub(super) offers: Mutex<Result<Offerings, RequestFault>>,
+    /// The server has asked something during a call.
+    pub(super) questioned: AtomicBool,
+    /// Calls are under way.
+    pub(super) busy: watch::Sender<bool>,
     changed: Notify,
     closed: watch::Sender<Option<String>>,
     exit: watch::Sender<Option<Exit>>,
@@ -124,6 +128,8 @@ impl Stage {
             hello,
             listings: AtomicUsize::new(0),
             offers: Mutex::new(Ok(play.offers.clone())),
+            questioned: AtomicBool::new(false),
+            busy: watch::Sender::new(false),
             changed: Notify::new(),
             closed: watch::Sender::new(None),
             exit: watch::Sender::new(play.dies),
@@ -184,6 +190,20 @@ impl Link for Stage {
 
     fn asks(&self) -> bool {
         self.play.asks
+    }
+
+    fn was_questioned(&self) -> bool {
+        self.questioned.load(Ordering::Relaxed)
+    }
+
+    fn is_idle(&self) -> bool {
+        !*self.busy.borrow()
+    }
+
+    fn idle(&self) -> Answering<'_, ()> {
+        Box::pin(async {
+            let _ = self.busy.subscribe().wait_for(|busy| !busy).await;
+        })
     }
 
     fn session(self: Arc<Self>) -> Option<Arc<Session>> {
@@ -291,6 +311,16 @@ impl Rig {
     }
 
     pub(super) fn new(initial: State, plays: impl IntoIterator<Item = Play>, store: Arc<dyn Store>) -> Self {
+        Self::of(|_| {}, initial, plays, store)
+    }
+
+    /// With an entry that says more.
+    pub(super) fn of(
+        change: impl FnOnce(&mut ServerConfig),
+        initial: State,
+        plays: impl IntoIterator<Item = Play>,
+        store: Arc<dyn Store>,
+    ) -> Self {
         let script = Arc::new(Script {
             plays: Mutex::new(plays.into_iter().collect()),
             starts: AtomicUsize::new(0),
@@ -298,7 +328,9 @@ impl Rig {
             alive: Arc::default(),
             stage: watch::Sender::new(None),
         });
-        let server = supervised(script.clone(), store);
+        let mut config = entry();
+        change(&mut config);
+        let server = Supervised { config: Arc::new(config), ..supervised(script.clone(), store) };
         let (events, changed) = (server.events.subscribe(), server.changed.clone());
         Self { handle: ServerHandle::supervise(server, initial), script, events, changed }
     }

@@ -38,6 +38,19 @@ pub(super) struct Step {
 }
 
 impl Plan {
+    /// What is known, where the launch itself is remembered for another era than its URL.
+    pub(super) fn with_era(self, known: Option<Known>, era: Option<Era>) -> Option<Known> {
+        match (known, era) {
+            (Some(Known { wire: Wire::Http, .. }) | None, Some(era)) => Some(Known { wire: Wire::Http, era }),
+            _ => known,
+        }
+    }
+
+    /// Whether the era that was found is the server's choice, and not the entry's.
+    pub(super) fn tells_era(self, found: Known) -> bool {
+        self.protocol == Protocol::Auto || found.wire == Wire::Sse
+    }
+
     /// Where to begin.
     pub(super) fn first(self, known: Option<Known>) -> Step {
         match (self.wire, known) {

@@ -1,0 +1,56 @@
+//! What a call does about a refusal that says that its server is connected with the wrong era.
+
+use std::sync::Arc;
+
+use super::limit::Limit;
+use super::{CallError, moved};
+use crate::caller::Caller;
+use crate::catalog::Tool;
+use crate::host::Shared;
+use crate::server::{EraEvidence, ServerHandle};
+use crate::session::{Era, RequestFault, Session};
+use crate::wire::RawJson;
+
+/// An answer that says which era the server's handler needs.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct EraRefusal {
+    /// Of the connection that it came on.
+    era: Era,
+    evidence: EraEvidence,
+}
+
+impl EraRefusal {
+    pub(crate) fn in_answer(session: &Session, answer: &Result<RawJson, RequestFault>) -> Option<Self> {
+        let evidence = EraEvidence::in_answer(answer)?;
+        Some(Self { era: session.hello().era, evidence })
+    }
+}
+
+impl Shared {
+    /// Has the server opened with the other era, where that may help, and tells the caller. True if the call may be made again at once:
+    /// the handler may have begun, so only where `may_repeat`.
+    pub(crate) async fn era_refused(
+        &self,
+        server: &ServerHandle,
+        refusal: EraRefusal,
+        caller: &Arc<dyn Caller>,
+        may_repeat: bool,
+    ) -> bool {
+        let Some(outcome) = server.era_refused(refusal.era, refusal.evidence, caller.offers()).await else { return false };
+        let repeats = may_repeat && outcome.is_reopening();
+        caller.notice(&server.era_notice(outcome, repeats));
+        repeats
+    }
+
+    /// The same tool as its server defines it once it is connected.
+    pub(super) async fn defined_now(
+        &self,
+        tool: &Arc<Tool>,
+        server: &ServerHandle,
+        limit: Limit,
+    ) -> Result<Arc<Tool>, CallError> {
+        server.ready(limit.within(tool.server.timeouts.connect)).await?;
+        self.rebuild();
+        self.catalog_for(tool).by_id(&tool.id).cloned().ok_or_else(|| moved(tool))
+    }
+}
