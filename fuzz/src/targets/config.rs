@@ -151,7 +151,7 @@ const DIALECTS: [Option<Dialect>; 8] = [
 fn check(input: &[u8], extension: &str) {
     let Ok(text) = std::str::from_utf8(input) else { return };
     let lines = text.split('\n').count();
-    for dialect in DIALECTS {
+    for (index, dialect) in DIALECTS.into_iter().enumerate() {
         let file = ConfigFile { path: PathBuf::from(format!("/nonexistent/file.{extension}")), scope: Scope::Project, dialect };
         let loaded = load_text(&file, text);
         let findings = match &loaded {
@@ -170,7 +170,10 @@ fn check(input: &[u8], extension: &str) {
         if let Err(errors) = Gate::compile(&config) {
             assert!(!errors.0.is_empty() && errors.0.iter().all(|error| error.to_string().len() < 4_000));
         }
-        if let Some(edited) = add_server(&file, text, "added") {
+        // In one of the dialects: an edit reads the file three times more.
+        if input.len() % DIALECTS.len() == index
+            && let Some(edited) = add_server(&file, text, "added")
+        {
             let again =
                 load_text(&ConfigFile { dialect: Some(edited.dialect), ..file }, &edited.text).expect("an edited file loads");
             let names: Vec<_> = config.servers.keys().map(|name| name.as_str()).chain(["added"]).collect();

@@ -12,6 +12,7 @@ pub(super) const TARGET: Target = Target {
         "{get,list}_[a-c]?\nlist_bx",
         "a**b/**/c\na/x/b/c",
         "[!a-z]\\*{x,{y,z}}\nA*y",
+        "[a-\u{1b}]\na",
         "*a*a*a*a*a*a*a*b\naaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
     ],
     words: &["*", "**", "**/", "/**", "?", "[", "]", "[!", "[a-z]", "[]]", "{", "}", ",", "{a,b}", "\\", "\n", "-"],

@@ -25,6 +25,7 @@ fn t27_configuration_bombs_end_soon_in_few_words() {
         ("control letters", b"[servers.a]\ncommand = \"\x1b[2J\"\n".to_vec()),
         ("too large", vec![b'#'; 20 << 20]),
         ("huge number", format!("[servers.a]\ncommand = 'x'\nconnect_timeout = {}\n", "9".repeat(100_000)).into_bytes()),
+        ("control letters in a rule", b"[permissions]\ndeny = [\"[b-\\u001b]\"]\n".to_vec()),
         ("long rule", rule(&"*a".repeat(100_000)).into_bytes()),
         ("long rule without a wildcard", rule(&format!("mcp:{}", "a_".repeat(100_000))).into_bytes()),
         ("deep alternatives in a rule", rule(&format!("a/{}b{}", "{".repeat(300), "}".repeat(300))).into_bytes()),

@@ -7,7 +7,7 @@ use globset::GlobBuilder;
 use regex_automata::nfa::thompson::{self, pikevm::PikeVM};
 use regex_automata::util::syntax;
 
-use crate::untrusted::quoted;
+use crate::untrusted::{escaped_line, quoted};
 
 /// The longest pattern that is read: longer than any name of a server and a tool that is in use.
 const MAX_PATTERN_BYTES: usize = 1024;
@@ -43,7 +43,7 @@ impl Glob {
             Matcher::Exact
         } else {
             let glob = GlobBuilder::new(text).literal_separator(false).backslash_escape(true).build();
-            let glob = glob.map_err(|error| format!("{}: {}", quoted(text), error.kind()))?;
+            let glob = glob.map_err(|error| format!("{}: {}", quoted(text), escaped_line(&error.kind().to_string())))?;
             Matcher::Pattern(
                 compile(glob.regex()).ok_or_else(|| format!("{} is too complex or nested too deeply", quoted(text)))?,
             )
@@ -120,6 +120,8 @@ mod tests {
     #[test]
     fn a_pattern_that_cannot_be_read_says_why() {
         assert!(Glob::new("[a").unwrap_err().starts_with("\"[a\": "));
+        // T12: what the reason repeats of the pattern is escaped too.
+        assert_eq!(Glob::new("[a-\u{1b}]").unwrap_err(), "\"[a-\\u{1b}]\": invalid range; 'a' > '\\u{1b}'");
         let deep = format!("{}a{}", "{".repeat(300), "}".repeat(300));
         assert!(Glob::new(&deep).unwrap_err().ends_with("is too complex or nested too deeply"));
     }
