@@ -189,3 +189,83 @@ fn a_server_that_was_not_started_has_nothing_in_its_log() {
     assert!(!logs("far").contains("note stopped"), "{}", logs("far"));
     assert!(logs("demo").contains("note stopped"), "{}", logs("demo"));
 }
+
+/// A server whose tool answers with events that never end, and whose own stream (GET) does the same if `floods_get`.
+fn serve_flood(floods_get: bool) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            std::thread::spawn(move || flood(stream, floods_get));
+        }
+    });
+    port
+}
+
+fn flood(stream: TcpStream, floods_get: bool) -> Option<()> {
+    let mut reader = BufReader::new(stream.try_clone().ok()?);
+    let mut first = String::new();
+    reader.read_line(&mut first).ok()?;
+    let mut length = 0;
+    loop {
+        let mut line = String::new();
+        reader.read_line(&mut line).ok()?;
+        let line = line.trim_end().to_ascii_lowercase();
+        if line.is_empty() {
+            break;
+        }
+        if let Some(text) = line.strip_prefix("content-length: ") {
+            length = text.parse().ok()?;
+        }
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body).ok()?;
+    let message: serde_json::Value = serde_json::from_slice(&body).unwrap_or_default();
+    let mut stream = stream;
+    let result = match message["method"].as_str() {
+        None if !floods_get => return stream.write_all(b"HTTP/1.1 405 X\r\nContent-Length: 0\r\nConnection: close\r\n\r\n").ok(),
+        None | Some("tools/call") => {
+            stream.write_all(b"HTTP/1.1 200 X\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n").ok()?;
+            let block = ": nothing\n".repeat(10_000);
+            while stream.write_all(block.as_bytes()).is_ok() {}
+            return None;
+        }
+        Some("initialize") => {
+            r#"{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"flood","version":"1"}}"#
+        }
+        Some(_) => r#"{"tools":[{"name":"t","inputSchema":{"type":"object"}}]}"#,
+    };
+    let text = format!(r#"{{"jsonrpc":"2.0","id":{},"result":{result}}}"#, message["id"]);
+    let (status, text) = if message.get("id").is_some() { (200, text) } else { (202, String::new()) };
+    let length = text.len();
+    let head =
+        format!("HTTP/1.1 {status} X\r\nContent-Type: application/json\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n");
+    stream.write_all((head + &text).as_bytes()).ok()
+}
+
+/// P1, F26: an event stream that never pauses keeps no call past its limit.
+#[test]
+fn p1_f26_a_call_ends_at_its_limit_while_its_server_floods() {
+    for floods_get in [false, true] {
+        let port = serve_flood(floods_get);
+        let home = Home::new();
+        home.user_file(&format!("[servers.far]\nurl = \"http://127.0.0.1:{port}/mcp\"\nprotocol = \"legacy\"\n"));
+        let mut call = home.command(&["call", "far/t", "--yes", "--timeout", "2s"]).spawn().unwrap();
+        // The limit, an allowance for a busy machine, and the time to start and to stop.
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(12);
+        let status = loop {
+            if let Some(status) = call.try_wait().unwrap() {
+                break status;
+            }
+            if std::time::Instant::now() > deadline {
+                call.kill().unwrap();
+                panic!("the call goes on (GET flooded: {floods_get})");
+            }
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        };
+        let mut stderr = String::new();
+        call.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
+        assert_eq!(status.code(), Some(3), "{stderr}");
+        assert!(stderr.contains("no answer within 2s"), "{stderr}");
+    }
+}

@@ -8,6 +8,8 @@ use crate::caller::Answering;
 use crate::panics::catch_panic;
 use crate::wire::{Incoming, Outgoing, RawJson, RequestId};
 
+mod read_limit;
+
 /// The standard streams of a child process.
 pub mod stdio;
 
@@ -168,6 +170,11 @@ pub struct Closed;
 pub trait Inbound: Send + Sync {
     /// One message arrived.
     fn message(&self, message: Incoming, origin: Origin);
+
+    /// How many answers have come so far that a request waited for. Everything else is read at a limited rate.
+    fn answers(&self) -> u64 {
+        0
+    }
 
     /// No answer to this request will come.
     fn failed(&self, id: u64, fault: WireFault);

@@ -1,12 +1,13 @@
 //! What a session and its handshake send through: ids, pending answers, deadlines, cancellation.
 
 use std::future::poll_fn;
-use std::pin::Pin;
+use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::sync::oneshot;
+use tokio::task::coop::unconstrained;
 use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
 use super::clock::Verdict;
@@ -212,7 +213,8 @@ impl Waiting<'_> {
     fn poll_answer(&mut self, task: &mut Context<'_>) -> Poll<Answer> {
         self.errand.take_if(|errand| errand.as_mut().poll(task).is_ready());
         let dropped = |_| Err(RequestFault::Closed("the session was dropped".into()));
-        let answer = ready!(Pin::new(&mut self.reply).poll(task));
+        // Outside of the task's budget: what the errand reads may use that up each time, for as long as the server sends.
+        let answer = ready!(pin!(unconstrained(&mut self.reply)).poll(task));
         self.is_over = true;
         Poll::Ready(answer.unwrap_or_else(dropped))
     }

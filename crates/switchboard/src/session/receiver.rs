@@ -68,6 +68,8 @@ pub(super) struct Receiver {
     junk_run: AtomicU64,
     /// Counts what arrives, for whoever wonders whether anybody is there.
     arrivals: AtomicU64,
+    /// Counts the answers that a request waited for.
+    answers: AtomicU64,
     /// Bytes of ours that the transport was handed without room for them, since it last had some.
     unread_bytes: AtomicUsize,
     /// Ends what is late. The session's task holds the other end.
@@ -93,6 +95,7 @@ impl Receiver {
             in_flight: InFlight::default(),
             junk_run: AtomicU64::new(0),
             arrivals: AtomicU64::new(0),
+            answers: AtomicU64::new(0),
             unread_bytes: AtomicUsize::new(0),
             watchdog: Watchdog::default(),
         })
@@ -169,7 +172,9 @@ impl Receiver {
             Some(RequestId::Number(id)) => self.pending.answer(id, answer),
             _ => false,
         };
-        if !delivered {
+        if delivered {
+            self.answers.fetch_add(1, Ordering::Relaxed);
+        } else {
             let unknown = {
                 let mut oddities = self.oddities();
                 oddities.unknown_ids += 1;
@@ -210,6 +215,10 @@ impl Inbound for Receiver {
             Incoming::Notification { method, params } => self.notified(&method, params.as_ref(), origin),
             Incoming::Request { id, method, params } => self.asked(id, &method, params, origin),
         }
+    }
+
+    fn answers(&self) -> u64 {
+        self.answers.load(Ordering::Relaxed)
     }
 
     fn junk(&self, sample: &[u8]) {

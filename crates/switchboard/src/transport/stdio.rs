@@ -6,7 +6,9 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::unix::pipe;
 use tokio::sync::Notify;
+use tokio::time::timeout;
 
+use super::read_limit::{Handled, Pacer, ReadLimit};
 use super::{Closed, ConnectFault, Connector, Inbound, Origin, Transport, supervised};
 use crate::caller::Answering;
 use crate::wire::line::{Frame, LineFrames};
@@ -18,11 +20,11 @@ const OUTBOX_BYTES: usize = 1024 * 1024;
 /// How long what is queued when the channel closes may take to leave: a server that does not read must still see the end of its input.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
+/// How long a server is read from after the session has gone: as long as stopping it takes, so that it meets no broken pipe before.
+const DISCARD_DEADLINE: Duration = Duration::from_secs(5);
+
 /// Each read asks for this much.
 const READ_BYTES: usize = 64 * 1024;
-
-/// After this many reads in a row the reader lets others run, so that a flood starves nobody.
-const READS_PER_TURN: usize = 16;
 
 /// Connects over the two pipes of one child, once.
 #[derive(Debug)]
@@ -44,11 +46,12 @@ impl Connector for StdioConnector {
             let pipes = lock(&self.pipes).take();
             let (stdin, stdout) = pipes.ok_or_else(|| ConnectFault("these pipes are in use already".into()))?;
             let outbox = Arc::new(Outbox::default());
-            // Owned by the transport: it ends soon after that closes, once what was queued has left.
+            // Both are owned by the transport. The writer ends soon after that closes, once what was queued has left; the reader ends
+            // with the server, or soon after the transport was dropped.
             tokio::spawn(supervised(inbound.clone(), write(stdin, outbox.clone())));
-            let reading = read(stdout, self.max_message_bytes, inbound.clone());
-            let reader = tokio::spawn(supervised(inbound, reading)).abort_handle();
-            Ok(Arc::new(StdioTransport { outbox, reader }) as Arc<dyn Transport>)
+            let reading = read(stdout, self.max_message_bytes, inbound.clone(), outbox.clone());
+            tokio::spawn(supervised(inbound, reading));
+            Ok(Arc::new(StdioTransport { outbox }) as Arc<dyn Transport>)
         })
     }
 }
@@ -57,14 +60,13 @@ impl Connector for StdioConnector {
 #[derive(Debug)]
 struct StdioTransport {
     outbox: Arc<Outbox>,
-    reader: tokio::task::AbortHandle,
 }
 
 impl Drop for StdioTransport {
     fn drop(&mut self) {
         // A cancelled call says so just before its session goes: that must still reach the server.
         self.close();
-        self.reader.abort();
+        self.outbox.dropped.notify_one();
     }
 }
 
@@ -78,6 +80,8 @@ struct Outbox {
     taken: Notify,
     /// Rung when the channel closes. The writer holds the other end.
     closing: Notify,
+    /// Rung when the transport is dropped. The reader holds the other end.
+    dropped: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -176,33 +180,70 @@ async fn empty(stdin: &mut pipe::Sender, outbox: &Outbox) {
     }
 }
 
-/// Reads until the end, handing each message to the session.
-async fn read(mut stdout: pipe::Receiver, max_message_bytes: usize, inbound: Arc<dyn Inbound>) {
-    let mut lines = LineFrames::new(max_message_bytes);
-    let mut reads = 0;
-    let reason = loop {
-        match stdout.read_buf(lines.buffer(READ_BYTES)).await {
-            Ok(0) => break "the server closed its stdout".to_owned(),
-            Ok(_) => lines.drain(&mut |frame| deliver(frame, &*inbound)),
-            Err(error) => break format!("reading from the server failed: {error}"),
+/// Reads until the end: first for the session, and once that has gone for nobody.
+async fn read(mut stdout: pipe::Receiver, max_message_bytes: usize, inbound: Arc<dyn Inbound>, outbox: Arc<Outbox>) {
+    tokio::select! {
+        () = read_messages(&mut stdout, max_message_bytes, inbound) => return,
+        () = outbox.dropped.notified() => {}
+    }
+    let _ = timeout(DISCARD_DEADLINE, discard(stdout)).await;
+}
+
+/// Reads what a server writes while it is being stopped: closing its stdout together with its stdin would end it with a broken pipe.
+async fn discard(mut stdout: pipe::Receiver) {
+    let limit = ReadLimit::default();
+    let (mut pacer, mut buffer) = (Pacer::new(&limit), vec![0; READ_BYTES]);
+    while let Ok(count @ 1..) = stdout.read(&mut buffer).await {
+        pacer.count(count, &Handled::discarded(count));
+        if let Some(pause) = pacer.pause() {
+            pause.await;
         }
-        reads += 1;
-        if reads % READS_PER_TURN == 0 {
-            tokio::task::yield_now().await;
+    }
+}
+
+/// Reads until the end, handing each message to the session.
+async fn read_messages(stdout: &mut pipe::Receiver, max_message_bytes: usize, inbound: Arc<dyn Inbound>) {
+    let mut lines = LineFrames::new(max_message_bytes);
+    let limit = ReadLimit::default();
+    let mut pacer = Pacer::new(&limit);
+    let reason = loop {
+        let read_bytes = match stdout.read_buf(lines.buffer(READ_BYTES)).await {
+            Ok(0) => break "the server closed its stdout".to_owned(),
+            Ok(count) => count,
+            Err(error) => break format!("reading from the server failed: {error}"),
+        };
+        let mut has_more = true;
+        while has_more {
+            let (mut handled, buffered) = (Handled::default(), lines.buffered());
+            has_more = lines.drain_while(&mut |frame| {
+                deliver(frame, &*inbound, &mut handled);
+                !handled.is_turn()
+            });
+            handled.bytes = buffered - lines.buffered();
+            pacer.count(read_bytes, &handled);
+            if let Some(pause) = pacer.pause() {
+                pause.await;
+            }
         }
     };
-    lines.finish(&mut |frame| deliver(frame, &*inbound));
+    lines.finish(&mut |frame| deliver(frame, &*inbound, &mut Handled::default()));
     inbound.closed(reason);
 }
 
-fn deliver(frame: Frame<'_>, inbound: &dyn Inbound) {
-    let (line, outcome) = match &frame {
-        Frame::Oversized(id) => return inbound.oversized(Some(id.clone())),
-        Frame::OversizedUnknown => return inbound.oversized(None),
-        Frame::Short(line) => (*line, read_line(line, &RawJson::keep, inbound)),
-        Frame::Long(line) => (&**line, read_line(line, &|text| RawJson::share(line, text), inbound)),
-    };
-    if outcome.is_err() && !line.trim_ascii().is_empty() {
+fn deliver(frame: Frame<'_>, inbound: &dyn Inbound, handled: &mut Handled) {
+    match &frame {
+        Frame::Oversized(id) => handled.message(0, inbound, || inbound.oversized(Some(id.clone()))),
+        Frame::OversizedUnknown => handled.message(0, inbound, || inbound.oversized(None)),
+        Frame::Short(line) => handled.message(line.len(), inbound, || deliver_line(line, &RawJson::keep, inbound)),
+        Frame::Long(line) => {
+            let keep = |text: &str| RawJson::share(line, text);
+            handled.message(line.len(), inbound, || deliver_line(line, &keep, inbound));
+        }
+    }
+}
+
+fn deliver_line(line: &[u8], keep: &dyn Fn(&str) -> RawJson, inbound: &dyn Inbound) {
+    if read_line(line, keep, inbound).is_err() && !line.trim_ascii().is_empty() {
         inbound.junk(line);
     }
 }
@@ -249,6 +290,18 @@ mod tests {
     async fn f28_what_was_sent_before_the_end_arrives() {
         assert_eq!(received(100, Duration::ZERO).await, 100);
         assert_eq!(received(300_000, Duration::ZERO).await, 300_000);
+    }
+
+    /// A server that ends in an orderly way may say something first.
+    #[tokio::test]
+    async fn a_server_can_write_after_its_input_has_ended_and_until_it_ends() {
+        let (stdin, mut input) = pipe::pipe().unwrap();
+        let (mut output, stdout) = pipe::pipe().unwrap();
+        let transport = StdioConnector::new(stdin, stdout, 1024).connect(Arc::new(Deaf)).await.unwrap();
+        drop(transport);
+        assert_eq!(input.read_to_end(&mut Vec::new()).await.unwrap(), 0);
+        // More than a pipe holds, so that somebody must have read it.
+        output.write_all(&vec![b'x'; 1 << 20]).await.unwrap();
     }
 
     #[tokio::test(start_paused = true)]

@@ -149,11 +149,17 @@ impl EventFrames {
         *self = Self { last_id, retry_after, ..Self::new(self.max_bytes) };
     }
 
-    /// Takes the next bytes and hands out every event that they complete. What is incomplete at the end of a stream is no event.
-    pub fn push(&mut self, bytes: &[u8], each: &mut dyn FnMut(ServerEvent<'_>)) {
-        let mut rest = bytes;
+    /// How many bytes of an incomplete event are kept.
+    pub fn buffered(&self) -> usize {
+        self.data.len()
+    }
+
+    /// Takes the next bytes and hands out every event that they complete; answers how many lines ended. What is incomplete at the end
+    /// of a stream is no event.
+    pub fn push(&mut self, bytes: &[u8], each: &mut dyn FnMut(ServerEvent<'_>)) -> usize {
+        let (mut rest, mut lines) = (bytes, 0);
         while let Place::Mark(seen) = self.place {
-            let Some(&byte) = rest.first() else { return };
+            let Some(&byte) = rest.first() else { return lines };
             if byte == MARK[seen] {
                 rest = &rest[1..];
                 self.place = if seen + 1 == MARK.len() { Place::Field } else { Place::Mark(seen + 1) };
@@ -167,12 +173,17 @@ impl EventFrames {
                 rest = &rest[1..];
                 continue;
             }
-            let Some(end) = memchr2(b'\r', b'\n', rest) else { return self.take(rest) };
+            let Some(end) = memchr2(b'\r', b'\n', rest) else {
+                self.take(rest);
+                break;
+            };
             self.take(&rest[..end]);
             self.after_return = rest[end] == b'\r';
             self.end_line(each);
+            lines += 1;
             rest = &rest[end + 1..];
         }
+        lines
     }
 
     /// Takes bytes of a line.

@@ -50,12 +50,29 @@ impl LineFrames {
         &mut self.buffer
     }
 
+    /// How many bytes wait in the buffer.
+    pub fn buffered(&self) -> usize {
+        self.buffer.len()
+    }
+
     /// Hands out every complete line in the buffer.
     pub fn drain(&mut self, each: &mut dyn FnMut(Frame<'_>)) {
+        self.drain_while(&mut |frame| {
+            each(frame);
+            true
+        });
+    }
+
+    /// Hands out complete lines for as long as `each` answers true. False once there is no complete line left.
+    pub fn drain_while(&mut self, each: &mut dyn FnMut(Frame<'_>) -> bool) -> bool {
+        let mut wants_more = true;
         loop {
+            if !wants_more {
+                return true;
+            }
             if self.oversize.is_some() {
-                if !self.skip(each) {
-                    return;
+                if !self.skip(&mut |frame| wants_more &= each(frame)) {
+                    return false;
                 }
                 continue;
             }
@@ -65,18 +82,18 @@ impl LineFrames {
                     self.oversize = Some(Oversize::default());
                     continue;
                 }
-                return;
+                return false;
             };
             self.scanned = 0;
             if at > self.max_bytes {
                 self.oversize = Some(Oversize::default());
             } else if at < SHARED_LINE_BYTES {
-                each(Frame::Short(&self.buffer[..at]));
+                wants_more = each(Frame::Short(&self.buffer[..at]));
                 self.buffer.advance(at + 1);
             } else {
                 let line = self.buffer.split_to(at).freeze();
                 self.buffer.advance(1);
-                each(Frame::Long(line));
+                wants_more = each(Frame::Long(line));
             }
         }
     }

@@ -12,6 +12,7 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 use super::channel::Channel;
 use super::response::Response;
 use super::{listening, refusal, trouble};
+use crate::transport::read_limit::{Handled, PIECE_BYTES, Pacer};
 use crate::transport::{Origin, WireFault};
 use crate::untrusted::quoted;
 use crate::wire::events::{EventData, EventFrames, ServerEvent};
@@ -106,6 +107,7 @@ impl<'a> Reading<'a> {
         let max_bytes = self.channel.endpoint.max_message_bytes;
         let mut whole = Bytes::new();
         let mut gathered = BytesMut::new();
+        let mut pacer = Pacer::new(&self.channel.read_limit);
         while let Some(chunk) = self.chunk(response).await? {
             if whole.len() + gathered.len() + chunk.len() > max_bytes {
                 self.channel.inbound.oversized(Some(RequestId::Number(self.id)));
@@ -115,6 +117,10 @@ impl<'a> Reading<'a> {
                 // Most bodies come in one piece, which need not be copied.
                 whole = chunk;
                 continue;
+            }
+            pacer.count(chunk.len(), &Handled::default());
+            if let Some(pause) = pacer.pause() {
+                pause.await;
             }
             if gathered.is_empty() {
                 let rest = usize::try_from(response.left().unwrap_or_default()).unwrap_or(max_bytes);
@@ -164,6 +170,8 @@ impl<'a> Reading<'a> {
     async fn read_stream(&mut self, response: &mut Response, frames: &mut EventFrames) -> Ended {
         let mut fruitful = false;
         let mut too_large = false;
+        let channel = self.channel;
+        let mut pacer = Pacer::new(&channel.read_limit);
         loop {
             let chunk = match self.chunk(response).await {
                 Ok(Some(chunk)) => chunk,
@@ -174,27 +182,33 @@ impl<'a> Reading<'a> {
                 }
                 Err(fault) => return Ended::Broken { fault, fruitful },
             };
-            frames.push(&chunk, &mut |event| match event {
-                ServerEvent::Event { name, data, id } => {
-                    fruitful = true;
-                    self.take_event(name, &data, id);
+            for piece in chunk.chunks(PIECE_BYTES) {
+                if let Some(pause) = pacer.pause() {
+                    pause.await;
                 }
-                // Whatever it was, it came in answer to this request.
-                ServerEvent::Oversized(_) => too_large = true,
-            });
-            if too_large || frames.is_oversized() {
-                self.channel.inbound.oversized(Some(RequestId::Number(self.id)));
-                return Ended::Answered;
+                pacer.push(piece, frames, &*channel.inbound, &mut |event| match event {
+                    ServerEvent::Event { name, data, id } => {
+                        fruitful = true;
+                        self.take_event(name, &data, id);
+                    }
+                    // Whatever it was, it came in answer to this request.
+                    ServerEvent::Oversized(_) => too_large = true,
+                });
+                if too_large || frames.is_oversized() {
+                    self.channel.inbound.oversized(Some(RequestId::Number(self.id)));
+                    return Ended::Answered;
+                }
             }
             if self.answered.is_some() {
-                self.finish(response, frames).await;
+                self.finish(response, frames, &mut pacer).await;
                 return Ended::Answered;
             }
         }
     }
 
     /// The answer is there. A stream that ends by itself leaves its connection to others; what it still says is heard.
-    async fn finish(&mut self, response: &mut Response, frames: &mut EventFrames) {
+    async fn finish(&mut self, response: &mut Response, frames: &mut EventFrames, pacer: &mut Pacer<'_>) {
+        let channel = self.channel;
         let mut deadline = None;
         loop {
             let chunk = match response.at_hand() {
@@ -207,11 +221,20 @@ impl<'a> Reading<'a> {
                 }
             };
             let Ok(Some(chunk)) = chunk else { return };
-            frames.push(&chunk, &mut |event| {
-                if let ServerEvent::Event { name, data, id } = event {
-                    self.take_event(name, &data, id);
+            // A server that sends without pause is never waited for above, so the deadline must be looked at.
+            if Instant::now() > *deadline.get_or_insert_with(|| Instant::now() + TAIL) {
+                return;
+            }
+            for piece in chunk.chunks(PIECE_BYTES) {
+                if let Some(pause) = pacer.pause() {
+                    pause.await;
                 }
-            });
+                pacer.push(piece, frames, &*channel.inbound, &mut |event| {
+                    if let ServerEvent::Event { name, data, id } = event {
+                        self.take_event(name, &data, id);
+                    }
+                });
+            }
         }
     }
 

@@ -15,6 +15,7 @@ use super::exchange::LONGEST_SILENCE;
 use super::legacy::Legacy;
 use crate::caller::Answering;
 use crate::panics::catch_panic;
+use crate::transport::read_limit::ReadLimit;
 use crate::transport::{Agreed, Closed, Inbound, WireFault};
 
 /// Requests wait while so many POSTs are under way.
@@ -29,6 +30,8 @@ pub(super) struct Channel {
     /// The same place, over connections that no request can hold up.
     pub(super) answering: Endpoint,
     pub(super) inbound: Arc<dyn Inbound>,
+    /// Shared by all streams of the server.
+    pub(super) read_limit: ReadLimit,
     /// Where tasks run: a request may be given up outside of any runtime.
     pub(super) runtime: Handle,
     legacy: Mutex<Arc<Legacy>>,
@@ -74,6 +77,7 @@ impl Channel {
             endpoint,
             answering,
             inbound,
+            read_limit: ReadLimit::default(),
             runtime: Handle::current(),
             legacy: Mutex::new(Arc::new(legacy)),
             modern: AtomicBool::new(false),

@@ -13,6 +13,7 @@ use super::headers::LAST_EVENT_ID;
 use super::request::Request;
 use super::response::Response;
 use super::{refusal, renewal};
+use crate::transport::read_limit::{PIECE_BYTES, Pacer};
 use crate::transport::{Inbound, Origin, WireFault, supervised};
 use crate::wire::events::{EventData, EventFrames, ServerEvent};
 use crate::wire::{RawJson, parse};
@@ -117,11 +118,17 @@ fn may_come(status: u16, is_offered: bool, in_vain: u32) -> bool {
 async fn hear(channel: &Channel, mut response: Response, frames: &mut EventFrames) -> bool {
     let begun = Instant::now();
     let mut heard = false;
+    let mut pacer = Pacer::new(&channel.read_limit);
     while let Ok(Some(chunk)) = answer::next_chunk(channel, &mut response, Some(IDLE)).await {
-        frames.push(&chunk, &mut |event| {
-            heard |= matches!(event, ServerEvent::Event { .. });
-            deliver(event, &*channel.inbound);
-        });
+        for piece in chunk.chunks(PIECE_BYTES) {
+            if let Some(pause) = pacer.pause() {
+                pause.await;
+            }
+            pacer.push(piece, frames, &*channel.inbound, &mut |event| {
+                heard |= matches!(event, ServerEvent::Event { .. });
+                deliver(event, &*channel.inbound);
+            });
+        }
     }
     heard || begun.elapsed() > WORTHWHILE
 }

@@ -14,6 +14,7 @@ use super::stream::Stream;
 use crate::transport::http::endpoint::Endpoint;
 use crate::transport::http::refusal;
 use crate::transport::http::request::Request;
+use crate::transport::read_limit::ReadLimit;
 use crate::transport::{Inbound, WireFault};
 
 /// A server may take the POST of a request only when it has answered it, so this is as long as any call; a caller that waits no
@@ -31,8 +32,9 @@ const MAX_DRAINED_BYTES: usize = 64 * 1024;
 
 /// Drives one connection to its end. Answers leave through an endpoint of their own, which no request can hold up.
 pub(super) async fn drive(endpoint: Endpoint, answering: Endpoint, outbox: Arc<Outbox>, inbound: Arc<dyn Inbound>) {
+    let limit = ReadLimit::default();
     let opened = tokio::select! {
-        opened = Stream::open(&endpoint, &*inbound) => opened,
+        opened = Stream::open(&endpoint, &*inbound, &limit) => opened,
         () = outbox.closed() => return,
     };
     match opened {
@@ -95,7 +97,7 @@ impl Driving {
         Self { posting: Arc::new(posting), outbox, inbound, posts: JoinSet::new(), requests: HashMap::new(), alone: false }
     }
 
-    async fn run(mut self, stream: Stream) {
+    async fn run(mut self, stream: Stream<'_>) {
         let outbox = self.outbox.clone();
         let overdue = async {
             outbox.closed().await;
@@ -107,7 +109,7 @@ impl Driving {
         }
     }
 
-    async fn serve(&mut self, mut stream: Stream) {
+    async fn serve(&mut self, mut stream: Stream<'_>) {
         loop {
             let next = tokio::select! {
                 reason = stream.read(&*self.inbound) => Next::Ended(reason),

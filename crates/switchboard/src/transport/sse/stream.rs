@@ -12,6 +12,7 @@ use crate::transport::http::listening::deliver;
 use crate::transport::http::request::Request;
 use crate::transport::http::response::Response;
 use crate::transport::http::{refusal, trouble};
+use crate::transport::read_limit::{PIECE_BYTES, Pacer, ReadLimit};
 use crate::transport::{Inbound, WireFault};
 use crate::untrusted::quoted;
 use crate::wire::events::{EventFrames, ServerEvent};
@@ -20,18 +21,21 @@ use crate::wire::events::{EventFrames, ServerEvent};
 const OPENING: Duration = Duration::from_secs(10);
 
 /// An open stream.
-pub(super) struct Stream {
+pub(super) struct Stream<'a> {
     response: Response,
     frames: EventFrames,
+    pacer: Pacer<'a>,
+    /// What was read and not handled yet.
+    unhandled: Bytes,
     place: String,
     /// Where messages go.
     pub(super) messages: Url,
 }
 
-impl Stream {
+impl<'a> Stream<'a> {
     /// Opens the stream and waits for its `endpoint` event. What comes right behind it goes to `inbound`.
-    pub(super) async fn open(endpoint: &Endpoint, inbound: &dyn Inbound) -> Result<Self, WireFault> {
-        match timeout(OPENING, Self::begin(endpoint, inbound)).await {
+    pub(super) async fn open(endpoint: &Endpoint, inbound: &dyn Inbound, limit: &'a ReadLimit) -> Result<Self, WireFault> {
+        match timeout(OPENING, Self::begin(endpoint, inbound, limit)).await {
             Ok(opened) => opened,
             Err(_) => Err(WireFault::Lost(format!(
                 "{} opened no stream with an `endpoint` event within {} s",
@@ -41,8 +45,8 @@ impl Stream {
         }
     }
 
-    async fn begin(endpoint: &Endpoint, inbound: &dyn Inbound) -> Result<Self, WireFault> {
-        let mut response = endpoint.ask(Request::get(&endpoint.url, &endpoint.listening)).await?;
+    async fn begin(endpoint: &Endpoint, inbound: &dyn Inbound, limit: &'a ReadLimit) -> Result<Self, WireFault> {
+        let response = endpoint.ask(Request::get(&endpoint.url, &endpoint.listening)).await?;
         if !response.status().is_success() {
             return Err(refusal::read(response, None).await);
         }
@@ -52,43 +56,56 @@ impl Stream {
         if !essence.eq_ignore_ascii_case("text/event-stream") {
             return Err(refusal::wrong_kind(response, essence).await);
         }
-        let mut frames = EventFrames::new(endpoint.max_message_bytes);
+        let frames = EventFrames::new(endpoint.max_message_bytes);
         let base = response.moved.as_deref().unwrap_or(&endpoint.url).clone();
+        let place = endpoint.place.clone();
+        let mut stream = Self { response, frames, pacer: Pacer::new(limit), unhandled: Bytes::new(), place, messages: base };
         let mut messages = None;
         loop {
-            let chunk = match response.chunk().await {
-                Ok(Some(chunk)) => chunk,
+            match stream.piece().await {
+                Ok(Some(piece)) => stream.pacer.push(&piece, &mut stream.frames, inbound, &mut |event| match event {
+                    ServerEvent::Event { name: "endpoint", data, .. } if messages.is_none() => {
+                        messages = Some(destination(&stream.messages, data.as_ref()));
+                    }
+                    event => deliver(event, inbound),
+                }),
                 Ok(None) => {
                     let fact = format!("{} ended the stream before its `endpoint` event", endpoint.place);
                     return Err(WireFault::Lost(fact));
                 }
-                Err(error) => return Err(trouble::cut_off(&error, &endpoint.place)),
-            };
-            frames.push(&chunk, &mut |event| match event {
-                ServerEvent::Event { name: "endpoint", data, .. } if messages.is_none() => {
-                    messages = Some(destination(&base, data.as_ref()));
-                }
-                event => deliver(event, inbound),
-            });
+                Err(fault) => return Err(fault),
+            }
             if let Some(messages) = messages {
-                return Ok(Self { response, frames, place: endpoint.place.clone(), messages: messages? });
+                stream.messages = messages?;
+                return Ok(stream);
             }
         }
     }
 
-    /// Reads on, handing each message to `inbound`; answers with the reason once it has ended. Cancel-safe between two pieces.
+    /// Reads on, handing each message to `inbound`; answers with the reason once it has ended. Cancel-safe.
     pub(super) async fn read(&mut self, inbound: &dyn Inbound) -> String {
         loop {
-            match self.response.chunk().await {
-                Ok(Some(chunk)) => self.push(&chunk, inbound),
+            match self.piece().await {
+                Ok(Some(piece)) => self.pacer.push(&piece, &mut self.frames, inbound, &mut |event| deliver(event, inbound)),
                 Ok(None) => return format!("{} ended the stream", self.place),
-                Err(error) => return trouble::cut_off(&error, &self.place).to_string(),
+                Err(fault) => return fault.to_string(),
             }
         }
     }
 
-    fn push(&mut self, chunk: &Bytes, inbound: &dyn Inbound) {
-        self.frames.push(chunk, &mut |event| deliver(event, inbound));
+    /// The next piece to handle, once that may be; `None` at the end. Cancel-safe.
+    async fn piece(&mut self) -> Result<Option<Bytes>, WireFault> {
+        if let Some(pause) = self.pacer.pause() {
+            pause.await;
+        }
+        if self.unhandled.is_empty() {
+            match self.response.chunk().await {
+                Ok(Some(chunk)) => self.unhandled = chunk,
+                Ok(None) => return Ok(None),
+                Err(error) => return Err(trouble::cut_off(&error, &self.place)),
+            }
+        }
+        Ok(Some(self.unhandled.split_to(self.unhandled.len().min(PIECE_BYTES))))
     }
 }
 

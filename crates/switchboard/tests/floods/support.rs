@@ -1,0 +1,114 @@
+//! Sessions with the peer that floods, over each transport and in each kind of runtime.
+
+use std::fs::File;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use switchboard::auth::NoCredentials;
+use switchboard::caller::{Answering, Approval, ApprovalRequest, Caller, CallerId, Offers};
+use switchboard::config::{Environment, Protocol, Timeouts};
+use switchboard::name::ServerName;
+use switchboard::session::{OpenFault, OpenOptions, RequestFault, Session};
+use switchboard::transport::Connector;
+use switchboard::transport::http::{HttpConnector, HttpStack, HttpTarget};
+use switchboard::transport::sse::SseConnector;
+use switchboard::transport::stdio::StdioConnector;
+use switchboard::wire::RawJson;
+use tokio::net::unix::pipe;
+use tokio::runtime::{Builder, Runtime};
+
+use crate::peer::{Kind, Peer, Sent, Where, over_pipes};
+
+/// The way that a flood comes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Way {
+    Stdio,
+    /// Streamable HTTP over connections of our own.
+    Direct(Where),
+    /// Streamable HTTP, or HTTP+SSE, over the stack that all servers share.
+    Stack(Where),
+    Sse,
+    SseOverStack,
+}
+
+/// Runs in a runtime of one thread, and in one of two.
+pub(crate) fn in_each_runtime<F: Future<Output = ()>>(test: impl Fn() -> F) {
+    let runtimes: [Runtime; 2] = [
+        Builder::new_current_thread().enable_all().build().unwrap(),
+        Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap(),
+    ];
+    for runtime in runtimes {
+        runtime.block_on(test());
+        // A peer's connections may still be served; nothing waits for them.
+        runtime.shutdown_background();
+    }
+}
+
+/// An open session with a server that floods by this way, and how much it has sent.
+pub(crate) async fn open(way: Way, kind: Kind) -> (Arc<Session>, Sent) {
+    let (opened, sent) = try_open(way, kind, Duration::from_secs(20)).await;
+    (opened.unwrap(), sent)
+}
+
+/// The same of a handshake that may take this long.
+pub(crate) async fn try_open(way: Way, kind: Kind, limit: Duration) -> (Result<Arc<Session>, OpenFault>, Sent) {
+    let (connector, sent): (Box<dyn Connector>, Sent) = match way {
+        Way::Stdio => {
+            let (stdin, input) = pipe::pipe().unwrap();
+            let (output, stdout) = pipe::pipe().unwrap();
+            let [input, output] = [input.into_blocking_fd().unwrap(), output.into_blocking_fd().unwrap()];
+            let sent = over_pipes(File::from(input), File::from(output), kind);
+            (Box::new(StdioConnector::new(stdin, stdout, 1 << 20)), sent)
+        }
+        Way::Direct(at) | Way::Stack(at) => {
+            let peer = Peer::start(at, kind);
+            (Box::new(HttpConnector::new(stack(way), target(&peer))), peer.sent)
+        }
+        Way::Sse | Way::SseOverStack => {
+            let peer = Peer::start(Where::Sse, kind);
+            (Box::new(SseConnector::new(stack(way), target(&peer))), peer.sent)
+        }
+    };
+    let options = OpenOptions {
+        protocol: Protocol::Legacy,
+        connect_timeout: limit,
+        max_message_bytes: 1 << 20,
+        ..OpenOptions::new(ServerName::new("peer").unwrap())
+    };
+    (Session::open(&*connector, options).await, sent)
+}
+
+/// Where the environment names a proxy, though not for this server, connections are the stack's.
+fn stack(way: Way) -> HttpStack {
+    let is_shared = matches!(way, Way::Stack(_) | Way::SseOverStack);
+    let proxy = is_shared.then(|| ("https_proxy".to_owned(), "http://127.0.0.1:9".to_owned()));
+    HttpStack::new(&Environment::new(proxy)).unwrap()
+}
+
+fn target(peer: &Peer) -> HttpTarget {
+    let url = peer.url().parse().unwrap();
+    HttpTarget { url, headers: Vec::new(), credentials: Arc::new(NoCredentials), max_message_bytes: 1 << 20 }
+}
+
+/// Reads a resource. Progress or not, it may take this long.
+pub(crate) async fn read(session: &Session, limit: Duration) -> Result<RawJson, RequestFault> {
+    let caller: Arc<dyn Caller> = Arc::new(Nobody);
+    session.read("a:b", &caller, Timeouts { connect: limit, call: limit, call_max: limit }).await
+}
+
+struct Nobody;
+
+impl Caller for Nobody {
+    fn id(&self) -> CallerId {
+        CallerId::new("test")
+    }
+
+    fn offers(&self) -> Offers {
+        Offers::default()
+    }
+
+    fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> Answering<'a, Approval> {
+        Box::pin(async { Approval::Once })
+    }
+}
