@@ -5,8 +5,9 @@
 //! On Linux a *launcher* process stands between the host and its servers (`zygote.rs`). For each server it forks a *keeper*
 //! (`keeper.rs`), the parent of that server and the reaper of all that descends from it. The host (`kept.rs`) hands over the server's
 //! ends of its pipes and a socket to talk with the keeper (`order.rs`); when that socket closes, whatever the reason, the keeper ends
-//! all descendants. A keeper that is killed takes its server with it (`birth.rs`), and the launcher kills the rest; a launcher that is
-//! killed makes its keepers end theirs. Without a launcher there are process groups (`group.rs`).
+//! all descendants. A keeper that is killed takes its server with it (`birth.rs`), and the launcher kills the rest; a keeper that is
+//! stopped is continued by the launcher, and a launcher that is stopped by the host, or by the kernel once the host is gone; a launcher that
+//! is killed makes its keepers end theirs. Without a launcher there are process groups (`group.rs`).
 
 use std::path::PathBuf;
 use std::sync::Arc;

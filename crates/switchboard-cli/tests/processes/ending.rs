@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use switchboard_testkit::record::Event;
-use switchboard_testkit::{Entry, Record, Step, wait_until};
+use switchboard_testkit::{Entry, Launch, Record, Step, wait_until};
 
 use crate::run::{PATIENCE, Stage, end_of, good, send, stuck};
 
@@ -31,6 +31,73 @@ fn f29_kill_9_during_a_call_leaves_nobody_after_three_seconds() {
     send(Signal::SIGKILL, &child);
     stage.assert_nobody_within(Duration::from_secs(3));
     assert_eq!(end_of(&mut child).0, None);
+}
+
+/// A server that says something when its input ends, as servers made with an SDK do, is not met by a broken pipe.
+#[test]
+fn a_server_that_is_stopped_can_write_until_it_has_ended() {
+    let stage = Stage::new();
+    let [chaos, written, broken] =
+        [good().json(), stage.home.path("written").display().to_string(), stage.home.path("broken").display().to_string()];
+    // The line is written well after the input has ended, and would be lost in the pipe if nobody read it.
+    let script = r#"trap "" PIPE; "$0" "$1"; sleep 0.3; if head -c 200000 /dev/zero; then touch "$2"; else touch "$3"; fi"#;
+    let chaosd = switchboard_testkit::program("chaosd").display().to_string();
+    let launch = Launch::new("/bin/sh").arg("-c").arg(script).arg(chaosd).arg(chaos).arg(&written).arg(&broken);
+    stage.configure(&[Entry::new("late", &launch).env("CANARY", &stage.canary())]);
+    let ran = stage.home.run(&["call", "late/ok", "--yes"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let exists = |file: &str| std::path::Path::new(file).exists();
+    assert_eq!((exists(&written), exists(&broken)), (true, false));
+}
+
+/// A server that first runs a script of the shell beside itself. In it `$keeper` and `$launcher` are pids, and `$done` is a file to make.
+fn beside(stage: &Stage, script: &str) -> Entry {
+    let pids = r#"keeper=$PPID; launcher=$(awk '/^PPid:/ {print $2}' /proc/$PPID/status); done="$2""#;
+    let script = format!(r#"{pids}; ({script}) </dev/null >/dev/null 2>&1 & exec "$0" "$1""#);
+    let (chaosd, done) = (switchboard_testkit::program("chaosd"), stage.home.path("done"));
+    let chaos = good().ignore_eof().record(stage.record_file("hostile")).json();
+    let launch = Launch::new("/bin/sh").arg("-c").arg(script).arg(chaosd.display().to_string()).arg(chaos);
+    Entry::new("hostile", &launch.arg(done.display().to_string())).env("CANARY", &stage.canary())
+}
+
+/// P4, F29: a server cannot outlive us by stopping those who would end it, whether we are killed or end by ourselves.
+#[test]
+fn p4_f29_a_server_that_stops_its_keeper_does_not_outlive_us() {
+    let scripts = [
+        "sleep 0.3; kill -STOP $keeper; touch $done",
+        "sleep 0.3; kill -STOP $launcher; touch $done",
+        "sleep 0.3; kill -STOP $launcher; kill -STOP $keeper; touch $done",
+    ];
+    std::thread::scope(|scope| {
+        for (script, signal) in scripts.iter().flat_map(|script| [(script, Signal::SIGKILL), (script, Signal::SIGTERM)]) {
+            scope.spawn(move || {
+                let stage = Stage::new();
+                stage.configure(&[beside(&stage, script)]);
+                let mut child = stage.start(&["call", "hostile/hold", "--yes"]);
+                stage.wait_for("hostile", "the call came", |record| record.count("tools/call") == 1);
+                assert!(wait_until(PATIENCE, || stage.home.path("done").exists()), "{script}");
+                assert!(!stage.servers().is_empty(), "{script}");
+
+                send(signal, &child);
+                let (_, took) = end_of(&mut child);
+                assert!(took < Duration::from_secs(6), "{script}, {signal}: {took:?}");
+                stage.assert_nobody_within(Duration::from_secs(4));
+            });
+        }
+    });
+}
+
+/// P4: one that goes on stopping its keeper, or kills it, is ended at once.
+#[test]
+fn p4_a_server_that_fights_its_keeper_is_ended() {
+    for script in ["sleep 0.3; while kill -STOP $keeper; do :; done", "sleep 0.3; kill -KILL $keeper; sleep 1000"] {
+        let stage = Stage::new();
+        stage.configure(&[beside(&stage, script)]);
+        let mut child = stage.start(&["call", "hostile/hold", "--yes"]);
+        // The call was sent, and the server is gone: nothing answers it.
+        assert_eq!(end_of(&mut child).0, Some(3), "{script}");
+        stage.assert_nobody_within(Duration::from_secs(4));
+    }
 }
 
 /// What a server was told about the one call it got: the call's id, and the id that was cancelled.

@@ -63,11 +63,11 @@ impl Stage {
         assert!(wait_until(PATIENCE, || shown(&self.record(server))), "{server}: {what}: {:#?}", self.record(server));
     }
 
-    fn record_file(&self, server: &str) -> PathBuf {
+    pub(crate) fn record_file(&self, server: &str) -> PathBuf {
         self.home.path(&format!("{server}.record"))
     }
 
-    fn canary(&self) -> String {
+    pub(crate) fn canary(&self) -> String {
         self.home.path("canary").display().to_string()
     }
 }

@@ -19,8 +19,9 @@ use nix::unistd::{Pid, getppid};
 use super::order::{self, Report};
 use super::{Exit, birth, descent};
 
-/// Sent by the kernel to a keeper whose launcher died.
-pub(super) const LAUNCHER_DIED: Signal = Signal::SIGUSR1;
+/// Sent by the kernel to a keeper whose launcher died, and to a launcher whose host died; by the launcher to a keeper that was stopped.
+/// It continues a stopped process, so that no server can keep them from their work by SIGSTOP.
+pub(super) const RESUME: Signal = Signal::SIGCONT;
 
 /// How long descendants have after SIGTERM once the host is gone.
 const GRACE: Duration = Duration::from_millis(1500);
@@ -30,7 +31,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// The life of a keeper. Runs in the forked process and never returns.
 pub(super) fn run(mut control: UnixStream, stdio: [OwnedFd; 3], signals: &SignalFd, launcher: Pid) -> ! {
     let _ = prctl::set_name(c"mcp-keeper");
-    let prepared = prctl::set_child_subreaper(true).and_then(|()| prctl::set_pdeathsig(LAUNCHER_DIED));
+    let prepared = prctl::set_child_subreaper(true).and_then(|()| prctl::set_pdeathsig(RESUME));
     let started = match prepared {
         Ok(()) => start(&mut control, stdio),
         Err(errno) => Some(Err(Report::Failed { step: order::Step::Prepare, errno: errno as i32 })),
@@ -38,11 +39,9 @@ pub(super) fn run(mut control: UnixStream, stdio: [OwnedFd; 3], signals: &Signal
     match started {
         Some(Ok(server)) => {
             let _ = control.write_all(&Report::Started { pid: server.as_raw() }.encode());
-            let mut keeper = Keeper { control: Some(control), server: Some(server), ending: Ending::No };
+            let mut keeper = Keeper { control: Some(control), server: Some(server), launcher, ending: Ending::No };
             // The launcher may have died before the kernel knew that we want to hear of it.
-            if getppid() != launcher {
-                keeper.end_with_grace();
-            }
+            keeper.end_without_launcher();
             keeper.keep(signals);
         }
         Some(Err(failed)) => {
@@ -69,6 +68,7 @@ struct Keeper {
     control: Option<UnixStream>,
     /// `None` once it has been waited for: from then on its pid is anybody's.
     server: Option<Pid>,
+    launcher: Pid,
     ending: Ending,
 }
 
@@ -102,12 +102,12 @@ impl Keeper {
     /// Takes in who has ended; false once nobody is left.
     fn reap(&mut self) -> bool {
         loop {
-            match wait_for_any() {
+            match wait_for_any(libc::WNOHANG) {
                 Waited::Ended(pid, exit) if Some(pid) == self.server => {
                     self.server = None;
                     self.report(Report::Exited(exit));
                 }
-                Waited::Ended(..) => {}
+                Waited::Ended(..) | Waited::Stopped(_) => {}
                 Waited::AllRun => return true,
                 Waited::NobodyLeft => return false,
             }
@@ -140,8 +140,8 @@ impl Keeper {
         drop(watched);
         if signalled {
             while let Ok(Some(signal)) = signals.read_signal() {
-                if signal.ssi_signo == LAUNCHER_DIED as u32 {
-                    self.end_with_grace();
+                if signal.ssi_signo == RESUME as u32 {
+                    self.end_without_launcher();
                 }
             }
         }
@@ -166,6 +166,12 @@ impl Keeper {
         }
         if count == 0 {
             self.control = None;
+            self.end_with_grace();
+        }
+    }
+
+    fn end_without_launcher(&mut self) {
+        if getppid() != self.launcher {
             self.end_with_grace();
         }
     }
@@ -197,19 +203,22 @@ impl Keeper {
 /// What `waitpid` says of all children.
 pub(super) enum Waited {
     Ended(Pid, Exit),
+    /// Only where that is asked for (`WUNTRACED`).
+    Stopped(Pid),
     AllRun,
     NobodyLeft,
 }
 
-/// Looks once, without waiting.
-pub(super) fn wait_for_any() -> Waited {
+/// Looks once. The options are those of `waitpid`.
+pub(super) fn wait_for_any(options: i32) -> Waited {
     loop {
         let mut status = 0;
         // Not nix's: it answers with an error, and loses the pid, where a real-time signal ended the process.
         // SAFETY: the pointer is to a live integer.
-        let pid = unsafe { libc::waitpid(-1, &raw mut status, libc::WNOHANG) };
+        let pid = unsafe { libc::waitpid(-1, &raw mut status, options) };
         match pid {
             0 => return Waited::AllRun,
+            pid if pid > 0 && libc::WIFSTOPPED(status) => return Waited::Stopped(Pid::from_raw(pid)),
             pid if pid > 0 => return Waited::Ended(Pid::from_raw(pid), exit_of(status)),
             _ if nix::errno::Errno::last() == nix::errno::Errno::EINTR => {}
             _ => return Waited::NobodyLeft,

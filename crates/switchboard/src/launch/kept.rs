@@ -6,15 +6,18 @@ use std::os::unix::net::UnixStream as BlockingStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use nix::errno::Errno;
+use nix::sys::signal::kill;
 use nix::sys::socket::{ControlMessage, MsgFlags, recv, send, sendmsg};
+use nix::unistd::Pid;
 use tokio::io::AsyncWriteExt;
 use tokio::net::UnixStream;
 use tokio::time::{Instant, sleep, timeout_at};
 
+use super::keeper::RESUME;
 use super::order::{self, REPORT_BYTES, Report, Step};
 use super::{Exit, zygote};
 use crate::config::ResolvedLaunch;
@@ -26,7 +29,8 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(super) struct LauncherProcess {
     program: PathBuf,
-    link: Mutex<Link>,
+    /// Each server's control holds it weakly.
+    link: Arc<Mutex<Link>>,
 }
 
 impl LauncherProcess {
@@ -37,7 +41,7 @@ impl LauncherProcess {
                 "this process was started as a launcher; its main must call switchboard::launcher_main() before anything else",
             ));
         }
-        let link = Mutex::new(Link::start(&program)?);
+        let link = Arc::new(Mutex::new(Link::start(&program)?));
         Ok(Self { program, link })
     }
 
@@ -75,7 +79,8 @@ impl LauncherProcess {
         ours.set_nonblocking(true)?;
         // Most orders fit the socket's buffer: then the keeper finds its own when it wakes.
         let sent = send(ours.as_raw_fd(), &text.0, MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL).unwrap_or(0);
-        let mut control = Control::new(UnixStream::from_std(ours)?);
+        let mut control = Control::new(UnixStream::from_std(ours)?, Arc::downgrade(&self.link));
+        self.link().resume();
         let [stdin, stdout, stderr] = stdio.each_ref().map(AsRawFd::as_raw_fd);
         self.hand_over([theirs.as_raw_fd(), stdin, stdout, stderr], deadline).await?;
         drop(theirs);
@@ -193,6 +198,13 @@ impl Link {
         self.answered
     }
 
+    /// Continues the launcher, should a server have stopped it. Its pid is its own until it is waited for, which only the drop does.
+    fn resume(&self) {
+        if let Some(process) = &self.process {
+            let _ = kill(Pid::from_raw(process.id().cast_signed()), RESUME);
+        }
+    }
+
     fn send(&self, descriptors: &[i32; 4]) -> Result<(), Errno> {
         let socket = self.socket.as_ref().ok_or(Errno::EPIPE)?;
         let rights = [ControlMessage::ScmRights(descriptors)];
@@ -205,6 +217,7 @@ impl Drop for Link {
     fn drop(&mut self) {
         let is_launcher = self.has_answered();
         self.socket = None;
+        self.resume();
         let Some(mut process) = self.process.take() else { return };
         if matches!(process.try_wait(), Ok(Some(_))) {
             return;
@@ -230,11 +243,12 @@ pub(super) struct Control {
     filled: usize,
     exit: Option<Exit>,
     gone: bool,
+    launcher: Weak<Mutex<Link>>,
 }
 
 impl Control {
-    fn new(stream: UnixStream) -> Self {
-        Self { stream, partial: [0; REPORT_BYTES], filled: 0, exit: None, gone: false }
+    fn new(stream: UnixStream, launcher: Weak<Mutex<Link>>) -> Self {
+        Self { stream, launcher, partial: [0; REPORT_BYTES], filled: 0, exit: None, gone: false }
     }
 
     /// The server itself has ended.
@@ -289,6 +303,10 @@ impl Control {
     /// Past tokio: this must work while dropping, and outside of a runtime. A keeper that is gone needs no telling.
     fn tell(&self, word: u8) {
         let _ = send(self.stream.as_raw_fd(), &[word], MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL);
+        // A keeper that was stopped is continued by the launcher, as long as that runs itself.
+        if let Some(link) = self.launcher.upgrade() {
+            link.lock().unwrap_or_else(PoisonError::into_inner).resume();
+        }
     }
 }
 

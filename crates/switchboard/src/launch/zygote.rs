@@ -3,7 +3,7 @@
 //! It parses nothing: each message is one byte and four descriptors, handed on to a new keeper. It is single-threaded, so a fork
 //! without exec is sound, and small, so a fork is cheap.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::io::{IoSliceMut, Write};
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
@@ -20,7 +20,7 @@ use nix::sys::socket::{ControlMessageOwned, MsgFlags, getsockopt, recvmsg, socko
 use nix::sys::stat::Mode;
 use nix::unistd::{ForkResult, Pid, dup2_stderr, dup2_stdin, dup2_stdout, fork, setsid};
 
-use super::keeper::{self, LAUNCHER_DIED, Waited};
+use super::keeper::{self, RESUME, Waited};
 use super::order::{Report, Step};
 use super::{birth, descent};
 
@@ -31,6 +31,9 @@ pub(super) const READY: u8 = b'R';
 
 /// How soon to look again while strays are being killed, should no SIGCHLD come first.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
+
+/// A keeper is continued so often when it was stopped; then it is killed, and its server with it.
+const MAX_STOPS: u32 = 3;
 
 /// Serves and exits where the marker is set and stdin is the host's socket; otherwise returns at once.
 pub(super) fn main_if_marked() {
@@ -50,8 +53,9 @@ fn serve() -> nix::Result<()> {
     let socket = detach()?;
     let signals = prepare_signals()?;
     prctl::set_child_subreaper(true)?;
+    prctl::set_pdeathsig(RESUME)?;
     let _ = (&socket).write_all(&[READY]);
-    let mut launcher = Zygote { socket: Some(socket), keepers: BTreeSet::new() };
+    let mut launcher = Zygote { socket: Some(socket), keepers: BTreeMap::new() };
     launcher.serve(&signals);
     Ok(())
 }
@@ -92,7 +96,7 @@ fn prepare_signals() -> nix::Result<SignalFd> {
         // SAFETY: to ignore a signal runs no code of ours.
         unsafe { signal(number, SigHandler::SigIgn) }?;
     }
-    let waited_for: SigSet = [Signal::SIGCHLD, LAUNCHER_DIED].into_iter().collect();
+    let waited_for: SigSet = [Signal::SIGCHLD, RESUME].into_iter().collect();
     waited_for.thread_set_mask()?;
     SignalFd::with_flags(&waited_for, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)
 }
@@ -100,8 +104,8 @@ fn prepare_signals() -> nix::Result<SignalFd> {
 struct Zygote {
     /// `None` once the host, or its last `Launcher`, is gone.
     socket: Option<UnixStream>,
-    /// Forked and not yet waited for. Any other child of ours is a stray: its keeper was killed.
-    keepers: BTreeSet<Pid>,
+    /// Forked and not yet waited for, and how often each was stopped. Any other child of ours is a stray: its keeper was killed.
+    keepers: BTreeMap<Pid, u32>,
 }
 
 struct Reaped {
@@ -136,21 +140,30 @@ impl Zygote {
     fn reap(&mut self) -> Reaped {
         let mut somebody_ended = false;
         loop {
-            match keeper::wait_for_any() {
+            match keeper::wait_for_any(libc::WNOHANG | libc::WUNTRACED) {
                 Waited::Ended(pid, _) => {
                     self.keepers.remove(&pid);
                     somebody_ended = true;
                 }
+                Waited::Stopped(pid) => self.resume(pid),
                 Waited::AllRun => return Reaped { somebody_ended, nobody_left: false },
                 Waited::NobodyLeft => return Reaped { somebody_ended, nobody_left: true },
             }
         }
     }
 
+    /// Nobody but its own server has a reason to stop a keeper.
+    fn resume(&mut self, stopped: Pid) {
+        if let Some(stops) = self.keepers.get_mut(&stopped) {
+            *stops += 1;
+            let _ = kill(stopped, if *stops < MAX_STOPS { RESUME } else { Signal::SIGKILL });
+        }
+    }
+
     /// Whether there were any.
     fn kill_strays(&self) -> bool {
         let mut found = false;
-        for stray in descent::children(Pid::this()).into_iter().filter(|pid| !self.keepers.contains(pid)) {
+        for stray in descent::children(Pid::this()).into_iter().filter(|pid| !self.keepers.contains_key(pid)) {
             found = true;
             let _ = kill(stray, Signal::SIGKILL);
         }
@@ -177,7 +190,7 @@ impl Zygote {
                 keeper::run(control, stdio, signals, launcher)
             }
             // Our copies of the descriptors close here, so that the keeper and its server hold the only ones.
-            Ok(ForkResult::Parent { child }) => _ = self.keepers.insert(child),
+            Ok(ForkResult::Parent { child }) => _ = self.keepers.insert(child, 0),
             Err(errno) => {
                 let _ = control.write_all(&Report::Failed { step: Step::Keeper, errno: errno as i32 }.encode());
             }
