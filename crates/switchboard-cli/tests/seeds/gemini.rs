@@ -164,6 +164,45 @@ fn s2_54_a_call_that_fails_or_takes_too_long_is_a_failure_that_names_the_timeout
     assert_eq!(failed.code, Some(1), "{failed:?}");
 }
 
+/// The same of a process in the person's own `settings.json`: an exception in the tool, an error of the server, its end and a timeout are
+/// each a failure of that call, which was sent once; the same call succeeds once `timeout` was raised in that file.
+#[test]
+fn s2_54_each_failure_at_execution_is_a_failure_of_the_call_and_a_raised_timeout_helps() {
+    let machine = Machine::new();
+    let seen = machine.path("seen");
+    let raised = r#"{"content":[{"type":"text","text":"ZeroDivisionError: division by zero"}],"isError":true}"#;
+    let server = Chaos::new()
+        .tool("late", [Step::Sleep(3000), Step::text("late, but done")])
+        .tool("raises", Step::result(raised))
+        .tool("refuses", Step::error(-32603, "the database is locked"))
+        .tool("dies", [Step::Stderr("out of memory\n".to_owned()), Step::Exit(1)]);
+    machine.stand_in("worker", &server.record(&seen));
+    let write = |timeout: u32| {
+        let file = machine.path(".gemini/settings.json");
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(file, settings(&format!(r#""worker": {{"command": "worker", "timeout": {timeout}}}"#))).unwrap();
+    };
+    let sent = |method: &str| Record::read(&seen).count(method);
+    write(1000);
+    let cases = [
+        ("late", 3, "server \"worker\"", "timeout"),
+        ("raises", 1, "", "ZeroDivisionError: division by zero"),
+        ("refuses", 1, "server \"worker\"", "the database is locked"),
+        ("dies", 3, "server \"worker\"", "exited with status 1"),
+    ];
+    for (count, (tool, code, who, what)) in cases.into_iter().enumerate() {
+        let ran = machine.run(&["call", tool, "--yes"]);
+        assert_eq!(ran.code, Some(code), "{tool}: {ran:?}");
+        // What the tool itself says is its result; what keeps it from a result is told apart from one.
+        let (said, result) = if who.is_empty() { (&ran.stdout, what) } else { (&ran.stderr, "") };
+        assert!(said.contains(who) && said.contains(what) && ran.stdout.trim_end() == result, "{tool}: {ran:?}");
+        assert_eq!(sent("tools/call"), count + 1, "{tool} was sent once");
+    }
+    write(60_000);
+    let ran = machine.run(&["call", "late", "--yes"]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "late, but done\n"), "{ran:?}");
+}
+
 /// Once the connection stands, the server is asked for its tools, before anything is called.
 #[test]
 fn s2_23_after_connecting_the_servers_tools_are_listed() {
