@@ -153,7 +153,7 @@ impl Sessions {
 }
 
 /// The demo server on a free port, and its URL: the first line it prints is the address that it listens on.
-async fn serve(flags: &[String], answers: Answers) -> Result<(Child, String), Fault> {
+pub(crate) async fn serve(flags: &[String], answers: Answers) -> Result<(Child, String), Fault> {
     let mut command = Command::new(std::env::current_exe()?);
     command.arg(DEMO_MARKER).args(flags).args(["--http", "127.0.0.1:0", "--answers", answers.name()]);
     let mut server = command.stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true).spawn()?;

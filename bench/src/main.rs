@@ -1,6 +1,8 @@
 //! Measures Switchboard, the floor and the peers side by side in one run.
 
 mod cores;
+mod flood;
+mod flooder;
 mod floor;
 mod http;
 mod list;
@@ -39,6 +41,10 @@ fn run() -> Result<ExitCode, Fault> {
         server::run(words)?;
         return Ok(ExitCode::SUCCESS);
     }
+    if words.next_if(|word| word == flooder::MARKER).is_some() {
+        flooder::run(words)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     if words.next_if(|word| word == http::DEMO_MARKER).is_some() {
         return demo(words);
     }
@@ -63,6 +69,7 @@ async fn measure(options: &Options) -> Result<Report, Fault> {
         Work::Http => ("http", http::run(options).await?),
         Work::Startup => ("startup", startup::run(options).await?),
         Work::List => ("list", list::run(options).await?),
+        Work::Flood => ("flood", flood::run(options).await?),
     };
     let mut notes = options.left_out();
     if options.work == Work::Http {

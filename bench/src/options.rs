@@ -7,7 +7,7 @@ use crate::http::Answers;
 use crate::measure::{Era, Fault};
 
 /// Shown when the words make no sense.
-pub(crate) const USAGE: &str = "usage: bench stdio|http|startup|list [--json] [--rounds N] [--quick] [--runtime current|multi] \
+pub(crate) const USAGE: &str = "usage: bench stdio|http|startup|list|flood [--json] [--rounds N] [--quick] [--runtime current|multi] \
 [--era legacy|modern] [--pin apart|together|none] [--answers json|sse] [--sdks DIR] [--without floor|raw|rmcp|us|ts|python]…";
 
 /// What to measure.
@@ -21,6 +21,8 @@ pub(crate) enum Work {
     Startup,
     /// Large catalogs.
     List,
+    /// A healthy server beside some that send without pause.
+    Flood,
 }
 
 /// One run, as asked for.
@@ -51,6 +53,7 @@ impl Options {
             Some("http") => Work::Http,
             Some("startup") => Work::Startup,
             Some("list") => Work::List,
+            Some("flood") => Work::Flood,
             _ => return Err(USAGE.into()),
         };
         let (mut json, mut rounds, mut quick, mut multi_thread, mut era, mut pin, mut without) =

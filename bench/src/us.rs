@@ -120,6 +120,28 @@ impl Us {
         Self::on(start(config, Arc::new(MemoryStore::default())).await?, DEMO_ARGUMENTS).await
     }
 
+    /// Starts a host with a healthy server, the first, beside others with one tool each, and waits until all are listed.
+    pub(crate) async fn beside_others(endpoints: Vec<Endpoint>, is_demo: bool) -> Result<Self, Fault> {
+        let count = endpoints.len();
+        let host = start(entries(endpoints.into_iter(), Protocol::Legacy)?, Arc::new(MemoryStore::default())).await?;
+        listed(&host, count, count + 1).await?;
+        Self::on(host, if is_demo { DEMO_ARGUMENTS } else { ECHO_ARGUMENTS }).await
+    }
+
+    /// Calls a tool without arguments that must answer within this time.
+    pub(crate) async fn call_within(&self, tool: &str, limit: Duration) -> Result<(), Fault> {
+        let call = Call {
+            tool: tool.to_owned(),
+            arguments: self.no_arguments.clone(),
+            caller: self.caller.clone(),
+            listed: None,
+            timeout: Some(limit),
+            yes: false,
+        };
+        self.host.call(call).await?;
+        Ok(())
+    }
+
     async fn on(host: Host, echo_arguments: &'static str) -> Result<Self, Fault> {
         listed(&host, 1, 2).await?;
         let catalog = host.catalog();
