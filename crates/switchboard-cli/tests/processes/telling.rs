@@ -105,6 +105,44 @@ fn s2_65_the_command_to_copy_of_a_gemini_entry_starts_what_the_entry_starts() {
     assert_eq!((ran.code, ran.stderr), (Some(9), format!("{}\n", folder.join("sub").display())));
 }
 
+/// S2-65: in gemini's own file, each way not to connect is told apart, and the command to copy fails in a shell as the server failed.
+#[test]
+fn s2_65_in_a_gemini_file_each_failure_is_told_apart_and_repeats_by_hand() {
+    let stage = Stage::new();
+    let folder = std::fs::canonicalize(stage.home.path("project")).unwrap();
+    let plain = folder.join("plain").display().to_string();
+    std::fs::write(&plain, "no program").unwrap();
+    let exits = "echo 'TOKEN is not set' >&2; exit 3";
+    let cases = [
+        ("absent", json!({"command": "no-such-program"}), "no program \"no-such-program\" in PATH", 127),
+        ("plain", json!({"command": plain}), "is not executable", 126),
+        ("lost", json!({"command": "true", "cwd": "missing"}), "the working folder", 2),
+        (
+            "exits",
+            json!({"command": "/bin/sh", "args": ["-c", exits]}),
+            "exited with status 3 before the handshake (last stderr: \"TOKEN is not set\")",
+            3,
+        ),
+        ("silent", json!({"command": "sleep", "args": ["600"], "timeout": 2000}), "no answer to the handshake within 2 s", 124),
+    ];
+    let servers: serde_json::Map<String, Value> =
+        cases.iter().map(|(name, entry, _, _)| ((*name).to_owned(), entry.clone())).collect();
+    let file = folder.join("settings.json");
+    std::fs::write(&file, json!({ "mcpServers": servers }).to_string()).unwrap();
+    let document = stage.home.run(&["-c", file.to_str().unwrap(), "--dialect", "gemini", "doctor", "--json"]).json();
+    for (name, _, fact, code) in cases {
+        let server = document["servers"].as_array().unwrap().iter().find(|server| server["name"] == name).unwrap();
+        assert!(server["summary"].as_str().unwrap().contains(fact), "{server}");
+        let advice = server["try"].as_array().unwrap().iter().filter_map(Value::as_str);
+        let line = advice.filter_map(|line| line.strip_prefix("run it by hand: ")).next().unwrap();
+        // As a person would who waits for a second.
+        let by_hand = std::process::Command::new("timeout").args(["1", "/bin/sh", "-c", line]).output().unwrap();
+        let ran = Ran::of(&by_hand);
+        assert_eq!(ran.code, Some(code), "{line}: {ran:?}");
+        assert!(name != "exits" || ran.stderr == "TOKEN is not set\n", "{ran:?}");
+    }
+}
+
 #[test]
 fn f7_a_server_that_dies_during_a_call_is_told_with_status_and_last_words() {
     let stage = Stage::new();

@@ -247,3 +247,36 @@ fn s2_53_a_server_without_tools_is_disconnected_because_no_tools_were_discovered
     assert!(nothing.starts_with("no tools discovered"), "{nothing}");
     assert!(lost.starts_with("no program \"no-such-program\""), "{lost}");
 }
+
+/// S2-05, in gemini's own file: each server is connected by its transport, then asked for its tools; a schema is cleaned or its tool
+/// left out; then names are given, the first server in the file keeping the bare one.
+#[test]
+fn s2_05_discovery_connects_fetches_sanitises_and_registers_in_this_order() {
+    let machine = Machine::new();
+    let record = machine.path("record");
+    let schema = r#"{"$schema":"x","type":"object","additionalProperties":false,"properties":{"q":{"type":"string"}}}"#;
+    let first = Chaos::new()
+        .tool("echo", Step::text("the first's"))
+        .define("echo", "inputSchema", schema)
+        .extra_tool(r#"{"name":"broken","inputSchema":{"type":"string"}}"#)
+        .record(&record);
+    machine.stand_in("first", &first);
+    let text =
+        format!(r#"{{"mcpServers": {{"first": {{"command": "first"}}, "second": {{"httpUrl": "{}/mcp"}}}}}}"#, machine.address());
+    let machine = machine.file("settings.json", &text);
+    let listed = machine.run(&["-c", "settings.json", "tools", "--json"]).json();
+    let methods = Record::read(&record).methods();
+    let known = ["server/discover", "initialize", "notifications/initialized", "tools/list"];
+    let steps: Vec<&str> = methods.iter().map(String::as_str).filter(|method| known.contains(method)).collect();
+    assert_eq!((steps.first(), steps.last()), (Some(&"server/discover"), Some(&"tools/list")), "{methods:?}");
+    let of = |server: &str, tool: &str| {
+        let tools = listed["tools"].as_array().unwrap();
+        tools.iter().find(|listed| listed["server"] == server && listed["tool"] == tool).unwrap().clone()
+    };
+    assert_eq!(of("first", "echo")["inputSchema"].to_string(), r#"{"properties":{"q":{"type":"string"}},"type":"object"}"#);
+    assert_eq!((&of("first", "echo")["name"], &of("second", "echo")["name"]), (&"echo".into(), &"second__echo".into()));
+    let withheld = listed["withheld"].as_array().unwrap();
+    assert!(withheld.iter().any(|tool| tool["tool"] == "broken"), "{withheld:?}");
+    let call = |name: &str| machine.run(&["-c", "settings.json", "call", name, "--args", r#"{"message": "hello"}"#, "--yes"]);
+    assert_eq!(call("second__echo").stdout.trim(), "hello");
+}

@@ -264,6 +264,36 @@ cd /; exec env -i PATH=/usr/bin:/bin GIVEN=\"$GIVEN\" NETWORK=$network \"$@\"",
     check("broken", "DISCONNECTED", Some(lost));
 }
 
+/// S2-55 with a real sandbox: `unshare` gives the server a network of its own and its own users. Where the system forbids that to
+/// everybody, there is no sandbox to test.
+#[test]
+fn s2_55_a_server_in_a_real_sandbox_works_and_its_failure_names_the_sandboxs_words() {
+    let sandbox = ["--map-root-user", "--net"];
+    let is_allowed = std::process::Command::new("unshare").args(sandbox).arg("true").output();
+    if !is_allowed.is_ok_and(|output| output.status.success()) {
+        println!("skipped: `unshare --map-root-user --net` is not allowed here");
+        return;
+    }
+    let stage = Stage::new();
+    let inner = Chaos::new().tool("look", Step::Inspect).launch();
+    let program = inner.command.display().to_string();
+    let boxed = |options: &[&'static str]| {
+        let args = sandbox.iter().chain(options).copied().chain(["--", &program]).chain(inner.args.iter().map(String::as_str));
+        json!({ "command": "unshare", "args": args.collect::<Vec<_>>(), "env": { "GIVEN": "through" }, "trust": true })
+    };
+    let servers = json!({ "boxed": boxed(&[]), "pathless": boxed(&["--root=/no/such/root"]) });
+    stage.write("settings.json", &gemini(servers));
+    let file = stage.home.path("settings.json").display().to_string();
+    let given = ["-c", &file, "--dialect", "gemini"];
+    let ran = stage.run(&[&given[..], &["call", "boxed/look", "--yes", "--json"]].concat());
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(ran.stdout.contains("GIVEN") && ran.stdout.contains("through"), "{ran:?}");
+    let document = stage.settled(&[&given[..], &["status", "--json"]].concat()).json();
+    let pathless = document["servers"].as_array().unwrap().iter().find(|server| server["name"] == "pathless").unwrap();
+    let error = pathless["error"].as_str().unwrap();
+    assert!(error.contains("before the handshake (last stderr: \"unshare: ") && error.contains("/no/such/root"), "{error}");
+}
+
 /// S2-60: in a project's file `command` and `cwd` start at the project, in the user's own at the folder that the program was started in.
 #[test]
 fn s2_60_a_relative_program_and_folder_start_at_the_project_or_at_the_working_folder() {
