@@ -138,6 +138,11 @@ impl Setup {
         name.map(|name| Ok(vec![self.trusted_entry(name)?.name.clone()])).transpose()
     }
 
+    /// The servers to start so that the tools of this one have their names.
+    pub(crate) fn needed_to_name(&self, name: &ServerName) -> Vec<ServerName> {
+        self.config.servers.get(name).map_or_else(Vec::new, |server| self.config.needed_to_name(server))
+    }
+
     /// Starts the host, does the work, stops the host.
     pub(crate) fn run(
         self,

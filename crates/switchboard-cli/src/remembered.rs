@@ -19,13 +19,19 @@ pub(crate) fn server_of(config: &Config, store: &dyn Store, exposed: &str) -> Op
     catalog(config, store).resolve(exposed).ok().map(|tool| tool.id.server.clone())
 }
 
-/// The picture of last time.
+/// The picture of last time. A server of which nothing is remembered leaves bare names of later ones open (S2-27).
 fn catalog(config: &Config, store: &dyn Store) -> Catalog {
     let part = |server: &Arc<ServerConfig>| {
-        let offerings = offerings(server, store)?;
-        Some(Part { config: server.clone(), launch: server.fingerprint(), offerings, settled: true })
+        let remembered = offerings(server, store);
+        let settled = remembered.is_some() || !server.enabled || config.security.blocks(&server.name).is_some();
+        Part {
+            config: server.clone(),
+            launch: server.fingerprint(),
+            offerings: remembered.unwrap_or_default(),
+            settled,
+        }
     };
-    let parts: Vec<_> = config.servers.values().filter_map(part).collect();
+    let parts: Vec<_> = config.servers.values().map(part).collect();
     Catalog::build(&Catalog::default(), config.naming, &Own::default(), &parts)
 }
 

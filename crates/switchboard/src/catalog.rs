@@ -201,7 +201,18 @@ impl Catalog {
         let own: Vec<_> = self.tools.clone();
         let own: HashSet<&str> = own.iter().map(|tool| tool.exposed.as_str()).collect();
         let first_unsettled = parts.iter().position(|part| !part.settled).unwrap_or(parts.len());
-        let wish = |tool: &'_ Offered| (style_of(&tool.server, naming), tool.server_place <= first_unsettled);
+        // Of the servers before it, each is known or can have no tool of this name.
+        let may_be_bare = |tool: &Offered, style: Style| {
+            tool.server_place <= first_unsettled || {
+                let name = style.plain(&tool.id).unwrap_or_default();
+                let mut earlier = parts[first_unsettled..tool.server_place].iter();
+                earlier.all(|part| part.settled || !can_name(&part.config, naming, &name))
+            }
+        };
+        let wish = |tool: &'_ Offered| {
+            let style = style_of(&tool.server, naming);
+            (style, style != Style::FirstWins || may_be_bare(tool, style))
+        };
         let names = {
             let wishes: Vec<_> = (offered.iter())
                 .map(|tool| (&tool.id, wish(tool)))

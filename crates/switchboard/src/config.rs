@@ -80,6 +80,22 @@ impl FromIterator<ServerConfig> for Config {
     }
 }
 
+impl Config {
+    /// How a server's tools are named.
+    pub(crate) fn naming_of(&self, server: &ServerConfig) -> Style {
+        server.dialect.rules().naming.unwrap_or(self.naming)
+    }
+
+    /// The servers whose tools must be known before those of this one have their names: itself, and where the first in the file keeps a
+    /// bare name (S2-27) every one before it.
+    pub fn needed_to_name(&self, server: &ServerConfig) -> Vec<ServerName> {
+        match (self.naming_of(server), self.servers.get_index_of(&server.name)) {
+            (Style::FirstWins, Some(place)) => self.servers.keys().take(place + 1).cloned().collect(),
+            _ => vec![server.name.clone()],
+        }
+    }
+}
+
 /// A place in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {

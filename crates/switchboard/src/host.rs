@@ -209,7 +209,7 @@ impl Shared {
     pub(crate) fn rebuild(&self) {
         let is_new = |roster: &Roster, old: &Catalog| {
             let shows_all = (0..roster.servers.len()).all(|index| shows(roster, old, index));
-            let is_settled = |index: usize| roster.servers.get(index).is_none_or(|server| server.snapshot().is_settled());
+            let is_settled = |index: usize| roster.servers.get(index).is_none_or(|server| server.is_settled_at(&server.snapshot()));
             old.generation > 0 && shows_all && !old.can_name_more(is_settled)
         };
         if is_new(&self.roster.load(), &self.catalog.load()) {
@@ -276,7 +276,7 @@ impl Shared {
 /// What the catalog is built from. One look at the server: its offerings belong to the state that they came with.
 fn part(server: &ServerHandle) -> Part {
     let now = server.snapshot();
-    let (offerings, settled) = (now.offerings.clone(), now.is_settled());
+    let (offerings, settled) = (now.offerings.clone(), server.is_settled_at(&now));
     Part { config: server.config.clone(), launch: server.launch, offerings, settled }
 }
 

@@ -10,7 +10,7 @@ use tokio::time::timeout;
 use crate::auth::AuthMeans;
 use crate::caller::{Answering, Offers};
 use crate::catalog::Tool;
-use crate::config::{Environment, Fingerprint, ServerConfig};
+use crate::config::{Environment, Fingerprint, ServerConfig, Start};
 use crate::event::Event;
 use crate::launch::{Launcher, StderrTail};
 use crate::panics::catch_panic;
@@ -300,12 +300,21 @@ impl ServerHandle {
         }
     }
 
-    /// Whether waiting for it can bring tools that nobody knows yet: it is on its way, or lazy and never seen (S3-08).
+    /// Whether waiting for it can bring tools that nobody knows yet: it is on its way, or was not started. What is remembered of a
+    /// server is good enough where it is lazy (S3-08).
     pub fn may_offer_more(&self) -> bool {
-        let snapshot = self.snapshot.borrow();
+        self.may_offer_more_than(&self.snapshot.borrow())
+    }
+
+    /// Whether later servers can be named (S2-27): what it offers is known, or it does not run.
+    pub(crate) fn is_settled_at(&self, snapshot: &Snapshot) -> bool {
+        snapshot.is_settled() && (snapshot.attempts_ended > 0 || !self.may_offer_more_than(snapshot))
+    }
+
+    fn may_offer_more_than(&self, snapshot: &Snapshot) -> bool {
         match snapshot.state {
             State::Connecting { .. } => true,
-            State::Idle => !snapshot.cached,
+            State::Idle => !(snapshot.cached && self.config.start == Start::Lazy),
             _ => false,
         }
     }

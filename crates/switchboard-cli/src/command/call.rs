@@ -70,7 +70,8 @@ pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
     let setup = Setup::read(options)?;
     let base = wanted.args.as_deref().map(read_arguments).transpose()?;
     let server = server_of(&setup, &wanted.tool)?;
-    setup.run(server.clone().map(|name| vec![name]), async |host, place| {
+    let only = started_for(&setup, &wanted.tool, server.as_ref());
+    setup.run(only, async |host, place| {
         let wait = options.wait.unwrap_or_else(|| longest_connect(host));
         let tool = find(host, &wanted.tool, server.as_ref(), wait).await?;
         let arguments = arguments(&tool, base.as_ref(), &wanted.pairs)?;
@@ -107,7 +108,7 @@ async fn want_log(host: &Host, server: &ServerName, level: LogLevel) -> Result<(
 /// The one server to start, where the name tells: `server/tool`, an exposed name of last time, or one that no other server's tool can have.
 pub(super) fn server_of(setup: &Setup, tool: &str) -> Result<Option<ServerName>, Failure> {
     let mut names = setup.config.servers.keys();
-    let named = names.find(|name| tool.strip_prefix(name.as_str()).is_some_and(|rest| rest.starts_with('/')));
+    let named = names.find(|name| is_pair_of(tool, name));
     if let Some(name) = named {
         return Ok(Some(setup.trusted_entry(name.as_str())?.name.clone()));
     }
@@ -122,6 +123,17 @@ pub(super) fn server_of(setup: &Setup, tool: &str) -> Result<Option<ServerName>,
         Some(name) => Ok(Some(setup.trusted_entry(name.as_str())?.name.clone())),
         None => Ok(None),
     }
+}
+
+/// The servers to start for a tool of this one: a pair needs no other, a name those that it depends on.
+pub(super) fn started_for(setup: &Setup, tool: &str, server: Option<&ServerName>) -> Option<Vec<ServerName>> {
+    let server = server?;
+    Some(if is_pair_of(tool, server) { vec![server.clone()] } else { setup.needed_to_name(server) })
+}
+
+/// Whether a name is `server/tool` of this server.
+fn is_pair_of(tool: &str, server: &ServerName) -> bool {
+    tool.strip_prefix(server.as_str()).is_some_and(|rest| rest.starts_with('/'))
 }
 
 /// `--args`: the text itself, `@FILE`, or `-` for stdin.
@@ -173,8 +185,7 @@ pub(super) async fn find(host: &Host, name: &str, server: Option<&ServerName>, w
     if let Some(tool) = appears(host, name, wait).await {
         return Ok(tool);
     }
-    let is_exposed = !server.is_some_and(|server| name.strip_prefix(server.as_str()).is_some_and(|rest| rest.starts_with('/')));
-    if is_exposed {
+    if !server.is_some_and(|server| is_pair_of(name, server)) {
         // Last time's catalog led astray, or there is none of a lazy server: ask everybody who may have it.
         wake_all(host, name, wait).await;
         if let Some(tool) = appears(host, name, wait).await {

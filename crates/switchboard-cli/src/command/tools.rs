@@ -13,7 +13,7 @@ use crate::failure::Failure;
 use crate::opening::Setup;
 use crate::view::server::escaped;
 use crate::view::{counted, signature, table};
-use crate::{output, remembered};
+use crate::{output, progress, remembered};
 
 /// Which tools, and how.
 #[derive(Debug, Args)]
@@ -55,9 +55,12 @@ pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
     if let Some(tool) = server.filter(|name| is_tool(&setup, name)) {
         return one(options, setup, tool, wanted);
     }
-    let only = setup.only(server)?;
+    let only = setup.only(server)?.and_then(|only| only.first().map(|name| setup.needed_to_name(name)));
     setup.run(only, async |host, _| {
         super::settle(host, options, server).await?;
+        if server.is_some() {
+            progress::settle(host, options.settle()).await;
+        }
         let catalog = host.catalog();
         if let Some(vendor) = wanted.vendor {
             adapted(vendor, catalog.tools().iter().filter(|tool| is_wanted(server, &tool.id.server)))?;
@@ -98,7 +101,8 @@ fn adapted<'a>(vendor: Vendor, tools: impl Iterator<Item = &'a Arc<Tool>>) -> Re
 /// One tool, whole.
 fn one(options: &Options, setup: Setup, name: &str, wanted: &Wanted) -> Result<u8, Failure> {
     let server = super::call::server_of(&setup, name)?;
-    setup.run(server.clone().map(|name| vec![name]), async |host, _| {
+    let only = super::call::started_for(&setup, name, server.as_ref());
+    setup.run(only, async |host, _| {
         let tool = super::call::find(host, name, server.as_ref(), options.settle()).await?;
         if let Some(vendor) = wanted.vendor {
             adapted(vendor, std::iter::once(&tool))?;

@@ -280,3 +280,34 @@ fn s2_05_discovery_connects_fetches_sanitises_and_registers_in_this_order() {
     let call = |name: &str| machine.run(&["-c", "settings.json", "call", name, "--args", r#"{"message": "hello"}"#, "--yes"]);
     assert_eq!(call("second__echo").stdout.trim(), "hello");
 }
+
+/// S2-27, S2-28: `a` stands first and both offer `search`. Whatever is remembered of earlier runs, `search` is the tool of `a`, and that
+/// of `b` is `b__search`; an answer that `b` needs none of does not count for `a`.
+#[test]
+fn s2_27_28_a_bare_name_is_the_first_servers_whichever_servers_are_remembered() {
+    let text = settings(r#""a": {"command": "first"}, "b": {"command": "second", "trust": true}"#);
+    let machine = Machine::new().file("settings.json", &text);
+    let (first, second) = (machine.path("first-seen"), machine.path("second-seen"));
+    let offers = |tool: &str, said: &str| Chaos::new().tool(tool, Step::text(said));
+    machine.stand_in("first", &offers("search", "of a").record(&first));
+    machine.stand_in("second", &offers("search", "of b").record(&second));
+    let run = |words: &[&str]| machine.run(&[&["-c", "settings.json", "--dialect", "gemini"], words].concat());
+    let calls = |seen: &std::path::Path| if seen.exists() { Record::read(seen).count("tools/call") } else { 0 };
+
+    // Only `b` is remembered after this, and `a` was never started.
+    assert_eq!(run(&["call", "b/search"]).stdout, "of b\n");
+    assert!(!first.exists(), "a pair starts its own server only");
+    let refused = run(&["call", "search"]);
+    assert_eq!(refused.code, Some(5), "`a` is not trusted, so its tool is asked about: {refused:?}");
+    assert_eq!((calls(&first), calls(&second)), (0, 1));
+    assert_eq!(run(&["call", "search", "--yes"]).stdout, "of a\n");
+    assert_eq!(run(&["call", "b__search"]).stdout, "of b\n");
+    let listed = run(&["tools", "b", "--json"]).json();
+    assert_eq!(listed["tools"][0]["name"], "b__search", "{listed}");
+
+    // What is remembered of `a` is out of date: it offers the name again by now.
+    machine.stand_in("first", &offers("other", "of a").record(&first));
+    assert_eq!(run(&["call", "search"]).stdout, "of b\n", "no other server offers it");
+    machine.stand_in("first", &offers("search", "of a").record(&first));
+    assert_eq!(run(&["call", "search", "--yes"]).stdout, "of a\n");
+}
