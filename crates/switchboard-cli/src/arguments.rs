@@ -10,8 +10,8 @@ use clap_complete::engine::ArgValueCandidates;
 use switchboard::config::Dialect;
 
 use crate::command::{
-    call, complete, completions, doctor, edit, login, logout, logs, prompt, prompts, read, resources, status, tools, trust,
-    watch, why,
+    call, complete, completions, doctor, edit, login, logout, logs, permissions, prompt, prompts, read, resources, status, tools,
+    trust, watch, why,
 };
 
 /// Every MCP server you use, behind one gate.
@@ -97,6 +97,8 @@ pub(crate) enum Command {
     Watch(watch::Wanted),
     /// Look at the servers that a project's file wants to start, and accept them one by one
     Trust(trust::Wanted),
+    /// Answers that are remembered for good: list them, take them back
+    Permissions(permissions::PermissionsArgs),
     /// Where each value of a server's entry comes from, what it shadows, what it reads
     Why(why::Wanted),
     /// Write a server into your own switchboard.toml, or into the file that --file names

@@ -25,6 +25,7 @@ pub(crate) mod edit;
 pub(crate) mod login;
 pub(crate) mod logout;
 pub(crate) mod logs;
+pub(crate) mod permissions;
 pub(crate) mod prompt;
 pub(crate) mod prompts;
 pub(crate) mod read;

@@ -70,6 +70,7 @@ fn run(arguments: Arguments) -> Result<u8, Failure> {
         Command::Complete(wanted) => command::complete::run(&options, &wanted),
         Command::Watch(wanted) => command::watch::run(&options, &wanted),
         Command::Trust(wanted) => command::trust::run(&options, &wanted),
+        Command::Permissions(wanted) => command::permissions::run(&options, &wanted),
         Command::Why(wanted) => command::why::run(&options, &wanted),
         Command::Add(added) => command::edit::add(&options, added),
         Command::Remove(named) => command::edit::remove(&options, &named),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use switchboard::auth::{AuthMeans, MemoryVault, SystemVault, Vault};
 use switchboard::builtin::OwnTools;
 use switchboard::caller::{Offers, Root};
-use switchboard::config::{self, Config, Endpoint, Environment, ServerConfig};
+use switchboard::config::{self, Config, Endpoint, Environment, ProjectPermissions, Scope, ServerConfig};
 use switchboard::launch::{Keeping, Launcher};
 use switchboard::name::ServerName;
 use switchboard::secret::Secret;
@@ -151,6 +151,7 @@ impl Setup {
     ) -> Result<u8, Failure> {
         self.say_what_is_missing(only.as_deref());
         let private_folder = folder::private_folder(&self, only.as_deref())?;
+        self.mention_permissions();
         in_runtime(async move {
             let auth = self.auth();
             let Self { place, environment, config, store, answer, roots, .. } = self;
@@ -191,6 +192,34 @@ impl Setup {
                 // Its notices become part of the report; whoever reads the report elsewhere is told here as well.
                 Answer::Everything if !self.json => output::line_on_stderr(&line),
                 _ => output::notice(&line),
+            }
+        }
+    }
+
+    /// Whether the permissions of a project's file can matter by now: one of its servers is trusted; or, where it has none, one of the
+    /// project's, or the project has none at all.
+    pub(crate) fn is_used(&self, project: &ProjectPermissions) -> bool {
+        let is_trusted =
+            |server: &&Arc<ServerConfig>| trust::standing(server, &self.environment, &*self.store) == Standing::Trusted;
+        let of_project = || self.config.servers.values().filter(|server| server.source.scope == Scope::Project);
+        let of_file = || of_project().filter(|server| server.source.file == project.file);
+        match of_file().next() {
+            Some(_) => of_file().any(|server| is_trusted(&server)),
+            None => of_project().next().is_none() || of_project().any(|server| is_trusted(&server)),
+        }
+    }
+
+    /// One line for each project file whose own permissions do not count: once, until they change.
+    fn mention_permissions(&self) {
+        // With `--json` a notice may never be seen.
+        for project in self.config.project_permissions.iter().filter(|_| !self.json) {
+            let counts = trust::permissions_standing(project, &*self.store) == Standing::Trusted;
+            if !counts && self.is_used(project) && trust::is_first_mention(project, &*self.store) {
+                let file = project.file.display().to_string();
+                output::notice(&format!(
+                    "{} would let tools run without asking; that does not count until you accept it with `switchboard trust`",
+                    Untrusted::new(file).for_terminal_line()
+                ));
             }
         }
     }

@@ -24,12 +24,7 @@ fn catalog(config: &Config, store: &dyn Store) -> Catalog {
     let part = |server: &Arc<ServerConfig>| {
         let remembered = offerings(server, store);
         let settled = remembered.is_some() || !server.enabled || config.security.blocks(&server.name).is_some();
-        Part {
-            config: server.clone(),
-            launch: server.fingerprint(),
-            offerings: remembered.unwrap_or_default(),
-            settled,
-        }
+        Part { config: server.clone(), launch: server.fingerprint(), offerings: remembered.unwrap_or_default(), settled }
     };
     let parts: Vec<_> = config.servers.values().map(part).collect();
     Catalog::build(&Catalog::default(), config.naming, &Own::default(), &parts)

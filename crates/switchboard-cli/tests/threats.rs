@@ -21,6 +21,9 @@ mod projects;
 /// T1, T12, T13: what a project and a server can do to the person who is asked.
 #[path = "threats/prompts.rs"]
 mod prompts;
+/// T9, P1: answers that are remembered for good.
+#[path = "threats/remembered.rs"]
+mod remembered;
 /// T25: what must not show anywhere.
 #[path = "threats/secrets.rs"]
 mod secrets;

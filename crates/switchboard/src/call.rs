@@ -9,13 +9,11 @@ use tokio::time::{Instant, timeout};
 use crate::caller::{Approval, ApprovalRequest, Caller, Keep};
 use crate::catalog::{Catalog, Tool, Unresolved, can_name};
 use crate::config::Answers;
-use crate::event::Event;
 use crate::gate::{Decision, Permit, Question};
 use crate::host::{Held, Host, Shared};
 use crate::result::CallResult;
 use crate::server::ServerHandle;
 use crate::session::{RequestFault, Terms};
-use crate::store::Shelf;
 use crate::transport::WireFault;
 use crate::wire::RawJson;
 
@@ -194,9 +192,9 @@ impl Shared {
         };
         match (answer, request.dialect.rules().answers) {
             _ if request.once_only => {}
-            (Approval::AlwaysTool(keep), Answers::Kept) => self.remember(std::slice::from_ref(tool), keep),
-            (Approval::AlwaysServer(keep), Answers::Kept) => self.remember(&offered, keep),
-            (Approval::AlwaysTool(_), Answers::InMemory) => self.remember(std::slice::from_ref(tool), Keep::Run),
+            (Approval::AlwaysTool(keep), Answers::Kept) => self.remember(std::slice::from_ref(tool), keep).await,
+            (Approval::AlwaysServer(keep), Answers::Kept) => self.remember(&offered, keep).await,
+            (Approval::AlwaysTool(_), Answers::InMemory) => self.remember(std::slice::from_ref(tool), Keep::Run).await,
             (Approval::AlwaysServer(_), Answers::InMemory) => {
                 let mut grants = self.grants.write().unwrap_or_else(PoisonError::into_inner);
                 grants.add_whole_server(tool, offered.iter().map(|tool| &**tool));
@@ -216,7 +214,7 @@ impl Shared {
     /// C19: a changed definition of a trusted server is shown, once, and not asked about.
     fn show_change(&self, tool: &Tool, caller: &Arc<dyn Caller>) {
         let is_known = || !self.grants.read().unwrap_or_else(PoisonError::into_inner).is_unlike_its_pin(tool);
-        if !tool.server.trust || !self.roster().gate.only_shows_changes(tool) || is_known() {
+        if !self.roster().gate.only_shows_changes(tool) || is_known() {
             return;
         }
         let changed = self.grants.write().unwrap_or_else(PoisonError::into_inner).pin_anew(tool);
@@ -231,7 +229,7 @@ impl Shared {
         if !left.is_empty() {
             caller.notice(&format!("  … {} more lines", left.len()));
         }
-        self.keep_pin(&pin);
+        self.store_pins(vec![pin]);
     }
 
     /// Every tool that the server offers today, this one as it is asked about.
@@ -243,17 +241,14 @@ impl Shared {
         others.chain([tool]).cloned().collect()
     }
 
-    /// Remembers a yes for these tools as they are now.
-    fn remember(&self, tools: &[Arc<Tool>], keep: Keep) {
-        let mut grants = self.grants.write().unwrap_or_else(PoisonError::into_inner);
-        for tool in tools {
-            let grant = grants.add(tool);
-            if keep == Keep::ForGood
-                && let Err(fault) = self.store_grant(Shelf::Grants, &grant)
-            {
-                let line = format!("the answer holds for this run only: {fault}");
-                let _ = self.events.send(Event::Notice { server: Some(tool.id.server.clone()), line });
-            }
+    /// Remembers a yes for these tools, all of one server, as they are now.
+    async fn remember(&self, tools: &[Arc<Tool>], keep: Keep) {
+        let new: Vec<_> = {
+            let mut grants = self.grants.write().unwrap_or_else(PoisonError::into_inner);
+            tools.iter().map(|tool| grants.add(tool)).collect()
+        };
+        if let (Keep::ForGood, Some(tool)) = (keep, tools.first()) {
+            self.store_grants(&tool.id.server, &new).await;
         }
     }
 

@@ -20,6 +20,7 @@ pub use expand::{Environment, LaunchFault, ResolvedLaunch, ResolvedUrl, UrlFault
 pub use fingerprint::Fingerprint;
 pub use load::{ConfigFile, Scope, load};
 pub use origin::{Found, Origin, Reading, Shown, readings};
+pub use project::ProjectPermissions;
 pub use reference::Syntax;
 pub use schema::schema;
 pub use search::{LinkedFile, linked_project_files, project_folder, search, search_order};
@@ -40,6 +41,7 @@ mod meant;
 mod origin;
 mod policy;
 pub(crate) mod program;
+mod project;
 mod quantity;
 pub(crate) mod reference;
 mod schema;
@@ -56,8 +58,10 @@ mod tests;
 pub struct Config {
     /// In config order, which decides precedence where names meet. A project's entry has replaced a user's of the same name whole.
     pub servers: IndexMap<ServerName, Arc<ServerConfig>>,
-    /// Rules and mode; a project file can only tighten them.
+    /// Rules and mode. Of a project's file only what tightens them is here.
     pub permissions: Permissions,
+    /// What project files would let run without asking: it counts once a person has accepted it.
+    pub project_permissions: Vec<ProjectPermissions>,
     /// Which servers may run at all.
     pub security: Security,
     /// How tools are named.
@@ -124,7 +128,7 @@ pub struct ServerConfig {
     pub start: Start,
     /// `false`: never spawned, still listed.
     pub enabled: bool,
-    /// `true`: no confirmation for any of its tools. Always `false` for a project file's entry.
+    /// `true`: no confirmation for any of its tools. Always `false` for a project file's entry: see [`ProjectPermissions::trusted`].
     pub trust: bool,
     /// Whether the server asks questions during calls (decides whether calls of different callers may overlap).
     pub asks: Asks,

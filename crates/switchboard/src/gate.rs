@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use crate::catalog::Tool;
-use crate::config::{Config, ConfigErrors, Diagnostic, Mode, Scope};
+use crate::config::{Config, ConfigErrors, Diagnostic, Mode, ProjectPermissions, RuleText, Scope};
 use crate::name::ServerName;
 
 pub use grants::{Grant, Grants};
@@ -28,6 +28,8 @@ pub struct Gate {
     allow: Vec<Rule>,
     ask: Vec<Rule>,
     deny: Vec<Rule>,
+    /// What a person lets project files have run without asking.
+    accepted: Vec<ProjectPermissions>,
     warnings: Vec<Diagnostic>,
     /// Tells this gate's rulings from those of another.
     number: u64,
@@ -89,16 +91,43 @@ impl Gate {
 
     /// As [`compile`](Self::compile), beside tools of these names that are no server's: a rule may be the name of one.
     pub fn compile_beside(config: &Config, own: &[&str]) -> Result<Self, ConfigErrors> {
+        Self::compile_with(config, own, &|_| false)
+    }
+
+    /// As [`compile_beside`](Self::compile_beside), with what a person has `accepted` of project files' own permissions: it counts as in
+    /// a file of one's own.
+    pub fn compile_with(
+        config: &Config,
+        own: &[&str],
+        accepted: &dyn Fn(&ProjectPermissions) -> bool,
+    ) -> Result<Self, ConfigErrors> {
         let servers: Vec<&ServerName> = config.servers.keys().collect();
         let permissions = &config.permissions;
+        let accepted: Vec<ProjectPermissions> =
+            config.project_permissions.iter().filter(|project| accepted(project)).cloned().collect();
+        let projects_yolo = accepted.iter().find_map(|project| project.yolo.as_ref());
+        let (mode, yolo) = match (permissions.mode, projects_yolo) {
+            (Mode::Ask, Some(place)) => (Mode::Yolo, Some(place)),
+            (Mode::Yolo, _) => (Mode::Yolo, config.origins.get("permissions.mode")),
+            (mode, _) => (mode, None),
+        };
+        let allow: Vec<RuleText> =
+            permissions.allow.iter().chain(accepted.iter().flat_map(|project| &project.allow)).cloned().collect();
         let mut found = rules::Findings::default();
+        let allow = rules::compile("allow", &allow, &servers, own, &mut found);
+        let ask = rules::compile("ask", &permissions.ask, &servers, own, &mut found);
+        let mut deny = rules::compile("deny", &permissions.deny, &servers, own, &mut found);
+        if let Some(place) = yolo {
+            found.warnings.extend(rules::skip_denies(&mut deny, place));
+        }
         let gate = Self {
-            mode: permissions.mode,
+            mode,
             configured: permissions.configured,
             locked: config.security.locked,
-            allow: rules::compile("allow", &permissions.allow, &servers, own, &mut found),
-            ask: rules::compile("ask", &permissions.ask, &servers, own, &mut found),
-            deny: rules::compile("deny", &permissions.deny, &servers, own, &mut found),
+            allow,
+            ask,
+            deny,
+            accepted,
             warnings: found.warnings,
             number: GATES.fetch_add(1, Ordering::Relaxed),
         };
@@ -135,7 +164,7 @@ impl Gate {
             if let Some(rule) = matched.allow {
                 return Decision::Allow { because: self.allow[rule].shown.clone() };
             }
-            if tool.server.trust {
+            if self.trusts(tool) {
                 return Decision::Allow { because: format!("`trust` is set for server \"{}\"", tool.id.server).into() };
             }
             if self.is_optional_for(tool) {
@@ -153,19 +182,43 @@ impl Gate {
     /// Whether a tool should be pinned when it is first seen ([`Grants::pin`]), so that a later change is noticed: to be asked about,
     /// where locked, and to be shown, where its server is trusted.
     pub fn wants_pin(&self, tool: &Tool) -> bool {
-        self.locked || tool.server.trust
+        self.locked || self.trusts(tool)
     }
 
     /// Whether a changed definition is shown and not asked about (C19).
     pub fn only_shows_changes(&self, tool: &Tool) -> bool {
-        !self.locked && tool.server.trust
+        !self.locked && self.trusts(tool)
     }
 
-    /// S0-27: where nothing speaks of permissions, and the document of the server's file calls the gate optional. A project's file
-    /// widens nothing, so it does not do so by silence either.
+    /// The rules that can hold for tools of a server, each with the name of its list.
+    pub fn rules_for<'g>(&'g self, server: &'g ServerName) -> impl Iterator<Item = (&'static str, &'g RuleText)> {
+        let lists = [("allow", &self.allow), ("ask", &self.ask), ("deny", &self.deny)];
+        let all = lists.into_iter().flat_map(|(list, rules)| rules.iter().map(move |rule| (list, rule)));
+        all.filter(|(_, rule)| rule.may_hold_for(server)).map(|(list, rule)| (list, &rule.text))
+    }
+
+    /// Whether `yolo` of its own file skips this deny rule for servers' tools (S0-26).
+    pub fn skips(&self, rule: &RuleText) -> bool {
+        self.deny.iter().any(|deny| deny.skipped && deny.text == *rule)
+    }
+
+    /// What a person lets project files have run without asking.
+    pub(crate) fn accepted(&self) -> &[ProjectPermissions] {
+        &self.accepted
+    }
+
+    /// `trust = true` of a person's own file, or of a project's whose permissions were accepted.
+    fn trusts(&self, tool: &Tool) -> bool {
+        tool.server.trust || self.accepted.iter().any(|project| project.trusts(&tool.server))
+    }
+
+    /// S0-27: where nothing speaks of permissions, and the document of the server's file calls the gate optional. A project's file does
+    /// not lift questions by silence either, unless that was accepted.
     fn is_optional_for(&self, tool: &Tool) -> bool {
         let server = &tool.server;
-        !self.configured && server.dialect.rules().ungated_by_default && server.source.scope != Scope::Project
+        !self.configured
+            && server.dialect.rules().ungated_by_default
+            && (server.source.scope != Scope::Project || self.accepted.iter().any(|project| project.leaves_ungated(server)))
     }
 
     fn matched(&self, tool: &Tool) -> Matched {

@@ -14,7 +14,7 @@ use crate::call::CallError;
 use crate::caller::Root;
 use crate::catalog::{Catalog, Part, Tool, can_name};
 use crate::event::{Event, Events};
-use crate::gate::{Gate, Grant, Grants};
+use crate::gate::{Gate, Grants};
 use crate::launch::Keeping;
 use crate::name::ServerName;
 use crate::panics::catch;
@@ -23,7 +23,8 @@ use crate::schema::Validators;
 #[cfg(feature = "oauth")]
 use crate::server::State;
 use crate::server::{Means, ServerHandle};
-use crate::store::{Shelf, Store, StoreError};
+use crate::store::Store;
+use remember::{PinWriter, Writes};
 
 /// How long token refreshes that are under way may keep a stop from ending.
 const RENEWAL_LIMIT: Duration = Duration::from_secs(10);
@@ -33,6 +34,7 @@ pub(crate) use builder::initial_state;
 pub(crate) use roster::{Held, Roster};
 
 mod builder;
+mod remember;
 mod roster;
 mod verbs;
 
@@ -52,6 +54,10 @@ pub(crate) struct Shared {
     /// Tools that are no server's.
     pub(crate) own: Own,
     pub(crate) store: Arc<dyn Store>,
+    /// Stores pins, on threads that may block.
+    pins: Arc<PinWriter>,
+    /// Writes to the store that are under way.
+    writes: Writes,
     pub(crate) events: broadcast::Sender<Event>,
     /// What was found wrong while starting, before anybody could listen.
     notices: Vec<String>,
@@ -155,6 +161,7 @@ impl Host {
             stopping.spawn(async move { server.stop().await });
         }
         while stopping.join_next().await.is_some() {}
+        self.0.finish_writes().await;
         // Only now: whatever could begin one has ended.
         self.finish_renewals(RENEWAL_LIMIT).await;
     }
@@ -209,7 +216,8 @@ impl Shared {
     pub(crate) fn rebuild(&self) {
         let is_new = |roster: &Roster, old: &Catalog| {
             let shows_all = (0..roster.servers.len()).all(|index| shows(roster, old, index));
-            let is_settled = |index: usize| roster.servers.get(index).is_none_or(|server| server.is_settled_at(&server.snapshot()));
+            let is_settled =
+                |index: usize| roster.servers.get(index).is_none_or(|server| server.is_settled_at(&server.snapshot()));
             old.generation > 0 && shows_all && !old.can_name_more(is_settled)
         };
         if is_new(&self.roster.load(), &self.catalog.load()) {
@@ -237,23 +245,11 @@ impl Shared {
             return;
         }
         let mut grants = self.grants.write().unwrap_or_else(PoisonError::into_inner);
-        wanted.filter_map(|tool| grants.pin(tool)).for_each(|pin| self.keep_pin(&pin));
-    }
-
-    /// Writes a pin down.
-    pub(crate) fn keep_pin(&self, pin: &Grant) {
-        if let Err(fault) = self.store_grant(Shelf::Pins, pin) {
-            let line = format!("a definition is pinned for this run only: {fault}");
-            let _ = self.events.send(Event::Notice { server: Some(pin.id.server.clone()), line });
+        let new: Vec<_> = wanted.filter_map(|tool| grants.pin(tool)).collect();
+        drop(grants);
+        if !new.is_empty() {
+            self.store_pins(new);
         }
-    }
-
-    /// Writes a grant down. Its definition is the server's text, and may hold a secret that the server was given.
-    pub(crate) fn store_grant(&self, shelf: Shelf, grant: &Grant) -> Result<(), StoreError> {
-        let roster = self.roster.load();
-        let server = roster.servers.iter().find(|server| server.config.name == grant.id.server);
-        let clean = |text: String| server.map(|server| server.stderr.redact(&text)).unwrap_or(text);
-        self.store.put(shelf, &clean(grant.key()), &clean(grant.to_json()))
     }
 
     /// Rebuilds whenever a server rings.
@@ -291,5 +287,7 @@ impl Drop for Shared {
         if let Some(task) = self.rebuilder.get_mut().unwrap_or_else(PoisonError::into_inner).take() {
             task.abort();
         }
+        // What is being stored goes on.
+        self.writes.get_mut().unwrap_or_else(PoisonError::into_inner).detach_all();
     }
 }

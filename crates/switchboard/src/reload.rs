@@ -133,12 +133,12 @@ impl Shared {
         let _turn = self.reloading.turn.lock().await;
         let roster = self.roster.load_full();
         let difference = self.difference(&roster, &new, by);
-        let gate = Roster::gate_of(&difference.config, &self.own)?;
+        let gate = Roster::gate_of(&difference.config, &self.own, &*self.store)?;
         *locked(&self.reloading.broken) = None;
         *locked(&self.reloading.wanted) = Some(Arc::new(new));
         let before = waiting(&roster.servers, &locked(&self.reloading.waiting));
         locked(&self.reloading.waiting).clone_from(&difference.waiting);
-        if is_nothing(&roster, &difference) {
+        if is_nothing(&roster, &difference) && gate.accepted() == roster.gate.accepted() {
             let reloaded = report(&roster, &difference, &roster.servers);
             self.tell(&reloaded, before);
             return Ok(reloaded);

@@ -30,6 +30,8 @@ pub enum Shelf {
     Trust,
     /// Folders in which the user's own servers may run, or may not.
     Folders,
+    /// What project files may let run without asking.
+    Permissions,
     /// Which era a launch fingerprint spoke, and whether it asks.
     Eras,
     /// Which wire and era an endpoint spoke, by origin.
@@ -48,6 +50,10 @@ pub trait Store: Send + Sync + fmt::Debug {
     fn all(&self, shelf: Shelf) -> Result<Vec<(String, String)>, StoreError>;
     /// Sets a value.
     fn put(&self, shelf: Shelf, key: &str, value: &str) -> Result<(), StoreError>;
+    /// Sets several values of one shelf: all of them, or as far as it came.
+    fn put_all(&self, shelf: Shelf, items: &[(String, String)]) -> Result<(), StoreError> {
+        items.iter().try_for_each(|(key, value)| self.put(shelf, key, value))
+    }
     /// Forgets a value.
     fn remove(&self, shelf: Shelf, key: &str) -> Result<(), StoreError>;
 }

@@ -21,10 +21,14 @@ use crate::secret::{Redactor, Secret};
 use crate::store::{Shelf, Store, StoreError};
 
 pub use folders::{FolderAnswer, accept_folder, accepted_folders, decline_folder, folder_answer, forget_folder};
+pub use permissions::{
+    AcceptedPermissions, accept_permissions, accepted_permissions, is_first_mention, permissions_standing, revoke_permissions,
+};
 pub use remembered::{AcceptedEntry, accepted_entries};
 
 mod diff;
 mod folders;
+mod permissions;
 mod remembered;
 
 #[cfg(test)]

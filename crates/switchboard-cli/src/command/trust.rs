@@ -1,19 +1,22 @@
 //! `trust`: shows what a project's file would start, whole, and records a yes for exactly that, server by server.
 
 use clap::Args;
-use switchboard::config::{Scope, ServerConfig};
+use switchboard::config::{ProjectPermissions, Scope, ServerConfig};
 use switchboard::trust::{self, Disclosure, Standing};
 
 use crate::arguments::{Options, server_names};
 use crate::failure::{Code, Failure};
 use crate::opening::{Setup, in_runtime};
 use crate::terminal::tty::Tty;
+use crate::view::server::escaped;
 use crate::{interrupt, output};
 
 /// `--list`, `--revoke` and `--folder`.
 mod accepted;
 /// The questions at a terminal.
 mod ask;
+/// The question about what runs without asking.
+mod permissions;
 /// What is shown of an entry.
 mod show;
 
@@ -21,6 +24,7 @@ mod show;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 A project's servers do not start until a person has seen exactly what they run. A change asks again.
+What its file would let run without asking is a second question; with no, the project can only tighten your own permissions.
 A server of your own file waits only where a running `switchboard watch` saw it change; name it to say yes.
 
 With --folder it is about the current folder: whether servers of your own files that name no `cwd` run in it.
@@ -47,6 +51,9 @@ pub(crate) struct Wanted {
     /// Take back what was accepted: of the servers named, of a file, of a folder, or with --folder of this folder
     #[arg(long, conflicts_with_all = ["yes", "list"])]
     revoke: bool,
+    /// With --yes: accept also what the files of these servers let run without asking
+    #[arg(long, requires = "yes")]
+    permissions: bool,
 }
 
 pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
@@ -70,10 +77,20 @@ pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
     waiting.extend(own.map(|server| (&**server, Standing::New)));
     let waiting: Vec<_> =
         waiting.into_iter().map(|(server, standing)| (server, standing, trust::disclose(server, &setup.environment))).collect();
-    if waiting.is_empty() {
+    let unasked = permissions::not_accepted(&setup, &wanted.servers);
+    if waiting.is_empty() && (unasked.is_empty() || wanted.yes && !wanted.permissions) {
         return report(options, &[], "nothing waits for trust\n");
     }
-    if wanted.yes { accept_named(options, &setup, &waiting) } else { ask_each(options, &setup, &waiting) }
+    if wanted.yes {
+        for (project, standing) in unasked.iter().filter(|_| wanted.permissions) {
+            if !options.json {
+                output::suspended_stderr(&permissions::shown(project, standing));
+            }
+            trust::accept_permissions(project, &*setup.store)?;
+        }
+        return accept_named(options, &setup, &waiting);
+    }
+    ask_each(options, &setup, &waiting, &unasked)
 }
 
 type Waiting<'a> = (&'a ServerConfig, Standing, Disclosure);
@@ -90,8 +107,20 @@ fn accept_named(options: &Options, setup: &Setup, waiting: &[Waiting<'_>]) -> Re
     report(options, &accepted, "")
 }
 
-fn ask_each(options: &Options, setup: &Setup, waiting: &[Waiting<'_>]) -> Result<u8, Failure> {
+fn ask_each(
+    options: &Options,
+    setup: &Setup,
+    waiting: &[Waiting<'_>],
+    unasked: &[(&ProjectPermissions, Standing)],
+) -> Result<u8, Failure> {
     let Some(terminal) = Tty::open().filter(|_| !options.json) else {
+        if waiting.is_empty() {
+            output::notice(
+                "what the project would let run without asking is not accepted, and there is no terminal to ask on; \
+                 accept it with `switchboard trust` in a terminal, or with `switchboard trust SERVER --yes --permissions`",
+            );
+            return report(options, &[], "nothing waits for trust\n");
+        }
         let names: Vec<_> = waiting.iter().map(|(_, _, disclosure)| disclosure.name.as_str()).collect();
         for (server, standing, disclosure) in waiting {
             if !options.json {
@@ -109,8 +138,14 @@ fn ask_each(options: &Options, setup: &Setup, waiting: &[Waiting<'_>]) -> Result
         trust::accept(disclosure, &*setup.store)?;
         accepted.push(disclosure.name.to_string());
     }
+    // Whoever trusts none of a file's servers need not think about what they may do.
+    for file in unasked.iter().filter(|(project, _)| setup.is_used(project)) {
+        if in_runtime(interrupt::watch(permissions::ask(&terminal, setup, file)))? {
+            accepted.push(format!("permissions of {}", escaped(&file.0.file.display().to_string())));
+        }
+    }
     report(options, &accepted, if accepted.is_empty() { "nothing was trusted\n" } else { "" })?;
-    Ok(if accepted.len() < waiting.len() { Code::Denied as u8 } else { 0 })
+    Ok(if chosen.len() < waiting.len() || accepted.is_empty() { Code::Denied as u8 } else { 0 })
 }
 
 fn report(options: &Options, accepted: &[String], nothing: &str) -> Result<u8, Failure> {

@@ -31,7 +31,7 @@ fn keep_up(host: &Host, place: &Place, options: &Options) {
     let files = if options.config.is_empty() { place.searched() } else { options.config.clone() };
     let (place, options) = (place.clone(), options.clone());
     // A yes that is given in another terminal counts here.
-    let files = files.into_iter().chain([place.state.join("trust.json")]);
+    let files = files.into_iter().chain(["trust.json", "permissions.json"].map(|name| place.state.join(name)));
     if let Err(error) = host.watch(files, move || config::load(&place.config_files(&options))) {
         output::notice(&error.to_string());
     }

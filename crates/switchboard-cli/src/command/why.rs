@@ -11,6 +11,10 @@ use crate::output;
 use crate::view::server::escaped;
 use crate::view::{mask, table};
 
+use permissions::ServerPermissions;
+
+mod permissions;
+
 /// Which entry, and which of its values.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  switchboard why git\n  switchboard why git timeout\n  switchboard why git env --json")]
@@ -30,10 +34,15 @@ pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
         Some(field) => only(entries, field, server)?,
         None => entries,
     };
+    let is_whole = wanted.field.is_none();
+    let permissions = is_whole.then(|| ServerPermissions::of(&setup, server));
     if options.json {
-        output::print_json(&as_json(server, &shown, wanted.field.is_none()).to_string())?;
+        let mut document = as_json(server, &shown, is_whole);
+        permissions.iter().for_each(|permissions| permissions.write_json(&mut document));
+        output::print_json(&document.to_string())?;
     } else {
-        output::print(&as_text(server, &shown, wanted.field.is_none()))?;
+        let permissions = permissions.map(|permissions| permissions.as_text()).unwrap_or_default();
+        output::print(&(as_text(server, &shown, is_whole) + &permissions))?;
     }
     Ok(0)
 }

@@ -14,3 +14,4 @@ mod core_agent;
 mod gemini;
 mod machine;
 mod names;
+mod permissions;

@@ -2,7 +2,7 @@ use std::net::TcpListener;
 
 use serde_json::{Value, json};
 
-use crate::projects::{NATIVE, ProjectFile};
+use crate::projects::{CORE_AGENT, NATIVE, ProjectFile};
 use crate::starting::FILES;
 use crate::support::{Home, PROGRAM};
 
@@ -19,6 +19,11 @@ fn accepted(file: ProjectFile, entry: &Value) -> Home {
     let mut terminal = home.sit_at(&["trust"]);
     terminal.wait_for("Trust server \"here\" exactly as shown? [y/N]");
     terminal.send("y\r");
+    if file == CORE_AGENT {
+        // Where its document has no gate, that is a question of its own.
+        terminal.wait_for("without asking? [y/N]");
+        terminal.send("\r");
+    }
     let ended = terminal.end();
     assert_eq!(ended.code, 0, "{file:?}: {ended:?}");
     home

@@ -89,8 +89,10 @@ pub struct Rules {
     pub stop: Stop,
     /// A change of the file is noticed by itself.
     pub watched: bool,
-    /// Where the file says nothing about permissions, calls are not asked about. Not for a project's file.
+    /// Where the file says nothing about permissions, calls are not asked about. In a project's file that must be accepted.
     pub ungated_by_default: bool,
+    /// The mode `yolo` skips the deny rules of the same file for servers' tools (S0-26).
+    pub yolo_skips_denies: bool,
     /// Calls of different callers never overlap on one session that cannot tell whose question it asks.
     pub keeps_callers_apart: bool,
     /// What it calls the states of a server.
@@ -184,6 +186,7 @@ const NATIVE: Rules = Rules {
     stop: Stop::CloseFirst,
     watched: true,
     ungated_by_default: false,
+    yolo_skips_denies: false,
     keeps_callers_apart: false,
     words: Words::All,
     drops_info_lines: false,
@@ -208,6 +211,7 @@ const CORE_AGENT: Rules = Rules {
     stop: Stop::Terminate,
     watched: false,
     ungated_by_default: true,
+    yolo_skips_denies: true,
     words: Words::Two,
     writing: spelling::CORE_AGENT,
     spellings: Spellings::Colon,
@@ -256,6 +260,8 @@ const AGENT_APPS: Rules = Rules {
     start: Start::Lazy,
     wire: HttpWire::Streamable,
     keeps_callers_apart: true,
+    // S3-13: the document has no gate.
+    ungated_by_default: true,
     writing: spelling::AGENT_APPS,
     ..FOREIGN
 };

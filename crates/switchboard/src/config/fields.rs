@@ -258,7 +258,7 @@ pub(super) const SERVERS: Section = Section {
 /// `[permissions]`.
 pub(super) const PERMISSIONS: Section = Section {
     name: "permissions",
-    description: "Which calls are allowed, asked about or denied. A rule is \"server\" or \"server/tool\", with globs. A project's file can only tighten.",
+    description: "Which calls are allowed, asked about or denied. A rule is \"server\" or \"server/tool\", with globs. What a project's file would let run without asking counts once you have accepted it (`switchboard trust`).",
     fields: &[
         field(
             "mode",

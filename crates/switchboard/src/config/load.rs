@@ -16,14 +16,14 @@ use super::format::Format;
 use super::meant::{self, Home};
 use super::origin::{self, Origin};
 use super::policy::{Placed, Policy, policy};
-use super::{Config, ConfigErrors, Diagnostic, Dialect, Mode, Place, ServerConfig};
+use super::{Config, ConfigErrors, Diagnostic, Dialect, Mode, Place, ProjectPermissions, ServerConfig};
 
 /// Whose file it is: decides what it may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
     /// The user's own: trusted.
     User,
-    /// A project's: inert until trusted, can only tighten.
+    /// A project's: inert until trusted; what it would let run without asking counts once that was accepted, too.
     Project,
     /// Given with `-c`: trusted for this run.
     Given,
@@ -70,6 +70,7 @@ fn merged(files: &[ConfigFile], read: impl Fn(&ConfigFile) -> Result<ReadFile, V
             Ok(read) => {
                 config.warnings.extend(read.warnings);
                 merge_servers(&mut config, read.servers);
+                config.project_permissions.extend(read.project);
                 policies.extend(read.policies.into_iter().map(|policy| (file.scope, policy)));
             }
             Err(found) => errors.extend(found),
@@ -87,6 +88,8 @@ pub(super) struct ReadFile {
     pub(super) servers: Vec<(ServerConfig, Vec<Origin>)>,
     /// Its own, then that of the file beside it.
     policies: Vec<Policy>,
+    /// What it would let run without asking, where it is a project's.
+    project: Option<ProjectPermissions>,
     warnings: Vec<Diagnostic>,
 }
 
@@ -115,6 +118,7 @@ pub(super) fn interpret(file: &ConfigFile, text: &str) -> Result<ReadFile, Vec<D
     let beside = permissions_beside(file, &located, dialect);
     let home = Home { folder: Arc::new(folder(&located, dialect, file.scope)), file: located, scope: file.scope, dialect };
     let mut servers = Vec::with_capacity(written.servers.len());
+    let mut trusted = Vec::new();
     for entry in &written.servers {
         let told = findings.errors.len();
         let fields = dialect.reader().entry(entry, &mut findings);
@@ -126,6 +130,9 @@ pub(super) fn interpret(file: &ConfigFile, text: &str) -> Result<ReadFile, Vec<D
             None => server,
         };
         if let Some(server) = server {
+            if fields.as_ref().is_some_and(|fields| fields.flag("trust") == Some(true)) {
+                trusted.push(server.name.clone());
+            }
             let values = fields.as_ref().map(|fields| origin::values(&entry.node, fields, dialect.rules().syntax, &findings));
             servers.push((server, values.unwrap_or_default()));
         }
@@ -140,7 +147,11 @@ pub(super) fn interpret(file: &ConfigFile, text: &str) -> Result<ReadFile, Vec<D
         }
         Err(found) => errors.extend(found),
     }
-    if errors.is_empty() { Ok(ReadFile { dialect, format, servers, policies, warnings }) } else { Err(errors) }
+    let project = (file.scope == Scope::Project).then(|| {
+        let names: Vec<_> = servers.iter().map(|(server, _): &(ServerConfig, _)| server.name.clone()).collect();
+        ProjectPermissions::collect(&home.file, dialect, &mut policies, &names, trusted)
+    });
+    if errors.is_empty() { Ok(ReadFile { dialect, format, servers, policies, project, warnings }) } else { Err(errors) }
 }
 
 /// S0-42: what the file beside says of permissions, where the dialect has one and it is there.
@@ -260,7 +271,7 @@ fn merge_servers(config: &mut Config, servers: Vec<(ServerConfig, Vec<Origin>)>)
     }
 }
 
-/// The highest of the user's files that sets a value decides; denials add up; a project's file only tightens the outcome.
+/// The highest of the user's files that sets a value decides; denials add up; a project's file only tightens the outcome here.
 fn merge_policies(config: &mut Config, policies: Vec<(Scope, Policy)>) {
     let mut mode = None;
     let mut projects_mode = None;
@@ -283,11 +294,15 @@ fn merge_policies(config: &mut Config, policies: Vec<(Scope, Policy)>) {
         config.permissions.ask.extend(policy.ask);
         config.permissions.deny.extend(policy.deny);
     }
+    let mut projects = std::mem::take(&mut config.project_permissions);
+    projects.iter_mut().for_each(|project| project.settle(config, projects_mode.is_some()));
+    projects.retain(|project| !project.is_empty());
+    config.project_permissions = projects;
     let origins = &mut config.origins;
     let mut decided = |field: &str, place: Place| {
         origins.entry(field.to_owned()).or_insert(place);
     };
-    // A project's `yolo` was dropped when it was read, so where the user's files say nothing its mode is the default or stricter.
+    // A project's `yolo` is held back, so where the user's files say nothing its mode is the default or stricter.
     if let Some((mode, place)) = strictest(mode, projects_mode) {
         config.permissions.mode = mode;
         decided("permissions.mode", place);

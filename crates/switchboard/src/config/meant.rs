@@ -64,10 +64,6 @@ pub(super) fn server(written: &WrittenServer, fields: &Fields, home: &Home, find
     let endpoint = entry.endpoint(scope, findings);
     let timeouts = entry.timeouts(findings);
     entry.check_globs(findings);
-    if scope == Scope::Project && entry.fields.flag("trust") == Some(true) {
-        entry.warn("trust", "ignored: a project's file cannot lift confirmations; set it in your own file", findings);
-    }
-
     Some(ServerConfig {
         name: name?,
         dialect: home.dialect,

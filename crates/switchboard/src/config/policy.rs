@@ -1,4 +1,4 @@
-//! `[permissions]`, `[security]` and `[naming]` of one file as meant. A project's file can only tighten.
+//! `[permissions]`, `[security]` and `[naming]` of one file as meant.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -67,27 +67,15 @@ pub(super) fn policy(
         findings.warn(at, "security.allow_servers", "an empty list keeps no server from running; list names, or remove it");
     }
     if scope == Scope::Project {
-        tighten(&mut policy, written, findings);
+        drop_settings_of_a_person(&mut policy, written, findings);
     }
     policy
 }
 
-/// Drops whatever could widen.
-fn tighten(policy: &mut Policy, written: &Written, findings: &mut Findings<'_>) {
-    let Written { permissions, security, naming, .. } = written;
-    if policy.mode.take_if(|(mode, _)| *mode == Mode::Yolo).is_some() {
-        ignored(
-            permissions,
-            "permissions",
-            "mode",
-            "\"yolo\" is ignored: a project's file can only tighten permissions",
-            findings,
-        );
-    }
-    if !policy.allow.is_empty() {
-        policy.allow.clear();
-        ignored(permissions, "permissions", "allow", "ignored: a project's file can only tighten permissions", findings);
-    }
+/// Which servers may run and how tools are named is never for a project to say. What it would let run without asking is held back by
+/// [`ProjectPermissions`](super::ProjectPermissions).
+fn drop_settings_of_a_person(policy: &mut Policy, written: &Written, findings: &mut Findings<'_>) {
+    let Written { security, naming, .. } = written;
     if policy.allow_servers.take().is_some() {
         let message = "ignored: which servers may run is for your own file to say; a project's can only deny";
         ignored(security, "security", "allow_servers", message, findings);

@@ -1,6 +1,8 @@
 //! Remembered answers, each bound to the launch and the definition that were approved.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
 
 use data_encoding::HEXLOWER;
 use serde::{Deserialize, Serialize};
@@ -16,6 +18,8 @@ use crate::name::{ServerName, ToolId, ToolName};
 pub struct Grant {
     /// The pair.
     pub id: ToolId,
+    /// The file of the server: one of the same name in another file is another.
+    pub file: Arc<PathBuf>,
     /// The launch it was given for.
     pub launch: Fingerprint,
     /// The definition it was given for.
@@ -29,6 +33,7 @@ pub struct Grant {
 struct Stored {
     server: String,
     tool: String,
+    file: PathBuf,
     launch: String,
     definition: String,
     pinned: String,
@@ -37,12 +42,18 @@ struct Stored {
 impl Grant {
     /// A yes for a tool as it is now.
     fn of(tool: &Tool) -> Self {
-        Self { id: tool.id.clone(), launch: tool.launch, definition: tool.definition.hash, pinned: tool.definition.text() }
+        Self {
+            id: tool.id.clone(),
+            file: tool.server.source.file.clone(),
+            launch: tool.launch,
+            definition: tool.definition.hash,
+            pinned: tool.definition.text(),
+        }
     }
 
-    /// The key in the store. No server's name has a slash, so the first one ends it.
+    /// The key in the store: unlike for each file, server and tool.
     pub fn key(&self) -> String {
-        format!("{}/{}", self.id.server, self.id.tool.as_wire())
+        format!("{}/{} in {}", self.id.server, self.id.tool.as_wire(), self.file.to_string_lossy())
     }
 
     /// The value in the store.
@@ -50,6 +61,7 @@ impl Grant {
         let stored = Stored {
             server: self.id.server.as_str().to_owned(),
             tool: self.id.tool.as_wire().to_owned(),
+            file: PathBuf::from(self.file.to_string_lossy().into_owned()),
             launch: HEXLOWER.encode(&self.launch.0),
             definition: HEXLOWER.encode(&self.definition.0),
             pinned: self.pinned.clone(),
@@ -67,6 +79,7 @@ impl Grant {
         let hash = |text: &str| <[u8; 32]>::try_from(HEXLOWER.decode(text.as_bytes()).ok()?).ok();
         Some(Self {
             id: ToolId { server: server(&stored.server)?, tool: ToolName::new(&stored.tool) },
+            file: Arc::new(stored.file),
             launch: Fingerprint(hash(&stored.launch)?),
             definition: DefinitionHash(hash(&stored.definition)?),
             pinned: stored.pinned,
@@ -89,12 +102,40 @@ impl Grant {
     }
 }
 
+/// Grants of tools, at most one for each file. Nearly always a pair stands in one file.
+#[derive(Debug, Default)]
+struct ByTool(HashMap<ToolId, Vec<Grant>>);
+
+impl ByTool {
+    fn get(&self, tool: &Tool) -> Option<&Grant> {
+        self.0.get(&tool.id)?.iter().find(|grant| grant.file == tool.server.source.file)
+    }
+
+    fn insert(&mut self, grant: Grant) {
+        let of_tool = self.0.entry(grant.id.clone()).or_default();
+        of_tool.retain(|other| other.file != grant.file);
+        of_tool.push(grant);
+    }
+
+    /// Takes keys and values of a shelf. Gives back the keys that are not usable.
+    fn fill(&mut self, items: impl IntoIterator<Item = (String, String)>) -> Vec<String> {
+        let mut unusable = Vec::new();
+        for (key, value) in items {
+            match Grant::from_json(&value).filter(|grant| grant.key() == key) {
+                Some(grant) => self.insert(grant),
+                None => unusable.push(key),
+            }
+        }
+        unusable
+    }
+}
+
 /// All remembered answers of this run. The store's are loaded into it at start.
 #[derive(Debug, Default)]
 pub struct Grants {
-    granted: HashMap<ToolId, Grant>,
+    granted: ByTool,
     /// Definitions that were seen, whether or not a person was asked; consulted where `[security] locked` is set.
-    pinned: HashMap<ToolId, Grant>,
+    pinned: ByTool,
     /// S2-39: servers of which every tool is allowed in this run, each with the launch that it was said of.
     servers: HashMap<ServerName, Fingerprint>,
 }
@@ -102,30 +143,19 @@ pub struct Grants {
 impl Grants {
     /// Takes what the store remembers of grants: keys and values of its shelf. Gives back the keys that are not usable.
     pub fn load(&mut self, items: impl IntoIterator<Item = (String, String)>) -> Vec<String> {
-        Self::fill(&mut self.granted, items)
+        self.granted.fill(items)
     }
 
     /// Takes what the store remembers of pins, likewise.
     pub fn load_pins(&mut self, items: impl IntoIterator<Item = (String, String)>) -> Vec<String> {
-        Self::fill(&mut self.pinned, items)
-    }
-
-    fn fill(map: &mut HashMap<ToolId, Grant>, items: impl IntoIterator<Item = (String, String)>) -> Vec<String> {
-        let mut unusable = Vec::new();
-        for (key, value) in items {
-            match Grant::from_json(&value).filter(|grant| grant.key() == key) {
-                Some(grant) => drop(map.insert(grant.id.clone(), grant)),
-                None => unusable.push(key),
-            }
-        }
-        unusable
+        self.pinned.fill(items)
     }
 
     /// Remembers a yes for a tool as it is now.
     pub fn add(&mut self, tool: &Tool) -> Grant {
         let grant = Grant::of(tool);
-        self.granted.insert(tool.id.clone(), grant.clone());
-        self.pinned.insert(tool.id.clone(), grant.clone());
+        self.granted.insert(grant.clone());
+        self.pinned.insert(grant.clone());
         grant
     }
 
@@ -145,43 +175,43 @@ impl Grants {
     /// the tool. Sorted, safe to show.
     pub fn keys(&self) -> Vec<String> {
         let of_tool = |id: &ToolId| format!("{}.{}", id.server, id.tool.untrusted().for_terminal_line());
-        let tools = self.granted.keys().filter(|id| !self.servers.contains_key(&id.server)).map(of_tool);
+        let tools = self.granted.0.keys().filter(|id| !self.servers.contains_key(&id.server)).map(of_tool);
         let mut keys: Vec<String> = self.servers.keys().map(ToString::to_string).chain(tools).collect();
         keys.sort_unstable();
         keys
     }
 
-    /// Forgets a yes. True if there was one.
+    /// Forgets a yes, whichever file it was given for. True if there was one.
     pub fn remove(&mut self, id: &ToolId) -> bool {
-        self.granted.remove(id).is_some()
+        self.granted.0.remove(id).is_some()
     }
 
     /// Remembers the definition of a tool that is seen for the first time; `None` if it is known.
     pub fn pin(&mut self, tool: &Tool) -> Option<Grant> {
-        if self.pinned.contains_key(&tool.id) {
+        if self.pinned.get(tool).is_some() {
             return None;
         }
         let pin = Grant::of(tool);
-        self.pinned.insert(tool.id.clone(), pin.clone());
+        self.pinned.insert(pin.clone());
         Some(pin)
     }
 
     /// What was pinned of a tool and what is, as [`change_of`](Self::change_of) tells it; from now on it is known as it is.
     pub fn pin_anew(&mut self, tool: &Tool) -> Option<(Vec<String>, Grant)> {
-        let lines = self.pinned.get(&tool.id).filter(|pin| !pin.is_of(tool))?.difference(tool);
+        let lines = self.pinned.get(tool).filter(|pin| !pin.is_of(tool))?.difference(tool);
         let pin = Grant::of(tool);
-        self.pinned.insert(tool.id.clone(), pin.clone());
+        self.pinned.insert(pin.clone());
         Some((lines, pin))
     }
 
     /// Every remembered yes, in no order.
     pub fn iter(&self) -> impl Iterator<Item = &Grant> {
-        self.granted.values()
+        self.granted.0.values().flatten()
     }
 
     /// Whether a yes was given for the tool as it is now.
     pub(super) fn covers(&self, tool: &Tool) -> bool {
-        match self.granted.get(&tool.id) {
+        match self.granted.get(tool) {
             Some(grant) => grant.is_of(tool),
             // That a server may ask the person's model is no tool of it.
             None => tool.id.tool.as_wire() != SAMPLING && self.servers.get(&tool.id.server) == Some(&tool.launch),
@@ -190,12 +220,12 @@ impl Grants {
 
     /// Whether the tool was seen before, and otherwise.
     pub(crate) fn is_unlike_its_pin(&self, tool: &Tool) -> bool {
-        self.pinned.get(&tool.id).is_some_and(|pin| !pin.is_of(tool))
+        self.pinned.get(tool).is_some_and(|pin| !pin.is_of(tool))
     }
 
     /// What was approved or pinned, and what is, line by line, safe to show; `None` if nothing changed or nothing is known.
     pub fn change_of(&self, tool: &Tool) -> Option<Vec<String>> {
-        let before = self.granted.get(&tool.id).or_else(|| self.pinned.get(&tool.id)).filter(|grant| !grant.is_of(tool))?;
+        let before = self.granted.get(tool).or_else(|| self.pinned.get(tool)).filter(|grant| !grant.is_of(tool))?;
         Some(before.difference(tool))
     }
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use super::spelling::{Candidate, candidates};
 use crate::catalog::Tool;
-use crate::config::{Diagnostic, RuleText, Spellings};
+use crate::config::{Diagnostic, Place, RuleText, Spellings};
 use crate::name::{Glob, ServerName, Style, ToolId, ToolName, as_word};
 use crate::untrusted::{escaped_line, quoted};
 
@@ -30,6 +30,9 @@ pub(super) struct Rule {
     own: Option<Glob>,
     /// Spelled in the namespace of servers' tools: `mcp__*` is all of those, and none of this program's own.
     of_servers: bool,
+    /// S0-26: `yolo` of its own file skips it for servers' tools.
+    pub(super) skipped: bool,
+    pub(super) text: RuleText,
     /// The rule and its place, in one line.
     pub(super) shown: Arc<str>,
 }
@@ -41,8 +44,41 @@ impl Rule {
             return !self.of_servers
                 && (is_read_so() || self.own.as_ref().is_some_and(|own| own.matches(tool.id.tool.as_wire())));
         }
-        is_read_so() || self.exposed.as_ref().is_some_and(|exposed| exposed.matches(tool, &self.readings))
+        !self.skipped && (is_read_so() || self.exposed.as_ref().is_some_and(|exposed| exposed.matches(tool, &self.readings)))
     }
+}
+
+impl Rule {
+    /// Whether it can hold for a tool of this server. A glob on exposed names may, whatever it begins with.
+    pub(super) fn may_hold_for(&self, server: &ServerName) -> bool {
+        match self.readings.as_slice() {
+            [] => self.exposed.is_some(),
+            readings => readings.iter().any(|reading| reading.matches_server(server)),
+        }
+    }
+}
+
+/// S0-26: where a document says that `yolo` skips the gate for servers' tools, the deny rules of the same file, or of the one beside it,
+/// hold for none of them. One line tells which.
+pub(super) fn skip_denies(deny: &mut [Rule], yolo: &Place) -> Option<Diagnostic> {
+    let mut skipped = Vec::new();
+    for rule in deny.iter_mut().filter(|rule| rule.of_servers && rule.text.dialect.rules().yolo_skips_denies) {
+        if rule.text.file.parent() == yolo.file.parent() {
+            rule.skipped = true;
+            skipped.push(format!("{:?}", rule.text.text));
+        }
+    }
+    (!skipped.is_empty()).then(|| Diagnostic {
+        file: yolo.file.clone(),
+        line: yolo.line,
+        column: yolo.column,
+        field: "permissions.mode".to_owned(),
+        message: format!(
+            "\"yolo\" skips every question and the deny rules of this file for servers' tools: {} {} not hold; deny rules of other files do",
+            skipped.join(", "),
+            if skipped.len() == 1 { "does" } else { "do" }
+        ),
+    })
 }
 
 /// A rule that is also the spelling of exposed names.
@@ -217,7 +253,7 @@ pub(super) fn compile(list: &str, rules: &[RuleText], servers: &[&ServerName], o
                 }
                 let shown = format!("{list} rule {text:?} ({}:{})", rule.file.display(), rule.line).into();
                 let of_servers = text.starts_with("mcp__") || text.starts_with("mcp:");
-                compiled.push(Rule { readings, exposed, own: own_glob, of_servers, shown });
+                compiled.push(Rule { readings, exposed, own: own_glob, of_servers, skipped: false, text: rule.clone(), shown });
             }
         }
     }

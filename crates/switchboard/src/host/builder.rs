@@ -7,6 +7,7 @@ use std::time::SystemTime;
 use arc_swap::ArcSwap;
 use tokio::sync::{Notify, broadcast};
 
+use super::remember::PinWriter;
 use super::{Host, Roster, Shared};
 use crate::auth::{AuthMeans, Opener, Vault};
 use crate::builtin::{Own, OwnTool, OwnTools};
@@ -153,7 +154,7 @@ impl HostBuilder {
     pub async fn start(self) -> Result<Host, ConfigErrors> {
         self.connectors.check(&self.config)?;
         let own = Own::read(self.tools)?;
-        let gate = Roster::gate_of(&self.config, &own)?;
+        let gate = Roster::gate_of(&self.config, &own, &*self.store)?;
         // This reader is there before anything can happen; what it saw by the end of the start is told by `Host::notices`.
         let (events, early) = broadcast::channel(EVENTS);
         let changed = Arc::new(Notify::new());
@@ -187,6 +188,8 @@ impl HostBuilder {
             grants: RwLock::new(remembered_grants(&*self.store, &events)),
             validators: Arc::new(Validators::default()),
             own,
+            pins: PinWriter::new(self.store.clone(), events.clone()),
+            writes: Default::default(),
             store: self.store,
             events,
             catalog: ArcSwap::default(),

@@ -7,10 +7,12 @@ use std::sync::Arc;
 use crate::builtin::Own;
 use crate::call::CallError;
 use crate::catalog::Tool;
-use crate::config::{Config, ConfigErrors};
+use crate::config::{Config, ConfigErrors, ProjectPermissions};
 use crate::gate::Gate;
 use crate::name::ServerName;
 use crate::server::ServerHandle;
+use crate::store::Store;
+use crate::trust::{self, Standing};
 
 /// What one configuration comes to.
 #[derive(Debug)]
@@ -42,8 +44,9 @@ impl Roster {
     }
 
     /// The rules of a configuration, or what is wrong with them. A rule may also name one of these tools.
-    pub(crate) fn gate_of(config: &Config, own: &Own) -> Result<Gate, ConfigErrors> {
-        Gate::compile_beside(config, &own.names(config.servers.values()))
+    pub(crate) fn gate_of(config: &Config, own: &Own, store: &dyn Store) -> Result<Gate, ConfigErrors> {
+        let accepted = |project: &ProjectPermissions| trust::permissions_standing(project, store) == Standing::Trusted;
+        Gate::compile_with(config, &own.names(config.servers.values()), &accepted)
     }
 
     /// Where the server of this name stands.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use indexmap::IndexMap;
 
 use super::Waiting;
-use crate::config::{Config, Endpoint, Mode, RuleText, ServerConfig};
+use crate::config::{Config, Endpoint, Mode, ProjectPermissions, RuleText, ServerConfig};
 use crate::name::ServerName;
 
 /// Who stands behind a new configuration.
@@ -211,7 +211,11 @@ fn narrowed(old: &ServerConfig, mut new: ServerConfig, found: &mut Difference) -
     }
     let permissions = &found.config.permissions;
     let is_ungated = new.dialect.rules().ungated_by_default && !permissions.configured;
-    let unasked = new.trust || is_ungated || permissions.mode == Mode::Yolo || !permissions.allow.is_empty();
+    let unasked = new.trust
+        || is_ungated
+        || permissions.mode == Mode::Yolo
+        || !permissions.allow.is_empty()
+        || !found.config.project_permissions.is_empty();
     if unasked && may_offer_more(old, &new) {
         new.include_tools.clone_from(&old.include_tools);
         new.exclude_tools.clone_from(&old.exclude_tools);
@@ -258,6 +262,10 @@ impl Finding<'_> {
         config.permissions.mode = stricter(old.mode, new.mode);
         (config.permissions.allow, config.permissions.ask, config.permissions.deny) = (allow, ask, deny);
         config.permissions.configured = old.configured || new.configured;
+        let is_watched = |project: &&ProjectPermissions| project.dialect.rules().watched;
+        let (before, now) = (&self.old.project_permissions, &self.new.project_permissions);
+        config.project_permissions =
+            now.iter().filter(is_watched).chain(before.iter().filter(|project| !is_watched(project))).cloned().collect();
         config.security.locked = self.old.security.locked || self.new.security.locked;
         if config.permissions.mode != new.mode {
             self.widened("the mode would ask about less".to_owned());

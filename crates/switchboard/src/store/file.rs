@@ -25,6 +25,9 @@ pub struct FileStore {
 /// How long to wait for another process that is writing: it needs milliseconds, unless it hangs.
 const LOCK_WAIT: Duration = Duration::from_secs(10);
 
+/// The same, for what is stored while a call waits.
+const LOCK_WAIT_IN_CALLS: Duration = Duration::from_secs(2);
+
 /// How many catalogs are kept: a launch that changes leaves its old one behind.
 const MAX_CATALOGS: usize = 256;
 
@@ -75,7 +78,8 @@ impl FileStore {
         let folder = self.shelf_folder(shelf);
         let path = folder.join(format!("{}.lock", shelf_name(shelf)));
         private::make_folder(&folder).map_err(|source| StoreError::Io { path: folder, source })?;
-        lock(&path, LOCK_WAIT).map_err(|source| StoreError::Io { path, source })
+        let wait = if matches!(shelf, Shelf::Grants | Shelf::Pins) { LOCK_WAIT_IN_CALLS } else { LOCK_WAIT };
+        lock(&path, wait).map_err(|source| StoreError::Io { path, source })
     }
 
     /// Takes a lock of the caller's own, which other processes heed as well.
@@ -149,8 +153,7 @@ impl Store for FileStore {
 
     fn put(&self, shelf: Shelf, key: &str, value: &str) -> Result<(), StoreError> {
         let path = self.file(shelf, key);
-        let value = RawValue::from_string(value.to_owned())
-            .map_err(|fault| StoreError::Io { path: path.clone(), source: io::Error::new(io::ErrorKind::InvalidData, fault) })?;
+        let value = as_json(value, &path)?;
         if shelf == Shelf::Catalogs {
             let _lock = self.lock(shelf)?;
             forget_oldest(&self.shelf_folder(shelf), &path);
@@ -159,6 +162,16 @@ impl Store for FileStore {
         self.change(shelf, |object| {
             object.insert(key.to_owned(), value);
         })
+    }
+
+    fn put_all(&self, shelf: Shelf, items: &[(String, String)]) -> Result<(), StoreError> {
+        if shelf == Shelf::Catalogs {
+            return items.iter().try_for_each(|(key, value)| self.put(shelf, key, value));
+        }
+        let path = self.file(shelf, "");
+        let items: Result<Vec<_>, _> = items.iter().map(|(key, value)| Ok((key.clone(), as_json(value, &path)?))).collect();
+        let items = items?;
+        self.change(shelf, |object| object.extend(items))
     }
 
     fn remove(&self, shelf: Shelf, key: &str) -> Result<(), StoreError> {
@@ -176,12 +189,18 @@ impl Store for FileStore {
     }
 }
 
+fn as_json(value: &str, path: &Path) -> Result<Box<RawValue>, StoreError> {
+    let invalid = |fault| StoreError::Io { path: path.to_owned(), source: io::Error::new(io::ErrorKind::InvalidData, fault) };
+    RawValue::from_string(value.to_owned()).map_err(invalid)
+}
+
 fn shelf_name(shelf: Shelf) -> &'static str {
     match shelf {
         Shelf::Grants => "grants",
         Shelf::Pins => "pins",
         Shelf::Trust => "trust",
         Shelf::Folders => "folders",
+        Shelf::Permissions => "permissions",
         Shelf::Eras => "eras",
         Shelf::Wires => "wires",
         Shelf::Catalogs => "catalogs",

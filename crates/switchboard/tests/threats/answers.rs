@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 
 use switchboard::config::Dialect;
-use switchboard::store::{Shelf, Store};
+use switchboard::store::{Shelf, Store, StoreError};
 
 use super::*;
 
@@ -155,8 +155,8 @@ async fn s2_38_c19_a_trusted_servers_change_is_shown_and_not_asked_about() {
         host.call(call(name, &caller)).await.unwrap();
     }
     assert_eq!((witness.asked(), witness.told(), calls(&builder.1)), (vec![], vec![], 6));
-    assert_eq!(store.all(Shelf::Pins).unwrap().len(), 2, "the next run knows it too");
     host.stop().await;
+    assert_eq!(store.all(Shelf::Pins).unwrap().len(), 2, "the next run knows it too");
 }
 
 /// S0-22, S0-26, S0-27: with no word about permissions nothing is asked; with one, everything that no entry allows.
@@ -204,4 +204,66 @@ async fn t9_a_changed_definition_is_asked_about_again_in_every_dialect() {
             host.stop().await;
         }
     }
+}
+
+/// A store that lets nobody write answers before the test says so; it waits 5 s at most.
+#[derive(Debug)]
+struct HeldStore {
+    inner: MemoryStore,
+    entered: tokio::sync::Notify,
+    released: (Mutex<bool>, std::sync::Condvar),
+}
+
+impl HeldStore {
+    fn release(&self) {
+        *self.released.0.lock().unwrap() = true;
+        self.released.1.notify_all();
+    }
+}
+
+impl Store for HeldStore {
+    fn get(&self, shelf: Shelf, key: &str) -> Result<Option<String>, StoreError> {
+        self.inner.get(shelf, key)
+    }
+
+    fn all(&self, shelf: Shelf) -> Result<Vec<(String, String)>, StoreError> {
+        self.inner.all(shelf)
+    }
+
+    fn put(&self, shelf: Shelf, key: &str, value: &str) -> Result<(), StoreError> {
+        if shelf == Shelf::Grants {
+            self.entered.notify_one();
+            let released = self.released.0.lock().unwrap();
+            drop(self.released.1.wait_timeout_while(released, Duration::from_secs(5), |released| !*released).unwrap());
+        }
+        self.inner.put(shelf, key, value)
+    }
+
+    fn remove(&self, shelf: Shelf, key: &str) -> Result<(), StoreError> {
+        self.inner.remove(shelf, key)
+    }
+}
+
+/// P1: while an answer is being stored, the one thread of the runtime serves others; the answer is stored all the same.
+#[tokio::test(flavor = "current_thread")]
+async fn p1_an_answer_that_waits_to_be_stored_keeps_no_other_call_waiting() {
+    let scratch = Scratch::new();
+    let store = Arc::new(HeldStore { inner: MemoryStore::default(), entered: Default::default(), released: Default::default() });
+    let (mut builder, record) = builder(&scratch, "", two_tools());
+    builder.store = store.clone();
+    let host = builder.start().await.unwrap();
+    assert!(host.settled(PATIENCE).await);
+    let (_, always) = Witness::who_says(Approval::AlwaysServer(Keep::ForGood));
+    let (_, once) = Witness::who_says(Approval::Once);
+    let storing = async { host.call(call("s/t", &always)).await.unwrap() };
+    let meanwhile = async {
+        store.entered.notified().await;
+        let is_held = || !*store.released.0.lock().unwrap();
+        host.call(call("s/other", &once)).await.unwrap();
+        assert!(is_held() && calls(&record) == 1, "the other call waited for the store");
+        store.release();
+    };
+    tokio::time::timeout(PATIENCE, async { tokio::join!(storing, meanwhile) }).await.expect("the store kept everybody waiting");
+    assert_eq!((calls(&record), store.all(Shelf::Grants).unwrap().len()), (2, 2));
+    host.stop().await;
 }

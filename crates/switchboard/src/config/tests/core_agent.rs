@@ -321,14 +321,16 @@ fn owned(texts: &[&str]) -> Vec<String> {
     texts.iter().map(|text| (*text).to_owned()).collect()
 }
 
-/// S0-42 in a project: its files can only tighten, whichever of the two says it.
+/// S0-42 in a project: what would lift questions is held back, whichever of the two files says it; what tightens holds.
 #[test]
-fn s0_42_a_projects_config_json_can_only_tighten() {
+fn s0_42_a_projects_config_json_can_only_tighten_until_it_is_accepted() {
     let beside = r#"{"permissions": {"mode": "yolo", "allow": ["mcp:a_b"], "deny": ["mcp:c_d"]}}"#;
     let (_folder, config) = project(&[(".agents/mcp.json", "{}"), (".agents/config.json", beside)]);
     let config = config.unwrap();
     assert_eq!((config.permissions.mode, config.permissions.allow.len(), config.permissions.deny.len()), (Mode::Ask, 0, 1));
-    assert_eq!(config.warnings.len(), 2);
+    assert_eq!(config.warnings, []);
+    let held_back: Vec<_> = config.project_permissions.iter().flat_map(|project| project.lines()).collect();
+    assert!(held_back.len() == 2 && held_back[0].contains("yolo") && held_back[1].contains("mcp:a_b"), "{held_back:?}");
     let (_folder, alone) = project(&[(".agents/config.json", beside)]);
     assert_eq!(alone.unwrap(), Config::default(), "without servers it is no file of ours");
 }

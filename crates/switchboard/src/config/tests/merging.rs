@@ -201,14 +201,62 @@ fn a_project_can_only_tighten() {
     assert_eq!(config.naming, Style::Mcp);
     assert!(!config.servers[0].trust);
     let expected = [
-        "project.toml:3:1: servers.x.trust: ignored: a project's file cannot lift confirmations; set it in your own file",
-        "project.toml:5:1: permissions.mode: \"yolo\" is ignored: a project's file can only tighten permissions",
-        "project.toml:6:1: permissions.allow: ignored: a project's file can only tighten permissions",
         "project.toml:10:1: security.allow_servers: ignored: which servers may run is for your own file to say; a project's can only deny",
         "project.toml:14:1: naming.style: ignored: names are for your own file to decide",
     ];
     assert_eq!(warnings(&config), expected);
     assert!(!config.origins.contains_key("permissions.mode") && config.origins.contains_key("security.locked"));
+    // What would lift questions is held back, to be asked about.
+    let [held_back] = &config.project_permissions[..] else { panic!("{:?}", config.project_permissions) };
+    assert_eq!(held_back.file, file("project.toml"));
+    assert_eq!(
+        held_back.lines(),
+        [
+            "mode \"yolo\": no tool of any server is asked about, your own servers included",
+            "allow \"*\": every tool that this matches",
+            "trust of server \"x\": every tool of it",
+        ]
+    );
+}
+
+/// A yes is bound to the file and to all that it would let run: any change of that is another key, any other change is not.
+#[test]
+fn what_a_project_would_let_run_has_a_fingerprint_of_its_own() {
+    let key = |name: &str, text: &str| {
+        let (_folder, config) = load_files(&[(name, Scope::Project, text)]);
+        let project = config.project_permissions.into_iter().next().unwrap();
+        crate::config::ProjectPermissions { file: Arc::new(name.into()), ..project }.key()
+    };
+    let text = "[servers.x]\ncommand = 'x'\n[permissions]\nallow = ['x/a']\n";
+    let first = key("0.toml", text);
+    assert_eq!(first, key("0.toml", &text.replace("'x'\n", "'y'\nstart = 'lazy'\n")), "the entry is another question");
+    assert_eq!(first, key("0.toml", &format!("# a remark\n{text}deny = ['x/b']\n")), "what tightens needs no yes");
+    for other in [
+        text.replace("x/a", "x/b"),
+        text.replace("['x/a']", "['x/a', 'x/b']"),
+        format!("{text}mode = 'yolo'\n"),
+        text.replace("'x'\n", "'x'\ntrust = true\n"),
+    ] {
+        assert_ne!(first, key("0.toml", &other), "{other}");
+    }
+    assert_ne!(first, key("1.toml", text));
+}
+
+/// A project that also says `ask` or `deny` lifts no question by `yolo`; what one file says nothing about, another may.
+#[test]
+fn a_projects_yolo_and_silence_give_way_to_what_any_file_says() {
+    let lines = |files: &[(&str, Scope, &str)]| {
+        let (_folder, config) = load_files(files);
+        config.project_permissions.iter().flat_map(|project| project.lines()).count()
+    };
+    let (yolo, ask) = ("[permissions]\nmode = 'yolo'\n", "[permissions]\nmode = 'ask'\n");
+    assert_eq!(lines(&[("0.toml", Scope::Project, yolo), ("1.toml", Scope::User, ask)]), 1);
+    assert_eq!(lines(&[("0.toml", Scope::Project, yolo), ("1.toml", Scope::Project, ask)]), 0);
+    let silent = r#"{"version": 1, "servers": {"x": {"transport": "stdio", "command": "x"}}}"#;
+    assert_eq!(lines(&[("mcp.json", Scope::Project, silent)]), 1);
+    assert_eq!(lines(&[("mcp.json", Scope::Project, silent), ("1.toml", Scope::User, ask)]), 0);
+    assert_eq!(lines(&[("0.toml", Scope::Project, "[servers.x]\ncommand = 'y'\n"), ("mcp.json", Scope::Project, silent)]), 0);
+    assert_eq!(lines(&[("0.toml", Scope::User, yolo), ("mcp.json", Scope::User, silent)]), 0, "only a project's is held back");
 }
 
 #[test]

@@ -113,7 +113,7 @@ fn s0_24_each_pattern_form_decides_the_same_behind_the_namespace() {
 
 /// S0-22, S0-26, S0-27: who decides on a call of a core-agent file's server, by what its files say of permissions.
 #[test]
-fn s0_26_s0_27_without_a_gate_and_with_yolo_a_call_is_allowed_and_a_deny_holds_all_the_same() {
+fn s0_26_s0_27_without_a_gate_and_with_yolo_a_call_is_allowed_and_another_files_deny_holds_all_the_same() {
     let tool = tool_in(Dialect::CoreAgent, "fs", "bash");
     let check = |what: &str, change: &dyn Fn(&mut Config, &mut Tool), expected: &str| {
         let mut config = config_in(Dialect::CoreAgent, &["fs"], &[], &[]);
@@ -148,8 +148,9 @@ fn s0_26_s0_27_without_a_gate_and_with_yolo_a_call_is_allowed_and_a_deny_holds_a
         }
     };
     check("given with -c", &of(Dialect::CoreAgent, Scope::Given), "allow: no gate configured");
-    check("a project's file never widens", &of(Dialect::CoreAgent, Scope::Project), "ask: no rule applies");
-    for dialect in Dialect::ALL.into_iter().filter(|dialect| *dialect != Dialect::CoreAgent) {
+    check("a project's file that was not accepted", &of(Dialect::CoreAgent, Scope::Project), "ask: no rule applies");
+    check("S3-13: a document without a gate", &of(Dialect::AgentApps, Scope::Given), "allow: no gate configured");
+    for dialect in Dialect::ALL.into_iter().filter(|dialect| !matches!(dialect, Dialect::CoreAgent | Dialect::AgentApps)) {
         check("every other document has a gate", &of(dialect, Scope::User), "ask: no rule applies");
     }
     // No gate is still a permit, for one call.
@@ -167,6 +168,30 @@ fn s0_26_with_yolo_the_denylist_of_bash_holds_for_bash_and_for_no_servers_tool()
     check(own("bash"), "deny: deny rule \"bash\" (s.toml:1)");
     check(own("read"), "allow: mode yolo");
     check(tool_in(Dialect::CoreAgent, "fs", "bash"), "allow: mode yolo");
+}
+
+/// `yolo` skips the `mcp:` denies of its own file and of the one beside it, and says so in one line; a deny of any other file holds.
+#[test]
+fn s0_26_yolo_skips_its_own_files_denies_for_servers_tools() {
+    let tool = || tool_in(Dialect::CoreAgent, "fs", "write");
+    let check = |denied_in: &str, dialect: Dialect, text: &str, expected: &str, warnings: usize| {
+        let mut config = config_in(Dialect::CoreAgent, &["fs"], &[], &[]);
+        let file = |path: &str| Arc::new(std::path::PathBuf::from(path));
+        (config.permissions.configured, config.permissions.mode) = (true, Mode::Yolo);
+        let place = crate::config::Place { file: file("/p/.agents/mcp.json"), line: 1, column: 1 };
+        config.origins.insert("permissions.mode".to_owned(), place);
+        config.permissions.deny = vec![RuleText { text: text.to_owned(), dialect, file: file(denied_in), line: 1 }];
+        let gate = Gate::compile(&config).unwrap();
+        assert_eq!(verdict(&decide(&gate, &tool(), &Grants::default())), expected, "{denied_in} {text}");
+        assert_eq!(gate.warnings().len(), warnings, "{denied_in}: {:?}", gate.warnings());
+    };
+    let denied = |file: &str, text: &str| format!("deny: deny rule {text:?} ({file}:1)");
+    check("/p/.agents/mcp.json", Dialect::CoreAgent, "mcp:fs_write", "allow: mode yolo", 1);
+    check("/p/.agents/config.json", Dialect::CoreAgent, "mcp:fs_write", "allow: mode yolo", 1);
+    let other = "/home/.agents/mcp.json";
+    check(other, Dialect::CoreAgent, "mcp:fs_write", &denied(other, "mcp:fs_write"), 0);
+    let own = "/p/switchboard.toml";
+    check(own, Dialect::Native, "fs/write", &denied(own, "fs/write"), 0);
 }
 
 #[test]

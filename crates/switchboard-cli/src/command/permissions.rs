@@ -1,0 +1,148 @@
+//! `permissions`: the answers that are remembered for good, listed and taken back.
+
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+use switchboard::gate::Grant;
+use switchboard::store::{Shelf, Store};
+use switchboard::trust::{self, AcceptedPermissions};
+
+use crate::arguments::Options;
+use crate::failure::{Code, Failure};
+use crate::opening::open_store;
+use crate::output;
+use crate::place::Place;
+use crate::view::server::escaped;
+
+/// What to do with them.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Answers \"always, for good\" to questions about calls, and project files whose own permissions were accepted by `switchboard trust`.
+
+Examples:
+  switchboard permissions
+  switchboard permissions revoke git/git_commit      one tool, whichever file its server stands in
+  switchboard permissions revoke git                 every tool of this server
+  switchboard permissions revoke ./.agents/mcp.json  what this file lets run without asking, and its servers' tools
+  switchboard permissions revoke --all")]
+pub(crate) struct PermissionsArgs {
+    #[command(subcommand)]
+    action: Option<Action>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// What is remembered (the default)
+    List,
+    /// Take answers back: the next call asks again
+    Revoke(RevokeArgs),
+}
+
+/// Which answers.
+#[derive(Debug, Args)]
+struct RevokeArgs {
+    /// SERVER/TOOL, SERVER, or the path of a file
+    #[arg(required_unless_present = "all", conflicts_with = "all")]
+    what: Vec<String>,
+    /// All of them
+    #[arg(long)]
+    all: bool,
+}
+
+/// What is remembered.
+struct Answers {
+    /// With their keys in the store.
+    tools: Vec<(String, Grant)>,
+    files: Vec<AcceptedPermissions>,
+}
+
+impl Answers {
+    fn read(store: &dyn Store) -> Result<Self, Failure> {
+        let mut tools: Vec<_> =
+            store.all(Shelf::Grants)?.into_iter().filter_map(|(key, text)| Some((key, Grant::from_json(&text)?))).collect();
+        tools.sort_by(|(one, _), (other, _)| one.cmp(other));
+        Ok(Self { tools, files: trust::accepted_permissions(store)? })
+    }
+
+    /// Those that these words mean.
+    fn select(self, words: &[String]) -> Result<Self, Failure> {
+        let mut found = Self { tools: Vec::new(), files: Vec::new() };
+        let Self { mut tools, mut files } = self;
+        for word in words {
+            let path =
+                std::path::absolute(word).ok().and_then(|path| Some(path.parent()?.canonicalize().ok()?.join(path.file_name()?)));
+            let is_file = |file: &str| file == word || path.as_ref().is_some_and(|path| path.to_string_lossy() == file);
+            let is_meant = |grant: &Grant| {
+                let pair = format!("{}/{}", grant.id.server, grant.id.tool.as_wire());
+                pair == *word || grant.id.server.as_str() == word || is_file(&grant.file.to_string_lossy())
+            };
+            let before = found.tools.len() + found.files.len();
+            found.tools.extend(tools.extract_if(.., |(_, grant)| is_meant(grant)));
+            found.files.extend(files.extract_if(.., |accepted| is_file(&accepted.file)));
+            if before == found.tools.len() + found.files.len() {
+                return Err(Failure::new(Code::Usage, format!("nothing is remembered of {:?}", escaped(word)))
+                    .hint("`switchboard permissions` lists what is"));
+            }
+        }
+        Ok(found)
+    }
+
+    fn remove(&self, store: &dyn Store) -> Result<(), Failure> {
+        for (key, _) in &self.tools {
+            store.remove(Shelf::Grants, key)?;
+        }
+        for accepted in &self.files {
+            trust::revoke_permissions(&accepted.file, store)?;
+        }
+        Ok(())
+    }
+
+    fn as_json(&self) -> Value {
+        let tools: Vec<_> = self.tools.iter().map(|(_, grant)| grant_json(grant)).collect();
+        let files: Vec<_> =
+            self.files.iter().map(|accepted| json!({ "file": accepted.file, "allows": accepted.lines })).collect();
+        json!({ "tools": tools, "files": files })
+    }
+
+    fn as_text(&self) -> String {
+        let mut text = String::new();
+        if !self.tools.is_empty() {
+            text.push_str("Tools that are not asked about, as they were defined when you answered:\n");
+            self.tools.iter().for_each(|(_, grant)| text.push_str(&format!("  {}\n", grant_line(grant))));
+        }
+        for accepted in &self.files {
+            text.push_str(&format!("{} may let run without asking:\n", escaped(&accepted.file)));
+            accepted.lines.iter().for_each(|line| text.push_str(&format!("  {}\n", escaped(line))));
+        }
+        text
+    }
+}
+
+/// One remembered answer, safe to show.
+pub(super) fn grant_line(grant: &Grant) -> String {
+    let tool = grant.id.tool.untrusted();
+    format!("{}/{}    {}", grant.id.server, tool.for_terminal_line(), escaped(&grant.file.display().to_string()))
+}
+
+pub(super) fn grant_json(grant: &Grant) -> Value {
+    json!({ "server": grant.id.server.as_str(), "tool": grant.id.tool.as_wire(), "file": grant.file.display().to_string() })
+}
+
+pub(crate) fn run(options: &Options, wanted: &PermissionsArgs) -> Result<u8, Failure> {
+    let store = open_store(&Place::find()?);
+    let answers = Answers::read(&*store)?;
+    let (answers, done, nothing) = match &wanted.action {
+        None | Some(Action::List) => (answers, "", "no answer is remembered\n"),
+        Some(Action::Revoke(which)) => {
+            let answers = if which.all { answers } else { answers.select(&which.what)? };
+            answers.remove(&*store)?;
+            (answers, "taken back:\n", "no answer was remembered\n")
+        }
+    };
+    if options.json {
+        output::print_json(&answers.as_json().to_string())?;
+    } else {
+        let text = answers.as_text();
+        output::print(&if text.is_empty() { nothing.to_owned() } else { format!("{done}{text}") })?;
+    }
+    Ok(0)
+}

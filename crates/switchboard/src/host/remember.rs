@@ -1,0 +1,99 @@
+//! Writes answers and pins to the store on threads that may block: no task of the runtime waits for the lock of a file.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+use tokio::sync::broadcast;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use super::Shared;
+use crate::event::Event;
+use crate::gate::Grant;
+use crate::name::ServerName;
+use crate::store::{Shelf, Store};
+
+/// How long a call waits for its answer to be stored. A store gives up earlier; a file system that hangs does not.
+const STORE_TIMEOUT: Duration = Duration::from_secs(5);
+
+impl Shared {
+    /// Stores answers, and waits for that. What cannot be stored holds for this run, and is told.
+    pub(crate) async fn store_grants(&self, server: &ServerName, grants: &[Grant]) {
+        let items: Vec<_> = grants.iter().map(|grant| self.as_stored(grant)).collect();
+        let store = self.store.clone();
+        let write = tokio::task::spawn_blocking(move || store.put_all(Shelf::Grants, &items));
+        let fault = match timeout(STORE_TIMEOUT, write).await {
+            Ok(Ok(Ok(()))) => return,
+            Ok(Ok(Err(fault))) => fault.to_string(),
+            Ok(Err(_)) => "the store failed".to_owned(),
+            Err(_) => format!("it could not be stored within {} s", STORE_TIMEOUT.as_secs()),
+        };
+        let line = format!("the answer holds for this run only: {fault}");
+        let _ = self.events.send(Event::Notice { server: Some(server.clone()), line });
+    }
+
+    /// Stores pins. [`Host::stop`](super::Host::stop) waits for that.
+    pub(crate) fn store_pins(&self, pins: Vec<Grant>) {
+        let writer = self.pins.clone();
+        writer.pending().extend(pins.iter().map(|pin| self.as_stored(pin)));
+        let Ok(runtime) = Handle::try_current() else { return writer.write() };
+        let mut writes = self.writes.lock().unwrap_or_else(PoisonError::into_inner);
+        while writes.try_join_next().is_some() {}
+        writes.spawn_blocking_on(move || writer.write(), &runtime);
+    }
+
+    /// Key and value. A definition is the server's text, and may hold a secret that the server was given.
+    fn as_stored(&self, grant: &Grant) -> (String, String) {
+        let roster = self.roster.load();
+        let server = roster.servers.iter().find(|server| server.config.name == grant.id.server);
+        let clean = |text: String| server.map(|server| server.stderr.redact(&text)).unwrap_or(text);
+        (clean(grant.key()), clean(grant.to_json()))
+    }
+
+    /// Waits until what is to be stored is, or cannot be.
+    pub(crate) async fn finish_writes(&self) {
+        let mut writes = std::mem::take(&mut *self.writes.lock().unwrap_or_else(PoisonError::into_inner));
+        // What takes longer is not waited for; it goes on as long as the program does.
+        let _ = timeout(STORE_TIMEOUT, async { while writes.join_next().await.is_some() {} }).await;
+        writes.detach_all();
+    }
+}
+
+/// The writes that are under way.
+pub(crate) type Writes = Mutex<JoinSet<()>>;
+
+/// Stores pins, the newest of each tool.
+#[derive(Debug)]
+pub(crate) struct PinWriter {
+    pub(super) store: Arc<dyn Store>,
+    pub(super) events: broadcast::Sender<Event>,
+    /// Keys and values that are not stored yet.
+    pending: Mutex<BTreeMap<String, String>>,
+    /// Held while storing, so that an older value never replaces a newer one.
+    writing: Mutex<()>,
+}
+
+impl PinWriter {
+    pub(super) fn new(store: Arc<dyn Store>, events: broadcast::Sender<Event>) -> Arc<Self> {
+        Arc::new(Self { store, events, pending: Mutex::default(), writing: Mutex::default() })
+    }
+
+    fn pending(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, String>> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) {
+        let _one_at_a_time = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let items: Vec<_> = std::mem::take(&mut *self.pending()).into_iter().collect();
+        if items.is_empty() {
+            return;
+        }
+        if let Err(fault) = self.store.put_all(Shelf::Pins, &items) {
+            let line = format!("definitions are pinned for this run only: {fault}");
+            // Nobody listening is fine.
+            let _ = self.events.send(Event::Notice { server: None, line });
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! Whether a person has accepted what a project's file would let run without asking. A yes holds for exactly that text.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Standing, diff};
+use crate::config::ProjectPermissions;
+use crate::store::{Shelf, Store, StoreError};
+
+/// What was accepted of one file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AcceptedPermissions {
+    /// The file.
+    pub file: String,
+    /// What it lets run without asking, one fact a line.
+    pub lines: Vec<String>,
+    key: String,
+}
+
+/// What is remembered of one file.
+#[derive(Default, Serialize, Deserialize)]
+struct Remembered {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    accepted: Option<AcceptedPermissions>,
+    /// The key of what a person was told about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    mentioned: Option<String>,
+}
+
+/// Whether what a project's file would let run without asking was accepted, as it stands now.
+pub fn permissions_standing(project: &ProjectPermissions, store: &dyn Store) -> Standing {
+    match remembered(&project.file, store).accepted {
+        Some(accepted) if accepted.key == project.key().to_hex() => Standing::Trusted,
+        Some(accepted) => Standing::Changed { diff: diff::lines(&accepted.lines, &project.lines()) },
+        None => Standing::New,
+    }
+}
+
+/// Records a yes for exactly what the file says now.
+pub fn accept_permissions(project: &ProjectPermissions, store: &dyn Store) -> Result<(), StoreError> {
+    let (file, key) = (shelf_key(&project.file), project.key().to_hex());
+    let accepted = AcceptedPermissions { file, lines: project.lines(), key: key.clone() };
+    put(&project.file, &Remembered { accepted: Some(accepted), mentioned: Some(key) }, store)
+}
+
+/// Whether a person has not been told yet of what the file says now. Asking remembers that they are.
+pub fn is_first_mention(project: &ProjectPermissions, store: &dyn Store) -> bool {
+    let (mut known, key) = (remembered(&project.file, store), project.key().to_hex());
+    let is_first = known.mentioned.as_ref() != Some(&key);
+    if is_first {
+        known.mentioned = Some(key);
+        if let Err(fault) = put(&project.file, &known, store) {
+            tracing::warn!(%fault, "that a person was told about a project's permissions is not remembered");
+        }
+    }
+    is_first
+}
+
+/// All that was accepted, by file.
+pub fn accepted_permissions(store: &dyn Store) -> Result<Vec<AcceptedPermissions>, StoreError> {
+    let all = store.all(Shelf::Permissions)?;
+    Ok(all.into_iter().filter_map(|(_, text)| serde_json::from_str::<Remembered>(&text).ok()?.accepted).collect())
+}
+
+/// Forgets a yes by the file that it was given for: the project only tightens again.
+pub fn revoke_permissions(file: &str, store: &dyn Store) -> Result<(), StoreError> {
+    store.remove(Shelf::Permissions, file)
+}
+
+fn remembered(file: &Path, store: &dyn Store) -> Remembered {
+    let text = store.get(Shelf::Permissions, &shelf_key(file)).unwrap_or_else(|fault| {
+        // What cannot be read was not accepted.
+        tracing::warn!(%fault, "what project files may let run cannot be read");
+        None
+    });
+    text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default()
+}
+
+fn put(file: &Path, known: &Remembered, store: &dyn Store) -> Result<(), StoreError> {
+    let text = serde_json::to_string(known).expect("texts and lists of texts are JSON");
+    store.put(Shelf::Permissions, &shelf_key(file), &text)
+}
+
+/// The path in the key proper is exact; here it is for people, and may be approximate.
+fn shelf_key(file: &Path) -> String {
+    file.to_string_lossy().into_owned()
+}
