@@ -15,7 +15,13 @@ fn s2_41_an_approval_is_asked_answered_and_gone() {
     let mut terminal = home.sit_at(&["call", "demo/echo", "message=hello there"]);
     let screen = terminal.wait_for("[n] no");
     assert!(screen.contains("May a tool of server \"demo\" run?"), "{screen}");
-    assert!(screen.contains("│   \"message\": \"hello there\""), "{screen}");
+    assert!(screen.contains("  asks     mcp__demo__echo {\"message\":\"hello there\"}\n"), "{screen}");
+    assert_eq!((screen.matches("hello there").count(), screen.matches("echo {").count()), (1, 1), "{screen}");
+    for answer in
+        ["[o] once: this call only", "[t] always this tool: while", "[s] always this server: every tool", "[n] no: the call"]
+    {
+        assert!(screen.contains(answer), "{answer}: {screen}");
+    }
     terminal.send("o");
     let ended = terminal.end();
     assert_eq!((ended.code, ended.restored), (0, true), "{ended:?}");

@@ -4,7 +4,7 @@ use switchboard::caller::{Approval, ApprovalRequest, Keep};
 use switchboard::config::Answers;
 
 use super::frame::{
-    self, CHOSEN, Dialog, Drawn, FAINT, FAULT, Key, PLAIN, Page, Size, TITLE, WARNING, ours, ours_wrapped, safe, strangers,
+    self, CHOSEN, Dialog, Drawn, FAINT, FAULT, KEYS, Key, PLAIN, Page, Size, TITLE, WARNING, ours, ours_wrapped, safe, strangers,
 };
 use super::json;
 
@@ -17,8 +17,13 @@ const FACT_CHARACTERS: usize = 240;
 /// Where the value of a fact begins.
 const FACT_INDENT: usize = 11;
 
-/// S2-41: the choices of that document, in its words.
-const IN_MEMORY: &[&str] = &["[o] Proceed once", "[t] Always allow this tool", "[s] Always allow this server", "[n] Cancel"];
+/// What each answer does, one a line.
+const ONCE: &str = "[o] once: this call only";
+const ONCE_EACH_TIME: &str = "[o] once: this call only (a rule asks each time)";
+const NO: &str = "[n] no: the call is not made";
+/// S2-41: the choices of that document, in its words; an answer of that kind holds for this run (S2-39).
+const PROCEED: &str = "[o] Proceed once: this call only";
+const CANCEL: &str = "[n] Cancel: the call is not made";
 
 /// One approval on the screen.
 pub(super) struct Question<'a> {
@@ -127,10 +132,15 @@ impl<'a> Question<'a> {
             false => format!("May a tool of server {:?} run?", request.id.server),
         };
         let mut head = ours_wrapped(&title, columns, TITLE);
-        if !self.is_sampling() {
-            head.extend(fact("tool", &safe(request.id.tool.as_wire())));
+        let (exposed, name) = (request.exposed.as_str(), safe(request.id.tool.as_wire()));
+        // The server's own name for the tool, where the name below does not tell it.
+        if !self.is_sampling() && !exposed.ends_with(&name) {
+            head.extend(fact("tool", &name));
         }
-        head.extend(fact("asks", &detail(request.exposed.as_str(), request.arguments.as_str())));
+        // S0-25; where the whole is shown below, the arguments do not stand here as well.
+        let is_below = self.whole || self.is_sampling();
+        let asks = if is_below { exposed.to_owned() } else { detail(exposed, request.arguments.as_str()) };
+        head.extend(fact("asks", &asks));
         head.extend(fact("because", &safe(&request.because)));
         head
     }
@@ -165,20 +175,17 @@ impl<'a> Question<'a> {
         }
         let raw = request.arguments.as_str();
         let what = if self.is_sampling() { "What it would ask your model" } else { "Its arguments" };
-        body.push(ours(format!("{what} ({} bytes):", raw.len()), FAINT));
-        body.extend(strangers(&json::laid_out(raw, (!self.whole).then_some(LONGEST)), columns, PLAIN));
+        // What the one line above has room for is not shown twice.
+        if self.whole || self.is_sampling() || detail(request.exposed.as_str(), raw).ends_with('…') {
+            body.push(ours(format!("{what} ({} bytes):", raw.len()), FAINT));
+            body.extend(strangers(&json::laid_out(raw, (!self.whole).then_some(LONGEST)), columns, PLAIN));
+        } else if body.last().is_some_and(|line| line.text.is_empty()) {
+            body.pop();
+        }
         body
     }
 
     fn foot(&self, columns: usize) -> Vec<Drawn> {
-        let keys: &[&str] = match (self.stage, self.request.once_only) {
-            (Stage::Choose, false) if self.is_sampling() => &["[o] once", "[t] always for this server", "[n] no"],
-            (Stage::Choose, false) if self.is_in_memory() => IN_MEMORY,
-            (Stage::Choose, false) => &["[o] once", "[t] always this tool", "[s] always this server", "[n] no"],
-            (Stage::Choose, true) if self.is_in_memory() => &["[o] Proceed once", "[n] Cancel", "(a rule asks each time)"],
-            (Stage::Choose, true) => &["[o] once", "[n] no", "(a rule asks each time)"],
-            (Stage::Keep(_), _) => &["[r] for this run", "[g] for good", "[n] no", "[Esc] back"],
-        };
         let question = match self.stage {
             Stage::Choose => {
                 let whole = if self.whole { "a shortens long values" } else { "a shows every value whole" };
@@ -191,9 +198,37 @@ impl<'a> Question<'a> {
             Stage::Keep(Always::Tool) => ours_wrapped("Remember yes for this tool, as it is defined now:", columns, CHOSEN),
             Stage::Keep(Always::Server) => ours_wrapped("Remember yes for every tool this server offers today:", columns, CHOSEN),
         };
-        let mut foot = question;
-        foot.extend(frame::choices(keys, columns));
-        foot
+        let choices = self.choices().iter().flat_map(|choice| ours_wrapped(choice, columns, KEYS));
+        question.into_iter().chain(choices).collect()
+    }
+
+    /// What may be answered, and what each answer does.
+    fn choices(&self) -> &'static [&'static str] {
+        match (self.stage, self.request.once_only) {
+            (Stage::Keep(_), _) => &[
+                "[r] for this run: until this program ends",
+                "[g] for good: until it changes, or `switchboard permissions revoke`",
+                "[n] no: the call is not made",
+                "[Esc] back",
+            ],
+            (Stage::Choose, false) if self.is_sampling() => {
+                &[ONCE, "[t] always for this server: whatever it asks your model", NO]
+            }
+            (Stage::Choose, false) if self.is_in_memory() => &[
+                PROCEED,
+                "[t] Always allow this tool: for this run, while it is defined as now",
+                "[s] Always allow this server: for this run, every tool of it",
+                CANCEL,
+            ],
+            (Stage::Choose, false) => &[
+                ONCE,
+                "[t] always this tool: while it is defined as now",
+                "[s] always this server: every tool that it offers today",
+                NO,
+            ],
+            (Stage::Choose, true) if self.is_in_memory() => &["[o] Proceed once: this call only (a rule asks each time)", CANCEL],
+            (Stage::Choose, true) => &[ONCE_EACH_TIME, NO],
+        }
     }
 }
 

@@ -166,17 +166,12 @@ fn t12_t13_no_word_of_a_server_can_pass_for_the_question_about_its_call() {
     const TITLE: (&str, &[&str]) = ("May a tool", &["May a tool of server \"evil\" run?"]);
     const BECAUSE: (&str, &[&str]) = ("because", &["  because  no rule applies"]);
     const NO_TRUST: (&str, &[&str]) = ("Trust server", &[]);
-    let choices = "[o] once   [t] always this tool   [s] always this server   [n] no";
-    let kept = "[r] for this run   [g] for good   [n] no   [Esc] back";
+    let choices = "[o] once: this call only";
+    let kept = "[r] for this run: until this program ends";
 
     // Enter is no.
     let mut terminal = home.sit_at(&call);
-    is_one_question(
-        "first",
-        &terminal,
-        "[n] no",
-        &[TITLE, BECAUSE, NO_TRUST, ("[o]", &[choices]), ("tool", &["  tool     say"])],
-    );
+    is_one_question("first", &terminal, "[n] no", &[TITLE, BECAUSE, NO_TRUST, ("[o]", &[choices]), ("tool", &[])]);
     terminal.send("\r");
     let ended = terminal.end();
     assert_eq!(ended.code, 5, "{ended:?}");
@@ -205,7 +200,7 @@ fn t12_t13_no_word_of_a_server_can_pass_for_the_question_about_its_call() {
     // A rule asks each time.
     file("[permissions]\nask = [\"evil\"]\n");
     let mut terminal = home.sit_at(&call);
-    let each_time = "[o] once   [n] no   (a rule asks each time)";
+    let each_time = "[o] once: this call only (a rule asks each time)";
     is_one_question("ask rule", &terminal, "each time)", &[TITLE, NO_TRUST, ("[o]", &[each_time])]);
     terminal.send("n");
     harmless("ask rule", &terminal.end(), &[]);

@@ -80,7 +80,8 @@ fn s2_41_a_gemini_server_is_asked_about_in_that_documents_words() {
     check(Key::Char('n'), Approval::No);
     check(Key::Enter, Approval::No);
     let shown = screen(&Question::new(&request));
-    let expected = "Cancel\n[o] Proceed once   [t] Always allow this tool\n[s] Always allow this server   [n] Cancel";
+    let expected = "Cancel\n[o] Proceed once: this call only\n[t] Always allow this tool: for this run, while it is\n    defined as now\n\
+                    [s] Always allow this server: for this run, every tool of it\n[n] Cancel: the call is not made";
     assert!(shown.ends_with(expected), "{shown}");
 
     let each_time = ApprovalRequest { once_only: true, ..request };
@@ -104,7 +105,6 @@ fn an_ask_rule_hides_always() {
 fn t13_the_whole_question_is_on_the_screen() {
     let request = request("Reads a file.", r#"{"path":"/etc/passwd","text":"a\nb"}"#);
     let expected = r#"May a tool of server "demo-legacy" run?
-  tool     write_file
   asks     mcp__demo-legacy__write_file {"path":"/etc/passwd
            ","text":"a\nb"}
   because  no rule covers it
@@ -112,16 +112,28 @@ fn t13_the_whole_question_is_on_the_screen() {
 What the server says it does:
 │ Reads a file.
 
-Its arguments (36 bytes):
-│ {
-│   "path": "/etc/passwd",
-│   "text": "a\nb"
-│ }
-
 ↑ ↓ space scroll · a shows every value whole · Enter is no
-[o] once   [t] always this tool   [s] always this server
-[n] no"#;
+[o] once: this call only
+[t] always this tool: while it is defined as now
+[s] always this server: every tool that it offers today
+[n] no: the call is not made"#;
     assert_eq!(screen(&Question::new(&request)), expected);
+    // Laid out, they stand below instead.
+    let mut question = Question::new(&request);
+    question.press(Key::Char('a'), SIZE);
+    let laid_out = screen(&question);
+    assert!(laid_out.contains("│   \"path\": \"/etc/passwd\",") && laid_out.contains("Its arguments (36 bytes):"), "{laid_out}");
+    assert_eq!(laid_out.matches("/etc/passwd").count(), 1, "{laid_out}");
+}
+
+/// The server's own name for a tool is shown where the exposed name does not end in it.
+#[test]
+fn t13_the_name_on_the_wire_is_shown_where_the_exposed_one_differs() {
+    let mut request = request("", "{}");
+    assert!(!screen(&Question::new(&request)).contains("  tool "), "{}", screen(&Question::new(&request)));
+    request.id.tool = switchboard::name::ToolName::new("write.file");
+    let shown = screen(&Question::new(&request));
+    assert!(shown.contains("\n  tool     write.file\n"), "{shown}");
 }
 
 #[test]
