@@ -18,3 +18,20 @@ fn s3_21_the_documents_example_is_shown_listed_and_called() {
         "-c SKILL.md call remote-tools-echo message=hello --yes",
     ]));
 }
+
+/// The document has no gate, so a tool of a file that the person gives is called without a question, unless some file configures
+/// permissions.
+#[test]
+fn s3_13_tools_of_a_given_file_are_called_without_a_gate_unless_a_file_configures_one() {
+    let machine = Machine::new()
+        .file("skill.yaml", "metadata:\n  mcp:\n    filesystem:\n      command: mcp-server-filesystem\n")
+        .file("own.toml", "[permissions]\nmode = \"ask\"\n")
+        .file("rule.toml", "[permissions]\ndeny = [\"filesystem/write_file\"]\n");
+    let read = ["call", "filesystem-read-file", "path=x"];
+    let ran = machine.run(&[&["-c", "skill.yaml"], &read[..]].concat());
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "hello from the disk\n"), "{ran:?}");
+    for gate in ["own.toml", "rule.toml"] {
+        let asked = machine.run(&[&["-c", "skill.yaml", "-c", gate], &read[..]].concat());
+        assert_eq!(asked.code, Some(5), "{gate}: {asked:?}");
+    }
+}

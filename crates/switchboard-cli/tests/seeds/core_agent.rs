@@ -75,3 +75,41 @@ fn s0_29_30_servers_that_fail_are_errors_and_the_others_go_on() {
         "-c mcp.json --dialect core-agent call filesystem_read_file path=x",
     ]));
 }
+
+/// `url` is required where the transport is `http`, and is the address of a Streamable HTTP endpoint: an address that speaks only
+/// HTTP+SSE is an error of that server.
+#[test]
+fn s0_10_an_http_server_needs_a_url_and_it_is_a_streamable_http_endpoint() {
+    let machine = Machine::new();
+    let text = |path: &str| {
+        format!(r#"{{"version": 1, "servers": {{"remote": {{"transport": "http", "url": "{}{path}"}}}}}}"#, machine.address())
+    };
+    let (good, sse) = (text("/mcp"), text("/sse"));
+    let machine = machine.file("good.json", &good).file("sse.json", &sse);
+    let machine = machine.file("none.json", r#"{"version": 1, "servers": {"remote": {"transport": "http"}}}"#);
+    let run = |file: &str, words: &[&str]| machine.run(&[&["-c", file, "--dialect", "core-agent"], words].concat());
+    let called = run("good.json", &["call", "remote_echo", "message=hello"]);
+    assert_eq!((called.code, called.stdout.as_str()), (Some(0), "hello\n"), "{called:?}");
+    assert_eq!(run("good.json", &["status", "--json"]).json()["servers"][0]["transport"], "http");
+    let failed = run("sse.json", &["call", "remote/echo", "message=hello"]);
+    assert_eq!(failed.code, Some(3), "an event stream is not what this document's `url` means: {failed:?}");
+    let refused = run("none.json", &["status"]);
+    assert!(refused.code == Some(2) && refused.stderr.contains("`url`") && refused.stderr.contains("remote"), "{refused:?}");
+}
+
+/// A server of a core-agent file asks during a call: the program that embeds the host, here the one at the terminal, opens the question
+/// and its answer goes back to the server.
+#[test]
+fn s0_35_a_servers_question_is_put_to_the_person_and_the_answer_goes_back() {
+    let machine =
+        Machine::new().file("mcp.json", r#"{"version": 1, "servers": {"shop": {"transport": "stdio", "command": "shop"}}}"#);
+    machine.stand_in("shop", &Chaos::new().tool("order", [Step::ask("Which size?"), Step::AnswerReply]));
+    let mut terminal = machine.sit(&["-c", "mcp.json", "--dialect", "core-agent", "call", "shop_order"]);
+    let screen = terminal.wait_for("Which size?");
+    assert!(screen.contains("Server \"shop\" asks"), "{screen}");
+    terminal.send("large\t");
+    terminal.wait_for("[ Send ]");
+    terminal.send("\r");
+    let ended = terminal.end();
+    assert!(ended.code == 0 && ended.screen.contains("accept") && ended.screen.contains("large"), "{ended:?}");
+}

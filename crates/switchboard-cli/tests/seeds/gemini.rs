@@ -311,3 +311,69 @@ fn s2_27_28_a_bare_name_is_the_first_servers_whichever_servers_are_remembered() 
     machine.stand_in("first", &offers("search", "of a").record(&first));
     assert_eq!(run(&["call", "search", "--yes"]).stdout, "of a\n");
 }
+
+/// The four choices, at the terminal, for a call of the document's own kind of file: what each is called, what it does, and how long an
+/// answer holds.
+#[test]
+fn s2_41_the_four_choices_are_offered_and_each_does_what_it_says() {
+    let machine = Machine::new().file("settings.json", &settings(r#""files": {"command": "recorded"}"#));
+    let seen = machine.path("seen");
+    machine.stand_in("recorded", &Chaos::new().tool("read_file", Step::text("what stands in it")).record(&seen));
+    let call = ["-c", "settings.json", "--dialect", "gemini", "call", "read_file"];
+    let calls = || if seen.exists() { Record::read(&seen).count("tools/call") } else { 0 };
+    // Each time it is asked again: an answer holds for one run, and each command is one.
+    for (key, code, made) in [("n", 5, 0), ("\r", 5, 0), ("o", 0, 1), ("t", 0, 2), ("s", 0, 3), ("n", 5, 3)] {
+        let mut terminal = machine.sit(&call);
+        let screen = terminal.wait_for("[n] Cancel: the call is not made");
+        for choice in [
+            "[o] Proceed once: this call only",
+            "[t] Always allow this tool: for this run",
+            "[s] Always allow this server: for this run",
+        ] {
+            assert!(screen.contains(choice), "{choice}: {screen}");
+        }
+        terminal.send(key);
+        let ended = terminal.end();
+        assert_eq!((ended.code, calls()), (code, made), "{key:?}: {ended:?}");
+        assert_eq!(ended.screen.contains("what stands in it"), code == 0, "{key:?}: {ended:?}");
+    }
+    assert_eq!(machine.run(&["permissions"]).stdout, "no answer is remembered\n", "keys are in memory");
+}
+
+/// The document's python example as it stands: `$NAME` and `${NAME}` in `env` are read from the environment of whoever runs it.
+#[test]
+fn s2_12_the_server_gets_its_env_with_both_kinds_of_references_read() {
+    let machine = Machine::new()
+        .variable("DB_CONNECTION_STRING", "postgres://db")
+        .variable("EXTERNAL_API_KEY", "a key $HOME")
+        .file(".gemini/settings.json", include_str!("../../../switchboard/tests/seeds/gemini/python.json"))
+        .file("mcp-servers/python/README", "");
+    machine.stand_in("my-server", &Chaos::new().tool("calculate_sum", Step::text("done")));
+    let seen = machine.path("environment");
+    let body = format!("printf '%s|%s' \"$DATABASE_URL\" \"$API_KEY\" > {}; exec my-server", seen.display());
+    let machine = machine.program("python", &body);
+    assert_eq!(machine.run(&["trust", "pythonTools", "--yes"]).code, Some(0));
+    let ran = machine.run(&["call", "calculate_sum", "--yes"]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "done\n"), "{ran:?}");
+    assert_eq!(std::fs::read_to_string(&seen).unwrap(), "postgres://db|a key $HOME", "in one pass");
+}
+
+/// The document's docker example as it stands: `${PWD}` is read in the arguments, and the token reaches the container's program by `-e`.
+#[test]
+fn s2_16_the_docker_example_is_run_with_the_folder_and_the_token() {
+    let machine = Machine::new()
+        .variable("EXTERNAL_SERVICE_TOKEN", "t0ken")
+        .variable("PWD", "/home/ada/my project")
+        .file(".gemini/settings.json", include_str!("../../../switchboard/tests/seeds/gemini/docker.json"));
+    machine.stand_in("container", &Chaos::new().tool("docker__status", Step::text("up")));
+    let seen = machine.path("seen");
+    let body = format!("printf '%s\\n' \"$API_KEY\" \"$@\" > {}; exec container", seen.display());
+    let machine = machine.program("docker", &body);
+    assert_eq!(machine.run(&["trust", "dockerizedServer", "--yes"]).code, Some(0));
+    let ran = machine.run(&["call", "docker__status", "--yes"]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "up\n"), "{ran:?}");
+    let seen = std::fs::read_to_string(&seen).unwrap();
+    let expected =
+        ["t0ken", "run", "-i", "--rm", "-e", "API_KEY", "-v", "/home/ada/my project:/workspace", "my-mcp-server:latest"];
+    assert_eq!(seen.lines().collect::<Vec<_>>(), expected);
+}

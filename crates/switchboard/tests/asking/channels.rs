@@ -129,3 +129,38 @@ async fn s3_18_a_question_without_a_call_is_declined_and_told() {
     assert_eq!((answers, person.came()), (vec![r#"{"action":"decline"}"#.to_owned()], vec![]));
     host.stop().await;
 }
+
+/// S0-35, S0-38: the program that embeds the host supplies a function for questions; a server of a core-agent file reaches it during a
+/// call, and goes on with what it answers: a yes with its fields, or a no.
+#[tokio::test(flavor = "multi_thread")]
+async fn s0_35_a_host_supplied_function_answers_the_questions_of_a_core_agent_server() {
+    struct Elicitor(ElicitAnswer);
+    impl Caller for Elicitor {
+        fn id(&self) -> CallerId {
+            CallerId::new("elicitor")
+        }
+        fn offers(&self) -> Offers {
+            Offers { elicit_form: true, ..Offers::default() }
+        }
+        fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> Answering<'a, Approval> {
+            Box::pin(async { Approval::No })
+        }
+        fn elicit<'a>(&'a self, _: &'a Elicitation) -> Answering<'a, ElicitAnswer> {
+            let answer = self.0.clone();
+            Box::pin(async move { answer })
+        }
+    }
+    let scratch = Scratch::new();
+    let launch = Chaos::new().tool("order", [Step::ask("Which size?"), Step::AnswerReply]).launch();
+    let entry = json!({"transport": "stdio", "command": launch.command, "args": launch.args});
+    let path = scratch.write("mcp.json", &json!({"version": 1, "servers": {"shop": entry}}).to_string());
+    let host = open_file(ConfigFile { dialect: Some(Dialect::CoreAgent), ..ConfigFile::new(path, Scope::Given) }).await;
+    let large = json!({"answer": "large"}).as_object().unwrap().clone();
+    for (answer, expected) in [(ElicitAnswer::Accept(large), ["accept", "large"]), (ElicitAnswer::Decline, ["decline", ""])] {
+        let caller: Arc<dyn Caller> = Arc::new(Elicitor(answer));
+        let result = host.call(Call::new("shop_order", RawJson::from_value(&json!({})), caller)).await.unwrap();
+        let text = result.for_model().unwrap().raw().to_owned();
+        assert!(expected.iter().all(|word| text.contains(word)), "{expected:?}: {text}");
+    }
+    host.stop().await;
+}
