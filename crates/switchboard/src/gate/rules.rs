@@ -18,6 +18,9 @@ use crate::untrusted::{escaped_line, quoted};
 const MAX_RULE_BYTES: usize = 1024;
 const MAX_CUTS: usize = 64;
 
+/// The most ways to cut all rules with wildcards together: a file of 1 MiB can hold 150,000 such rules.
+const MAX_PATTERN_CUTS: usize = 10_000;
+
 /// How many readings of an ambiguous rule are told.
 const MAX_READINGS_TOLD: usize = 8;
 
@@ -209,6 +212,8 @@ impl fmt::Debug for Reading {
 pub(super) struct Findings {
     pub(super) errors: Vec<Diagnostic>,
     pub(super) warnings: Vec<Diagnostic>,
+    /// In how many ways the rules with wildcards so far can be cut.
+    pattern_cuts: usize,
 }
 
 /// Compiles the rules of one list.
@@ -225,6 +230,12 @@ pub(super) fn compile(list: &str, rules: &[RuleText], servers: &[&ServerName], o
             field: format!("permissions.{list}"),
             message,
         };
+        found.pattern_cuts += pattern_cuts(text, spellings);
+        if found.pattern_cuts > MAX_PATTERN_CUTS {
+            let message = format!("too many rules with wildcards: they have more than {MAX_PATTERN_CUTS} readings; write fewer");
+            found.errors.push(finding(message));
+            break;
+        }
         match readings(text, spellings, allow, servers) {
             Err(message) => found.errors.push(finding(message)),
             Ok(readings) if allow && readings.len() > 1 => {
@@ -260,6 +271,15 @@ pub(super) fn compile(list: &str, rules: &[RuleText], servers: &[&ServerName], o
     compiled
 }
 
+/// In how many ways a rule with wildcards can be cut: each is compiled.
+fn pattern_cuts(text: &str, spellings: Spellings) -> usize {
+    if spellings == Spellings::Keys || text.len() > MAX_RULE_BYTES || !Glob::has_wildcard(text) {
+        return 0;
+    }
+    let candidates = candidates(text, spellings);
+    candidates.parted.len() + candidates.spanning.len()
+}
+
 /// Whether a spelling that names a tool of no server's leads to a server as well, by a reading that does not mean them all.
 fn means_both(own: &str, readings: &[Reading], servers: &[&ServerName]) -> bool {
     let id = own_id(own);
@@ -286,7 +306,8 @@ fn readings(text: &str, spellings: Spellings, allow: bool, servers: &[&ServerNam
     let candidates = candidates(text, spellings);
     let cuts = candidates.parted.len() + candidates.spanning.len();
     if cuts > MAX_CUTS {
-        return Err(format!("{} can be cut into a server and a tool in {cuts} ways; write SERVER/TOOL", quoted(text)));
+        let expected = spellings.expected();
+        return Err(format!("{} can be cut into a server and a tool in {cuts} ways; expected {expected}", quoted(text)));
     }
     if is_native {
         Reading::new(&candidates.parted[0], allow).map_err(unreadable)?;

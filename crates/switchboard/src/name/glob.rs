@@ -38,7 +38,7 @@ impl Glob {
         }
         let matcher = if text == "*" {
             Matcher::Any
-        } else if !text.contains(['*', '?', '[', ']', '{', '}', '\\', '!']) {
+        } else if !Self::has_wildcard(text) {
             // Most patterns are plain names: no engine for those.
             Matcher::Exact
         } else {
@@ -49,6 +49,11 @@ impl Glob {
             )
         };
         Ok(Self { text: text.to_owned(), matcher })
+    }
+
+    /// Whether a pattern needs an engine.
+    pub(crate) fn has_wildcard(text: &str) -> bool {
+        text.contains(['*', '?', '[', ']', '{', '}', '\\', '!'])
     }
 
     /// A name in which no character is a wildcard.

@@ -149,6 +149,23 @@ fn t27_a_rule_is_bounded_in_length_and_in_the_ways_to_cut_it() {
     check(Dialect::Gemini, &".a".repeat(100_000), too_long);
     check(Dialect::A3s, &format!("Bash({})", "a".repeat(2000)), None);
     check(Dialect::CoreAgent, &format!("bash:{}", "a".repeat(2000)), None);
-    check(Dialect::CoreAgent, &format!("mcp:{}", "*_".repeat(100)), Some("write SERVER/TOOL"));
+    check(Dialect::CoreAgent, &format!("mcp:{}", "*_".repeat(100)), Some("expected \"mcp:server_tool\""));
     check(Dialect::CoreAgent, "mcp:a_b_c_d_e_f", None);
+}
+
+/// T27: nor can many rules together cost much; rules without wildcards may be as many as a file can hold.
+#[test]
+fn t27_rules_with_wildcards_are_bounded_together() {
+    let compiled = |count: usize, rule: &str| {
+        let mut config = config(&["a"], Mode::Ask, &[], &[], &[]);
+        config.permissions.deny = rules_in(Dialect::Native, &vec![rule; count]);
+        Gate::compile(&config).map_err(|errors| errors.to_string())
+    };
+    assert!(compiled(50_000, "a/b").is_ok());
+    assert!(compiled(1_000, "a/b*").is_ok());
+    let told = compiled(50_000, "a/b*").err().unwrap();
+    assert_eq!(
+        told,
+        "s.toml:10001:1: permissions.deny: too many rules with wildcards: they have more than 10000 readings; write fewer"
+    );
 }
