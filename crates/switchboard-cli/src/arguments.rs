@@ -57,7 +57,8 @@ pub(crate) struct Options {
     /// Let servers know this folder, where they ask for one (repeatable; none by default)
     #[arg(long, value_name = "DIR", global = true, action = ArgAction::Append)]
     pub(crate) root: Vec<PathBuf>,
-    /// How long to wait for servers to settle; late ones are shown as connecting [default: 10]
+    /// How long to wait for servers; late ones are shown as connecting [default: 10; on a terminal, and for a first start that
+    /// installs, until they answer]
     #[arg(long, value_name = "SECS", global = true, value_parser = seconds)]
     pub(crate) wait: Option<Duration>,
 }
@@ -66,11 +67,6 @@ impl Options {
     /// How much to say: 0 is quiet.
     pub(crate) fn verbosity(&self) -> u8 {
         self.verbose.max(if self.debug { 2 } else { 0 })
-    }
-
-    /// How long commands that show every server wait for them.
-    pub(crate) fn settle(&self) -> Duration {
-        self.wait.unwrap_or(Duration::from_secs(10))
     }
 }
 

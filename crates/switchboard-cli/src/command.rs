@@ -6,15 +6,16 @@ use std::time::Duration;
 use switchboard::Host;
 use switchboard::catalog::Offerings;
 use switchboard::name::ServerName;
-use switchboard::server::State;
+use switchboard::server::{ServerHandle, State};
 use switchboard::wire::RawJson;
 use tokio::task::JoinSet;
 
 use crate::arguments::Options;
-use crate::failure::{Code, Failure, without_advice};
+use crate::failure::{Code, Failure};
 use crate::opening::Setup;
+use crate::progress::WaitLimit;
 use crate::view::server::{escaped, login_advice};
-use crate::{coerce, output, progress};
+use crate::{coerce, hints, output, progress};
 
 pub(crate) mod call;
 pub(crate) mod complete;
@@ -42,7 +43,16 @@ fn with_servers(
     server: Option<&str>,
     work: impl AsyncFnOnce(&Host) -> Result<u8, Failure>,
 ) -> Result<u8, Failure> {
-    let setup = Setup::read(options)?;
+    with_servers_of(Setup::read(options)?, options, server, work)
+}
+
+/// The same where the files were read already.
+fn with_servers_of(
+    setup: Setup,
+    options: &Options,
+    server: Option<&str>,
+    work: impl AsyncFnOnce(&Host) -> Result<u8, Failure>,
+) -> Result<u8, Failure> {
     let only = setup.only(server)?;
     setup.run(only, async |host, _| {
         settle(host, options, server).await?;
@@ -52,24 +62,40 @@ fn with_servers(
 
 /// Waits for what a listing needs: the server named, which must be usable, or all of them, as far as they come in time.
 async fn settle(host: &Host, options: &Options, server: Option<&str>) -> Result<(), Failure> {
+    let limit = WaitLimit::start(options);
     let Some(handle) = server.and_then(|name| host.server(name)) else {
-        progress::settle(host, options.settle()).await;
-        wake_unknown(host, options.settle()).await;
+        progress::settle(host, limit).await;
+        wake_unknown(host, limit).await;
         say_who_is_missing(host);
         return Ok(());
     };
-    let ready = progress::during(format!("connecting {}", handle.config.name), handle.ready(options.settle())).await;
-    ready.map(|_| ()).map_err(Failure::from)
+    connected(&handle, limit).await
+}
+
+/// Starts a server and waits for it.
+async fn connected(handle: &ServerHandle, limit: WaitLimit) -> Result<(), Failure> {
+    let ready = handle.ready(handle.config.longest_connect() + Duration::from_secs(1));
+    tokio::pin!(ready);
+    let mut look = tokio::time::interval(Duration::from_millis(100));
+    let waiting = async {
+        loop {
+            tokio::select! {
+                ready = &mut ready => return ready.map(|_| ()),
+                _ = look.tick() => if limit.left(handle).is_zero() { return handle.ready(Duration::ZERO).await.map(|_| ()) },
+            }
+        }
+    };
+    Ok(progress::during(format!("connecting {}", handle.config.name), waiting).await?)
 }
 
 /// A listing needs what lazy servers offer as well: those of which nothing is remembered are started, all at once (S3-08).
-async fn wake_unknown(host: &Host, wait: Duration) {
+async fn wake_unknown(host: &Host, limit: WaitLimit) {
     let mut waking = JoinSet::new();
     for handle in host.servers().iter() {
         if handle.may_offer_more() {
             let handle = handle.clone();
             // Why one did not come is told by its state.
-            waking.spawn(async move { handle.ready(wait).await.is_ok() });
+            waking.spawn(async move { connected(&handle, limit).await.is_ok() });
         }
     }
     progress::during("starting what is lazy".to_owned(), waking.join_all()).await;
@@ -79,13 +105,13 @@ async fn wake_unknown(host: &Host, wait: Duration) {
 fn say_who_is_missing(host: &Host) {
     for handle in host.servers().iter() {
         let name = &handle.config.name;
-        match &handle.snapshot().state {
+        match &handle.snapshot().shown_state() {
             State::Failed { error } | State::Backoff { error, .. } => {
-                let (fact, _) = without_advice(error);
-                output::notice(&format!("server \"{name}\": {}; try `switchboard doctor {name}`", escaped(&fact)));
+                output::notice(&format!("server \"{name}\": {}; {}", escaped(error), hints::doctor(name)));
             }
             State::Connecting { step, .. } => {
-                output::notice(&format!("server \"{name}\": still connecting ({step}); wait longer with --wait SECS"));
+                let doing = progress::doing(handle, step);
+                output::notice(&format!("server \"{name}\": still connecting ({doing}); wait longer with --wait SECS"));
             }
             State::NeedsLogin { reason, .. } => {
                 output::notice(&format!("server \"{name}\": {}", login_advice(&handle.config, reason)));

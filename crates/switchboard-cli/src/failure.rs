@@ -11,7 +11,7 @@ use switchboard::transport::WireFault;
 use switchboard::trust::AcceptError;
 use switchboard::untrusted::Untrusted;
 
-use crate::output;
+use crate::{hints, output};
 
 /// The exit codes of the command line contract.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -111,63 +111,58 @@ impl From<CallError> for Failure {
     fn from(error: CallError) -> Self {
         let message = error.to_string();
         match error {
-            CallError::Unresolved { .. } | CallError::UnknownServer { .. } => {
-                // What follows the fact is what to try.
+            CallError::Unresolved { .. } => {
+                // What follows the fact is what was probably meant, or why it is withheld.
                 match message.split_once("; ") {
                     Some((fact, advice)) => Self::new(Code::Usage, fact).hint(advice),
-                    None => Self::new(Code::Usage, message),
+                    None => {
+                        Self::new(Code::Usage, message).hint(format!("{} lists what is on offer", hints::command(&["tools"])))
+                    }
                 }
             }
+            CallError::UnknownServer { .. } => {
+                Self::new(Code::Usage, message).hint(format!("{} lists them", hints::command(&["status"])))
+            }
             CallError::Misfit { server, tool, .. } => {
-                let hint = format!("`switchboard tools {server}/{tool}` shows what is expected");
+                let hint = format!("{} shows what is expected", hints::command(&["tools", &format!("{server}/{tool}")]));
                 Self::new(Code::Usage, message).server(server).hint(hint)
             }
-            CallError::Denied { server, reason, .. } => {
-                // The reason ends with what to try, where something can be tried.
-                let failure = match reason.split_once("; ").and_then(|(_, advice)| Some((message.strip_suffix(advice)?, advice)))
-                {
-                    Some((fact, advice)) => Self::new(Code::Denied, fact.trim_end_matches("; ")).hint(advice),
-                    None => Self::new(Code::Denied, message),
-                };
-                failure.server(server)
+            CallError::Denied { server, tool, advice, .. } => {
+                let hint = advice.and_then(|advice| hints::words(advice, &server, Some(&tool)));
+                Self { hint, ..Self::new(Code::Denied, message).server(server) }
             }
             CallError::Moved { server, .. } => Self::new(Code::Denied, message).server(server),
             CallError::NotReady(not_ready) => not_ready.into(),
-            CallError::Request { server, fault, .. } => {
-                let (message, advice) = without_advice(&message);
-                let code = match fault {
-                    RequestFault::Answered { .. }
-                    | RequestFault::HeaderMismatch { .. }
-                    | RequestFault::TooLarge { .. }
-                    | RequestFault::Invalid(_)
-                    | RequestFault::Unwilling(_)
-                    | RequestFault::Task(_) => Code::Answered,
-                    RequestFault::Wire(WireFault::NeedsLogin(_)) => Code::Login,
-                    RequestFault::Timeout { .. }
-                    | RequestFault::NoTurn { .. }
-                    | RequestFault::Closed(_)
-                    | RequestFault::Wire(_) => Code::Unreachable,
-                    RequestFault::Moved | RequestFault::Declined(_) => Code::Denied,
-                    RequestFault::NotAsked(_) => Code::Usage,
-                };
-                let failure = Self::new(code, message);
-                let failure = match advice {
-                    Some(advice) => failure.hint(advice),
-                    None if matches!(fault, RequestFault::Timeout { total: true, .. }) => {
-                        failure.hint("give it longer with --timeout SECS, or with `call_timeout_max` in its entry")
+            CallError::Request { server, fault, advice, .. } => {
+                let code = code_of_fault(&fault);
+                let hint = match &fault {
+                    RequestFault::Wire(WireFault::Lost(_)) => {
+                        Some("it may have been done all the same: look before you repeat it".to_owned())
                     }
-                    None if matches!(fault, RequestFault::Timeout { .. }) => failure
-                        .hint("give it longer with `call_timeout` in its entry: it is the longest silence between two reports"),
-                    None if matches!(fault, RequestFault::Wire(WireFault::Lost(_))) => {
-                        failure.hint("it may have been done all the same: look before you repeat it")
-                    }
-                    None if code == Code::Unreachable => failure.hint(doctor_hint(&server)),
-                    None if lacks_offer(&fault) => failure.hint("it wants to ask for something that is not on offer here"),
-                    None => failure,
+                    fault if lacks_offer(fault) => Some("it wants to ask for something that is not on offer here".to_owned()),
+                    _ => advice.and_then(|advice| hints::words(advice, &server, None)),
                 };
-                failure.server(server)
+                Self { hint, ..Self::new(code, message).server(server) }
             }
         }
+    }
+}
+
+/// What it means for a command when a request ends like this.
+fn code_of_fault(fault: &RequestFault) -> Code {
+    match fault {
+        RequestFault::Answered { .. }
+        | RequestFault::HeaderMismatch { .. }
+        | RequestFault::TooLarge { .. }
+        | RequestFault::Invalid(_)
+        | RequestFault::Unwilling(_)
+        | RequestFault::Task(_) => Code::Answered,
+        RequestFault::Wire(WireFault::NeedsLogin(_)) => Code::Login,
+        RequestFault::Timeout { .. } | RequestFault::NoTurn { .. } | RequestFault::Closed(_) | RequestFault::Wire(_) => {
+            Code::Unreachable
+        }
+        RequestFault::Moved | RequestFault::Declined(_) => Code::Denied,
+        RequestFault::NotAsked(_) => Code::Usage,
     }
 }
 
@@ -178,37 +173,16 @@ fn lacks_offer(fault: &RequestFault) -> bool {
 
 impl From<NotReady> for Failure {
     fn from(not_ready: NotReady) -> Self {
-        let (message, advice) = without_advice(&not_ready.to_string());
-        let failure = Self::new(code_of_state(&not_ready.state), message);
-        let failure = match not_ready.state {
-            _ if advice.is_some() => Self { hint: advice, ..failure },
-            State::Untrusted { .. } => failure.hint(format!("look at it with `switchboard trust {}`", not_ready.server)),
-            State::Backoff { .. } | State::Failed { .. } | State::Connecting { .. } => {
-                failure.hint(doctor_hint(&not_ready.server))
-            }
-            _ => failure,
-        };
-        failure.server(not_ready.server)
+        let hint = not_ready.advice.and_then(|advice| hints::words(advice, &not_ready.server, None));
+        let failure = Self::new(code_of_state(&not_ready.state), not_ready.to_string());
+        Self { hint, ..failure.server(not_ready.server) }
     }
-}
-
-/// A sentence, and the advice at its end: `…; try "switchboard doctor git"`.
-pub(crate) fn without_advice(message: &str) -> (String, Option<String>) {
-    for verb in ["try", "run"] {
-        if let Some((fact, advice)) = message.rsplit_once(&format!("; {verb} "))
-            && !advice.contains('\n')
-        {
-            return (fact.to_owned(), Some(format!("{verb} {advice}")));
-        }
-    }
-    (message.to_owned(), None)
 }
 
 /// What it means for a command when the server it needs stands like this.
 pub(crate) fn code_of_state(state: &State) -> Code {
     match state {
         State::Untrusted { .. } | State::Blocked { .. } => Code::Denied,
-        State::Disabled => Code::Usage,
         State::NeedsLogin { .. } => Code::Login,
         _ => Code::Unreachable,
     }
@@ -240,10 +214,6 @@ impl From<AcceptError> for Failure {
     }
 }
 
-fn doctor_hint(server: &switchboard::name::ServerName) -> String {
-    format!("try `switchboard doctor {server}`")
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
@@ -260,22 +230,12 @@ mod tests {
     }
 
     #[test]
-    fn advice_at_the_end_of_a_sentence_becomes_the_hint() {
-        let check = |message: &str, fact: &str, advice: Option<&str>| {
-            assert_eq!(without_advice(message), (fact.to_owned(), advice.map(str::to_owned)));
-        };
-        check("exited; try \"switchboard doctor git\"", "exited", Some("try \"switchboard doctor git\""));
-        check("needs a login; run \"switchboard login git\"", "needs a login", Some("run \"switchboard login git\""));
-        check("no answer within 60s", "no answer within 60s", None);
-    }
-
-    #[test]
     fn each_state_has_its_exit_code() {
         let check = |state: State, code: Code| assert_eq!(code_of_state(&state), code, "{state:?}");
         check(State::Untrusted { reason: "new".into() }, Code::Denied);
         check(State::Blocked { rule: "deny_servers".into() }, Code::Denied);
         check(State::NeedsLogin { url: "https://x".into(), reason: "nobody is logged in".into() }, Code::Login);
-        check(State::Disabled, Code::Usage);
+        check(State::Disabled, Code::Unreachable);
         check(State::Failed { error: "gone".into() }, Code::Unreachable);
         check(State::Stopped, Code::Unreachable);
     }

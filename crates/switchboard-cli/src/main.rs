@@ -17,6 +17,8 @@ mod command;
 mod failure;
 /// The folder that the user's own servers run in.
 mod folder;
+/// What to try, in words.
+mod hints;
 /// Ctrl-C and SIGTERM.
 mod interrupt;
 /// Diagnostics of the program itself, on stderr, without secrets.
@@ -59,7 +61,9 @@ fn main() -> ExitCode {
 fn run(arguments: Arguments) -> Result<u8, Failure> {
     let Arguments { options, command } = arguments;
     logging::start(options.verbosity());
-    match command.unwrap_or_default() {
+    let command = command.unwrap_or_default();
+    hints::start(&options, &command);
+    match command {
         Command::Status(wanted) => command::status::run(&options, &wanted),
         Command::Tools(wanted) => command::tools::run(&options, &wanted),
         Command::Call(wanted) => command::call::run(&options, &wanted),

@@ -7,8 +7,8 @@ use switchboard::reload::{Reloaded, Waiting};
 use switchboard::server::ServerHandle;
 use switchboard::untrusted::Untrusted;
 
-use crate::output;
 use crate::view::server::escaped;
+use crate::{hints, output};
 
 /// Does the work while telling what happens beside it.
 pub(crate) async fn telling<T>(host: &Host, work: impl Future<Output = T>) -> T {
@@ -104,7 +104,8 @@ fn of_reload(reloaded: &Reloaded) -> Vec<String> {
         let reason = escaped(reason);
         match server {
             Some(server) => {
-                format!("server \"{server}\" waits: {reason}; look at it with `switchboard trust {server}`, or start anew")
+                let trust = hints::command(&["trust", server.as_str()]);
+                format!("server \"{server}\" waits: {reason}; look at it with {trust}, or start anew")
             }
             None => format!("a change of the rules waits until you start anew: {reason}"),
         }

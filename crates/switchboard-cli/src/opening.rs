@@ -17,7 +17,7 @@ use switchboard::{Host, HostBuilder};
 use crate::arguments::Options;
 use crate::failure::{Code, Failure};
 use crate::place::{self, Place};
-use crate::{folder, interrupt, logging, nearest, notices, output, roots};
+use crate::{folder, hints, interrupt, logging, nearest, notices, output, roots};
 
 /// What to do where nothing is configured.
 const NO_SERVER: &str = "no server is configured: `switchboard status` shows how to begin, `switchboard demo` needs nothing";
@@ -67,6 +67,7 @@ impl Setup {
         for warning in &config.warnings {
             output::notice(&format!("warning: {}", Untrusted::new(warning.to_string()).for_terminal_line()));
         }
+        hints::set_rules_file(options, &place, &config);
         let store = open_store(&place);
         let setup = Self { place, environment: place::environment(), config, store, answer, roots, json: options.json };
         if options.verbosity() > 0 {
@@ -130,7 +131,7 @@ impl Setup {
         let file = Untrusted::new(entry.source.file.display().to_string());
         Err(Failure::new(Code::Denied, format!("server \"{name}\": its entry in {} {what}", file.for_terminal_line()))
             .server(name)
-            .hint(format!("look at it with `switchboard trust {name}`")))
+            .hint(format!("look at it with {}", hints::command(&["trust", name]))))
     }
 
     /// The servers to start for a command that may name one.

@@ -6,8 +6,11 @@ use std::time::Duration;
 
 use switchboard::Host;
 use switchboard::caller::Progress;
-use switchboard::server::State;
+use switchboard::server::{ServerHandle, State};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
 
+use crate::arguments::Options;
 use crate::view::table;
 
 /// Work that is done sooner shows nothing.
@@ -141,18 +144,69 @@ fn shown() -> MutexGuard<'static, Shown> {
     SHOWN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Waits until every server is settled, or for `wait`, naming those that are not yet.
-pub(crate) async fn settle(host: &Host, wait: Duration) {
-    let settled = host.settled(wait);
-    tokio::pin!(settled);
-    let mut tick = tokio::time::interval_at(tokio::time::Instant::now() + PATIENCE, Duration::from_millis(200));
+/// How long servers are waited for: as long as was said; else until they settle where somebody is looking, who can end it; else ten
+/// seconds, and longer for one that may be being installed.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct WaitLimit {
+    began: Instant,
+    said: Option<Duration>,
+    is_watched: bool,
+}
+
+/// How long servers are waited for where nobody is looking.
+const UNWATCHED: Duration = Duration::from_secs(10);
+
+impl WaitLimit {
+    pub(crate) fn start(options: &Options) -> Self {
+        Self { began: Instant::now(), said: options.wait, is_watched: std::io::stderr().is_terminal() }
+    }
+
+    /// What is left for one server. Its own deadline for connecting holds in any case.
+    pub(crate) fn left(&self, server: &ServerHandle) -> Duration {
+        let most = server.config.longest_connect() + Duration::from_secs(1);
+        match self.said {
+            Some(said) => said.saturating_sub(self.began.elapsed()),
+            None if self.is_watched || may_be_installing(server) => most,
+            None => UNWATCHED.saturating_sub(self.began.elapsed()).min(most),
+        }
+    }
+}
+
+/// Whether a package runner may be installing it.
+fn may_be_installing(server: &ServerHandle) -> bool {
+    let snapshot = server.snapshot();
+    snapshot.is_first_start && matches!(snapshot.state, State::Connecting { .. })
+}
+
+/// Waits until every server is settled, or for as long as the limit says, naming those that are not yet.
+pub(crate) async fn settle(host: &Host, limit: WaitLimit) {
+    let mut waiting = JoinSet::new();
+    for server in host.servers().iter().cloned() {
+        waiting.spawn(async move { settle_one(&server, limit).await });
+    }
+    let all = waiting.join_all();
+    tokio::pin!(all);
+    let mut tick = tokio::time::interval_at(Instant::now() + PATIENCE, Duration::from_millis(200));
     loop {
         tokio::select! {
-            _ = &mut settled => break,
+            _ = &mut all => break,
             _ = tick.tick() => show(connecting(host)),
         }
     }
     clear();
+}
+
+async fn settle_one(server: &ServerHandle, limit: WaitLimit) {
+    let settled = server.settled();
+    tokio::pin!(settled);
+    // That it is being installed may turn out while it is waited for.
+    let mut look = tokio::time::interval(Duration::from_millis(100));
+    loop {
+        tokio::select! {
+            () = &mut settled => return,
+            _ = look.tick() => if limit.left(server).is_zero() { return },
+        }
+    }
 }
 
 fn connecting(host: &Host) -> String {
@@ -160,13 +214,21 @@ fn connecting(host: &Host) -> String {
     let late: Vec<_> = servers
         .iter()
         .filter_map(|server| match &server.snapshot().state {
-            State::Connecting { step, .. } => Some(format!("{} ({step})", server.config.name)),
+            State::Connecting { step, .. } => Some(format!("{} ({})", server.config.name, doing(server, step))),
             _ => None,
         })
         .collect();
     match late.as_slice() {
         [only] => format!("connecting {only}"),
         _ => format!("connecting {} of {} servers: {}", late.len(), servers.len(), late.join(", ")),
+    }
+}
+
+/// What a server that is not there yet is doing.
+pub(crate) fn doing(server: &ServerHandle, step: &str) -> String {
+    match server.config.endpoint.package_runner().filter(|_| may_be_installing(server)) {
+        Some(runner) => format!("first start, {runner} may be installing it"),
+        None => step.to_owned(),
     }
 }
 

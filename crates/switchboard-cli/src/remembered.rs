@@ -10,13 +10,38 @@ use switchboard::config::{self, Config, ConfigFile, Scope, ServerConfig};
 use switchboard::name::ServerName;
 use switchboard::server::remembered_offerings;
 use switchboard::store::{FileStore, Store};
+use switchboard::trust::{self, Standing};
 
+use crate::opening::Setup;
 use crate::place::Place;
 use crate::view::signature;
 
 /// The server that offered a tool of this exposed name last time.
 pub(crate) fn server_of(config: &Config, store: &dyn Store, exposed: &str) -> Option<ServerName> {
     catalog(config, store).resolve(exposed).ok().map(|tool| tool.id.server.clone())
+}
+
+/// The picture of last time of all servers that may run, or of one; `None` where any of them is not remembered.
+pub(crate) fn catalog_of_all(setup: &Setup, only: Option<&ServerName>) -> Option<Catalog> {
+    let Setup { config, store, environment, .. } = setup;
+    let may_run = |server: &ServerConfig| {
+        let is_blocked = config.security.blocks(&server.name).is_some();
+        server.enabled && !is_blocked && trust::standing(server, environment, &**store) == Standing::Trusted
+    };
+    let mut parts = Vec::new();
+    for server in config.servers.values().filter(|server| only.is_none_or(|only| *only == server.name) && may_run(server)) {
+        let offerings = offerings(server, &**store)?;
+        parts.push(Part { config: server.clone(), launch: server.fingerprint(), offerings, settled: true });
+    }
+    Some(Catalog::build(&Catalog::default(), config.naming, &Own::default(), &parts))
+}
+
+/// The one server that offered something last time, where all servers are remembered.
+pub(crate) fn only_server(setup: &Setup, offering: impl FnOnce(&Catalog) -> Vec<ServerName>) -> Option<ServerName> {
+    match offering(&catalog_of_all(setup, None)?).as_slice() {
+        [only] => Some(only.clone()),
+        _ => None,
+    }
 }
 
 /// The picture of last time. A server of which nothing is remembered leaves bare names of later ones open (S2-27).

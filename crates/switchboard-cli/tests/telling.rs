@@ -93,7 +93,7 @@ fn one_tool_is_shown_with_what_it_takes() {
 fn without_any_file_status_shows_how_to_begin_and_listings_say_where() {
     let home = Home::new();
     let ran = home.run(&["status"]);
-    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "MCP Servers Status:\n\nDiscovery State: COMPLETED\n"));
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "MCP Servers Status:\n\nDiscovery State: NOT_STARTED\n"));
     for told in ["project/switchboard.toml", "config/switchboard/switchboard.toml", "[servers.time]", "switchboard demo"] {
         assert!(ran.stderr.contains(told), "{told}: {ran:?}");
     }

@@ -84,7 +84,7 @@ fn f24_each_way_not_to_reach_a_server_has_its_own_sentence() {
         let server = &ran.json()["servers"][0];
         let error = server["error"].as_str().unwrap_or_default();
         assert!(error.starts_with(&beginning), "{url}: {error}");
-        assert!(error.ends_with("; try \"switchboard doctor far\""), "{url}: {error}");
+        assert!(error.ends_with("; try `switchboard doctor far`"), "{url}: {error}");
         assert_eq!((&server["status"], &server["transport"]), (&"DISCONNECTED".into(), &"http".into()), "{server}");
 
         let ran = home.run(&["status"]);
@@ -135,11 +135,11 @@ fn f19_a_login_that_is_missing_is_told_with_what_to_type() {
     let ran = home.run(&["status"]);
     assert!(ran.stdout.contains("far (NEEDS LOGIN)"), "{ran:?}");
     let ran = home.run(&["call", "far/anything", "--yes"]);
-    let sentence = "server \"far\": needs a login (nobody is logged in); run \"switchboard login far\"";
+    let sentence = "server \"far\": needs a login (nobody is logged in); run `switchboard login far`";
     assert_eq!(ran.code, Some(4), "{ran:?}");
     assert!(ran.stderr.contains(sentence), "{ran:?}");
     let error = home.run(&["call", "far/anything", "--yes", "--json"]).error();
-    assert_eq!((&error["code"], &error["hint"]), (&4.into(), &"run \"switchboard login far\"".into()), "{error}");
+    assert_eq!((&error["code"], &error["hint"]), (&4.into(), &"run `switchboard login far`".into()), "{error}");
 
     let ran = home.run(&["tools"]);
     assert!(ran.stderr.contains("server \"far\": needs a login (nobody is logged in); run `switchboard login far`\n"), "{ran:?}");

@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
+use crate::advice::Advice;
 use crate::caller::{Approval, ApprovalRequest, Caller, Keep};
 use crate::catalog::{Catalog, Tool, Unresolved, can_name};
 use crate::config::Answers;
@@ -108,7 +109,7 @@ impl Shared {
             .iter()
             .find(|server| name.strip_prefix(server.config.name.as_str()).is_some_and(|rest| rest.starts_with('/')));
         if let Some(server) = named {
-            server.ready(limit.within(server.config.timeouts.connect)).await?;
+            server.ready(limit.within(server.config.longest_connect())).await?;
         } else {
             let may_have_it =
                 |server: &&ServerHandle| server.may_offer_more() && can_name(&server.config, roster.config.naming, name);
@@ -119,7 +120,7 @@ impl Shared {
             let mut coming = JoinSet::new();
             for server in awaited {
                 // Bounded by the server's own deadline for connecting, too. Why one does not come is told by its state.
-                let wait = limit.within(server.config.timeouts.connect);
+                let wait = limit.within(server.config.longest_connect());
                 coming.spawn(async move { server.ready(wait).await.is_ok() });
             }
             coming.join_all().await;
@@ -148,7 +149,10 @@ impl Shared {
             self.show_change(tool, &call.caller);
             return Ok(permit);
         }
-        let denied = |reason: String| CallError::Denied { server: tool.id.server.clone(), tool: shown(tool), reason };
+        let denied = |reason: String, advice| {
+            let (server, tool) = (tool.id.server.clone(), shown(tool));
+            CallError::Denied { server, tool, reason, advice }
+        };
         match decision {
             Decision::Ask { because, once_only, changed } => {
                 let request = ApprovalRequest {
@@ -167,12 +171,12 @@ impl Shared {
                 }
                 let permit = Box::pin(self.approve(tool, &request, &call.caller)).await;
                 limit.put_off(asked);
-                let permit = permit.map_err(denied)?;
+                let permit = permit.map_err(|Refusal { reason, advice }| denied(reason, advice))?;
                 // What was approved is what is called, or nothing is.
                 if server.is_none_or(Held::retake) { Ok(permit) } else { Err(moved(tool)) }
             }
-            Decision::Deny { rule } => Err(denied(rule)),
-            Decision::Allow { because } => Err(denied(because.to_string())),
+            Decision::Deny { rule } => Err(denied(rule, None)),
+            Decision::Allow { because } => Err(denied(because.to_string(), None)),
         }
     }
 
@@ -183,12 +187,12 @@ impl Shared {
     }
 
     /// What the caller says; an *always* is remembered. The error is why not.
-    async fn approve(&self, tool: &Arc<Tool>, request: &ApprovalRequest, caller: &Arc<dyn Caller>) -> Result<Permit, String> {
+    async fn approve(&self, tool: &Arc<Tool>, request: &ApprovalRequest, caller: &Arc<dyn Caller>) -> Result<Permit, Refusal> {
         // Taken before the question: what a server puts there while a person reads was not what they said yes to.
         let offered = self.tools_with(tool);
         let answer = match timeout(ANSWER_TIMEOUT, caller.approve(request)).await {
             Ok(answer) => answer,
-            Err(_) => return Err(format!("nobody answered within {} s", ANSWER_TIMEOUT.as_secs())),
+            Err(_) => return Err(Refusal::of(format!("nobody answered within {} s", ANSWER_TIMEOUT.as_secs()))),
         };
         match (answer, request.dialect.rules().answers) {
             _ if request.once_only => {}
@@ -202,12 +206,12 @@ impl Shared {
             _ => {}
         }
         Permit::approved(request, answer, tool, caller).ok_or_else(|| match answer {
-            // A yes beforehand is one for the call, not for what it leads to.
-            Approval::Unavailable if request.id.tool.as_wire() == SAMPLING => {
-                "nobody is there to ask; allow it by a rule in [permissions]".to_owned()
-            }
-            Approval::Unavailable => "nobody is there to ask; allow it by a rule in [permissions], or with `--yes`".to_owned(),
-            _ => "the answer was no".to_owned(),
+            Approval::Unavailable => Refusal {
+                reason: "it needs approval, and there is nobody to ask".to_owned(),
+                // A yes beforehand is one for the call, not for what it leads to.
+                advice: Some(Advice::AllowTool { beforehand: request.id.tool.as_wire() != SAMPLING }),
+            },
+            _ => Refusal::of("the answer was no".to_owned()),
         })
     }
 
@@ -260,7 +264,7 @@ impl Shared {
         permit: Permit,
         limit: Limit,
     ) -> (Result<RawJson, CallError>, Option<EraRefusal>) {
-        let seat = match server.seat(&permit.caller().id(), limit.within(tool.server.timeouts.connect)).await {
+        let seat = match server.seat(&permit.caller().id(), limit.within(tool.server.longest_connect())).await {
             Ok(seat) => seat,
             Err(not_ready) => return (Err(not_ready.into()), None),
         };
@@ -277,7 +281,7 @@ impl Shared {
 
     /// The same tool as its server defines it now.
     async fn listed_again(&self, tool: &Arc<Tool>, server: &Held, limit: Limit) -> Result<Arc<Tool>, CallError> {
-        server.list_again(limit.within(tool.server.timeouts.connect)).await;
+        server.list_again(limit.within(tool.server.longest_connect())).await;
         self.catalog_for(tool).by_id(&tool.id).cloned().ok_or_else(|| moved(tool))
     }
 
@@ -316,21 +320,38 @@ impl Shared {
     }
 }
 
+/// Why no call was permitted.
+struct Refusal {
+    reason: String,
+    advice: Option<Advice>,
+}
+
+impl Refusal {
+    fn of(reason: String) -> Self {
+        Self { reason, advice: None }
+    }
+}
+
 /// A fault of a server, with what is known of its cause and what to try.
 async fn told(server: &ServerHandle, fault: RequestFault) -> CallError {
     let fault = fault.redacted(|text| server.stderr.redact(text));
-    let detail = match fault {
-        RequestFault::Wire(WireFault::NeedsLogin(ref needed)) => {
+    let (mut detail, mut advice) = (None, None);
+    match &fault {
+        RequestFault::Wire(WireFault::NeedsLogin(needed)) => {
             server.needs_login(needed.reason.clone()).await;
             // Where the entry brings its own token the reason says what to check.
-            let can_log_in = !server.config.endpoint.has_own_token();
-            can_log_in.then(|| format!("run \"switchboard login {}\"", server.config.name))
+            advice = (!server.config.endpoint.has_own_token()).then_some(Advice::LogIn);
         }
         // Where the end has no other cause than the reason, it is told once.
-        RequestFault::Closed(ref reason) => server.death().await.filter(|death| death != reason),
-        _ => None,
-    };
-    CallError::Request { server: server.config.name.clone(), fault, detail }
+        RequestFault::Closed(reason) => {
+            detail = server.death().await.filter(|death| death != reason);
+            advice = Some(Advice::Examine);
+        }
+        RequestFault::Timeout { total, .. } => advice = Some(Advice::AllowTime(server.config.time_field(*total))),
+        RequestFault::NoTurn { .. } | RequestFault::Wire(_) => advice = Some(Advice::Examine),
+        _ => {}
+    }
+    CallError::Request { server: server.config.name.clone(), fault, detail, advice }
 }
 
 fn moved(tool: &Tool) -> CallError {

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use indexmap::IndexMap;
 
+use crate::advice::TimeField;
 use crate::name::{ServerName, Style};
 use crate::secret::Secret;
 
@@ -39,6 +40,7 @@ pub(crate) mod hijack;
 mod load;
 mod meant;
 mod origin;
+mod package_runner;
 mod policy;
 pub(crate) mod program;
 mod project;
@@ -136,6 +138,8 @@ pub struct ServerConfig {
     pub session: Sharing,
     /// The deadlines.
     pub timeouts: Timeouts,
+    /// How long its first start may take, where a package runner may have to install it first and the entry sets no deadline.
+    pub first_connect: Option<Duration>,
     /// How long a call may take, where the entry itself says it.
     pub written_call_timeout: Option<Duration>,
     /// If set, only tools that match one of these globs are offered.
@@ -153,6 +157,7 @@ pub struct ServerConfig {
 impl ServerConfig {
     /// An entry that says nothing but where its server is; all else as a file leaves it.
     pub fn new(name: ServerName, source: Source, endpoint: Endpoint) -> Self {
+        let first_connect = endpoint.package_runner().map(|_| package_runner::FIRST_START);
         Self {
             name,
             dialect: Dialect::default(),
@@ -165,12 +170,27 @@ impl ServerConfig {
             asks: Asks::default(),
             session: Sharing::default(),
             timeouts: Timeouts::default(),
+            first_connect,
             written_call_timeout: None,
             include_tools: None,
             exclude_tools: Vec::new(),
             idempotent_tools: Vec::new(),
             description: None,
             max_message_bytes: MAX_MESSAGE_BYTES,
+        }
+    }
+
+    /// The longest that connecting may take: what whoever waits for the server waits for at most.
+    pub fn longest_connect(&self) -> Duration {
+        self.first_connect.unwrap_or_default().max(self.timeouts.connect)
+    }
+
+    /// The field of its entry that gives a call more time: `total`, in all; else between two reports.
+    pub(crate) fn time_field(&self, total: bool) -> TimeField {
+        match self.dialect.rules().call_timeout_field {
+            Some(field) => TimeField::Whole(field),
+            None if total => TimeField::Whole("call_timeout_max"),
+            None => TimeField::Silence("call_timeout"),
         }
     }
 }
@@ -224,6 +244,14 @@ impl Endpoint {
             Self::Stdio(stdio) => stdio.syntax,
             Self::Http(http) => http.syntax,
             Self::Wrong(_) => Syntax::Literal,
+        }
+    }
+
+    /// The program that may have to install the server before it starts.
+    pub fn package_runner(&self) -> Option<&'static str> {
+        match self {
+            Self::Stdio(stdio) => package_runner::package_runner(&stdio.command, &stdio.args),
+            Self::Http(_) | Self::Wrong(_) => None,
         }
     }
 

@@ -70,6 +70,9 @@ pub mod caller;
 /// What a call returned: every content kind kept, projected for a model and for a person.
 pub mod result;
 
+/// What a person could do about a failure.
+pub mod advice;
+
 /// The story of one call.
 pub mod call;
 

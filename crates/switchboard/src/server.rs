@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::sync::{Notify, broadcast, mpsc, oneshot, watch};
 use tokio::time::timeout;
 
+use crate::advice::Advice;
 use crate::auth::AuthMeans;
 use crate::caller::{Answering, Offers};
 use crate::catalog::Tool;
@@ -116,14 +117,16 @@ pub struct ServerHandle {
     pub(crate) uses: Arc<Uses>,
 }
 
-/// Why a server cannot be used now: a sentence with the server's name, the fact and what to try.
+/// Why a server cannot be used now: a sentence with the server's name and the fact.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("server \"{server}\": {fact}")]
 pub struct NotReady {
     /// Which.
     pub server: crate::name::ServerName,
-    /// What happened, and what to try.
+    /// What happened.
     pub fact: String,
+    /// What a person could do about it.
+    pub advice: Option<Advice>,
     /// Its state.
     pub state: State,
 }
@@ -321,7 +324,9 @@ impl ServerHandle {
 
     /// Waits until nothing is under way: the server is usable, or an attempt has shown that and why it is not.
     pub async fn settled(&self) {
-        let settled = |now: &Arc<Snapshot>| !matches!(now.state, State::Connecting { .. }) && !now.recalling;
+        // One that is being tried again after it failed has shown why it is not usable.
+        let under_way = |now: &Snapshot| matches!(now.state, State::Connecting { .. }) && now.failure.is_none();
+        let settled = |now: &Arc<Snapshot>| !under_way(now) && !now.recalling;
         // An error means that the task is gone; nothing is under way then.
         let _ = self.snapshot.clone().wait_for(settled).await;
     }
@@ -420,8 +425,8 @@ impl ServerHandle {
     }
 
     fn not_ready(&self, state: &State, waited: Duration) -> NotReady {
-        let fact = sentence::not_ready(&self.config, state, waited);
-        NotReady { server: self.config.name.clone(), fact, state: state.clone() }
+        let (fact, advice) = (sentence::not_ready(&self.config, state, waited), sentence::advice(&self.config, state));
+        NotReady { server: self.config.name.clone(), fact, advice, state: state.clone() }
     }
 }
 

@@ -7,8 +7,8 @@ use std::time::Duration;
 use clap::Args;
 use switchboard::Host;
 use switchboard::call::{Call, CallError};
-use switchboard::catalog::{Tool, Unresolved, can_name};
-use switchboard::config::ServerConfig;
+use switchboard::catalog::{Catalog, Tool, Unresolved, can_name};
+use switchboard::config::{Config, ServerConfig};
 use switchboard::event::LogLevel;
 use switchboard::name::ServerName;
 use switchboard::result::{CallResult, fit};
@@ -21,9 +21,10 @@ use crate::coerce::{self, Pair};
 use crate::failure::{Code, Failure};
 use crate::opening::Setup;
 use crate::place::Place;
+use crate::progress::WaitLimit;
 use crate::view::server::escaped;
 use crate::view::signature;
-use crate::{nearest, notices, output, progress, remembered, terminal};
+use crate::{hints, nearest, notices, output, progress, remembered, terminal};
 
 /// How much of a result is printed; the rest is in a file that is named.
 const PRINTED_BYTES: usize = 1024 * 1024;
@@ -68,12 +69,14 @@ fn log_level(word: &str) -> Result<LogLevel, String> {
 
 pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
     let setup = Setup::read(options)?;
+    if let Some(failure) = misspelt(&setup, &wanted.tool) {
+        return Err(failure);
+    }
     let base = wanted.args.as_deref().map(read_arguments).transpose()?;
     let server = server_of(&setup, &wanted.tool)?;
     let only = started_for(&setup, &wanted.tool, server.as_ref());
     setup.run(only, async |host, place| {
-        let wait = options.wait.unwrap_or_else(|| longest_connect(host));
-        let tool = find(host, &wanted.tool, server.as_ref(), wait).await?;
+        let tool = find(host, &wanted.tool, server.as_ref(), options).await?;
         let arguments = arguments(&tool, base.as_ref(), &wanted.pairs)?;
         let mut call = Call::new(&*wanted.tool, arguments, terminal::caller_with_log(wanted.log_level));
         call.timeout = wanted.timeout;
@@ -119,7 +122,8 @@ pub(super) fn server_of(setup: &Setup, tool: &str) -> Result<Option<ServerName>,
         setup.entry(server)?;
     }
     let only_one = || <[ServerName; 1]>::try_from(able).ok().map(|[server]| server);
-    match remembered::server_of(config, &*setup.store, tool).or_else(only_one) {
+    let remembered = remembered::server_of(config, &*setup.store, tool);
+    match remembered.or_else(only_one).or_else(|| looks_like(config, tool)) {
         Some(name) => Ok(Some(setup.trusted_entry(name.as_str())?.name.clone())),
         None => Ok(None),
     }
@@ -134,6 +138,31 @@ pub(super) fn started_for(setup: &Setup, tool: &str, server: Option<&ServerName>
 /// Whether a name is `server/tool` of this server.
 fn is_pair_of(tool: &str, server: &ServerName) -> bool {
     tool.strip_prefix(server.as_str()).is_some_and(|rest| rest.starts_with('/'))
+}
+
+/// The one server whose tools are named like this, known or not.
+fn looks_like(config: &Config, name: &str) -> Option<ServerName> {
+    let style = |server: &ServerConfig| server.dialect.rules().naming.unwrap_or(config.naming);
+    let mut found = config.servers.values().filter(|server| style(server).may_name(&server.name, name));
+    match (found.next(), found.next()) {
+        (Some(only), None) => Some(only.name.clone()),
+        _ => None,
+    }
+}
+
+/// No tool has this name, and last time's catalogs have one that was probably meant: nothing needs to start to say so.
+fn misspelt(setup: &Setup, name: &str) -> Option<Failure> {
+    let named =
+        setup.config.servers.keys().find(|server| name.strip_prefix(server.as_str()).is_some_and(|rest| rest.starts_with('/')));
+    if named.is_none() && name.contains('/') {
+        // A server that is not configured, which is told as that.
+        return None;
+    }
+    let catalog = remembered::catalog_of_all(setup, named)?;
+    let nearest = nearest_pairs(&catalog, name, catalog.resolve(name).err()?)?;
+    let look_again = hints::command(&[&["tools"], named.map(ServerName::as_str).as_slice()].concat());
+    let message = format!("no tool {name:?} as of last time");
+    Some(Failure::new(Code::Usage, message).hint(format!("did you mean {}? {look_again} looks again", nearest.join(", "))))
 }
 
 /// `--args`: the text itself, `@FILE`, or `-` for stdin.
@@ -169,26 +198,28 @@ fn arguments(tool: &Tool, base: Option<&RawJson>, pairs: &[Pair]) -> Result<RawJ
     coerce::arguments(base, pairs, &schema).map_err(|what| {
         Failure::new(Code::Usage, format!("server \"{server}\", tool {name}: {what}"))
             .server(server)
-            .hint(format!("`switchboard tools {server}/{name}` shows what is expected"))
+            .hint(format!("{} shows what is expected", hints::command(&["tools", &format!("{server}/{name}")])))
     })
 }
 
 /// The tool, as soon as its server has come; other servers are not waited for.
-pub(super) async fn find(host: &Host, name: &str, server: Option<&ServerName>, wait: Duration) -> Result<Arc<Tool>, Failure> {
+pub(super) async fn find(host: &Host, name: &str, server: Option<&ServerName>, options: &Options) -> Result<Arc<Tool>, Failure> {
+    let limit = WaitLimit::start(options);
     if let Some(handle) = server.and_then(|server| host.server(server.as_str())) {
         if let Ok(tool) = host.catalog().resolve(name) {
             // Offered now, or last time: the call itself waits for the server.
             return Ok(tool.clone());
         }
+        let wait = options.wait.unwrap_or_else(|| handle.config.longest_connect());
         progress::during(format!("connecting {}", handle.config.name), handle.ready(wait)).await?;
     }
-    if let Some(tool) = appears(host, name, wait).await {
+    if let Some(tool) = appears(host, name, limit).await {
         return Ok(tool);
     }
     if !server.is_some_and(|server| is_pair_of(name, server)) {
         // Last time's catalog led astray, or there is none of a lazy server: ask everybody who may have it.
-        wake_all(host, name, wait).await;
-        if let Some(tool) = appears(host, name, wait).await {
+        wake_all(host, name, limit).await;
+        if let Some(tool) = appears(host, name, limit).await {
             return Ok(tool);
         }
     }
@@ -206,25 +237,30 @@ fn unresolved(host: &Host, name: &str) -> Failure {
         let server = &handle.config.name;
         return Failure::new(Code::Usage, format!("\"{server}\" is a server; a tool of it is {server}/TOOL"))
             .server(server)
-            .hint(format!("`switchboard tools {server}` lists them"));
+            .hint(format!("{} lists them", hints::command(&["tools", server.as_str()])));
     }
     let mut why = catalog.resolve(name).err().unwrap_or(Unresolved::Unknown { nearest: Vec::new() });
-    if let Unresolved::Unknown { nearest } = &mut why
-        && name.contains('/')
-    {
-        for near in nearest {
-            if let Ok(tool) = catalog.resolve(near) {
-                *near = format!("{}/{}", tool.id.server, tool.id.tool.untrusted().for_terminal_line());
-            }
-        }
+    if let Some(pairs) = nearest_pairs(&catalog, name, why.clone()) {
+        why = Unresolved::Unknown { nearest: pairs };
     }
     CallError::Unresolved { name: name.to_owned(), why }.into()
 }
 
+/// The names that were probably meant, as pairs where a pair was given; `None` where there are none.
+fn nearest_pairs(catalog: &Catalog, name: &str, why: Unresolved) -> Option<Vec<String>> {
+    let Unresolved::Unknown { nearest } = why else { return None };
+    let pair = |near: &String| match catalog.resolve(near) {
+        Ok(tool) if name.contains('/') => format!("{}/{}", tool.id.server, tool.id.tool.untrusted().for_terminal_line()),
+        _ => near.clone(),
+    };
+    let pairs: Vec<_> = nearest.iter().map(pair).collect();
+    (!pairs.is_empty()).then_some(pairs)
+}
+
 /// Waits for a name to be on offer, until every server is settled.
-async fn appears(host: &Host, name: &str, wait: Duration) -> Option<Arc<Tool>> {
+async fn appears(host: &Host, name: &str, limit: WaitLimit) -> Option<Arc<Tool>> {
     let mut events = host.events();
-    let settled = host.settled(wait);
+    let settled = progress::settle(host, limit);
     tokio::pin!(settled);
     loop {
         if let Ok(tool) = host.catalog().resolve(name) {
@@ -237,16 +273,12 @@ async fn appears(host: &Host, name: &str, wait: Duration) -> Option<Arc<Tool>> {
     }
 }
 
-async fn wake_all(host: &Host, name: &str, wait: Duration) {
+async fn wake_all(host: &Host, name: &str, limit: WaitLimit) {
     let mut waking = JoinSet::new();
     for handle in host.servers_for(name) {
-        waking.spawn(async move { handle.ready(wait).await.is_ok() });
+        waking.spawn(async move { super::connected(&handle, limit).await.is_ok() });
     }
     while waking.join_next().await.is_some() {}
-}
-
-fn longest_connect(host: &Host) -> Duration {
-    host.servers().iter().map(|handle| handle.config.timeouts.connect).max().unwrap_or(Duration::from_secs(30))
 }
 
 /// Prints the result. A tool that answers `isError` has answered: its words are the answer, the exit code tells.

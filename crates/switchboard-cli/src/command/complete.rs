@@ -13,7 +13,7 @@ use crate::arguments::{Options, prompt_names, server_names};
 use crate::coerce::{self, Pair};
 use crate::failure::{Code, Failure};
 use crate::view::server::escaped;
-use crate::{nearest, output, progress};
+use crate::{hints, nearest, output, progress};
 
 /// Which argument, and how it begins.
 #[derive(Debug, Args)]
@@ -68,7 +68,12 @@ fn whose(host: &Host, wanted: &Wanted) -> Result<(ServerName, Reference), Failur
             let prompts = offered.prompts.iter().map(|prompt| prompt.name.as_str());
             prompts.chain(offered.templates.iter().map(|template| template.uri_template.as_str()))
         });
-        let hint = format!("{}`switchboard prompts` and `switchboard resources` list them", nearest::question(of, names));
+        let hint = format!(
+            "{}{} and {} list them",
+            nearest::question(of, names),
+            hints::command(&["prompts"]),
+            hints::command(&["resources"])
+        );
         Failure::new(Code::Usage, format!("no server offers a prompt or template \"{}\"", escaped(of))).hint(hint)
     })?;
     Ok((server, reference))

@@ -51,7 +51,7 @@ async fn show(host: &Host, options: &Options) -> Result<u8, Failure> {
         return show_json(host, options).await;
     }
     output::print("Two servers start: this program itself, once for each protocol era.\n\n")?;
-    progress::settle(host, options.settle()).await;
+    progress::settle(host, progress::WaitLimit::start(options)).await;
     for handle in host.servers().iter() {
         let snapshot = handle.snapshot();
         let took: Duration = snapshot.steps.iter().map(|(_, took)| *took).sum();
@@ -70,7 +70,7 @@ async fn show(host: &Host, options: &Options) -> Result<u8, Failure> {
 
 /// The same as one document: `{"status", "calls": [{"tool", "arguments", "result"}]}`; a call that was denied has `denied` instead.
 async fn show_json(host: &Host, options: &Options) -> Result<u8, Failure> {
-    progress::settle(host, options.settle()).await;
+    progress::settle(host, progress::WaitLimit::start(options)).await;
     let mut calls = Vec::new();
     for handle in host.servers().iter() {
         let (name, arguments, call) = example_call(host, &handle.config.name)?;

@@ -5,16 +5,16 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::{Value, json};
 use switchboard::Host;
-use switchboard::config::{Endpoint, HttpWire, Scope, ServerConfig, Sharing, StdioEndpoint};
+use switchboard::config::{Endpoint, Scope, ServerConfig, Sharing, StdioEndpoint};
 use switchboard::server::{ServerHandle, State};
 use tokio::task::JoinSet;
 
 use crate::arguments::{Options, server_names};
-use crate::failure::{Code, Failure, without_advice};
+use crate::failure::{Code, Failure};
 use crate::opening::{Answer, Setup, keeping_words};
 use crate::view::server::{endpoint, era_word, escaped, own_sessions, state_word, wire_words};
 use crate::view::{counted, mask, table};
-use crate::{output, progress};
+use crate::{hints, output, progress};
 
 mod pinning;
 mod reaching;
@@ -85,7 +85,7 @@ async fn wake(host: &Host, server: Option<&str>, wait: Option<Duration>) {
         if matches!(handle.snapshot().state, State::Disabled | State::Blocked { .. } | State::Untrusted { .. }) {
             continue;
         }
-        let wait = wait.unwrap_or(handle.config.timeouts.connect + Duration::from_secs(2));
+        let wait = wait.unwrap_or(handle.config.longest_connect() + Duration::from_secs(2));
         waking.spawn(async move { handle.ready(wait).await.is_ok() });
     }
     let mut left = waking.len();
@@ -172,16 +172,18 @@ fn examine(handle: &ServerHandle, host: &Host, ways: &reaching::Ways) -> Finding
     let headline = headline(&snapshot.state, &snapshot.steps);
     if !good {
         for (_, happened) in snapshot.history.iter().rev().take(5).rev() {
-            facts.push(("History", escaped(&without_advice(happened).0)));
+            facts.push(("History", escaped(happened)));
         }
         try_next.extend(by_hand(config).map(|command| format!("run it by hand: {}", escaped(&command))));
-        if matches!(&config.endpoint, Endpoint::Http(http) if http.wire != HttpWire::Auto) {
-            try_next.push("leave out `transport` in its entry: the wire is then found out".to_owned());
+        if let Endpoint::Http(http) = &config.endpoint {
+            try_next.extend(config.dialect.rules().to_change_wire(http.wire));
         }
-        try_next.push(format!("read `switchboard logs {}`", config.name));
+        try_next.push(format!("read {}", hints::command(&["logs", config.name.as_str()])));
     }
     match &snapshot.state {
-        State::Untrusted { .. } => try_next.push(format!("look at it with `switchboard trust {}`", config.name)),
+        State::Untrusted { .. } => {
+            try_next.push(format!("look at it with {}", hints::command(&["trust", config.name.as_str()])));
+        }
         State::NeedsLogin { reason, .. } => match reason.rsplit_once("; ") {
             // A login would change nothing: what to check in the entry stands at the end of the reason.
             Some((fact, advice)) if config.endpoint.has_own_token() => {
@@ -190,7 +192,7 @@ fn examine(handle: &ServerHandle, host: &Host, ways: &reaching::Ways) -> Finding
             }
             _ => {
                 facts.push(("Reason", escaped(reason)));
-                try_next.push(format!("run `switchboard login {}`", config.name));
+                try_next.push(format!("run {}", hints::command(&["login", config.name.as_str()])));
             }
         },
         _ => {}
@@ -232,8 +234,7 @@ fn headline(state: &State, steps: &[(&'static str, Duration)]) -> String {
             let took: Duration = steps.iter().map(|(_, took)| *took).sum();
             format!("ready in {} ({} era, {})", table::duration(took), era_word(*era), escaped(version))
         }
-        // Its advice is to run this very command.
-        State::Failed { error } | State::Backoff { error, .. } => escaped(&without_advice(error).0),
+        State::Failed { error } | State::Backoff { error, .. } => escaped(error),
         State::Connecting { step, .. } => format!("no answer yet; it is still at: {step}"),
         State::Untrusted { reason } => format!("not trusted, not started: {}", escaped(reason)),
         State::Blocked { rule } => format!("blocked: {}", escaped(rule)),

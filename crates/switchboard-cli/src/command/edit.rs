@@ -12,7 +12,7 @@ use crate::opening::in_runtime;
 use crate::place::Place;
 use crate::terminal::tty::Tty;
 use crate::view::server::{escaped, shell_word};
-use crate::{interrupt, output};
+use crate::{hints, interrupt, output};
 
 /// A server to add.
 #[derive(Debug, Args)]
@@ -157,11 +157,12 @@ fn say_what_is_left(place: &Place, options: &Options, file: &ConfigFile, edited:
     let found = place.found_files().into_iter().find(|other| same(&other.path));
     let name = escaped(name);
     if let (Change::Add(_), Some(Scope::Project)) = (change, found.as_ref().map(|file| file.scope)) {
-        output::notice(&format!("a project's server starts once it is trusted: look at it with `switchboard trust {name}`"));
+        let trust = hints::command(&["trust", name.as_str()]);
+        output::notice(&format!("a project's server starts once it is trusted: look at it with {trust}"));
     }
     let shown = escaped(&file.path.display().to_string());
     if found.is_none() {
-        output::notice(&format!("this file is read only where it is given: `switchboard -c {shown}`"));
+        output::notice(&format!("this file is read only where it is given: `switchboard -c {}`", hints::quoted(&shown)));
         return;
     }
     if let Some(holder) = holder(place, options, &name).filter(|holder| !same(&holder.source.file)) {
@@ -177,7 +178,8 @@ fn failure(fault: EditFault, name: &str) -> Failure {
     let failure = Failure::new(Code::Usage, lines.join("\n")).server(escaped(name));
     match fault {
         EditFault::Missing { .. } => {
-            failure.hint("`switchboard why NAME` says which file an entry stands in; name it with --file")
+            let why = hints::command(&["why", name]);
+            failure.hint(format!("{why} says which file an entry stands in; name it with --file"))
         }
         _ => failure,
     }

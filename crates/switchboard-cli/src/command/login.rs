@@ -8,7 +8,7 @@ use crate::arguments::{Options, server_names};
 use crate::failure::{Code, Failure};
 use crate::opening::{Setup, in_runtime};
 use crate::terminal::login::{Asking, Pasting};
-use crate::{interrupt, output};
+use crate::{hints, interrupt, output};
 
 /// Where, and how.
 #[derive(Debug, Args)]
@@ -72,7 +72,9 @@ impl From<LoginFault> for Failure {
         let failure = Self::new(code, fact).server(&fault.server);
         match advice {
             Some(advice) => failure.hint(advice),
-            None if code == Code::Login => failure.hint(format!("try `switchboard login {}` again", fault.server)),
+            None if code == Code::Login => {
+                failure.hint(format!("try {} again", hints::command(&["login", fault.server.as_str()])))
+            }
             None => failure,
         }
     }

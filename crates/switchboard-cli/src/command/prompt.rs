@@ -3,6 +3,7 @@
 use clap::Args;
 use serde_json::{Map, Value};
 use switchboard::Host;
+use switchboard::catalog::Offerings;
 use switchboard::name::ServerName;
 use switchboard::untrusted::Untrusted;
 use switchboard::wire::RawJson;
@@ -10,14 +11,17 @@ use switchboard::wire::RawJson;
 use crate::arguments::{Options, prompt_names, server_names};
 use crate::coerce::{self, Pair};
 use crate::failure::{Code, Failure};
+use crate::opening::Setup;
 use crate::view::server::escaped;
-use crate::{nearest, output, progress, terminal};
+use crate::{hints, nearest, output, progress, remembered, terminal};
 
 /// Which prompt, with what.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  switchboard prompt review language=rust\n  switchboard prompt haiku --server demo --json")]
+#[command(
+    after_help = "Examples:\n  switchboard prompt review language=rust\n  switchboard prompt demo/review language=rust\n  switchboard prompt haiku --server demo --json"
+)]
 pub(crate) struct Wanted {
-    /// Its name
+    /// Its name, or server/name
     #[arg(add = prompt_names())]
     name: String,
     /// Its arguments; all are text
@@ -29,11 +33,13 @@ pub(crate) struct Wanted {
 }
 
 pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
-    super::with_servers(options, wanted.server.as_deref(), async |host| {
-        let server = whose(host, wanted)?;
+    let setup = Setup::read(options)?;
+    let (server, name) = parts(&setup, wanted);
+    super::with_servers_of(setup, options, server.as_deref(), async |host| {
+        let server = whose(host, server.as_deref(), name)?;
         let arguments: Map<_, _> = wanted.pairs.iter().map(|pair| (pair.key().to_owned(), Value::from(pair.value()))).collect();
         let (arguments, caller) = (RawJson::from_value(&arguments), terminal::caller());
-        let asked = host.prompt(&server, &wanted.name, &arguments, &caller);
+        let asked = host.prompt(&server, name, &arguments, &caller);
         let result = progress::during(format!("getting a prompt from {server}"), asked).await?;
         if options.json {
             output::print_json(result.as_str())?;
@@ -44,14 +50,30 @@ pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
     })
 }
 
-fn whose(host: &Host, wanted: &Wanted) -> Result<ServerName, Failure> {
-    let offerings = super::offerings(host, wanted.server.as_deref());
-    let shown = format!("prompt \"{}\"", escaped(&wanted.name));
-    let found = super::offering(&offerings, |offered| offered.prompts.iter().any(|prompt| prompt.name == wanted.name));
+/// Which server, as far as it is said or last time's catalogs tell, and which of its prompts.
+fn parts<'a>(setup: &Setup, wanted: &'a Wanted) -> (Option<String>, &'a str) {
+    let name = wanted.name.as_str();
+    if wanted.server.is_some() {
+        return (wanted.server.clone(), name);
+    }
+    let offers = |offered: &Offerings| offered.prompts.iter().any(|prompt| prompt.name == name);
+    if let Some(server) = remembered::only_server(setup, |catalog| super::offering(catalog.offerings(), offers)) {
+        return (Some(server.to_string()), name);
+    }
+    match name.split_once('/') {
+        Some((server, prompt)) if setup.entry(server).is_ok() => (Some(server.to_owned()), prompt),
+        _ => (None, name),
+    }
+}
+
+fn whose(host: &Host, server: Option<&str>, name: &str) -> Result<ServerName, Failure> {
+    let offerings = super::offerings(host, server);
+    let shown = format!("prompt \"{}\"", escaped(name));
+    let found = super::offering(&offerings, |offered| offered.prompts.iter().any(|prompt| prompt.name == name));
     super::the_one(&found, &format!("a {shown}"), || {
         let known = offerings.iter().flat_map(|(_, offered)| offered.prompts.iter().map(|prompt| prompt.name.as_str()));
-        let meant = nearest::question(&wanted.name, known);
-        Failure::new(Code::Usage, format!("no {shown}")).hint(format!("{meant}`switchboard prompts` lists them"))
+        let meant = nearest::question(name, known);
+        Failure::new(Code::Usage, format!("no {shown}")).hint(format!("{meant}{} lists them", hints::command(&["prompts"])))
     })
 }
 

@@ -9,9 +9,10 @@ use switchboard::wire::RawJson;
 
 use crate::arguments::{Options, resource_addresses, server_names};
 use crate::failure::{Code, Failure};
+use crate::opening::Setup;
 use crate::view::server::escaped;
 use crate::view::table;
-use crate::{nearest, output, progress, terminal};
+use crate::{hints, nearest, output, progress, remembered, terminal};
 
 /// Which resource.
 #[derive(Debug, Args)]
@@ -28,8 +29,12 @@ pub(crate) struct Wanted {
 }
 
 pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
-    super::with_servers(options, wanted.server.as_deref(), async |host| {
-        let server = whose(host, &wanted.uri, wanted.server.as_deref())?;
+    let setup = Setup::read(options)?;
+    // Where last time's catalogs tell whose it is, no other server is started.
+    let remembered = || remembered::only_server(&setup, |catalog| catalog.servers_of_resource(&wanted.uri));
+    let server = wanted.server.clone().or_else(|| remembered().map(|name| name.to_string()));
+    super::with_servers_of(setup, options, server.as_deref(), async |host| {
+        let server = whose(host, &wanted.uri, server.as_deref())?;
         let caller = terminal::caller();
         let result = progress::during(format!("reading from {server}"), host.read(&server, &wanted.uri, &caller)).await?;
         if options.json {
@@ -51,7 +56,8 @@ pub(super) fn whose(host: &Host, uri: &str, server: Option<&str>) -> Result<Serv
         let offerings = super::offerings(host, server);
         let known = offerings.iter().flat_map(|(_, offered)| offered.resources.iter().map(|resource| resource.uri.as_str()));
         let meant = nearest::question(uri, known);
-        let hint = format!("{meant}`switchboard resources` lists them; --server SERVER asks one that does not list it");
+        let hint =
+            format!("{meant}{} lists them; --server SERVER asks one that does not list it", hints::command(&["resources"]));
         Failure::new(Code::Usage, format!("no server lists the resource {shown}")).hint(hint)
     })
 }

@@ -6,6 +6,7 @@ use switchboard::config::{self, Addition, ConfigFile, Scope, Target};
 use crate::arguments::Options;
 use crate::failure::Failure;
 use crate::opening::{Answer, Setup};
+use crate::progress::WaitLimit;
 use crate::view::server::{escaped, shell_word};
 use crate::view::status::{Detail, render};
 use crate::{output, progress, view};
@@ -27,7 +28,7 @@ pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
         output::suspended_stderr(&first_steps(&setup, options));
     }
     setup.run(None, async |host, _| {
-        progress::settle(host, options.settle()).await;
+        progress::settle(host, WaitLimit::start(options)).await;
         if options.json {
             output::print_json(&view::server::status_json(host, options.verbosity() > 0).to_string())?;
         } else {

@@ -103,7 +103,7 @@ fn one(options: &Options, setup: Setup, name: &str, wanted: &Wanted) -> Result<u
     let server = super::call::server_of(&setup, name)?;
     let only = super::call::started_for(&setup, name, server.as_ref());
     setup.run(only, async |host, _| {
-        let tool = super::call::find(host, name, server.as_ref(), options.settle()).await?;
+        let tool = super::call::find(host, name, server.as_ref(), options).await?;
         if let Some(vendor) = wanted.vendor {
             adapted(vendor, std::iter::once(&tool))?;
         } else if options.json {

@@ -9,7 +9,7 @@ use crate::failure::{Code, Failure};
 use crate::opening::{Setup, in_runtime};
 use crate::terminal::tty::Tty;
 use crate::view::server::escaped;
-use crate::{interrupt, output};
+use crate::{hints, interrupt, output};
 
 /// `--list`, `--revoke` and `--folder`.
 mod accepted;
@@ -129,7 +129,7 @@ fn ask_each(
         }
         return Err(Failure::new(Code::Denied, format!("not trusted: {}; no terminal to ask on", names.join(", ")))
             .server(names.first().copied().unwrap_or_default())
-            .hint(format!("run `switchboard trust {}` in a terminal", names.join(" "))));
+            .hint(format!("run {} in a terminal", hints::command(&[&["trust"], names.as_slice()].concat()))));
     };
     let chosen = in_runtime(interrupt::watch(async { Ok(ask::each(&terminal, setup, waiting).await) }))?;
     let mut accepted = Vec::new();

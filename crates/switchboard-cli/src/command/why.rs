@@ -7,9 +7,9 @@ use switchboard::config::{self, Config, Endpoint, Found, Origin, Reading, Scope,
 use crate::arguments::{Options, server_names};
 use crate::failure::{Code, Failure};
 use crate::opening::{Answer, Setup};
-use crate::output;
 use crate::view::server::escaped;
 use crate::view::{mask, table};
+use crate::{hints, output};
 
 use permissions::ServerPermissions;
 
@@ -139,7 +139,7 @@ fn only<'a>(entries: Vec<Entry<'a>>, field: &str, server: &ServerConfig) -> Resu
         let fact = format!("server \"{}\": its entry does not set `{}`", server.name, escaped(field));
         let hint = match defaults(server).into_iter().find(|(name, _)| *name == field) {
             Some((_, value)) => format!("what holds is the default of a {} file: {value}", server.dialect.rules().word),
-            None => format!("`switchboard why {}` shows what it sets", server.name),
+            None => format!("{} shows what it sets", hints::command(&["why", server.name.as_str()])),
         };
         return Err(Failure::new(Code::Usage, fact).server(&server.name).hint(hint));
     }

@@ -14,6 +14,7 @@ use switchboard::untrusted::Untrusted;
 use super::mask;
 use super::status::{Discovery, ServerView, StatusView, ToolView, Word};
 use super::table::{bytes, duration};
+use crate::hints;
 use crate::opening::keeping_words;
 
 /// How many changes of state `-v` shows; `switchboard logs` has them all.
@@ -27,7 +28,7 @@ pub(crate) fn status(host: &Host) -> StatusView {
 }
 
 /// `{"discovery", "servers": [{"name", "status", "state", "transport", "era", "protocolVersion", "tools", "withheld":
-/// [{"tool", "reason"}], "error", "dialect", "word"}]}`. `status` is one of three words whatever the dialect; `word` is what the server's own dialect says.
+/// [{"tool", "reason"}], "error", "nextAttempt", "command", "url", "cwd", "timeouts", "dialect", "word"}]}`. `status` is one of three words whatever the dialect; `word` is what the server's own dialect says.
 pub(crate) fn status_json(host: &Host, verbose: bool) -> Value {
     let catalog = host.catalog();
     let entry = |handle: &ServerHandle| entry(handle, &one(handle, &catalog, host), verbose);
@@ -43,7 +44,7 @@ fn entry(handle: &ServerHandle, view: &ServerView, verbose: bool) -> Value {
     };
     let mut entry = json!({
         "name": view.name,
-        "status": snapshot.state.word(Words::Three),
+        "status": snapshot.shown_state().word(Words::Three),
         "state": state_word(&snapshot.state),
         "transport": transport_word(&handle.config, &snapshot),
         "era": era,
@@ -51,6 +52,11 @@ fn entry(handle: &ServerHandle, view: &ServerView, verbose: bool) -> Value {
         "tools": view.tools.iter().map(|tool| tool.name.as_str()).collect::<Vec<_>>(),
         "withheld": view.withheld.iter().map(|(tool, reason)| json!({ "tool": tool, "reason": reason })).collect::<Vec<_>>(),
         "error": view.why.as_ref().map(|(_, why)| why.as_str()),
+        "nextAttempt": view.next_attempt,
+        "command": (view.endpoint.0 == "Command").then_some(view.endpoint.1.as_str()),
+        "url": (view.endpoint.0 == "URL").then_some(view.endpoint.1.as_str()),
+        "cwd": view.working_directory,
+        "timeouts": timeouts_json(handle.config.timeouts),
         "dialect": handle.config.dialect.rules().word,
         "word": view.said,
     });
@@ -66,15 +72,22 @@ fn entry(handle: &ServerHandle, view: &ServerView, verbose: bool) -> Value {
     entry
 }
 
+/// In milliseconds.
+fn timeouts_json(limits: Timeouts) -> Value {
+    let Timeouts { connect, call, call_max } = limits;
+    json!({ "connect": connect.as_millis() as u64, "call": call.as_millis() as u64, "callMax": call_max.as_millis() as u64 })
+}
+
 fn one(handle: &ServerHandle, catalog: &Catalog, host: &Host) -> ServerView {
     let snapshot = handle.snapshot();
     let config = &handle.config;
     let words = config.dialect.rules().words;
-    let seen = word(&snapshot.state);
+    let shown = snapshot.shown_state();
+    let seen = word(&shown);
     ServerView {
         name: escaped(config.name.as_str()),
         word: if words == Words::All { seen } else { seen.plain() },
-        said: snapshot.state.word(words),
+        said: shown.word(words),
         docker: matches!(&config.endpoint, Endpoint::Stdio(stdio) if stdio.command.rsplit('/').next() == Some("docker")),
         endpoint: endpoint(config),
         working_directory: match &config.endpoint {
@@ -83,8 +96,10 @@ fn one(handle: &ServerHandle, catalog: &Catalog, host: &Host) -> ServerView {
         },
         timeout_ms: config.written_call_timeout.map(|limit| limit.as_millis()),
         why: why(config, &snapshot, words),
+        next_attempt: next_attempt(&shown),
         tools: tools(config, catalog),
         cached: snapshot.cached,
+        is_brief: config.dialect.rules().is_brief,
         withheld: withheld(config, catalog),
         facts: facts(handle, &snapshot, host),
     }
@@ -133,20 +148,38 @@ fn why(config: &ServerConfig, snapshot: &Snapshot, words: Words) -> Option<(&'st
 
 fn reason(config: &ServerConfig, snapshot: &Snapshot) -> Option<(&'static str, String)> {
     let one_line = |text: &str| escaped(text);
-    match &snapshot.state {
+    match &snapshot.shown_state() {
         State::Ready { .. } => {
             let faults = &snapshot.offerings.faults;
             let told: Vec<_> = faults.iter().map(|(method, what)| format!("{method}: {}", one_line(what))).collect();
             (!told.is_empty()).then(|| ("Error", told.join("; ")))
         }
         State::Connecting { step, .. } => Some(("Step", (*step).to_owned())),
-        State::Disabled => Some(("Reason", "`enabled = false` in its entry".to_owned())),
+        State::Disabled => Some(("Reason", format!("off in its entry; {} there to use it", config.dialect.rules().to_enable()))),
         State::Blocked { rule } => Some(("Reason", one_line(rule))),
-        State::Untrusted { reason } => Some(("Reason", format!("{}; look at it with `switchboard trust`", one_line(reason)))),
+        State::Untrusted { reason } => {
+            let trust = hints::command(&["trust", config.name.as_str()]);
+            Some(("Reason", format!("{}; look at it with {trust}", one_line(reason))))
+        }
         State::NeedsLogin { reason, .. } => Some(("Reason", login_advice(config, reason))),
-        State::Backoff { error, .. } | State::Failed { error } => Some(("Error", one_line(error))),
+        State::Backoff { error, .. } | State::Failed { error } => {
+            Some(("Error", format!("{}; {}", one_line(error), hints::doctor(&config.name))))
+        }
         State::Idle | State::Stopped => None,
     }
+}
+
+/// When a server that failed is tried again.
+fn next_attempt(state: &State) -> Option<String> {
+    let State::Backoff { attempt, retry_at, .. } = state else { return None };
+    let number = attempt + 1;
+    Some(match retry_at.duration_since(SystemTime::now()) {
+        Ok(wait) if wait >= Duration::from_secs(1) => {
+            format!("number {number}, in {}", duration(Duration::from_secs(wait.as_secs())))
+        }
+        Ok(_) => format!("number {number}, in less than a second"),
+        Err(_) => format!("number {number}, under way"),
+    })
 }
 
 /// Why a server wants a login, and what to do about it: where the entry brings a token of its own, a login would change nothing.
@@ -155,7 +188,7 @@ pub(crate) fn login_advice(config: &ServerConfig, reason: &str) -> String {
     if config.endpoint.has_own_token() {
         return reason;
     }
-    format!("needs a login ({reason}); run `switchboard login {}`", config.name)
+    format!("needs a login ({reason}); run {}", hints::command(&["login", config.name.as_str()]))
 }
 
 /// How many callers have a session of their own, where the entry gives each one.
@@ -204,7 +237,10 @@ fn facts(handle: &ServerHandle, snapshot: &Snapshot, host: &Host) -> Vec<(&'stat
         }
     };
     let junk = if by_url { "events" } else { "lines on stdout" };
-    counted(odd.junk_lines, &format!("{junk} that are no messages (`switchboard doctor` shows them)"));
+    counted(
+        odd.junk_lines,
+        &format!("{junk} that are no messages ({} shows them)", hints::command(&["doctor", handle.config.name.as_str()])),
+    );
     counted(odd.unknown_ids, "answers to no request");
     counted(odd.forbidden_requests, "requests that its protocol version does not allow");
     counted(odd.unattributed, "questions that belonged to no call, declined");
@@ -231,7 +267,7 @@ fn recent(snapshot: &Snapshot) -> impl Iterator<Item = String> {
 fn discovery_of(host: &Host) -> Discovery {
     discovery(host.servers().iter().map(|handle| {
         let snapshot = handle.snapshot();
-        (word(&snapshot.state), snapshot.is_settled())
+        (word(&snapshot.shown_state()), snapshot.is_settled())
     }))
 }
 
@@ -240,7 +276,7 @@ fn discovery(servers: impl Iterator<Item = (Word, bool)>) -> Discovery {
     let servers: Vec<_> = servers.collect();
     if servers.iter().any(|(_, is_settled)| !is_settled) {
         Discovery::InProgress
-    } else if !servers.is_empty() && servers.iter().all(|(word, _)| *word == Word::Idle) {
+    } else if servers.iter().all(|(word, _)| matches!(word, Word::Idle | Word::Untrusted | Word::Blocked | Word::Disabled)) {
         Discovery::NotStarted
     } else {
         Discovery::Completed
@@ -347,12 +383,13 @@ mod tests {
         let check = |servers: &[(Word, bool)], expected: &str| {
             assert_eq!(discovery(servers.iter().copied()).as_str(), expected, "{servers:?}");
         };
-        check(&[], "COMPLETED");
+        check(&[], "NOT_STARTED");
         check(&[(Word::Idle, true), (Word::Idle, true)], "NOT_STARTED");
+        check(&[(Word::Untrusted, true), (Word::Disabled, true), (Word::Blocked, true)], "NOT_STARTED");
         check(&[(Word::Connected, true), (Word::Connecting, false)], "IN_PROGRESS");
         check(&[(Word::Connected, true), (Word::Disconnected, true), (Word::Untrusted, true)], "COMPLETED");
-        // Being tried again after it failed.
-        check(&[(Word::Connected, true), (Word::Connecting, true)], "COMPLETED");
+        // It is being tried again after it failed.
+        check(&[(Word::Connected, true), (Word::Disconnected, true)], "COMPLETED");
     }
 
     #[test]

@@ -6,7 +6,9 @@ use std::fmt::Write;
 
 use anstyle::{AnsiColor, Style};
 
+use super::counted;
 use super::table::wrapped;
+use crate::hints;
 
 /// All servers at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,9 +57,13 @@ pub(crate) struct ServerView {
     pub(crate) timeout_ms: Option<u128>,
     /// Why it is not connected: `Error`, `Reason` or the dialect's own label, and its text.
     pub(crate) why: Option<(&'static str, String)>,
+    /// When a server that failed is tried again.
+    pub(crate) next_attempt: Option<String>,
     pub(crate) tools: Vec<ToolView>,
     /// The tools are last time's.
     pub(crate) cached: bool,
+    /// Beside many others it is shown in a line.
+    pub(crate) is_brief: bool,
     /// Its tools that are not on offer, each with the reason.
     pub(crate) withheld: Vec<(String, String)>,
     /// Further facts, for the verbose view.
@@ -121,6 +127,9 @@ pub(crate) struct Detail {
     pub(crate) verbose: bool,
 }
 
+/// More servers than this are shown in a line each, where no document says how they look.
+const MOST_BLOCKS: usize = 8;
+
 /// Of a fact of many lines, such as a server's instructions, this many are shown.
 const LINES_OF_A_FACT: usize = 12;
 
@@ -134,7 +143,15 @@ const WITHHELD_SHOWN: usize = 5;
 /// lists of names are wrapped and end in a count.
 pub(crate) fn render(view: &StatusView, detail: Detail, columns: Option<usize>) -> String {
     let mut text = String::from("MCP Servers Status:\n\n");
-    for server in &view.servers {
+    let is_brief = detail == Detail::default() && view.servers.len() > MOST_BLOCKS;
+    let (brief, whole): (Vec<_>, Vec<_>) = view.servers.iter().partition(|server| is_brief && server.is_brief);
+    for server in &brief {
+        in_brief(&mut text, server, columns);
+    }
+    if !brief.is_empty() {
+        text.push_str(&format!("\n{} shows all of each\n\n", hints::command(&["-v", "status"])));
+    }
+    for server in whole {
         block(&mut text, server, detail, columns);
         text.push('\n');
     }
@@ -159,10 +176,34 @@ fn block(text: &mut String, server: &ServerView, detail: Detail, columns: Option
     if let Some((label, why)) = &server.why {
         fact(text, label, why);
     }
+    if let Some(next) = &server.next_attempt {
+        fact(text, "Next attempt", next);
+    }
     tools(text, server, detail, columns);
     withheld(text, server);
     if detail.verbose {
         server.facts.iter().for_each(|(label, value)| fact(text, label, value));
+    }
+}
+
+/// A line, and why it is not connected.
+fn in_brief(text: &mut String, server: &ServerView, columns: Option<usize>) {
+    let style = server.word.style();
+    let icon = server.word.icon(server.docker);
+    let mut offers = match (server.tools.len(), server.word) {
+        (0, word) if word != Word::Connected => String::new(),
+        (count, _) => format!("  {}", counted(count, "tool")),
+    };
+    if server.cached && !offers.is_empty() {
+        offers.push_str(" as of last time");
+    }
+    if !server.withheld.is_empty() {
+        offers.push_str(&format!(", {} withheld", server.withheld.len()));
+    }
+    line(text, "", &format!("{icon} {} ({style}{}{style:#}){offers}", server.name, server.said));
+    if let Some((label, why)) = &server.why {
+        let lines = wrapped(&format!("  {label}: {why}"), columns.unwrap_or(usize::MAX));
+        lines.iter().for_each(|words| line(text, "", words));
     }
 }
 
@@ -180,7 +221,7 @@ fn tools(text: &mut String, server: &ServerView, detail: Detail, columns: Option
         let (shown, more) = names.split_at(names.len().min(NAMES_ON_A_SCREEN));
         let mut shown = shown.join(", ");
         if !more.is_empty() {
-            shown.push_str(&format!(", and {} more (`switchboard tools {}`)", more.len(), server.name));
+            shown.push_str(&format!(", and {} more ({})", more.len(), hints::command(&["tools", &server.name])));
         }
         let lines = wrapped(&format!("  {label}: {shown}"), columns);
         return lines.iter().for_each(|words| line(text, "", words));
@@ -198,7 +239,7 @@ fn withheld(text: &mut String, server: &ServerView) {
         fact(text, "Withheld", &format!("{tool} ({reason})"));
     }
     if let Some(more) = server.withheld.len().checked_sub(WITHHELD_SHOWN).filter(|more| *more > 0) {
-        fact(text, "Withheld", &format!("{more} more (`switchboard tools {}` says why)", server.name));
+        fact(text, "Withheld", &format!("{more} more ({} says why)", hints::command(&["tools", &server.name])));
     }
 }
 
@@ -238,8 +279,10 @@ mod tests {
             working_directory: None,
             timeout_ms: None,
             why: None,
+            next_attempt: None,
             tools: tools.iter().map(|name| ToolView { name: (*name).into(), description: format!("does {name}") }).collect(),
             cached: false,
+            is_brief: true,
             withheld: Vec::new(),
             facts: vec![("Process", "pid 7".into())],
         }
@@ -291,6 +334,22 @@ mod tests {
         assert!(lines.iter().all(|line| line.len() <= 40), "{text}");
         let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(words.contains("mcp__a__tool_58, mcp__a__tool_59, and 2 more (`switchboard tools a`) Discovery"), "{text}");
+    }
+
+    #[test]
+    fn many_servers_are_shown_in_a_line_each_and_those_of_a_document_as_it_shows_them() {
+        let mut servers: Vec<_> =
+            (1..=9).map(|number| server(&format!("s{number}"), Word::Connected, "run", &["a", "b"])).collect();
+        servers[1] = ServerView { why: Some(("Error", "exited".into())), ..server("s2", Word::Disconnected, "run", &[]) };
+        servers[8].is_brief = false;
+        let view = StatusView { servers, discovery: Discovery::Completed };
+        let text = plain(&view, Detail::default());
+        let expected = "MCP Servers Status:\n\n📡 s1 (CONNECTED)  2 tools\n🔌 s2 (DISCONNECTED)\n  Error: exited\n📡 s3 (CONNECTED)  2 tools\n";
+        assert!(text.starts_with(expected), "{text}");
+        let end = "📡 s8 (CONNECTED)  2 tools\n\n`switchboard -v status` shows all of each\n\n📡 s9 (CONNECTED)\n  Command: run\n  Tools: a, b\n\nDiscovery";
+        assert!(text.contains(end), "{text}");
+        let whole = plain(&view, Detail { verbose: true, ..Detail::default() });
+        assert_eq!(whole.matches("  Command: run\n").count(), 9, "{whole}");
     }
 
     #[test]

@@ -18,13 +18,15 @@ fn f29_kill_9_during_a_call_leaves_nobody_after_three_seconds() {
         let chaos = match number {
             0..10 => stuck(),
             10..15 => good().on_start(Step::Daemon),
+            20 => good().tool("wait", Step::Drop),
             _ => good(),
         };
-        stage.entry(&format!("s{number}"), chaos)
+        stage.entry(&format!("s{number}"), chaos).render()
     };
-    stage.configure(&(0..25).map(entry).collect::<Vec<Entry>>());
-    // An exposed name that no earlier run has left a catalog for: all servers start.
-    let mut child = stage.start(&["call", "mcp__s20__hold", "--yes"]);
+    // A bare name that no earlier run has left a catalog for: all servers start.
+    let entries: String = (0..25).map(entry).collect();
+    stage.home.user_file(&format!("{entries}[naming]\nstyle = \"identity\"\n"));
+    let mut child = stage.start(&["call", "wait", "--yes"]);
     stage.wait_for("s20", "the call came", |record| record.count("tools/call") == 1);
     assert!(wait_until(PATIENCE, || stage.servers().len() == 40), "{:#?}", stage.servers());
 

@@ -115,6 +115,8 @@ impl Machine {
         text.replace(&folder.display().to_string(), "HOME")
             .replace(&self.home.folder.path().display().to_string(), "HOME")
             .replace(&self.remote.address, "http://REMOTE")
+            .replace(", in less than a second", ", …")
+            .replace(", under way", ", …")
     }
 
     pub(crate) fn stand_in(&self, name: &str, server: &Chaos) {

@@ -31,7 +31,7 @@ fn a_server_is_added_used_disabled_enabled_and_removed() {
 
     assert_eq!(stage.run(&["disable", "demo"]).stdout, format!("disabled: \"demo\" {}", shown(1)));
     assert_eq!(stage.read(name), format!("{entry}enabled = false\n{web}"));
-    assert_eq!(stage.run(&["call", "demo/echo", "message=hi", "--yes"]).code, Some(2));
+    assert_eq!(stage.run(&["call", "demo/echo", "message=hi", "--yes"]).code, Some(3));
     assert_eq!(stage.run(&["disable", "demo"]).stdout, format!("already disabled: \"demo\" {}", shown(1)));
     assert_eq!(stage.run(&["enable", "demo"]).code, Some(0));
     assert_eq!(stage.run(&["remove", "demo"]).stdout, format!("removed: \"demo\" {}", shown(1)));

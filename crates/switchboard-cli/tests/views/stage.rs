@@ -58,20 +58,6 @@ impl Stage {
         command.env("PATH", path).envs(self.variables.iter().map(|(name, value)| (name, value)));
         Ran::of(&command.output().unwrap())
     }
-
-    /// The same, for a view without a server that is just being tried again after it failed.
-    pub fn settled(&self, words: &[&str]) -> Ran {
-        let busy =
-            |ran: &Ran| ["(CONNECTING)", "not connected yet", "\"connecting\""].iter().any(|word| ran.stdout.contains(word));
-        let mut ran = self.run(words);
-        for _ in 0..20 {
-            if !busy(&ran) {
-                break;
-            }
-            ran = self.run(words);
-        }
-        ran
-    }
 }
 
 /// A launch as the entry of a JSON file.

@@ -1,5 +1,6 @@
-//! Why a call did not complete: which server, what happened, what to try.
+//! Why a call did not complete: which server, what happened, and what a person could do as a value.
 
+use crate::advice::Advice;
 use crate::catalog::Unresolved;
 use crate::name::ServerName;
 use crate::result::CallResult;
@@ -19,7 +20,7 @@ pub enum CallError {
         why: Unresolved,
     },
     /// No such server.
-    #[error("no server \"{server}\" is configured; `switchboard status` lists them")]
+    #[error("no server \"{server}\" is configured")]
     UnknownServer {
         /// As asked for.
         server: ServerName,
@@ -41,8 +42,10 @@ pub enum CallError {
         server: ServerName,
         /// Which tool, escaped.
         tool: String,
-        /// Who or what said no, and what to try.
+        /// Who or what said no.
         reason: String,
+        /// What a person could do about it.
+        advice: Option<Advice>,
     },
     /// The server cannot be used.
     #[error(transparent)]
@@ -66,6 +69,8 @@ pub enum CallError {
         fault: RequestFault,
         /// Exit status and last stderr, where the server died.
         detail: Option<String>,
+        /// What a person could do about it.
+        advice: Option<Advice>,
     },
 }
 
@@ -87,7 +92,7 @@ fn whose(server: &ServerName) -> String {
 
 fn unresolved_hint(why: &Unresolved) -> String {
     match why {
-        Unresolved::Unknown { nearest } if nearest.is_empty() => "; `switchboard tools` lists what is on offer".to_owned(),
+        Unresolved::Unknown { nearest } if nearest.is_empty() => String::new(),
         Unresolved::Unknown { nearest } => format!("; did you mean {}?", nearest.join(", ")),
         Unresolved::Withheld(withheld) => {
             format!("; server \"{}\" offers it, but it is withheld: {}", withheld.server, withheld.reason)

@@ -37,8 +37,10 @@ impl Limit {
     pub(super) fn timeouts(self, tool: &Tool) -> Timeouts {
         let mut timeouts = tool.server.timeouts;
         if let Some(most) = self.most {
+            // Where the entry has one deadline for the whole call, the caller's takes its place.
+            let is_absolute = timeouts.call == timeouts.call_max;
             timeouts.call_max = most;
-            timeouts.call = timeouts.call.min(most);
+            timeouts.call = if is_absolute { most } else { timeouts.call.min(most) };
         }
         timeouts
     }

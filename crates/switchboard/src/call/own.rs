@@ -30,6 +30,7 @@ impl Shared {
                 server: tool.id.server.clone(),
                 fault: RequestFault::Timeout { after: most, total: true },
                 detail: None,
+                advice: None,
             }),
         }
     }

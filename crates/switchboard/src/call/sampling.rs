@@ -55,7 +55,7 @@ impl Shared {
                     once_only,
                     dialect: tool.server.dialect,
                 };
-                self.approve(&tool, &approval, caller).await.map(drop)
+                self.approve(&tool, &approval, caller).await.map(drop).map_err(|refusal| refusal.reason)
             }
         }
     }

@@ -6,13 +6,13 @@
 use std::time::Duration;
 
 use super::diagnostic::Findings;
-use super::edit::spelling::{self, Spelling};
+use super::edit::spelling::{self, Address, Spelling};
 use super::format::Format;
 use super::reference::Syntax;
 use super::tree::Node;
 use super::written::{Fields, Written, WrittenServer};
 use super::{HttpWire, Start};
-use crate::name::Style;
+use crate::name::{Style, as_word};
 use crate::vendor::Vendor;
 
 mod a3s;
@@ -71,8 +71,12 @@ pub struct Rules {
     pub inherits_environment: bool,
     /// When its servers start.
     pub start: Start,
+    /// From start to ready, where the entry does not say.
+    pub(super) connect_timeout: Duration,
     /// A call may take this long in all, progress or not; `None` goes by the native pair of deadlines.
     pub call_timeout: Option<Duration>,
+    /// What its entries call that deadline, where the dialect has a name of its own for it.
+    pub(crate) call_timeout_field: Option<&'static str>,
     /// What a URL means that says nothing else.
     pub wire: HttpWire,
     /// An HTTP+SSE stream is looked for at the URL itself, and then at `/sse` under it.
@@ -95,6 +99,8 @@ pub struct Rules {
     pub yolo_skips_denies: bool,
     /// Calls of different callers never overlap on one session that cannot tell whose question it asks.
     pub keeps_callers_apart: bool,
+    /// Many of its servers are shown in a line each: no document says how they look.
+    pub is_brief: bool,
     /// What it calls the states of a server.
     pub words: Words,
     /// Lines of a server's stderr that a logger marked as INFO are not kept.
@@ -176,7 +182,9 @@ const NATIVE: Rules = Rules {
     narrow_names: true,
     inherits_environment: false,
     start: Start::Eager,
+    connect_timeout: Duration::from_secs(30),
     call_timeout: None,
+    call_timeout_field: None,
     wire: HttpWire::Auto,
     sse_below: false,
     refuses_builtin_names: true,
@@ -188,6 +196,7 @@ const NATIVE: Rules = Rules {
     ungated_by_default: false,
     yolo_skips_denies: false,
     keeps_callers_apart: false,
+    is_brief: true,
     words: Words::All,
     drops_info_lines: false,
     writing: spelling::NATIVE,
@@ -196,8 +205,14 @@ const NATIVE: Rules = Rules {
 };
 
 /// What the five documents have in common where they differ from the native file.
-const FOREIGN: Rules =
-    Rules { strict: false, narrow_names: false, inherits_environment: true, refuses_builtin_names: false, ..NATIVE };
+const FOREIGN: Rules = Rules {
+    strict: false,
+    narrow_names: false,
+    inherits_environment: true,
+    refuses_builtin_names: false,
+    is_brief: false,
+    ..NATIVE
+};
 
 const CORE_AGENT: Rules = Rules {
     word: "core-agent",
@@ -225,6 +240,7 @@ const A3S: Rules = Rules {
     // `env("NAME")` is a call, not a text: the reader writes it as the native reference, and every other `$` as `$$`.
     syntax: Syntax::Native,
     call_timeout: Some(Duration::from_secs(60)),
+    call_timeout_field: Some("timeout_ms"),
     wire: HttpWire::Sse,
     refuses_builtin_names: true,
     writing: spelling::A3S,
@@ -239,7 +255,10 @@ const GEMINI: Rules = Rules {
     user_paths_start_at_current_folder: true,
     naming: Some(Style::FirstWins),
     syntax: Syntax::Shell,
+    // S2-21: the document's one timeout is for connecting as well.
+    connect_timeout: Duration::from_secs(600),
     call_timeout: Some(Duration::from_secs(600)),
+    call_timeout_field: Some("timeout"),
     wire: HttpWire::Sse,
     schemas_for: Some(Vendor::Gemini),
     closes_without_tools: true,
@@ -289,6 +308,33 @@ const MCP_JSON: Rules = Rules {
     ..NATIVE
 };
 
+impl Rules {
+    /// How an entry says that its server may run.
+    pub fn to_enable(&self) -> String {
+        match self.writing.enabled {
+            Some((field, on)) => format!("set `{field}` to {on}"),
+            None => "enable it".to_owned(),
+        }
+    }
+
+    /// How an entry with this wire is changed so that the server is reached over another; `None` where such a file has no word for it.
+    pub fn to_change_wire(&self, wire: HttpWire) -> Option<String> {
+        let field = |address: Address| address.map(|(field, _)| field);
+        let beside = |address: Address| address.and_then(|(_, beside)| beside);
+        let Spelling { auto, http, sse, .. } = &self.writing;
+        let (now, other, name) = match wire {
+            HttpWire::Auto => return None,
+            HttpWire::Streamable => (*http, *sse, "HTTP+SSE"),
+            HttpWire::Sse => (*sse, *http, "Streamable HTTP"),
+        };
+        if let (Some((said, _)), true) = (beside(now), beside(*auto).is_none()) {
+            return Some(format!("leave out `{said}` in its entry: the wire is then found out"));
+        }
+        let (now, other) = (field(now)?, field(other)?);
+        (now != other).then(|| format!("if it speaks {name}, write `{other}` instead of `{now}` in its entry"))
+    }
+}
+
 impl Dialect {
     /// Every one of them.
     pub const ALL: [Self; 7] =
@@ -310,6 +356,28 @@ impl Dialect {
     /// Reads its word.
     pub fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|dialect| dialect.rules().word == word)
+    }
+
+    /// How a file of this kind allows one tool, for people to write there; `None` where it has no place for that, or where the names
+    /// cannot stand in a rule as they are.
+    pub fn to_allow(self, server: &str, tool: &str) -> Option<String> {
+        let is_plain =
+            |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte));
+        if !is_plain(server) || !is_plain(tool) {
+            return None;
+        }
+        match self {
+            Self::Native => Some(format!("`allow = [\"{server}/{tool}\"]` under [permissions]")),
+            Self::CoreAgent => {
+                Some(format!("`\"allow\": [\"mcp:{}_{}\"]` under \"permissions\"", as_word(server), as_word(tool)))
+            }
+            Self::A3s => Some(format!("`allow = [\"mcp__{server}__{tool}\"]` in a `permissions` block")),
+            Self::AgentCode => {
+                Some(format!("`tool = \"mcp__{server}__{tool}\"` and `action = \"allow\"` under [[permissions.rules]]"))
+            }
+            Self::Gemini => Some("`\"trust\": true` in its entry".to_owned()),
+            Self::AgentApps | Self::McpJson => None,
+        }
     }
 
     /// Who reads its files.

@@ -71,10 +71,12 @@ pub enum LaunchFault {
         command: String,
     },
     /// Nothing at that path.
-    #[error("there is no file {path:?}; correct `command` (a relative path starts at the config file's folder)")]
+    #[error("there is no file {path:?}; correct `command`{}", starts_at(.folder.as_deref()))]
     NoSuchFile {
         /// The expanded path.
         path: PathBuf,
+        /// What the path starts at, where it is written as a relative one.
+        folder: Option<PathBuf>,
     },
     /// It is there, and cannot be run.
     #[error("{path:?} is not executable; try `chmod +x`")]
@@ -107,6 +109,10 @@ pub enum LaunchFault {
     },
 }
 
+fn starts_at(folder: Option<&Path>) -> String {
+    folder.map(|folder| format!(" (relative paths start at {folder:?})")).unwrap_or_default()
+}
+
 impl LaunchFault {
     /// The same, for an entry whose relative paths lead to a folder in which nothing is.
     pub(crate) fn not_accepted_below(self, folder: &Path) -> Self {
@@ -119,7 +125,7 @@ impl LaunchFault {
 
     /// A path that holds what a reference expanded to is shown without it.
     fn without(mut self, secrets: &[Secret]) -> Self {
-        if let Self::NoSuchFile { path } | Self::NotExecutable { path } | Self::BadCwd { path } = &mut self {
+        if let Self::NoSuchFile { path, .. } | Self::NotExecutable { path } | Self::BadCwd { path } = &mut self {
             // A redactor takes a value out whole, so a part of a path goes, and the rest tells enough.
             *path = Redactor::new(secrets.iter().cloned()).redact(&path.to_string_lossy()).into_owned().into();
         }

@@ -255,6 +255,12 @@ pub(super) const SERVERS: Section = Section {
     ],
 };
 
+/// Fields of the native file that entries of every other kind of file may have as well.
+pub(super) const OURS: &[&str] = &["connect_timeout", "call_timeout", "call_timeout_max", "protocol", "start"];
+
+/// The same for files whose calls have one deadline, whatever progress there is.
+pub(super) const OURS_WITH_ONE_DEADLINE: &[&str] = &["connect_timeout", "call_timeout", "protocol", "start"];
+
 /// `[permissions]`.
 pub(super) const PERMISSIONS: Section = Section {
     name: "permissions",

@@ -10,6 +10,7 @@ use super::diagnostic::{Findings, visible_key};
 use super::fields::{SERVERS, Side};
 use super::hijack;
 use super::load::Scope;
+use super::package_runner::FIRST_START;
 use super::reference::{Part, Syntax};
 use super::written::{At, Fields, UNSET, WrittenServer};
 use super::{
@@ -64,11 +65,14 @@ pub(super) fn server(written: &WrittenServer, fields: &Fields, home: &Home, find
     let endpoint = entry.endpoint(scope, findings);
     let timeouts = entry.timeouts(findings);
     entry.check_globs(findings);
+    let endpoint = endpoint?;
+    let sets_connect = entry.fields.duration("connect_timeout").is_some();
     Some(ServerConfig {
         name: name?,
         dialect: home.dialect,
         source: home.source(findings.lines.line(written.at)),
-        endpoint: endpoint?,
+        first_connect: endpoint.package_runner().filter(|_| !sets_connect).map(|_| FIRST_START),
+        endpoint,
         protocol: match entry.fields.choice("protocol") {
             Some("legacy") => Protocol::Legacy,
             Some("modern") => Protocol::Modern,
@@ -318,7 +322,7 @@ impl Entry<'_> {
 
     fn timeouts(&self, findings: &mut Findings<'_>) -> Timeouts {
         let default = Timeouts::default();
-        let connect = self.fields.duration("connect_timeout").unwrap_or(default.connect);
+        let connect = self.fields.duration("connect_timeout").unwrap_or(self.rules.connect_timeout);
         let (call, call_max) = match (self.fields.duration("call_timeout"), self.fields.duration("call_timeout_max")) {
             (Some(call), Some(max)) => {
                 if max < call {

@@ -64,7 +64,8 @@ pub(super) fn policy(
         naming: placed(style, naming, "style", findings),
     };
     if let (Some([]), Some(at)) = (security.texts("allow_servers"), security.at("allow_servers")) {
-        findings.warn(at, "security.allow_servers", "an empty list keeps no server from running; list names, or remove it");
+        let path = format!("security.{}", security.spelt("allow_servers"));
+        findings.warn(at, path, "an empty list keeps no server from running; list names, or remove it");
     }
     if scope == Scope::Project {
         drop_settings_of_a_person(&mut policy, written, findings);
@@ -86,7 +87,7 @@ fn drop_settings_of_a_person(policy: &mut Policy, written: &Written, findings: &
 }
 
 fn ignored(fields: &Fields, section: &str, field: &str, message: &str, findings: &mut Findings<'_>) {
-    findings.warn(fields.at(field).unwrap_or_default(), format!("{section}.{field}"), message);
+    findings.warn(fields.at(field).unwrap_or_default(), format!("{section}.{}", fields.spelt(field)), message);
 }
 
 fn rules(permissions: &Fields, field: &str, file: &Arc<PathBuf>, dialect: Dialect, findings: &mut Findings<'_>) -> Vec<RuleText> {
@@ -102,7 +103,7 @@ fn rules(permissions: &Fields, field: &str, file: &Arc<PathBuf>, dialect: Dialec
 /// `None` where there are none.
 fn names(security: &Fields, field: &str, findings: &mut Findings<'_>) -> Option<Vec<String>> {
     let found = security.texts(field).unwrap_or_default();
-    check_not_empty(found, &format!("security.{field}"), "empty; expected the name of a server", findings);
+    check_not_empty(found, &format!("security.{}", security.spelt(field)), "empty; expected the name of a server", findings);
     (!found.is_empty()).then(|| found.iter().map(|name| name.value.clone()).collect())
 }
 

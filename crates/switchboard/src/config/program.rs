@@ -9,7 +9,11 @@ use super::LaunchFault;
 /// The absolute path of `command`. `as_written` is what a fault shows: an expanded command may hold a secret.
 pub(super) fn find(command: &str, as_written: &str, folder: &Path, path: &str) -> Result<PathBuf, LaunchFault> {
     if command.contains('/') {
-        return at_path(&absolute(folder, command));
+        let starts_at = Path::new(command).is_relative().then(|| folder.to_owned());
+        return at_path(&absolute(folder, command)).map_err(|fault| match fault {
+            LaunchFault::NoSuchFile { path, .. } => LaunchFault::NoSuchFile { path, folder: starts_at },
+            other => other,
+        });
     }
     let mut not_executable = None;
     if !command.is_empty() {
@@ -35,7 +39,7 @@ pub(crate) fn absolute(folder: &Path, path: &str) -> PathBuf {
 
 fn at_path(path: &Path) -> Result<PathBuf, LaunchFault> {
     if !path.is_file() {
-        return Err(LaunchFault::NoSuchFile { path: path.to_owned() });
+        return Err(LaunchFault::NoSuchFile { path: path.to_owned(), folder: None });
     }
     match access(path, AccessFlags::X_OK) {
         Ok(()) => Ok(path.to_owned()),

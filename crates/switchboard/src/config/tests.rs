@@ -15,6 +15,7 @@ mod gemini;
 mod launches;
 mod mcp_json;
 mod merging;
+mod ours;
 mod recognition;
 mod texts;
 

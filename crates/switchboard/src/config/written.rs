@@ -82,6 +82,16 @@ impl Fields {
         }
     }
 
+    /// The same, where the file may have both: then the native one holds, and the other is told.
+    pub(super) fn rename_once(&mut self, own: &'static str, native: &'static str, path: &str, findings: &mut Findings<'_>) {
+        if self.at(native).is_none() {
+            self.rename(own, native);
+        } else if let Some(more) = self.0.remove(own) {
+            let message = format!("ignored: `{}` says it already; remove one of them", self.spelt(native));
+            findings.warn(more.at, format!("{path}.{own}"), message);
+        }
+    }
+
     /// Says how the file spells a field.
     pub(super) fn spell(&mut self, native: &'static str, own: &'static str) {
         self.1.insert(native, own);
@@ -180,6 +190,19 @@ pub(super) fn table(
     path: &str,
     findings: &mut Findings<'_>,
 ) -> Option<Fields> {
+    entry(value, known, &[], syntax, path, findings)
+}
+
+/// The same for an entry of another program's file, which may have these native fields as well.
+pub(super) fn entry(
+    value: &Node,
+    known: &'static [Field],
+    ours: &'static [&'static str],
+    syntax: Syntax,
+    path: &str,
+    findings: &mut Findings<'_>,
+) -> Option<Fields> {
+    let known = known.iter().chain(SERVERS.fields.iter().filter(|field| ours.contains(&field.name)));
     if !matches!(value.value, Tree::Table(_)) {
         let form = if findings.json { "an object, { … }".to_owned() } else { format!("a table, [{path}]") };
         findings.error(value.at, path, format!("expected {form}, found {}", findings.kind(value)));
@@ -187,12 +210,12 @@ pub(super) fn table(
     }
     let mut fields = Fields::default();
     for Entry { key, at, value } in value.entries() {
-        match known.iter().find(|field| field.name == key) {
+        match known.clone().find(|field| field.name == key) {
             Some(field) => {
                 let read = read_value(field, value, syntax, &format!("{path}.{}", field.name), findings);
                 fields.0.insert(field.name, At { at: *at, value: read });
             }
-            None => unknown(key, *at, path, "field", known.iter().map(|field| field.name), findings),
+            None => unknown(key, *at, path, "field", known.clone().map(|field| field.name), findings),
         }
     }
     Some(fields)

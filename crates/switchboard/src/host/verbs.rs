@@ -18,7 +18,7 @@ impl Host {
     /// it is not asked.
     pub async fn read(&self, server: &ServerName, uri: &str, caller: &Arc<dyn Caller>) -> Result<RawJson, CallError> {
         let handle = self.0.hold(server)?;
-        let seat = handle.seat(&caller.id(), handle.config.timeouts.connect).await?;
+        let seat = handle.seat(&caller.id(), handle.config.longest_connect()).await?;
         let answer = seat.session().read(uri, caller, handle.config.timeouts).await;
         self.finished(&handle, &seat, answer, caller).await
     }
@@ -32,7 +32,7 @@ impl Host {
         caller: &Arc<dyn Caller>,
     ) -> Result<RawJson, CallError> {
         let handle = self.0.hold(server)?;
-        let seat = handle.seat(&caller.id(), handle.config.timeouts.connect).await?;
+        let seat = handle.seat(&caller.id(), handle.config.longest_connect()).await?;
         let answer = seat.session().prompt(name, arguments, caller, handle.config.timeouts).await;
         self.finished(&handle, &seat, answer, caller).await
     }
@@ -92,7 +92,7 @@ impl Host {
 
     async fn session_of(&self, server: &ServerName) -> Result<(Held, Arc<Session>), CallError> {
         let handle = self.0.hold(server)?;
-        let session = handle.ready(handle.config.timeouts.connect).await?;
+        let session = handle.ready(handle.config.longest_connect()).await?;
         Ok((handle, session))
     }
 

@@ -127,6 +127,20 @@ impl Style {
         }
     }
 
+    /// Whether a name looks like that of a tool of this server: which server is worth starting or explaining for a name that nobody is
+    /// known to offer. What it means is looked up in the catalog.
+    pub fn may_name(self, server: &ServerName, name: &str) -> bool {
+        let server = server.as_str();
+        let begins = |prefix: String| name.strip_prefix(&prefix).is_some_and(|rest| !rest.is_empty());
+        match self {
+            Self::Mcp => begins(format!("mcp__{server}__")) || begins(format!("mcp__{}__", keep(server, is_dashed))),
+            Self::ServerTool => begins(format!("{server}_")) || begins(format!("{}_", keep(server, is_word))),
+            Self::ServerDashTool => begins(format!("{server}-")) || begins(format!("{}-", kebab(server))),
+            Self::FirstWins => begins(format!("{server}__")) || begins(format!("{}__", keep(server, is_dotted))),
+            Self::Identity => false,
+        }
+    }
+
     /// Every name that a pair can have in this style, whatever other pairs there are.
     pub(crate) fn spellings(self, pair: &ToolId) -> Vec<String> {
         let Ok(plain) = self.plain(pair) else { return Vec::new() };

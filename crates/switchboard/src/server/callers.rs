@@ -111,6 +111,7 @@ impl ServerHandle {
         let own = callers.take(caller).map_err(|fact| NotReady {
             server: self.config.name.clone(),
             fact,
+            advice: None,
             state: self.snapshot().state.clone(),
         })?;
         let session = own.handle.ready(wait.saturating_sub(began.elapsed())).await?;

@@ -112,7 +112,9 @@ impl Attempt {
 
     /// Connects within the entry's `connect_timeout`. `cancelled` ends it early.
     pub(super) async fn run(mut self, cancelled: oneshot::Receiver<()>) -> Outcome {
-        let limit = self.options.connect_timeout;
+        let limit = self.limit().await;
+        // The handshake goes by the same deadline.
+        self.options.connect_timeout = limit;
         let deadline = Instant::now() + limit;
         let connected = tokio::select! {
             biased;
@@ -129,6 +131,17 @@ impl Attempt {
             link.farewell()
         });
         Outcome { process: self.process, farewell, habits: self.habits, result }
+    }
+
+    /// How long the attempt may take: longer where a package runner may have to install the server first.
+    async fn limit(&mut self) -> Duration {
+        let usual = self.options.connect_timeout;
+        let is_first = match self.config.first_connect {
+            Some(_) => self.memory.clone().habits().await.first_era().is_none(),
+            None => false,
+        };
+        self.board.noted(|snapshot| snapshot.is_first_start = is_first);
+        self.config.first_connect.filter(|_| is_first).map_or(usual, |first| first.max(usual))
     }
 
     async fn connect(&mut self, deadline: Instant) -> Result<Arrival, Unconnected> {
@@ -266,7 +279,7 @@ impl Attempt {
             Some(process) => process.last_words(until).await,
             None => Vec::new(),
         };
-        let fact = sentence::failure(&self.options.server, &redacted(self.redactor.as_ref(), fact), &last_words);
+        let fact = sentence::failure(&redacted(self.redactor.as_ref(), fact), &last_words);
         let is_free = self.options.protocol == Protocol::Auto;
         let forget_era = is_free && self.step == "handshake" && self.habits.first_era().is_some();
         Unconnected::Failed { failure: Failure { fact, retry }, forget_era }

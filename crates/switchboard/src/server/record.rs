@@ -25,12 +25,12 @@ impl ServerHandle {
         let snapshot = self.snapshot();
         let live = matches!(snapshot.state, State::Ready { .. });
         let tools = snapshot.offerings.tools.iter().filter(|_| live).map(|tool| tool.name.clone()).collect();
-        let dialect = self.config.dialect;
+        let (dialect, state) = (self.config.dialect, snapshot.shown_state());
         Record {
             name: self.config.name.clone(),
             dialect,
-            status: snapshot.state.word(dialect.rules().words),
-            error: snapshot.state.trouble(),
+            status: state.word(dialect.rules().words),
+            error: state.trouble(),
             tools,
         }
     }

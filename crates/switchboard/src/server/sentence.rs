@@ -1,9 +1,10 @@
-//! What went wrong with a server, in words: the fact, what it last said, and what to try. Pure.
+//! What went wrong with a server, in words: the fact and what it last said. What to try is [`Advice`], which has no words here. Pure.
 
 use std::time::Duration;
 
 use super::State;
 use super::switching::EraOutcome;
+use crate::advice::Advice;
 use crate::config::ServerConfig;
 use crate::launch::Exit;
 use crate::name::ServerName;
@@ -13,10 +14,10 @@ use crate::transport::WireFault;
 /// How much of one line of stderr a sentence quotes.
 const QUOTED_CHARACTERS: usize = 300;
 
-/// `fact`, what the server last wrote to stderr, and the command that looks closer.
-pub(super) fn failure(server: &ServerName, fact: &str, last_words: &[String]) -> String {
+/// `fact`, and what the server last wrote to stderr.
+pub(super) fn failure(fact: &str, last_words: &[String]) -> String {
     let quoted = quoted(last_words).map(|words| format!(" ({words})")).unwrap_or_default();
-    format!("{fact}{quoted}; try \"switchboard doctor {server}\"")
+    format!("{fact}{quoted}")
 }
 
 /// How a process ended, for the error of a call that was under way.
@@ -62,21 +63,19 @@ pub(super) fn too_late(step: &str, limit: Duration) -> String {
     }
 }
 
-/// Why a server cannot be used, and what to do about it.
+/// Why a server cannot be used.
 pub(super) fn not_ready(config: &ServerConfig, state: &State, waited: Duration) -> String {
-    let name = &config.name;
     match state {
         State::Disabled => {
-            format!("disabled in {}:{}; set `enabled = true` there to use it", config.source.file.display(), config.source.line)
+            let (file, line) = (config.source.file.display(), config.source.line);
+            format!("disabled in {file}:{line}; {} there to use it", config.dialect.rules().to_enable())
         }
         State::Blocked { rule } => format!("blocked: {rule}; change that list to use it"),
-        State::Untrusted { reason } => format!("not trusted: {reason}; try \"switchboard trust {name}\""),
-        State::Connecting { step, .. } => {
-            format!("still connecting after {} (step: {step}); try \"switchboard doctor {name}\"", duration(waited))
-        }
+        State::Untrusted { reason } => format!("not trusted: {reason}"),
+        State::Connecting { step, .. } => format!("still connecting after {} (step: {step})", duration(waited)),
         // A login would change nothing: what is sent stands in the entry, and the reason says what to check there.
         State::NeedsLogin { reason, .. } if config.endpoint.has_own_token() => reason.clone(),
-        State::NeedsLogin { reason, .. } => format!("needs a login ({reason}); run \"switchboard login {name}\""),
+        State::NeedsLogin { reason, .. } => format!("needs a login ({reason})"),
         State::Backoff { error, .. } | State::Failed { error } => error.clone(),
         State::Stopped => "closed; start it again to use it".to_owned(),
         State::Idle | State::Ready { .. } => format!("not ready within {}", duration(waited)),
@@ -132,6 +131,16 @@ pub(super) fn other_era(server: &ServerName, outcome: EraOutcome, repeated: bool
     }
 }
 
+/// What to do about a server that cannot be used, where something can be done.
+pub(super) fn advice(config: &ServerConfig, state: &State) -> Option<Advice> {
+    match state {
+        State::Untrusted { .. } => Some(Advice::Accept),
+        State::NeedsLogin { .. } => (!config.endpoint.has_own_token()).then_some(Advice::LogIn),
+        State::Connecting { .. } | State::Backoff { .. } | State::Failed { .. } => Some(Advice::Examine),
+        State::Disabled | State::Blocked { .. } | State::Stopped | State::Idle | State::Ready { .. } => None,
+    }
+}
+
 /// As people write it: `30 s`, `1.5 s`, `200 ms`.
 pub(super) fn duration(duration: Duration) -> String {
     if duration < Duration::from_secs(1) {
@@ -164,22 +173,21 @@ mod tests {
         assert_eq!(sentence, expected);
     }
 
-    /// S2-65: each way not to connect has its own words, and each ends with what to try.
+    /// S2-65: each way not to connect has its own words.
     #[test]
     fn s2_65_failures_are_told_apart() {
-        let github = ServerName::new("github").unwrap();
         let token = ["GITHUB_TOKEN not set".to_owned()];
         check(
-            &failure(&github, &ended_during("handshake", "end of output", Some(Exit::Status(1))), &token),
-            "exited with status 1 before the handshake (last stderr: \"GITHUB_TOKEN not set\"); try \"switchboard doctor github\"",
+            &failure(&ended_during("handshake", "end of output", Some(Exit::Status(1))), &token),
+            "exited with status 1 before the handshake (last stderr: \"GITHUB_TOKEN not set\")",
         );
         check(
-            &failure(&github, &ended_during("list", "end of output", Some(Exit::Signal(9))), &[]),
-            "was killed by SIGKILL while it was asked what it offers; try \"switchboard doctor github\"",
+            &failure(&ended_during("list", "end of output", Some(Exit::Signal(9))), &[]),
+            "was killed by SIGKILL while it was asked what it offers",
         );
         check(
-            &failure(&github, &ended_during("handshake", "end of output", None), &[]),
-            "the connection ended before the handshake: end of output; try \"switchboard doctor github\"",
+            &failure(&ended_during("handshake", "end of output", None), &[]),
+            "the connection ended before the handshake: end of output",
         );
         check(&too_late("handshake", Duration::from_secs(30)), "no answer to the handshake within 30 s");
         check(

@@ -102,6 +102,10 @@ pub struct Snapshot {
     pub noticed: Noticed,
     /// How the last connection ended: exit status and the last of stderr, safe to show.
     pub last_exit: Option<String>,
+    /// A package runner may be installing the server, for the first time.
+    pub is_first_start: bool,
+    /// Why the last attempt failed and how many in a row did, until one works or somebody starts it anew.
+    pub(super) failure: Option<(String, u32)>,
     /// Attempts to connect that came to an end, good or bad.
     pub(super) attempts_ended: u64,
     /// How often the server was listed again.
@@ -111,6 +115,16 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
+    /// The state as it is shown: a server that is being tried again has failed until it is connected (S2-36).
+    pub fn shown_state(&self) -> State {
+        match (&self.state, &self.failure) {
+            (State::Connecting { since, .. }, Some((error, attempt))) => {
+                State::Backoff { error: error.clone(), attempt: *attempt, retry_at: *since }
+            }
+            (state, _) => state.clone(),
+        }
+    }
+
     /// It is usable, or an attempt has shown that it is not, or none is under way: what it offers later comes late.
     pub fn is_settled(&self) -> bool {
         self.attempts_ended > 0 || !matches!(self.state, State::Connecting { .. }) && !self.recalling
@@ -131,6 +145,8 @@ impl Snapshot {
             history: Vec::new(),
             noticed: Noticed::default(),
             last_exit: None,
+            is_first_start: false,
+            failure: None,
             attempts_ended: 0,
             listings: 0,
             recalling: false,

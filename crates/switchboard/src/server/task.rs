@@ -191,6 +191,7 @@ impl Task {
             Phase::Leaving { ending, .. } => Phase::Leaving { ending, then: Some(now) },
         };
         self.board.moved(connecting(step), because, |snapshot| {
+            snapshot.failure = None;
             cut_off(snapshot, because);
             disconnected(snapshot);
         });
@@ -273,6 +274,7 @@ impl Task {
             snapshot.wire = wire;
             snapshot.offerings = offerings;
             snapshot.cached = false;
+            snapshot.failure = None;
             snapshot.attempts_ended += 1;
         });
     }
@@ -281,21 +283,24 @@ impl Task {
     fn lost(&mut self, end: End) {
         let Phase::Live(live) = std::mem::take(&mut self.phase) else { return };
         self.learn_from(&live);
-        let fact = sentence::failure(&self.options.server, &end.fact(), &end.last_words);
+        let fact = sentence::failure(&end.fact(), &end.last_words);
         self.failed(Failure { fact, retry: Retry::Soon }, live.leave(), Some(end.death()));
     }
 
     fn failed(&mut self, failure: Failure, ending: Answering<'static, ()>, death: Option<String>) {
         let now = Instant::now();
         let error = failure.fact;
+        let mut again = None;
         let (state, then) = match self.backoff.failed(failure.retry, now, fastrand::f64()) {
             Verdict::Again { attempt, wait } => {
+                again = Some((error.clone(), attempt));
                 (State::Backoff { error, attempt, retry_at: SystemTime::now() + wait }, Some(now + wait))
             }
             Verdict::Rest => (State::Failed { error }, None),
         };
         self.phase = Phase::Leaving { ending, then };
         self.board.moved(state, "", |snapshot| {
+            snapshot.failure = again;
             // A connection that was lost has ended no attempt: the one that made it had ended well.
             snapshot.attempts_ended += u64::from(death.is_none());
             snapshot.last_exit = death.or(snapshot.last_exit.take());
@@ -318,7 +323,7 @@ impl Task {
             News::None => self.board.noted(|snapshot| snapshot.listings += 1),
             News::Offerings(offerings) => {
                 if let Err(Failure { fact, retry }) = verdict_on(&self.config, &offerings) {
-                    return self.not_worth_it(Failure { fact: sentence::failure(&self.options.server, &fact, &[]), retry });
+                    return self.not_worth_it(Failure { fact: sentence::failure(&fact, &[]), retry });
                 }
                 let offerings = Arc::new(offerings);
                 let redactor = if let Phase::Live(live) = &self.phase { live.redactor() } else { Redactor::default() };

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use switchboard::advice::Advice;
 use switchboard::call::CallError;
 use switchboard::server::State;
 use switchboard::session::RequestFault;
@@ -25,7 +26,8 @@ async fn f19_a_server_that_wants_a_login_waits_for_one() {
     assert_eq!(peer.handshakes(false), ["POST /mcp?key=secret-in-the-query server/discover"]);
 
     let refused = server(&host).ready(HANGS).await.unwrap_err();
-    assert_eq!(refused.to_string(), "server \"peer\": needs a login (nobody is logged in); run \"switchboard login peer\"");
+    assert_eq!(refused.to_string(), "server \"peer\": needs a login (nobody is logged in)");
+    assert_eq!(refused.advice, Some(Advice::LogIn));
     assert_eq!(refused.state, needs_login(&peer));
     assert_eq!(peer.handshakes(false), ["POST /mcp?key=secret-in-the-query server/discover"]);
 
@@ -56,7 +58,7 @@ async fn f19_a_call_that_is_turned_away_moves_the_server() {
     found(&host);
     let error = call(&host).await.unwrap_err();
     let CallError::Request { fault: RequestFault::Wire(WireFault::NeedsLogin(_)), .. } = &error else { panic!("{error}") };
-    assert!(error.to_string().ends_with("(run \"switchboard login peer\")"), "{error}");
+    assert!(matches!(&error, CallError::Request { advice: Some(Advice::LogIn), .. }), "{error:?}");
     assert_eq!(state(&host), needs_login(&peer));
 
     // What it offered stays on offer, and the next call finds it logged in.

@@ -50,12 +50,12 @@ pub(crate) fn found(host: &Host) -> (Era, Option<Wire>) {
     }
 }
 
-/// Why it failed the first time, without what to try; by now another attempt may be under way.
+/// Why it failed the first time; by now another attempt may be under way.
 pub(crate) fn error(host: &Host) -> String {
     let history = server(host).snapshot().history.clone();
     let failure = history.iter().find_map(|(_, line)| line.strip_prefix("backoff after failure 1: "));
     let failure = failure.unwrap_or_else(|| panic!("no failure: {history:?}"));
-    failure.strip_suffix("; try \"switchboard doctor peer\"").unwrap_or(failure).to_owned()
+    failure.to_owned()
 }
 
 pub(crate) async fn call(host: &Host) -> Result<CallResult, CallError> {

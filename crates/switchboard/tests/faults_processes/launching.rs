@@ -91,8 +91,7 @@ async fn t6_a_program_planted_in_the_working_folder_is_not_picked() {
     assert!(is_ready(&snapshot(&host, "safe").state), "{:?}", states(&host));
     let seen: Value = result_of(&host, "safe/inspect").await.unwrap()["structuredContent"].clone();
     assert_eq!(seen["folder"], json!(stage.scratch.path("work").canonicalize().unwrap()));
-    let refused =
-        "failed: no program \"npx\" in PATH; install it, or give its full path in `command`; try \"switchboard doctor none\"";
+    let refused = "failed: no program \"npx\" in PATH; install it, or give its full path in `command`";
     assert_eq!(snapshot(&host, "none").state.to_string(), refused);
     assert!(!canary.exists());
     host.stop().await;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::Reader;
 use crate::config::diagnostic::{Findings, visible_key};
-use crate::config::fields::{Field, Kind, Side, field};
+use crate::config::fields::{Field, Kind, OURS_WITH_ONE_DEADLINE, Side, field};
 use crate::config::reference::{Syntax, unescape};
 use crate::config::tree::{Entry, Node, Tree};
 use crate::config::written::{self, At, Fields, Value, Written, WrittenServer};
@@ -61,7 +61,7 @@ impl Reader for A3s {
 
     fn entry(&self, server: &WrittenServer, findings: &mut Findings<'_>) -> Option<Fields> {
         refuse_repeated(server, findings);
-        let mut fields = written::table(&server.node, FIELDS, Syntax::Native, &server.path, findings)?;
+        let mut fields = written::entry(&server.node, FIELDS, OURS_WITH_ONE_DEADLINE, Syntax::Native, &server.path, findings)?;
         match fields.0.remove("name") {
             Some(At { at, value: Value::Text(_) }) if server.name.is_empty() => {
                 findings.error(at, format!("{}.name", server.path), "expected a plain text that is not empty");
@@ -69,9 +69,7 @@ impl Reader for A3s {
             Some(_) => {}
             None => findings.missing(server.at, &server.path, "`name` is missing; expected the name of the server"),
         }
-        if let Some(timeout) = fields.0.remove("timeout_ms") {
-            fields.0.insert("call_timeout", timeout);
-        }
+        fields.rename_once("timeout_ms", "call_timeout", &server.path, findings);
         choose_side(&mut fields, server, findings);
         Some(fields)
     }

@@ -6,7 +6,7 @@
 
 use super::Reader;
 use crate::config::diagnostic::{Findings, visible_key};
-use crate::config::fields::{Field, Kind, Side, field};
+use crate::config::fields::{Field, Kind, OURS, Side, field};
 use crate::config::reference::{Syntax, escape, is_name};
 use crate::config::tree::{Entry, Node, Tree};
 use crate::config::written::{self, At, Fields, UNSET, Value, Written, WrittenServer};
@@ -44,7 +44,7 @@ impl Reader for AgentApps {
 
     fn entry(&self, server: &WrittenServer, findings: &mut Findings<'_>) -> Option<Fields> {
         let (node, unset) = without_unset(&server.node);
-        let mut fields = written::table(&node, FIELDS, Syntax::Native, &server.path, findings)?;
+        let mut fields = written::entry(&node, FIELDS, OURS, Syntax::Native, &server.path, findings)?;
         if let (Some(command), Some(url)) = (fields.at("command"), fields.at("url")) {
             // S3-04: the document says which one holds.
             fields.0.remove("command");

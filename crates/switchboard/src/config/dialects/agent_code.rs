@@ -2,7 +2,7 @@
 
 use super::Reader;
 use crate::config::diagnostic::{Findings, visible_key};
-use crate::config::fields::{Field, Kind, Side, field};
+use crate::config::fields::{Field, Kind, OURS, Side, field};
 use crate::config::reference::Syntax;
 use crate::config::tree::{Entry, Node, Tree};
 use crate::config::written::{self, At, Fields, Value, Written, WrittenServer};
@@ -40,7 +40,7 @@ impl Reader for AgentCode {
     }
 
     fn entry(&self, server: &WrittenServer, findings: &mut Findings<'_>) -> Option<Fields> {
-        let mut fields = written::table(&server.node, FIELDS, Syntax::Literal, &server.path, findings)?;
+        let mut fields = written::entry(&server.node, FIELDS, OURS, Syntax::Literal, &server.path, findings)?;
         // C6: stdio is the document's default, so the command is what is meant.
         if let (Some(command), Some(url)) = (fields.at("command"), fields.at("url")) {
             fields.0.remove("url");
@@ -73,6 +73,7 @@ fn security(section: &Node, findings: &mut Findings<'_>) -> Fields {
             let path = format!("security.{}", field.name);
             let value = written::read_value(field, value, Syntax::Literal, &path, findings);
             fields.0.insert(native, At { at: *at, value });
+            fields.spell(native, field.name);
         }
     }
     fields
@@ -82,6 +83,7 @@ fn security(section: &Node, findings: &mut Findings<'_>) -> Fields {
 /// the one that denies.
 fn permissions(section: &Node, findings: &mut Findings<'_>) -> Fields {
     let mut fields = Fields::default();
+    ["allow", "ask", "deny"].into_iter().for_each(|kind| fields.spell(kind, "rules"));
     for Entry { key, at, value } in section.entries() {
         match (key.as_str(), &value.value) {
             ("rules", Tree::List(rules)) => {

@@ -3,7 +3,7 @@
 use super::recognise::tell_of_foreign_container;
 use super::{Dialect, Reader};
 use crate::config::diagnostic::Findings;
-use crate::config::fields::{Field, Kind, PERMISSIONS, Side, field};
+use crate::config::fields::{Field, Kind, OURS, PERMISSIONS, Side, field};
 use crate::config::reference::Syntax;
 use crate::config::tree::{Node, Tree};
 use crate::config::written::{self, Fields, Written, WrittenServer};
@@ -52,7 +52,7 @@ impl Reader for CoreAgent {
     }
 
     fn entry(&self, server: &WrittenServer, findings: &mut Findings<'_>) -> Option<Fields> {
-        let fields = written::table(&server.node, FIELDS, Syntax::Placeholder, &server.path, findings)?;
+        let fields = written::entry(&server.node, FIELDS, OURS, Syntax::Placeholder, &server.path, findings)?;
         if fields.at("transport").is_none() {
             let message = "`transport` is missing; expected \"stdio\" with a `command`, or \"http\" with a `url`";
             findings.missing(server.at, &server.path, message);

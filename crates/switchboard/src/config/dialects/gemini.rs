@@ -2,7 +2,7 @@
 
 use super::Reader;
 use crate::config::diagnostic::Findings;
-use crate::config::fields::{Field, Kind, Side, field};
+use crate::config::fields::{Field, Kind, OURS_WITH_ONE_DEADLINE, Side, field};
 use crate::config::reference::Syntax;
 use crate::config::tree::{Node, Tree};
 use crate::config::written::{self, At, Fields, Value, Written, WrittenServer};
@@ -58,16 +58,17 @@ impl Reader for Gemini {
 
     fn entry(&self, server: &WrittenServer, findings: &mut Findings<'_>) -> Option<Fields> {
         let node = server.node.without(&[OAUTH]).with_plain_texts("env");
-        let mut fields = written::table(&node, FIELDS, Syntax::Shell, &server.path, findings)?;
+        let mut fields = written::entry(&node, FIELDS, OURS_WITH_ONE_DEADLINE, Syntax::Shell, &server.path, findings)?;
         if let Some(oauth) = server.node.get(OAUTH) {
             add_oauth(&mut fields, &oauth.value, &format!("{}.{OAUTH}", server.path), findings);
         }
         for (own, native) in RENAMED {
-            fields.rename(own, native);
+            fields.rename_once(own, native, &server.path, findings);
         }
-        // S2-21: connecting goes by it as well. Where it is not written, connecting keeps the 30 seconds of every dialect: the
-        // document's ten minutes are for requests, and a server that does not even start is told sooner.
-        if let (Some(timeout), Some(at)) = (fields.duration("call_timeout"), fields.at("call_timeout")) {
+        // S2-21: connecting goes by it as well.
+        if let (Some(timeout), Some(at), None) =
+            (fields.duration("call_timeout"), fields.at("call_timeout"), fields.at("connect_timeout"))
+        {
             fields.0.insert("connect_timeout", At { at, value: Value::Duration(timeout) });
         }
         let sound = choose(&mut fields, server, findings);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::Reader;
 use crate::config::diagnostic::Findings;
-use crate::config::fields::{Field, Kind, Side, field};
+use crate::config::fields::{Field, Kind, OURS, Side, field};
 use crate::config::reference::Syntax;
 use crate::config::tree::{Node, Tree};
 use crate::config::written::{self, At, Fields, Value, Written, WrittenServer};
@@ -124,17 +124,12 @@ impl Reader for McpJson {
     fn entry(&self, server: &WrittenServer, findings: &mut Findings<'_>) -> Option<Fields> {
         let section = server.path.split('.').next().unwrap_or_default();
         let node = tidy::entry(server, section == CODEX, findings);
-        let mut fields = written::table(&node, FIELDS, Syntax::Braced, &server.path, findings)?;
+        let mut fields = written::entry(&node, FIELDS, OURS, Syntax::Braced, &server.path, findings)?;
         set_seconds(&mut fields, section);
         ignore_short_timeout(&mut fields, server, findings);
         let wire = wire(&mut fields, server, findings);
         for (own, native) in RENAMED {
-            if fields.at(native).is_none() {
-                fields.rename(own, native);
-            } else if let Some(more) = fields.0.remove(own) {
-                let message = format!("ignored: `{}` says it already; remove one of them", fields.spelt(native));
-                findings.warn(more.at, format!("{}.{own}", server.path), message);
-            }
+            fields.rename_once(own, native, &server.path, findings);
         }
         if let Some(disabled) = fields.0.remove("disabled") {
             let on = matches!(disabled.value, Value::Flag(false)) && fields.flag("enabled") != Some(false);

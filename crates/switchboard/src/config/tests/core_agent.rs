@@ -367,7 +367,7 @@ fn an_unknown_field_is_told_with_the_nearest_and_a_foreign_container_with_ours()
     let expected = [
         "mcp.json:1:16: server: unknown field, ignored; did you mean `servers`?",
         "mcp.json:2:57: servers.x.evn: unknown field, ignored; did you mean `env`?",
-        "mcp.json:2:68: servers.x.timeout: unknown field, ignored",
+        "mcp.json:2:68: servers.x.timeout: unknown field, ignored; did you mean `call_timeout`?",
     ];
     assert_eq!(read(text).warnings(), expected);
     let told = refused("{\"mcpServers\": {\"x\": {\"command\": \"a\"}}}");

@@ -25,7 +25,7 @@ fn entry(fields: &str) -> String {
 /// A server with the deadline that the document gives to those that say none.
 fn gemini(name: &str, line: usize, endpoint: Endpoint) -> ServerConfig {
     let call = Duration::from_secs(600);
-    let timeouts = Timeouts { call, call_max: call, ..Timeouts::default() };
+    let timeouts = Timeouts { connect: call, call, call_max: call };
     ServerConfig { timeouts, ..expected(Dialect::Gemini, name, FILE, line, endpoint) }
 }
 
@@ -34,6 +34,7 @@ fn timed(server: ServerConfig, milliseconds: u64) -> ServerConfig {
     let written = Duration::from_millis(milliseconds);
     ServerConfig {
         timeouts: Timeouts { connect: written, call: written, call_max: written },
+        first_connect: None,
         written_call_timeout: Some(written),
         ..server
     }

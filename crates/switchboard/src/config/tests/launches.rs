@@ -162,12 +162,9 @@ fn a_launch_that_cannot_be_says_why_and_what_to_try() {
     check(&stdio("./plain", &[], &[]), &format!("\"{root}/plain\" is not executable; try `chmod +x`"));
     check(
         &stdio("./absent", &[], &[]),
-        &format!("there is no file \"{root}/absent\"; correct `command` (a relative path starts at the config file's folder)"),
+        &format!("there is no file \"{root}/absent\"; correct `command` (relative paths start at \"{root}\")"),
     );
-    check(
-        &stdio("/${SECRET}/absent", &[], &[]),
-        "there is no file \"/[secret]/absent\"; correct `command` (a relative path starts at the config file's folder)",
-    );
+    check(&stdio("/${SECRET}/absent", &[], &[]), "there is no file \"/[secret]/absent\"; correct `command`");
     check(&stdio("plain", &["${NUL}"], &[]), "`args[0]` cannot be passed to a program: it holds a zero byte");
     let endpoint = StdioEndpoint { cwd: Some("nowhere".to_owned()), ..stdio("plain", &[], &[]) };
     check(&endpoint, &format!("the working folder \"{root}/nowhere\" does not exist or is not a folder; correct `cwd`"));

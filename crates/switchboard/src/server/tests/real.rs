@@ -99,7 +99,7 @@ async fn s2_65_a_server_that_does_not_start_says_why() {
     for (config, fact) in cases {
         let handle = start(config, None);
         handle.settled().await;
-        assert_eq!(error_of(&handle.snapshot().state), format!("{fact}; try \"switchboard doctor play\""));
+        assert_eq!(error_of(&handle.snapshot().state), format!("{fact}"));
         handle.stop().await;
     }
 }
@@ -123,7 +123,7 @@ async fn f7_a_killed_process_is_told_and_replaced() {
     let log = LogFile::read_tail(folder.path(), &handle.config.name, 50).unwrap();
     let told: Vec<_> = log.iter().filter_map(|line| line.raw().split_once(' ')).map(|(_, told)| told).collect();
     let lost = "note backoff after failure 1: lost the connection: its process was killed by SIGKILL \
-                (last stderr: \"complaint\"); try \"switchboard doctor play\"";
+                (last stderr: \"complaint\")";
     for expected in ["stderr complaint", "note ready, legacy 2025-11-25", lost, "note stopped"] {
         assert!(told.contains(&expected), "{expected:?} in {told:#?}");
     }
@@ -139,7 +139,7 @@ async fn a_secret_in_last_words_is_redacted() {
     handle.settled().await;
     assert_eq!(
         error_of(&handle.snapshot().state),
-        "exited with status 1 before the handshake (last stderr: \"bad token [secret]\"); try \"switchboard doctor play\""
+        "exited with status 1 before the handshake (last stderr: \"bad token [secret]\")"
     );
 }
 
@@ -152,6 +152,6 @@ async fn a_url_server_says_that_this_build_has_no_http() {
     config.endpoint = Endpoint::Http(HttpEndpoint::new("https://example.com/mcp"));
     let handle = start(Arc::new(config), None);
     handle.settled().await;
-    let error = "this build has no HTTP; use one with the feature `http`, or give a `command`; try \"switchboard doctor play\"";
+    let error = "this build has no HTTP; use one with the feature `http`, or give a `command`";
     assert_eq!(handle.snapshot().state, crate::server::State::Failed { error: error.to_owned() });
 }

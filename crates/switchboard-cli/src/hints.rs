@@ -1,0 +1,117 @@
+//! What to try, in words: commands that can be copied, with the files that this run was given, and fields as their file spells them.
+
+use std::path::PathBuf;
+use std::sync::OnceLock;
+
+use switchboard::advice::{Advice, TimeField};
+use switchboard::config::{Config, Dialect};
+use switchboard::name::ServerName;
+
+use crate::arguments::{Command, Options};
+use crate::place::Place;
+use crate::view::server::escaped;
+
+/// How this run was started.
+#[derive(Debug, Default)]
+struct Run {
+    /// `-c FILE` and `--dialect`, as words of a shell.
+    files: Vec<String>,
+    /// The command has `--timeout`.
+    has_timeout: bool,
+}
+
+static RUN: OnceLock<Run> = OnceLock::new();
+/// The file that a rule can be written into, and its kind.
+static RULES_FILE: OnceLock<Option<(PathBuf, Dialect)>> = OnceLock::new();
+
+/// Remembers how this run was started. Only the first time counts.
+pub(crate) fn start(options: &Options, command: &Command) {
+    let mut files: Vec<_> =
+        options.config.iter().flat_map(|file| ["-c".to_owned(), quoted(&file.display().to_string())]).collect();
+    files.extend(options.dialect.iter().flat_map(|dialect| ["--dialect".to_owned(), dialect.rules().word.to_owned()]));
+    let _ = RUN.set(Run { files, has_timeout: matches!(command, Command::Call(_)) });
+}
+
+/// Remembers which file takes rules: the user's own, or the first given one that has a place for them.
+pub(crate) fn set_rules_file(options: &Options, place: &Place, config: &Config) {
+    let file = if options.config.is_empty() {
+        Some((place.config.join("switchboard/switchboard.toml"), Dialect::Native))
+    } else {
+        let kind = |file: &PathBuf| {
+            let located = file.canonicalize().ok()?;
+            let holds = |source: &PathBuf| source.canonicalize().is_ok_and(|source| source == located);
+            let server = config.servers.values().find(|server| holds(&server.source.file));
+            server.map(|server| (file.clone(), server.dialect))
+        };
+        options.config.iter().filter_map(kind).find(|(_, dialect)| dialect.to_allow("s", "t").is_some())
+    };
+    let _ = RULES_FILE.set(file);
+}
+
+/// A command of this program between backticks, with the files that this run was given.
+pub(crate) fn command(words: &[&str]) -> String {
+    let files = RUN.get().map(|run| run.files.as_slice()).unwrap_or_default();
+    let words = files.iter().cloned().chain(words.iter().map(|word| quoted(word)));
+    let words: Vec<_> = std::iter::once("switchboard".to_owned()).chain(words).collect();
+    format!("`{}`", escaped(&words.join(" ")))
+}
+
+/// The command that looks closer at a server.
+pub(crate) fn doctor(server: &ServerName) -> String {
+    format!("try {}", command(&["doctor", server.as_str()]))
+}
+
+/// What to do about a failure of a server; `tool` is the one that was called.
+pub(crate) fn words(advice: Advice, server: &ServerName, tool: Option<&str>) -> Option<String> {
+    let name = server.as_str();
+    Some(match advice {
+        Advice::Examine => doctor(server),
+        Advice::LogIn => format!("run {}", command(&["login", name])),
+        Advice::Accept => format!("look at it with {}", command(&["trust", name])),
+        Advice::AllowTime(TimeField::Whole(field)) if RUN.get().is_some_and(|run| run.has_timeout) => {
+            format!("give it longer with --timeout SECS, or with `{field}` in its entry")
+        }
+        Advice::AllowTime(TimeField::Whole(field)) => format!("give it longer with `{field}` in its entry"),
+        Advice::AllowTime(TimeField::Silence(field)) => {
+            format!("give it longer with `{field}` in its entry: it is the longest silence between two reports")
+        }
+        Advice::AllowTool { beforehand } => {
+            let rule = tool.filter(|_| !server.is_host()).and_then(|tool| rule(name, tool));
+            match (beforehand, rule) {
+                (true, Some(rule)) => format!("allow it with `--yes`, or with {rule}"),
+                (true, None) => "allow it with `--yes`".to_owned(),
+                (false, Some(rule)) => format!("allow it with {rule}"),
+                (false, None) => return None,
+            }
+        }
+        _ => return None,
+    })
+}
+
+/// The rule that allows a tool, and the file it belongs into.
+fn rule(server: &str, tool: &str) -> Option<String> {
+    let (file, dialect) = RULES_FILE.get()?.as_ref()?;
+    let rule = dialect.to_allow(server, tool)?;
+    Some(format!("{rule} in {}", escaped(&file.display().to_string())))
+}
+
+/// One word of a shell.
+pub(crate) fn quoted(word: &str) -> String {
+    let is_plain = |character: char| character.is_ascii_alphanumeric() || "_-./:@%+=,".contains(character);
+    if !word.is_empty() && word.chars().all(is_plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', r"'\''")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn t6_what_a_hint_names_is_one_word_of_a_shell() {
+        let check = |word: &str, expected: &str| assert_eq!(quoted(word), expected);
+        check("git", "git");
+        check("my file.json", "'my file.json'");
+        check("x$(touch PWNED)", "'x$(touch PWNED)'");
+        check("it's", r"'it'\''s'");
+        check("", "''");
+    }
+}
