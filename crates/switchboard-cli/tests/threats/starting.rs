@@ -171,7 +171,10 @@ fn starts_nothing_without_a_terminal(file: ProjectFile) {
         }
         for name in ["mcp__evil__x", "evil_x", "x"] {
             let ran = hostile.run(&["call", name, "--yes"]);
-            assert_eq!(ran.code, Some(2), "{file:?}: {kind}: {ran:?}");
+            // No such tool; or not trusted, where the name is one that this kind of file gives to tools of that server.
+            assert!(matches!(ran.code, Some(2 | 5)), "{file:?}: {kind}: {ran:?}");
+            assert_eq!(ran.code == Some(5), ran.stderr.contains("switchboard trust evil"), "{file:?}: {kind}: {ran:?}");
+            hostile.is_untouched(kind, &["call", name]);
         }
         let completing =
             hostile.command(&["--", "switchboard", "call", ""]).env("SWITCHBOARD_COMPLETE", "fish").output().unwrap();
