@@ -1,6 +1,6 @@
 //! What to try, in words: commands that can be copied, with the files that this run was given, and fields as their file spells them.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use switchboard::advice::{Advice, TimeField};
@@ -56,6 +56,11 @@ pub(crate) fn command(words: &[&str]) -> String {
     format!("`{}`", escaped(&words.join(" ")))
 }
 
+/// The program with this file, between backticks.
+pub(crate) fn with_file(file: &Path) -> String {
+    format!("`switchboard -c {}`", escaped(&quoted(&file.display().to_string())))
+}
+
 /// The command that looks closer at a server.
 pub(crate) fn doctor(server: &ServerName) -> String {
     format!("try {}", command(&["doctor", server.as_str()]))
@@ -68,13 +73,13 @@ pub(crate) fn words(advice: Advice, server: &ServerName, tool: Option<&str>) -> 
         Advice::Examine => doctor(server),
         Advice::LogIn => format!("run {}", command(&["login", name])),
         Advice::Accept => format!("look at it with {}", command(&["trust", name])),
-        Advice::AllowTime(TimeField::Whole(field)) if RUN.get().is_some_and(|run| run.has_timeout) => {
-            format!("give it longer with --timeout SECS, or with `{field}` in its entry")
+        Advice::AllowTime(field @ TimeField::CallTimeout) => {
+            format!("give it longer with `{}` in its entry: it is the longest silence between two reports", field.name())
         }
-        Advice::AllowTime(TimeField::Whole(field)) => format!("give it longer with `{field}` in its entry"),
-        Advice::AllowTime(TimeField::Silence(field)) => {
-            format!("give it longer with `{field}` in its entry: it is the longest silence between two reports")
+        Advice::AllowTime(field) if RUN.get().is_some_and(|run| run.has_timeout) => {
+            format!("give it longer with --timeout SECS, or with `{}` in its entry", field.name())
         }
+        Advice::AllowTime(field) => format!("give it longer with `{}` in its entry", field.name()),
         Advice::AllowTool { beforehand } => {
             let rule = tool.filter(|_| !server.is_host()).and_then(|tool| rule(name, tool));
             match (beforehand, rule) {

@@ -17,6 +17,8 @@ mod command;
 mod failure;
 /// The folder that the user's own servers run in.
 mod folder;
+/// Files of other programs that are not read.
+mod foreign;
 /// What to try, in words.
 mod hints;
 /// Ctrl-C and SIGTERM.
@@ -27,6 +29,8 @@ mod logging;
 mod nearest;
 /// What the host has to tell beside the answer.
 mod notices;
+/// A server that is in no file.
+mod on_the_fly;
 /// From the command line's options to a running host.
 mod opening;
 /// The answer, on stdout.

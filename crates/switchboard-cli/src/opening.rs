@@ -17,7 +17,7 @@ use switchboard::{Host, HostBuilder};
 use crate::arguments::Options;
 use crate::failure::{Code, Failure};
 use crate::place::{self, Place};
-use crate::{folder, hints, interrupt, logging, nearest, notices, output, roots};
+use crate::{folder, foreign, hints, interrupt, logging, nearest, notices, output, roots};
 
 /// What to do where nothing is configured.
 const NO_SERVER: &str = "no server is configured: `switchboard status` shows how to begin, `switchboard demo` needs nothing";
@@ -69,6 +69,9 @@ impl Setup {
         }
         hints::set_rules_file(options, &place, &config);
         let store = open_store(&place);
+        if options.config.is_empty() {
+            foreign::tell(&place, &*store);
+        }
         let setup = Self { place, environment: place::environment(), config, store, answer, roots, json: options.json };
         if options.verbosity() > 0 {
             logging::keep_out(setup.secrets());

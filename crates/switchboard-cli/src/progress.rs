@@ -181,7 +181,8 @@ fn may_be_installing(server: &ServerHandle) -> bool {
 /// Waits until every server is settled, or for as long as the limit says, naming those that are not yet.
 pub(crate) async fn settle(host: &Host, limit: WaitLimit) {
     let mut waiting = JoinSet::new();
-    for server in host.servers().iter().cloned() {
+    for server in host.servers().iter() {
+        let server = server.clone();
         waiting.spawn(async move { settle_one(&server, limit).await });
     }
     let all = waiting.join_all();

@@ -22,8 +22,24 @@ pub enum Advice {
 /// The field of an entry that limits a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TimeField {
-    /// For the whole call, in the spelling of the entry's file.
-    Whole(&'static str),
-    /// For the silence between two reports, in the spelling of the entry's file.
-    Silence(&'static str),
+    /// The native one for the silence between two reports.
+    CallTimeout,
+    /// The native one for the whole call.
+    CallTimeoutMax,
+    /// Gemini's for the whole call.
+    Timeout,
+    /// A3S Code's for the whole call.
+    TimeoutMs,
+}
+
+impl TimeField {
+    /// As its file spells it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::CallTimeout => "call_timeout",
+            Self::CallTimeoutMax => "call_timeout_max",
+            Self::Timeout => "timeout",
+            Self::TimeoutMs => "timeout_ms",
+        }
+    }
 }

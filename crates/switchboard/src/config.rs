@@ -188,9 +188,9 @@ impl ServerConfig {
     /// The field of its entry that gives a call more time: `total`, in all; else between two reports.
     pub(crate) fn time_field(&self, total: bool) -> TimeField {
         match self.dialect.rules().call_timeout_field {
-            Some(field) => TimeField::Whole(field),
-            None if total => TimeField::Whole("call_timeout_max"),
-            None => TimeField::Silence("call_timeout"),
+            Some(field) => field,
+            None if total => TimeField::CallTimeoutMax,
+            None => TimeField::CallTimeout,
         }
     }
 }

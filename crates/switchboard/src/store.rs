@@ -40,6 +40,8 @@ pub enum Shelf {
     Catalogs,
     /// Logins, where no keyring keeps them.
     Logins,
+    /// What a person was told once, and is not told again.
+    Notices,
 }
 
 /// Small values by key. Values are JSON text.

@@ -38,7 +38,8 @@ Examples:
   switchboard call time/get_current_time timezone=Europe/Paris
   switchboard call mcp__git__git_log repo_path=. max_count=5 --json
   switchboard call files/write --args @request.json
-  echo '{\"text\":\"hi\"}' | switchboard call demo/echo --args - --yes")]
+  echo '{\"text\":\"hi\"}' | switchboard call demo/echo --args - --yes
+  switchboard call --server 'npx -y server-x' TOOL key=value")]
 pub(crate) struct Wanted {
     /// A name that `switchboard tools` shows, or server/tool
     #[arg(add = tool_names())]
@@ -49,9 +50,12 @@ pub(crate) struct Wanted {
     /// All arguments as one JSON object: the text, @FILE, or - for stdin
     #[arg(long, value_name = "JSON|@FILE|-", allow_hyphen_values = true)]
     args: Option<String>,
-    /// Do not ask: the answer is yes, for this call (deny rules still hold)
+    /// Do not ask: the answer is yes, for this call (deny rules still hold) and to the server of --server
     #[arg(long)]
     yes: bool,
+    /// Use this server, which is in no file: a command line or a URL; TOOL is then one of its tools
+    #[arg(long = "server", value_name = "COMMAND|URL")]
+    other: Option<String>,
     /// The longest the call may take in all
     #[arg(long, value_name = "SECS", value_parser = seconds)]
     timeout: Option<Duration>,
@@ -68,17 +72,22 @@ fn log_level(word: &str) -> Result<LogLevel, String> {
 }
 
 pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
-    let setup = Setup::read(options)?;
-    if let Some(failure) = misspelt(&setup, &wanted.tool) {
+    let mut setup = Setup::read(options)?;
+    let mut name = wanted.tool.clone();
+    if let Some(other) = &wanted.other {
+        setup = setup.with_server(other, wanted.yes)?;
+        name = in_only_server(&setup, name);
+    }
+    if let Some(failure) = misspelt(&setup, &name) {
         return Err(failure);
     }
     let base = wanted.args.as_deref().map(read_arguments).transpose()?;
-    let server = server_of(&setup, &wanted.tool)?;
-    let only = started_for(&setup, &wanted.tool, server.as_ref());
+    let server = server_of(&setup, &name)?;
+    let only = started_for(&setup, &name, server.as_ref());
     setup.run(only, async |host, place| {
-        let tool = find(host, &wanted.tool, server.as_ref(), options).await?;
+        let tool = find(host, &name, server.as_ref(), options).await?;
         let arguments = arguments(&tool, base.as_ref(), &wanted.pairs)?;
-        let mut call = Call::new(&*wanted.tool, arguments, terminal::caller_with_log(wanted.log_level));
+        let mut call = Call::new(&*name, arguments, terminal::caller_with_log(wanted.log_level));
         call.timeout = wanted.timeout;
         call.yes = wanted.yes;
         let doing = format!("calling {}/{}", tool.id.server, tool.id.tool.untrusted().for_terminal_line());
@@ -138,6 +147,14 @@ pub(super) fn started_for(setup: &Setup, tool: &str, server: Option<&ServerName>
 /// Whether a name is `server/tool` of this server.
 fn is_pair_of(tool: &str, server: &ServerName) -> bool {
     tool.strip_prefix(server.as_str()).is_some_and(|rest| rest.starts_with('/'))
+}
+
+/// A tool's own name as that of the only server there is.
+fn in_only_server(setup: &Setup, name: String) -> String {
+    match setup.config.servers.keys().next() {
+        Some(server) if !name.starts_with(&format!("{server}/")) && !name.starts_with("mcp__") => format!("{server}/{name}"),
+        _ => name,
+    }
 }
 
 /// The one server whose tools are named like this, known or not.

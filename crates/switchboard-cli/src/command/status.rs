@@ -20,10 +20,19 @@ pub(crate) struct Wanted {
     /// Show what each tool does
     #[arg(long)]
     descriptions: bool,
+    /// Show this server, which is in no file: a command line or a URL
+    #[arg(long = "server", value_name = "COMMAND|URL")]
+    other: Option<String>,
+    /// Do not ask whether to start the server of --server
+    #[arg(long, requires = "other")]
+    yes: bool,
 }
 
 pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
-    let setup = Setup::read_for(options, Answer::States)?;
+    let mut setup = Setup::read_for(options, Answer::States)?;
+    if let Some(other) = &wanted.other {
+        setup = setup.with_server(other, wanted.yes)?;
+    }
     if setup.config.servers.is_empty() && !options.json {
         output::suspended_stderr(&first_steps(&setup, options));
     }

@@ -30,6 +30,12 @@ pub(crate) struct Wanted {
     /// Print the tools as a model vendor's API takes them: the array for a request, as JSON
     #[arg(long)]
     vendor: Option<Vendor>,
+    /// Use this server, which is in no file: a command line or a URL
+    #[arg(long = "server", value_name = "COMMAND|URL")]
+    other: Option<String>,
+    /// Do not ask whether to start the server of --server
+    #[arg(long, requires = "other")]
+    yes: bool,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -50,7 +56,10 @@ impl From<Vendor> for vendor::Vendor {
 }
 
 pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
-    let setup = Setup::read(options)?;
+    let mut setup = Setup::read(options)?;
+    if let Some(other) = &wanted.other {
+        setup = setup.with_server(other, wanted.yes)?;
+    }
     let server = wanted.server.as_deref();
     if let Some(tool) = server.filter(|name| is_tool(&setup, name)) {
         return one(options, setup, tool, wanted);

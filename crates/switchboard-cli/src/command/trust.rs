@@ -18,7 +18,7 @@ mod ask;
 /// The question about what runs without asking.
 mod permissions;
 /// What is shown of an entry.
-mod show;
+pub(crate) mod show;
 
 /// Which servers.
 #[derive(Debug, Args)]

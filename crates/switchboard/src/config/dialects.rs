@@ -12,6 +12,7 @@ use super::reference::Syntax;
 use super::tree::Node;
 use super::written::{Fields, Written, WrittenServer};
 use super::{HttpWire, Start};
+use crate::advice::TimeField;
 use crate::name::{Style, as_word};
 use crate::vendor::Vendor;
 
@@ -76,7 +77,7 @@ pub struct Rules {
     /// A call may take this long in all, progress or not; `None` goes by the native pair of deadlines.
     pub call_timeout: Option<Duration>,
     /// What its entries call that deadline, where the dialect has a name of its own for it.
-    pub(crate) call_timeout_field: Option<&'static str>,
+    pub(crate) call_timeout_field: Option<TimeField>,
     /// What a URL means that says nothing else.
     pub wire: HttpWire,
     /// An HTTP+SSE stream is looked for at the URL itself, and then at `/sse` under it.
@@ -240,7 +241,7 @@ const A3S: Rules = Rules {
     // `env("NAME")` is a call, not a text: the reader writes it as the native reference, and every other `$` as `$$`.
     syntax: Syntax::Native,
     call_timeout: Some(Duration::from_secs(60)),
-    call_timeout_field: Some("timeout_ms"),
+    call_timeout_field: Some(TimeField::TimeoutMs),
     wire: HttpWire::Sse,
     refuses_builtin_names: true,
     writing: spelling::A3S,
@@ -258,7 +259,7 @@ const GEMINI: Rules = Rules {
     // S2-21: the document's one timeout is for connecting as well.
     connect_timeout: Duration::from_secs(600),
     call_timeout: Some(Duration::from_secs(600)),
-    call_timeout_field: Some("timeout"),
+    call_timeout_field: Some(TimeField::Timeout),
     wire: HttpWire::Sse,
     schemas_for: Some(Vendor::Gemini),
     closes_without_tools: true,

@@ -117,7 +117,7 @@ impl LaunchFault {
     /// The same, for an entry whose relative paths lead to a folder in which nothing is.
     pub(crate) fn not_accepted_below(self, folder: &Path) -> Self {
         match self {
-            Self::NoSuchFile { path } if path.starts_with(folder) => Self::FolderNotAccepted { field: "command" },
+            Self::NoSuchFile { path, .. } if path.starts_with(folder) => Self::FolderNotAccepted { field: "command" },
             Self::BadCwd { path } if path.starts_with(folder) => Self::FolderNotAccepted { field: "cwd" },
             other => other,
         }

@@ -199,6 +199,7 @@ fn shelf_name(shelf: Shelf) -> &'static str {
         Shelf::Grants => "grants",
         Shelf::Pins => "pins",
         Shelf::Trust => "trust",
+        Shelf::Notices => "notices",
         Shelf::Folders => "folders",
         Shelf::Permissions => "permissions",
         Shelf::Eras => "eras",

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::Reader;
-use crate::config::diagnostic::Findings;
+use crate::config::diagnostic::{Findings, visible_key};
 use crate::config::fields::{Field, Kind, OURS, Side, field};
 use crate::config::reference::Syntax;
 use crate::config::tree::{Node, Tree};
@@ -18,6 +18,9 @@ pub(super) struct McpJson;
 const SECTIONS: [&str; 5] = ["mcpServers", "servers", CODEX, ZED, "mcp"];
 
 const CODEX: &str = "mcp_servers";
+
+/// Where Claude Code keeps what belongs to one folder.
+const PROJECTS: &str = "projects";
 
 /// Its `timeout` counts in seconds.
 const ZED: &str = "context_servers";
@@ -108,9 +111,10 @@ impl Reader for McpJson {
         let mut written = Written::default();
         let mut found = SECTIONS.into_iter().filter_map(|section| Some((section, document.get(section)?)));
         let first = found.next();
+        let of_project = of_project(document, findings);
         match first {
             Some((section, entry)) => written.servers = written::servers(section, &entry.value, findings),
-            None if document.entries().is_empty() => {}
+            None if document.entries().is_empty() || document.get(PROJECTS).is_some() => {}
             None => findings.warn(document.at, "", "no server is in this file; expected them in `mcpServers`"),
         }
         for (section, entry) in found.filter(|(section, _)| *section != "mcp") {
@@ -118,6 +122,9 @@ impl Reader for McpJson {
             let message = format!("not read beside `{read}`; expected all servers there");
             findings.warn(entry.at, section, message);
         }
+        // A project's own entry holds before one of the same name for all projects.
+        written.servers.retain(|server| of_project.iter().all(|own| own.name != server.name));
+        written.servers.extend(of_project);
         written
     }
 
@@ -141,6 +148,19 @@ impl Reader for McpJson {
         }
         Some(fields)
     }
+}
+
+/// Claude Code keeps servers for all projects, and for each project its own: those of the project that this folder belongs to.
+fn of_project(document: &Node, findings: &mut Findings<'_>) -> Vec<WrittenServer> {
+    let (Some(projects), Ok(folder)) = (document.get(PROJECTS), std::path::absolute(".")) else { return Vec::new() };
+    let here = projects.value.entries().iter().filter(|project| folder.starts_with(&project.key));
+    let Some(project) = here.max_by_key(|project| project.key.len()) else { return Vec::new() };
+    let Some(section) = project.value.get(SECTIONS[0]) else { return Vec::new() };
+    let mut servers = written::servers(SECTIONS[0], &section.value, findings);
+    for server in &mut servers {
+        server.path = format!("{PROJECTS}.{}.{}", visible_key(&project.key), server.path);
+    }
+    servers
 }
 
 /// The word for the wire, in whatever spelling: put in as the native one, and returned (empty: some URL).

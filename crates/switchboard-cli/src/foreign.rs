@@ -1,0 +1,45 @@
+//! Files of other programs that are there and are not read: each is named once, with the command that reads it.
+
+use std::path::PathBuf;
+
+use switchboard::config::{self, ConfigFile, Scope};
+use switchboard::store::{Shelf, Store};
+
+use crate::place::Place;
+use crate::view::counted;
+use crate::view::server::escaped;
+use crate::{hints, output};
+
+/// In a project: VS Code and Cursor.
+const IN_PROJECT: [&str; 2] = [".vscode/mcp.json", ".cursor/mcp.json"];
+/// In the home folder: Codex, Cursor and Claude Code.
+const IN_HOME: [&str; 3] = [".codex/config.toml", ".cursor/mcp.json", ".claude.json"];
+/// In the folder of configurations: Claude's desktop program and VS Code.
+const IN_CONFIG: [&str; 2] = ["Claude/claude_desktop_config.json", "Code/User/mcp.json"];
+
+/// Names each such file that has servers, unless it was named before.
+pub(crate) fn tell(place: &Place, store: &dyn Store) {
+    let all = IN_PROJECT
+        .map(|name| place.project.join(name))
+        .into_iter()
+        .chain(IN_HOME.map(|name| place.home.join(name)))
+        .chain(IN_CONFIG.map(|name| place.config.join(name)));
+    for file in all.filter(|file| file.is_file()) {
+        let key = file.display().to_string();
+        let is_told = store.get(Shelf::Notices, &key).is_ok_and(|told| told.is_some());
+        if is_told {
+            continue;
+        }
+        let Some(count) = servers_in(&file) else { continue };
+        let (servers, read) = (counted(count, "server"), hints::with_file(&file));
+        output::notice(&format!("{} has {servers} and is not read; {read} reads it", escaped(&key)));
+        // Where it cannot be remembered it is told again.
+        let _ = store.put(Shelf::Notices, &key, "true");
+    }
+}
+
+/// How many servers it has; `None` where it has none, or cannot be read.
+fn servers_in(file: &PathBuf) -> Option<usize> {
+    let config = config::load(&[ConfigFile::new(file, Scope::Given)]).ok()?;
+    Some(config.servers.len()).filter(|count| *count > 0)
+}
