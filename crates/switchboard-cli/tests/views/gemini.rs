@@ -187,8 +187,8 @@ fn s2_48_discovery_is_not_started_where_nothing_was() {
         ran.stdout.contains("theirs (DISCONNECTED)\n") && ran.stdout.ends_with("\nDiscovery State: NOT_STARTED\n"),
         "{ran:?}"
     );
-    let off = format!("[servers.off]\ncommand = \"true\"\nenabled = false\n");
-    let file = stage.write("off.toml", &off).display().to_string();
+    let off = "[servers.off]\ncommand = \"true\"\nenabled = false\n";
+    let file = stage.write("off.toml", off).display().to_string();
     assert_eq!(stage.run(&["-c", &file, "status", "--json"]).json()["discovery"], json!("NOT_STARTED"));
 }
 
