@@ -11,7 +11,7 @@ use crate::view::server::escaped;
 const FEW_ARGUMENTS: usize = 12;
 
 /// An entry, whole.
-pub(super) fn entry(server: &ServerConfig, standing: &Standing, disclosure: &Disclosure) -> String {
+pub(crate) fn entry(server: &ServerConfig, standing: &Standing, disclosure: &Disclosure) -> String {
     let would = match &server.endpoint {
         Endpoint::Stdio(_) => "would start",
         Endpoint::Http(_) => "would be reached with",
