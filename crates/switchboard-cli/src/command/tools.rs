@@ -68,7 +68,7 @@ pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
     setup.run(only, async |host, _| {
         super::settle(host, options, server).await?;
         if server.is_some() {
-            progress::settle(host, options.settle()).await;
+            progress::settle(host, progress::WaitLimit::start(options)).await;
         }
         let catalog = host.catalog();
         if let Some(vendor) = wanted.vendor {
