@@ -44,10 +44,12 @@ impl Host {
         let host = &*self.0;
         let mut limit = Limit::start(call.timeout);
         let (mut tool, server) = host.resolve(&call, limit).await?;
+        tracing::debug!("tool {}/{}: resolved from {:?}", tool.id.server, shown(&tool), call.tool);
         let Some(mut server) = server else { return Box::pin(host.call_own(&tool, &call, limit)).await };
         let mut is_first = true;
         let raw = loop {
             host.validate(&tool, &call)?;
+            tracing::debug!("tool {}/{}: arguments fit its schema", tool.id.server, shown(&tool));
             let permit = host.permit(&tool, Some(&mut server), &call, &mut limit).await?;
             let (answer, refusal) = host.send(&tool, &server, permit, limit).await;
             if let Some(refusal) = refusal {
@@ -145,6 +147,7 @@ impl Shared {
         limit: &mut Limit,
     ) -> Result<Permit, CallError> {
         let decision = self.decide(tool, call.yes);
+        tracing::debug!("tool {}/{}: {decision}", tool.id.server, shown(tool));
         if let Some(permit) = decision.permit(tool, &call.arguments, &call.caller) {
             self.show_change(tool, &call.caller);
             return Ok(permit);
@@ -270,9 +273,14 @@ impl Shared {
         };
         let still = || self.confirms(tool, server) && seat.offers(&tool.definition);
         let terms = Terms { timeouts: limit.timeouts(tool), since: limit.since, still: &still };
+        tracing::debug!("tool {}/{}: sent", tool.id.server, shown(tool));
+        let sent = Instant::now();
         match seat.session().call(permit, terms).await {
             Err(RequestFault::Moved) => (Err(moved(tool)), None),
             answer => {
+                let outcome = if answer.is_ok() { "answered" } else { "failed" };
+                let after = sent.elapsed().as_millis();
+                tracing::debug!("tool {}/{}: {outcome} after {after} ms", tool.id.server, shown(tool));
                 let refusal = EraRefusal::in_answer(seat.session(), &answer);
                 (self.finish(seat.handle(server), answer).await, refusal)
             }

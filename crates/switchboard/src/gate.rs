@@ -74,6 +74,16 @@ pub enum Decision {
     },
 }
 
+impl fmt::Display for Decision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Allow { because } => write!(f, "allowed: {because}"),
+            Self::Ask { because, .. } => write!(f, "the caller is asked: {because}"),
+            Self::Deny { rule } => write!(f, "denied: {rule}"),
+        }
+    }
+}
+
 /// What is asked of the gate.
 #[derive(Debug, Clone, Copy)]
 pub struct Question<'a> {

@@ -19,6 +19,9 @@ pub mod secret;
 /// Text that must not reach a terminal raw.
 pub mod untrusted;
 
+/// Text quoted for a shell.
+pub mod shell;
+
 /// Panics in tasks, caught for their owners.
 mod panics;
 

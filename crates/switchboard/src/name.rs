@@ -87,6 +87,11 @@ impl ServerName {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+
+    /// The name as the last argument of a command that a person copies: a file may name a server anything (T6).
+    pub fn for_shell(&self) -> std::borrow::Cow<'_, str> {
+        crate::shell::argument(&self.0)
+    }
 }
 
 impl Borrow<str> for ServerName {

@@ -2,9 +2,9 @@
 //! every character that could move the cursor, hide, reorder or imitate.
 
 use std::borrow::Cow;
-use std::fmt;
+use std::fmt::{self, Write};
 
-use unicode_properties::{GeneralCategory, UnicodeGeneralCategory};
+use unicode_properties::{GeneralCategory, UnicodeEmoji, UnicodeGeneralCategory};
 
 /// Text from a server, a child's stderr or any other stranger.
 #[derive(Clone, PartialEq, Eq, Hash, Default)]
@@ -21,7 +21,8 @@ impl Untrusted {
         &self.0
     }
 
-    /// Safe for a terminal: controls (but for newline and tab), bidi, zero-width, tag and private characters appear as `\u{…}`.
+    /// Safe for a terminal: controls (but for newline and tab), bidi, zero-width, tag and private characters appear as `\u{…}`. Emoji
+    /// that consist of several characters are shown as themselves.
     pub fn for_terminal(&self) -> impl fmt::Display + '_ {
         escaped(&self.0)
     }
@@ -31,13 +32,23 @@ impl Untrusted {
         escaped_line(&self.0)
     }
 
+    /// As [`for_terminal`](Self::for_terminal), behind words of ours: each further line is indented, so that none begins where ours do.
+    pub fn for_terminal_indented(&self) -> impl fmt::Display + '_ {
+        Escaped { text: &self.0, lines: Lines::Indented }
+    }
+
     /// What a model may read: characters that a person would not see are dropped. True if any was.
     pub fn for_model(&self) -> (Cow<'_, str>, bool) {
-        let hidden = |character: char| !matches!(character, '\n' | '\t') && is_hidden(character);
-        if !self.0.contains(hidden) {
+        let mut shown = String::new();
+        let mut copied = 0;
+        for (at, character) in hidden_in(&self.0).filter(|(_, character)| !matches!(character, '\n' | '\t')) {
+            shown.push_str(&self.0[copied..at]);
+            copied = at + character.len_utf8();
+        }
+        if copied == 0 {
             return (Cow::Borrowed(&self.0), false);
         }
-        (Cow::Owned(self.0.chars().filter(|&character| !hidden(character)).collect()), true)
+        (Cow::Owned(shown + &self.0[copied..]), true)
     }
 }
 
@@ -55,12 +66,12 @@ impl<T: Into<String>> From<T> for Untrusted {
 
 /// Borrowed text, escaped for a terminal; lines stay lines.
 pub fn escaped(text: &str) -> impl fmt::Display + '_ {
-    Escaped { text, keep: &['\n', '\t'] }
+    Escaped { text, lines: Lines::Kept }
 }
 
 /// Borrowed text, escaped for a terminal on one line.
 pub fn escaped_line(text: &str) -> impl fmt::Display + '_ {
-    Escaped { text, keep: &[] }
+    Escaped { text, lines: Lines::Escaped }
 }
 
 /// The start of a text on one line, for messages that name it: at most 80 characters of it, quoted.
@@ -74,22 +85,79 @@ pub fn quoted(text: &str) -> String {
 
 struct Escaped<'a> {
     text: &'a str,
-    keep: &'static [char],
+    lines: Lines,
+}
+
+/// What becomes of line breaks and tabs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Lines {
+    Kept,
+    Indented,
+    Escaped,
 }
 
 impl fmt::Display for Escaped<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Whole stretches are written at once: nearly all text has nothing to escape.
         let mut written = 0;
-        for (at, character) in self.text.char_indices() {
-            if is_hidden(character) && !self.keep.contains(&character) {
-                f.write_str(&self.text[written..at])?;
-                write!(f, "\\u{{{:x}}}", u32::from(character))?;
-                written = at + character.len_utf8();
+        for (at, character) in hidden_in(self.text) {
+            f.write_str(&self.text[written..at])?;
+            written = at + character.len_utf8();
+            match (character, self.lines) {
+                ('\n', Lines::Kept) | ('\t', Lines::Kept | Lines::Indented) => f.write_char(character)?,
+                ('\n', Lines::Indented) => f.write_str("\n    ")?,
+                // A line break is two characters elsewhere.
+                ('\r', Lines::Kept | Lines::Indented) if self.text[written..].starts_with('\n') => {}
+                _ => write!(f, "\\u{{{:x}}}", u32::from(character))?,
             }
         }
         f.write_str(&self.text[written..])
     }
+}
+
+/// The characters of a text that are hidden where they stand: those that join an emoji together are not.
+pub fn hidden_in(text: &str) -> impl Iterator<Item = (usize, char)> + '_ {
+    let mut emoji_end = 0;
+    text.char_indices().filter(move |&(at, character)| {
+        if at < emoji_end {
+            return false;
+        }
+        emoji_end = at + emoji_length(&text[at..]);
+        at >= emoji_end && is_hidden(character)
+    })
+}
+
+/// How many bytes the emoji at the start of a text has; 0 where there is none.
+fn emoji_length(text: &str) -> usize {
+    const JOINER: char = '\u{200d}';
+    let mut length = element_length(text);
+    while length > 0 {
+        let Some(joined) = text[length..].strip_prefix(JOINER).map(element_length).filter(|&joined| joined > 0) else { break };
+        length += JOINER.len_utf8() + joined;
+    }
+    length
+}
+
+/// One emoji character with what may follow it: how it is drawn, a keycap, or the letters of a flag that has a name.
+fn element_length(text: &str) -> usize {
+    /// England, Scotland and Wales: no other flags are spelt in tags.
+    const FLAGS: [&str; 3] = [
+        "\u{e0067}\u{e0062}\u{e0065}\u{e006e}\u{e0067}\u{e007f}",
+        "\u{e0067}\u{e0062}\u{e0073}\u{e0063}\u{e0074}\u{e007f}",
+        "\u{e0067}\u{e0062}\u{e0077}\u{e006c}\u{e0073}\u{e007f}",
+    ];
+    let Some(first) = text.chars().next() else { return 0 };
+    let after = &text[first.len_utf8()..];
+    if matches!(first, '0'..='9' | '#' | '*') {
+        let keycap = "\u{fe0f}\u{20e3}";
+        return if after.starts_with(keycap) { first.len_utf8() + keycap.len() } else { 0 };
+    }
+    if first.is_ascii() || is_hidden(first) || !first.is_emoji_char() {
+        return 0;
+    }
+    let flag = FLAGS.iter().find(|tags| first == '🏴' && after.starts_with(**tags)).map(|tags| tags.len());
+    let drawn = || after.chars().next().filter(|next| matches!(next, '\u{fe0e}' | '\u{fe0f}' | '🏻'..='🏿')).map(char::len_utf8);
+    first.len_utf8() + flag.or_else(drawn).unwrap_or(0)
 }
 
 /// Whether a character steers, hides or has no agreed look: controls, format and bidi characters, tags, private and unassigned
@@ -134,6 +202,14 @@ mod tests {
         check("ok\u{e0068}\u{e0069}", r"ok\u{e0068}\u{e0069}", r"ok\u{e0068}\u{e0069}", "ok");
         check("a\u{202e}b\u{2066}c", r"a\u{202e}b\u{2066}c", r"a\u{202e}b\u{2066}c", "abc");
         check("a\u{200b}\u{200d}\u{feff}b", r"a\u{200b}\u{200d}\u{feff}b", r"a\u{200b}\u{200d}\u{feff}b", "ab");
+        // Joined into one picture, and the same characters where they join nothing.
+        let emoji =
+            "👨\u{200d}👩\u{200d}👧, ❤\u{fe0f}, 1\u{fe0f}\u{20e3}, 🏴\u{e0067}\u{e0062}\u{e0073}\u{e0063}\u{e0074}\u{e007f}";
+        check(emoji, emoji, emoji, emoji);
+        check("👨\u{200d}", r"👨\u{200d}", r"👨\u{200d}", "👨");
+        check("❤\u{fe0f}\u{fe0f}", "❤\u{fe0f}\\u{fe0f}", "❤\u{fe0f}\\u{fe0f}", "❤\u{fe0f}");
+        check("1\u{fe0f}", r"1\u{fe0f}", r"1\u{fe0f}", "1");
+        check("🏴\u{e0041}", r"🏴\u{e0041}", r"🏴\u{e0041}", "🏴");
         check("a\u{fe0f}\u{e0101}b", r"a\u{fe0f}\u{e0101}b", r"a\u{fe0f}\u{e0101}b", "ab");
         check("\u{e000}\u{f0000}\u{378}\u{2028}", r"\u{e000}\u{f0000}\u{378}\u{2028}", r"\u{e000}\u{f0000}\u{378}\u{2028}", "");
         check("\u{3164}x\u{115f}", r"\u{3164}x\u{115f}", r"\u{3164}x\u{115f}", "x");
@@ -148,6 +224,14 @@ mod tests {
     }
 
     #[test]
+    fn t12_further_lines_are_indented_and_a_carriage_return_before_them_is_part_of_the_break() {
+        let text = Untrusted::new("a\r\nb\n\tc\rd");
+        assert_eq!(text.for_terminal_indented().to_string(), "a\n    b\n    \tc\\u{d}d");
+        assert_eq!(text.for_terminal().to_string(), "a\nb\n\tc\\u{d}d");
+        assert_eq!(text.for_terminal_line().to_string(), r"a\u{d}\u{a}b\u{a}\u{9}c\u{d}d");
+    }
+
+    #[test]
     fn a_quoted_text_is_one_short_line() {
         assert_eq!(quoted("a\nb"), r#""a\u{a}b""#);
         assert_eq!(quoted(&"x".repeat(100)), format!("\"{}…\"", "x".repeat(80)));
@@ -159,14 +243,20 @@ mod tests {
         #[test]
         fn t11_nothing_hidden_is_ever_printed(text in any::<String>()) {
             let text = Untrusted::new(text);
-            for character in text.for_terminal().to_string().chars() {
-                prop_assert!(matches!(character, '\n' | '\t') || !is_hidden(character));
+            for shown in [text.for_terminal().to_string(), text.for_model().0.into_owned()] {
+                prop_assert!(hidden_in(&shown).all(|(_, character)| matches!(character, '\n' | '\t')));
             }
-            for character in text.for_terminal_line().to_string().chars().chain(format!("{text:?}").chars()) {
-                prop_assert!(!is_hidden(character));
+            for shown in [text.for_terminal_line().to_string(), format!("{text:?}")] {
+                prop_assert!(hidden_in(&shown).next().is_none());
             }
-            for character in text.for_model().0.chars() {
-                prop_assert!(matches!(character, '\n' | '\t') || !is_hidden(character));
+        }
+
+        #[test]
+        fn t11_nothing_hidden_stands_where_no_emoji_is(text in "[a-z0-9#*\u{200d}\u{fe0f}\u{e0067}\u{20e3}👍🏴\u{1b}]{0,12}") {
+            for (at, character) in text.char_indices().filter(|(_, character)| is_hidden(*character)) {
+                let before = text[..at].trim_end_matches(['\u{fe0f}', '\u{200d}']).chars().next_back();
+                let joins = before.is_some_and(|before| "👍🏴0123456789#*".contains(before));
+                prop_assert!(joins || hidden_in(&text).any(|found| found == (at, character)), "{text:?} at {at}");
             }
         }
 

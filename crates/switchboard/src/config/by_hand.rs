@@ -5,6 +5,7 @@ use std::path::Path;
 use super::program::absolute;
 use super::reference::{Part, Piece, Syntax, is_name};
 use super::{Secret, StdioEndpoint};
+use crate::shell;
 
 /// What a person types to start this program in the same way: references in the entry's own syntax become the shell's, every other
 /// text stands for itself. Of a secret value nothing is left but its references. `folder` is what relative paths start at.
@@ -42,7 +43,7 @@ fn path(syntax: Syntax, folder: &Path, text: &str) -> String {
 
 fn word(syntax: Syntax, text: &str) -> String {
     let Ok(pieces) = syntax.pieces(Part::Launch, text) else { return quoted(text) };
-    shell(&pieces, quoted)
+    joined(&pieces, quoted)
 }
 
 fn hidden(syntax: Syntax, value: &Secret) -> String {
@@ -55,11 +56,11 @@ fn hidden(syntax: Syntax, value: &Secret) -> String {
             literal => literal,
         })
         .collect();
-    shell(&pieces, |_| MASK.to_owned())
+    joined(&pieces, |_| MASK.to_owned())
 }
 
 /// Texts side by side are one word to a shell, whatever each is quoted with.
-fn shell(pieces: &[Piece<'_>], show: impl Fn(&str) -> String) -> String {
+fn joined(pieces: &[Piece<'_>], show: impl Fn(&str) -> String) -> String {
     let mut line = String::new();
     let mut literal = String::new();
     for piece in pieces {
@@ -81,8 +82,7 @@ fn shell(pieces: &[Piece<'_>], show: impl Fn(&str) -> String) -> String {
 }
 
 fn quoted(text: &str) -> String {
-    let plain = |character: char| character.is_ascii_alphanumeric() || "_-./=:@,+%^".contains(character);
-    if !text.is_empty() && text.chars().all(plain) { text.to_owned() } else { format!("'{}'", text.replace('\'', r"'\''")) }
+    shell::word(text).into_owned()
 }
 
 /// For between double quotes.

@@ -12,6 +12,7 @@ use super::diagnostic::visible_path;
 use super::format::Format;
 use super::load::{ReadFile, interpret, text_of};
 use super::{ConfigErrors, ConfigFile, Dialect, ServerConfig};
+use crate::shell;
 
 mod hcl;
 mod json;
@@ -198,8 +199,9 @@ fn edited(text: &str, format: Format, dialect: Dialect, change: &Change) -> Resu
             let Some((field, means_enabled)) = spelling.enabled else {
                 let what = if *wanted { "enabled" } else { "disabled" };
                 return Err(format!(
-                    "a file of this kind ({}) has no word for a server that is {what}; try `switchboard remove {name}`",
-                    dialect.rules().word
+                    "a file of this kind ({}) has no word for a server that is {what}; try `switchboard remove {}`",
+                    dialect.rules().word,
+                    shell::argument(name)
                 ));
             };
             Operation::Set(field, *wanted == means_enabled)

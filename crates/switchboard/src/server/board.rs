@@ -34,6 +34,7 @@ impl Board {
         events: broadcast::Sender<Event>,
         changed: Arc<Notify>,
     ) -> (Arc<Self>, watch::Receiver<Arc<Snapshot>>) {
+        tracing::debug!("server \"{server}\": {initial}");
         let history = vec![(SystemTime::now(), initial.to_string())];
         let (snapshot, seen) = watch::channel(Arc::new(Snapshot { history, ..Snapshot::empty(initial) }));
         (Arc::new(Self { server, snapshot, log, events, changed }), seen)
@@ -60,6 +61,7 @@ impl Board {
     }
 
     fn turned(&self, state: State, line: String, also: impl FnOnce(&mut Snapshot)) {
+        tracing::debug!("server \"{}\": {line}", self.server);
         let told = state.clone();
         self.replaced(|snapshot| {
             record(snapshot, line);
@@ -98,6 +100,7 @@ impl Board {
 
     /// A step of connecting is over.
     pub(super) fn timed(&self, step: &'static str, took: Duration) {
+        tracing::debug!("server \"{}\": step {step} took {} ms", self.server, took.as_millis());
         self.noted(|snapshot| snapshot.steps.push((step, took)));
     }
 

@@ -282,7 +282,7 @@ pub(super) fn read_error(error: &RawJson) -> RequestFault {
     match error.decode::<Wire<'_>>() {
         Ok(wire) => RequestFault::Answered {
             code: wire.code.as_i64().unwrap_or_default(),
-            message: Untrusted::new(wire.message).for_terminal_line().to_string(),
+            message: Untrusted::new(wire.message).for_terminal_indented().to_string(),
             data: wire.data.map(|data| error.part(data)),
         },
         Err(fault) => RequestFault::Invalid(format!("an error object that is none: {fault}")),

@@ -1,0 +1,55 @@
+//! Text quoted for a shell: for commands that a person copies, and that a stranger's text is part of (T6).
+
+use std::borrow::Cow;
+
+/// The text as one word of a command line. bash, zsh and fish read it as this text and run nothing of it.
+pub fn word(text: &str) -> Cow<'_, str> {
+    let is_plain = |character: char| character.is_ascii_alphanumeric() || "_-./=:@,+%".contains(character);
+    // zsh reads `=name` as the path of a program.
+    if !text.is_empty() && !text.starts_with('=') && text.chars().all(is_plain) {
+        return Cow::Borrowed(text);
+    }
+    // fish reads a backslash between single quotes, other shells do not: it stands outside of them, as the quote itself must.
+    let quoted: String = text
+        .chars()
+        .map(|character| match character {
+            '\'' => r"'\''".to_owned(),
+            '\\' => r"'\\'".to_owned(),
+            other => other.to_string(),
+        })
+        .collect();
+    Cow::Owned(format!("'{quoted}'"))
+}
+
+/// The text as the last argument of a command. One that begins with `-` is kept from being read as an option.
+pub fn argument(text: &str) -> Cow<'_, str> {
+    if text.starts_with('-') { Cow::Owned(format!("-- {}", word(text))) } else { word(text) }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn t6_a_shell_reads_the_text_back_and_runs_nothing() {
+        for text in
+            ["plain", "", "a b", "it's", r"back\slash", r"\'", r"'\\'", "$(touch x)`y`;&|<>*?[]{}!~#\"", "é漢", "-cevil.toml"]
+        {
+            let shown = Command::new("sh").args(["-c", &format!("printf %s {}", word(text))]).output().unwrap();
+            // printf of the shell reads an option where the text is one.
+            let expected = if text.starts_with('-') { continue } else { text };
+            assert_eq!(String::from_utf8(shown.stdout).unwrap(), expected, "{}", word(text));
+        }
+    }
+
+    #[test]
+    fn t6_a_name_that_looks_like_an_option_is_an_argument() {
+        assert_eq!(argument("-cevil.toml"), "-- -cevil.toml");
+        assert_eq!(argument("-x y"), "-- '-x y'");
+        assert_eq!(argument("git"), "git");
+    }
+}
