@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgAction, Args, Parser, Subcommand};
-use clap_complete::engine::ArgValueCandidates;
+use clap_complete::engine::{ArgValueCandidates, ArgValueCompleter};
 
 use switchboard::config::Dialect;
 
@@ -34,13 +34,13 @@ Examples:
 
 Exit codes:
   0 done · 1 the tool or server answered with an error · 2 usage, config, unknown tool or arguments
-  3 server unreachable, died or timed out · 4 login needed · 5 denied or untrusted · 130, 143 interrupted";
+  3 server unreachable, died or timed out · 4 login needed · 5 denied or untrusted · 129, 130, 131, 143 ended by a signal";
 
 /// Options that every command takes.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Options {
     /// Read this file only; its servers start without being asked about (repeatable, highest precedence first)
-    #[arg(short, long, value_name = "FILE", global = true, action = ArgAction::Append)]
+    #[arg(short, long, value_name = "FILE", global = true, action = ArgAction::Append, add = paths())]
     pub(crate) config: Vec<PathBuf>,
     /// What kind of files -c names, where their path and shape do not tell
     #[arg(long, value_name = "DIALECT", global = true, value_parser = dialects(), requires = "config")]
@@ -55,7 +55,7 @@ pub(crate) struct Options {
     #[arg(long, global = true, alias = "debug_mode")]
     pub(crate) debug: bool,
     /// Let servers know this folder, where they ask for one (repeatable; none by default)
-    #[arg(long, value_name = "DIR", global = true, action = ArgAction::Append)]
+    #[arg(long, value_name = "DIR", global = true, action = ArgAction::Append, add = paths())]
     pub(crate) root: Vec<PathBuf>,
     /// How long to wait for servers; late ones are shown as connecting [default: 10; on a terminal, and for a first start that
     /// installs, until they answer]
@@ -131,6 +131,11 @@ fn dialects() -> impl TypedValueParser<Value = Dialect> {
     PossibleValuesParser::new(words).map(|word| Dialect::parse(&word).unwrap_or_default())
 }
 
+/// Completes to paths that a shell reads as they stand.
+pub(crate) fn paths() -> ArgValueCompleter {
+    ArgValueCompleter::new(crate::remembered::path_candidates)
+}
+
 /// Completes to configured server names. Never starts one.
 pub(crate) fn server_names() -> ArgValueCandidates {
     ArgValueCandidates::new(crate::remembered::server_candidates)
@@ -175,6 +180,19 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Arguments::command().debug_assert();
+    }
+
+    /// T6: the completer that comes with a path argument does not quote the names of files.
+    #[test]
+    fn t6_every_path_completes_through_our_own_completer() {
+        fn check(command: &clap::Command) {
+            for argument in command.get_arguments() {
+                let by_itself = !matches!(argument.get_value_hint(), clap::ValueHint::Unknown | clap::ValueHint::Other);
+                assert!(!by_itself || argument.get::<ArgValueCompleter>().is_some(), "{argument}");
+            }
+            command.get_subcommands().for_each(check);
+        }
+        check(&Arguments::command());
     }
 
     #[test]

@@ -1,10 +1,15 @@
 //! `key=value` words turned into a JSON object by the tool's schema; `key:=JSON` taken as it is. Values keep their text.
 
+use std::io::Read;
+
 use serde::Deserialize;
 use serde::de::{MapAccess, Visitor};
 use serde_json::Value;
 use serde_json::value::RawValue;
 use switchboard::wire::RawJson;
+
+/// No value is taken from a file that is larger.
+const LARGEST_FILE: u64 = 64 << 20;
 
 /// One word of the command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,7 +20,7 @@ pub(crate) struct Pair {
     json: bool,
 }
 
-/// Reads a word. The first `=` counts: `K=a=b` keeps its tail.
+/// Reads a word. The first `=` counts: `K=a=b` keeps its tail. `K=@FILE` is the text of a file, `K=@@x` the text `@x`.
 pub(crate) fn pair(word: &str) -> Result<Pair, String> {
     let Some((key, value)) = word.split_once('=') else {
         return Err("expected key=value, or key:=JSON".to_owned());
@@ -27,7 +32,23 @@ pub(crate) fn pair(word: &str) -> Result<Pair, String> {
     if key.is_empty() {
         return Err("expected a key before \"=\"".to_owned());
     }
-    Ok(Pair { key: key.to_owned(), value: value.to_owned(), json })
+    let value = match value.strip_prefix('@') {
+        None => value.to_owned(),
+        Some(text) if text.starts_with('@') => text.to_owned(),
+        Some(file) => read(file).map_err(|what| format!("{what} (for the text itself, write {key}=@{value})"))?,
+    };
+    Ok(Pair { key: key.to_owned(), value, json })
+}
+
+/// The text of a file that a value is taken from.
+fn read(file: &str) -> Result<String, String> {
+    let mut bytes = Vec::new();
+    let opened = std::fs::File::open(file).map_err(|error| format!("{file:?} cannot be read: {error}"))?;
+    opened.take(LARGEST_FILE + 1).read_to_end(&mut bytes).map_err(|error| format!("{file:?} cannot be read: {error}"))?;
+    if bytes.len() as u64 > LARGEST_FILE {
+        return Err(format!("{file:?} is larger than {} MiB", LARGEST_FILE >> 20));
+    }
+    String::from_utf8(bytes).map_err(|_| format!("{file:?} is not text (UTF-8)"))
 }
 
 impl Pair {

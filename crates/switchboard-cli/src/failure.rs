@@ -27,10 +27,21 @@ pub(crate) enum Code {
     Login = 4,
     /// Denied or untrusted.
     Denied = 5,
+    /// SIGHUP.
+    HungUp = 129,
     /// Ctrl-C.
     Interrupted = 130,
+    /// SIGQUIT.
+    Quit = 131,
     /// SIGTERM.
     Terminated = 143,
+}
+
+impl Code {
+    /// Whether a signal ended the run.
+    pub(crate) fn is_signal(self) -> bool {
+        matches!(self, Self::HungUp | Self::Interrupted | Self::Quit | Self::Terminated)
+    }
 }
 
 /// A failure as it is shown: one sentence, which server, and what to try.

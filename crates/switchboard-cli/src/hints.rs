@@ -6,6 +6,7 @@ use std::sync::OnceLock;
 use switchboard::advice::{Advice, TimeField};
 use switchboard::config::{Config, Dialect};
 use switchboard::name::ServerName;
+use switchboard::shell;
 
 use crate::arguments::{Command, Options};
 use crate::place::Place;
@@ -51,7 +52,11 @@ pub(crate) fn set_rules_file(options: &Options, place: &Place, config: &Config) 
 /// A command of this program between backticks, with the files that this run was given.
 pub(crate) fn command(words: &[&str]) -> String {
     let files = RUN.get().map(|run| run.files.as_slice()).unwrap_or_default();
-    let words = files.iter().cloned().chain(words.iter().map(|word| quoted(word)));
+    let (verb, names) = words.split_at(words.len().min(1));
+    // A name that begins like an option is kept from being read as one.
+    let mark = names.iter().any(|name| name.starts_with('-')).then(|| "--".to_owned());
+    let quote = |word: &&str| quoted(word);
+    let words = files.iter().cloned().chain(verb.iter().map(quote)).chain(mark).chain(names.iter().map(quote));
     let words: Vec<_> = std::iter::once("switchboard".to_owned()).chain(words).collect();
     format!("`{}`", escaped(&words.join(" ")))
 }
@@ -102,8 +107,7 @@ fn rule(server: &str, tool: &str) -> Option<String> {
 
 /// One word of a shell.
 pub(crate) fn quoted(word: &str) -> String {
-    let is_plain = |character: char| character.is_ascii_alphanumeric() || "_-./:@%+=,".contains(character);
-    if !word.is_empty() && word.chars().all(is_plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', r"'\''")) }
+    shell::word(word).into_owned()
 }
 
 #[cfg(test)]
@@ -118,5 +122,6 @@ mod tests {
         check("x$(touch PWNED)", "'x$(touch PWNED)'");
         check("it's", r"'it'\''s'");
         check("", "''");
+        assert_eq!(command(&["doctor", "-cevil.toml"]), "`switchboard doctor -- -cevil.toml`");
     }
 }

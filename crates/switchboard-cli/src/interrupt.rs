@@ -1,6 +1,7 @@
-//! Ctrl-C and SIGTERM: the work is dropped (which cancels its call), servers are stopped; a second signal leaves at once.
+//! Ctrl-C, SIGTERM, SIGHUP and SIGQUIT: the work is dropped (which cancels its call), servers are stopped; a second signal leaves at once.
 
 use std::future::Future;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use switchboard::Host;
@@ -30,7 +31,7 @@ pub(crate) async fn guard(host: &Host, work: impl Future<Output = Result<u8, Fai
         outcome = work => outcome,
         code = signals.next() => Err(stopped_by(code)),
     };
-    if outcome.as_ref().is_err_and(|failure| matches!(failure.code, Code::Interrupted | Code::Terminated)) {
+    if outcome.as_ref().is_err_and(|failure| failure.code.is_signal()) {
         progress::show("stopping servers; Ctrl-C again leaves at once".to_owned());
     } else {
         progress::clear();
@@ -58,13 +59,21 @@ pub(crate) async fn watch<T>(work: impl Future<Output = Result<T, Failure>>) -> 
 struct Signals {
     interrupt: Signal,
     terminate: Signal,
+    quit: Signal,
+    /// `None` where whoever started us said that it is to be ignored, as `nohup` does.
+    hangup: Option<Signal>,
 }
 
 impl Signals {
     fn listen() -> Result<Self, Failure> {
         let listen =
             |kind| signal(kind).map_err(|error| Failure::new(Code::Usage, format!("signals cannot be listened for: {error}")));
-        Ok(Self { interrupt: listen(SignalKind::interrupt())?, terminate: listen(SignalKind::terminate())? })
+        Ok(Self {
+            hangup: if ignores_hangup() { None } else { Some(listen(SignalKind::hangup())?) },
+            interrupt: listen(SignalKind::interrupt())?,
+            terminate: listen(SignalKind::terminate())?,
+            quit: listen(SignalKind::quit())?,
+        })
     }
 
     async fn next(&mut self) -> Code {
@@ -72,12 +81,34 @@ impl Signals {
             _ = self.interrupt.recv() => Code::Interrupted,
             () = PRESSED.notified() => Code::Interrupted,
             _ = self.terminate.recv() => Code::Terminated,
+            _ = self.quit.recv() => Code::Quit,
+            Some(_) = recv(self.hangup.as_mut()) => Code::HungUp,
         }
     }
 }
 
+async fn recv(signal: Option<&mut Signal>) -> Option<()> {
+    signal?.recv().await
+}
+
+/// Whether SIGHUP was ignored when this process was started, where the system tells (Linux).
+fn ignores_hangup() -> bool {
+    static AT_START: OnceLock<bool> = OnceLock::new();
+    *AT_START.get_or_init(|| {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+        mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask & 1 == 1)
+    })
+}
+
 fn stopped_by(code: Code) -> Failure {
-    Failure::new(code, if code == Code::Terminated { "terminated" } else { "interrupted" })
+    let what = match code {
+        Code::Terminated => "terminated",
+        Code::HungUp => "the terminal was closed",
+        Code::Quit => "quit",
+        _ => "interrupted",
+    };
+    Failure::new(code, what)
 }
 
 /// The launcher sees its lifeline break and ends the servers.

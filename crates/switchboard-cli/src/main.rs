@@ -21,7 +21,7 @@ mod folder;
 mod foreign;
 /// What to try, in words.
 mod hints;
-/// Ctrl-C and SIGTERM.
+/// Signals that end the run.
 mod interrupt;
 /// Diagnostics of the program itself, on stderr, without secrets.
 mod logging;
@@ -43,6 +43,8 @@ mod progress;
 mod remembered;
 /// The folders that servers are told of.
 mod roots;
+/// Binary parts of results, in files.
+mod saving;
 /// The caller that sits at the terminal.
 mod terminal;
 /// What a person sees, made from plain data.

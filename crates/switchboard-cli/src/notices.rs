@@ -62,7 +62,7 @@ pub(crate) async fn telling_log<T>(host: &Host, server: &ServerName, least: LogL
 
 /// One line of a server's log, on stderr. Not a notice: the same line twice was logged twice.
 pub(crate) fn log_line(server: &ServerName, level: &str, text: &Untrusted) {
-    output::log(format!("server \"{server}\", {level}: {}", text.for_terminal_line()));
+    output::log(format!("server \"{server}\", {level}: {}", text.for_terminal_indented()));
 }
 
 fn tell(host: &Host, next: Next) {

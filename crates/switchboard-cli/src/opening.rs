@@ -9,7 +9,7 @@ use switchboard::config::{self, Config, Endpoint, Environment, ProjectPermission
 use switchboard::launch::{Keeping, Launcher};
 use switchboard::name::ServerName;
 use switchboard::secret::Secret;
-use switchboard::store::{FileStore, MemoryStore, Store};
+use switchboard::store::{FileStore, MemoryStore, Shelf, Store};
 use switchboard::trust::{self, Standing};
 use switchboard::untrusted::Untrusted;
 use switchboard::{Host, HostBuilder};
@@ -17,6 +17,7 @@ use switchboard::{Host, HostBuilder};
 use crate::arguments::Options;
 use crate::failure::{Code, Failure};
 use crate::place::{self, Place};
+use crate::view::server::escaped;
 use crate::{folder, foreign, hints, interrupt, logging, nearest, notices, output, roots};
 
 /// What to do where nothing is configured.
@@ -60,7 +61,11 @@ impl Setup {
         }
         let roots = roots::named(&options.root)?;
         let place = Place::find()?;
-        let config = config::load(&place.config_files(options))?;
+        let files = place.config_files(options);
+        let config = config::load(&files)?;
+        for file in &files {
+            tracing::debug!("{}: read", escaped(&file.path.display().to_string()));
+        }
         if options.config.is_empty() {
             place.project_notices().iter().for_each(|line| output::notice(line));
         }
@@ -68,7 +73,7 @@ impl Setup {
             output::notice(&format!("warning: {}", Untrusted::new(warning.to_string()).for_terminal_line()));
         }
         hints::set_rules_file(options, &place, &config);
-        let store = open_store(&place);
+        let store = open_store(&place, answer);
         if options.config.is_empty() {
             foreign::tell(&place, &*store);
         }
@@ -280,13 +285,33 @@ pub(crate) fn keeping_words(keeping: Keeping) -> &'static str {
 }
 
 /// The store in the state folder; where that cannot be used, one that forgets, said aloud.
-pub(crate) fn open_store(place: &Place) -> Arc<dyn Store> {
+pub(crate) fn open_store(place: &Place, answer: Answer) -> Arc<dyn Store> {
     match FileStore::open(&place.state) {
-        Ok(store) => Arc::new(store),
+        Ok(store) => {
+            say_what_is_damaged(&store, answer);
+            Arc::new(store)
+        }
         Err(error) => {
             output::notice(&format!("answers are remembered for this run only: {error}"));
             Arc::new(MemoryStore::default())
         }
+    }
+}
+
+/// A damaged file is reported by the command that finds it, and by those that show how things stand until a person removes it (F31).
+fn say_what_is_damaged(store: &FileStore, answer: Answer) {
+    let before = store.damaged();
+    let shelves = [Shelf::Grants, Shelf::Pins, Shelf::Trust, Shelf::Folders, Shelf::Permissions];
+    for shelf in shelves.into_iter().chain([Shelf::Eras, Shelf::Wires, Shelf::Logins, Shelf::Notices]) {
+        // Reading sets a damaged file aside; what else is wrong with it is told where it is needed.
+        let _ = store.all(shelf);
+    }
+    let found = store.damaged().into_iter().filter(|file| answer != Answer::Plain || !before.contains(file));
+    for file in found {
+        output::notice(&format!(
+            "a damaged file of the state folder was set aside as {}; what it remembered must be given again; remove it to be told no more",
+            escaped(&file.display().to_string())
+        ));
     }
 }
 

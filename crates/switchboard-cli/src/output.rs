@@ -2,12 +2,14 @@
 //!
 //! Server text has been escaped before it comes here; what passes through is printed with colours only where they are wanted.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::io::{self, IsTerminal, Write};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anstyle::{AnsiColor, Style};
+use switchboard::untrusted::is_hidden;
 
 use crate::failure::{Code, Failure};
 
@@ -24,6 +26,7 @@ static SAID: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 
 /// Prints text for a person on stdout, without colours where they are not wanted.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
+    let text = if io::stdout().is_terminal() { isolated(text) } else { Cow::Borrowed(text) };
     let mut stdout = anstream::stdout().lock();
     quiet_if_closed(stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()))
 }
@@ -53,7 +56,7 @@ pub(crate) fn escape_for_terminal(document: &str) -> String {
     let mut inside_string = false;
     let mut after_backslash = false;
     for character in document.chars() {
-        if inside_string && acts_on_a_terminal(character) {
+        if inside_string && (is_hidden(character) || is_right_to_left(character)) {
             let mut units = [0; 2];
             for unit in character.encode_utf16(&mut units) {
                 escaped.push_str(&format!("\\u{unit:04x}"));
@@ -77,16 +80,33 @@ pub(crate) fn escape_for_terminal(document: &str) -> String {
     escaped
 }
 
-fn acts_on_a_terminal(character: char) -> bool {
-    character.is_control()
-        || matches!(character,
-            '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
-            | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
+/// Keeps letters that are written from right to left from reordering what stands beside them (T13): each stretch of such words is
+/// isolated. Punctuation ends a stretch, so that a key and its value, or a name and our words, keep their places.
+pub(crate) fn isolated(text: &str) -> Cow<'_, str> {
+    if !text.contains(is_right_to_left) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len() * 2);
+    let mut rest = text;
+    while let Some(start) = rest.find(is_right_to_left) {
+        let inside = |character: char| is_right_to_left(character) || matches!(character, ' ' | '\u{300}'..='\u{36f}');
+        let end = rest[start..].find(|character| !inside(character)).map_or(rest.len(), |length| start + length);
+        let stretch = rest[start..end].trim_end_matches(' ');
+        shown.extend([&rest[..start], "\u{2068}", stretch, "\u{2069}"]);
+        rest = &rest[start + stretch.len()..];
+    }
+    shown.push_str(rest);
+    Cow::Owned(shown)
+}
+
+/// The letters of the scripts that are written from right to left.
+fn is_right_to_left(character: char) -> bool {
+    matches!(character, '\u{590}'..='\u{8ff}' | '\u{fb1d}'..='\u{fdff}' | '\u{fe70}'..='\u{fefe}' | '\u{10800}'..='\u{10fff}' | '\u{1e800}'..='\u{1efff}')
 }
 
 /// Says one line beside the answer, once: at once, or with the outcome where `--json` is on.
 pub(crate) fn notice(line: &str) {
-    let line = line.replace('\n', " ");
+    let line = line.replace("\n    ", " ").replace('\n', " ");
     if !SAID.lock().unwrap_or_else(std::sync::PoisonError::into_inner).insert(line.clone()) {
         return;
     }
@@ -118,19 +138,24 @@ pub(crate) fn take_held_notices() -> Vec<String> {
 
 /// One line on stderr. Nobody is left to tell if it cannot be written.
 pub(crate) fn line_on_stderr(line: &str) {
+    let line = if io::stderr().is_terminal() { isolated(line) } else { Cow::Borrowed(line) };
     let _ = writeln!(anstream::stderr().lock(), "{line}");
 }
 
 /// Several lines on stderr, with the spinner out of the way.
 pub(crate) fn suspended_stderr(text: &str) {
     crate::progress::suspended(|| {
+        let text = if io::stderr().is_terminal() { isolated(text) } else { Cow::Borrowed(text) };
         let _ = anstream::stderr().lock().write_all(text.as_bytes());
     });
 }
 
-/// The failure of the run, on stderr: each of its lines can be searched for and clicked on.
+/// The failure of the run, on stderr: each of its lines can be searched for and clicked on. Indented ones go on with the one before.
 pub(crate) fn error_on_stderr(text: &str) {
-    text.lines().for_each(|line| line_on_stderr(&format!("{ERROR}error:{ERROR:#} {line}")));
+    for line in text.lines() {
+        let is_continued = line.starts_with("    ");
+        line_on_stderr(&if is_continued { line.to_owned() } else { format!("{ERROR}error:{ERROR:#} {line}") });
+    }
 }
 
 /// How many columns stdout has; `None` where it is not a terminal, and nothing needs to be cut.
@@ -147,10 +172,20 @@ mod tests {
     use super::*;
 
     #[test]
+    fn t13_each_stretch_of_letters_from_right_to_left_is_isolated() {
+        let check = |text: &str, expected: &str| assert_eq!(isolated(text), expected, "{text:?}");
+        check("plain, é, 漢", "plain, é, 漢");
+        check("\"אב\": \"גד\"", "\"\u{2068}אב\u{2069}\": \"\u{2068}גד\u{2069}\"");
+        check("שלום עולם, 100", "\u{2068}שלום עולם\u{2069}, 100");
+        check("a אב  b", "a \u{2068}אב\u{2069}  b");
+        check("سلام", "\u{2068}سلام\u{2069}");
+    }
+
+    #[test]
     fn t12_json_on_a_terminal_keeps_its_value_and_loses_its_power() {
         let raw = "{\"a\":\"x\u{9b}2J\u{202e}\u{e0041}\\\"\u{7f}\",\r\n \"b\":1.50}";
         let escaped = escape_for_terminal(raw);
-        assert!(!escaped.chars().any(|character| acts_on_a_terminal(character) && character != '\n'), "{escaped:?}");
+        assert!(!escaped.chars().any(|character| is_hidden(character) && character != '\n'), "{escaped:?}");
         assert_eq!(
             serde_json::from_str::<serde_json::Value>(&escaped).unwrap(),
             serde_json::from_str::<serde_json::Value>(raw).unwrap()

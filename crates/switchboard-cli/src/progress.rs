@@ -56,6 +56,7 @@ impl Shown {
         // Room for the `^C` that a terminal echoes: on the next line it would keep the spinner from being erased.
         let columns = crossterm::terminal::size().map_or(80, |(columns, _)| usize::from(columns));
         let message = table::cut(message, columns.saturating_sub(6).max(10));
+        let message = crate::output::isolated(&message);
         let _ = write!(std::io::stderr(), "{ERASE}{} {message}", FRAMES[self.frame % FRAMES.len()]);
         self.drawn = true;
         if !self.turning {

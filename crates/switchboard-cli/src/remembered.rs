@@ -1,9 +1,11 @@
 //! What last time's catalogs tell without starting anything: where an exposed name leads, and what completes.
 
+use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap_complete::CompletionCandidate;
+use clap_complete::engine::{PathCompleter, ValueCompleter};
 use switchboard::builtin::Own;
 use switchboard::catalog::{Catalog, Offerings, Part};
 use switchboard::config::{self, Config, ConfigFile, Scope, ServerConfig};
@@ -62,24 +64,18 @@ fn offerings(server: &Arc<ServerConfig>, store: &dyn Store) -> Option<Arc<Offeri
 
 /// Configured server names, for a shell.
 pub(crate) fn server_candidates() -> Vec<CompletionCandidate> {
-    read()
-        .map(|(config, _)| config.servers.keys().map(|name| CompletionCandidate::new(name.as_str())).collect())
-        .unwrap_or_default()
+    let Some((config, _)) = read() else { return Vec::new() };
+    candidates(config.servers.keys().map(ToString::to_string))
 }
 
 /// Exposed names and `server/tool`, for a shell.
 pub(crate) fn tool_candidates() -> Vec<CompletionCandidate> {
     let Some((config, store)) = read() else { return Vec::new() };
     let catalog = catalog(&config, &store);
-    let mut names: Vec<_> = config.servers.keys().map(|name| CompletionCandidate::new(format!("{name}/"))).collect();
-    for tool in catalog.tools() {
-        names.push(CompletionCandidate::new(tool.exposed.as_str()));
-        let spelling = tool.id.tool.as_wire();
-        if is_plain(spelling) {
-            names.push(CompletionCandidate::new(format!("{}/{spelling}", tool.id.server)));
-        }
-    }
-    names
+    let servers = config.servers.keys().map(|name| format!("{name}/"));
+    let tools = catalog.tools().iter();
+    let tools = tools.flat_map(|tool| [tool.exposed.to_string(), format!("{}/{}", tool.id.server, tool.id.tool.as_wire())]);
+    candidates(servers.chain(tools))
 }
 
 /// `key=` for each argument of the tool on the line, required ones first.
@@ -91,8 +87,8 @@ pub(crate) fn argument_candidates() -> Vec<CompletionCandidate> {
         return Vec::new();
     };
     let schema = tool.definition.input_schema.to_value().unwrap_or_default();
-    let names = signature::names(&schema).into_iter().filter(|name| is_plain(name) && !given(&words, name));
-    names.map(|name| CompletionCandidate::new(format!("{name}="))).collect()
+    let names = signature::names(&schema).into_iter().filter(|name| !given(&words, name));
+    candidates(names.map(|name| format!("{name}=")))
 }
 
 fn given(words: &[String], name: &str) -> bool {
@@ -112,12 +108,25 @@ pub(crate) fn prompt_candidates() -> Vec<CompletionCandidate> {
 fn offered(names: impl Fn(&Offerings) -> Vec<String>) -> Vec<CompletionCandidate> {
     let Some((config, store)) = read() else { return Vec::new() };
     let all = config.servers.values().filter_map(|server| offerings(server, &store));
-    all.flat_map(|offerings| names(&offerings)).filter(|name| is_plain(name)).map(CompletionCandidate::new).collect()
+    candidates(all.flat_map(|offerings| names(&offerings)))
 }
 
-/// A shell would run what it completes: only plain names.
+/// Paths, for a shell. A project's files are named by strangers too.
+pub(crate) fn path_candidates(typed: &OsStr) -> Vec<CompletionCandidate> {
+    let found = PathCompleter::any().complete(typed);
+    found.into_iter().filter(|path| path.get_value().to_str().is_some_and(is_plain)).collect()
+}
+
+/// The one way to a shell: what it would not take as it stands is left out, because a shell puts it on its command line unquoted (T6).
+fn candidates(names: impl Iterator<Item = String>) -> Vec<CompletionCandidate> {
+    names.filter(|name| is_plain(name)).map(CompletionCandidate::new).collect()
+}
+
+/// Whether every shell reads it as itself, and this program as no option.
 fn is_plain(name: &str) -> bool {
-    !name.is_empty() && name.chars().all(|character| character.is_ascii_alphanumeric() || "_-./:@".contains(character))
+    let is_harmless = |character: char| character.is_ascii_alphanumeric() || "_-./:@=".contains(character);
+    let rest = name.strip_prefix("~/").unwrap_or(name);
+    rest.chars().all(is_harmless) && !name.is_empty() && !name.starts_with(['-', '=', '@'])
 }
 
 /// Files and state, in silence: a shell is waiting for words.
@@ -141,4 +150,25 @@ fn given_files() -> Vec<ConfigFile> {
         files.extend(path.map(|path| ConfigFile::new(path, Scope::Given)));
     }
     files
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn t6_what_a_shell_would_obey_does_not_complete() {
+        let check = |name: &str, expected: bool| assert_eq!(is_plain(name), expected, "{name}");
+        for name in ["git", "git/", "mcp__git__log", "key=", "file:///etc/hosts", "a.b@c", "~/x.toml"] {
+            check(name, true);
+        }
+        for name in
+            ["", "x$(y)", "x`y`", "a b", "a;b", "a|b", "a&b", "a>b", "*", "?", "[a]", "{a,b}", "~root", "-cevil.toml", "--yes"]
+        {
+            check(name, false);
+        }
+        for name in ["a'b", "a\"b", "a\\b", "a!b", "a#b", "=ls", "@(x)", "é", "a\nb", "%1", "^x"] {
+            check(name, false);
+        }
+    }
 }

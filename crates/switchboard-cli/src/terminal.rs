@@ -17,7 +17,7 @@ mod form;
 /// Pages of lines that fit the screen, and the dialogs drawn on them.
 mod frame;
 /// JSON text laid out for reading, byte for byte the same value.
-mod json;
+pub(crate) mod json;
 /// What a key press means.
 mod keys;
 /// A login page.

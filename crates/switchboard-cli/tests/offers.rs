@@ -176,7 +176,7 @@ fn s4_12_s4_13_the_resource_tools_of_an_agent_code_file_are_called_like_any_othe
     std::fs::write(&file, text).unwrap();
     let run = |words: &[&str]| home.run(&[&["-c", file.to_str().unwrap(), "--dialect", "agent-code"], words].concat());
     let listed = run(&["call", "ListMcpResources", "--yes"]);
-    assert!(listed.stdout.contains("mem://a") && listed.stdout.contains("\"server\": \"one\""), "{listed:?}");
+    assert!(listed.stdout.contains("mem://a") && listed.stdout.contains("\"server\":\"one\""), "{listed:?}");
     assert_eq!(run(&["call", "ReadMcpResource", "uri=mem://a", "--yes"]), said("[resource mem://a]\nit says a\n"));
     assert_eq!(run(&["call", "ReadMcpResource", "uri=mem://a"]).code, Some(5));
 }

@@ -27,6 +27,9 @@ mod remembered;
 /// T25: what must not show anywhere.
 #[path = "threats/secrets.rs"]
 mod secrets;
+/// T1, T6: what a shell completes, and what a person copies into one.
+#[path = "threats/shells.rs"]
+mod shells;
 /// T1, T2, T5: what a project's file can start.
 #[path = "threats/starting.rs"]
 mod starting;

@@ -1,6 +1,7 @@
 //! `call`: one tool, through the gate; its result for a person, or byte for byte.
 
 use std::io::Read;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,12 +12,12 @@ use switchboard::catalog::{Catalog, Tool, Unresolved, can_name};
 use switchboard::config::{Config, ServerConfig};
 use switchboard::event::LogLevel;
 use switchboard::name::ServerName;
-use switchboard::result::{CallResult, fit};
+use switchboard::result::{CallResult, Projection, fit, forget_old};
 use switchboard::session::RequestFault;
-use switchboard::wire::RawJson;
+use switchboard::wire::{NotJson, RawJson};
 use tokio::task::JoinSet;
 
-use crate::arguments::{Options, argument_names, seconds, tool_names};
+use crate::arguments::{Options, argument_names, paths, seconds, tool_names};
 use crate::coerce::{self, Pair};
 use crate::failure::{Code, Failure};
 use crate::opening::Setup;
@@ -24,27 +25,30 @@ use crate::place::Place;
 use crate::progress::WaitLimit;
 use crate::view::server::escaped;
 use crate::view::signature;
-use crate::{hints, nearest, notices, output, progress, remembered, terminal};
+use crate::{hints, nearest, notices, output, progress, remembered, saving, terminal};
 
-/// How much of a result is printed; the rest is in a file that is named.
+/// How much of a result is printed on a terminal; the whole is in a file that is named.
 const PRINTED_BYTES: usize = 1024 * 1024;
 
 /// Which tool, with what.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Values are read by the tool's schema; a key given several times makes an array; key:=JSON is taken as JSON.
+key=@FILE takes the text of a file, key:=@FILE its JSON; key=@@x is the text @x.
 
 Examples:
   switchboard call time/get_current_time timezone=Europe/Paris
   switchboard call mcp__git__git_log repo_path=. max_count=5 --json
+  switchboard call mail/send to=ada@example.com body=@letter.txt
   switchboard call files/write --args @request.json
+  switchboard call browser/screenshot --save pictures
   echo '{\"text\":\"hi\"}' | switchboard call demo/echo --args - --yes
   switchboard call --server 'npx -y server-x' TOOL key=value")]
 pub(crate) struct Wanted {
     /// A name that `switchboard tools` shows, or server/tool
     #[arg(add = tool_names())]
     tool: String,
-    /// Arguments, coerced by the tool's schema (key:=JSON is taken as JSON)
+    /// Arguments, coerced by the tool's schema (key:=JSON is taken as JSON, key=@FILE is read from a file)
     #[arg(value_name = "KEY=VALUE", value_parser = coerce::pair, add = argument_names())]
     pairs: Vec<Pair>,
     /// All arguments as one JSON object: the text, @FILE, or - for stdin
@@ -59,6 +63,9 @@ pub(crate) struct Wanted {
     /// The longest the call may take in all
     #[arg(long, value_name = "SECS", value_parser = seconds)]
     timeout: Option<Duration>,
+    /// Write images, sound and other binary parts of the result to files in this folder
+    #[arg(long, value_name = "DIR", add = paths())]
+    save: Option<PathBuf>,
     /// Show on stderr what the server logs meanwhile, from this level on: debug, info, notice, warning, error, critical, alert, emergency
     #[arg(long, value_name = "LEVEL", value_parser = log_level)]
     log_level: Option<LogLevel>,
@@ -81,6 +88,7 @@ pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
     if let Some(failure) = misspelt(&setup, &name) {
         return Err(failure);
     }
+    wanted.save.as_deref().map(saving::prepare).transpose()?;
     let base = wanted.args.as_deref().map(read_arguments).transpose()?;
     let server = server_of(&setup, &name)?;
     let only = started_for(&setup, &name, server.as_ref());
@@ -101,7 +109,7 @@ pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
                 notices::telling_log(host, &tool.id.server, level, making).await
             }
         };
-        show(&result?, options.json, place)
+        show(&tool, &result?, options.json, place, wanted.save.as_deref())
     })
 }
 
@@ -298,23 +306,53 @@ async fn wake_all(host: &Host, name: &str, limit: WaitLimit) {
     while waking.join_next().await.is_some() {}
 }
 
-/// Prints the result. A tool that answers `isError` has answered: its words are the answer, the exit code tells.
-pub(super) fn show(result: &CallResult, json: bool, place: &Place) -> Result<u8, Failure> {
-    let code = if result.is_error() { Code::Answered as u8 } else { 0 };
+/// Prints the result, whatever else fails: the tool has run (F31). One that answers `isError` has answered: its words are the answer on
+/// stdout, and stderr says that it failed.
+fn show(tool: &Tool, result: &CallResult, json: bool, place: &Place, save: Option<&Path>) -> Result<u8, Failure> {
     if json {
         output::print_json(result.raw.as_str())?;
-        return Ok(code);
+    } else {
+        print(result, place)?;
     }
-    let text = result.for_person().map_err(|error| {
+    save.map(|folder| saving::save(&result.raw, folder)).transpose()?;
+    if !result.is_error() {
+        return Ok(0);
+    }
+    let (server, name) = (&tool.id.server, tool.id.tool.untrusted());
+    let name = name.for_terminal_line();
+    Err(Failure::new(Code::Answered, format!("server \"{server}\", tool {name}: the tool reported a failure")).server(server))
+}
+
+/// A terminal gets the text for a person, cut where it is very long; a program gets the text alone, whole.
+fn print(result: &CallResult, place: &Place) -> Result<(), Failure> {
+    let unreadable = |error: NotJson| {
         Failure::new(Code::Answered, format!("the result cannot be shown: {error}")).hint("--json prints it as it came")
-    })?;
-    let folder = place.results();
-    let fitted = std::fs::create_dir_all(&place.state)
-        .and_then(|()| fit(text, PRINTED_BYTES, &folder))
-        .map_err(|error| Failure::new(Code::Usage, format!("the whole result could not be kept in {folder:?}: {error}")))?;
-    if let Some(file) = &fitted.spilled {
-        output::notice(&format!("the result is long; the whole of it is in {}", escaped(&file.display().to_string())));
+    };
+    forget_old(&place.results());
+    if output::stdout_columns().is_none() {
+        let text = result.for_model().map_err(unreadable)?;
+        // JSON stays JSON: what a terminal would obey is escaped in JSON's own way.
+        return match RawJson::parse(text.raw().to_owned()) {
+            Ok(_) => output::print(&super::ended(output::escape_for_terminal(text.raw()))),
+            Err(_) => output::print(&super::ended(text.for_terminal().to_string())),
+        };
     }
+    let text = result.for_person().map_err(unreadable)?;
+    let folder = place.results();
+    let fitted = fit(text.clone(), PRINTED_BYTES, &folder).unwrap_or_else(|error| {
+        output::notice(&format!(
+            "the result is long, and could not be kept in {}: {error}",
+            escaped(&folder.display().to_string())
+        ));
+        Projection { text, spilled: None }
+    });
     output::print(&super::ended(fitted.text.for_terminal().to_string()))?;
-    Ok(code)
+    // After a text that fills many screens, so that it is seen.
+    if let Some(file) = &fitted.spilled {
+        let file = escaped(&file.display().to_string());
+        output::notice(&format!(
+            "the result is long; the whole of it is in {file}, escaped as on this screen (--json prints it as it came)"
+        ));
+    }
+    Ok(())
 }

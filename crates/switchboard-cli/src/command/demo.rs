@@ -9,6 +9,7 @@ use switchboard::caller::Offers;
 use switchboard::catalog::Tool;
 use switchboard::config::{Config, Endpoint, Protocol, Scope, ServerConfig, Source, StdioEndpoint};
 use switchboard::name::ServerName;
+use switchboard::shell;
 use switchboard::wire::RawJson;
 use switchboard::{Host, HostBuilder};
 
@@ -58,13 +59,17 @@ async fn show(host: &Host, options: &Options) -> Result<u8, Failure> {
         let state = view::server::state_word(&snapshot.state);
         output::print(&format!("  {} is {state} after {}\n", handle.config.name, view::table::duration(took)))?;
     }
+    output::print("\nWhat follows can be copied, once these two are among your own servers:\n")?;
+    for handle in host.servers().iter() {
+        output::print(&add_command(&handle.config))?;
+    }
     output::print("\n$ switchboard status\n")?;
     let detail = Detail { descriptions: false, verbose: options.verbosity() > 0 };
     output::print(&render(&view::server::status(host), detail, output::stdout_columns()))?;
     for handle in host.servers().iter() {
         call(host, &handle.config.name).await?;
     }
-    output::print("\nThat was it; the servers stop now. Next: write a switchboard.toml, then `switchboard status`.\n")?;
+    output::print("\nThat was it; the servers stop now. Next: `switchboard add NAME -- COMMAND`, then `switchboard status`.\n")?;
     Ok(0)
 }
 
@@ -90,7 +95,7 @@ async fn show_json(host: &Host, options: &Options) -> Result<u8, Failure> {
 /// One call, through the gate: asked on a terminal, answered yes without one.
 async fn call(host: &Host, server: &ServerName) -> Result<(), Failure> {
     let (name, arguments, call) = example_call(host, server)?;
-    output::print(&format!("\n$ switchboard call {name} {}\n", escaped(arguments.as_str())))?;
+    output::print(&format!("\n$ switchboard call {name} {}{}\n", words(&arguments), if call.yes { " --yes" } else { "" }))?;
     if !call.yes {
         output::print("The gate asks, because no rule covers this tool.\n")?;
     } else {
@@ -111,6 +116,24 @@ async fn call(host: &Host, server: &ServerName) -> Result<(), Failure> {
     }
 }
 
+/// `$ switchboard add NAME -- COMMAND`, which makes the same server one's own.
+fn add_command(config: &ServerConfig) -> String {
+    let Endpoint::Stdio(stdio) = &config.endpoint else { return String::new() };
+    let words: Vec<_> = std::iter::once(&stdio.command).chain(&stdio.args).map(|word| shell::word(word)).collect();
+    format!("  $ switchboard add {} -- {}\n", config.name.for_shell(), words.join(" "))
+}
+
+/// Arguments as they are typed: `key=value`, or `key:=JSON`.
+fn words(arguments: &RawJson) -> String {
+    let fields = arguments.to_value().ok().and_then(|value| value.as_object().cloned()).unwrap_or_default();
+    let word = |(key, value): (&String, &serde_json::Value)| match value.as_str() {
+        Some(text) => format!("{key}={text}"),
+        None => format!("{key}:={value}"),
+    };
+    let words: Vec<_> = fields.iter().map(word).map(|word| shell::word(&escaped(&word)).into_owned()).collect();
+    words.join(" ")
+}
+
 /// What is called as an example: its name as shown, its arguments, the call.
 fn example_call(host: &Host, server: &ServerName) -> Result<(String, RawJson, Call), Failure> {
     let Some((tool, arguments)) = example(host, server) else {
@@ -118,6 +141,7 @@ fn example_call(host: &Host, server: &ServerName) -> Result<(String, RawJson, Ca
         return Err(Failure::new(Code::Unreachable, message).server(server).hint("try `switchboard -v demo`"));
     };
     let name = format!("{server}/{}", tool.id.tool.untrusted().for_terminal_line());
+    let name = shell::argument(&name).into_owned();
     let mut call = Call::new(format!("{server}/{}", tool.id.tool.as_wire()), arguments.clone(), terminal::caller());
     call.timeout = Some(Duration::from_secs(30));
     call.yes = Tty::open().is_none();

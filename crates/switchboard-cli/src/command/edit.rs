@@ -1,12 +1,13 @@
 //! `add`, `remove`, `enable`, `disable`: change one entry of the user's own file, or of a file that is named; comments and order stay.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
 use switchboard::config::{self, Addition, Change, ConfigFile, EditFault, Edited, Scope, ServerConfig, Target};
+use switchboard::shell;
 
-use crate::arguments::{Options, server_names};
+use crate::arguments::{Options, paths, server_names};
 use crate::failure::{Code, Failure};
 use crate::opening::in_runtime;
 use crate::place::Place;
@@ -58,7 +59,7 @@ pub(crate) struct Named {
 #[derive(Debug, Args)]
 pub(crate) struct Where {
     /// Change this file, in its own dialect and format, instead of your own switchboard.toml
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", add = paths())]
     file: Option<PathBuf>,
 }
 
@@ -147,7 +148,7 @@ fn other_file(options: &Options, holder: Arc<ServerConfig>, name: &str, done: &s
         "enabled" => "enable",
         _ => "disable",
     };
-    let hint = format!("to change that file: `switchboard {verb} {} --file {}`", shell_word(Path::new(name)), shell_word(&path));
+    let hint = format!("to change that file: `switchboard {verb} --file {} {}`", shell_word(&path), shell::argument(name));
     Err(Failure::new(Code::Usage, fact).server(escaped(name)).hint(hint))
 }
 

@@ -56,7 +56,7 @@ fn found(folder: &Path, server: Option<&str>) -> Result<Vec<ServerName>, Failure
         .into_iter()
         .flatten()
         .flatten()
-        .filter_map(|entry| ServerName::new(entry.file_name().to_str()?.strip_suffix(".log")?).ok())
+        .filter_map(|entry| ServerName::dialect(entry.file_name().to_str()?.strip_suffix(".log")?).ok())
         .filter(|name| server.is_none_or(|server| server == name.as_str()))
         .collect();
     servers.sort();
@@ -78,11 +78,11 @@ mod tests {
     #[test]
     fn servers_are_found_by_their_logs() {
         let folder = tempfile::tempdir().unwrap();
-        for name in ["git.log.1", "git.log", "files.log", "not a server.log", "x.txt"] {
+        for name in ["git.log.1", "git.log", "files.log", "of a dialect.log", "no\u{200b}server.log", "x.txt"] {
             std::fs::write(folder.path().join(name), "line\n").unwrap();
         }
         let names = |server| found(folder.path(), server).map(|found| found.iter().map(ToString::to_string).collect::<Vec<_>>());
-        assert_eq!(names(None), Ok(vec!["files".to_owned(), "git".to_owned()]));
+        assert_eq!(names(None), Ok(["files", "git", "of a dialect"].map(str::to_owned).to_vec()));
         assert_eq!(names(Some("git")), Ok(vec!["git".to_owned()]));
         assert_eq!(names(Some("none")).map_err(|failure| failure.code), Err(Code::Usage));
     }

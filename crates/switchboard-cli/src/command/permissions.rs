@@ -8,7 +8,7 @@ use switchboard::trust::{self, AcceptedPermissions};
 
 use crate::arguments::Options;
 use crate::failure::{Code, Failure};
-use crate::opening::open_store;
+use crate::opening::{Answer, open_store};
 use crate::output;
 use crate::place::Place;
 use crate::view::server::escaped;
@@ -128,7 +128,7 @@ pub(super) fn grant_json(grant: &Grant) -> Value {
 }
 
 pub(crate) fn run(options: &Options, wanted: &PermissionsArgs) -> Result<u8, Failure> {
-    let store = open_store(&Place::find()?);
+    let store = open_store(&Place::find()?, Answer::Plain);
     let answers = Answers::read(&*store)?;
     let (answers, done, nothing) = match &wanted.action {
         None | Some(Action::List) => (answers, "", "no answer is remembered\n"),

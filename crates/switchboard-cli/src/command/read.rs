@@ -1,5 +1,7 @@
 //! `read`: one resource; its contents for a person, or the result byte for byte.
 
+use std::path::PathBuf;
+
 use clap::Args;
 use serde_json::Value;
 use switchboard::Host;
@@ -7,12 +9,12 @@ use switchboard::name::ServerName;
 use switchboard::untrusted::Untrusted;
 use switchboard::wire::RawJson;
 
-use crate::arguments::{Options, resource_addresses, server_names};
+use crate::arguments::{Options, paths, resource_addresses, server_names};
 use crate::failure::{Code, Failure};
 use crate::opening::Setup;
 use crate::view::server::escaped;
 use crate::view::table;
-use crate::{hints, nearest, output, progress, remembered, terminal};
+use crate::{hints, nearest, output, progress, remembered, saving, terminal};
 
 /// Which resource.
 #[derive(Debug, Args)]
@@ -26,9 +28,13 @@ pub(crate) struct Wanted {
     /// The server that has it, where several do or none lists it
     #[arg(long, short, add = server_names())]
     server: Option<String>,
+    /// Write what is not text to files in this folder
+    #[arg(long, value_name = "DIR", add = paths())]
+    save: Option<PathBuf>,
 }
 
 pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
+    wanted.save.as_deref().map(saving::prepare).transpose()?;
     let setup = Setup::read(options)?;
     // Where last time's catalogs tell whose it is, no other server is started.
     let remembered = || remembered::only_server(&setup, |catalog| catalog.servers_of_resource(&wanted.uri));
@@ -42,6 +48,7 @@ pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
         } else {
             output::print(&super::ended(contents(&result)?.for_terminal().to_string()))?;
         }
+        wanted.save.as_deref().map(|folder| saving::save(&result, folder)).transpose()?;
         Ok(0)
     })
 }

@@ -11,6 +11,7 @@ use switchboard::vendor::{self, Toolset};
 use crate::arguments::{Options, server_names};
 use crate::failure::Failure;
 use crate::opening::Setup;
+use crate::terminal::json::laid_out;
 use crate::view::server::escaped;
 use crate::view::{counted, signature, table};
 use crate::{output, progress, remembered};
@@ -226,10 +227,6 @@ fn first_line(text: &str) -> String {
 }
 
 fn indented_schema(schema: &switchboard::wire::RawJson) -> String {
-    let pretty = schema
-        .to_value()
-        .and_then(|value| serde_json::to_string_pretty(&value).map_err(|error| switchboard::wire::NotJson(error.to_string())));
-    let text = pretty.unwrap_or_else(|error| format!("(cannot be shown: {error})"));
-    // Pretty JSON has no line breaks of the server's own inside.
-    text.lines().map(|line| format!("    {}\n", escaped(line))).collect()
+    // JSON has no line breaks of the server's own inside a value.
+    laid_out(schema.as_str(), None).lines().map(|line| format!("    {}\n", escaped(line))).collect()
 }

@@ -2,8 +2,11 @@
 
 use clap::Args;
 use switchboard::Host;
+use switchboard::advice::Advice;
 use switchboard::config;
 use switchboard::event::{Event, Next};
+use switchboard::name::ServerName;
+use switchboard::server::{NotReady, State};
 
 use crate::arguments::{Options, resource_addresses, server_names};
 use crate::failure::{Code, Failure};
@@ -37,6 +40,32 @@ fn keep_up(host: &Host, place: &Place, options: &Options) {
     }
 }
 
+/// Says what became of the server; an error where nothing will be heard from it any more (P9).
+fn check(host: &Host, server: &ServerName) -> Result<(), Failure> {
+    let Some(handle) = host.server(server.as_str()) else {
+        return Err(
+            Failure::new(Code::Unreachable, format!("server \"{server}\" is no longer in the configuration")).server(server)
+        );
+    };
+    match &handle.snapshot().state {
+        State::Ready { .. } | State::Connecting { .. } | State::Idle => Ok(()),
+        State::Backoff { error, .. } => {
+            output::log(format!("server \"{server}\": connection lost: {}; trying again", escaped(error)));
+            Ok(())
+        }
+        state => {
+            let fact = state.trouble().unwrap_or_else(|| state.to_string());
+            let advice = match state {
+                State::Failed { .. } => Some(Advice::Examine),
+                State::Untrusted { .. } => Some(Advice::Accept),
+                State::NeedsLogin { .. } if !handle.config.endpoint.has_own_token() => Some(Advice::LogIn),
+                _ => None,
+            };
+            Err(NotReady { server: server.clone(), fact, advice, state: state.clone() }.into())
+        }
+    }
+}
+
 pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
     let setup = Setup::read(options)?;
     let only = setup.only(wanted.server.as_deref())?;
@@ -57,7 +86,12 @@ pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
                         output::print(&format!("{}\n", uri.for_terminal_line()))?;
                     }
                 }
-                Some(Next::Gap(missed)) => output::notice(&format!("{missed} events came too fast to be told")),
+                Some(Next::Gap(missed)) => {
+                    output::notice(&format!("{missed} events came too fast to be told"));
+                    check(host, &server)?;
+                }
+                Some(Next::Event(Event::State { server: whose, .. })) if whose == server => check(host, &server)?,
+                Some(Next::Event(Event::Reloaded(_))) => check(host, &server)?,
                 Some(Next::Event(_)) => {}
                 None => return Err(Failure::new(Code::Unreachable, "the host has stopped")),
             }

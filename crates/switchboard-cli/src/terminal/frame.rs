@@ -102,22 +102,29 @@ pub(super) fn safe(text: &str) -> String {
     Untrusted::new(text).for_terminal_line().to_string()
 }
 
-/// Cuts a line into pieces of at most `width` columns. Nothing is lost.
+/// Cuts a line into pieces of at most `width` columns: after a space, or inside a word that no line has room for. Nothing is lost.
 pub(super) fn wrap(text: &str, width: usize) -> Vec<String> {
     let width = width.max(4);
-    let mut lines = vec![String::new()];
-    let mut used = 0;
-    for character in text.chars() {
-        let wide = character.width().unwrap_or(0);
-        if used + wide > width {
-            lines.push(String::new());
-            used = 0;
-        }
-        used += wide;
-        if let Some(line) = lines.last_mut() {
-            line.push(character);
-        }
+    let mut lines = Vec::new();
+    let mut rest = text;
+    loop {
+        let mut used = 0;
+        let overflows = |(_, character): &(usize, char)| {
+            used += character.width().unwrap_or(0);
+            used > width
+        };
+        let Some((end, _)) = rest.char_indices().find(overflows) else { break };
+        // A word is not split if it fits a line of its own, and more than indentation stands before it.
+        let fits = |at: usize| {
+            rest[at..].split(' ').next().is_some_and(|word| word.chars().take(width + 1).collect::<String>().width() <= width)
+        };
+        let after_space = rest[..end].rfind(' ').map(|at| at + 1).filter(|&at| !rest[..at].trim().is_empty() && fits(at));
+        let cut = if rest[end..].starts_with(' ') { end } else { after_space.unwrap_or(end) };
+        let (line, after) = rest.split_at(cut);
+        lines.push(line.to_owned());
+        rest = after;
     }
+    lines.push(rest.to_owned());
     lines
 }
 
@@ -203,5 +210,18 @@ mod tests {
         check("123456789", "12345678\n    9\n");
         check("  │ 表表表表表", "  │ 表表表表\n  │ 表\n");
         check("", "");
+    }
+
+    #[test]
+    fn a_line_is_broken_between_words_where_there_are_some() {
+        let check = |text: &str, expected: &[&str]| assert_eq!(wrap(text, 8), expected, "{text:?}");
+        check("one two three", &["one two ", "three"]);
+        check("one two! three", &["one two!", " three"]);
+        check("  12345678", &["  123456", "78"]);
+        check("a 123456789 b", &["a 123456", "789 b"]);
+        check("a 12345678 b", &["a ", "12345678", " b"]);
+        check("12345678", &["12345678"]);
+        check("表表表表 表", &["表表表表", " 表"]);
+        check("", &[""]);
     }
 }

@@ -1,7 +1,7 @@
 //! JSON text laid out for reading without being parsed: every token stays as it came, in its order, duplicates included.
 
 /// One line for each member or element. Strings longer than `longest` are cut in the middle, saying how much is left out.
-pub(super) fn laid_out(text: &str, longest: Option<usize>) -> String {
+pub(crate) fn laid_out(text: &str, longest: Option<usize>) -> String {
     let mut laid = String::with_capacity(text.len() * 2);
     let mut depth = 0_usize;
     let mut rest = text.trim();

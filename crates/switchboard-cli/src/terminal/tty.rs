@@ -11,6 +11,7 @@ use tokio::sync::mpsc;
 
 use super::frame::{Drawn, Key, Size, folded};
 use super::keys::Decoder;
+use crate::output::isolated;
 
 /// What the terminal was like before a question took it.
 static BEFORE: Mutex<Option<(Arc<File>, Termios)>> = Mutex::new(None);
@@ -46,7 +47,7 @@ impl Tty {
     /// Writes text that has been made safe.
     pub(crate) fn write(&self, text: &str) {
         // A terminal that went away cannot be told so.
-        let _ = (&*self.device).write_all(text.as_bytes());
+        let _ = (&*self.device).write_all(isolated(text).as_bytes());
     }
 
     /// Writes lines that have been made safe, cut to the width of the screen.
@@ -134,7 +135,7 @@ impl Screen {
             }
             // Bold and inverse are no colours: without the inverse nobody would see where they are in a form.
             let style = if colours { line.style } else { line.style.fg_color(None).bg_color(None) };
-            text.push_str(&format!("{style}{}{style:#}\x1b[K", line.text));
+            text.push_str(&format!("{style}{}{style:#}\x1b[K", isolated(&line.text)));
         }
         text.push_str("\x1b[J");
         let _ = (&*self.device).write_all(text.as_bytes());

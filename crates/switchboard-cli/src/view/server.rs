@@ -360,13 +360,7 @@ fn memory_bytes(pid: u32) -> Option<u64> {
 
 /// A path or a name as one word of a shell's command line, to be copied.
 pub(crate) fn shell_word(text: &Path) -> String {
-    let text = text.to_string_lossy();
-    let plain = |character: char| character.is_ascii_alphanumeric() || "_-./=:@,+%^".contains(character);
-    let word = match !text.is_empty() && text.chars().all(plain) {
-        true => text.into_owned(),
-        false => format!("'{}'", text.replace('\'', r"'\''")),
-    };
-    escaped(&word)
+    escaped(&switchboard::shell::word(&text.to_string_lossy()))
 }
 
 /// One line, safe to show.

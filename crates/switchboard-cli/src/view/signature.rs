@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 use switchboard::catalog::Tool;
+use switchboard::shell;
 
 use super::server::escaped;
 use super::table;
@@ -86,10 +87,14 @@ fn example(tool: &Tool, schema: &Value, own_name: &str) -> String {
             let types = coerce::property(schema, name).map(|property| coerce::types(property, schema, 0)).unwrap_or_default();
             let value = types.first().map_or("VALUE", String::as_str).to_uppercase();
             let sign = if matches!(value.as_str(), "OBJECT" | "ARRAY") { ":=" } else { "=" };
-            format!(" {}{sign}{}", escaped(name), escaped(&value))
+            format!("{}{sign}{}", escaped(name), escaped(&value))
         })
         .collect();
-    format!("switchboard call {}/{own_name}{}", tool.id.server, words.concat())
+    // A name is a stranger's, and the line is made to be copied.
+    let words: Vec<_> = std::iter::once(format!("{}/{own_name}", tool.id.server)).chain(words).collect();
+    let names = if words.iter().any(|word| word.starts_with('-')) { " --" } else { "" };
+    let words: String = words.iter().map(|word| format!(" {}", shell::word(word))).collect();
+    format!("switchboard call{names}{words}")
 }
 
 fn properties(schema: &Value) -> impl Iterator<Item = (&String, &Value)> {

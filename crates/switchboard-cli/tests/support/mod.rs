@@ -211,6 +211,11 @@ impl Terminal {
         }
     }
 
+    /// Everything that was written to the terminal so far.
+    pub fn bytes(&self) -> Vec<u8> {
+        self.seen.0.lock().unwrap().bytes.clone()
+    }
+
     /// Types.
     pub fn send(&mut self, keys: &str) {
         self.keyboard.write_all(keys.as_bytes()).unwrap();

@@ -154,8 +154,9 @@ fn live(home: &Home, mask: &str) {
     terminal.wait_for("[g] for good");
     terminal.send("g");
     assert_eq!(terminal.end().code, 0);
-    let ran = run("call here/big bytes=3000000 --yes");
-    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let words = with_mask("call here/big bytes=3000000 --yes");
+    let ended = home.sit(&words.iter().map(String::as_str).collect::<Vec<_>>()).end();
+    assert_eq!(ended.code, 0, "{}", ended.screen);
 }
 
 #[test]

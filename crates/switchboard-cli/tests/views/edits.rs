@@ -95,7 +95,7 @@ fn disabling_a_projects_server_offers_to_edit_the_projects_file() {
     assert_eq!(ran.code, Some(2), "{ran:?}");
     // What the hint says works as it stands.
     let hint = ran.stderr.split('`').find(|part| part.starts_with("switchboard disable")).unwrap();
-    assert_eq!(hint, format!("switchboard disable here --file {file}"), "{ran:?}");
+    assert_eq!(hint, format!("switchboard disable --file {file} here"), "{ran:?}");
 
     let mut terminal = stage.home.sit_at(&["disable", "here"]);
     let screen = terminal.wait_for("Change that file? [y/N]");

@@ -207,7 +207,7 @@ fn s2_22_a_connection_that_fails_is_logged_and_ends_disconnected() {
     assert!(logged.contains(" stderr no disk\n") && logged.contains("exited with status 4 before the handshake"), "{logged}");
 }
 
-/// S2-52: the document's flag shows more.
+/// S2-52: the document's flag shows more of each server. (That it logs each step is shown in `output/steps.rs`.)
 #[test]
 fn s2_52_debug_mode_shows_pids_and_what_is_done() {
     let stage = Stage::new();
@@ -431,7 +431,10 @@ fn s2_67_results_are_shown_readably() {
         ran.stdout
     };
     assert_eq!(shown("s/text"), "two\nlines\n");
-    assert_eq!(shown("s/data"), "```json\n{\n  \"a\": 1,\n  \"b\": [\n    2\n  ]\n}\n```\n");
+    // A program gets the text alone; a person at a terminal gets it laid out, in a block.
+    assert_eq!(shown("s/data"), "{\"a\":1,\"b\":[2]}\n");
+    let seen = stage.home.sit_at(&["-c", &file, "--dialect", "gemini", "call", "s/data", "--yes"]).end().screen;
+    assert!(seen.contains("```json\n{\n  \"a\": 1,\n  \"b\": [\n    2\n  ]\n}\n```"), "{seen}");
     let image = shown("s/image");
     assert!(image.contains("image/png") && image.contains("5 bytes") && !image.contains("aGVsbG8"), "{image}");
     // S2-44: for a model that takes them, the parts are there as the server sent them.

@@ -29,7 +29,7 @@ pub(super) fn check(site: &Site, issuer: &Issuer, record: &Record) -> Result<(),
             "its authorization server was {} and is now {new}, and `oauth_client_id` belongs to the old one; if the new one is right, run \
              \"switchboard logout {}\", and set the id and secret that the new one gave",
             quoted(&old),
-            site.server
+            site.server.for_shell()
         )),
     }
 }

@@ -9,7 +9,7 @@ use switchboard::trust::{self, AcceptedEntry};
 
 use crate::arguments::Options;
 use crate::failure::{Code, Failure};
-use crate::opening::open_store;
+use crate::opening::{Answer, open_store};
 use crate::output;
 use crate::place::Place;
 use crate::view::server::escaped;
@@ -25,7 +25,7 @@ struct Remembered {
 impl Remembered {
     fn read() -> Result<Self, Failure> {
         let place = Place::find()?;
-        let store = open_store(&place);
+        let store = open_store(&place, Answer::Plain);
         let (entries, folders) = (trust::accepted_entries(&*store)?, trust::accepted_folders(&*store)?);
         Ok(Self { place, store, entries, folders })
     }
@@ -115,7 +115,7 @@ impl Remembered {
 
 pub(super) fn accept_folder(options: &Options) -> Result<u8, Failure> {
     let place = Place::find()?;
-    trust::accept_folder(&place.current, &*open_store(&place))?;
+    trust::accept_folder(&place.current, &*open_store(&place, Answer::Plain))?;
     if options.json {
         output::print_json(&json!({ "folder": place.current }).to_string())?;
     } else {

@@ -105,8 +105,8 @@ fn an_ask_rule_hides_always() {
 fn t13_the_whole_question_is_on_the_screen() {
     let request = request("Reads a file.", r#"{"path":"/etc/passwd","text":"a\nb"}"#);
     let expected = r#"May a tool of server "demo-legacy" run?
-  asks     mcp__demo-legacy__write_file {"path":"/etc/passwd
-           ","text":"a\nb"}
+  asks     mcp__demo-legacy__write_file
+           {"path":"/etc/passwd","text":"a\nb"}
   because  no rule covers it
 
 What the server says it does:
@@ -117,7 +117,9 @@ What the server says it does:
 [t] always this tool: while it is defined as now
 [s] always this server: every tool that it offers today
 [n] no: the call is not made"#;
-    assert_eq!(screen(&Question::new(&request)), expected);
+    let shown = screen(&Question::new(&request));
+    let lines: Vec<_> = shown.lines().map(str::trim_end).collect();
+    assert_eq!(lines.join("\n"), expected);
     // Laid out, they stand below instead.
     let mut question = Question::new(&request);
     question.press(Key::Char('a'), SIZE);

@@ -1,0 +1,116 @@
+//! `--save DIR`: images, sound and other bytes of a result, each in a file of its own.
+//!
+//! The names are ours: a kind, a number, and an ending by the type. Nothing that a server says becomes part of a path, and no file that is
+//! there is overwritten.
+
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use base64::{Engine, alphabet};
+use serde_json::Value;
+use switchboard::wire::RawJson;
+
+use crate::failure::{Code, Failure};
+use crate::output;
+use crate::view::server::escaped;
+
+/// Some servers leave the padding out.
+const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &alphabet::STANDARD,
+    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
+);
+
+/// More files of one kind than anybody has in one folder.
+const MOST_NUMBERS: usize = 100_000;
+
+/// Bytes in a result, as they came.
+struct Binary<'a> {
+    /// `image`, `audio` or `resource`.
+    kind: &'static str,
+    mime_type: &'a str,
+    base64: &'a str,
+}
+
+/// Makes the folder, and checks that it can be written to: before the tool runs, when a failure costs nothing.
+pub(crate) fn prepare(folder: &Path) -> Result<(), Failure> {
+    let usable = std::fs::create_dir_all(folder).and_then(|()| tempfile::tempfile_in(folder).map(drop));
+    usable.map_err(|error| Failure::new(Code::Usage, format!("--save: {folder:?} cannot be written to: {error}")))
+}
+
+/// Writes what is binary in a result of a tool or a resource, and says where.
+pub(crate) fn save(result: &RawJson, folder: &Path) -> Result<(), Failure> {
+    let wrong = |message: String| Failure::new(Code::Usage, format!("--save: {message}"));
+    let value = result.to_value().map_err(|error| wrong(format!("the result cannot be read: {error}")))?;
+    for binary in binaries(&value) {
+        let Ok(bytes) = BASE64.decode(binary.base64) else {
+            output::notice(&format!("a part of type {} is not saved: it is not base64", escaped(binary.mime_type)));
+            continue;
+        };
+        let path = write(folder, &binary, &bytes).map_err(|error| wrong(format!("{folder:?}: {error}")))?;
+        output::notice(&format!("saved {}", escaped(&path.display().to_string())));
+    }
+    Ok(())
+}
+
+/// The parts of a tool's `content`, or of a resource's `contents`, that are not text.
+fn binaries(result: &Value) -> Vec<Binary<'_>> {
+    let parts = ["content", "contents"].into_iter().filter_map(|key| result.get(key)?.as_array()).flatten();
+    parts.filter_map(binary).collect()
+}
+
+fn binary(part: &Value) -> Option<Binary<'_>> {
+    let inner = part.get("resource").unwrap_or(part);
+    let (kind, key) = match part.get("type").and_then(Value::as_str) {
+        Some("image") => ("image", "data"),
+        Some("audio") => ("audio", "data"),
+        _ => ("resource", "blob"),
+    };
+    let mime_type = inner.get("mimeType").and_then(Value::as_str).unwrap_or("unknown");
+    Some(Binary { kind, mime_type, base64: inner.get(key)?.as_str()? })
+}
+
+/// Writes to the first name that is free.
+fn write(folder: &Path, binary: &Binary<'_>, bytes: &[u8]) -> io::Result<PathBuf> {
+    for number in 1..MOST_NUMBERS {
+        let path = folder.join(format!("{}-{number}.{}", binary.kind, ending(binary.mime_type)));
+        match OpenOptions::new().write(true).create_new(true).open(&path) {
+            Ok(mut file) => {
+                return match file.write_all(bytes) {
+                    Ok(()) => Ok(path),
+                    // Half a picture must not pass for a whole one.
+                    Err(error) => {
+                        let _ = std::fs::remove_file(&path);
+                        Err(error)
+                    }
+                };
+            }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Err(io::Error::new(io::ErrorKind::AlreadyExists, "every number is taken"))
+}
+
+fn ending(mime_type: &str) -> &'static str {
+    match mime_type.split(';').next().unwrap_or_default().trim() {
+        "image/png" => "png",
+        "image/jpeg" => "jpg",
+        "image/gif" => "gif",
+        "image/webp" => "webp",
+        "image/svg+xml" => "svg",
+        "audio/wav" | "audio/x-wav" => "wav",
+        "audio/mpeg" => "mp3",
+        "audio/ogg" => "ogg",
+        "audio/flac" => "flac",
+        "video/mp4" => "mp4",
+        "application/pdf" => "pdf",
+        "application/zip" => "zip",
+        "application/json" => "json",
+        "text/plain" => "txt",
+        "text/html" => "html",
+        "text/csv" => "csv",
+        _ => "bin",
+    }
+}
