@@ -23,6 +23,8 @@ pub struct ProjectPermissions {
     pub trusted: Vec<ServerName>,
     /// Its servers, where it says nothing about permissions and its document has no gate then (S0-27).
     pub ungated: Vec<ServerName>,
+    /// Its ask and deny rules, one a line. They hold anyway; a yes was given in view of them, and ends when one of them goes.
+    pub exceptions: Vec<String>,
 }
 
 impl ProjectPermissions {
@@ -39,6 +41,10 @@ impl ProjectPermissions {
         let mode = policies.iter_mut().find(|policy| policy.mode.is_some());
         let yolo = mode.and_then(|policy| policy.mode.take_if(|(mode, _)| *mode == Mode::Yolo));
         policies.iter_mut().for_each(|policy| drop(policy.mode.take_if(|(mode, _)| *mode == Mode::Yolo)));
+        let line = |list: &str, rule: &RuleText| format!("{list} {:?}", rule.text);
+        let asked = policies.iter().flat_map(|policy| &policy.ask).map(|rule| line("ask", rule));
+        let denied = policies.iter().flat_map(|policy| &policy.deny).map(|rule| line("deny", rule));
+        let exceptions = asked.chain(denied).collect();
         Self {
             file: file.clone(),
             dialect,
@@ -46,6 +52,7 @@ impl ProjectPermissions {
             allow: policies.iter_mut().flat_map(|policy| std::mem::take(&mut policy.allow)).collect(),
             trusted,
             ungated: if is_silent { servers.to_vec() } else { Vec::new() },
+            exceptions,
         }
     }
 

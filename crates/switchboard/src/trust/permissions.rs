@@ -15,6 +15,9 @@ pub struct AcceptedPermissions {
     pub file: String,
     /// What it lets run without asking, one fact a line.
     pub lines: Vec<String>,
+    /// The file's ask and deny rules at that time.
+    #[serde(default)]
+    exceptions: Vec<String>,
     key: String,
 }
 
@@ -31,16 +34,25 @@ struct Remembered {
 /// Whether what a project's file would let run without asking was accepted, as it stands now.
 pub fn permissions_standing(project: &ProjectPermissions, store: &dyn Store) -> Standing {
     match remembered(&project.file, store).accepted {
-        Some(accepted) if accepted.key == project.key().to_hex() => Standing::Trusted,
-        Some(accepted) => Standing::Changed { diff: diff::lines(&accepted.lines, &project.lines()) },
+        Some(accepted) if accepted.key == project.key().to_hex() && has_all_exceptions(project, &accepted) => Standing::Trusted,
+        Some(accepted) => {
+            let then = [accepted.lines, accepted.exceptions].concat();
+            Standing::Changed { diff: diff::lines(&then, &[project.lines(), project.exceptions.clone()].concat()) }
+        }
         None => Standing::New,
     }
+}
+
+/// A rule that asks or denies and is gone would let more run than was accepted; one that is new lets less.
+fn has_all_exceptions(project: &ProjectPermissions, accepted: &AcceptedPermissions) -> bool {
+    accepted.exceptions.iter().all(|exception| project.exceptions.contains(exception))
 }
 
 /// Records a yes for exactly what the file says now.
 pub fn accept_permissions(project: &ProjectPermissions, store: &dyn Store) -> Result<(), StoreError> {
     let (file, key) = (shelf_key(&project.file), project.key().to_hex());
-    let accepted = AcceptedPermissions { file, lines: project.lines(), key: key.clone() };
+    let exceptions = project.exceptions.clone();
+    let accepted = AcceptedPermissions { file, lines: project.lines(), exceptions, key: key.clone() };
     put(&project.file, &Remembered { accepted: Some(accepted), mentioned: Some(key) }, store)
 }
 

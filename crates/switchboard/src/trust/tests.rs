@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use super::*;
-use crate::config::{ConfigFile, load};
+use crate::config::{ConfigFile, ProjectPermissions, load};
 use crate::store::MemoryStore;
 
 fn environment(variables: &[(&str, &str)]) -> Environment {
@@ -399,4 +399,22 @@ fn a_project_entry_that_shadows_the_users_is_shown_as_such() {
             format!("stands in for the server of the same name in {shown:?}")
         ]
     );
+}
+
+/// T2: a rule that denied or asked when a file's permissions were accepted, and is gone since, asks again; one more does not.
+#[test]
+fn t2_a_yes_to_a_projects_permissions_ends_when_one_of_its_denies_goes() {
+    let store = MemoryStore::default();
+    let rules = "allow = ['a/*']\nask = ['a/pull']\ndeny = ['a/push']\n";
+    let (_folder, config) = project(&format!("[servers.a]\ncommand = 'x'\n[permissions]\n{rules}"));
+    let accepted = &config.project_permissions[0];
+    accept_permissions(accepted, &store).unwrap();
+    assert_eq!(permissions_standing(accepted, &store), Standing::Trusted);
+    let with = |exceptions: &[&str]| ProjectPermissions {
+        exceptions: exceptions.iter().map(|line| (*line).to_owned()).collect(),
+        ..accepted.clone()
+    };
+    assert_eq!(permissions_standing(&with(&["ask \"a/pull\"", "deny \"a/push\"", "deny \"a/b\""]), &store), Standing::Trusted);
+    let Standing::Changed { diff } = permissions_standing(&with(&["ask \"a/pull\""]), &store) else { panic!() };
+    assert_eq!(diff, ["  allow \"a/*\": every tool that this matches", "  ask \"a/pull\"", "- deny \"a/push\""]);
 }
