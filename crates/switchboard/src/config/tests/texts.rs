@@ -265,7 +265,7 @@ fn habits_of_other_programs_are_warned_about() {
         "[servers.git]\ncommand = '~/bin/x'\nenv = { A = '$TOKEN', PATH = '/x' }\n",
         "warning: switchboard.toml:2:1: servers.git.command: \"~\" is taken as it is; write \"${HOME}\" for your home folder\n\
          warning: switchboard.toml:3:9: servers.git.env.A: \"$NAME\" is taken as it is; a reference is written \"${NAME}\"\n\
-         warning: switchboard.toml:3:23: servers.git.env.PATH: decides which programs are found; keep it only if you mean it",
+         warning: switchboard.toml:3:23: servers.git.env.PATH: decides which programs are found and run; keep it only if you mean it",
     );
 }
 
