@@ -1,6 +1,7 @@
 //! What the host has to tell a person beside the answer: each line once, as it comes, on stderr.
 
 use switchboard::Host;
+use switchboard::config::Endpoint;
 use switchboard::event::{Event, Events, LogLevel, Next};
 use switchboard::name::ServerName;
 use switchboard::reload::{Reloaded, Waiting};
@@ -116,7 +117,27 @@ fn of_reload(reloaded: &Reloaded) -> Vec<String> {
 /// A reference to a variable that is not there reaches the server as nothing: often why it fails later.
 fn tell_unset(handle: &ServerHandle) {
     for (variable, field) in &handle.snapshot().unset {
-        let (variable, field) = (escaped(variable), escaped(field));
-        output::notice(&format!("server \"{}\": {variable} is not set; {field} is taken as empty", handle.config.name));
+        output::notice(&format!("server \"{}\": {}", handle.config.name, unset_words(&handle.config.endpoint, variable, field)));
+    }
+}
+
+/// What a variable that is not set leaves of a field: nothing, or the rest of its text.
+pub(crate) fn unset_words(endpoint: &Endpoint, variable: &str, field: &str) -> String {
+    let text = match (endpoint, field.split_once('.')) {
+        (Endpoint::Stdio(stdio), Some(("env", name))) => stdio.env.get(name).map(|value| value.expose().to_owned()),
+        (Endpoint::Http(http), Some(("headers", name))) => http.headers.get(name).map(|value| value.expose().to_owned()),
+        (Endpoint::Stdio(stdio), _) => {
+            let index = field.strip_prefix("args[").and_then(|rest| rest.strip_suffix(']')?.parse::<usize>().ok());
+            index.and_then(|index| stdio.args.get(index)).cloned()
+        }
+        _ => None,
+    };
+    // Whatever the reference is spelled like, letters and digits beside the variable's name are text of the field's own.
+    let rest = text.map(|text| text.replacen(variable, "", 1).replacen("env", "", 1));
+    let is_empty = rest.is_some_and(|rest| !rest.contains(char::is_alphanumeric));
+    let (variable, field) = (escaped(variable), escaped(field));
+    match is_empty {
+        true => format!("{variable} is not set; {field} is taken as empty"),
+        false => format!("{variable} is not set, and is left out of {field}"),
     }
 }

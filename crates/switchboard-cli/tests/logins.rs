@@ -390,3 +390,29 @@ fn f19_a_token_refresh_without_an_answer_ends_within_its_bound_after_a_signal() 
     assert!(begun.elapsed() < Duration::from_secs(25), "{:?}", begun.elapsed());
     server.set(|terms| terms.holds_tokens = false);
 }
+
+/// Without a terminal nothing is opened: the address is printed, and so is what is waited for.
+#[test]
+fn a_login_without_a_terminal_says_what_it_waits_for() {
+    let (home, _server) = guarded();
+    for words in [&["login", "guarded"][..], &["login", "guarded", "--no-browser"]] {
+        let mut child = home.command(words).stdin(Stdio::null()).spawn().unwrap();
+        let mut errors = BufReader::new(child.stderr.take().unwrap());
+        let (mut address, mut awaited) = (String::new(), String::new());
+        while awaited.is_empty() {
+            let mut line = String::new();
+            assert!(errors.read_line(&mut line).unwrap() > 0, "{words:?} ended without a word about what it waits for");
+            match line {
+                line if line.starts_with("http://") => address = line.trim_end().to_owned(),
+                line if line.starts_with("waiting up to 10 minutes") => awaited = line,
+                _ => {}
+            }
+        }
+        let back = visit(&address);
+        let redirect = back.split('?').next().unwrap();
+        assert!(awaited.contains(&format!("comes back from there to {redirect}; ")), "{awaited}");
+        assert!(awaited.contains("`switchboard login guarded --no-browser`"), "{awaited}");
+        visit(&back);
+        assert_eq!(child.wait_with_output().unwrap().status.code(), Some(0), "{words:?}");
+    }
+}

@@ -146,3 +146,15 @@ fn bash_completes_commands_servers_tools_keys_resources_and_prompts() {
     check(&["prompt", ""], &["haiku", "review"]);
     check(&["read", "demo://t"], &["demo://text"]);
 }
+
+/// What is said of a variable that is not set is true of the field: it is empty, or it goes without the variable.
+#[test]
+fn a_field_is_said_to_be_empty_only_where_it_is() {
+    let home = Home::with_demo("env = { WHOLE = \"${GONE}\", PART = \"https://${GONE}/x\", SAFE = \"${GONE:-here}\" }\n");
+    let expected = "server \"demo\": GONE is not set, and is left out of env.PART\nserver \"demo\": GONE is not set; env.WHOLE is taken as empty\n";
+    let mut lines: Vec<_> = home.run(&["tools"]).stderr.lines().map(|line| format!("{line}\n")).collect();
+    lines.sort();
+    assert_eq!(lines.concat(), expected);
+    let doctor = home.run(&["doctor"]).stdout;
+    assert!(doctor.contains("Not set: GONE is not set, and is left out of env.PART\n"), "{doctor}");
+}

@@ -123,6 +123,30 @@ fn f24_doctor_tells_where_the_way_ends() {
     assert!(!ran.stdout.contains("hidden-in-the-query"), "{}", ran.stdout);
 }
 
+/// The request that `doctor` gives to copy is one that a server may answer: run in a shell, it accepts both kinds of answers.
+#[test]
+fn f24_the_request_to_copy_accepts_what_servers_answer_with() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let strict = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let mut head = String::new();
+            let mut reader = BufReader::new(&stream);
+            while reader.read_line(&mut head).is_ok_and(|count| count > 2) {}
+            let accepts = head.to_lowercase().contains("\r\naccept: application/json, text/event-stream\r\n");
+            let answer = if accepts { "500 X\r\n\r\naccepted" } else { "406 X\r\n\r\nnot acceptable" };
+            // Whoever asked may be gone.
+            let _ = (&stream).write_all(format!("HTTP/1.0 {answer}").as_bytes());
+        }
+    });
+    let ran = home(&format!("http://127.0.0.1:{strict}/mcp")).run(&["doctor", "far"]);
+    let command = ran.stdout.lines().find_map(|line| line.split_once("run it by hand: ")).map(|(_, command)| command);
+    let command = command.unwrap_or_else(|| panic!("no request to copy: {ran:?}"));
+    let answer = std::process::Command::new("sh").args(["-c", command]).output().unwrap();
+    let answer = String::from_utf8_lossy(&answer.stdout).into_owned();
+    assert!(answer.ends_with("accepted"), "{command}: {answer}");
+}
+
 /// F19: the state, the sentence and the exit code of a server that wants a login.
 #[test]
 fn f19_a_login_that_is_missing_is_told_with_what_to_type() {

@@ -11,6 +11,7 @@ use tokio::task::JoinSet;
 
 use crate::arguments::{Options, server_names};
 use crate::failure::{Code, Failure};
+use crate::notices::unset_words;
 use crate::opening::{Answer, Setup, keeping_words};
 use crate::view::server::{endpoint, era_word, escaped, own_sessions, state_word, wire_words};
 use crate::view::{counted, mask, table};
@@ -146,7 +147,7 @@ fn examine(handle: &ServerHandle, host: &Host, ways: &reaching::Ways) -> Finding
     }
     let mut try_next = Vec::new();
     for (variable, field) in &snapshot.unset {
-        facts.push(("Not set", format!("{} (in {}), taken as empty", escaped(variable), escaped(field))));
+        facts.push(("Not set", unset_words(&config.endpoint, variable, field)));
         try_next.push(format!("set {}", escaped(variable)));
     }
     if let Endpoint::Stdio(stdio) = &config.endpoint

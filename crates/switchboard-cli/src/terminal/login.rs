@@ -22,6 +22,7 @@ impl Opener for Asking {
                 None => {
                     // Nothing is opened unasked; the address alone does no harm, and the answer may come.
                     print(page);
+                    say_what_is_awaited(page);
                     Opened::Shown
                 }
             }
@@ -51,7 +52,10 @@ impl Opener for Pasting {
             match line {
                 Some(line) if !line.trim().is_empty() => Opened::Returned(line),
                 // The end of input is no answer; the browser may be on this machine.
-                _ => Opened::Shown,
+                _ => {
+                    say_what_is_awaited(page);
+                    Opened::Shown
+                }
             }
         })
     }
@@ -68,4 +72,13 @@ fn print(page: &LoginPage) {
     output::line_on_stderr(&format!("log in to server \"{}\" at {}:", page.server, host.for_terminal_line()));
     // Said at once, also where notices wait for the end. Parsed and written anew, so it is one word of plain characters.
     output::line_on_stderr(page.url.as_str());
+}
+
+/// Without it a program that waits for a browser looks like one that hangs.
+fn say_what_is_awaited(page: &LoginPage) {
+    output::line_on_stderr(&format!(
+        "waiting up to 10 minutes until a browser on this machine comes back from there to {}; on another machine: \
+         `switchboard login {} --no-browser`",
+        page.redirect, page.server
+    ));
 }

@@ -1,4 +1,4 @@
-//! Arguments and addresses without what looks secret (S2-45). References such as `${TOKEN}` stay: they are names.
+//! Arguments and addresses without what looks secret (S2-45).
 
 const MASK: &str = "***";
 
@@ -91,8 +91,9 @@ fn free_standing(word: &str) -> String {
     if is_token(word) { MASK.to_owned() } else { word.to_owned() }
 }
 
+/// A reference too, however it is written: which spellings are references depends on the file.
 fn hide_value(value: &str) -> String {
-    if is_reference(value) || value.is_empty() { value.to_owned() } else { MASK.to_owned() }
+    if value.is_empty() { String::new() } else { MASK.to_owned() }
 }
 
 /// `scheme://authority` and what follows, as written: references keep it from being parsed as a URL.
@@ -124,13 +125,6 @@ fn is_key_like(name: &str) -> bool {
     let glued = ["token", "secret", "password", "passwd", "apikey", "credential"];
     glued.iter().any(|word| lower.contains(word))
         || lower.split(|character: char| !character.is_ascii_alphanumeric()).any(|word| KEY_WORDS.contains(&word))
-}
-
-fn is_reference(value: &str) -> bool {
-    value
-        .strip_prefix("${")
-        .and_then(|rest| rest.strip_suffix('}'))
-        .is_some_and(|inner| !inner.contains(['$', '{', '}']) && !inner.contains(":-"))
 }
 
 fn is_token(word: &str) -> bool {
@@ -171,7 +165,9 @@ mod tests {
         check(&["--api-key", "canary2", "x"], &["--api-key", "***", "x"]);
         check(&["--apiKey", "canary3"], &["--apiKey", "***"]);
         check(&["--password", "--verbose"], &["--password", "--verbose"]);
-        check(&["--token", "${TOKEN}"], &["--token", "${TOKEN}"]);
+        check(&["--token", "${TOKEN}", "$TOKEN"], &["--token", "***", "$TOKEN"]);
+        check(&["--token", "$TOKEN"], &["--token", "***"]);
+        check(&["--token=${TOKEN}", "-e", "API_KEY=${KEY}"], &["--token=***", "-e", "API_KEY=***"]);
         check(&["--token", "${TOKEN:-canary}"], &["--token", "***"]);
         check(&["-e", "API_KEY=canary4"], &["-e", "API_KEY=***"]);
         check(&["-H", "Authorization: Bearer canary5"], &["-H", "Authorization: ***"]);

@@ -39,8 +39,31 @@ fn s4_19_a_server_that_does_not_start_is_warned_about_and_skipped() {
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "fine\n"), "{ran:?}");
 }
 
-/// S4-20: the connection is lost during a call; S4-22: no answer comes in time; S4-25: no such tool. Each is an error that names the
-/// server, with a code of its own, and no crash.
+/// S4-25: a server that no file has, a tool that its server does not offer: each is an error that names it, as text and as JSON, and
+/// nothing is sent; what is near is named too.
+#[test]
+fn s4_25_a_call_of_an_unknown_server_or_tool_is_an_error_that_names_it() {
+    let stage = stage(&[("good", &good())]);
+    for (name, named, near) in [
+        ("mcp__nowhere__zzz", "mcp__nowhere__zzz", ""),
+        ("nowhere/zzz", "nowhere", ""),
+        ("mcp__good__zzz", "mcp__good__zzz", ""),
+        ("good/zzz", "zzz", ""),
+        ("mcp__good__okk", "mcp__good__okk", "mcp__good__ok"),
+    ] {
+        let error = run(&stage, &["call", name, "--yes", "--json"]).error();
+        assert_eq!(error["code"], 2, "{error}");
+        assert!(error["message"].as_str().unwrap().contains(named), "{error}");
+        let ran = run(&stage, &["call", name, "--yes"]);
+        assert_eq!((ran.code, ran.stdout.as_str()), (Some(2), ""), "{ran:?}");
+        assert!(ran.stderr.contains(named) && ran.stderr.contains(near), "{ran:?}");
+    }
+    let ran = run(&stage, &["call", "mcp__good__ok", "--yes"]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "fine\n"), "{ran:?}");
+}
+
+/// S4-20: the connection is lost during a call; S4-22: no answer comes in time. Each is an error that names the server, with a code of its
+/// own, and no crash.
 #[test]
 fn s4_20_s4_22_a_lost_connection_and_a_timeout_are_errors_and_no_crash() {
     let dying = good().tool("die", Step::Exit(7)).tool("hang", Step::Drop);

@@ -3,13 +3,14 @@
 //! Whoever else connects (another program, a page that guesses the port, a browser that connects ahead of time) learns nothing and
 //! changes nothing: only the exact path with the exact state counts, once (T18).
 
+use std::collections::VecDeque;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::timeout;
 use url::Url;
 
@@ -22,8 +23,8 @@ const MAX_REQUEST_BYTES: usize = 16 * 1024;
 /// How long one connection may take to say what it wants.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How many connections are listened to at once; further ones wait.
-const MAX_CONNECTIONS: usize = 16;
+/// How many connections are listened to at once; a further one takes the place of the oldest: a browser sends its request at once.
+const MAX_CONNECTIONS: usize = 64;
 
 /// The listener, before the answer has come.
 #[derive(Debug)]
@@ -60,18 +61,28 @@ impl Callback {
     pub(super) async fn answer(self, state: &str) -> Returned {
         let wanted: Arc<(String, String)> = Arc::new((self.redirect.clone(), state.to_owned()));
         // Ends with this future: no connection outlives the login.
-        let mut connections: JoinSet<Option<Returned>> = JoinSet::new();
+        let mut connections: JoinSet<Option<(Returned, TcpStream)>> = JoinSet::new();
+        let mut oldest_first: VecDeque<AbortHandle> = VecDeque::new();
         loop {
             tokio::select! {
                 biased;
                 Some(ended) = connections.join_next() => {
-                    if let Ok(Some(returned)) = ended {
+                    if let Ok(Some((returned, stream))) = ended {
+                        let words = match &returned.outcome {
+                            Ok(_) => "Switchboard has its answer. You can close this page and go back.",
+                            Err(_) => "The login was not given. You can close this page and go back.",
+                        };
+                        reply(stream, "200 OK", words).await;
                         return returned;
                     }
                 }
-                accepted = self.listener.accept(), if connections.len() < MAX_CONNECTIONS => match accepted {
+                accepted = self.listener.accept() => match accepted {
                     Ok((stream, _)) => {
-                        connections.spawn(hear(stream, wanted.clone()));
+                        oldest_first.retain(|connection| !connection.is_finished());
+                        if oldest_first.len() >= MAX_CONNECTIONS && let Some(oldest) = oldest_first.pop_front() {
+                            oldest.abort();
+                        }
+                        oldest_first.push_back(connections.spawn(hear(stream, wanted.clone())));
                     }
                     // Out of descriptors: those that are open end within their patience.
                     Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
@@ -121,21 +132,20 @@ pub(super) fn read_returned(address: &str, redirect: &str, state: &str) -> Resul
     Ok(Returned { outcome, iss: issuers.pop() })
 }
 
-/// Listens to one connection: an answer, or `None` and a refusal sent back.
-async fn hear(mut stream: TcpStream, wanted: Arc<(String, String)>) -> Option<Returned> {
+/// Listens to one connection: an answer and who is to hear of it, or `None` and a refusal sent back.
+async fn hear(mut stream: TcpStream, wanted: Arc<(String, String)>) -> Option<(Returned, TcpStream)> {
     let (redirect, state) = &*wanted;
     let request = timeout(PATIENCE, head(&mut stream)).await.ok()?;
-    let (returned, status, words) = match request.as_deref().map(|head| asked(head, redirect, state)) {
-        Some(Ok(returned)) => {
-            let words = match &returned.outcome {
-                Ok(_) => "Switchboard has its answer. You can close this page and go back.",
-                Err(_) => "The login was not given. You can close this page and go back.",
-            };
-            (Some(returned), "200 OK", words)
-        }
-        Some(Err(status)) => (None, status, "This is not the login that Switchboard waits for."),
-        None => (None, "431 Request Header Fields Too Large", "This is not the login that Switchboard waits for."),
+    let status = match request.as_deref().map(|head| asked(head, redirect, state)) {
+        Some(Ok(returned)) => return Some((returned, stream)),
+        Some(Err(status)) => status,
+        None => "431 Request Header Fields Too Large",
     };
+    reply(stream, status, "This is not the login that Switchboard waits for.").await;
+    None
+}
+
+async fn reply(mut stream: TcpStream, status: &str, words: &str) {
     let page = format!("<!doctype html><meta charset=utf-8><title>Switchboard</title><p>{words}</p>\n");
     let answer = format!(
         "HTTP/1.1 {status}\r\nContent-Type: text/html; charset=utf-8\r\nContent-Length: {}\r\nCache-Control: no-store\r\n\
@@ -148,7 +158,6 @@ async fn hear(mut stream: TcpStream, wanted: Arc<(String, String)>) -> Option<Re
         stream.shutdown().await
     })
     .await;
-    returned
 }
 
 /// The head of a request; `None` where it is too long or ends early.
@@ -243,6 +252,23 @@ mod tests {
         let expected = Returned { outcome: Ok("c-1".to_owned()), iss: Some("https://as.example".to_owned()) };
         assert!(waiting.await.unwrap() == expected);
         assert!(TcpStream::connect(&authority).await.is_err(), "it is closed after one use");
+    }
+
+    /// T18: whoever opens connections and says nothing keeps the answer from nobody.
+    #[tokio::test]
+    async fn t18_idle_connections_do_not_keep_the_answer_from_coming() {
+        let callback = Callback::bind(None).await.unwrap();
+        let redirect = callback.redirect.clone();
+        let waiting = tokio::spawn(async move { callback.answer("right").await });
+        let authority = redirect.strip_prefix("http://").unwrap().strip_suffix(PATH).unwrap().to_owned();
+        let mut idle = Vec::new();
+        for _ in 0..300 {
+            idle.push(TcpStream::connect(&authority).await.unwrap());
+        }
+        // Sooner than the first of them runs out of patience.
+        let said = timeout(PATIENCE / 2, send(&redirect, &get("/callback?code=c-1&state=right"))).await;
+        assert_eq!(said.as_deref(), Ok("HTTP/1.1 200 OK"));
+        assert_eq!(waiting.await.unwrap().outcome, Ok("c-1".to_owned()));
     }
 
     #[test]

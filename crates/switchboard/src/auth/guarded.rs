@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::{Method, Proxy, Request, RequestBuilder, Response};
+use tokio::time::timeout;
 use url::{Host, Url};
 
 use crate::config::Environment;
@@ -37,6 +38,9 @@ impl Routes {
     }
 }
 
+/// How long a name may take to be looked up before a proxy is asked for it.
+const LOOKUP: Duration = Duration::from_secs(5);
+
 /// The variables that name proxies.
 const PROXIES: [&str; 6] = ["HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"];
 
@@ -45,6 +49,8 @@ const PROXIES: [&str; 6] = ["HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_pr
 pub(super) struct Guarded {
     home: Class,
     pool: reqwest::Client,
+    /// Where a proxy may carry a request: a proxy looks names up by itself, so they are judged before.
+    before_proxy: Option<Arc<Resolver>>,
 }
 
 impl Guarded {
@@ -56,27 +62,31 @@ impl Guarded {
     fn looking_up(base: &Url, patience: Duration, routes: &Routes, lookup: Arc<dyn Resolve>) -> Result<Self, &'static str> {
         let home = Class::of_host(base);
         let resolver = Arc::new(Resolver { home, proxies: routes.hosts.clone(), lookup });
-        let pool = routes.builder()?.timeout(patience).dns_resolver(resolver).build();
-        Ok(Self { home, pool: pool.map_err(|_| "the HTTP stack could not be set up")? })
+        let pool = routes.builder()?.timeout(patience).dns_resolver(resolver.clone()).build();
+        let before_proxy = (!routes.hosts.is_empty()).then_some(resolver);
+        Ok(Self { home, pool: pool.map_err(|_| "the HTTP stack could not be set up")?, before_proxy })
     }
 
     /// A request, unless its address is one that is never asked.
-    pub(super) fn request(&self, method: Method, url: Url) -> Option<RequestBuilder> {
-        self.permits(&url).then(|| self.pool.request(method, url))
+    pub(super) async fn request(&self, method: Method, url: Url) -> Option<RequestBuilder> {
+        self.permits(&url).await.then(|| self.pool.request(method, url))
     }
 
     /// Sends a request that was made elsewhere, unless its address is one that is never asked.
     pub(super) async fn carry(&self, request: Request) -> Result<Response, Box<dyn std::error::Error + Send + Sync>> {
-        if !self.permits(request.url()) {
+        if !self.permits(request.url()).await {
             return Err("it stands at an address that is never asked".into());
         }
         Ok(self.pool.execute(request).await?)
     }
 
-    /// An address that is written out is judged here; what a name leads to, when it is looked up.
-    fn permits(&self, url: &Url) -> bool {
+    /// An address that is written out is judged here; what a name leads to, when it is looked up, or before a proxy does so.
+    async fn permits(&self, url: &Url) -> bool {
         match url.host() {
-            Some(Host::Domain(_)) => true,
+            Some(Host::Domain(name)) => match &self.before_proxy {
+                Some(resolver) => !resolver.leads_astray(name).await,
+                None => true,
+            },
             Some(Host::Ipv4(address)) => self.home.permits(address.into()),
             Some(Host::Ipv6(address)) => self.home.permits(address.into()),
             None => false,
@@ -164,9 +174,37 @@ struct Resolver {
     lookup: Arc<dyn Resolve>,
 }
 
+impl Resolver {
+    /// The host of a proxy is connected to as it is.
+    fn is_proxy(&self, name: &str) -> bool {
+        self.proxies.iter().any(|proxy| proxy.eq_ignore_ascii_case(name))
+    }
+
+    /// Whether a name is known here, and has no address that may be connected to. One that only a proxy knows is the proxy's to judge.
+    async fn leads_astray(&self, name: &str) -> bool {
+        if self.is_proxy(name) {
+            return false;
+        }
+        let Ok(name) = name.parse() else { return true };
+        match timeout(LOOKUP, self.lookup.resolve(name)).await {
+            Ok(Ok(found)) => {
+                let mut found = found.peekable();
+                found.peek().is_some() && !found.any(|place| self.home.permits(place.ip()))
+            }
+            Ok(Err(_)) | Err(_) => false,
+        }
+    }
+}
+
+impl std::fmt::Debug for Resolver {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Resolver").field("home", &self.home).finish_non_exhaustive()
+    }
+}
+
 impl Resolve for Resolver {
     fn resolve(&self, name: Name) -> Resolving {
-        let (home, is_proxy) = (self.home, self.proxies.iter().any(|proxy| proxy.eq_ignore_ascii_case(name.as_str())));
+        let (home, is_proxy) = (self.home, self.is_proxy(name.as_str()));
         let found = self.lookup.resolve(name);
         Box::pin(async move {
             let found: Vec<SocketAddr> = found.await?.filter(|place| is_proxy || home.permits(place.ip())).collect();
@@ -212,8 +250,8 @@ mod tests {
 
     impl Resolve for Scripted {
         fn resolve(&self, _: Name) -> Resolving {
-            let next = self.0.lock().unwrap().pop_front().unwrap();
-            Box::pin(async move { Ok(Box::new(std::iter::once(next)) as Addrs) })
+            let next = self.0.lock().unwrap().pop_front().ok_or("no such name");
+            Box::pin(async move { Ok(Box::new(std::iter::once(next?)) as Addrs) })
         }
     }
 
@@ -265,30 +303,55 @@ mod tests {
 
         let guarded = Guarded::looking_up(&base, PATIENCE, &Routes::of(&Environment::default()), scripted(&answers)).unwrap();
         for answer in answers {
-            let asked = guarded.request(Method::POST, target.clone()).unwrap().send().await.unwrap_err();
+            let asked = guarded.request(Method::POST, target.clone()).await.unwrap().send().await.unwrap_err();
             assert!(format!("{asked:?}").contains("no address that may be connected to"), "{answer}: {asked:?}");
         }
         assert!(tokio::time::timeout(Duration::ZERO, listener.accept()).await.is_err(), "nobody came");
         // A proxy is a person's own choice.
         let routes = Routes { hosts: vec!["Rebound.example".to_owned()], ..Routes::of(&Environment::default()) };
         let guarded = Guarded::looking_up(&base, PATIENCE, &routes, scripted(&[here])).unwrap();
-        let asking = tokio::spawn(guarded.request(Method::POST, target).unwrap().send());
+        let asking = tokio::spawn(guarded.request(Method::POST, target).await.unwrap().send());
         assert!(tokio::time::timeout(PATIENCE, listener.accept()).await.is_ok());
         asking.abort();
     }
 
+    /// T17: a proxy looks names up by itself, so they are judged before by what they lead to here. What only the proxy knows is left to it.
+    #[tokio::test]
+    async fn t17_a_name_is_judged_before_a_proxy_is_asked_for_it() {
+        let proxy = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = format!("http://{}", proxy.local_addr().unwrap());
+        let routes = Routes::of(&Environment::new([("http_proxy".to_owned(), address)]));
+        let base = Url::parse("https://mcp.example/mcp").unwrap();
+        let asking = |answers: Vec<SocketAddr>| {
+            let scripted = Arc::new(Scripted(Mutex::new(answers.into())));
+            let guarded = Guarded::looking_up(&base, PATIENCE, &routes, scripted).unwrap();
+            let request = Request::new(Method::POST, Url::parse("http://named.example/token").unwrap());
+            tokio::spawn(async move { guarded.carry(request).await.map(drop).map_err(|fault| fault.to_string()) })
+        };
+        for never in ["169.254.169.254:80", "10.0.0.1:80", "127.0.0.1:80"] {
+            let refused = tokio::time::timeout(PATIENCE, asking(vec![never.parse().unwrap()])).await.unwrap().unwrap();
+            assert!(refused.is_err(), "{never}");
+        }
+        assert!(tokio::time::timeout(Duration::ZERO, proxy.accept()).await.is_err(), "the proxy was not asked");
+        for fine in [vec!["93.184.216.34:80".parse().unwrap()], Vec::new()] {
+            let asked = asking(fine);
+            assert!(tokio::time::timeout(PATIENCE, proxy.accept()).await.is_ok());
+            asked.abort();
+        }
+    }
+
     /// T17: an address that is written out is not looked up, so it is judged before.
-    #[test]
-    fn t17_an_address_that_is_written_out_is_not_asked() {
+    #[tokio::test]
+    async fn t17_an_address_that_is_written_out_is_not_asked() {
         let guarded =
             |base: &str| Guarded::new(&Url::parse(base).unwrap(), PATIENCE, &Routes::of(&Environment::default())).unwrap();
-        let asks = |base: &str, url: &str| guarded(base).request(Method::POST, Url::parse(url).unwrap()).is_some();
-        assert!(asks("https://mcp.example/", "https://as.example/revoke"));
-        assert!(!asks("https://mcp.example/", "https://169.254.169.254/revoke"));
-        assert!(!asks("https://mcp.example/", "https://[::ffff:a9fe:a9fe]/revoke"));
+        let asks = async |base: &str, url: &str| guarded(base).request(Method::POST, Url::parse(url).unwrap()).await.is_some();
+        assert!(asks("https://mcp.example/", "https://as.example/revoke").await);
+        assert!(!asks("https://mcp.example/", "https://169.254.169.254/revoke").await);
+        assert!(!asks("https://mcp.example/", "https://[::ffff:a9fe:a9fe]/revoke").await);
         // However it is written.
-        assert!(!asks("https://mcp.example/", "https://0xa9fea9fe/revoke"));
-        assert!(!asks("https://mcp.example/", "http://127.1/revoke"));
-        assert!(asks("http://127.0.0.1:3000/mcp", "http://127.0.0.1:9/revoke"));
+        assert!(!asks("https://mcp.example/", "https://0xa9fea9fe/revoke").await);
+        assert!(!asks("https://mcp.example/", "http://127.1/revoke").await);
+        assert!(asks("http://127.0.0.1:3000/mcp", "http://127.0.0.1:9/revoke").await);
     }
 }

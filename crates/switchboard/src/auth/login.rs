@@ -334,7 +334,8 @@ async fn revoke(site: &Arc<Site>, login: &Login, record: &Record) -> bool {
     }
     // Metadata names the endpoint, so it is not to be believed where it leads.
     let guarded = Guarded::new(&site.url, REVOCATION, &site.routes);
-    let Some(request) = guarded.ok().and_then(|guarded| guarded.request(Method::POST, endpoint)) else { return false };
+    let Ok(guarded) = guarded else { return false };
+    let Some(request) = guarded.request(Method::POST, endpoint).await else { return false };
     let request = request.header("Content-Type", "application/x-www-form-urlencoded").body(form.finish());
     request.send().await.is_ok_and(|answer| answer.status().is_success())
 }

@@ -24,14 +24,14 @@ pub(super) async fn metadata(server: &Url, challenge: Option<&str>, routes: &Rou
         return None;
     }
     let guarded = Guarded::new(server, PATIENCE, routes).ok()?;
-    let get = |path: &str| guarded.request(Method::GET, at(server, path));
+    let get = async |path: &str| guarded.request(Method::GET, at(server, path)).await;
     for path in newer_paths(server) {
         // One that cannot be asked may have one.
-        if get(&path)?.send().await.ok()?.status().is_success() {
+        if get(&path).await?.send().await.ok()?.status().is_success() {
             return None;
         }
     }
-    let mut answer = get("/.well-known/oauth-authorization-server")?.send().await.ok()?;
+    let mut answer = get("/.well-known/oauth-authorization-server").await?.send().await.ok()?;
     let mut body = Vec::new();
     while let Some(chunk) = answer.chunk().await.ok()? {
         body.extend_from_slice(&chunk);

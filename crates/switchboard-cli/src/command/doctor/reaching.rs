@@ -85,7 +85,9 @@ pub(super) fn by_hand(url: &str) -> Option<String> {
     let is_whole = mask::url(url) == url && !url.contains('$');
     is_whole.then(|| {
         let ping = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
-        format!("curl -i --max-time 10 -H 'Content-Type: application/json' -d '{ping}' '{}'", url.replace('\'', r"'\''"))
+        // A server may refuse a request that does not accept both.
+        let headers = "-H 'Content-Type: application/json' -H 'Accept: application/json, text/event-stream'";
+        format!("curl -i --max-time 10 {headers} -d '{ping}' '{}'", url.replace('\'', r"'\''"))
     })
 }
 
