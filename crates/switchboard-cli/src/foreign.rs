@@ -32,7 +32,13 @@ pub(crate) fn tell(place: &Place, store: &dyn Store) {
         }
         let Some(count) = servers_in(&file) else { continue };
         let (servers, read) = (counted(count, "server"), hints::with_file(&file));
-        output::notice(&format!("{} has {servers} and is not read; {read} reads it", escaped(&key)));
+        // A file given with `-c` is accepted for that run, and this one may be a stranger's.
+        let warning = if file.starts_with(&place.project) && place.project != place.home {
+            " and starts its servers without asking"
+        } else {
+            ""
+        };
+        output::notice(&format!("{} has {servers} and is not read; {read} reads it{warning}", escaped(&key)));
         // Where it cannot be remembered it is told again.
         let _ = store.put(Shelf::Notices, &key, "true");
     }

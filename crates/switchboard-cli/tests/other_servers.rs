@@ -89,6 +89,8 @@ fn files_of_other_programs_are_named_once_with_what_reads_them() {
     assert_eq!(told.len(), 6, "one without servers is not told: {ran:?}");
     for line in &told {
         assert!(line.contains(" has 1 server and is not read; `switchboard -c "), "{line}");
+        let warns = line.ends_with(" reads it and starts its servers without asking");
+        assert_eq!(warns, line.contains("/project/"), "T1: only a project's file may be a stranger's: {line}");
         let file = line.split("`switchboard -c ").nth(1).unwrap().split('`').next().unwrap();
         let document = home.run(&["-c", file, "status", "--json"]).json();
         let servers: Vec<_> = document["servers"].as_array().unwrap().iter().map(|server| &server["status"]).collect();

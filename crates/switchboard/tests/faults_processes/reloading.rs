@@ -131,7 +131,8 @@ async fn t3_a_tool_call_that_writes_servers_into_the_watched_file_starts_nothing
     let hijacked = stage.entry("tool", good().on_start(Step::touch(&ran)));
     let text = format!("[permissions]\nmode = \"yolo\"\n{}\n{}", hijacked.render(), planted.render());
     let file = stage.scratch.path("switchboard.toml");
-    let (host, mut events) = watched(&stage, &[stage.entry("tool", good().tool("edit_config", [Step::write(&file, &text)]))]).await;
+    let (host, mut events) =
+        watched(&stage, &[stage.entry("tool", good().tool("edit_config", [Step::write(&file, &text)]))]).await;
     let pid = snapshot(&host, "tool").pid;
 
     assert_eq!(text_of(&host, "tool/edit_config").await.unwrap(), "ok");
