@@ -18,9 +18,14 @@ pub(super) const TARGET: Target = Target {
     check,
 };
 
-/// Each style with its longest name.
-const STYLES: [(Style, usize); 5] =
-    [(Style::Mcp, 64), (Style::ServerTool, 64), (Style::ServerDashTool, 64), (Style::FirstWins, 63), (Style::Identity, 128)];
+/// Each style with its longest name and what may stand in it beside letters and digits.
+const STYLES: [(Style, usize, &[u8]); 5] = [
+    (Style::Mcp, 256, b"_-./:@"),
+    (Style::ServerTool, 64, b"_"),
+    (Style::ServerDashTool, 64, b"-"),
+    (Style::FirstWins, 63, b"_-."),
+    (Style::Identity, 128, b"_-."),
+];
 
 fn check(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else { return };
@@ -36,7 +41,7 @@ fn check(input: &[u8]) {
             pairs.push(pair);
         }
     }
-    for (style, longest) in STYLES {
+    for (style, longest, signs) in STYLES {
         let names = style.expose(&pairs);
         assert_eq!(names.len(), pairs.len());
         assert_eq!(names, style.expose(&pairs), "not the same again");
@@ -45,7 +50,7 @@ fn check(input: &[u8]) {
             let Ok(name) = name else { continue };
             let name = name.as_str();
             assert!((1..=longest).contains(&name.len()), "{name:?}: {style:?}");
-            assert!(name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte)), "{name:?}: {style:?}");
+            assert!(name.bytes().all(|byte| byte.is_ascii_alphanumeric() || signs.contains(&byte)), "{name:?}: {style:?}");
             assert!(seen.insert(name.to_owned()), "{name:?} is given twice, also to {pair:?}: {style:?}");
         }
     }
