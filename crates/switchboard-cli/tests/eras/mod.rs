@@ -120,7 +120,7 @@ impl Drop for Listening {
 
 fn listening(launch: &Launch, more: &[&str]) -> (Listening, String) {
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let mut command = launch.clone().arg("http").arg(&port.to_string()).command();
+    let mut command = launch.clone().arg("http").arg(port.to_string()).command();
     let mut child = command.args(more).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
     let said: Vec<String> = lines.by_ref().map_while(Result::ok).take_while(|line| !line.contains("running on")).collect();

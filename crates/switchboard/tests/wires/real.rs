@@ -176,7 +176,7 @@ async fn python_servers_that_ask_in_the_older_way_are_answered_over_http() {
     for name in ["asks-sdk", "asks-fastmcp"] {
         let Some(launch) = launch(name) else { return };
         let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let mut command = launch.arg("http").arg(&port.to_string()).command();
+        let mut command = launch.arg("http").arg(port.to_string()).command();
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
         let said: Vec<String> = lines.by_ref().map_while(Result::ok).take_while(|line| !line.contains("running on")).collect();
