@@ -78,14 +78,15 @@ fn s0_36_without_a_terminal_an_elicitation_is_declined_with_one_line() {
     assert!(ran.stderr.contains("server \"demo\" asks") && ran.stderr.contains("declined"), "{ran:?}");
 }
 
-/// S3-18: the server asks before any call is under way, and answers the call only once it has been told no.
+/// S3-18: the server asks before any call is under way, and lists its tools only once it has been told no.
 #[test]
 fn s3_18_a_question_without_a_call_is_declined_with_one_line_on_stderr() {
     let home = Home::new();
     let told = home.path("told");
     let chaos = Chaos::new()
         .on("notifications/initialized", [Step::ask("anybody?"), Step::touch(&told)])
-        .tool("ok", [Step::wait_file(&told), Step::text("fine")])
+        .on("tools/list", [Step::wait_file(&told), Step::Answer])
+        .tool("ok", Step::text("fine"))
         .record(home.path("seen"));
     home.user_file(&chaos.entry("asker").render());
     let ran = home.run(&["call", "asker/ok", "--yes"]);
