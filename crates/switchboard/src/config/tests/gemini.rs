@@ -209,6 +209,15 @@ fn s2_14_timeout_is_in_milliseconds_with_a_default_of_ten_minutes_and_s2_18_hold
     }
 }
 
+/// S2-21: connecting has the configured timeout, and where none is configured the document's default of ten minutes.
+#[test]
+fn s2_21_the_timeout_and_its_default_of_ten_minutes_hold_for_connecting() {
+    let connect = |fields: &str| read(&entry(fields)).config.servers[0].timeouts.connect;
+    assert_eq!(connect(r#""command": "a""#), Duration::from_secs(600));
+    assert_eq!(connect(r#""httpUrl": "http://h/mcp""#), Duration::from_secs(600));
+    assert_eq!(connect(r#""command": "a", "timeout": 15000"#), Duration::from_secs(15));
+}
+
 /// S2-15: false by default; a project's file lifts no confirmation by itself.
 #[test]
 fn s2_15_trust_is_false_by_default_and_held_back_in_a_projects_file() {
