@@ -1,7 +1,8 @@
 //! Keeps the two sides of a session on chosen cores.
 //!
-//! Left alone, the scheduler at times puts caller and server on one core and at times on two, and a round trip differs fourfold between
-//! the two: more than any contestant differs from another. So `stdio` chooses, and says so.
+//! Left alone, the scheduler at times puts caller and server on one core and at times on two, and a
+//! round trip differs fourfold between the two: more than any contestant differs from another. So
+//! `stdio` chooses, and says so.
 
 use crate::measure::Fault;
 
@@ -25,11 +26,14 @@ impl Pin {
         }
     }
 
-    /// Pins this process, the caller's side, and gives back what the server is to be told. The server pins itself, because the
-    /// contestants start it in their own ways and it would inherit our core.
+    /// Pins this process, the caller's side, and gives back what the server is to be told. The
+    /// server pins itself, because the contestants start it in their own ways and it would
+    /// inherit our core.
     pub(crate) fn apply(self) -> Result<Vec<String>, Fault> {
         let allowed = allowed_cores()?;
-        let (Some(&first), Some(&last)) = (allowed.first(), allowed.last()) else { return Ok(Vec::new()) };
+        let (Some(&first), Some(&last)) = (allowed.first(), allowed.last()) else {
+            return Ok(Vec::new());
+        };
         let server_core = match self {
             Self::Apart => last,
             Self::Together => first,
@@ -45,13 +49,18 @@ impl Pin {
 pub(crate) fn to_core(core: usize) -> Result<(), Fault> {
     let mut set = nix::sched::CpuSet::new();
     set.set(core)?;
-    Ok(nix::sched::sched_setaffinity(nix::unistd::Pid::this(), &set)?)
+    Ok(nix::sched::sched_setaffinity(
+        nix::unistd::Pid::this(),
+        &set,
+    )?)
 }
 
 #[cfg(target_os = "linux")]
 fn allowed_cores() -> Result<Vec<usize>, Fault> {
     let set = nix::sched::sched_getaffinity(nix::unistd::Pid::this())?;
-    Ok((0..nix::sched::CpuSet::count()).filter(|&core| set.is_set(core).unwrap_or(false)).collect())
+    Ok((0..nix::sched::CpuSet::count())
+        .filter(|&core| set.is_set(core).unwrap_or(false))
+        .collect())
 }
 
 /// Elsewhere there is no such call, and the scheduler does as it likes.

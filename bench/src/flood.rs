@@ -1,4 +1,5 @@
-//! `bench flood`: calls of a healthy server beside none, one and two servers that send without pause, and when calls of those end.
+//! `bench flood`: calls of a healthy server beside none, one and two servers that send without
+//! pause, and when calls of those end.
 
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -48,7 +49,13 @@ pub(crate) async fn run(options: &Options) -> Result<Vec<Row>, Fault> {
         for round in 0..=options.rounds {
             for (count, figures) in figures.iter_mut().enumerate() {
                 let mut unused = Figures::default();
-                measure(options, flood, count, if round == 0 { &mut unused } else { figures }).await?;
+                measure(
+                    options,
+                    flood,
+                    count,
+                    if round == 0 { &mut unused } else { figures },
+                )
+                .await?;
             }
         }
         rows.extend(table(flood, figures));
@@ -60,19 +67,39 @@ fn table(flood: Flood, figures: [Figures; 3]) -> [Row; 4] {
     let name = flood.name();
     let row = |what: &str, unit, of: fn(&Figures) -> &Vec<f64>| {
         let row = Row::new(format!("{what} beside {name} floods"), unit);
-        figures.iter().zip(BESIDE).fold(row, |row, (figures, beside)| row.cell(beside, of(figures).clone()))
+        figures
+            .iter()
+            .zip(BESIDE)
+            .fold(row, |row, (figures, beside)| {
+                row.cell(beside, of(figures).clone())
+            })
     };
     let latest = (LIMIT + ALLOWANCE).as_secs_f64();
     [
-        row("healthy calls", Unit::CallsPerSecond, |figures| &figures.calls_per_second),
-        row("healthy p99", Unit::Seconds, |figures| &figures.p99).at_most("one", 2.0, "none").at_most("two", 2.0, "none"),
-        row("slowest healthy call", Unit::Seconds, |figures| &figures.slowest),
-        row("end of flooded calls", Unit::Seconds, |figures| &figures.flooded).below("one", latest).below("two", latest),
+        row("healthy calls", Unit::CallsPerSecond, |figures| {
+            &figures.calls_per_second
+        }),
+        row("healthy p99", Unit::Seconds, |figures| &figures.p99)
+            .at_most("one", 2.0, "none")
+            .at_most("two", 2.0, "none"),
+        row("slowest healthy call", Unit::Seconds, |figures| {
+            &figures.slowest
+        }),
+        row("end of flooded calls", Unit::Seconds, |figures| {
+            &figures.flooded
+        })
+        .below("one", latest)
+        .below("two", latest),
     ]
 }
 
 /// A host with a healthy server and so many that flood.
-async fn measure(options: &Options, flood: Flood, count: usize, figures: &mut Figures) -> Result<(), Fault> {
+async fn measure(
+    options: &Options,
+    flood: Flood,
+    count: usize,
+    figures: &mut Figures,
+) -> Result<(), Fault> {
     let (healthy, mut children) = match flood {
         Flood::Stdio => (floor()?, Vec::new()),
         Flood::Response | Flood::Get => {
@@ -87,19 +114,30 @@ async fn measure(options: &Options, flood: Flood, count: usize, figures: &mut Fi
         children.extend(child);
     }
     let us = Us::beside_others(endpoints, flood != Flood::Stdio).await?;
-    let flooded: Vec<JoinHandle<Result<f64, Fault>>> =
-        (1..=count).map(|index| tokio::spawn(flooded_call(us.clone(), format!("floor{index}/flood")))).collect();
+    let flooded: Vec<JoinHandle<Result<f64, Fault>>> = (1..=count)
+        .map(|index| tokio::spawn(flooded_call(us.clone(), format!("floor{index}/flood"))))
+        .collect();
     let began = Instant::now();
     let span = Duration::from_millis(options.size(3000, 1500) as u64);
-    let callers: Vec<_> = (0..CALLERS).map(|_| tokio::spawn(healthy_calls(us.clone(), began + span))).collect();
+    let callers: Vec<_> = (0..CALLERS)
+        .map(|_| tokio::spawn(healthy_calls(us.clone(), began + span)))
+        .collect();
     let mut times = Vec::new();
     for caller in callers {
         times.extend(caller.await??);
     }
-    figures.calls_per_second.push(times.len() as f64 / began.elapsed().as_secs_f64());
+    figures
+        .calls_per_second
+        .push(times.len() as f64 / began.elapsed().as_secs_f64());
     times.sort_unstable();
-    figures.p99.push(times.get(times.len() * 99 / 100).map_or(f64::NAN, Duration::as_secs_f64));
-    figures.slowest.push(times.last().map_or(f64::NAN, Duration::as_secs_f64));
+    figures.p99.push(
+        times
+            .get(times.len() * 99 / 100)
+            .map_or(f64::NAN, Duration::as_secs_f64),
+    );
+    figures
+        .slowest
+        .push(times.last().map_or(f64::NAN, Duration::as_secs_f64));
     let mut latest = 0.0_f64;
     for call in flooded {
         latest = latest.max(call.await??);
@@ -133,23 +171,38 @@ async fn flooded_call(us: Us, tool: String) -> Result<f64, Fault> {
 }
 
 fn floor() -> Result<Endpoint, Fault> {
-    Ok(Endpoint::Stdio(StdioEndpoint::new(&program()?, [crate::server::MARKER, "--legacy"].map(str::to_owned))))
+    Ok(Endpoint::Stdio(StdioEndpoint::new(
+        &program()?,
+        [crate::server::MARKER, "--legacy"].map(str::to_owned),
+    )))
 }
 
 fn program() -> Result<String, Fault> {
-    Ok(std::env::current_exe()?.to_str().ok_or("the path of this program is not text")?.to_owned())
+    Ok(std::env::current_exe()?
+        .to_str()
+        .ok_or("the path of this program is not text")?
+        .to_owned())
 }
 
 async fn flooder(flood: Flood) -> Result<(Endpoint, Option<Child>), Fault> {
     if flood == Flood::Stdio {
         let words = [flooder::MARKER, flood.name()].map(str::to_owned);
-        return Ok((Endpoint::Stdio(StdioEndpoint::new(&program()?, words)), None));
+        return Ok((
+            Endpoint::Stdio(StdioEndpoint::new(&program()?, words)),
+            None,
+        ));
     }
     let mut command = Command::new(program()?);
-    command.args([flooder::MARKER, flood.name()]).stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true);
+    command
+        .args([flooder::MARKER, flood.name()])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .kill_on_drop(true);
     let mut child = command.spawn()?;
     let mut lines = BufReader::new(child.stdout.take().ok_or("the child has no stdout")?).lines();
-    let address = timeout(PATIENCE, lines.next_line()).await.map_err(|_| "the flooder does not say where it listens")??;
+    let address = timeout(PATIENCE, lines.next_line())
+        .await
+        .map_err(|_| "the flooder does not say where it listens")??;
     let url = format!("http://{}/mcp", address.ok_or("the flooder ended")?);
     Ok((Endpoint::Http(HttpEndpoint::new(&url)), Some(child)))
 }

@@ -1,4 +1,5 @@
-//! A server that sends without pause: on stdio and in the response once its tool is called, on the GET stream as soon as that is open.
+//! A server that sends without pause: on stdio and in the response once its tool is called, on the
+//! GET stream as soon as that is open.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -32,7 +33,10 @@ impl Flood {
 /// Serves until its input ends; over HTTP it first prints the address that it listens on.
 pub(crate) fn run(mut words: impl Iterator<Item = String>) -> Result<(), Fault> {
     let word = words.next().unwrap_or_default();
-    let flood = Flood::ALL.into_iter().find(|flood| flood.name() == word).ok_or("a flooder needs to know where to flood")?;
+    let flood = Flood::ALL
+        .into_iter()
+        .find(|flood| flood.name() == word)
+        .ok_or("a flooder needs to know where to flood")?;
     if flood == Flood::Stdio {
         return over_stdio();
     }
@@ -74,12 +78,19 @@ fn over_http(stream: &TcpStream, flood: Flood) -> Option<()> {
             stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n").ok()?;
             return pour(&mut stream, true).ok();
         } else if is_get {
-            stream.write_all(b"HTTP/1.1 405 X\r\nContent-Length: 0\r\n\r\n").ok()?;
+            stream
+                .write_all(b"HTTP/1.1 405 X\r\nContent-Length: 0\r\n\r\n")
+                .ok()?;
         } else if let Some(answer) = answer(&message) {
-            let head = format!("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n", answer.len());
+            let head = format!(
+                "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
+                answer.len()
+            );
             stream.write_all((head + &answer).as_bytes()).ok()?;
         } else if !is_call {
-            stream.write_all(b"HTTP/1.1 202 X\r\nContent-Length: 0\r\n\r\n").ok()?;
+            stream
+                .write_all(b"HTTP/1.1 202 X\r\nContent-Length: 0\r\n\r\n")
+                .ok()?;
         }
     }
 }
@@ -89,7 +100,10 @@ fn request(reader: &mut BufReader<&TcpStream>) -> Option<(bool, serde_json::Valu
     let (mut is_get, mut length) = (false, 0);
     loop {
         let mut line = String::new();
-        reader.read_line(&mut line).ok().filter(|&count| count > 0)?;
+        reader
+            .read_line(&mut line)
+            .ok()
+            .filter(|&count| count > 0)?;
         is_get |= line.starts_with("GET ");
         if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
             length = value.trim().parse().ok()?;
@@ -114,13 +128,20 @@ fn answer(message: &serde_json::Value) -> Option<String> {
         "tools/call" => return None,
         _ => "{}",
     };
-    Some(format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#))
+    Some(format!(
+        r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#
+    ))
 }
 
 /// Log messages, and in event streams comments, in turn and without end.
 fn pour(to: &mut impl Write, as_events: bool) -> Result<(), Fault> {
     let log = r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"one line of a log"}}"#;
-    let messages = if as_events { format!("data: {log}\n\n") } else { format!("{log}\n") }.repeat(512);
+    let messages = if as_events {
+        format!("data: {log}\n\n")
+    } else {
+        format!("{log}\n")
+    }
+    .repeat(512);
     let comments = ":\n".repeat(if as_events { 32 * 1024 } else { 0 });
     loop {
         to.write_all(messages.as_bytes())?;

@@ -1,4 +1,5 @@
-//! `bench list`: catalogs of 10, 1,000 and 10,000 tools: time to list, cost of the stations before a call, memory.
+//! `bench list`: catalogs of 10, 1,000 and 10,000 tools: time to list, cost of the stations before
+//! a call, memory.
 
 use std::process::Command;
 use std::sync::Arc;
@@ -15,12 +16,17 @@ use crate::us;
 /// The hidden subcommand that measures memory in a process of its own.
 pub(crate) const MEMORY_MARKER: &str = "__memory";
 
-const CATALOGS: [(usize, &str); 3] = [(10, "10 tools"), (1_000, "1,000 tools"), (10_000, "10,000 tools")];
+const CATALOGS: [(usize, &str); 3] = [
+    (10, "10 tools"),
+    (1_000, "1,000 tools"),
+    (10_000, "10,000 tools"),
+];
 const LARGEST: usize = 10_000;
 /// As a server with that many would do.
 const TOOLS_PER_PAGE: usize = 1_000;
 const MEMORY_BYTES: f64 = 40.0 * 1024.0 * 1024.0;
-/// Look-ups in a table that no longer fits the processor's caches may cost a little more; a scan would cost a thousand times as much.
+/// Look-ups in a table that no longer fits the processor's caches may cost a little more; a scan
+/// would cost a thousand times as much.
 const GROWTH: f64 = 1.5;
 
 /// All rows of the table.
@@ -45,20 +51,34 @@ pub(crate) async fn run(options: &Options) -> Result<Vec<Row>, Fault> {
         .into_iter()
         .zip(lists)
         .map(|((_, name), [rmcp, ours])| {
-            Row::new(format!("{name} listed, process start included"), Unit::Seconds).cell("rmcp", rmcp).cell("us", ours)
+            Row::new(
+                format!("{name} listed, process start included"),
+                Unit::Seconds,
+            )
+            .cell("rmcp", rmcp)
+            .cell("us", ours)
         })
         .collect();
     let row = Row::new("resolve, validate and gate one call", Unit::Seconds);
-    let row = CATALOGS.into_iter().zip(walks).fold(row, |row, ((_, name), walks)| row.cell(name, walks));
+    let row = CATALOGS
+        .into_iter()
+        .zip(walks)
+        .fold(row, |row, ((_, name), walks)| row.cell(name, walks));
     rows.push(row.at_most("10,000 tools", GROWTH, "10 tools"));
     rows.extend(memory_rows(options)?);
     Ok(rows)
 }
 
 fn flags(tools: usize, era: Era) -> Vec<String> {
-    ["--tools", &tools.to_string(), "--page", &TOOLS_PER_PAGE.to_string(), &format!("--{}", era.name())]
-        .map(str::to_owned)
-        .to_vec()
+    [
+        "--tools",
+        &tools.to_string(),
+        "--page",
+        &TOOLS_PER_PAGE.to_string(),
+        &format!("--{}", era.name()),
+    ]
+    .map(str::to_owned)
+    .to_vec()
 }
 
 async fn list_with_rmcp(tools: usize, era: Era) -> Result<f64, Fault> {
@@ -67,7 +87,11 @@ async fn list_with_rmcp(tools: usize, era: Era) -> Result<f64, Fault> {
     let listed = rmcp.list().await?.len();
     let seconds = start.elapsed().as_secs_f64();
     rmcp.stop().await?;
-    if listed == tools { Ok(seconds) } else { Err(format!("rmcp listed {listed} tools, {tools} were expected").into()) }
+    if listed == tools {
+        Ok(seconds)
+    } else {
+        Err(format!("rmcp listed {listed} tools, {tools} were expected").into())
+    }
 }
 
 async fn list_with_us(tools: usize, options: &Options) -> Result<(f64, f64), Fault> {
@@ -76,30 +100,46 @@ async fn list_with_us(tools: usize, options: &Options) -> Result<(f64, f64), Fau
     let host = us::start(config.clone(), Arc::new(MemoryStore::default())).await?;
     let listed = us::listed(&host, 1, tools).await;
     let seconds = start.elapsed().as_secs_f64();
-    let walk = listed.and_then(|()| us::walk(&config, &host.catalog(), options.size(200_000, 20_000)));
+    let walk =
+        listed.and_then(|()| us::walk(&config, &host.catalog(), options.size(200_000, 20_000)));
     host.stop().await;
     Ok((seconds, walk?))
 }
 
-/// Memory is measured in processes of their own: here the allocator still holds what the rounds before left behind.
+/// Memory is measured in processes of their own: here the allocator still holds what the rounds
+/// before left behind.
 fn memory_rows(options: &Options) -> Result<Vec<Row>, Fault> {
     let mut now = Row::new("memory with 10,000 tools, above the start", Unit::Bytes);
     let mut peak = Row::new("the same at its highest", Unit::Bytes);
     for who in ["rmcp", "us"] {
         if options.with(who) {
-            let output = Command::new(std::env::current_exe()?).args([MEMORY_MARKER, who, options.era.name()]).output()?;
+            let output = Command::new(std::env::current_exe()?)
+                .args([MEMORY_MARKER, who, options.era.name()])
+                .output()?;
             let text = String::from_utf8_lossy(&output.stdout);
-            let Some((settled, highest)) = text.trim().split_once(' ').filter(|_| output.status.success()) else {
-                return Err(format!("memory of {who}: {}", String::from_utf8_lossy(&output.stderr)).into());
+            let Some((settled, highest)) = text
+                .trim()
+                .split_once(' ')
+                .filter(|_| output.status.success())
+            else {
+                return Err(format!(
+                    "memory of {who}: {}",
+                    String::from_utf8_lossy(&output.stderr)
+                )
+                .into());
             };
             now = now.cell(who, vec![settled.parse()?]);
             peak = peak.cell(who, vec![highest.parse()?]);
         }
     }
-    Ok(vec![now.below("us", MEMORY_BYTES), peak.below("us", MEMORY_BYTES)])
+    Ok(vec![
+        now.below("us", MEMORY_BYTES),
+        peak.below("us", MEMORY_BYTES),
+    ])
 }
 
-/// The other process: lists the largest catalog, then prints how much it grew, now and at its highest.
+/// The other process: lists the largest catalog, then prints how much it grew, now and at its
+/// highest.
 pub(crate) async fn memory(who: &str, era: Era) -> Result<(), Fault> {
     let before = status_bytes("VmRSS:")?;
     match who {
@@ -122,14 +162,22 @@ pub(crate) async fn memory(who: &str, era: Era) -> Result<(), Fault> {
 }
 
 fn print_growth(before: f64) -> Result<(), Fault> {
-    println!("{} {}", status_bytes("VmRSS:")? - before, status_bytes("VmHWM:")? - before);
+    println!(
+        "{} {}",
+        status_bytes("VmRSS:")? - before,
+        status_bytes("VmHWM:")? - before
+    );
     Ok(())
 }
 
 /// A size in `/proc/self/status`, which counts in KiB.
 fn status_bytes(field: &str) -> Result<f64, Fault> {
-    let status = std::fs::read_to_string("/proc/self/status")
-        .map_err(|error| format!("memory is read from /proc/self/status, which is Linux only: {error}"))?;
-    let line = status.lines().find_map(|line| line.strip_prefix(field)).ok_or(format!("/proc/self/status has no {field}"))?;
+    let status = std::fs::read_to_string("/proc/self/status").map_err(|error| {
+        format!("memory is read from /proc/self/status, which is Linux only: {error}")
+    })?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix(field))
+        .ok_or(format!("/proc/self/status has no {field}"))?;
     Ok(line.trim().trim_end_matches(" kB").parse::<f64>()? * 1024.0)
 }

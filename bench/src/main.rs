@@ -59,7 +59,14 @@ fn run() -> Result<ExitCode, Fault> {
     }
     let options = options?;
     let report = runtime(options.multi_thread)?.block_on(measure(&options))?;
-    println!("{}", if options.json { report.json()? } else { report.table() });
+    println!(
+        "{}",
+        if options.json {
+            report.json()?
+        } else {
+            report.table()
+        }
+    );
     Ok(ExitCode::SUCCESS)
 }
 
@@ -78,26 +85,45 @@ async fn measure(options: &Options) -> Result<Report, Fault> {
     if matches!(options.work, Work::Stdio | Work::Http) {
         notes.push(format!("{} (--pin)", options.pin.name()));
     }
-    Ok(Report { command, runtime: options.runtime_name(), era: options.era.name(), rounds: options.rounds, rows, notes })
+    Ok(Report {
+        command,
+        runtime: options.runtime_name(),
+        era: options.era.name(),
+        rounds: options.rounds,
+        rows,
+        notes,
+    })
 }
 
 /// The demo server, pinned where we were told.
 fn demo(words: impl Iterator<Item = String>) -> Result<ExitCode, Fault> {
     let mut words = words.peekable();
     if words.next_if(|word| word == "--core").is_some() {
-        cores::to_core(words.next().and_then(|core| core.parse().ok()).ok_or("--core needs a number")?)?;
+        cores::to_core(
+            words
+                .next()
+                .and_then(|core| core.parse().ok())
+                .ok_or("--core needs a number")?,
+        )?;
     }
     Ok(switchboard_demo::main_stdio(words))
 }
 
 fn measure_memory(mut words: impl Iterator<Item = String>) -> Result<(), Fault> {
     let who = words.next().unwrap_or_default();
-    let era = if words.next().as_deref() == Some("modern") { Era::Modern } else { Era::Legacy };
+    let era = if words.next().as_deref() == Some("modern") {
+        Era::Modern
+    } else {
+        Era::Legacy
+    };
     runtime(false)?.block_on(list::memory(&who, era))
 }
 
 fn runtime(multi_thread: bool) -> std::io::Result<tokio::runtime::Runtime> {
-    let mut builder =
-        if multi_thread { tokio::runtime::Builder::new_multi_thread() } else { tokio::runtime::Builder::new_current_thread() };
+    let mut builder = if multi_thread {
+        tokio::runtime::Builder::new_multi_thread()
+    } else {
+        tokio::runtime::Builder::new_current_thread()
+    };
     builder.enable_all().build()
 }

@@ -1,4 +1,5 @@
-//! The work that every contestant does, and how it is timed: the same loops, the same runtime, whoever is measured.
+//! The work that every contestant does, and how it is timed: the same loops, the same runtime,
+//! whoever is measured.
 
 use std::future::Future;
 use std::process::Command;
@@ -98,7 +99,11 @@ pub(crate) fn server_command(flags: &[String]) -> Result<Command, Fault> {
 }
 
 /// The median time of `calls` calls made one after the other, in seconds.
-pub(crate) async fn one_in_flight(contestant: &impl Contestant, tool: Tool, calls: usize) -> Result<f64, Fault> {
+pub(crate) async fn one_in_flight(
+    contestant: &impl Contestant,
+    tool: Tool,
+    calls: usize,
+) -> Result<f64, Fault> {
     let mut times = Vec::with_capacity(calls);
     for _ in 0..calls {
         let start = Instant::now();
@@ -109,8 +114,13 @@ pub(crate) async fn one_in_flight(contestant: &impl Contestant, tool: Tool, call
     Ok(median_time(&mut times))
 }
 
-/// Calls per second with `width` calls in flight: as many tasks, each making its share one after the other.
-pub(crate) async fn many_in_flight(contestant: &impl Contestant, width: usize, calls: usize) -> Result<f64, Fault> {
+/// Calls per second with `width` calls in flight: as many tasks, each making its share one after
+/// the other.
+pub(crate) async fn many_in_flight(
+    contestant: &impl Contestant,
+    width: usize,
+    calls: usize,
+) -> Result<f64, Fault> {
     let share = calls.div_ceil(width);
     let start = Instant::now();
     let tasks: Vec<_> = (0..width)
@@ -133,12 +143,19 @@ pub(crate) async fn many_in_flight(contestant: &impl Contestant, width: usize, c
 /// The median in seconds.
 pub(crate) fn median_time(times: &mut [Duration]) -> f64 {
     times.sort_unstable();
-    times.get(times.len() / 2).map_or(f64::NAN, Duration::as_secs_f64)
+    times
+        .get(times.len() / 2)
+        .map_or(f64::NAN, Duration::as_secs_f64)
 }
 
 fn check(tool: Tool, bytes: usize) -> Result<(), Fault> {
     if bytes >= tool.least_bytes() {
         return Ok(());
     }
-    Err(format!("tool {}: {bytes} bytes came, at least {} were expected", tool.name(), tool.least_bytes()).into())
+    Err(format!(
+        "tool {}: {bytes} bytes came, at least {} were expected",
+        tool.name(),
+        tool.least_bytes()
+    )
+    .into())
 }

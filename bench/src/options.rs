@@ -60,38 +60,71 @@ impl Options {
             (false, None, false, false, Era::Legacy, None, Vec::new());
         let (mut answers, mut sdks) = (None, None);
         while let Some(word) = words.next() {
-            let mut value = || words.next().ok_or_else(|| format!("{word} needs a value\n{USAGE}"));
+            let mut value = || {
+                words
+                    .next()
+                    .ok_or_else(|| format!("{word} needs a value\n{USAGE}"))
+            };
             match word.as_str() {
                 "--json" => json = true,
                 "--quick" => quick = true,
                 "--rounds" => {
-                    rounds = Some(one_of(&word, &value()?, |text| text.parse().ok().filter(|&count: &usize| count > 0))?)
+                    rounds = Some(one_of(&word, &value()?, |text| {
+                        text.parse().ok().filter(|&count: &usize| count > 0)
+                    })?)
                 }
-                "--runtime" => multi_thread = one_of(&word, &value()?, |text| pick(text, ["current", "multi"]))? == 1,
+                "--runtime" => {
+                    multi_thread =
+                        one_of(&word, &value()?, |text| pick(text, ["current", "multi"]))? == 1
+                }
                 "--era" => {
-                    era = [Era::Legacy, Era::Modern][one_of(&word, &value()?, |text| pick(text, ["legacy", "modern"]))?];
+                    era = [Era::Legacy, Era::Modern]
+                        [one_of(&word, &value()?, |text| pick(text, ["legacy", "modern"]))?];
                 }
                 "--pin" => {
                     let choices = [Pin::Apart, Pin::Together, Pin::Nowhere];
-                    pin = Some(choices[one_of(&word, &value()?, |text| pick(text, ["apart", "together", "none"]))?]);
+                    pin = Some(
+                        choices[one_of(&word, &value()?, |text| {
+                            pick(text, ["apart", "together", "none"])
+                        })?],
+                    );
                 }
                 "--answers" => {
                     let choices = [Answers::Json, Answers::Events];
-                    answers = Some(choices[one_of(&word, &value()?, |text| pick(text, ["json", "sse"]))?]);
+                    answers = Some(
+                        choices[one_of(&word, &value()?, |text| pick(text, ["json", "sse"]))?],
+                    );
                 }
                 "--sdks" => sdks = Some(PathBuf::from(value()?)),
                 "--without" => {
                     let who = value()?;
-                    one_of(&word, &who, |text| pick(text, ["floor", "raw", "rmcp", "us", "ts", "python"]))?;
+                    one_of(&word, &who, |text| {
+                        pick(text, ["floor", "raw", "rmcp", "us", "ts", "python"])
+                    })?;
                     without.push(who);
                 }
                 _ => return Err(format!("unknown word {word:?}\n{USAGE}").into()),
             }
         }
         // Threads that may not leave a core would only stand in each other's way.
-        let pin = pin.unwrap_or(if multi_thread { Pin::Nowhere } else { Pin::Apart });
+        let pin = pin.unwrap_or(if multi_thread {
+            Pin::Nowhere
+        } else {
+            Pin::Apart
+        });
         let rounds = rounds.unwrap_or(if quick { 4 } else { 10 });
-        Ok(Self { work, json, rounds, quick, multi_thread, era, pin, answers, sdks, without })
+        Ok(Self {
+            work,
+            json,
+            rounds,
+            quick,
+            multi_thread,
+            era,
+            pin,
+            answers,
+            sdks,
+            without,
+        })
     }
 
     /// Whether a contestant takes part.
@@ -101,7 +134,10 @@ impl Options {
 
     /// Lines for the report on who was left out.
     pub(crate) fn left_out(&self) -> Vec<String> {
-        self.without.iter().map(|who| format!("{who}: skipped, as told by --without {who}")).collect()
+        self.without
+            .iter()
+            .map(|who| format!("{who}: skipped, as told by --without {who}"))
+            .collect()
     }
 
     /// A size of the work, smaller when in a hurry.
@@ -110,7 +146,11 @@ impl Options {
     }
 
     pub(crate) fn runtime_name(&self) -> &'static str {
-        if self.multi_thread { "multi-thread" } else { "current-thread" }
+        if self.multi_thread {
+            "multi-thread"
+        } else {
+            "current-thread"
+        }
     }
 }
 

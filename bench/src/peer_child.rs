@@ -1,7 +1,9 @@
-//! A peer in another language: a child program that makes the calls itself and tells how long they took.
+//! A peer in another language: a child program that makes the calls itself and tells how long they
+//! took.
 //!
-//! Each line we write is an order, `one N` or `many WIDTH N`; each line it answers is a number: the median of N calls made one after the
-//! other in seconds, or calls per second. Its first line is `ready`. What crosses the pipe is not part of what is measured.
+//! Each line we write is an order, `one N` or `many WIDTH N`; each line it answers is a number: the
+//! median of N calls made one after the other in seconds, or calls per second. Its first line is
+//! `ready`. What crosses the pipe is not part of what is measured.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -52,12 +54,26 @@ impl ChildPeer {
     pub(crate) async fn start(sdk: Sdk, folder: &Path, url: &str, era: Era) -> Result<Self, Fault> {
         let (program, script) = sdk.program(folder);
         let mut command = Command::new(program);
-        // The SDK adds more listeners for many calls at once than Node likes, and it says so for each.
+        // The SDK adds more listeners for many calls at once than Node likes, and it says so for
+        // each.
         command.env("NODE_NO_WARNINGS", "1");
-        command.arg(script).args([url, era.name()]).stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
+        command
+            .arg(script)
+            .args([url, era.name()])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true);
         let mut process = command.spawn()?;
-        let (orders, answers) = process.stdin.take().zip(process.stdout.take()).ok_or("the child has no pipes")?;
-        let mut peer = Self { orders, answers: BufReader::new(answers).lines(), _process: process };
+        let (orders, answers) = process
+            .stdin
+            .take()
+            .zip(process.stdout.take())
+            .ok_or("the child has no pipes")?;
+        let mut peer = Self {
+            orders,
+            answers: BufReader::new(answers).lines(),
+            _process: process,
+        };
         match peer.answers.next_line().await? {
             Some(line) if line == "ready" => Ok(peer),
             line => Err(format!("the {} SDK did not get ready: {line:?}", sdk.name()).into()),
@@ -70,13 +86,21 @@ impl ChildPeer {
     }
 
     /// Calls per second with `width` calls in flight.
-    pub(crate) async fn many_in_flight(&mut self, width: usize, calls: usize) -> Result<f64, Fault> {
+    pub(crate) async fn many_in_flight(
+        &mut self,
+        width: usize,
+        calls: usize,
+    ) -> Result<f64, Fault> {
         self.order(format!("many {width} {calls}\n")).await
     }
 
     async fn order(&mut self, order: String) -> Result<f64, Fault> {
         self.orders.write_all(order.as_bytes()).await?;
-        let line = self.answers.next_line().await?.ok_or("the child ended in the middle of a round")?;
+        let line = self
+            .answers
+            .next_line()
+            .await?
+            .ok_or("the child ended in the middle of a round")?;
         Ok(line.trim().parse()?)
     }
 }

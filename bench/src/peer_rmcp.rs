@@ -1,9 +1,12 @@
-//! The official SDK doing the same work: `rmcp` with its own child-process transport, its typed results, and nothing around it.
+//! The official SDK doing the same work: `rmcp` with its own child-process transport, its typed
+//! results, and nothing around it.
 
 use std::process::Command;
 use std::sync::Arc;
 
-use rmcp::model::{CallToolRequestParams, CallToolResult, ContentBlock, JsonObject, ProtocolVersion};
+use rmcp::model::{
+    CallToolRequestParams, CallToolResult, ContentBlock, JsonObject, ProtocolVersion,
+};
 use rmcp::service::RunningService;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 use rmcp::transport::{StreamableHttpClientTransport, TokioChildProcess};
@@ -23,15 +26,23 @@ impl Rmcp {
     pub(crate) async fn start(command: Command, era: Era) -> Result<Self, Fault> {
         let transport = TokioChildProcess::new(tokio::process::Command::from(command))?;
         let service = ().serve_with_lifecycle(transport, lifecycle(era)).await?;
-        Ok(Self { service: Arc::new(service), arguments: serde_json::from_str(ECHO_ARGUMENTS)? })
+        Ok(Self {
+            service: Arc::new(service),
+            arguments: serde_json::from_str(ECHO_ARGUMENTS)?,
+        })
     }
 
-    /// Shakes hands with the demo server at this URL. The SDK would allow 16 requests at once; it is given as many as it is asked for.
+    /// Shakes hands with the demo server at this URL. The SDK would allow 16 requests at once; it
+    /// is given as many as it is asked for.
     pub(crate) async fn connect(url: &str, era: Era, width: usize) -> Result<Self, Fault> {
-        let config = StreamableHttpClientTransportConfig::with_uri(url).max_concurrent_requests(width);
+        let config =
+            StreamableHttpClientTransportConfig::with_uri(url).max_concurrent_requests(width);
         let transport = StreamableHttpClientTransport::from_config(config);
         let service = ().serve_with_lifecycle(transport, lifecycle(era)).await?;
-        Ok(Self { service: Arc::new(service), arguments: serde_json::from_str(DEMO_ARGUMENTS)? })
+        Ok(Self {
+            service: Arc::new(service),
+            arguments: serde_json::from_str(DEMO_ARGUMENTS)?,
+        })
     }
 
     /// Every tool that the server offers, over all pages.
@@ -51,7 +62,11 @@ impl Rmcp {
 impl Contestant for Rmcp {
     async fn call(&self, tool: Tool) -> Result<usize, Fault> {
         let request = CallToolRequestParams::new(tool.name());
-        let request = if tool == Tool::Echo { request.with_arguments(self.arguments.clone()) } else { request };
+        let request = if tool == Tool::Echo {
+            request.with_arguments(self.arguments.clone())
+        } else {
+            request
+        };
         Ok(text_bytes(&self.service.call_tool(request).await?))
     }
 }
@@ -59,10 +74,22 @@ impl Contestant for Rmcp {
 fn lifecycle(era: Era) -> ClientLifecycleMode {
     match era {
         Era::Legacy => ClientLifecycleMode::Initialize,
-        Era::Modern => ClientLifecycleMode::Discover { preferred_versions: vec![ProtocolVersion::V_2026_07_28] },
+        Era::Modern => ClientLifecycleMode::Discover {
+            preferred_versions: vec![ProtocolVersion::V_2026_07_28],
+        },
     }
 }
 
 fn text_bytes(result: &CallToolResult) -> usize {
-    result.content.iter().map(|block| if let ContentBlock::Text(text) = block { text.text.len() } else { 0 }).sum()
+    result
+        .content
+        .iter()
+        .map(|block| {
+            if let ContentBlock::Text(text) = block {
+                text.text.len()
+            } else {
+                0
+            }
+        })
+        .sum()
 }

@@ -1,6 +1,8 @@
-//! The raw reference client: the least that a correct asynchronous caller over stdio must do, and so the mark that Switchboard is held to.
+//! The raw reference client: the least that a correct asynchronous caller over stdio must do, and
+//! so the mark that Switchboard is held to.
 //!
-//! Non-blocking pipes, an envelope with the id only, a slab of pending calls, coalesced writes. No gate, no validation, no deadlines.
+//! Non-blocking pipes, an envelope with the id only, a slab of pending calls, coalesced writes. No
+//! gate, no validation, no deadlines.
 
 use std::future::poll_fn;
 use std::io::Write as _;
@@ -56,28 +58,48 @@ struct State {
 impl Raw {
     /// Starts a server and shakes hands with it.
     pub(crate) async fn start(mut command: Command, era: Era) -> Result<Self, Fault> {
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
         let pipes = child.stdin.take().zip(child.stdout.take());
         let process = Arc::new(Process(child));
         let (stdin, stdout) = pipes.ok_or("the child has no pipes")?;
         let shared = Arc::new(Shared(Mutex::default()));
-        tokio::spawn(write(pipe::Sender::from_owned_fd(OwnedFd::from(stdin))?, shared.clone()));
-        tokio::spawn(read(pipe::Receiver::from_owned_fd(OwnedFd::from(stdout))?, shared.clone()));
-        let raw = Self { shared, meta: era.meta(), _process: process };
+        tokio::spawn(write(
+            pipe::Sender::from_owned_fd(OwnedFd::from(stdin))?,
+            shared.clone(),
+        ));
+        tokio::spawn(read(
+            pipe::Receiver::from_owned_fd(OwnedFd::from(stdout))?,
+            shared.clone(),
+        ));
+        let raw = Self {
+            shared,
+            meta: era.meta(),
+            _process: process,
+        };
         let (method, params) = era.hello();
-        field(&raw.request(method, &[params])?.await?, b"result").ok_or("the server refused the handshake")?;
+        field(&raw.request(method, &[params])?.await?, b"result")
+            .ok_or("the server refused the handshake")?;
         if era == Era::Legacy {
-            raw.shared.lock().outgoing.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}\n");
+            raw.shared.lock().outgoing.extend_from_slice(
+                b"{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}\n",
+            );
         }
         Ok(raw)
     }
 
     /// The size of the first page of tools.
     pub(crate) async fn list(&self) -> Result<usize, Fault> {
-        Ok(self.request("tools/list", &["{", self.meta.trim_start_matches(','), "}"])?.await?.len())
+        Ok(self
+            .request("tools/list", &["{", self.meta.trim_start_matches(','), "}"])?
+            .await?
+            .len())
     }
 
-    /// Queues one request; the answer is the whole line. `params` are the pieces of one JSON object.
+    /// Queues one request; the answer is the whole line. `params` are the pieces of one JSON
+    /// object.
     fn request(&self, method: &str, params: &[&str]) -> Result<oneshot::Receiver<Bytes>, Fault> {
         let (answer, answered) = oneshot::channel();
         let mut state = self.shared.lock();
@@ -86,8 +108,13 @@ impl Raw {
         }
         let id = state.pending.insert(answer);
         let outgoing = &mut state.outgoing;
-        write!(outgoing, "{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"{method}\",\"params\":")?;
-        params.iter().for_each(|piece| outgoing.extend_from_slice(piece.as_bytes()));
+        write!(
+            outgoing,
+            "{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"{method}\",\"params\":"
+        )?;
+        params
+            .iter()
+            .for_each(|piece| outgoing.extend_from_slice(piece.as_bytes()));
         outgoing.extend_from_slice(b"}\n");
         let writer = state.writer.take();
         drop(state);
@@ -98,8 +125,19 @@ impl Raw {
 
 impl Contestant for Raw {
     async fn call(&self, tool: Tool) -> Result<usize, Fault> {
-        let arguments = if tool == Tool::Echo { ECHO_ARGUMENTS } else { "{}" };
-        let params = ["{\"name\":\"", tool.name(), "\",\"arguments\":", arguments, self.meta, "}"];
+        let arguments = if tool == Tool::Echo {
+            ECHO_ARGUMENTS
+        } else {
+            "{}"
+        };
+        let params = [
+            "{\"name\":\"",
+            tool.name(),
+            "\",\"arguments\":",
+            arguments,
+            self.meta,
+            "}",
+        ];
         Ok(self.request("tools/call", &params)?.await?.len())
     }
 }
@@ -161,14 +199,24 @@ async fn read(mut pipe: pipe::Receiver, shared: Arc<Shared>) {
 
 /// The raw value of one key of a JSON object. What stands behind it is not looked at.
 pub(crate) fn field<'a>(object: &'a [u8], key: &[u8]) -> Option<&'a [u8]> {
-    let next = |at: usize| Some(at + object[at..].iter().position(|byte| !b" \t\r\n,:".contains(byte))?);
+    let next = |at: usize| {
+        Some(
+            at + object[at..]
+                .iter()
+                .position(|byte| !b" \t\r\n,:".contains(byte))?,
+        )
+    };
     let mut at = object.iter().position(|&byte| byte == b'{')? + 1;
     loop {
         let name = next(at)?;
         let name_end = value_end(object, name)?;
         let value = next(name_end)?;
         at = value_end(object, value)?;
-        if object[name..name_end].strip_prefix(b"\"")?.strip_suffix(b"\"")? == key {
+        if object[name..name_end]
+            .strip_prefix(b"\"")?
+            .strip_suffix(b"\"")?
+            == key
+        {
             return Some(&object[value..at]);
         }
     }
@@ -189,7 +237,13 @@ fn value_end(text: &[u8], start: usize) -> Option<usize> {
             b'{' | b'[' => depth += 1,
             b'}' | b']' => depth = depth.checked_sub(1)?,
             _ if depth > 0 => {}
-            _ => return Some(at + text[at..].iter().position(|byte| b",}] \t\r\n".contains(byte))?),
+            _ => {
+                return Some(
+                    at + text[at..]
+                        .iter()
+                        .position(|byte| b",}] \t\r\n".contains(byte))?,
+                );
+            }
         }
         at += 1;
         if depth == 0 {

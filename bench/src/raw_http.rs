@@ -1,7 +1,9 @@
-//! The raw reference client over HTTP: the least that a correct asynchronous caller of Streamable HTTP must do.
+//! The raw reference client over HTTP: the least that a correct asynchronous caller of Streamable
+//! HTTP must do.
 //!
-//! Kept-alive connections from a small pool, a hand-written HTTP/1.1 request with fixed headers, bodies by length or in chunks, answers
-//! as JSON or as events, an envelope with the id only. No gate, no validation, no deadlines, no redirects, no TLS.
+//! Kept-alive connections from a small pool, a hand-written HTTP/1.1 request with fixed headers,
+//! bodies by length or in chunks, answers as JSON or as events, an envelope with the id only. No
+//! gate, no validation, no deadlines, no redirects, no TLS.
 
 use std::io::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -54,23 +56,40 @@ struct Head {
 impl RawHttp {
     /// Shakes hands with the server at this URL.
     pub(crate) async fn open(url: &str, era: Era) -> Result<Self, Fault> {
-        let (address, path) = url.strip_prefix("http://").and_then(|rest| rest.split_once('/')).ok_or("the URL has no path")?;
-        let version = if era == Era::Legacy { "2025-11-25" } else { "2026-07-28" };
+        let (address, path) = url
+            .strip_prefix("http://")
+            .and_then(|rest| rest.split_once('/'))
+            .ok_or("the URL has no path")?;
+        let version = if era == Era::Legacy {
+            "2025-11-25"
+        } else {
+            "2026-07-28"
+        };
         let head = format!(
             "POST /{path} HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/json\r\n\
              Accept: application/json, text/event-stream\r\nMCP-Protocol-Version: {version}\r\n"
         );
         let (next_id, idle, meta) = (AtomicU64::new(1), Mutex::default(), era.meta());
-        let mut shared = Shared { address: address.to_owned(), head, meta, next_id, idle };
+        let mut shared = Shared {
+            address: address.to_owned(),
+            head,
+            meta,
+            next_id,
+            idle,
+        };
         let (method, params) = era.hello();
         let (hello, answer) = shared.request(method, None, &[params]).await?;
         field(&answer, b"result").ok_or("the server refused the handshake")?;
         if let Some(session) = hello.session {
-            shared.head.push_str(&format!("Mcp-Session-Id: {session}\r\n"));
+            shared
+                .head
+                .push_str(&format!("Mcp-Session-Id: {session}\r\n"));
         }
         if era == Era::Legacy {
             let note = br#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
-            shared.exchange("notifications/initialized", None, note, b"").await?;
+            shared
+                .exchange("notifications/initialized", None, note, b"")
+                .await?;
         }
         Ok(Self(Arc::new(shared)))
     }
@@ -78,8 +97,18 @@ impl RawHttp {
 
 impl Contestant for RawHttp {
     async fn call(&self, tool: Tool) -> Result<usize, Fault> {
-        let params = ["{\"name\":\"", tool.name(), "\",\"arguments\":", DEMO_ARGUMENTS, self.0.meta, "}"];
-        let (_, answer) = self.0.request("tools/call", Some(tool.name()), &params).await?;
+        let params = [
+            "{\"name\":\"",
+            tool.name(),
+            "\",\"arguments\":",
+            DEMO_ARGUMENTS,
+            self.0.meta,
+            "}",
+        ];
+        let (_, answer) = self
+            .0
+            .request("tools/call", Some(tool.name()), &params)
+            .await?;
         field(&answer, b"result").ok_or("the call was refused")?;
         Ok(answer.len())
     }
@@ -87,17 +116,34 @@ impl Contestant for RawHttp {
 
 impl Shared {
     /// Makes one request; `params` are the pieces of one JSON object.
-    async fn request(&self, method: &str, name: Option<&str>, params: &[&str]) -> Result<(Head, BytesMut), Fault> {
+    async fn request(
+        &self,
+        method: &str,
+        name: Option<&str>,
+        params: &[&str],
+    ) -> Result<(Head, BytesMut), Fault> {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed).to_string();
         let mut body = Vec::with_capacity(512);
-        write!(body, "{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"{method}\",\"params\":")?;
-        params.iter().for_each(|piece| body.extend_from_slice(piece.as_bytes()));
+        write!(
+            body,
+            "{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"{method}\",\"params\":"
+        )?;
+        params
+            .iter()
+            .for_each(|piece| body.extend_from_slice(piece.as_bytes()));
         body.push(b'}');
         self.exchange(method, name, &body, id.as_bytes()).await
     }
 
-    /// Sends a body and waits for the message with this id. A connection that failed is not used again.
-    async fn exchange(&self, method: &str, name: Option<&str>, body: &[u8], id: &[u8]) -> Result<(Head, BytesMut), Fault> {
+    /// Sends a body and waits for the message with this id. A connection that failed is not used
+    /// again.
+    async fn exchange(
+        &self,
+        method: &str,
+        name: Option<&str>,
+        body: &[u8],
+        id: &[u8],
+    ) -> Result<(Head, BytesMut), Fault> {
         let idle = self.lock().pop();
         let mut connection = match idle {
             Some(connection) => connection,
@@ -119,7 +165,11 @@ impl Shared {
             return Ok((head, body));
         }
         let answers = |body: &BytesMut| field(body, b"id") == Some(id);
-        match if head.is_events { event_with(body, id) } else { Some(body).filter(answers) } {
+        match if head.is_events {
+            event_with(body, id)
+        } else {
+            Some(body).filter(answers)
+        } {
             Some(message) => Ok((head, message)),
             None => Err(format!("{method}: HTTP {} without an answer", head.status).into()),
         }
@@ -132,7 +182,11 @@ impl Shared {
 
 /// The message of the event that carries this id.
 fn event_with(events: BytesMut, id: &[u8]) -> Option<BytesMut> {
-    let data = |line: &[u8]| line.strip_prefix(b"data:").filter(|data| field(data, b"id") == Some(id)).map(BytesMut::from);
+    let data = |line: &[u8]| {
+        line.strip_prefix(b"data:")
+            .filter(|data| field(data, b"id") == Some(id))
+            .map(BytesMut::from)
+    };
     events[..].split(|&byte| byte == b'\n').find_map(data)
 }
 
@@ -140,15 +194,28 @@ impl Connection {
     async fn open(address: &str) -> Result<Self, Fault> {
         let socket = TcpStream::connect(address).await?;
         socket.set_nodelay(true)?;
-        Ok(Self { socket, out: Vec::new(), buffer: BytesMut::new() })
+        Ok(Self {
+            socket,
+            out: Vec::new(),
+            buffer: BytesMut::new(),
+        })
     }
 
     async fn head(&mut self) -> Result<Head, Fault> {
         let text = self.until(b"\r\n\r\n").await?;
         let mut lines = std::str::from_utf8(&text)?.split("\r\n");
-        let status = lines.next().and_then(|line| line.split(' ').nth(1)?.parse().ok()).ok_or("no status line")?;
-        let mut head = Head { status, ..Head::default() };
-        for (name, value) in lines.filter_map(|line| line.split_once(':')).map(|(name, value)| (name, value.trim())) {
+        let status = lines
+            .next()
+            .and_then(|line| line.split(' ').nth(1)?.parse().ok())
+            .ok_or("no status line")?;
+        let mut head = Head {
+            status,
+            ..Head::default()
+        };
+        for (name, value) in lines
+            .filter_map(|line| line.split_once(':'))
+            .map(|(name, value)| (name, value.trim()))
+        {
             match name.to_ascii_lowercase().as_str() {
                 "content-length" => head.length = value.parse()?,
                 "transfer-encoding" => head.is_chunked = value.eq_ignore_ascii_case("chunked"),
@@ -194,6 +261,10 @@ impl Connection {
 
     async fn fill(&mut self) -> Result<(), Fault> {
         self.buffer.reserve(READ_BYTES);
-        if self.socket.read_buf(&mut self.buffer).await? > 0 { Ok(()) } else { Err("the server closed the connection".into()) }
+        if self.socket.read_buf(&mut self.buffer).await? > 0 {
+            Ok(())
+        } else {
+            Err("the server closed the connection".into())
+        }
     }
 }

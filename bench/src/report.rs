@@ -1,4 +1,5 @@
-//! What was measured, against what it is held to: medians, spread, ratios, bars; as a table or as one JSON document.
+//! What was measured, against what it is held to: medians, spread, ratios, bars; as a table or as
+//! one JSON document.
 
 use std::fmt::Write as _;
 
@@ -33,7 +34,8 @@ pub(crate) enum Unit {
     Bytes,
 }
 
-/// One contestant's figures. `rounds` stand in the order they were measured, so that those of one round can be compared.
+/// One contestant's figures. `rounds` stand in the order they were measured, so that those of one
+/// round can be compared.
 #[derive(Serialize)]
 struct Cell {
     who: &'static str,
@@ -47,7 +49,8 @@ struct Cell {
 #[derive(Serialize)]
 struct Bar {
     text: String,
-    /// The median over the rounds of the ratio within each round; or the figure itself. `None`: not measured.
+    /// The median over the rounds of the ratio within each round; or the figure itself. `None`:
+    /// not measured.
     value: Option<f64>,
     met: Option<bool>,
 }
@@ -60,7 +63,12 @@ enum Relation {
 
 impl Row {
     pub(crate) fn new(work: impl Into<String>, unit: Unit) -> Self {
-        Self { work: work.into(), unit, cells: Vec::new(), bars: Vec::new() }
+        Self {
+            work: work.into(),
+            unit,
+            cells: Vec::new(),
+            bars: Vec::new(),
+        }
     }
 
     /// Adds a contestant; none of its rounds, no cell.
@@ -68,7 +76,13 @@ impl Row {
         let mut sorted = rounds.clone();
         sorted.sort_by(f64::total_cmp);
         if let (Some(&low), Some(&high)) = (sorted.first(), sorted.last()) {
-            self.cells.push(Cell { who, median: median(&sorted), low, high, rounds });
+            self.cells.push(Cell {
+                who,
+                median: median(&sorted),
+                low,
+                high,
+                rounds,
+            });
         }
         self
     }
@@ -88,11 +102,27 @@ impl Row {
         self.bar(who, Relation::AtMost, limit, None)
     }
 
-    fn bar(mut self, who: &'static str, relation: Relation, limit: f64, against: Option<&'static str>) -> Self {
-        let sign = if matches!(relation, Relation::AtMost) { '≤' } else { '≥' };
+    fn bar(
+        mut self,
+        who: &'static str,
+        relation: Relation,
+        limit: f64,
+        against: Option<&'static str>,
+    ) -> Self {
+        let sign = if matches!(relation, Relation::AtMost) {
+            '≤'
+        } else {
+            '≥'
+        };
         let (text, value) = match against {
-            Some(against) => (format!("{who} {sign} {limit} × {against}"), self.ratio(who, against)),
-            None => (format!("{who} {sign} {}", self.unit.show(limit)), self.find(who).map(|cell| cell.median)),
+            Some(against) => (
+                format!("{who} {sign} {limit} × {against}"),
+                self.ratio(who, against),
+            ),
+            None => (
+                format!("{who} {sign} {}", self.unit.show(limit)),
+                self.find(who).map(|cell| cell.median),
+            ),
         };
         let met = value.map(|value| match relation {
             Relation::AtMost => value <= limit,
@@ -109,7 +139,12 @@ impl Row {
     /// The ratio is taken within each round, where both met the same load of the machine.
     fn ratio(&self, who: &str, against: &str) -> Option<f64> {
         let (this, that) = (self.find(who)?, self.find(against)?);
-        let mut ratios: Vec<f64> = this.rounds.iter().zip(&that.rounds).map(|(this, that)| this / that).collect();
+        let mut ratios: Vec<f64> = this
+            .rounds
+            .iter()
+            .zip(&that.rounds)
+            .map(|(this, that)| this / that)
+            .collect();
         ratios.sort_by(f64::total_cmp);
         Some(median(&ratios))
     }
@@ -130,8 +165,15 @@ impl Unit {
 impl Report {
     /// For a person.
     pub(crate) fn table(&self) -> String {
-        let Self { command, runtime, era, rounds, .. } = self;
-        let mut text = format!("{command}: {rounds} interleaved rounds, {runtime} runtime, {era} era\n\n");
+        let Self {
+            command,
+            runtime,
+            era,
+            rounds,
+            ..
+        } = self;
+        let mut text =
+            format!("{command}: {rounds} interleaved rounds, {runtime} runtime, {era} era\n\n");
         let _ = writeln!(
             text,
             "{:<44}{:<18}{:>12}  {:<24}{:>7}{:>8}",
@@ -143,19 +185,29 @@ impl Report {
             }
             for (index, cell) in row.cells.iter().enumerate() {
                 let work = if index == 0 { row.work.as_str() } else { "" };
-                let spread = format!("{} to {}", row.unit.show(cell.low), row.unit.show(cell.high));
+                let spread = format!(
+                    "{} to {}",
+                    row.unit.show(cell.low),
+                    row.unit.show(cell.high)
+                );
                 let ratio = |against| match row.ratio(cell.who, against) {
                     Some(ratio) if against != cell.who => format!("{ratio:.2}"),
                     _ => String::new(),
                 };
                 let (median, raw, rmcp) = (row.unit.show(cell.median), ratio("raw"), ratio("rmcp"));
-                let _ = writeln!(text, "{work:<44}{:<18}{median:>12}  {spread:<24}{raw:>7}{rmcp:>8}", cell.who);
+                let _ = writeln!(
+                    text,
+                    "{work:<44}{:<18}{median:>12}  {spread:<24}{raw:>7}{rmcp:>8}",
+                    cell.who
+                );
             }
             for bar in &row.bars {
                 let _ = writeln!(text, "    bar: {:<39}{}", bar.text, bar.verdict(row.unit));
             }
         }
-        self.notes.iter().for_each(|note| text.push_str(&format!("\n{note}")));
+        self.notes
+            .iter()
+            .for_each(|note| text.push_str(&format!("\n{note}")));
         text
     }
 
@@ -167,8 +219,14 @@ impl Report {
 
 impl Bar {
     fn verdict(&self, unit: Unit) -> String {
-        let Some((value, met)) = self.value.zip(self.met) else { return "not measured".to_owned() };
-        let shown = if self.text.contains('×') { format!("{value:.2}") } else { unit.show(value) };
+        let Some((value, met)) = self.value.zip(self.met) else {
+            return "not measured".to_owned();
+        };
+        let shown = if self.text.contains('×') {
+            format!("{value:.2}")
+        } else {
+            unit.show(value)
+        };
         format!("{shown}, {}", if met { "met" } else { "MISSED" })
     }
 }
@@ -189,7 +247,8 @@ mod tests {
 
     #[test]
     fn a_bar_compares_rounds_that_met_the_same_load() {
-        // The machine was three times slower in the second and fifth round: for both contestants, so the ratio stays 1.2.
+        // The machine was three times slower in the second and fifth round: for both contestants,
+        // so the ratio stays 1.2.
         let row = Row::new("work", Unit::Seconds)
             .cell("raw", vec![10.0, 30.0, 10.0, 10.0, 30.0])
             .cell("us", vec![12.0, 36.0, 12.0, 12.0, 36.0])
@@ -197,7 +256,11 @@ mod tests {
             .at_least("us", 1.25, "raw")
             .at_most("us", 1.25, "rmcp")
             .below("us", 11.0);
-        let verdicts: Vec<_> = row.bars.iter().map(|bar| (bar.text.as_str(), bar.met)).collect();
+        let verdicts: Vec<_> = row
+            .bars
+            .iter()
+            .map(|bar| (bar.text.as_str(), bar.met))
+            .collect();
         assert_eq!(
             verdicts,
             [

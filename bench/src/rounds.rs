@@ -1,4 +1,5 @@
-//! What one contestant does in the rounds of a run, whatever the wire: one call in flight, 64 in flight, large results.
+//! What one contestant does in the rounds of a run, whatever the wire: one call in flight, 64 in
+//! flight, large results.
 
 use crate::measure::{Contestant, Fault, Tool, many_in_flight, one_in_flight};
 use crate::peer_rmcp::Rmcp;
@@ -15,9 +16,14 @@ pub(crate) struct Sizes {
 }
 
 impl Sizes {
-    /// Those of the round that does not count: buffers grow, connections are opened, schemas are compiled, processors wake up.
+    /// Those of the round that does not count: buffers grow, connections are opened, schemas are
+    /// compiled, processors wake up.
     pub(crate) fn warming_up(&self) -> Self {
-        Self { one: self.one / 4, many: self.many / 4, big: self.big / 4 }
+        Self {
+            one: self.one / 4,
+            many: self.many / 4,
+            big: self.big / 4,
+        }
     }
 }
 
@@ -31,25 +37,40 @@ pub(crate) struct Rounds {
 
 impl Rounds {
     /// One call after the other, if the contestant takes part.
-    pub(crate) async fn one(&mut self, contestant: &Option<impl Contestant>, sizes: &Sizes) -> Result<(), Fault> {
+    pub(crate) async fn one(
+        &mut self,
+        contestant: &Option<impl Contestant>,
+        sizes: &Sizes,
+    ) -> Result<(), Fault> {
         if let Some(contestant) = contestant {
-            self.one.push(one_in_flight(contestant, Tool::Echo, sizes.one).await?);
+            self.one
+                .push(one_in_flight(contestant, Tool::Echo, sizes.one).await?);
         }
         Ok(())
     }
 
     /// Many calls at once.
-    pub(crate) async fn many(&mut self, contestant: &Option<impl Contestant>, sizes: &Sizes) -> Result<(), Fault> {
+    pub(crate) async fn many(
+        &mut self,
+        contestant: &Option<impl Contestant>,
+        sizes: &Sizes,
+    ) -> Result<(), Fault> {
         if let Some(contestant) = contestant {
-            self.many.push(many_in_flight(contestant, WIDTH, sizes.many).await?);
+            self.many
+                .push(many_in_flight(contestant, WIDTH, sizes.many).await?);
         }
         Ok(())
     }
 
     /// Large results, one after the other.
-    pub(crate) async fn big(&mut self, contestant: &Option<impl Contestant>, sizes: &Sizes) -> Result<(), Fault> {
+    pub(crate) async fn big(
+        &mut self,
+        contestant: &Option<impl Contestant>,
+        sizes: &Sizes,
+    ) -> Result<(), Fault> {
         if let Some(contestant) = contestant {
-            self.big.push(one_in_flight(contestant, Tool::Big, sizes.big).await?);
+            self.big
+                .push(one_in_flight(contestant, Tool::Big, sizes.big).await?);
         }
         Ok(())
     }

@@ -1,7 +1,9 @@
-//! The floor server: the fastest MCP server over stdio that we can write, so that what is measured is the caller's side.
+//! The floor server: the fastest MCP server over stdio that we can write, so that what is measured
+//! is the caller's side.
 //!
-//! One thread, blocking reads and writes with large buffers. Requests are not parsed beyond the fields that are needed; all answers to
-//! what one read brought leave in one write. It ends when its input does.
+//! One thread, blocking reads and writes with large buffers. Requests are not parsed beyond the
+//! fields that are needed; all answers to what one read brought leave in one write. It ends when
+//! its input does.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -47,7 +49,13 @@ pub(crate) fn run(arguments: impl Iterator<Item = String>) -> Result<(), Fault> 
     let flags = parse(arguments)?;
     let mut input = File::from(std::io::stdin().as_fd().try_clone_to_owned()?);
     let mut output = File::from(std::io::stdout().as_fd().try_clone_to_owned()?);
-    let mut server = Server { flags, pages: Vec::new(), big: Vec::new(), result_start: b"", out: Vec::with_capacity(READ_BYTES) };
+    let mut server = Server {
+        flags,
+        pages: Vec::new(),
+        big: Vec::new(),
+        result_start: b"",
+        out: Vec::with_capacity(READ_BYTES),
+    };
     let (mut buffer, mut filled) = (vec![0; READ_BYTES], 0);
     loop {
         if filled == buffer.len() {
@@ -75,7 +83,9 @@ pub(crate) fn run(arguments: impl Iterator<Item = String>) -> Result<(), Fault> 
 
 impl Server {
     fn answer(&mut self, line: &[u8]) {
-        let (Some(id), Some(method)) = (field(line, b"id"), field(line, b"method")) else { return };
+        let (Some(id), Some(method)) = (field(line, b"id"), field(line, b"method")) else {
+            return;
+        };
         if self.flags.never {
             return;
         }
@@ -107,7 +117,9 @@ impl Server {
     }
 
     fn call(&mut self, id: &[u8], params: &[u8]) {
-        let text = field(params, b"arguments").and_then(|arguments| field(arguments, b"text")).unwrap_or(b"\"\"");
+        let text = field(params, b"arguments")
+            .and_then(|arguments| field(arguments, b"text"))
+            .unwrap_or(b"\"\"");
         match field(params, b"name") {
             Some(b"\"big\"") => {
                 if self.big.is_empty() {
@@ -117,7 +129,10 @@ impl Server {
                 self.result(id, &[&big]);
                 self.big = big;
             }
-            Some(_) => self.result(id, &[b"\"content\":[{\"type\":\"text\",\"text\":", text, b"}]"]),
+            Some(_) => self.result(
+                id,
+                &[b"\"content\":[{\"type\":\"text\",\"text\":", text, b"}]"],
+            ),
             None => self.error(id, b"-32602,\"message\":\"a call needs a name\""),
         }
     }
@@ -127,9 +142,19 @@ impl Server {
         if self.pages.is_empty() {
             self.pages = pages(&self.flags);
         }
-        let cursor = field(params, b"cursor").and_then(|text| std::str::from_utf8(text).ok()?.trim_matches('"').parse().ok());
+        let cursor = field(params, b"cursor").and_then(|text| {
+            std::str::from_utf8(text)
+                .ok()?
+                .trim_matches('"')
+                .parse()
+                .ok()
+        });
         let pages = std::mem::take(&mut self.pages);
-        let lasting: &[u8] = if self.result_start.is_empty() { b"" } else { b",\"ttlMs\":0,\"cacheScope\":\"private\"" };
+        let lasting: &[u8] = if self.result_start.is_empty() {
+            b""
+        } else {
+            b",\"ttlMs\":0,\"cacheScope\":\"private\""
+        };
         match pages.get(cursor.unwrap_or(0)) {
             Some(page) => self.result(id, &[page, lasting]),
             None => self.error(id, b"-32602,\"message\":\"no such cursor\""),
@@ -141,14 +166,26 @@ impl Server {
         for part in [b"{\"jsonrpc\":\"2.0\",\"id\":", id, b",\"result\":{"] {
             self.out.extend_from_slice(part);
         }
-        let start = if parts.is_empty() { b"" } else { self.result_start };
+        let start = if parts.is_empty() {
+            b""
+        } else {
+            self.result_start
+        };
         self.out.extend_from_slice(start);
-        parts.iter().for_each(|part| self.out.extend_from_slice(part));
+        parts
+            .iter()
+            .for_each(|part| self.out.extend_from_slice(part));
         self.out.extend_from_slice(b"}}\n");
     }
 
     fn error(&mut self, id: &[u8], code_and_message: &[u8]) {
-        for part in [b"{\"jsonrpc\":\"2.0\",\"id\":", id, b",\"error\":{\"code\":", code_and_message, b"}}\n"] {
+        for part in [
+            b"{\"jsonrpc\":\"2.0\",\"id\":",
+            id,
+            b",\"error\":{\"code\":",
+            code_and_message,
+            b"}}\n",
+        ] {
             self.out.extend_from_slice(part);
         }
     }
@@ -158,15 +195,29 @@ impl Server {
 fn big() -> Vec<u8> {
     const LINE: &str = "a line of sixty-four characters, such as a source file may hold\\n";
     let lines = BIG_BYTES.div_ceil(LINE.len() - 1);
-    format!("\"content\":[{{\"type\":\"text\",\"text\":\"{}\"}}]", LINE.repeat(lines)).into_bytes()
+    format!(
+        "\"content\":[{{\"type\":\"text\",\"text\":\"{}\"}}]",
+        LINE.repeat(lines)
+    )
+    .into_bytes()
 }
 
 fn pages(flags: &Flags) -> Vec<Vec<u8>> {
-    let per_page = if flags.page == 0 { flags.tools.max(1) } else { flags.page };
+    let per_page = if flags.page == 0 {
+        flags.tools.max(1)
+    } else {
+        flags.page
+    };
     let count = flags.tools.div_ceil(per_page).max(1);
     let page = |number: usize| {
-        let tools: Vec<String> = (number * per_page..flags.tools.min((number + 1) * per_page)).map(definition).collect();
-        let next = if number + 1 < count { format!(",\"nextCursor\":\"{}\"", number + 1) } else { String::new() };
+        let tools: Vec<String> = (number * per_page..flags.tools.min((number + 1) * per_page))
+            .map(definition)
+            .collect();
+        let next = if number + 1 < count {
+            format!(",\"nextCursor\":\"{}\"", number + 1)
+        } else {
+            String::new()
+        };
         format!("\"tools\":[{}]{next}", tools.join(",")).into_bytes()
     };
     (0..count).map(page).collect()
@@ -179,16 +230,32 @@ fn definition(index: usize) -> String {
         1 => "big".to_owned(),
         _ => format!("tool_{index:05}"),
     };
-    let required = if index == 0 { r#","required":["text"]"# } else { "" };
+    let required = if index == 0 {
+        r#","required":["text"]"#
+    } else {
+        ""
+    };
     format!(
         r#"{{"name":"{name}","title":"Tool {index}","description":"Gives back the text that it was called with, as often as it was asked to.","inputSchema":{{"type":"object","properties":{{"text":{{"type":"string","description":"what to give back","maxLength":65536}},"count":{{"type":"integer","description":"how often","minimum":1,"maximum":100}}}}{required},"additionalProperties":false}}}}"#
     )
 }
 
 fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Flags, Fault> {
-    let mut flags = Flags { tools: 2, page: 0, delay: Duration::ZERO, modern: false, legacy: false, never: false };
+    let mut flags = Flags {
+        tools: 2,
+        page: 0,
+        delay: Duration::ZERO,
+        modern: false,
+        legacy: false,
+        never: false,
+    };
     while let Some(flag) = arguments.next() {
-        let mut number = || arguments.next().and_then(|text| text.parse().ok()).ok_or(format!("{flag} needs a number"));
+        let mut number = || {
+            arguments
+                .next()
+                .and_then(|text| text.parse().ok())
+                .ok_or(format!("{flag} needs a number"))
+        };
         match flag.as_str() {
             "--tools" => flags.tools = number()?,
             "--page" => flags.page = number()?,
@@ -212,8 +279,15 @@ mod tests {
     #[test]
     fn answers_carry_the_id_exactly_and_the_text_untouched() {
         let check = |words: &str, line: &str, expected: &str| {
-            let flags = parse(words.split_whitespace().map(str::to_owned)).expect("the words are flags");
-            let mut server = Server { flags, pages: Vec::new(), big: Vec::new(), result_start: b"", out: Vec::new() };
+            let flags =
+                parse(words.split_whitespace().map(str::to_owned)).expect("the words are flags");
+            let mut server = Server {
+                flags,
+                pages: Vec::new(),
+                big: Vec::new(),
+                result_start: b"",
+                out: Vec::new(),
+            };
             server.answer(line.as_bytes());
             assert_eq!(String::from_utf8_lossy(&server.out), expected, "{line}");
         };
@@ -223,28 +297,55 @@ mod tests {
             r#"{"params":{"id":9,"name":"echo","arguments":{"text":"a \"}\\","id":8}}, "method" : "tools/call" ,"id":"x\"1","jsonrpc":"2.0"}"#,
             "{\"jsonrpc\":\"2.0\",\"id\":\"x\\\"1\",\"result\":{\"content\":[{\"type\":\"text\",\"text\":\"a \\\"}\\\\\"}]}}\n",
         );
-        check("", r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#, "");
+        check(
+            "",
+            r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#,
+            "",
+        );
         check("--never", r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#, "");
-        check("", r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#, "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}\n");
+        check(
+            "",
+            r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#,
+            "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}\n",
+        );
         let refused = "{\"jsonrpc\":\"2.0\",\"id\":1,\"error\":{\"code\":-32601,\"message\":\"no such method\"}}\n";
-        check("--legacy", r#"{"jsonrpc":"2.0","id":1,"method":"server/discover"}"#, refused);
-        check("--modern", r#"{"jsonrpc":"2.0","id":1,"method":"initialize"}"#, refused);
+        check(
+            "--legacy",
+            r#"{"jsonrpc":"2.0","id":1,"method":"server/discover"}"#,
+            refused,
+        );
+        check(
+            "--modern",
+            r#"{"jsonrpc":"2.0","id":1,"method":"initialize"}"#,
+            refused,
+        );
     }
 
     #[test]
     fn pages_hold_every_tool_once_and_are_json() {
-        let flags = parse(["--tools", "25", "--page", "10"].map(str::to_owned).into_iter()).expect("the words are flags");
+        let flags = parse(
+            ["--tools", "25", "--page", "10"]
+                .map(str::to_owned)
+                .into_iter(),
+        )
+        .expect("the words are flags");
         let mut names = Vec::new();
         let mut cursors = Vec::new();
         for page in pages(&flags) {
             let text = format!("{{{}}}", String::from_utf8_lossy(&page));
             let page: serde_json::Value = serde_json::from_str(&text).expect("a page is JSON");
             let tools = page["tools"].as_array().expect("a page has tools");
-            names.extend(tools.iter().map(|tool| tool["name"].as_str().unwrap_or_default().to_owned()));
+            names.extend(
+                tools
+                    .iter()
+                    .map(|tool| tool["name"].as_str().unwrap_or_default().to_owned()),
+            );
             cursors.push(page["nextCursor"].as_str().map(str::to_owned));
         }
-        let expected: Vec<String> =
-            ["echo".to_owned(), "big".to_owned()].into_iter().chain((2..25).map(|index| format!("tool_{index:05}"))).collect();
+        let expected: Vec<String> = ["echo".to_owned(), "big".to_owned()]
+            .into_iter()
+            .chain((2..25).map(|index| format!("tool_{index:05}")))
+            .collect();
         assert_eq!(names, expected);
         assert_eq!(cursors, [Some("1".to_owned()), Some("2".to_owned()), None]);
     }

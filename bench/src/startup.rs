@@ -1,4 +1,5 @@
-//! `bench startup`: fifty servers started, greeted and listed at once; and again beside a fifty-first that never answers.
+//! `bench startup`: fifty servers started, greeted and listed at once; and again beside a
+//! fifty-first that never answers.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -18,9 +19,11 @@ const TOOLS_EACH: usize = 10;
 
 /// All rows of the table.
 pub(crate) async fn run(options: &Options) -> Result<Vec<Row>, Fault> {
-    // The store outlives the rounds: the round that does not count teaches it the eras, as the run before would.
+    // The store outlives the rounds: the round that does not count teaches it the eras, as the run
+    // before would.
     let store = Arc::new(MemoryStore::default());
-    let (mut raw, mut rmcp, mut ours, mut ours_beside_silent) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let (mut raw, mut rmcp, mut ours, mut ours_beside_silent) =
+        (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for round in 0..=options.rounds {
         let counts = round > 0;
         if options.with("raw") {
@@ -49,11 +52,21 @@ pub(crate) async fn run(options: &Options) -> Result<Vec<Row>, Fault> {
     ])
 }
 
-/// The flags of each server. Its number makes each launch its own, as fifty different servers would be.
+/// The flags of each server. Its number makes each launch its own, as fifty different servers would
+/// be.
 fn flags(options: &Options) -> Vec<Vec<String>> {
     let era = format!("--{}", options.era.name());
-    let flags =
-        |number: usize| ["--tools", &TOOLS_EACH.to_string(), "--number", &number.to_string(), &era].map(str::to_owned).to_vec();
+    let flags = |number: usize| {
+        [
+            "--tools",
+            &TOOLS_EACH.to_string(),
+            "--number",
+            &number.to_string(),
+            &era,
+        ]
+        .map(str::to_owned)
+        .to_vec()
+    };
     (0..SERVERS).map(flags).collect()
 }
 
@@ -99,13 +112,21 @@ async fn with_rmcp(options: &Options) -> Result<f64, Fault> {
         rmcp.stop().await?;
     }
     if tools != SERVERS * TOOLS_EACH {
-        return Err(format!("rmcp listed {tools} tools, {} were expected", SERVERS * TOOLS_EACH).into());
+        return Err(format!(
+            "rmcp listed {tools} tools, {} were expected",
+            SERVERS * TOOLS_EACH
+        )
+        .into());
     }
     Ok(seconds)
 }
 
 /// From nothing (the launcher is started too) until the fifty are Ready and in the catalog.
-async fn with_us(options: &Options, store: &Arc<MemoryStore>, beside_silent: bool) -> Result<f64, Fault> {
+async fn with_us(
+    options: &Options,
+    store: &Arc<MemoryStore>,
+    beside_silent: bool,
+) -> Result<f64, Fault> {
     let mut servers = flags(options);
     if beside_silent {
         servers.push(vec!["--never".to_owned()]);

@@ -23,9 +23,15 @@ struct Sessions {
 
 /// All rows of the table.
 pub(crate) async fn run(options: &Options) -> Result<Vec<Row>, Fault> {
-    let sizes = Sizes { one: options.size(2000, 400), many: options.size(32_000, 6_400), big: options.size(40, 10) };
+    let sizes = Sizes {
+        one: options.size(2000, 400),
+        many: options.size(32_000, 6_400),
+        big: options.size(40, 10),
+    };
     let mut sessions = Sessions::open(options).await?;
-    sessions.round(&sizes.warming_up(), &mut Default::default()).await?;
+    sessions
+        .round(&sizes.warming_up(), &mut Default::default())
+        .await?;
     let mut rounds: [Rounds; 4] = Default::default();
     for _ in 0..options.rounds {
         sessions.round(&sizes, &mut rounds).await?;
@@ -60,17 +66,46 @@ fn rows([floor, raw, rmcp, us]: [Rounds; 4]) -> Vec<Row> {
 impl Sessions {
     async fn open(options: &Options) -> Result<Self, Fault> {
         let era = options.era;
-        let flags: Vec<String> = [format!("--{}", era.name())].into_iter().chain(options.pin.apply()?).collect();
+        let flags: Vec<String> = [format!("--{}", era.name())]
+            .into_iter()
+            .chain(options.pin.apply()?)
+            .collect();
         let command = || server_command(&flags);
-        let floor = if options.with("floor") { Some(Floor::start(command()?, era)?) } else { None };
-        let raw = if options.with("raw") { Some(Raw::start(command()?, era).await?) } else { None };
-        let rmcp = if options.with("rmcp") { Some(Rmcp::start(command()?, era).await?) } else { None };
-        let us = if options.with("us") { Some(Us::start(flags, era, Arc::new(MemoryStore::default())).await?) } else { None };
-        Ok(Self { floor, raw, rmcp, us })
+        let floor = if options.with("floor") {
+            Some(Floor::start(command()?, era)?)
+        } else {
+            None
+        };
+        let raw = if options.with("raw") {
+            Some(Raw::start(command()?, era).await?)
+        } else {
+            None
+        };
+        let rmcp = if options.with("rmcp") {
+            Some(Rmcp::start(command()?, era).await?)
+        } else {
+            None
+        };
+        let us = if options.with("us") {
+            Some(Us::start(flags, era, Arc::new(MemoryStore::default())).await?)
+        } else {
+            None
+        };
+        Ok(Self {
+            floor,
+            raw,
+            rmcp,
+            us,
+        })
     }
 
-    /// Each kind of work by each contestant in turn, so that a busy moment of the machine hits all of them.
-    async fn round(&mut self, sizes: &Sizes, [floor, raw, rmcp, us]: &mut [Rounds; 4]) -> Result<(), Fault> {
+    /// Each kind of work by each contestant in turn, so that a busy moment of the machine hits all
+    /// of them.
+    async fn round(
+        &mut self,
+        sizes: &Sizes,
+        [floor, raw, rmcp, us]: &mut [Rounds; 4],
+    ) -> Result<(), Fault> {
         if let Some(contestant) = &mut self.floor {
             floor.one.push(contestant.one_in_flight(sizes.one)?);
         }

@@ -1,4 +1,5 @@
-//! Switchboard doing the same work through its public API, as an embedder would: the gate asks unless a rule allows, arguments are validated.
+//! Switchboard doing the same work through its public API, as an embedder would: the gate asks
+//! unless a rule allows, arguments are validated.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -8,7 +9,8 @@ use switchboard::call::Call;
 use switchboard::caller::{Caller, CallerId, Headless};
 use switchboard::catalog::Catalog;
 use switchboard::config::{
-    Config, Dialect, Endpoint, Environment, HttpEndpoint, Mode, Protocol, RuleText, Scope, ServerConfig, Source, StdioEndpoint,
+    Config, Dialect, Endpoint, Environment, HttpEndpoint, Mode, Protocol, RuleText, Scope,
+    ServerConfig, Source, StdioEndpoint,
 };
 use switchboard::gate::{Decision, Gate, Grants, Question};
 use switchboard::launch::Launcher;
@@ -36,9 +38,13 @@ pub(crate) struct Us {
     no_arguments: RawJson,
 }
 
-/// The configuration of floor servers, one for each list of flags; each is allowed by a rule of its own, the mode is `ask`.
+/// The configuration of floor servers, one for each list of flags; each is allowed by a rule of its
+/// own, the mode is `ask`.
 pub(crate) fn config(servers: &[Vec<String>], protocol: Protocol) -> Result<Config, Fault> {
-    let program = std::env::current_exe()?.to_str().ok_or("the path of this program is not text")?.to_owned();
+    let program = std::env::current_exe()?
+        .to_str()
+        .ok_or("the path of this program is not text")?
+        .to_owned();
     let endpoint = |flags: &Vec<String>| {
         let args = std::iter::once(crate::server::MARKER.to_owned()).chain(flags.iter().cloned());
         Endpoint::Stdio(StdioEndpoint::new(&program, args))
@@ -53,7 +59,10 @@ fn entries(endpoints: impl Iterator<Item = Endpoint>, protocol: Protocol) -> Res
     for (index, endpoint) in endpoints.enumerate() {
         let name = ServerName::new(&format!("floor{index}"))?;
         let source = Source::new(file.clone(), index + 1, Scope::Given);
-        let entry = ServerConfig { protocol, ..ServerConfig::new(name.clone(), source, endpoint) };
+        let entry = ServerConfig {
+            protocol,
+            ..ServerConfig::new(name.clone(), source, endpoint)
+        };
         config.permissions.allow.push(RuleText {
             text: name.to_string(),
             dialect: Dialect::Native,
@@ -82,13 +91,21 @@ pub(crate) async fn start(config: Config, store: Arc<dyn Store>) -> Result<Host,
     Ok(builder.start().await?)
 }
 
-/// Waits until `servers` servers are Ready with what they listed just now, and the catalog shows `tools` tools.
+/// Waits until `servers` servers are Ready with what they listed just now, and the catalog shows
+/// `tools` tools.
 pub(crate) async fn listed(host: &Host, servers: usize, tools: usize) -> Result<(), Fault> {
     let mut events = host.events();
     let deadline = Instant::now() + PATIENCE;
     loop {
-        let snapshots: Vec<_> = host.servers().iter().map(|server| server.snapshot()).collect();
-        let ready = snapshots.iter().filter(|snapshot| matches!(snapshot.state, State::Ready { .. }) && !snapshot.cached).count();
+        let snapshots: Vec<_> = host
+            .servers()
+            .iter()
+            .map(|server| server.snapshot())
+            .collect();
+        let ready = snapshots
+            .iter()
+            .filter(|snapshot| matches!(snapshot.state, State::Ready { .. }) && !snapshot.cached)
+            .count();
         if ready >= servers && host.catalog().tools().len() >= tools {
             return Ok(());
         }
@@ -100,32 +117,63 @@ pub(crate) async fn listed(host: &Host, servers: usize, tools: usize) -> Result<
             return Err(format!("a floor server did not start: {error}").into());
         }
         if Instant::now() > deadline {
-            return Err(format!("after {PATIENCE:?} only {ready} of {servers} servers are ready").into());
+            return Err(
+                format!("after {PATIENCE:?} only {ready} of {servers} servers are ready").into(),
+            );
         }
-        // Events wake us when something changed; the short wait covers a change that comes without one.
+        // Events wake us when something changed; the short wait covers a change that comes without
+        // one.
         let _ = tokio::time::timeout(Duration::from_millis(5), events.next()).await;
     }
 }
 
 impl Us {
     /// Starts a host with one floor server and waits until it is listed.
-    pub(crate) async fn start(flags: Vec<String>, era: Era, store: Arc<dyn Store>) -> Result<Self, Fault> {
-        Self::on(start(config(&[flags], protocol(era))?, store).await?, ECHO_ARGUMENTS).await
+    pub(crate) async fn start(
+        flags: Vec<String>,
+        era: Era,
+        store: Arc<dyn Store>,
+    ) -> Result<Self, Fault> {
+        Self::on(
+            start(config(&[flags], protocol(era))?, store).await?,
+            ECHO_ARGUMENTS,
+        )
+        .await
     }
 
     /// Starts a host with the demo server at this URL and waits until it is listed.
     pub(crate) async fn connect(url: &str, era: Era) -> Result<Self, Fault> {
         let endpoint = Endpoint::Http(HttpEndpoint::new(url));
         let config = entries(std::iter::once(endpoint), protocol(era))?;
-        Self::on(start(config, Arc::new(MemoryStore::default())).await?, DEMO_ARGUMENTS).await
+        Self::on(
+            start(config, Arc::new(MemoryStore::default())).await?,
+            DEMO_ARGUMENTS,
+        )
+        .await
     }
 
-    /// Starts a host with a healthy server, the first, beside others with one tool each, and waits until all are listed.
-    pub(crate) async fn beside_others(endpoints: Vec<Endpoint>, is_demo: bool) -> Result<Self, Fault> {
+    /// Starts a host with a healthy server, the first, beside others with one tool each, and waits
+    /// until all are listed.
+    pub(crate) async fn beside_others(
+        endpoints: Vec<Endpoint>,
+        is_demo: bool,
+    ) -> Result<Self, Fault> {
         let count = endpoints.len();
-        let host = start(entries(endpoints.into_iter(), Protocol::Legacy)?, Arc::new(MemoryStore::default())).await?;
+        let host = start(
+            entries(endpoints.into_iter(), Protocol::Legacy)?,
+            Arc::new(MemoryStore::default()),
+        )
+        .await?;
         listed(&host, count, count + 1).await?;
-        Self::on(host, if is_demo { DEMO_ARGUMENTS } else { ECHO_ARGUMENTS }).await
+        Self::on(
+            host,
+            if is_demo {
+                DEMO_ARGUMENTS
+            } else {
+                ECHO_ARGUMENTS
+            },
+        )
+        .await
     }
 
     /// Calls a tool without arguments that must answer within this time.
@@ -182,19 +230,36 @@ impl Contestant for Us {
     }
 }
 
-/// The stations of a call that need no server: resolve, validate, decide. Gives back the seconds that one walk takes.
+/// The stations of a call that need no server: resolve, validate, decide. Gives back the seconds
+/// that one walk takes.
 ///
-/// The walks go through tools spread over the whole catalog; as many in a small one as in a large one, so that what the tools themselves
-/// cost is the same.
+/// The walks go through tools spread over the whole catalog; as many in a small one as in a large
+/// one, so that what the tools themselves cost is the same.
 pub(crate) fn walk(config: &Config, catalog: &Catalog, walks: usize) -> Result<f64, Fault> {
     const SPREAD: usize = 8;
-    let (gate, grants, validators) = (Gate::compile(config)?, Grants::default(), Validators::default());
+    let (gate, grants, validators) = (
+        Gate::compile(config)?,
+        Grants::default(),
+        Validators::default(),
+    );
     let arguments = RawJson::parse(ECHO_ARGUMENTS)?;
     let step = (catalog.tools().len() / SPREAD).max(1);
-    let names: Vec<&str> = catalog.tools().iter().step_by(step).take(SPREAD).map(|tool| tool.exposed.as_str()).collect();
+    let names: Vec<&str> = catalog
+        .tools()
+        .iter()
+        .step_by(step)
+        .take(SPREAD)
+        .map(|tool| tool.exposed.as_str())
+        .collect();
     let walk_one = |name: &str| -> Result<(), Fault> {
-        let tool = catalog.resolve(name).map_err(|why| format!("{name} does not resolve: {why:?}"))?;
-        validators.validate(tool.definition.hash, &tool.definition.input_schema, &arguments)?;
+        let tool = catalog
+            .resolve(name)
+            .map_err(|why| format!("{name} does not resolve: {why:?}"))?;
+        validators.validate(
+            tool.definition.hash,
+            &tool.definition.input_schema,
+            &arguments,
+        )?;
         match gate.decide(Question { tool, yes: false }, &grants) {
             Decision::Allow { .. } => Ok(()),
             other => Err(format!("{name} should be allowed by its rule, but: {other:?}").into()),

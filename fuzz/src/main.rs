@@ -1,4 +1,5 @@
-//! Runs one fuzz target on mutated inputs. The input of each round follows from the seed and the round's number alone.
+//! Runs one fuzz target on mutated inputs. The input of each round follows from the seed and the
+//! round's number alone.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -34,7 +35,9 @@ struct Arguments {
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     if words == ["--list"] {
-        TARGETS.iter().for_each(|target| println!("{}", target.name));
+        TARGETS
+            .iter()
+            .for_each(|target| println!("{}", target.name));
         return ExitCode::SUCCESS;
     }
     match arguments(&words) {
@@ -48,12 +51,29 @@ fn main() -> ExitCode {
 
 fn arguments(words: &[String]) -> Result<Arguments, String> {
     let (name, options) = words.split_first().ok_or("which target?")?;
-    let target = TARGETS.iter().find(|target| target.name == *name).ok_or_else(|| format!("no target {name:?}"))?;
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs());
-    let mut arguments = Arguments { target, seconds: 15, seed: now, round: None, replay: None };
+    let target = TARGETS
+        .iter()
+        .find(|target| target.name == *name)
+        .ok_or_else(|| format!("no target {name:?}"))?;
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |now| now.as_secs());
+    let mut arguments = Arguments {
+        target,
+        seconds: 15,
+        seed: now,
+        round: None,
+        replay: None,
+    };
     for option in options.chunks(2) {
-        let [option, value] = option else { return Err(format!("{} needs a value", option[0])) };
-        let number = || value.parse().map_err(|_| format!("{option} needs a number"));
+        let [option, value] = option else {
+            return Err(format!("{} needs a value", option[0]));
+        };
+        let number = || {
+            value
+                .parse()
+                .map_err(|_| format!("{option} needs a number"))
+        };
         match option.as_str() {
             "--seconds" => arguments.seconds = number()?,
             "--seed" => arguments.seed = number()?,
@@ -66,7 +86,13 @@ fn arguments(words: &[String]) -> Result<Arguments, String> {
 }
 
 fn run(arguments: &Arguments) -> ExitCode {
-    let Arguments { target, seconds, seed, round, replay } = arguments;
+    let Arguments {
+        target,
+        seconds,
+        seed,
+        round,
+        replay,
+    } = arguments;
     if let Some(file) = replay {
         return match std::fs::read(file) {
             Ok(input) => {
@@ -81,7 +107,10 @@ fn run(arguments: &Arguments) -> ExitCode {
         };
     }
     println!("{}: seed {seed}", target.name);
-    let _reporter = Reporter { target, seed: *seed };
+    let _reporter = Reporter {
+        target,
+        seed: *seed,
+    };
     let (name, seed) = (target.name, *seed);
     std::thread::spawn(move || watch_time(name, seed));
     let ends = Instant::now() + Duration::from_secs(*seconds);
@@ -97,7 +126,11 @@ fn run(arguments: &Arguments) -> ExitCode {
     }
     println!("{name}: {rounds} inputs passed");
     // A target that checked nothing has not run.
-    if rounds == 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+    if rounds == 0 {
+        ExitCode::FAILURE
+    } else {
+        ExitCode::SUCCESS
+    }
 }
 
 /// Says how to repeat the round in which a target panicked.
@@ -112,10 +145,19 @@ impl Drop for Reporter {
             let (name, round) = (self.target.name, ROUND.load(Ordering::Relaxed));
             let file = std::env::temp_dir().join(format!("fuzz-{name}-{}-{round}", self.seed));
             let input = mutate::input(self.target, self.seed, round);
-            eprintln!("{name}: failed on {:?}", String::from_utf8_lossy(&input[..input.len().min(2000)]));
-            eprintln!("repeat it: switchboard-fuzz {name} --seed {} --round {round}", self.seed);
+            eprintln!(
+                "{name}: failed on {:?}",
+                String::from_utf8_lossy(&input[..input.len().min(2000)])
+            );
+            eprintln!(
+                "repeat it: switchboard-fuzz {name} --seed {} --round {round}",
+                self.seed
+            );
             if std::fs::write(&file, input).is_ok() {
-                eprintln!("       or: switchboard-fuzz {name} --replay {}", file.display());
+                eprintln!(
+                    "       or: switchboard-fuzz {name} --replay {}",
+                    file.display()
+                );
             }
         }
     }
@@ -146,7 +188,10 @@ mod tests {
     fn every_target_passes_on_its_seeds_and_on_the_first_rounds() {
         for target in TARGETS {
             assert!(!target.seeds.is_empty(), "{}", target.name);
-            target.seeds.iter().for_each(|seed| (target.check)(seed.as_bytes()));
+            target
+                .seeds
+                .iter()
+                .for_each(|seed| (target.check)(seed.as_bytes()));
             (0..50).for_each(|round| (target.check)(&mutate::input(target, 1, round)));
         }
     }

@@ -1,4 +1,5 @@
-//! Makes inputs from a target's seeds: bytes changed, pieces moved, repeated and joined, words of the format inserted.
+//! Makes inputs from a target's seeds: bytes changed, pieces moved, repeated and joined, words of
+//! the format inserted.
 
 use fastrand::Rng;
 
@@ -27,7 +28,14 @@ fn change(input: &mut Vec<u8>, target: &Target, rng: &mut Rng) {
     match rng.u8(..9) {
         0 if at < input.len() => input[at] ^= 1 << rng.u8(..8),
         1 if at < input.len() => input[at] = NOTABLE[rng.usize(..NOTABLE.len())],
-        0..=2 => input.insert(at, if rng.bool() { rng.u8(..) } else { NOTABLE[rng.usize(..NOTABLE.len())] }),
+        0..=2 => input.insert(
+            at,
+            if rng.bool() {
+                rng.u8(..)
+            } else {
+                NOTABLE[rng.usize(..NOTABLE.len())]
+            },
+        ),
         3 => drop(input.drain(piece(input, rng))),
         4 => insert(input, at, pick(rng, target.words).as_bytes()),
         5 => {

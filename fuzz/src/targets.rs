@@ -1,4 +1,5 @@
-//! What is fuzzed: each target has seeds, words of its format, and a check that panics where a promise is broken.
+//! What is fuzzed: each target has seeds, words of its format, and a check that panics where a
+//! promise is broken.
 
 mod config;
 mod events;

@@ -10,8 +10,8 @@ use clap_complete::engine::{ArgValueCandidates, ArgValueCompleter};
 use switchboard::config::Dialect;
 
 use crate::command::{
-    call, complete, completions, doctor, edit, login, logout, logs, permissions, prompt, prompts, read, resources, status, tools,
-    trust, watch, why,
+    call, complete, completions, doctor, edit, login, logout, logs, permissions, prompt, prompts,
+    read, resources, status, tools, trust, watch, why,
 };
 
 /// Every MCP server you use, behind one gate.
@@ -39,7 +39,8 @@ Exit codes:
 /// Options that every command takes.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Options {
-    /// Read this file only; its servers start without being asked about (repeatable, highest precedence first)
+    /// Read this file only; its servers start without being asked about (repeatable, highest
+    /// precedence first)
     #[arg(short, long, value_name = "FILE", global = true, action = ArgAction::Append, add = paths())]
     pub(crate) config: Vec<PathBuf>,
     /// What kind of files -c names, where their path and shape do not tell
@@ -57,8 +58,8 @@ pub(crate) struct Options {
     /// Let servers know this folder, where they ask for one (repeatable; none by default)
     #[arg(long, value_name = "DIR", global = true, action = ArgAction::Append, add = paths())]
     pub(crate) root: Vec<PathBuf>,
-    /// How long to wait for servers; late ones are shown as connecting [default: 10; on a terminal, and for a first start that
-    /// installs, until they answer]
+    /// How long to wait for servers; late ones are shown as connecting [default: 10; on a
+    /// terminal, and for a first start that installs, until they answer]
     #[arg(long, value_name = "SECS", global = true, value_parser = seconds)]
     pub(crate) wait: Option<Duration>,
 }
@@ -187,8 +188,14 @@ mod tests {
     fn t6_every_path_completes_through_our_own_completer() {
         fn check(command: &clap::Command) {
             for argument in command.get_arguments() {
-                let by_itself = !matches!(argument.get_value_hint(), clap::ValueHint::Unknown | clap::ValueHint::Other);
-                assert!(!by_itself || argument.get::<ArgValueCompleter>().is_some(), "{argument}");
+                let by_itself = !matches!(
+                    argument.get_value_hint(),
+                    clap::ValueHint::Unknown | clap::ValueHint::Other
+                );
+                assert!(
+                    !by_itself || argument.get::<ArgValueCompleter>().is_some(),
+                    "{argument}"
+                );
             }
             command.get_subcommands().for_each(check);
         }
@@ -197,7 +204,12 @@ mod tests {
 
     #[test]
     fn s2_52_every_spelling_of_debug_gives_verbose_output() {
-        for words in [&["--debug"][..], &["--debug_mode"], &["-vv"], &["status", "--debug_mode"]] {
+        for words in [
+            &["--debug"][..],
+            &["--debug_mode"],
+            &["-vv"],
+            &["status", "--debug_mode"],
+        ] {
             let arguments = Arguments::try_parse_from(["switchboard"].iter().chain(words)).unwrap();
             assert_eq!(arguments.options.verbosity(), 2, "{words:?}");
         }

@@ -1,4 +1,5 @@
-//! `key=value` words turned into a JSON object by the tool's schema; `key:=JSON` taken as it is. Values keep their text.
+//! `key=value` words turned into a JSON object by the tool's schema; `key:=JSON` taken as it is.
+//! Values keep their text.
 
 use std::io::Read;
 
@@ -20,7 +21,8 @@ pub(crate) struct Pair {
     json: bool,
 }
 
-/// Reads a word. The first `=` counts: `K=a=b` keeps its tail. `K=@FILE` is the text of a file, `K=@@x` the text `@x`.
+/// Reads a word. The first `=` counts: `K=a=b` keeps its tail. `K=@FILE` is the text of a file,
+/// `K=@@x` the text `@x`.
 pub(crate) fn pair(word: &str) -> Result<Pair, String> {
     let Some((key, value)) = word.split_once('=') else {
         return Err("expected key=value, or key:=JSON".to_owned());
@@ -35,18 +37,30 @@ pub(crate) fn pair(word: &str) -> Result<Pair, String> {
     let value = match value.strip_prefix('@') {
         None => value.to_owned(),
         Some(text) if text.starts_with('@') => text.to_owned(),
-        Some(file) => read(file).map_err(|what| format!("{what} (for the text itself, write {key}=@{value})"))?,
+        Some(file) => read(file)
+            .map_err(|what| format!("{what} (for the text itself, write {key}=@{value})"))?,
     };
-    Ok(Pair { key: key.to_owned(), value, json })
+    Ok(Pair {
+        key: key.to_owned(),
+        value,
+        json,
+    })
 }
 
 /// The text of a file that a value is taken from.
 fn read(file: &str) -> Result<String, String> {
     let mut bytes = Vec::new();
-    let opened = std::fs::File::open(file).map_err(|error| format!("{file:?} cannot be read: {error}"))?;
-    opened.take(LARGEST_FILE + 1).read_to_end(&mut bytes).map_err(|error| format!("{file:?} cannot be read: {error}"))?;
+    let opened =
+        std::fs::File::open(file).map_err(|error| format!("{file:?} cannot be read: {error}"))?;
+    opened
+        .take(LARGEST_FILE + 1)
+        .read_to_end(&mut bytes)
+        .map_err(|error| format!("{file:?} cannot be read: {error}"))?;
     if bytes.len() as u64 > LARGEST_FILE {
-        return Err(format!("{file:?} is larger than {} MiB", LARGEST_FILE >> 20));
+        return Err(format!(
+            "{file:?} is larger than {} MiB",
+            LARGEST_FILE >> 20
+        ));
     }
     String::from_utf8(bytes).map_err(|_| format!("{file:?} is not text (UTF-8)"))
 }
@@ -61,8 +75,13 @@ impl Pair {
     }
 }
 
-/// The arguments of a call: the object given whole, then the pairs over it. Without pairs the object passes byte for byte.
-pub(crate) fn arguments(base: Option<&RawJson>, pairs: &[Pair], schema: &Value) -> Result<RawJson, String> {
+/// The arguments of a call: the object given whole, then the pairs over it. Without pairs the
+/// object passes byte for byte.
+pub(crate) fn arguments(
+    base: Option<&RawJson>,
+    pairs: &[Pair],
+    schema: &Value,
+) -> Result<RawJson, String> {
     let mut fields = match base {
         Some(raw) if pairs.is_empty() => {
             fields(raw)?;
@@ -77,18 +96,37 @@ pub(crate) fn arguments(base: Option<&RawJson>, pairs: &[Pair], schema: &Value) 
             None => fields.push((key, text)),
         }
     }
-    let body: Vec<_> = fields.iter().map(|(key, text)| format!("{}:{text}", Value::from(key.as_str()))).collect();
-    RawJson::parse(format!("{{{}}}", body.join(",")).into_bytes()).map_err(|error| error.to_string())
+    let body: Vec<_> = fields
+        .iter()
+        .map(|(key, text)| format!("{}:{text}", Value::from(key.as_str())))
+        .collect();
+    RawJson::parse(format!("{{{}}}", body.join(",")).into_bytes())
+        .map_err(|error| error.to_string())
 }
 
-/// The keys that a schema does not name, though it names others and lets any pass: most likely slips of the pen.
+/// The keys that a schema does not name, though it names others and lets any pass: most likely
+/// slips of the pen.
 pub(crate) fn unnamed<'a>(pairs: &'a [Pair], schema: &Value) -> Vec<&'a str> {
-    const OPEN: [&str; 6] = ["additionalProperties", "patternProperties", "allOf", "anyOf", "oneOf", "$ref"];
-    let names_some = schema.get("properties").and_then(Value::as_object).is_some_and(|properties| !properties.is_empty());
+    const OPEN: [&str; 6] = [
+        "additionalProperties",
+        "patternProperties",
+        "allOf",
+        "anyOf",
+        "oneOf",
+        "$ref",
+    ];
+    let names_some = schema
+        .get("properties")
+        .and_then(Value::as_object)
+        .is_some_and(|properties| !properties.is_empty());
     if !names_some || OPEN.iter().any(|word| schema.get(word).is_some()) {
         return Vec::new();
     }
-    pairs.iter().map(Pair::key).filter(|key| property(schema, key).is_none()).collect()
+    pairs
+        .iter()
+        .map(Pair::key)
+        .filter(|key| property(schema, key).is_none())
+        .collect()
 }
 
 /// A JSON object as (key, JSON text), in its own order.
@@ -115,7 +153,9 @@ pub(crate) fn fields(raw: &RawJson) -> Result<Vec<(String, String)>, String> {
             deserializer.deserialize_map(Object)
         }
     }
-    raw.decode::<Fields>().map(|fields| fields.0).map_err(|error| format!("expected a JSON object: {error}"))
+    raw.decode::<Fields>()
+        .map(|fields| fields.0)
+        .map_err(|error| format!("expected a JSON object: {error}"))
 }
 
 /// Each key once, as JSON text. A key given several times makes an array.
@@ -130,12 +170,18 @@ fn coerced(pairs: &[Pair], schema: &Value) -> Result<Vec<(String, String)>, Stri
         let text = match same.as_slice() {
             [only] => value(only, property, schema),
             many if allows(property, schema, "array") => {
-                let items: Result<Vec<_>, _> = many.iter().map(|each| value(each, items(property, schema), schema)).collect();
+                let items: Result<Vec<_>, _> = many
+                    .iter()
+                    .map(|each| value(each, items(property, schema), schema))
+                    .collect();
                 items.map(|items| format!("[{}]", items.join(",")))
             }
             _ => Err("given more than once, and it takes no array".to_owned()),
         };
-        done.push((pair.key.clone(), text.map_err(|what| format!("{}: {what}", pair.key))?));
+        done.push((
+            pair.key.clone(),
+            text.map_err(|what| format!("{}: {what}", pair.key))?,
+        ));
     }
     Ok(done)
 }
@@ -148,7 +194,10 @@ fn value(pair: &Pair, property: Option<&Value>, root: &Value) -> Result<String, 
     let Some(property) = property.map(|property| followed(property, root)) else {
         return Ok(Value::from(text).to_string());
     };
-    if let Some(chosen) = enumerated(property).into_iter().find(|choice| choice_text(choice) == text) {
+    if let Some(chosen) = enumerated(property)
+        .into_iter()
+        .find(|choice| choice_text(choice) == text)
+    {
         return Ok(chosen.to_string());
     }
     let types = types(property, root, 0);
@@ -164,14 +213,18 @@ fn value(pair: &Pair, property: Option<&Value>, root: &Value) -> Result<String, 
         (Some("null"), Some(json)) if may("null") && !may("string") => Ok(json),
         _ if types.is_empty() || may("string") => Ok(Value::from(text).to_string()),
         // One element without brackets; more are given by repeating the key.
-        _ if may("array") => value(pair, items(Some(property), root), root).map(|item| format!("[{item}]")),
+        _ if may("array") => {
+            value(pair, items(Some(property), root), root).map(|item| format!("[{item}]"))
+        }
         _ => Err(format!("expected {}, found {text:?}", types.join(" or "))),
     }
 }
 
 /// The text, if it is one JSON value.
 fn json_text(text: &str) -> Result<String, String> {
-    serde_json::from_str::<&RawValue>(text).map(|raw| raw.get().to_owned()).map_err(|error| error.to_string())
+    serde_json::from_str::<&RawValue>(text)
+        .map(|raw| raw.get().to_owned())
+        .map_err(|error| error.to_string())
 }
 
 fn kind_of(json: &str) -> &'static str {
@@ -188,17 +241,31 @@ fn kind_of(json: &str) -> &'static str {
 
 pub(crate) fn property<'a>(schema: &'a Value, key: &str) -> Option<&'a Value> {
     let schema = followed(schema, schema);
-    let own = schema.get("properties").and_then(|properties| properties.get(key));
+    let own = schema
+        .get("properties")
+        .and_then(|properties| properties.get(key));
     own.or_else(|| {
-        let parts = ["allOf", "anyOf", "oneOf"].iter().filter_map(|word| schema.get(word)?.as_array()).flatten();
-        parts.filter_map(|part| part.get("properties")?.get(key)).next()
+        let parts = ["allOf", "anyOf", "oneOf"]
+            .iter()
+            .filter_map(|word| schema.get(word)?.as_array())
+            .flatten();
+        parts
+            .filter_map(|part| part.get("properties")?.get(key))
+            .next()
     })
 }
 
 pub(crate) fn items<'a>(property: Option<&'a Value>, root: &'a Value) -> Option<&'a Value> {
     let property = followed(property?, root);
-    let alternatives = ["anyOf", "oneOf", "allOf"].iter().filter_map(|word| property.get(word)?.as_array()).flatten();
-    property.get("items").or_else(|| alternatives.filter_map(|part| followed(part, root).get("items")).next())
+    let alternatives = ["anyOf", "oneOf", "allOf"]
+        .iter()
+        .filter_map(|word| property.get(word)?.as_array())
+        .flatten();
+    property.get("items").or_else(|| {
+        alternatives
+            .filter_map(|part| followed(part, root).get("items"))
+            .next()
+    })
 }
 
 fn allows(property: Option<&Value>, root: &Value, kind: &str) -> bool {
@@ -209,7 +276,10 @@ fn allows(property: Option<&Value>, root: &Value, kind: &str) -> bool {
 pub(crate) fn followed<'a>(schema: &'a Value, root: &'a Value) -> &'a Value {
     let mut schema = schema;
     for _ in 0..16 {
-        let target = schema.get("$ref").and_then(Value::as_str).and_then(|text| text.strip_prefix('#'));
+        let target = schema
+            .get("$ref")
+            .and_then(Value::as_str)
+            .and_then(|text| text.strip_prefix('#'));
         match target.and_then(|pointer| root.pointer(pointer)) {
             Some(next) => schema = next,
             None => break,
@@ -222,14 +292,25 @@ pub(crate) fn types(schema: &Value, root: &Value, depth: usize) -> Vec<String> {
     let schema = followed(schema, root);
     let mut found: Vec<String> = match schema.get("type") {
         Some(Value::String(one)) => vec![one.clone()],
-        Some(Value::Array(many)) => many.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+        Some(Value::Array(many)) => many
+            .iter()
+            .filter_map(Value::as_str)
+            .map(str::to_owned)
+            .collect(),
         _ => Vec::new(),
     };
     if found.is_empty() {
-        found.extend(enumerated(schema).into_iter().map(|choice| kind_of(&choice.to_string()).to_owned()));
+        found.extend(
+            enumerated(schema)
+                .into_iter()
+                .map(|choice| kind_of(&choice.to_string()).to_owned()),
+        );
     }
     if found.is_empty() && depth < 8 {
-        let parts = ["anyOf", "oneOf", "allOf"].iter().filter_map(|word| schema.get(word)?.as_array()).flatten();
+        let parts = ["anyOf", "oneOf", "allOf"]
+            .iter()
+            .filter_map(|word| schema.get(word)?.as_array())
+            .flatten();
         found.extend(parts.flat_map(|part| types(part, root, depth + 1)));
     }
     found.dedup();
@@ -237,12 +318,18 @@ pub(crate) fn types(schema: &Value, root: &Value, depth: usize) -> Vec<String> {
 }
 
 pub(crate) fn enumerated(schema: &Value) -> Vec<&Value> {
-    let listed = schema.get("enum").and_then(Value::as_array).into_iter().flatten();
+    let listed = schema
+        .get("enum")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten();
     listed.chain(schema.get("const")).collect()
 }
 
 fn choice_text(choice: &Value) -> String {
-    choice.as_str().map_or_else(|| choice.to_string(), str::to_owned)
+    choice
+        .as_str()
+        .map_or_else(|| choice.to_string(), str::to_owned)
 }
 
 #[cfg(test)]
@@ -282,8 +369,14 @@ mod tests {
         check(&["text=5"], Ok(r#"{"text":"5"}"#));
         check(&["text=a=b=c"], Ok(r#"{"text":"a=b=c"}"#));
         check(&["text=true"], Ok(r#"{"text":"true"}"#));
-        check(&["count=12345678901234567890123"], Ok(r#"{"count":12345678901234567890123}"#));
-        check(&["count=1.5"], Err(r#"count: expected integer, found "1.5""#));
+        check(
+            &["count=12345678901234567890123"],
+            Ok(r#"{"count":12345678901234567890123}"#),
+        );
+        check(
+            &["count=1.5"],
+            Err(r#"count: expected integer, found "1.5""#),
+        );
         check(&["ratio=1.50"], Ok(r#"{"ratio":1.50}"#));
         check(&["ratio=2"], Ok(r#"{"ratio":2}"#));
         check(&["flag=true"], Ok(r#"{"flag":true}"#));
@@ -292,9 +385,15 @@ mod tests {
         check(&["tags=a", "tags=b"], Ok(r#"{"tags":["a","b"]}"#));
         check(&[r#"tags=["a"]"#], Ok(r#"{"tags":["a"]}"#));
         check(&["numbers=1", "numbers=2"], Ok(r#"{"numbers":[1,2]}"#));
-        check(&["numbers=x"], Err(r#"numbers: expected integer, found "x""#));
+        check(
+            &["numbers=x"],
+            Err(r#"numbers: expected integer, found "x""#),
+        );
         check(&[r#"options={"a":1}"#], Ok(r#"{"options":{"a":1}}"#));
-        check(&["options=x"], Err(r#"options: expected object, found "x""#));
+        check(
+            &["options=x"],
+            Err(r#"options: expected object, found "x""#),
+        );
         check(&["either=5"], Ok(r#"{"either":5}"#));
         check(&["either=007"], Ok(r#"{"either":"007"}"#));
         check(&["maybe=null"], Ok(r#"{"maybe":null}"#));
@@ -302,8 +401,14 @@ mod tests {
         check(&["level=high"], Ok(r#"{"level":"high"}"#));
         check(&["unknown=5"], Ok(r#"{"unknown":"5"}"#));
         check(&["unknown:=5"], Ok(r#"{"unknown":5}"#));
-        check(&["text:={"], Err("text: not JSON: EOF while parsing an object at line 1 column 1"));
-        check(&["text=a", "text=b"], Err("text: given more than once, and it takes no array"));
+        check(
+            &["text:={"],
+            Err("text: not JSON: EOF while parsing an object at line 1 column 1"),
+        );
+        check(
+            &["text=a", "text=b"],
+            Err("text: given more than once, and it takes no array"),
+        );
         check(&["text=a\"b\n"], Ok(r#"{"text":"a\"b\n"}"#));
     }
 
@@ -311,7 +416,8 @@ mod tests {
     fn a_key_that_the_schema_does_not_name_is_noticed_unless_it_says_more() {
         let pairs = [pair("text=x").unwrap(), pair("txet=x").unwrap()];
         assert_eq!(unnamed(&pairs, &schema()), ["txet"]);
-        let open = serde_json::json!({ "properties": { "text": {} }, "additionalProperties": true });
+        let open =
+            serde_json::json!({ "properties": { "text": {} }, "additionalProperties": true });
         assert!(unnamed(&pairs, &open).is_empty());
         assert!(unnamed(&pairs, &serde_json::json!({ "type": "object" })).is_empty());
     }
@@ -319,10 +425,22 @@ mod tests {
     #[test]
     fn arguments_given_as_json_pass_byte_for_byte_and_pairs_go_over_them() {
         let raw = RawJson::parse(&b"{ \"b\": 1.0,\"a\":2 }"[..]).unwrap();
-        assert_eq!(arguments(Some(&raw), &[], &schema()).unwrap().as_str(), "{ \"b\": 1.0,\"a\":2 }");
-        let over = arguments(Some(&raw), &[pair("a:=3").unwrap(), pair("text=x").unwrap()], &schema()).unwrap();
+        assert_eq!(
+            arguments(Some(&raw), &[], &schema()).unwrap().as_str(),
+            "{ \"b\": 1.0,\"a\":2 }"
+        );
+        let over = arguments(
+            Some(&raw),
+            &[pair("a:=3").unwrap(), pair("text=x").unwrap()],
+            &schema(),
+        )
+        .unwrap();
         assert_eq!(over.as_str(), r#"{"b":1.0,"a":3,"text":"x"}"#);
         let list = RawJson::parse(&b"[1]"[..]).unwrap();
-        assert!(arguments(Some(&list), &[], &schema()).unwrap_err().starts_with("expected a JSON object"));
+        assert!(
+            arguments(Some(&list), &[], &schema())
+                .unwrap_err()
+                .starts_with("expected a JSON object")
+        );
     }
 }

@@ -37,7 +37,8 @@ pub(crate) mod trust;
 pub(crate) mod watch;
 pub(crate) mod why;
 
-/// The frame of a command that asks servers for something: starts the one named, or all of them, waits for them, and does the work.
+/// The frame of a command that asks servers for something: starts the one named, or all of them,
+/// waits for them, and does the work.
 fn with_servers(
     options: &Options,
     server: Option<&str>,
@@ -60,7 +61,8 @@ fn with_servers_of(
     })
 }
 
-/// Waits for what a listing needs: the server named, which must be usable, or all of them, as far as they come in time.
+/// Waits for what a listing needs: the server named, which must be usable, or all of them, as far
+/// as they come in time.
 async fn settle(host: &Host, options: &Options, server: Option<&str>) -> Result<(), Failure> {
     let limit = WaitLimit::start(options);
     let Some(handle) = server.and_then(|name| host.server(name)) else {
@@ -88,7 +90,8 @@ async fn connected(handle: &ServerHandle, limit: WaitLimit) -> Result<(), Failur
     Ok(progress::during(format!("connecting {}", handle.config.name), waiting).await?)
 }
 
-/// A listing needs what lazy servers offer as well: those of which nothing is remembered are started, all at once (S3-08).
+/// A listing needs what lazy servers offer as well: those of which nothing is remembered are
+/// started, all at once (S3-08).
 async fn wake_unknown(host: &Host, limit: WaitLimit) {
     let mut waking = JoinSet::new();
     for handle in host.servers().iter() {
@@ -107,14 +110,23 @@ fn say_who_is_missing(host: &Host) {
         let name = &handle.config.name;
         match &handle.snapshot().shown_state() {
             State::Failed { error } | State::Backoff { error, .. } => {
-                output::notice(&format!("server \"{name}\": {}; {}", escaped(error), hints::doctor(name)));
+                output::notice(&format!(
+                    "server \"{name}\": {}; {}",
+                    escaped(error),
+                    hints::doctor(name)
+                ));
             }
             State::Connecting { step, .. } => {
                 let doing = progress::doing(handle, step);
-                output::notice(&format!("server \"{name}\": still connecting ({doing}); wait longer with --wait SECS"));
+                output::notice(&format!(
+                    "server \"{name}\": still connecting ({doing}); wait longer with --wait SECS"
+                ));
             }
             State::NeedsLogin { reason, .. } => {
-                output::notice(&format!("server \"{name}\": {}", login_advice(&handle.config, reason)));
+                output::notice(&format!(
+                    "server \"{name}\": {}",
+                    login_advice(&handle.config, reason)
+                ));
             }
             _ => {}
         }
@@ -124,34 +136,55 @@ fn say_who_is_missing(host: &Host) {
 /// What a server offers.
 type Offered = (ServerName, Arc<Offerings>);
 
-/// The one server that offers it. `what` is how it is named where several do; where none does, the failure is of the command's own words.
-fn the_one(offering: &[ServerName], what: &str, none: impl FnOnce() -> Failure) -> Result<ServerName, Failure> {
+/// The one server that offers it. `what` is how it is named where several do; where none does, the
+/// failure is of the command's own words.
+fn the_one(
+    offering: &[ServerName],
+    what: &str,
+    none: impl FnOnce() -> Failure,
+) -> Result<ServerName, Failure> {
     match offering {
         [one] => Ok(one.clone()),
         [] => Err(none()),
         many => {
             let names: Vec<_> = many.iter().map(|name| format!("\"{name}\"")).collect();
-            Err(Failure::new(Code::Usage, format!("servers {} offer {what}", names.join(" and ")))
-                .hint("say which with --server SERVER"))
+            Err(Failure::new(
+                Code::Usage,
+                format!("servers {} offer {what}", names.join(" and ")),
+            )
+            .hint("say which with --server SERVER"))
         }
     }
 }
 
 /// Those of them that offer something.
 fn offering(offerings: &[Offered], offers: impl Fn(&Offerings) -> bool) -> Vec<ServerName> {
-    offerings.iter().filter(|(_, offered)| offers(offered)).map(|(name, _)| name.clone()).collect()
+    offerings
+        .iter()
+        .filter(|(_, offered)| offers(offered))
+        .map(|(name, _)| name.clone())
+        .collect()
 }
 
 /// The servers a listing is about, with what each offers.
 fn offerings(host: &Host, server: Option<&str>) -> Vec<Offered> {
     let catalog = host.catalog();
     let wanted = |name: &ServerName| server.is_none_or(|server| server == name.as_str());
-    catalog.offerings().iter().filter(|(name, _)| wanted(name)).cloned().collect()
+    catalog
+        .offerings()
+        .iter()
+        .filter(|(name, _)| wanted(name))
+        .cloned()
+        .collect()
 }
 
-/// A server's object with fields of ours before its own, which keep their text. Ours win where both have one.
+/// A server's object with fields of ours before its own, which keep their text. Ours win where both
+/// have one.
 fn tagged(raw: &RawJson, ours: &[(&str, &str)]) -> String {
-    let mut parts: Vec<_> = ours.iter().map(|(key, value)| format!("\"{key}\":{}", serde_json::Value::from(*value))).collect();
+    let mut parts: Vec<_> = ours
+        .iter()
+        .map(|(key, value)| format!("\"{key}\":{}", serde_json::Value::from(*value)))
+        .collect();
     for (key, text) in coerce::fields(raw).unwrap_or_default() {
         if !ours.iter().any(|(known, _)| *known == key) {
             parts.push(format!("{}:{text}", serde_json::Value::from(key)));
@@ -162,7 +195,11 @@ fn tagged(raw: &RawJson, ours: &[(&str, &str)]) -> String {
 
 /// Text for a person, ending in a newline.
 fn ended(text: String) -> String {
-    if text.ends_with('\n') || text.is_empty() { text } else { text + "\n" }
+    if text.ends_with('\n') || text.is_empty() {
+        text
+    } else {
+        text + "\n"
+    }
 }
 
 #[cfg(test)]
@@ -172,9 +209,14 @@ mod tests {
 
     #[test]
     fn a_servers_definition_keeps_every_field_and_its_text() {
-        let raw = RawJson::parse(&br#"{"name":"x","n":1.00,"server":"liar","_meta":{"b":1,"a":2}}"#[..]).unwrap();
+        let raw =
+            RawJson::parse(&br#"{"name":"x","n":1.00,"server":"liar","_meta":{"b":1,"a":2}}"#[..])
+                .unwrap();
         assert_eq!(
-            tagged(&raw, &[("name", "mcp__s__x"), ("server", "s"), ("tool", "x")]),
+            tagged(
+                &raw,
+                &[("name", "mcp__s__x"), ("server", "s"), ("tool", "x")]
+            ),
             r#"{"name":"mcp__s__x","server":"s","tool":"x","n":1.00,"_meta":{"b":1,"a":2}}"#
         );
     }

@@ -40,7 +40,10 @@ pub(crate) enum Code {
 impl Code {
     /// Whether a signal ended the run.
     pub(crate) fn is_signal(self) -> bool {
-        matches!(self, Self::HungUp | Self::Interrupted | Self::Quit | Self::Terminated)
+        matches!(
+            self,
+            Self::HungUp | Self::Interrupted | Self::Quit | Self::Terminated
+        )
     }
 }
 
@@ -55,15 +58,26 @@ pub(crate) struct Failure {
 
 impl Failure {
     pub(crate) fn new(code: Code, message: impl Into<String>) -> Self {
-        Self { code, server: None, message: message.into(), hint: None }
+        Self {
+            code,
+            server: None,
+            message: message.into(),
+            hint: None,
+        }
     }
 
     pub(crate) fn server(self, server: impl ToString) -> Self {
-        Self { server: Some(server.to_string()), ..self }
+        Self {
+            server: Some(server.to_string()),
+            ..self
+        }
     }
 
     pub(crate) fn hint(self, hint: impl Into<String>) -> Self {
-        Self { hint: Some(hint.into()), ..self }
+        Self {
+            hint: Some(hint.into()),
+            ..self
+        }
     }
 
     fn as_line(&self) -> String {
@@ -73,7 +87,8 @@ impl Failure {
         }
     }
 
-    /// `{"error":{"code","server","message","hint"}}`, with the notices of the run beside it where there were any.
+    /// `{"error":{"code","server","message","hint"}}`, with the notices of the run beside it where
+    /// there were any.
     fn as_json(&self, notices: &[String]) -> String {
         let mut document = serde_json::json!({
             "error": { "code": self.code as u8, "server": self.server, "message": self.message, "hint": self.hint }
@@ -107,15 +122,26 @@ pub(crate) fn exit(outcome: Result<u8, Failure>, json: bool) -> ExitCode {
 
 /// Ends a run whose words clap refused, or that asked for help.
 pub(crate) fn usage(error: &clap::Error) -> ExitCode {
-    let wants_json = std::env::args_os().skip(1).take_while(|word| word != "--").any(|word| word == "--json");
+    let wants_json = std::env::args_os()
+        .skip(1)
+        .take_while(|word| word != "--")
+        .any(|word| word == "--json");
     if !error.use_stderr() || !wants_json {
         // Help into a closed pipe is nobody's fault.
         let _ = error.print();
         return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(Code::Usage as u8));
     }
     let text = error.render().to_string();
-    let message = text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned();
-    exit(Err(Failure::new(Code::Usage, message).hint("`switchboard --help` shows the words")), true)
+    let message = text
+        .lines()
+        .next()
+        .unwrap_or_default()
+        .trim_start_matches("error: ")
+        .to_owned();
+    exit(
+        Err(Failure::new(Code::Usage, message).hint("`switchboard --help` shows the words")),
+        true,
+    )
 }
 
 impl From<CallError> for Failure {
@@ -126,34 +152,55 @@ impl From<CallError> for Failure {
                 // What follows the fact is what was probably meant, or why it is withheld.
                 match message.split_once("; ") {
                     Some((fact, advice)) => Self::new(Code::Usage, fact).hint(advice),
-                    None => {
-                        Self::new(Code::Usage, message).hint(format!("{} lists what is on offer", hints::command(&["tools"])))
-                    }
+                    None => Self::new(Code::Usage, message).hint(format!(
+                        "{} lists what is on offer",
+                        hints::command(&["tools"])
+                    )),
                 }
             }
-            CallError::UnknownServer { .. } => {
-                Self::new(Code::Usage, message).hint(format!("{} lists them", hints::command(&["status"])))
-            }
+            CallError::UnknownServer { .. } => Self::new(Code::Usage, message)
+                .hint(format!("{} lists them", hints::command(&["status"]))),
             CallError::Misfit { server, tool, .. } => {
-                let hint = format!("{} shows what is expected", hints::command(&["tools", &format!("{server}/{tool}")]));
+                let hint = format!(
+                    "{} shows what is expected",
+                    hints::command(&["tools", &format!("{server}/{tool}")])
+                );
                 Self::new(Code::Usage, message).server(server).hint(hint)
             }
-            CallError::Denied { server, tool, advice, .. } => {
+            CallError::Denied {
+                server,
+                tool,
+                advice,
+                ..
+            } => {
                 let hint = advice.and_then(|advice| hints::words(advice, &server, Some(&tool)));
-                Self { hint, ..Self::new(Code::Denied, message).server(server) }
+                Self {
+                    hint,
+                    ..Self::new(Code::Denied, message).server(server)
+                }
             }
             CallError::Moved { server, .. } => Self::new(Code::Denied, message).server(server),
             CallError::NotReady(not_ready) => not_ready.into(),
-            CallError::Request { server, fault, advice, .. } => {
+            CallError::Request {
+                server,
+                fault,
+                advice,
+                ..
+            } => {
                 let code = code_of_fault(&fault);
                 let hint = match &fault {
-                    RequestFault::Wire(WireFault::Lost(_)) => {
-                        Some("it may have been done all the same: look before you repeat it".to_owned())
+                    RequestFault::Wire(WireFault::Lost(_)) => Some(
+                        "it may have been done all the same: look before you repeat it".to_owned(),
+                    ),
+                    fault if lacks_offer(fault) => {
+                        Some("it wants to ask for something that is not on offer here".to_owned())
                     }
-                    fault if lacks_offer(fault) => Some("it wants to ask for something that is not on offer here".to_owned()),
                     _ => advice.and_then(|advice| hints::words(advice, &server, None)),
                 };
-                Self { hint, ..Self::new(code, message).server(server) }
+                Self {
+                    hint,
+                    ..Self::new(code, message).server(server)
+                }
             }
         }
     }
@@ -169,24 +216,31 @@ fn code_of_fault(fault: &RequestFault) -> Code {
         | RequestFault::Unwilling(_)
         | RequestFault::Task(_) => Code::Answered,
         RequestFault::Wire(WireFault::NeedsLogin(_)) => Code::Login,
-        RequestFault::Timeout { .. } | RequestFault::NoTurn { .. } | RequestFault::Closed(_) | RequestFault::Wire(_) => {
-            Code::Unreachable
-        }
+        RequestFault::Timeout { .. }
+        | RequestFault::NoTurn { .. }
+        | RequestFault::Closed(_)
+        | RequestFault::Wire(_) => Code::Unreachable,
         RequestFault::Moved | RequestFault::Declined(_) => Code::Denied,
         RequestFault::NotAsked(_) => Code::Usage,
     }
 }
 
-/// The server cannot do it without asking for what the caller does not offer, such as an answer of a model (2026-07-28).
+/// The server cannot do it without asking for what the caller does not offer, such as an answer of
+/// a model (2026-07-28).
 fn lacks_offer(fault: &RequestFault) -> bool {
     matches!(fault, RequestFault::Answered { code: -32021, .. })
 }
 
 impl From<NotReady> for Failure {
     fn from(not_ready: NotReady) -> Self {
-        let hint = not_ready.advice.and_then(|advice| hints::words(advice, &not_ready.server, None));
+        let hint = not_ready
+            .advice
+            .and_then(|advice| hints::words(advice, &not_ready.server, None));
         let failure = Self::new(code_of_state(&not_ready.state), not_ready.to_string());
-        Self { hint, ..failure.server(not_ready.server) }
+        Self {
+            hint,
+            ..failure.server(not_ready.server)
+        }
     }
 }
 
@@ -202,16 +256,26 @@ pub(crate) fn code_of_state(state: &State) -> Code {
 impl From<ConfigErrors> for Failure {
     fn from(errors: ConfigErrors) -> Self {
         // A file may quote anything: what it says goes out escaped, one finding a line.
-        let lines: Vec<_> =
-            errors.0.iter().map(|finding| Untrusted::new(finding.to_string()).for_terminal_line().to_string()).collect();
+        let lines: Vec<_> = errors
+            .0
+            .iter()
+            .map(|finding| {
+                Untrusted::new(finding.to_string())
+                    .for_terminal_line()
+                    .to_string()
+            })
+            .collect();
         Self::new(Code::Usage, lines.join("\n"))
     }
 }
 
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
-        Self::new(Code::Usage, format!("the state folder cannot be used: {error}"))
-            .hint("check its permissions, or set XDG_STATE_HOME")
+        Self::new(
+            Code::Usage,
+            format!("the state folder cannot be used: {error}"),
+        )
+        .hint("check its permissions, or set XDG_STATE_HOME")
     }
 }
 
@@ -234,7 +298,10 @@ mod tests {
     fn a_failure_with_json_is_one_line_with_every_key() {
         let failure = Failure::new(Code::Denied, "no\nterminal").server("git");
         let line = failure.as_json(&[]);
-        assert_eq!(line, r#"{"error":{"code":5,"hint":null,"message":"no\nterminal","server":"git"}}"#);
+        assert_eq!(
+            line,
+            r#"{"error":{"code":5,"hint":null,"message":"no\nterminal","server":"git"}}"#
+        );
         let with = failure.as_json(&["declined".into()]);
         assert_eq!(with.lines().count(), 1);
         assert!(with.contains(r#""notices":["declined"]"#));
@@ -243,11 +310,32 @@ mod tests {
     #[test]
     fn each_state_has_its_exit_code() {
         let check = |state: State, code: Code| assert_eq!(code_of_state(&state), code, "{state:?}");
-        check(State::Untrusted { reason: "new".into() }, Code::Denied);
-        check(State::Blocked { rule: "deny_servers".into() }, Code::Denied);
-        check(State::NeedsLogin { url: "https://x".into(), reason: "nobody is logged in".into() }, Code::Login);
+        check(
+            State::Untrusted {
+                reason: "new".into(),
+            },
+            Code::Denied,
+        );
+        check(
+            State::Blocked {
+                rule: "deny_servers".into(),
+            },
+            Code::Denied,
+        );
+        check(
+            State::NeedsLogin {
+                url: "https://x".into(),
+                reason: "nobody is logged in".into(),
+            },
+            Code::Login,
+        );
         check(State::Disabled, Code::Unreachable);
-        check(State::Failed { error: "gone".into() }, Code::Unreachable);
+        check(
+            State::Failed {
+                error: "gone".into(),
+            },
+            Code::Unreachable,
+        );
         check(State::Stopped, Code::Unreachable);
     }
 }

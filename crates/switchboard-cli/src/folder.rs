@@ -1,5 +1,5 @@
-//! Whether the user's own servers run in the current folder: once the person has accepted it, asked once at a terminal; else in a
-//! private folder, with one line that says so.
+//! Whether the user's own servers run in the current folder: once the person has accepted it, asked
+//! once at a terminal; else in a private folder, with one line that says so.
 
 use switchboard::config::{Endpoint, Scope, ServerConfig};
 use switchboard::name::ServerName;
@@ -14,7 +14,10 @@ use crate::view::server::escaped;
 use crate::{interrupt, output};
 
 /// The folder that stands in for the current one, while that is not accepted.
-pub(crate) fn private_folder(setup: &Setup, only: Option<&[ServerName]>) -> Result<Option<PathBuf>, Failure> {
+pub(crate) fn private_folder(
+    setup: &Setup,
+    only: Option<&[ServerName]>,
+) -> Result<Option<PathBuf>, Failure> {
     let current = &setup.place.current;
     let mut answer = trust::folder_answer(current, &*setup.store);
     let names = concerned(setup, only);
@@ -25,7 +28,11 @@ pub(crate) fn private_folder(setup: &Setup, only: Option<&[ServerName]>) -> Resu
         return Ok(None);
     }
     if !names.is_empty() {
-        let (whose, run) = if names.len() == 1 { ("server", "runs") } else { ("servers", "run") };
+        let (whose, run) = if names.len() == 1 {
+            ("server", "runs")
+        } else {
+            ("servers", "run")
+        };
         output::notice(&format!(
             "your own {whose} {} {run} in a private folder, not in {}; `switchboard trust --folder` lets your servers run here",
             names.join(", "),
@@ -35,12 +42,24 @@ pub(crate) fn private_folder(setup: &Setup, only: Option<&[ServerName]>) -> Resu
     Ok(Some(setup.place.private_folder()))
 }
 
-/// The servers that would run in the current folder, if they start: of the user's own files, without a folder of their own.
+/// The servers that would run in the current folder, if they start: of the user's own files,
+/// without a folder of their own.
 fn concerned(setup: &Setup, only: Option<&[ServerName]>) -> Vec<String> {
-    let servers = setup.config.servers.values().filter(|server| only.is_none_or(|only| only.contains(&server.name)));
-    let may_start = |server: &&ServerConfig| server.enabled && setup.config.security.blocks(&server.name).is_none();
-    let servers = servers.map(|server| &**server).filter(may_start).filter(|server| runs_in_current_folder(server));
-    servers.map(|server| format!("\"{}\"", server.name)).collect()
+    let servers = setup
+        .config
+        .servers
+        .values()
+        .filter(|server| only.is_none_or(|only| only.contains(&server.name)));
+    let may_start = |server: &&ServerConfig| {
+        server.enabled && setup.config.security.blocks(&server.name).is_none()
+    };
+    let servers = servers
+        .map(|server| &**server)
+        .filter(may_start)
+        .filter(|server| runs_in_current_folder(server));
+    servers
+        .map(|server| format!("\"{}\"", server.name))
+        .collect()
 }
 
 pub(crate) fn runs_in_current_folder(server: &ServerConfig) -> bool {
@@ -50,20 +69,30 @@ pub(crate) fn runs_in_current_folder(server: &ServerConfig) -> bool {
 
 /// Asks at a terminal, and remembers the answer; `None` where nobody can be asked.
 fn ask(setup: &Setup, names: &[String]) -> Result<Option<FolderAnswer>, Failure> {
-    let Some(terminal) = Tty::open().filter(|_| !setup.json) else { return Ok(None) };
+    let Some(terminal) = Tty::open().filter(|_| !setup.json) else {
+        return Ok(None);
+    };
     let current = &setup.place.current;
     let question = format!(
         "\nYour own servers can be steered by the files of the folder they run in.\nLet {} run in {}? [y/N] ",
         names.join(", "),
         escaped(&current.display().to_string()),
     );
-    let line = in_runtime(interrupt::watch(async { Ok(terminal.line(&question).await) }))?;
+    let line = in_runtime(interrupt::watch(async {
+        Ok(terminal.line(&question).await)
+    }))?;
     // A terminal that went away gave no answer.
     let Some(line) = line else { return Ok(None) };
     let yes = matches!(line.trim().to_lowercase().as_str(), "y" | "yes");
     let (answer, remembered) = match yes {
-        true => (FolderAnswer::Accepted, trust::accept_folder(current, &*setup.store)),
-        false => (FolderAnswer::Declined, trust::decline_folder(current, &*setup.store)),
+        true => (
+            FolderAnswer::Accepted,
+            trust::accept_folder(current, &*setup.store),
+        ),
+        false => (
+            FolderAnswer::Declined,
+            trust::decline_folder(current, &*setup.store),
+        ),
     };
     if let Err(error) = remembered {
         output::notice(&format!("this answer holds for this run only: {error}"));

@@ -1,4 +1,5 @@
-//! Files of other programs that are there and are not read: each is named once, with the command that reads it.
+//! Files of other programs that are there and are not read: each is named once, with the command
+//! that reads it.
 
 use std::path::PathBuf;
 
@@ -26,11 +27,15 @@ pub(crate) fn tell(place: &Place, store: &dyn Store) {
         .chain(IN_CONFIG.map(|name| place.config.join(name)));
     for file in all.filter(|file| file.is_file()) {
         let key = file.display().to_string();
-        let is_told = store.get(Shelf::Notices, &key).is_ok_and(|told| told.is_some());
+        let is_told = store
+            .get(Shelf::Notices, &key)
+            .is_ok_and(|told| told.is_some());
         if is_told {
             continue;
         }
-        let Some(count) = servers_in(&file) else { continue };
+        let Some(count) = servers_in(&file) else {
+            continue;
+        };
         let (servers, read) = (counted(count, "server"), hints::with_file(&file));
         // A file given with `-c` is accepted for that run, and this one may be a stranger's.
         let warning = if file.starts_with(&place.project) && place.project != place.home {
@@ -38,7 +43,10 @@ pub(crate) fn tell(place: &Place, store: &dyn Store) {
         } else {
             ""
         };
-        output::notice(&format!("{} has {servers} and is not read; {read} reads it{warning}", escaped(&key)));
+        output::notice(&format!(
+            "{} has {servers} and is not read; {read} reads it{warning}",
+            escaped(&key)
+        ));
         // Where it cannot be remembered it is told again.
         let _ = store.put(Shelf::Notices, &key, "true");
     }

@@ -1,4 +1,5 @@
-//! What to try, in words: commands that can be copied, with the files that this run was given, and fields as their file spells them.
+//! What to try, in words: commands that can be copied, with the files that this run was given, and
+//! fields as their file spells them.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -27,43 +28,82 @@ static RULES_FILE: OnceLock<Option<(PathBuf, Dialect)>> = OnceLock::new();
 
 /// Remembers how this run was started. Only the first time counts.
 pub(crate) fn start(options: &Options, command: &Command) {
-    let mut files: Vec<_> =
-        options.config.iter().flat_map(|file| ["-c".to_owned(), quoted(&file.display().to_string())]).collect();
-    files.extend(options.dialect.iter().flat_map(|dialect| ["--dialect".to_owned(), dialect.rules().word.to_owned()]));
-    let _ = RUN.set(Run { files, has_timeout: matches!(command, Command::Call(_)) });
+    let mut files: Vec<_> = options
+        .config
+        .iter()
+        .flat_map(|file| ["-c".to_owned(), quoted(&file.display().to_string())])
+        .collect();
+    files.extend(
+        options
+            .dialect
+            .iter()
+            .flat_map(|dialect| ["--dialect".to_owned(), dialect.rules().word.to_owned()]),
+    );
+    let _ = RUN.set(Run {
+        files,
+        has_timeout: matches!(command, Command::Call(_)),
+    });
 }
 
-/// Remembers which file takes rules: the user's own, or the first given one that has a place for them.
+/// Remembers which file takes rules: the user's own, or the first given one that has a place for
+/// them.
 pub(crate) fn set_rules_file(options: &Options, place: &Place, config: &Config) {
     let file = if options.config.is_empty() {
-        Some((place.config.join("switchboard/switchboard.toml"), Dialect::Native))
+        Some((
+            place.config.join("switchboard/switchboard.toml"),
+            Dialect::Native,
+        ))
     } else {
         let kind = |file: &PathBuf| {
             let located = file.canonicalize().ok()?;
-            let holds = |source: &PathBuf| source.canonicalize().is_ok_and(|source| source == located);
-            let server = config.servers.values().find(|server| holds(&server.source.file));
+            let holds =
+                |source: &PathBuf| source.canonicalize().is_ok_and(|source| source == located);
+            let server = config
+                .servers
+                .values()
+                .find(|server| holds(&server.source.file));
             server.map(|server| (file.clone(), server.dialect))
         };
-        options.config.iter().filter_map(kind).find(|(_, dialect)| dialect.to_allow("s", "t").is_some())
+        options
+            .config
+            .iter()
+            .filter_map(kind)
+            .find(|(_, dialect)| dialect.to_allow("s", "t").is_some())
     };
     let _ = RULES_FILE.set(file);
 }
 
 /// A command of this program between backticks, with the files that this run was given.
 pub(crate) fn command(words: &[&str]) -> String {
-    let files = RUN.get().map(|run| run.files.as_slice()).unwrap_or_default();
+    let files = RUN
+        .get()
+        .map(|run| run.files.as_slice())
+        .unwrap_or_default();
     let (verb, names) = words.split_at(words.len().min(1));
     // A name that begins like an option is kept from being read as one.
-    let mark = names.iter().any(|name| name.starts_with('-')).then(|| "--".to_owned());
+    let mark = names
+        .iter()
+        .any(|name| name.starts_with('-'))
+        .then(|| "--".to_owned());
     let quote = |word: &&str| quoted(word);
-    let words = files.iter().cloned().chain(verb.iter().map(quote)).chain(mark).chain(names.iter().map(quote));
-    let words: Vec<_> = std::iter::once("switchboard".to_owned()).chain(words).collect();
+    let words = files
+        .iter()
+        .cloned()
+        .chain(verb.iter().map(quote))
+        .chain(mark)
+        .chain(names.iter().map(quote));
+    let words: Vec<_> = std::iter::once("switchboard".to_owned())
+        .chain(words)
+        .collect();
     format!("`{}`", escaped(&words.join(" ")))
 }
 
 /// The program with this file, between backticks.
 pub(crate) fn with_file(file: &Path) -> String {
-    format!("`switchboard -c {}`", escaped(&quoted(&file.display().to_string())))
+    format!(
+        "`switchboard -c {}`",
+        escaped(&quoted(&file.display().to_string()))
+    )
 }
 
 /// The command that looks closer at a server.
@@ -79,14 +119,22 @@ pub(crate) fn words(advice: Advice, server: &ServerName, tool: Option<&str>) -> 
         Advice::LogIn => format!("run {}", command(&["login", name])),
         Advice::Accept => format!("look at it with {}", command(&["trust", name])),
         Advice::AllowTime(field @ TimeField::CallTimeout) => {
-            format!("give it longer with `{}` in its entry: it is the longest silence between two reports", field.name())
+            format!(
+                "give it longer with `{}` in its entry: it is the longest silence between two reports",
+                field.name()
+            )
         }
         Advice::AllowTime(field) if RUN.get().is_some_and(|run| run.has_timeout) => {
-            format!("give it longer with --timeout SECS, or with `{}` in its entry", field.name())
+            format!(
+                "give it longer with --timeout SECS, or with `{}` in its entry",
+                field.name()
+            )
         }
         Advice::AllowTime(field) => format!("give it longer with `{}` in its entry", field.name()),
         Advice::AllowTool { beforehand } => {
-            let rule = tool.filter(|_| !server.is_host()).and_then(|tool| rule(name, tool));
+            let rule = tool
+                .filter(|_| !server.is_host())
+                .and_then(|tool| rule(name, tool));
             match (beforehand, rule) {
                 (true, Some(rule)) => format!("allow it with `--yes`, or with {rule}"),
                 (true, None) => "allow it with `--yes`".to_owned(),
@@ -102,7 +150,10 @@ pub(crate) fn words(advice: Advice, server: &ServerName, tool: Option<&str>) -> 
 fn rule(server: &str, tool: &str) -> Option<String> {
     let (file, dialect) = RULES_FILE.get()?.as_ref()?;
     let rule = dialect.to_allow(server, tool)?;
-    Some(format!("{rule} in {}", escaped(&file.display().to_string())))
+    Some(format!(
+        "{rule} in {}",
+        escaped(&file.display().to_string())
+    ))
 }
 
 /// One word of a shell.
@@ -122,6 +173,9 @@ mod tests {
         check("x$(touch PWNED)", "'x$(touch PWNED)'");
         check("it's", r"'it'\''s'");
         check("", "''");
-        assert_eq!(command(&["doctor", "-cevil.toml"]), "`switchboard doctor -- -cevil.toml`");
+        assert_eq!(
+            command(&["doctor", "-cevil.toml"]),
+            "`switchboard doctor -- -cevil.toml`"
+        );
     }
 }

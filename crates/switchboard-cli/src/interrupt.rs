@@ -1,4 +1,5 @@
-//! Ctrl-C, SIGTERM, SIGHUP and SIGQUIT: the work is dropped (which cancels its call), servers are stopped; a second signal leaves at once.
+//! Ctrl-C, SIGTERM, SIGHUP and SIGQUIT: the work is dropped (which cancels its call), servers are
+//! stopped; a second signal leaves at once.
 
 use std::future::Future;
 use std::sync::OnceLock;
@@ -15,7 +16,8 @@ use crate::terminal::tty;
 /// Rung when Ctrl-C is pressed at a prompt, where the terminal sends a key and no signal.
 static PRESSED: Notify = Notify::const_new();
 
-/// How long a token refresh may keep a second signal from ending the program: without its answer a login may be lost.
+/// How long a token refresh may keep a second signal from ending the program: without its answer a
+/// login may be lost.
 const LAST_WAIT: Duration = Duration::from_secs(3);
 
 /// Ctrl-C was pressed at a prompt.
@@ -24,14 +26,20 @@ pub(crate) fn pressed() {
 }
 
 /// Does the work, then stops the host's servers, whatever the outcome.
-pub(crate) async fn guard(host: &Host, work: impl Future<Output = Result<u8, Failure>>) -> Result<u8, Failure> {
+pub(crate) async fn guard(
+    host: &Host,
+    work: impl Future<Output = Result<u8, Failure>>,
+) -> Result<u8, Failure> {
     let mut signals = Signals::listen()?;
     tracing::debug!("from here on, Ctrl-C cancels and stops");
     let outcome = tokio::select! {
         outcome = work => outcome,
         code = signals.next() => Err(stopped_by(code)),
     };
-    if outcome.as_ref().is_err_and(|failure| failure.code.is_signal()) {
+    if outcome
+        .as_ref()
+        .is_err_and(|failure| failure.code.is_signal())
+    {
         progress::show("stopping servers; Ctrl-C again leaves at once".to_owned());
     } else {
         progress::clear();
@@ -66,10 +74,20 @@ struct Signals {
 
 impl Signals {
     fn listen() -> Result<Self, Failure> {
-        let listen =
-            |kind| signal(kind).map_err(|error| Failure::new(Code::Usage, format!("signals cannot be listened for: {error}")));
+        let listen = |kind| {
+            signal(kind).map_err(|error| {
+                Failure::new(
+                    Code::Usage,
+                    format!("signals cannot be listened for: {error}"),
+                )
+            })
+        };
         Ok(Self {
-            hangup: if ignores_hangup() { None } else { Some(listen(SignalKind::hangup())?) },
+            hangup: if ignores_hangup() {
+                None
+            } else {
+                Some(listen(SignalKind::hangup())?)
+            },
             interrupt: listen(SignalKind::interrupt())?,
             terminate: listen(SignalKind::terminate())?,
             quit: listen(SignalKind::quit())?,
@@ -97,7 +115,8 @@ fn ignores_hangup() -> bool {
     *AT_START.get_or_init(|| {
         let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
         let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-        mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask & 1 == 1)
+        mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+            .is_some_and(|mask| mask & 1 == 1)
     })
 }
 

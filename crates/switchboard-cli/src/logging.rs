@@ -1,4 +1,5 @@
-//! Diagnostics of the program itself: to stderr, quiet unless asked for, with every known secret replaced (T25).
+//! Diagnostics of the program itself: to stderr, quiet unless asked for, with every known secret
+//! replaced (T25).
 
 use std::io::{self, Write};
 use std::sync::OnceLock;
@@ -19,7 +20,10 @@ pub(crate) fn start(verbosity: u8) {
         2 => "info,switchboard=debug",
         _ => "info,switchboard=trace",
     };
-    let logs = tracing_subscriber::fmt().with_env_filter(EnvFilter::new(filter)).with_writer(Redacting).with_ansi(false);
+    let logs = tracing_subscriber::fmt()
+        .with_env_filter(EnvFilter::new(filter))
+        .with_writer(Redacting)
+        .with_ansi(false);
     // A second start in one process (tests) keeps the first.
     let _ = logs.try_init();
 }

@@ -1,4 +1,5 @@
-//! The `switchboard` program: reads the command line, runs one command, turns its outcome into an exit code.
+//! The `switchboard` program: reads the command line, runs one command, turns its outcome into an
+//! exit code.
 
 use std::process::ExitCode;
 
@@ -55,7 +56,9 @@ fn main() -> ExitCode {
     if let Some(options) = command::demo::server_options() {
         return switchboard_demo::main_stdio(options);
     }
-    clap_complete::CompleteEnv::with_factory(Arguments::command).var(command::completions::VARIABLE).complete();
+    clap_complete::CompleteEnv::with_factory(Arguments::command)
+        .var(command::completions::VARIABLE)
+        .complete();
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => return failure::usage(&error),

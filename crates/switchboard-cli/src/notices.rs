@@ -14,7 +14,9 @@ use crate::{hints, output};
 /// Does the work while telling what happens beside it.
 pub(crate) async fn telling<T>(host: &Host, work: impl Future<Output = T>) -> T {
     let mut events = host.events();
-    host.notices().iter().for_each(|line| output::notice(&escaped(line)));
+    host.notices()
+        .iter()
+        .for_each(|line| output::notice(&escaped(line)));
     tokio::pin!(work);
     loop {
         tokio::select! {
@@ -36,10 +38,19 @@ fn tell_the_rest(host: &Host, events: &mut Events) {
 }
 
 /// Does the work while telling what a server logs that belongs to no call, from this level on.
-pub(crate) async fn telling_log<T>(host: &Host, server: &ServerName, least: LogLevel, work: impl Future<Output = T>) -> T {
+pub(crate) async fn telling_log<T>(
+    host: &Host,
+    server: &ServerName,
+    least: LogLevel,
+    work: impl Future<Output = T>,
+) -> T {
     let mut events = host.events();
     let tell = |next: Next| {
-        if let Next::Event(Event::Log { server: whose, level, text }) = next
+        if let Next::Event(Event::Log {
+            server: whose,
+            level,
+            text,
+        }) = next
             && whose == *server
             && LogLevel::read(&level).is_none_or(|level| level >= least)
         {
@@ -63,21 +74,34 @@ pub(crate) async fn telling_log<T>(host: &Host, server: &ServerName, least: LogL
 
 /// One line of a server's log, on stderr. Not a notice: the same line twice was logged twice.
 pub(crate) fn log_line(server: &ServerName, level: &str, text: &Untrusted) {
-    output::log(format!("server \"{server}\", {level}: {}", text.for_terminal_indented()));
+    output::log(format!(
+        "server \"{server}\", {level}: {}",
+        text.for_terminal_indented()
+    ));
 }
 
 fn tell(host: &Host, next: Next) {
     match next {
         Next::Event(Event::Notice { server: None, line }) => output::notice(&escaped(&line)),
-        Next::Event(Event::Notice { server: Some(server), line }) => {
+        Next::Event(Event::Notice {
+            server: Some(server),
+            line,
+        }) => {
             output::notice(&format!("server \"{server}\": {}", escaped(&line)));
         }
-        Next::Event(Event::State { server, .. }) => host.server(server.as_str()).iter().for_each(tell_unset),
+        Next::Event(Event::State { server, .. }) => {
+            host.server(server.as_str()).iter().for_each(tell_unset)
+        }
         // A reader that fell behind asks the servers themselves.
         Next::Gap(_) => host.servers().iter().for_each(tell_unset),
-        Next::Event(Event::Reloaded(reloaded)) => of_reload(&reloaded).into_iter().for_each(output::log),
+        Next::Event(Event::Reloaded(reloaded)) => {
+            of_reload(&reloaded).into_iter().for_each(output::log)
+        }
         Next::Event(Event::ConfigBroken { errors }) => {
-            output::log("the configuration cannot be used as it stands now; the one from before stays".to_owned());
+            output::log(
+                "the configuration cannot be used as it stands now; the one from before stays"
+                    .to_owned(),
+            );
             errors.iter().for_each(|line| output::log(escaped(line)));
         }
         Next::Event(_) => {}
@@ -86,10 +110,21 @@ fn tell(host: &Host, next: Next) {
 
 /// What a change of the configuration came to, one line each.
 fn of_reload(reloaded: &Reloaded) -> Vec<String> {
-    let Reloaded { added, restarted, stopped, adjusted, removed, waiting } = reloaded;
+    let Reloaded {
+        added,
+        restarted,
+        stopped,
+        adjusted,
+        removed,
+        waiting,
+    } = reloaded;
     let told = |servers: &[ServerName], what: &str| {
-        let names: Vec<String> = servers.iter().map(|server| format!("\"{server}\"")).collect();
-        (!names.is_empty()).then(|| format!("the configuration changed: {} {what}", names.join(", ")))
+        let names: Vec<String> = servers
+            .iter()
+            .map(|server| format!("\"{server}\""))
+            .collect();
+        (!names.is_empty())
+            .then(|| format!("the configuration changed: {} {what}", names.join(", ")))
     };
     let mut lines: Vec<String> = [
         told(added, "added"),
@@ -106,7 +141,9 @@ fn of_reload(reloaded: &Reloaded) -> Vec<String> {
         match server {
             Some(server) => {
                 let trust = hints::command(&["trust", server.as_str()]);
-                format!("server \"{server}\" waits: {reason}; look at it with {trust}, or start anew")
+                format!(
+                    "server \"{server}\" waits: {reason}; look at it with {trust}, or start anew"
+                )
             }
             None => format!("a change of the rules waits until you start anew: {reason}"),
         }
@@ -114,25 +151,38 @@ fn of_reload(reloaded: &Reloaded) -> Vec<String> {
     lines
 }
 
-/// A reference to a variable that is not there reaches the server as nothing: often why it fails later.
+/// A reference to a variable that is not there reaches the server as nothing: often why it fails
+/// later.
 fn tell_unset(handle: &ServerHandle) {
     for (variable, field) in &handle.snapshot().unset {
-        output::notice(&format!("server \"{}\": {}", handle.config.name, unset_words(&handle.config.endpoint, variable, field)));
+        output::notice(&format!(
+            "server \"{}\": {}",
+            handle.config.name,
+            unset_words(&handle.config.endpoint, variable, field)
+        ));
     }
 }
 
 /// What a variable that is not set leaves of a field: nothing, or the rest of its text.
 pub(crate) fn unset_words(endpoint: &Endpoint, variable: &str, field: &str) -> String {
     let text = match (endpoint, field.split_once('.')) {
-        (Endpoint::Stdio(stdio), Some(("env", name))) => stdio.env.get(name).map(|value| value.expose().to_owned()),
-        (Endpoint::Http(http), Some(("headers", name))) => http.headers.get(name).map(|value| value.expose().to_owned()),
+        (Endpoint::Stdio(stdio), Some(("env", name))) => {
+            stdio.env.get(name).map(|value| value.expose().to_owned())
+        }
+        (Endpoint::Http(http), Some(("headers", name))) => http
+            .headers
+            .get(name)
+            .map(|value| value.expose().to_owned()),
         (Endpoint::Stdio(stdio), _) => {
-            let index = field.strip_prefix("args[").and_then(|rest| rest.strip_suffix(']')?.parse::<usize>().ok());
+            let index = field
+                .strip_prefix("args[")
+                .and_then(|rest| rest.strip_suffix(']')?.parse::<usize>().ok());
             index.and_then(|index| stdio.args.get(index)).cloned()
         }
         _ => None,
     };
-    // Whatever the reference is spelled like, letters and digits beside the variable's name are text of the field's own.
+    // Whatever the reference is spelled like, letters and digits beside the variable's name are
+    // text of the field's own.
     let rest = text.map(|text| text.replacen(variable, "", 1).replacen("env", "", 1));
     let is_empty = rest.is_some_and(|rest| !rest.contains(char::is_alphanumeric));
     let (variable, field) = (escaped(variable), escaped(field));

@@ -1,8 +1,11 @@
-//! A server that is in no file: from the words of `--server` to an entry that a person has accepted.
+//! A server that is in no file: from the words of `--server` to an entry that a person has
+//! accepted.
 
 use std::sync::Arc;
 
-use switchboard::config::{Endpoint, HttpEndpoint, Scope, ServerConfig, Source, StdioEndpoint, Syntax};
+use switchboard::config::{
+    Endpoint, HttpEndpoint, Scope, ServerConfig, Source, StdioEndpoint, Syntax,
+};
 use switchboard::name::ServerName;
 use switchboard::trust::{self, Standing};
 
@@ -17,11 +20,14 @@ use crate::{interrupt, output};
 const FILE: &str = "(command line)";
 
 impl Setup {
-    /// With this server instead of those of the files, once a person has accepted it as a project's entry is accepted.
+    /// With this server instead of those of the files, once a person has accepted it as a project's
+    /// entry is accepted.
     pub(crate) fn with_server(mut self, words: &str, yes: bool) -> Result<Self, Failure> {
         let server = entry(words, &self.place)?;
         self.accept(&server, yes)?;
-        self.config.servers = [(server.name.clone(), Arc::new(server))].into_iter().collect();
+        self.config.servers = [(server.name.clone(), Arc::new(server))]
+            .into_iter()
+            .collect();
         Ok(self)
     }
 
@@ -32,16 +38,27 @@ impl Setup {
         }
         let disclosure = trust::disclose(server, &self.environment);
         let text = show::entry(server, &standing, &disclosure);
-        let denied =
-            |message: &str| Failure::new(Code::Denied, format!("server \"{}\": {message}", server.name)).server(&server.name);
+        let denied = |message: &str| {
+            Failure::new(
+                Code::Denied,
+                format!("server \"{}\": {message}", server.name),
+            )
+            .server(&server.name)
+        };
         if !yes {
             let Some(terminal) = Tty::open().filter(|_| !self.json) else {
                 output::suspended_stderr(&text);
-                return Err(denied("it is in no file, and there is no terminal to ask on").hint("accept it with `--yes`"));
+                return Err(
+                    denied("it is in no file, and there is no terminal to ask on")
+                        .hint("accept it with `--yes`"),
+                );
             };
             terminal.write_lines(&text);
             let answer = in_runtime(interrupt::watch(async {
-                Ok(terminal.line("Start it exactly as shown? [y/N] ").await.unwrap_or_default())
+                Ok(terminal
+                    .line("Start it exactly as shown? [y/N] ")
+                    .await
+                    .unwrap_or_default())
             }))?;
             if !matches!(answer.trim().to_lowercase().as_str(), "y" | "yes") {
                 return Err(denied("the answer was no"));
@@ -52,19 +69,49 @@ impl Setup {
 }
 
 fn entry(words: &str, place: &Place) -> Result<ServerConfig, Failure> {
-    let source = Source { folder: Arc::new(place.project.clone()), ..Source::new(Arc::new(FILE.into()), 1, Scope::Project) };
+    let source = Source {
+        folder: Arc::new(place.project.clone()),
+        ..Source::new(Arc::new(FILE.into()), 1, Scope::Project)
+    };
     if words.starts_with("http://") || words.starts_with("https://") {
-        let endpoint = HttpEndpoint { syntax: Syntax::Literal, ..HttpEndpoint::new(words) };
-        let host = words.split("://").nth(1).unwrap_or_default().split(['/', ':', '?']).next().unwrap_or_default();
-        return Ok(ServerConfig::new(name_of(host), source, Endpoint::Http(endpoint)));
+        let endpoint = HttpEndpoint {
+            syntax: Syntax::Literal,
+            ..HttpEndpoint::new(words)
+        };
+        let host = words
+            .split("://")
+            .nth(1)
+            .unwrap_or_default()
+            .split(['/', ':', '?'])
+            .next()
+            .unwrap_or_default();
+        return Ok(ServerConfig::new(
+            name_of(host),
+            source,
+            Endpoint::Http(endpoint),
+        ));
     }
     let wrong = |message: &str| Failure::new(Code::Usage, format!("--server: {message}"));
-    let mut words = split(words).ok_or_else(|| wrong("a quote is not closed"))?.into_iter();
-    let command = words.next().ok_or_else(|| wrong("expected a command line or a URL"))?;
+    let mut words = split(words)
+        .ok_or_else(|| wrong("a quote is not closed"))?
+        .into_iter();
+    let command = words
+        .next()
+        .ok_or_else(|| wrong("expected a command line or a URL"))?;
     let args: Vec<String> = words.collect();
-    let endpoint = Endpoint::Stdio(StdioEndpoint { syntax: Syntax::Literal, ..StdioEndpoint::new(&command, &args) });
-    let package = args.iter().find(|word| !word.starts_with('-')).filter(|_| endpoint.package_runner().is_some());
-    Ok(ServerConfig::new(name_of(package.unwrap_or(&command)), source, endpoint))
+    let endpoint = Endpoint::Stdio(StdioEndpoint {
+        syntax: Syntax::Literal,
+        ..StdioEndpoint::new(&command, &args)
+    });
+    let package = args
+        .iter()
+        .find(|word| !word.starts_with('-'))
+        .filter(|_| endpoint.package_runner().is_some());
+    Ok(ServerConfig::new(
+        name_of(package.unwrap_or(&command)),
+        source,
+        endpoint,
+    ))
 }
 
 /// A name made of a program's or a package's: `@scope/server-x@1.2` is `server-x`.
@@ -75,13 +122,21 @@ fn name_of(text: &str) -> ServerName {
         .find(|part| !part.is_empty())
         .unwrap_or_default()
         .chars()
-        .map(|character| if character.is_ascii_alphanumeric() { character } else { '-' })
+        .map(|character| {
+            if character.is_ascii_alphanumeric() {
+                character
+            } else {
+                '-'
+            }
+        })
         .take(32)
         .collect();
-    ServerName::new(plain.trim_matches('-')).unwrap_or_else(|_| ServerName::new("server").expect("a plain name"))
+    ServerName::new(plain.trim_matches('-'))
+        .unwrap_or_else(|_| ServerName::new("server").expect("a plain name"))
 }
 
-/// Words as a shell would split them: blanks divide, quotes and backslashes hold together. Nothing is expanded.
+/// Words as a shell would split them: blanks divide, quotes and backslashes hold together. Nothing
+/// is expanded.
 fn split(line: &str) -> Option<Vec<String>> {
     let mut words: Vec<String> = Vec::new();
     let mut word: Option<String> = None;
@@ -113,21 +168,29 @@ mod tests {
         let check = |line: &str, expected: Option<&[&str]>| {
             let words = split(line);
             assert_eq!(
-                words.as_ref().map(|words| words.iter().map(String::as_str).collect::<Vec<_>>()),
+                words
+                    .as_ref()
+                    .map(|words| words.iter().map(String::as_str).collect::<Vec<_>>()),
                 expected.map(<[_]>::to_vec)
             );
         };
         check("npx -y server-x", Some(&["npx", "-y", "server-x"]));
-        check(r#"run 'a b' "c \"d" e\ f '' $HOME"#, Some(&["run", "a b", "c \"d", "e f", "", "$HOME"]));
+        check(
+            r#"run 'a b' "c \"d" e\ f '' $HOME"#,
+            Some(&["run", "a b", "c \"d", "e f", "", "$HOME"]),
+        );
         check("", Some(&[]));
         check("run 'a", None);
     }
 
     #[test]
     fn a_server_is_named_after_its_package() {
-        for (text, name) in
-            [("@scope/server-x@1.2", "server-x"), ("/usr/bin/srv.py", "srv-py"), ("mcp_time", "mcp-time"), ("@", "server")]
-        {
+        for (text, name) in [
+            ("@scope/server-x@1.2", "server-x"),
+            ("/usr/bin/srv.py", "srv-py"),
+            ("mcp_time", "mcp-time"),
+            ("@", "server"),
+        ] {
             assert_eq!(name_of(text).as_str(), name);
         }
     }

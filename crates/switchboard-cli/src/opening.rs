@@ -1,11 +1,14 @@
-//! From the command line's options to a running host: files, trust, store, launcher, and the end of it all.
+//! From the command line's options to a running host: files, trust, store, launcher, and the end of
+//! it all.
 
 use std::sync::Arc;
 
 use switchboard::auth::{AuthMeans, MemoryVault, SystemVault, Vault};
 use switchboard::builtin::OwnTools;
 use switchboard::caller::{Offers, Root};
-use switchboard::config::{self, Config, Endpoint, Environment, ProjectPermissions, Scope, ServerConfig};
+use switchboard::config::{
+    self, Config, Endpoint, Environment, ProjectPermissions, Scope, ServerConfig,
+};
 use switchboard::launch::{Keeping, Launcher};
 use switchboard::name::ServerName;
 use switchboard::secret::Secret;
@@ -67,17 +70,31 @@ impl Setup {
             tracing::debug!("{}: read", escaped(&file.path.display().to_string()));
         }
         if options.config.is_empty() {
-            place.project_notices().iter().for_each(|line| output::notice(line));
+            place
+                .project_notices()
+                .iter()
+                .for_each(|line| output::notice(line));
         }
         for warning in &config.warnings {
-            output::notice(&format!("warning: {}", Untrusted::new(warning.to_string()).for_terminal_line()));
+            output::notice(&format!(
+                "warning: {}",
+                Untrusted::new(warning.to_string()).for_terminal_line()
+            ));
         }
         hints::set_rules_file(options, &place, &config);
         let store = open_store(&place, answer);
         if options.config.is_empty() {
             foreign::tell(&place, &*store);
         }
-        let setup = Self { place, environment: place::environment(), config, store, answer, roots, json: options.json };
+        let setup = Self {
+            place,
+            environment: place::environment(),
+            config,
+            store,
+            answer,
+            roots,
+            json: options.json,
+        };
         if options.verbosity() > 0 {
             logging::keep_out(setup.secrets());
         }
@@ -91,16 +108,24 @@ impl Setup {
             match &server.endpoint {
                 Endpoint::Http(http) => {
                     secrets.extend(http.headers.values().cloned());
-                    secrets.extend([&http.auth.bearer_token, &http.auth.client_secret].into_iter().flatten().cloned());
-                    if trust::standing(server, &self.environment, &*self.store) == Standing::Trusted {
+                    secrets.extend(
+                        [&http.auth.bearer_token, &http.auth.client_secret]
+                            .into_iter()
+                            .flatten()
+                            .cloned(),
+                    );
+                    if trust::standing(server, &self.environment, &*self.store) == Standing::Trusted
+                    {
                         let resolved = config::resolve_url(http, &self.environment);
                         secrets.extend(resolved.into_iter().flat_map(|resolved| resolved.secrets));
                     }
                 }
                 Endpoint::Stdio(stdio) => {
                     secrets.extend(stdio.env.values().cloned());
-                    if trust::standing(server, &self.environment, &*self.store) == Standing::Trusted {
-                        let launch = config::resolve_launch(stdio, &server.source.folder, &self.environment);
+                    if trust::standing(server, &self.environment, &*self.store) == Standing::Trusted
+                    {
+                        let launch =
+                            config::resolve_launch(stdio, &server.source.folder, &self.environment);
                         secrets.extend(launch.into_iter().flat_map(|launch| launch.secrets));
                     }
                 }
@@ -112,20 +137,35 @@ impl Setup {
 
     /// What logins work with: tokens are kept where this machine keeps such.
     pub(crate) fn auth(&self) -> AuthMeans {
-        AuthMeans { vault: open_vault(&self.place), ..AuthMeans::default() }
+        AuthMeans {
+            vault: open_vault(&self.place),
+            ..AuthMeans::default()
+        }
     }
 
     /// The entry of a server that was named on the command line.
     pub(crate) fn entry(&self, name: &str) -> Result<&Arc<ServerConfig>, Failure> {
-        self.config.servers.values().find(|server| server.name.as_str() == name).ok_or_else(|| {
-            let known: Vec<_> = self.config.servers.keys().map(ServerName::as_str).collect();
-            let hint = if known.is_empty() {
-                NO_SERVER.to_owned()
-            } else {
-                format!("{}configured are: {}", nearest::question(name, known.iter().copied()), known.join(", "))
-            };
-            Failure::new(Code::Usage, format!("no server \"{}\"", Untrusted::new(name).for_terminal_line())).hint(hint)
-        })
+        self.config
+            .servers
+            .values()
+            .find(|server| server.name.as_str() == name)
+            .ok_or_else(|| {
+                let known: Vec<_> = self.config.servers.keys().map(ServerName::as_str).collect();
+                let hint = if known.is_empty() {
+                    NO_SERVER.to_owned()
+                } else {
+                    format!(
+                        "{}configured are: {}",
+                        nearest::question(name, known.iter().copied()),
+                        known.join(", ")
+                    )
+                };
+                Failure::new(
+                    Code::Usage,
+                    format!("no server \"{}\"", Untrusted::new(name).for_terminal_line()),
+                )
+                .hint(hint)
+            })
     }
 
     /// The same, refused unless a person has accepted it.
@@ -137,19 +177,32 @@ impl Setup {
             Standing::Changed { .. } => "has changed since it was trusted",
         };
         let file = Untrusted::new(entry.source.file.display().to_string());
-        Err(Failure::new(Code::Denied, format!("server \"{name}\": its entry in {} {what}", file.for_terminal_line()))
-            .server(name)
-            .hint(format!("look at it with {}", hints::command(&["trust", name]))))
+        Err(Failure::new(
+            Code::Denied,
+            format!(
+                "server \"{name}\": its entry in {} {what}",
+                file.for_terminal_line()
+            ),
+        )
+        .server(name)
+        .hint(format!(
+            "look at it with {}",
+            hints::command(&["trust", name])
+        )))
     }
 
     /// The servers to start for a command that may name one.
     pub(crate) fn only(&self, name: Option<&str>) -> Result<Option<Vec<ServerName>>, Failure> {
-        name.map(|name| Ok(vec![self.trusted_entry(name)?.name.clone()])).transpose()
+        name.map(|name| Ok(vec![self.trusted_entry(name)?.name.clone()]))
+            .transpose()
     }
 
     /// The servers to start so that the tools of this one have their names.
     pub(crate) fn needed_to_name(&self, name: &ServerName) -> Vec<ServerName> {
-        self.config.servers.get(name).map_or_else(Vec::new, |server| self.config.needed_to_name(server))
+        self.config
+            .servers
+            .get(name)
+            .map_or_else(Vec::new, |server| self.config.needed_to_name(server))
     }
 
     /// Starts the host, does the work, stops the host.
@@ -163,7 +216,15 @@ impl Setup {
         self.mention_permissions();
         in_runtime(async move {
             let auth = self.auth();
-            let Self { place, environment, config, store, answer, roots, .. } = self;
+            let Self {
+                place,
+                environment,
+                config,
+                store,
+                answer,
+                roots,
+                ..
+            } = self;
             let host = HostBuilder {
                 config,
                 environment,
@@ -172,8 +233,13 @@ impl Setup {
                 launcher: launcher(),
                 log_folder: Some(place.state.clone()),
                 private_folder,
-                // A server may always ask: without a terminal it is told no, with a line on stderr (S0-36).
-                offers: Offers { elicit_form: true, elicit_url: true, ..Offers::default() },
+                // A server may always ask: without a terminal it is told no, with a line on stderr
+                // (S0-36).
+                offers: Offers {
+                    elicit_form: true,
+                    elicit_url: true,
+                    ..Offers::default()
+                },
                 roots,
                 only,
                 tools: OwnTools::default(),
@@ -189,28 +255,39 @@ impl Setup {
         })
     }
 
-    /// One line where nothing is configured, or where a server waits for trust; not where the answer on the same screen tells it.
+    /// One line where nothing is configured, or where a server waits for trust; not where the
+    /// answer on the same screen tells it.
     fn say_what_is_missing(&self, only: Option<&[ServerName]>) {
         let tells = self.answer != Answer::Plain;
         if self.config.servers.is_empty() {
             if !tells {
                 output::notice(NO_SERVER);
             }
-        } else if let Some(line) = self.who_waits(only).filter(|_| !tells || output::stdout_columns().is_none()) {
+        } else if let Some(line) = self
+            .who_waits(only)
+            .filter(|_| !tells || output::stdout_columns().is_none())
+        {
             match self.answer {
-                // Its notices become part of the report; whoever reads the report elsewhere is told here as well.
+                // Its notices become part of the report; whoever reads the report elsewhere is told
+                // here as well.
                 Answer::Everything if !self.json => output::line_on_stderr(&line),
                 _ => output::notice(&line),
             }
         }
     }
 
-    /// Whether the permissions of a project's file can matter by now: one of its servers is trusted; or, where it has none, one of the
-    /// project's, or the project has none at all.
+    /// Whether the permissions of a project's file can matter by now: one of its servers is
+    /// trusted; or, where it has none, one of the project's, or the project has none at all.
     pub(crate) fn is_used(&self, project: &ProjectPermissions) -> bool {
-        let is_trusted =
-            |server: &&Arc<ServerConfig>| trust::standing(server, &self.environment, &*self.store) == Standing::Trusted;
-        let of_project = || self.config.servers.values().filter(|server| server.source.scope == Scope::Project);
+        let is_trusted = |server: &&Arc<ServerConfig>| {
+            trust::standing(server, &self.environment, &*self.store) == Standing::Trusted
+        };
+        let of_project = || {
+            self.config
+                .servers
+                .values()
+                .filter(|server| server.source.scope == Scope::Project)
+        };
         let of_file = || of_project().filter(|server| server.source.file == project.file);
         match of_file().next() {
             Some(_) => of_file().any(|server| is_trusted(&server)),
@@ -221,7 +298,12 @@ impl Setup {
     /// One line for each project file whose own permissions do not count: once, until they change.
     fn mention_permissions(&self) {
         // With `--json` a notice may never be seen.
-        for project in self.config.project_permissions.iter().filter(|_| !self.json) {
+        for project in self
+            .config
+            .project_permissions
+            .iter()
+            .filter(|_| !self.json)
+        {
             let counts = trust::permissions_standing(project, &*self.store) == Standing::Trusted;
             if !counts && self.is_used(project) && trust::is_first_mention(project, &*self.store) {
                 let file = project.file.display().to_string();
@@ -280,7 +362,9 @@ pub(crate) fn launcher() -> Launcher {
 pub(crate) fn keeping_words(keeping: Keeping) -> &'static str {
     match keeping {
         Keeping::Launcher => "launcher (nothing outlives us)",
-        Keeping::ProcessGroups => "process groups only (a grandchild that leaves its group can survive a kill -9)",
+        Keeping::ProcessGroups => {
+            "process groups only (a grandchild that leaves its group can survive a kill -9)"
+        }
     }
 }
 
@@ -292,21 +376,37 @@ pub(crate) fn open_store(place: &Place, answer: Answer) -> Arc<dyn Store> {
             Arc::new(store)
         }
         Err(error) => {
-            output::notice(&format!("answers are remembered for this run only: {error}"));
+            output::notice(&format!(
+                "answers are remembered for this run only: {error}"
+            ));
             Arc::new(MemoryStore::default())
         }
     }
 }
 
-/// A damaged file is reported by the command that finds it, and by those that show how things stand until a person removes it (F31).
+/// A damaged file is reported by the command that finds it, and by those that show how things stand
+/// until a person removes it (F31).
 fn say_what_is_damaged(store: &FileStore, answer: Answer) {
     let before = store.damaged();
-    let shelves = [Shelf::Grants, Shelf::Pins, Shelf::Trust, Shelf::Folders, Shelf::Permissions];
-    for shelf in shelves.into_iter().chain([Shelf::Eras, Shelf::Wires, Shelf::Logins, Shelf::Notices]) {
+    let shelves = [
+        Shelf::Grants,
+        Shelf::Pins,
+        Shelf::Trust,
+        Shelf::Folders,
+        Shelf::Permissions,
+    ];
+    for shelf in
+        shelves
+            .into_iter()
+            .chain([Shelf::Eras, Shelf::Wires, Shelf::Logins, Shelf::Notices])
+    {
         // Reading sets a damaged file aside; what else is wrong with it is told where it is needed.
         let _ = store.all(shelf);
     }
-    let found = store.damaged().into_iter().filter(|file| answer != Answer::Plain || !before.contains(file));
+    let found = store
+        .damaged()
+        .into_iter()
+        .filter(|file| answer != Answer::Plain || !before.contains(file));
     for file in found {
         output::notice(&format!(
             "a damaged file of the state folder was set aside as {}; what it remembered must be given again; remove it to be told no more",

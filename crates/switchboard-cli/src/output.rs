@@ -1,6 +1,7 @@
 //! Where text goes: the answer to stdout, everything else to stderr.
 //!
-//! Server text has been escaped before it comes here; what passes through is printed with colours only where they are wanted.
+//! Server text has been escaped before it comes here; what passes through is printed with colours
+//! only where they are wanted.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -26,26 +27,44 @@ static SAID: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 
 /// Prints text for a person on stdout, without colours where they are not wanted.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
-    let text = if io::stdout().is_terminal() { isolated(text) } else { Cow::Borrowed(text) };
+    let text = if io::stdout().is_terminal() {
+        isolated(text)
+    } else {
+        Cow::Borrowed(text)
+    };
     let mut stdout = anstream::stdout().lock();
-    quiet_if_closed(stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()))
+    quiet_if_closed(
+        stdout
+            .write_all(text.as_bytes())
+            .and_then(|()| stdout.flush()),
+    )
 }
 
-/// Prints one JSON document and a newline. Its bytes stay as they are; on a terminal, characters that could act become escapes
-/// of the same value.
+/// Prints one JSON document and a newline. Its bytes stay as they are; on a terminal, characters
+/// that could act become escapes of the same value.
 pub(crate) fn print_json(document: &str) -> Result<(), Failure> {
     let stdout = io::stdout();
-    let line = if stdout.is_terminal() { escape_for_terminal(document) } else { document.to_owned() };
+    let line = if stdout.is_terminal() {
+        escape_for_terminal(document)
+    } else {
+        document.to_owned()
+    };
     let mut stdout = stdout.lock();
-    quiet_if_closed(stdout.write_all(line.as_bytes()).and_then(|()| stdout.write_all(b"\n")).and_then(|()| stdout.flush()))
+    quiet_if_closed(
+        stdout
+            .write_all(line.as_bytes())
+            .and_then(|()| stdout.write_all(b"\n"))
+            .and_then(|()| stdout.flush()),
+    )
 }
 
 /// A reader that has seen enough is not an error.
 fn quiet_if_closed(written: io::Result<()>) -> Result<(), Failure> {
     match written {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(Failure::new(Code::Usage, format!("the answer could not be written: {error}")))
-        }
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::new(
+            Code::Usage,
+            format!("the answer could not be written: {error}"),
+        )),
         _ => Ok(()),
     }
 }
@@ -80,8 +99,9 @@ pub(crate) fn escape_for_terminal(document: &str) -> String {
     escaped
 }
 
-/// Keeps letters that are written from right to left from reordering what stands beside them (T13): each stretch of such words is
-/// isolated. Punctuation ends a stretch, so that a key and its value, or a name and our words, keep their places.
+/// Keeps letters that are written from right to left from reordering what stands beside them (T13):
+/// each stretch of such words is isolated. Punctuation ends a stretch, so that a key and its value,
+/// or a name and our words, keep their places.
 pub(crate) fn isolated(text: &str) -> Cow<'_, str> {
     if !text.contains(is_right_to_left) {
         return Cow::Borrowed(text);
@@ -89,8 +109,12 @@ pub(crate) fn isolated(text: &str) -> Cow<'_, str> {
     let mut shown = String::with_capacity(text.len() * 2);
     let mut rest = text;
     while let Some(start) = rest.find(is_right_to_left) {
-        let inside = |character: char| is_right_to_left(character) || matches!(character, ' ' | '\u{300}'..='\u{36f}');
-        let end = rest[start..].find(|character| !inside(character)).map_or(rest.len(), |length| start + length);
+        let inside = |character: char| {
+            is_right_to_left(character) || matches!(character, ' ' | '\u{300}'..='\u{36f}')
+        };
+        let end = rest[start..]
+            .find(|character| !inside(character))
+            .map_or(rest.len(), |length| start + length);
         let stretch = rest[start..end].trim_end_matches(' ');
         shown.extend([&rest[..start], "\u{2068}", stretch, "\u{2069}"]);
         rest = &rest[start + stretch.len()..];
@@ -107,11 +131,17 @@ fn is_right_to_left(character: char) -> bool {
 /// Says one line beside the answer, once: at once, or with the outcome where `--json` is on.
 pub(crate) fn notice(line: &str) {
     let line = line.replace("\n    ", " ").replace('\n', " ");
-    if !SAID.lock().unwrap_or_else(std::sync::PoisonError::into_inner).insert(line.clone()) {
+    if !SAID
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner)
+        .insert(line.clone())
+    {
         return;
     }
     if HOLD.load(Ordering::Relaxed) {
-        HELD.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(line);
+        HELD.lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+            .push(line);
     } else {
         crate::progress::line(format!("{NOTICE}{line}{NOTICE:#}"));
     }
@@ -120,7 +150,9 @@ pub(crate) fn notice(line: &str) {
 /// Says one line that may be said again: at once, or with the outcome where `--json` is on.
 pub(crate) fn log(line: String) {
     if HOLD.load(Ordering::Relaxed) {
-        HELD.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(line);
+        HELD.lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+            .push(line);
     } else {
         crate::progress::line(line);
     }
@@ -133,28 +165,45 @@ pub(crate) fn hold_notices() {
 
 /// The notices that were held back.
 pub(crate) fn take_held_notices() -> Vec<String> {
-    std::mem::take(&mut *HELD.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
+    std::mem::take(
+        &mut *HELD
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner),
+    )
 }
 
 /// One line on stderr. Nobody is left to tell if it cannot be written.
 pub(crate) fn line_on_stderr(line: &str) {
-    let line = if io::stderr().is_terminal() { isolated(line) } else { Cow::Borrowed(line) };
+    let line = if io::stderr().is_terminal() {
+        isolated(line)
+    } else {
+        Cow::Borrowed(line)
+    };
     let _ = writeln!(anstream::stderr().lock(), "{line}");
 }
 
 /// Several lines on stderr, with the spinner out of the way.
 pub(crate) fn suspended_stderr(text: &str) {
     crate::progress::suspended(|| {
-        let text = if io::stderr().is_terminal() { isolated(text) } else { Cow::Borrowed(text) };
+        let text = if io::stderr().is_terminal() {
+            isolated(text)
+        } else {
+            Cow::Borrowed(text)
+        };
         let _ = anstream::stderr().lock().write_all(text.as_bytes());
     });
 }
 
-/// The failure of the run, on stderr: each of its lines can be searched for and clicked on. Indented ones go on with the one before.
+/// The failure of the run, on stderr: each of its lines can be searched for and clicked on.
+/// Indented ones go on with the one before.
 pub(crate) fn error_on_stderr(text: &str) {
     for line in text.lines() {
         let is_continued = line.starts_with("    ");
-        line_on_stderr(&if is_continued { line.to_owned() } else { format!("{ERROR}error:{ERROR:#} {line}") });
+        line_on_stderr(&if is_continued {
+            line.to_owned()
+        } else {
+            format!("{ERROR}error:{ERROR:#} {line}")
+        });
     }
 }
 
@@ -163,7 +212,10 @@ pub(crate) fn stdout_columns() -> Option<usize> {
     if !io::stdout().is_terminal() {
         return None;
     }
-    crossterm::terminal::size().ok().map(|(columns, _)| usize::from(columns)).filter(|&columns| columns > 0)
+    crossterm::terminal::size()
+        .ok()
+        .map(|(columns, _)| usize::from(columns))
+        .filter(|&columns| columns > 0)
 }
 
 #[cfg(test)]
@@ -175,7 +227,10 @@ mod tests {
     fn t13_each_stretch_of_letters_from_right_to_left_is_isolated() {
         let check = |text: &str, expected: &str| assert_eq!(isolated(text), expected, "{text:?}");
         check("plain, é, 漢", "plain, é, 漢");
-        check("\"אב\": \"גד\"", "\"\u{2068}אב\u{2069}\": \"\u{2068}גד\u{2069}\"");
+        check(
+            "\"אב\": \"גד\"",
+            "\"\u{2068}אב\u{2069}\": \"\u{2068}גד\u{2069}\"",
+        );
         check("שלום עולם, 100", "\u{2068}שלום עולם\u{2069}, 100");
         check("a אב  b", "a \u{2068}אב\u{2069}  b");
         check("سلام", "\u{2068}سلام\u{2069}");
@@ -185,7 +240,12 @@ mod tests {
     fn t12_json_on_a_terminal_keeps_its_value_and_loses_its_power() {
         let raw = "{\"a\":\"x\u{9b}2J\u{202e}\u{e0041}\\\"\u{7f}\",\r\n \"b\":1.50}";
         let escaped = escape_for_terminal(raw);
-        assert!(!escaped.chars().any(|character| is_hidden(character) && character != '\n'), "{escaped:?}");
+        assert!(
+            !escaped
+                .chars()
+                .any(|character| is_hidden(character) && character != '\n'),
+            "{escaped:?}"
+        );
         assert_eq!(
             serde_json::from_str::<serde_json::Value>(&escaped).unwrap(),
             serde_json::from_str::<serde_json::Value>(raw).unwrap()
@@ -195,7 +255,13 @@ mod tests {
 
     #[test]
     fn a_backslash_before_a_quote_does_not_end_the_string() {
-        assert_eq!(escape_for_terminal(r#"{"a\\":"\"\u009b"}"#), r#"{"a\\":"\"\u009b"}"#);
-        assert_eq!(escape_for_terminal("[\"\\\\\u{9b}\",\"\u{9b}\"]"), r#"["\\\u009b","\u009b"]"#);
+        assert_eq!(
+            escape_for_terminal(r#"{"a\\":"\"\u009b"}"#),
+            r#"{"a\\":"\"\u009b"}"#
+        );
+        assert_eq!(
+            escape_for_terminal("[\"\\\\\u{9b}\",\"\u{9b}\"]"),
+            r#"["\\\u009b","\u009b"]"#
+        );
     }
 }

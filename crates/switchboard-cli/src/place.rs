@@ -1,4 +1,5 @@
-//! Folders and variables. The library reads neither; the program reads them here, once, and hands them over.
+//! Folders and variables. The library reads neither; the program reads them here, once, and hands
+//! them over.
 
 use std::path::{Path, PathBuf};
 
@@ -31,10 +32,18 @@ impl Place {
     pub(crate) fn find() -> Result<Self, Failure> {
         let current = std::env::current_dir()
             .and_then(|folder| folder.canonicalize())
-            .map_err(|error| Failure::new(Code::Usage, format!("the current folder cannot be read: {error}")))?;
+            .map_err(|error| {
+                Failure::new(
+                    Code::Usage,
+                    format!("the current folder cannot be read: {error}"),
+                )
+            })?;
         let project = config::project_folder(&current);
-        let base = Xdg::new().map_err(|_| Failure::new(Code::Usage, "no home folder is known").hint("set HOME"))?;
-        let state = base.state_dir().unwrap_or_else(|| base.home_dir().join(".local/state"));
+        let base = Xdg::new()
+            .map_err(|_| Failure::new(Code::Usage, "no home folder is known").hint("set HOME"))?;
+        let state = base
+            .state_dir()
+            .unwrap_or_else(|| base.home_dir().join(".local/state"));
         Ok(Self {
             current,
             project,
@@ -49,7 +58,10 @@ impl Place {
         if options.config.is_empty() {
             return self.found_files();
         }
-        let given = |path: &PathBuf| ConfigFile { dialect: options.dialect, ..ConfigFile::new(path, Scope::Given) };
+        let given = |path: &PathBuf| ConfigFile {
+            dialect: options.dialect,
+            ..ConfigFile::new(path, Scope::Given)
+        };
         options.config.iter().map(given).collect()
     }
 
@@ -63,14 +75,25 @@ impl Place {
         config::search(&self.project, &self.config, &self.home)
     }
 
-    /// What to know about the project's files: which are used though they stand above the current folder, and which are not read.
+    /// What to know about the project's files: which are used though they stand above the current
+    /// folder, and which are not read.
     pub(crate) fn project_notices(&self) -> Vec<String> {
-        let shown = |path: &Path| Untrusted::new(path.display().to_string()).for_terminal_line().to_string();
+        let shown = |path: &Path| {
+            Untrusted::new(path.display().to_string())
+                .for_terminal_line()
+                .to_string()
+        };
         let mut lines = Vec::new();
         if self.project != self.current {
-            let files = self.found_files().into_iter().filter(|file| file.scope == Scope::Project);
+            let files = self
+                .found_files()
+                .into_iter()
+                .filter(|file| file.scope == Scope::Project);
             let files: Vec<_> = files.map(|file| shown(&file.path)).collect();
-            lines.extend((!files.is_empty()).then(|| format!("using {}, found above the current folder", files.join(", "))));
+            lines
+                .extend((!files.is_empty()).then(|| {
+                    format!("using {}, found above the current folder", files.join(", "))
+                }));
         }
         let linked = config::linked_project_files(&self.project, &self.config, &self.home);
         lines.extend(linked.into_iter().map(|LinkedFile { file, link }| match file == link {
@@ -88,7 +111,10 @@ impl Place {
 
     /// Every file of the search order, there or not.
     pub(crate) fn searched(&self) -> Vec<PathBuf> {
-        config::search_order(&self.project, &self.config, &self.home).into_iter().map(|file| file.path).collect()
+        config::search_order(&self.project, &self.config, &self.home)
+            .into_iter()
+            .map(|file| file.path)
+            .collect()
     }
 
     /// Where each server's log stands.
@@ -109,7 +135,11 @@ impl Place {
 
 /// The process's variables. One that is not Unicode cannot be referred to, and is left out.
 pub(crate) fn environment() -> Environment {
-    Environment::new(std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?))))
+    Environment::new(
+        std::env::vars_os().filter_map(|(name, value)| {
+            Some((name.into_string().ok()?, value.into_string().ok()?))
+        }),
+    )
 }
 
 /// Where tokens are kept, where a person or a test says so: `SWITCHBOARD_VAULT=keyring` or `file`.

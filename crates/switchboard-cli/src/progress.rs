@@ -33,8 +33,14 @@ struct Shown {
     held: Vec<String>,
 }
 
-static SHOWN: Mutex<Shown> =
-    Mutex::new(Shown { message: None, drawn: false, frame: 0, turning: false, paused: false, held: Vec::new() });
+static SHOWN: Mutex<Shown> = Mutex::new(Shown {
+    message: None,
+    drawn: false,
+    frame: 0,
+    turning: false,
+    paused: false,
+    held: Vec::new(),
+});
 
 /// Shows what is being done, if anybody is looking.
 pub(crate) fn show(message: String) {
@@ -52,15 +58,29 @@ pub(crate) fn clear() {
 
 impl Shown {
     fn draw(&mut self) {
-        let Some(message) = self.message.as_ref().filter(|_| !self.paused && std::io::stderr().is_terminal()) else { return };
-        // Room for the `^C` that a terminal echoes: on the next line it would keep the spinner from being erased.
+        let Some(message) = self
+            .message
+            .as_ref()
+            .filter(|_| !self.paused && std::io::stderr().is_terminal())
+        else {
+            return;
+        };
+        // Room for the `^C` that a terminal echoes: on the next line it would keep the spinner from
+        // being erased.
         let columns = crossterm::terminal::size().map_or(80, |(columns, _)| usize::from(columns));
         let message = table::cut(message, columns.saturating_sub(6).max(10));
         let message = crate::output::isolated(&message);
-        let _ = write!(std::io::stderr(), "{ERASE}{} {message}", FRAMES[self.frame % FRAMES.len()]);
+        let _ = write!(
+            std::io::stderr(),
+            "{ERASE}{} {message}",
+            FRAMES[self.frame % FRAMES.len()]
+        );
         self.drawn = true;
         if !self.turning {
-            self.turning = std::thread::Builder::new().name("spinner".into()).spawn(turn).is_ok();
+            self.turning = std::thread::Builder::new()
+                .name("spinner".into())
+                .spawn(turn)
+                .is_ok();
         }
     }
 
@@ -116,12 +136,16 @@ impl Drop for Paused {
     fn drop(&mut self) {
         let mut shown = shown();
         shown.paused = false;
-        shown.held.drain(..).for_each(|line| crate::output::line_on_stderr(&line));
+        shown
+            .held
+            .drain(..)
+            .for_each(|line| crate::output::line_on_stderr(&line));
         shown.draw();
     }
 }
 
-/// One line on stderr, with the spinner out of the way; after the question, while one has the screen.
+/// One line on stderr, with the spinner out of the way; after the question, while one has the
+/// screen.
 pub(crate) fn line(line: String) {
     let mut shown = shown();
     if shown.paused {
@@ -145,8 +169,8 @@ fn shown() -> MutexGuard<'static, Shown> {
     SHOWN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// How long servers are waited for: as long as was said; else until they settle where somebody is looking, who can end it; else ten
-/// seconds, and longer for one that may be being installed.
+/// How long servers are waited for: as long as was said; else until they settle where somebody is
+/// looking, who can end it; else ten seconds, and longer for one that may be being installed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct WaitLimit {
     began: Instant,
@@ -159,7 +183,11 @@ const UNWATCHED: Duration = Duration::from_secs(10);
 
 impl WaitLimit {
     pub(crate) fn start(options: &Options) -> Self {
-        Self { began: Instant::now(), said: options.wait, is_watched: std::io::stderr().is_terminal() }
+        Self {
+            began: Instant::now(),
+            said: options.wait,
+            is_watched: std::io::stderr().is_terminal(),
+        }
     }
 
     /// What is left for one server. Its own deadline for connecting holds in any case.
@@ -179,7 +207,8 @@ fn may_be_installing(server: &ServerHandle) -> bool {
     snapshot.is_first_start && matches!(snapshot.state, State::Connecting { .. })
 }
 
-/// Waits until every server is settled, or for as long as the limit says, naming those that are not yet.
+/// Waits until every server is settled, or for as long as the limit says, naming those that are not
+/// yet.
 pub(crate) async fn settle(host: &Host, limit: WaitLimit) {
     let mut waiting = JoinSet::new();
     for server in host.servers().iter() {
@@ -216,19 +245,31 @@ fn connecting(host: &Host) -> String {
     let late: Vec<_> = servers
         .iter()
         .filter_map(|server| match &server.snapshot().state {
-            State::Connecting { step, .. } => Some(format!("{} ({})", server.config.name, doing(server, step))),
+            State::Connecting { step, .. } => {
+                Some(format!("{} ({})", server.config.name, doing(server, step)))
+            }
             _ => None,
         })
         .collect();
     match late.as_slice() {
         [only] => format!("connecting {only}"),
-        _ => format!("connecting {} of {} servers: {}", late.len(), servers.len(), late.join(", ")),
+        _ => format!(
+            "connecting {} of {} servers: {}",
+            late.len(),
+            servers.len(),
+            late.join(", ")
+        ),
     }
 }
 
 /// What a server that is not there yet is doing.
 pub(crate) fn doing(server: &ServerHandle, step: &str) -> String {
-    match server.config.endpoint.package_runner().filter(|_| may_be_installing(server)) {
+    match server
+        .config
+        .endpoint
+        .package_runner()
+        .filter(|_| may_be_installing(server))
+    {
         Some(runner) => format!("first start, {runner} may be installing it"),
         None => step.to_owned(),
     }
@@ -240,6 +281,14 @@ pub(crate) fn of_call(progress: &Progress) -> String {
         Some(total) if total > 0.0 => format!("{} of {}", progress.progress, total),
         _ => format!("{}", progress.progress),
     };
-    let words = progress.message.as_ref().map(|message| format!(": {}", message.for_terminal_line())).unwrap_or_default();
-    format!("{}/{} {share}{words}", progress.id.server, progress.id.tool.untrusted().for_terminal_line())
+    let words = progress
+        .message
+        .as_ref()
+        .map(|message| format!(": {}", message.for_terminal_line()))
+        .unwrap_or_default();
+    format!(
+        "{}/{} {share}{words}",
+        progress.id.server,
+        progress.id.tool.untrusted().for_terminal_line()
+    )
 }

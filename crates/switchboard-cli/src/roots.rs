@@ -1,4 +1,5 @@
-//! The folders that servers are told of where they ask: those that were named with `--root`, and no others.
+//! The folders that servers are told of where they ask: those that were named with `--root`, and no
+//! others.
 
 use std::path::{Path, PathBuf};
 
@@ -12,20 +13,36 @@ pub(crate) fn named(folders: &[PathBuf]) -> Result<Option<Vec<Root>>, Failure> {
     if folders.is_empty() {
         return Ok(None);
     }
-    folders.iter().map(|folder| root(folder)).collect::<Result<_, _>>().map(Some)
+    folders
+        .iter()
+        .map(|folder| root(folder))
+        .collect::<Result<_, _>>()
+        .map(Some)
 }
 
 fn root(folder: &Path) -> Result<Root, Failure> {
     let wrong = |why: String| {
         let shown = Untrusted::new(folder.display().to_string());
-        Failure::new(Code::Usage, format!("--root {}: {why}", shown.for_terminal_line())).hint("give a folder that is there")
+        Failure::new(
+            Code::Usage,
+            format!("--root {}: {why}", shown.for_terminal_line()),
+        )
+        .hint("give a folder that is there")
     };
-    let whole = folder.canonicalize().map_err(|error| wrong(error.to_string()))?;
+    let whole = folder
+        .canonicalize()
+        .map_err(|error| wrong(error.to_string()))?;
     if !whole.is_dir() {
         return Err(wrong("it is no folder".to_owned()));
     }
-    let uri = url::Url::from_file_path(&whole).map_err(|()| wrong("its path cannot be written as an address".to_owned()))?;
-    Ok(Root { uri: uri.into(), name: whole.file_name().map(|name| name.to_string_lossy().into_owned()) })
+    let uri = url::Url::from_file_path(&whole)
+        .map_err(|()| wrong("its path cannot be written as an address".to_owned()))?;
+    Ok(Root {
+        uri: uri.into(),
+        name: whole
+            .file_name()
+            .map(|name| name.to_string_lossy().into_owned()),
+    })
 }
 
 #[cfg(test)]
@@ -39,8 +56,13 @@ mod tests {
         assert_eq!(named(&[]).unwrap_or_default(), None);
         let whole = std::env::temp_dir().canonicalize().unwrap();
         let uri = url::Url::from_file_path(&whole).unwrap().to_string();
-        let name = whole.file_name().map(|name| name.to_string_lossy().into_owned());
-        assert_eq!(named(&[std::env::temp_dir()]).unwrap_or_default(), Some(vec![Root { uri, name }]));
+        let name = whole
+            .file_name()
+            .map(|name| name.to_string_lossy().into_owned());
+        assert_eq!(
+            named(&[std::env::temp_dir()]).unwrap_or_default(),
+            Some(vec![Root { uri, name }])
+        );
         let failure = named(&[PathBuf::from("/nowhere/at/all")]).unwrap_err();
         assert_eq!(failure.code, Code::Usage);
     }

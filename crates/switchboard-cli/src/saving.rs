@@ -1,7 +1,7 @@
 //! `--save DIR`: images, sound and other bytes of a result, each in a file of its own.
 //!
-//! The names are ours: a kind, a number, and an ending by the type. Nothing that a server says becomes part of a path, and no file that is
-//! there is overwritten.
+//! The names are ours: a kind, a number, and an ending by the type. Nothing that a server says
+//! becomes part of a path, and no file that is there is overwritten.
 
 use std::fs::OpenOptions;
 use std::io::{self, Write};
@@ -33,22 +33,35 @@ struct Binary<'a> {
     base64: &'a str,
 }
 
-/// Makes the folder, and checks that it can be written to: before the tool runs, when a failure costs nothing.
+/// Makes the folder, and checks that it can be written to: before the tool runs, when a failure
+/// costs nothing.
 pub(crate) fn prepare(folder: &Path) -> Result<(), Failure> {
-    let usable = std::fs::create_dir_all(folder).and_then(|()| tempfile::tempfile_in(folder).map(drop));
-    usable.map_err(|error| Failure::new(Code::Usage, format!("--save: {folder:?} cannot be written to: {error}")))
+    let usable =
+        std::fs::create_dir_all(folder).and_then(|()| tempfile::tempfile_in(folder).map(drop));
+    usable.map_err(|error| {
+        Failure::new(
+            Code::Usage,
+            format!("--save: {folder:?} cannot be written to: {error}"),
+        )
+    })
 }
 
 /// Writes what is binary in a result of a tool or a resource, and says where.
 pub(crate) fn save(result: &RawJson, folder: &Path) -> Result<(), Failure> {
     let wrong = |message: String| Failure::new(Code::Usage, format!("--save: {message}"));
-    let value = result.to_value().map_err(|error| wrong(format!("the result cannot be read: {error}")))?;
+    let value = result
+        .to_value()
+        .map_err(|error| wrong(format!("the result cannot be read: {error}")))?;
     for binary in binaries(&value) {
         let Ok(bytes) = BASE64.decode(binary.base64) else {
-            output::notice(&format!("a part of type {} is not saved: it is not base64", escaped(binary.mime_type)));
+            output::notice(&format!(
+                "a part of type {} is not saved: it is not base64",
+                escaped(binary.mime_type)
+            ));
             continue;
         };
-        let path = write(folder, &binary, &bytes).map_err(|error| wrong(format!("{folder:?}: {error}")))?;
+        let path = write(folder, &binary, &bytes)
+            .map_err(|error| wrong(format!("{folder:?}: {error}")))?;
         output::notice(&format!("saved {}", escaped(&path.display().to_string())));
     }
     Ok(())
@@ -56,7 +69,10 @@ pub(crate) fn save(result: &RawJson, folder: &Path) -> Result<(), Failure> {
 
 /// The parts of a tool's `content`, or of a resource's `contents`, that are not text.
 fn binaries(result: &Value) -> Vec<Binary<'_>> {
-    let parts = ["content", "contents"].into_iter().filter_map(|key| result.get(key)?.as_array()).flatten();
+    let parts = ["content", "contents"]
+        .into_iter()
+        .filter_map(|key| result.get(key)?.as_array())
+        .flatten();
     parts.filter_map(binary).collect()
 }
 
@@ -67,14 +83,25 @@ fn binary(part: &Value) -> Option<Binary<'_>> {
         Some("audio") => ("audio", "data"),
         _ => ("resource", "blob"),
     };
-    let mime_type = inner.get("mimeType").and_then(Value::as_str).unwrap_or("unknown");
-    Some(Binary { kind, mime_type, base64: inner.get(key)?.as_str()? })
+    let mime_type = inner
+        .get("mimeType")
+        .and_then(Value::as_str)
+        .unwrap_or("unknown");
+    Some(Binary {
+        kind,
+        mime_type,
+        base64: inner.get(key)?.as_str()?,
+    })
 }
 
 /// Writes to the first name that is free.
 fn write(folder: &Path, binary: &Binary<'_>, bytes: &[u8]) -> io::Result<PathBuf> {
     for number in 1..MOST_NUMBERS {
-        let path = folder.join(format!("{}-{number}.{}", binary.kind, ending(binary.mime_type)));
+        let path = folder.join(format!(
+            "{}-{number}.{}",
+            binary.kind,
+            ending(binary.mime_type)
+        ));
         match OpenOptions::new().write(true).create_new(true).open(&path) {
             Ok(mut file) => {
                 return match file.write_all(bytes) {
@@ -90,7 +117,10 @@ fn write(folder: &Path, binary: &Binary<'_>, bytes: &[u8]) -> io::Result<PathBuf
             Err(error) => return Err(error),
         }
     }
-    Err(io::Error::new(io::ErrorKind::AlreadyExists, "every number is taken"))
+    Err(io::Error::new(
+        io::ErrorKind::AlreadyExists,
+        "every number is taken",
+    ))
 }
 
 fn ending(mime_type: &str) -> &'static str {

@@ -1,9 +1,11 @@
-//! The caller that sits at the terminal: approvals and elicitations are asked there; without one they are refused, with a line.
+//! The caller that sits at the terminal: approvals and elicitations are asked there; without one
+//! they are refused, with a line.
 
 use std::sync::Arc;
 
 use switchboard::caller::{
-    Answering, Approval, ApprovalRequest, Caller, CallerId, ElicitAnswer, Elicitation, ElicitationKind, LogLine, Offers, Progress,
+    Answering, Approval, ApprovalRequest, Caller, CallerId, ElicitAnswer, Elicitation,
+    ElicitationKind, LogLine, Offers, Progress,
 };
 use switchboard::event::LogLevel;
 use tokio::sync::Mutex;
@@ -37,7 +39,10 @@ pub(crate) fn caller() -> Arc<dyn Caller> {
 
 /// The same, who also wants to see what a server logs during the call, from this level on.
 pub(crate) fn caller_with_log(level: Option<LogLevel>) -> Arc<dyn Caller> {
-    Arc::new(Person { asking: Mutex::new(()), level })
+    Arc::new(Person {
+        asking: Mutex::new(()),
+        level,
+    })
 }
 
 struct Person {
@@ -53,15 +58,23 @@ impl Caller for Person {
     }
 
     fn offers(&self) -> Offers {
-        Offers { elicit_form: true, elicit_url: true, ..Offers::default() }
+        Offers {
+            elicit_form: true,
+            elicit_url: true,
+            ..Offers::default()
+        }
     }
 
     fn approve<'a>(&'a self, request: &'a ApprovalRequest) -> Answering<'a, Approval> {
         Box::pin(async move {
             let _turn = self.asking.lock().await;
             // The refusal that follows is the line on stderr.
-            let Some(terminal) = Tty::open() else { return Approval::Unavailable };
-            converse(terminal, &mut approve::Question::new(request)).await.unwrap_or(Approval::Unavailable)
+            let Some(terminal) = Tty::open() else {
+                return Approval::Unavailable;
+            };
+            converse(terminal, &mut approve::Question::new(request))
+                .await
+                .unwrap_or(Approval::Unavailable)
         })
     }
 
@@ -76,17 +89,23 @@ impl Caller for Person {
                 return ElicitAnswer::Decline;
             };
             match &question.kind {
-                ElicitationKind::Form { message, schema } => match form::Form::new(&question.server, message, schema) {
-                    Ok(mut form) => converse(terminal, &mut form).await.unwrap_or(ElicitAnswer::Cancel),
-                    Err(fault) => {
-                        output::notice(&format!(
-                            "server \"{}\" asks with a form that cannot be shown ({fault}): declined",
-                            question.server
-                        ));
-                        ElicitAnswer::Decline
+                ElicitationKind::Form { message, schema } => {
+                    match form::Form::new(&question.server, message, schema) {
+                        Ok(mut form) => converse(terminal, &mut form)
+                            .await
+                            .unwrap_or(ElicitAnswer::Cancel),
+                        Err(fault) => {
+                            output::notice(&format!(
+                                "server \"{}\" asks with a form that cannot be shown ({fault}): declined",
+                                question.server
+                            ));
+                            ElicitAnswer::Decline
+                        }
                     }
-                },
-                ElicitationKind::Url { message, url, .. } => url::ask(terminal, &question.server, message, url).await,
+                }
+                ElicitationKind::Url { message, url, .. } => {
+                    url::ask(terminal, &question.server, message, url).await
+                }
             }
         })
     }
@@ -96,8 +115,15 @@ impl Caller for Person {
     }
 
     fn log(&self, line: &LogLine) {
-        if self.level.is_some_and(|least| line.level.is_none_or(|level| level >= least)) {
-            notices::log_line(&line.server, line.level.map_or("?", LogLevel::as_str), &line.text);
+        if self
+            .level
+            .is_some_and(|least| line.level.is_none_or(|level| level >= least))
+        {
+            notices::log_line(
+                &line.server,
+                line.level.map_or("?", LogLevel::as_str),
+                &line.text,
+            );
         }
     }
 
@@ -110,7 +136,8 @@ impl Caller for Person {
     }
 }
 
-/// Draws a dialog until a key answers it. Dropping the future takes it off the screen and restores the terminal (F28).
+/// Draws a dialog until a key answers it. Dropping the future takes it off the screen and restores
+/// the terminal (F28).
 async fn converse<D: Dialog>(terminal: Tty, dialog: &mut D) -> Option<D::Answer> {
     let _quiet = progress::pause();
     let mut screen = Screen::enter(terminal).ok()?;

@@ -20,6 +20,9 @@ pub(crate) fn counted(count: usize, noun: &str) -> String {
 mod tests {
     #[test]
     fn one_is_not_many() {
-        assert_eq!([0, 1, 2].map(|count| super::counted(count, "template")), ["0 templates", "1 template", "2 templates"]);
+        assert_eq!(
+            [0, 1, 2].map(|count| super::counted(count, "template")),
+            ["0 templates", "1 template", "2 templates"]
+        );
     }
 }

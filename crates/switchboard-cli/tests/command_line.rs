@@ -15,31 +15,66 @@ fn call_json_is_the_servers_result_and_a_newline() {
     let home = Home::with_demo("");
     let ran = home.run(&["call", "demo/echo", "message=a=b", "--yes", "--json"]);
     assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""), "{ran:?}");
-    assert!(ran.stdout.ends_with("}\n") && ran.stdout.lines().count() == 1, "{ran:?}");
-    assert!(ran.json()["content"][0]["text"].as_str().unwrap().contains("a=b"), "{ran:?}");
+    assert!(
+        ran.stdout.ends_with("}\n") && ran.stdout.lines().count() == 1,
+        "{ran:?}"
+    );
+    assert!(
+        ran.json()["content"][0]["text"]
+            .as_str()
+            .unwrap()
+            .contains("a=b"),
+        "{ran:?}"
+    );
 }
 
 #[test]
 fn call_json_keeps_every_byte_that_the_server_sent() {
     let odd = r#"{"content":[{"type":"hologram","data":"\u00e9é"}], "z":1.00,"a":{"b":1e400,"a":12345678901234567890},"isError" : false}"#;
     let home = Home::new();
-    home.user_file(&Chaos::new().tool("odd", [Step::result(odd)]).entry("odd").render());
+    home.user_file(
+        &Chaos::new()
+            .tool("odd", [Step::result(odd)])
+            .entry("odd")
+            .render(),
+    );
     let ran = home.run(&["call", "odd/odd", "--yes", "--json"]);
-    assert_eq!(ran, Ran { code: Some(0), stdout: format!("{odd}\n"), stderr: String::new() });
+    assert_eq!(
+        ran,
+        Ran {
+            code: Some(0),
+            stdout: format!("{odd}\n"),
+            stderr: String::new()
+        }
+    );
 }
 
 #[test]
 fn a_long_result_is_cut_and_the_whole_of_it_is_in_a_file_that_is_named() {
     let home = Home::with_demo("");
-    let ended = home.sit_at(&["call", "demo/big", "bytes=3000000", "--yes"]).end();
+    let ended = home
+        .sit_at(&["call", "demo/big", "bytes=3000000", "--yes"])
+        .end();
     assert_eq!(ended.code, 0, "{}", ended.screen);
     assert!(ended.bytes.len() < 1_200_000, "{} bytes", ended.bytes.len());
     let text = String::from_utf8(ended.bytes).unwrap();
-    let file = text.rsplit("the whole of it is in ").next().unwrap().split(',').next().unwrap();
-    assert!(std::fs::metadata(file).unwrap().len() >= 3_000_000, "{file}");
+    let file = text
+        .rsplit("the whole of it is in ")
+        .next()
+        .unwrap()
+        .split(',')
+        .next()
+        .unwrap();
+    assert!(
+        std::fs::metadata(file).unwrap().len() >= 3_000_000,
+        "{file}"
+    );
     // A program gets all of it.
     let ran = home.run(&["call", "demo/big", "bytes=3000000", "--yes"]);
-    assert_eq!((ran.code, ran.stdout.len(), ran.stderr.as_str()), (Some(0), 3_000_001, ""));
+    assert_eq!(
+        (ran.code, ran.stdout.len(), ran.stderr.as_str()),
+        (Some(0), 3_000_001, "")
+    );
 }
 
 #[test]
@@ -48,7 +83,10 @@ fn an_exposed_name_is_called_from_the_first_run_on() {
     for _ in 0..2 {
         let ran = home.run(&["call", "mcp__demo__echo", "message=hi", "--yes"]);
         assert_eq!(ran.code, Some(0), "{ran:?}");
-        assert!(ran.stdout.contains("hi") && ran.stderr.is_empty(), "{ran:?}");
+        assert!(
+            ran.stdout.contains("hi") && ran.stderr.is_empty(),
+            "{ran:?}"
+        );
     }
 }
 
@@ -64,10 +102,17 @@ fn a_tool_that_answers_with_an_error_has_answered_and_exits_1() {
 fn without_a_terminal_an_ask_is_denied_with_one_line() {
     let home = Home::with_demo("");
     let ran = home.run(&["call", "demo/echo", "message=hi"]);
-    assert_eq!((ran.code, ran.stdout.as_str(), ran.stderr.lines().count()), (Some(5), "", 1), "{ran:?}");
+    assert_eq!(
+        (ran.code, ran.stdout.as_str(), ran.stderr.lines().count()),
+        (Some(5), "", 1),
+        "{ran:?}"
+    );
     let ran = home.run(&["call", "demo/echo", "message=hi", "--json"]);
     assert_eq!(ran.code, Some(5), "{ran:?}");
-    assert_eq!((&ran.error()["code"], &ran.error()["server"]), (&json!(5), &json!("demo")));
+    assert_eq!(
+        (&ran.error()["code"], &ran.error()["server"]),
+        (&json!(5), &json!("demo"))
+    );
 }
 
 #[test]
@@ -75,25 +120,43 @@ fn s0_36_without_a_terminal_an_elicitation_is_declined_with_one_line() {
     let home = Home::with_demo("");
     let ran = home.run(&["call", "demo/ask_form", "--yes"]);
     assert_eq!(ran.stderr.lines().count(), 1, "{ran:?}");
-    assert!(ran.stderr.contains("server \"demo\" asks") && ran.stderr.contains("declined"), "{ran:?}");
+    assert!(
+        ran.stderr.contains("server \"demo\" asks") && ran.stderr.contains("declined"),
+        "{ran:?}"
+    );
 }
 
-/// S3-18: the server asks before any call is under way, and lists its tools only once it has been told no.
+/// S3-18: the server asks before any call is under way, and lists its tools only once it has been
+/// told no.
 #[test]
 fn s3_18_a_question_without_a_call_is_declined_with_one_line_on_stderr() {
     let home = Home::new();
     let told = home.path("told");
     let chaos = Chaos::new()
-        .on("notifications/initialized", [Step::ask("anybody?"), Step::touch(&told)])
+        .on(
+            "notifications/initialized",
+            [Step::ask("anybody?"), Step::touch(&told)],
+        )
         .on("tools/list", [Step::wait_file(&told), Step::Answer])
         .tool("ok", Step::text("fine"))
         .record(home.path("seen"));
     home.user_file(&chaos.entry("asker").render());
     let ran = home.run(&["call", "asker/ok", "--yes"]);
     let line = "server \"asker\": a question of the server was declined: no call is under way that it could belong to\n";
-    assert_eq!((ran.code, ran.stdout.as_str(), ran.stderr.as_str()), (Some(0), "fine\n", line));
-    let answers = Record::read(&home.path("seen")).messages().into_iter().filter_map(|message| message.result);
-    assert_eq!(answers.map(|answer| answer.get().to_owned()).collect::<Vec<_>>(), [r#"{"action":"decline"}"#]);
+    assert_eq!(
+        (ran.code, ran.stdout.as_str(), ran.stderr.as_str()),
+        (Some(0), "fine\n", line)
+    );
+    let answers = Record::read(&home.path("seen"))
+        .messages()
+        .into_iter()
+        .filter_map(|message| message.result);
+    assert_eq!(
+        answers
+            .map(|answer| answer.get().to_owned())
+            .collect::<Vec<_>>(),
+        [r#"{"action":"decline"}"#]
+    );
 }
 
 #[test]
@@ -101,18 +164,31 @@ fn wrong_words_wrong_tools_and_wrong_arguments_exit_2() {
     let home = Home::with_demo("");
     let check = |words: &[&str], told: &str| {
         let ran = home.run(words);
-        assert_eq!((ran.code, ran.stdout.as_str()), (Some(2), ""), "{words:?}: {ran:?}");
+        assert_eq!(
+            (ran.code, ran.stdout.as_str()),
+            (Some(2), ""),
+            "{words:?}: {ran:?}"
+        );
         assert!(ran.stderr.contains(told), "{words:?}: {ran:?}");
         let with_json: Vec<_> = words.iter().chain(&["--json"]).copied().collect();
         assert_eq!(home.run(&with_json).error()["code"], json!(2), "{words:?}");
     };
     check(&["call", "demo/nothing", "--yes"], "demo/nothing");
     check(&["call", "nobody/echo", "--yes"], "configured are: demo");
-    check(&["call", "demo/add", "a=x", "b=2", "--yes"], "expected number");
-    check(&["call", "demo/echo", "--args", "[1]", "--yes"], "expected a JSON object");
+    check(
+        &["call", "demo/add", "a=x", "b=2", "--yes"],
+        "expected number",
+    );
+    check(
+        &["call", "demo/echo", "--args", "[1]", "--yes"],
+        "expected a JSON object",
+    );
     check(&["call", "demo/echo", "noequals"], "key=value");
     check(&["tools", "nobody"], "configured are: demo");
-    check(&["tools", "--vendor", "nobody"], "gemini, openai, anthropic");
+    check(
+        &["tools", "--vendor", "nobody"],
+        "gemini, openai, anthropic",
+    );
     check(&["--dialect", "gemini", "status"], "--config <FILE>");
     check(&["frobnicate"], "frobnicate");
 }
@@ -123,7 +199,11 @@ fn a_server_that_cannot_start_exits_3_and_says_what_to_try() {
     home.user_file("[servers.gone]\ncommand = \"no-such-program-anywhere\"\n");
     let ran = home.run(&["call", "gone/x", "--yes"]);
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(3), ""), "{ran:?}");
-    assert!(ran.stderr.contains("no-such-program-anywhere") && ran.stderr.contains("switchboard doctor gone"), "{ran:?}");
+    assert!(
+        ran.stderr.contains("no-such-program-anywhere")
+            && ran.stderr.contains("switchboard doctor gone"),
+        "{ran:?}"
+    );
     let ran = home.run(&["doctor"]);
     assert_eq!(ran.code, Some(3), "{ran:?}");
     assert!(ran.stdout.starts_with("✗ gone: "), "{ran:?}");
@@ -136,8 +216,14 @@ fn tools_json_has_every_definition_and_what_is_withheld() {
     let document = ran.json();
     let tools = document["tools"].as_array().unwrap();
     let echo = tools.iter().find(|tool| tool["tool"] == "echo").unwrap();
-    assert_eq!((&echo["name"], &echo["server"]), (&json!("mcp__demo__echo"), &json!("demo")));
-    assert!(echo["inputSchema"]["properties"].is_object() && echo["description"].is_string(), "{echo}");
+    assert_eq!(
+        (&echo["name"], &echo["server"]),
+        (&json!("mcp__demo__echo"), &json!("demo"))
+    );
+    assert!(
+        echo["inputSchema"]["properties"].is_object() && echo["description"].is_string(),
+        "{echo}"
+    );
     assert!(document["withheld"].is_array());
     assert!(!tools.iter().any(|tool| tool["tool"] == "big"));
 }
@@ -148,13 +234,33 @@ fn status_json_has_the_fields_of_the_contract() {
     let document = home.run(&["status", "--json"]).json();
     assert_eq!(document["discovery"], json!("COMPLETED"));
     let servers = document["servers"].as_array().unwrap();
-    let of = |name: &str| servers.iter().find(|server| server["name"] == name).unwrap();
+    let of = |name: &str| {
+        servers
+            .iter()
+            .find(|server| server["name"] == name)
+            .unwrap()
+    };
     let demo = of("demo");
-    assert_eq!((&demo["status"], &demo["state"]), (&json!("CONNECTED"), &json!("ready")));
-    assert_eq!((&demo["transport"], &demo["error"]), (&json!("stdio"), &json!(null)));
+    assert_eq!(
+        (&demo["status"], &demo["state"]),
+        (&json!("CONNECTED"), &json!("ready"))
+    );
+    assert_eq!(
+        (&demo["transport"], &demo["error"]),
+        (&json!("stdio"), &json!(null))
+    );
     assert!(demo["era"].is_string() && demo["protocolVersion"].is_string());
-    assert!(demo["tools"].as_array().unwrap().contains(&json!("mcp__demo__echo")), "{demo}");
-    assert_eq!((&of("off")["status"], &of("off")["state"]), (&json!("DISCONNECTED"), &json!("disabled")));
+    assert!(
+        demo["tools"]
+            .as_array()
+            .unwrap()
+            .contains(&json!("mcp__demo__echo")),
+        "{demo}"
+    );
+    assert_eq!(
+        (&of("off")["status"], &of("off")["state"]),
+        (&json!("DISCONNECTED"), &json!("disabled"))
+    );
 }
 
 #[test]
@@ -164,9 +270,24 @@ fn s2_45_canaries_are_in_no_view_and_no_log() {
          headers = { Authorization = \"Bearer canary-header\" }\n\
          [servers.args]\ncommand = \"false\"\nargs = [\"--token=canary-arg\", \"--api-key\", \"canary-next\"]\n",
     );
-    for words in [&["-vvv", "status"][..], &["-vvv", "status", "--json"], &["-vvv", "doctor"], &["logs"], &["-v", "tools"]] {
-        let ran = Ran::of(&home.command(words).env("HIDDEN", "canary-expanded").output().unwrap());
-        assert!(!ran.stdout.contains("canary") && !ran.stderr.contains("canary"), "{words:?}: {ran:?}");
+    for words in [
+        &["-vvv", "status"][..],
+        &["-vvv", "status", "--json"],
+        &["-vvv", "doctor"],
+        &["logs"],
+        &["-v", "tools"],
+    ] {
+        let ran = Ran::of(
+            &home
+                .command(words)
+                .env("HIDDEN", "canary-expanded")
+                .output()
+                .unwrap(),
+        );
+        assert!(
+            !ran.stdout.contains("canary") && !ran.stderr.contains("canary"),
+            "{words:?}: {ran:?}"
+        );
     }
 }
 
@@ -178,21 +299,52 @@ fn t1_a_projects_server_is_inert_until_trusted_and_again_once_it_changes() {
         "[servers.evil]\ncommand = \"touch\"\nargs = [{:?}]\ntrust = true\n",
         canary.display().to_string()
     ));
-    for words in [&["status"][..], &["tools"], &["doctor"], &["status", "--json"]] {
+    for words in [
+        &["status"][..],
+        &["tools"],
+        &["doctor"],
+        &["status", "--json"],
+    ] {
         let ran = home.run(words);
         assert_eq!(ran.code, Some(0), "{words:?}: {ran:?}");
-        assert!(ran.stderr.contains("switchboard trust"), "{words:?}: {ran:?}");
+        assert!(
+            ran.stderr.contains("switchboard trust"),
+            "{words:?}: {ran:?}"
+        );
     }
-    for words in [&["call", "evil/x", "--yes"][..], &["tools", "evil"], &["doctor", "evil"], &["trust"]] {
+    for words in [
+        &["call", "evil/x", "--yes"][..],
+        &["tools", "evil"],
+        &["doctor", "evil"],
+        &["trust"],
+    ] {
         let ran = home.run(words);
-        assert_eq!((ran.code, ran.stdout.as_str()), (Some(5), ""), "{words:?}: {ran:?}");
-        assert!(ran.stderr.contains("switchboard trust evil"), "{words:?}: {ran:?}");
+        assert_eq!(
+            (ran.code, ran.stdout.as_str()),
+            (Some(5), ""),
+            "{words:?}: {ran:?}"
+        );
+        assert!(
+            ran.stderr.contains("switchboard trust evil"),
+            "{words:?}: {ran:?}"
+        );
     }
     assert!(!canary.exists(), "nothing may start before trust");
-    assert_eq!(home.run(&["trust", "--yes"]).code, Some(2), "--yes needs names");
+    assert_eq!(
+        home.run(&["trust", "--yes"]).code,
+        Some(2),
+        "--yes needs names"
+    );
     let ran = home.run(&["trust", "evil", "--yes"]);
-    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "trusted: evil\n"), "{ran:?}");
-    assert!(ran.stderr.contains(&canary.display().to_string()), "what was trusted is shown: {ran:?}");
+    assert_eq!(
+        (ran.code, ran.stdout.as_str()),
+        (Some(0), "trusted: evil\n"),
+        "{ran:?}"
+    );
+    assert!(
+        ran.stderr.contains(&canary.display().to_string()),
+        "what was trusted is shown: {ran:?}"
+    );
     home.run(&["status"]);
     assert!(canary.exists(), "trusted servers start");
     home.project_file("[servers.evil]\ncommand = \"touch\"\nargs = [\"elsewhere\"]\n");
@@ -205,7 +357,10 @@ fn a_closed_pipe_is_no_error() {
     let mut child = home.command(&["tools", "--json"]).spawn().unwrap();
     drop(child.stdout.take());
     let output = child.wait_with_output().unwrap();
-    assert_eq!((output.status.code(), output.stderr.as_slice()), (Some(0), &b""[..]));
+    assert_eq!(
+        (output.status.code(), output.stderr.as_slice()),
+        (Some(0), &b""[..])
+    );
 }
 
 #[test]
@@ -213,10 +368,16 @@ fn f30_sigint_exits_130_and_sigterm_143() {
     use nix::sys::signal::{Signal, kill};
     for (signal, code) in [(Signal::SIGINT, 130), (Signal::SIGTERM, 143)] {
         let home = Home::with_demo("");
-        let mut child =
-            home.command(&["-vv", "call", "demo/slow", "seconds=600", "--yes"]).stderr(Stdio::piped()).spawn().unwrap();
+        let mut child = home
+            .command(&["-vv", "call", "demo/slow", "seconds=600", "--yes"])
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-        assert!(lines.any(|line| line.unwrap().contains("from here on, Ctrl-C cancels and stops")));
+        assert!(lines.any(|line| {
+            line.unwrap()
+                .contains("from here on, Ctrl-C cancels and stops")
+        }));
         let pid = nix::unistd::Pid::from_raw(i32::try_from(child.id()).unwrap());
         kill(pid, signal).unwrap();
         std::thread::spawn(move || lines.for_each(drop));
@@ -228,13 +389,22 @@ fn f30_sigint_exits_130_and_sigterm_143() {
 fn completions_answer_from_files_and_start_nothing() {
     let home = Home::new();
     let canary = home.path("canary");
-    home.user_file(&format!("[servers.one]\ncommand = \"touch\"\nargs = [{:?}]\n", canary.display().to_string()));
+    home.user_file(&format!(
+        "[servers.one]\ncommand = \"touch\"\nargs = [{:?}]\n",
+        canary.display().to_string()
+    ));
     let ran = home.run(&["completions", "bash"]);
-    assert!(ran.code == Some(0) && ran.stdout.contains("SWITCHBOARD_COMPLETE"), "{ran:?}");
+    assert!(
+        ran.code == Some(0) && ran.stdout.contains("SWITCHBOARD_COMPLETE"),
+        "{ran:?}"
+    );
     let mut command = home.command(&["--", "switchboard", "tools", ""]);
     command.env("SWITCHBOARD_COMPLETE", "fish");
     let ran = Ran::of(&command.output().unwrap());
-    assert!(ran.stdout.lines().any(|line| line.starts_with("one")), "{ran:?}");
+    assert!(
+        ran.stdout.lines().any(|line| line.starts_with("one")),
+        "{ran:?}"
+    );
     assert!(!canary.exists());
 }
 
@@ -252,8 +422,14 @@ fn demo_works_without_a_terminal() {
     ] {
         assert!(ran.stdout.contains(told), "{told}: {ran:?}");
     }
-    let left = std::fs::read_dir(home.path("state/switchboard")).unwrap().map(|file| file.unwrap().file_name());
-    assert_eq!(left.collect::<Vec<_>>(), ["folders.json"], "nothing is written outside its own folder");
+    let left = std::fs::read_dir(home.path("state/switchboard"))
+        .unwrap()
+        .map(|file| file.unwrap().file_name());
+    assert_eq!(
+        left.collect::<Vec<_>>(),
+        ["folders.json"],
+        "nothing is written outside its own folder"
+    );
 }
 
 /// `--json` makes one document of it, the results as they came.
@@ -262,45 +438,85 @@ fn demo_with_json_is_one_document() {
     let ran = Home::new().run(&["demo", "--json"]);
     assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""), "{ran:?}");
     let document = ran.json();
-    let states: Vec<_> = document["status"]["servers"].as_array().unwrap().iter().map(|server| &server["state"]).collect();
+    let states: Vec<_> = document["status"]["servers"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|server| &server["state"])
+        .collect();
     assert_eq!(states, [&json!("ready"), &json!("ready")]);
-    let calls: Vec<_> =
-        document["calls"].as_array().unwrap().iter().map(|call| (&call["tool"], &call["result"]["content"])).collect();
+    let calls: Vec<_> = document["calls"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|call| (&call["tool"], &call["result"]["content"]))
+        .collect();
     let said = json!([{"type": "text", "text": "hello from the other side of the gate"}]);
-    assert_eq!(calls, [(&json!("demo-legacy/echo"), &said), (&json!("demo-modern/echo"), &said)]);
+    assert_eq!(
+        calls,
+        [
+            (&json!("demo-legacy/echo"), &said),
+            (&json!("demo-modern/echo"), &said)
+        ]
+    );
 }
 
 #[test]
 fn a_file_given_with_c_is_the_only_one_and_trusted() {
     let home = Home::with_demo("");
     let file = home.path("given.toml");
-    std::fs::write(&file, format!("[servers.given]\ncommand = {PROGRAM:?}\nargs = [\"__demo-server\"]\n")).unwrap();
-    let document = home.run(&["-c", &file.display().to_string(), "status", "--json"]).json();
-    let names: Vec<_> = document["servers"].as_array().unwrap().iter().map(|server| server["name"].clone()).collect();
+    std::fs::write(
+        &file,
+        format!("[servers.given]\ncommand = {PROGRAM:?}\nargs = [\"__demo-server\"]\n"),
+    )
+    .unwrap();
+    let document = home
+        .run(&["-c", &file.display().to_string(), "status", "--json"])
+        .json();
+    let names: Vec<_> = document["servers"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|server| server["name"].clone())
+        .collect();
     assert_eq!(names, [json!("given")]);
     let ran = home.run(&["-c", "/nowhere/at/all.toml", "status"]);
     assert_eq!(ran.code, Some(2), "{ran:?}");
 }
 
-/// S3-08: what neither lists nor calls spawns nothing; a listing spawns each server once, and a call its own.
+/// S3-08: what neither lists nor calls spawns nothing; a listing spawns each server once, and a
+/// call its own.
 #[test]
 fn s3_08_a_file_of_lazy_servers_spawns_each_once_for_a_listing_and_none_before() {
     let home = Home::new();
     let entry = |name: &str| {
-        let launch = Chaos::new().tool("ok", [Step::text("fine")]).record(home.path(name)).launch();
-        format!("    {name}: {{ command: {:?}, args: {:?} }}\n", launch.command, launch.args)
+        let launch = Chaos::new()
+            .tool("ok", [Step::text("fine")])
+            .record(home.path(name))
+            .launch();
+        format!(
+            "    {name}: {{ command: {:?}, args: {:?} }}\n",
+            launch.command, launch.args
+        )
     };
     let text = format!("metadata:\n  mcp:\n{}{}", entry("one"), entry("other"));
     std::fs::write(home.path("project/agent.yaml"), text).unwrap();
     let check = |words: &[&str], starts: [usize; 2]| {
         let ran = home.run(&[&["-c", "agent.yaml", "--dialect", "agent-apps"], words].concat());
         assert_eq!(ran.code, Some(0), "{words:?}: {ran:?}");
-        assert_eq!(["one", "other"].map(|name| Record::read(&home.path(name)).starts()), starts, "{words:?}: {ran:?}");
+        assert_eq!(
+            ["one", "other"].map(|name| Record::read(&home.path(name)).starts()),
+            starts,
+            "{words:?}: {ran:?}"
+        );
         ran
     };
     check(&["status"], [0, 0]);
     let listed = check(&["tools"], [1, 1]);
-    assert_eq!(listed.stdout, "one-ok    one    does ok\nother-ok  other  does ok\n");
+    assert_eq!(
+        listed.stdout,
+        "one-ok    one    does ok\nother-ok  other  does ok\n"
+    );
     check(&["call", "one/ok", "--yes"], [2, 1]);
     // What they offered is remembered, and is enough for a listing.
     assert_eq!(check(&["tools"], [2, 1]).stdout, listed.stdout);

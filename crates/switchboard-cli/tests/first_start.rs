@@ -1,4 +1,5 @@
-//! A first start through a package runner: it has the time that an installation takes, and is not ended before.
+//! A first start through a package runner: it has the time that an installation takes, and is not
+//! ended before.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -9,7 +10,8 @@ use serde_json::json;
 use support::Home;
 use switchboard_testkit::{Chaos, Step};
 
-/// A folder with an `npx` that installs for so long, which it notes at its end, and then runs a server.
+/// A folder with an `npx` that installs for so long, which it notes at its end, and then runs a
+/// server.
 fn home(seconds: &str) -> Home {
     let home = Home::new();
     std::fs::create_dir_all(home.path("bin")).unwrap();
@@ -26,7 +28,9 @@ fn home(seconds: &str) -> Home {
     );
     std::fs::write(&npx, format!("#!/bin/sh\n{body}\n")).unwrap();
     std::fs::set_permissions(&npx, PermissionsExt::from_mode(0o755)).unwrap();
-    home.user_file(&format!("[servers.x]\ncommand = {npx:?}\nargs = [\"-y\", \"server-x\"]\n"));
+    home.user_file(&format!(
+        "[servers.x]\ncommand = {npx:?}\nargs = [\"-y\", \"server-x\"]\n"
+    ));
     home
 }
 
@@ -35,8 +39,19 @@ fn home(seconds: &str) -> Home {
 fn without_a_terminal_an_installation_is_waited_for() {
     let home = home("12");
     let status = home.run(&["status", "--json"]).json();
-    assert_eq!((&status["servers"][0]["status"], &status["discovery"]), (&json!("CONNECTED"), &json!("COMPLETED")), "{status}");
-    assert_eq!(std::fs::read_to_string(home.path("installed")).unwrap().lines().count(), 1, "one installation, to its end");
+    assert_eq!(
+        (&status["servers"][0]["status"], &status["discovery"]),
+        (&json!("CONNECTED"), &json!("COMPLETED")),
+        "{status}"
+    );
+    assert_eq!(
+        std::fs::read_to_string(home.path("installed"))
+            .unwrap()
+            .lines()
+            .count(),
+        1,
+        "one installation, to its end"
+    );
 }
 
 /// On a terminal: what is waited for is named, and it is waited for.
@@ -50,14 +65,26 @@ fn on_a_terminal_what_is_waited_for_is_named() {
     assert!(ended.screen.contains("mcp__x__ok"), "{}", ended.screen);
 }
 
-/// A cold start by a call, within what the call was given; by the document's name too, which no catalog has yet.
+/// A cold start by a call, within what the call was given; by the document's name too, which no
+/// catalog has yet.
 #[test]
 fn a_call_with_enough_time_works_on_a_cold_start() {
     for name in ["x/ok", "mcp__x__ok"] {
         let home = home("12");
         let ran = home.run(&["call", name, "--yes", "--timeout", "120"]);
-        assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "fine\n"), "{name}: {ran:?}");
-        assert_eq!(std::fs::read_to_string(home.path("installed")).unwrap().lines().count(), 1, "{name}");
+        assert_eq!(
+            (ran.code, ran.stdout.as_str()),
+            (Some(0), "fine\n"),
+            "{name}: {ran:?}"
+        );
+        assert_eq!(
+            std::fs::read_to_string(home.path("installed"))
+                .unwrap()
+                .lines()
+                .count(),
+            1,
+            "{name}"
+        );
     }
 }
 
@@ -67,7 +94,9 @@ fn a_wait_that_was_said_holds() {
     let home = home("600");
     let ran = home.run(&["tools", "--wait", "1"]);
     assert!(
-        ran.stderr.contains("still connecting (first start, npx may be installing it); wait longer with --wait SECS"),
+        ran.stderr.contains(
+            "still connecting (first start, npx may be installing it); wait longer with --wait SECS"
+        ),
         "{ran:?}"
     );
 }

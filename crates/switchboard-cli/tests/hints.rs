@@ -1,4 +1,5 @@
-//! Every hint works when it is followed: what a failure says to try is collected from the run and done.
+//! Every hint works when it is followed: what a failure says to try is collected from the run and
+//! done.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -27,7 +28,11 @@ fn entry(launch: &Launch) -> Value {
 /// Every command of ours between backticks.
 fn commands(text: &str) -> Vec<String> {
     let parts: Vec<&str> = text.split('`').collect();
-    let ours = parts.iter().skip(1).step_by(2).filter(|part| part.starts_with("switchboard "));
+    let ours = parts
+        .iter()
+        .skip(1)
+        .step_by(2)
+        .filter(|part| part.starts_with("switchboard "));
     ours.map(|part| (*part).to_owned()).collect()
 }
 
@@ -35,26 +40,46 @@ fn commands(text: &str) -> Vec<String> {
 fn follow(home: &Home, line: &str) -> Ran {
     let mut shell = home.command(&[]);
     let line = line.replacen("switchboard", &format!("'{PROGRAM}'"), 1);
-    let variables: Vec<_> = shell.get_envs().map(|(name, value)| (name.to_owned(), value.unwrap().to_owned())).collect();
+    let variables: Vec<_> = shell
+        .get_envs()
+        .map(|(name, value)| (name.to_owned(), value.unwrap().to_owned()))
+        .collect();
     shell = Command::new("/bin/sh");
-    shell.args(["-c", &line]).env_clear().envs(variables).current_dir(home.path("project")).stdin(Stdio::null());
+    shell
+        .args(["-c", &line])
+        .env_clear()
+        .envs(variables)
+        .current_dir(home.path("project"))
+        .stdin(Stdio::null());
     Ran::of(&shell.output().unwrap())
 }
 
 fn hint(ran: &Ran) -> String {
     let error: Value = serde_json::from_str(ran.stderr.lines().last().unwrap()).unwrap();
-    error["error"]["hint"].as_str().unwrap_or_default().to_owned()
+    error["error"]["hint"]
+        .as_str()
+        .unwrap_or_default()
+        .to_owned()
 }
 
-/// Servers that fail in every kind of file, given with `-c`: each command that is recommended is about that server.
+/// Servers that fail in every kind of file, given with `-c`: each command that is recommended is
+/// about that server.
 #[test]
 fn commands_that_are_recommended_name_the_given_file_and_work() {
     let home = Home::new();
-    let broken = Launch::new("/bin/sh").arg("-c").arg("echo 'no disk' >&2; exit 4");
-    let (good, gone) = (entry(&Chaos::new().tool("ok", Step::text("fine")).launch()), entry(&broken));
+    let broken = Launch::new("/bin/sh")
+        .arg("-c")
+        .arg("echo 'no disk' >&2; exit 4");
+    let (good, gone) = (
+        entry(&Chaos::new().tool("ok", Step::text("fine")).launch()),
+        entry(&broken),
+    );
     let in_table = |section: &str, more: &str| {
         let one = |name: &str, entry: &Value| {
-            format!("[{section}.{name}]\ncommand = {}\nargs = {}\n{more}", entry["command"], entry["args"])
+            format!(
+                "[{section}.{name}]\ncommand = {}\nargs = {}\n{more}",
+                entry["command"], entry["args"]
+            )
         };
         one("gone", &gone) + &one("good", &good)
     };
@@ -85,40 +110,65 @@ fn commands_that_are_recommended_name_the_given_file_and_work() {
         let mut given = vec!["-c", file.to_str().unwrap()];
         given.extend(dialect.iter().flat_map(|dialect| ["--dialect", dialect]));
         let mut followed = 0;
-        for words in
-            [&["status"][..], &["tools"], &["tools", "gone"], &["call", tool], &["call", "gone/x"], &["prompts"], &["doctor"]]
-        {
+        for words in [
+            &["status"][..],
+            &["tools"],
+            &["tools", "gone"],
+            &["call", tool],
+            &["call", "gone/x"],
+            &["prompts"],
+            &["doctor"],
+        ] {
             let ran = home.run(&[&given[..], words].concat());
             let told = format!("{}{}", ran.stdout, ran.stderr);
             assert!(told.contains("no disk"), "{name}: {words:?}: {ran:?}");
             if words[0] == "call" {
-                assert_eq!(ran.code, Some(3), "the failure, not a missing tool: {name}: {words:?}: {ran:?}");
+                assert_eq!(
+                    ran.code,
+                    Some(3),
+                    "the failure, not a missing tool: {name}: {words:?}: {ran:?}"
+                );
             }
             for line in commands(&told) {
                 let ran = follow(&home, &line);
                 let answer = format!("{}{}", ran.stdout, ran.stderr);
-                assert!(matches!(ran.code, Some(0 | 3)) && answer.contains("no disk"), "{name}: {words:?}: {line}: {ran:?}");
+                assert!(
+                    matches!(ran.code, Some(0 | 3)) && answer.contains("no disk"),
+                    "{name}: {words:?}: {line}: {ran:?}"
+                );
                 followed += 1;
             }
         }
-        assert!(followed >= 6, "{name}: {followed} commands were recommended");
+        assert!(
+            followed >= 6,
+            "{name}: {followed} commands were recommended"
+        );
     }
 }
 
-/// A call that takes too long: the field that is named exists in that kind of file, and gives it longer.
+/// A call that takes too long: the field that is named exists in that kind of file, and gives it
+/// longer.
 #[test]
 fn the_field_that_gives_a_call_longer_is_one_of_that_file() {
-    let slow = Chaos::new().tool("slow", [Step::Sleep(1500), Step::text("done")]).launch();
+    let slow = Chaos::new()
+        .tool("slow", [Step::Sleep(1500), Step::text("done")])
+        .launch();
     let native = |limits: &str| {
         let args = json!(slow.args);
-        format!("[servers.s]\ncommand = {:?}\nargs = {args}\n{limits}\n[permissions]\nmode = \"yolo\"\n", slow.command)
+        format!(
+            "[servers.s]\ncommand = {:?}\nargs = {args}\n{limits}\n[permissions]\nmode = \"yolo\"\n",
+            slow.command
+        )
     };
     let gemini = |limit: u64| {
         json!({ "mcpServers": { "s": { "command": slow.command, "args": slow.args, "timeout": limit, "trust": true } } })
             .to_string()
     };
     let a3s = |limit: u64| {
-        let (command, args) = (slow.command.display(), json!(slow.args).to_string().replace("${", "$${"));
+        let (command, args) = (
+            slow.command.display(),
+            json!(slow.args).to_string().replace("${", "$${"),
+        );
         format!(
             "mcp_servers {{\n  name = \"s\"\n  transport = \"stdio\"\n  command = \"{command}\"\n  args = {args}\n  timeout_ms = {limit}\n}}\n"
         )
@@ -128,7 +178,12 @@ fn the_field_that_gives_a_call_longer_is_one_of_that_file() {
             .to_string()
     };
     let cases = [
-        ("switchboard.toml", native("call_timeout = \"500ms\""), "call_timeout", native("call_timeout = \"20s\"")),
+        (
+            "switchboard.toml",
+            native("call_timeout = \"500ms\""),
+            "call_timeout",
+            native("call_timeout = \"20s\""),
+        ),
         (
             "switchboard.toml",
             native("call_timeout = \"500ms\"\ncall_timeout_max = \"500ms\""),
@@ -137,22 +192,41 @@ fn the_field_that_gives_a_call_longer_is_one_of_that_file() {
         ),
         ("settings.json", gemini(900), "timeout", gemini(20_000)),
         ("agent.hcl", a3s(900), "timeout_ms", a3s(20_000)),
-        (".mcp.json", mcp_json("500ms"), "call_timeout", mcp_json("20s")),
+        (
+            ".mcp.json",
+            mcp_json("500ms"),
+            "call_timeout",
+            mcp_json("20s"),
+        ),
     ];
     for (name, short, field, long) in cases {
         let home = Home::new();
         let file = write(&home, name, &short);
-        let words = ["-c", file.to_str().unwrap(), "call", "s/slow", "--yes", "--json"];
+        let words = [
+            "-c",
+            file.to_str().unwrap(),
+            "call",
+            "s/slow",
+            "--yes",
+            "--json",
+        ];
         let ran = home.run(&words);
         assert_eq!(ran.code, Some(3), "{name}: {ran:?}");
-        assert!(hint(&ran).contains(&format!("with `{field}` in its entry")), "{name}: {ran:?}");
+        assert!(
+            hint(&ran).contains(&format!("with `{field}` in its entry")),
+            "{name}: {ran:?}"
+        );
         if hint(&ran).contains("--timeout SECS") {
             let ran = home.run(&[&words[..], &["--timeout", "20"]].concat());
             assert_eq!(ran.code, Some(0), "{name}: --timeout: {ran:?}");
         }
         std::fs::write(&file, long).unwrap();
         let ran = home.run(&words);
-        assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""), "{name}: with a longer `{field}`: {ran:?}");
+        assert_eq!(
+            (ran.code, ran.stderr.as_str()),
+            (Some(0), ""),
+            "{name}: with a longer `{field}`: {ran:?}"
+        );
     }
 }
 
@@ -162,10 +236,16 @@ struct Remote(Child, String);
 impl Remote {
     fn start() -> Self {
         let mut command = Command::new(program("switchboard-demo"));
-        command.args(["--http", "127.0.0.1:0"]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        command
+            .args(["--http", "127.0.0.1:0"])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null());
         let mut child = command.spawn().unwrap();
         let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        BufReader::new(child.stdout.take().unwrap())
+            .read_line(&mut line)
+            .unwrap();
         Self(child, format!("http://{}", line.trim_end()))
     }
 }
@@ -183,19 +263,44 @@ fn a_url_of_the_wrong_kind_is_told_the_field_of_the_other() {
     let remote = Remote::start();
     let url = format!("{}/mcp", remote.1);
     let home = Home::new();
-    let file = write(&home, "settings.json", &json!({ "mcpServers": { "far": { "url": url, "trust": true } } }).to_string());
+    let file = write(
+        &home,
+        "settings.json",
+        &json!({ "mcpServers": { "far": { "url": url, "trust": true } } }).to_string(),
+    );
     let given = ["-c", file.to_str().unwrap()];
     let ran = home.run(&[&given[..], &["doctor"]].concat());
-    assert!(ran.stdout.contains("Try: if it speaks Streamable HTTP, write `httpUrl` instead of `url` in its entry\n"), "{ran:?}");
+    assert!(
+        ran.stdout.contains(
+            "Try: if it speaks Streamable HTTP, write `httpUrl` instead of `url` in its entry\n"
+        ),
+        "{ran:?}"
+    );
     assert!(!ran.stdout.contains("`transport`"), "{ran:?}");
-    std::fs::write(&file, json!({ "mcpServers": { "far": { "httpUrl": url, "trust": true } } }).to_string()).unwrap();
+    std::fs::write(
+        &file,
+        json!({ "mcpServers": { "far": { "httpUrl": url, "trust": true } } }).to_string(),
+    )
+    .unwrap();
     assert_eq!(home.run(&[&given[..], &["doctor"]].concat()).code, Some(0));
 
-    let file = write(&home, ".mcp.json", &json!({ "mcpServers": { "far": { "type": "sse", "url": url } } }).to_string());
+    let file = write(
+        &home,
+        ".mcp.json",
+        &json!({ "mcpServers": { "far": { "type": "sse", "url": url } } }).to_string(),
+    );
     let given = ["-c", file.to_str().unwrap()];
     let ran = home.run(&[&given[..], &["doctor"]].concat());
-    assert!(ran.stdout.contains("Try: leave out `type` in its entry: the wire is then found out\n"), "{ran:?}");
-    std::fs::write(&file, json!({ "mcpServers": { "far": { "url": url } } }).to_string()).unwrap();
+    assert!(
+        ran.stdout
+            .contains("Try: leave out `type` in its entry: the wire is then found out\n"),
+        "{ran:?}"
+    );
+    std::fs::write(
+        &file,
+        json!({ "mcpServers": { "far": { "url": url } } }).to_string(),
+    )
+    .unwrap();
     assert_eq!(home.run(&[&given[..], &["doctor"]].concat()).code, Some(0));
 }
 
@@ -203,16 +308,34 @@ fn a_url_of_the_wrong_kind_is_told_the_field_of_the_other() {
 #[test]
 fn the_folder_that_relative_paths_start_at_is_the_one_that_is_named() {
     let home = Home::new();
-    let file = write(&home, ".gemini/settings.json", &json!({ "mcpServers": { "here": { "command": "./srv" } } }).to_string());
-    let ran = home.run(&["-c", file.to_str().unwrap(), "status", "--json"]).json();
+    let file = write(
+        &home,
+        ".gemini/settings.json",
+        &json!({ "mcpServers": { "here": { "command": "./srv" } } }).to_string(),
+    );
+    let ran = home
+        .run(&["-c", file.to_str().unwrap(), "status", "--json"])
+        .json();
     let error = ran["servers"][0]["error"].as_str().unwrap();
-    let folder = error.split("relative paths start at \"").nth(1).unwrap().split('"').next().unwrap();
+    let folder = error
+        .split("relative paths start at \"")
+        .nth(1)
+        .unwrap()
+        .split('"')
+        .next()
+        .unwrap();
     let launch = Chaos::new().tool("ok", Step::text("fine")).launch();
-    let script = format!("#!/bin/sh\nexec '{}' '{}'\n", launch.command.display(), launch.args[0].replace('\'', r"'\''"));
+    let script = format!(
+        "#!/bin/sh\nexec '{}' '{}'\n",
+        launch.command.display(),
+        launch.args[0].replace('\'', r"'\''")
+    );
     let path = PathBuf::from(folder).join("srv");
     std::fs::write(&path, script).unwrap();
     std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-    let ran = home.run(&["-c", file.to_str().unwrap(), "status", "--json"]).json();
+    let ran = home
+        .run(&["-c", file.to_str().unwrap(), "status", "--json"])
+        .json();
     assert_eq!(ran["servers"][0]["status"], json!("CONNECTED"), "{ran}");
 }
 
@@ -262,7 +385,8 @@ fn what_would_allow_a_call_names_the_rule_and_the_file() {
             ".gemini/settings.json",
             json!({ "mcpServers": { "s": { "command": command, "args": args } } }).to_string(),
             r#"`"trust": true` in its entry"#,
-            json!({ "mcpServers": { "s": { "command": command, "args": args, "trust": true } } }).to_string(),
+            json!({ "mcpServers": { "s": { "command": command, "args": args, "trust": true } } })
+                .to_string(),
         ),
     ];
     for (name, without, rule, with) in cases {
@@ -271,40 +395,65 @@ fn what_would_allow_a_call_names_the_rule_and_the_file() {
         let words = ["-c", file.to_str().unwrap(), "call", "s/ok", "--json"];
         let ran = home.run(&words);
         assert_eq!(ran.code, Some(5), "{name}: {ran:?}");
-        let expected = format!("allow it with `--yes`, or with {rule} in {}", file.display());
+        let expected = format!(
+            "allow it with `--yes`, or with {rule} in {}",
+            file.display()
+        );
         assert_eq!(hint(&ran), expected, "{name}");
-        assert_eq!(home.run(&[&words[..], &["--yes"]].concat()).code, Some(0), "{name}");
+        assert_eq!(
+            home.run(&[&words[..], &["--yes"]].concat()).code,
+            Some(0),
+            "{name}"
+        );
         std::fs::write(&file, with).unwrap();
         assert_eq!(home.run(&words).code, Some(0), "{name}: with the rule");
     }
     // Where no file was given, it is the person's own, whatever file the server stands in.
     let home = Home::new();
-    write(&home, ".mcp.json", &json!({ "mcpServers": { "s": { "command": command, "args": args } } }).to_string());
+    write(
+        &home,
+        ".mcp.json",
+        &json!({ "mcpServers": { "s": { "command": command, "args": args } } }).to_string(),
+    );
     assert_eq!(home.run(&["trust", "s", "--yes"]).code, Some(0));
     let ran = home.run(&["call", "s/ok", "--json"]);
     let own = home.path("config/switchboard/switchboard.toml");
     assert_eq!(
         hint(&ran),
-        format!("allow it with `--yes`, or with `allow = [\"s/ok\"]` under [permissions] in {}", own.display())
+        format!(
+            "allow it with `--yes`, or with `allow = [\"s/ok\"]` under [permissions] in {}",
+            own.display()
+        )
     );
     home.user_file("[permissions]\nallow = [\"s/ok\"]\n");
     assert_eq!(home.run(&["call", "s/ok", "--json"]).code, Some(0));
 }
 
-/// A disabled server that is called by its document's name answers that it is disabled, and how to enable it.
+/// A disabled server that is called by its document's name answers that it is disabled, and how to
+/// enable it.
 #[test]
 fn a_disabled_server_says_that_it_is_and_what_enables_it() {
     let launch = Chaos::new().tool("ok", Step::text("fine")).launch();
     let entry = |key: &str, value: bool| {
-        let server = json!({ "type": "stdio", "command": launch.command, "args": launch.args, key: value });
+        let server =
+            json!({ "type": "stdio", "command": launch.command, "args": launch.args, key: value });
         json!({ "mcpServers": { "off": server } }).to_string()
     };
     let home = Home::new();
     let file = write(&home, ".mcp.json", &entry("disabled", true));
-    let words = ["-c", file.to_str().unwrap(), "call", "mcp__off__ok", "--yes"];
+    let words = [
+        "-c",
+        file.to_str().unwrap(),
+        "call",
+        "mcp__off__ok",
+        "--yes",
+    ];
     let ran = home.run(&words);
     assert_eq!(ran.code, Some(3), "{ran:?}");
-    assert!(ran.stderr.contains("disabled in ") && ran.stderr.contains("set `disabled` to false there"), "{ran:?}");
+    assert!(
+        ran.stderr.contains("disabled in ") && ran.stderr.contains("set `disabled` to false there"),
+        "{ran:?}"
+    );
     std::fs::write(&file, entry("disabled", false)).unwrap();
     assert_eq!(home.run(&words).code, Some(0));
 }
@@ -313,14 +462,22 @@ fn a_disabled_server_says_that_it_is_and_what_enables_it() {
 #[test]
 fn a_name_that_nobody_has_is_waited_for_no_longer_than_said() {
     let home = Home::new();
-    let silent = Chaos::new().on("initialize", Step::Drop).on("server/discover", Step::Drop).tool("x", Step::Answer);
+    let silent = Chaos::new()
+        .on("initialize", Step::Drop)
+        .on("server/discover", Step::Drop)
+        .tool("x", Step::Answer);
     home.user_file(&silent.entry("late").render());
     let began = Instant::now();
     let ran = home.run(&["call", "nosuch"]);
     assert_eq!(ran.code, Some(2), "{ran:?}");
-    assert!(ran.stderr.contains("server \"late\": still connecting") && ran.stderr.contains("--wait SECS"), "{ran:?}");
+    assert!(
+        ran.stderr.contains("server \"late\": still connecting")
+            && ran.stderr.contains("--wait SECS"),
+        "{ran:?}"
+    );
     let took = began.elapsed();
-    // Ten seconds of waiting, and what ending the server takes (3.5 s at most); the entry's own deadline is 30 seconds.
+    // Ten seconds of waiting, and what ending the server takes (3.5 s at most); the entry's own
+    // deadline is 30 seconds.
     assert!(took < Duration::from_secs(22), "{took:?}");
 }
 
@@ -331,15 +488,37 @@ fn a_misspelt_tool_is_answered_from_what_is_remembered() {
     let starts = home.path("starts");
     let launch = Chaos::new().tool("status", Step::text("fine")).launch();
     let script = format!("echo >> '{}'; exec \"$@\"", starts.display());
-    let args = [vec!["-c".to_owned(), script, "sh".to_owned(), launch.command.display().to_string()], launch.args].concat();
-    home.user_file(&format!("[servers.git]\ncommand = \"/bin/sh\"\nargs = {}\n", json!(args)));
+    let args = [
+        vec![
+            "-c".to_owned(),
+            script,
+            "sh".to_owned(),
+            launch.command.display().to_string(),
+        ],
+        launch.args,
+    ]
+    .concat();
+    home.user_file(&format!(
+        "[servers.git]\ncommand = \"/bin/sh\"\nargs = {}\n",
+        json!(args)
+    ));
     assert_eq!(home.run(&["tools"]).code, Some(0));
     let before = std::fs::read_to_string(&starts).unwrap();
-    for (name, meant) in [("git/statsu", "git/status"), ("mcp__git__statsu", "mcp__git__status")] {
+    for (name, meant) in [
+        ("git/statsu", "git/status"),
+        ("mcp__git__statsu", "mcp__git__status"),
+    ] {
         let ran = home.run(&["call", name, "--yes"]);
         assert_eq!(ran.code, Some(2), "{ran:?}");
-        assert!(ran.stderr.contains(&format!("did you mean {meant}?")), "{ran:?}");
-        assert_eq!(std::fs::read_to_string(&starts).unwrap(), before, "{name}: nothing starts");
+        assert!(
+            ran.stderr.contains(&format!("did you mean {meant}?")),
+            "{ran:?}"
+        );
+        assert_eq!(
+            std::fs::read_to_string(&starts).unwrap(),
+            before,
+            "{name}: nothing starts"
+        );
         let again = commands(&ran.stderr);
         assert_eq!(again.len(), 1, "{ran:?}");
         assert_eq!(follow(&home, &again[0]).code, Some(0));

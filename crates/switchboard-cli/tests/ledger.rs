@@ -1,4 +1,5 @@
-//! The ledger of behaviours: each id of the five seeds leads to tests that exist, carry it, and are not spread too thin.
+//! The ledger of behaviours: each id of the five seeds leads to tests that exist, carry it, and are
+//! not spread too thin.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,10 +18,22 @@ fn every_id_of_the_seeds_has_tests_that_exist_and_carry_it() {
     let listed = listed();
     let sources = sources();
     let mut wrong = Vec::new();
-    let wanted: BTreeSet<String> =
-        SEEDS.iter().flat_map(|(seed, count)| (1..=*count).map(move |number| format!("{seed}-{number:02}"))).collect();
-    wrong.extend(wanted.iter().filter(|id| !ledger.contains_key(*id)).map(|id| format!("{id}: not in the ledger")));
-    wrong.extend(ledger.keys().filter(|id| !wanted.contains(*id)).map(|id| format!("{id}: no seed states it")));
+    let wanted: BTreeSet<String> = SEEDS
+        .iter()
+        .flat_map(|(seed, count)| (1..=*count).map(move |number| format!("{seed}-{number:02}")))
+        .collect();
+    wrong.extend(
+        wanted
+            .iter()
+            .filter(|id| !ledger.contains_key(*id))
+            .map(|id| format!("{id}: not in the ledger")),
+    );
+    wrong.extend(
+        ledger
+            .keys()
+            .filter(|id| !wanted.contains(*id))
+            .map(|id| format!("{id}: no seed states it")),
+    );
 
     let mut whole: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for (id, tests) in &ledger {
@@ -31,7 +44,11 @@ fn every_id_of_the_seeds_has_tests_that_exist_and_carry_it() {
             if !listed.contains(test) {
                 wrong.push(format!("{id}: no test {test}"));
             }
-            match sources.iter().filter_map(|source| carries(source, test, id)).max() {
+            match sources
+                .iter()
+                .filter_map(|source| carries(source, test, id))
+                .max()
+            {
                 Some(Carried::Whole) => drop(whole.entry(test).or_default().insert(id)),
                 Some(Carried::Case) => {}
                 None => wrong.push(format!("{id}: {test} does not carry it")),
@@ -41,7 +58,11 @@ fn every_id_of_the_seeds_has_tests_that_exist_and_carry_it() {
     for (test, ids) in whole.iter().filter(|(_, ids)| ids.len() > IDS_OF_A_TEST) {
         wrong.push(format!("{test} is to prove {ids:?}"));
     }
-    assert!(wrong.is_empty(), "docs/LEDGER.md and the tests differ:\n{}", wrong.join("\n"));
+    assert!(
+        wrong.is_empty(),
+        "docs/LEDGER.md and the tests differ:\n{}",
+        wrong.join("\n")
+    );
 }
 
 /// `| id | tests |`, one id a row.
@@ -50,8 +71,15 @@ fn ledger() -> BTreeMap<String, Vec<String>> {
     let row = |line: &str| {
         let mut cells = line.strip_prefix("| ")?.split(" | ");
         let id = cells.next().filter(|id| id.starts_with('S'))?;
-        let tests = cells.next()?.trim_end_matches('|').split(',').map(|test| test.trim().trim_matches('`').to_owned());
-        Some((id.to_owned(), tests.filter(|test| !test.is_empty()).collect()))
+        let tests = cells
+            .next()?
+            .trim_end_matches('|')
+            .split(',')
+            .map(|test| test.trim().trim_matches('`').to_owned());
+        Some((
+            id.to_owned(),
+            tests.filter(|test| !test.is_empty()).collect(),
+        ))
     };
     let rows: Vec<_> = text.lines().filter_map(row).collect();
     let count = rows.len();
@@ -63,18 +91,41 @@ fn ledger() -> BTreeMap<String, Vec<String>> {
 /// What `cargo test -- --list` prints, of every test program in the workspace.
 fn listed() -> BTreeSet<String> {
     let mut cargo = Command::new(env!("CARGO"));
-    cargo.args(["test", "--workspace", "--lib", "--bins", "--tests", "--", "--list", "--format", "terse"]).current_dir(root());
-    // What the outer cargo tells its tests about themselves would look like a change of the inner one's settings.
+    cargo
+        .args([
+            "test",
+            "--workspace",
+            "--lib",
+            "--bins",
+            "--tests",
+            "--",
+            "--list",
+            "--format",
+            "terse",
+        ])
+        .current_dir(root());
+    // What the outer cargo tells its tests about themselves would look like a change of the inner
+    // one's settings.
     for (name, _) in std::env::vars_os() {
         let name = name.to_string_lossy().into_owned();
-        if name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_") || name.starts_with("CARGO_BIN_") {
+        if name.starts_with("CARGO_PKG_")
+            || name.starts_with("CARGO_MANIFEST_")
+            || name.starts_with("CARGO_BIN_")
+        {
             cargo.env_remove(name);
         }
     }
     let output = cargo.output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     let text = String::from_utf8(output.stdout).unwrap();
-    text.lines().filter_map(|line| line.strip_suffix(": test")).map(str::to_owned).collect()
+    text.lines()
+        .filter_map(|line| line.strip_suffix(": test"))
+        .map(str::to_owned)
+        .collect()
 }
 
 /// How a test carries an id.
@@ -89,10 +140,23 @@ enum Carried {
 /// Whether the test of this name is in this source, and carries the id.
 fn carries(source: &str, test: &str, id: &str) -> Option<Carried> {
     let name = test.rsplit("::").next().unwrap();
-    let head = [format!("fn {name}("), format!("fn {name}<")].iter().find_map(|head| source.find(head.as_str()))?;
-    let start = source[..head].rfind("\n\n").or_else(|| source[..head].rfind("{\n")).unwrap_or(0);
-    let depth = source[..head].rsplit('\n').next().unwrap().chars().take_while(|next| *next == ' ').count();
-    let end = source[head..].find(&format!("\n{}}}\n", " ".repeat(depth))).map_or(source.len(), |end| head + end);
+    let head = [format!("fn {name}("), format!("fn {name}<")]
+        .iter()
+        .find_map(|head| source.find(head.as_str()))?;
+    let start = source[..head]
+        .rfind("\n\n")
+        .or_else(|| source[..head].rfind("{\n"))
+        .unwrap_or(0);
+    let depth = source[..head]
+        .rsplit('\n')
+        .next()
+        .unwrap()
+        .chars()
+        .take_while(|next| *next == ' ')
+        .count();
+    let end = source[head..]
+        .find(&format!("\n{}}}\n", " ".repeat(depth)))
+        .map_or(source.len(), |end| head + end);
     if source[head..end].contains(id) {
         return Some(Carried::Case);
     }
@@ -106,7 +170,9 @@ fn ids(name: &str) -> BTreeSet<String> {
     for part in name.split('_') {
         match (seed, part) {
             (_, "s0" | "s1" | "s2" | "s3" | "s4") => seed = Some(part),
-            (Some(seed), number) if number.len() == 2 && number.bytes().all(|byte| byte.is_ascii_digit()) => {
+            (Some(seed), number)
+                if number.len() == 2 && number.bytes().all(|byte| byte.is_ascii_digit()) =>
+            {
                 ids.insert(format!("{}-{number}", seed.to_uppercase()));
             }
             _ => seed = None,
@@ -132,5 +198,8 @@ fn sources() -> Vec<String> {
 }
 
 fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../..")
+        .canonicalize()
+        .unwrap()
 }

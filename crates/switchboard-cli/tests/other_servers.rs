@@ -1,4 +1,5 @@
-//! Servers that are in no file of ours: one of the command line, and those of other programs' files.
+//! Servers that are in no file of ours: one of the command line, and those of other programs'
+//! files.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -11,7 +12,10 @@ use switchboard_testkit::{Chaos, Launch, Step};
 fn line(launch: &Launch) -> String {
     let quoted = |word: &str| format!("'{}'", word.replace('\'', r"'\\''"));
     let words = std::iter::once(launch.command.display().to_string()).chain(launch.args.clone());
-    words.map(|word| quoted(&word)).collect::<Vec<_>>().join(" ")
+    words
+        .map(|word| quoted(&word))
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 fn server() -> Launch {
@@ -26,19 +30,35 @@ fn t1_a_server_of_the_command_line_starts_after_a_yes_only() {
     for words in [&["call", "ok"][..], &["tools"], &["status"]] {
         let ran = home.run(&[words, &["--server", &line]].concat());
         assert_eq!(ran.code, Some(5), "{words:?}: {ran:?}");
-        assert!(ran.stderr.contains("would start:") && ran.stderr.contains("accept it with `--yes`"), "{words:?}: {ran:?}");
+        assert!(
+            ran.stderr.contains("would start:") && ran.stderr.contains("accept it with `--yes`"),
+            "{words:?}: {ran:?}"
+        );
         assert!(!ran.stdout.contains("chaosd"), "{words:?}: {ran:?}");
     }
     let ran = home.run(&["call", "ok", "--server", &line, "--yes"]);
-    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "fine\n"), "{ran:?}");
+    assert_eq!(
+        (ran.code, ran.stdout.as_str()),
+        (Some(0), "fine\n"),
+        "{ran:?}"
+    );
     let ran = home.run(&["tools", "--server", &line, "--yes", "--json"]);
-    let names: Vec<_> = ran.json()["tools"].as_array().unwrap().iter().map(|tool| tool["tool"].clone()).collect();
+    let names: Vec<_> = ran.json()["tools"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|tool| tool["tool"].clone())
+        .collect();
     assert_eq!(names, ["ok"], "only this server: {ran:?}");
     let ran = home.run(&["status", "--server", &line, "--yes"]);
-    assert!(ran.stdout.contains("(CONNECTED)") && !ran.stdout.contains("demo"), "{ran:?}");
+    assert!(
+        ran.stdout.contains("(CONNECTED)") && !ran.stdout.contains("demo"),
+        "{ran:?}"
+    );
 }
 
-/// At a terminal it is shown whole and asked about; a yes is remembered for exactly this command line.
+/// At a terminal it is shown whole and asked about; a yes is remembered for exactly this command
+/// line.
 #[test]
 fn t1_a_server_of_the_command_line_is_asked_about_at_a_terminal() {
     let home = Home::new();
@@ -51,12 +71,26 @@ fn t1_a_server_of_the_command_line_is_asked_about_at_a_terminal() {
     terminal.wait_for("Start it exactly as shown? [y/N]");
     terminal.send("y\r");
     let ended = terminal.end();
-    assert!(ended.code == 0 && ended.screen.contains("mcp__chaosd__ok"), "{}", ended.screen);
-    assert_eq!(home.run(&["tools", "--server", &line]).code, Some(0), "remembered");
-    assert_eq!(home.run(&["tools", "--server", &format!("{line} more")]).code, Some(5), "for this command line only");
+    assert!(
+        ended.code == 0 && ended.screen.contains("mcp__chaosd__ok"),
+        "{}",
+        ended.screen
+    );
+    assert_eq!(
+        home.run(&["tools", "--server", &line]).code,
+        Some(0),
+        "remembered"
+    );
+    assert_eq!(
+        home.run(&["tools", "--server", &format!("{line} more")])
+            .code,
+        Some(5),
+        "for this command line only"
+    );
 }
 
-/// Files of Codex, VS Code, Cursor and Claude are named once, and the command that is named reads them.
+/// Files of Codex, VS Code, Cursor and Claude are named once, and the command that is named reads
+/// them.
 #[test]
 fn files_of_other_programs_are_named_once_with_what_reads_them() {
     let home = Home::with_demo("");
@@ -88,12 +122,30 @@ fn files_of_other_programs_are_named_once_with_what_reads_them() {
     let told: Vec<&str> = ran.stderr.lines().collect();
     assert_eq!(told.len(), 6, "one without servers is not told: {ran:?}");
     for line in &told {
-        assert!(line.contains(" has 1 server and is not read; `switchboard -c "), "{line}");
+        assert!(
+            line.contains(" has 1 server and is not read; `switchboard -c "),
+            "{line}"
+        );
         let warns = line.ends_with(" reads it and starts its servers without asking");
-        assert_eq!(warns, line.contains("/project/"), "T1: only a project's file may be a stranger's: {line}");
-        let file = line.split("`switchboard -c ").nth(1).unwrap().split('`').next().unwrap();
+        assert_eq!(
+            warns,
+            line.contains("/project/"),
+            "T1: only a project's file may be a stranger's: {line}"
+        );
+        let file = line
+            .split("`switchboard -c ")
+            .nth(1)
+            .unwrap()
+            .split('`')
+            .next()
+            .unwrap();
         let document = home.run(&["-c", file, "status", "--json"]).json();
-        let servers: Vec<_> = document["servers"].as_array().unwrap().iter().map(|server| &server["status"]).collect();
+        let servers: Vec<_> = document["servers"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|server| &server["status"])
+            .collect();
         assert_eq!(servers, [&Value::from("CONNECTED")], "{line}: {document}");
     }
     assert_eq!(home.run(&["tools", "demo"]).stderr, "", "once");

@@ -8,7 +8,9 @@ use std::process::Command;
 use support::{Home, PROGRAM, Ran};
 
 fn home_with_findings() -> Home {
-    Home::with_demo("env = { TOKEN = \"${NOT_THERE}\" }\ndescripton = \"x\"\n[permissions]\nallow = [\"nobody/x\"]\n")
+    Home::with_demo(
+        "env = { TOKEN = \"${NOT_THERE}\" }\ndescripton = \"x\"\n[permissions]\nallow = [\"nobody/x\"]\n",
+    )
 }
 
 #[test]
@@ -21,12 +23,22 @@ fn every_notice_reaches_stderr_once_in_a_line_of_its_own() {
          server \"demo\": NOT_THERE is not set; env.TOKEN is taken as empty\n",
         file = file.display()
     );
-    for words in [&["status"][..], &["tools"], &["tools", "demo", "--json"], &["call", "demo/echo", "message=x", "--yes"]] {
+    for words in [
+        &["status"][..],
+        &["tools"],
+        &["tools", "demo", "--json"],
+        &["call", "demo/echo", "message=x", "--yes"],
+    ] {
         assert_eq!(home.run(words).stderr, expected, "{words:?}");
     }
     let report = home.run(&["doctor"]);
     assert_eq!(report.stderr, "");
-    for told in ["Offers: 26 tools", "descripton: unknown field", "matches no configured server", "Not set: NOT_THERE"] {
+    for told in [
+        "Offers: 26 tools",
+        "descripton: unknown field",
+        "matches no configured server",
+        "Not set: NOT_THERE",
+    ] {
         assert_eq!(report.stdout.matches(told).count(), 1, "{told}: {report:?}");
     }
 }
@@ -34,9 +46,17 @@ fn every_notice_reaches_stderr_once_in_a_line_of_its_own() {
 #[test]
 fn a_failure_with_json_carries_the_notices_in_its_one_line() {
     let ran = home_with_findings().run(&["call", "demo/nothing", "--json"]);
-    assert_eq!((ran.code, ran.stderr.lines().count()), (Some(2), 1), "{ran:?}");
+    assert_eq!(
+        (ran.code, ran.stderr.lines().count()),
+        (Some(2), 1),
+        "{ran:?}"
+    );
     let document: serde_json::Value = serde_json::from_str(&ran.stderr).unwrap();
-    assert_eq!(document["notices"].as_array().unwrap().len(), 3, "{document}");
+    assert_eq!(
+        document["notices"].as_array().unwrap().len(),
+        3,
+        "{document}"
+    );
 }
 
 #[test]
@@ -44,16 +64,32 @@ fn a_slip_of_the_pen_is_answered_with_what_was_meant() {
     let home = Home::with_demo("");
     let check = |words: &[&str], code: i32, told: &str| {
         let ran = home.run(words);
-        assert_eq!((ran.code, ran.stderr.as_str()), (Some(code), format!("{told}\n").as_str()), "{words:?}: {ran:?}");
+        assert_eq!(
+            (ran.code, ran.stderr.as_str()),
+            (Some(code), format!("{told}\n").as_str()),
+            "{words:?}: {ran:?}"
+        );
     };
-    check(&["call", "demo/ech", "--yes"], 2, "error: no tool \"demo/ech\"; did you mean demo/echo?");
+    check(
+        &["call", "demo/ech", "--yes"],
+        2,
+        "error: no tool \"demo/ech\"; did you mean demo/echo?",
+    );
     check(
         &["call", "demo", "--yes"],
         2,
         "error: \"demo\" is a server; a tool of it is demo/TOOL; `switchboard tools demo` lists them",
     );
-    check(&["tools", "dmo"], 2, "error: no server \"dmo\"; did you mean demo? configured are: demo");
-    check(&["prompt", "revue"], 2, "error: no prompt \"revue\"; did you mean review? `switchboard prompts` lists them");
+    check(
+        &["tools", "dmo"],
+        2,
+        "error: no server \"dmo\"; did you mean demo? configured are: demo",
+    );
+    check(
+        &["prompt", "revue"],
+        2,
+        "error: no prompt \"revue\"; did you mean review? `switchboard prompts` lists them",
+    );
     check(
         &["read", "demo://txt"],
         2,
@@ -61,7 +97,14 @@ fn a_slip_of_the_pen_is_answered_with_what_was_meant() {
          --server SERVER asks one that does not list it",
     );
     check(
-        &["call", "demo/slow", "second=0", "seconds=0", "steps=1", "--yes"],
+        &[
+            "call",
+            "demo/slow",
+            "second=0",
+            "seconds=0",
+            "steps=1",
+            "--yes",
+        ],
         0,
         "server \"demo\", tool slow: it names no argument \"second\"; did you mean seconds? sent anyway",
     );
@@ -72,7 +115,14 @@ fn a_slip_of_the_pen_is_answered_with_what_was_meant() {
          `switchboard tools demo/echo` shows what is expected",
     );
     check(
-        &["call", "demo/slow", "seconds=30", "--timeout", "0.3", "--yes"],
+        &[
+            "call",
+            "demo/slow",
+            "seconds=30",
+            "--timeout",
+            "0.3",
+            "--yes",
+        ],
         3,
         "error: server \"demo\": no answer within 300ms; give it longer with --timeout SECS, or with `call_timeout_max` in its entry",
     );
@@ -85,7 +135,14 @@ fn one_tool_is_shown_with_what_it_takes() {
     let home = Home::with_demo("");
     for name in ["demo/add", "mcp__demo__add"] {
         let ran = home.run(&["tools", name]);
-        assert_eq!(ran, Ran { code: Some(0), stdout: expected.to_owned(), stderr: String::new() });
+        assert_eq!(
+            ran,
+            Ran {
+                code: Some(0),
+                stdout: expected.to_owned(),
+                stderr: String::new()
+            }
+        );
     }
 }
 
@@ -93,14 +150,32 @@ fn one_tool_is_shown_with_what_it_takes() {
 fn without_any_file_status_shows_how_to_begin_and_listings_say_where() {
     let home = Home::new();
     let ran = home.run(&["status"]);
-    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "MCP Servers Status:\n\nDiscovery State: NOT_STARTED\n"));
-    for told in ["project/switchboard.toml", "config/switchboard/switchboard.toml", "[servers.time]", "switchboard demo"] {
+    assert_eq!(
+        (ran.code, ran.stdout.as_str()),
+        (
+            Some(0),
+            "MCP Servers Status:\n\nDiscovery State: NOT_STARTED\n"
+        )
+    );
+    for told in [
+        "project/switchboard.toml",
+        "config/switchboard/switchboard.toml",
+        "[servers.time]",
+        "switchboard demo",
+    ] {
         assert!(ran.stderr.contains(told), "{told}: {ran:?}");
     }
     for command in ["tools", "resources", "prompts"] {
         let ran = home.run(&[command]);
-        assert_eq!((ran.code, ran.stdout.as_str(), ran.stderr.lines().count()), (Some(0), "", 1), "{ran:?}");
-        assert!(ran.stderr.starts_with("no server is configured: "), "{ran:?}");
+        assert_eq!(
+            (ran.code, ran.stdout.as_str(), ran.stderr.lines().count()),
+            (Some(0), "", 1),
+            "{ran:?}"
+        );
+        assert!(
+            ran.stderr.starts_with("no server is configured: "),
+            "{ran:?}"
+        );
     }
 }
 
@@ -109,7 +184,11 @@ fn bash_completes_commands_servers_tools_keys_resources_and_prompts() {
     let home = Home::with_demo("");
     home.run(&["status"]);
     let check = |words: &[&str], expected: &[&str]| {
-        let line = words.iter().map(|word| format!("'{word}'")).collect::<Vec<_>>().join(" ");
+        let line = words
+            .iter()
+            .map(|word| format!("'{word}'"))
+            .collect::<Vec<_>>()
+            .join(" ");
         let script = format!(
             "source <(switchboard completions bash); COMP_WORDS=(switchboard {line}); COMP_CWORD={}; COMP_TYPE=9; \
              _clap_complete_switchboard switchboard '{}' x; printf '%s\\n' \"${{COMPREPLY[@]}}\"",
@@ -118,11 +197,20 @@ fn bash_completes_commands_servers_tools_keys_resources_and_prompts() {
         );
         let folder = PROGRAM.rsplit_once('/').unwrap().0;
         let mut bash = Command::new("bash");
-        bash.args(["--norc", "--noprofile", "-c", &script]).env("PATH", format!("{folder}:{}", std::env::var("PATH").unwrap()));
+        bash.args(["--norc", "--noprofile", "-c", &script]).env(
+            "PATH",
+            format!("{folder}:{}", std::env::var("PATH").unwrap()),
+        );
         let home = |name: &str| home.path(name).display().to_string();
-        bash.env("XDG_CONFIG_HOME", home("config")).env("XDG_STATE_HOME", home("state")).env("HOME", home(""));
+        bash.env("XDG_CONFIG_HOME", home("config"))
+            .env("XDG_STATE_HOME", home("state"))
+            .env("HOME", home(""));
         let ran = Ran::of(&bash.current_dir(home("project")).output().unwrap());
-        let found: Vec<_> = ran.stdout.lines().filter(|word| !word.starts_with("--")).collect();
+        let found: Vec<_> = ran
+            .stdout
+            .lines()
+            .filter(|word| !word.starts_with("--"))
+            .collect();
         assert_eq!(found, expected, "{words:?}: {}", ran.stderr);
     };
     check(&["st"], &["status"]);
@@ -140,21 +228,39 @@ fn bash_completes_commands_servers_tools_keys_resources_and_prompts() {
             "demo/ask_roots",
         ],
     );
-    check(&["call", "mcp__demo__e"], &["mcp__demo__echo", "mcp__demo__embedded_resource", "mcp__demo__errand"]);
+    check(
+        &["call", "mcp__demo__e"],
+        &[
+            "mcp__demo__echo",
+            "mcp__demo__embedded_resource",
+            "mcp__demo__errand",
+        ],
+    );
     check(&["call", "demo/slow", ""], &["seconds=", "steps="]);
     check(&["call", "demo/slow", "seconds=1", ""], &["steps="]);
     check(&["prompt", ""], &["haiku", "review"]);
     check(&["read", "demo://t"], &["demo://text"]);
 }
 
-/// What is said of a variable that is not set is true of the field: it is empty, or it goes without the variable.
+/// What is said of a variable that is not set is true of the field: it is empty, or it goes without
+/// the variable.
 #[test]
 fn a_field_is_said_to_be_empty_only_where_it_is() {
-    let home = Home::with_demo("env = { WHOLE = \"${GONE}\", PART = \"https://${GONE}/x\", SAFE = \"${GONE:-here}\" }\n");
+    let home = Home::with_demo(
+        "env = { WHOLE = \"${GONE}\", PART = \"https://${GONE}/x\", SAFE = \"${GONE:-here}\" }\n",
+    );
     let expected = "server \"demo\": GONE is not set, and is left out of env.PART\nserver \"demo\": GONE is not set; env.WHOLE is taken as empty\n";
-    let mut lines: Vec<_> = home.run(&["tools"]).stderr.lines().map(|line| format!("{line}\n")).collect();
+    let mut lines: Vec<_> = home
+        .run(&["tools"])
+        .stderr
+        .lines()
+        .map(|line| format!("{line}\n"))
+        .collect();
     lines.sort();
     assert_eq!(lines.concat(), expected);
     let doctor = home.run(&["doctor"]).stdout;
-    assert!(doctor.contains("Not set: GONE is not set, and is left out of env.PART\n"), "{doctor}");
+    assert!(
+        doctor.contains("Not set: GONE is not set, and is left out of env.PART\n"),
+        "{doctor}"
+    );
 }

@@ -1,4 +1,5 @@
-//! The threats of the security page, each tried on the real program: hostile projects, hostile servers, hostile words, planted files.
+//! The threats of the security page, each tried on the real program: hostile projects, hostile
+//! servers, hostile words, planted files.
 #![allow(clippy::unwrap_used)]
 
 mod support;

@@ -1,4 +1,5 @@
-//! Servers that are given by a URL, as a person sees them: each way not to be reached has its own sentence, and nothing secret shows.
+//! Servers that are given by a URL, as a person sees them: each way not to be reached has its own
+//! sentence, and nothing secret shows.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -8,7 +9,8 @@ use std::net::{TcpListener, TcpStream};
 
 use support::Home;
 
-/// A server over raw TCP that answers each request with what `answer` makes of its method; ends with the test.
+/// A server over raw TCP that answers each request with what `answer` makes of its method; ends
+/// with the test.
 fn serve(answer: impl Fn(&str) -> (u16, &'static str, String) + Send + Sync + 'static) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -27,7 +29,12 @@ fn exchange(stream: TcpStream, answer: &dyn Fn(&str) -> (u16, &'static str, Stri
     let mut stream = BufReader::new(stream);
     let mut length = 0;
     let mut body = Vec::new();
-    if stream.fill_buf().ok()?.first().is_some_and(u8::is_ascii_uppercase) {
+    if stream
+        .fill_buf()
+        .ok()?
+        .first()
+        .is_some_and(u8::is_ascii_uppercase)
+    {
         loop {
             let mut line = String::new();
             stream.read_line(&mut line).ok()?;
@@ -45,22 +52,37 @@ fn exchange(stream: TcpStream, answer: &dyn Fn(&str) -> (u16, &'static str, Stri
     let message: serde_json::Value = serde_json::from_slice(&body).unwrap_or_default();
     let (status, kind, text) = answer(message["method"].as_str().unwrap_or_default());
     let text = text.replace("\"ID\"", &message["id"].to_string());
-    let head =
-        format!("HTTP/1.1 {status} X\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", text.len());
+    let head = format!(
+        "HTTP/1.1 {status} X\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+        text.len()
+    );
     stream.get_mut().write_all((head + &text).as_bytes()).ok()
 }
 
 fn home(url: &str) -> Home {
     let home = Home::new();
-    home.user_file(&format!("[servers.far]\nurl = {url:?}\n[servers.far.headers]\nX-Key = \"the-entry-s-own-key\"\n"));
+    home.user_file(&format!(
+        "[servers.far]\nurl = {url:?}\n[servers.far.headers]\nX-Key = \"the-entry-s-own-key\"\n"
+    ));
     home
 }
 
-/// F23, F24: refused, no such name, no TLS, a page instead of an answer, an error: each is told as what it is, with what to try.
+/// F23, F24: refused, no such name, no TLS, a page instead of an answer, an error: each is told as
+/// what it is, with what to try.
 #[test]
 fn f24_each_way_not_to_reach_a_server_has_its_own_sentence() {
-    let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let page = serve(|_| (200, "text/html", "<html><title>Welcome</title></html>".to_owned()));
+    let gone = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .port();
+    let page = serve(|_| {
+        (
+            200,
+            "text/html",
+            "<html><title>Welcome</title></html>".to_owned(),
+        )
+    });
     let broken = serve(|_| (500, "text/plain", "boom".to_owned()));
     let elsewhere = serve(|_| (404, "text/plain", String::new()));
     let cases = [
@@ -84,16 +106,30 @@ fn f24_each_way_not_to_reach_a_server_has_its_own_sentence() {
         let server = &ran.json()["servers"][0];
         let error = server["error"].as_str().unwrap_or_default();
         assert!(error.starts_with(&beginning), "{url}: {error}");
-        assert!(error.ends_with("; try `switchboard doctor far`"), "{url}: {error}");
-        assert_eq!((&server["status"], &server["transport"]), (&"DISCONNECTED".into(), &"http".into()), "{server}");
+        assert!(
+            error.ends_with("; try `switchboard doctor far`"),
+            "{url}: {error}"
+        );
+        assert_eq!(
+            (&server["status"], &server["transport"]),
+            (&"DISCONNECTED".into(), &"http".into()),
+            "{server}"
+        );
 
         let ran = home.run(&["status"]);
-        assert!(ran.stdout.contains(&format!("\n  URL: {url}\n  Error: {beginning}")), "{ran:?}");
+        assert!(
+            ran.stdout
+                .contains(&format!("\n  URL: {url}\n  Error: {beginning}")),
+            "{ran:?}"
+        );
         let ran = home.run(&["call", "far/anything", "--yes"]);
         assert_eq!(ran.code, Some(3), "{ran:?}");
         let ran = home.run(&["doctor", "far"]);
         assert_eq!(ran.code, Some(3), "{ran:?}");
-        assert!(ran.stdout.starts_with(&format!("✗ far: {beginning}")), "{ran:?}");
+        assert!(
+            ran.stdout.starts_with(&format!("✗ far: {beginning}")),
+            "{ran:?}"
+        );
         for absent in ["pid", "Stderr", "the-entry-s-own-key", "stdout"] {
             assert!(!ran.stdout.contains(absent), "{absent}: {ran:?}");
         }
@@ -103,7 +139,11 @@ fn f24_each_way_not_to_reach_a_server_has_its_own_sentence() {
 /// F24: `doctor` says how far the way leads, and gives something to copy.
 #[test]
 fn f24_doctor_tells_where_the_way_ends() {
-    let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let gone = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .port();
     let ran = home(&format!("http://127.0.0.1:{gone}/mcp")).run(&["doctor", "far"]);
     for told in [
         "    Name: 127.0.0.1 is 127.0.0.1 (",
@@ -112,18 +152,42 @@ fn f24_doctor_tells_where_the_way_ends() {
     ] {
         assert!(ran.stdout.contains(told), "{told}: {}", ran.stdout);
     }
-    assert!(!ran.stdout.contains("leave out `transport`"), "{}", ran.stdout);
+    assert!(
+        !ran.stdout.contains("leave out `transport`"),
+        "{}",
+        ran.stdout
+    );
     let named = Home::new();
-    named.user_file(&format!("[servers.far]\nurl = \"http://127.0.0.1:{gone}/mcp\"\ntransport = \"sse\"\n"));
+    named.user_file(&format!(
+        "[servers.far]\nurl = \"http://127.0.0.1:{gone}/mcp\"\ntransport = \"sse\"\n"
+    ));
     let ran = named.run(&["doctor", "far"]);
-    assert!(ran.stdout.contains("    Try: leave out `transport` in its entry: the wire is then found out\n"), "{}", ran.stdout);
+    assert!(
+        ran.stdout
+            .contains("    Try: leave out `transport` in its entry: the wire is then found out\n"),
+        "{}",
+        ran.stdout
+    );
     let broken = serve(|_| (500, "text/plain", "boom".to_owned()));
-    let ran = home(&format!("http://127.0.0.1:{broken}/mcp?key=hidden-in-the-query")).run(&["doctor", "far"]);
-    assert!(ran.stdout.contains(&format!("    Port: {broken} is open (")), "{}", ran.stdout);
-    assert!(!ran.stdout.contains("hidden-in-the-query"), "{}", ran.stdout);
+    let ran = home(&format!(
+        "http://127.0.0.1:{broken}/mcp?key=hidden-in-the-query"
+    ))
+    .run(&["doctor", "far"]);
+    assert!(
+        ran.stdout
+            .contains(&format!("    Port: {broken} is open (")),
+        "{}",
+        ran.stdout
+    );
+    assert!(
+        !ran.stdout.contains("hidden-in-the-query"),
+        "{}",
+        ran.stdout
+    );
 }
 
-/// The request that `doctor` gives to copy is one that a server may answer: run in a shell, it accepts both kinds of answers.
+/// The request that `doctor` gives to copy is one that a server may answer: run in a shell, it
+/// accepts both kinds of answers.
 #[test]
 fn f24_the_request_to_copy_accepts_what_servers_answer_with() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -133,16 +197,29 @@ fn f24_the_request_to_copy_accepts_what_servers_answer_with() {
             let mut head = String::new();
             let mut reader = BufReader::new(&stream);
             while reader.read_line(&mut head).is_ok_and(|count| count > 2) {}
-            let accepts = head.to_lowercase().contains("\r\naccept: application/json, text/event-stream\r\n");
-            let answer = if accepts { "500 X\r\n\r\naccepted" } else { "406 X\r\n\r\nnot acceptable" };
+            let accepts = head
+                .to_lowercase()
+                .contains("\r\naccept: application/json, text/event-stream\r\n");
+            let answer = if accepts {
+                "500 X\r\n\r\naccepted"
+            } else {
+                "406 X\r\n\r\nnot acceptable"
+            };
             // Whoever asked may be gone.
             let _ = (&stream).write_all(format!("HTTP/1.0 {answer}").as_bytes());
         }
     });
     let ran = home(&format!("http://127.0.0.1:{strict}/mcp")).run(&["doctor", "far"]);
-    let command = ran.stdout.lines().find_map(|line| line.split_once("run it by hand: ")).map(|(_, command)| command);
+    let command = ran
+        .stdout
+        .lines()
+        .find_map(|line| line.split_once("run it by hand: "))
+        .map(|(_, command)| command);
     let command = command.unwrap_or_else(|| panic!("no request to copy: {ran:?}"));
-    let answer = std::process::Command::new("sh").args(["-c", command]).output().unwrap();
+    let answer = std::process::Command::new("sh")
+        .args(["-c", command])
+        .output()
+        .unwrap();
     let answer = String::from_utf8_lossy(&answer.stdout).into_owned();
     assert!(answer.ends_with("accepted"), "{command}: {answer}");
 }
@@ -154,51 +231,107 @@ fn f19_a_login_that_is_missing_is_told_with_what_to_type() {
     let home = home(&format!("http://127.0.0.1:{closed}/mcp"));
     let server = home.run(&["status", "--json"]).json()["servers"][0].clone();
     assert_eq!(server["state"], "needs-login", "{server}");
-    assert_eq!(server["error"], "needs a login (nobody is logged in); run `switchboard login far`", "{server}");
+    assert_eq!(
+        server["error"], "needs a login (nobody is logged in); run `switchboard login far`",
+        "{server}"
+    );
 
     let ran = home.run(&["status"]);
     assert!(ran.stdout.contains("far (NEEDS LOGIN)"), "{ran:?}");
     let ran = home.run(&["call", "far/anything", "--yes"]);
-    let sentence = "server \"far\": needs a login (nobody is logged in); run `switchboard login far`";
+    let sentence =
+        "server \"far\": needs a login (nobody is logged in); run `switchboard login far`";
     assert_eq!(ran.code, Some(4), "{ran:?}");
     assert!(ran.stderr.contains(sentence), "{ran:?}");
-    let error = home.run(&["call", "far/anything", "--yes", "--json"]).error();
-    assert_eq!((&error["code"], &error["hint"]), (&4.into(), &"run `switchboard login far`".into()), "{error}");
+    let error = home
+        .run(&["call", "far/anything", "--yes", "--json"])
+        .error();
+    assert_eq!(
+        (&error["code"], &error["hint"]),
+        (&4.into(), &"run `switchboard login far`".into()),
+        "{error}"
+    );
 
     let ran = home.run(&["tools"]);
-    assert!(ran.stderr.contains("server \"far\": needs a login (nobody is logged in); run `switchboard login far`\n"), "{ran:?}");
+    assert!(
+        ran.stderr.contains(
+            "server \"far\": needs a login (nobody is logged in); run `switchboard login far`\n"
+        ),
+        "{ran:?}"
+    );
     let ran = home.run(&["doctor", "far"]);
     assert_eq!(ran.code, Some(4), "{ran:?}");
-    assert!(ran.stdout.contains("    Reason: nobody is logged in\n"), "{ran:?}");
+    assert!(
+        ran.stdout.contains("    Reason: nobody is logged in\n"),
+        "{ran:?}"
+    );
     assert!(ran.stdout.contains("far: needs a login\n"), "{ran:?}");
-    assert!(ran.stdout.contains("    Try: run `switchboard login far`\n"), "{ran:?}");
+    assert!(
+        ran.stdout
+            .contains("    Try: run `switchboard login far`\n"),
+        "{ran:?}"
+    );
 }
 
-/// S2-46: a server that is up is shown with its URL, the wire that worked and its tools, and without a process.
+/// S2-46: a server that is up is shown with its URL, the wire that worked and its tools, and
+/// without a process.
 #[test]
 fn a_url_server_that_is_up_is_shown_with_what_it_is_reached_over() {
     let modern = serve(|method| {
         let result = match method {
-            "server/discover" => r#"{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}}}"#,
-            _ => r#"{"resultType":"complete","tools":[{"name":"one","inputSchema":{"type":"object"}}]}"#,
+            "server/discover" => {
+                r#"{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}}}"#
+            }
+            _ => {
+                r#"{"resultType":"complete","tools":[{"name":"one","inputSchema":{"type":"object"}}]}"#
+            }
         };
-        (200, "application/json", format!(r#"{{"jsonrpc":"2.0","id":"ID","result":{result}}}"#))
+        (
+            200,
+            "application/json",
+            format!(r#"{{"jsonrpc":"2.0","id":"ID","result":{result}}}"#),
+        )
     });
     let url = format!("http://127.0.0.1:{modern}/mcp");
     let home = home(&format!("{url}?key=hidden-in-the-query"));
     let server = home.run(&["-v", "status", "--json"]).json()["servers"][0].clone();
-    let shown = [&server["state"], &server["transport"], &server["era"], &server["endpoint"], &server["pid"]];
-    assert_eq!(shown, [&"ready".into(), &"http".into(), &"modern".into(), &url.clone().into(), &serde_json::Value::Null]);
+    let shown = [
+        &server["state"],
+        &server["transport"],
+        &server["era"],
+        &server["endpoint"],
+        &server["pid"],
+    ];
+    assert_eq!(
+        shown,
+        [
+            &"ready".into(),
+            &"http".into(),
+            &"modern".into(),
+            &url.clone().into(),
+            &serde_json::Value::Null
+        ]
+    );
 
     let ran = home.run(&["-v", "status"]);
-    assert!(ran.stdout.contains(&format!("📡 far (CONNECTED)\n  URL: {url}\n")), "{ran:?}");
-    assert!(ran.stdout.contains("\n  Connection: Streamable HTTP, up "), "{ran:?}");
+    assert!(
+        ran.stdout
+            .contains(&format!("📡 far (CONNECTED)\n  URL: {url}\n")),
+        "{ran:?}"
+    );
+    assert!(
+        ran.stdout.contains("\n  Connection: Streamable HTTP, up "),
+        "{ran:?}"
+    );
     for absent in ["Process", "Kept by", "hidden-in-the-query"] {
         assert!(!ran.stdout.contains(absent), "{absent}: {ran:?}");
     }
     let ran = home.run(&["doctor", "far"]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
-    assert!(ran.stdout.contains("    Wire: Streamable HTTP\n"), "{ran:?}");
+    assert!(
+        ran.stdout.contains("    Wire: Streamable HTTP\n"),
+        "{ran:?}"
+    );
     let ran = home.run(&["tools", "far"]);
     assert!(ran.stdout.contains("one"), "{ran:?}");
 }
@@ -207,14 +340,20 @@ fn a_url_server_that_is_up_is_shown_with_what_it_is_reached_over() {
 #[test]
 fn a_server_that_was_not_started_has_nothing_in_its_log() {
     let closed = serve(|_| (500, "text/plain", String::new()));
-    let home = Home::with_demo(&format!("[servers.far]\nurl = \"http://127.0.0.1:{closed}/mcp\"\n"));
-    assert_eq!(home.run(&["call", "demo/echo", "message=x", "--yes"]).code, Some(0));
+    let home = Home::with_demo(&format!(
+        "[servers.far]\nurl = \"http://127.0.0.1:{closed}/mcp\"\n"
+    ));
+    assert_eq!(
+        home.run(&["call", "demo/echo", "message=x", "--yes"]).code,
+        Some(0)
+    );
     let logs = |server: &str| home.run(&["logs", server]).stdout;
     assert!(!logs("far").contains("note stopped"), "{}", logs("far"));
     assert!(logs("demo").contains("note stopped"), "{}", logs("demo"));
 }
 
-/// A server whose tool answers with events that never end, and whose own stream (GET) does the same if `floods_get`.
+/// A server whose tool answers with events that never end, and whose own stream (GET) does the same
+/// if `floods_get`.
 fn serve_flood(floods_get: bool) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -247,7 +386,11 @@ fn flood(stream: TcpStream, floods_get: bool) -> Option<()> {
     let message: serde_json::Value = serde_json::from_slice(&body).unwrap_or_default();
     let mut stream = stream;
     let result = match message["method"].as_str() {
-        None if !floods_get => return stream.write_all(b"HTTP/1.1 405 X\r\nContent-Length: 0\r\nConnection: close\r\n\r\n").ok(),
+        None if !floods_get => {
+            return stream
+                .write_all(b"HTTP/1.1 405 X\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+                .ok();
+        }
         None | Some("tools/call") => {
             stream.write_all(b"HTTP/1.1 200 X\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n").ok()?;
             let block = ": nothing\n".repeat(10_000);
@@ -259,11 +402,19 @@ fn flood(stream: TcpStream, floods_get: bool) -> Option<()> {
         }
         Some(_) => r#"{"tools":[{"name":"t","inputSchema":{"type":"object"}}]}"#,
     };
-    let text = format!(r#"{{"jsonrpc":"2.0","id":{},"result":{result}}}"#, message["id"]);
-    let (status, text) = if message.get("id").is_some() { (200, text) } else { (202, String::new()) };
+    let text = format!(
+        r#"{{"jsonrpc":"2.0","id":{},"result":{result}}}"#,
+        message["id"]
+    );
+    let (status, text) = if message.get("id").is_some() {
+        (200, text)
+    } else {
+        (202, String::new())
+    };
     let length = text.len();
-    let head =
-        format!("HTTP/1.1 {status} X\r\nContent-Type: application/json\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n");
+    let head = format!(
+        "HTTP/1.1 {status} X\r\nContent-Type: application/json\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n"
+    );
     stream.write_all((head + &text).as_bytes()).ok()
 }
 
@@ -273,8 +424,13 @@ fn p1_f26_a_call_ends_at_its_limit_while_its_server_floods() {
     for floods_get in [false, true] {
         let port = serve_flood(floods_get);
         let home = Home::new();
-        home.user_file(&format!("[servers.far]\nurl = \"http://127.0.0.1:{port}/mcp\"\nprotocol = \"legacy\"\n"));
-        let mut call = home.command(&["call", "far/t", "--yes", "--timeout", "2s"]).spawn().unwrap();
+        home.user_file(&format!(
+            "[servers.far]\nurl = \"http://127.0.0.1:{port}/mcp\"\nprotocol = \"legacy\"\n"
+        ));
+        let mut call = home
+            .command(&["call", "far/t", "--yes", "--timeout", "2s"])
+            .spawn()
+            .unwrap();
         // The limit, an allowance for a busy machine, and the time to start and to stop.
         let deadline = std::time::Instant::now() + std::time::Duration::from_secs(12);
         let status = loop {
@@ -288,7 +444,11 @@ fn p1_f26_a_call_ends_at_its_limit_while_its_server_floods() {
             std::thread::sleep(std::time::Duration::from_millis(20));
         };
         let mut stderr = String::new();
-        call.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
+        call.stderr
+            .take()
+            .unwrap()
+            .read_to_string(&mut stderr)
+            .unwrap();
         assert_eq!(status.code(), Some(3), "{stderr}");
         assert!(stderr.contains("no answer within 2s"), "{stderr}");
     }

@@ -1,7 +1,8 @@
 //! Questions to whoever made the call, put in the way of the call's era.
 //!
-//! A tool that asks is a [`Script`]: from its arguments and the answers so far it says what comes next. A legacy peer is asked by a
-//! request while the call waits; a modern one gets the question as a result, and calls again with the answer and a sealed state.
+//! A tool that asks is a [`Script`]: from its arguments and the answers so far it says what comes
+//! next. A legacy peer is asked by a request while the call waits; a modern one gets the question
+//! as a result, and calls again with the answer and a sealed state.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -54,8 +55,8 @@ pub(crate) enum Question {
     Roots,
 }
 
-/// What became of a question: what a person did with it, or what the peer's model or the peer itself said (accepted, with the whole
-/// result as content).
+/// What became of a question: what a person did with it, or what the peer's model or the peer
+/// itself said (accepted, with the whole result as content).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Answer {
     pub(crate) action: Action,
@@ -86,7 +87,11 @@ pub(crate) fn run(call: &Call<'_>, script: Script) -> Result<Outcome, Fault> {
     }
 }
 
-fn run_modern(call: &Call<'_>, script: Script, arguments: &Map<String, Value>) -> Result<Outcome, Fault> {
+fn run_modern(
+    call: &Call<'_>,
+    script: Script,
+    arguments: &Map<String, Value>,
+) -> Result<Outcome, Fault> {
     let seal = &call.peer.demo.seal;
     let binding = seal::Binding::new(&call.params.name, arguments);
     let mut answers: Vec<Answer> = match &*call.params.request_state {
@@ -96,7 +101,8 @@ fn run_modern(call: &Call<'_>, script: Script, arguments: &Map<String, Value>) -
     // Answers without a state belong to no question of ours; the question is then put again.
     if !call.params.request_state.is_empty()
         && let Step::Ask(question) = script(arguments, &answers)
-        && let Some(answer) = answer_among(call.params.input_responses, &key(answers.len()), &question)?
+        && let Some(answer) =
+            answer_among(call.params.input_responses, &key(answers.len()), &question)?
     {
         if let Some(failure) = misfit(script, arguments, &answers, &answer) {
             return Ok(Outcome::Done(failure));
@@ -106,7 +112,9 @@ fn run_modern(call: &Call<'_>, script: Script, arguments: &Map<String, Value>) -
     match script(arguments, &answers) {
         Step::Done(body) => Ok(Outcome::Done(body)),
         Step::Ask(question) => {
-            call.terms.may_ask(question.mode()).map_err(Fault::missing_capability)?;
+            call.terms
+                .may_ask(question.mode())
+                .map_err(Fault::missing_capability)?;
             let request = json!({"method": question.method(), "params": question.params(call.terms.version())});
             Ok(Outcome::Asking(Body::from(json!({
                 "inputRequests": {key(answers.len()): request},
@@ -116,16 +124,26 @@ fn run_modern(call: &Call<'_>, script: Script, arguments: &Map<String, Value>) -
     }
 }
 
-/// The name of a question within its call; every round has its own, so that an answer cannot be taken for another's.
+/// The name of a question within its call; every round has its own, so that an answer cannot be
+/// taken for another's.
 fn key(round: usize) -> String {
     format!("question_{}", round + 1)
 }
 
-fn answer_among(responses: Option<&RawValue>, key: &str, question: &Question) -> Result<Option<Answer>, Fault> {
-    let Some(responses) = responses else { return Ok(None) };
-    let responses: Map<String, Value> =
-        serde_json::from_str(responses.get()).map_err(|error| Fault::invalid_params(format!("inputResponses: {error}")))?;
-    let answer = responses.get(key).map(|response| question.answer(response)).transpose();
+fn answer_among(
+    responses: Option<&RawValue>,
+    key: &str,
+    question: &Question,
+) -> Result<Option<Answer>, Fault> {
+    let Some(responses) = responses else {
+        return Ok(None);
+    };
+    let responses: Map<String, Value> = serde_json::from_str(responses.get())
+        .map_err(|error| Fault::invalid_params(format!("inputResponses: {error}")))?;
+    let answer = responses
+        .get(key)
+        .map(|response| question.answer(response))
+        .transpose();
     answer.map_err(|error| Fault::invalid_params(format!("inputResponses[{key:?}]: {error}")))
 }
 
@@ -133,11 +151,14 @@ fn run_legacy(call: &Call<'_>, script: Script, arguments: Map<String, Value>) ->
     if let Step::Ask(question) = script(&arguments, &[])
         && let Err(required) = call.terms.may_ask(question.mode())
     {
-        let words = format!("this tool asks a question, and the peer did not declare the capability {required}");
+        let words = format!(
+            "this tool asks a question, and the peer did not declare the capability {required}"
+        );
         return Outcome::Done(Body::from_failure(words));
     }
     let mut exchange = call.detach();
-    // It ends with the last answer, by cancellation, or with its connection, which stops what it started.
+    // It ends with the last answer, by cancellation, or with its connection, which stops what it
+    // started.
     tokio::spawn(async move {
         match converse(&mut exchange, script, &arguments).await {
             Ok(body) => exchange.finish(&body),
@@ -147,7 +168,11 @@ fn run_legacy(call: &Call<'_>, script: Script, arguments: Map<String, Value>) ->
     Outcome::Later
 }
 
-async fn converse(exchange: &mut Exchange, script: Script, arguments: &Map<String, Value>) -> Result<Body, Stopped> {
+async fn converse(
+    exchange: &mut Exchange,
+    script: Script,
+    arguments: &Map<String, Value>,
+) -> Result<Body, Stopped> {
     let mut answers = Vec::new();
     loop {
         let question = match script(arguments, &answers) {
@@ -156,21 +181,35 @@ async fn converse(exchange: &mut Exchange, script: Script, arguments: &Map<Strin
         };
         let mut params = question.params(exchange.version());
         // Other peers of this process may be asked at the same time, so one number for all.
-        let elicitation_id = format!("demo-{}", LAST_ELICITATION.fetch_add(1, Ordering::Relaxed) + 1);
+        let elicitation_id = format!(
+            "demo-{}",
+            LAST_ELICITATION.fetch_add(1, Ordering::Relaxed) + 1
+        );
         if question.mode() == AskMode::Url {
             params["elicitationId"] = json!(elicitation_id);
         }
         let result = match exchange.ask(question.method(), params).await? {
             Ok(result) => result,
-            Err(error) => return Ok(Body::from_failure(format!("the peer refused the question: {error}"))),
+            Err(error) => {
+                return Ok(Body::from_failure(format!(
+                    "the peer refused the question: {error}"
+                )));
+            }
         };
         let answer = match question.answer(&result) {
             Ok(answer) => answer,
-            Err(error) => return Ok(Body::from_failure(format!("the peer's answer is no answer: {error}"))),
+            Err(error) => {
+                return Ok(Body::from_failure(format!(
+                    "the peer's answer is no answer: {error}"
+                )));
+            }
         };
         if question.mode() == AskMode::Url && answer.action == Action::Accept {
             // Nothing happens behind the address, so it is finished as soon as it was opened.
-            exchange.notify("notifications/elicitation/complete", &json!({"elicitationId": elicitation_id}));
+            exchange.notify(
+                "notifications/elicitation/complete",
+                &json!({"elicitationId": elicitation_id}),
+            );
         }
         if let Some(failure) = misfit(script, arguments, &answers, &answer) {
             return Ok(failure);
@@ -180,13 +219,25 @@ async fn converse(exchange: &mut Exchange, script: Script, arguments: &Map<Strin
 }
 
 /// The failure to report when an accepted answer does not fit the form it answers.
-fn misfit(script: Script, arguments: &Map<String, Value>, before: &[Answer], answer: &Answer) -> Option<Body> {
-    let Step::Ask(Question::Form { schema, .. }) = script(arguments, before) else { return None };
+fn misfit(
+    script: Script,
+    arguments: &Map<String, Value>,
+    before: &[Answer],
+    answer: &Answer,
+) -> Option<Body> {
+    let Step::Ask(Question::Form { schema, .. }) = script(arguments, before) else {
+        return None;
+    };
     if answer.action != Action::Accept {
         return None;
     }
     let faults = check::faults(&schema, answer.content.as_ref().unwrap_or(&Map::new()));
-    (!faults.is_empty()).then(|| Body::from_failure(format!("the answer does not fit the form: {}", faults.join("; "))))
+    (!faults.is_empty()).then(|| {
+        Body::from_failure(format!(
+            "the answer does not fit the form: {}",
+            faults.join("; ")
+        ))
+    })
 }
 
 impl Question {
@@ -210,9 +261,10 @@ impl Question {
     fn answer(&self, result: &Value) -> serde_json::Result<Answer> {
         match self {
             Self::Form { .. } | Self::Url { .. } => Answer::deserialize(result),
-            Self::Sample { .. } | Self::Roots => {
-                Map::deserialize(result).map(|content| Answer { action: Action::Accept, content: Some(content) })
-            }
+            Self::Sample { .. } | Self::Roots => Map::deserialize(result).map(|content| Answer {
+                action: Action::Accept,
+                content: Some(content),
+            }),
         }
     }
 
@@ -232,7 +284,9 @@ impl Question {
                 let mut schema = schema.clone();
                 if let Some(properties) = schema["properties"].as_object_mut() {
                     // Choices with titles and choices of several came later.
-                    properties.retain(|_, property| property.get("oneOf").is_none() && property["type"] != "array");
+                    properties.retain(|_, property| {
+                        property.get("oneOf").is_none() && property["type"] != "array"
+                    });
                 }
                 json!({"message": message, "requestedSchema": schema})
             }

@@ -46,7 +46,10 @@ pub(crate) enum Change {
 
 impl std::fmt::Debug for Demo {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("Demo").field("options", &self.options).finish_non_exhaustive()
+        formatter
+            .debug_struct("Demo")
+            .field("options", &self.options)
+            .finish_non_exhaustive()
     }
 }
 
@@ -85,7 +88,10 @@ impl Demo {
     pub(crate) fn tell(&self, peer: &Arc<Peer>) {
         let mut peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
         peers.retain(|peer| peer.strong_count() > 0);
-        if !peers.iter().any(|known| known.as_ptr() == Arc::as_ptr(peer)) {
+        if !peers
+            .iter()
+            .any(|known| known.as_ptr() == Arc::as_ptr(peer))
+        {
             peers.push(Arc::downgrade(peer));
         }
     }
@@ -112,7 +118,11 @@ impl Demo {
     }
 
     pub(crate) fn announce(&self, change: Change) {
-        let peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let peers = self
+            .peers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
         for peer in peers.iter().filter_map(Weak::upgrade) {
             peer.hear_of(change);
         }

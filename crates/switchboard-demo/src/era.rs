@@ -1,7 +1,7 @@
 //! Which protocol a request is made in, and what its sender can do.
 //!
-//! `initialize` makes a peer legacy for the whole connection; a request that carries its version in `_meta` is modern, by itself. Both
-//! may happen on one connection.
+//! `initialize` makes a peer legacy for the whole connection; a request that carries its version in
+//! `_meta` is modern, by itself. Both may happen on one connection.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -18,7 +18,8 @@ use crate::rpc::{Fault, Params};
 pub(crate) const MODERN_VERSION: &str = "2026-07-28";
 
 /// The revisions that begin with a handshake, the latest last.
-pub(crate) const LEGACY_VERSIONS: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
+pub(crate) const LEGACY_VERSIONS: [&str; 4] =
+    ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
 
 /// The revision in which one line may hold many messages.
 pub(crate) const BATCH_VERSION: &str = "2025-03-26";
@@ -65,7 +66,9 @@ impl Handshake {
         if params.protocol_version.is_empty() {
             return Err(Fault::invalid_params("protocolVersion is missing"));
         }
-        let asked = LEGACY_VERSIONS.into_iter().find(|version| *version == params.protocol_version);
+        let asked = LEGACY_VERSIONS
+            .into_iter()
+            .find(|version| *version == params.protocol_version);
         Ok(Self {
             version: asked.unwrap_or(LEGACY_VERSIONS[LEGACY_VERSIONS.len() - 1]),
             peer_info: value_of(params.client_info),
@@ -101,26 +104,46 @@ pub(crate) enum AskMode {
 
 impl<'a> Terms<'a> {
     /// Decides the era of one request other than `initialize`.
-    pub(crate) fn of(meta: &'a Meta<'a>, method: &str, handshake: Option<Arc<Handshake>>, eras: Eras) -> Result<Self, Fault> {
+    pub(crate) fn of(
+        meta: &'a Meta<'a>,
+        method: &str,
+        handshake: Option<Arc<Handshake>>,
+        eras: Eras,
+    ) -> Result<Self, Fault> {
         let is_modern = meta.is_modern() || (handshake.is_none() && eras != Eras::Legacy);
         match handshake {
             _ if is_modern && eras != Eras::Legacy => {}
             Some(handshake) => return Ok(Self::Legacy(handshake)),
-            // What a legacy server says to a probe differs between servers; the most common answer is the honest one.
+            // What a legacy server says to a probe differs between servers; the most common answer
+            // is the honest one.
             None if method == "server/discover" => return Err(Fault::unknown_method(method)),
-            None => return Err(Fault::invalid_params(format!("{method} came before initialize"))),
+            None => {
+                return Err(Fault::invalid_params(format!(
+                    "{method} came before initialize"
+                )));
+            }
         }
         if meta.version.is_empty() {
-            return Err(Fault::wrong_terms(format!("_meta[{VERSION_KEY:?}] is missing, and there was no initialize")));
+            return Err(Fault::wrong_terms(format!(
+                "_meta[{VERSION_KEY:?}] is missing, and there was no initialize"
+            )));
         }
         if meta.version != MODERN_VERSION {
             return Err(Fault::unsupported_version(&meta.version));
         }
-        if !meta.capabilities.is_some_and(|capabilities| capabilities.get().starts_with('{')) {
-            return Err(Fault::wrong_terms(format!("_meta[{CAPABILITIES_KEY:?}] is missing or no object")));
+        if !meta
+            .capabilities
+            .is_some_and(|capabilities| capabilities.get().starts_with('{'))
+        {
+            return Err(Fault::wrong_terms(format!(
+                "_meta[{CAPABILITIES_KEY:?}] is missing or no object"
+            )));
         }
         if !meta.log_level.is_empty() && Level::named(&meta.log_level).is_none() {
-            return Err(Fault::wrong_terms(format!("unknown log level {:?}", meta.log_level)));
+            return Err(Fault::wrong_terms(format!(
+                "unknown log level {:?}",
+                meta.log_level
+            )));
         }
         Ok(Self::Modern(meta))
     }
@@ -153,7 +176,9 @@ impl<'a> Terms<'a> {
     /// The least severe level to tell; a modern request that names none hears nothing.
     pub(crate) fn log_level(&self) -> Option<Level> {
         match self {
-            Self::Legacy(handshake) => Level::ALL.get(usize::from(handshake.log_level.load(Ordering::Relaxed))).copied(),
+            Self::Legacy(handshake) => Level::ALL
+                .get(usize::from(handshake.log_level.load(Ordering::Relaxed)))
+                .copied(),
             Self::Modern(meta) => Level::named(&meta.log_level),
         }
     }
@@ -162,15 +187,31 @@ impl<'a> Terms<'a> {
     pub(crate) fn may_ask(&self, mode: AskMode) -> Result<(), Value> {
         let capabilities = self.peer_capabilities();
         let elicitation = capabilities.get("elicitation").and_then(Value::as_object);
-        let plain = |name: &str| if capabilities[name].is_object() { Ok(()) } else { Err(json!({name: {}})) };
+        let plain = |name: &str| {
+            if capabilities[name].is_object() {
+                Ok(())
+            } else {
+                Err(json!({name: {}}))
+            }
+        };
         let (may, mode) = match mode {
             AskMode::Sample => return plain("sampling"),
             AskMode::Roots => return plain("roots"),
             // An empty declaration means forms: that was all there was when elicitation was new.
-            AskMode::Form => (elicitation.is_some_and(|modes| modes.is_empty() || modes.contains_key("form")), "form"),
-            AskMode::Url => (elicitation.is_some_and(|modes| modes.contains_key("url")), "url"),
+            AskMode::Form => (
+                elicitation.is_some_and(|modes| modes.is_empty() || modes.contains_key("form")),
+                "form",
+            ),
+            AskMode::Url => (
+                elicitation.is_some_and(|modes| modes.contains_key("url")),
+                "url",
+            ),
         };
-        if may { Ok(()) } else { Err(json!({"elicitation": {mode: {}}})) }
+        if may {
+            Ok(())
+        } else {
+            Err(json!({"elicitation": {mode: {}}}))
+        }
     }
 }
 
@@ -190,10 +231,27 @@ pub(crate) enum Level {
 
 impl Level {
     /// From the least severe; the position is the discriminant.
-    pub(crate) const ALL: [Self; 8] =
-        [Self::Debug, Self::Info, Self::Notice, Self::Warning, Self::Error, Self::Critical, Self::Alert, Self::Emergency];
+    pub(crate) const ALL: [Self; 8] = [
+        Self::Debug,
+        Self::Info,
+        Self::Notice,
+        Self::Warning,
+        Self::Error,
+        Self::Critical,
+        Self::Alert,
+        Self::Emergency,
+    ];
 
-    pub(crate) const NAMES: [&str; 8] = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
+    pub(crate) const NAMES: [&str; 8] = [
+        "debug",
+        "info",
+        "notice",
+        "warning",
+        "error",
+        "critical",
+        "alert",
+        "emergency",
+    ];
 
     pub(crate) fn name(self) -> &'static str {
         Self::NAMES[self as usize]
@@ -205,5 +263,6 @@ impl Level {
 }
 
 fn value_of(raw: Option<&RawValue>) -> Value {
-    raw.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or(Value::Null)
+    raw.and_then(|raw| serde_json::from_str(raw.get()).ok())
+        .unwrap_or(Value::Null)
 }

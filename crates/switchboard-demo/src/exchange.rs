@@ -1,4 +1,5 @@
-//! One request while it is answered: [`Call`] for those answered at once, [`Exchange`] for those that take time.
+//! One request while it is answered: [`Call`] for those answered at once, [`Exchange`] for those
+//! that take time.
 
 use std::sync::Arc;
 
@@ -36,11 +37,13 @@ pub(crate) struct Call<'a> {
 }
 
 impl<'a> Call<'a> {
-    /// The arguments as what the tool takes. Wrong values are the tool's failure, which a model can read and mend, and no protocol error.
+    /// The arguments as what the tool takes. Wrong values are the tool's failure, which a model can
+    /// read and mend, and no protocol error.
     pub(crate) fn arguments<T: Deserialize<'a>>(&self) -> Result<T, Body> {
         let text = self.params.arguments.map_or("{}", RawValue::get);
-        serde_json::from_str(text)
-            .map_err(|error| Body::from_failure(format!("wrong arguments for {}: {error}", self.params.name)))
+        serde_json::from_str(text).map_err(|error| {
+            Body::from_failure(format!("wrong arguments for {}: {error}", self.params.name))
+        })
     }
 
     /// Says something on the peer's log, if it wants to hear it.
@@ -48,7 +51,9 @@ impl<'a> Call<'a> {
         let is_wanted = self.terms.log_level().is_some_and(|least| level >= least);
         if is_wanted {
             let params = json!({"level": level.name(), "logger": "demo", "data": data});
-            self.replies.outlet.push(|out| write_notification(out, "notifications/message", &params));
+            self.replies
+                .outlet
+                .push(|out| write_notification(out, "notifications/message", &params));
         }
         is_wanted
     }
@@ -96,7 +101,9 @@ impl Exchange {
 
     /// Waits until the peer cancels.
     pub(crate) async fn stopped(&mut self) -> Stopped {
-        let reason = (&mut self.stop).await.unwrap_or_else(|_| "the connection ended".to_owned());
+        let reason = (&mut self.stop)
+            .await
+            .unwrap_or_else(|_| "the connection ended".to_owned());
         Stopped { reason }
     }
 
@@ -104,7 +111,9 @@ impl Exchange {
     pub(crate) fn progress(&self, progress: u64, total: u64, message: &str) {
         if let Some(token) = &self.progress_token {
             let params = json!({"progressToken": token, "progress": progress, "total": total, "message": message});
-            self.replies.outlet.push(|out| write_notification(out, "notifications/progress", &params));
+            self.replies
+                .outlet
+                .push(|out| write_notification(out, "notifications/progress", &params));
         }
     }
 
@@ -115,14 +124,19 @@ impl Exchange {
 
     /// Says something that belongs to no request.
     pub(crate) fn notify(&self, method: &str, params: &Value) {
-        self.replies.outlet.push(|out| write_notification(out, method, params));
+        self.replies
+            .outlet
+            .push(|out| write_notification(out, method, params));
     }
 
-    /// Puts a request of ours to a legacy peer and waits for its reaction; takes the question back when the call is cancelled.
+    /// Puts a request of ours to a legacy peer and waits for its reaction; takes the question back
+    /// when the call is cancelled.
     pub(crate) async fn ask(&mut self, method: &str, params: Value) -> Result<Reaction, Stopped> {
         let (id, reaction) = self.peer.begin_question();
         let request = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
-        self.peer.asking_outlet(&self.replies).push(|out| write_value(out, &request));
+        self.peer
+            .asking_outlet(&self.replies)
+            .push(|out| write_value(out, &request));
         tokio::select! {
             biased;
             stopped = self.stopped() => {
@@ -141,13 +155,22 @@ impl Exchange {
         if !self.peer.finish(&self.id) {
             return self.replies.settle_silently();
         }
-        let extra = if self.is_modern { self.peer.demo.complete_extra.as_str() } else { "" };
-        self.replies.settle(|out| write_result(out, &self.id, body, extra));
+        let extra = if self.is_modern {
+            self.peer.demo.complete_extra.as_str()
+        } else {
+            ""
+        };
+        self.replies
+            .settle(|out| write_result(out, &self.id, body, extra));
     }
 
     /// Answers with an error, under the same rule.
     pub(crate) fn refuse(self, fault: &Fault) {
-        if self.peer.finish(&self.id) { self.replies.settle_with_fault(&self.id, fault) } else { self.replies.settle_silently() }
+        if self.peer.finish(&self.id) {
+            self.replies.settle_with_fault(&self.id, fault)
+        } else {
+            self.replies.settle_silently()
+        }
     }
 
     /// Ends without an answer, and says so where a person may look.
@@ -156,6 +179,12 @@ impl Exchange {
         self.peer.demo.note_stopped();
         self.replies.settle_silently();
         // Nobody may be reading our stderr; that is no reason to fail.
-        let _ = writeln!(std::io::stderr(), "{}: call {} cancelled: {}", self.tool, self.id, stopped.reason);
+        let _ = writeln!(
+            std::io::stderr(),
+            "{}: call {} cancelled: {}",
+            self.tool,
+            self.id,
+            stopped.reason
+        );
     }
 }

@@ -1,8 +1,12 @@
 //! Requests in, answers and streams of events out: the HTTP edge.
 //!
-//! `/mcp` is Streamable HTTP, both eras on one endpoint; `/sse` and `/message` are HTTP+SSE of 2024-11-05. A quick answer leaves as JSON
-//! straight from the task that read its request. Owns the sessions; leaves what messages mean to [`Peer`](crate::Peer).
-#![allow(clippy::result_large_err, reason = "a refusal is a whole response, and refusals are rare")]
+//! `/mcp` is Streamable HTTP, both eras on one endpoint; `/sse` and `/message` are HTTP+SSE of
+//! 2024-11-05. A quick answer leaves as JSON straight from the task that read its request. Owns the
+//! sessions; leaves what messages mean to [`Peer`](crate::Peer).
+#![allow(
+    clippy::result_large_err,
+    reason = "a refusal is a whole response, and refusals are rare"
+)]
 
 use std::io;
 use std::net::SocketAddr;
@@ -93,9 +97,13 @@ pub struct Counts {
 }
 
 impl Demo {
-    /// Serves this demo on a listener, beside whatever else it is served on, until the edge is dropped. Needs a tokio runtime with I/O
-    /// and time.
-    pub fn serve_http(self: &Arc<Self>, listener: TcpListener, options: HttpOptions) -> io::Result<HttpEdge> {
+    /// Serves this demo on a listener, beside whatever else it is served on, until the edge is
+    /// dropped. Needs a tokio runtime with I/O and time.
+    pub fn serve_http(
+        self: &Arc<Self>,
+        listener: TcpListener,
+        options: HttpOptions,
+    ) -> io::Result<HttpEdge> {
         let address = listener.local_addr()?;
         let shared = Arc::new(Shared {
             demo: self.clone(),
@@ -110,9 +118,15 @@ impl Demo {
         // An answer is one small packet, which must not wait for another.
         let listener = listener.tap_io(|connection| _ = connection.set_nodelay(true));
         let service = answer.with_state(shared.clone()).into_make_service();
-        let serving = axum::serve(listener, service).with_graceful_shutdown(async move { _ = stopped.await });
+        let serving =
+            axum::serve(listener, service).with_graceful_shutdown(async move { _ = stopped.await });
         let serving = tokio::spawn(async move { serving.await });
-        Ok(HttpEdge { address, shared, stop: Some(stop), serving })
+        Ok(HttpEdge {
+            address,
+            shared,
+            stop: Some(stop),
+            serving,
+        })
     }
 }
 
@@ -134,7 +148,11 @@ impl HttpEdge {
 
     /// What came in so far.
     pub fn counts(&self) -> Counts {
-        let Counters { posts, gets, deletes } = &self.shared.counts;
+        let Counters {
+            posts,
+            gets,
+            deletes,
+        } = &self.shared.counts;
         Counts {
             posts: posts.load(Ordering::Relaxed),
             gets: gets.load(Ordering::Relaxed),
@@ -149,7 +167,8 @@ impl HttpEdge {
         self.shared.streams.clear();
     }
 
-    /// Drops the connections of all legacy streams but keeps the streams, as a bad network would: they can be resumed.
+    /// Drops the connections of all legacy streams but keeps the streams, as a bad network would:
+    /// they can be resumed.
     pub fn break_streams(&self) {
         self.shared.sessions.break_streams();
         self.shared.streams.break_streams();
@@ -173,7 +192,8 @@ impl Drop for HttpEdge {
     }
 }
 
-/// Serves what the options say until the process ends; prints the address it listens on as one line on stdout.
+/// Serves what the options say until the process ends; prints the address it listens on as one line
+/// on stdout.
 pub(crate) async fn serve_http(options: Options, listen: &str) -> io::Result<()> {
     use io::Write;
     tokio::time::sleep(options.start_delay).await;
@@ -206,12 +226,20 @@ async fn answer(State(shared): State<Arc<Shared>>, request: Request) -> Response
         ("/mcp", &Method::POST) => post::answer(&shared, request).await,
         ("/mcp", &Method::GET) if is_legacy => session::listen(&shared, request.headers()),
         ("/mcp", &Method::DELETE) if is_legacy => session::end(&shared, request.headers()),
-        ("/mcp", _) => not_allowed(if is_legacy { "GET, POST, DELETE" } else { "POST" }),
+        ("/mcp", _) => not_allowed(if is_legacy {
+            "GET, POST, DELETE"
+        } else {
+            "POST"
+        }),
         ("/sse", &Method::GET) if is_legacy => sse::open(&shared),
         ("/sse", _) if is_legacy => not_allowed("GET"),
         ("/message", &Method::POST) if is_legacy => sse::post(&shared, request).await,
         ("/message", _) if is_legacy => not_allowed("POST"),
-        _ => respond(StatusCode::NOT_FOUND, "text/plain", "nothing is here; try /mcp\n"),
+        _ => respond(
+            StatusCode::NOT_FOUND,
+            "text/plain",
+            "nothing is here; try /mcp\n",
+        ),
     }
 }
 
@@ -228,10 +256,15 @@ async fn read_body(shared: &Shared, request: Request) -> Result<Bytes, Response>
     match reading.await {
         Ok(Ok(bytes)) => Ok(bytes),
         Ok(Err(error)) => {
-            let fault = Fault::invalid_request(format!("the body cannot be read, or has more than {limit} bytes: {error}"));
+            let fault = Fault::invalid_request(format!(
+                "the body cannot be read, or has more than {limit} bytes: {error}"
+            ));
             Err(refuse(StatusCode::PAYLOAD_TOO_LARGE, &fault))
         }
-        Err(_) => Err(refuse(StatusCode::REQUEST_TIMEOUT, &Fault::invalid_request("the body did not come in time"))),
+        Err(_) => Err(refuse(
+            StatusCode::REQUEST_TIMEOUT,
+            &Fault::invalid_request("the body did not come in time"),
+        )),
     }
 }
 
@@ -239,7 +272,9 @@ async fn read_body(shared: &Shared, request: Request) -> Result<Bytes, Response>
 fn respond(status: StatusCode, content_type: &'static str, body: impl Into<Body>) -> Response {
     let mut response = Response::new(body.into());
     *response.status_mut() = status;
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+    response
+        .headers_mut()
+        .insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
     response
 }
 
@@ -263,6 +298,8 @@ fn accepted() -> Response {
 fn not_allowed(allowed: &'static str) -> Response {
     let fault = Fault::edge(-32000, "this method is not allowed here");
     let mut response = refuse(StatusCode::METHOD_NOT_ALLOWED, &fault);
-    response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allowed));
+    response
+        .headers_mut()
+        .insert(header::ALLOW, HeaderValue::from_static(allowed));
     response
 }

@@ -1,7 +1,9 @@
-//! The demo MCP server: every kind of tool, resource, prompt and question, in both protocol eras, fast.
+//! The demo MCP server: every kind of tool, resource, prompt and question, in both protocol eras,
+//! fast.
 //!
-//! It is what `switchboard demo` embeds, what tests drive and what benchmarks measure against. The modules stand in the order a message
-//! walks them. What a message means ([`Peer`]) knows no wire; a wire hands it messages and an [`Outlet`] for what it has to say.
+//! It is what `switchboard demo` embeds, what tests drive and what benchmarks measure against. The
+//! modules stand in the order a message walks them. What a message means ([`Peer`]) knows no wire;
+//! a wire hands it messages and an [`Outlet`] for what it has to say.
 
 /// What the flags and variables say.
 pub mod options;

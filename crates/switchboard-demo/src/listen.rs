@@ -1,4 +1,5 @@
-//! The modern stream of changes: `subscriptions/listen` stays open and says what changed, under the id it was opened with.
+//! The modern stream of changes: `subscriptions/listen` stays open and says what changed, under the
+//! id it was opened with.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -34,10 +35,15 @@ struct Filter {
 pub(crate) fn open(call: &Call<'_>) -> Result<Outcome, Fault> {
     let filter: Filter = rpc::read("notifications", call.params.notifications)?;
     let listener = Listener {
-        id: RawValue::from_string(call.id.to_owned()).map_err(|error| Fault::invalid_request(error.to_string()))?,
+        id: RawValue::from_string(call.id.to_owned())
+            .map_err(|error| Fault::invalid_request(error.to_string()))?,
         replies: call.replies.clone(),
         tools: filter.tools_list_changed,
-        uris: filter.resource_subscriptions.into_iter().filter(|uri| resources::exists(uri)).collect(),
+        uris: filter
+            .resource_subscriptions
+            .into_iter()
+            .filter(|uri| resources::exists(uri))
+            .collect(),
     };
     let mut honoured = json!({});
     if listener.tools {
@@ -46,7 +52,10 @@ pub(crate) fn open(call: &Call<'_>) -> Result<Outcome, Fault> {
     if !listener.uris.is_empty() {
         honoured["resourceSubscriptions"] = json!(listener.uris);
     }
-    listener.say("notifications/subscriptions/acknowledged", json!({"notifications": honoured}));
+    listener.say(
+        "notifications/subscriptions/acknowledged",
+        json!({"notifications": honoured}),
+    );
     call.peer.add_listener(listener);
     // A wire without connections has a peer for each request, which nobody knows yet.
     call.peer.demo.tell(call.peer);
@@ -75,12 +84,14 @@ impl Listener {
     pub(crate) fn end(&self, server_info: &Value) {
         let meta = json!({SUBSCRIPTION_KEY: self.id, SERVER_INFO_KEY: server_info});
         let body = Body::from(json!({"resultType": "complete", "_meta": meta}));
-        self.replies.settle(|out| write_result(out, self.id.get(), &body, ""));
+        self.replies
+            .settle(|out| write_result(out, self.id.get(), &body, ""));
     }
 
     fn say(&self, method: &str, mut params: Value) {
         params["_meta"] = json!({SUBSCRIPTION_KEY: self.id});
-        self.outlet().push(|out| write_notification(out, method, &params));
+        self.outlet()
+            .push(|out| write_notification(out, method, &params));
     }
 
     fn outlet(&self) -> &Outlet {

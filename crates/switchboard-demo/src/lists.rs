@@ -8,7 +8,8 @@ use crate::rpc::{self, Body, Fault};
 /// What a modern list adds: how long it may be kept, and for whom.
 const CACHE_FIELDS: &str = r#","ttlMs":60000,"cacheScope":"public""#;
 
-/// Before the position at which a page begins; it says nothing to the peer, which must not take a cursor apart.
+/// Before the position at which a page begins; it says nothing to the peer, which must not take a
+/// cursor apart.
 const CURSOR_PREFIX: &str = "from-";
 
 /// The page of `items` (each the text of an object) that the request's cursor points to.
@@ -33,13 +34,19 @@ pub(crate) fn page(call: &Call<'_>, field: &str, items: &[&str]) -> Result<Body,
     if end < items.len() {
         text.push_str(&format!(r#","nextCursor":"{CURSOR_PREFIX}{end}""#));
     }
-    text.push_str(if call.terms.is_modern() { CACHE_FIELDS } else { "" });
+    text.push_str(if call.terms.is_modern() {
+        CACHE_FIELDS
+    } else {
+        ""
+    });
     text.push('}');
     Ok(Body::from_text(text.into_bytes()))
 }
 
 fn position(cursor: &Value, length: usize) -> Result<usize, Fault> {
-    let digits = cursor.as_str().and_then(|cursor| cursor.strip_prefix(CURSOR_PREFIX));
+    let digits = cursor
+        .as_str()
+        .and_then(|cursor| cursor.strip_prefix(CURSOR_PREFIX));
     digits
         .and_then(|digits| digits.parse().ok())
         .filter(|position| *position < length)

@@ -1,4 +1,5 @@
-//! The demo server as a program of its own: `switchboard-demo [options]`, MCP on stdin and stdout, or with `--http ADDR` on HTTP.
+//! The demo server as a program of its own: `switchboard-demo [options]`, MCP on stdin and stdout,
+//! or with `--http ADDR` on HTTP.
 
 use std::process::ExitCode;
 

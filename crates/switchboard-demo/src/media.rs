@@ -46,8 +46,14 @@ mod tests {
 
     #[test]
     fn picture_and_tone_are_what_their_types_say() {
-        assert_eq!(&BASE64.decode(PICTURE.as_bytes()).unwrap()[..8], b"\x89PNG\r\n\x1a\n");
+        assert_eq!(
+            &BASE64.decode(PICTURE.as_bytes()).unwrap()[..8],
+            b"\x89PNG\r\n\x1a\n"
+        );
         let tone = BASE64.decode(tone().as_bytes()).unwrap();
-        assert_eq!((&tone[..4], &tone[8..12], tone.len()), (&b"RIFF"[..], &b"WAVE"[..], 444));
+        assert_eq!(
+            (&tone[..4], &tone[8..12], tone.len()),
+            (&b"RIFF"[..], &b"WAVE"[..], 444)
+        );
     }
 }

@@ -123,7 +123,9 @@ impl Options {
         for flag in FLAGS {
             let name = format!("SWITCHBOARD_DEMO_{}", flag.to_uppercase().replace('-', "_"));
             if let Some(value) = variable(&name) {
-                options.set(flag, &value).map_err(|expected| UsageFault(format!("{name}={value}: expected {expected}")))?;
+                options.set(flag, &value).map_err(|expected| {
+                    UsageFault(format!("{name}={value}: expected {expected}"))
+                })?;
             }
         }
         let mut arguments = arguments.into_iter();
@@ -144,7 +146,9 @@ impl Options {
             let Some(value) = inline.or_else(|| arguments.next()) else {
                 return Err(UsageFault(format!("{flag} needs a value; try --help")));
             };
-            options.set(known, &value).map_err(|expected| UsageFault(format!("{flag} {value}: expected {expected}")))?;
+            options
+                .set(known, &value)
+                .map_err(|expected| UsageFault(format!("{flag} {value}: expected {expected}")))?;
         }
         Ok(Invocation::Serve(options))
     }
@@ -166,7 +170,10 @@ impl Options {
                 size => self.page_size = size as usize,
             },
             "delay-start" => self.start_delay = Duration::from_millis(number()?.into()),
-            "tick" => self.tick = Some(Duration::from_millis(number()?.into())).filter(|tick| !tick.is_zero()),
+            "tick" => {
+                self.tick =
+                    Some(Duration::from_millis(number()?.into())).filter(|tick| !tick.is_zero())
+            }
             "name" => self.name = value.to_owned(),
             "http" => self.listen = Some(value.to_owned()),
             "answers" => {
@@ -204,9 +211,21 @@ mod tests {
     use super::*;
 
     fn check(arguments: &[&str], variables: &[(&str, &str)], expected: Result<Invocation, &str>) {
-        let variable = |name: &str| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned());
-        let actual = Options::parse(arguments.iter().map(|argument| (*argument).to_owned()), variable);
-        assert_eq!(actual.map_err(|fault| fault.to_string()), expected.map_err(str::to_owned), "{arguments:?}");
+        let variable = |name: &str| {
+            variables
+                .iter()
+                .find(|(known, _)| *known == name)
+                .map(|(_, value)| (*value).to_owned())
+        };
+        let actual = Options::parse(
+            arguments.iter().map(|argument| (*argument).to_owned()),
+            variable,
+        );
+        assert_eq!(
+            actual.map_err(|fault| fault.to_string()),
+            expected.map_err(str::to_owned),
+            "{arguments:?}"
+        );
     }
 
     #[test]
@@ -217,22 +236,58 @@ mod tests {
             Ok(Invocation::Serve(options))
         };
         check(&[], &[], serve(|_| {}));
-        check(&["--era", "modern", "--tools=7"], &[], serve(|o| (o.eras, o.extra_tools) = (Eras::Modern, 7)));
-        check(&["--tools", "2"], &[("SWITCHBOARD_DEMO_TOOLS", "9")], serve(|o| o.extra_tools = 2));
-        check(&[], &[("SWITCHBOARD_DEMO_PAGE_SIZE", "9")], serve(|o| o.page_size = 9));
+        check(
+            &["--era", "modern", "--tools=7"],
+            &[],
+            serve(|o| (o.eras, o.extra_tools) = (Eras::Modern, 7)),
+        );
+        check(
+            &["--tools", "2"],
+            &[("SWITCHBOARD_DEMO_TOOLS", "9")],
+            serve(|o| o.extra_tools = 2),
+        );
+        check(
+            &[],
+            &[("SWITCHBOARD_DEMO_PAGE_SIZE", "9")],
+            serve(|o| o.page_size = 9),
+        );
         check(&["--tick", "0"], &[], serve(|_| {}));
-        check(&["--http", "127.0.0.1:0"], &[], serve(|o| o.listen = Some("127.0.0.1:0".to_owned())));
+        check(
+            &["--http", "127.0.0.1:0"],
+            &[],
+            serve(|o| o.listen = Some("127.0.0.1:0".to_owned())),
+        );
         check(
             &["--answers", "sse", "--questions=get"],
             &[],
             serve(|o| (o.http.answers, o.http.questions) = (Answers::Sse, Questions::Get)),
         );
-        check(&["--answers", "xml"], &[], Err("--answers xml: expected json or sse"));
+        check(
+            &["--answers", "xml"],
+            &[],
+            Err("--answers xml: expected json or sse"),
+        );
         check(&["--help"], &[], Ok(Invocation::Help));
-        check(&["--era", "stone"], &[], Err("--era stone: expected legacy, modern or both"));
-        check(&["--page-size", "0"], &[], Err("--page-size 0: expected at least 1"));
+        check(
+            &["--era", "stone"],
+            &[],
+            Err("--era stone: expected legacy, modern or both"),
+        );
+        check(
+            &["--page-size", "0"],
+            &[],
+            Err("--page-size 0: expected at least 1"),
+        );
         check(&["--tools"], &[], Err("--tools needs a value; try --help"));
-        check(&["--colour"], &[], Err("unknown option --colour; try --help"));
-        check(&[], &[("SWITCHBOARD_DEMO_TICK", "x")], Err("SWITCHBOARD_DEMO_TICK=x: expected a whole number"));
+        check(
+            &["--colour"],
+            &[],
+            Err("unknown option --colour; try --help"),
+        );
+        check(
+            &[],
+            &[("SWITCHBOARD_DEMO_TICK", "x")],
+            Err("SWITCHBOARD_DEMO_TICK=x: expected a whole number"),
+        );
     }
 }

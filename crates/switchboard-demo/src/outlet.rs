@@ -1,6 +1,7 @@
 //! Where messages to the peer wait to be written: one buffer that many fill and one wire empties.
 //!
-//! Everything said between two writes leaves in one write. Owns the order of messages; leaves the writing to the wire.
+//! Everything said between two writes leaves in one write. Owns the order of messages; leaves the
+//! writing to the wire.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,7 +10,8 @@ use tokio::sync::Notify;
 
 use crate::rpc::Fault;
 
-/// Above this many waiting bytes the wire stops reading, so that a peer which does not read cannot fill our memory.
+/// Above this many waiting bytes the wire stops reading, so that a peer which does not read cannot
+/// fill our memory.
 pub const FULL_BYTES: usize = 8 << 20;
 
 /// A handle to one buffer of outgoing messages, each ended by a newline.
@@ -42,7 +44,10 @@ pub(crate) enum Taken {
 
 impl std::fmt::Debug for Outlet {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("Outlet").field("waiting_bytes", &self.waiting().len()).finish()
+        formatter
+            .debug_struct("Outlet")
+            .field("waiting_bytes", &self.waiting().len())
+            .finish()
     }
 }
 
@@ -87,7 +92,8 @@ impl Outlet {
         self.0.has_ended.load(Ordering::Acquire)
     }
 
-    /// Lets the wire drop its connection after what waits now, where it has one to drop. What is said later waits for the next one.
+    /// Lets the wire drop its connection after what waits now, where it has one to drop. What is
+    /// said later waits for the next one.
     pub(crate) fn hang_up(&self) {
         self.0.hangs_up.store(true, Ordering::Release);
         self.0.filled.notify_one();
@@ -95,10 +101,12 @@ impl Outlet {
 
     /// Everything that was said, if nothing more will come: an answer that needs no stream.
     pub(crate) fn take_whole(&self) -> Option<Vec<u8>> {
-        self.has_ended().then(|| std::mem::take(&mut *self.waiting()))
+        self.has_ended()
+            .then(|| std::mem::take(&mut *self.waiting()))
     }
 
-    /// Waits until something is there, and swaps it into `taken`, which must be empty; false when nothing more will come.
+    /// Waits until something is there, and swaps it into `taken`, which must be empty; false when
+    /// nothing more will come.
     pub async fn take(&self, taken: &mut Vec<u8>) -> bool {
         loop {
             match self.take_next(taken).await {
@@ -110,9 +118,13 @@ impl Outlet {
         }
     }
 
-    /// The same for a wire that can drop its connection. Nothing is lost when the future is dropped.
+    /// The same for a wire that can drop its connection. Nothing is lost when the future is
+    /// dropped.
     pub(crate) async fn take_next(&self, taken: &mut Vec<u8>) -> Taken {
-        debug_assert!(taken.is_empty(), "the wire writes everything before it takes more");
+        debug_assert!(
+            taken.is_empty(),
+            "the wire writes everything before it takes more"
+        );
         loop {
             let has_ended = self.has_ended();
             let hangs_up = self.0.hangs_up.load(Ordering::Acquire);
@@ -132,8 +144,12 @@ impl Outlet {
     }
 
     fn waiting(&self) -> MutexGuard<'_, Vec<u8>> {
-        // A panic while a message was being appended leaves at worst one broken line, which the peer skips.
-        self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+        // A panic while a message was being appended leaves at worst one broken line, which the
+        // peer skips.
+        self.0
+            .waiting
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -156,18 +172,33 @@ struct Batch {
 impl Replies {
     /// Each reply on its own.
     pub(crate) fn single(outlet: &Outlet) -> Self {
-        Self { outlet: outlet.clone(), batch: None, ends_outlet: false }
+        Self {
+            outlet: outlet.clone(),
+            batch: None,
+            ends_outlet: false,
+        }
     }
 
-    /// `open` requests whose replies leave together, as JSON-RPC wants it, when the last of them is settled.
+    /// `open` requests whose replies leave together, as JSON-RPC wants it, when the last of them is
+    /// settled.
     pub(crate) fn batch(outlet: &Outlet, open: usize) -> Self {
-        let batch = Some(Arc::new(Mutex::new(Batch { open, replies: Vec::new() })));
-        Self { outlet: outlet.clone(), batch, ends_outlet: false }
+        let batch = Some(Arc::new(Mutex::new(Batch {
+            open,
+            replies: Vec::new(),
+        })));
+        Self {
+            outlet: outlet.clone(),
+            batch,
+            ends_outlet: false,
+        }
     }
 
     /// The same, and the outlet ends with the last reply.
     pub(crate) fn ending(self) -> Self {
-        Self { ends_outlet: true, ..self }
+        Self {
+            ends_outlet: true,
+            ..self
+        }
     }
 
     /// Settles one request with what `write` appends.

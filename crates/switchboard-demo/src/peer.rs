@@ -1,7 +1,7 @@
 //! One peer: takes its messages, decides their era, hands each request to what answers it.
 //!
-//! Owns what belongs to a connection: the legacy handshake, subscriptions, calls under way, questions not answered yet. Knows no wire:
-//! messages come as text, answers go to an [`Outlet`].
+//! Owns what belongs to a connection: the legacy handshake, subscriptions, calls under way,
+//! questions not answered yet. Knows no wire: messages come as text, answers go to an [`Outlet`].
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -38,7 +38,8 @@ struct State {
     /// Resources that a legacy peer subscribed to.
     subscriptions: HashSet<String>,
     listeners: Vec<Listener>,
-    /// Calls under way by the text of their id; sending the reason (or dropping the sender) stops one.
+    /// Calls under way by the text of their id; sending the reason (or dropping the sender) stops
+    /// one.
     running: HashMap<Box<str>, oneshot::Sender<String>>,
     /// Our own questions by id; the other end waits in [`crate::exchange::Exchange::ask`].
     asked: HashMap<u64, oneshot::Sender<Reaction>>,
@@ -50,14 +51,23 @@ pub(crate) type Reaction = Result<Value, Value>;
 
 impl std::fmt::Debug for Peer {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("Peer").field("outlet", &self.outlet).finish_non_exhaustive()
+        formatter
+            .debug_struct("Peer")
+            .field("outlet", &self.outlet)
+            .finish_non_exhaustive()
     }
 }
 
 impl Peer {
     pub(crate) fn new(demo: Arc<Demo>, outlet: Outlet) -> Self {
         let eras = demo.options.eras;
-        Self { demo, outlet, eras, asks_on_outlet: false, state: Mutex::default() }
+        Self {
+            demo,
+            outlet,
+            eras,
+            asks_on_outlet: false,
+            state: Mutex::default(),
+        }
     }
 
     /// On a wire that has only these eras.
@@ -67,11 +77,14 @@ impl Peer {
 
     /// Asks its questions where everything goes that belongs to no request, as some servers do.
     pub(crate) fn asking_on_outlet(self, asks_on_outlet: bool) -> Self {
-        Self { asks_on_outlet, ..self }
+        Self {
+            asks_on_outlet,
+            ..self
+        }
     }
 
-    /// Takes one message or batch. What is said in return goes to `outlet`, most of it before this returns; what takes time is spawned
-    /// on the current tokio runtime.
+    /// Takes one message or batch. What is said in return goes to `outlet`, most of it before this
+    /// returns; what takes time is spawned on the current tokio runtime.
     pub fn handle(self: &Arc<Self>, text: &[u8], outlet: &Outlet) {
         let text = text.trim_ascii();
         match text.first() {
@@ -84,15 +97,21 @@ impl Peer {
         }
     }
 
-    /// Ends what the connection holds: calls under way stop without an answer, listeners get their last message.
+    /// Ends what the connection holds: calls under way stop without an answer, listeners get their
+    /// last message.
     pub fn close(&self) {
         let (running, listeners) = {
             let mut state = self.state();
             state.asked.clear();
-            (std::mem::take(&mut state.running), std::mem::take(&mut state.listeners))
+            (
+                std::mem::take(&mut state.running),
+                std::mem::take(&mut state.listeners),
+            )
         };
         drop(running);
-        listeners.iter().for_each(|listener| listener.end(&self.demo.server_info));
+        listeners
+            .iter()
+            .for_each(|listener| listener.end(&self.demo.server_info));
     }
 
     /// Takes a batch whose replies are all that the outlet is for.
@@ -104,24 +123,40 @@ impl Peer {
         self.handle_batch_for(text, outlet, |replies| replies);
     }
 
-    fn handle_batch_for(self: &Arc<Self>, text: &[u8], outlet: &Outlet, make: fn(Replies) -> Replies) {
+    fn handle_batch_for(
+        self: &Arc<Self>,
+        text: &[u8],
+        outlet: &Outlet,
+        make: fn(Replies) -> Replies,
+    ) {
         let refuse = |fault: Fault| make(Replies::single(outlet)).settle_with_fault("null", &fault);
         let parts: Vec<&RawValue> = match serde_json::from_slice(text) {
             Ok(parts) => parts,
             Err(error) => return refuse(Fault::parse(&error)),
         };
-        if self.handshake().is_none_or(|handshake| handshake.version != BATCH_VERSION) {
-            return refuse(Fault::invalid_request(format!("batches belong to {BATCH_VERSION} only")));
+        if self
+            .handshake()
+            .is_none_or(|handshake| handshake.version != BATCH_VERSION)
+        {
+            return refuse(Fault::invalid_request(format!(
+                "batches belong to {BATCH_VERSION} only"
+            )));
         }
         if parts.is_empty() {
             return refuse(Fault::invalid_request("the batch is empty"));
         }
-        let messages: Vec<_> = parts.iter().map(|part| Message::parse(part.get().as_bytes())).collect();
+        let messages: Vec<_> = parts
+            .iter()
+            .map(|part| Message::parse(part.get().as_bytes()))
+            .collect();
         let is_settled_later = |message: &Result<Message<'_>, Fault>| match message {
             Ok(message) => !message.method.is_empty() && message.id.is_some(),
             Err(_) => true,
         };
-        let open = messages.iter().filter(|message| is_settled_later(message)).count();
+        let open = messages
+            .iter()
+            .filter(|message| is_settled_later(message))
+            .count();
         let replies = make(Replies::batch(outlet, open));
         if open == 0 {
             replies.settle_nothing();
@@ -147,7 +182,11 @@ impl Peer {
 
     /// Takes a notification or a reaction to a question of ours.
     pub(crate) fn take_aside(&self, message: &Message<'_>) {
-        if message.method.is_empty() { self.take_reaction(message) } else { self.take_notification(message) }
+        if message.method.is_empty() {
+            self.take_reaction(message)
+        } else {
+            self.take_notification(message)
+        }
     }
 
     /// Takes a request; says what was wrong with it, if that is known at once.
@@ -160,11 +199,19 @@ impl Peer {
     ) -> Option<Concern> {
         match self.answer(id, method, params, replies) {
             Ok((Outcome::Done(body), is_modern)) => {
-                let extra = if is_modern { self.demo.complete_extra.as_str() } else { "" };
+                let extra = if is_modern {
+                    self.demo.complete_extra.as_str()
+                } else {
+                    ""
+                };
                 replies.settle(|out| write_result(out, id, &body, extra));
             }
-            Ok((Outcome::Asking(body), _)) => replies.settle(|out| write_result(out, id, &body, &self.demo.asking_extra)),
-            Ok((Outcome::Task(body), _)) => replies.settle(|out| write_result(out, id, &body, &self.demo.task_extra)),
+            Ok((Outcome::Asking(body), _)) => {
+                replies.settle(|out| write_result(out, id, &body, &self.demo.asking_extra))
+            }
+            Ok((Outcome::Task(body), _)) => {
+                replies.settle(|out| write_result(out, id, &body, &self.demo.task_extra))
+            }
             Ok((Outcome::Later, _)) => {}
             Err(fault) => {
                 replies.settle_with_fault(id, &fault);
@@ -184,15 +231,27 @@ impl Peer {
     ) -> Result<(Outcome, bool), Fault> {
         let eras = self.eras;
         if method == "initialize" {
-            return self.initialize(params, eras).map(|body| (Outcome::Done(body), false));
+            return self
+                .initialize(params, eras)
+                .map(|body| (Outcome::Done(body), false));
         }
         let handshake = self.handshake();
-        if method == "ping" && handshake.is_none() && !params.meta.is_modern() && eras != Eras::Modern {
+        if method == "ping"
+            && handshake.is_none()
+            && !params.meta.is_modern()
+            && eras != Eras::Modern
+        {
             // The one request that a legacy peer may make before its handshake.
             return Ok((Outcome::Done(Body::from(json!({}))), false));
         }
         let terms = Terms::of(&params.meta, method, handshake, eras)?;
-        let call = Call { peer: self, replies, id, params, terms: &terms };
+        let call = Call {
+            peer: self,
+            replies,
+            id,
+            params,
+            terms: &terms,
+        };
         let done = |body: Body| Ok(Outcome::Done(body));
         let outcome = match (method, &terms) {
             ("tools/call", _) => tools::call(&call),
@@ -210,9 +269,15 @@ impl Peer {
             ("server/discover", Terms::Modern(_)) => done(self.discover()),
             ("subscriptions/listen", Terms::Modern(_)) => listen::open(&call),
             ("ping", Terms::Legacy(_)) => done(Body::from(json!({}))),
-            ("logging/setLevel", Terms::Legacy(handshake)) => set_level(handshake, params).and_then(done),
-            ("resources/subscribe", Terms::Legacy(_)) => self.subscribe(params, true).and_then(done),
-            ("resources/unsubscribe", Terms::Legacy(_)) => self.subscribe(params, false).and_then(done),
+            ("logging/setLevel", Terms::Legacy(handshake)) => {
+                set_level(handshake, params).and_then(done)
+            }
+            ("resources/subscribe", Terms::Legacy(_)) => {
+                self.subscribe(params, true).and_then(done)
+            }
+            ("resources/unsubscribe", Terms::Legacy(_)) => {
+                self.subscribe(params, false).and_then(done)
+            }
             _ => Err(Fault::unknown_method(method)),
         };
         outcome.map(|outcome| (outcome, terms.is_modern()))
@@ -266,8 +331,12 @@ impl Peer {
         if message.method != "notifications/cancelled" {
             return;
         }
-        // A cancellation that makes no sense is to be ignored, says the specification: it may simply be late.
-        let Some(Ok(cancelled)) = message.params.map(|params| serde_json::from_str::<Cancelled<'_>>(params.get())) else {
+        // A cancellation that makes no sense is to be ignored, says the specification: it may
+        // simply be late.
+        let Some(Ok(cancelled)) = message
+            .params
+            .map(|params| serde_json::from_str::<Cancelled<'_>>(params.get()))
+        else {
             return;
         };
         let id = cancelled.id.get();
@@ -281,7 +350,9 @@ impl Peer {
 
     fn take_reaction(&self, message: &Message<'_>) {
         let value = |raw: &RawValue| serde_json::from_str(raw.get()).unwrap_or(Value::Null);
-        let Some(Ok(id)) = message.id.map(|id| id.get().parse::<u64>()) else { return };
+        let Some(Ok(id)) = message.id.map(|id| id.get().parse::<u64>()) else {
+            return;
+        };
         let reaction = match (message.result, message.error) {
             (Some(result), _) => Ok(value(result)),
             (None, Some(error)) => Err(value(error)),
@@ -303,14 +374,22 @@ impl Peer {
         // A peer that does not read loses news rather than filling our memory.
         if state.handshake.is_some() && is_subscribed && !self.outlet.is_full() {
             let (method, params) = change.notification();
-            self.outlet.push(|out| write_notification(out, method, &params));
+            self.outlet
+                .push(|out| write_notification(out, method, &params));
         }
-        state.listeners.iter().for_each(|listener| listener.hear_of(change));
+        state
+            .listeners
+            .iter()
+            .for_each(|listener| listener.hear_of(change));
     }
 
     /// Where a question about a call goes.
     pub(crate) fn asking_outlet<'a>(&'a self, replies: &'a Replies) -> &'a Outlet {
-        if self.asks_on_outlet { &self.outlet } else { &replies.outlet }
+        if self.asks_on_outlet {
+            &self.outlet
+        } else {
+            &replies.outlet
+        }
     }
 
     /// The revision agreed on, after a legacy handshake.
@@ -358,8 +437,8 @@ impl Peer {
 }
 
 fn set_level(handshake: &Handshake, params: &Params<'_>) -> Result<Body, Fault> {
-    let level =
-        Level::named(&params.level).ok_or_else(|| Fault::invalid_params(format!("unknown log level {:?}", params.level)))?;
+    let level = Level::named(&params.level)
+        .ok_or_else(|| Fault::invalid_params(format!("unknown log level {:?}", params.level)))?;
     handshake.set_log_level(level);
     Ok(Body::from(json!({})))
 }

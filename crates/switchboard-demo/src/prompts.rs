@@ -11,8 +11,20 @@ use crate::rpc::{self, Body, Fault};
 /// At most so many values are returned, says the specification.
 const COMPLETION_LIMIT: usize = 100;
 
-const LANGUAGES: [&str; 12] =
-    ["c", "clojure", "cobol", "elixir", "go", "haskell", "java", "kotlin", "python", "ruby", "rust", "typescript"];
+const LANGUAGES: [&str; 12] = [
+    "c",
+    "clojure",
+    "cobol",
+    "elixir",
+    "go",
+    "haskell",
+    "java",
+    "kotlin",
+    "python",
+    "ruby",
+    "rust",
+    "typescript",
+];
 const STYLES: [&str; 3] = ["brief", "kind", "thorough"];
 const NAMES: [&str; 5] = ["Ada", "Alan", "Barbara", "Grace", "Katherine"];
 
@@ -41,14 +53,23 @@ pub(crate) fn get(call: &Call<'_>) -> Result<Body, Fault> {
     let argument = |name: &str| match arguments.get(name) {
         None => Ok(None),
         Some(Value::String(value)) => Ok(Some(value.as_str())),
-        Some(_) => Err(Fault::invalid_params(format!("argument {name} must be a string"))),
+        Some(_) => Err(Fault::invalid_params(format!(
+            "argument {name} must be a string"
+        ))),
     };
     let (description, text) = match &*call.params.name {
-        "haiku" => ("a haiku about switchboards", "Write a haiku about a telephone switchboard at night.".to_owned()),
+        "haiku" => (
+            "a haiku about switchboards",
+            "Write a haiku about a telephone switchboard at night.".to_owned(),
+        ),
         "review" => {
-            let language = argument("language")?.ok_or_else(|| Fault::invalid_params("argument language is missing"))?;
+            let language = argument("language")?
+                .ok_or_else(|| Fault::invalid_params("argument language is missing"))?;
             let style = argument("style")?.unwrap_or("thorough");
-            ("a review of some code", format!("Give the {language} code that follows a {style} review."))
+            (
+                "a review of some code",
+                format!("Give the {language} code that follows a {style} review."),
+            )
         }
         "" => return Err(Fault::invalid_params("name is missing")),
         name => return Err(Fault::invalid_params(format!("unknown prompt {name:?}"))),
@@ -82,11 +103,19 @@ pub(crate) fn complete(call: &Call<'_>) -> Result<Body, Fault> {
         (Reference::Prompt { name }, _) if name == "review" || name == "haiku" => &[],
         (Reference::Resource { uri }, "name") if uri == GREETING_TEMPLATE => &NAMES,
         (Reference::Resource { uri }, _) if uri == GREETING_TEMPLATE => &[],
-        (Reference::Prompt { name }, _) => return Err(Fault::invalid_params(format!("unknown prompt {name:?}"))),
-        (Reference::Resource { uri }, _) => return Err(Fault::invalid_params(format!("unknown template {uri:?}"))),
+        (Reference::Prompt { name }, _) => {
+            return Err(Fault::invalid_params(format!("unknown prompt {name:?}")));
+        }
+        (Reference::Resource { uri }, _) => {
+            return Err(Fault::invalid_params(format!("unknown template {uri:?}")));
+        }
     };
     let begun = argument.value.to_lowercase();
-    let values: Vec<&str> = known.iter().copied().filter(|value| value.to_lowercase().starts_with(&begun)).collect();
+    let values: Vec<&str> = known
+        .iter()
+        .copied()
+        .filter(|value| value.to_lowercase().starts_with(&begun))
+        .collect();
     let shown = &values[..values.len().min(COMPLETION_LIMIT)];
     Ok(Body::from(json!({
         "completion": {"values": shown, "total": values.len(), "hasMore": shown.len() < values.len()},

@@ -1,4 +1,5 @@
-//! What can be read: a text, a picture, a counter that can be subscribed to, and greetings made to order.
+//! What can be read: a text, a picture, a counter that can be subscribed to, and greetings made to
+//! order.
 
 use serde_json::{Value, json};
 
@@ -53,8 +54,13 @@ pub(crate) fn read(call: &Call<'_>) -> Result<Body, Fault> {
         COUNTER_URI => {
             json!({"uri": COUNTER_URI, "mimeType": "text/plain", "text": call.peer.demo.count().to_string()})
         }
-        _ => match uri.strip_prefix(GREETING_PREFIX).filter(|name| is_name(name)) {
-            Some(name) => json!({"uri": uri, "mimeType": "text/plain", "text": format!("Hello, {}!", decode(name))}),
+        _ => match uri
+            .strip_prefix(GREETING_PREFIX)
+            .filter(|name| is_name(name))
+        {
+            Some(name) => {
+                json!({"uri": uri, "mimeType": "text/plain", "text": format!("Hello, {}!", decode(name))})
+            }
             None => return Err(Fault::no_resource(uri, is_modern)),
         },
     };
@@ -69,7 +75,8 @@ pub(crate) fn read(call: &Call<'_>) -> Result<Body, Fault> {
 
 /// Whether it can be read, and so subscribed to.
 pub(crate) fn exists(uri: &str) -> bool {
-    [TEXT_URI, PICTURE_URI, COUNTER_URI].contains(&uri) || uri.strip_prefix(GREETING_PREFIX).is_some_and(is_name)
+    [TEXT_URI, PICTURE_URI, COUNTER_URI].contains(&uri)
+        || uri.strip_prefix(GREETING_PREFIX).is_some_and(is_name)
 }
 
 pub(crate) fn text_contents() -> Value {
@@ -82,7 +89,11 @@ pub(crate) fn binary_contents() -> Value {
 
 fn page(call: &Call<'_>, field: &str, items: &[Value]) -> Result<Body, Fault> {
     let texts: Vec<String> = items.iter().map(ToString::to_string).collect();
-    lists::page(call, field, &texts.iter().map(String::as_str).collect::<Vec<_>>())
+    lists::page(
+        call,
+        field,
+        &texts.iter().map(String::as_str).collect::<Vec<_>>(),
+    )
 }
 
 fn is_name(name: &str) -> bool {
@@ -94,8 +105,13 @@ fn decode(name: &str) -> String {
     let mut bytes = Vec::with_capacity(name.len());
     let mut rest = name.as_bytes();
     while let Some((&first, after)) = rest.split_first() {
-        let code = after.get(..2).and_then(|digits| std::str::from_utf8(digits).ok());
-        match code.and_then(|digits| u8::from_str_radix(digits, 16).ok()).filter(|_| first == b'%') {
+        let code = after
+            .get(..2)
+            .and_then(|digits| std::str::from_utf8(digits).ok());
+        match code
+            .and_then(|digits| u8::from_str_radix(digits, 16).ok())
+            .filter(|_| first == b'%')
+        {
             Some(byte) => {
                 bytes.push(byte);
                 rest = &after[2..];
@@ -115,7 +131,13 @@ mod tests {
 
     #[test]
     fn names_in_greetings_are_decoded_and_odd_ones_kept() {
-        for (name, expected) in [("Ada", "Ada"), ("Zo%C3%AB", "Zoë"), ("a%20b", "a b"), ("100%", "100%"), ("%zz", "%zz")] {
+        for (name, expected) in [
+            ("Ada", "Ada"),
+            ("Zo%C3%AB", "Zoë"),
+            ("a%20b", "a b"),
+            ("100%", "100%"),
+            ("%zz", "%zz"),
+        ] {
             assert_eq!(decode(name), expected, "{name}");
         }
     }

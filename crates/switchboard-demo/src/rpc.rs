@@ -31,9 +31,16 @@ impl<'a> Message<'a> {
         // Checked once as a whole: a parser of bytes would check every string again.
         let text = std::str::from_utf8(text).map_err(|error| Fault::parse(&error))?;
         let message: Self = serde_json::from_str(text).map_err(|error| {
-            if error.is_data() { Fault::invalid_request("not a JSON-RPC message") } else { Fault::parse(&error) }
+            if error.is_data() {
+                Fault::invalid_request("not a JSON-RPC message")
+            } else {
+                Fault::parse(&error)
+            }
         })?;
-        let id_is_valid = message.id.is_none_or(|id| id.get().starts_with(|c: char| c == '"' || c == '-' || c.is_ascii_digit()));
+        let id_is_valid = message.id.is_none_or(|id| {
+            id.get()
+                .starts_with(|c: char| c == '"' || c == '-' || c.is_ascii_digit())
+        });
         let is_response = message.result.is_some() || message.error.is_some();
         if message.jsonrpc != "2.0" {
             return Err(Fault::invalid_request("jsonrpc must be \"2.0\""));
@@ -48,7 +55,8 @@ impl<'a> Message<'a> {
     }
 }
 
-/// Everything that any request may carry. What is not needed for routing stays text until somebody needs it.
+/// Everything that any request may carry. What is not needed for routing stays text until somebody
+/// needs it.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(crate) struct Params<'a> {
@@ -90,18 +98,21 @@ impl<'a> Params<'a> {
     pub(crate) fn parse(params: Option<&'a RawValue>) -> Result<Self, Fault> {
         match params {
             None => Ok(Self::default()),
-            Some(params) if params.get().starts_with('{') => {
-                serde_json::from_str(params.get()).map_err(|error| Fault::invalid_params(format!("params: {error}")))
-            }
+            Some(params) if params.get().starts_with('{') => serde_json::from_str(params.get())
+                .map_err(|error| Fault::invalid_params(format!("params: {error}"))),
             Some(_) => Err(Fault::invalid_params("params must be an object")),
         }
     }
 }
 
 /// Reads one part of the params as what it should be.
-pub(crate) fn read<'a, T: Deserialize<'a>>(name: &str, part: Option<&'a RawValue>) -> Result<T, Fault> {
+pub(crate) fn read<'a, T: Deserialize<'a>>(
+    name: &str,
+    part: Option<&'a RawValue>,
+) -> Result<T, Fault> {
     let part = part.ok_or_else(|| Fault::invalid_params(format!("{name} is missing")))?;
-    serde_json::from_str(part.get()).map_err(|error| Fault::invalid_params(format!("{name}: {error}")))
+    serde_json::from_str(part.get())
+        .map_err(|error| Fault::invalid_params(format!("{name}: {error}")))
 }
 
 /// The text of a JSON object that is, or goes into, a result.
@@ -136,10 +147,18 @@ impl Body {
         Self::from(json!({"content": [{"type": "text", "text": words.as_ref()}], "isError": true}))
     }
 
-    /// Appends `{…fields, extra}`: the object with `extra` (text such as `,"a":1`, or nothing) as its last fields.
+    /// Appends `{…fields, extra}`: the object with `extra` (text such as `,"a":1`, or nothing) as
+    /// its last fields.
     pub(crate) fn write_with(&self, out: &mut Vec<u8>, extra: &str) {
         out.extend_from_slice(&self.0[..self.0.len() - 1]);
-        out.extend_from_slice(if self.0.len() == 2 { extra.strip_prefix(',').unwrap_or(extra) } else { extra }.as_bytes());
+        out.extend_from_slice(
+            if self.0.len() == 2 {
+                extra.strip_prefix(',').unwrap_or(extra)
+            } else {
+                extra
+            }
+            .as_bytes(),
+        );
         out.push(b'}');
     }
 }
@@ -163,12 +182,16 @@ pub(crate) fn write_result(out: &mut Vec<u8>, id: &str, body: &Body, extra: &str
 
 /// Appends a notification.
 pub(crate) fn write_notification(out: &mut Vec<u8>, method: &str, params: &Value) {
-    write_value(out, &json!({"jsonrpc": "2.0", "method": method, "params": params}));
+    write_value(
+        out,
+        &json!({"jsonrpc": "2.0", "method": method, "params": params}),
+    );
 }
 
 /// Appends any JSON value.
 pub(crate) fn write_value(out: &mut Vec<u8>, value: &Value) {
-    serde_json::to_writer(out, value).expect("a JSON value always has a text, and a Vec always has room");
+    serde_json::to_writer(out, value)
+        .expect("a JSON value always has a text, and a Vec always has room");
 }
 
 /// What a fault is about; a wire with statuses of its own has one for each.
@@ -193,56 +216,109 @@ pub(crate) struct Fault {
 
 impl Fault {
     pub(crate) fn parse(error: &dyn std::error::Error) -> Self {
-        Self { concern: Concern::Message, code: -32700, message: format!("not JSON: {error}"), data: None }
+        Self {
+            concern: Concern::Message,
+            code: -32700,
+            message: format!("not JSON: {error}"),
+            data: None,
+        }
     }
 
     pub(crate) fn invalid_request(message: impl Into<String>) -> Self {
-        Self { concern: Concern::Message, code: -32600, message: message.into(), data: None }
+        Self {
+            concern: Concern::Message,
+            code: -32600,
+            message: message.into(),
+            data: None,
+        }
     }
 
     pub(crate) fn unknown_method(method: &str) -> Self {
-        Self { concern: Concern::Method, code: -32601, message: format!("unknown method {method:?}"), data: None }
+        Self {
+            concern: Concern::Method,
+            code: -32601,
+            message: format!("unknown method {method:?}"),
+            data: None,
+        }
     }
 
     pub(crate) fn invalid_params(message: impl Into<String>) -> Self {
-        Self { concern: Concern::Request, code: -32602, message: message.into(), data: None }
+        Self {
+            concern: Concern::Request,
+            code: -32602,
+            message: message.into(),
+            data: None,
+        }
     }
 
     /// The code for it differs: 2026-07-28 has retired the legacy one.
     pub(crate) fn no_resource(uri: &str, is_modern: bool) -> Self {
         let code = if is_modern { -32602 } else { -32002 };
-        Self { concern: Concern::Request, code, message: format!("no resource {uri:?}"), data: Some(json!({"uri": uri})) }
+        Self {
+            concern: Concern::Request,
+            code,
+            message: format!("no resource {uri:?}"),
+            data: Some(json!({"uri": uri})),
+        }
     }
 
     pub(crate) fn missing_capability(required: Value) -> Self {
         let message = "the request needs a capability that it did not declare".to_owned();
         let data = Some(json!({"requiredCapabilities": required}));
-        Self { concern: Concern::Message, code: -32021, message, data }
+        Self {
+            concern: Concern::Message,
+            code: -32021,
+            message,
+            data,
+        }
     }
 
     pub(crate) fn unsupported_version(requested: &str) -> Self {
         let data = json!({"supported": [crate::era::MODERN_VERSION], "requested": requested});
         let message = format!("unsupported protocol version {requested:?}");
-        Self { concern: Concern::Message, code: -32022, message, data: Some(data) }
+        Self {
+            concern: Concern::Message,
+            code: -32022,
+            message,
+            data: Some(data),
+        }
     }
 
     /// Terms that a request must carry, and does not.
     pub(crate) fn wrong_terms(message: impl Into<String>) -> Self {
-        Self { concern: Concern::Message, ..Self::invalid_params(message) }
+        Self {
+            concern: Concern::Message,
+            ..Self::invalid_params(message)
+        }
     }
 
     /// A header that does not say what the body says.
     pub(crate) fn header_mismatch(message: impl Into<String>) -> Self {
-        Self { concern: Concern::Message, code: -32020, message: message.into(), data: None }
+        Self {
+            concern: Concern::Message,
+            code: -32020,
+            message: message.into(),
+            data: None,
+        }
     }
 
     /// A refusal by the edge, with a code that means nothing to the protocol.
     pub(crate) fn edge(code: i32, message: impl Into<String>) -> Self {
-        Self { concern: Concern::Message, code, message: message.into(), data: None }
+        Self {
+            concern: Concern::Message,
+            code,
+            message: message.into(),
+            data: None,
+        }
     }
 
     pub(crate) fn internal(message: &str) -> Self {
-        Self { concern: Concern::Request, code: -32603, message: message.to_owned(), data: None }
+        Self {
+            concern: Concern::Request,
+            code: -32603,
+            message: message.to_owned(),
+            data: None,
+        }
     }
 
     /// The error object.

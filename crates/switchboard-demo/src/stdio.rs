@@ -1,7 +1,8 @@
 //! Lines in, lines out: the stdio edge.
 //!
-//! Reads as much as there is, hands every complete line to the [`Peer`], and writes whatever waits in the [`Outlet`] with one write: many
-//! pipelined calls cost two system calls together. Ends when its input ends.
+//! Reads as much as there is, hands every complete line to the [`Peer`], and writes whatever waits
+//! in the [`Outlet`] with one write: many pipelined calls cost two system calls together. Ends when
+//! its input ends.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -33,7 +34,8 @@ const KEPT_BYTES: usize = 4 << 20;
 /// How long the last answers may take to leave once the input has ended.
 const LAST_WRITE_LIMIT: Duration = Duration::from_secs(1);
 
-/// The whole program: reads the arguments, serves stdio until it ends (or HTTP, if told so), and says how it went.
+/// The whole program: reads the arguments, serves stdio until it ends (or HTTP, if told so), and
+/// says how it went.
 pub fn main_stdio(arguments: impl IntoIterator<Item = String>) -> ExitCode {
     use io::Write;
     // Where nobody reads what we say, there is nobody to tell.
@@ -43,7 +45,11 @@ pub fn main_stdio(arguments: impl IntoIterator<Item = String>) -> ExitCode {
             ExitCode::SUCCESS
         }
         Ok(Invocation::Version) => {
-            let _ = writeln!(io::stdout(), "switchboard-demo {}", env!("CARGO_PKG_VERSION"));
+            let _ = writeln!(
+                io::stdout(),
+                "switchboard-demo {}",
+                env!("CARGO_PKG_VERSION")
+            );
             ExitCode::SUCCESS
         }
         Ok(Invocation::Serve(options)) => match serve_blocking(options) {
@@ -60,7 +66,8 @@ pub fn main_stdio(arguments: impl IntoIterator<Item = String>) -> ExitCode {
     }
 }
 
-/// Serves stdin and stdout of this process until stdin ends. Needs a tokio runtime with I/O and time.
+/// Serves stdin and stdout of this process until stdin ends. Needs a tokio runtime with I/O and
+/// time.
 pub async fn serve_stdio(options: Options) -> io::Result<()> {
     tokio::time::sleep(options.start_delay).await;
     let (input, output) = (open_input()?, open_output()?);
@@ -68,7 +75,11 @@ pub async fn serve_stdio(options: Options) -> io::Result<()> {
 }
 
 /// Serves one connection, whatever it is made of, until its input ends.
-pub async fn serve(options: Options, input: impl AsyncRead + Unpin, output: impl AsyncWrite + Unpin) -> io::Result<()> {
+pub async fn serve(
+    options: Options,
+    input: impl AsyncRead + Unpin,
+    output: impl AsyncWrite + Unpin,
+) -> io::Result<()> {
     let tick = options.tick;
     let demo = Demo::new(options);
     let outlet = Outlet::new();
@@ -89,7 +100,9 @@ pub async fn serve(options: Options, input: impl AsyncRead + Unpin, output: impl
 }
 
 fn serve_blocking(options: Options) -> io::Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
     let served = runtime.block_on(async {
         match options.listen.clone() {
             Some(listen) => crate::http::serve_http(options, &listen).await,
@@ -101,7 +114,11 @@ fn serve_blocking(options: Options) -> io::Result<()> {
     served
 }
 
-async fn read_lines(peer: &Arc<Peer>, outlet: &Outlet, mut input: impl AsyncRead + Unpin) -> io::Result<()> {
+async fn read_lines(
+    peer: &Arc<Peer>,
+    outlet: &Outlet,
+    mut input: impl AsyncRead + Unpin,
+) -> io::Result<()> {
     let mut lines = Lines::default();
     loop {
         outlet.has_room().await;
@@ -110,7 +127,8 @@ async fn read_lines(peer: &Arc<Peer>, outlet: &Outlet, mut input: impl AsyncRead
         lines.hand_over(count == 0, |line| match line {
             Line::Whole(text) => peer.handle(text, outlet),
             Line::TooLong => {
-                let fault = Fault::invalid_request(format!("a line of more than {LINE_LIMIT_BYTES} bytes"));
+                let fault =
+                    Fault::invalid_request(format!("a line of more than {LINE_LIMIT_BYTES} bytes"));
                 outlet.push(|out| fault.write(out, "null"));
             }
         });
@@ -132,7 +150,9 @@ async fn write_waiting(outlet: &Outlet, mut output: impl AsyncWrite + Unpin) -> 
 }
 
 pub(crate) async fn count_by_itself(demo: &Demo, tick: Option<Duration>) {
-    let Some(tick) = tick else { return std::future::pending().await };
+    let Some(tick) = tick else {
+        return std::future::pending().await;
+    };
     let mut interval = tokio::time::interval(tick);
     loop {
         interval.tick().await;
@@ -157,7 +177,8 @@ enum Line<'a> {
 }
 
 impl Lines {
-    /// Hands over every complete line, at the end of the input also an unfinished one, and keeps the rest.
+    /// Hands over every complete line, at the end of the input also an unfinished one, and keeps
+    /// the rest.
     fn hand_over(&mut self, is_end: bool, mut take: impl FnMut(Line<'_>)) {
         let mut begin = 0;
         while let Some(offset) = memchr::memchr(b'\n', &self.buffer[self.searched..]) {
@@ -188,20 +209,24 @@ impl Lines {
 
 /// Stdin, without a thread in between where it is a pipe or a socket, as hosts make it.
 fn open_input() -> io::Result<Box<dyn AsyncRead + Unpin>> {
-    Ok(match Channel::of(io::stdin().as_fd().try_clone_to_owned()?)? {
-        Channel::Pipe(descriptor) => Box::new(pipe::Receiver::from_owned_fd(descriptor)?),
-        Channel::Socket(socket) => Box::new(socket),
-        Channel::Other => Box::new(tokio::io::stdin()),
-    })
+    Ok(
+        match Channel::of(io::stdin().as_fd().try_clone_to_owned()?)? {
+            Channel::Pipe(descriptor) => Box::new(pipe::Receiver::from_owned_fd(descriptor)?),
+            Channel::Socket(socket) => Box::new(socket),
+            Channel::Other => Box::new(tokio::io::stdin()),
+        },
+    )
 }
 
 /// Stdout, in the same way.
 fn open_output() -> io::Result<Box<dyn AsyncWrite + Unpin>> {
-    Ok(match Channel::of(io::stdout().as_fd().try_clone_to_owned()?)? {
-        Channel::Pipe(descriptor) => Box::new(pipe::Sender::from_owned_fd(descriptor)?),
-        Channel::Socket(socket) => Box::new(socket),
-        Channel::Other => Box::new(tokio::io::stdout()),
-    })
+    Ok(
+        match Channel::of(io::stdout().as_fd().try_clone_to_owned()?)? {
+            Channel::Pipe(descriptor) => Box::new(pipe::Sender::from_owned_fd(descriptor)?),
+            Channel::Socket(socket) => Box::new(socket),
+            Channel::Other => Box::new(tokio::io::stdout()),
+        },
+    )
 }
 
 enum Channel {
@@ -256,6 +281,9 @@ mod tests {
     #[test]
     fn a_line_that_is_too_long_is_refused_once_and_the_next_is_taken() {
         let half = "x".repeat(LINE_LIMIT_BYTES / 2 + 1);
-        check(&[&half, &half, &half, "tail\nnext\n", ""], &["too long", "next"]);
+        check(
+            &[&half, &half, &half, "tail\nnext\n", ""],
+            &["too long", "next"],
+        );
     }
 }

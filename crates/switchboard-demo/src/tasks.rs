@@ -1,7 +1,9 @@
-//! Calls that become tasks: `errand` runs on by itself, is asked how far it is, and may ask in return.
+//! Calls that become tasks: `errand` runs on by itself, is asked how far it is, and may ask in
+//! return.
 //!
-//! Legacy (2025-11-25): the call asks to become a task, questions come while `tasks/result` waits. Modern: the call is answered with a task
-//! where the peer declared the extension, questions stand in `tasks/get`, answers come by `tasks/update`.
+//! Legacy (2025-11-25): the call asks to become a task, questions come while `tasks/result` waits.
+//! Modern: the call is answered with a task where the peer declared the extension, questions stand
+//! in `tasks/get`, answers come by `tasks/update`.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -56,7 +58,9 @@ impl Tasks {
         let mut table = self.table();
         table.retain(|_, errand| errand.is_kept(SystemTime::now()));
         if table.len() >= MAX_TASKS {
-            return Err(Fault::invalid_request(format!("{MAX_TASKS} tasks are there already")));
+            return Err(Fault::invalid_request(format!(
+                "{MAX_TASKS} tasks are there already"
+            )));
         }
         let random = |salt: usize| RandomState::new().hash_one(salt);
         let id = format!("{:016x}{:016x}", random(table.len()), random(0));
@@ -67,8 +71,14 @@ impl Tasks {
 
     fn of(&self, call: &Call<'_>) -> Result<Arc<Errand>, Fault> {
         let id = &*call.params.task_id;
-        let found = self.table().get(id).filter(|errand| errand.is_kept(SystemTime::now())).cloned();
-        found.ok_or_else(|| Fault::invalid_params(format!("no task {id:?}: there was none, or it has expired")))
+        let found = self
+            .table()
+            .get(id)
+            .filter(|errand| errand.is_kept(SystemTime::now()))
+            .cloned();
+        found.ok_or_else(|| {
+            Fault::invalid_params(format!("no task {id:?}: there was none, or it has expired"))
+        })
     }
 }
 
@@ -100,19 +110,31 @@ pub(crate) fn begin(call: &Call<'_>) -> Result<Outcome, Fault> {
     }
     let time_to_live = match call.terms {
         Terms::Modern(_) if declares(&call.terms.peer_capabilities()) => TIME_TO_LIVE,
-        Terms::Modern(_) => return Err(Fault::missing_capability(json!({"extensions": {EXTENSION: {}}}))),
+        Terms::Modern(_) => {
+            return Err(Fault::missing_capability(
+                json!({"extensions": {EXTENSION: {}}}),
+            ));
+        }
         Terms::Legacy(_) if call.terms.version() != LEGACY_VERSION => {
-            return Ok(Outcome::Done(Body::from_failure("this tool runs as a task, and this revision has none")));
+            return Ok(Outcome::Done(Body::from_failure(
+                "this tool runs as a task, and this revision has none",
+            )));
         }
         Terms::Legacy(_) => match call.params.task {
             Some(_) => wanted_time(call)?,
-            None => return Err(Fault::unknown_method("tools/call of a tool that runs as a task only, without a task,")),
+            None => {
+                return Err(Fault::unknown_method(
+                    "tools/call of a tool that runs as a task only, without a task,",
+                ));
+            }
         },
     };
     if arguments.ask
         && let Err(required) = call.terms.may_ask(AskMode::Form)
     {
-        let words = format!("this errand asks a question, and the peer did not declare the capability {required}");
+        let words = format!(
+            "this errand asks a question, and the peer did not declare the capability {required}"
+        );
         return Ok(Outcome::Done(Body::from_failure(words)));
     }
     let demo = &call.peer.demo;
@@ -136,7 +158,9 @@ fn wanted_time(call: &Call<'_>) -> Result<Duration, Fault> {
         ttl: Option<u64>,
     }
     let wanted: Wanted = rpc::read("task", call.params.task)?;
-    Ok(wanted.ttl.map_or(TIME_TO_LIVE, |ttl| Duration::from_millis(ttl).min(TIME_TO_LIVE)))
+    Ok(wanted.ttl.map_or(TIME_TO_LIVE, |ttl| {
+        Duration::from_millis(ttl).min(TIME_TO_LIVE)
+    }))
 }
 
 /// `tasks/get`, in either era.
@@ -193,7 +217,9 @@ async fn bring(mut exchange: Exchange, errand: Arc<Errand>) {
             let mut params = errand::question();
             params["_meta"] = json!({RELATED_KEY: {"taskId": errand.id()}});
             match exchange.ask("elicitation/create", params).await {
-                Ok(reaction) => errand.answer(reaction.unwrap_or_else(|error| json!({"action": "cancel", "error": error}))),
+                Ok(reaction) => errand.answer(
+                    reaction.unwrap_or_else(|error| json!({"action": "cancel", "error": error})),
+                ),
                 Err(stopped) => return exchange.abandon(&stopped),
             }
         }
@@ -208,7 +234,9 @@ async fn bring(mut exchange: Exchange, errand: Arc<Errand>) {
 /// The task that a request is about, where the peer may speak of tasks at all.
 fn allowed(call: &Call<'_>) -> Result<Arc<Errand>, Fault> {
     if call.terms.is_modern() && !declares(&call.terms.peer_capabilities()) {
-        return Err(Fault::missing_capability(json!({"extensions": {EXTENSION: {}}})));
+        return Err(Fault::missing_capability(
+            json!({"extensions": {EXTENSION: {}}}),
+        ));
     }
     call.peer.demo.tasks.of(call)
 }

@@ -36,7 +36,10 @@ pub(crate) struct Catalog {
 impl Catalog {
     pub(crate) fn new(generated: usize) -> Self {
         Self {
-            fixed: definitions::fixed().iter().map(ToString::to_string).collect(),
+            fixed: definitions::fixed()
+                .iter()
+                .map(ToString::to_string)
+                .collect(),
             surprise: definitions::surprise().to_string(),
             has_surprise: AtomicBool::new(false),
             generated: (1..=generated).map(definitions::generated).collect(),
@@ -53,27 +56,46 @@ impl Catalog {
     }
 
     fn has_generated(&self, name: &str) -> bool {
-        let number = name.strip_prefix(definitions::GENERATED_PREFIX).and_then(|digits| digits.parse::<usize>().ok());
-        number.is_some_and(|number| (1..=self.generated.len()).contains(&number) && definitions::generated_name(number) == name)
+        let number = name
+            .strip_prefix(definitions::GENERATED_PREFIX)
+            .and_then(|digits| digits.parse::<usize>().ok());
+        number.is_some_and(|number| {
+            (1..=self.generated.len()).contains(&number)
+                && definitions::generated_name(number) == name
+        })
     }
 }
 
 /// The arguments of a tool that HTTP repeats in headers, and the ends of the names of these.
 pub(crate) fn mirrored(name: &str) -> &'static [(&'static str, &'static str)] {
-    if name == "route" { &definitions::ROUTE_HEADERS } else { &[] }
+    if name == "route" {
+        &definitions::ROUTE_HEADERS
+    } else {
+        &[]
+    }
 }
 
 /// `tools/list`.
 pub(crate) fn list(call: &Call<'_>) -> Result<Body, Fault> {
     let catalog = &call.peer.demo.tools;
     let surprise = catalog.has_surprise().then_some(&catalog.surprise);
-    let items: Vec<&str> = catalog.fixed.iter().chain(surprise).chain(&catalog.generated).map(String::as_str).collect();
+    let items: Vec<&str> = catalog
+        .fixed
+        .iter()
+        .chain(surprise)
+        .chain(&catalog.generated)
+        .map(String::as_str)
+        .collect();
     lists::page(call, "tools", &items)
 }
 
 /// `tools/call`.
 pub(crate) fn call(call: &Call<'_>) -> Result<Outcome, Fault> {
-    if call.params.arguments.is_some_and(|arguments| !arguments.get().starts_with('{')) {
+    if call
+        .params
+        .arguments
+        .is_some_and(|arguments| !arguments.get().starts_with('{'))
+    {
         return Err(Fault::invalid_params("arguments must be an object"));
     }
     let catalog = &call.peer.demo.tools;

@@ -10,7 +10,10 @@ use web::{Events, Reply, Web, initialize, request};
 
 #[tokio::test]
 async fn web_pages_of_elsewhere_and_other_names_for_us_are_refused() {
-    let options = HttpOptions { origins: vec!["https://friend.example".to_owned()], ..HttpOptions::default() };
+    let options = HttpOptions {
+        origins: vec!["https://friend.example".to_owned()],
+        ..HttpOptions::default()
+    };
     let web = Web::start(options).await;
     for (header, value, status) in [
         ("origin", "http://localhost:3000", 200),
@@ -22,21 +25,44 @@ async fn web_pages_of_elsewhere_and_other_names_for_us_are_refused() {
         ("host", "localhost", 200),
         ("host", "evil.example", 403),
     ] {
-        assert_eq!(web.post(&[(header, value)], &initialize("2025-11-25")).await.status, status, "{header}: {value}");
+        assert_eq!(
+            web.post(&[(header, value)], &initialize("2025-11-25"))
+                .await
+                .status,
+            status,
+            "{header}: {value}"
+        );
     }
 }
 
 #[tokio::test]
 async fn without_the_token_nobody_comes_in() {
-    let web = Web::start(HttpOptions { token: Some("open sesame".to_owned()), ..HttpOptions::default() }).await;
+    let web = Web::start(HttpOptions {
+        token: Some("open sesame".to_owned()),
+        ..HttpOptions::default()
+    })
+    .await;
     for (authorization, status, challenge) in [
         ("", 401, r#"Bearer realm="switchboard-demo""#),
         ("Basic b3Blbg==", 401, r#"Bearer realm="switchboard-demo""#),
-        ("Bearer open", 401, r#"Bearer realm="switchboard-demo", error="invalid_token""#),
+        (
+            "Bearer open",
+            401,
+            r#"Bearer realm="switchboard-demo", error="invalid_token""#,
+        ),
         ("bearer open sesame", 200, ""),
     ] {
-        let reply = web.post(&[("authorization", authorization)], &initialize("2025-11-25")).await;
-        assert_eq!((reply.status, reply.header("www-authenticate")), (status, challenge), "{authorization}");
+        let reply = web
+            .post(
+                &[("authorization", authorization)],
+                &initialize("2025-11-25"),
+            )
+            .await;
+        assert_eq!(
+            (reply.status, reply.header("www-authenticate")),
+            (status, challenge),
+            "{authorization}"
+        );
     }
 }
 
@@ -52,7 +78,9 @@ async fn only_what_is_there_is_found() {
         (Method::POST, "/message", 404),
         (Method::POST, "/message?sessionId=nobody", 404),
     ] {
-        let response = web.send(method.clone(), &format!("{base}{path}"), &[], None).await;
+        let response = web
+            .send(method.clone(), &format!("{base}{path}"), &[], None)
+            .await;
         assert_eq!(response.status(), status, "{method} {path}");
     }
 }
@@ -65,19 +93,37 @@ async fn over_sse_everything_is_answered_on_the_one_stream_and_ends_with_it() {
     assert_eq!(endpoint.event.as_deref(), Some("endpoint"));
     let url = format!("http://{}{}", web.edge.address(), endpoint.data.unwrap());
     let post = async |message: Value| {
-        let reply = Reply::read(web.send(Method::POST, &url, &[], Some(message.to_string())).await).await;
+        let reply = Reply::read(
+            web.send(Method::POST, &url, &[], Some(message.to_string()))
+                .await,
+        )
+        .await;
         assert_eq!((reply.status, reply.text.as_str()), (202, "Accepted"));
     };
     post(initialize("2024-11-05")).await;
     let (id, answer) = events.message().await;
-    assert_eq!((id, answer["result"]["protocolVersion"].as_str()), (None, Some("2024-11-05")));
+    assert_eq!(
+        (id, answer["result"]["protocolVersion"].as_str()),
+        (None, Some("2024-11-05"))
+    );
     // The wire has no modern revision, and says so as a server of its time does.
     post(web::modern(1, "server/discover", json!({}))).await;
     assert_eq!(events.message().await.1["error"]["code"], -32601);
-    post(request(json!(2), "resources/subscribe", json!({"uri": "demo://counter"}))).await;
-    assert_eq!(events.message().await.1, json!({"jsonrpc": "2.0", "id": 2, "result": {}}));
+    post(request(
+        json!(2),
+        "resources/subscribe",
+        json!({"uri": "demo://counter"}),
+    ))
+    .await;
+    assert_eq!(
+        events.message().await.1,
+        json!({"jsonrpc": "2.0", "id": 2, "result": {}})
+    );
     post(request(json!(3), "tools/call", json!({"name": "count_up"}))).await;
-    assert_eq!(events.message().await.1["method"], "notifications/resources/updated");
+    assert_eq!(
+        events.message().await.1["method"],
+        "notifications/resources/updated"
+    );
     assert_eq!(events.message().await.1["id"], 3);
 
     web.edge.break_streams();
@@ -86,5 +132,10 @@ async fn over_sse_everything_is_answered_on_the_one_stream_and_ends_with_it() {
     while web.edge.counts().sessions > 0 {
         tokio::task::yield_now().await;
     }
-    assert_eq!(web.send(Method::POST, &url, &[], Some("{}".to_owned())).await.status(), 404);
+    assert_eq!(
+        web.send(Method::POST, &url, &[], Some("{}".to_owned()))
+            .await
+            .status(),
+        404
+    );
 }

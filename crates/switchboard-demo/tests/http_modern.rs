@@ -12,19 +12,39 @@ use switchboard_demo::options::Eras;
 use web::{MODERN, Web, modern, request};
 
 fn called(id: u64, tool: &str, arguments: Value) -> Value {
-    modern(id, "tools/call", json!({"name": tool, "arguments": arguments}))
+    modern(
+        id,
+        "tools/call",
+        json!({"name": tool, "arguments": arguments}),
+    )
 }
 
 #[tokio::test]
 async fn a_request_is_answered_by_itself_and_a_session_id_is_ignored() {
     for (eras, answers) in [(Eras::Both, Answers::Json), (Eras::Modern, Answers::Sse)] {
-        let web = Web::with(eras, HttpOptions { answers, ..HttpOptions::default() }).await;
-        let reply = web.modern(&[("mcp-session-id", "whatever")], &called(1, "echo", json!({"message": "hi"}))).await;
+        let web = Web::with(
+            eras,
+            HttpOptions {
+                answers,
+                ..HttpOptions::default()
+            },
+        )
+        .await;
+        let reply = web
+            .modern(
+                &[("mcp-session-id", "whatever")],
+                &called(1, "echo", json!({"message": "hi"})),
+            )
+            .await;
         assert_eq!((reply.status, reply.header("mcp-session-id")), (200, ""));
         match answers {
             Answers::Json => assert_eq!(reply.json()["result"]["content"][0]["text"], "hi"),
             Answers::Sse => {
-                assert!(reply.text.starts_with("event: message\ndata: {") && reply.text.ends_with("}\n\n"), "{reply:?}")
+                assert!(
+                    reply.text.starts_with("event: message\ndata: {")
+                        && reply.text.ends_with("}\n\n"),
+                    "{reply:?}"
+                )
             }
         }
     }
@@ -35,7 +55,11 @@ async fn what_headers_and_body_say_must_be_the_same() {
     let web = Web::start(HttpOptions::default()).await;
     let echo = called(1, "echo", json!({"message": "hi"}));
     let read = modern(1, "resources/read", json!({"uri": "demo://text"}));
-    let route = called(1, "route", json!({"region": "zürich", "priority": 42, "express": null}));
+    let route = called(
+        1,
+        "route",
+        json!({"region": "zürich", "priority": 42, "express": null}),
+    );
     let region = ("mcp-param-region", "=?base64?esO8cmljaA==?=");
     let priority = ("mcp-param-priority", "42.0");
     for (message, headers, status) in [
@@ -55,11 +79,19 @@ async fn what_headers_and_body_say_must_be_the_same() {
         (&route, &[region], 400),
         (&route, &[region, ("mcp-param-priority", "43")], 400),
         (&route, &[("mcp-param-region", "zurich"), priority], 400),
-        (&route, &[region, priority, ("mcp-param-express", "true")], 400),
+        (
+            &route,
+            &[region, priority, ("mcp-param-express", "true")],
+            400,
+        ),
     ] {
         let reply = web.modern(headers, message).await;
         let code = if status == 200 { 0 } else { -32020 };
-        assert_eq!(reply.refusal(), (status, code, json!(1)), "{headers:?} {message}");
+        assert_eq!(
+            reply.refusal(),
+            (status, code, json!(1)),
+            "{headers:?} {message}"
+        );
     }
 }
 
@@ -71,7 +103,12 @@ async fn each_fault_has_its_status() {
     let mut bare = called(1, "echo", json!({"message": "hi"}));
     bare["params"]["_meta"] = json!({"io.modelcontextprotocol/protocolVersion": MODERN});
     for (message, headers, status, code) in [
-        (old.clone(), &[("mcp-protocol-version", "2999-01-01")][..], 400, -32022),
+        (
+            old.clone(),
+            &[("mcp-protocol-version", "2999-01-01")][..],
+            400,
+            -32022,
+        ),
         (old, &[], 400, -32020),
         (bare, &[], 400, -32602),
         (request(json!(1), "tools/list", json!({})), &[], 400, -32602),
@@ -79,14 +116,26 @@ async fn each_fault_has_its_status() {
         (called(1, "no_such_tool", json!({})), &[], 200, -32602),
         (modern(1, "no/such", json!({})), &[], 404, -32601),
         (modern(1, "ping", json!({})), &[], 404, -32601),
-        (modern(1, "initialize", json!({"protocolVersion": MODERN})), &[], 404, -32601),
+        (
+            modern(1, "initialize", json!({"protocolVersion": MODERN})),
+            &[],
+            404,
+            -32601,
+        ),
     ] {
-        assert_eq!(web.modern(headers, &message).await.refusal(), (status, code, json!(1)), "{message}");
+        assert_eq!(
+            web.modern(headers, &message).await.refusal(),
+            (status, code, json!(1)),
+            "{message}"
+        );
     }
     let notification = json!({"jsonrpc": "2.0", "method": "notifications/whatever"});
     assert_eq!(web.modern(&[], &notification).await.status, 202);
     let response = json!({"jsonrpc": "2.0", "id": 1, "result": {}});
-    assert_eq!(web.modern(&[], &response).await.refusal(), (400, -32600, Value::Null));
+    assert_eq!(
+        web.modern(&[], &response).await.refusal(),
+        (400, -32600, Value::Null)
+    );
 }
 
 #[tokio::test]
@@ -95,11 +144,18 @@ async fn a_question_is_a_result_and_its_answer_another_request() {
     let mut message = called(1, "confirm", json!({"subject": "it"}));
     let asking = web.modern(&[], &message).await.json()["result"].clone();
     assert_eq!(asking["resultType"], "input_required");
-    assert_eq!(asking["inputRequests"]["question_1"]["method"], "elicitation/create");
+    assert_eq!(
+        asking["inputRequests"]["question_1"]["method"],
+        "elicitation/create"
+    );
     message["params"]["requestState"] = asking["requestState"].clone();
-    message["params"]["inputResponses"] = json!({"question_1": {"action": "accept", "content": {"yes": true}}});
+    message["params"]["inputResponses"] =
+        json!({"question_1": {"action": "accept", "content": {"yes": true}}});
     let done = web.modern(&[], &message).await.json();
-    assert_eq!(done["result"]["content"][0]["text"], "accepted: it would be erased now");
+    assert_eq!(
+        done["result"]["content"][0]["text"],
+        "accepted: it would be erased now"
+    );
 }
 
 #[tokio::test]
@@ -109,9 +165,15 @@ async fn progress_comes_before_the_answer_and_events_have_no_ids() {
     message["params"]["_meta"]["progressToken"] = json!("t");
     let mut events = web.modern_stream(&message).await;
     let (id, progress) = events.message().await;
-    assert_eq!((id, progress["params"]["progressToken"].as_str()), (None, Some("t")));
+    assert_eq!(
+        (id, progress["params"]["progressToken"].as_str()),
+        (None, Some("t"))
+    );
     let (id, answer) = events.message().await;
-    assert_eq!((id, answer["result"]["resultType"].as_str()), (None, Some("complete")));
+    assert_eq!(
+        (id, answer["result"]["resultType"].as_str()),
+        (None, Some("complete"))
+    );
     assert!(events.has_ended().await);
 }
 
@@ -119,10 +181,15 @@ async fn progress_comes_before_the_answer_and_events_have_no_ids() {
 async fn a_listener_hears_of_what_it_asked_for_and_is_answered_when_the_edge_stops() {
     let web = Web::start(HttpOptions::default()).await;
     let wanted = json!({"notifications": {"resourceSubscriptions": ["demo://counter"]}});
-    let mut events = web.modern_stream(&modern(7, "subscriptions/listen", wanted)).await;
+    let mut events = web
+        .modern_stream(&modern(7, "subscriptions/listen", wanted))
+        .await;
     let key = "io.modelcontextprotocol/subscriptionId";
     let (_, acknowledged) = events.message().await;
-    assert_eq!(acknowledged["method"], "notifications/subscriptions/acknowledged");
+    assert_eq!(
+        acknowledged["method"],
+        "notifications/subscriptions/acknowledged"
+    );
     web.modern(&[], &called(8, "toggle_tool", json!({}))).await;
     web.modern(&[], &called(9, "count_up", json!({}))).await;
     let updated = json!({
@@ -131,7 +198,10 @@ async fn a_listener_hears_of_what_it_asked_for_and_is_answered_when_the_edge_sto
     assert_eq!(events.message().await.1, updated);
     drop(web.edge);
     let (_, last) = events.message().await;
-    assert_eq!((&last["id"], &last["result"]["_meta"][key]), (&json!(7), &json!(7)));
+    assert_eq!(
+        (&last["id"], &last["result"]["_meta"][key]),
+        (&json!(7), &json!(7))
+    );
     assert!(events.has_ended().await);
 }
 
@@ -153,8 +223,19 @@ async fn a_closed_stream_is_a_cancellation() {
     let address = line(&mut BufReader::new(child.stdout.take().unwrap()));
     let web = Web::start(HttpOptions::default()).await;
     let message = called(3, "slow", json!({"seconds": 3000}));
-    let headers = [("mcp-protocol-version", MODERN), ("mcp-method", "tools/call"), ("mcp-name", "slow")];
-    let response = web.send(reqwest::Method::POST, &format!("http://{address}/mcp"), &headers, Some(message.to_string())).await;
+    let headers = [
+        ("mcp-protocol-version", MODERN),
+        ("mcp-method", "tools/call"),
+        ("mcp-name", "slow"),
+    ];
+    let response = web
+        .send(
+            reqwest::Method::POST,
+            &format!("http://{address}/mcp"),
+            &headers,
+            Some(message.to_string()),
+        )
+        .await;
     assert_eq!(response.status(), 200);
     drop(response);
     let said = tokio::task::spawn_blocking({

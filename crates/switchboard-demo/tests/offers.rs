@@ -10,12 +10,23 @@ use serde_json::{Value, json};
 fn resources_are_listed_and_read_in_both_eras() {
     for mut server in Process::both(&[]) {
         let uris = |list: &Value, field: &str, name: &str| {
-            list[field].as_array().unwrap().iter().map(|item| item[name].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+            list[field]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|item| item[name].as_str().unwrap().to_owned())
+                .collect::<Vec<_>>()
         };
         let list = server.result("resources/list", json!({}));
-        assert_eq!(uris(&list, "resources", "uri"), ["demo://text", "demo://picture", "demo://counter"]);
+        assert_eq!(
+            uris(&list, "resources", "uri"),
+            ["demo://text", "demo://picture", "demo://counter"]
+        );
         let templates = server.result("resources/templates/list", json!({}));
-        assert_eq!(uris(&templates, "resourceTemplates", "uriTemplate"), ["demo://greeting/{name}"]);
+        assert_eq!(
+            uris(&templates, "resourceTemplates", "uriTemplate"),
+            ["demo://greeting/{name}"]
+        );
 
         let is_modern = server.is_modern();
         let mut read = |uri: &str| {
@@ -33,9 +44,15 @@ fn resources_are_listed_and_read_in_both_eras() {
 
         let code = if is_modern { -32602 } else { -32002 };
         for uri in ["demo://nothing", "demo://greeting/", "file:///etc/passwd"] {
-            assert_eq!(server.error("resources/read", json!({"uri": uri})), (code, json!({"uri": uri})));
+            assert_eq!(
+                server.error("resources/read", json!({"uri": uri})),
+                (code, json!({"uri": uri}))
+            );
         }
-        assert_eq!(server.error("resources/read", json!({})), (-32602, Value::Null));
+        assert_eq!(
+            server.error("resources/read", json!({})),
+            (-32602, Value::Null)
+        );
     }
 }
 
@@ -44,21 +61,38 @@ fn prompts_are_listed_filled_in_and_completed_in_both_eras() {
     for mut server in Process::both(&["--page-size", "1"]) {
         let first = server.result("prompts/list", json!({}));
         let second = server.result("prompts/list", json!({"cursor": first["nextCursor"]}));
-        assert_eq!((&first["prompts"][0]["name"], &second["prompts"][0]["name"]), (&json!("haiku"), &json!("review")));
-        assert_eq!((second["prompts"][0]["arguments"].as_array().unwrap().len(), second.get("nextCursor")), (2, None));
+        assert_eq!(
+            (&first["prompts"][0]["name"], &second["prompts"][0]["name"]),
+            (&json!("haiku"), &json!("review"))
+        );
+        assert_eq!(
+            (
+                second["prompts"][0]["arguments"].as_array().unwrap().len(),
+                second.get("nextCursor")
+            ),
+            (2, None)
+        );
 
         let mut text = |params: Value| {
             let result = server.result("prompts/get", params);
-            result["messages"][0]["content"]["text"].as_str().unwrap().to_owned()
+            result["messages"][0]["content"]["text"]
+                .as_str()
+                .unwrap()
+                .to_owned()
         };
-        assert_eq!(text(json!({"name": "haiku"})), "Write a haiku about a telephone switchboard at night.");
+        assert_eq!(
+            text(json!({"name": "haiku"})),
+            "Write a haiku about a telephone switchboard at night."
+        );
         assert_eq!(
             text(json!({"name": "review", "arguments": {"language": "rust", "style": "kind"}})),
             "Give the rust code that follows a kind review."
         );
-        for params in
-            [json!({"name": "review"}), json!({"name": "nothing"}), json!({"name": "review", "arguments": {"language": 5}})]
-        {
+        for params in [
+            json!({"name": "review"}),
+            json!({"name": "nothing"}),
+            json!({"name": "review", "arguments": {"language": 5}}),
+        ] {
             assert_eq!(server.error("prompts/get", params), (-32602, Value::Null));
         }
 
@@ -79,24 +113,42 @@ fn prompts_are_listed_filled_in_and_completed_in_both_eras() {
             );
         }
         let unknown = json!({"ref": {"type": "ref/prompt", "name": "nothing"}, "argument": {"name": "a", "value": ""}});
-        for params in [unknown, json!({"ref": {"type": "ref/else"}}), json!({"ref": review})] {
-            assert_eq!(server.error("completion/complete", params), (-32602, Value::Null));
+        for params in [
+            unknown,
+            json!({"ref": {"type": "ref/else"}}),
+            json!({"ref": review}),
+        ] {
+            assert_eq!(
+                server.error("completion/complete", params),
+                (-32602, Value::Null)
+            );
         }
     }
 }
 
 fn names(server: &mut Process) -> Vec<String> {
     let list = server.result("tools/list", json!({}));
-    list["tools"].as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
+    list["tools"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|tool| tool["name"].as_str().unwrap().to_owned())
+        .collect()
 }
 
 #[test]
 fn a_legacy_peer_hears_when_the_list_of_tools_changes() {
     let mut server = Process::legacy("2025-11-25", json!({}), &[]);
     let before = names(&mut server);
-    for (expected, there) in [("the tool surprise is there now", true), ("the tool surprise is gone", false)] {
+    for (expected, there) in [
+        ("the tool surprise is there now", true),
+        ("the tool surprise is gone", false),
+    ] {
         server.begin_call("toggle_tool", json!({}));
-        assert_eq!(server.next(), json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed", "params": {}}));
+        assert_eq!(
+            server.next(),
+            json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed", "params": {}})
+        );
         let reply = server.next();
         assert_eq!(process::words(&reply["result"]), expected);
         let mut now = before.clone();
@@ -109,20 +161,47 @@ fn a_legacy_peer_hears_when_the_list_of_tools_changes() {
 fn a_legacy_peer_hears_of_a_resource_while_it_is_subscribed() {
     let mut server = Process::legacy("2025-06-18", json!({}), &[]);
     let counter = json!({"uri": "demo://counter"});
-    assert_eq!(server.words("count_up", json!({})), "the counter stands at 1");
-    assert_eq!(server.result("resources/subscribe", counter.clone()), json!({}));
+    assert_eq!(
+        server.words("count_up", json!({})),
+        "the counter stands at 1"
+    );
+    assert_eq!(
+        server.result("resources/subscribe", counter.clone()),
+        json!({})
+    );
     server.begin_call("count_up", json!({}));
-    assert_eq!(server.next(), json!({"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": counter}));
-    assert_eq!(process::words(&server.next()["result"]), "the counter stands at 2");
-    assert_eq!(server.result("resources/unsubscribe", counter.clone()), json!({}));
-    assert_eq!(server.words("count_up", json!({})), "the counter stands at 3");
-    assert_eq!(server.result("resources/read", counter)["contents"][0]["text"], "3");
-    assert_eq!(error(&server.request("resources/subscribe", json!({"uri": "demo://nothing"}))).0, -32002);
+    assert_eq!(
+        server.next(),
+        json!({"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": counter})
+    );
+    assert_eq!(
+        process::words(&server.next()["result"]),
+        "the counter stands at 2"
+    );
+    assert_eq!(
+        server.result("resources/unsubscribe", counter.clone()),
+        json!({})
+    );
+    assert_eq!(
+        server.words("count_up", json!({})),
+        "the counter stands at 3"
+    );
+    assert_eq!(
+        server.result("resources/read", counter)["contents"][0]["text"],
+        "3"
+    );
+    assert_eq!(
+        error(&server.request("resources/subscribe", json!({"uri": "demo://nothing"}))).0,
+        -32002
+    );
 }
 
 fn told(method: &str, id: u64, more: Value) -> Value {
     let mut params = json!({"_meta": {"io.modelcontextprotocol/subscriptionId": id}});
-    params.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    params
+        .as_object_mut()
+        .unwrap()
+        .extend(more.as_object().unwrap().clone());
     json!({"jsonrpc": "2.0", "method": method, "params": params})
 }
 
@@ -130,30 +209,57 @@ fn told(method: &str, id: u64, more: Value) -> Value {
 fn a_modern_peer_hears_on_each_stream_what_it_asked_for_there_and_nothing_else() {
     let mut server = Process::modern(json!({}), &[]);
     // Nobody listens yet, so nothing is said.
-    assert_eq!(server.words("toggle_tool", json!({})), "the tool surprise is there now");
+    assert_eq!(
+        server.words("toggle_tool", json!({})),
+        "the tool surprise is there now"
+    );
 
     let wanted = json!({"toolsListChanged": true, "promptsListChanged": true, "resourceSubscriptions": ["demo://nothing"]});
     let tools = server.begin("subscriptions/listen", json!({"notifications": wanted}));
     let honoured = json!({"notifications": {"toolsListChanged": true}});
-    assert_eq!(server.next(), told("notifications/subscriptions/acknowledged", tools, honoured));
+    assert_eq!(
+        server.next(),
+        told("notifications/subscriptions/acknowledged", tools, honoured)
+    );
 
     let wanted = json!({"resourceSubscriptions": ["demo://counter"]});
     let counter = server.begin("subscriptions/listen", json!({"notifications": wanted}));
-    assert_eq!(server.next(), told("notifications/subscriptions/acknowledged", counter, json!({"notifications": wanted})));
+    assert_eq!(
+        server.next(),
+        told(
+            "notifications/subscriptions/acknowledged",
+            counter,
+            json!({"notifications": wanted})
+        )
+    );
 
     let call = server.begin_call("toggle_tool", json!({}));
-    assert_eq!(server.next(), told("notifications/tools/list_changed", tools, json!({})));
+    assert_eq!(
+        server.next(),
+        told("notifications/tools/list_changed", tools, json!({}))
+    );
     assert_eq!(server.next()["id"], call);
     let call = server.begin_call("count_up", json!({}));
-    assert_eq!(server.next(), told("notifications/resources/updated", counter, json!({"uri": "demo://counter"})));
+    assert_eq!(
+        server.next(),
+        told(
+            "notifications/resources/updated",
+            counter,
+            json!({"uri": "demo://counter"})
+        )
+    );
     assert_eq!(server.next()["id"], call);
 
     // A cancelled stream is over without an answer; the other gets its answer when the server ends.
     server.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": counter}}));
-    assert_eq!(server.words("count_up", json!({})), "the counter stands at 2");
+    assert_eq!(
+        server.words("count_up", json!({})),
+        "the counter stands at 2"
+    );
     let info = json!({"name": "switchboard-demo", "title": "Switchboard demo", "version": env!("CARGO_PKG_VERSION")});
     let meta = json!({"io.modelcontextprotocol/subscriptionId": tools, "io.modelcontextprotocol/serverInfo": info});
-    let last = json!({"jsonrpc": "2.0", "id": tools, "result": {"resultType": "complete", "_meta": meta}});
+    let last =
+        json!({"jsonrpc": "2.0", "id": tools, "result": {"resultType": "complete", "_meta": meta}});
     let (status, rest) = server.end();
     assert_eq!((status.code(), rest), (Some(0), vec![last]));
 }
@@ -161,8 +267,17 @@ fn a_modern_peer_hears_on_each_stream_what_it_asked_for_there_and_nothing_else()
 #[test]
 fn listening_needs_to_say_for_what() {
     let mut server = Process::modern(json!({}), &[]);
-    assert_eq!(server.error("subscriptions/listen", json!({})), (-32602, Value::Null));
-    assert_eq!(server.error("subscriptions/listen", json!({"notifications": {"toolsListChanged": 5}})), (-32602, Value::Null));
+    assert_eq!(
+        server.error("subscriptions/listen", json!({})),
+        (-32602, Value::Null)
+    );
+    assert_eq!(
+        server.error(
+            "subscriptions/listen",
+            json!({"notifications": {"toolsListChanged": 5}})
+        ),
+        (-32602, Value::Null)
+    );
 }
 
 #[test]
@@ -170,8 +285,18 @@ fn the_counter_counts_by_itself_when_told_to() {
     let mut server = Process::modern(json!({}), &["--tick", "5"]);
     let wanted = json!({"resourceSubscriptions": ["demo://counter"]});
     let id = server.begin("subscriptions/listen", json!({"notifications": wanted}));
-    assert_eq!(server.next()["method"], "notifications/subscriptions/acknowledged");
+    assert_eq!(
+        server.next()["method"],
+        "notifications/subscriptions/acknowledged"
+    );
     for _ in 0..3 {
-        assert_eq!(server.next(), told("notifications/resources/updated", id, json!({"uri": "demo://counter"})));
+        assert_eq!(
+            server.next(),
+            told(
+                "notifications/resources/updated",
+                id,
+                json!({"uri": "demo://counter"})
+            )
+        );
     }
 }

@@ -28,7 +28,11 @@ fn what_is_no_message_gets_an_error_and_the_next_one_is_served() {
     ] {
         server.send_text(text);
         let reply = server.next();
-        assert_eq!((reply["id"].clone(), error(&reply).0), (Value::Null, code), "{text}");
+        assert_eq!(
+            (reply["id"].clone(), error(&reply).0),
+            (Value::Null, code),
+            "{text}"
+        );
     }
     server.send_text(r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":[1]}"#);
     assert_eq!(error(&server.next()), (-32602, Value::Null));
@@ -36,13 +40,22 @@ fn what_is_no_message_gets_an_error_and_the_next_one_is_served() {
     server.send_text("  \t ");
     server.send_text(r#"{"jsonrpc":"2.0","id":99,"result":{"an":"answer to nothing"}}"#);
     server.send_text(r#"{"jsonrpc":"2.0","method":"notifications/from/the/future"}"#);
-    assert_eq!(server.words("echo", json!({"message": "still here"})), "still here");
+    assert_eq!(
+        server.words("echo", json!({"message": "still here"})),
+        "still here"
+    );
 }
 
 #[test]
 fn ids_come_back_exactly_as_they_were() {
     let mut server = Process::legacy("2025-11-25", json!({}), &[]);
-    for id in [json!("a \"quoted\" one"), json!(0), json!(-5), json!(u64::MAX), json!("1")] {
+    for id in [
+        json!("a \"quoted\" one"),
+        json!(0),
+        json!(-5),
+        json!(u64::MAX),
+        json!("1"),
+    ] {
         server.send(&echo(id.clone(), "hi"));
         assert_eq!(server.next(), echoed(id, "hi"));
     }
@@ -51,7 +64,9 @@ fn ids_come_back_exactly_as_they_were() {
 #[test]
 fn many_calls_sent_at_once_are_all_answered_in_order() {
     let mut server = Process::legacy("2025-11-25", json!({}), &[]);
-    let calls: Vec<String> = (0..5000).map(|number| echo(json!(number), "hi").to_string()).collect();
+    let calls: Vec<String> = (0..5000)
+        .map(|number| echo(json!(number), "hi").to_string())
+        .collect();
     server.send_text(&calls.join("\n"));
     for number in 0..5000 {
         assert_eq!(server.next(), echoed(json!(number), "hi"));
@@ -74,10 +89,19 @@ fn a_batch_is_answered_by_one_array_when_the_last_of_it_is_done() {
     let reply = reply.as_array().unwrap();
     assert_eq!(reply.len(), 5);
     assert_eq!(reply[0], echoed(json!(1), "one"));
-    assert_eq!((reply[1]["id"].clone(), error(&reply[1]).0), (json!(2), -32601));
-    assert_eq!((reply[2]["id"].clone(), error(&reply[2]).0), (Value::Null, -32600));
+    assert_eq!(
+        (reply[1]["id"].clone(), error(&reply[1]).0),
+        (json!(2), -32601)
+    );
+    assert_eq!(
+        (reply[2]["id"].clone(), error(&reply[2]).0),
+        (Value::Null, -32600)
+    );
     assert_eq!(reply[3], echoed(json!(3), "three"));
-    assert_eq!((reply[4]["id"].clone(), words(&reply[4]["result"])), (json!("slow"), "worked for 0.05 s in 5 steps".to_owned()));
+    assert_eq!(
+        (reply[4]["id"].clone(), words(&reply[4]["result"])),
+        (json!("slow"), "worked for 0.05 s in 5 steps".to_owned())
+    );
 
     server.send(&json!([{"jsonrpc": "2.0", "method": "notifications/whatever"}]));
     server.send(&json!([]));
@@ -104,7 +128,10 @@ fn batches_are_refused_where_the_revision_has_none() {
 fn fast_calls_overtake_a_slow_one_and_the_end_of_input_ends_the_process_at_once() {
     for mut server in Process::both(&[]) {
         server.begin_call("slow", json!({"seconds": 3000}));
-        assert_eq!(server.words("echo", json!({"message": "running"})), "running");
+        assert_eq!(
+            server.words("echo", json!({"message": "running"})),
+            "running"
+        );
         let (status, rest) = server.end();
         assert_eq!((status.code(), rest), (Some(0), vec![]));
     }
@@ -117,13 +144,19 @@ fn the_last_message_needs_no_newline() {
     let mut server = Process::legacy("2025-11-25", json!({}), &[]);
     server.send_unfinished(&echo(json!(5), "last words").to_string());
     let (status, rest) = server.end();
-    assert_eq!((status.code(), rest), (Some(0), vec![echoed(json!(5), "last words")]));
+    assert_eq!(
+        (status.code(), rest),
+        (Some(0), vec![echoed(json!(5), "last words")])
+    );
 }
 
 #[test]
 fn wrong_options_end_with_2_and_say_what_was_expected() {
     let mut server = Process::start(&["--era", "stone"]);
-    assert_eq!(server.next_log(), "switchboard-demo: --era stone: expected legacy, modern or both");
+    assert_eq!(
+        server.next_log(),
+        "switchboard-demo: --era stone: expected legacy, modern or both"
+    );
     assert_eq!(server.end().0.code(), Some(2));
 }
 

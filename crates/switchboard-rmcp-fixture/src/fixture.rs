@@ -35,16 +35,30 @@ struct Shared {
 
 impl Fixture {
     pub(crate) fn new(versions: Cow<'static, [ProtocolVersion]>) -> Self {
-        let shared = Shared { counter: watch::Sender::new(0), subscribers: Mutex::default(), stopped: AtomicU64::new(0) };
-        Self { versions, shared: Arc::new(shared) }
+        let shared = Shared {
+            counter: watch::Sender::new(0),
+            subscribers: Mutex::default(),
+            stopped: AtomicU64::new(0),
+        };
+        Self {
+            versions,
+            shared: Arc::new(shared),
+        }
     }
 
     async fn count_up(&self) -> u64 {
         self.shared.counter.send_modify(|count| *count += 1);
-        let subscribers = self.shared.subscribers.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let subscribers = self
+            .shared
+            .subscribers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
         for subscriber in subscribers {
             // One that is gone wants to hear nothing.
-            let _ = subscriber.notify_resource_updated(ResourceUpdatedNotificationParam::new(COUNTER)).await;
+            let _ = subscriber
+                .notify_resource_updated(ResourceUpdatedNotificationParam::new(COUNTER))
+                .await;
         }
         *self.shared.counter.borrow()
     }
@@ -67,7 +81,8 @@ impl Fixture {
                 () = tokio::time::sleep(Duration::from_secs_f64(seconds / f64::from(steps))) => {}
             }
             if let Some(token) = context.meta.get_progress_token() {
-                let progress = ProgressNotificationParam::new(token, f64::from(step)).with_total(f64::from(steps));
+                let progress = ProgressNotificationParam::new(token, f64::from(step))
+                    .with_total(f64::from(steps));
                 let _ = context.peer.notify_progress(progress).await;
             }
         }
@@ -78,16 +93,38 @@ impl Fixture {
 
 fn tools() -> Vec<Tool> {
     let tool = |name: &'static str, description: &'static str, properties: Value| {
-        let Value::Object(schema) = json!({"type": "object", "properties": properties}) else { return Tool::default() };
+        let Value::Object(schema) = json!({"type": "object", "properties": properties}) else {
+            return Tool::default();
+        };
         Tool::new(name, description, Arc::new(schema))
     };
     vec![
-        tool("echo", "says what it was told", json!({"message": {"type": "string"}})),
-        tool("slow", "takes its time, with progress", json!({"seconds": {"type": "number"}, "steps": {"type": "integer"}})),
-        tool("stopped", "says how many slow calls were stopped", json!({})),
+        tool(
+            "echo",
+            "says what it was told",
+            json!({"message": {"type": "string"}}),
+        ),
+        tool(
+            "slow",
+            "takes its time, with progress",
+            json!({"seconds": {"type": "number"}, "steps": {"type": "integer"}}),
+        ),
+        tool(
+            "stopped",
+            "says how many slow calls were stopped",
+            json!({}),
+        ),
         tool("count_up", "lets fixture://counter count", json!({})),
-        tool("ask", "asks for a name", json!({"message": {"type": "string"}})),
-        tool("sample", "asks the peer's model", json!({"prompt": {"type": "string"}})),
+        tool(
+            "ask",
+            "asks for a name",
+            json!({"message": {"type": "string"}}),
+        ),
+        tool(
+            "sample",
+            "asks the peer's model",
+            json!({"prompt": {"type": "string"}}),
+        ),
         tool("roots", "asks for the peer's folders", json!({})),
     ]
 }
@@ -126,21 +163,42 @@ impl ServerHandler for Fixture {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let argument = |name: &str| request.arguments.as_ref().and_then(|arguments| arguments.get(name));
-        let text = |name: &str| argument(name).and_then(Value::as_str).unwrap_or("nothing").to_owned();
+        let argument = |name: &str| {
+            request
+                .arguments
+                .as_ref()
+                .and_then(|arguments| arguments.get(name))
+        };
+        let text = |name: &str| {
+            argument(name)
+                .and_then(Value::as_str)
+                .unwrap_or("nothing")
+                .to_owned()
+        };
         Ok(match &*request.name {
             "echo" => words(text("message")),
             "slow" => {
                 let seconds = argument("seconds").and_then(Value::as_f64).unwrap_or(1.0);
-                let steps = argument("steps").and_then(Value::as_u64).and_then(|steps| u32::try_from(steps).ok()).unwrap_or(5);
+                let steps = argument("steps")
+                    .and_then(Value::as_u64)
+                    .and_then(|steps| u32::try_from(steps).ok())
+                    .unwrap_or(5);
                 words(self.work(seconds, steps.max(1), &context).await)
             }
-            "stopped" => words(format!("{} stopped", self.shared.stopped.load(Ordering::Relaxed))),
+            "stopped" => words(format!(
+                "{} stopped",
+                self.shared.stopped.load(Ordering::Relaxed)
+            )),
             "count_up" => words(format!("the counter stands at {}", self.count_up().await)),
             "ask" => return asking::elicit(&request, &context, text("message")).await,
             "sample" => return asking::sample(&request, &context, text("prompt")).await,
             "roots" => return asking::roots(&request, &context).await,
-            name => return Err(ErrorData::invalid_params(format!("unknown tool {name:?}"), None)),
+            name => {
+                return Err(ErrorData::invalid_params(
+                    format!("unknown tool {name:?}"),
+                    None,
+                ));
+            }
         })
     }
 
@@ -149,7 +207,10 @@ impl ServerHandler for Fixture {
         _: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        Ok(ListResourcesResult::with_all_items(vec![Resource::new(TEXT, "text"), Resource::new(COUNTER, "counter")]))
+        Ok(ListResourcesResult::with_all_items(vec![
+            Resource::new(TEXT, "text"),
+            Resource::new(COUNTER, "counter"),
+        ]))
     }
 
     async fn read_resource(
@@ -160,7 +221,12 @@ impl ServerHandler for Fixture {
         let text = match request.uri.as_str() {
             TEXT => "a text of the fixture".to_owned(),
             COUNTER => self.shared.counter.borrow().to_string(),
-            uri => return Err(ErrorData::resource_not_found(format!("no resource {uri}"), None)),
+            uri => {
+                return Err(ErrorData::resource_not_found(
+                    format!("no resource {uri}"),
+                    None,
+                ));
+            }
         };
         Ok(ReadResourceResult::new(vec![ResourceContents::text(text, request.uri)]).into())
     }
@@ -171,7 +237,11 @@ impl ServerHandler for Fixture {
         _: RequestContext<RoleServer>,
     ) -> Result<ListPromptsResult, ErrorData> {
         let name = PromptArgument::new("name").with_required(true);
-        Ok(ListPromptsResult::with_all_items(vec![Prompt::new("greet", Some("asks for a greeting"), Some(vec![name]))]))
+        Ok(ListPromptsResult::with_all_items(vec![Prompt::new(
+            "greet",
+            Some("asks for a greeting"),
+            Some(vec![name]),
+        )]))
     }
 
     async fn get_prompt(
@@ -179,38 +249,74 @@ impl ServerHandler for Fixture {
         request: GetPromptRequestParams,
         _: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
-        let name = request.arguments.as_ref().and_then(|arguments| arguments.get("name")).and_then(Value::as_str);
+        let name = request
+            .arguments
+            .as_ref()
+            .and_then(|arguments| arguments.get("name"))
+            .and_then(Value::as_str);
         let text = format!("Greet {}.", name.unwrap_or("nobody"));
         Ok(GetPromptResult::new(vec![PromptMessage::new_text(Role::User, text)]).into())
     }
 
-    async fn complete(&self, request: CompleteRequestParams, _: RequestContext<RoleServer>) -> Result<CompleteResult, ErrorData> {
-        let fits = |name: &&&str| name.to_lowercase().starts_with(&request.argument.value.to_lowercase());
-        let values = NAMES.iter().filter(fits).map(|name| (*name).to_owned()).collect();
-        let info = CompletionInfo::new(values).map_err(|error| ErrorData::internal_error(error, None))?;
+    async fn complete(
+        &self,
+        request: CompleteRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<CompleteResult, ErrorData> {
+        let fits = |name: &&&str| {
+            name.to_lowercase()
+                .starts_with(&request.argument.value.to_lowercase())
+        };
+        let values = NAMES
+            .iter()
+            .filter(fits)
+            .map(|name| (*name).to_owned())
+            .collect();
+        let info =
+            CompletionInfo::new(values).map_err(|error| ErrorData::internal_error(error, None))?;
         Ok(CompleteResult::new(info))
     }
 
-    async fn subscribe(&self, request: SubscribeRequestParams, context: RequestContext<RoleServer>) -> Result<(), ErrorData> {
+    async fn subscribe(
+        &self,
+        request: SubscribeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
         if request.uri == COUNTER {
-            self.shared.subscribers.lock().unwrap_or_else(PoisonError::into_inner).push(context.peer);
+            self.shared
+                .subscribers
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .push(context.peer);
         }
         Ok(())
     }
 
-    async fn unsubscribe(&self, _: UnsubscribeRequestParams, _: RequestContext<RoleServer>) -> Result<(), ErrorData> {
+    async fn unsubscribe(
+        &self,
+        _: UnsubscribeRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
         // There is one peer at a time that does this.
-        self.shared.subscribers.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.shared
+            .subscribers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clear();
         Ok(())
     }
 
-    fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
+    fn accepted_subscription_filter(
+        &self,
+        requested: &SubscriptionFilter,
+    ) -> Option<SubscriptionFilter> {
         Some(requested.supported_by(&self.get_info().capabilities))
     }
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
         let mut counter = self.shared.counter.subscribe();
-        // The acknowledgement is out already: what changed since is before us, and told rather once too often.
+        // The acknowledgement is out already: what changed since is before us, and told rather once
+        // too often.
         if *counter.borrow_and_update() > 0 {
             let _ = context.sink().notify_resource_updated(COUNTER).await;
         }

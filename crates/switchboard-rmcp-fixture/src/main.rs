@@ -1,4 +1,5 @@
-//! A server made with the official SDK: `rmcp-fixture [--era legacy|modern|both] [--http ADDR] [--json]`, on stdio without `--http`.
+//! A server made with the official SDK: `rmcp-fixture [--era legacy|modern|both] [--http ADDR]
+//! [--json]`, on stdio without `--http`.
 //!
 //! With `--http` it prints the address it listens on as one line; the path is `/mcp`.
 
@@ -21,12 +22,16 @@ mod asking;
 use fixture::Fixture;
 
 fn main() -> ExitCode {
-    let served = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Into::into).and_then(|runtime| {
-        let served = runtime.block_on(serve());
-        // A call under way must not keep the process.
-        runtime.shutdown_background();
-        served
-    });
+    let served = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(Into::into)
+        .and_then(|runtime| {
+            let served = runtime.block_on(serve());
+            // A call under way must not keep the process.
+            runtime.shutdown_background();
+            served
+        });
     match served {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -39,7 +44,8 @@ fn main() -> ExitCode {
 }
 
 async fn serve() -> Result<(), Box<dyn Error>> {
-    let mut versions: Cow<'static, [ProtocolVersion]> = Cow::Borrowed(ProtocolVersion::KNOWN_VERSIONS);
+    let mut versions: Cow<'static, [ProtocolVersion]> =
+        Cow::Borrowed(ProtocolVersion::KNOWN_VERSIONS);
     let (mut listen, mut is_json) = (None, false);
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
@@ -52,15 +58,21 @@ async fn serve() -> Result<(), Box<dyn Error>> {
     }
     let fixture = Fixture::new(versions);
     match listen {
-        None => _ = fixture.serve(rmcp::transport::stdio()).await?.waiting().await?,
+        None => {
+            _ = fixture
+                .serve(rmcp::transport::stdio())
+                .await?
+                .waiting()
+                .await?
+        }
         Some(listen) => serve_http(fixture, &listen, is_json).await?,
     }
     Ok(())
 }
 
 fn of_era(era: &str) -> Result<Cow<'static, [ProtocolVersion]>, String> {
-    let (legacy, modern) =
-        ProtocolVersion::KNOWN_VERSIONS.split_at(ProtocolVersion::known_up_to(&ProtocolVersion::V_2025_11_25).len());
+    let (legacy, modern) = ProtocolVersion::KNOWN_VERSIONS
+        .split_at(ProtocolVersion::known_up_to(&ProtocolVersion::V_2025_11_25).len());
     match era {
         "legacy" => Ok(Cow::Borrowed(legacy)),
         "modern" => Ok(Cow::Borrowed(modern)),

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use crate::program::{Launch, program};
 use crate::scratch::Entry;
 use crate::script::{
-    Cursor, Era, Failure, Flip, Huge, IdPlace, InputRequired, Once, RawJson, Request, Script, Step, Steps, Written,
+    Cursor, Era, Failure, Flip, Huge, IdPlace, InputRequired, Once, RawJson, Request, Script, Step,
+    Steps, Written,
 };
 
 /// The kernel takes no single argument of 128 KiB or more.
@@ -32,7 +33,11 @@ impl Chaos {
 
     /// Replaces one field of a tool's definition, with JSON.
     pub fn define(mut self, tool: &str, field: &str, value: &str) -> Self {
-        self.script.define.entry(tool.to_owned()).or_default().insert(field.to_owned(), json(value));
+        self.script
+            .define
+            .entry(tool.to_owned())
+            .or_default()
+            .insert(field.to_owned(), json(value));
         self
     }
 
@@ -144,7 +149,11 @@ impl Step {
 
     /// [`Step::Error`] without data.
     pub fn error(code: i64, message: &str) -> Self {
-        Self::Error(Failure { code, message: message.to_owned(), data: None })
+        Self::Error(Failure {
+            code,
+            message: message.to_owned(),
+            data: None,
+        })
     }
 
     /// [`Step::Say`].
@@ -160,23 +169,35 @@ impl Step {
     /// [`Step::Ask`] for one text, under the name `answer`.
     pub fn ask(message: &str) -> Self {
         let message = serde_json::to_string(message).expect("text is always JSON");
-        let schema = r#"{"type":"object","properties":{"answer":{"type":"string"}},"required":["answer"]}"#;
-        Self::Ask(json(&format!(r#"{{"message":{message},"requestedSchema":{schema}}}"#)))
+        let schema =
+            r#"{"type":"object","properties":{"answer":{"type":"string"}},"required":["answer"]}"#;
+        Self::Ask(json(&format!(
+            r#"{{"message":{message},"requestedSchema":{schema}}}"#
+        )))
     }
 
     /// [`Step::Request`]; the parameters must be JSON.
     pub fn request(method: &str, params: Option<&str>) -> Self {
-        Self::Request(Request { method: method.to_owned(), params: params.map(json) })
+        Self::Request(Request {
+            method: method.to_owned(),
+            params: params.map(json),
+        })
     }
 
     /// [`Step::Notify`]; the parameters must be JSON.
     pub fn notify(method: &str, params: Option<&str>) -> Self {
-        Self::Notify(Request { method: method.to_owned(), params: params.map(json) })
+        Self::Notify(Request {
+            method: method.to_owned(),
+            params: params.map(json),
+        })
     }
 
     /// [`Step::InputRequired`]; the requests must be a JSON object.
     pub fn input_required(requests: Option<&str>, state: Option<&str>) -> Self {
-        Self::InputRequired(InputRequired { input_requests: requests.map(json), request_state: state.map(str::to_owned) })
+        Self::InputRequired(InputRequired {
+            input_requests: requests.map(json),
+            request_state: state.map(str::to_owned),
+        })
     }
 
     /// [`Step::WaitFile`].
@@ -191,7 +212,10 @@ impl Step {
 
     /// [`Step::Write`].
     pub fn write(path: impl AsRef<Path>, text: &str) -> Self {
-        Self::Write(Written { path: path.as_ref().to_owned(), text: text.to_owned() })
+        Self::Write(Written {
+            path: path.as_ref().to_owned(),
+            text: text.to_owned(),
+        })
     }
 
     /// [`Step::Turns`].
@@ -201,11 +225,15 @@ impl Step {
 
     /// [`Step::Once`].
     pub fn once(marker: impl AsRef<Path>, steps: impl Into<Steps>) -> Self {
-        Self::Once(Once { marker: marker.as_ref().to_owned(), steps: steps.into() })
+        Self::Once(Once {
+            marker: marker.as_ref().to_owned(),
+            steps: steps.into(),
+        })
     }
 }
 
 /// JSON as it is written; a test that writes something else is told where.
 fn json(text: &str) -> RawJson {
-    serde_json::from_str(text).unwrap_or_else(|error| panic!("a script needs JSON here, not {text:?}: {error}"))
+    serde_json::from_str(text)
+        .unwrap_or_else(|error| panic!("a script needs JSON here, not {text:?}: {error}"))
 }

@@ -1,4 +1,5 @@
-//! A proxy for TCP that misbehaves on order: between a caller and a server, each connection by its script.
+//! A proxy for TCP that misbehaves on order: between a caller and a server, each connection by its
+//! script.
 
 use std::collections::VecDeque;
 use std::io;
@@ -51,7 +52,10 @@ impl Plan {
 
     /// These steps on the way to the server.
     pub fn up(steps: impl IntoIterator<Item = Fault>) -> Self {
-        Self { up: steps.into_iter().collect(), ..Self::default() }
+        Self {
+            up: steps.into_iter().collect(),
+            ..Self::default()
+        }
     }
 
     /// These steps on the way back.
@@ -81,7 +85,8 @@ struct Shared {
     connections: AtomicU64,
     bytes_up: AtomicU64,
     bytes_down: AtomicU64,
-    /// Rung to reset the connections that hold its other end, which they keep as long as they live.
+    /// Rung to reset the connections that hold its other end, which they keep as long as they
+    /// live.
     cut: Mutex<watch::Sender<()>>,
 }
 
@@ -116,7 +121,11 @@ impl FaultProxy {
             cut: Mutex::default(),
         });
         let accepting = tokio::spawn(accept(listener, shared.clone()));
-        Ok(Self { address, shared, accepting })
+        Ok(Self {
+            address,
+            shared,
+            accepting,
+        })
     }
 
     /// Where it listens.
@@ -129,7 +138,8 @@ impl FaultProxy {
         format!("http://{}{path}", self.address)
     }
 
-    /// What happens to the next connection that has no plan yet; may be said several times, for several connections.
+    /// What happens to the next connection that has no plan yet; may be said several times, for
+    /// several connections.
     pub fn next(&self, plan: Plan) {
         self.shared.plans().next.push_back(plan);
     }
@@ -141,14 +151,25 @@ impl FaultProxy {
 
     /// Resets all open connections, and waits until they are.
     pub async fn cut(&self) {
-        let cut = std::mem::take(&mut *self.shared.cut.lock().unwrap_or_else(PoisonError::into_inner));
+        let cut = std::mem::take(
+            &mut *self
+                .shared
+                .cut
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner),
+        );
         cut.send_replace(());
         cut.closed().await;
     }
 
     /// What passed so far.
     pub fn traffic(&self) -> Traffic {
-        let Shared { connections, bytes_up, bytes_down, .. } = &*self.shared;
+        let Shared {
+            connections,
+            bytes_up,
+            bytes_down,
+            ..
+        } = &*self.shared;
         Traffic {
             connections: connections.load(Ordering::Relaxed),
             bytes_up: bytes_up.load(Ordering::Relaxed),
@@ -177,9 +198,16 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
         shared.connections.fetch_add(1, Ordering::Relaxed);
         let plan = {
             let mut plans = shared.plans();
-            plans.next.pop_front().unwrap_or_else(|| plans.usual.clone())
+            plans
+                .next
+                .pop_front()
+                .unwrap_or_else(|| plans.usual.clone())
         };
-        let cut = shared.cut.lock().unwrap_or_else(PoisonError::into_inner).subscribe();
+        let cut = shared
+            .cut
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .subscribe();
         connections.spawn(carry(caller, shared.clone(), plan, cut));
     }
 }
@@ -205,7 +233,12 @@ async fn carry(caller: TcpStream, shared: Arc<Shared>, plan: Plan, mut cut: watc
     let (mut from_server, mut to_server) = server.into_split();
     let end = {
         let up = pass(&mut from_caller, &mut to_server, plan.up, &shared.bytes_up);
-        let down = pass(&mut from_server, &mut to_caller, plan.down, &shared.bytes_down);
+        let down = pass(
+            &mut from_server,
+            &mut to_caller,
+            plan.down,
+            &shared.bytes_down,
+        );
         let (mut up, mut down) = (std::pin::pin!(up), std::pin::pin!(down));
         let both = async {
             tokio::select! {
@@ -219,7 +252,12 @@ async fn carry(caller: TcpStream, shared: Arc<Shared>, plan: Plan, mut cut: watc
         }
     };
     match end {
-        End::Reset => _ = (to_caller.as_ref().set_zero_linger(), to_server.as_ref().set_zero_linger()),
+        End::Reset => {
+            _ = (
+                to_caller.as_ref().set_zero_linger(),
+                to_server.as_ref().set_zero_linger(),
+            )
+        }
         End::Own | End::Dropped => _ = (to_caller.shutdown().await, to_server.shutdown().await),
     }
     // A half that is merely dropped would say goodbye before the reset.
@@ -230,8 +268,16 @@ async fn carry(caller: TcpStream, shared: Arc<Shared>, plan: Plan, mut cut: watc
     drop(cut);
 }
 
-async fn pass(from: &mut OwnedReadHalf, to: &mut OwnedWriteHalf, script: Vec<Fault>, count: &AtomicU64) -> End {
-    let mut pace = Pace { slice: usize::MAX, bytes_per_second: None };
+async fn pass(
+    from: &mut OwnedReadHalf,
+    to: &mut OwnedWriteHalf,
+    script: Vec<Fault>,
+    count: &AtomicU64,
+) -> End {
+    let mut pace = Pace {
+        slice: usize::MAX,
+        bytes_per_second: None,
+    };
     for step in script {
         match step {
             Fault::Pass(bytes) => {
@@ -269,11 +315,20 @@ struct Pace {
 }
 
 /// Forwards so many bytes; false when the direction ended before.
-async fn forward(from: &mut OwnedReadHalf, to: &mut OwnedWriteHalf, bytes: u64, pace: Pace, count: &AtomicU64) -> bool {
+async fn forward(
+    from: &mut OwnedReadHalf,
+    to: &mut OwnedWriteHalf,
+    bytes: u64,
+    pace: Pace,
+    count: &AtomicU64,
+) -> bool {
     let mut buffer = vec![0; 64 << 10];
     let mut left = bytes;
     while left > 0 {
-        let limit = buffer.len().min(pace.slice).min(usize::try_from(left).unwrap_or(usize::MAX));
+        let limit = buffer
+            .len()
+            .min(pace.slice)
+            .min(usize::try_from(left).unwrap_or(usize::MAX));
         let read = from.read(&mut buffer[..limit]).await.unwrap_or(0);
         if read == 0 || to.write_all(&buffer[..read]).await.is_err() {
             let _ = to.shutdown().await;

@@ -1,10 +1,10 @@
-//! For tests only: a server that misbehaves on order, a network that does, a tee that records the wire, and what tests around
-//! processes need.
+//! For tests only: a server that misbehaves on order, a network that does, a tee that records the
+//! wire, and what tests around processes need.
 //!
 //! # `chaosd`
 //!
-//! `chaosd SCRIPT` is an MCP server over stdio. SCRIPT is JSON, or `@FILE`. The common case is one line: a table of tools and what a
-//! call of each does.
+//! `chaosd SCRIPT` is an MCP server over stdio. SCRIPT is JSON, or `@FILE`. The common case is one
+//! line: a table of tools and what a call of each does.
 //!
 //! ```text
 //! chaosd '{"tools": {"ok": {"text": "hi"}, "never": "drop", "die": {"exit": 7}}, "record": "/tmp/seen"}'
@@ -20,9 +20,10 @@
 //! let config = scratch.config(&[server.entry("chaos").set("call_timeout", "500ms")]);
 //! ```
 //!
-//! A *behaviour* is one step, or a list of steps. It is run for each call on its own, so calls do not wait for each other; steps that
-//! cannot wait are done in the order the requests came. A request that its steps neither answered nor dropped gets the usual answer
-//! in the end: `{"sleep": 500}` is a slow tool.
+//! A *behaviour* is one step, or a list of steps. It is run for each call on its own, so calls do
+//! not wait for each other; steps that cannot wait are done in the order the requests came. A
+//! request that its steps neither answered nor dropped gets the usual answer in the end: `{"sleep":
+//! 500}` is a slow tool.
 //!
 //! | field of the script | what it is |
 //! |---|---|
@@ -54,19 +55,22 @@
 //! | `{"turns": [B, B, …]}` | the first time this behaviour, then that one; the last repeats |
 //! | `{"once": {marker, steps}}` | only if the marker file is not there, which is then made: once over all restarts |
 //!
-//! Two answers to one request are `["answer", "answer"]`; one after the cancel is `["await_cancel", "answer"]`; a question during the
-//! second call is `{"turns": ["answer", [{"ask": {…}}, "answer_reply"]]}`. A request that is not waited for (a modern session has no
-//! answer to it) is a `say`. Nothing that `chaosd` starts lives longer than ten minutes, `chaosd` with `ignore_eof` included.
+//! Two answers to one request are `["answer", "answer"]`; one after the cancel is `["await_cancel",
+//! "answer"]`; a question during the second call is `{"turns": ["answer", [{"ask": {…}},
+//! "answer_reply"]]}`. A request that is not waited for (a modern session has no answer to it) is a
+//! `say`. Nothing that `chaosd` starts lives longer than ten minutes, `chaosd` with `ignore_eof`
+//! included.
 //!
 //! # `wiretee`
 //!
-//! `wiretee --record FILE -- COMMAND ARGUMENTS…` runs a server and writes down what passes; [`Passed`] reads it.
-//! [`Launch::teed`] puts it in front of any server.
+//! `wiretee --record FILE -- COMMAND ARGUMENTS…` runs a server and writes down what passes;
+//! [`Passed`] reads it. [`Launch::teed`] puts it in front of any server.
 //!
 //! # `FaultProxy`
 //!
-//! A network that misbehaves: a TCP proxy in this process, in front of any address. Each connection follows a [`Plan`]: a list of steps
-//! for the way up to the server, and one for the way back. After its last step everything passes.
+//! A network that misbehaves: a TCP proxy in this process, in front of any address. Each connection
+//! follows a [`Plan`]: a list of steps for the way up to the server, and one for the way back.
+//! After its last step everything passes.
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -112,7 +116,9 @@ pub mod processes;
 pub use chaos::Chaos;
 pub use fault_proxy::{Fault, FaultProxy, Plan, Traffic};
 pub use login::{LoginRequest, LoginServer, LoginTerms};
-pub use processes::{Process, descendants_with_env, is_alive, peak_rss_bytes, rss_bytes, wait_until};
+pub use processes::{
+    Process, descendants_with_env, is_alive, peak_rss_bytes, rss_bytes, wait_until,
+};
 pub use program::{Launch, program};
 pub use record::{Passed, Record};
 pub use scratch::{Entry, Scratch};

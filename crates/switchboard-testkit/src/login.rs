@@ -1,6 +1,8 @@
-//! A server that wants a login, and the authorization server that gives one: both on one port of this machine, doing what a test says.
+//! A server that wants a login, and the authorization server that gives one: both on one port of
+//! this machine, doing what a test says.
 //!
-//! It is an ordinary MCP server otherwise (legacy Streamable HTTP, JSON answers, one tool), so that a whole host can be tested with it.
+//! It is an ordinary MCP server otherwise (legacy Streamable HTTP, JSON answers, one tool), so that
+//! a whole host can be tested with it.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -92,7 +94,17 @@ impl LoginServer {
             resource: json!({}),
         };
         let (seen, tokens, renewals, codes) = Default::default();
-        let server = Self { authority, state: Arc::new(Mutex::new(State { terms, seen, tokens, renewals, codes, count: 0 })) };
+        let server = Self {
+            authority,
+            state: Arc::new(Mutex::new(State {
+                terms,
+                seen,
+                tokens,
+                renewals,
+                codes,
+                count: 0,
+            })),
+        };
         let serving = server.clone();
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
@@ -120,7 +132,9 @@ impl LoginServer {
 
     /// A token that is valid without a login.
     pub fn admit(&self, token: &str, scopes: &str) {
-        self.state().tokens.insert(token.to_owned(), scopes.to_owned());
+        self.state()
+            .tokens
+            .insert(token.to_owned(), scopes.to_owned());
     }
 
     /// Everything that came.
@@ -130,7 +144,10 @@ impl LoginServer {
 
     /// The requests to a path, such as `/as1/token`.
     pub fn seen_at(&self, path: &str) -> Vec<LoginRequest> {
-        self.seen().into_iter().filter(|request| request.path == path).collect()
+        self.seen()
+            .into_iter()
+            .filter(|request| request.path == path)
+            .collect()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -146,9 +163,18 @@ impl LoginServer {
         while request.path.ends_with("/token") && self.state().terms.holds_tokens {
             std::thread::sleep(std::time::Duration::from_millis(5));
         }
-        let Answer { status, headers, body } = answer;
-        let mut text = format!("HTTP/1.1 {status} X\r\nContent-Length: {}\r\nConnection: close\r\n", body.len());
-        headers.iter().for_each(|(name, value)| text.push_str(&format!("{name}: {value}\r\n")));
+        let Answer {
+            status,
+            headers,
+            body,
+        } = answer;
+        let mut text = format!(
+            "HTTP/1.1 {status} X\r\nContent-Length: {}\r\nConnection: close\r\n",
+            body.len()
+        );
+        headers
+            .iter()
+            .for_each(|(name, value)| text.push_str(&format!("{name}: {value}\r\n")));
         // Whoever asked may be gone.
         let _ = stream.write_all(format!("{text}\r\n{body}").as_bytes());
     }
@@ -162,11 +188,19 @@ struct Answer {
 
 impl Answer {
     fn json(status: u16, body: &Value) -> Self {
-        Self { status, headers: vec![("Content-Type", "application/json".to_owned())], body: body.to_string() }
+        Self {
+            status,
+            headers: vec![("Content-Type", "application/json".to_owned())],
+            body: body.to_string(),
+        }
     }
 
     fn empty(status: u16) -> Self {
-        Self { status, headers: Vec::new(), body: String::new() }
+        Self {
+            status,
+            headers: Vec::new(),
+            body: String::new(),
+        }
     }
 }
 
@@ -179,7 +213,8 @@ impl State {
         }
         if path == ".well-known/oauth-protected-resource/mcp" {
             let servers = [format!("{base}/{}", self.terms.issuer)];
-            let document = json!({ "resource": format!("{base}/mcp"), "authorization_servers": servers });
+            let document =
+                json!({ "resource": format!("{base}/mcp"), "authorization_servers": servers });
             return Answer::json(200, &merged(document, &self.terms.resource));
         }
         if let Some(issuer) = path.strip_prefix(".well-known/oauth-authorization-server/") {
@@ -210,7 +245,11 @@ impl State {
         let field = |name: &str| request.fields.get(name).cloned().unwrap_or_default();
         self.count += 1;
         let code = format!("code-{}", self.count);
-        let mut to = format!("{}?state={}", field("redirect_uri"), encoded(&field("state")));
+        let mut to = format!(
+            "{}?state={}",
+            field("redirect_uri"),
+            encoded(&field("state"))
+        );
         match &self.terms.denied {
             Some(error) => to.push_str(&format!("&error={}", encoded(error))),
             None => to.push_str(&format!("&code={code}")),
@@ -219,7 +258,11 @@ impl State {
             to.push_str(&format!("&iss={}", encoded(iss)));
         }
         self.codes.insert(code, field("scope"));
-        Answer { status: 302, headers: vec![("Location", to)], body: String::new() }
+        Answer {
+            status: 302,
+            headers: vec![("Location", to)],
+            body: String::new(),
+        }
     }
 
     fn token(&mut self, request: &LoginRequest, issuer: &str) -> Answer {
@@ -242,8 +285,10 @@ impl State {
             _ => return refused(),
         };
         self.count += 1;
-        let (access, refresh) =
-            (format!("canary-access-{issuer}-{}", self.count), format!("canary-refresh-{issuer}-{}", self.count));
+        let (access, refresh) = (
+            format!("canary-access-{issuer}-{}", self.count),
+            format!("canary-refresh-{issuer}-{}", self.count),
+        );
         self.tokens.insert(access.clone(), scope.clone());
         let mut token = json!({ "access_token": access, "token_type": "Bearer" });
         if let Some(seconds) = self.terms.expires_in {
@@ -260,12 +305,24 @@ impl State {
     }
 
     fn mcp(&mut self, request: &LoginRequest, base: &str) -> Answer {
-        let token = request.authorization.as_deref().and_then(|value| value.strip_prefix("Bearer "));
-        let metadata = format!("resource_metadata=\"{base}/.well-known/oauth-protected-resource/mcp\"");
-        let scope = |scope: &Option<String>| scope.as_ref().map(|scope| format!(", scope=\"{scope}\"")).unwrap_or_default();
+        let token = request
+            .authorization
+            .as_deref()
+            .and_then(|value| value.strip_prefix("Bearer "));
+        let metadata =
+            format!("resource_metadata=\"{base}/.well-known/oauth-protected-resource/mcp\"");
+        let scope = |scope: &Option<String>| {
+            scope
+                .as_ref()
+                .map(|scope| format!(", scope=\"{scope}\""))
+                .unwrap_or_default()
+        };
         let Some(scopes) = token.and_then(|token| self.tokens.get(token)) else {
             let mut answer = Answer::empty(401);
-            answer.headers.push(("WWW-Authenticate", format!("Bearer {metadata}{}", scope(&self.terms.scope))));
+            answer.headers.push((
+                "WWW-Authenticate",
+                format!("Bearer {metadata}{}", scope(&self.terms.scope)),
+            ));
             return answer;
         };
         if request.method != "POST" {
@@ -278,7 +335,10 @@ impl State {
             && !scopes.split(' ').any(|scope| scope == wanted)
         {
             let mut answer = Answer::empty(403);
-            let wants = format!("Bearer error=\"insufficient_scope\", {metadata}{}", scope(&self.terms.call_scope));
+            let wants = format!(
+                "Bearer error=\"insufficient_scope\", {metadata}{}",
+                scope(&self.terms.call_scope)
+            );
             answer.headers.push(("WWW-Authenticate", wants));
             return answer;
         }
@@ -290,21 +350,33 @@ impl State {
                 "protocolVersion": "2025-11-25", "capabilities": { "tools": {} }, "serverInfo": { "name": "guarded", "version": "1" },
             }),
             "ping" => json!({}),
-            "tools/list" => json!({ "tools": [{ "name": "whoami", "inputSchema": { "type": "object" } }] }),
+            "tools/list" => {
+                json!({ "tools": [{ "name": "whoami", "inputSchema": { "type": "object" } }] })
+            }
             "tools/call" => json!({ "content": [{ "type": "text", "text": "somebody" }] }),
             _ => {
                 let error = json!({ "code": -32601, "message": "no such method" });
-                return Answer::json(200, &json!({ "jsonrpc": "2.0", "id": message["id"], "error": error }));
+                return Answer::json(
+                    200,
+                    &json!({ "jsonrpc": "2.0", "id": message["id"], "error": error }),
+                );
             }
         };
-        Answer::json(200, &json!({ "jsonrpc": "2.0", "id": message["id"], "result": result }))
+        Answer::json(
+            200,
+            &json!({ "jsonrpc": "2.0", "id": message["id"], "result": result }),
+        )
     }
 }
 
 fn merged(mut document: Value, changes: &Value) -> Value {
     for (name, value) in changes.as_object().into_iter().flatten() {
         match value {
-            Value::Null => drop(document.as_object_mut().and_then(|document| document.remove(name))),
+            Value::Null => drop(
+                document
+                    .as_object_mut()
+                    .and_then(|document| document.remove(name)),
+            ),
             value => document[name] = value.clone(),
         }
     }
@@ -318,13 +390,18 @@ fn read(stream: &TcpStream) -> Option<LoginRequest> {
     let mut words = line.split(' ');
     let (method, target) = (words.next()?.to_owned(), words.next()?);
     // Through a proxy the whole address is named.
-    let target = target.strip_prefix("http://").and_then(|rest| rest.find('/').map(|path| &rest[path..])).unwrap_or(target);
+    let target = target
+        .strip_prefix("http://")
+        .and_then(|rest| rest.find('/').map(|path| &rest[path..]))
+        .unwrap_or(target);
     let target = target.to_owned();
     let (mut length, mut authorization) = (0, None);
     loop {
         let mut header = String::new();
         reader.read_line(&mut header).ok()?;
-        let Some((name, value)) = header.trim_end().split_once(':') else { break };
+        let Some((name, value)) = header.trim_end().split_once(':') else {
+            break;
+        };
         match name.to_ascii_lowercase().as_str() {
             "content-length" => length = value.trim().parse().ok()?,
             "authorization" => authorization = Some(value.trim().to_owned()),
@@ -336,8 +413,16 @@ fn read(stream: &TcpStream) -> Option<LoginRequest> {
     let body = String::from_utf8(body).ok()?;
     let (path, query) = target.split_once('?').unwrap_or((&target, &body));
     let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
-    let fields = pairs.map(|(name, value)| (decoded(name), decoded(value))).collect();
-    Some(LoginRequest { method, path: path.to_owned(), authorization, fields, body: body.clone() })
+    let fields = pairs
+        .map(|(name, value)| (decoded(name), decoded(value)))
+        .collect();
+    Some(LoginRequest {
+        method,
+        path: path.to_owned(),
+        authorization,
+        fields,
+        body: body.clone(),
+    })
 }
 
 fn decoded(text: &str) -> String {

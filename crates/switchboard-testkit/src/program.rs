@@ -19,8 +19,8 @@ const PROGRAMS: [(&str, &str); 6] = [
 
 /// The path of a program of this workspace, in the profile that the running test was built with.
 ///
-/// `cargo test -p CRATE` builds the programs of that crate only, so one that is missing, or older than its crate's sources, is built
-/// here. Panics when that fails: a test cannot go on without it.
+/// `cargo test -p CRATE` builds the programs of that crate only, so one that is missing, or older
+/// than its crate's sources, is built here. Panics when that fails: a test cannot go on without it.
 pub fn program(name: &str) -> PathBuf {
     static FOUND: Mutex<Option<HashMap<String, PathBuf>>> = Mutex::new(None);
     // Held while building: the tests of one process wait for one build.
@@ -35,15 +35,23 @@ pub fn program(name: &str) -> PathBuf {
 }
 
 fn find(name: &str) -> PathBuf {
-    let (_, package) =
-        PROGRAMS.iter().find(|(program, _)| *program == name).unwrap_or_else(|| panic!("no program {name} in this workspace"));
+    let (_, package) = PROGRAMS
+        .iter()
+        .find(|(program, _)| *program == name)
+        .unwrap_or_else(|| panic!("no program {name} in this workspace"));
     let profile_folder = profile_folder();
     let path = profile_folder.join(name);
-    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name(package).join("src");
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .with_file_name(package)
+        .join("src");
     if modified(&path).is_none_or(|built| newest(&sources).is_some_and(|source| source > built)) {
         build(name, &profile_folder);
     }
-    assert!(path.exists(), "{} is still missing after a build", path.display());
+    assert!(
+        path.exists(),
+        "{} is still missing after a build",
+        path.display()
+    );
     path
 }
 
@@ -51,20 +59,43 @@ fn find(name: &str) -> PathBuf {
 fn profile_folder() -> PathBuf {
     let executable = std::env::current_exe().expect("a running test knows its executable");
     let folder = executable.parent().expect("an executable is in a folder");
-    let is_deps = folder.file_name() == Some(OsStr::new("deps")) || folder.file_name() == Some(OsStr::new("examples"));
-    if is_deps { folder.parent().expect("deps is in a folder").to_owned() } else { folder.to_owned() }
+    let is_deps = folder.file_name() == Some(OsStr::new("deps"))
+        || folder.file_name() == Some(OsStr::new("examples"));
+    if is_deps {
+        folder.parent().expect("deps is in a folder").to_owned()
+    } else {
+        folder.to_owned()
+    }
 }
 
 fn build(name: &str, profile_folder: &Path) {
-    let profile = profile_folder.file_name().and_then(OsStr::to_str).unwrap_or("debug");
+    let profile = profile_folder
+        .file_name()
+        .and_then(OsStr::to_str)
+        .unwrap_or("debug");
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     // As a part of the whole workspace, so that nothing is built in two ways.
     command.args(["build", "--quiet", "--workspace", "--bin", name]);
-    command.args(["--profile", if profile == "debug" { "dev" } else { profile }]);
-    command.arg("--target-dir").arg(profile_folder.parent().expect("a profile is in the target folder"));
-    command.arg("--manifest-path").arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml"));
-    let output = command.output().unwrap_or_else(|error| panic!("cargo build of {name} did not start: {error}"));
-    assert!(output.status.success(), "cargo build of {name} failed:\n{}", String::from_utf8_lossy(&output.stderr));
+    command.args([
+        "--profile",
+        if profile == "debug" { "dev" } else { profile },
+    ]);
+    command.arg("--target-dir").arg(
+        profile_folder
+            .parent()
+            .expect("a profile is in the target folder"),
+    );
+    command
+        .arg("--manifest-path")
+        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml"));
+    let output = command
+        .output()
+        .unwrap_or_else(|error| panic!("cargo build of {name} did not start: {error}"));
+    assert!(
+        output.status.success(),
+        "cargo build of {name} failed:\n{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
 }
 
 fn modified(path: &Path) -> Option<SystemTime> {
@@ -73,7 +104,15 @@ fn modified(path: &Path) -> Option<SystemTime> {
 
 fn newest(folder: &Path) -> Option<SystemTime> {
     let entries = std::fs::read_dir(folder).ok()?.flatten();
-    entries.filter_map(|entry| if entry.path().is_dir() { newest(&entry.path()) } else { modified(&entry.path()) }).max()
+    entries
+        .filter_map(|entry| {
+            if entry.path().is_dir() {
+                newest(&entry.path())
+            } else {
+                modified(&entry.path())
+            }
+        })
+        .max()
 }
 
 /// How a server is started: what a configuration entry says.
@@ -92,7 +131,12 @@ pub struct Launch {
 impl Launch {
     /// A program without arguments.
     pub fn new(command: impl Into<PathBuf>) -> Self {
-        Self { command: command.into(), args: Vec::new(), cwd: None, env: Vec::new() }
+        Self {
+            command: command.into(),
+            args: Vec::new(),
+            cwd: None,
+            env: Vec::new(),
+        }
     }
 
     /// Adds an argument.
@@ -109,15 +153,27 @@ impl Launch {
 
     /// The same with `wiretee` in front, which records to this file; see [`crate::Passed`].
     pub fn teed(&self, record: &Path) -> Self {
-        let mut args = vec!["--record".to_owned(), text(record), "--".to_owned(), text(&self.command)];
+        let mut args = vec![
+            "--record".to_owned(),
+            text(record),
+            "--".to_owned(),
+            text(&self.command),
+        ];
         args.extend(self.args.iter().cloned());
-        Self { command: program("wiretee"), args, cwd: self.cwd.clone(), env: self.env.clone() }
+        Self {
+            command: program("wiretee"),
+            args,
+            cwd: self.cwd.clone(),
+            env: self.env.clone(),
+        }
     }
 
     /// The same as a command to run directly.
     pub fn command(&self) -> Command {
         let mut command = Command::new(&self.command);
-        command.args(&self.args).envs(self.env.iter().map(|(name, value)| (name, value)));
+        command
+            .args(&self.args)
+            .envs(self.env.iter().map(|(name, value)| (name, value)));
         if let Some(folder) = &self.cwd {
             command.current_dir(folder);
         }

@@ -1,4 +1,5 @@
-//! What the two programs wrote down: `chaosd`'s record of what it received, `wiretee`'s of what passed.
+//! What the two programs wrote down: `chaosd`'s record of what it received, `wiretee`'s of what
+//! passed.
 
 use std::path::Path;
 
@@ -58,26 +59,40 @@ pub struct Message {
 }
 
 impl Record {
-    /// Reads what is there by now; a file that is not there yet is an empty record. A last line without its newline is left out.
+    /// Reads what is there by now; a file that is not there yet is an empty record. A last line
+    /// without its newline is left out.
     pub fn read(path: &Path) -> Self {
         let text = std::fs::read_to_string(path).unwrap_or_default();
         let complete = text.rfind('\n').map_or("", |end| &text[..end]);
-        Self(complete.lines().map(|line| serde_json::from_str(line).expect("chaosd writes one entry per line")).collect())
+        Self(
+            complete
+                .lines()
+                .map(|line| serde_json::from_str(line).expect("chaosd writes one entry per line"))
+                .collect(),
+        )
     }
 
     /// How many processes wrote it.
     pub fn starts(&self) -> usize {
-        self.0.iter().filter(|entry| entry.event == Event::Start).count()
+        self.0
+            .iter()
+            .filter(|entry| entry.event == Event::Start)
+            .count()
     }
 
     /// Every message received; lines that are none are left out.
     pub fn messages(&self) -> Vec<Message> {
-        self.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+        self.lines()
+            .filter_map(|line| serde_json::from_str(line).ok())
+            .collect()
     }
 
     /// Every message received with this method.
     pub fn with_method(&self, method: &str) -> Vec<Message> {
-        self.messages().into_iter().filter(|message| message.method.as_deref() == Some(method)).collect()
+        self.messages()
+            .into_iter()
+            .filter(|message| message.method.as_deref() == Some(method))
+            .collect()
     }
 
     /// How many messages with this method were received.
@@ -87,7 +102,10 @@ impl Record {
 
     /// The methods of all requests and notifications received, in order.
     pub fn methods(&self) -> Vec<String> {
-        self.messages().into_iter().filter_map(|message| message.method).collect()
+        self.messages()
+            .into_iter()
+            .filter_map(|message| message.method)
+            .collect()
     }
 
     fn lines(&self) -> impl Iterator<Item = &str> {
@@ -111,7 +129,10 @@ impl Passed {
     /// Reads a record file of `wiretee`; a file that is not there yet is an empty record.
     pub fn read(path: &Path) -> Self {
         let mut passed = Self::default();
-        for line in std::fs::read(path).unwrap_or_default().split(|byte| *byte == b'\n') {
+        for line in std::fs::read(path)
+            .unwrap_or_default()
+            .split(|byte| *byte == b'\n')
+        {
             match (line.first(), line.get(2..)) {
                 (Some(b'>'), Some(rest)) => passed.to_server.push(rest.to_vec()),
                 (Some(b'<'), Some(rest)) => passed.to_host.push(rest.to_vec()),
@@ -121,7 +142,8 @@ impl Passed {
         passed
     }
 
-    /// The results that the server gave to requests with this method, byte for byte, in the order they came.
+    /// The results that the server gave to requests with this method, byte for byte, in the order
+    /// they came.
     pub fn results_of(&self, method: &str) -> Vec<String> {
         let asked: Vec<String> = self
             .to_server
@@ -134,7 +156,11 @@ impl Passed {
             .iter()
             .filter_map(|line| serde_json::from_slice::<Message>(line).ok())
             .filter(|message| {
-                message.method.is_none() && message.id.as_ref().is_some_and(|id| asked.iter().any(|asked| asked == id.get()))
+                message.method.is_none()
+                    && message
+                        .id
+                        .as_ref()
+                        .is_some_and(|id| asked.iter().any(|asked| asked == id.get()))
             })
             .filter_map(|message| message.result.map(|result| result.get().to_owned()))
             .collect()

@@ -14,9 +14,17 @@ pub struct Scratch {
 
 impl Scratch {
     /// Makes a new, empty folder.
-    #[expect(clippy::new_without_default, reason = "it makes a folder: nothing that should happen by default")]
+    #[expect(
+        clippy::new_without_default,
+        reason = "it makes a folder: nothing that should happen by default"
+    )]
     pub fn new() -> Self {
-        Self { folder: tempfile::Builder::new().prefix("switchboard-test-").tempdir().expect("the temporary folder is writable") }
+        Self {
+            folder: tempfile::Builder::new()
+                .prefix("switchboard-test-")
+                .tempdir()
+                .expect("the temporary folder is writable"),
+        }
     }
 
     /// The folder itself.
@@ -32,12 +40,14 @@ impl Scratch {
     /// Writes a file in the folder, with the folders on its way.
     pub fn write(&self, name: &str, text: &str) -> PathBuf {
         let path = self.path(name);
-        std::fs::create_dir_all(path.parent().expect("a path in a folder has a parent")).expect("the scratch folder is writable");
+        std::fs::create_dir_all(path.parent().expect("a path in a folder has a parent"))
+            .expect("the scratch folder is writable");
         std::fs::write(&path, text).expect("the scratch folder is writable");
         path
     }
 
-    /// Writes `switchboard.toml` with these servers and mode `yolo`, so that calls are not asked about.
+    /// Writes `switchboard.toml` with these servers and mode `yolo`, so that calls are not asked
+    /// about.
     pub fn config(&self, servers: &[Entry]) -> PathBuf {
         self.config_with("[permissions]\nmode = \"yolo\"\n", servers)
     }
@@ -45,7 +55,10 @@ impl Scratch {
     /// Writes `switchboard.toml` with these servers, after other tables.
     pub fn config_with(&self, other_tables: &str, servers: &[Entry]) -> PathBuf {
         let entries: Vec<String> = servers.iter().map(Entry::render).collect();
-        self.write("switchboard.toml", &format!("{other_tables}\n{}", entries.join("\n")))
+        self.write(
+            "switchboard.toml",
+            &format!("{other_tables}\n{}", entries.join("\n")),
+        )
     }
 }
 
@@ -61,7 +74,11 @@ pub struct Entry {
 impl Entry {
     /// An entry that starts this.
     pub fn new(name: &str, launch: &Launch) -> Self {
-        Self { name: name.to_owned(), launch: launch.clone(), fields: Vec::new() }
+        Self {
+            name: name.to_owned(),
+            launch: launch.clone(),
+            fields: Vec::new(),
+        }
     }
 
     /// Sets a field to a text.
@@ -88,21 +105,40 @@ impl Entry {
         self
     }
 
-    /// The entry as TOML. A `$` in what is launched is doubled, since a single one may begin a reference.
+    /// The entry as TOML. A `$` in what is launched is doubled, since a single one may begin a
+    /// reference.
     pub fn render(&self) -> String {
         let literal = |text: &str| quote(&text.replace('$', "$$"));
         let path = |path: &Path| literal(path.to_str().expect("test paths are plain text"));
-        let args: Vec<String> = self.launch.args.iter().map(|argument| literal(argument)).collect();
+        let args: Vec<String> = self
+            .launch
+            .args
+            .iter()
+            .map(|argument| literal(argument))
+            .collect();
         let mut lines = vec![
             format!("[servers.{}]", quote(&self.name)),
             format!("command = {}", path(&self.launch.command)),
             format!("args = [{}]", args.join(", ")),
         ];
-        lines.extend(self.launch.cwd.as_deref().map(|folder| format!("cwd = {}", path(folder))));
-        lines.extend(self.fields.iter().map(|(field, value)| format!("{field} = {value}")));
+        lines.extend(
+            self.launch
+                .cwd
+                .as_deref()
+                .map(|folder| format!("cwd = {}", path(folder))),
+        );
+        lines.extend(
+            self.fields
+                .iter()
+                .map(|(field, value)| format!("{field} = {value}")),
+        );
         if !self.launch.env.is_empty() {
-            let variables: Vec<String> =
-                self.launch.env.iter().map(|(name, value)| format!("{} = {}", quote(name), literal(value))).collect();
+            let variables: Vec<String> = self
+                .launch
+                .env
+                .iter()
+                .map(|(name, value)| format!("{} = {}", quote(name), literal(value)))
+                .collect();
             lines.push(format!("env = {{ {} }}", variables.join(", ")));
         }
         lines.join("\n") + "\n"
@@ -111,7 +147,9 @@ impl Entry {
 
 /// A TOML text. JSON's spelling is TOML's too, but for DEL.
 fn quote(text: &str) -> String {
-    serde_json::to_string(text).expect("text is always JSON").replace('\u{7f}', "\\u007f")
+    serde_json::to_string(text)
+        .expect("text is always JSON")
+        .replace('\u{7f}', "\\u007f")
 }
 
 #[cfg(test)]
@@ -120,8 +158,15 @@ mod tests {
 
     #[test]
     fn an_entry_renders_every_part_of_a_launch() {
-        let launch = Launch { cwd: Some("/w".into()), ..Launch::new("/bin/x").arg("a \"b\"\n$HOME\u{7f}").env("K", "v") };
-        let entry = Entry::new("one", &launch).set("call_timeout", "2s").set_toml("trust", "true");
+        let launch = Launch {
+            cwd: Some("/w".into()),
+            ..Launch::new("/bin/x")
+                .arg("a \"b\"\n$HOME\u{7f}")
+                .env("K", "v")
+        };
+        let entry = Entry::new("one", &launch)
+            .set("call_timeout", "2s")
+            .set_toml("trust", "true");
         let expected = concat!(
             "[servers.\"one\"]\n",
             "command = \"/bin/x\"\n",

@@ -1,7 +1,7 @@
 //! What `chaosd` is told to do: the script, its steps, and their spelling in JSON.
 //!
-//! One set of types for both ends: a test builds them (see [`crate::chaos`]), `chaosd` reads them. An unknown word is an error, so a
-//! typing mistake in a test is not a server that behaves.
+//! One set of types for both ends: a test builds them (see [`crate::chaos`]), `chaosd` reads them.
+//! An unknown word is an error, so a typing mistake in a test is not a server that behaves.
 
 use std::path::PathBuf;
 
@@ -11,7 +11,9 @@ use serde_json::value::RawValue;
 
 mod step;
 
-pub use step::{Failure, Huge, IdForm, IdPlace, InputRequired, Once, Request, Step, Steps, Written};
+pub use step::{
+    Failure, Huge, IdForm, IdPlace, InputRequired, Once, Request, Step, Steps, Written,
+};
 
 /// JSON that is passed on as it was written, byte for byte.
 pub type RawJson = Box<RawValue>;
@@ -32,7 +34,8 @@ pub struct Script {
     /// What it says about how to use it.
     #[serde(skip_serializing_if = "is_default")]
     pub instructions: Option<String>,
-    /// Its capabilities; when absent: tools, and prompts and resources if `on` answers their lists.
+    /// Its capabilities; when absent: tools, and prompts and resources if `on` answers their
+    /// lists.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub capabilities: Option<RawJson>,
     /// The tools in the order they are listed, and what a call of each does.

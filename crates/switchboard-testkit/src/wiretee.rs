@@ -1,8 +1,10 @@
-//! `wiretee --record FILE -- COMMAND ARGUMENTS…`: runs a stdio server and writes down every line that passes.
+//! `wiretee --record FILE -- COMMAND ARGUMENTS…`: runs a stdio server and writes down every line
+//! that passes.
 //!
-//! Bytes pass as they are; stderr is the command's own; end of file, signals and exit status pass on. In FILE a line that went to the
-//! command starts with `> `, one that came from it with `< `, and a last one that had no newline with `>~` or `<~`. A line is written
-//! down before it is passed on, so whoever has received it finds it there.
+//! Bytes pass as they are; stderr is the command's own; end of file, signals and exit status pass
+//! on. In FILE a line that went to the command starts with `> `, one that came from it with `< `,
+//! and a last one that had no newline with `>~` or `<~`. A line is written down before it is passed
+//! on, so whoever has received it finds it there.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
@@ -29,12 +31,18 @@ fn main() {
         Ok(file) => Arc::new(Mutex::new(file)),
         Err(error) => fail(&format!("cannot record to {}: {error}", path.display())),
     };
-    // Blocked before any thread exists, so that only the thread that waits for them gets them; the command starts with none blocked.
+    // Blocked before any thread exists, so that only the thread that waits for them gets them; the
+    // command starts with none blocked.
     let signals = SigSet::from_iter([Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP]);
     if let Err(error) = signals.thread_block() {
         fail(&format!("cannot block signals: {error}"));
     }
-    match Command::new(program).args(rest).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn() {
+    match Command::new(program)
+        .args(rest)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+    {
         Ok(child) => end_like(tee(child, &file, signals)),
         Err(error) => fail(&format!("cannot start {}: {error}", program.display())),
     }
@@ -64,7 +72,9 @@ fn tee(mut child: Child, file: &Arc<Mutex<File>>, signals: SigSet) -> ExitStatus
         // The other end is gone when the command ended long ago.
         let _ = drained.send(());
     });
-    let status = child.wait().unwrap_or_else(|error| fail(&format!("cannot wait for the command: {error}")));
+    let status = child
+        .wait()
+        .unwrap_or_else(|error| fail(&format!("cannot wait for the command: {error}")));
     let _ = all_passed.recv_timeout(DRAIN_TIMEOUT);
     status
 }
@@ -87,7 +97,11 @@ fn pump(mut from: impl Read, mut to: impl Write, mark: u8, file: &Mutex<File>) {
                 line.clear();
             }
         }
-        if to.write_all(&buffer[..length]).and_then(|()| to.flush()).is_err() {
+        if to
+            .write_all(&buffer[..length])
+            .and_then(|()| to.flush())
+            .is_err()
+        {
             break;
         }
     }
@@ -99,7 +113,11 @@ fn pump(mut from: impl Read, mut to: impl Write, mark: u8, file: &Mutex<File>) {
 
 fn write_down(file: &Mutex<File>, mark: [u8; 2], line: &[u8]) {
     let entry = [&mark, line].concat();
-    if let Err(error) = file.lock().unwrap_or_else(PoisonError::into_inner).write_all(&entry) {
+    if let Err(error) = file
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .write_all(&entry)
+    {
         fail(&format!("cannot record: {error}"));
     }
 }
@@ -126,7 +144,10 @@ fn close_stdout() {
 
 /// Ends with the same status, by the same signal if it was one.
 fn end_like(status: ExitStatus) -> ! {
-    if let Some(signal) = status.signal().and_then(|number| Signal::try_from(number).ok()) {
+    if let Some(signal) = status
+        .signal()
+        .and_then(|number| Signal::try_from(number).ok())
+    {
         let _ = SigSet::from_iter([signal]).thread_unblock();
         let _ = raise(signal);
     }

@@ -11,12 +11,24 @@ use switchboard_testkit::{descendants_with_env, is_alive, peak_rss_bytes, rss_by
 fn a_zombie_is_dead_and_carries_no_canary() {
     let canary = format!("TESTKIT_ZOMBIE={}", std::process::id());
     let (name, value) = canary.split_once('=').unwrap();
-    let mut child = Command::new("sleep").arg("60").env(name, value).spawn().unwrap();
+    let mut child = Command::new("sleep")
+        .arg("60")
+        .env(name, value)
+        .spawn()
+        .unwrap();
     let pid = i32::try_from(child.id()).unwrap();
     // A program that is just being started has no variables to read for a moment.
-    assert!(wait_until(Duration::from_secs(30), || !descendants_with_env(&canary).is_empty()));
+    assert!(wait_until(Duration::from_secs(30), || {
+        !descendants_with_env(&canary).is_empty()
+    }));
     let found = descendants_with_env(&canary);
-    assert_eq!(found.iter().map(|process| (process.pid, process.command.as_str())).collect::<Vec<_>>(), [(pid, "sleep 60")]);
+    assert_eq!(
+        found
+            .iter()
+            .map(|process| (process.pid, process.command.as_str()))
+            .collect::<Vec<_>>(),
+        [(pid, "sleep 60")]
+    );
     child.kill().unwrap();
     // Not waited for yet: it stays in the table as a zombie.
     assert!(wait_until(Duration::from_secs(30), || !is_alive(pid)));
@@ -31,7 +43,10 @@ fn memory_is_told_in_bytes() {
     let block = vec![1_u8; 32 << 20];
     let with_block = rss_bytes(own).unwrap();
     drop(block);
-    assert!(with_block >= before + (24 << 20), "{before} then {with_block}");
+    assert!(
+        with_block >= before + (24 << 20),
+        "{before} then {with_block}"
+    );
     // The block is gone, and the peak still knows of it.
     let peak = peak_rss_bytes(own).unwrap();
     assert!(peak >= before + (24 << 20), "{before} then {peak}");

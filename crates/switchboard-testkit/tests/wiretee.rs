@@ -17,12 +17,24 @@ use switchboard_testkit::{Chaos, Launch, Passed, Record, Scratch, Step, wait_unt
 fn a_result_is_recorded_byte_for_byte_before_it_arrives() {
     let scratch = Scratch::new();
     let result = r#"{ "content": [],  "z": 1.10, "a": 12345678901234567890123 }"#;
-    let mut talk = Talk::start(&Chaos::new().tool("t", Step::result(result)).launch().teed(&scratch.path("wire")));
+    let mut talk = Talk::start(
+        &Chaos::new()
+            .tool("t", Step::result(result))
+            .launch()
+            .teed(&scratch.path("wire")),
+    );
     talk.call(9, "t");
     let line = talk.next().unwrap();
     let passed = Passed::read(&scratch.path("wire"));
-    let sent = br#"{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"name":"t","arguments":{}}}"#;
-    assert_eq!(passed, Passed { to_server: vec![sent.to_vec()], to_host: vec![line.trim_end_matches('\n').into()] });
+    let sent =
+        br#"{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"name":"t","arguments":{}}}"#;
+    assert_eq!(
+        passed,
+        Passed {
+            to_server: vec![sent.to_vec()],
+            to_host: vec![line.trim_end_matches('\n').into()]
+        }
+    );
     assert_eq!(passed.results_of("tools/call"), [result]);
     talk.close_stdin();
     assert_eq!(talk.wait().code(), Some(0));
@@ -31,9 +43,17 @@ fn a_result_is_recorded_byte_for_byte_before_it_arrives() {
 #[test]
 fn any_bytes_pass_unchanged_in_both_directions() {
     let scratch = Scratch::new();
-    let mut child =
-        Launch::new("cat").teed(&scratch.path("wire")).command().stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-    let bytes: Vec<u8> = (0..300_000_u32).map(|number| u8::try_from(number * 7 % 256).unwrap()).chain(*b"no newline").collect();
+    let mut child = Launch::new("cat")
+        .teed(&scratch.path("wire"))
+        .command()
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let bytes: Vec<u8> = (0..300_000_u32)
+        .map(|number| u8::try_from(number * 7 % 256).unwrap())
+        .chain(*b"no newline")
+        .collect();
     let mut stdin = child.stdin.take().unwrap();
     let sent = bytes.clone();
     let writer = std::thread::spawn(move || stdin.write_all(&sent).unwrap());
@@ -41,10 +61,19 @@ fn any_bytes_pass_unchanged_in_both_directions() {
     child.stdout.take().unwrap().read_to_end(&mut came).unwrap();
     writer.join().unwrap();
     assert!(child.wait().unwrap().success());
-    assert!(came == bytes, "the bytes that came are not those that were sent");
+    assert!(
+        came == bytes,
+        "the bytes that came are not those that were sent"
+    );
     let passed = Passed::read(&scratch.path("wire"));
-    let lines: Vec<Vec<u8>> = bytes.split(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect();
-    assert!(passed.to_server == lines && passed.to_host == lines, "the record is not what passed");
+    let lines: Vec<Vec<u8>> = bytes
+        .split(|byte| *byte == b'\n')
+        .map(<[u8]>::to_vec)
+        .collect();
+    assert!(
+        passed.to_server == lines && passed.to_host == lines,
+        "the record is not what passed"
+    );
 }
 
 #[test]
@@ -64,17 +93,31 @@ fn status_signals_and_deaths_pass_on() {
     let wire = scratch.path("wire");
     let mut exits = Talk::start(&Chaos::new().on_start(Step::Exit(7)).launch().teed(&wire));
     assert_eq!(exits.wait().code(), Some(7));
-    let mut killed = Talk::start(&Chaos::new().on_start(Step::Signal("SIGKILL".into())).launch().teed(&wire));
+    let mut killed = Talk::start(
+        &Chaos::new()
+            .on_start(Step::Signal("SIGKILL".into()))
+            .launch()
+            .teed(&wire),
+    );
     assert_eq!(killed.wait().signal(), Some(9));
 
-    let chaos = Chaos::new().tool("t", Step::Answer).record(scratch.path("seen"));
+    let chaos = Chaos::new()
+        .tool("t", Step::Answer)
+        .record(scratch.path("seen"));
     let mut told = Talk::start(&chaos.launch().teed(&wire));
     told.call(1, "t");
     told.next().unwrap();
     kill(Pid::from_raw(told.pid()), Signal::SIGTERM).unwrap();
     assert_eq!(told.wait().signal(), Some(15));
-    let events: Vec<String> = Record::read(&scratch.path("seen")).0.iter().map(|entry| format!("{:?}", entry.event)).collect();
-    assert_eq!(events.last().map(String::as_str), Some(r#"Signal { name: "SIGTERM" }"#));
+    let events: Vec<String> = Record::read(&scratch.path("seen"))
+        .0
+        .iter()
+        .map(|entry| format!("{:?}", entry.event))
+        .collect();
+    assert_eq!(
+        events.last().map(String::as_str),
+        Some(r#"Signal { name: "SIGTERM" }"#)
+    );
 }
 
 #[test]
@@ -88,5 +131,7 @@ fn a_grandchild_that_holds_stdout_does_not_hold_the_tee() {
     for process in switchboard_testkit::descendants_with_env(&canary) {
         kill(Pid::from_raw(process.pid), Signal::SIGKILL).unwrap();
     }
-    assert!(wait_until(PATIENCE, || switchboard_testkit::descendants_with_env(&canary).is_empty()));
+    assert!(wait_until(PATIENCE, || {
+        switchboard_testkit::descendants_with_env(&canary).is_empty()
+    }));
 }

@@ -1,8 +1,10 @@
-//! The program that the official conformance suite tests: a host with one server, whose URL is the last argument.
+//! The program that the official conformance suite tests: a host with one server, whose URL is the
+//! last argument.
 //!
-//! The suite starts it as `conformance-client URL` and says in variables what it plays: `MCP_CONFORMANCE_SCENARIO` names the scenario,
-//! `MCP_CONFORMANCE_PROTOCOL_VERSION` the revision that the server speaks (the older suite leaves that to us), and
-//! `MCP_CONFORMANCE_CONTEXT` carries what an embedder would have in its configuration. Everything else is the host's work.
+//! The suite starts it as `conformance-client URL` and says in variables what it plays:
+//! `MCP_CONFORMANCE_SCENARIO` names the scenario, `MCP_CONFORMANCE_PROTOCOL_VERSION` the revision
+//! that the server speaks (the older suite leaves that to us), and `MCP_CONFORMANCE_CONTEXT`
+//! carries what an embedder would have in its configuration. Everything else is the host's work.
 
 use std::io::Write as _;
 use std::sync::Arc;
@@ -13,10 +15,13 @@ use serde_json::{Map, Value, json};
 use switchboard::auth::{LoginPage, Opened, Opener};
 use switchboard::call::Call;
 use switchboard::caller::{
-    Answering, Approval, ApprovalRequest, Caller, CallerId, ElicitAnswer, Elicitation, ElicitationKind, Offers,
+    Answering, Approval, ApprovalRequest, Caller, CallerId, ElicitAnswer, Elicitation,
+    ElicitationKind, Offers,
 };
 use switchboard::catalog::Tool;
-use switchboard::config::{Config, Endpoint, Grant, HttpAuth, HttpEndpoint, Protocol, ServerConfig, Source};
+use switchboard::config::{
+    Config, Endpoint, Grant, HttpAuth, HttpEndpoint, Protocol, ServerConfig, Source,
+};
 use switchboard::name::ServerName;
 use switchboard::secret::Secret;
 use switchboard::server::State;
@@ -36,7 +41,8 @@ const OUR_DOCUMENT: &str = "https://conformance-test.local/client-metadata.json"
 /// How long anything may take before the suite gives up on us.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What a scenario wants done with a server that is ready. What stands in no line is [`Task::CallAll`].
+/// What a scenario wants done with a server that is ready. What stands in no line is
+/// [`Task::CallAll`].
 const TASKS: [(&str, Task); 7] = [
     ("initialize", Task::Connect),
     ("request-metadata", Task::Connect),
@@ -49,7 +55,8 @@ const TASKS: [(&str, Task); 7] = [
 
 #[derive(Clone, Copy)]
 enum Task {
-    /// Nothing: to connect is to shake hands and to list. A server that then offers nothing is no use to a host, and it says so.
+    /// Nothing: to connect is to shake hands and to list. A server that then offers nothing is no
+    /// use to a host, and it says so.
     Connect,
     /// One after the other, with arguments made from each tool's schema.
     CallAll,
@@ -82,7 +89,9 @@ struct ToldCall {
 
 #[tokio::main]
 async fn main() -> Result<(), Failure> {
-    let url = std::env::args().next_back().ok_or("the last argument is the URL of the server")?;
+    let url = std::env::args()
+        .next_back()
+        .ok_or("the last argument is the URL of the server")?;
     let scenario = std::env::var("MCP_CONFORMANCE_SCENARIO")?;
     let told: Told = match std::env::var("MCP_CONFORMANCE_CONTEXT") {
         Ok(text) => serde_json::from_str(&text)?,
@@ -91,8 +100,20 @@ async fn main() -> Result<(), Failure> {
     let key = told.private_key_pem.as_deref().map(key_file).transpose()?;
     let config = config(&url, auth(&scenario, &told, key.as_ref()))?;
     let caller = Arc::new(Agent);
-    let host = HostBuilder::new(config).offers(caller.offers()).logins(Arc::new(Browser)).start().await?;
-    let outcome = run(&Run { host: host.clone(), caller, told }, &scenario).await;
+    let host = HostBuilder::new(config)
+        .offers(caller.offers())
+        .logins(Arc::new(Browser))
+        .start()
+        .await?;
+    let outcome = run(
+        &Run {
+            host: host.clone(),
+            caller,
+            told,
+        },
+        &scenario,
+    )
+    .await;
     host.stop().await;
     outcome
 }
@@ -105,8 +126,14 @@ fn config(url: &str, auth: HttpAuth) -> Result<Config, Failure> {
         Ok(_) => Protocol::Legacy,
         Err(_) => Protocol::Auto,
     };
-    let endpoint = Endpoint::Http(HttpEndpoint { auth, ..HttpEndpoint::new(url) });
-    let server = ServerConfig { protocol, ..ServerConfig::new(ServerName::new(SERVER)?, Source::code(), endpoint) };
+    let endpoint = Endpoint::Http(HttpEndpoint {
+        auth,
+        ..HttpEndpoint::new(url)
+    });
+    let server = ServerConfig {
+        protocol,
+        ..ServerConfig::new(ServerName::new(SERVER)?, Source::code(), endpoint)
+    };
     Ok(Config::from_iter([server]))
 }
 
@@ -114,7 +141,11 @@ fn config(url: &str, auth: HttpAuth) -> Result<Config, Failure> {
 fn auth(scenario: &str, told: &Told, key: Option<&NamedTempFile>) -> HttpAuth {
     let alone = scenario.starts_with("auth/client-credentials");
     HttpAuth {
-        grant: if alone { Grant::ClientCredentials } else { Grant::AuthorizationCode },
+        grant: if alone {
+            Grant::ClientCredentials
+        } else {
+            Grant::AuthorizationCode
+        },
         client_id: told.client_id.clone(),
         client_secret: told.client_secret.clone().map(Secret::new),
         client_key: key.map(|file| file.path().display().to_string()),
@@ -131,7 +162,10 @@ fn key_file(pem: &str) -> Result<NamedTempFile, Failure> {
 }
 
 async fn run(run: &Run, scenario: &str) -> Result<(), Failure> {
-    let task = TASKS.iter().find(|(name, _)| *name == scenario).map_or(Task::CallAll, |(_, task)| *task);
+    let task = TASKS
+        .iter()
+        .find(|(name, _)| *name == scenario)
+        .map_or(Task::CallAll, |(_, task)| *task);
     run.host.settled(PATIENCE).await;
     if !matches!(task, Task::Connect) {
         run.ready()?;
@@ -164,7 +198,8 @@ impl Run {
 
     async fn call_all(&self) -> Result<(), Failure> {
         for tool in self.host.catalog().tools() {
-            self.call(tool.id.tool.as_wire(), arguments_for(tool)?).await?;
+            self.call(tool.id.tool.as_wire(), arguments_for(tool)?)
+                .await?;
         }
         Ok(())
     }
@@ -172,7 +207,11 @@ impl Run {
     async fn call_all_at_once(&self) -> Result<(), Failure> {
         let mut calls = JoinSet::new();
         for tool in self.host.catalog().tools() {
-            let call = Call::new(tool.exposed.as_str(), arguments_for(tool)?, self.caller.clone());
+            let call = Call::new(
+                tool.exposed.as_str(),
+                arguments_for(tool)?,
+                self.caller.clone(),
+            );
             let host = self.host.clone();
             calls.spawn(async move { host.call(call).await });
         }
@@ -184,14 +223,26 @@ impl Run {
 
     async fn use_all(&self) -> Result<(), Failure> {
         self.call_all().await?;
-        let (server, caller): (_, Arc<dyn Caller>) = (ServerName::new(SERVER)?, self.caller.clone());
+        let (server, caller): (_, Arc<dyn Caller>) =
+            (ServerName::new(SERVER)?, self.caller.clone());
         for (_, offerings) in self.host.catalog().offerings() {
             for resource in &offerings.resources {
                 self.host.read(&server, &resource.uri, &caller).await?;
             }
             for prompt in &offerings.prompts {
-                let arguments: Map<_, _> = prompt.arguments.iter().map(|(name, ..)| (name.clone(), json!("text"))).collect();
-                self.host.prompt(&server, &prompt.name, &RawJson::from_value(&arguments), &caller).await?;
+                let arguments: Map<_, _> = prompt
+                    .arguments
+                    .iter()
+                    .map(|(name, ..)| (name.clone(), json!("text")))
+                    .collect();
+                self.host
+                    .prompt(
+                        &server,
+                        &prompt.name,
+                        &RawJson::from_value(&arguments),
+                        &caller,
+                    )
+                    .await?;
             }
         }
         Ok(())
@@ -199,8 +250,13 @@ impl Run {
 
     async fn call_as_told(&self) -> Result<(), Failure> {
         for ToldCall { name, arguments } in &self.told.tool_calls {
-            // A host checks arguments against the schema, where `null` is no boolean: what it says is that there is no value.
-            let arguments: Map<_, _> = arguments.clone().into_iter().filter(|(_, value)| !value.is_null()).collect();
+            // A host checks arguments against the schema, where `null` is no boolean: what it says
+            // is that there is no value.
+            let arguments: Map<_, _> = arguments
+                .clone()
+                .into_iter()
+                .filter(|(_, value)| !value.is_null())
+                .collect();
             self.call(name, RawJson::from_value(&arguments)).await?;
         }
         Ok(())
@@ -209,12 +265,21 @@ impl Run {
     async fn give_back_schema(&self) -> Result<(), Failure> {
         const ECHO: &str = "json_schema_echo";
         let catalog = self.host.catalog();
-        let other = catalog.tools().iter().find(|tool| tool.id.tool.as_wire() != ECHO).ok_or("there is no other tool")?;
-        self.call(ECHO, RawJson::from_value(&json!({"schema": other.definition.input_schema}))).await
+        let other = catalog
+            .tools()
+            .iter()
+            .find(|tool| tool.id.tool.as_wire() != ECHO)
+            .ok_or("there is no other tool")?;
+        self.call(
+            ECHO,
+            RawJson::from_value(&json!({"schema": other.definition.input_schema})),
+        )
+        .await
     }
 
     async fn call(&self, tool: &str, arguments: RawJson) -> Result<(), Failure> {
-        let call = Call::new(format!("{SERVER}/{tool}"), arguments, self.caller.clone()).timeout(PATIENCE);
+        let call =
+            Call::new(format!("{SERVER}/{tool}"), arguments, self.caller.clone()).timeout(PATIENCE);
         let result = self.host.call(call).await?;
         println!("{tool}: {}", result.for_person()?.for_terminal_line());
         Ok(())
@@ -224,19 +289,36 @@ impl Run {
 /// Arguments that a tool takes: a value for each property that it requires.
 fn arguments_for(tool: &Tool) -> Result<RawJson, Failure> {
     let schema = tool.definition.input_schema.to_value()?;
-    let required: Vec<&str> = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let required: Vec<&str> = schema["required"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect();
     let wanted = |(name, _): &(String, Value)| required.contains(&name.as_str());
-    Ok(RawJson::from_value(&values(&schema).into_iter().filter(wanted).collect::<Map<_, _>>()))
+    Ok(RawJson::from_value(
+        &values(&schema)
+            .into_iter()
+            .filter(wanted)
+            .collect::<Map<_, _>>(),
+    ))
 }
 
-/// A value for each property of an object's schema: its default, the first of its choices, or something of its type.
+/// A value for each property of an object's schema: its default, the first of its choices, or
+/// something of its type.
 fn values(schema: &Value) -> Map<String, Value> {
     let properties = schema["properties"].as_object().into_iter().flatten();
-    properties.map(|(name, property)| (name.clone(), value(property))).collect()
+    properties
+        .map(|(name, property)| (name.clone(), value(property)))
+        .collect()
 }
 
 fn value(schema: &Value) -> Value {
-    if let Some(value) = schema.get("default").or_else(|| schema.get("const")).or_else(|| schema["enum"].get(0)) {
+    if let Some(value) = schema
+        .get("default")
+        .or_else(|| schema.get("const"))
+        .or_else(|| schema["enum"].get(0))
+    {
         return value.clone();
     }
     match schema["type"].as_str() {
@@ -257,7 +339,10 @@ impl Caller for Agent {
     }
 
     fn offers(&self) -> Offers {
-        Offers { elicit_form: true, ..Offers::default() }
+        Offers {
+            elicit_form: true,
+            ..Offers::default()
+        }
     }
 
     fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> Answering<'a, Approval> {
@@ -277,7 +362,8 @@ impl Caller for Agent {
     }
 }
 
-/// Whoever logs in: a browser that says yes to everything, and follows where that leads: in the end back to the host.
+/// Whoever logs in: a browser that says yes to everything, and follows where that leads: in the end
+/// back to the host.
 #[derive(Debug)]
 struct Browser;
 

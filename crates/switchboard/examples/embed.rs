@@ -21,19 +21,30 @@ impl Caller for Agent {
     }
 
     fn approve<'a>(&'a self, request: &'a ApprovalRequest) -> Answering<'a, Approval> {
-        eprintln!("asked about {} ({}): once", request.exposed, request.because);
+        eprintln!(
+            "asked about {} ({}): once",
+            request.exposed, request.because
+        );
         Box::pin(async { Approval::Once })
     }
 }
 
 fn main() -> Result<(), Failure> {
-    // First of all, before any thread: the launcher that keeps the servers is this program, started again.
+    // First of all, before any thread: the launcher that keeps the servers is this program, started
+    // again.
     switchboard::launcher_main();
-    tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(run())
+    tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?
+        .block_on(run())
 }
 
 async fn run() -> Result<(), Failure> {
-    let [file, tool, arguments] = std::env::args().skip(1).collect::<Vec<_>>().try_into().map_err(|_| "CONFIG TOOL JSON")?;
+    let [file, tool, arguments] = std::env::args()
+        .skip(1)
+        .collect::<Vec<_>>()
+        .try_into()
+        .map_err(|_| "CONFIG TOOL JSON")?;
     let config = config::load(&[ConfigFile::new(file, Scope::Given)])?;
     let host = HostBuilder::new(config)
         .environment(Environment::new(std::env::vars()))
@@ -50,7 +61,9 @@ async fn call(host: &Host, tool: String, arguments: RawJson) -> Result<(), Failu
     for tool in host.catalog().tools() {
         eprintln!("on offer: {}", tool.exposed);
     }
-    let result = host.call(Call::new(tool, arguments, Arc::new(Agent)).timeout(Duration::from_secs(60))).await?;
+    let result = host
+        .call(Call::new(tool, arguments, Arc::new(Agent)).timeout(Duration::from_secs(60)))
+        .await?;
     println!("{}", result.for_person()?.for_terminal());
     Ok(())
 }

@@ -1,8 +1,10 @@
-//! A model works with this program's own tools and with those of MCP servers, from one catalog, through one gate, until it is done:
-//! `cargo run -p switchboard --example model_loop -- CONFIG TOOL JSON`.
+//! A model works with this program's own tools and with those of MCP servers, from one catalog,
+//! through one gate, until it is done: `cargo run -p switchboard --example model_loop -- CONFIG
+//! TOOL JSON`.
 //!
-//! The model is a script, so that this runs without a key: it calls TOOL, counts the words of the answer with a tool of this program,
-//! and says what came of it. Where it stands, a request to a vendor would: `Toolset` is what goes into it, and what leads a call back.
+//! The model is a script, so that this runs without a key: it calls TOOL, counts the words of the
+//! answer with a tool of this program, and says what came of it. Where it stands, a request to a
+//! vendor would: `Toolset` is what goes into it, and what leads a call back.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,10 +34,18 @@ impl OwnTool for CountWords {
         OwnDefinition::new("count_words", "Counts the words of a text.", schema)
     }
 
-    fn call<'a>(&'a self, arguments: &'a RawJson, _: &'a Arc<dyn Caller>) -> Answering<'a, Result<CallResult, String>> {
+    fn call<'a>(
+        &'a self,
+        arguments: &'a RawJson,
+        _: &'a Arc<dyn Caller>,
+    ) -> Answering<'a, Result<CallResult, String>> {
         Box::pin(async move {
             let arguments = arguments.to_value().map_err(|error| error.to_string())?;
-            let words = arguments["text"].as_str().unwrap_or_default().split_whitespace().count();
+            let words = arguments["text"]
+                .as_str()
+                .unwrap_or_default()
+                .split_whitespace()
+                .count();
             Ok(CallResult::text(words.to_string()))
         })
     }
@@ -57,9 +67,18 @@ impl Scripted {
     /// A real one would send `tools` and what was said so far to its vendor.
     fn turn(&self, tools: &Toolset, answers: &[String]) -> Turn {
         match answers {
-            [] => Turn::Call { tool: self.tool.clone(), arguments: self.arguments.clone() },
-            [said] => Turn::Call { tool: "count_words".to_owned(), arguments: json!({"text": said}) },
-            [said, words, ..] => Turn::Done(format!("of {} tools I used two: {said:?} has {words} words", tools.tools().len())),
+            [] => Turn::Call {
+                tool: self.tool.clone(),
+                arguments: self.arguments.clone(),
+            },
+            [said] => Turn::Call {
+                tool: "count_words".to_owned(),
+                arguments: json!({"text": said}),
+            },
+            [said, words, ..] => Turn::Done(format!(
+                "of {} tools I used two: {said:?} has {words} words",
+                tools.tools().len()
+            )),
         }
     }
 }
@@ -73,19 +92,32 @@ impl Caller for Owner {
     }
 
     fn approve<'a>(&'a self, request: &'a ApprovalRequest) -> Answering<'a, Approval> {
-        eprintln!("may it call {}? ({}) yes, once", request.exposed, request.because);
+        eprintln!(
+            "may it call {}? ({}) yes, once",
+            request.exposed, request.because
+        );
         Box::pin(async { Approval::Once })
     }
 }
 
 fn main() -> Result<(), Failure> {
     switchboard::launcher_main();
-    tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(run())
+    tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?
+        .block_on(run())
 }
 
 async fn run() -> Result<(), Failure> {
-    let [file, tool, arguments] = std::env::args().skip(1).collect::<Vec<_>>().try_into().map_err(|_| "CONFIG TOOL JSON")?;
-    let model = Scripted { tool, arguments: serde_json::from_str(&arguments)? };
+    let [file, tool, arguments] = std::env::args()
+        .skip(1)
+        .collect::<Vec<_>>()
+        .try_into()
+        .map_err(|_| "CONFIG TOOL JSON")?;
+    let model = Scripted {
+        tool,
+        arguments: serde_json::from_str(&arguments)?,
+    };
     let host = HostBuilder::new(config::load(&[ConfigFile::new(file, Scope::Given)])?)
         .environment(Environment::new(std::env::vars()))
         .launcher(Launcher::start(std::env::current_exe()?)?)
@@ -99,7 +131,8 @@ async fn run() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Turn by turn until the model is done. What goes wrong with a call is an answer, too: the model may try something else.
+/// Turn by turn until the model is done. What goes wrong with a call is an answer, too: the model
+/// may try something else.
 async fn converse(host: &Host, model: &Scripted) -> Result<String, Failure> {
     let mut answers = Vec::new();
     for _ in 0..MAX_TURNS {
@@ -114,7 +147,12 @@ async fn converse(host: &Host, model: &Scripted) -> Result<String, Failure> {
             Some(meant) => {
                 let (name, arguments) = meant?;
                 let call = Call::new(name, arguments, Arc::new(Owner)).listed(catalog);
-                host.call(call).await.unwrap_or_else(CallResult::from).for_model()?.raw().to_owned()
+                host.call(call)
+                    .await
+                    .unwrap_or_else(CallResult::from)
+                    .for_model()?
+                    .raw()
+                    .to_owned()
             }
         };
         eprintln!("{tool}: {answer}");

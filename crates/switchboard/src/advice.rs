@@ -1,4 +1,5 @@
-//! What a person could do about a failure, as a value: whoever shows it words it, in commands and fields that the person has.
+//! What a person could do about a failure, as a value: whoever shows it words it, in commands and
+//! fields that the person has.
 
 /// What a person could do about a failure of one server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

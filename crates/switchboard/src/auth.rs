@@ -1,4 +1,5 @@
-//! What a server that is reached by a URL wants to see before it answers: a token, or the news that a person must log in.
+//! What a server that is reached by a URL wants to see before it answers: a token, or the news that
+//! a person must log in.
 
 use std::fmt;
 use std::sync::Arc;
@@ -46,7 +47,8 @@ mod site;
 mod tests;
 mod vault;
 
-/// What to authorize with at a server: its own `Authorization` header, its bearer token, or what a login gave.
+/// What to authorize with at a server: its own `Authorization` header, its bearer token, or what a
+/// login gave.
 pub fn for_server(
     config: &ServerConfig,
     resolved: &ResolvedUrl,
@@ -57,11 +59,18 @@ pub fn for_server(
     if let Some(token) = bearer_token {
         return Arc::new(Bearer(Secret::new(format!("Bearer {}", token.expose()))));
     }
-    if resolved.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization")) {
+    if resolved
+        .headers
+        .iter()
+        .any(|(name, _)| name.eq_ignore_ascii_case("authorization"))
+    {
         return Arc::new(NoCredentials);
     }
     #[cfg(feature = "oauth")]
-    return Arc::new(oauth::OAuth::new(site::Site::new(config, resolved, environment, means), means.logins.clone()));
+    return Arc::new(oauth::OAuth::new(
+        site::Site::new(config, resolved, environment, means),
+        means.logins.clone(),
+    ));
     #[cfg(not(feature = "oauth"))]
     {
         let _ = (config, environment, means);
@@ -74,7 +83,8 @@ pub fn for_server(
 pub struct AuthMeans {
     /// Where tokens are kept.
     pub vault: Arc<dyn Vault>,
-    /// Who is sent to a login page when a server asks for a login; `None` leaves the server in state `NeedsLogin`.
+    /// Who is sent to a login page when a server asks for a login; `None` leaves the server in
+    /// state `NeedsLogin`.
     pub logins: Option<Arc<dyn Opener>>,
     /// Tells when a token ends.
     pub clock: Clock,
@@ -99,16 +109,22 @@ impl Default for AuthMeans {
 
 impl fmt::Debug for AuthMeans {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AuthMeans").field("vault", &self.vault).field("logins", &self.logins).finish_non_exhaustive()
+        f.debug_struct("AuthMeans")
+            .field("vault", &self.vault)
+            .field("logins", &self.logins)
+            .finish_non_exhaustive()
     }
 }
 
-/// Gives the HTTP wires what to authorize with. Shared by all requests to one server, so that one refresh serves them all.
+/// Gives the HTTP wires what to authorize with. Shared by all requests to one server, so that one
+/// refresh serves them all.
 pub trait Credentials: Send + Sync + fmt::Debug {
-    /// The value of `Authorization` for a request that is sent now, renewed ahead of its end; `None` sends no such header.
+    /// The value of `Authorization` for a request that is sent now, renewed ahead of its end;
+    /// `None` sends no such header.
     fn authorization(&self) -> Answering<'_, Result<Option<Secret>, NeedsLogin>>;
 
-    /// The server refused a request. `Ok` means that something changed, and the request may be sent once more.
+    /// The server refused a request. `Ok` means that something changed, and the request may be sent
+    /// once more.
     fn refused<'a>(&'a self, refusal: Refusal<'a>) -> Answering<'a, Result<(), NeedsLogin>>;
 
     /// The tokens in use, to be kept out of whatever is shown.
@@ -146,7 +162,10 @@ impl Credentials for NoCredentials {
     }
 
     fn refused<'a>(&'a self, refusal: Refusal<'a>) -> Answering<'a, Result<(), NeedsLogin>> {
-        let reason = format!("the server answered with HTTP {}; check the headers of its entry", refusal.status);
+        let reason = format!(
+            "the server answered with HTTP {}; check the headers of its entry",
+            refusal.status
+        );
         Box::pin(async { Err(NeedsLogin { reason }) })
     }
 }
@@ -161,7 +180,10 @@ impl Credentials for Bearer {
     }
 
     fn refused<'a>(&'a self, refusal: Refusal<'a>) -> Answering<'a, Result<(), NeedsLogin>> {
-        let reason = format!("the server refused the token (HTTP {}); check `bearer_token` of its entry", refusal.status);
+        let reason = format!(
+            "the server refused the token (HTTP {}); check `bearer_token` of its entry",
+            refusal.status
+        );
         Box::pin(async { Err(NeedsLogin { reason }) })
     }
 }

@@ -1,7 +1,8 @@
-//! Tools that are not a server's: the names that agents give theirs, a library user's own tools, and the resource tools.
+//! Tools that are not a server's: the names that agents give theirs, a library user's own tools,
+//! and the resource tools.
 //!
-//! They stand in the same catalog as the servers' tools and pass the same gate. Their names are their own: a server's tool can
-//! neither take one nor be taken for one.
+//! They stand in the same catalog as the servers' tools and pass the same gate. Their names are
+//! their own: a server's tool can neither take one nor be taken for one.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -13,7 +14,9 @@ use serde_json::{Value, json};
 use crate::call::SAMPLING;
 use crate::caller::{Answering, Caller};
 use crate::catalog::{Tool, ToolDefinition};
-use crate::config::{ConfigErrors, Diagnostic, Endpoint, Fingerprint, ServerConfig, Source, StdioEndpoint};
+use crate::config::{
+    ConfigErrors, Diagnostic, Endpoint, Fingerprint, ServerConfig, Source, StdioEndpoint,
+};
 use crate::gate::Ruling;
 use crate::host::Shared;
 use crate::name::{ExposedName, ServerName, ToolId};
@@ -25,7 +28,8 @@ pub use resources::{LIST_RESOURCES, READ_RESOURCE};
 
 mod resources;
 
-/// What agents call the tools that they bring along. A server's tool of such a name could be taken for one of them.
+/// What agents call the tools that they bring along. A server's tool of such a name could be taken
+/// for one of them.
 pub const NAMES: [&str; 16] = [
     "Bash",
     "Read",
@@ -46,19 +50,28 @@ pub const NAMES: [&str; 16] = [
     SAMPLING,
 ];
 
-/// Whether a name is that of a tool that agents bring along, or of one of `own`, in capitals or not.
+/// Whether a name is that of a tool that agents bring along, or of one of `own`, in capitals or
+/// not.
 pub(crate) fn is_builtin<'a>(name: &str, own: impl IntoIterator<Item = &'a str>) -> bool {
-    NAMES.into_iter().chain(own).any(|known| known.eq_ignore_ascii_case(name))
+    NAMES
+        .into_iter()
+        .chain(own)
+        .any(|known| known.eq_ignore_ascii_case(name))
 }
 
-/// A tool of the program that embeds the host. It is called like a server's tool: by its name, with arguments that fit its schema,
-/// when the gate lets it pass.
+/// A tool of the program that embeds the host. It is called like a server's tool: by its name, with
+/// arguments that fit its schema, when the gate lets it pass.
 pub trait OwnTool: Send + Sync {
     /// What it is called, what it does and what it takes. Asked once, when the host starts.
     fn definition(&self) -> OwnDefinition;
 
-    /// Does it, for this caller. The error is what a model is told, as a result that says it failed. Dropping the future ends it.
-    fn call<'a>(&'a self, arguments: &'a RawJson, caller: &'a Arc<dyn Caller>) -> Answering<'a, Result<CallResult, String>>;
+    /// Does it, for this caller. The error is what a model is told, as a result that says it
+    /// failed. Dropping the future ends it.
+    fn call<'a>(
+        &'a self,
+        arguments: &'a RawJson,
+        caller: &'a Arc<dyn Caller>,
+    ) -> Answering<'a, Result<CallResult, String>>;
 }
 
 /// What a model and a person are told of an [`OwnTool`].
@@ -74,8 +87,16 @@ pub struct OwnDefinition {
 
 impl OwnDefinition {
     /// A tool's definition.
-    pub fn new(name: impl Into<String>, description: impl Into<String>, input_schema: Value) -> Self {
-        Self { name: name.into(), description: description.into(), input_schema }
+    pub fn new(
+        name: impl Into<String>,
+        description: impl Into<String>,
+        input_schema: Value,
+    ) -> Self {
+        Self {
+            name: name.into(),
+            description: description.into(),
+            input_schema,
+        }
     }
 }
 
@@ -90,7 +111,12 @@ pub struct OwnTools {
 
 impl fmt::Debug for OwnTools {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "OwnTools({} tools, resource tools: {})", self.tools.len(), self.resource_tools)
+        write!(
+            f,
+            "OwnTools({} tools, resource tools: {})",
+            self.tools.len(),
+            self.resource_tools
+        )
     }
 }
 
@@ -104,7 +130,8 @@ impl fmt::Debug for Doer {
     }
 }
 
-/// The same, read and checked: what a [`Catalog`](crate::catalog::Catalog) is built with. The default has none.
+/// The same, read and checked: what a [`Catalog`](crate::catalog::Catalog) is built with. The
+/// default has none.
 #[derive(Debug, Default)]
 pub struct Own {
     tools: Vec<Arc<Tool>>,
@@ -116,14 +143,28 @@ pub struct Own {
 }
 
 impl Own {
-    /// Reads every definition. A wrong one is an error: it is the program that is wrong, not a server.
+    /// Reads every definition. A wrong one is an error: it is the program that is wrong, not a
+    /// server.
     pub(crate) fn read(own: OwnTools) -> Result<Self, ConfigErrors> {
         let host = Arc::default();
-        let mut read = Reading { entry: Arc::new(entry()), taken: HashSet::new(), errors: Vec::new() };
+        let mut read = Reading {
+            entry: Arc::new(entry()),
+            taken: HashSet::new(),
+            errors: Vec::new(),
+        };
         let tools = read.all(own.tools, 0);
         let resources = read.all(resources::tools(&host), tools.len());
-        let own = Self { tools, resources, always_resources: own.resource_tools, host };
-        if read.errors.is_empty() { Ok(own) } else { Err(ConfigErrors(read.errors)) }
+        let own = Self {
+            tools,
+            resources,
+            always_resources: own.resource_tools,
+            host,
+        };
+        if read.errors.is_empty() {
+            Ok(own)
+        } else {
+            Err(ConfigErrors(read.errors))
+        }
     }
 
     /// The host is there.
@@ -138,13 +179,22 @@ impl Own {
         servers: impl IntoIterator<Item = &'a Arc<ServerConfig>>,
     ) -> impl Iterator<Item = &Arc<Tool>> {
         let asks = |server: &Arc<ServerConfig>| server.dialect.rules().offers_resource_tools;
-        let resources = if self.always_resources || servers.into_iter().any(asks) { &*self.resources } else { &[] };
+        let resources = if self.always_resources || servers.into_iter().any(asks) {
+            &*self.resources
+        } else {
+            &[]
+        };
         self.tools.iter().chain(resources)
     }
 
     /// Every name that a rule beside these servers may mean.
-    pub(crate) fn names<'a>(&self, servers: impl IntoIterator<Item = &'a Arc<ServerConfig>>) -> Vec<&str> {
-        self.beside(servers).map(|tool| tool.exposed.as_str()).collect()
+    pub(crate) fn names<'a>(
+        &self,
+        servers: impl IntoIterator<Item = &'a Arc<ServerConfig>>,
+    ) -> Vec<&str> {
+        self.beside(servers)
+            .map(|tool| tool.exposed.as_str())
+            .collect()
     }
 }
 
@@ -173,19 +223,39 @@ impl Reading {
         read
     }
 
-    fn one(&mut self, definition: &OwnDefinition, tool: Arc<dyn OwnTool>, place: usize) -> Result<Tool, String> {
-        let OwnDefinition { name, description, input_schema } = definition;
+    fn one(
+        &mut self,
+        definition: &OwnDefinition,
+        tool: Arc<dyn OwnTool>,
+        place: usize,
+    ) -> Result<Tool, String> {
+        let OwnDefinition {
+            name,
+            description,
+            input_schema,
+        } = definition;
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
         if name.is_empty() || name.len() > 64 || !name.bytes().all(is_plain) {
-            return Err(format!("{} cannot name a tool; expected 1 to 64 of A-Z a-z 0-9 _ -", quoted(name)));
+            return Err(format!(
+                "{} cannot name a tool; expected 1 to 64 of A-Z a-z 0-9 _ -",
+                quoted(name)
+            ));
         }
         if !self.taken.insert(name.clone()) {
-            return Err(format!("there are two tools named {name}; a name is one tool's"));
+            return Err(format!(
+                "there are two tools named {name}; a name is one tool's"
+            ));
         }
-        let raw = RawJson::from_value(&json!({"name": name, "description": description, "inputSchema": input_schema}));
-        let definition = ToolDefinition::parse(&raw).map_err(|(_, fault)| format!("tool {name}: {fault}"))?;
+        let raw = RawJson::from_value(
+            &json!({"name": name, "description": description, "inputSchema": input_schema}),
+        );
+        let definition =
+            ToolDefinition::parse(&raw).map_err(|(_, fault)| format!("tool {name}: {fault}"))?;
         Ok(Tool {
-            id: ToolId { server: ServerName::host(), tool: definition.name.clone() },
+            id: ToolId {
+                server: ServerName::host(),
+                tool: definition.name.clone(),
+            },
             exposed: ExposedName::unlisted(name),
             definition: Arc::new(definition),
             server: self.entry.clone(),
@@ -202,7 +272,11 @@ impl Reading {
 
 /// Stands where a server's entry does. Nothing is started by it.
 fn entry() -> ServerConfig {
-    ServerConfig::new(ServerName::host(), Source::code(), Endpoint::Stdio(StdioEndpoint::new("", [""; 0])))
+    ServerConfig::new(
+        ServerName::host(),
+        Source::code(),
+        Endpoint::Stdio(StdioEndpoint::new("", [""; 0])),
+    )
 }
 
 #[cfg(test)]

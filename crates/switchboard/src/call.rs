@@ -1,4 +1,5 @@
-//! The story of one call: resolve, validate, decide, approve, call, return. Each station is a leaf that returns.
+//! The story of one call: resolve, validate, decide, approve, call, return. Each station is a leaf
+//! that returns.
 
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -37,20 +38,34 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(300);
 /// A change that nobody is asked about is told in no more lines than this.
 const CHANGED_LINES: usize = 40;
 
-// What few calls come to is boxed here and below: a call's future is copied when it begins, with room for the largest part of it.
+// What few calls come to is boxed here and below: a call's future is copied when it begins, with
+// room for the largest part of it.
 impl Host {
     /// Makes one call, through the gate.
     pub async fn call(&self, call: Call) -> Result<CallResult, CallError> {
         let host = &*self.0;
         let mut limit = Limit::start(call.timeout);
         let (mut tool, server) = host.resolve(&call, limit).await?;
-        tracing::debug!("tool {}/{}: resolved from {:?}", tool.id.server, shown(&tool), call.tool);
-        let Some(mut server) = server else { return Box::pin(host.call_own(&tool, &call, limit)).await };
+        tracing::debug!(
+            "tool {}/{}: resolved from {:?}",
+            tool.id.server,
+            shown(&tool),
+            call.tool
+        );
+        let Some(mut server) = server else {
+            return Box::pin(host.call_own(&tool, &call, limit)).await;
+        };
         let mut is_first = true;
         let raw = loop {
             host.validate(&tool, &call)?;
-            tracing::debug!("tool {}/{}: arguments fit its schema", tool.id.server, shown(&tool));
-            let permit = host.permit(&tool, Some(&mut server), &call, &mut limit).await?;
+            tracing::debug!(
+                "tool {}/{}: arguments fit its schema",
+                tool.id.server,
+                shown(&tool)
+            );
+            let permit = host
+                .permit(&tool, Some(&mut server), &call, &mut limit)
+                .await?;
             let (answer, refusal) = host.send(&tool, &server, permit, limit).await;
             if let Some(refusal) = refusal {
                 let may_repeat = is_first && tool.idempotent;
@@ -61,8 +76,12 @@ impl Host {
                 }
             }
             match answer {
-                // It was not executed: the schema asks for other headers now. What it says now is decided on anew.
-                Err(CallError::Request { fault: RequestFault::HeaderMismatch { .. }, .. }) if std::mem::take(&mut is_first) => {
+                // It was not executed: the schema asks for other headers now. What it says now is
+                // decided on anew.
+                Err(CallError::Request {
+                    fault: RequestFault::HeaderMismatch { .. },
+                    ..
+                }) if std::mem::take(&mut is_first) => {
                     tool = Box::pin(host.listed_again(&tool, &server, limit)).await?;
                 }
                 answer => break answer?,
@@ -74,8 +93,13 @@ impl Host {
 }
 
 impl Shared {
-    /// Which tool is meant, in the catalog that the caller listed from, and the server that it is called on, if it is a server's.
-    async fn resolve(&self, call: &Call, limit: Limit) -> Result<(Arc<Tool>, Option<Held>), CallError> {
+    /// Which tool is meant, in the catalog that the caller listed from, and the server that it is
+    /// called on, if it is a server's.
+    async fn resolve(
+        &self,
+        call: &Call,
+        limit: Limit,
+    ) -> Result<(Arc<Tool>, Option<Held>), CallError> {
         loop {
             let found = match &call.listed {
                 Some(catalog) => catalog.resolve(&call.tool).cloned(),
@@ -83,45 +107,56 @@ impl Shared {
             };
             let found = match found {
                 Err(Unresolved::Unknown { .. })
-                    if call.listed.is_none() && Box::pin(self.late_for(&call.tool, limit)).await? =>
+                    if call.listed.is_none()
+                        && Box::pin(self.late_for(&call.tool, limit)).await? =>
                 {
                     self.catalog().resolve(&call.tool).cloned()
                 }
                 found => found,
             };
-            let tool = found.map_err(|why| CallError::Unresolved { name: call.tool.clone(), why })?;
+            let tool = found.map_err(|why| CallError::Unresolved {
+                name: call.tool.clone(),
+                why,
+            })?;
             if tool.own.is_some() {
                 return Ok((tool, None));
             }
             let roster = self.roster();
             match roster.hold(roster.place_of(&tool)?) {
                 // What was listed before is called as it was listed, or not at all.
-                Some(server) if call.listed.is_some() || server.launch == tool.launch => return Ok((tool, Some(server))),
+                Some(server) if call.listed.is_some() || server.launch == tool.launch => {
+                    return Ok((tool, Some(server)));
+                }
                 // A reload took it out just now; the name means what the new picture says.
                 _ => self.rebuild(),
             }
         }
     }
 
-    /// A name that is not known yet may belong to a server that is not there yet: waits for it. False if none is awaited.
+    /// A name that is not known yet may belong to a server that is not there yet: waits for it.
+    /// False if none is awaited.
     async fn late_for(&self, name: &str, limit: Limit) -> Result<bool, CallError> {
         let roster = self.roster().clone();
-        let named = roster
-            .servers
-            .iter()
-            .find(|server| name.strip_prefix(server.config.name.as_str()).is_some_and(|rest| rest.starts_with('/')));
+        let named = roster.servers.iter().find(|server| {
+            name.strip_prefix(server.config.name.as_str())
+                .is_some_and(|rest| rest.starts_with('/'))
+        });
         if let Some(server) = named {
-            server.ready(limit.within(server.config.longest_connect())).await?;
+            server
+                .ready(limit.within(server.config.longest_connect()))
+                .await?;
         } else {
-            let may_have_it =
-                |server: &&ServerHandle| server.may_offer_more() && can_name(&server.config, roster.config.naming, name);
+            let may_have_it = |server: &&ServerHandle| {
+                server.may_offer_more() && can_name(&server.config, roster.config.naming, name)
+            };
             let awaited: Vec<_> = roster.servers.iter().filter(may_have_it).cloned().collect();
             if awaited.is_empty() {
                 return Ok(false);
             }
             let mut coming = JoinSet::new();
             for server in awaited {
-                // Bounded by the server's own deadline for connecting, too. Why one does not come is told by its state.
+                // Bounded by the server's own deadline for connecting, too. Why one does not come
+                // is told by its state.
                 let wait = limit.within(server.config.longest_connect());
                 coming.spawn(async move { server.ready(wait).await.is_ok() });
             }
@@ -134,11 +169,20 @@ impl Shared {
     /// Do the arguments fit its schema?
     fn validate(&self, tool: &Tool, call: &Call) -> Result<(), CallError> {
         self.validators
-            .validate(tool.definition.hash, &tool.definition.input_schema, &call.arguments)
-            .map_err(|misfit| CallError::Misfit { server: tool.id.server.clone(), tool: shown(tool), misfit })
+            .validate(
+                tool.definition.hash,
+                &tool.definition.input_schema,
+                &call.arguments,
+            )
+            .map_err(|misfit| CallError::Misfit {
+                server: tool.id.server.clone(),
+                tool: shown(tool),
+                misfit,
+            })
     }
 
-    /// May it run? Asks the caller where the gate says so. Its server, if it has one, is not held while a person reads.
+    /// May it run? Asks the caller where the gate says so. Its server, if it has one, is not held
+    /// while a person reads.
     async fn permit(
         &self,
         tool: &Arc<Tool>,
@@ -154,10 +198,19 @@ impl Shared {
         }
         let denied = |reason: String, advice| {
             let (server, tool) = (tool.id.server.clone(), shown(tool));
-            CallError::Denied { server, tool, reason, advice }
+            CallError::Denied {
+                server,
+                tool,
+                reason,
+                advice,
+            }
         };
         match decision {
-            Decision::Ask { because, once_only, changed } => {
+            Decision::Ask {
+                because,
+                once_only,
+                changed,
+            } => {
                 let request = ApprovalRequest {
                     id: tool.id.clone(),
                     exposed: tool.exposed.clone(),
@@ -176,7 +229,11 @@ impl Shared {
                 limit.put_off(asked);
                 let permit = permit.map_err(|Refusal { reason, advice }| denied(reason, advice))?;
                 // What was approved is what is called, or nothing is.
-                if server.is_none_or(Held::retake) { Ok(permit) } else { Err(moved(tool)) }
+                if server.is_none_or(Held::retake) {
+                    Ok(permit)
+                } else {
+                    Err(moved(tool))
+                }
             }
             Decision::Deny { rule } => Err(denied(rule, None)),
             Decision::Allow { because } => Err(denied(because.to_string(), None)),
@@ -190,18 +247,33 @@ impl Shared {
     }
 
     /// What the caller says; an *always* is remembered. The error is why not.
-    async fn approve(&self, tool: &Arc<Tool>, request: &ApprovalRequest, caller: &Arc<dyn Caller>) -> Result<Permit, Refusal> {
-        // Taken before the question: what a server puts there while a person reads was not what they said yes to.
+    async fn approve(
+        &self,
+        tool: &Arc<Tool>,
+        request: &ApprovalRequest,
+        caller: &Arc<dyn Caller>,
+    ) -> Result<Permit, Refusal> {
+        // Taken before the question: what a server puts there while a person reads was not what
+        // they said yes to.
         let offered = self.tools_with(tool);
         let answer = match timeout(ANSWER_TIMEOUT, caller.approve(request)).await {
             Ok(answer) => answer,
-            Err(_) => return Err(Refusal::of(format!("nobody answered within {} s", ANSWER_TIMEOUT.as_secs()))),
+            Err(_) => {
+                return Err(Refusal::of(format!(
+                    "nobody answered within {} s",
+                    ANSWER_TIMEOUT.as_secs()
+                )));
+            }
         };
         match (answer, request.dialect.rules().answers) {
             _ if request.once_only => {}
-            (Approval::AlwaysTool(keep), Answers::Kept) => self.remember(std::slice::from_ref(tool), keep).await,
+            (Approval::AlwaysTool(keep), Answers::Kept) => {
+                self.remember(std::slice::from_ref(tool), keep).await
+            }
             (Approval::AlwaysServer(keep), Answers::Kept) => self.remember(&offered, keep).await,
-            (Approval::AlwaysTool(_), Answers::InMemory) => self.remember(std::slice::from_ref(tool), Keep::Run).await,
+            (Approval::AlwaysTool(_), Answers::InMemory) => {
+                self.remember(std::slice::from_ref(tool), Keep::Run).await
+            }
             (Approval::AlwaysServer(_), Answers::InMemory) => {
                 let mut grants = self.grants.write().unwrap_or_else(PoisonError::into_inner);
                 grants.add_whole_server(tool, offered.iter().map(|tool| &**tool));
@@ -212,7 +284,9 @@ impl Shared {
             Approval::Unavailable => Refusal {
                 reason: "it needs approval, and there is nobody to ask".to_owned(),
                 // A yes beforehand is one for the call, not for what it leads to.
-                advice: Some(Advice::AllowTool { beforehand: request.id.tool.as_wire() != SAMPLING }),
+                advice: Some(Advice::AllowTool {
+                    beforehand: request.id.tool.as_wire() != SAMPLING,
+                }),
             },
             _ => Refusal::of("the answer was no".to_owned()),
         })
@@ -220,11 +294,21 @@ impl Shared {
 
     /// C19: a changed definition of a trusted server is shown, once, and not asked about.
     fn show_change(&self, tool: &Tool, caller: &Arc<dyn Caller>) {
-        let is_known = || !self.grants.read().unwrap_or_else(PoisonError::into_inner).is_unlike_its_pin(tool);
+        let is_known = || {
+            !self
+                .grants
+                .read()
+                .unwrap_or_else(PoisonError::into_inner)
+                .is_unlike_its_pin(tool)
+        };
         if !self.roster().gate.only_shows_changes(tool) || is_known() {
             return;
         }
-        let changed = self.grants.write().unwrap_or_else(PoisonError::into_inner).pin_anew(tool);
+        let changed = self
+            .grants
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .pin_anew(tool);
         let Some((lines, pin)) = changed else { return };
         caller.notice(&format!(
             "server \"{}\", tool {}: it changed since it was last seen (- then, + now); `trust` is set for its server, so it runs",
@@ -232,7 +316,8 @@ impl Shared {
             shown(tool)
         ));
         let (told, left) = lines.split_at(lines.len().min(CHANGED_LINES));
-        told.iter().for_each(|line| caller.notice(&format!("  {line}")));
+        told.iter()
+            .for_each(|line| caller.notice(&format!("  {line}")));
         if !left.is_empty() {
             caller.notice(&format!("  … {} more lines", left.len()));
         }
@@ -243,7 +328,9 @@ impl Shared {
     fn tools_with(&self, tool: &Arc<Tool>) -> Vec<Arc<Tool>> {
         let catalog = self.catalog();
         // This program's own tools have nothing in common that one yes could mean.
-        let is_same = |other: &Tool| other.id.server == tool.id.server && !tool.id.server.is_host() && other.id != tool.id;
+        let is_same = |other: &Tool| {
+            other.id.server == tool.id.server && !tool.id.server.is_host() && other.id != tool.id
+        };
         let others = catalog.tools().iter().filter(|other| is_same(other));
         others.chain([tool]).cloned().collect()
     }
@@ -267,12 +354,22 @@ impl Shared {
         permit: Permit,
         limit: Limit,
     ) -> (Result<RawJson, CallError>, Option<EraRefusal>) {
-        let seat = match server.seat(&permit.caller().id(), limit.within(tool.server.longest_connect())).await {
+        let seat = match server
+            .seat(
+                &permit.caller().id(),
+                limit.within(tool.server.longest_connect()),
+            )
+            .await
+        {
             Ok(seat) => seat,
             Err(not_ready) => return (Err(not_ready.into()), None),
         };
         let still = || self.confirms(tool, server) && seat.offers(&tool.definition);
-        let terms = Terms { timeouts: limit.timeouts(tool), since: limit.since, still: &still };
+        let terms = Terms {
+            timeouts: limit.timeouts(tool),
+            since: limit.since,
+            still: &still,
+        };
         tracing::debug!("tool {}/{}: sent", tool.id.server, shown(tool));
         let sent = Instant::now();
         match seat.session().call(permit, terms).await {
@@ -280,7 +377,11 @@ impl Shared {
             answer => {
                 let outcome = if answer.is_ok() { "answered" } else { "failed" };
                 let after = sent.elapsed().as_millis();
-                tracing::debug!("tool {}/{}: {outcome} after {after} ms", tool.id.server, shown(tool));
+                tracing::debug!(
+                    "tool {}/{}: {outcome} after {after} ms",
+                    tool.id.server,
+                    shown(tool)
+                );
                 let refusal = EraRefusal::in_answer(seat.session(), &answer);
                 (self.finish(seat.handle(server), answer).await, refusal)
             }
@@ -288,16 +389,35 @@ impl Shared {
     }
 
     /// The same tool as its server defines it now.
-    async fn listed_again(&self, tool: &Arc<Tool>, server: &Held, limit: Limit) -> Result<Arc<Tool>, CallError> {
-        server.list_again(limit.within(tool.server.longest_connect())).await;
-        self.catalog_for(tool).by_id(&tool.id).cloned().ok_or_else(|| moved(tool))
+    async fn listed_again(
+        &self,
+        tool: &Arc<Tool>,
+        server: &Held,
+        limit: Limit,
+    ) -> Result<Arc<Tool>, CallError> {
+        server
+            .list_again(limit.within(tool.server.longest_connect()))
+            .await;
+        self.catalog_for(tool)
+            .by_id(&tool.id)
+            .cloned()
+            .ok_or_else(|| moved(tool))
     }
 
     /// Is the result what the tool promises? The caller is told of what does not fit.
-    async fn check(&self, tool: &Tool, result: &RawJson, caller: &Arc<dyn Caller>) -> Option<String> {
+    async fn check(
+        &self,
+        tool: &Tool,
+        result: &RawJson,
+        caller: &Arc<dyn Caller>,
+    ) -> Option<String> {
         tool.definition.output_schema.as_ref()?;
         let misfit = Box::pin(misfit::of_result(self, tool, result)).await?;
-        caller.notice(&format!("server \"{}\", tool {}: {misfit}", tool.id.server, shown(tool)));
+        caller.notice(&format!(
+            "server \"{}\", tool {}: {misfit}",
+            tool.id.server,
+            shown(tool)
+        ));
         Some(misfit)
     }
 
@@ -307,7 +427,8 @@ impl Shared {
             || self.was_replaced(server) && server.launch == tool.launch && server.offers(tool)
     }
 
-    /// Whether a reload has put another in the place of this one, which ends with the calls that it has.
+    /// Whether a reload has put another in the place of this one, which ends with the calls that it
+    /// has.
     fn was_replaced(&self, server: &Held) -> bool {
         !server.is_in(&self.roster())
     }
@@ -336,7 +457,10 @@ struct Refusal {
 
 impl Refusal {
     fn of(reason: String) -> Self {
-        Self { reason, advice: None }
+        Self {
+            reason,
+            advice: None,
+        }
     }
 }
 
@@ -355,15 +479,25 @@ async fn told(server: &ServerHandle, fault: RequestFault) -> CallError {
             detail = server.death().await.filter(|death| death != reason);
             advice = Some(Advice::Examine);
         }
-        RequestFault::Timeout { total, .. } => advice = Some(Advice::AllowTime(server.config.time_field(*total))),
+        RequestFault::Timeout { total, .. } => {
+            advice = Some(Advice::AllowTime(server.config.time_field(*total)))
+        }
         RequestFault::NoTurn { .. } | RequestFault::Wire(_) => advice = Some(Advice::Examine),
         _ => {}
     }
-    CallError::Request { server: server.config.name.clone(), fault, detail, advice }
+    CallError::Request {
+        server: server.config.name.clone(),
+        fault,
+        detail,
+        advice,
+    }
 }
 
 fn moved(tool: &Tool) -> CallError {
-    CallError::Moved { server: tool.id.server.clone(), tool: shown(tool) }
+    CallError::Moved {
+        server: tool.id.server.clone(),
+        tool: shown(tool),
+    }
 }
 
 /// The tool's own name, safe to show.
@@ -380,7 +514,8 @@ pub struct Call {
     pub arguments: RawJson,
     /// Who asks, and who is asked.
     pub caller: Arc<dyn Caller>,
-    /// The catalog that the caller listed from: a name means what it meant there. `None` takes the present one.
+    /// The catalog that the caller listed from: a name means what it meant there. `None` takes the
+    /// present one.
     pub listed: Option<Arc<Catalog>>,
     /// The longest it may take in all; the entry's `call_timeout_max` where absent.
     pub timeout: Option<Duration>,
@@ -389,9 +524,21 @@ pub struct Call {
 }
 
 impl Call {
-    /// A call by what the present catalog offers, with the entry's deadlines, asked about where the gate says so.
-    pub fn new(tool: impl Into<String>, arguments: impl Into<RawJson>, caller: Arc<dyn Caller>) -> Self {
-        Self { tool: tool.into(), arguments: arguments.into(), caller, listed: None, timeout: None, yes: false }
+    /// A call by what the present catalog offers, with the entry's deadlines, asked about where the
+    /// gate says so.
+    pub fn new(
+        tool: impl Into<String>,
+        arguments: impl Into<RawJson>,
+        caller: Arc<dyn Caller>,
+    ) -> Self {
+        Self {
+            tool: tool.into(),
+            arguments: arguments.into(),
+            caller,
+            listed: None,
+            timeout: None,
+            yes: false,
+        }
     }
 
     /// By what this catalog offers: a name means what it meant there.

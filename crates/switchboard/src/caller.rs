@@ -1,4 +1,5 @@
-//! The questions we may ask whoever made a call. Approval, elicitation and progress of a call reach its caller and no other.
+//! The questions we may ask whoever made a call. Approval, elicitation and progress of a call reach
+//! its caller and no other.
 
 use std::fmt;
 use std::future::Future;
@@ -76,24 +77,28 @@ pub trait Caller: Send + Sync {
     /// May this call run? Dropping the future withdraws the question.
     fn approve<'a>(&'a self, request: &'a ApprovalRequest) -> Answering<'a, Approval>;
 
-    /// A server's question during a call of this caller. Of a kind that it does not [offer](Self::offers), it is declined unasked.
+    /// A server's question during a call of this caller. Of a kind that it does not
+    /// [offer](Self::offers), it is declined unasked.
     fn elicit<'a>(&'a self, question: &'a Elicitation) -> Answering<'a, ElicitAnswer> {
         let _ = question;
         Box::pin(async { ElicitAnswer::Decline })
     }
 
-    /// A server wants an answer of the caller's model during a call of this caller. It has passed the gate as `server/@sampling`.
+    /// A server wants an answer of the caller's model during a call of this caller. It has passed
+    /// the gate as `server/@sampling`.
     fn sample<'a>(&'a self, request: &'a Sampling) -> Answering<'a, SampleAnswer> {
         let _ = request;
         Box::pin(async { SampleAnswer::Refuse("nobody here answers for a model".to_owned()) })
     }
 
-    /// The folders that a modern server may ask for during a call of this caller; `None` does not offer any.
+    /// The folders that a modern server may ask for during a call of this caller; `None` does not
+    /// offer any.
     fn roots(&self) -> Option<Vec<Root>> {
         None
     }
 
-    /// From which level on a modern server may log during a call of this caller; `None` wants no log.
+    /// From which level on a modern server may log during a call of this caller; `None` wants no
+    /// log.
     fn log_level(&self) -> Option<LogLevel> {
         None
     }
@@ -131,7 +136,8 @@ pub struct ApprovalRequest {
     pub changed: Option<Vec<String>>,
     /// An `ask` rule wants a fresh answer each time: only once or no.
     pub once_only: bool,
-    /// The kind of file its server stands in: which answers there are ([`crate::config::Rules::answers`]).
+    /// The kind of file its server stands in: which answers there are
+    /// ([`crate::config::Rules::answers`]).
     pub dialect: Dialect,
 }
 
@@ -186,7 +192,8 @@ pub enum ElicitationKind {
         message: Untrusted,
         /// The address, as it came.
         url: Untrusted,
-        /// The server's name for the visit, where it has one (2025-11-25): it may say later that it is done.
+        /// The server's name for the visit, where it has one (2025-11-25): it may say later that
+        /// it is done.
         id: Option<String>,
     },
 }

@@ -1,4 +1,5 @@
-//! The immutable picture of every tool, prompt and resource on offer. Replaced whole; readers keep theirs for the whole call.
+//! The immutable picture of every tool, prompt and resource on offer. Replaced whole; readers keep
+//! theirs for the whole call.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -9,7 +10,9 @@ use crate::builtin::{self, Doer, Own};
 use crate::call::SAMPLING;
 use crate::config::{Fingerprint, ServerConfig};
 use crate::gate::Ruling;
-use crate::name::{ExposedName, Nameless, Published, Reserved, ServerName, Style, ToolId, ToolName, Wish, expose};
+use crate::name::{
+    ExposedName, Nameless, Published, Reserved, ServerName, Style, ToolId, ToolName, Wish, expose,
+};
 use crate::vendor::Vendor;
 
 pub use definition::{DefinitionHash, ToolDefinition};
@@ -106,9 +109,11 @@ pub struct Catalog {
     tools: Vec<Arc<Tool>>,
     /// Index into `tools`.
     by_exposed: HashMap<ExposedName, usize, RandomState>,
-    /// Index into `tools`, or into `withheld`. Two steps, so that a look-up needs no pair of its own.
+    /// Index into `tools`, or into `withheld`. Two steps, so that a look-up needs no pair of its
+    /// own.
     by_pair: HashMap<ServerName, HashMap<ToolName, Place>>,
-    /// Index into `tools`, by the names that vendors' APIs take where they do not take the exposed one.
+    /// Index into `tools`, by the names that vendors' APIs take where they do not take the exposed
+    /// one.
     by_projection: HashMap<String, usize>,
     /// Index into `withheld`, by the name that it would have had.
     withheld_names: HashMap<String, usize>,
@@ -145,15 +150,24 @@ pub enum Unresolved {
 }
 
 impl Catalog {
-    /// Builds the picture that follows `before`: the host's own tools, then what each server offers, in config order. A name that was
-    /// given before leads to the same tool as then, or to none. `naming` is for servers whose dialect says nothing of names.
+    /// Builds the picture that follows `before`: the host's own tools, then what each server
+    /// offers, in config order. A name that was given before leads to the same tool as then, or
+    /// to none. `naming` is for servers whose dialect says nothing of names.
     pub fn build(before: &Self, naming: Style, own: &Own, parts: &[Part]) -> Self {
-        let mut catalog = Self { generation: before.generation + 1, published: before.published.clone(), ..Self::default() };
-        catalog.tools.extend(own.beside(parts.iter().map(|part| &part.config)).cloned());
+        let mut catalog = Self {
+            generation: before.generation + 1,
+            published: before.published.clone(),
+            ..Self::default()
+        };
+        catalog
+            .tools
+            .extend(own.beside(parts.iter().map(|part| &part.config)).cloned());
         let mut offered = Vec::new();
         for part in parts {
             catalog.sift(part, &mut offered);
-            catalog.offerings.push((part.config.name.clone(), Arc::clone(&part.offerings)));
+            catalog
+                .offerings
+                .push((part.config.name.clone(), Arc::clone(&part.offerings)));
         }
         catalog.name(naming, offered, parts);
         catalog.index(naming, parts);
@@ -162,7 +176,12 @@ impl Catalog {
 
     /// Keeps what one server may offer; the rest is withheld, one by one, with its reason.
     fn sift(&mut self, part: &Part, offered: &mut Vec<Offered>) {
-        let Part { config, launch, offerings, .. } = part;
+        let Part {
+            config,
+            launch,
+            offerings,
+            ..
+        } = part;
         let filter = Filter::new(config);
         let refuses_builtin = config.dialect.rules().refuses_builtin_names;
         let own: Vec<_> = self.tools.clone();
@@ -175,17 +194,24 @@ impl Catalog {
             let name = definition.name.as_wire();
             let reason = if !seen.insert(name) {
                 Some("its server lists another tool of the same name before it".to_owned())
-            } else if name == SAMPLING || refuses_builtin && builtin::is_builtin(name, own_names()) {
+            } else if name == SAMPLING || refuses_builtin && builtin::is_builtin(name, own_names())
+            {
                 Some("its name is that of a built-in tool".to_owned())
             } else if definition.is_for_app_only {
-                Some("it is for its server's own app, not for models (_meta.ui.visibility)".to_owned())
+                Some(
+                    "it is for its server's own app, not for models (_meta.ui.visibility)"
+                        .to_owned(),
+                )
             } else {
                 filter.refuses(name)
             };
             match reason {
                 Some(reason) => self.withhold(&config.name, &definition.name, reason),
                 None => offered.push(Offered {
-                    id: ToolId { server: config.name.clone(), tool: definition.name.clone() },
+                    id: ToolId {
+                        server: config.name.clone(),
+                        tool: definition.name.clone(),
+                    },
                     server: Arc::clone(config),
                     server_place: self.offerings.len(),
                     launch: *launch,
@@ -196,11 +222,15 @@ impl Catalog {
         }
     }
 
-    /// Each tool gets its name in the style of its server. One whose bare name an earlier server may still want waits, without a name.
+    /// Each tool gets its name in the style of its server. One whose bare name an earlier server
+    /// may still want waits, without a name.
     fn name(&mut self, naming: Style, offered: Vec<Offered>, parts: &[Part]) {
         let own: Vec<_> = self.tools.clone();
         let own: HashSet<&str> = own.iter().map(|tool| tool.exposed.as_str()).collect();
-        let first_unsettled = parts.iter().position(|part| !part.settled).unwrap_or(parts.len());
+        let first_unsettled = parts
+            .iter()
+            .position(|part| !part.settled)
+            .unwrap_or(parts.len());
         // Of the servers before it, each is known or can have no tool of this name.
         let may_be_bare = |tool: &Offered, style: Style| {
             tool.server_place <= first_unsettled || {
@@ -216,52 +246,105 @@ impl Catalog {
         let names = {
             let wishes: Vec<_> = (offered.iter())
                 .map(|tool| (&tool.id, wish(tool)))
-                .map(|(pair, (style, may_be_bare))| Wish { pair, style, may_be_bare })
+                .map(|(pair, (style, may_be_bare))| Wish {
+                    pair,
+                    style,
+                    may_be_bare,
+                })
                 .collect();
-            expose(&wishes, Reserved { own: &own, builtin: &builtin::NAMES }, &mut self.published)
+            expose(
+                &wishes,
+                Reserved {
+                    own: &own,
+                    builtin: &builtin::NAMES,
+                },
+                &mut self.published,
+            )
         };
         self.tools.reserve_exact(offered.len());
         for (name, offered) in names.into_iter().zip(offered) {
             match name {
-                Ok(exposed) => self.tools.push(Arc::new(offered.named(exposed, self.tools.len()))),
+                Ok(exposed) => self
+                    .tools
+                    .push(Arc::new(offered.named(exposed, self.tools.len()))),
                 Err(Nameless::Waits) => {
-                    self.awaited = (0..parts.len()).filter(|&index| !parts[index].settled).collect();
+                    self.awaited = (0..parts.len())
+                        .filter(|&index| !parts[index].settled)
+                        .collect();
                     let earlier = &parts[first_unsettled].config.name;
-                    let reason = format!("its name is not known before server \"{earlier}\" is there or has failed");
+                    let reason = format!(
+                        "its name is not known before server \"{earlier}\" is there or has failed"
+                    );
                     self.withhold(&offered.id.server, &offered.id.tool, reason);
                     let shown = ExposedName::unlisted(&offered.id.shown().to_string());
-                    self.nameless.push(Arc::new(offered.named(shown, usize::MAX)));
+                    self.nameless
+                        .push(Arc::new(offered.named(shown, usize::MAX)));
                 }
-                Err(Nameless::Withheld(why)) => self.withhold(&offered.id.server, &offered.id.tool, why.reason),
+                Err(Nameless::Withheld(why)) => {
+                    self.withhold(&offered.id.server, &offered.id.tool, why.reason)
+                }
             }
         }
     }
 
     fn withhold(&mut self, server: &ServerName, tool: &ToolName, reason: String) {
-        self.withheld.push(Withheld { server: server.clone(), tool: tool.clone(), reason });
+        self.withheld.push(Withheld {
+            server: server.clone(),
+            tool: tool.clone(),
+            reason,
+        });
     }
 
     fn index(&mut self, naming: Style, parts: &[Part]) {
-        self.by_exposed = self.tools.iter().enumerate().map(|(index, tool)| (tool.exposed.clone(), index)).collect();
-        let nameless = self.nameless.iter().enumerate().map(|(index, tool)| (tool, Place::Nameless(index)));
-        let named = self.tools.iter().enumerate().map(|(index, tool)| (tool, Place::Tool(index)));
+        self.by_exposed = self
+            .tools
+            .iter()
+            .enumerate()
+            .map(|(index, tool)| (tool.exposed.clone(), index))
+            .collect();
+        let nameless = self
+            .nameless
+            .iter()
+            .enumerate()
+            .map(|(index, tool)| (tool, Place::Nameless(index)));
+        let named = self
+            .tools
+            .iter()
+            .enumerate()
+            .map(|(index, tool)| (tool, Place::Tool(index)));
         for (tool, place) in named.chain(nameless) {
-            self.by_pair.entry(tool.id.server.clone()).or_default().insert(tool.id.tool.clone(), place);
+            self.by_pair
+                .entry(tool.id.server.clone())
+                .or_default()
+                .insert(tool.id.tool.clone(), place);
         }
         for (index, tool) in self.tools.iter().enumerate() {
-            for name in Vendor::ALL.iter().filter_map(|vendor| vendor.projected_name(tool)) {
+            for name in Vendor::ALL
+                .iter()
+                .filter_map(|vendor| vendor.projected_name(tool))
+            {
                 self.by_projection.entry(name).or_insert(index);
             }
         }
-        let styles: HashMap<&ServerName, Style> =
-            parts.iter().map(|part| (&part.config.name, style_of(&part.config, naming))).collect();
+        let styles: HashMap<&ServerName, Style> = parts
+            .iter()
+            .map(|part| (&part.config.name, style_of(&part.config, naming)))
+            .collect();
         for (index, Withheld { server, tool, .. }) in self.withheld.iter().enumerate() {
-            // The first of two tools of one name is on offer; the pair means that one. So does the pair of one that waits for a name.
-            let place = self.by_pair.entry(server.clone()).or_default().entry(tool.clone());
+            // The first of two tools of one name is on offer; the pair means that one. So does the
+            // pair of one that waits for a name.
+            let place = self
+                .by_pair
+                .entry(server.clone())
+                .or_default()
+                .entry(tool.clone());
             if matches!(place.or_insert(Place::Withheld(index)), Place::Nameless(_)) {
                 continue;
             }
-            let id = ToolId { server: server.clone(), tool: tool.clone() };
+            let id = ToolId {
+                server: server.clone(),
+                tool: tool.clone(),
+            };
             if let Some(Ok(name)) = styles.get(server).map(|style| style.plain(&id)) {
                 self.withheld_names.entry(name).or_insert(index);
             }
@@ -283,37 +366,67 @@ impl Catalog {
         &self.offerings
     }
 
-    /// Looks a name up: first as an exposed name, then as `server/tool` (the configured server names decide where the slash is), then as
-    /// the name that a vendor's API takes in place of the exposed one.
+    /// Looks a name up: first as an exposed name, then as `server/tool` (the configured server
+    /// names decide where the slash is), then as the name that a vendor's API takes in place of
+    /// the exposed one.
     pub fn resolve(&self, name: &str) -> Result<&Arc<Tool>, Unresolved> {
         if let Some(&index) = self.by_exposed.get(name) {
             return Ok(&self.tools[index]);
         }
         // No server's name has a slash, so the first one ends it.
-        let pair = name.split_once('/').and_then(|(server, tool)| self.by_pair.get(server)?.get(tool));
-        let projected = || self.by_projection.get(name).map(|&index| Place::Tool(index));
-        match pair.copied().or_else(projected).or_else(|| self.withheld_names.get(name).map(|&index| Place::Withheld(index))) {
+        let pair = name
+            .split_once('/')
+            .and_then(|(server, tool)| self.by_pair.get(server)?.get(tool));
+        let projected = || {
+            self.by_projection
+                .get(name)
+                .map(|&index| Place::Tool(index))
+        };
+        match pair.copied().or_else(projected).or_else(|| {
+            self.withheld_names
+                .get(name)
+                .map(|&index| Place::Withheld(index))
+        }) {
             Some(Place::Tool(index)) => Ok(&self.tools[index]),
             Some(Place::Nameless(index)) => Ok(&self.nameless[index]),
             Some(Place::Withheld(index)) => Err(Unresolved::Withheld(self.withheld[index].clone())),
-            None => Err(Unresolved::Unknown { nearest: nearest::nearest(name, &self.tools) }),
+            None => Err(Unresolved::Unknown {
+                nearest: nearest::nearest(name, &self.tools),
+            }),
         }
     }
 
     /// Tools that came, went or were defined anew since `old`, as `server/tool`, safe to show.
     pub fn changed_since(&self, old: &Self) -> Vec<String> {
-        let came_or_changed = self.tools.iter().filter(|tool| old.by_id(&tool.id).is_none_or(|before| !before.is_like(tool)));
-        let went = old.tools.iter().filter(|tool| self.by_id(&tool.id).is_none());
+        let came_or_changed = self.tools.iter().filter(|tool| {
+            old.by_id(&tool.id)
+                .is_none_or(|before| !before.is_like(tool))
+        });
+        let went = old
+            .tools
+            .iter()
+            .filter(|tool| self.by_id(&tool.id).is_none());
         came_or_changed
             .chain(went)
-            .map(|tool| format!("{}/{}", tool.id.server, tool.id.tool.untrusted().for_terminal_line()))
+            .map(|tool| {
+                format!(
+                    "{}/{}",
+                    tool.id.server,
+                    tool.id.tool.untrusted().for_terminal_line()
+                )
+            })
             .collect()
     }
 
     /// Whether this very tool, or one of the same pair and definition, is on offer.
     pub(crate) fn still_offers(&self, tool: &Arc<Tool>) -> bool {
-        let same = self.tools.get(tool.place).is_some_and(|now| Arc::ptr_eq(now, tool));
-        same || self.by_id(&tool.id).is_some_and(|now| now.definition.hash == tool.definition.hash && now.launch == tool.launch)
+        let same = self
+            .tools
+            .get(tool.place)
+            .is_some_and(|now| Arc::ptr_eq(now, tool));
+        same || self.by_id(&tool.id).is_some_and(|now| {
+            now.definition.hash == tool.definition.hash && now.launch == tool.launch
+        })
     }
 
     /// Looks a pair up.
@@ -325,13 +438,15 @@ impl Catalog {
         }
     }
 
-    /// Which servers offer a resource: those that list the address; else those of whose templates one begins like it.
+    /// Which servers offer a resource: those that list the address; else those of whose templates
+    /// one begins like it.
     pub fn servers_of_resource(&self, uri: &str) -> Vec<ServerName> {
         let offering = |offers: &dyn Fn(&Offerings) -> bool| {
             let found = self.offerings.iter().filter(|(_, offered)| offers(offered));
             found.map(|(name, _)| name.clone()).collect::<Vec<_>>()
         };
-        let listing = offering(&|offered| offered.resources.iter().any(|resource| resource.uri == uri));
+        let listing =
+            offering(&|offered| offered.resources.iter().any(|resource| resource.uri == uri));
         if !listing.is_empty() {
             return listing;
         }
@@ -343,7 +458,8 @@ impl Catalog {
         })
     }
 
-    /// Whether a tool waits for its name, and one of the servers that it waits for is `settled` by now.
+    /// Whether a tool waits for its name, and one of the servers that it waits for is `settled` by
+    /// now.
     pub(crate) fn can_name_more(&self, settled: impl Fn(usize) -> bool) -> bool {
         self.awaited.iter().any(|&index| settled(index))
     }
@@ -355,7 +471,8 @@ impl Tool {
     }
 }
 
-/// Whether a tool of this server can have this exposed name. Where it cannot, the server need not be started to find the tool.
+/// Whether a tool of this server can have this exposed name. Where it cannot, the server need not
+/// be started to find the tool.
 pub fn can_name(server: &ServerConfig, naming: Style, name: &str) -> bool {
     style_of(server, naming).can_name(&server.name, name)
 }
@@ -368,7 +485,9 @@ fn style_of(server: &ServerConfig, naming: Style) -> Style {
 /// Whether the entry of a server lets any of these tools through.
 pub(crate) fn is_let_through(config: &ServerConfig, tools: &[Arc<ToolDefinition>]) -> bool {
     let filter = Filter::new(config);
-    tools.iter().any(|tool| filter.refuses(tool.name.as_wire()).is_none())
+    tools
+        .iter()
+        .any(|tool| filter.refuses(tool.name.as_wire()).is_none())
 }
 
 /// A tool that only lacks its name.
@@ -384,9 +503,27 @@ struct Offered {
 
 impl Offered {
     fn named(self, exposed: ExposedName, place: usize) -> Tool {
-        let Self { id, server_place, server, launch, idempotent, definition } = self;
+        let Self {
+            id,
+            server_place,
+            server,
+            launch,
+            idempotent,
+            definition,
+        } = self;
         let ruling = Ruling::default();
-        Tool { id, exposed, definition, server, launch, idempotent, place, server_place, ruling, own: None }
+        Tool {
+            id,
+            exposed,
+            definition,
+            server,
+            launch,
+            idempotent,
+            place,
+            server_place,
+            ruling,
+            own: None,
+        }
     }
 }
 

@@ -1,6 +1,8 @@
-//! What the files say, in two stages: as written (with positions), then as meant ([`Config`](crate::config::Config)).
+//! What the files say, in two stages: as written (with positions), then as meant
+//! ([`Config`](crate::config::Config)).
 //!
-//! Owns reading, checking, merging and expanding. Leaves trust to [`crate::trust`], permission rules to [`crate::gate`].
+//! Owns reading, checking, merging and expanding. Leaves trust to [`crate::trust`], permission
+//! rules to [`crate::gate`].
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -17,7 +19,9 @@ pub use by_hand::by_hand;
 pub use diagnostic::{ConfigErrors, Diagnostic};
 pub use dialects::{Answers, Dialect, Rules, Spellings, Stop, Words};
 pub use edit::{Addition, Change, EditFault, Edited, Target, edit, sample};
-pub use expand::{Environment, LaunchFault, ResolvedLaunch, ResolvedUrl, UrlFault, resolve_launch, resolve_url};
+pub use expand::{
+    Environment, LaunchFault, ResolvedLaunch, ResolvedUrl, UrlFault, resolve_launch, resolve_url,
+};
 pub use fingerprint::Fingerprint;
 pub use load::{ConfigFile, Scope, load};
 pub use origin::{Found, Origin, Reading, Shown, readings};
@@ -58,7 +62,8 @@ mod tests;
 /// Every file read, merged: what the host runs on.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Config {
-    /// In config order, which decides precedence where names meet. A project's entry has replaced a user's of the same name whole.
+    /// In config order, which decides precedence where names meet. A project's entry has replaced
+    /// a user's of the same name whole.
     pub servers: IndexMap<ServerName, Arc<ServerConfig>>,
     /// Rules and mode. Of a project's file only what tightens them is here.
     pub permissions: Permissions,
@@ -68,21 +73,31 @@ pub struct Config {
     pub security: Security,
     /// How tools are named.
     pub naming: Style,
-    /// What deserves attention but does not stop us: unknown fields, ignored settings of a project file.
+    /// What deserves attention but does not stop us: unknown fields, ignored settings of a project
+    /// file.
     pub warnings: Vec<Diagnostic>,
-    /// Where each value that is set stands, by dotted field: `servers.git.command`, `permissions.mode`.
+    /// Where each value that is set stands, by dotted field: `servers.git.command`,
+    /// `permissions.mode`.
     pub origins: BTreeMap<String, Place>,
     /// What each entry says and where, as its file calls it; for `why`.
     pub values: BTreeMap<ServerName, Vec<Origin>>,
-    /// The entries that one of the same name in a higher file replaced, nearest first, each with what it says.
+    /// The entries that one of the same name in a higher file replaced, nearest first, each with
+    /// what it says.
     pub shadowed: Vec<(Arc<ServerConfig>, Vec<Origin>)>,
 }
 
-/// Servers of an embedder that reads no files; all else as an empty file leaves it. Of two with one name the later one holds.
+/// Servers of an embedder that reads no files; all else as an empty file leaves it. Of two with one
+/// name the later one holds.
 impl FromIterator<ServerConfig> for Config {
     fn from_iter<I: IntoIterator<Item = ServerConfig>>(servers: I) -> Self {
-        let servers = servers.into_iter().map(|server| (server.name.clone(), Arc::new(server))).collect();
-        Self { servers, ..Self::default() }
+        let servers = servers
+            .into_iter()
+            .map(|server| (server.name.clone(), Arc::new(server)))
+            .collect();
+        Self {
+            servers,
+            ..Self::default()
+        }
     }
 }
 
@@ -92,11 +107,16 @@ impl Config {
         server.dialect.rules().naming.unwrap_or(self.naming)
     }
 
-    /// The servers whose tools must be known before those of this one have their names: itself, and where the first in the file keeps a
-    /// bare name (S2-27) every one before it.
+    /// The servers whose tools must be known before those of this one have their names: itself, and
+    /// where the first in the file keeps a bare name (S2-27) every one before it.
     pub fn needed_to_name(&self, server: &ServerConfig) -> Vec<ServerName> {
-        match (self.naming_of(server), self.servers.get_index_of(&server.name)) {
-            (Style::FirstWins, Some(place)) => self.servers.keys().take(place + 1).cloned().collect(),
+        match (
+            self.naming_of(server),
+            self.servers.get_index_of(&server.name),
+        ) {
+            (Style::FirstWins, Some(place)) => {
+                self.servers.keys().take(place + 1).cloned().collect()
+            }
             _ => vec![server.name.clone()],
         }
     }
@@ -130,15 +150,18 @@ pub struct ServerConfig {
     pub start: Start,
     /// `false`: never spawned, still listed.
     pub enabled: bool,
-    /// `true`: no confirmation for any of its tools. Always `false` for a project file's entry: see [`ProjectPermissions::trusted`].
+    /// `true`: no confirmation for any of its tools. Always `false` for a project file's entry:
+    /// see [`ProjectPermissions::trusted`].
     pub trust: bool,
-    /// Whether the server asks questions during calls (decides whether calls of different callers may overlap).
+    /// Whether the server asks questions during calls (decides whether calls of different callers
+    /// may overlap).
     pub asks: Asks,
     /// Whether callers share one session.
     pub session: Sharing,
     /// The deadlines.
     pub timeouts: Timeouts,
-    /// How long its first start may take, where a package runner may have to install it first and the entry sets no deadline.
+    /// How long its first start may take, where a package runner may have to install it first and
+    /// the entry sets no deadline.
     pub first_connect: Option<Duration>,
     /// How long a call may take, where the entry itself says it.
     pub written_call_timeout: Option<Duration>,
@@ -157,7 +180,9 @@ pub struct ServerConfig {
 impl ServerConfig {
     /// An entry that says nothing but where its server is; all else as a file leaves it.
     pub fn new(name: ServerName, source: Source, endpoint: Endpoint) -> Self {
-        let first_connect = endpoint.package_runner().map(|_| package_runner::FIRST_START);
+        let first_connect = endpoint
+            .package_runner()
+            .map(|_| package_runner::FIRST_START);
         Self {
             name,
             dialect: Dialect::default(),
@@ -182,10 +207,13 @@ impl ServerConfig {
 
     /// The longest that connecting may take: what whoever waits for the server waits for at most.
     pub fn longest_connect(&self) -> Duration {
-        self.first_connect.unwrap_or_default().max(self.timeouts.connect)
+        self.first_connect
+            .unwrap_or_default()
+            .max(self.timeouts.connect)
     }
 
-    /// The field of its entry that gives a call more time: `total`, in all; else between two reports.
+    /// The field of its entry that gives a call more time: `total`, in all; else between two
+    /// reports.
     pub(crate) fn time_field(&self, total: bool) -> TimeField {
         match self.dialect.rules().call_timeout_field {
             Some(field) => field,
@@ -203,7 +231,8 @@ pub const MAX_MESSAGE_BYTES: usize = 64 * 1024 * 1024;
 pub struct Source {
     /// The file: its folder absolute and free of links.
     pub file: Arc<PathBuf>,
-    /// What relative paths start at: the file's folder, or the project's where the dialect keeps its file in a folder of its own.
+    /// What relative paths start at: the file's folder, or the project's where the dialect keeps
+    /// its file in a folder of its own.
     pub folder: Arc<PathBuf>,
     /// 1-based line of the entry's head.
     pub line: usize,
@@ -214,7 +243,8 @@ pub struct Source {
 }
 
 impl Source {
-    /// No file: an embedder's own code, trusted like a file that was given. Relative paths start at the process's folder.
+    /// No file: an embedder's own code, trusted like a file that was given. Relative paths start at
+    /// the process's folder.
     pub fn code() -> Self {
         Self::new(Arc::new(PathBuf::from("(code)")), 1, Scope::Given)
     }
@@ -222,18 +252,26 @@ impl Source {
     /// An entry of a file; relative paths start at its folder.
     pub fn new(file: Arc<PathBuf>, line: usize, scope: Scope) -> Self {
         let folder = Arc::new(file.parent().map(Path::to_owned).unwrap_or_default());
-        Self { file, folder, line, scope, shadows: None }
+        Self {
+            file,
+            folder,
+            line,
+            scope,
+            shadows: None,
+        }
     }
 }
 
-/// How to reach a server. Texts are as written: references are expanded by [`resolve_launch`] when the server starts.
+/// How to reach a server. Texts are as written: references are expanded by [`resolve_launch`] when
+/// the server starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Endpoint {
     /// A child process that speaks over its standard streams.
     Stdio(StdioEndpoint),
     /// A URL.
     Http(HttpEndpoint),
-    /// An entry that says neither: what is wrong with it, in a dialect in which a wrong entry keeps no other from running.
+    /// An entry that says neither: what is wrong with it, in a dialect in which a wrong entry keeps
+    /// no other from running.
     Wrong(Diagnostic),
 }
 
@@ -255,19 +293,24 @@ impl Endpoint {
         }
     }
 
-    /// Whether the entry itself says what to authorize with, so that there is nothing that a person could log in to.
+    /// Whether the entry itself says what to authorize with, so that there is nothing that a person
+    /// could log in to.
     pub fn has_own_token(&self) -> bool {
         let Self::Http(http) = self else { return false };
         http.auth.bearer_token.is_some()
             || http.auth.grant == Grant::ClientCredentials
-            || http.headers.keys().any(|name| name.eq_ignore_ascii_case("authorization"))
+            || http
+                .headers
+                .keys()
+                .any(|name| name.eq_ignore_ascii_case("authorization"))
     }
 }
 
 /// A child process, as written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StdioEndpoint {
-    /// The program: a name looked up in the child's PATH, or a path (`./x` is relative to the file's folder).
+    /// The program: a name looked up in the child's PATH, or a path (`./x` is relative to the
+    /// file's folder).
     pub command: String,
     /// Its arguments.
     pub args: Vec<String>,
@@ -284,8 +327,12 @@ pub struct StdioEndpoint {
 }
 
 impl StdioEndpoint {
-    /// A program and its arguments, as written: with the short list of variables, in the host's folder.
-    pub fn new(command: impl Into<String>, args: impl IntoIterator<Item = impl Into<String>>) -> Self {
+    /// A program and its arguments, as written: with the short list of variables, in the host's
+    /// folder.
+    pub fn new(
+        command: impl Into<String>,
+        args: impl IntoIterator<Item = impl Into<String>>,
+    ) -> Self {
         let args = args.into_iter().map(Into::into).collect();
         Self {
             command: command.into(),
@@ -327,14 +374,16 @@ impl HttpEndpoint {
     }
 }
 
-/// What to authorize with: a token, or who to log in as. Texts are as written in an [`HttpEndpoint`], expanded in a [`ResolvedUrl`].
+/// What to authorize with: a token, or who to log in as. Texts are as written in an
+/// [`HttpEndpoint`], expanded in a [`ResolvedUrl`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HttpAuth {
     /// Sent with each request, instead of a login.
     pub bearer_token: Option<Secret>,
     /// How a token is obtained.
     pub grant: Grant,
-    /// The authorization server that everything below is for, and no other; where absent, the first one that it is used with.
+    /// The authorization server that everything below is for, and no other; where absent, the
+    /// first one that it is used with.
     pub issuer: Option<String>,
     /// The id that was registered beforehand.
     pub client_id: Option<String>,
@@ -429,7 +478,11 @@ pub struct Timeouts {
 
 impl Default for Timeouts {
     fn default() -> Self {
-        Self { connect: Duration::from_secs(30), call: Duration::from_secs(60), call_max: Duration::from_secs(600) }
+        Self {
+            connect: Duration::from_secs(30),
+            call: Duration::from_secs(60),
+            call_max: Duration::from_secs(600),
+        }
     }
 }
 
@@ -444,8 +497,9 @@ pub struct Permissions {
     pub ask: Vec<RuleText>,
     /// Never allowed.
     pub deny: Vec<RuleText>,
-    /// Some file says something about permissions, if only that they are asked about. Where none does, a dialect whose document calls
-    /// the gate optional has none ([`Rules::ungated_by_default`]).
+    /// Some file says something about permissions, if only that they are asked about. Where none
+    /// does, a dialect whose document calls the gate optional has none
+    /// ([`Rules::ungated_by_default`]).
     pub configured: bool,
 }
 
@@ -481,7 +535,8 @@ pub struct Security {
     pub allow_servers: Vec<String>,
     /// These never run, whatever the allow list says.
     pub deny_servers: Vec<String>,
-    /// Definitions that changed since they were pinned are not covered by `allow` rules and `trust`.
+    /// Definitions that changed since they were pinned are not covered by `allow` rules and
+    /// `trust`.
     pub locked: bool,
 }
 

@@ -1,4 +1,5 @@
-//! What happened that belongs to no call. Bounded; a slow reader loses the oldest and is told how many.
+//! What happened that belongs to no call. Bounded; a slow reader loses the oldest and is told how
+//! many.
 
 use crate::name::ServerName;
 use crate::secret::Redacted;
@@ -27,8 +28,16 @@ pub enum LogLevel {
 
 impl LogLevel {
     /// Every level, the least grave first.
-    pub const ALL: [Self; 8] =
-        [Self::Debug, Self::Info, Self::Notice, Self::Warning, Self::Error, Self::Critical, Self::Alert, Self::Emergency];
+    pub const ALL: [Self; 8] = [
+        Self::Debug,
+        Self::Info,
+        Self::Notice,
+        Self::Warning,
+        Self::Error,
+        Self::Critical,
+        Self::Alert,
+        Self::Emergency,
+    ];
 
     /// The protocol's word for it.
     pub fn as_str(self) -> &'static str {

@@ -1,4 +1,5 @@
-//! Private parsers as plain functions, for the fuzz targets in `fuzz/`. No part of the library's interface.
+//! Private parsers as plain functions, for the fuzz targets in `fuzz/`. No part of the library's
+//! interface.
 
 use std::sync::Arc;
 
@@ -13,10 +14,17 @@ use crate::wire::RawJson;
 
 /// What a gate says of a tool of a configured server that nobody has answered for.
 pub fn decide(gate: &Gate, config: &Config, server: &str, tool: &str) -> Option<Decision> {
-    let (_, server) = config.servers.iter().find(|(name, _)| name.as_str() == server)?;
-    let raw = RawJson::from_value(&serde_json::json!({"name": tool, "inputSchema": {"type": "object"}}));
+    let (_, server) = config
+        .servers
+        .iter()
+        .find(|(name, _)| name.as_str() == server)?;
+    let raw =
+        RawJson::from_value(&serde_json::json!({"name": tool, "inputSchema": {"type": "object"}}));
     let definition = Arc::new(ToolDefinition::parse(&raw).ok()?);
-    let id = ToolId { server: server.name.clone(), tool: definition.name.clone() };
+    let id = ToolId {
+        server: server.name.clone(),
+        tool: definition.name.clone(),
+    };
     let exposed = Style::Mcp.expose(std::slice::from_ref(&id)).pop()?.ok()?;
     let (launch, server) = (server.fingerprint(), server.clone());
     let tool = Tool {
@@ -31,5 +39,11 @@ pub fn decide(gate: &Gate, config: &Config, server: &str, tool: &str) -> Option<
         ruling: Default::default(),
         own: None,
     };
-    Some(gate.decide(Question { tool: &tool, yes: false }, &Grants::default()))
+    Some(gate.decide(
+        Question {
+            tool: &tool,
+            yes: false,
+        },
+        &Grants::default(),
+    ))
 }

@@ -1,4 +1,5 @@
-//! Allow, ask or deny, from rules, grants and pins. Pure: no async, no I/O. And `Permit`, without which nothing is called.
+//! Allow, ask or deny, from rules, grants and pins. Pure: no async, no I/O. And `Permit`, without
+//! which nothing is called.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -35,7 +36,8 @@ pub struct Gate {
     number: u64,
 }
 
-/// Which rules of a gate hold for a tool: they never change, so each tool is matched once and remembers it.
+/// Which rules of a gate hold for a tool: they never change, so each tool is matched once and
+/// remembers it.
 #[derive(Debug, Default)]
 pub(crate) struct Ruling(OnceLock<(u64, Matched)>);
 
@@ -94,18 +96,20 @@ pub struct Question<'a> {
 }
 
 impl Gate {
-    /// Compiles the rules against the configured server names. An ambiguous `allow` is an error that lists its readings.
+    /// Compiles the rules against the configured server names. An ambiguous `allow` is an error
+    /// that lists its readings.
     pub fn compile(config: &Config) -> Result<Self, ConfigErrors> {
         Self::compile_beside(config, &[])
     }
 
-    /// As [`compile`](Self::compile), beside tools of these names that are no server's: a rule may be the name of one.
+    /// As [`compile`](Self::compile), beside tools of these names that are no server's: a rule may
+    /// be the name of one.
     pub fn compile_beside(config: &Config, own: &[&str]) -> Result<Self, ConfigErrors> {
         Self::compile_with(config, own, &|_| false)
     }
 
-    /// As [`compile_beside`](Self::compile_beside), with what a person has `accepted` of project files' own permissions: it counts as in
-    /// a file of one's own.
+    /// As [`compile_beside`](Self::compile_beside), with what a person has `accepted` of project
+    /// files' own permissions: it counts as in a file of one's own.
     pub fn compile_with(
         config: &Config,
         own: &[&str],
@@ -113,16 +117,24 @@ impl Gate {
     ) -> Result<Self, ConfigErrors> {
         let servers: Vec<&ServerName> = config.servers.keys().collect();
         let permissions = &config.permissions;
-        let accepted: Vec<ProjectPermissions> =
-            config.project_permissions.iter().filter(|project| accepted(project)).cloned().collect();
+        let accepted: Vec<ProjectPermissions> = config
+            .project_permissions
+            .iter()
+            .filter(|project| accepted(project))
+            .cloned()
+            .collect();
         let projects_yolo = accepted.iter().find_map(|project| project.yolo.as_ref());
         let (mode, yolo) = match (permissions.mode, projects_yolo) {
             (Mode::Ask, Some(place)) => (Mode::Yolo, Some(place)),
             (Mode::Yolo, _) => (Mode::Yolo, config.origins.get("permissions.mode")),
             (mode, _) => (mode, None),
         };
-        let allow: Vec<RuleText> =
-            permissions.allow.iter().chain(accepted.iter().flat_map(|project| &project.allow)).cloned().collect();
+        let allow: Vec<RuleText> = permissions
+            .allow
+            .iter()
+            .chain(accepted.iter().flat_map(|project| &project.allow))
+            .cloned()
+            .collect();
         let mut found = rules::Findings::default();
         let allow = rules::compile("allow", &allow, &servers, own, &mut found);
         let ask = rules::compile("ask", &permissions.ask, &servers, own, &mut found);
@@ -141,7 +153,11 @@ impl Gate {
             warnings: found.warnings,
             number: GATES.fetch_add(1, Ordering::Relaxed),
         };
-        if found.errors.is_empty() { Ok(gate) } else { Err(ConfigErrors(found.errors)) }
+        if found.errors.is_empty() {
+            Ok(gate)
+        } else {
+            Err(ConfigErrors(found.errors))
+        }
     }
 
     /// Rules that match no configured server: likely a slip of the pen.
@@ -154,43 +170,73 @@ impl Gate {
         let tool = question.tool;
         let matched = self.matched(tool);
         if let Some(rule) = matched.deny {
-            return Decision::Deny { rule: self.deny[rule].shown.to_string() };
+            return Decision::Deny {
+                rule: self.deny[rule].shown.to_string(),
+            };
         }
         if self.mode == Mode::Deny {
-            return Decision::Deny { rule: "mode deny".to_owned() };
+            return Decision::Deny {
+                rule: "mode deny".to_owned(),
+            };
         }
         if self.mode == Mode::Yolo {
-            return Decision::Allow { because: "mode yolo".into() };
+            return Decision::Allow {
+                because: "mode yolo".into(),
+            };
         }
         if question.yes {
-            return Decision::Allow { because: "yes was said beforehand".into() };
+            return Decision::Allow {
+                because: "yes was said beforehand".into(),
+            };
         }
         if let Some(rule) = matched.ask {
             let changed = grants.change_of(tool);
-            return Decision::Ask { because: self.ask[rule].shown.to_string(), once_only: true, changed };
+            return Decision::Ask {
+                because: self.ask[rule].shown.to_string(),
+                once_only: true,
+                changed,
+            };
         }
-        // Where locked, a rule and trust cover the definition that was first seen, as a grant covers the one it was given for.
+        // Where locked, a rule and trust cover the definition that was first seen, as a grant
+        // covers the one it was given for.
         if !self.locked || !grants.is_unlike_its_pin(tool) {
             if let Some(rule) = matched.allow {
-                return Decision::Allow { because: self.allow[rule].shown.clone() };
+                return Decision::Allow {
+                    because: self.allow[rule].shown.clone(),
+                };
             }
             if self.trusts(tool) {
-                return Decision::Allow { because: format!("`trust` is set for server \"{}\"", tool.id.server).into() };
+                return Decision::Allow {
+                    because: format!("`trust` is set for server \"{}\"", tool.id.server).into(),
+                };
             }
             if self.is_optional_for(tool) {
-                return Decision::Allow { because: "no gate configured".into() };
+                return Decision::Allow {
+                    because: "no gate configured".into(),
+                };
             }
         }
         if grants.covers(tool) {
-            return Decision::Allow { because: "remembered answer".into() };
+            return Decision::Allow {
+                because: "remembered answer".into(),
+            };
         }
         let changed = grants.change_of(tool);
-        let because = if changed.is_some() { "it changed since it was approved" } else { "no rule applies" };
-        Decision::Ask { because: because.to_owned(), once_only: false, changed }
+        let because = if changed.is_some() {
+            "it changed since it was approved"
+        } else {
+            "no rule applies"
+        };
+        Decision::Ask {
+            because: because.to_owned(),
+            once_only: false,
+            changed,
+        }
     }
 
-    /// Whether a tool should be pinned when it is first seen ([`Grants::pin`]), so that a later change is noticed: to be asked about,
-    /// where locked, and to be shown, where its server is trusted.
+    /// Whether a tool should be pinned when it is first seen ([`Grants::pin`]), so that a later
+    /// change is noticed: to be asked about, where locked, and to be shown, where its server is
+    /// trusted.
     pub fn wants_pin(&self, tool: &Tool) -> bool {
         self.locked || self.trusts(tool)
     }
@@ -201,15 +247,27 @@ impl Gate {
     }
 
     /// The rules that can hold for tools of a server, each with the name of its list.
-    pub fn rules_for<'g>(&'g self, server: &'g ServerName) -> impl Iterator<Item = (&'static str, &'g RuleText)> {
-        let lists = [("allow", &self.allow), ("ask", &self.ask), ("deny", &self.deny)];
-        let all = lists.into_iter().flat_map(|(list, rules)| rules.iter().map(move |rule| (list, rule)));
-        all.filter(|(_, rule)| rule.may_hold_for(server)).map(|(list, rule)| (list, &rule.text))
+    pub fn rules_for<'g>(
+        &'g self,
+        server: &'g ServerName,
+    ) -> impl Iterator<Item = (&'static str, &'g RuleText)> {
+        let lists = [
+            ("allow", &self.allow),
+            ("ask", &self.ask),
+            ("deny", &self.deny),
+        ];
+        let all = lists
+            .into_iter()
+            .flat_map(|(list, rules)| rules.iter().map(move |rule| (list, rule)));
+        all.filter(|(_, rule)| rule.may_hold_for(server))
+            .map(|(list, rule)| (list, &rule.text))
     }
 
     /// Whether `yolo` of its own file skips this deny rule for servers' tools (S0-26).
     pub fn skips(&self, rule: &RuleText) -> bool {
-        self.deny.iter().any(|deny| deny.skipped && deny.text == *rule)
+        self.deny
+            .iter()
+            .any(|deny| deny.skipped && deny.text == *rule)
     }
 
     /// What a person lets project files have run without asking.
@@ -219,22 +277,35 @@ impl Gate {
 
     /// `trust = true` of a person's own file, or of a project's whose permissions were accepted.
     fn trusts(&self, tool: &Tool) -> bool {
-        tool.server.trust || self.accepted.iter().any(|project| project.trusts(&tool.server))
+        tool.server.trust
+            || self
+                .accepted
+                .iter()
+                .any(|project| project.trusts(&tool.server))
     }
 
-    /// S0-27: where nothing speaks of permissions, and the document of the server's file calls the gate optional. A project's file does
-    /// not lift questions by silence either, unless that was accepted.
+    /// S0-27: where nothing speaks of permissions, and the document of the server's file calls the
+    /// gate optional. A project's file does not lift questions by silence either, unless that
+    /// was accepted.
     fn is_optional_for(&self, tool: &Tool) -> bool {
         let server = &tool.server;
         !self.configured
             && server.dialect.rules().ungated_by_default
-            && (server.source.scope != Scope::Project || self.accepted.iter().any(|project| project.leaves_ungated(server)))
+            && (server.source.scope != Scope::Project
+                || self
+                    .accepted
+                    .iter()
+                    .any(|project| project.leaves_ungated(server)))
     }
 
     fn matched(&self, tool: &Tool) -> Matched {
         let find = || {
             let first = |rules: &[Rule]| rules.iter().position(|rule| rule.matches(tool));
-            Matched { allow: first(&self.allow), ask: first(&self.ask), deny: first(&self.deny) }
+            Matched {
+                allow: first(&self.allow),
+                ask: first(&self.ask),
+                deny: first(&self.deny),
+            }
         };
         match tool.ruling.0.get_or_init(|| (self.number, find())) {
             (number, matched) if *number == self.number => *matched,

@@ -78,27 +78,40 @@ impl Host {
         self.0.catalog.load_full()
     }
 
-    /// What was found wrong while the host started, one line each, safe to show: rules that match no server, remembered answers that
-    /// cannot be read. Later ones are [`Event::Notice`]s.
+    /// What was found wrong while the host started, one line each, safe to show: rules that match
+    /// no server, remembered answers that cannot be read. Later ones are [`Event::Notice`]s.
     pub fn notices(&self) -> &[String] {
         &self.0.notices
     }
 
-    /// Every configured server, in config order, as configured now: a reload replaces them, and not what was returned here.
+    /// Every configured server, in config order, as configured now: a reload replaces them, and not
+    /// what was returned here.
     pub fn servers(&self) -> Arc<[ServerHandle]> {
         self.0.roster.load().servers.clone()
     }
 
-    /// The servers whose tools can have this exposed name: the others need not be started to find it.
+    /// The servers whose tools can have this exposed name: the others need not be started to find
+    /// it.
     pub fn servers_for(&self, exposed: &str) -> Vec<ServerHandle> {
         let roster = self.0.roster();
         let naming = roster.config.naming;
-        roster.servers.iter().filter(|server| can_name(&server.config, naming, exposed)).cloned().collect()
+        roster
+            .servers
+            .iter()
+            .filter(|server| can_name(&server.config, naming, exposed))
+            .cloned()
+            .collect()
     }
 
     /// One server.
     pub fn server(&self, name: &str) -> Option<ServerHandle> {
-        self.0.roster.load().servers.iter().find(|server| server.config.name.as_str() == name).cloned()
+        self.0
+            .roster
+            .load()
+            .servers
+            .iter()
+            .find(|server| server.config.name.as_str() == name)
+            .cloned()
     }
 
     /// Waits until every server is settled, or for `wait`. True if all are.
@@ -113,23 +126,43 @@ impl Host {
         settled
     }
 
-    /// Logs in to a server: its page is brought to whoever logs in through `opener`. The server is then connected anew, if it waited
-    /// for this.
+    /// Logs in to a server: its page is brought to whoever logs in through `opener`. The server is
+    /// then connected anew, if it waited for this.
     #[cfg(feature = "oauth")]
-    pub async fn login(&self, server: &ServerName, opener: &dyn Opener) -> Result<LoggedIn, LoginFault> {
-        let handle = self.server(server.as_str()).ok_or_else(|| LoginFault::unknown(server))?;
-        let given = auth::login(&handle.config, &self.0.means.environment, &self.0.means.auth, opener).await?;
+    pub async fn login(
+        &self,
+        server: &ServerName,
+        opener: &dyn Opener,
+    ) -> Result<LoggedIn, LoginFault> {
+        let handle = self
+            .server(server.as_str())
+            .ok_or_else(|| LoginFault::unknown(server))?;
+        let given = auth::login(
+            &handle.config,
+            &self.0.means.environment,
+            &self.0.means.auth,
+            opener,
+        )
+        .await?;
         if !matches!(handle.snapshot().state, State::Ready { .. }) {
             handle.restart().await;
         }
         Ok(given)
     }
 
-    /// Gives a login back, and forgets it. A connection that is open stays so until the server asks again.
+    /// Gives a login back, and forgets it. A connection that is open stays so until the server asks
+    /// again.
     #[cfg(feature = "oauth")]
     pub async fn logout(&self, server: &ServerName) -> Result<LoggedOut, LoginFault> {
-        let handle = self.server(server.as_str()).ok_or_else(|| LoginFault::unknown(server))?;
-        auth::logout(&handle.config, &self.0.means.environment, &self.0.means.auth).await
+        let handle = self
+            .server(server.as_str())
+            .ok_or_else(|| LoginFault::unknown(server))?;
+        auth::logout(
+            &handle.config,
+            &self.0.means.environment,
+            &self.0.means.auth,
+        )
+        .await
     }
 
     /// Where tokens are kept, for people. It may block: a keyring is asked whether it is there.
@@ -142,8 +175,9 @@ impl Host {
         Events(self.0.events.subscribe())
     }
 
-    /// Replaces the folders that servers may ask for; legacy servers are told that they changed. False where the host was built to
-    /// offer none: what a session advertises is fixed when it starts.
+    /// Replaces the folders that servers may ask for; legacy servers are told that they changed.
+    /// False where the host was built to offer none: what a session advertises is fixed when it
+    /// starts.
     pub fn set_roots(&self, roots: Vec<Root>) -> bool {
         self.0.means.roots.set(roots)
     }
@@ -153,11 +187,17 @@ impl Host {
         self.0.means.launcher.keeping()
     }
 
-    /// Stops every server, in parallel, within the stop timing, and lets token refreshes that are under way end.
+    /// Stops every server, in parallel, within the stop timing, and lets token refreshes that are
+    /// under way end.
     pub async fn stop(&self) {
         let mut stopping: JoinSet<()> = JoinSet::new();
         self.0.reloading.stop_watching();
-        for server in self.servers().iter().cloned().chain(self.0.reloading.leaving()) {
+        for server in self
+            .servers()
+            .iter()
+            .cloned()
+            .chain(self.0.reloading.leaving())
+        {
             stopping.spawn(async move { server.stop().await });
         }
         while stopping.join_next().await.is_some() {}
@@ -166,8 +206,8 @@ impl Host {
         self.finish_renewals(RENEWAL_LIMIT).await;
     }
 
-    /// Waits until each token refresh whose request was sent has been stored, at most this long: a login whose refresh tokens rotate is lost
-    /// with the answer. [`Host::stop`] does so too.
+    /// Waits until each token refresh whose request was sent has been stored, at most this long: a
+    /// login whose refresh tokens rotate is lost with the answer. [`Host::stop`] does so too.
     pub async fn finish_renewals(&self, limit: Duration) {
         self.0.means.auth.renewals.finish(limit).await;
     }
@@ -184,7 +224,8 @@ impl Shared {
         loop {
             let roster = self.roster.load_full();
             let place = roster.place(name)?;
-            // One that is on its way out was replaced a moment ago: another roster is there, or about to be.
+            // One that is on its way out was replaced a moment ago: another roster is there, or
+            // about to be.
             match roster.hold(place) {
                 Some(held) => return Ok(held),
                 None => std::hint::spin_loop(),
@@ -207,23 +248,32 @@ impl Shared {
         self.catalog.load()
     }
 
-    /// Whether the catalog shows what this server offers now. Its parts stand in the order of `servers`.
+    /// Whether the catalog shows what this server offers now. Its parts stand in the order of
+    /// `servers`.
     fn shows(&self, catalog: &Catalog, index: usize) -> bool {
         shows(&self.roster.load(), catalog, index)
     }
 
-    /// Replaces the catalog if any server offers something else than it shows, or if the servers are others.
+    /// Replaces the catalog if any server offers something else than it shows, or if the servers
+    /// are others.
     pub(crate) fn rebuild(&self) {
         let is_new = |roster: &Roster, old: &Catalog| {
             let shows_all = (0..roster.servers.len()).all(|index| shows(roster, old, index));
-            let is_settled =
-                |index: usize| roster.servers.get(index).is_none_or(|server| server.is_settled_at(&server.snapshot()));
+            let is_settled = |index: usize| {
+                roster
+                    .servers
+                    .get(index)
+                    .is_none_or(|server| server.is_settled_at(&server.snapshot()))
+            };
             old.generation > 0 && shows_all && !old.can_name_more(is_settled)
         };
         if is_new(&self.roster.load(), &self.catalog.load()) {
             return;
         }
-        let _one_at_a_time = self.rebuilding.lock().unwrap_or_else(PoisonError::into_inner);
+        let _one_at_a_time = self
+            .rebuilding
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         let (roster, old) = (self.roster.load_full(), self.catalog.load());
         if is_new(&roster, &old) {
             return;
@@ -232,7 +282,10 @@ impl Shared {
         let mut new = Catalog::build(&old, roster.config.naming, &self.own, &parts);
         new.roster = roster.number;
         self.pin(&new, &roster.gate);
-        let event = Event::Catalog { generation: new.generation, changed: new.changed_since(&old) };
+        let event = Event::Catalog {
+            generation: new.generation,
+            changed: new.changed_since(&old),
+        };
         self.catalog.store(Arc::new(new));
         // Nobody listening is fine.
         let _ = self.events.send(event);
@@ -240,7 +293,11 @@ impl Shared {
 
     /// Remembers each definition when it is first seen, so that a later change of it is noticed.
     fn pin(&self, catalog: &Catalog, gate: &Gate) {
-        let mut wanted = catalog.tools().iter().filter(|tool| gate.wants_pin(tool)).peekable();
+        let mut wanted = catalog
+            .tools()
+            .iter()
+            .filter(|tool| gate.wants_pin(tool))
+            .peekable();
         if wanted.peek().is_none() {
             return;
         }
@@ -258,36 +315,57 @@ impl Shared {
         let task = tokio::spawn(async move {
             loop {
                 changed.notified().await;
-                let Some(shared) = shared.upgrade() else { return };
+                let Some(shared) = shared.upgrade() else {
+                    return;
+                };
                 if let Err(panicked) = catch(|| shared.rebuild()) {
                     let line = format!("the list of tools could not be renewed: {panicked}");
                     let _ = shared.events.send(Event::Notice { server: None, line });
                 }
             }
         });
-        *self.rebuilder.lock().unwrap_or_else(PoisonError::into_inner) = Some(task.abort_handle());
+        *self
+            .rebuilder
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = Some(task.abort_handle());
     }
 }
 
-/// What the catalog is built from. One look at the server: its offerings belong to the state that they came with.
+/// What the catalog is built from. One look at the server: its offerings belong to the state that
+/// they came with.
 fn part(server: &ServerHandle) -> Part {
     let now = server.snapshot();
     let (offerings, settled) = (now.offerings.clone(), server.is_settled_at(&now));
-    Part { config: server.config.clone(), launch: server.launch, offerings, settled }
+    Part {
+        config: server.config.clone(),
+        launch: server.launch,
+        offerings,
+        settled,
+    }
 }
 
 fn shows(roster: &Roster, catalog: &Catalog, index: usize) -> bool {
     let (shown, server) = (catalog.offerings().get(index), roster.servers.get(index));
     catalog.roster == roster.number
-        && shown.zip(server).is_some_and(|((_, shown), server)| Arc::ptr_eq(shown, &server.snapshot().offerings))
+        && shown
+            .zip(server)
+            .is_some_and(|((_, shown), server)| Arc::ptr_eq(shown, &server.snapshot().offerings))
 }
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        if let Some(task) = self.rebuilder.get_mut().unwrap_or_else(PoisonError::into_inner).take() {
+        if let Some(task) = self
+            .rebuilder
+            .get_mut()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take()
+        {
             task.abort();
         }
         // What is being stored goes on.
-        self.writes.get_mut().unwrap_or_else(PoisonError::into_inner).detach_all();
+        self.writes
+            .get_mut()
+            .unwrap_or_else(PoisonError::into_inner)
+            .detach_all();
     }
 }

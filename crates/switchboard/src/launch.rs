@@ -1,13 +1,16 @@
 //! Child processes that never outlive us.
 //!
-//! Owns spawning, exit status, bounded stderr, stopping. Knows nothing of messages: it hands out the pipes.
+//! Owns spawning, exit status, bounded stderr, stopping. Knows nothing of messages: it hands out
+//! the pipes.
 //!
-//! On Linux a *launcher* process stands between the host and its servers (`zygote.rs`). For each server it forks a *keeper*
-//! (`keeper.rs`), the parent of that server and the reaper of all that descends from it. The host (`kept.rs`) hands over the server's
-//! ends of its pipes and a socket to talk with the keeper (`order.rs`); when that socket closes, whatever the reason, the keeper ends
-//! all descendants. A keeper that is killed takes its server with it (`birth.rs`), and the launcher kills the rest; a keeper that is
-//! stopped is continued by the launcher, and a launcher that is stopped by the host, or by the kernel once the host is gone; a launcher that
-//! is killed makes its keepers end theirs. Without a launcher there are process groups (`group.rs`).
+//! On Linux a *launcher* process stands between the host and its servers (`zygote.rs`). For each
+//! server it forks a *keeper* (`keeper.rs`), the parent of that server and the reaper of all that
+//! descends from it. The host (`kept.rs`) hands over the server's ends of its pipes and a socket to
+//! talk with the keeper (`order.rs`); when that socket closes, whatever the reason, the keeper ends
+//! all descendants. A keeper that is killed takes its server with it (`birth.rs`), and the launcher
+//! kills the rest; a keeper that is stopped is continued by the launcher, and a launcher that is
+//! stopped by the host, or by the kernel once the host is gone; a launcher that is killed makes its
+//! keepers end theirs. Without a launcher there are process groups (`group.rs`).
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -38,13 +41,15 @@ mod stderr;
 #[cfg(target_os = "linux")]
 mod zygote;
 
-/// If this process was started as a launcher, serves as one and never returns. Call it first in `main`, before any thread starts.
+/// If this process was started as a launcher, serves as one and never returns. Call it first in
+/// `main`, before any thread starts.
 pub fn launcher_main() {
     #[cfg(target_os = "linux")]
     zygote::main_if_marked();
 }
 
-/// Starts children. Cheap to clone; the launcher process ends with the last clone, once the children that it keeps have ended.
+/// Starts children. Cheap to clone; the launcher process ends with the last clone, once the
+/// children that it keeps have ended.
 #[derive(Debug, Clone)]
 pub struct Launcher {
     kind: Arc<LauncherKind>,
@@ -62,14 +67,14 @@ enum LauncherKind {
 pub enum Keeping {
     /// Through the launcher process: nothing survives, whatever kills us.
     Launcher,
-    /// Process groups and PDEATHSIG only: a grandchild that leaves its group can survive us, and so can any grandchild (any child, where
-    /// there is no PDEATHSIG) if we are killed by SIGKILL.
+    /// Process groups and PDEATHSIG only: a grandchild that leaves its group can survive us, and so
+    /// can any grandchild (any child, where there is no PDEATHSIG) if we are killed by SIGKILL.
     ProcessGroups,
 }
 
 impl Launcher {
-    /// Starts the launcher process: `program` run with the marker that makes [`launcher_main`] take over. Process groups where the
-    /// system is not Linux.
+    /// Starts the launcher process: `program` run with the marker that makes [`launcher_main`] take
+    /// over. Process groups where the system is not Linux.
     pub fn start(program: PathBuf) -> std::io::Result<Self> {
         #[cfg(target_os = "linux")]
         let kind = LauncherKind::Process(kept::LauncherProcess::start(program)?);
@@ -78,12 +83,16 @@ impl Launcher {
             let _ = program;
             LauncherKind::Groups
         };
-        Ok(Self { kind: Arc::new(kind) })
+        Ok(Self {
+            kind: Arc::new(kind),
+        })
     }
 
     /// No launcher program: process groups and PDEATHSIG.
     pub fn process_groups() -> Self {
-        Self { kind: Arc::new(LauncherKind::Groups) }
+        Self {
+            kind: Arc::new(LauncherKind::Groups),
+        }
     }
 
     /// What `status` and `doctor` say about it.
@@ -95,9 +104,13 @@ impl Launcher {
         }
     }
 
-    /// Starts one child, and returns once its program runs. `stderr` is emptied, then receives what the child writes there, drained for
-    /// ever; the launch's secrets are redacted in it.
-    pub async fn spawn(&self, launch: &ResolvedLaunch, stderr: StderrTail) -> std::io::Result<Child> {
+    /// Starts one child, and returns once its program runs. `stderr` is emptied, then receives what
+    /// the child writes there, drained for ever; the launch's secrets are redacted in it.
+    pub async fn spawn(
+        &self,
+        launch: &ResolvedLaunch,
+        stderr: StderrTail,
+    ) -> std::io::Result<Child> {
         let (host, child) = pipes::open()?;
         let (pid, leash) = match &*self.kind {
             #[cfg(target_os = "linux")]
@@ -111,7 +124,12 @@ impl Launcher {
             }
         };
         stderr.begin(Redactor::new(launch.secrets.iter().cloned()), host.stderr);
-        Ok(Child { pid, stdin: Some(host.stdin), stdout: Some(host.stdout), leash })
+        Ok(Child {
+            pid,
+            stdin: Some(host.stdin),
+            stdout: Some(host.stdout),
+            leash,
+        })
     }
 }
 
@@ -164,32 +182,48 @@ pub struct StopTiming {
 
 impl Default for StopTiming {
     fn default() -> Self {
-        Self { term: Duration::from_secs(2), kill: Duration::from_secs(3), verified: Duration::from_millis(3500) }
+        Self {
+            term: Duration::from_secs(2),
+            kill: Duration::from_secs(3),
+            verified: Duration::from_millis(3500),
+        }
     }
 }
 
 impl Child {
-    /// Waits for the child itself to end (its descendants may still run). Cancel-safe; may be called again.
+    /// Waits for the child itself to end (its descendants may still run). Cancel-safe; may be
+    /// called again.
     pub async fn exited(&mut self) -> Exit {
         self.leash.exited().await
     }
 
-    /// Closes stdin (the transport must have dropped it), then TERM, then KILL as timed, ending early once no descendant is left.
-    /// Descendants that the child leaves behind are sent TERM as soon as it has ended.
+    /// Closes stdin (the transport must have dropped it), then TERM, then KILL as timed, ending
+    /// early once no descendant is left. Descendants that the child leaves behind are sent TERM
+    /// as soon as it has ended.
     pub async fn stop(mut self, timing: StopTiming) -> Exit {
         let began = Instant::now();
         drop(self.stdin.take());
         // From here on the schedule is only ever brought forward.
         let mut ahead = Duration::ZERO;
-        if timeout_at(began + timing.term, self.leash.exited()).await.is_ok() {
+        if timeout_at(began + timing.term, self.leash.exited())
+            .await
+            .is_ok()
+        {
             ahead = timing.term.saturating_sub(began.elapsed());
         }
         if !self.leash.is_gone() {
             self.leash.signal(Signal::SIGTERM);
-            if timeout_at(began + timing.kill.saturating_sub(ahead), self.leash.gone()).await.is_err() {
+            if timeout_at(began + timing.kill.saturating_sub(ahead), self.leash.gone())
+                .await
+                .is_err()
+            {
                 self.leash.signal(Signal::SIGKILL);
                 // What cannot be killed now hangs in the kernel; its keeper stays with it.
-                let _ = timeout_at(began + timing.verified.saturating_sub(ahead), self.leash.gone()).await;
+                let _ = timeout_at(
+                    began + timing.verified.saturating_sub(ahead),
+                    self.leash.gone(),
+                )
+                .await;
             }
         }
         self.leash.exit_if_known().await
@@ -241,6 +275,8 @@ impl Leash {
 
     /// Without waiting for it.
     async fn exit_if_known(&mut self) -> Exit {
-        timeout_at(Instant::now(), self.exited()).await.unwrap_or(Exit::Unknown)
+        timeout_at(Instant::now(), self.exited())
+            .await
+            .unwrap_or(Exit::Unknown)
     }
 }

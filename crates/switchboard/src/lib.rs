@@ -1,14 +1,16 @@
 //! Every MCP server you use, behind one gate.
 //!
-//! A [`Host`] reads a configuration, keeps its servers alive, offers what they offer as one [`Catalog`](catalog::Catalog),
-//! asks before each call, and returns every result as the server sent it. The modules below stand in the order a call walks them.
+//! A [`Host`] reads a configuration, keeps its servers alive, offers what they offer as one
+//! [`Catalog`](catalog::Catalog), asks before each call, and returns every result as the server
+//! sent it. The modules below stand in the order a call walks them.
 //!
 //! # Features
 //!
-//! - `http` (default): servers that are reached by a URL, over Streamable HTTP and HTTP+SSE, with headers and static tokens. Without it, an entry with a
-//!   `url` fails and says so.
-//! - `oauth` (default, implies `http`): logging in to them ([`Host::login`], the system keyring). Without it, a server that wants a login is in
-//!   [`State::NeedsLogin`](server::State::NeedsLogin) until its entry brings a token.
+//! - `http` (default): servers that are reached by a URL, over Streamable HTTP and HTTP+SSE, with
+//!   headers and static tokens. Without it, an entry with a `url` fails and says so.
+//! - `oauth` (default, implies `http`): logging in to them ([`Host::login`], the system keyring).
+//!   Without it, a server that wants a login is in [`State::NeedsLogin`](server::State::NeedsLogin)
+//!   until its entry brings a token.
 
 /// Names: the pair (server, tool) is the identity; what a model sees is made from it.
 pub mod name;
@@ -55,7 +57,8 @@ pub mod server;
 /// The immutable picture of all that is on offer.
 pub mod catalog;
 
-/// Tools that are not a server's: a library user's own, the resource tools; and the names that are theirs.
+/// Tools that are not a server's: a library user's own, the resource tools; and the names that are
+/// theirs.
 pub mod builtin;
 
 /// Argument validation, bounded and without network.

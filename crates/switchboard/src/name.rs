@@ -1,7 +1,7 @@
 //! Names of servers and tools, and the names that a model sees.
 //!
-//! The pair (`ServerName`, `ToolName`) is the identity of a tool. An `ExposedName` is made from it by a `Style`, is looked up
-//! in a table, and is never taken apart: not to route, not to authorise.
+//! The pair (`ServerName`, `ToolName`) is the identity of a tool. An `ExposedName` is made from it
+//! by a `Style`, is looked up in a table, and is never taken apart: not to route, not to authorise.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -18,7 +18,8 @@ mod exposure;
 mod glob;
 mod style;
 
-/// Stands where a server's name does, for tools that are not a server's. No file can name a server so.
+/// Stands where a server's name does, for tools that are not a server's. No file can name a server
+/// so.
 const HOST: &str = "@host";
 
 /// The key of a server in the configuration: `[A-Za-z0-9_-]{1,32}`, no `__`, no `_` at its ends.
@@ -39,7 +40,10 @@ impl ServerName {
     pub fn new(text: &str) -> Result<Self, BadName> {
         let reason = if text.is_empty() {
             "it is empty"
-        } else if !text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-')) {
+        } else if !text
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
+        {
             "it has a character outside A-Z a-z 0-9 _ -"
         } else if text.len() > 32 {
             "it is longer than 32 characters"
@@ -51,7 +55,11 @@ impl ServerName {
             return Ok(Self(text.into()));
         };
         let expected = "1 to 32 of A-Z a-z 0-9 _ -, without \"__\" and without \"_\" at either end";
-        Err(BadName { text: text.to_owned(), reason, expected })
+        Err(BadName {
+            text: text.to_owned(),
+            reason,
+            expected,
+        })
     }
 
     /// Checks the rules of the other dialects' files, which allow nearly any text.
@@ -70,7 +78,11 @@ impl ServerName {
             return Ok(Self(text.into()));
         };
         let expected = "1 to 128 visible characters without \"/\"";
-        Err(BadName { text: text.to_owned(), reason, expected })
+        Err(BadName {
+            text: text.to_owned(),
+            reason,
+            expected,
+        })
     }
 
     /// What stands in place of a server for tools that are not a server's: `@host`.
@@ -88,7 +100,8 @@ impl ServerName {
         &self.0
     }
 
-    /// The name as the last argument of a command that a person copies: a file may name a server anything (T6).
+    /// The name as the last argument of a command that a person copies: a file may name a server
+    /// anything (T6).
     pub fn for_shell(&self) -> std::borrow::Cow<'_, str> {
         crate::shell::argument(&self.0)
     }
@@ -160,7 +173,12 @@ impl ToolId {
         struct Shown<'a>(&'a ToolId);
         impl fmt::Display for Shown<'_> {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                write!(f, "{}/{}", self.0.server, escaped_line(self.0.tool.as_wire()))
+                write!(
+                    f,
+                    "{}/{}",
+                    self.0.server,
+                    escaped_line(self.0.tool.as_wire())
+                )
             }
         }
         Shown(self)
@@ -210,7 +228,11 @@ mod tests {
     #[test]
     fn a_native_server_name_leaves_no_doubt_where_it_ends() {
         let check = |text: &str, reason: Option<&str>| {
-            assert_eq!(ServerName::new(text).err().map(|bad| bad.reason), reason, "{text:?}");
+            assert_eq!(
+                ServerName::new(text).err().map(|bad| bad.reason),
+                reason,
+                "{text:?}"
+            );
         };
         check("github", None);
         check("remote-tools", None);
@@ -222,14 +244,21 @@ mod tests {
         check("a__b", Some("it contains \"__\""));
         check("_a", Some("it has \"_\" at an end"));
         check("a_", Some("it has \"_\" at an end"));
-        check("file.system", Some("it has a character outside A-Z a-z 0-9 _ -"));
+        check(
+            "file.system",
+            Some("it has a character outside A-Z a-z 0-9 _ -"),
+        );
         check("gîthub", Some("it has a character outside A-Z a-z 0-9 _ -"));
     }
 
     #[test]
     fn a_dialect_server_name_may_be_nearly_any_visible_text() {
         let check = |text: &str, reason: Option<&str>| {
-            assert_eq!(ServerName::dialect(text).err().map(|bad| bad.reason), reason, "{text:?}");
+            assert_eq!(
+                ServerName::dialect(text).err().map(|bad| bad.reason),
+                reason,
+                "{text:?}"
+            );
         };
         check("file.system", None);
         check("my server__x_", None);
@@ -237,7 +266,10 @@ mod tests {
         check(&"é".repeat(129), Some("it is longer than 128 characters"));
         check("", Some("it is empty"));
         check("a/b", Some("it contains \"/\""));
-        check("@host", Some("it stands for the tools that are not a server's"));
+        check(
+            "@host",
+            Some("it stands for the tools that are not a server's"),
+        );
         check("@hosts", None);
         check("a\nb", Some("it has a control or hidden character"));
         check("a\u{202e}b", Some("it has a control or hidden character"));

@@ -15,7 +15,10 @@ pub(crate) struct Panicked(String);
 impl Panicked {
     /// From what a panic or a task that panicked left.
     pub(crate) fn new(payload: &(dyn Any + Send)) -> Self {
-        let text = payload.downcast_ref::<String>().map(String::as_str).or(payload.downcast_ref::<&str>().copied());
+        let text = payload
+            .downcast_ref::<String>()
+            .map(String::as_str)
+            .or(payload.downcast_ref::<&str>().copied());
         Self(quoted(text.unwrap_or("no message")))
     }
 }
@@ -47,7 +50,11 @@ mod tests {
             tokio::task::yield_now().await;
             std::panic::resume_unwind(Box::new("line\n2".to_owned()))
         });
-        let told = panicked.await.map(|(): ()| ()).expect_err("it panics").to_string();
+        let told = panicked
+            .await
+            .map(|(): ()| ())
+            .expect_err("it panics")
+            .to_string();
         assert_eq!(told, "internal error (\"line\\u{a}2\"); please report it");
     }
 }

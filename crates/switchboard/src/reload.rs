@@ -1,8 +1,10 @@
-//! Another configuration while servers run: the difference is applied, and what it does not touch goes on.
+//! Another configuration while servers run: the difference is applied, and what it does not touch
+//! goes on.
 //!
-//! `difference.rs` says what becomes of each server, `watching.rs` notices that a file changed. Here the new picture is built and put
-//! in the place of the old one, whole. A server that is replaced takes no new calls; the ones it has end by their own deadlines, then it
-//! ends, and only then its successor starts.
+//! `difference.rs` says what becomes of each server, `watching.rs` notices that a file changed.
+//! Here the new picture is built and put in the place of the old one, whole. A server that is
+//! replaced takes no new calls; the ones it has end by their own deadlines, then it ends, and only
+//! then its successor starts.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -76,41 +78,57 @@ struct Leaving {
 }
 
 impl Host {
-    /// Applies another configuration, because a person said so: all of it holds. Unchanged servers and their calls are not touched; a
-    /// project's entry that nobody has accepted still waits. Of files that are not watched (core-agent), every server is closed before
-    /// one is begun.
+    /// Applies another configuration, because a person said so: all of it holds. Unchanged servers
+    /// and their calls are not touched; a project's entry that nobody has accepted still waits.
+    /// Of files that are not watched (core-agent), every server is closed before one is begun.
     pub async fn reload(&self, config: Config) -> Result<Reloaded, ConfigErrors> {
         self.0.apply(config, By::Person).await
     }
 
-    /// What a change of a watched file has left waiting until a person says so: by [`reload`](Self::reload), or for one server by
-    /// [`accept`](Self::accept).
+    /// What a change of a watched file has left waiting until a person says so: by
+    /// [`reload`](Self::reload), or for one server by [`accept`](Self::accept).
     pub fn waiting(&self) -> Vec<Waiting> {
         waiting(&self.servers(), &locked(&self.0.reloading.waiting))
     }
 
-    /// What a server that waits would run: to show to a person, whole, before [`accept`](Self::accept).
+    /// What a server that waits would run: to show to a person, whole, before
+    /// [`accept`](Self::accept).
     pub fn disclose(&self, server: &ServerName) -> Option<Disclosure> {
-        let wanted = locked(&self.0.reloading.wanted).clone().unwrap_or_else(|| self.0.roster.load().config.clone());
-        Some(trust::disclose(wanted.servers.get(server)?, &self.0.means.environment))
+        let wanted = locked(&self.0.reloading.wanted)
+            .clone()
+            .unwrap_or_else(|| self.0.roster.load().config.clone());
+        Some(trust::disclose(
+            wanted.servers.get(server)?,
+            &self.0.means.environment,
+        ))
     }
 
-    /// Records a person's yes for exactly what was disclosed, and starts it if it is still what the file says.
+    /// Records a person's yes for exactly what was disclosed, and starts it if it is still what the
+    /// file says.
     pub async fn accept(&self, disclosure: &Disclosure) -> Result<Reloaded, AcceptError> {
         trust::accept(disclosure, &*self.0.store)?;
-        let wanted = locked(&self.0.reloading.wanted).clone().unwrap_or_else(|| self.0.roster.load().config.clone());
+        let wanted = locked(&self.0.reloading.wanted)
+            .clone()
+            .unwrap_or_else(|| self.0.roster.load().config.clone());
         // Its rules compiled when it was first read.
-        Ok(self.0.apply((*wanted).clone(), By::Nobody).await.unwrap_or_default())
+        Ok(self
+            .0
+            .apply((*wanted).clone(), By::Nobody)
+            .await
+            .unwrap_or_default())
     }
 
-    /// Why the watched files cannot be used now, one line each; empty while they can. The configuration from before stays.
+    /// Why the watched files cannot be used now, one line each; empty while they can. The
+    /// configuration from before stays.
     pub fn config_errors(&self) -> Vec<String> {
         locked(&self.0.reloading.broken).clone().unwrap_or_default()
     }
 
-    /// Watches configuration files, the ones that may yet appear too, and applies what `load` then makes of them as far as nobody must
-    /// be asked: see [`waiting`](Self::waiting). What cannot be loaded changes nothing and is an [`Event::ConfigBroken`]. The
-    /// file in which answers are remembered may be among `files`: a yes of another process then counts at once. Ends with the host.
+    /// Watches configuration files, the ones that may yet appear too, and applies what `load` then
+    /// makes of them as far as nobody must be asked: see [`waiting`](Self::waiting). What
+    /// cannot be loaded changes nothing and is an [`Event::ConfigBroken`]. The file in which
+    /// answers are remembered may be among `files`: a yes of another process then counts at once.
+    /// Ends with the host.
     pub fn watch(
         &self,
         files: impl IntoIterator<Item = PathBuf>,
@@ -145,7 +163,12 @@ impl Shared {
         }
         let (servers, leaving) = self.next_servers(&roster, &difference).await;
         let reloaded = report(&roster, &difference, &servers);
-        self.roster.store(Arc::new(Roster::new(roster.number + 1, Arc::new(difference.config), servers, gate)));
+        self.roster.store(Arc::new(Roster::new(
+            roster.number + 1,
+            Arc::new(difference.config),
+            servers,
+            gate,
+        )));
         self.rebuild();
         // Only now: whoever finds a server on its way out finds its successor.
         self.reloading.see_off(leaving);
@@ -155,15 +178,24 @@ impl Shared {
 
     /// Unless there is nothing new in it.
     fn tell(&self, reloaded: &Reloaded, before: Vec<Waiting>) {
-        if *reloaded != (Reloaded { waiting: before, ..Reloaded::default() }) {
+        if *reloaded
+            != (Reloaded {
+                waiting: before,
+                ..Reloaded::default()
+            })
+        {
             // Nobody listening is fine.
-            let _ = self.events.send(Event::Reloaded(Arc::new(reloaded.clone())));
+            let _ = self
+                .events
+                .send(Event::Reloaded(Arc::new(reloaded.clone())));
         }
     }
 
     fn difference(&self, roster: &Roster, new: &Config, by: By) -> Difference {
         let waits = |name: &ServerName| roster.server(name).ok().and_then(why_untrusted);
-        let accepted = |server: &ServerConfig| trust::is_accepted(server, &self.means.environment, &*self.store);
+        let accepted = |server: &ServerConfig| {
+            trust::is_accepted(server, &self.means.environment, &*self.store)
+        };
         let mut found = match by {
             By::Person => difference(&roster.config, &waits, new, Said::Person),
             By::Nobody => difference(&roster.config, &waits, new, Said::Nobody(&accepted)),
@@ -171,14 +203,22 @@ impl Shared {
         if by == By::Person {
             // Whoever says so after a stop wants them back.
             let gone = |name: &ServerName| roster.server(name).is_ok_and(ServerHandle::is_gone);
-            let back = found.steps.iter_mut().filter(|(name, step)| matches!(step, Step::Keep | Step::Adopt) && gone(name));
+            let back = found
+                .steps
+                .iter_mut()
+                .filter(|(name, step)| matches!(step, Step::Keep | Step::Adopt) && gone(name));
             back.for_each(|(_, step)| *step = Step::Begin);
         }
         found
     }
 
-    /// The servers of the next picture, and those that leave, each with what its successors wait for.
-    async fn next_servers(&self, roster: &Roster, difference: &Difference) -> (Vec<ServerHandle>, Vec<Parting>) {
+    /// The servers of the next picture, and those that leave, each with what its successors wait
+    /// for.
+    async fn next_servers(
+        &self,
+        roster: &Roster,
+        difference: &Difference,
+    ) -> (Vec<ServerHandle>, Vec<Parting>) {
         let (mut servers, mut leaving) = (Vec::new(), Vec::new());
         let mut part = |old: &ServerHandle| {
             let parting = Parting::new(old);
@@ -187,8 +227,17 @@ impl Shared {
             gone
         };
         let of_unwatched_files = |server: &&ServerHandle| !server.config.dialect.rules().watched;
-        let together: Vec<_> = match difference.steps.values().any(|step| *step == Step::BeginTogether) {
-            true => roster.servers.iter().filter(of_unwatched_files).map(|old| (old.config.name.clone(), part(old))).collect(),
+        let together: Vec<_> = match difference
+            .steps
+            .values()
+            .any(|step| *step == Step::BeginTogether)
+        {
+            true => roster
+                .servers
+                .iter()
+                .filter(of_unwatched_files)
+                .map(|old| (old.config.name.clone(), part(old)))
+                .collect(),
             false => Vec::new(),
         };
         for name in &difference.removed {
@@ -207,8 +256,12 @@ impl Shared {
                     servers.push(old.adopt(entry).await);
                     continue;
                 }
-                (Step::BeginTogether, _) => after.extend(together.iter().map(|(_, gone)| gone.clone())),
-                (_, Some(old)) if !together.iter().any(|(parting, _)| parting == name) => after.push(part(old)),
+                (Step::BeginTogether, _) => {
+                    after.extend(together.iter().map(|(_, gone)| gone.clone()))
+                }
+                (_, Some(old)) if !together.iter().any(|(parting, _)| parting == name) => {
+                    after.push(part(old))
+                }
                 _ => {}
             }
             servers.push(self.begin(entry, step, &difference.config, after));
@@ -216,15 +269,27 @@ impl Shared {
         (servers, leaving)
     }
 
-    fn begin(&self, entry: Arc<ServerConfig>, step: &Step, config: &Config, after: Vec<watch::Receiver<()>>) -> ServerHandle {
+    fn begin(
+        &self,
+        entry: Arc<ServerConfig>,
+        step: &Step,
+        config: &Config,
+        after: Vec<watch::Receiver<()>>,
+    ) -> ServerHandle {
         let initial = match step {
-            Step::Wait(reason) => State::Untrusted { reason: reason.clone() },
+            Step::Wait(reason) => State::Untrusted {
+                reason: reason.clone(),
+            },
             _ => initial_state(&entry, config, self.only.as_deref(), &self.means),
         };
         let (initial, others) = match (initial, after.is_empty()) {
-            (State::Connecting { .. }, false) => {
-                (State::Connecting { since: SystemTime::now(), step: "drain" }, Some(all_gone(after)))
-            }
+            (State::Connecting { .. }, false) => (
+                State::Connecting {
+                    since: SystemTime::now(),
+                    step: "drain",
+                },
+                Some(all_gone(after)),
+            ),
             (initial, false) => (initial, Some(all_gone(after))),
             (initial, true) => (initial, None),
         };
@@ -250,7 +315,10 @@ struct Parting {
 
 impl Parting {
     fn new(handle: &ServerHandle) -> Self {
-        Self { handle: handle.clone(), gone: watch::Sender::new(()) }
+        Self {
+            handle: handle.clone(),
+            gone: watch::Sender::new(()),
+        }
     }
 }
 
@@ -300,14 +368,22 @@ impl Drop for Reloading {
 fn is_nothing(roster: &Roster, difference: &Difference) -> bool {
     let stays = |name: &ServerName, step: &Step| match step {
         Step::Keep => true,
-        Step::Wait(why) => roster
-            .server(name)
-            .is_ok_and(|server| why_untrusted(server).as_ref() == Some(why) && server.config == difference.config.servers[name]),
+        Step::Wait(why) => roster.server(name).is_ok_and(|server| {
+            why_untrusted(server).as_ref() == Some(why)
+                && server.config == difference.config.servers[name]
+        }),
         Step::Adopt | Step::Begin | Step::BeginTogether => false,
     };
     difference.config == *roster.config
-        && difference.config.servers.keys().eq(roster.config.servers.keys())
-        && difference.steps.iter().all(|(name, step)| stays(name, step))
+        && difference
+            .config
+            .servers
+            .keys()
+            .eq(roster.config.servers.keys())
+        && difference
+            .steps
+            .iter()
+            .all(|(name, step)| stays(name, step))
 }
 
 fn why_untrusted(server: &ServerHandle) -> Option<String> {
@@ -319,27 +395,53 @@ fn why_untrusted(server: &ServerHandle) -> Option<String> {
 
 /// The servers that wait for their first start, and the rest.
 fn waiting(servers: &[ServerHandle], rest: &[Waiting]) -> Vec<Waiting> {
-    let first = servers
-        .iter()
-        .filter_map(|server| Some(Waiting { server: Some(server.config.name.clone()), reason: why_untrusted(server)? }));
+    let first = servers.iter().filter_map(|server| {
+        Some(Waiting {
+            server: Some(server.config.name.clone()),
+            reason: why_untrusted(server)?,
+        })
+    });
     first.chain(rest.iter().cloned()).collect()
 }
 
 fn report(roster: &Roster, difference: &Difference, servers: &[ServerHandle]) -> Reloaded {
-    let may_run = |name: &ServerName| servers.iter().any(|server| server.config.name == *name && why_untrusted(server).is_none());
-    let named = |wanted: &dyn Fn(&ServerName, &Step) -> bool| -> Vec<ServerName> {
-        difference.steps.iter().filter(|(name, step)| wanted(name, step)).map(|(name, _)| name.clone()).collect()
+    let may_run = |name: &ServerName| {
+        servers
+            .iter()
+            .any(|server| server.config.name == *name && why_untrusted(server).is_none())
     };
-    let was_there = |name: &ServerName| roster.server(name).is_ok_and(|server| why_untrusted(server).is_none());
+    let named = |wanted: &dyn Fn(&ServerName, &Step) -> bool| -> Vec<ServerName> {
+        difference
+            .steps
+            .iter()
+            .filter(|(name, step)| wanted(name, step))
+            .map(|(name, _)| name.clone())
+            .collect()
+    };
+    let was_there = |name: &ServerName| {
+        roster
+            .server(name)
+            .is_ok_and(|server| why_untrusted(server).is_none())
+    };
     let begins = |step: &Step| matches!(step, Step::Begin | Step::BeginTogether);
     let rests = |servers: &[ServerHandle], name: &ServerName| {
-        let state = servers.iter().find(|server| server.config.name == *name).map(|server| server.snapshot().state.clone());
-        state.is_none_or(|state| matches!(state, State::Disabled | State::Blocked { .. } | State::Untrusted { .. }))
+        let state = servers
+            .iter()
+            .find(|server| server.config.name == *name)
+            .map(|server| server.snapshot().state.clone());
+        state.is_none_or(|state| {
+            matches!(
+                state,
+                State::Disabled | State::Blocked { .. } | State::Untrusted { .. }
+            )
+        })
     };
     Reloaded {
         added: named(&|name, step| begins(step) && !was_there(name) && may_run(name)),
         restarted: named(&|name, step| begins(step) && was_there(name) && !rests(servers, name)),
-        stopped: named(&|name, step| begins(step) && !rests(&roster.servers, name) && rests(servers, name)),
+        stopped: named(&|name, step| {
+            begins(step) && !rests(&roster.servers, name) && rests(servers, name)
+        }),
         adjusted: named(&|_, step| *step == Step::Adopt),
         removed: difference.removed.clone(),
         waiting: waiting(servers, &difference.waiting),

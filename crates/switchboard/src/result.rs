@@ -1,4 +1,5 @@
-//! What a call returned: the server's bytes, and two projections of them: for a model, for a person.
+//! What a call returned: the server's bytes, and two projections of them: for a model, for a
+//! person.
 
 use std::borrow::Cow;
 use std::fs::{DirBuilder, OpenOptions};
@@ -18,9 +19,11 @@ mod layout;
 /// The final result of a `tools/call`, byte for byte. A tool that answers `isError` has answered.
 #[derive(Debug, Clone)]
 pub struct CallResult {
-    /// The result object with every part of its content: what a model that takes images or sound is given (`llmContent`).
+    /// The result object with every part of its content: what a model that takes images or sound
+    /// is given (`llmContent`).
     pub raw: RawJson,
-    /// Why its structured content is not what the tool's output schema promises: one line, safe to show. The caller has been told.
+    /// Why its structured content is not what the tool's output schema promises: one line, safe to
+    /// show. The caller has been told.
     pub misfit: Option<String>,
 }
 
@@ -68,14 +71,19 @@ struct Item<'a> {
 impl CallResult {
     /// What a tool of this program says.
     pub fn text(text: impl AsRef<str>) -> Self {
-        let raw = RawJson::from_value(&serde_json::json!({"content": [{"type": "text", "text": text.as_ref()}]}));
+        let raw = RawJson::from_value(
+            &serde_json::json!({"content": [{"type": "text", "text": text.as_ref()}]}),
+        );
         Self { raw, misfit: None }
     }
 
     /// That a tool failed, and why: for the model, which may try again.
     pub fn failure(text: impl AsRef<str>) -> Self {
         let content = serde_json::json!([{"type": "text", "text": text.as_ref()}]);
-        Self { raw: RawJson::from_value(&serde_json::json!({"content": content, "isError": true})), misfit: None }
+        Self {
+            raw: RawJson::from_value(&serde_json::json!({"content": content, "isError": true})),
+            misfit: None,
+        }
     }
 
     /// Whether the tool says that it failed.
@@ -87,15 +95,19 @@ impl CallResult {
             is_error: Option<&'a RawValue>,
         }
         // Raw, so that a result of any depth or with a flag of another type is still read.
-        self.raw.decode::<Flag<'_>>().is_ok_and(|flag| flag.is_error.is_some_and(|value| value.get() == "true"))
+        self.raw
+            .decode::<Flag<'_>>()
+            .is_ok_and(|flag| flag.is_error.is_some_and(|value| value.get() == "true"))
     }
 
-    /// Text for the model: text as text, structured content as JSON, other kinds named by type and size.
+    /// Text for the model: text as text, structured content as JSON, other kinds named by type and
+    /// size.
     pub fn for_model(&self) -> Result<Untrusted, NotJson> {
         self.project(false)
     }
 
-    /// Text for a person: text as text, JSON pretty-printed in a block, other kinds by type and size.
+    /// Text for a person: text as text, JSON pretty-printed in a block, other kinds by type and
+    /// size.
     pub fn for_person(&self) -> Result<Untrusted, NotJson> {
         self.project(true)
     }
@@ -106,7 +118,9 @@ impl CallResult {
         let mut has_text = false;
         for raw in fields.content.unwrap_or_default() {
             let item = serde_json::from_str::<Item<'_>>(raw.get()).ok();
-            has_text |= item.as_ref().is_some_and(|item| item.kind.as_deref() == Some("text"));
+            has_text |= item
+                .as_ref()
+                .is_some_and(|item| item.kind.as_deref() == Some("text"));
             parts.push(show(raw, item, for_person)?);
         }
         // A server that sends both sends the same thing twice; the text is made for reading.
@@ -119,10 +133,20 @@ impl CallResult {
 
 /// One item of the content; one of a kind that we do not know is shown as its JSON.
 fn show(raw: &RawValue, item: Option<Item<'_>>, for_person: bool) -> Result<String, NotJson> {
-    let Some(item) = item else { return json(raw.get(), for_person) };
-    match (item.kind.as_deref(), &item.text, &item.data, item.resource, &item.uri) {
+    let Some(item) = item else {
+        return json(raw.get(), for_person);
+    };
+    match (
+        item.kind.as_deref(),
+        &item.text,
+        &item.data,
+        item.resource,
+        &item.uri,
+    ) {
         (Some("text"), Some(text), ..) => Ok(readable(text, for_person)),
-        (Some(kind @ ("image" | "audio")), _, Some(data), ..) => Ok(by_size(kind, item.mime_type.as_deref(), data)),
+        (Some(kind @ ("image" | "audio")), _, Some(data), ..) => {
+            Ok(by_size(kind, item.mime_type.as_deref(), data))
+        }
         (Some("resource_link"), .., Some(uri)) => Ok(match &item.name {
             Some(name) if name != uri => format!("[resource {uri} ({name})]"),
             _ => format!("[resource {uri}]"),
@@ -134,10 +158,21 @@ fn show(raw: &RawValue, item: Option<Item<'_>>, for_person: bool) -> Result<Stri
 
 fn embedded(raw: &RawValue, for_person: bool) -> Result<String, NotJson> {
     match serde_json::from_str(raw.get()) {
-        Ok(Item { uri: Some(uri), text: Some(text), .. }) => Ok(format!("[resource {uri}]\n{}", readable(&text, for_person))),
-        Ok(Item { uri: Some(uri), blob: Some(blob), mime_type, .. }) => {
-            Ok(by_size(&format!("resource {uri}"), mime_type.as_deref(), &blob))
-        }
+        Ok(Item {
+            uri: Some(uri),
+            text: Some(text),
+            ..
+        }) => Ok(format!("[resource {uri}]\n{}", readable(&text, for_person))),
+        Ok(Item {
+            uri: Some(uri),
+            blob: Some(blob),
+            mime_type,
+            ..
+        }) => Ok(by_size(
+            &format!("resource {uri}"),
+            mime_type.as_deref(),
+            &blob,
+        )),
         _ => json(raw.get(), for_person),
     }
 }
@@ -145,8 +180,13 @@ fn embedded(raw: &RawValue, for_person: bool) -> Result<String, NotJson> {
 /// Text is text; for a person, text that is a JSON object or list is laid out.
 fn readable(text: &str, for_person: bool) -> String {
     let inner = text.trim();
-    let is_json = || inner.starts_with(['{', '[']) && serde_json::from_str::<&RawValue>(inner).is_ok();
-    let laid = if for_person && is_json() { json(inner, true).ok() } else { None };
+    let is_json =
+        || inner.starts_with(['{', '[']) && serde_json::from_str::<&RawValue>(inner).is_ok();
+    let laid = if for_person && is_json() {
+        json(inner, true).ok()
+    } else {
+        None
+    };
     laid.unwrap_or_else(|| text.to_owned())
 }
 
@@ -159,9 +199,17 @@ fn json(text: &str, for_person: bool) -> Result<String, NotJson> {
 }
 
 fn by_size(what: &str, kind: Option<&str>, base64: &str) -> String {
-    let padding = base64.bytes().rev().take_while(|&byte| byte == b'=').count();
+    let padding = base64
+        .bytes()
+        .rev()
+        .take_while(|&byte| byte == b'=')
+        .count();
     let bytes = (base64.len() - padding) * 3 / 4;
-    let size = if bytes < 1024 { format!("{bytes} bytes") } else { format!("{:.1} KiB", bytes as f64 / 1024.0) };
+    let size = if bytes < 1024 {
+        format!("{bytes} bytes")
+    } else {
+        format!("{:.1} KiB", bytes as f64 / 1024.0)
+    };
     let kind = kind.map_or(Cow::Borrowed(""), |kind| Cow::Owned(format!(" {kind}")));
     format!("[{what}{kind}, {size}]")
 }
@@ -170,24 +218,41 @@ fn by_size(what: &str, kind: Option<&str>, base64: &str) -> String {
 const MAX_RESULTS: usize = 20;
 const OLDEST_RESULT: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// Cuts a text at `limit` bytes (at a character), writing the whole of it to a 0600 file in `folder` that is named in the text. The file
-/// holds what a terminal would show, so that looking at it is harmless; nothing in it is redacted.
+/// Cuts a text at `limit` bytes (at a character), writing the whole of it to a 0600 file in
+/// `folder` that is named in the text. The file holds what a terminal would show, so that looking
+/// at it is harmless; nothing in it is redacted.
 pub fn fit(text: Untrusted, limit: usize, folder: &Path) -> io::Result<Projection> {
     let whole = text.raw();
     if whole.len() <= limit {
-        return Ok(Projection { text, spilled: None });
+        return Ok(Projection {
+            text,
+            spilled: None,
+        });
     }
     let path = spill(text.for_terminal().to_string().as_bytes(), folder)?;
     forget_old(folder);
     let cut = whole.floor_char_boundary(limit);
-    let note = format!("[cut here: {cut} of {} bytes; the whole is in {}]", whole.len(), path.display());
-    Ok(Projection { text: Untrusted::new(format!("{}\n{note}", &whole[..cut])), spilled: Some(path) })
+    let note = format!(
+        "[cut here: {cut} of {} bytes; the whole is in {}]",
+        whole.len(),
+        path.display()
+    );
+    Ok(Projection {
+        text: Untrusted::new(format!("{}\n{note}", &whole[..cut])),
+        spilled: Some(path),
+    })
 }
 
 /// Removes files of long results that are more than a few, or old. What cannot be removed stays.
 pub fn forget_old(folder: &Path) {
-    let Ok(files) = std::fs::read_dir(folder) else { return };
-    let is_ours = |path: &Path| path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with(RESULT_NAME));
+    let Ok(files) = std::fs::read_dir(folder) else {
+        return;
+    };
+    let is_ours = |path: &Path| {
+        path.file_name()
+            .and_then(|name| name.to_str())
+            .is_some_and(|name| name.starts_with(RESULT_NAME))
+    };
     let mut known: Vec<_> = files
         .flatten()
         .filter(|file| is_ours(&file.path()))
@@ -204,15 +269,25 @@ pub fn forget_old(folder: &Path) {
 /// How the files of long results begin.
 const RESULT_NAME: &str = "result-";
 
-/// Writes to a file that did not exist before, so that nothing planted there is followed or overwritten.
+/// Writes to a file that did not exist before, so that nothing planted there is followed or
+/// overwritten.
 fn spill(bytes: &[u8], folder: &Path) -> io::Result<PathBuf> {
-    DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(folder)?;
     loop {
         let path = folder.join(format!("{RESULT_NAME}{:016x}.txt", fastrand::u64(..)));
-        match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path) {
+        match OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&path)
+        {
             Ok(mut file) => {
                 if let Err(error) = file.write_all(bytes) {
-                    // Half a result must not pass for a whole one; the first error is the one to tell.
+                    // Half a result must not pass for a whole one; the first error is the one to
+                    // tell.
                     let _ = std::fs::remove_file(&path);
                     return Err(error);
                 }
@@ -233,7 +308,10 @@ mod tests {
     use super::*;
 
     fn result(json: &str) -> CallResult {
-        CallResult { raw: RawJson::parse(json.to_owned()).unwrap(), misfit: None }
+        CallResult {
+            raw: RawJson::parse(json.to_owned()).unwrap(),
+            misfit: None,
+        }
     }
 
     fn check(json: &str, model: &str, person: &str) {
@@ -244,20 +322,42 @@ mod tests {
 
     #[test]
     fn s2_44_s2_67_every_kind_has_a_text_for_the_model_and_one_for_a_person() {
-        check(r#"{"content":[{"type":"text","text":"a"},{"type":"text","text":"b\nc"}]}"#, "a\nb\nc", "a\nb\nc");
+        check(
+            r#"{"content":[{"type":"text","text":"a"},{"type":"text","text":"b\nc"}]}"#,
+            "a\nb\nc",
+            "a\nb\nc",
+        );
         check(
             r#"{"content":[{"type":"text","text":"{\"b\":1,\"a\":[]}"}]}"#,
             r#"{"b":1,"a":[]}"#,
             "```json\n{\n  \"b\": 1,\n  \"a\": []\n}\n```",
         );
-        check(r#"{"content":[{"type":"text","text":"[not json"}]}"#, "[not json", "[not json");
+        check(
+            r#"{"content":[{"type":"text","text":"[not json"}]}"#,
+            "[not json",
+            "[not json",
+        );
         let image = "[image image/png, 3 bytes]";
-        check(r#"{"content":[{"type":"image","mimeType":"image/png","data":"AAAA"}]}"#, image, image);
+        check(
+            r#"{"content":[{"type":"image","mimeType":"image/png","data":"AAAA"}]}"#,
+            image,
+            image,
+        );
         let audio = "[audio audio/wav, 12.3 KiB]";
         let data = "A".repeat(16_796);
-        check(&format!(r#"{{"content":[{{"type":"audio","mimeType":"audio/wav","data":"{data}"}}]}}"#), audio, audio);
+        check(
+            &format!(
+                r#"{{"content":[{{"type":"audio","mimeType":"audio/wav","data":"{data}"}}]}}"#
+            ),
+            audio,
+            audio,
+        );
         let link = "[resource file:///a (A)]";
-        check(r#"{"content":[{"type":"resource_link","uri":"file:///a","name":"A"}]}"#, link, link);
+        check(
+            r#"{"content":[{"type":"resource_link","uri":"file:///a","name":"A"}]}"#,
+            link,
+            link,
+        );
         check(
             r#"{"content":[{"type":"resource","resource":{"uri":"file:///a","text":"hello"}}]}"#,
             "[resource file:///a]\nhello",
@@ -290,25 +390,46 @@ mod tests {
             r#"{"b": 1.0, "a":2}"#,
             "```json\n{\n  \"b\": 1.0,\n  \"a\": 2\n}\n```",
         );
-        check(r#"{"content":[{"type":"text","text":"t"}],"structuredContent":{"a":1}}"#, "t", "t");
+        check(
+            r#"{"content":[{"type":"text","text":"t"}],"structuredContent":{"a":1}}"#,
+            "t",
+            "t",
+        );
     }
 
     #[test]
     fn is_error_is_an_answer_and_only_true_means_it() {
-        let check = |json: &str, expected: bool| assert_eq!(result(json).is_error(), expected, "{json}");
+        let check =
+            |json: &str, expected: bool| assert_eq!(result(json).is_error(), expected, "{json}");
         check(r#"{"isError":true,"content":[]}"#, true);
         check(r#"{"isError":false}"#, false);
         check(r#"{"isError":"true"}"#, false);
         check("{}", false);
-        check(&format!(r#"{{"x":{}{},"isError":true}}"#, "[".repeat(1_000), "]".repeat(1_000)), true);
+        check(
+            &format!(
+                r#"{{"x":{}{},"isError":true}}"#,
+                "[".repeat(1_000),
+                "]".repeat(1_000)
+            ),
+            true,
+        );
     }
 
     #[test]
     fn f5_a_result_nested_too_deep_is_an_error_of_its_projection() {
         let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
-        for json in [format!(r#"{{"content":[{{"type":"x","y":{deep}}}]}}"#), format!(r#"{{"structuredContent":{deep}}}"#)] {
-            assert_eq!(result(&json).for_person().unwrap_err().to_string(), "nested deeper than 128");
-            assert_eq!(result(&json).for_model().unwrap_err().to_string(), "nested deeper than 128");
+        for json in [
+            format!(r#"{{"content":[{{"type":"x","y":{deep}}}]}}"#),
+            format!(r#"{{"structuredContent":{deep}}}"#),
+        ] {
+            assert_eq!(
+                result(&json).for_person().unwrap_err().to_string(),
+                "nested deeper than 128"
+            );
+            assert_eq!(
+                result(&json).for_model().unwrap_err().to_string(),
+                "nested deeper than 128"
+            );
         }
     }
 
@@ -319,7 +440,13 @@ mod tests {
         let text = "héllo".repeat(10);
         let fitted = fit(Untrusted::new(text.clone()), 8, &folder).unwrap();
         let path = fitted.spilled.unwrap();
-        assert_eq!(fitted.text.raw(), format!("hélloh\n[cut here: 7 of 60 bytes; the whole is in {}]", path.display()));
+        assert_eq!(
+            fitted.text.raw(),
+            format!(
+                "hélloh\n[cut here: 7 of 60 bytes; the whole is in {}]",
+                path.display()
+            )
+        );
         assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
         let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!((mode(&path), mode(&folder)), (0o600, 0o700));
@@ -329,8 +456,18 @@ mod tests {
     fn a_cut_never_splits_a_character() {
         let scratch = tempfile::tempdir().unwrap();
         let fitted = fit(Untrusted::new("aé漢"), 2, scratch.path()).unwrap();
-        assert!(fitted.text.raw().starts_with("a\n[cut here: 1 of 6 bytes;"), "{:?}", fitted.text);
+        assert!(
+            fitted.text.raw().starts_with("a\n[cut here: 1 of 6 bytes;"),
+            "{:?}",
+            fitted.text
+        );
         let whole = fit(Untrusted::new("aé漢"), 6, scratch.path()).unwrap();
-        assert_eq!(whole, Projection { text: Untrusted::new("aé漢"), spilled: None });
+        assert_eq!(
+            whole,
+            Projection {
+                text: Untrusted::new("aé漢"),
+                spilled: None
+            }
+        );
     }
 }

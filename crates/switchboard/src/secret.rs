@@ -1,4 +1,5 @@
-//! Text that must not print: values of variables and headers, tokens; and the filter that keeps them out of what does print.
+//! Text that must not print: values of variables and headers, tokens; and the filter that keeps
+//! them out of what does print.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -43,7 +44,8 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// Replaces every known secret in a text by `[secret]`, and its base64, URL-encoded and JSON-escaped forms too.
+/// Replaces every known secret in a text by `[secret]`, and its base64, URL-encoded and
+/// JSON-escaped forms too.
 #[derive(Clone, Default)]
 pub struct Redactor {
     /// None where nothing is known: then redacting costs nothing.
@@ -53,7 +55,8 @@ pub struct Redactor {
     live: Option<LiveSecrets>,
 }
 
-/// Secrets that change while they are in use, such as tokens: what redacts them knows the present ones. Clones share them.
+/// Secrets that change while they are in use, such as tokens: what redacts them knows the present
+/// ones. Clones share them.
 #[derive(Clone, Default)]
 pub struct LiveSecrets(Arc<ArcSwap<Redactor>>);
 
@@ -74,7 +77,8 @@ impl fmt::Debug for LiveSecrets {
 const MASK: &str = "[secret]";
 
 impl Redactor {
-    /// A filter for these values. Values shorter than four characters are left alone: they would redact ordinary words.
+    /// A filter for these values. Values shorter than four characters are left alone: they would
+    /// redact ordinary words.
     pub fn new(known: impl IntoIterator<Item = Secret>) -> Self {
         let mut forms = BTreeSet::new();
         let mut count = 0;
@@ -88,18 +92,31 @@ impl Redactor {
         if forms.is_empty() {
             return Self::default();
         }
-        let automaton = AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(&forms);
-        Self { forms: Some(Arc::new(automaton.expect("a configuration's values fit an automaton"))), known: count, live: None }
+        let automaton = AhoCorasick::builder()
+            .match_kind(MatchKind::LeftmostLongest)
+            .build(&forms);
+        Self {
+            forms: Some(Arc::new(
+                automaton.expect("a configuration's values fit an automaton"),
+            )),
+            known: count,
+            live: None,
+        }
     }
 
     /// Keeps these out as well, whatever they are at the time.
     pub fn and_live(self, live: LiveSecrets) -> Self {
-        Self { live: Some(live), ..self }
+        Self {
+            live: Some(live),
+            ..self
+        }
     }
 
     /// The text with every known secret replaced.
     pub fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        let Some(live) = &self.live else { return self.without_known(text) };
+        let Some(live) = &self.live else {
+            return self.without_known(text);
+        };
         match self.without_known(text) {
             Cow::Borrowed(text) => live.0.load().without_known(text),
             Cow::Owned(text) => Cow::Owned(live.0.load().without_known(&text).into_owned()),
@@ -112,7 +129,9 @@ impl Redactor {
     }
 
     fn without_known<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        let Some(forms) = &self.forms else { return Cow::Borrowed(text) };
+        let Some(forms) = &self.forms else {
+            return Cow::Borrowed(text);
+        };
         if !forms.is_match(text) {
             return Cow::Borrowed(text);
         }
@@ -125,7 +144,8 @@ impl Redactor {
     }
 }
 
-/// A stranger's text without the secrets that were known when it came. Only a [`Redactor`] makes one: what has this type shows none.
+/// A stranger's text without the secrets that were known when it came. Only a [`Redactor`] makes
+/// one: what has this type shows none.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Redacted(Untrusted);
 
@@ -150,12 +170,19 @@ fn add_forms(value: &str, forms: &mut BTreeSet<String>) {
         forms.insert(trimmed.to_owned());
     }
     // A key of many lines is printed line by line.
-    forms.extend(value.lines().map(str::trim).filter(|line| line.len() >= 16).map(str::to_owned));
+    forms.extend(
+        value
+            .lines()
+            .map(str::trim)
+            .filter(|line| line.len() >= 16)
+            .map(str::to_owned),
+    );
     for encoding in [&BASE64_NOPAD, &BASE64URL_NOPAD] {
         let whole = encoding.encode(value.as_bytes());
         forms.insert(format!("{whole}{}", &"=="[..(4 - whole.len() % 4) % 4]));
         forms.insert(whole);
-        // Inside a longer text, as in `Basic base64(user:token)`: what the value alone decides, at each of the three offsets.
+        // Inside a longer text, as in `Basic base64(user:token)`: what the value alone decides, at
+        // each of the three offsets.
         for offset in 0..3 {
             let shifted = encoding.encode(&[&[0; 2][..offset], value.as_bytes()].concat());
             let core = &shifted[(offset * 8).div_ceil(6)..(offset + value.len()) * 8 / 6];
@@ -176,7 +203,9 @@ fn percent_encode(value: &str) -> String {
     let mut encoded = String::with_capacity(value.len());
     for byte in value.bytes() {
         match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => encoded.push(byte.into()),
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+                encoded.push(byte.into())
+            }
             _ => encoded.push_str(&format!("%{byte:02X}")),
         }
     }
@@ -188,8 +217,16 @@ fn percent_lower(encoded: &str) -> String {
     let mut lower = String::with_capacity(encoded.len());
     let mut digits = 0;
     for character in encoded.chars() {
-        lower.push(if digits > 0 { character.to_ascii_lowercase() } else { character });
-        digits = if character == '%' { 2 } else { usize::saturating_sub(digits, 1) };
+        lower.push(if digits > 0 {
+            character.to_ascii_lowercase()
+        } else {
+            character
+        });
+        digits = if character == '%' {
+            2
+        } else {
+            usize::saturating_sub(digits, 1)
+        };
     }
     lower
 }
@@ -199,17 +236,33 @@ mod tests {
     use super::*;
 
     fn check(secret: &str, text: &str, expected: &str) {
-        assert_eq!(Redactor::new([Secret::new(secret)]).redact(text), expected, "{secret:?} in {text:?}");
+        assert_eq!(
+            Redactor::new([Secret::new(secret)]).redact(text),
+            expected,
+            "{secret:?} in {text:?}"
+        );
     }
 
     #[test]
     fn t25_a_known_secret_is_replaced_in_every_form() {
         check("hunter2?x>", "token hunter2?x> used", "token [secret] used");
-        check("hunter2?x>", "aHVudGVyMj94Pg== and aHVudGVyMj94Pg", "[secret] and [secret]");
+        check(
+            "hunter2?x>",
+            "aHVudGVyMj94Pg== and aHVudGVyMj94Pg",
+            "[secret] and [secret]",
+        );
         // The same bytes where the two alphabets differ.
         check("ab?>?>~~", "YWI/Pj8+fn4= YWI_Pj8-fn4", "[secret] [secret]");
-        check("a b/c&d", "?t=a%20b%2Fc%26d&u=a+b%2Fc%26d&v=a%20b%2fc%26d", "?t=[secret]&u=[secret]&v=[secret]");
-        check("say \"hi\"\\", r#"{"t":"say \"hi\"\\"}"#, r#"{"t":"[secret]"}"#);
+        check(
+            "a b/c&d",
+            "?t=a%20b%2Fc%26d&u=a+b%2Fc%26d&v=a%20b%2fc%26d",
+            "?t=[secret]&u=[secret]&v=[secret]",
+        );
+        check(
+            "say \"hi\"\\",
+            r#"{"t":"say \"hi\"\\"}"#,
+            r#"{"t":"[secret]"}"#,
+        );
         check("wörter", "w%C3%B6rter wörter", "[secret] [secret]");
         check("  padded-token\n", "got padded-token.", "got [secret].");
     }
@@ -217,8 +270,11 @@ mod tests {
     #[test]
     fn t25_a_secret_inside_a_longer_base64_text_is_replaced() {
         for prefix in ["", "u", "us", "use", "user:"] {
-            let header = data_encoding::BASE64.encode(format!("{prefix}canary-4711-token:x").as_bytes());
-            let redacted = Redactor::new([Secret::new("canary-4711-token")]).redact(&header).into_owned();
+            let header =
+                data_encoding::BASE64.encode(format!("{prefix}canary-4711-token:x").as_bytes());
+            let redacted = Redactor::new([Secret::new("canary-4711-token")])
+                .redact(&header)
+                .into_owned();
             assert!(redacted.contains(MASK), "{prefix}: {redacted}");
             assert!(redacted.len() < MASK.len() + 14, "{prefix}: {redacted}");
         }
@@ -226,7 +282,11 @@ mod tests {
 
     #[test]
     fn t25_lines_of_a_long_key_are_replaced_one_by_one() {
-        check("-----BEGIN KEY-----\nMIIEvgIBADANBgkqh\nkiG9w0BAQEFAASC\n", "line: MIIEvgIBADANBgkqh end", "line: [secret] end");
+        check(
+            "-----BEGIN KEY-----\nMIIEvgIBADANBgkqh\nkiG9w0BAQEFAASC\n",
+            "line: MIIEvgIBADANBgkqh end",
+            "line: [secret] end",
+        );
     }
 
     #[test]
@@ -239,22 +299,37 @@ mod tests {
     #[test]
     fn the_longest_secret_wins_where_one_contains_another() {
         let redactor = Redactor::new([Secret::new("token"), Secret::new("token-and-more")]);
-        assert_eq!(redactor.redact("a token-and-more b token c"), "a [secret] b [secret] c");
+        assert_eq!(
+            redactor.redact("a token-and-more b token c"),
+            "a [secret] b [secret] c"
+        );
     }
 
     #[test]
     fn nothing_known_copies_nothing() {
-        assert!(matches!(Redactor::default().redact("text"), Cow::Borrowed("text")));
-        assert!(matches!(Redactor::new([Secret::new("other")]).redact("text"), Cow::Borrowed("text")));
+        assert!(matches!(
+            Redactor::default().redact("text"),
+            Cow::Borrowed("text")
+        ));
+        assert!(matches!(
+            Redactor::new([Secret::new("other")]).redact("text"),
+            Cow::Borrowed("text")
+        ));
     }
 
     #[test]
     fn t25_a_token_that_is_renewed_is_kept_out_as_it_is_at_the_time() {
         let live = LiveSecrets::default();
         let redactor = Redactor::new([Secret::new("fixed-value")]).and_live(live.clone());
-        assert!(matches!(redactor.redact("token-one"), Cow::Borrowed("token-one")));
+        assert!(matches!(
+            redactor.redact("token-one"),
+            Cow::Borrowed("token-one")
+        ));
         live.set([Secret::new("token-one")]);
-        assert_eq!(redactor.redact("fixed-value token-one token-two"), "[secret] [secret] token-two");
+        assert_eq!(
+            redactor.redact("fixed-value token-one token-two"),
+            "[secret] [secret] token-two"
+        );
         live.set([Secret::new("token-one"), Secret::new("token-two")]);
         assert_eq!(redactor.redact("token-one token-two"), "[secret] [secret]");
         assert_eq!(format!("{live:?}"), "LiveSecrets");
@@ -264,6 +339,9 @@ mod tests {
     fn t25_neither_type_prints_what_it_keeps() {
         let secret = Secret::new("canary");
         let redactor = Redactor::new([secret.clone()]);
-        assert_eq!(format!("{secret:?} {redactor:?}"), "[secret] Redactor(1 secrets)");
+        assert_eq!(
+            format!("{secret:?} {redactor:?}"),
+            "[secret] Redactor(1 secrets)"
+        );
     }
 }

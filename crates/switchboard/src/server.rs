@@ -1,4 +1,5 @@
-//! Keeps one configured server alive: one task owns its process, session, state and backoff. Others hold a `ServerHandle`.
+//! Keeps one configured server alive: one task owns its process, session, state and backoff. Others
+//! hold a `ServerHandle`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -82,7 +83,8 @@ pub struct Means {
     pub store: Arc<dyn Store>,
     /// Where the server's log file goes; `None` writes none.
     pub log_folder: Option<Arc<std::path::PathBuf>>,
-    /// Where the user's own servers run that name no folder, each in one of its own; `None`: in this process's folder.
+    /// Where the user's own servers run that name no folder, each in one of its own; `None`: in
+    /// this process's folder.
     pub private_folder: Option<Arc<std::path::PathBuf>>,
     /// Happenings.
     pub events: broadcast::Sender<Event>,
@@ -132,8 +134,9 @@ pub struct NotReady {
 }
 
 impl ServerHandle {
-    /// Starts the task. `initial` is `Connecting` for an eager server; `Idle`, `Disabled`, `Blocked`, `Untrusted` start nothing.
-    /// An idle server shows the catalog of last time until it is used.
+    /// Starts the task. `initial` is `Connecting` for an eager server; `Idle`, `Disabled`,
+    /// `Blocked`, `Untrusted` start nothing. An idle server shows the catalog of last time
+    /// until it is used.
     pub fn start(config: Arc<ServerConfig>, means: Means, initial: State) -> Self {
         Self::start_after(config, means, initial, None)
     }
@@ -162,8 +165,17 @@ impl ServerHandle {
         let reach = reach::reach(&config, &means, &stderr);
         let wishes = Wishes::default();
         let callers = Callers::new(&config, &means, None, log.clone(), &wishes);
-        let server = Supervised { log, stderr, wishes, others, ..Supervised::new(config, &means, reach) };
-        Self { callers, ..Self::supervise(server, initial) }
+        let server = Supervised {
+            log,
+            stderr,
+            wishes,
+            others,
+            ..Supervised::new(config, &means, reach)
+        };
+        Self {
+            callers,
+            ..Self::supervise(server, initial)
+        }
     }
 
     /// Over a transport of the library user's own; the entry's endpoint is not used.
@@ -176,10 +188,24 @@ impl ServerHandle {
     ) -> Self {
         let log = open_log(&config, &means, &initial);
         let wishes = Wishes::default();
-        let callers = Callers::new(&config, &means, Some(connector.clone()), log.clone(), &wishes);
+        let callers = Callers::new(
+            &config,
+            &means,
+            Some(connector.clone()),
+            log.clone(),
+            &wishes,
+        );
         let reach = Arc::new(ByConnector(connector));
-        let server = Supervised { log, wishes, others, ..Supervised::new(config, &means, reach) };
-        Self { callers, ..Self::supervise(server, initial) }
+        let server = Supervised {
+            log,
+            wishes,
+            others,
+            ..Supervised::new(config, &means, reach)
+        };
+        Self {
+            callers,
+            ..Self::supervise(server, initial)
+        }
     }
 
     fn supervise(server: Supervised, initial: State) -> Self {
@@ -203,15 +229,24 @@ impl ServerHandle {
         let idle = matches!(initial, State::Idle);
         let phase = match (&initial, others) {
             (State::Connecting { .. }, None) => Phase::Waiting(now),
-            (State::Connecting { .. }, Some(ending)) => Phase::Leaving { ending, then: Some(now) },
+            (State::Connecting { .. }, Some(ending)) => Phase::Leaving {
+                ending,
+                then: Some(now),
+            },
             (State::Idle, Some(ending)) => Phase::Leaving { ending, then: None },
             _ => Phase::Resting,
         };
         let (commands, heard) = mpsc::channel(COMMANDS);
         let logs = events.clone();
-        // Nobody listens to the states of a caller's own connection: the server's are those of the shared one.
-        let events = if own { broadcast::Sender::new(1) } else { events };
-        let (board, snapshot) = Board::new(config.name.clone(), initial, log.clone(), events, changed);
+        // Nobody listens to the states of a caller's own connection: the server's are those of the
+        // shared one.
+        let events = if own {
+            broadcast::Sender::new(1)
+        } else {
+            events
+        };
+        let (board, snapshot) =
+            Board::new(config.name.clone(), initial, log.clone(), events, changed);
         let worked = Arc::new(AtomicBool::new(false));
         let mut chores = Chores::default();
         if idle {
@@ -257,12 +292,27 @@ impl ServerHandle {
             let board = task.board.clone();
             if let Err(panicked) = catch_panic(task.run()).await {
                 // Its session and its process went with it.
-                board.moved(State::Failed { error: panicked.to_string() }, "its task ended", |snapshot| {
-                    (snapshot.session, snapshot.pid, snapshot.recalling) = (None, None, false);
-                });
+                board.moved(
+                    State::Failed {
+                        error: panicked.to_string(),
+                    },
+                    "its task ended",
+                    |snapshot| {
+                        (snapshot.session, snapshot.pid, snapshot.recalling) = (None, None, false);
+                    },
+                );
             }
         });
-        Self { config, launch, stderr, commands, snapshot, worked, callers: None, uses: Arc::default() }
+        Self {
+            config,
+            launch,
+            stderr,
+            commands,
+            snapshot,
+            worked,
+            callers: None,
+            uses: Arc::default(),
+        }
     }
 
     /// How it stands now.
@@ -270,14 +320,17 @@ impl ServerHandle {
         self.snapshot.borrow().clone()
     }
 
-    /// A live session, waking an idle or failed server and waiting up to `wait` for it. A server that is connecting, or will again
-    /// soon, is waited for until that one attempt has ended.
+    /// A live session, waking an idle or failed server and waiting up to `wait` for it. A server
+    /// that is connecting, or will again soon, is waited for until that one attempt has ended.
     pub async fn ready(&self, wait: Duration) -> Result<Arc<Session>, NotReady> {
         if let Some(session) = &self.snapshot.borrow().session {
             return Ok(session.clone());
         }
         let snapshot = Box::pin(self.usable(wait)).await?;
-        snapshot.session.clone().ok_or_else(|| self.not_ready(&snapshot.state, wait))
+        snapshot
+            .session
+            .clone()
+            .ok_or_else(|| self.not_ready(&snapshot.state, wait))
     }
 
     /// Wakes the server and waits until it is Ready, or is known not to become so.
@@ -292,7 +345,8 @@ impl ServerHandle {
                 State::Backoff { .. } => now.attempts_ended > attempts_before,
                 _ => true,
             });
-            // The task is gone only after it has said so in its last snapshot; if not, that snapshot is all there is.
+            // The task is gone only after it has said so in its last snapshot; if not, that
+            // snapshot is all there is.
             let _ = decided.await;
         });
         let _ = waited.await;
@@ -303,15 +357,16 @@ impl ServerHandle {
         }
     }
 
-    /// Whether waiting for it can bring tools that nobody knows yet: it is on its way, or was not started. What is remembered of a
-    /// server is good enough where it is lazy (S3-08).
+    /// Whether waiting for it can bring tools that nobody knows yet: it is on its way, or was not
+    /// started. What is remembered of a server is good enough where it is lazy (S3-08).
     pub fn may_offer_more(&self) -> bool {
         self.may_offer_more_than(&self.snapshot.borrow())
     }
 
     /// Whether later servers can be named (S2-27): what it offers is known, or it does not run.
     pub(crate) fn is_settled_at(&self, snapshot: &Snapshot) -> bool {
-        snapshot.is_settled() && (snapshot.attempts_ended > 0 || !self.may_offer_more_than(snapshot))
+        snapshot.is_settled()
+            && (snapshot.attempts_ended > 0 || !self.may_offer_more_than(snapshot))
     }
 
     fn may_offer_more_than(&self, snapshot: &Snapshot) -> bool {
@@ -322,10 +377,12 @@ impl ServerHandle {
         }
     }
 
-    /// Waits until nothing is under way: the server is usable, or an attempt has shown that and why it is not.
+    /// Waits until nothing is under way: the server is usable, or an attempt has shown that and why
+    /// it is not.
     pub async fn settled(&self) {
         // One that is being tried again after it failed has shown why it is not usable.
-        let under_way = |now: &Snapshot| matches!(now.state, State::Connecting { .. }) && now.failure.is_none();
+        let under_way =
+            |now: &Snapshot| matches!(now.state, State::Connecting { .. }) && now.failure.is_none();
         let settled = |now: &Arc<Snapshot>| !under_way(now) && !now.recalling;
         // An error means that the task is gone; nothing is under way then.
         let _ = self.snapshot.clone().wait_for(settled).await;
@@ -335,19 +392,29 @@ impl ServerHandle {
     pub(crate) async fn list_again(&self, wait: Duration) {
         let mut seen = self.snapshot.clone();
         let before = seen.borrow().listings;
-        let Some(session) = seen.borrow().session.clone() else { return };
+        let Some(session) = seen.borrow().session.clone() else {
+            return;
+        };
         session.distrust_tools();
         // Too late, or the connection is gone: what is known stays known.
-        let _ = timeout(wait, seen.wait_for(|now| now.listings > before || now.session.is_none())).await;
+        let _ = timeout(
+            wait,
+            seen.wait_for(|now| now.listings > before || now.session.is_none()),
+        )
+        .await;
     }
 
     /// Whether it offers this very tool, whatever the catalog makes of it.
     pub(crate) fn offers(&self, tool: &Tool) -> bool {
         let offerings = &self.snapshot.borrow().offerings;
-        offerings.tools.iter().any(|offered| offered.name == tool.id.tool && offered.hash == tool.definition.hash)
+        offerings
+            .tools
+            .iter()
+            .any(|offered| offered.name == tool.id.tool && offered.hash == tool.definition.hash)
     }
 
-    /// Tells the task that the server did useful work: the count of failures starts anew. Costs next to nothing.
+    /// Tells the task that the server did useful work: the count of failures starts anew. Costs
+    /// next to nothing.
     pub fn worked(&self) {
         // Calls on many threads should not fight over the cache line to write what it says already.
         if !self.worked.load(Ordering::Relaxed) {
@@ -355,7 +422,8 @@ impl ServerHandle {
         }
     }
 
-    /// How the connection that a call just lost has ended: exit status and last stderr. Answers within 150 ms.
+    /// How the connection that a call just lost has ended: exit status and last stderr. Answers
+    /// within 150 ms.
     pub async fn death(&self) -> Option<String> {
         let mut seen = self.snapshot.clone();
         let ended = seen.wait_for(|now| !matches!(now.state, State::Ready { .. }));
@@ -365,12 +433,15 @@ impl ServerHandle {
         }
     }
 
-    /// A call learnt that a person must log in first; why, safe to show. Answers when the server's state says so.
+    /// A call learnt that a person must log in first; why, safe to show. Answers when the server's
+    /// state says so.
     pub async fn needs_login(&self, reason: String) {
-        self.tell(|heeded| Command::NeedsLogin(reason, heeded)).await;
+        self.tell(|heeded| Command::NeedsLogin(reason, heeded))
+            .await;
     }
 
-    /// Ends the process and starts it again. Returns when the new one is being started; [`settled`](Self::settled) waits for the rest.
+    /// Ends the process and starts it again. Returns when the new one is being started;
+    /// [`settled`](Self::settled) waits for the rest.
     pub async fn restart(&self) {
         if let Some(callers) = &self.callers {
             callers.dismiss();
@@ -378,12 +449,15 @@ impl ServerHandle {
         self.tell(Command::Restart).await;
     }
 
-    /// The same server, with what its entry says now beside the launch: calls go by it at once, connecting and listing from the next
-    /// time on.
+    /// The same server, with what its entry says now beside the launch: calls go by it at once,
+    /// connecting and listing from the next time on.
     pub(crate) async fn adopt(&self, config: Arc<ServerConfig>) -> Self {
         // If this does not arrive, the task is ending already.
         let _ = self.commands.send(Command::Adopt(config.clone())).await;
-        Self { config, ..self.clone() }
+        Self {
+            config,
+            ..self.clone()
+        }
     }
 
     /// Whether its task has ended.
@@ -391,7 +465,8 @@ impl ServerHandle {
         self.commands.is_closed()
     }
 
-    /// Ends it once nobody uses it: its calls end by themselves, each by its own deadline, and no new ones come.
+    /// Ends it once nobody uses it: its calls end by themselves, each by its own deadline, and no
+    /// new ones come.
     pub(crate) async fn retire(self) {
         self.uses.close();
         self.uses.drained().await;
@@ -425,8 +500,16 @@ impl ServerHandle {
     }
 
     fn not_ready(&self, state: &State, waited: Duration) -> NotReady {
-        let (fact, advice) = (sentence::not_ready(&self.config, state, waited), sentence::advice(&self.config, state));
-        NotReady { server: self.config.name.clone(), fact, advice, state: state.clone() }
+        let (fact, advice) = (
+            sentence::not_ready(&self.config, state, waited),
+            sentence::advice(&self.config, state),
+        );
+        NotReady {
+            server: self.config.name.clone(),
+            fact,
+            advice,
+            state: state.clone(),
+        }
     }
 }
 
@@ -475,7 +558,10 @@ impl Supervised {
 
 /// The state of a server that is started now.
 fn connecting_now() -> State {
-    State::Connecting { since: std::time::SystemTime::now(), step: "starting" }
+    State::Connecting {
+        since: std::time::SystemTime::now(),
+        step: "starting",
+    }
 }
 
 /// The log of a server that may run. One that cannot be opened keeps no server from running.
@@ -484,7 +570,11 @@ fn open_log(config: &ServerConfig, means: &Means, initial: &State) -> Option<Log
         return None;
     }
     let opened = LogFile::open(means.log_folder.as_deref()?, &config.name);
-    opened.inspect_err(|error| tracing::warn!("server \"{}\" runs without a log: {error}", config.name)).ok()
+    opened
+        .inspect_err(|error| {
+            tracing::warn!("server \"{}\" runs without a log: {error}", config.name)
+        })
+        .ok()
 }
 
 /// Shows the catalog of last time, unless a live one came first.

@@ -1,7 +1,8 @@
 //! One live connection to a server, in either protocol era.
 //!
-//! Opening consumes a connector and returns the session, so calling too early cannot be written. Owns ids, the table of pending
-//! requests, the handshake, lists with pages, calls with deadlines, and what the server asks. Leaves restarting to [`crate::server`].
+//! Opening consumes a connector and returns the session, so calling too early cannot be written.
+//! Owns ids, the table of pending requests, the handshake, lists with pages, calls with deadlines,
+//! and what the server asks. Leaves restarting to [`crate::server`].
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -103,7 +104,8 @@ pub struct OpenOptions {
     pub asks: Asks,
     /// Whether callers share the session.
     pub sharing: Sharing,
-    /// What a legacy session advertises to the server; a modern request declares what its caller offers.
+    /// What a legacy session advertises to the server; a modern request declares what its caller
+    /// offers.
     pub offers: crate::caller::Offers,
     /// The folders a server may ask for, where its caller has none of its own.
     pub roots: Roots,
@@ -115,7 +117,8 @@ pub struct OpenOptions {
     pub max_message_bytes: usize,
     /// Where logs and notices go that belong to no call.
     pub events: Option<broadcast::Sender<Event>>,
-    /// Where what is odd is counted. Whoever opens keeps a clone, since a session that never came to be cannot be asked.
+    /// Where what is odd is counted. Whoever opens keeps a clone, since a session that never came
+    /// to be cannot be asked.
     pub noticed: Noticed,
     /// The server's log, which keeps its log messages too.
     pub log: Option<LogFile>,
@@ -166,7 +169,8 @@ pub enum OpenFault {
     /// It refused `initialize` because it had been probed: start it again and speak legacy at once.
     #[error("the server refused `initialize` after a probe")]
     RefusedAfterProbe,
-    /// The endpoint does not speak Streamable HTTP (400, 404 or 405 to `initialize`); it may speak the older wire.
+    /// The endpoint does not speak Streamable HTTP (400, 404 or 405 to `initialize`); it may speak
+    /// the older wire.
     #[error("{0}")]
     WrongWire(String),
     /// The wire brought no answer, for another reason.
@@ -175,7 +179,8 @@ pub enum OpenFault {
     /// A person must log in first.
     #[error("{0}")]
     NeedsLogin(crate::auth::NeedsLogin),
-    /// It did something that no server may, so we ended the connection. What its process did then is no news.
+    /// It did something that no server may, so we ended the connection. What its process did then
+    /// is no news.
     #[error("{0}")]
     Misconduct(String),
 }
@@ -193,7 +198,8 @@ pub enum RequestFault {
         /// What it sent beside them.
         data: Option<RawJson>,
     },
-    /// A modern server was told one thing in headers and another in the message, and looked no further: the call was not executed.
+    /// A modern server was told one thing in headers and another in the message, and looked no
+    /// further: the call was not executed.
     #[error("the server answered with error {HEADER_MISMATCH}: {message}")]
     HeaderMismatch {
         /// The server's words, escaped.
@@ -222,7 +228,9 @@ pub enum RequestFault {
     #[error("the answer is not valid: {0}")]
     Invalid(String),
     /// Its turn did not come in time.
-    #[error("not sent within {after:?}: a call of another caller is under way, and this server asks questions")]
+    #[error(
+        "not sent within {after:?}: a call of another caller is under way, and this server asks questions"
+    )]
     NoTurn {
         /// The deadline.
         after: Duration,
@@ -236,7 +244,8 @@ pub enum RequestFault {
     /// The server answered that it does not do it, in another way than with an error.
     #[error("{0}")]
     Unwilling(String),
-    /// The server wanted something of the caller without which it does not go on, and it was refused.
+    /// The server wanted something of the caller without which it does not go on, and it was
+    /// refused.
     #[error("not finished: the server wanted an answer of a model and got none: {0}")]
     Declined(String),
     /// The call became a task, and the task came to no result.
@@ -247,7 +256,8 @@ pub enum RequestFault {
     Moved,
 }
 
-/// Whether a request may still be sent: asked after every wait, with nothing between the answer and the sending.
+/// Whether a request may still be sent: asked after every wait, with nothing between the answer and
+/// the sending.
 pub(crate) type Still<'a> = &'a (dyn Fn() -> bool + Sync);
 
 /// What holds for one call beside its permit.
@@ -255,7 +265,8 @@ pub(crate) type Still<'a> = &'a (dyn Fn() -> bool + Sync);
 pub struct Terms<'a> {
     /// The deadlines.
     pub timeouts: Timeouts,
-    /// When the call began, if it has waited for something before; `timeouts.call_max` is counted from then.
+    /// When the call began, if it has waited for something before; `timeouts.call_max` is counted
+    /// from then.
     pub since: Option<Instant>,
     /// Whether the tool is still the one that was approved; looked at right before each sending.
     pub still: &'a (dyn Fn() -> bool + Sync),
@@ -266,17 +277,27 @@ impl RequestFault {
         Self::NotAsked(format!("the server does not offer {what}"))
     }
 
-    /// The same with the server's words filtered: a server may put what it was given into its complaints.
+    /// The same with the server's words filtered: a server may put what it was given into its
+    /// complaints.
     pub(crate) fn redacted(self, redact: impl Fn(&str) -> String) -> Self {
-        // What is beside the words is kept only where it tells nothing: it is for programs, and they compare bytes.
-        let without_secrets = |data: Option<RawJson>| data.filter(|data| redact(data.as_str()) == data.as_str());
+        // What is beside the words is kept only where it tells nothing: it is for programs, and
+        // they compare bytes.
+        let without_secrets =
+            |data: Option<RawJson>| data.filter(|data| redact(data.as_str()) == data.as_str());
         match self {
-            Self::Answered { code, message, data } => {
-                Self::Answered { code, message: redact(&message), data: without_secrets(data) }
-            }
-            Self::HeaderMismatch { message, data } => {
-                Self::HeaderMismatch { message: redact(&message), data: without_secrets(data) }
-            }
+            Self::Answered {
+                code,
+                message,
+                data,
+            } => Self::Answered {
+                code,
+                message: redact(&message),
+                data: without_secrets(data),
+            },
+            Self::HeaderMismatch { message, data } => Self::HeaderMismatch {
+                message: redact(&message),
+                data: without_secrets(data),
+            },
             Self::Closed(reason) => Self::Closed(redact(&reason)),
             Self::Invalid(fact) => Self::Invalid(redact(&fact)),
             Self::Wire(fault) => Self::Wire(fault.redacted(redact)),
@@ -301,7 +322,8 @@ pub struct Oddities {
     pub unattributed: u64,
 }
 
-/// The [`Oddities`] of one connection while they are counted. Clones share them, and outlive the session.
+/// The [`Oddities`] of one connection while they are counted. Clones share them, and outlive the
+/// session.
 #[derive(Debug, Clone, Default)]
 pub struct Noticed(Arc<Mutex<Oddities>>);
 
@@ -320,7 +342,8 @@ impl Noticed {
 pub struct Session {
     link: Link,
     hello: Hello,
-    /// Keeps calls of different callers apart where the wire does not say whose question a question is.
+    /// Keeps calls of different callers apart where the wire does not say whose question a
+    /// question is.
     turns: Arc<Turns>,
     /// On a legacy session: tells of changed roots.
     _telling: Option<roots::Telling>,
@@ -334,30 +357,64 @@ pub struct Session {
 
 impl std::fmt::Debug for Session {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Session").field("hello", &self.hello).finish_non_exhaustive()
+        f.debug_struct("Session")
+            .field("hello", &self.hello)
+            .finish_non_exhaustive()
     }
 }
 
 impl Session {
     /// Connects, finds the era, shakes hands.
-    pub async fn open(connector: &dyn Connector, options: OpenOptions) -> Result<Arc<Self>, OpenFault> {
+    pub async fn open(
+        connector: &dyn Connector,
+        options: OpenOptions,
+    ) -> Result<Arc<Self>, OpenFault> {
         let root_changes = options.roots.changes();
         let receiver = Receiver::new(options);
-        let transport = connector.connect(receiver.clone()).await.map_err(|fault| OpenFault::Channel(fault.0))?;
-        receiver.transport.set(Arc::downgrade(&transport)).expect("a receiver is connected once");
-        let link = Link { receiver, transport };
+        let transport = connector
+            .connect(receiver.clone())
+            .await
+            .map_err(|fault| OpenFault::Channel(fault.0))?;
+        receiver
+            .transport
+            .set(Arc::downgrade(&transport))
+            .expect("a receiver is connected once");
+        let link = Link {
+            receiver,
+            transport,
+        };
         let shaken = handshake::shake(&link, &link.receiver.options).await;
-        let hello = shaken.map_err(|fault| link.receiver.misconduct.get().cloned().map_or(fault, OpenFault::Misconduct))?;
-        link.receiver.era.set(hello.era).expect("a session shakes hands once");
+        let hello = shaken.map_err(|fault| {
+            link.receiver
+                .misconduct
+                .get()
+                .cloned()
+                .map_or(fault, OpenFault::Misconduct)
+        })?;
+        link.receiver
+            .era
+            .set(hello.era)
+            .expect("a session shakes hands once");
         link.receiver.tasks.learn(&hello);
-        link.transport.agreed(Agreed { modern: hello.era == Era::Modern, version: &hello.version });
+        link.transport.agreed(Agreed {
+            modern: hello.era == Era::Modern,
+            version: &hello.version,
+        });
         link.receiver.options.cache.session_began();
         let telling = roots::tell(&link, hello.era, root_changes);
         let standing = listen::start(&link, &hello);
         let watching = watchdog::start(&link.receiver);
         let pulse = pulse::start(&link, hello.era);
         let turns = Arc::default();
-        Ok(Arc::new(Self { link, hello, turns, _telling: telling, _standing: standing, _watching: watching, _pulse: pulse }))
+        Ok(Arc::new(Self {
+            link,
+            hello,
+            turns,
+            _telling: telling,
+            _standing: standing,
+            _watching: watching,
+            _pulse: pulse,
+        }))
     }
 
     /// What the server said of itself.
@@ -365,12 +422,14 @@ impl Session {
         &self.hello
     }
 
-    /// Lists all that the server offers. A list that fails is a fault in the answer; only a lost connection is an error.
+    /// Lists all that the server offers. A list that fails is a fault in the answer; only a lost
+    /// connection is an error.
     pub async fn offerings(&self) -> Result<Offerings, RequestFault> {
         lists::offerings(&self.link, &self.hello).await
     }
 
-    /// The list of tools is not to be relied on any more: it is listed again as if the server had said that it changed.
+    /// The list of tools is not to be relied on any more: it is listed again as if the server had
+    /// said that it changed.
     pub(crate) fn distrust_tools(&self) {
         self.link.receiver.lists_changed(&["tools/list"]);
     }
@@ -380,7 +439,8 @@ impl Session {
         self.link.receiver.changed.notified().await;
     }
 
-    /// Waits for the end; the reason is one line, safe to show. Cancel-safe, answers at once when already ended.
+    /// Waits for the end; the reason is one line, safe to show. Cancel-safe, answers at once when
+    /// already ended.
     pub async fn closed(&self) -> String {
         let mut ended = self.link.receiver.ended.subscribe();
         match ended.wait_for(Option::is_some).await {
@@ -389,35 +449,64 @@ impl Session {
         }
     }
 
-    /// Makes the call that the permit is for, and consumes it; there is no other way to send a `tools/call`.
+    /// Makes the call that the permit is for, and consumes it; there is no other way to send a
+    /// `tools/call`.
     pub async fn call(&self, permit: Permit, terms: Terms<'_>) -> Result<RawJson, RequestFault> {
         let (tool, caller) = (permit.tool(), permit.caller());
-        let ongoing = Ongoing::start(&tool.id.server, Some(tool), caller, terms.timeouts, terms.since);
+        let ongoing = Ongoing::start(
+            &tool.id.server,
+            Some(tool),
+            caller,
+            terms.timeouts,
+            terms.since,
+        );
         let name = tool.definition.name_json.as_bytes();
         let task = self.link.receiver.tasks.wanted_by(tool, &ongoing);
         let as_task = task.as_ref().map_or(&b""[..], |task| task.as_bytes());
-        let fields: [envelope::Field<'_>; 3] =
-            [("name", name), ("arguments", permit.arguments().as_bytes()), (tasks::ASKS_FOR_A_TASK, as_task)];
-        let fields = if task.is_some() { &fields } else { &fields[..2] };
+        let fields: [envelope::Field<'_>; 3] = [
+            ("name", name),
+            ("arguments", permit.arguments().as_bytes()),
+            (tasks::ASKS_FOR_A_TASK, as_task),
+        ];
+        let fields = if task.is_some() {
+            &fields
+        } else {
+            &fields[..2]
+        };
         let parameters = self.parameters(tool, permit.arguments())?;
         let name = Some(tool.id.tool.as_wire());
         let request = Request::new(self.hello.era, "tools/call", fields);
-        let request = Request { name, parameters: &parameters, is_harmless: tool.idempotent, ..request };
+        let request = Request {
+            name,
+            parameters: &parameters,
+            is_harmless: tool.idempotent,
+            ..request
+        };
         self.complete(&ongoing, request, terms.still).await
     }
 
     /// What HTTP says in headers of a call's arguments.
-    fn parameters(&self, tool: &Tool, arguments: &RawJson) -> Result<Vec<(String, String)>, RequestFault> {
+    fn parameters(
+        &self,
+        tool: &Tool,
+        arguments: &RawJson,
+    ) -> Result<Vec<(String, String)>, RequestFault> {
         match &tool.definition.mirrored {
             Ok(mirrored) if self.hello.era == Era::Modern && self.link.transport.says_headers() => {
-                parameters(mirrored, arguments).map_err(|fact| RequestFault::NotAsked(format!("not sent: {fact}")))
+                parameters(mirrored, arguments)
+                    .map_err(|fact| RequestFault::NotAsked(format!("not sent: {fact}")))
             }
             _ => Ok(Vec::new()),
         }
     }
 
     /// Reads a resource, unless the server said that an earlier answer may still be used.
-    pub async fn read(&self, uri: &str, caller: &Arc<dyn Caller>, timeouts: Timeouts) -> Result<RawJson, RequestFault> {
+    pub async fn read(
+        &self,
+        uri: &str,
+        caller: &Arc<dyn Caller>,
+        timeouts: Timeouts,
+    ) -> Result<RawJson, RequestFault> {
         let OpenOptions { server, cache, .. } = &self.link.receiver.options;
         let ongoing = Ongoing::start(server, None, caller, timeouts, None);
         let asked = cache.asking();
@@ -428,7 +517,10 @@ impl Session {
         }
         let uri_json = envelope::string(uri);
         let fields: [envelope::Field<'_>; 1] = [("uri", &uri_json)];
-        let request = Request { name: Some(uri), ..Request::new(self.hello.era, "resources/read", &fields) };
+        let request = Request {
+            name: Some(uri),
+            ..Request::new(self.hello.era, "resources/read", &fields)
+        };
         let result = self.complete(&ongoing, request, &|| true).await?;
         // What depends on answers of the caller is not what another reading would bring.
         if self.hello.era == Era::Modern && !ongoing.gave_input.load(Ordering::Relaxed) {
@@ -446,14 +538,30 @@ impl Session {
         timeouts: Timeouts,
     ) -> Result<RawJson, RequestFault> {
         let name_json = envelope::string(name);
-        let ongoing = Ongoing::start(&self.link.receiver.options.server, None, caller, timeouts, None);
-        let fields: [envelope::Field<'_>; 2] = [("name", &name_json), ("arguments", arguments.as_bytes())];
-        let request = Request { name: Some(name), ..Request::new(self.hello.era, "prompts/get", &fields) };
+        let ongoing = Ongoing::start(
+            &self.link.receiver.options.server,
+            None,
+            caller,
+            timeouts,
+            None,
+        );
+        let fields: [envelope::Field<'_>; 2] =
+            [("name", &name_json), ("arguments", arguments.as_bytes())];
+        let request = Request {
+            name: Some(name),
+            ..Request::new(self.hello.era, "prompts/get", &fields)
+        };
         self.complete(&ongoing, request, &|| true).await
     }
 
-    /// Waits for the caller's turn where there are turns, within the deadline; then the request goes its rounds.
-    async fn complete(&self, ongoing: &Arc<Ongoing>, request: Request<'_>, still: Still<'_>) -> Result<RawJson, RequestFault> {
+    /// Waits for the caller's turn where there are turns, within the deadline; then the request
+    /// goes its rounds.
+    async fn complete(
+        &self,
+        ongoing: &Arc<Ongoing>,
+        request: Request<'_>,
+        still: Still<'_>,
+    ) -> Result<RawJson, RequestFault> {
         let _in_flight = self.link.receiver.in_flight.begin();
         let _turn = match self.takes_turns() {
             true => Some(Box::pin(self.turn(ongoing)).await?),
@@ -463,8 +571,14 @@ impl Session {
     }
 
     async fn turn(&self, ongoing: &Ongoing) -> Result<turns::Turn, RequestFault> {
-        let turn = timeout_at(ongoing.clock.first_look(), self.turns.enter(&ongoing.caller_id)).await;
-        turn.map_err(|_| RequestFault::NoTurn { after: ongoing.clock.shortest() })
+        let turn = timeout_at(
+            ongoing.clock.first_look(),
+            self.turns.enter(&ongoing.caller_id),
+        )
+        .await;
+        turn.map_err(|_| RequestFault::NoTurn {
+            after: ongoing.clock.shortest(),
+        })
     }
 
     /// Whether the server was seen to ask where nothing says for which call.

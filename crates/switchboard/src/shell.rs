@@ -1,15 +1,19 @@
-//! Text quoted for a shell: for commands that a person copies, and that a stranger's text is part of (T6).
+//! Text quoted for a shell: for commands that a person copies, and that a stranger's text is part
+//! of (T6).
 
 use std::borrow::Cow;
 
-/// The text as one word of a command line. bash, zsh and fish read it as this text and run nothing of it.
+/// The text as one word of a command line. bash, zsh and fish read it as this text and run nothing
+/// of it.
 pub fn word(text: &str) -> Cow<'_, str> {
-    let is_plain = |character: char| character.is_ascii_alphanumeric() || "_-./=:@,+%".contains(character);
+    let is_plain =
+        |character: char| character.is_ascii_alphanumeric() || "_-./=:@,+%".contains(character);
     // zsh reads `=name` as the path of a program.
     if !text.is_empty() && !text.starts_with('=') && text.chars().all(is_plain) {
         return Cow::Borrowed(text);
     }
-    // fish reads a backslash between single quotes, other shells do not: it stands outside of them, as the quote itself must.
+    // fish reads a backslash between single quotes, other shells do not: it stands outside of them,
+    // as the quote itself must.
     let quoted: String = text
         .chars()
         .map(|character| match character {
@@ -21,9 +25,14 @@ pub fn word(text: &str) -> Cow<'_, str> {
     Cow::Owned(format!("'{quoted}'"))
 }
 
-/// The text as the last argument of a command. One that begins with `-` is kept from being read as an option.
+/// The text as the last argument of a command. One that begins with `-` is kept from being read as
+/// an option.
 pub fn argument(text: &str) -> Cow<'_, str> {
-    if text.starts_with('-') { Cow::Owned(format!("-- {}", word(text))) } else { word(text) }
+    if text.starts_with('-') {
+        Cow::Owned(format!("-- {}", word(text)))
+    } else {
+        word(text)
+    }
 }
 
 #[cfg(test)]
@@ -36,13 +45,34 @@ mod tests {
 
     #[test]
     fn t6_a_shell_reads_the_text_back_and_runs_nothing() {
-        for text in
-            ["plain", "", "a b", "it's", r"back\slash", r"\'", r"'\\'", "$(touch x)`y`;&|<>*?[]{}!~#\"", "é漢", "-cevil.toml"]
-        {
-            let shown = Command::new("sh").args(["-c", &format!("printf %s {}", word(text))]).output().unwrap();
+        for text in [
+            "plain",
+            "",
+            "a b",
+            "it's",
+            r"back\slash",
+            r"\'",
+            r"'\\'",
+            "$(touch x)`y`;&|<>*?[]{}!~#\"",
+            "é漢",
+            "-cevil.toml",
+        ] {
+            let shown = Command::new("sh")
+                .args(["-c", &format!("printf %s {}", word(text))])
+                .output()
+                .unwrap();
             // printf of the shell reads an option where the text is one.
-            let expected = if text.starts_with('-') { continue } else { text };
-            assert_eq!(String::from_utf8(shown.stdout).unwrap(), expected, "{}", word(text));
+            let expected = if text.starts_with('-') {
+                continue;
+            } else {
+                text
+            };
+            assert_eq!(
+                String::from_utf8(shown.stdout).unwrap(),
+                expected,
+                "{}",
+                word(text)
+            );
         }
     }
 

@@ -1,7 +1,8 @@
 //! What is remembered between runs: grants, pins, trust, eras, wires, cached catalogs.
 //!
-//! [`Store`](crate::store::Store) is the seam: one small key-value contract. [`FileStore`](crate::store::FileStore) keeps it in files (0600 in a 0700 folder, locked, replaced
-//! atomically); [`MemoryStore`](crate::store::MemoryStore) keeps it for one run.
+//! [`Store`](crate::store::Store) is the seam: one small key-value contract.
+//! [`FileStore`](crate::store::FileStore) keeps it in files (0600 in a 0700 folder, locked,
+//! replaced atomically); [`MemoryStore`](crate::store::MemoryStore) keeps it for one run.
 
 use std::fmt;
 
@@ -19,7 +20,8 @@ pub(crate) fn make_private_folder(folder: &std::path::Path) -> std::io::Result<(
     private::make_folder(folder)
 }
 
-/// The kinds of things remembered. Each is a shelf of its own, so that a damaged one takes no other with it.
+/// The kinds of things remembered. Each is a shelf of its own, so that a damaged one takes no other
+/// with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Shelf {
     /// Remembered answers.
@@ -54,7 +56,9 @@ pub trait Store: Send + Sync + fmt::Debug {
     fn put(&self, shelf: Shelf, key: &str, value: &str) -> Result<(), StoreError>;
     /// Sets several values of one shelf: all of them, or as far as it came.
     fn put_all(&self, shelf: Shelf, items: &[(String, String)]) -> Result<(), StoreError> {
-        items.iter().try_for_each(|(key, value)| self.put(shelf, key, value))
+        items
+            .iter()
+            .try_for_each(|(key, value)| self.put(shelf, key, value))
     }
     /// Forgets a value.
     fn remove(&self, shelf: Shelf, key: &str) -> Result<(), StoreError>;

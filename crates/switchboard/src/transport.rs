@@ -1,4 +1,5 @@
-//! A channel of messages to one server. What travels is bytes of one JSON-RPC message each; this layer knows no tools.
+//! A channel of messages to one server. What travels is bytes of one JSON-RPC message each; this
+//! layer knows no tools.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +25,10 @@ pub mod sse;
 /// Opens a channel. A library user can bring one of their own.
 pub trait Connector: Send + Sync {
     /// Connects; from then on everything that arrives goes to `inbound`.
-    fn connect<'a>(&'a self, inbound: Arc<dyn Inbound>) -> Answering<'a, Result<Arc<dyn Transport>, ConnectFault>>;
+    fn connect<'a>(
+        &'a self,
+        inbound: Arc<dyn Inbound>,
+    ) -> Answering<'a, Result<Arc<dyn Transport>, ConnectFault>>;
 }
 
 /// Runs a task that a channel needs: if it panics, the channel is closed.
@@ -44,8 +48,9 @@ pub trait Transport: Send + Sync {
     /// Queues one message. Never blocks; a request waits for [`ready`](Self::ready) first.
     fn send(&self, message: Outgoing<'_>) -> Result<(), Closed>;
 
-    /// Sends a request for somebody who waits for its answer. Where something comes back, the request gets no further than that is polled;
-    /// once the wait is over, what is left of it goes to [`leave`](Self::leave).
+    /// Sends a request for somebody who waits for its answer. Where something comes back, the
+    /// request gets no further than that is polled; once the wait is over, what is left of it
+    /// goes to [`leave`](Self::leave).
     fn ask(&self, message: Outgoing<'_>) -> Result<Option<Answering<'static, ()>>, Closed> {
         self.send(message).map(|()| None)
     }
@@ -61,7 +66,8 @@ pub trait Transport: Send + Sync {
     /// Waits until the queue has room.
     fn ready(&self) -> Answering<'_, ()>;
 
-    /// Waits until the answer to a question of the server has room. Never for a request to end: it may wait for this very answer.
+    /// Waits until the answer to a question of the server has room. Never for a request to end: it
+    /// may wait for this very answer.
     fn ready_to_answer(&self) -> Answering<'_, ()> {
         self.ready()
     }
@@ -74,7 +80,8 @@ pub trait Transport: Send + Sync {
         Box::pin(async {})
     }
 
-    /// Nobody waits for the answer to this request any more. True where the wire itself tells the server so, and a message would be wrong.
+    /// Nobody waits for the answer to this request any more. True where the wire itself tells the
+    /// server so, and a message would be wrong.
     fn forget(&self, id: u64) -> bool {
         let _ = id;
         false
@@ -85,18 +92,20 @@ pub trait Transport: Send + Sync {
         let _ = agreed;
     }
 
-    /// Whether the server can be gone for good while this wire shows nothing of it: a stream that is only read, and that a server without
-    /// power never ends.
+    /// Whether the server can be gone for good while this wire shows nothing of it: a stream that
+    /// is only read, and that a server without power never ends.
     fn may_end_unseen(&self) -> bool {
         false
     }
 
-    /// Whether this wire says in headers what stands [beside](crate::wire::Beside) a modern message. Streamable HTTP does.
+    /// Whether this wire says in headers what stands [beside](crate::wire::Beside) a modern
+    /// message. Streamable HTTP does.
     fn says_headers(&self) -> bool {
         self.marks_origin()
     }
 
-    /// Whether this wire can say which request a message of the server belongs to. Single-stream wires cannot.
+    /// Whether this wire can say which request a message of the server belongs to. Single-stream
+    /// wires cannot.
     fn marks_origin(&self) -> bool {
         false
     }
@@ -152,11 +161,23 @@ impl WireFault {
         match self {
             Self::NotSent(fact) => Self::NotSent(redact(&fact)),
             Self::Lost(fact) => Self::Lost(redact(&fact)),
-            Self::Status { status, said, retry_after, error } => {
+            Self::Status {
+                status,
+                said,
+                retry_after,
+                error,
+            } => {
                 let error = error.filter(|error| redact(error.as_str()) == error.as_str());
-                Self::Status { status, said: redact(&said), retry_after, error }
+                Self::Status {
+                    status,
+                    said: redact(&said),
+                    retry_after,
+                    error,
+                }
             }
-            Self::NeedsLogin(NeedsLogin { reason }) => Self::NeedsLogin(NeedsLogin { reason: redact(&reason) }),
+            Self::NeedsLogin(NeedsLogin { reason }) => Self::NeedsLogin(NeedsLogin {
+                reason: redact(&reason),
+            }),
         }
     }
 }
@@ -171,7 +192,8 @@ pub trait Inbound: Send + Sync {
     /// One message arrived.
     fn message(&self, message: Incoming, origin: Origin);
 
-    /// How many answers have come so far that a request waited for. Everything else is read at a limited rate.
+    /// How many answers have come so far that a request waited for. Everything else is read at a
+    /// limited rate.
     fn answers(&self) -> u64 {
         0
     }
@@ -179,7 +201,8 @@ pub trait Inbound: Send + Sync {
     /// No answer to this request will come.
     fn failed(&self, id: u64, fault: WireFault);
 
-    /// The server had forgotten the session and a new one was begun: what was told to the old one must be told again.
+    /// The server had forgotten the session and a new one was begun: what was told to the old one
+    /// must be told again.
     fn renewed(&self);
 
     /// Nobody listened for a while: what the server said unasked meanwhile is lost.

@@ -1,6 +1,7 @@
 //! Which servers of project files a person has accepted: by canonical path, name and fingerprint.
 //!
-//! Decides nothing about calls; that is the gate's. Never consults `.git`, workspace settings or where a link points.
+//! Decides nothing about calls; that is the gate's. Never consults `.git`, workspace settings or
+//! where a link points.
 
 use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt;
@@ -14,15 +15,19 @@ use crate::config::fingerprint::Digest;
 use crate::config::reference::{Part, Syntax};
 use crate::config::sensitive::is_ordinary;
 use crate::config::{
-    Config, Endpoint, Environment, Fingerprint, Grant, HttpAuth, HttpWire, Scope, ServerConfig, StdioEndpoint, hijack, program,
+    Config, Endpoint, Environment, Fingerprint, Grant, HttpAuth, HttpWire, Scope, ServerConfig,
+    StdioEndpoint, hijack, program,
 };
 use crate::name::ServerName;
 use crate::secret::{Redactor, Secret};
 use crate::store::{Shelf, Store, StoreError};
 
-pub use folders::{FolderAnswer, accept_folder, accepted_folders, decline_folder, folder_answer, forget_folder};
+pub use folders::{
+    FolderAnswer, accept_folder, accepted_folders, decline_folder, folder_answer, forget_folder,
+};
 pub use permissions::{
-    AcceptedPermissions, accept_permissions, accepted_permissions, is_first_mention, permissions_standing, revoke_permissions,
+    AcceptedPermissions, accept_permissions, accepted_permissions, is_first_mention,
+    permissions_standing, revoke_permissions,
 };
 pub use remembered::{AcceptedEntry, accepted_entries};
 
@@ -48,7 +53,8 @@ pub enum Standing {
     },
 }
 
-/// The full text of what would start, untruncated: command, every argument, cwd, variables, URL, header names.
+/// The full text of what would start, untruncated: command, every argument, cwd, variables, URL,
+/// header names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Disclosure {
     /// The server.
@@ -61,9 +67,11 @@ pub struct Disclosure {
     pub key: Fingerprint,
     /// Loader variables that a project may not set (T5): the entry is refused while there are any.
     pub refused: Vec<String>,
-    /// The lines as they are remembered: a secret in one is replaced by a hash, which tells a change and not the value (T25).
+    /// The lines as they are remembered: a secret in one is replaced by a hash, which tells a
+    /// change and not the value (T25).
     kept: Vec<String>,
-    /// What the variables that decide the launch held, as hashes: a change is told without telling the value.
+    /// What the variables that decide the launch held, as hashes: a change is told without telling
+    /// the value.
     values: BTreeMap<String, String>,
 }
 
@@ -94,7 +102,8 @@ pub fn standing(server: &ServerConfig, environment: &Environment, store: &dyn St
     recorded(server, environment, store)
 }
 
-/// Whether a person has accepted this very entry, whoever's file it stands in. A file that changes while it is watched needs this.
+/// Whether a person has accepted this very entry, whoever's file it stands in. A file that changes
+/// while it is watched needs this.
 pub fn is_accepted(server: &ServerConfig, environment: &Environment, store: &dyn Store) -> bool {
     recorded(server, environment, store) == Standing::Trusted
 }
@@ -106,8 +115,11 @@ fn recorded(server: &ServerConfig, environment: &Environment, store: &dyn Store)
         return Standing::New;
     }
     let accepted = match store.get(Shelf::Trust, &shelf_key(&now)) {
-        Ok(accepted) => accepted.and_then(|accepted| serde_json::from_str::<Accepted>(&accepted).ok()),
-        // What cannot be read was not accepted; but the person should know why they are asked again.
+        Ok(accepted) => {
+            accepted.and_then(|accepted| serde_json::from_str::<Accepted>(&accepted).ok())
+        }
+        // What cannot be read was not accepted; but the person should know why they are asked
+        // again.
         Err(fault) => {
             tracing::warn!(server = %server.name, %fault, "what was trusted cannot be read");
             None
@@ -115,7 +127,9 @@ fn recorded(server: &ServerConfig, environment: &Environment, store: &dyn Store)
     };
     match accepted {
         Some(accepted) if accepted.key == now.key.to_hex() => Standing::Trusted,
-        Some(accepted) => Standing::Changed { diff: difference(&accepted, &now) },
+        Some(accepted) => Standing::Changed {
+            diff: difference(&accepted, &now),
+        },
         None => Standing::New,
     }
 }
@@ -131,11 +145,18 @@ pub fn disclose(server: &ServerConfig, environment: &Environment) -> Disclosure 
         Endpoint::Stdio(stdio) => {
             lines.push(format!("command: {:?}", stdio.command));
             lines.extend(stdio.args.iter().map(|arg| format!("argument: {arg:?}")));
-            lines.extend(working_folder(server, stdio).map(|folder| format!("working folder: {folder}")));
+            lines.extend(
+                working_folder(server, stdio).map(|folder| format!("working folder: {folder}")),
+            );
             deciding.push(stdio.command.as_str());
             deciding.extend(stdio.args.iter().map(String::as_str));
             deciding.extend(stdio.cwd.as_deref());
-            for (name, value) in sorted(stdio.env.iter().map(|(name, value)| (name.as_str(), value.expose()))) {
+            for (name, value) in sorted(
+                stdio
+                    .env
+                    .iter()
+                    .map(|(name, value)| (name.as_str(), value.expose())),
+            ) {
                 lines.push(format!("variable: {} = {value:?}", quoted_name(name)));
                 variables.extend(syntax.variables(Part::Value, value));
                 // A person's own file may set what it likes.
@@ -154,11 +175,21 @@ pub fn disclose(server: &ServerConfig, environment: &Environment) -> Disclosure 
                 HttpWire::Streamable => Some("transport: \"http\"".to_owned()),
                 HttpWire::Sse => Some("transport: \"sse\"".to_owned()),
             });
-            for (name, value) in sorted(http.headers.iter().map(|(name, value)| (name.as_str(), value.expose()))) {
+            for (name, value) in sorted(
+                http.headers
+                    .iter()
+                    .map(|(name, value)| (name.as_str(), value.expose())),
+            ) {
                 lines.push(format!("header: {} = {value:?}", quoted_name(name)));
                 variables.extend(syntax.variables(Part::Value, value));
             }
-            disclose_auth(&http.auth, syntax, &mut lines, &mut variables, &mut deciding);
+            disclose_auth(
+                &http.auth,
+                syntax,
+                &mut lines,
+                &mut variables,
+                &mut deciding,
+            );
         }
         Endpoint::Wrong(fault) => lines.push(fault.message.clone()),
     }
@@ -170,19 +201,35 @@ pub fn disclose(server: &ServerConfig, environment: &Environment) -> Disclosure 
     variables.extend(values.keys().map(String::as_str));
     variables.sort_unstable();
     variables.dedup();
-    lines.extend(variables.iter().map(|name| format!("reads from your environment: {name}")));
+    lines.extend(
+        variables
+            .iter()
+            .map(|name| format!("reads from your environment: {name}")),
+    );
     if let Some(shadowed) = &server.source.shadows {
-        lines.push(format!("stands in for the server of the same name in {:?}", visible_path(shadowed)));
+        lines.push(format!(
+            "stands in for the server of the same name in {:?}",
+            visible_path(shadowed)
+        ));
     }
 
     let file = server.source.file.to_path_buf();
     let key = key(server, &deciding, environment);
     let redactor = Redactor::new(secrets(&server.endpoint));
     let kept = lines.iter().map(|line| kept(line, &redactor)).collect();
-    Disclosure { name: server.name.clone(), file, lines, key, refused, kept, values }
+    Disclosure {
+        name: server.name.clone(),
+        file,
+        lines,
+        key,
+        refused,
+        kept,
+        values,
+    }
 }
 
-/// What an entry authorizes with. A value that stands in the file itself is not repeated: its name says enough.
+/// What an entry authorizes with. A value that stands in the file itself is not repeated: its name
+/// says enough.
 fn disclose_auth<'a>(
     auth: &'a HttpAuth,
     syntax: Syntax,
@@ -190,17 +237,26 @@ fn disclose_auth<'a>(
     variables: &mut Vec<&'a str>,
     deciding: &mut Vec<&'a str>,
 ) {
-    for (what, secret) in [("bearer token", &auth.bearer_token), ("login secret", &auth.client_secret)] {
+    for (what, secret) in [
+        ("bearer token", &auth.bearer_token),
+        ("login secret", &auth.client_secret),
+    ] {
         if let Some(secret) = secret {
             let value = secret.expose();
-            let shown = if syntax.reads(Part::Value, value) { format!("{value:?}") } else { "given in the file".to_owned() };
+            let shown = if syntax.reads(Part::Value, value) {
+                format!("{value:?}")
+            } else {
+                "given in the file".to_owned()
+            };
             lines.push(format!("{what}: {shown}"));
             variables.extend(syntax.variables(Part::Value, value));
         }
     }
-    for (what, text) in
-        [("logs in as", &auth.client_id), ("login key", &auth.client_key), ("login document", &auth.client_metadata_url)]
-    {
+    for (what, text) in [
+        ("logs in as", &auth.client_id),
+        ("login key", &auth.client_key),
+        ("login document", &auth.client_metadata_url),
+    ] {
         if let Some(text) = text {
             lines.push(format!("{what}: {text:?}"));
             deciding.push(text);
@@ -209,18 +265,31 @@ fn disclose_auth<'a>(
     if auth.grant == Grant::ClientCredentials {
         lines.push("logs in by itself, without a person".to_owned());
     }
-    lines.extend((!auth.scopes.is_empty()).then(|| format!("asks for scopes: {:?}", auth.scopes.join(" "))));
-    lines.extend(auth.callback_port.map(|port| format!("login returns to port: {port}")));
+    lines.extend(
+        (!auth.scopes.is_empty()).then(|| format!("asks for scopes: {:?}", auth.scopes.join(" "))),
+    );
+    lines.extend(
+        auth.callback_port
+            .map(|port| format!("login returns to port: {port}")),
+    );
 }
 
-/// Where the process of an entry runs, as a text to show: the whole path where it is known, as written where a variable decides. A
-/// project's server that names no folder runs in the project's; `None` where it is not the entry that decides.
+/// Where the process of an entry runs, as a text to show: the whole path where it is known, as
+/// written where a variable decides. A project's server that names no folder runs in the project's;
+/// `None` where it is not the entry that decides.
 fn working_folder(server: &ServerConfig, stdio: &StdioEndpoint) -> Option<String> {
     let folder = &server.source.folder;
     match stdio.cwd.as_deref() {
-        Some(cwd) if stdio.syntax.reads(Part::Launch, cwd) => Some(format!("{cwd:?}, relative to {:?}", visible_path(folder))),
-        Some(cwd) => Some(format!("{:?}", visible_path(&program::absolute(folder, cwd)))),
-        None if server.source.scope == Scope::Project => Some(format!("{:?}", visible_path(folder))),
+        Some(cwd) if stdio.syntax.reads(Part::Launch, cwd) => {
+            Some(format!("{cwd:?}, relative to {:?}", visible_path(folder)))
+        }
+        Some(cwd) => Some(format!(
+            "{:?}",
+            visible_path(&program::absolute(folder, cwd))
+        )),
+        None if server.source.scope == Scope::Project => {
+            Some(format!("{:?}", visible_path(folder)))
+        }
         None => None,
     }
 }
@@ -228,8 +297,15 @@ fn working_folder(server: &ServerConfig, stdio: &StdioEndpoint) -> Option<String
 /// Records a yes for exactly what was disclosed.
 pub fn accept(disclosure: &Disclosure, store: &dyn Store) -> Result<(), AcceptError> {
     if !disclosure.refused.is_empty() {
-        let names: Vec<&str> = disclosure.refused.iter().filter_map(|refused| refused.split(": ").next()).collect();
-        return Err(AcceptError::Refused { server: disclosure.name.clone(), variables: names.join(", ") });
+        let names: Vec<&str> = disclosure
+            .refused
+            .iter()
+            .filter_map(|refused| refused.split(": ").next())
+            .collect();
+        return Err(AcceptError::Refused {
+            server: disclosure.name.clone(),
+            variables: names.join(", "),
+        });
     }
     let accepted = Accepted {
         server: disclosure.name.to_string(),
@@ -248,7 +324,11 @@ pub fn revoke(disclosure: &Disclosure, store: &dyn Store) -> Result<(), StoreErr
 }
 
 /// The entries of project files that wait for a person.
-pub fn waiting<'a>(config: &'a Config, environment: &Environment, store: &dyn Store) -> Vec<(&'a ServerConfig, Standing)> {
+pub fn waiting<'a>(
+    config: &'a Config,
+    environment: &Environment,
+    store: &dyn Store,
+) -> Vec<(&'a ServerConfig, Standing)> {
     config
         .servers
         .values()
@@ -272,9 +352,14 @@ struct Accepted {
     values: BTreeMap<String, String>,
 }
 
-/// The place of an entry's yes. The path in the key proper is exact; here it is for people, and may be approximate.
+/// The place of an entry's yes. The path in the key proper is exact; here it is for people, and may
+/// be approximate.
 fn shelf_key(disclosure: &Disclosure) -> String {
-    format!("{} in {}", disclosure.name, disclosure.file.to_string_lossy())
+    format!(
+        "{} in {}",
+        disclosure.name,
+        disclosure.file.to_string_lossy()
+    )
 }
 
 /// Path, name, the entry as written, and what decides the launch as it expands now.
@@ -284,15 +369,28 @@ fn key(server: &ServerConfig, deciding: &[&str], environment: &Environment) -> F
     digest.part("name", server.name.as_str().as_bytes());
     digest.part("launch", &server.fingerprint().0);
     let mut expansion = Expansion::new(environment, server.endpoint.syntax());
-    // A text that cannot be expanded cannot be launched either; as written it is already part of the launch.
-    let expanded: Vec<String> =
-        deciding.iter().map(|text| expansion.expand(Part::Launch, "", text).unwrap_or_default()).collect();
+    // A text that cannot be expanded cannot be launched either; as written it is already part of
+    // the launch.
+    let expanded: Vec<String> = deciding
+        .iter()
+        .map(|text| expansion.expand(Part::Launch, "", text).unwrap_or_default())
+        .collect();
     digest.list("expanded", expanded.iter().map(String::as_bytes));
     if let Endpoint::Stdio(stdio) = &server.endpoint {
-        let cwd = stdio.cwd.as_deref().map(|cwd| expansion.expand(Part::Launch, "", cwd).unwrap_or_default());
+        let cwd = stdio
+            .cwd
+            .as_deref()
+            .map(|cwd| expansion.expand(Part::Launch, "", cwd).unwrap_or_default());
         let folder = program::absolute(&server.source.folder, &cwd.unwrap_or_default());
         // A link that is pointed elsewhere is another folder.
-        digest.part("working folder", folder.canonicalize().unwrap_or(folder).as_os_str().as_bytes());
+        digest.part(
+            "working folder",
+            folder
+                .canonicalize()
+                .unwrap_or(folder)
+                .as_os_str()
+                .as_bytes(),
+        );
     }
     digest.finish()
 }
@@ -301,22 +399,42 @@ fn key(server: &ServerConfig, deciding: &[&str], environment: &Environment) -> F
 fn secrets(endpoint: &Endpoint) -> Vec<Secret> {
     let mut texts: Vec<String> = match endpoint {
         Endpoint::Stdio(stdio) => {
-            let arguments = secret_looking(&stdio.args).into_iter().map(|secret| secret.expose().to_owned());
-            stdio.env.values().map(|value| value.expose().to_owned()).chain(arguments).collect()
+            let arguments = secret_looking(&stdio.args)
+                .into_iter()
+                .map(|secret| secret.expose().to_owned());
+            stdio
+                .env
+                .values()
+                .map(|value| value.expose().to_owned())
+                .chain(arguments)
+                .collect()
         }
         Endpoint::Http(http) => {
             let url = url::Url::parse(&http.url).ok();
-            let password = url.iter().filter_map(|url| url.password().map(str::to_owned));
-            let query = url.iter().flat_map(|url| url.query_pairs().map(|(_, value)| value.into_owned()));
-            let tokens = [&http.auth.bearer_token, &http.auth.client_secret].into_iter().flatten();
-            let secrets = http.headers.values().chain(tokens).map(|value| value.expose().to_owned());
+            let password = url
+                .iter()
+                .filter_map(|url| url.password().map(str::to_owned));
+            let query = url
+                .iter()
+                .flat_map(|url| url.query_pairs().map(|(_, value)| value.into_owned()));
+            let tokens = [&http.auth.bearer_token, &http.auth.client_secret]
+                .into_iter()
+                .flatten();
+            let secrets = http
+                .headers
+                .values()
+                .chain(tokens)
+                .map(|value| value.expose().to_owned());
             secrets.chain(password).chain(query).collect()
         }
         Endpoint::Wrong(_) => Vec::new(),
     };
     texts.retain(|text| !is_ordinary(text) && !endpoint.syntax().reads(Part::Value, text));
     // As a line quotes it.
-    let quoted: Vec<String> = texts.iter().map(|text| format!("{text:?}").trim_matches('"').to_owned()).collect();
+    let quoted: Vec<String> = texts
+        .iter()
+        .map(|text| format!("{text:?}").trim_matches('"').to_owned())
+        .collect();
     texts.into_iter().chain(quoted).map(Secret::new).collect()
 }
 
@@ -334,7 +452,13 @@ fn kept(line: &str, redactor: &Redactor) -> String {
 fn held(name: &str, environment: &Environment) -> String {
     let mut digest = Digest::new("switchboard variable 1");
     digest.part("name", name.as_bytes());
-    digest.list("value", environment.get(name).map(|value| value.expose().as_bytes()).into_iter());
+    digest.list(
+        "value",
+        environment
+            .get(name)
+            .map(|value| value.expose().as_bytes())
+            .into_iter(),
+    );
     digest.finish().to_hex()
 }
 
@@ -358,6 +482,13 @@ fn sorted<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>) -> Vec<(&'a str, 
 }
 
 fn quoted_name(name: &str) -> String {
-    let plain = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'));
-    if plain { name.to_owned() } else { format!("{name:?}") }
+    let plain = !name.is_empty()
+        && name
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'));
+    if plain {
+        name.to_owned()
+    } else {
+        format!("{name:?}")
+    }
 }

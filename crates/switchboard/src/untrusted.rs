@@ -1,5 +1,6 @@
-//! Text that a server wrote. It has no `Display`: it reaches a terminal only through `Untrusted::for_terminal`, which escapes
-//! every character that could move the cursor, hide, reorder or imitate.
+//! Text that a server wrote. It has no `Display`: it reaches a terminal only through
+//! `Untrusted::for_terminal`, which escapes every character that could move the cursor, hide,
+//! reorder or imitate.
 
 use std::borrow::Cow;
 use std::fmt::{self, Write};
@@ -21,8 +22,9 @@ impl Untrusted {
         &self.0
     }
 
-    /// Safe for a terminal: controls (but for newline and tab), bidi, zero-width, tag and private characters appear as `\u{…}`. Emoji
-    /// that consist of several characters are shown as themselves.
+    /// Safe for a terminal: controls (but for newline and tab), bidi, zero-width, tag and private
+    /// characters appear as `\u{…}`. Emoji that consist of several characters are shown as
+    /// themselves.
     pub fn for_terminal(&self) -> impl fmt::Display + '_ {
         escaped(&self.0)
     }
@@ -32,16 +34,22 @@ impl Untrusted {
         escaped_line(&self.0)
     }
 
-    /// As [`for_terminal`](Self::for_terminal), behind words of ours: each further line is indented, so that none begins where ours do.
+    /// As [`for_terminal`](Self::for_terminal), behind words of ours: each further line is
+    /// indented, so that none begins where ours do.
     pub fn for_terminal_indented(&self) -> impl fmt::Display + '_ {
-        Escaped { text: &self.0, lines: Lines::Indented }
+        Escaped {
+            text: &self.0,
+            lines: Lines::Indented,
+        }
     }
 
     /// What a model may read: characters that a person would not see are dropped. True if any was.
     pub fn for_model(&self) -> (Cow<'_, str>, bool) {
         let mut shown = String::new();
         let mut copied = 0;
-        for (at, character) in hidden_in(&self.0).filter(|(_, character)| !matches!(character, '\n' | '\t')) {
+        for (at, character) in
+            hidden_in(&self.0).filter(|(_, character)| !matches!(character, '\n' | '\t'))
+        {
             shown.push_str(&self.0[copied..at]);
             copied = at + character.len_utf8();
         }
@@ -66,12 +74,18 @@ impl<T: Into<String>> From<T> for Untrusted {
 
 /// Borrowed text, escaped for a terminal; lines stay lines.
 pub fn escaped(text: &str) -> impl fmt::Display + '_ {
-    Escaped { text, lines: Lines::Kept }
+    Escaped {
+        text,
+        lines: Lines::Kept,
+    }
 }
 
 /// Borrowed text, escaped for a terminal on one line.
 pub fn escaped_line(text: &str) -> impl fmt::Display + '_ {
-    Escaped { text, lines: Lines::Escaped }
+    Escaped {
+        text,
+        lines: Lines::Escaped,
+    }
 }
 
 /// The start of a text on one line, for messages that name it: at most 80 characters of it, quoted.
@@ -104,10 +118,13 @@ impl fmt::Display for Escaped<'_> {
             f.write_str(&self.text[written..at])?;
             written = at + character.len_utf8();
             match (character, self.lines) {
-                ('\n', Lines::Kept) | ('\t', Lines::Kept | Lines::Indented) => f.write_char(character)?,
+                ('\n', Lines::Kept) | ('\t', Lines::Kept | Lines::Indented) => {
+                    f.write_char(character)?
+                }
                 ('\n', Lines::Indented) => f.write_str("\n    ")?,
                 // A line break is two characters elsewhere.
-                ('\r', Lines::Kept | Lines::Indented) if self.text[written..].starts_with('\n') => {}
+                ('\r', Lines::Kept | Lines::Indented) if self.text[written..].starts_with('\n') => {
+                }
                 _ => write!(f, "\\u{{{:x}}}", u32::from(character))?,
             }
         }
@@ -115,7 +132,8 @@ impl fmt::Display for Escaped<'_> {
     }
 }
 
-/// The characters of a text that are hidden where they stand: those that join an emoji together are not.
+/// The characters of a text that are hidden where they stand: those that join an emoji together are
+/// not.
 pub fn hidden_in(text: &str) -> impl Iterator<Item = (usize, char)> + '_ {
     let mut emoji_end = 0;
     text.char_indices().filter(move |&(at, character)| {
@@ -132,13 +150,20 @@ fn emoji_length(text: &str) -> usize {
     const JOINER: char = '\u{200d}';
     let mut length = element_length(text);
     while length > 0 {
-        let Some(joined) = text[length..].strip_prefix(JOINER).map(element_length).filter(|&joined| joined > 0) else { break };
+        let Some(joined) = text[length..]
+            .strip_prefix(JOINER)
+            .map(element_length)
+            .filter(|&joined| joined > 0)
+        else {
+            break;
+        };
         length += JOINER.len_utf8() + joined;
     }
     length
 }
 
-/// One emoji character with what may follow it: how it is drawn, a keycap, or the letters of a flag that has a name.
+/// One emoji character with what may follow it: how it is drawn, a keycap, or the letters of a flag
+/// that has a name.
 fn element_length(text: &str) -> usize {
     /// England, Scotland and Wales: no other flags are spelt in tags.
     const FLAGS: [&str; 3] = [
@@ -146,28 +171,51 @@ fn element_length(text: &str) -> usize {
         "\u{e0067}\u{e0062}\u{e0073}\u{e0063}\u{e0074}\u{e007f}",
         "\u{e0067}\u{e0062}\u{e0077}\u{e006c}\u{e0073}\u{e007f}",
     ];
-    let Some(first) = text.chars().next() else { return 0 };
+    let Some(first) = text.chars().next() else {
+        return 0;
+    };
     let after = &text[first.len_utf8()..];
     if matches!(first, '0'..='9' | '#' | '*') {
         let keycap = "\u{fe0f}\u{20e3}";
-        return if after.starts_with(keycap) { first.len_utf8() + keycap.len() } else { 0 };
+        return if after.starts_with(keycap) {
+            first.len_utf8() + keycap.len()
+        } else {
+            0
+        };
     }
     if first.is_ascii() || is_hidden(first) || !first.is_emoji_char() {
         return 0;
     }
-    let flag = FLAGS.iter().find(|tags| first == '🏴' && after.starts_with(**tags)).map(|tags| tags.len());
-    let drawn = || after.chars().next().filter(|next| matches!(next, '\u{fe0e}' | '\u{fe0f}' | '🏻'..='🏿')).map(char::len_utf8);
+    let flag = FLAGS
+        .iter()
+        .find(|tags| first == '🏴' && after.starts_with(**tags))
+        .map(|tags| tags.len());
+    let drawn = || {
+        after
+            .chars()
+            .next()
+            .filter(|next| matches!(next, '\u{fe0e}' | '\u{fe0f}' | '🏻'..='🏿'))
+            .map(char::len_utf8)
+    };
     first.len_utf8() + flag.or_else(drawn).unwrap_or(0)
 }
 
-/// Whether a character steers, hides or has no agreed look: controls, format and bidi characters, tags, private and unassigned
-/// ones, line separators, variation selectors, and letters that are drawn as nothing.
+/// Whether a character steers, hides or has no agreed look: controls, format and bidi characters,
+/// tags, private and unassigned ones, line separators, variation selectors, and letters that are
+/// drawn as nothing.
 pub fn is_hidden(character: char) -> bool {
     match character {
         ' '..='~' => false,
         '\0'..='\u{9f}' => true,
         // These are marks or letters to Unicode and nothing at all to the eye.
-        '\u{34f}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}' | '\u{2800}' | '\u{3164}' => true,
+        '\u{34f}'
+        | '\u{115f}'
+        | '\u{1160}'
+        | '\u{17b4}'
+        | '\u{17b5}'
+        | '\u{180b}'..='\u{180f}'
+        | '\u{2800}'
+        | '\u{3164}' => true,
         '\u{fe00}'..='\u{fe0f}' | '\u{ffa0}' | '\u{e0000}'..='\u{e0fff}' => true,
         _ => matches!(
             character.general_category(),
@@ -191,44 +239,107 @@ mod tests {
         let text = Untrusted::new(text);
         assert_eq!(text.for_terminal().to_string(), block);
         assert_eq!(text.for_terminal_line().to_string(), line);
-        assert_eq!(text.for_model(), (Cow::Borrowed(model), model != text.raw()));
+        assert_eq!(
+            text.for_model(),
+            (Cow::Borrowed(model), model != text.raw())
+        );
     }
 
     #[test]
     fn t11_hidden_text_is_shown_to_people_and_kept_from_models() {
-        check("plain, naïve, 漢字, 👍", "plain, naïve, 漢字, 👍", "plain, naïve, 漢字, 👍", "plain, naïve, 漢字, 👍");
+        check(
+            "plain, naïve, 漢字, 👍",
+            "plain, naïve, 漢字, 👍",
+            "plain, naïve, 漢字, 👍",
+            "plain, naïve, 漢字, 👍",
+        );
         check("a\n\tb", "a\n\tb", r"a\u{a}\u{9}b", "a\n\tb");
         // ASCII smuggled as tag characters.
-        check("ok\u{e0068}\u{e0069}", r"ok\u{e0068}\u{e0069}", r"ok\u{e0068}\u{e0069}", "ok");
-        check("a\u{202e}b\u{2066}c", r"a\u{202e}b\u{2066}c", r"a\u{202e}b\u{2066}c", "abc");
-        check("a\u{200b}\u{200d}\u{feff}b", r"a\u{200b}\u{200d}\u{feff}b", r"a\u{200b}\u{200d}\u{feff}b", "ab");
+        check(
+            "ok\u{e0068}\u{e0069}",
+            r"ok\u{e0068}\u{e0069}",
+            r"ok\u{e0068}\u{e0069}",
+            "ok",
+        );
+        check(
+            "a\u{202e}b\u{2066}c",
+            r"a\u{202e}b\u{2066}c",
+            r"a\u{202e}b\u{2066}c",
+            "abc",
+        );
+        check(
+            "a\u{200b}\u{200d}\u{feff}b",
+            r"a\u{200b}\u{200d}\u{feff}b",
+            r"a\u{200b}\u{200d}\u{feff}b",
+            "ab",
+        );
         // Joined into one picture, and the same characters where they join nothing.
-        let emoji =
-            "👨\u{200d}👩\u{200d}👧, ❤\u{fe0f}, 1\u{fe0f}\u{20e3}, 🏴\u{e0067}\u{e0062}\u{e0073}\u{e0063}\u{e0074}\u{e007f}";
+        let emoji = "👨\u{200d}👩\u{200d}👧, ❤\u{fe0f}, 1\u{fe0f}\u{20e3}, 🏴\u{e0067}\u{e0062}\u{e0073}\u{e0063}\u{e0074}\u{e007f}";
         check(emoji, emoji, emoji, emoji);
         check("👨\u{200d}", r"👨\u{200d}", r"👨\u{200d}", "👨");
-        check("❤\u{fe0f}\u{fe0f}", "❤\u{fe0f}\\u{fe0f}", "❤\u{fe0f}\\u{fe0f}", "❤\u{fe0f}");
+        check(
+            "❤\u{fe0f}\u{fe0f}",
+            "❤\u{fe0f}\\u{fe0f}",
+            "❤\u{fe0f}\\u{fe0f}",
+            "❤\u{fe0f}",
+        );
         check("1\u{fe0f}", r"1\u{fe0f}", r"1\u{fe0f}", "1");
         check("🏴\u{e0041}", r"🏴\u{e0041}", r"🏴\u{e0041}", "🏴");
-        check("a\u{fe0f}\u{e0101}b", r"a\u{fe0f}\u{e0101}b", r"a\u{fe0f}\u{e0101}b", "ab");
-        check("\u{e000}\u{f0000}\u{378}\u{2028}", r"\u{e000}\u{f0000}\u{378}\u{2028}", r"\u{e000}\u{f0000}\u{378}\u{2028}", "");
-        check("\u{3164}x\u{115f}", r"\u{3164}x\u{115f}", r"\u{3164}x\u{115f}", "x");
+        check(
+            "a\u{fe0f}\u{e0101}b",
+            r"a\u{fe0f}\u{e0101}b",
+            r"a\u{fe0f}\u{e0101}b",
+            "ab",
+        );
+        check(
+            "\u{e000}\u{f0000}\u{378}\u{2028}",
+            r"\u{e000}\u{f0000}\u{378}\u{2028}",
+            r"\u{e000}\u{f0000}\u{378}\u{2028}",
+            "",
+        );
+        check(
+            "\u{3164}x\u{115f}",
+            r"\u{3164}x\u{115f}",
+            r"\u{3164}x\u{115f}",
+            "x",
+        );
     }
 
     #[test]
     fn t12_terminal_sequences_become_literals() {
         check("\x1b[2J", r"\u{1b}[2J", r"\u{1b}[2J", "[2J");
-        check("\x1b]52;c;aGk=\x07", r"\u{1b}]52;c;aGk=\u{7}", r"\u{1b}]52;c;aGk=\u{7}", "]52;c;aGk=");
-        check("\u{9b}31m\u{90}x\u{9c}", r"\u{9b}31m\u{90}x\u{9c}", r"\u{9b}31m\u{90}x\u{9c}", "31mx");
-        check("a\rb\x08\x7f", r"a\u{d}b\u{8}\u{7f}", r"a\u{d}b\u{8}\u{7f}", "ab");
+        check(
+            "\x1b]52;c;aGk=\x07",
+            r"\u{1b}]52;c;aGk=\u{7}",
+            r"\u{1b}]52;c;aGk=\u{7}",
+            "]52;c;aGk=",
+        );
+        check(
+            "\u{9b}31m\u{90}x\u{9c}",
+            r"\u{9b}31m\u{90}x\u{9c}",
+            r"\u{9b}31m\u{90}x\u{9c}",
+            "31mx",
+        );
+        check(
+            "a\rb\x08\x7f",
+            r"a\u{d}b\u{8}\u{7f}",
+            r"a\u{d}b\u{8}\u{7f}",
+            "ab",
+        );
     }
 
     #[test]
     fn t12_further_lines_are_indented_and_a_carriage_return_before_them_is_part_of_the_break() {
         let text = Untrusted::new("a\r\nb\n\tc\rd");
-        assert_eq!(text.for_terminal_indented().to_string(), "a\n    b\n    \tc\\u{d}d");
+        assert_eq!(
+            text.for_terminal_indented().to_string(),
+            "a\n    b\n    \tc\\u{d}d"
+        );
         assert_eq!(text.for_terminal().to_string(), "a\nb\n\tc\\u{d}d");
-        assert_eq!(text.for_terminal_line().to_string(), r"a\u{d}\u{a}b\u{a}\u{9}c\u{d}d");
+        assert_eq!(
+            text.for_terminal_line().to_string(),
+            r"a\u{d}\u{a}b\u{a}\u{9}c\u{d}d"
+        );
     }
 
     #[test]

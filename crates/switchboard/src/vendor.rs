@@ -1,7 +1,9 @@
-//! Definitions adapted to what a model's vendor takes, and the model's calls led back to what the server takes.
+//! Definitions adapted to what a model's vendor takes, and the model's calls led back to what the
+//! server takes.
 //!
-//! One definition that a vendor does not take makes it refuse the whole request, so a tool that cannot be adapted is left out with its
-//! reason. What is lost on the way is only ever a limit: arguments are checked against the server's own schema before a call.
+//! One definition that a vendor does not take makes it refuse the whole request, so a tool that
+//! cannot be adapted is left out with its reason. What is lost on the way is only ever a limit:
+//! arguments are checked against the server's own schema before a call.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -44,8 +46,10 @@ impl Vendor {
 
     fn takes_name(self, name: &str) -> bool {
         let dotted = |byte: u8| self == Self::Gemini && matches!(byte, b'.' | b':');
-        let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-') || dotted(byte);
-        let starts_well = self != Self::Gemini || name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_');
+        let fits =
+            |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-') || dotted(byte);
+        let starts_well = self != Self::Gemini
+            || name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_');
         (1..=MAX_NAME).contains(&name.len()) && starts_well && name.bytes().all(fits)
     }
 
@@ -54,17 +58,35 @@ impl Vendor {
         (!self.takes_name(tool.exposed.as_str())).then(|| self.name_for(tool))
     }
 
-    /// A name that it takes, and that is no other tool's: the exposed one with the hash of its pair.
+    /// A name that it takes, and that is no other tool's: the exposed one with the hash of its
+    /// pair.
     fn name_for(self, tool: &Tool) -> String {
-        let safe = |character: char| if character.is_ascii_alphanumeric() || character == '-' { character } else { '_' };
+        let safe = |character: char| {
+            if character.is_ascii_alphanumeric() || character == '-' {
+                character
+            } else {
+                '_'
+            }
+        };
         let hash = Style::hash_of(&tool.id);
-        let base: String = tool.exposed.as_str().chars().map(safe).take(MAX_NAME - 2 - hash.len()).collect();
+        let base: String = tool
+            .exposed
+            .as_str()
+            .chars()
+            .map(safe)
+            .take(MAX_NAME - 2 - hash.len())
+            .collect();
         let name = format!("{base}_{hash}");
-        if self.takes_name(&name) { name } else { format!("_{name}") }
+        if self.takes_name(&name) {
+            name
+        } else {
+            format!("_{name}")
+        }
     }
 }
 
-/// The tools of a catalog as a vendor's API takes them. A model's call is led back by [`Toolset::lead_back`].
+/// The tools of a catalog as a vendor's API takes them. A model's call is led back by
+/// [`Toolset::lead_back`].
 #[derive(Debug)]
 pub struct Toolset {
     vendor: Vendor,
@@ -96,10 +118,18 @@ struct Draft {
 impl Toolset {
     /// Adapts each of these tools; those that cannot be are withheld.
     pub fn new<'a>(vendor: Vendor, tools: impl IntoIterator<Item = &'a Arc<Tool>>) -> Self {
-        let mut set = Self { vendor, tools: Vec::new(), by_name: HashMap::new(), withheld: Vec::new() };
+        let mut set = Self {
+            vendor,
+            tools: Vec::new(),
+            by_name: HashMap::new(),
+            withheld: Vec::new(),
+        };
         let tools: Vec<_> = tools.into_iter().collect();
         let exposed = tools.iter().map(|tool| tool.exposed.as_str());
-        let mut taken: HashSet<String> = exposed.filter(|name| vendor.takes_name(name)).map(str::to_owned).collect();
+        let mut taken: HashSet<String> = exposed
+            .filter(|name| vendor.takes_name(name))
+            .map(str::to_owned)
+            .collect();
         for tool in tools {
             let named = match vendor.projected_name(tool) {
                 None => Ok(tool.exposed.to_string()),
@@ -114,7 +144,11 @@ impl Toolset {
                 }
                 Err(reason) => {
                     let (server, tool) = (tool.id.server.clone(), tool.id.tool.clone());
-                    set.withheld.push(Withheld { server, tool, reason });
+                    set.withheld.push(Withheld {
+                        server,
+                        tool,
+                        reason,
+                    });
                 }
             }
         }
@@ -143,10 +177,19 @@ impl Toolset {
         }
     }
 
-    /// What a model's call means: the name to call, and the arguments as the server names them. `None` if there is no such tool.
-    pub fn lead_back(&self, name: &str, arguments: &RawJson) -> Option<Result<(String, RawJson), NotJson>> {
+    /// What a model's call means: the name to call, and the arguments as the server names them.
+    /// `None` if there is no such tool.
+    pub fn lead_back(
+        &self,
+        name: &str,
+        arguments: &RawJson,
+    ) -> Option<Result<(String, RawJson), NotJson>> {
         let adapted = &self.tools[*self.by_name.get(name)?];
-        Some(adapted.own_arguments(arguments).map(|arguments| (adapted.tool.exposed.to_string(), arguments)))
+        Some(
+            adapted
+                .own_arguments(arguments)
+                .map(|arguments| (adapted.tool.exposed.to_string(), arguments)),
+        )
     }
 }
 
@@ -160,33 +203,42 @@ impl Adapted {
             Some((_, there)) => there.clone(),
             None => name,
         };
-        let own: IndexMap<String, &RawValue> = given.into_iter().map(|(name, value)| (own(name), value)).collect();
+        let own: IndexMap<String, &RawValue> = given
+            .into_iter()
+            .map(|(name, value)| (own(name), value))
+            .collect();
         Ok(RawJson::from_value(&own))
     }
 }
 
 impl Tool {
-    /// The schema of its arguments as a model is shown it: the server's own, or what the dialect of its file makes of that.
+    /// The schema of its arguments as a model is shown it: the server's own, or what the dialect of
+    /// its file makes of that.
     pub fn shown_schema(&self) -> RawJson {
         let schema = &self.definition.input_schema;
         match self.server.dialect.rules().schemas_for {
-            Some(Vendor::Gemini) => {
-                schema.decode::<Json>().map(gemini::cleaned).map_or(schema.clone(), |clean| RawJson::from_value(&clean))
-            }
+            Some(Vendor::Gemini) => schema
+                .decode::<Json>()
+                .map(gemini::cleaned)
+                .map_or(schema.clone(), |clean| RawJson::from_value(&clean)),
             Some(Vendor::OpenAi | Vendor::Anthropic) | None => schema.clone(),
         }
     }
 }
 
 impl Tool {
-    /// Its definition as its server sent it, but for the schema, which is the [shown](Self::shown_schema) one.
+    /// Its definition as its server sent it, but for the schema, which is the
+    /// [shown](Self::shown_schema) one.
     pub fn shown_definition(&self) -> RawJson {
         let raw = &self.definition.raw;
         if self.server.dialect.rules().schemas_for.is_none() {
             return raw.clone();
         }
         let schema = self.shown_schema();
-        let (Ok(mut fields), Ok(schema)) = (raw.decode::<IndexMap<String, &RawValue>>(), schema.decode::<&RawValue>()) else {
+        let (Ok(mut fields), Ok(schema)) = (
+            raw.decode::<IndexMap<String, &RawValue>>(),
+            schema.decode::<&RawValue>(),
+        ) else {
             return raw.clone();
         };
         fields.insert("inputSchema".to_owned(), schema);
@@ -195,15 +247,32 @@ impl Tool {
 }
 
 fn adapt(vendor: Vendor, tool: &Arc<Tool>, name: String) -> Result<Adapted, String> {
-    let schema = tool.definition.input_schema.decode().map_err(|error| format!("its inputSchema is not usable: {error}"))?;
-    let description = tool.definition.description.as_ref().map(|text| text.raw().to_owned()).unwrap_or_default();
-    let mut draft = Draft { description, schema, renamed: Vec::new() };
+    let schema = tool
+        .definition
+        .input_schema
+        .decode()
+        .map_err(|error| format!("its inputSchema is not usable: {error}"))?;
+    let description = tool
+        .definition
+        .description
+        .as_ref()
+        .map(|text| text.raw().to_owned())
+        .unwrap_or_default();
+    let mut draft = Draft {
+        description,
+        schema,
+        renamed: Vec::new(),
+    };
     match vendor {
         Vendor::Gemini => gemini::adapt(&mut draft)?,
         Vendor::OpenAi => openai::adapt(&mut draft)?,
         Vendor::Anthropic => anthropic::adapt(&mut draft)?,
     }
-    let Draft { description, schema, renamed } = draft;
+    let Draft {
+        description,
+        schema,
+        renamed,
+    } = draft;
     let text = |value: Value| Json::from(value);
     let mut fields: Vec<(&str, Json)> = Vec::new();
     if vendor == Vendor::OpenAi {
@@ -220,6 +289,16 @@ fn adapt(vendor: Vendor, tool: &Arc<Tool>, name: String) -> Result<Adapted, Stri
         Vendor::OpenAi => fields.extend([("parameters", schema), ("strict", text(json!(false)))]),
         Vendor::Anthropic => fields.push(("input_schema", schema)),
     }
-    let definition = Json::Object(fields.into_iter().map(|(key, value)| (key.to_owned(), value)).collect());
-    Ok(Adapted { name, tool: tool.clone(), definition, renamed })
+    let definition = Json::Object(
+        fields
+            .into_iter()
+            .map(|(key, value)| (key.to_owned(), value))
+            .collect(),
+    );
+    Ok(Adapted {
+        name,
+        tool: tool.clone(),
+        definition,
+        renamed,
+    })
 }

@@ -1,6 +1,7 @@
 //! JSON-RPC messages as envelopes around untouched bytes.
 //!
-//! Only what is routed on is parsed (`id`, `method`); params, results and errors stay the bytes that came (`RawJson`).
+//! Only what is routed on is parsed (`id`, `method`); params, results and errors stay the bytes
+//! that came (`RawJson`).
 
 use std::fmt;
 
@@ -30,14 +31,20 @@ impl RawJson {
     pub fn parse(bytes: impl Into<Bytes>) -> Result<Self, NotJson> {
         let bytes = bytes.into();
         let text = std::str::from_utf8(&bytes).map_err(|error| NotJson(error.to_string()))?;
-        let inner = serde_json::from_str::<&RawValue>(text).map_err(|error| NotJson(error.to_string()))?.get();
+        let inner = serde_json::from_str::<&RawValue>(text)
+            .map_err(|error| NotJson(error.to_string()))?
+            .get();
         let inner = bytes.slice_ref(inner.as_bytes());
         Ok(Self(inner))
     }
 
     /// Writes a value as JSON.
     pub fn from_value<T: serde::Serialize + ?Sized>(value: &T) -> Self {
-        Self(serde_json::to_vec(value).expect("a value of ours serialises").into())
+        Self(
+            serde_json::to_vec(value)
+                .expect("a value of ours serialises")
+                .into(),
+        )
     }
 
     /// Copies what a parser has just found to be one JSON value.
@@ -66,7 +73,8 @@ impl RawJson {
         &self.0
     }
 
-    /// Takes it apart into `T`, which may borrow from it. Deeper than 128 is an error, never a stack overflow.
+    /// Takes it apart into `T`, which may borrow from it. Deeper than 128 is an error, never a
+    /// stack overflow.
     pub fn decode<'a, T: Deserialize<'a>>(&'a self) -> Result<T, NotJson> {
         serde_json::from_str(self.as_str()).map_err(|error| {
             if error.to_string().contains("recursion limit") {
@@ -105,7 +113,8 @@ impl fmt::Debug for RawJson {
 
 impl serde::Serialize for RawJson {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let raw: &RawValue = serde_json::from_str(self.as_str()).map_err(serde::ser::Error::custom)?;
+        let raw: &RawValue =
+            serde_json::from_str(self.as_str()).map_err(serde::ser::Error::custom)?;
         raw.serialize(serializer)
     }
 }

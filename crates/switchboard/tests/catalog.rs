@@ -12,13 +12,17 @@ use switchboard::launch::Launcher;
 use switchboard::store::MemoryStore;
 use switchboard_testkit::{Chaos, Scratch, Step};
 
-/// P8: whoever has seen a server Ready finds its tools in the catalog, without waiting for anything else.
+/// P8: whoever has seen a server Ready finds its tools in the catalog, without waiting for anything
+/// else.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn p8_the_catalog_shows_the_tools_of_every_server_that_was_seen_ready() {
     let scratch = Scratch::new();
     let names: Vec<String> = (0..24).map(|index| format!("s{index}")).collect();
     let chaos = Chaos::new().tool("ok", Step::text("hi"));
-    let entries: Vec<_> = names.iter().map(|name| chaos.entry(name).set("protocol", "legacy")).collect();
+    let entries: Vec<_> = names
+        .iter()
+        .map(|name| chaos.entry(name).set("protocol", "legacy"))
+        .collect();
     let file = ConfigFile::new(scratch.config(&entries), Scope::Given);
     let host = HostBuilder {
         auth: Default::default(),
@@ -38,8 +42,15 @@ async fn p8_the_catalog_shows_the_tools_of_every_server_that_was_seen_ready() {
     .await
     .unwrap();
     for name in &names {
-        host.server(name).unwrap().ready(Duration::from_secs(30)).await.unwrap();
-        assert!(host.catalog().resolve(&format!("{name}/ok")).is_ok(), "{name} is ready, its tool is missing");
+        host.server(name)
+            .unwrap()
+            .ready(Duration::from_secs(30))
+            .await
+            .unwrap();
+        assert!(
+            host.catalog().resolve(&format!("{name}/ok")).is_ok(),
+            "{name} is ready, its tool is missing"
+        );
     }
     host.stop().await;
 }

@@ -1,4 +1,5 @@
-//! Real processes through the real launcher: what they get, how they end, and that none is ever left (Linux).
+//! Real processes through the real launcher: what they get, how they end, and that none is ever
+//! left (Linux).
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used)]
 
@@ -24,7 +25,8 @@ const PLAIN: &str = "echo up; exec cat >/dev/null";
 /// Ignores both, with a child that does, too.
 const STUBBORN: &str = "trap '' TERM; sleep 600 & echo up; while :; do sleep 600; done";
 /// Leaves a process in a session of its own behind, of which it is no longer the parent.
-const DAEMON: &str = "(trap '' TERM; setsid sleep 600 </dev/null >/dev/null 2>&1 &); echo up; exec cat >/dev/null";
+const DAEMON: &str =
+    "(trap '' TERM; setsid sleep 600 </dev/null >/dev/null 2>&1 &); echo up; exec cat >/dev/null";
 
 /// The longest that anything here may take, on a machine that is busy with other things.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -36,7 +38,11 @@ fn launcher() -> Launcher {
 /// Marks processes, so that they are found in /proc wherever they went.
 fn canary() -> String {
     static COUNT: AtomicU32 = AtomicU32::new(0);
-    format!("{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed))
+    format!(
+        "{}-{}",
+        std::process::id(),
+        COUNT.fetch_add(1, Ordering::Relaxed)
+    )
 }
 
 fn shell(canary: &str, script: &str) -> ResolvedLaunch {
@@ -44,7 +50,10 @@ fn shell(canary: &str, script: &str) -> ResolvedLaunch {
         program: "/bin/sh".into(),
         argv0: "sh".into(),
         args: vec!["-c".into(), script.into()],
-        env: vec![("CANARY".into(), Secret::new(canary)), ("PATH".into(), Secret::new("/usr/bin:/bin"))],
+        env: vec![
+            ("CANARY".into(), Secret::new(canary)),
+            ("PATH".into(), Secret::new("/usr/bin:/bin")),
+        ],
         cwd: None,
         unset: vec![],
         secrets: vec![],
@@ -52,7 +61,10 @@ fn shell(canary: &str, script: &str) -> ResolvedLaunch {
 }
 
 async fn start(launcher: &Launcher, canary: &str, script: &str) -> Child {
-    launcher.spawn(&shell(canary, script), StderrTail::default()).await.unwrap()
+    launcher
+        .spawn(&shell(canary, script), StderrTail::default())
+        .await
+        .unwrap()
 }
 
 /// As [`start`], and waits until the child says that it is up.
@@ -64,7 +76,13 @@ async fn start_up(launcher: &Launcher, canary: &str, script: &str) -> Child {
 
 async fn wait_until_up(child: &mut Child) {
     let mut word = [0; 3];
-    child.stdout.as_mut().unwrap().read_exact(&mut word).await.unwrap();
+    child
+        .stdout
+        .as_mut()
+        .unwrap()
+        .read_exact(&mut word)
+        .await
+        .unwrap();
     assert_eq!(&word, b"up\n");
 }
 
@@ -74,7 +92,9 @@ fn living(canary: &str) -> BTreeSet<u32> {
     let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
     let marked = |pid: &u32| {
         let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-        environment.split(|byte| *byte == 0).any(|variable| variable == wanted.as_bytes())
+        environment
+            .split(|byte| *byte == 0)
+            .any(|variable| variable == wanted.as_bytes())
     };
     pids.filter(marked).filter(|pid| is_alive(*pid)).collect()
 }
@@ -86,7 +106,12 @@ fn is_alive(pid: u32) -> bool {
 /// State, parent, group, session, terminal, …
 fn stat(pid: u32) -> Option<Vec<String>> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    Some(text[text.rfind(')')? + 2..].split(' ').map(str::to_owned).collect())
+    Some(
+        text[text.rfind(')')? + 2..]
+            .split(' ')
+            .map(str::to_owned)
+            .collect(),
+    )
 }
 
 fn parent(pid: u32) -> u32 {
@@ -103,7 +128,8 @@ async fn until(what: &str, limit: Duration, condition: impl Fn() -> bool) -> Dur
     began.elapsed()
 }
 
-/// After a stop nobody is left. A group's members have been killed by then, but nobody waits for them.
+/// After a stop nobody is left. A group's members have been killed by then, but nobody waits for
+/// them.
 async fn assert_none_left(launcher: &Launcher, canary: &str) {
     if launcher.keeping() == Keeping::ProcessGroups {
         until("the group is gone", PATIENCE, || living(canary).is_empty()).await;
@@ -122,7 +148,11 @@ async fn f7_exit_status_and_signal_are_reported_and_stay_known() {
             let mut child = start(&launcher, "", script).await;
             assert_eq!(child.exited().await, expected, "{script}");
             assert_eq!(child.exited().await, expected, "{script}, asked again");
-            assert_eq!(child.stop(StopTiming::default()).await, expected, "{script}, stopped");
+            assert_eq!(
+                child.stop(StopTiming::default()).await,
+                expected,
+                "{script}, stopped"
+            );
         };
         check("exit 0", Exit::Status(0)).await;
         check("exit 41", Exit::Status(41)).await;
@@ -138,7 +168,11 @@ async fn f7_waiting_for_the_exit_may_be_given_up_at_any_point() {
     let launcher = launcher();
     let mut child = start_up(&launcher, "", PLAIN).await;
     for _ in 0..100 {
-        assert!(tokio::time::timeout(Duration::from_micros(100), child.exited()).await.is_err());
+        assert!(
+            tokio::time::timeout(Duration::from_micros(100), child.exited())
+                .await
+                .is_err()
+        );
     }
     drop(child.stdin.take());
     assert_eq!(child.exited().await, Exit::Status(0));
@@ -165,16 +199,29 @@ async fn a_server_that_ends_with_its_input_is_not_waited_for() {
         let child = start_up(launcher, &canary, script).await;
         let began = Instant::now();
         assert_eq!(child.stop(timing).await, expected, "{script}");
-        assert!(began.elapsed() < Duration::from_millis(1900), "{script}: {:?}", began.elapsed());
+        assert!(
+            began.elapsed() < Duration::from_millis(1900),
+            "{script}: {:?}",
+            began.elapsed()
+        );
         assert_none_left(launcher, &canary).await;
     };
-    let at_once = StopTiming { term: Duration::ZERO, ..StopTiming::default() };
+    let at_once = StopTiming {
+        term: Duration::ZERO,
+        ..StopTiming::default()
+    };
     let tidy = "trap 'exit 7' TERM; echo up; while :; do sleep 0.02; done";
     for launcher in [launcher(), Launcher::process_groups()] {
         check(&launcher, PLAIN, StopTiming::default(), Exit::Status(0)).await;
         check(&launcher, tidy, at_once, Exit::Status(7)).await;
         // It ends with its input and leaves a child behind, which gets its TERM right then.
-        check(&launcher, "sleep 600 & echo up; read line", StopTiming::default(), Exit::Status(1)).await;
+        check(
+            &launcher,
+            "sleep 600 & echo up; read line",
+            StopTiming::default(),
+            Exit::Status(1),
+        )
+        .await;
     }
 }
 
@@ -186,7 +233,10 @@ async fn f9_grandchildren_are_gone_after_a_stop() {
         let child = start_up(&launcher, &canary, script).await;
         // Four or five: some shells become their last command.
         until("all run", PATIENCE, || living(&canary).len() >= 4).await;
-        let quick = StopTiming { term: Duration::ZERO, ..StopTiming::default() };
+        let quick = StopTiming {
+            term: Duration::ZERO,
+            ..StopTiming::default()
+        };
         assert_eq!(child.stop(quick).await, Exit::Signal(15));
         assert_none_left(&launcher, &canary).await;
     }
@@ -198,8 +248,14 @@ async fn f10_double_forked_daemon_is_found_and_ended() {
     let canary = canary();
     let child = start_up(&launcher, &canary, DAEMON).await;
     let daemon = || living(&canary).into_iter().find(|pid| *pid != child.pid);
-    until("the daemon leads a session", PATIENCE, || daemon().is_some_and(|pid| stat(pid).unwrap()[3] == pid.to_string())).await;
-    let quick = StopTiming { kill: Duration::from_millis(2200), ..StopTiming::default() };
+    until("the daemon leads a session", PATIENCE, || {
+        daemon().is_some_and(|pid| stat(pid).unwrap()[3] == pid.to_string())
+    })
+    .await;
+    let quick = StopTiming {
+        kill: Duration::from_millis(2200),
+        ..StopTiming::default()
+    };
     assert_eq!(child.stop(quick).await, Exit::Status(0));
     assert_eq!(living(&canary), BTreeSet::new());
 }
@@ -208,9 +264,17 @@ async fn f10_double_forked_daemon_is_found_and_ended() {
 async fn f10_what_a_server_leaves_behind_ends_when_the_child_is_dropped() {
     let launcher = launcher();
     let canary = canary();
-    let mut child = start_up(&launcher, &canary, &DAEMON.replace("exec cat >/dev/null", "exit 3")).await;
+    let mut child = start_up(
+        &launcher,
+        &canary,
+        &DAEMON.replace("exec cat >/dev/null", "exit 3"),
+    )
+    .await;
     assert_eq!(child.exited().await, Exit::Status(3));
-    until("only the daemon is left", PATIENCE, || living(&canary).len() == 1).await;
+    until("only the daemon is left", PATIENCE, || {
+        living(&canary).len() == 1
+    })
+    .await;
     drop(child);
     until("the daemon ends", PATIENCE, || living(&canary).is_empty()).await;
 }
@@ -231,16 +295,34 @@ async fn dropping_a_child_kills_it_at_once() {
 #[tokio::test]
 async fn f11_a_gigabyte_on_stderr_neither_blocks_nor_stays() {
     let folder = tempfile::tempdir().unwrap();
-    let log = switchboard::store::LogFile::open(folder.path(), &switchboard::name::ServerName::new("loud").unwrap()).unwrap();
+    let log = switchboard::store::LogFile::open(
+        folder.path(),
+        &switchboard::name::ServerName::new("loud").unwrap(),
+    )
+    .unwrap();
     let stderr = StderrTail::new(Some(log));
     let script = "yes 'a line of no interest' | head -c 1000000000 >&2; echo >&2; echo last words >&2; exit 5";
-    let mut child = launcher().spawn(&shell("", script), stderr.clone()).await.unwrap();
-    assert_eq!(tokio::time::timeout(Duration::from_secs(60), child.exited()).await, Ok(Exit::Status(5)));
-    tokio::time::timeout(PATIENCE, stderr.drained()).await.unwrap();
-    let last: Vec<_> = stderr.last_lines(1).iter().map(|line| line.raw().to_owned()).collect();
+    let mut child = launcher()
+        .spawn(&shell("", script), stderr.clone())
+        .await
+        .unwrap();
+    assert_eq!(
+        tokio::time::timeout(Duration::from_secs(60), child.exited()).await,
+        Ok(Exit::Status(5))
+    );
+    tokio::time::timeout(PATIENCE, stderr.drained())
+        .await
+        .unwrap();
+    let last: Vec<_> = stderr
+        .last_lines(1)
+        .iter()
+        .map(|line| line.raw().to_owned())
+        .collect();
     assert_eq!(last, ["last words"]);
-    let written: u64 =
-        fs::read_dir(folder.path().join("logs")).unwrap().map(|entry| entry.unwrap().metadata().unwrap().len()).sum();
+    let written: u64 = fs::read_dir(folder.path().join("logs"))
+        .unwrap()
+        .map(|entry| entry.unwrap().metadata().unwrap().len())
+        .sum();
     assert!((1..=2 * 1024 * 1024).contains(&written), "{written}");
 }
 
@@ -253,24 +335,43 @@ async fn t24_a_server_has_three_descriptors_its_own_environment_and_no_terminal(
     for launcher in [launcher(), Launcher::process_groups()] {
         let mut launch = shell("x", "echo up; read line");
         launch.cwd = Some("/usr".into());
-        launch.args.extend(["; $( ) && \n".into(), "".into(), "`id` > * 'é\"".into()]);
-        let mut child = launcher.spawn(&launch, StderrTail::default()).await.unwrap();
+        launch
+            .args
+            .extend(["; $( ) && \n".into(), "".into(), "`id` > * 'é\"".into()]);
+        let mut child = launcher
+            .spawn(&launch, StderrTail::default())
+            .await
+            .unwrap();
         // Before that, its loader may still hold a library open.
         wait_until_up(&mut child).await;
         let proc = |file: &str| format!("/proc/{}/{file}", child.pid);
-        let open: BTreeSet<String> =
-            fs::read_dir(proc("fd")).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        let open: BTreeSet<String> = fs::read_dir(proc("fd"))
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
         assert_eq!(open, BTreeSet::from(["0", "1", "2"].map(str::to_owned)));
-        assert_eq!(fs::read_to_string(proc("environ")).unwrap(), "CANARY=x\0PATH=/usr/bin:/bin\0");
-        assert_eq!(fs::read_to_string(proc("cmdline")).unwrap(), "sh\0-c\0echo up; read line\0; $( ) && \n\0\0`id` > * 'é\"\0");
+        assert_eq!(
+            fs::read_to_string(proc("environ")).unwrap(),
+            "CANARY=x\0PATH=/usr/bin:/bin\0"
+        );
+        assert_eq!(
+            fs::read_to_string(proc("cmdline")).unwrap(),
+            "sh\0-c\0echo up; read line\0; $( ) && \n\0\0`id` > * 'é\"\0"
+        );
         assert_eq!(fs::read_link(proc("cwd")).unwrap(), PathBuf::from("/usr"));
         let stat = stat(child.pid).unwrap();
         // Its own group, its own session, no terminal.
         let own = child.pid.to_string();
         assert_eq!(stat[2..5], [own.clone(), own, "0".to_owned()]);
         let status = fs::read_to_string(proc("status")).unwrap();
-        let signals: Vec<&str> = status.lines().filter(|line| line.starts_with("SigBlk") || line.starts_with("SigIgn")).collect();
-        assert_eq!(signals, ["SigBlk:\t0000000000000000", "SigIgn:\t0000000000000000"]);
+        let signals: Vec<&str> = status
+            .lines()
+            .filter(|line| line.starts_with("SigBlk") || line.starts_with("SigIgn"))
+            .collect();
+        assert_eq!(
+            signals,
+            ["SigBlk:\t0000000000000000", "SigIgn:\t0000000000000000"]
+        );
     }
 }
 
@@ -281,7 +382,9 @@ async fn bytes_go_straight_through_and_the_end_of_input_arrives() {
     // Had anybody else a copy of the first one's pipes, its input would never end.
     let second = start_up(&launcher, "", PLAIN).await;
     let (mut stdin, mut stdout) = (first.stdin.take().unwrap(), first.stdout.take().unwrap());
-    let sent: Vec<u8> = (0..3_000_000u32).map(|number| (number % 251) as u8).collect();
+    let sent: Vec<u8> = (0..3_000_000u32)
+        .map(|number| (number % 251) as u8)
+        .collect();
     let (expected, mut received) = (sent.clone(), Vec::new());
     let writing = async move { stdin.write_all(&sent).await };
     let (written, read) = tokio::join!(writing, stdout.read_to_end(&mut received));
@@ -296,8 +399,13 @@ async fn bytes_go_straight_through_and_the_end_of_input_arrives() {
 async fn an_order_larger_than_a_socket_buffer_is_delivered() {
     let launcher = launcher();
     let mut launch = shell("", "test ${#BIG_11} = 100000");
-    launch.env.extend((0..12).map(|index| (format!("BIG_{index}"), Secret::new("x".repeat(100_000)))));
-    let mut child = launcher.spawn(&launch, StderrTail::default()).await.unwrap();
+    launch
+        .env
+        .extend((0..12).map(|index| (format!("BIG_{index}"), Secret::new("x".repeat(100_000)))));
+    let mut child = launcher
+        .spawn(&launch, StderrTail::default())
+        .await
+        .unwrap();
     assert_eq!(child.exited().await, Exit::Status(0));
 }
 
@@ -314,23 +422,44 @@ async fn what_cannot_be_started_says_why() {
     let check = async |change: &dyn Fn(&mut ResolvedLaunch), expected: &str| {
         let mut launch = shell("", "exit 0");
         change(&mut launch);
-        assert_eq!(launcher.spawn(&launch, StderrTail::default()).await.unwrap_err().to_string(), expected);
+        assert_eq!(
+            launcher
+                .spawn(&launch, StderrTail::default())
+                .await
+                .unwrap_err()
+                .to_string(),
+            expected
+        );
     };
-    check(&|launch| launch.program = "/no/such".into(), "cannot run /no/such: No such file or directory (os error 2)").await;
-    check(&|launch| launch.program = "/etc/passwd".into(), "cannot run /etc/passwd: Permission denied (os error 13)").await;
+    check(
+        &|launch| launch.program = "/no/such".into(),
+        "cannot run /no/such: No such file or directory (os error 2)",
+    )
+    .await;
+    check(
+        &|launch| launch.program = "/etc/passwd".into(),
+        "cannot run /etc/passwd: Permission denied (os error 13)",
+    )
+    .await;
     check(
         &|launch| launch.cwd = Some("/no/folder".into()),
         "cannot run /bin/sh in the folder /no/folder: No such file or directory (os error 2)",
     )
     .await;
     let lost = script("lost", "#!/no/interpreter\n");
-    let expected = format!("cannot run {lost}: the interpreter that its first line names does not exist");
+    let expected =
+        format!("cannot run {lost}: the interpreter that its first line names does not exist");
     check(&|launch| launch.program = lost.clone().into(), &expected).await;
     let bare = script("bare", "exit 0\n");
-    let expected = format!("cannot run {bare}: Exec format error (os error 8); a script needs a first line such as `#!/bin/sh`");
+    let expected = format!(
+        "cannot run {bare}: Exec format error (os error 8); a script needs a first line such as `#!/bin/sh`"
+    );
     check(&|launch| launch.program = bare.clone().into(), &expected).await;
     // None of it has hurt the launcher.
-    assert_eq!(start(&launcher, "", "exit 6").await.exited().await, Exit::Status(6));
+    assert_eq!(
+        start(&launcher, "", "exit 6").await.exited().await,
+        Exit::Status(6)
+    );
 }
 
 #[tokio::test]
@@ -348,16 +477,30 @@ async fn a_start_that_is_given_up_leaves_nothing_behind() {
 #[tokio::test]
 async fn a_program_that_is_no_launcher_is_found_out() {
     let launcher = Launcher::start("/bin/true".into()).unwrap();
-    let error = launcher.spawn(&shell("", "exit 0"), StderrTail::default()).await.unwrap_err().to_string();
-    assert!(error.contains("must call switchboard::launcher_main()") || error.contains("cannot be reached"), "{error}");
+    let error = launcher
+        .spawn(&shell("", "exit 0"), StderrTail::default())
+        .await
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("must call switchboard::launcher_main()")
+            || error.contains("cannot be reached"),
+        "{error}"
+    );
     let error = Launcher::start("/no/such/launcher".into()).unwrap_err();
-    assert_eq!(error.to_string(), "cannot start the launcher /no/such/launcher: No such file or directory (os error 2)");
+    assert_eq!(
+        error.to_string(),
+        "cannot start the launcher /no/such/launcher: No such file or directory (os error 2)"
+    );
 }
 
 #[tokio::test]
 async fn the_launcher_ends_with_its_last_holder_but_not_before_its_children() {
     let launcher = launcher();
-    assert_eq!((launcher.keeping(), Launcher::process_groups().keeping()), (Keeping::Launcher, Keeping::ProcessGroups));
+    assert_eq!(
+        (launcher.keeping(), Launcher::process_groups().keeping()),
+        (Keeping::Launcher, Keeping::ProcessGroups)
+    );
     let mut child = start_up(&launcher.clone(), "", PLAIN).await;
     let process = parent(parent(child.pid));
     drop(launcher);
@@ -369,7 +512,9 @@ async fn the_launcher_ends_with_its_last_holder_but_not_before_its_children() {
 /// Runs only when started by the tests below: a host that holds 25 servers until it is killed.
 #[tokio::test]
 async fn victim_host() {
-    let Ok(canary) = std::env::var("VICTIM_HOST") else { return };
+    let Ok(canary) = std::env::var("VICTIM_HOST") else {
+        return;
+    };
     let launcher = launcher();
     let mut children = Vec::new();
     for index in 0..25 {
@@ -380,7 +525,8 @@ async fn victim_host() {
     std::future::pending::<()>().await;
 }
 
-/// The pids of host and launcher, once the host holds all its servers and these their descendants: 25, ten with a child, five with a daemon.
+/// The pids of host and launcher, once the host holds all its servers and these their descendants:
+/// 25, ten with a child, five with a daemon.
 async fn start_victim(canary: &str) -> (std::process::Child, u32) {
     let mut host = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "victim_host", "--nocapture", "--test-threads=1"])
@@ -388,10 +534,15 @@ async fn start_victim(canary: &str) -> (std::process::Child, u32) {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    let lines = BufReader::new(host.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let lines = BufReader::new(host.stdout.take().unwrap())
+        .lines()
+        .map(Result::unwrap);
     let mut words = lines.filter_map(|line| line.strip_prefix("launcher ")?.parse().ok());
     let launcher = words.next().expect("the host starts its servers");
-    until("all have their descendants", PATIENCE, || living(canary).len() >= 25 + 10 + 5).await;
+    until("all have their descendants", PATIENCE, || {
+        living(canary).len() >= 25 + 10 + 5
+    })
+    .await;
     (host, launcher)
 }
 
@@ -401,7 +552,10 @@ async fn f29_p4_nothing_survives_a_host_that_is_killed() {
     let (mut host, launcher) = start_victim(&canary).await;
     host.kill().unwrap();
     host.wait().unwrap();
-    until("no server is left", Duration::from_secs(3), || living(&canary).is_empty()).await;
+    until("no server is left", Duration::from_secs(3), || {
+        living(&canary).is_empty()
+    })
+    .await;
     until("nor is the launcher", PATIENCE, || !is_alive(launcher)).await;
 }
 
@@ -410,7 +564,10 @@ async fn p4_nothing_survives_a_launcher_that_is_killed() {
     let canary = canary();
     let (mut host, launcher) = start_victim(&canary).await;
     kill_process(launcher);
-    until("no server is left", Duration::from_secs(3), || living(&canary).is_empty()).await;
+    until("no server is left", Duration::from_secs(3), || {
+        living(&canary).is_empty()
+    })
+    .await;
     host.kill().unwrap();
     host.wait().unwrap();
 }
@@ -422,7 +579,10 @@ async fn p4_nothing_survives_host_and_launcher_killed_together() {
     kill_process(launcher);
     host.kill().unwrap();
     host.wait().unwrap();
-    until("no server is left", Duration::from_secs(3), || living(&canary).is_empty()).await;
+    until("no server is left", Duration::from_secs(3), || {
+        living(&canary).is_empty()
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -430,7 +590,12 @@ async fn p4_nothing_survives_a_keeper_that_is_killed() {
     let launcher = launcher();
     let canary = canary();
     let mut neighbour = start_up(&launcher, "", PLAIN).await;
-    let mut child = start_up(&launcher, &canary, &format!("{DAEMON} & {STUBBORN}").replacen("echo up;", "", 1)).await;
+    let mut child = start_up(
+        &launcher,
+        &canary,
+        &format!("{DAEMON} & {STUBBORN}").replacen("echo up;", "", 1),
+    )
+    .await;
     until("all run", PATIENCE, || living(&canary).len() >= 4).await;
     kill_process(parent(child.pid));
     assert_eq!(child.exited().await, Exit::Unknown);
@@ -446,7 +611,10 @@ async fn a_launcher_that_was_killed_is_started_again() {
     let mut child = start_up(&launcher, "", PLAIN).await;
     kill_process(parent(parent(child.pid)));
     assert_eq!(child.exited().await, Exit::Signal(15));
-    assert_eq!(start(&launcher, "", "exit 9").await.exited().await, Exit::Status(9));
+    assert_eq!(
+        start(&launcher, "", "exit 9").await.exited().await,
+        Exit::Status(9)
+    );
 }
 
 /// P7: all at once, not one after the other.
@@ -461,6 +629,10 @@ async fn p7_twenty_stuck_servers_stop_within_five_seconds() {
     }
     let began = Instant::now();
     assert_eq!(stopping.join_all().await, vec![Exit::Signal(9); 20]);
-    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+    assert!(
+        began.elapsed() < Duration::from_secs(5),
+        "{:?}",
+        began.elapsed()
+    );
     assert_eq!(living(&canary), BTreeSet::new());
 }

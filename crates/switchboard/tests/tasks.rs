@@ -1,4 +1,5 @@
-//! Calls that become tasks, against a real server in both eras: followed with progress, asked, cancelled, late, failed, in parallel.
+//! Calls that become tasks, against a real server in both eras: followed with progress, asked,
+//! cancelled, late, failed, in parallel.
 #![allow(clippy::unwrap_used)]
 
 use std::path::PathBuf;
@@ -7,7 +8,10 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use switchboard::call::{Call, CallError};
-use switchboard::caller::{Answering, Approval, ApprovalRequest, Caller, CallerId, ElicitAnswer, Elicitation, Offers, Progress};
+use switchboard::caller::{
+    Answering, Approval, ApprovalRequest, Caller, CallerId, ElicitAnswer, Elicitation, Offers,
+    Progress,
+};
 use switchboard::config::{ConfigFile, Environment, Scope, load};
 use switchboard::launch::Launcher;
 use switchboard::session::RequestFault;
@@ -27,7 +31,9 @@ impl World {
     async fn new() -> Self {
         let scratch = Scratch::new();
         let entry = |era: &str| {
-            let launch = Launch::new(program("switchboard-demo")).arg("--era").arg(era);
+            let launch = Launch::new(program("switchboard-demo"))
+                .arg("--era")
+                .arg(era);
             Entry::new(era, &launch).teed(&scratch.path(era))
         };
         let host = start(scratch.config(&ERAS.map(entry))).await;
@@ -35,23 +41,42 @@ impl World {
     }
 
     fn errand(era: &str, arguments: Value, caller: &Arc<Person>) -> Call {
-        Call::new(format!("{era}/errand"), arguments, caller.clone() as Arc<dyn Caller>)
+        Call::new(
+            format!("{era}/errand"),
+            arguments,
+            caller.clone() as Arc<dyn Caller>,
+        )
     }
 
     /// The methods of our requests, from the call on.
     fn sent(&self, era: &str) -> Vec<String> {
         let lines = Passed::read(&self.scratch.path(era)).to_server;
-        let method = |line: &Vec<u8>| serde_json::from_slice::<Value>(line).unwrap()["method"].as_str().map(str::to_owned);
-        lines.iter().filter_map(method).skip_while(|method| method != "tools/call").collect()
+        let method = |line: &Vec<u8>| {
+            serde_json::from_slice::<Value>(line).unwrap()["method"]
+                .as_str()
+                .map(str::to_owned)
+        };
+        lines
+            .iter()
+            .filter_map(method)
+            .skip_while(|method| method != "tools/call")
+            .collect()
     }
 }
 
 /// A host of the servers in this file, all of them settled.
 async fn start(path: PathBuf) -> Host {
     let host = HostBuilder::new(load(&[ConfigFile::new(path, Scope::User)]).unwrap())
-        .environment(Environment::new(std::env::vars().filter(|(name, _)| name == "PATH")))
-        .launcher(Launcher::start(PathBuf::from(env!("CARGO_BIN_EXE_switchboard-launcher"))).unwrap())
-        .offers(Offers { elicit_form: true, ..Offers::default() });
+        .environment(Environment::new(
+            std::env::vars().filter(|(name, _)| name == "PATH"),
+        ))
+        .launcher(
+            Launcher::start(PathBuf::from(env!("CARGO_BIN_EXE_switchboard-launcher"))).unwrap(),
+        )
+        .offers(Offers {
+            elicit_form: true,
+            ..Offers::default()
+        });
     let host = host.start().await.unwrap();
     assert!(host.settled(PATIENCE).await);
     host
@@ -67,7 +92,10 @@ struct Person {
 
 impl Person {
     fn named(name: &'static str) -> Arc<Self> {
-        Arc::new(Self { name, ..Self::default() })
+        Arc::new(Self {
+            name,
+            ..Self::default()
+        })
     }
 
     fn asked(&self) -> u32 {
@@ -81,7 +109,10 @@ impl Caller for Person {
     }
 
     fn offers(&self) -> Offers {
-        Offers { elicit_form: true, ..Offers::default() }
+        Offers {
+            elicit_form: true,
+            ..Offers::default()
+        }
     }
 
     fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> Answering<'a, Approval> {
@@ -95,7 +126,10 @@ impl Caller for Person {
     }
 
     fn progress(&self, progress: &Progress) {
-        self.told.lock().unwrap().push(progress.message.as_ref().unwrap().raw().to_owned());
+        self.told
+            .lock()
+            .unwrap()
+            .push(progress.message.as_ref().unwrap().raw().to_owned());
     }
 }
 
@@ -104,19 +138,41 @@ async fn a_task_is_followed_to_its_end_and_told_of_in_both_eras() {
     let world = World::new().await;
     for era in ERAS {
         let anna = Person::named("anna");
-        let result = world.host.call(World::errand(era, json!({"seconds": 0.9, "steps": 2}), &anna)).await.unwrap();
+        let result = world
+            .host
+            .call(World::errand(
+                era,
+                json!({"seconds": 0.9, "steps": 2}),
+                &anna,
+            ))
+            .await
+            .unwrap();
         let passed = Passed::read(&world.scratch.path(era));
         match era {
             "legacy" => assert_eq!(passed.results_of("tasks/result"), [result.raw.as_str()]),
             _ => {
                 let last = passed.results_of("tasks/get").pop().unwrap();
-                assert!(last.contains(&format!(r#""result":{}"#, result.raw.as_str())), "{last}");
+                assert!(
+                    last.contains(&format!(r#""result":{}"#, result.raw.as_str())),
+                    "{last}"
+                );
             }
         }
-        assert!(result.raw.as_str().contains("ran for 0.9 s in 2 steps"), "{}", result.raw.as_str());
+        assert!(
+            result.raw.as_str().contains("ran for 0.9 s in 2 steps"),
+            "{}",
+            result.raw.as_str()
+        );
         let told = anna.told.lock().unwrap().clone();
         assert_eq!(told[..2], ["on its way", "step 1 of 2"], "{told:?}");
-        assert_eq!(world.sent(era).iter().filter(|method| *method == "tasks/cancel").count(), 0);
+        assert_eq!(
+            world
+                .sent(era)
+                .iter()
+                .filter(|method| *method == "tasks/cancel")
+                .count(),
+            0
+        );
     }
     world.host.stop().await;
 }
@@ -131,13 +187,24 @@ async fn s3_16_what_parallel_tasks_ask_reaches_the_caller_of_each() {
             .map(|number| {
                 let (host, person) = (world.host.clone(), people[number % 2].clone());
                 let arguments = json!({"seconds": 0.2, "steps": 2, "ask": true});
-                tokio::spawn(async move { (person.name, host.call(World::errand(era, arguments, &person)).await.unwrap()) })
+                tokio::spawn(async move {
+                    (
+                        person.name,
+                        host.call(World::errand(era, arguments, &person))
+                            .await
+                            .unwrap(),
+                    )
+                })
             })
             .collect();
         for calling in calls {
             let (name, result) = calling.await.unwrap();
             let expected = format!("ran for 0.2 s in 2 steps for {name}");
-            assert!(result.raw.as_str().contains(&expected), "{era}: {}", result.raw.as_str());
+            assert!(
+                result.raw.as_str().contains(&expected),
+                "{era}: {}",
+                result.raw.as_str()
+            );
         }
         assert_eq!(people.map(|person| person.asked()), [10, 10], "{era}");
     }
@@ -151,9 +218,22 @@ async fn f28_a_task_whose_caller_goes_or_whose_time_is_over_is_cancelled() {
     for era in ERAS {
         let anna = Person::named("anna");
         let call = World::errand(era, json!({"seconds": 3000}), &anna);
-        let late = world.host.call(call.clone().timeout(Duration::from_millis(500))).await.unwrap_err();
-        let CallError::Request { fault, .. } = late else { panic!("{late:?}") };
-        assert_eq!(fault, RequestFault::Timeout { after: Duration::from_millis(500), total: true }, "{era}");
+        let late = world
+            .host
+            .call(call.clone().timeout(Duration::from_millis(500)))
+            .await
+            .unwrap_err();
+        let CallError::Request { fault, .. } = late else {
+            panic!("{late:?}")
+        };
+        assert_eq!(
+            fault,
+            RequestFault::Timeout {
+                after: Duration::from_millis(500),
+                total: true
+            },
+            "{era}"
+        );
 
         let host = world.host.clone();
         let going = tokio::spawn(async move { host.call(call).await });
@@ -165,10 +245,26 @@ async fn f28_a_task_whose_caller_goes_or_whose_time_is_over_is_cancelled() {
         };
         assert!(wait_until(PATIENCE, polled));
         going.abort();
-        let cancelled = || world.sent(era).iter().filter(|method| *method == "tasks/cancel").count() == 2;
-        assert!(wait_until(PATIENCE, cancelled), "{era}: {:?}", world.sent(era));
+        let cancelled = || {
+            world
+                .sent(era)
+                .iter()
+                .filter(|method| *method == "tasks/cancel")
+                .count()
+                == 2
+        };
+        assert!(
+            wait_until(PATIENCE, cancelled),
+            "{era}: {:?}",
+            world.sent(era)
+        );
         // The server acknowledges both.
-        assert!(wait_until(PATIENCE, || Passed::read(&world.scratch.path(era)).results_of("tasks/cancel").len() == 2));
+        assert!(wait_until(PATIENCE, || Passed::read(
+            &world.scratch.path(era)
+        )
+        .results_of("tasks/cancel")
+        .len()
+            == 2));
     }
     world.host.stop().await;
 }
@@ -178,17 +274,36 @@ async fn a_task_without_a_result_says_why_in_both_eras() {
     let world = World::new().await;
     let gone = "the task is gone before its result came";
     let cases = [
-        ("legacy", "fail", "error -32603: the errand came to nothing (of the task: out of luck)"),
+        (
+            "legacy",
+            "fail",
+            "error -32603: the errand came to nothing (of the task: out of luck)",
+        ),
         ("modern", "fail", "error -32603: the errand came to nothing"),
-        ("legacy", "cancel", "the server cancelled the task: somebody else did it"),
-        ("modern", "cancel", "the server cancelled the task: somebody else did it"),
+        (
+            "legacy",
+            "cancel",
+            "the server cancelled the task: somebody else did it",
+        ),
+        (
+            "modern",
+            "cancel",
+            "the server cancelled the task: somebody else did it",
+        ),
         ("legacy", "forget", gone),
         ("modern", "forget", gone),
     ];
     for (era, end, expected) in cases {
-        let call = World::errand(era, json!({"seconds": 0.1, "steps": 1, "end": end}), &Person::named("anna"));
+        let call = World::errand(
+            era,
+            json!({"seconds": 0.1, "steps": 1, "end": end}),
+            &Person::named("anna"),
+        );
         let fault = world.host.call(call).await.unwrap_err().to_string();
-        assert!(fault.contains(expected) && fault.contains(era), "{era} {end}: {fault}");
+        assert!(
+            fault.contains(expected) && fault.contains(era),
+            "{era} {end}: {fault}"
+        );
     }
     world.host.stop().await;
 }
@@ -201,10 +316,19 @@ struct Served(std::process::Child, String);
 impl Served {
     fn start() -> Self {
         use std::io::BufRead;
-        let launch = Launch::new(program("switchboard-demo")).arg("--http").arg("127.0.0.1:0");
-        let mut child = launch.command().stdin(std::process::Stdio::null()).stdout(std::process::Stdio::piped()).spawn().unwrap();
+        let launch = Launch::new(program("switchboard-demo"))
+            .arg("--http")
+            .arg("127.0.0.1:0");
+        let mut child = launch
+            .command()
+            .stdin(std::process::Stdio::null())
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
         let mut line = String::new();
-        std::io::BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        std::io::BufReader::new(child.stdout.take().unwrap())
+            .read_line(&mut line)
+            .unwrap();
         Self(child, format!("http://{}", line.trim_end()))
     }
 }
@@ -222,7 +346,9 @@ impl Drop for Served {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_task_is_followed_asked_and_cancelled_by_url_too() {
     let served = Served::start();
-    let entry = |(name, path, more): (&str, &str, &str)| format!("[servers.{name}]\nurl = \"{}{path}\"\n{more}\n", served.1);
+    let entry = |(name, path, more): (&str, &str, &str)| {
+        format!("[servers.{name}]\nurl = \"{}{path}\"\n{more}\n", served.1)
+    };
     let entries = [
         ("modern", "/mcp", "protocol = \"modern\""),
         ("legacy", "/mcp", "protocol = \"legacy\""),
@@ -230,17 +356,45 @@ async fn a_task_is_followed_asked_and_cancelled_by_url_too() {
     ];
     let scratch = Scratch::new();
     let text = entries.map(entry).join("\n");
-    let host = start(scratch.write("switchboard.toml", &format!("[permissions]\nmode = \"yolo\"\n\n{text}"))).await;
+    let host = start(scratch.write(
+        "switchboard.toml",
+        &format!("[permissions]\nmode = \"yolo\"\n\n{text}"),
+    ))
+    .await;
     for (name, ..) in entries {
         let anna = Person::named("anna");
-        let asking = World::errand(name, json!({"seconds": 0.2, "steps": 2, "ask": true}), &anna);
-        let result = host.call(asking).await.unwrap_or_else(|fault| panic!("{name}: {fault}"));
-        assert!(result.raw.as_str().contains("ran for 0.2 s in 2 steps for anna"), "{name}: {}", result.raw.as_str());
+        let asking = World::errand(
+            name,
+            json!({"seconds": 0.2, "steps": 2, "ask": true}),
+            &anna,
+        );
+        let result = host
+            .call(asking)
+            .await
+            .unwrap_or_else(|fault| panic!("{name}: {fault}"));
+        assert!(
+            result
+                .raw
+                .as_str()
+                .contains("ran for 0.2 s in 2 steps for anna"),
+            "{name}: {}",
+            result.raw.as_str()
+        );
         assert_eq!(anna.asked(), 1, "{name}");
 
-        let long = World::errand(name, json!({"seconds": 3000}), &anna).timeout(Duration::from_millis(500));
-        let CallError::Request { fault, .. } = host.call(long).await.unwrap_err() else { panic!("{name}") };
-        assert_eq!(fault, RequestFault::Timeout { after: Duration::from_millis(500), total: true }, "{name}");
+        let long = World::errand(name, json!({"seconds": 3000}), &anna)
+            .timeout(Duration::from_millis(500));
+        let CallError::Request { fault, .. } = host.call(long).await.unwrap_err() else {
+            panic!("{name}")
+        };
+        assert_eq!(
+            fault,
+            RequestFault::Timeout {
+                after: Duration::from_millis(500),
+                total: true
+            },
+            "{name}"
+        );
     }
     host.stop().await;
 }

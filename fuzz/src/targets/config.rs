@@ -1,4 +1,5 @@
-//! Configuration files, each format in each dialect: no panic, findings that are short, visible and inside the file, edits that hold.
+//! Configuration files, each format in each dialect: no panic, findings that are short, visible and
+//! inside the file, edits that hold.
 
 use std::path::PathBuf;
 
@@ -149,44 +150,82 @@ const DIALECTS: [Option<Dialect>; 8] = [
 ];
 
 fn check(input: &[u8], extension: &str) {
-    let Ok(text) = std::str::from_utf8(input) else { return };
+    let Ok(text) = std::str::from_utf8(input) else {
+        return;
+    };
     let lines = text.split('\n').count();
     for (index, dialect) in DIALECTS.into_iter().enumerate() {
-        let file = ConfigFile { path: PathBuf::from(format!("/nonexistent/file.{extension}")), scope: Scope::Project, dialect };
+        let file = ConfigFile {
+            path: PathBuf::from(format!("/nonexistent/file.{extension}")),
+            scope: Scope::Project,
+            dialect,
+        };
         let loaded = load_text(&file, text);
         let findings = match &loaded {
             Ok(config) => &config.warnings,
             Err(errors) => &errors.0,
         };
-        assert!(loaded.is_ok() || !findings.is_empty(), "refused without a reason");
+        assert!(
+            loaded.is_ok() || !findings.is_empty(),
+            "refused without a reason"
+        );
         for finding in findings {
             let told = finding.to_string();
             assert!(finding.line <= lines, "{told}: the file has {lines} lines");
-            assert!(!told.contains(|c: char| c.is_control()), "{told:?} has a control character");
-            assert!(told.len() < 4_000, "{} bytes are told of one finding", told.len());
+            assert!(
+                !told.contains(|c: char| c.is_control()),
+                "{told:?} has a control character"
+            );
+            assert!(
+                told.len() < 4_000,
+                "{} bytes are told of one finding",
+                told.len()
+            );
         }
         let Ok(config) = loaded else { continue };
         // Whatever its rules are, they compile or are refused in words.
         if let Err(errors) = Gate::compile(&config) {
-            assert!(!errors.0.is_empty() && errors.0.iter().all(|error| error.to_string().len() < 4_000));
+            assert!(
+                !errors.0.is_empty()
+                    && errors.0.iter().all(|error| error.to_string().len() < 4_000)
+            );
         }
         // In one of the dialects: an edit reads the file three times more.
         if input.len() % DIALECTS.len() == index
             && let Some(edited) = add_server(&file, text, "added")
         {
-            let again =
-                load_text(&ConfigFile { dialect: Some(edited.dialect), ..file }, &edited.text).expect("an edited file loads");
-            let names: Vec<_> = config.servers.keys().map(|name| name.as_str()).chain(["added"]).collect();
+            let again = load_text(
+                &ConfigFile {
+                    dialect: Some(edited.dialect),
+                    ..file
+                },
+                &edited.text,
+            )
+            .expect("an edited file loads");
+            let names: Vec<_> = config
+                .servers
+                .keys()
+                .map(|name| name.as_str())
+                .chain(["added"])
+                .collect();
             assert_eq!(
-                again.servers.keys().map(|name| name.as_str()).collect::<Vec<_>>(),
+                again
+                    .servers
+                    .keys()
+                    .map(|name| name.as_str())
+                    .collect::<Vec<_>>(),
                 names,
                 "an edit changed other entries"
             );
         }
     }
     if let ("json", Ok(tree)) = (extension, serde_json::from_str::<serde_json::Value>(text)) {
-        // Written again, each key stands there once; `serde_json` does not mind two. A configuration is an object.
-        assert!(!tree.is_object() || depth(&tree) > 32 || is_json_text(&tree.to_string()), "refused, and JSON to serde_json");
+        // Written again, each key stands there once; `serde_json` does not mind two. A
+        // configuration is an object.
+        assert!(
+            !tree.is_object() || depth(&tree) > 32 || is_json_text(&tree.to_string()),
+            "refused, and JSON to serde_json"
+        );
     }
 }
 

@@ -1,4 +1,5 @@
-//! Server-sent events: the events are those of a plain reading of the specification, however the bytes come.
+//! Server-sent events: the events are those of a plain reading of the specification, however the
+//! bytes come.
 
 use switchboard::wire::events::{EventFrames, ServerEvent};
 
@@ -12,7 +13,10 @@ pub(super) const TARGET: Target = Target {
         "\u{feff}data: with a mark\n\n",
         "data: longer than the bound of this target, which is why only the id at its end is kept {\"id\":3}\n\nid: 2\n\n",
     ],
-    words: &["data:", "data: ", "event:", "id:", "id: \0", "retry:", "\n\n", "\r\n", "\r", ":", "\u{feff}"],
+    words: &[
+        "data:", "data: ", "event:", "id:", "id: \0", "retry:", "\n\n", "\r\n", "\r", ":",
+        "\u{feff}",
+    ],
     check,
 };
 
@@ -33,14 +37,25 @@ fn read(pieces: &[&[u8]]) -> (Vec<Event>, Option<String>) {
     for piece in pieces {
         frames.push(piece, &mut |event| match event {
             ServerEvent::Event { name, data, id } => {
-                assert!(data.as_ref().len() <= MAX_BYTES, "more than the bound is kept");
-                events.push((name.to_owned(), Some(data.as_ref().to_vec()), id.map(str::to_owned)));
+                assert!(
+                    data.as_ref().len() <= MAX_BYTES,
+                    "more than the bound is kept"
+                );
+                events.push((
+                    name.to_owned(),
+                    Some(data.as_ref().to_vec()),
+                    id.map(str::to_owned),
+                ));
             }
             ServerEvent::Oversized(_) => events.push((String::new(), None, None)),
         });
     }
     let last_id = frames.last_id().map(str::to_owned);
-    assert!(last_id.as_ref().is_none_or(|id| !id.is_empty() && !id.contains(|c: char| c.is_ascii_control())));
+    assert!(
+        last_id
+            .as_ref()
+            .is_none_or(|id| !id.is_empty() && !id.contains(|c: char| c.is_ascii_control()))
+    );
     (events, last_id)
 }
 
@@ -51,17 +66,28 @@ fn reference(input: &[u8]) -> Vec<Event> {
     let (mut name, mut data, mut id) = (Vec::new(), None::<Vec<u8>>, None::<Vec<u8>>);
     for line in lines(input) {
         if line.is_empty() {
-            let id = id.take().filter(|id| id.len() <= 1024 && !id.iter().any(u8::is_ascii_control));
-            let id = id.and_then(|id| String::from_utf8(id).ok()).filter(|id| !id.is_empty());
+            let id = id
+                .take()
+                .filter(|id| id.len() <= 1024 && !id.iter().any(u8::is_ascii_control));
+            let id = id
+                .and_then(|id| String::from_utf8(id).ok())
+                .filter(|id| !id.is_empty());
             match data.take() {
                 Some(data) if data.len() > MAX_BYTES => events.push((String::new(), None, None)),
-                Some(data) => events.push((String::from_utf8(name.clone()).unwrap_or_else(|_| "?".to_owned()), Some(data), id)),
+                Some(data) => events.push((
+                    String::from_utf8(name.clone()).unwrap_or_else(|_| "?".to_owned()),
+                    Some(data),
+                    id,
+                )),
                 None => {}
             }
             name.clear();
             continue;
         }
-        let colon = line.iter().position(|byte| *byte == b':').unwrap_or(line.len());
+        let colon = line
+            .iter()
+            .position(|byte| *byte == b':')
+            .unwrap_or(line.len());
         let value = line.get(colon + 1..).unwrap_or_default();
         let value = value.strip_prefix(b" ").unwrap_or(value);
         match &line[..colon] {

@@ -15,7 +15,10 @@ pub(super) const TARGET: Target = Target {
         "[a-\u{1b}]\na",
         "*a*a*a*a*a*a*a*b\naaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
     ],
-    words: &["*", "**", "**/", "/**", "?", "[", "]", "[!", "[a-z]", "[]]", "{", "}", ",", "{a,b}", "\\", "\n", "-"],
+    words: &[
+        "*", "**", "**/", "/**", "?", "[", "]", "[!", "[a-z]", "[]]", "{", "}", ",", "{a,b}", "\\",
+        "\n", "-",
+    ],
     check,
 };
 
@@ -23,14 +26,19 @@ pub(super) const TARGET: Target = Target {
 const MAX_PATTERN_BYTES: usize = 1024;
 
 fn check(input: &[u8]) {
-    let Ok(text) = std::str::from_utf8(input) else { return };
+    let Ok(text) = std::str::from_utf8(input) else {
+        return;
+    };
     let (pattern, name) = text.split_once('\n').unwrap_or((text, ""));
     let ours = Glob::new(pattern);
     if pattern.len() > MAX_PATTERN_BYTES {
         assert!(ours.is_err(), "longer than the bound");
         return;
     }
-    let reference = GlobBuilder::new(pattern).literal_separator(false).backslash_escape(true).build();
+    let reference = GlobBuilder::new(pattern)
+        .literal_separator(false)
+        .backslash_escape(true)
+        .build();
     match (ours, reference) {
         (Ok(ours), Ok(reference)) => {
             let expected = reference.compile_matcher().is_match(name);
@@ -38,7 +46,10 @@ fn check(input: &[u8]) {
             assert!(!matches!(pattern, "*") || ours.matches(name));
         }
         (Err(fault), _) => {
-            assert!(fault.len() < 1_000 && !fault.contains(|c: char| c.is_control()), "{fault:?}");
+            assert!(
+                fault.len() < 1_000 && !fault.contains(|c: char| c.is_control()),
+                "{fault:?}"
+            );
         }
         (Ok(_), Err(fault)) => panic!("{pattern:?} is read, and is no glob: {fault}"),
     }

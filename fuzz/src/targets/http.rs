@@ -1,4 +1,5 @@
-//! HTTP responses: head and body are the same however the bytes come, and a body has no byte that was not sent.
+//! HTTP responses: head and body are the same however the bytes come, and a body has no byte that
+//! was not sent.
 
 use switchboard::fuzzing::{HttpBody, read_http_response};
 
@@ -35,7 +36,11 @@ fn check(input: &[u8]) {
     let whole = read_http_response(&[input]);
     // A head is read again with each piece, so many pieces of a long one take their time.
     if input.len() <= 2048 {
-        assert_eq!(whole, read_http_response(&cuts(input)), "the cuts make a difference");
+        assert_eq!(
+            whole,
+            read_http_response(&cuts(input)),
+            "the cuts make a difference"
+        );
     }
     let Ok(Some(response)) = whole else { return };
     assert!((100..1000).contains(&response.status));
@@ -44,15 +49,24 @@ fn check(input: &[u8]) {
         HttpBody::Incomplete { body } => (body, &Vec::new()),
         HttpBody::Malformed => return,
     };
-    assert!(input.ends_with(rest), "what follows the body is not what was sent");
+    assert!(
+        input.ends_with(rest),
+        "what follows the body is not what was sent"
+    );
     let head = input.len() - response.after_head;
     let sent = &input[head..input.len() - rest.len()];
-    assert!(body.len() <= sent.len(), "the body is longer than what was sent");
+    assert!(
+        body.len() <= sent.len(),
+        "the body is longer than what was sent"
+    );
     if response.has_plain_body {
         assert_eq!(body, sent);
         return;
     }
     // Chunked: what is left of what was sent, without sizes and line ends, is the body.
     let mut from = sent.iter();
-    assert!(body.iter().all(|byte| from.any(|sent| sent == byte)), "the body has a byte that was not sent");
+    assert!(
+        body.iter().all(|byte| from.any(|sent| sent == byte)),
+        "the body has a byte that was not sent"
+    );
 }

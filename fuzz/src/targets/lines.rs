@@ -1,4 +1,5 @@
-//! Newline framing: the lines are those of a plain split, however the bytes come, and nothing past the bound is kept.
+//! Newline framing: the lines are those of a plain split, however the bytes come, and nothing past
+//! the bound is kept.
 
 use switchboard::wire::line::{Frame, LineFrames};
 
@@ -12,7 +13,17 @@ pub(super) const TARGET: Target = Target {
         "no newline at the end",
         "{\"a\":\"a long line that is past the bound of this target, with its id at the end of it\",\"id\":7}\nnext\n",
     ],
-    words: &["\n", "\r\n", "\"id\":", "\"id\":18446744073709551615", "{\"id\":\"x\\\"\"", "\\u0022", "{}", "[", "]"],
+    words: &[
+        "\n",
+        "\r\n",
+        "\"id\":",
+        "\"id\":18446744073709551615",
+        "{\"id\":\"x\\\"\"",
+        "\\u0022",
+        "{}",
+        "[",
+        "]",
+    ],
     check,
 };
 
@@ -20,11 +31,15 @@ pub(super) const TARGET: Target = Target {
 const MAX_BYTES: usize = 64;
 
 fn check(input: &[u8]) {
-    let mut expected: Vec<Option<Vec<u8>>> =
-        input.split(|byte| *byte == b'\n').map(|line| (line.len() <= MAX_BYTES).then(|| line.to_vec())).collect();
+    let mut expected: Vec<Option<Vec<u8>>> = input
+        .split(|byte| *byte == b'\n')
+        .map(|line| (line.len() <= MAX_BYTES).then(|| line.to_vec()))
+        .collect();
     // What follows the last newline counts as a line; so does its absence, as an empty one.
     let whole = frames(&[input]);
-    let lines = |found: &[Found]| -> Vec<Option<Vec<u8>>> { found.iter().map(|frame| frame.0.clone()).collect() };
+    let lines = |found: &[Found]| -> Vec<Option<Vec<u8>>> {
+        found.iter().map(|frame| frame.0.clone()).collect()
+    };
     if lines(&whole).len() < expected.len() && expected.last() == Some(&Some(Vec::new())) {
         expected.pop();
     }
@@ -50,7 +65,10 @@ fn frames(pieces: &[&[u8]]) -> Vec<Found> {
     for piece in pieces {
         lines.buffer(piece.len()).extend_from_slice(piece);
         lines.drain(&mut each);
-        assert!(lines.buffer(0).len() <= MAX_BYTES, "more than the bound is kept");
+        assert!(
+            lines.buffer(0).len() <= MAX_BYTES,
+            "more than the bound is kept"
+        );
     }
     lines.finish(&mut each);
     found

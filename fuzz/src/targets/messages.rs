@@ -1,4 +1,5 @@
-//! JSON-RPC messages: what is accepted is JSON to `serde_json` too, and every part is the text that came.
+//! JSON-RPC messages: what is accepted is JSON to `serde_json` too, and every part is the text that
+//! came.
 
 use serde_json::Value;
 use switchboard::wire::{Incoming, RawJson, RequestId, parse};
@@ -34,13 +35,22 @@ pub(super) const TARGET: Target = Target {
 };
 
 fn check(input: &[u8]) {
-    let Ok(text) = std::str::from_utf8(input) else { return };
+    let Ok(text) = std::str::from_utf8(input) else {
+        return;
+    };
     let mut messages = Vec::new();
-    let parsed = parse(text, &|value| value.parse().expect("what is kept is JSON"), &mut |message| messages.push(message));
+    let parsed = parse(
+        text,
+        &|value| value.parse().expect("what is kept is JSON"),
+        &mut |message| messages.push(message),
+    );
     // Deeper than `serde_json` reads a tree, so compared as raw text.
     let is_json = RawJson::parse(input.to_vec()).is_ok();
     if parsed.is_err() {
-        assert!(messages.is_empty(), "a part of a refused text was delivered");
+        assert!(
+            messages.is_empty(),
+            "a part of a refused text was delivered"
+        );
         return;
     }
     assert!(is_json, "accepted, and not JSON");
@@ -61,20 +71,36 @@ fn check(input: &[u8]) {
                 assert_eq!(tree["method"], method.as_str());
                 compare(None, &tree["id"], params.as_ref(), tree.get("params"));
             }
-            Incoming::Result { id, result } => compare(Some(id), &tree["id"], Some(result), tree.get("result")),
-            Incoming::Error { id, error } => compare(id.as_ref(), &tree["id"], Some(error), tree.get("error")),
+            Incoming::Result { id, result } => {
+                compare(Some(id), &tree["id"], Some(result), tree.get("result"))
+            }
+            Incoming::Error { id, error } => {
+                compare(id.as_ref(), &tree["id"], Some(error), tree.get("error"))
+            }
         }
     }
 }
 
-fn compare(id: Option<&RequestId>, expected_id: &Value, part: Option<&RawJson>, expected: Option<&Value>) {
+fn compare(
+    id: Option<&RequestId>,
+    expected_id: &Value,
+    part: Option<&RawJson>,
+    expected: Option<&Value>,
+) {
     match id {
         None => assert!(expected_id.is_null()),
         Some(id) => {
             let mut written = Vec::new();
             id.write(&mut written);
-            assert_eq!(serde_json::from_slice::<Value>(&written).ok().as_ref(), Some(expected_id));
+            assert_eq!(
+                serde_json::from_slice::<Value>(&written).ok().as_ref(),
+                Some(expected_id)
+            );
         }
     }
-    assert_eq!(part.map(|part| part.to_value().expect("not too deep")).as_ref(), expected);
+    assert_eq!(
+        part.map(|part| part.to_value().expect("not too deep"))
+            .as_ref(),
+        expected
+    );
 }

@@ -1,4 +1,5 @@
-//! Names that a model sees: within their style's characters and length, one for each pair, and the same each time (S1-16).
+//! Names that a model sees: within their style's characters and length, one for each pair, and the
+//! same each time (S1-16).
 
 use std::collections::HashSet;
 
@@ -14,7 +15,10 @@ pub(super) const TARGET: Target = Target {
         "git-hub/a.b\ngit_hub/a-b\né/ü\n../..",
         "s/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\ns/",
     ],
-    words: &["/", "_", "__", "-", ".", "mcp__", "a", "A", "\u{200b}", "\u{1b}", " ", "é", "\n", "@host", "0"],
+    words: &[
+        "/", "_", "__", "-", ".", "mcp__", "a", "A", "\u{200b}", "\u{1b}", " ", "é", "\n", "@host",
+        "0",
+    ],
     check,
 };
 
@@ -28,15 +32,26 @@ const STYLES: [(Style, usize, &[u8]); 5] = [
 ];
 
 fn check(input: &[u8]) {
-    let Ok(text) = std::str::from_utf8(input) else { return };
+    let Ok(text) = std::str::from_utf8(input) else {
+        return;
+    };
     let mut pairs: Vec<ToolId> = Vec::new();
     for line in text.lines().take(50) {
         let (server, tool) = line.split_once('/').unwrap_or((line, ""));
         if let Ok(native) = ServerName::new(server) {
-            assert_eq!(Ok(&native), ServerName::dialect(server).as_ref(), "a native name is a name everywhere");
+            assert_eq!(
+                Ok(&native),
+                ServerName::dialect(server).as_ref(),
+                "a native name is a name everywhere"
+            );
         }
-        let Ok(server) = ServerName::dialect(server) else { continue };
-        let pair = ToolId { server, tool: ToolName::new(tool) };
+        let Ok(server) = ServerName::dialect(server) else {
+            continue;
+        };
+        let pair = ToolId {
+            server,
+            tool: ToolName::new(tool),
+        };
         if !pairs.contains(&pair) {
             pairs.push(pair);
         }
@@ -50,8 +65,15 @@ fn check(input: &[u8]) {
             let Ok(name) = name else { continue };
             let name = name.as_str();
             assert!((1..=longest).contains(&name.len()), "{name:?}: {style:?}");
-            assert!(name.bytes().all(|byte| byte.is_ascii_alphanumeric() || signs.contains(&byte)), "{name:?}: {style:?}");
-            assert!(seen.insert(name.to_owned()), "{name:?} is given twice, also to {pair:?}: {style:?}");
+            assert!(
+                name.bytes()
+                    .all(|byte| byte.is_ascii_alphanumeric() || signs.contains(&byte)),
+                "{name:?}: {style:?}"
+            );
+            assert!(
+                seen.insert(name.to_owned()),
+                "{name:?} is given twice, also to {pair:?}: {style:?}"
+            );
         }
     }
 }

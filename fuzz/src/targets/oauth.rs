@@ -1,5 +1,5 @@
-//! What an authorization server or a stranger on the callback port may send: nothing is believed that leaves the server's origin,
-//! and no answer counts without the right state (T18).
+//! What an authorization server or a stranger on the callback port may send: nothing is believed
+//! that leaves the server's origin, and no answer counts without the right state (T18).
 
 use switchboard::auth::visitable;
 use switchboard::fuzzing::{believed_metadata, read_callback, read_challenge};
@@ -50,20 +50,38 @@ pub(super) const TARGET: Target = Target {
 fn check(input: &[u8]) {
     let server = Url::parse("https://x.example/mcp").expect("a good address");
     for named in believed_metadata(&server, input).unwrap_or_default() {
-        assert_eq!(Url::parse(&named).map(|url| url.origin()), Ok(server.origin()), "{named}");
+        assert_eq!(
+            Url::parse(&named).map(|url| url.origin()),
+            Ok(server.origin()),
+            "{named}"
+        );
     }
-    let Ok(text) = std::str::from_utf8(input) else { return };
+    let Ok(text) = std::str::from_utf8(input) else {
+        return;
+    };
     for scope in read_challenge(text, &server) {
-        assert!(!scope.is_empty() && !scope.contains(char::is_whitespace), "{scope:?}");
+        assert!(
+            !scope.is_empty() && !scope.contains(char::is_whitespace),
+            "{scope:?}"
+        );
     }
     let answer = |state| read_callback(text, "http://127.0.0.1:7/callback", state);
     if let Some(code) = answer("right") {
-        assert!(!code.is_empty() && text.starts_with("GET /callback?"), "{code:?}");
+        assert!(
+            !code.is_empty() && text.starts_with("GET /callback?"),
+            "{code:?}"
+        );
         assert_eq!(answer("other"), None, "it counts for two logins");
     }
     if let Ok(page) = visitable(text) {
-        assert!(page.username().is_empty() && page.password().is_none() && page.has_host(), "{page}");
-        assert!(page.scheme() == "https" || page.scheme() == "http" && is_this_machine(&page), "{page}");
+        assert!(
+            page.username().is_empty() && page.password().is_none() && page.has_host(),
+            "{page}"
+        );
+        assert!(
+            page.scheme() == "https" || page.scheme() == "http" && is_this_machine(&page),
+            "{page}"
+        );
     }
 }
 

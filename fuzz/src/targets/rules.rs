@@ -1,4 +1,5 @@
-//! Permission rules in every dialect: they compile or are refused in words, and one more `deny` or `ask` never allows more (T33).
+//! Permission rules in every dialect: they compile or are refused in words, and one more `deny` or
+//! `ask` never allows more (T33).
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,36 +18,79 @@ pub(super) const TARGET: Target = Target {
         "a_b/y\n{a,b}/[xy]\nmcp__a\nmcp:*",
         "b\n*\nlist_*\nmcp__a_b__y",
     ],
-    words: &["/", "__", "_", "mcp__", "mcp:", "*", ".", "a", "a_b", "{a,", "}", "[", "]", "\\", "\n", "@host", "?"],
+    words: &[
+        "/", "__", "_", "mcp__", "mcp:", "*", ".", "a", "a_b", "{a,", "}", "[", "]", "\\", "\n",
+        "@host", "?",
+    ],
     check,
 };
 
-const DIALECTS: [Dialect; 6] =
-    [Dialect::Native, Dialect::CoreAgent, Dialect::A3s, Dialect::Gemini, Dialect::AgentCode, Dialect::McpJson];
+const DIALECTS: [Dialect; 6] = [
+    Dialect::Native,
+    Dialect::CoreAgent,
+    Dialect::A3s,
+    Dialect::Gemini,
+    Dialect::AgentCode,
+    Dialect::McpJson,
+];
 
 fn check(input: &[u8]) {
-    let Ok(text) = std::str::from_utf8(input) else { return };
-    // Short ones, and long ones that are refused: those between cost a build without optimisation too much.
-    let mut rules: Vec<&str> = text.lines().filter(|line| !(60..1000).contains(&line.len())).take(6).collect();
+    let Ok(text) = std::str::from_utf8(input) else {
+        return;
+    };
+    // Short ones, and long ones that are refused: those between cost a build without optimisation
+    // too much.
+    let mut rules: Vec<&str> = text
+        .lines()
+        .filter(|line| !(60..1000).contains(&line.len()))
+        .take(6)
+        .collect();
     let Some(extra) = rules.pop() else { return };
     let file = ConfigFile::new(PathBuf::from("/nonexistent/switchboard.toml"), Scope::Given);
-    let servers = "[servers.a]\ncommand = 'x'\n[servers.b]\ncommand = 'x'\n[servers.a_b]\ncommand = 'x'\n";
+    let servers =
+        "[servers.a]\ncommand = 'x'\n[servers.b]\ncommand = 'x'\n[servers.a_b]\ncommand = 'x'\n";
     let base = load_text(&file, servers).expect("a good file");
     for dialect in DIALECTS {
-        let rule = |text: &str| RuleText { text: text.to_owned(), file: Arc::new(file.path.clone()), line: 1, dialect };
+        let rule = |text: &str| RuleText {
+            text: text.to_owned(),
+            file: Arc::new(file.path.clone()),
+            line: 1,
+            dialect,
+        };
         let mut config = Config::clone(&base);
         for (index, text) in rules.iter().enumerate() {
             let permissions = &mut config.permissions;
-            [&mut permissions.deny, &mut permissions.ask, &mut permissions.allow][index % 3].push(rule(text));
+            [
+                &mut permissions.deny,
+                &mut permissions.ask,
+                &mut permissions.allow,
+            ][index % 3]
+                .push(rule(text));
         }
-        let Some(before) = compiled(&config) else { continue };
+        let Some(before) = compiled(&config) else {
+            continue;
+        };
         let (mut denies, mut asks) = (config.clone(), config);
         denies.permissions.deny.push(rule(extra));
         asks.permissions.ask.push(rule(extra));
         for more in [denies, asks].iter().filter_map(compiled) {
-            for (server, tool) in [("a", "x"), ("a", "b_y"), ("b", "x"), ("a_b", "y"), ("b", "x/y")] {
-                let reach = |gate: &Gate| decide(gate, &base, server, tool).as_ref().map(reach).expect("a tool of a server");
-                assert!(reach(&more) <= reach(&before), "{extra:?} allows more of {server}/{tool}");
+            for (server, tool) in [
+                ("a", "x"),
+                ("a", "b_y"),
+                ("b", "x"),
+                ("a_b", "y"),
+                ("b", "x/y"),
+            ] {
+                let reach = |gate: &Gate| {
+                    decide(gate, &base, server, tool)
+                        .as_ref()
+                        .map(reach)
+                        .expect("a tool of a server")
+                };
+                assert!(
+                    reach(&more) <= reach(&before),
+                    "{extra:?} allows more of {server}/{tool}"
+                );
             }
         }
     }
@@ -58,7 +102,10 @@ fn compiled(config: &Config) -> Option<Gate> {
         Err(errors) => {
             for error in &errors.0 {
                 let told = error.to_string();
-                assert!(told.len() < 8_000 && !told.contains(|c: char| c.is_control()), "{told:?}");
+                assert!(
+                    told.len() < 8_000 && !told.contains(|c: char| c.is_control()),
+                    "{told:?}"
+                );
             }
             assert!(!errors.0.is_empty());
             None

@@ -1,4 +1,5 @@
-//! Schemas of tools, and arguments against them: compiled within bounds or refused in words, and every answer is short and visible.
+//! Schemas of tools, and arguments against them: compiled within bounds or refused in words, and
+//! every answer is short and visible.
 
 use switchboard::catalog::ToolDefinition;
 use switchboard::schema::Validators;
@@ -41,7 +42,9 @@ pub(super) const TARGET: Target = Target {
 };
 
 fn check(input: &[u8]) {
-    let Ok(text) = std::str::from_utf8(input) else { return };
+    let Ok(text) = std::str::from_utf8(input) else {
+        return;
+    };
     let (schema, arguments) = text.split_once('\n').unwrap_or((text, "{}"));
     let raw = RawJson::parse(format!("{{\"name\":\"x\",\"inputSchema\":{schema}}}"));
     let Ok(raw) = raw else { return };
@@ -50,13 +53,22 @@ fn check(input: &[u8]) {
         Err((_, reason)) => return assert_is_sentence(&reason),
     };
     let validators = Validators::default();
-    validators.warnings(definition.hash, &definition.input_schema).iter().for_each(|warning| assert_is_sentence(warning));
-    let Ok(arguments) = RawJson::parse(arguments.to_owned()) else { return };
-    if let Err(misfit) = validators.validate(definition.hash, &definition.input_schema, &arguments) {
+    validators
+        .warnings(definition.hash, &definition.input_schema)
+        .iter()
+        .for_each(|warning| assert_is_sentence(warning));
+    let Ok(arguments) = RawJson::parse(arguments.to_owned()) else {
+        return;
+    };
+    if let Err(misfit) = validators.validate(definition.hash, &definition.input_schema, &arguments)
+    {
         assert_is_sentence(&misfit.to_string());
     }
 }
 
 fn assert_is_sentence(text: &str) {
-    assert!(!text.is_empty() && text.len() < 16_000 && !text.contains(|c: char| c.is_control()), "{text:?}");
+    assert!(
+        !text.is_empty() && text.len() < 16_000 && !text.contains(|c: char| c.is_control()),
+        "{text:?}"
+    );
 }

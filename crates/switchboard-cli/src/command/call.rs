@@ -48,16 +48,19 @@ pub(crate) struct Wanted {
     /// A name that `switchboard tools` shows, or server/tool
     #[arg(add = tool_names())]
     tool: String,
-    /// Arguments, coerced by the tool's schema (key:=JSON is taken as JSON, key=@FILE is read from a file)
+    /// Arguments, coerced by the tool's schema (key:=JSON is taken as JSON, key=@FILE is read from
+    /// a file)
     #[arg(value_name = "KEY=VALUE", value_parser = coerce::pair, add = argument_names())]
     pairs: Vec<Pair>,
     /// All arguments as one JSON object: the text, @FILE, or - for stdin
     #[arg(long, value_name = "JSON|@FILE|-", allow_hyphen_values = true)]
     args: Option<String>,
-    /// Do not ask: the answer is yes, for this call (deny rules still hold) and to the server of --server
+    /// Do not ask: the answer is yes, for this call (deny rules still hold) and to the server of
+    /// --server
     #[arg(long)]
     yes: bool,
-    /// Use this server, which is in no file: a command line or a URL; TOOL is then one of its tools
+    /// Use this server, which is in no file: a command line or a URL; TOOL is then one of its
+    /// tools
     #[arg(long = "server", value_name = "COMMAND|URL")]
     other: Option<String>,
     /// The longest the call may take in all
@@ -66,7 +69,8 @@ pub(crate) struct Wanted {
     /// Write images, sound and other binary parts of the result to files in this folder
     #[arg(long, value_name = "DIR", add = paths())]
     save: Option<PathBuf>,
-    /// Show on stderr what the server logs meanwhile, from this level on: debug, info, notice, warning, error, critical, alert, emergency
+    /// Show on stderr what the server logs meanwhile, from this level on: debug, info, notice,
+    /// warning, error, critical, alert, emergency
     #[arg(long, value_name = "LEVEL", value_parser = log_level)]
     log_level: Option<LogLevel>,
 }
@@ -95,10 +99,18 @@ pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
     setup.run(only, async |host, place| {
         let tool = find(host, &name, server.as_ref(), options).await?;
         let arguments = arguments(&tool, base.as_ref(), &wanted.pairs)?;
-        let mut call = Call::new(&*name, arguments, terminal::caller_with_log(wanted.log_level));
+        let mut call = Call::new(
+            &*name,
+            arguments,
+            terminal::caller_with_log(wanted.log_level),
+        );
         call.timeout = wanted.timeout;
         call.yes = wanted.yes;
-        let doing = format!("calling {}/{}", tool.id.server, tool.id.tool.untrusted().for_terminal_line());
+        let doing = format!(
+            "calling {}/{}",
+            tool.id.server,
+            tool.id.tool.untrusted().for_terminal_line()
+        );
         let making = progress::during(doing, host.call(call));
         let result = match wanted.log_level {
             None => making.await,
@@ -118,14 +130,17 @@ async fn want_log(host: &Host, server: &ServerName, level: LogLevel) -> Result<(
     match host.set_log_level(server, level).await {
         // The call is worth more than its log.
         Err(CallError::Request { fault, .. }) if !matches!(fault, RequestFault::Closed(_)) => {
-            output::notice(&format!("server \"{server}\": its log is not shown: {fault}"));
+            output::notice(&format!(
+                "server \"{server}\": its log is not shown: {fault}"
+            ));
             Ok(())
         }
         outcome => outcome.map_err(Failure::from),
     }
 }
 
-/// The one server to start, where the name tells: `server/tool`, an exposed name of last time, or one that no other server's tool can have.
+/// The one server to start, where the name tells: `server/tool`, an exposed name of last time, or
+/// one that no other server's tool can have.
 pub(super) fn server_of(setup: &Setup, tool: &str) -> Result<Option<ServerName>, Failure> {
     let mut names = setup.config.servers.keys();
     let named = names.find(|name| is_pair_of(tool, name));
@@ -134,33 +149,57 @@ pub(super) fn server_of(setup: &Setup, tool: &str) -> Result<Option<ServerName>,
     }
     let config = &setup.config;
     let may_have_it = |server: &&Arc<ServerConfig>| can_name(server, config.naming, tool);
-    let able: Vec<_> = config.servers.values().filter(may_have_it).map(|server| server.name.clone()).collect();
+    let able: Vec<_> = config
+        .servers
+        .values()
+        .filter(may_have_it)
+        .map(|server| server.name.clone())
+        .collect();
     if let (Some((server, _)), []) = (tool.split_once('/'), &*able) {
         setup.entry(server)?;
     }
-    let only_one = || <[ServerName; 1]>::try_from(able).ok().map(|[server]| server);
+    let only_one = || {
+        <[ServerName; 1]>::try_from(able)
+            .ok()
+            .map(|[server]| server)
+    };
     let remembered = remembered::server_of(config, &*setup.store, tool);
-    match remembered.or_else(only_one).or_else(|| looks_like(config, tool)) {
+    match remembered
+        .or_else(only_one)
+        .or_else(|| looks_like(config, tool))
+    {
         Some(name) => Ok(Some(setup.trusted_entry(name.as_str())?.name.clone())),
         None => Ok(None),
     }
 }
 
-/// The servers to start for a tool of this one: a pair needs no other, a name those that it depends on.
-pub(super) fn started_for(setup: &Setup, tool: &str, server: Option<&ServerName>) -> Option<Vec<ServerName>> {
+/// The servers to start for a tool of this one: a pair needs no other, a name those that it depends
+/// on.
+pub(super) fn started_for(
+    setup: &Setup,
+    tool: &str,
+    server: Option<&ServerName>,
+) -> Option<Vec<ServerName>> {
     let server = server?;
-    Some(if is_pair_of(tool, server) { vec![server.clone()] } else { setup.needed_to_name(server) })
+    Some(if is_pair_of(tool, server) {
+        vec![server.clone()]
+    } else {
+        setup.needed_to_name(server)
+    })
 }
 
 /// Whether a name is `server/tool` of this server.
 fn is_pair_of(tool: &str, server: &ServerName) -> bool {
-    tool.strip_prefix(server.as_str()).is_some_and(|rest| rest.starts_with('/'))
+    tool.strip_prefix(server.as_str())
+        .is_some_and(|rest| rest.starts_with('/'))
 }
 
 /// A tool's own name as that of the only server there is.
 fn in_only_server(setup: &Setup, name: String) -> String {
     match setup.config.servers.keys().next() {
-        Some(server) if !name.starts_with(&format!("{server}/")) && !name.starts_with("mcp__") => format!("{server}/{name}"),
+        Some(server) if !name.starts_with(&format!("{server}/")) && !name.starts_with("mcp__") => {
+            format!("{server}/{name}")
+        }
         _ => name,
     }
 }
@@ -168,26 +207,36 @@ fn in_only_server(setup: &Setup, name: String) -> String {
 /// The one server whose tools are named like this, known or not.
 fn looks_like(config: &Config, name: &str) -> Option<ServerName> {
     let style = |server: &ServerConfig| server.dialect.rules().naming.unwrap_or(config.naming);
-    let mut found = config.servers.values().filter(|server| style(server).may_name(&server.name, name));
+    let mut found = config
+        .servers
+        .values()
+        .filter(|server| style(server).may_name(&server.name, name));
     match (found.next(), found.next()) {
         (Some(only), None) => Some(only.name.clone()),
         _ => None,
     }
 }
 
-/// No tool has this name, and last time's catalogs have one that was probably meant: nothing needs to start to say so.
+/// No tool has this name, and last time's catalogs have one that was probably meant: nothing needs
+/// to start to say so.
 fn misspelt(setup: &Setup, name: &str) -> Option<Failure> {
-    let named =
-        setup.config.servers.keys().find(|server| name.strip_prefix(server.as_str()).is_some_and(|rest| rest.starts_with('/')));
+    let named = setup.config.servers.keys().find(|server| {
+        name.strip_prefix(server.as_str())
+            .is_some_and(|rest| rest.starts_with('/'))
+    });
     if named.is_none() && name.contains('/') {
         // A server that is not configured, which is told as that.
         return None;
     }
     let catalog = remembered::catalog_of_all(setup, named)?;
     let nearest = nearest_pairs(&catalog, name, catalog.resolve(name).err()?)?;
-    let look_again = hints::command(&[&["tools"], named.map(ServerName::as_str).as_slice()].concat());
+    let look_again =
+        hints::command(&[&["tools"], named.map(ServerName::as_str).as_slice()].concat());
     let message = format!("no tool {name:?} as of last time");
-    Some(Failure::new(Code::Usage, message).hint(format!("did you mean {}? {look_again} looks again", nearest.join(", "))))
+    Some(Failure::new(Code::Usage, message).hint(format!(
+        "did you mean {}? {look_again} looks again",
+        nearest.join(", ")
+    )))
 }
 
 /// `--args`: the text itself, `@FILE`, or `-` for stdin.
@@ -195,17 +244,22 @@ fn read_arguments(given: &str) -> Result<RawJson, Failure> {
     let wrong = |message: String| Failure::new(Code::Usage, message);
     let bytes = if given == "-" {
         let mut bytes = Vec::new();
-        std::io::stdin().lock().read_to_end(&mut bytes).map_err(|error| wrong(format!("--args: stdin: {error}")))?;
+        std::io::stdin()
+            .lock()
+            .read_to_end(&mut bytes)
+            .map_err(|error| wrong(format!("--args: stdin: {error}")))?;
         bytes
     } else if let Some(file) = given.strip_prefix('@') {
         std::fs::read(file).map_err(|error| {
-            wrong(format!("--args: {file:?} cannot be read: {error}")).hint("give @FILE, a JSON object, or - for stdin")
+            wrong(format!("--args: {file:?} cannot be read: {error}"))
+                .hint("give @FILE, a JSON object, or - for stdin")
         })?
     } else {
         given.as_bytes().to_vec()
     };
     RawJson::parse(bytes).map_err(|error| {
-        wrong(format!("--args is not one JSON value: {error}")).hint("give a JSON object, @FILE, or - for stdin")
+        wrong(format!("--args is not one JSON value: {error}"))
+            .hint("give a JSON object, @FILE, or - for stdin")
     })
 }
 
@@ -221,28 +275,46 @@ fn arguments(tool: &Tool, base: Option<&RawJson>, pairs: &[Pair]) -> Result<RawJ
         ));
     }
     coerce::arguments(base, pairs, &schema).map_err(|what| {
-        Failure::new(Code::Usage, format!("server \"{server}\", tool {name}: {what}"))
-            .server(server)
-            .hint(format!("{} shows what is expected", hints::command(&["tools", &format!("{server}/{name}")])))
+        Failure::new(
+            Code::Usage,
+            format!("server \"{server}\", tool {name}: {what}"),
+        )
+        .server(server)
+        .hint(format!(
+            "{} shows what is expected",
+            hints::command(&["tools", &format!("{server}/{name}")])
+        ))
     })
 }
 
 /// The tool, as soon as its server has come; other servers are not waited for.
-pub(super) async fn find(host: &Host, name: &str, server: Option<&ServerName>, options: &Options) -> Result<Arc<Tool>, Failure> {
+pub(super) async fn find(
+    host: &Host,
+    name: &str,
+    server: Option<&ServerName>,
+    options: &Options,
+) -> Result<Arc<Tool>, Failure> {
     let limit = WaitLimit::start(options);
     if let Some(handle) = server.and_then(|server| host.server(server.as_str())) {
         if let Ok(tool) = host.catalog().resolve(name) {
             // Offered now, or last time: the call itself waits for the server.
             return Ok(tool.clone());
         }
-        let wait = options.wait.unwrap_or_else(|| handle.config.longest_connect());
-        progress::during(format!("connecting {}", handle.config.name), handle.ready(wait)).await?;
+        let wait = options
+            .wait
+            .unwrap_or_else(|| handle.config.longest_connect());
+        progress::during(
+            format!("connecting {}", handle.config.name),
+            handle.ready(wait),
+        )
+        .await?;
     }
     if let Some(tool) = appears(host, name, limit).await {
         return Ok(tool);
     }
     if !server.is_some_and(|server| is_pair_of(name, server)) {
-        // Last time's catalog led astray, or there is none of a lazy server: ask everybody who may have it.
+        // Last time's catalog led astray, or there is none of a lazy server: ask everybody who may
+        // have it.
         wake_all(host, name, limit).await;
         if let Some(tool) = appears(host, name, limit).await {
             return Ok(tool);
@@ -260,22 +332,41 @@ fn unresolved(host: &Host, name: &str) -> Failure {
     let catalog = host.catalog();
     if let Some(handle) = host.server(name.trim_end_matches('/')) {
         let server = &handle.config.name;
-        return Failure::new(Code::Usage, format!("\"{server}\" is a server; a tool of it is {server}/TOOL"))
-            .server(server)
-            .hint(format!("{} lists them", hints::command(&["tools", server.as_str()])));
+        return Failure::new(
+            Code::Usage,
+            format!("\"{server}\" is a server; a tool of it is {server}/TOOL"),
+        )
+        .server(server)
+        .hint(format!(
+            "{} lists them",
+            hints::command(&["tools", server.as_str()])
+        ));
     }
-    let mut why = catalog.resolve(name).err().unwrap_or(Unresolved::Unknown { nearest: Vec::new() });
+    let mut why = catalog.resolve(name).err().unwrap_or(Unresolved::Unknown {
+        nearest: Vec::new(),
+    });
     if let Some(pairs) = nearest_pairs(&catalog, name, why.clone()) {
         why = Unresolved::Unknown { nearest: pairs };
     }
-    CallError::Unresolved { name: name.to_owned(), why }.into()
+    CallError::Unresolved {
+        name: name.to_owned(),
+        why,
+    }
+    .into()
 }
 
-/// The names that were probably meant, as pairs where a pair was given; `None` where there are none.
+/// The names that were probably meant, as pairs where a pair was given; `None` where there are
+/// none.
 fn nearest_pairs(catalog: &Catalog, name: &str, why: Unresolved) -> Option<Vec<String>> {
-    let Unresolved::Unknown { nearest } = why else { return None };
+    let Unresolved::Unknown { nearest } = why else {
+        return None;
+    };
     let pair = |near: &String| match catalog.resolve(near) {
-        Ok(tool) if name.contains('/') => format!("{}/{}", tool.id.server, tool.id.tool.untrusted().for_terminal_line()),
+        Ok(tool) if name.contains('/') => format!(
+            "{}/{}",
+            tool.id.server,
+            tool.id.tool.untrusted().for_terminal_line()
+        ),
         _ => near.clone(),
     };
     let pairs: Vec<_> = nearest.iter().map(pair).collect();
@@ -306,27 +397,43 @@ async fn wake_all(host: &Host, name: &str, limit: WaitLimit) {
     while waking.join_next().await.is_some() {}
 }
 
-/// Prints the result, whatever else fails: the tool has run (F31). One that answers `isError` has answered: its words are the answer on
-/// stdout, and stderr says that it failed.
-fn show(tool: &Tool, result: &CallResult, json: bool, place: &Place, save: Option<&Path>) -> Result<u8, Failure> {
+/// Prints the result, whatever else fails: the tool has run (F31). One that answers `isError` has
+/// answered: its words are the answer on stdout, and stderr says that it failed.
+fn show(
+    tool: &Tool,
+    result: &CallResult,
+    json: bool,
+    place: &Place,
+    save: Option<&Path>,
+) -> Result<u8, Failure> {
     if json {
         output::print_json(result.raw.as_str())?;
     } else {
         print(result, place)?;
     }
-    save.map(|folder| saving::save(&result.raw, folder)).transpose()?;
+    save.map(|folder| saving::save(&result.raw, folder))
+        .transpose()?;
     if !result.is_error() {
         return Ok(0);
     }
     let (server, name) = (&tool.id.server, tool.id.tool.untrusted());
     let name = name.for_terminal_line();
-    Err(Failure::new(Code::Answered, format!("server \"{server}\", tool {name}: the tool reported a failure")).server(server))
+    Err(Failure::new(
+        Code::Answered,
+        format!("server \"{server}\", tool {name}: the tool reported a failure"),
+    )
+    .server(server))
 }
 
-/// A terminal gets the text for a person, cut where it is very long; a program gets the text alone, whole.
+/// A terminal gets the text for a person, cut where it is very long; a program gets the text alone,
+/// whole.
 fn print(result: &CallResult, place: &Place) -> Result<(), Failure> {
     let unreadable = |error: NotJson| {
-        Failure::new(Code::Answered, format!("the result cannot be shown: {error}")).hint("--json prints it as it came")
+        Failure::new(
+            Code::Answered,
+            format!("the result cannot be shown: {error}"),
+        )
+        .hint("--json prints it as it came")
     };
     forget_old(&place.results());
     if output::stdout_columns().is_none() {
@@ -344,7 +451,10 @@ fn print(result: &CallResult, place: &Place) -> Result<(), Failure> {
             "the result is long, and could not be kept in {}: {error}",
             escaped(&folder.display().to_string())
         ));
-        Projection { text, spilled: None }
+        Projection {
+            text,
+            spilled: None,
+        }
     });
     output::print(&super::ended(fitted.text.for_terminal().to_string()))?;
     // After a text that fills many screens, so that it is seen.

@@ -1,4 +1,5 @@
-//! `complete`: how the value of an argument may go on, as the server of the prompt or template says.
+//! `complete`: how the value of an argument may go on, as the server of the prompt or template
+//! says.
 
 use clap::Args;
 use serde_json::{Map, Value};
@@ -40,7 +41,11 @@ pub(crate) struct Wanted {
 pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
     super::with_servers(options, wanted.server.as_deref(), async |host| {
         let (server, of) = whose(host, wanted)?;
-        let given: Map<_, _> = wanted.given.iter().map(|pair| (pair.key().to_owned(), Value::from(pair.value()))).collect();
+        let given: Map<_, _> = wanted
+            .given
+            .iter()
+            .map(|pair| (pair.key().to_owned(), Value::from(pair.value())))
+            .collect();
         let asked = host.complete(&server, &of, &wanted.argument, &wanted.value, &given);
         let result = progress::during(format!("asking {server}"), asked).await?;
         if options.json {
@@ -56,17 +61,32 @@ pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
 fn whose(host: &Host, wanted: &Wanted) -> Result<(ServerName, Reference), Failure> {
     let offerings = super::offerings(host, wanted.server.as_deref());
     let of = &wanted.of;
-    let prompts = super::offering(&offerings, |offered| offered.prompts.iter().any(|prompt| prompt.name == *of));
+    let prompts = super::offering(&offerings, |offered| {
+        offered.prompts.iter().any(|prompt| prompt.name == *of)
+    });
     let (found, reference) = if prompts.is_empty() {
-        let has = |offered: &Offerings| offered.templates.iter().any(|template| template.uri_template == *of);
-        (super::offering(&offerings, has), Reference::Resource(of.clone()))
+        let has = |offered: &Offerings| {
+            offered
+                .templates
+                .iter()
+                .any(|template| template.uri_template == *of)
+        };
+        (
+            super::offering(&offerings, has),
+            Reference::Resource(of.clone()),
+        )
     } else {
         (prompts, Reference::Prompt(of.clone()))
     };
     let server = super::the_one(&found, &format!("\"{}\"", escaped(of)), || {
         let names = offerings.iter().flat_map(|(_, offered)| {
             let prompts = offered.prompts.iter().map(|prompt| prompt.name.as_str());
-            prompts.chain(offered.templates.iter().map(|template| template.uri_template.as_str()))
+            prompts.chain(
+                offered
+                    .templates
+                    .iter()
+                    .map(|template| template.uri_template.as_str()),
+            )
         });
         let hint = format!(
             "{}{} and {} list them",
@@ -74,15 +94,20 @@ fn whose(host: &Host, wanted: &Wanted) -> Result<(ServerName, Reference), Failur
             hints::command(&["prompts"]),
             hints::command(&["resources"])
         );
-        Failure::new(Code::Usage, format!("no server offers a prompt or template \"{}\"", escaped(of))).hint(hint)
+        Failure::new(
+            Code::Usage,
+            format!("no server offers a prompt or template \"{}\"", escaped(of)),
+        )
+        .hint(hint)
     })?;
     Ok((server, reference))
 }
 
 /// One value a line; that there are more is said beside.
 fn show(result: &RawJson) -> Result<(), Failure> {
-    let (lines, more) = lines(result)
-        .ok_or_else(|| Failure::new(Code::Answered, "the answer has no values").hint("--json prints it as it came"))?;
+    let (lines, more) = lines(result).ok_or_else(|| {
+        Failure::new(Code::Answered, "the answer has no values").hint("--json prints it as it came")
+    })?;
     output::print(&lines)?;
     if let Some(more) = more {
         output::notice(&more);
@@ -94,10 +119,18 @@ fn lines(result: &RawJson) -> Option<(String, Option<String>)> {
     let result = result.to_value().ok()?;
     let completion = result.get("completion")?;
     let values = completion.get("values")?.as_array()?;
-    let text = values.iter().filter_map(Value::as_str).map(|value| format!("{}\n", Untrusted::new(value).for_terminal_line()));
-    let more = (completion.get("hasMore") == Some(&Value::Bool(true))).then(|| match completion.get("total") {
-        Some(Value::Number(total)) => format!("{} of {total} values; type more of it to see others", values.len()),
-        _ => "there are more values; type more of it to see others".to_owned(),
+    let text = values
+        .iter()
+        .filter_map(Value::as_str)
+        .map(|value| format!("{}\n", Untrusted::new(value).for_terminal_line()));
+    let more = (completion.get("hasMore") == Some(&Value::Bool(true))).then(|| {
+        match completion.get("total") {
+            Some(Value::Number(total)) => format!(
+                "{} of {total} values; type more of it to see others",
+                values.len()
+            ),
+            _ => "there are more values; type more of it to see others".to_owned(),
+        }
     });
     Some((text.collect(), more))
 }
@@ -111,16 +144,26 @@ mod tests {
     fn values_are_shown_one_a_line_and_what_is_left_out_is_told() {
         let check = |result: &str, expected: Option<(&str, Option<&str>)>| {
             let shown = lines(&RawJson::parse(result.to_owned()).unwrap());
-            assert_eq!(shown, expected.map(|(text, more)| (text.to_owned(), more.map(str::to_owned))), "{result}");
+            assert_eq!(
+                shown,
+                expected.map(|(text, more)| (text.to_owned(), more.map(str::to_owned))),
+                "{result}"
+            );
         };
-        check(r#"{"completion":{"values":["a","b"]}}"#, Some(("a\nb\n", None)));
+        check(
+            r#"{"completion":{"values":["a","b"]}}"#,
+            Some(("a\nb\n", None)),
+        );
         check(
             r#"{"completion":{"values":["a"],"total":9,"hasMore":true}}"#,
             Some(("a\n", Some("1 of 9 values; type more of it to see others"))),
         );
         check(
             r#"{"completion":{"values":[],"hasMore":true}}"#,
-            Some(("", Some("there are more values; type more of it to see others"))),
+            Some((
+                "",
+                Some("there are more values; type more of it to see others"),
+            )),
         );
         check(r#"{"completion":{}}"#, None);
         check("{}", None);

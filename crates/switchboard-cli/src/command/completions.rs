@@ -1,4 +1,5 @@
-//! `completions`: a shell's script. The script asks this program for words, which come from files only: nothing is started.
+//! `completions`: a shell's script. The script asks this program for words, which come from files
+//! only: nothing is started.
 
 use clap::Args;
 use clap_complete::env::Shells;
@@ -24,13 +25,24 @@ pub(crate) struct Wanted {
 
 pub(crate) fn run(wanted: &Wanted) -> Result<u8, Failure> {
     let shells = Shells::builtins();
-    let shell = shells
-        .completer(&wanted.shell)
-        .ok_or_else(|| Failure::new(Code::Usage, format!("no completions for {:?}", wanted.shell)))?;
+    let shell = shells.completer(&wanted.shell).ok_or_else(|| {
+        Failure::new(
+            Code::Usage,
+            format!("no completions for {:?}", wanted.shell),
+        )
+    })?;
     let mut script = Vec::new();
     shell
-        .write_registration(VARIABLE, "switchboard", "switchboard", "switchboard", &mut script)
-        .map_err(|error| Failure::new(Code::Usage, format!("the script cannot be made: {error}")))?;
+        .write_registration(
+            VARIABLE,
+            "switchboard",
+            "switchboard",
+            "switchboard",
+            &mut script,
+        )
+        .map_err(|error| {
+            Failure::new(Code::Usage, format!("the script cannot be made: {error}"))
+        })?;
     output::print(&String::from_utf8_lossy(&script))?;
     Ok(0)
 }

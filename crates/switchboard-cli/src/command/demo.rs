@@ -1,4 +1,5 @@
-//! `demo`: two embedded servers, one of each protocol era: connecting, status, the gate's question, a call and its result.
+//! `demo`: two embedded servers, one of each protocol era: connecting, status, the gate's question,
+//! a call and its result.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -34,7 +35,11 @@ pub(crate) fn run(options: &Options) -> Result<u8, Failure> {
         let host = HostBuilder::new(config(folder.path().to_owned())?)
             .environment(place::environment())
             .launcher(launcher())
-            .offers(Offers { elicit_form: true, elicit_url: true, ..Offers::default() })
+            .offers(Offers {
+                elicit_form: true,
+                elicit_url: true,
+                ..Offers::default()
+            })
             .start()
             .await?;
         interrupt::guard(&host, notices::telling(&host, show(&host, options))).await
@@ -57,23 +62,37 @@ async fn show(host: &Host, options: &Options) -> Result<u8, Failure> {
         let snapshot = handle.snapshot();
         let took: Duration = snapshot.steps.iter().map(|(_, took)| *took).sum();
         let state = view::server::state_word(&snapshot.state);
-        output::print(&format!("  {} is {state} after {}\n", handle.config.name, view::table::duration(took)))?;
+        output::print(&format!(
+            "  {} is {state} after {}\n",
+            handle.config.name,
+            view::table::duration(took)
+        ))?;
     }
     output::print("\nWhat follows can be copied, once these two are among your own servers:\n")?;
     for handle in host.servers().iter() {
         output::print(&add_command(&handle.config))?;
     }
     output::print("\n$ switchboard status\n")?;
-    let detail = Detail { descriptions: false, verbose: options.verbosity() > 0 };
-    output::print(&render(&view::server::status(host), detail, output::stdout_columns()))?;
+    let detail = Detail {
+        descriptions: false,
+        verbose: options.verbosity() > 0,
+    };
+    output::print(&render(
+        &view::server::status(host),
+        detail,
+        output::stdout_columns(),
+    ))?;
     for handle in host.servers().iter() {
         call(host, &handle.config.name).await?;
     }
-    output::print("\nThat was it; the servers stop now. Next: `switchboard add NAME -- COMMAND`, then `switchboard status`.\n")?;
+    output::print(
+        "\nThat was it; the servers stop now. Next: `switchboard add NAME -- COMMAND`, then `switchboard status`.\n",
+    )?;
     Ok(0)
 }
 
-/// The same as one document: `{"status", "calls": [{"tool", "arguments", "result"}]}`; a call that was denied has `denied` instead.
+/// The same as one document: `{"status", "calls": [{"tool", "arguments", "result"}]}`; a call that
+/// was denied has `denied` instead.
 async fn show_json(host: &Host, options: &Options) -> Result<u8, Failure> {
     progress::settle(host, progress::WaitLimit::start(options)).await;
     let mut calls = Vec::new();
@@ -81,21 +100,33 @@ async fn show_json(host: &Host, options: &Options) -> Result<u8, Failure> {
         let (name, arguments, call) = example_call(host, &handle.config.name)?;
         let outcome = match host.call(call).await {
             Ok(result) => format!("\"result\":{}", result.raw.as_str()),
-            Err(error @ CallError::Denied { .. }) => format!("\"denied\":{}", serde_json::Value::from(error.to_string())),
+            Err(error @ CallError::Denied { .. }) => {
+                format!("\"denied\":{}", serde_json::Value::from(error.to_string()))
+            }
             Err(error) => return Err(error.into()),
         };
         let name = serde_json::Value::from(name);
-        calls.push(format!("{{\"tool\":{name},\"arguments\":{},{outcome}}}", arguments.as_str()));
+        calls.push(format!(
+            "{{\"tool\":{name},\"arguments\":{},{outcome}}}",
+            arguments.as_str()
+        ));
     }
     let status = view::server::status_json(host, options.verbosity() > 0);
-    output::print_json(&format!("{{\"status\":{status},\"calls\":[{}]}}", calls.join(",")))?;
+    output::print_json(&format!(
+        "{{\"status\":{status},\"calls\":[{}]}}",
+        calls.join(",")
+    ))?;
     Ok(0)
 }
 
 /// One call, through the gate: asked on a terminal, answered yes without one.
 async fn call(host: &Host, server: &ServerName) -> Result<(), Failure> {
     let (name, arguments, call) = example_call(host, server)?;
-    output::print(&format!("\n$ switchboard call {name} {}{}\n", words(&arguments), if call.yes { " --yes" } else { "" }))?;
+    output::print(&format!(
+        "\n$ switchboard call {name} {}{}\n",
+        words(&arguments),
+        if call.yes { " --yes" } else { "" }
+    ))?;
     if !call.yes {
         output::print("The gate asks, because no rule covers this tool.\n")?;
     } else {
@@ -106,9 +137,16 @@ async fn call(host: &Host, server: &ServerName) -> Result<(), Failure> {
     match host.call(call).await {
         Ok(result) => {
             output::print("The decision: allowed. The result:\n\n")?;
-            let text = result.for_person().map_err(|error| Failure::new(Code::Answered, error.to_string()))?;
+            let text = result
+                .for_person()
+                .map_err(|error| Failure::new(Code::Answered, error.to_string()))?;
             let text = text.for_terminal().to_string();
-            output::print(&text.lines().map(|line| format!("  {line}\n")).collect::<String>())
+            output::print(
+                &text
+                    .lines()
+                    .map(|line| format!("  {line}\n"))
+                    .collect::<String>(),
+            )
         }
         // A person who says no has seen the gate work.
         Err(error @ CallError::Denied { .. }) => output::print(&format!("The decision: {error}\n")),
@@ -118,19 +156,36 @@ async fn call(host: &Host, server: &ServerName) -> Result<(), Failure> {
 
 /// `$ switchboard add NAME -- COMMAND`, which makes the same server one's own.
 fn add_command(config: &ServerConfig) -> String {
-    let Endpoint::Stdio(stdio) = &config.endpoint else { return String::new() };
-    let words: Vec<_> = std::iter::once(&stdio.command).chain(&stdio.args).map(|word| shell::word(word)).collect();
-    format!("  $ switchboard add {} -- {}\n", config.name.for_shell(), words.join(" "))
+    let Endpoint::Stdio(stdio) = &config.endpoint else {
+        return String::new();
+    };
+    let words: Vec<_> = std::iter::once(&stdio.command)
+        .chain(&stdio.args)
+        .map(|word| shell::word(word))
+        .collect();
+    format!(
+        "  $ switchboard add {} -- {}\n",
+        config.name.for_shell(),
+        words.join(" ")
+    )
 }
 
 /// Arguments as they are typed: `key=value`, or `key:=JSON`.
 fn words(arguments: &RawJson) -> String {
-    let fields = arguments.to_value().ok().and_then(|value| value.as_object().cloned()).unwrap_or_default();
+    let fields = arguments
+        .to_value()
+        .ok()
+        .and_then(|value| value.as_object().cloned())
+        .unwrap_or_default();
     let word = |(key, value): (&String, &serde_json::Value)| match value.as_str() {
         Some(text) => format!("{key}={text}"),
         None => format!("{key}:={value}"),
     };
-    let words: Vec<_> = fields.iter().map(word).map(|word| shell::word(&escaped(&word)).into_owned()).collect();
+    let words: Vec<_> = fields
+        .iter()
+        .map(word)
+        .map(|word| shell::word(&escaped(&word)).into_owned())
+        .collect();
     words.join(" ")
 }
 
@@ -138,11 +193,17 @@ fn words(arguments: &RawJson) -> String {
 fn example_call(host: &Host, server: &ServerName) -> Result<(String, RawJson, Call), Failure> {
     let Some((tool, arguments)) = example(host, server) else {
         let message = format!("server \"{server}\" offers nothing to call");
-        return Err(Failure::new(Code::Unreachable, message).server(server).hint("try `switchboard -v demo`"));
+        return Err(Failure::new(Code::Unreachable, message)
+            .server(server)
+            .hint("try `switchboard -v demo`"));
     };
     let name = format!("{server}/{}", tool.id.tool.untrusted().for_terminal_line());
     let name = shell::argument(&name).into_owned();
-    let mut call = Call::new(format!("{server}/{}", tool.id.tool.as_wire()), arguments.clone(), terminal::caller());
+    let mut call = Call::new(
+        format!("{server}/{}", tool.id.tool.as_wire()),
+        arguments.clone(),
+        terminal::caller(),
+    );
     call.timeout = Some(Duration::from_secs(30));
     call.yes = Tty::open().is_none();
     Ok((name, arguments, call))
@@ -151,37 +212,67 @@ fn example_call(host: &Host, server: &ServerName) -> Result<(String, RawJson, Ca
 /// A tool that can be called without knowing the server: `echo`, or one that needs nothing.
 fn example(host: &Host, server: &ServerName) -> Option<(Arc<Tool>, RawJson)> {
     let catalog = host.catalog();
-    let own: Vec<_> = catalog.tools().iter().filter(|tool| tool.id.server == *server).cloned().collect();
+    let own: Vec<_> = catalog
+        .tools()
+        .iter()
+        .filter(|tool| tool.id.server == *server)
+        .cloned()
+        .collect();
     if let Some(echo) = own.iter().find(|tool| tool.id.tool.as_wire() == "echo") {
         let schema = echo.definition.input_schema.to_value().unwrap_or_default();
-        let key = schema.pointer("/required/0").and_then(|key| key.as_str()).unwrap_or("text").to_owned();
-        let words = serde_json::Map::from_iter([(key, "hello from the other side of the gate".into())]);
+        let key = schema
+            .pointer("/required/0")
+            .and_then(|key| key.as_str())
+            .unwrap_or("text")
+            .to_owned();
+        let words =
+            serde_json::Map::from_iter([(key, "hello from the other side of the gate".into())]);
         return Some((echo.clone(), RawJson::from_value(&words)));
     }
     let needs_nothing = |tool: &&Arc<Tool>| {
         let schema = tool.definition.input_schema.to_value().unwrap_or_default();
-        schema.get("required").and_then(|required| required.as_array()).is_none_or(Vec::is_empty)
+        schema
+            .get("required")
+            .and_then(|required| required.as_array())
+            .is_none_or(Vec::is_empty)
     };
-    own.iter().find(needs_nothing).map(|tool| (tool.clone(), RawJson::from_value(&serde_json::Map::new())))
+    own.iter()
+        .find(needs_nothing)
+        .map(|tool| (tool.clone(), RawJson::from_value(&serde_json::Map::new())))
 }
 
 #[cfg(test)]
 pub(crate) fn example_entry() -> Arc<ServerConfig> {
-    config(PathBuf::from("/")).unwrap_or_else(|failure| panic!("{failure:?}")).servers[0].clone()
+    config(PathBuf::from("/"))
+        .unwrap_or_else(|failure| panic!("{failure:?}"))
+        .servers[0]
+        .clone()
 }
 
 fn config(folder: PathBuf) -> Result<Config, Failure> {
-    let program = std::env::current_exe()
-        .map_err(|error| Failure::new(Code::Usage, format!("this program cannot find itself: {error}")))?;
+    let program = std::env::current_exe().map_err(|error| {
+        Failure::new(
+            Code::Usage,
+            format!("this program cannot find itself: {error}"),
+        )
+    })?;
     let mut config = Config::default();
-    for (name, era, protocol) in [("demo-legacy", "legacy", Protocol::Legacy), ("demo-modern", "modern", Protocol::Modern)] {
-        let name = ServerName::new(name).map_err(|error| Failure::new(Code::Usage, error.to_string()))?;
+    for (name, era, protocol) in [
+        ("demo-legacy", "legacy", Protocol::Legacy),
+        ("demo-modern", "modern", Protocol::Modern),
+    ] {
+        let name =
+            ServerName::new(name).map_err(|error| Failure::new(Code::Usage, error.to_string()))?;
         let source = Source::new(Arc::new(folder.join("demo.toml")), 1, Scope::Given);
         // A reference sign in the path of the program is no reference.
         let command = program.display().to_string().replace('$', "$$");
         let endpoint = Endpoint::Stdio(StdioEndpoint::new(command, [SERVER_WORD, "--era", era]));
         let description = Some("The embedded demo server".to_owned());
-        let entry = ServerConfig { protocol, description, ..ServerConfig::new(name.clone(), source, endpoint) };
+        let entry = ServerConfig {
+            protocol,
+            description,
+            ..ServerConfig::new(name.clone(), source, endpoint)
+        };
         config.servers.insert(name, Arc::new(entry));
     }
     Ok(config)

@@ -71,7 +71,10 @@ pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
 
 /// Where tokens are kept, if any server could have one.
 async fn logins_kept_in(host: &Host) -> Option<String> {
-    let by_url = host.servers().iter().any(|handle| matches!(handle.config.endpoint, Endpoint::Http(_)));
+    let by_url = host
+        .servers()
+        .iter()
+        .any(|handle| matches!(handle.config.endpoint, Endpoint::Http(_)));
     let asked = host.clone();
     // A keyring is asked whether it is there, which may take a moment.
     let place = tokio::task::spawn_blocking(move || by_url.then(|| asked.logins_kept_in()));
@@ -81,9 +84,16 @@ async fn logins_kept_in(host: &Host) -> Option<String> {
 /// Starts what may start, lazy servers too, and waits for each as long as its own deadline allows.
 async fn wake(host: &Host, server: Option<&str>, wait: Option<Duration>) {
     let mut waking = JoinSet::new();
-    for handle in host.servers().iter().filter(|handle| server.is_none_or(|name| name == handle.config.name.as_str())) {
+    for handle in host
+        .servers()
+        .iter()
+        .filter(|handle| server.is_none_or(|name| name == handle.config.name.as_str()))
+    {
         let handle = handle.clone();
-        if matches!(handle.snapshot().state, State::Disabled | State::Blocked { .. } | State::Untrusted { .. }) {
+        if matches!(
+            handle.snapshot().state,
+            State::Disabled | State::Blocked { .. } | State::Untrusted { .. }
+        ) {
             continue;
         }
         let wait = wait.unwrap_or(handle.config.longest_connect() + Duration::from_secs(2));
@@ -101,7 +111,10 @@ async fn wake(host: &Host, server: Option<&str>, wait: Option<Duration>) {
 }
 
 fn is_failed(state: &State) -> bool {
-    matches!(state, State::Failed { .. } | State::Backoff { .. } | State::Connecting { .. } | State::Stopped)
+    matches!(
+        state,
+        State::Failed { .. } | State::Backoff { .. } | State::Connecting { .. } | State::Stopped
+    )
 }
 
 /// What was found about one server.
@@ -117,7 +130,11 @@ struct Finding {
 
 impl Finding {
     fn as_json(&self) -> Value {
-        let facts: Vec<_> = self.facts.iter().map(|(label, value)| json!({ "fact": label, "value": value })).collect();
+        let facts: Vec<_> = self
+            .facts
+            .iter()
+            .map(|(label, value)| json!({ "fact": label, "value": value }))
+            .collect();
         json!({
             "name": self.name, "state": self.state, "ok": self.good, "summary": self.headline, "facts": facts, "try": self.try_next
         })
@@ -128,9 +145,20 @@ fn examine(handle: &ServerHandle, host: &Host, ways: &reaching::Ways) -> Finding
     let snapshot = handle.snapshot();
     let config = &*handle.config;
     let mut facts = vec![endpoint(config)];
-    facts.push(("File", format!("{}:{}", escaped(&config.source.file.display().to_string()), config.source.line)));
+    facts.push((
+        "File",
+        format!(
+            "{}:{}",
+            escaped(&config.source.file.display().to_string()),
+            config.source.line
+        ),
+    ));
     if !snapshot.steps.is_empty() {
-        let steps: Vec<_> = snapshot.steps.iter().map(|(step, took)| format!("{step} {}", table::duration(*took))).collect();
+        let steps: Vec<_> = snapshot
+            .steps
+            .iter()
+            .map(|(step, took)| format!("{step} {}", table::duration(*took)))
+            .collect();
         facts.push(("Steps", steps.join(", ")));
     }
     if let (State::Ready { .. }, Some(wire)) = (&snapshot.state, snapshot.wire) {
@@ -143,7 +171,13 @@ fn examine(handle: &ServerHandle, host: &Host, ways: &reaching::Ways) -> Finding
     }
     let odd = snapshot.noticed.oddities();
     if odd.unattributed > 0 {
-        facts.push(("Questions", format!("{} belonged to no call that could be told, and were declined", odd.unattributed)));
+        facts.push((
+            "Questions",
+            format!(
+                "{} belonged to no call that could be told, and were declined",
+                odd.unattributed
+            ),
+        ));
     }
     let mut try_next = Vec::new();
     for (variable, field) in &snapshot.unset {
@@ -158,8 +192,13 @@ fn examine(handle: &ServerHandle, host: &Host, ways: &reaching::Ways) -> Finding
     if odd.junk_lines > 0 {
         let by_url = matches!(config.endpoint, Endpoint::Http(_));
         let junk = if by_url { "events" } else { "lines on stdout" };
-        facts.push(("Junk", format!("{} {junk} that are no messages", odd.junk_lines)));
-        odd.junk_samples.iter().for_each(|sample| facts.push(("│", escaped(sample.raw()))));
+        facts.push((
+            "Junk",
+            format!("{} {junk} that are no messages", odd.junk_lines),
+        ));
+        odd.junk_samples
+            .iter()
+            .for_each(|sample| facts.push(("│", escaped(sample.raw()))));
         if !by_url {
             try_next.push("have it log to stderr: stdout is for messages only".to_owned());
         }
@@ -167,38 +206,62 @@ fn examine(handle: &ServerHandle, host: &Host, ways: &reaching::Ways) -> Finding
     let good = !is_failed(&snapshot.state);
     let lines = handle.stderr.last_lines(if good { 3 } else { 10 });
     if !lines.is_empty() {
-        facts.push(("Stderr", format!("the last {}", counted(lines.len(), "line"))));
-        lines.iter().for_each(|line| facts.push(("│", line.for_terminal_line().to_string())));
+        facts.push((
+            "Stderr",
+            format!("the last {}", counted(lines.len(), "line")),
+        ));
+        lines
+            .iter()
+            .for_each(|line| facts.push(("│", line.for_terminal_line().to_string())));
     }
     let headline = headline(&snapshot.state, &snapshot.steps);
     if !good {
         for (_, happened) in snapshot.history.iter().rev().take(5).rev() {
             facts.push(("History", escaped(happened)));
         }
-        try_next.extend(by_hand(config).map(|command| format!("run it by hand: {}", escaped(&command))));
+        try_next.extend(
+            by_hand(config).map(|command| format!("run it by hand: {}", escaped(&command))),
+        );
         if let Endpoint::Http(http) = &config.endpoint {
             try_next.extend(config.dialect.rules().to_change_wire(http.wire));
         }
-        try_next.push(format!("read {}", hints::command(&["logs", config.name.as_str()])));
+        try_next.push(format!(
+            "read {}",
+            hints::command(&["logs", config.name.as_str()])
+        ));
     }
     match &snapshot.state {
         State::Untrusted { .. } => {
-            try_next.push(format!("look at it with {}", hints::command(&["trust", config.name.as_str()])));
+            try_next.push(format!(
+                "look at it with {}",
+                hints::command(&["trust", config.name.as_str()])
+            ));
         }
         State::NeedsLogin { reason, .. } => match reason.rsplit_once("; ") {
-            // A login would change nothing: what to check in the entry stands at the end of the reason.
+            // A login would change nothing: what to check in the entry stands at the end of the
+            // reason.
             Some((fact, advice)) if config.endpoint.has_own_token() => {
                 facts.push(("Reason", escaped(fact)));
                 try_next.push(escaped(advice));
             }
             _ => {
                 facts.push(("Reason", escaped(reason)));
-                try_next.push(format!("run {}", hints::command(&["login", config.name.as_str()])));
+                try_next.push(format!(
+                    "run {}",
+                    hints::command(&["login", config.name.as_str()])
+                ));
             }
         },
         _ => {}
     }
-    Finding { name: config.name.to_string(), state: state_word(&snapshot.state), headline, good, facts, try_next }
+    Finding {
+        name: config.name.to_string(),
+        state: state_word(&snapshot.state),
+        headline,
+        good,
+        facts,
+        try_next,
+    }
 }
 
 /// How many of each kind, what is withheld and why, which lists failed.
@@ -209,7 +272,11 @@ fn offers(facts: &mut Vec<(&'static str, String)>, handle: &ServerHandle, host: 
     }
     let catalog = host.catalog();
     let name = &handle.config.name;
-    let tools = catalog.tools().iter().filter(|tool| tool.id.server == *name).count();
+    let tools = catalog
+        .tools()
+        .iter()
+        .filter(|tool| tool.id.server == *name)
+        .count();
     let offered = &snapshot.offerings;
     facts.push((
         "Offers",
@@ -221,8 +288,19 @@ fn offers(facts: &mut Vec<(&'static str, String)>, handle: &ServerHandle, host: 
         ]
         .join(", "),
     ));
-    for withheld in catalog.withheld().iter().filter(|withheld| withheld.server == *name) {
-        facts.push(("Withheld", format!("{}: {}", withheld.tool.untrusted().for_terminal_line(), escaped(&withheld.reason))));
+    for withheld in catalog
+        .withheld()
+        .iter()
+        .filter(|withheld| withheld.server == *name)
+    {
+        facts.push((
+            "Withheld",
+            format!(
+                "{}: {}",
+                withheld.tool.untrusted().for_terminal_line(),
+                escaped(&withheld.reason)
+            ),
+        ));
     }
     for (method, what) in &offered.faults {
         facts.push(("Failed list", format!("{method}: {}", escaped(what))));
@@ -233,7 +311,12 @@ fn headline(state: &State, steps: &[(&'static str, Duration)]) -> String {
     match state {
         State::Ready { era, version } => {
             let took: Duration = steps.iter().map(|(_, took)| *took).sum();
-            format!("ready in {} ({} era, {})", table::duration(took), era_word(*era), escaped(version))
+            format!(
+                "ready in {} ({} era, {})",
+                table::duration(took),
+                era_word(*era),
+                escaped(version)
+            )
         }
         State::Failed { error } | State::Backoff { error, .. } => escaped(error),
         State::Connecting { step, .. } => format!("no answer yet; it is still at: {step}"),
@@ -246,16 +329,23 @@ fn headline(state: &State, steps: &[(&'static str, Duration)]) -> String {
     }
 }
 
-/// A command that can be copied (S2-65). References stay references for the shell; secrets are masked.
+/// A command that can be copied (S2-65). References stay references for the shell; secrets are
+/// masked.
 fn by_hand(config: &ServerConfig) -> Option<String> {
     let stdio = match &config.endpoint {
         Endpoint::Stdio(stdio) => stdio,
         Endpoint::Http(http) => return reaching::by_hand(&http.url),
         Endpoint::Wrong(_) => return None,
     };
-    let in_project = || (config.source.scope == Scope::Project).then(|| config.source.folder.display().to_string());
+    let in_project = || {
+        (config.source.scope == Scope::Project).then(|| config.source.folder.display().to_string())
+    };
     let cwd = stdio.cwd.clone().or_else(in_project);
-    let shown = StdioEndpoint { args: mask::arguments(&stdio.args), cwd, ..stdio.clone() };
+    let shown = StdioEndpoint {
+        args: mask::arguments(&stdio.args),
+        cwd,
+        ..stdio.clone()
+    };
     Some(switchboard::config::by_hand(&shown, &config.source.folder))
 }
 
@@ -272,10 +362,15 @@ fn report(findings: &[Finding], warnings: &[String], keeping: &str) -> String {
             let colon = if *label == "│" { "" } else { ":" };
             text.push_str(&format!("    {label}{colon} {value}\n"));
         }
-        finding.try_next.iter().for_each(|advice| text.push_str(&format!("    Try: {advice}\n")));
+        finding
+            .try_next
+            .iter()
+            .for_each(|advice| text.push_str(&format!("    Try: {advice}\n")));
         text.push('\n');
     }
-    warnings.iter().for_each(|warning| text.push_str(&format!("! {warning}\n")));
+    warnings
+        .iter()
+        .for_each(|warning| text.push_str(&format!("! {warning}\n")));
     text.push_str(&format!("Servers are kept by: {keeping}\n"));
     text
 }
@@ -293,7 +388,11 @@ mod tests {
             good: false,
             facts: vec![
                 ("Command", "npx -y server-files".into()),
-                ("Not pinned", pinning::advice("npx", &["-y".into(), "server-files".into()]).unwrap_or_default()),
+                (
+                    "Not pinned",
+                    pinning::advice("npx", &["-y".into(), "server-files".into()])
+                        .unwrap_or_default(),
+                ),
                 ("Stderr", "the last 1 line".into()),
                 ("│", "no such folder".into()),
             ],
@@ -309,7 +408,8 @@ mod tests {
 ! warning: switchboard.toml:3:1: servers.files.comand: unknown field
 Servers are kept by: launcher
 ";
-        let warnings = ["warning: switchboard.toml:3:1: servers.files.comand: unknown field".to_owned()];
+        let warnings =
+            ["warning: switchboard.toml:3:1: servers.files.comand: unknown field".to_owned()];
         assert_eq!(report(&[finding], &warnings, "launcher"), expected);
     }
 }

@@ -1,10 +1,13 @@
-//! `add`, `remove`, `enable`, `disable`: change one entry of the user's own file, or of a file that is named; comments and order stay.
+//! `add`, `remove`, `enable`, `disable`: change one entry of the user's own file, or of a file that
+//! is named; comments and order stay.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
-use switchboard::config::{self, Addition, Change, ConfigFile, EditFault, Edited, Scope, ServerConfig, Target};
+use switchboard::config::{
+    self, Addition, Change, ConfigFile, EditFault, Edited, Scope, ServerConfig, Target,
+};
 use switchboard::shell;
 
 use crate::arguments::{Options, paths, server_names};
@@ -24,7 +27,11 @@ pub(crate) struct Added {
     /// What it is to be called
     name: String,
     /// The address of a server that is reached by one
-    #[arg(value_name = "URL", conflicts_with = "command", required_unless_present = "command")]
+    #[arg(
+        value_name = "URL",
+        conflicts_with = "command",
+        required_unless_present = "command"
+    )]
     url: Option<String>,
     /// A variable for the program; ${NAME} refers to one of yours (repeatable)
     #[arg(long, value_name = "NAME=VALUE", value_parser = pair)]
@@ -64,26 +71,65 @@ pub(crate) struct Where {
 }
 
 pub(crate) fn add(options: &Options, added: Added) -> Result<u8, Failure> {
-    let Added { name, url, env, header, cwd, transport, place, command } = added;
+    let Added {
+        name,
+        url,
+        env,
+        header,
+        cwd,
+        transport,
+        place,
+        command,
+    } = added;
     let target = match (url, command.split_first()) {
         (Some(url), _) => Target::Url(url),
         (None, Some((program, arguments))) => Target::Command(program.clone(), arguments.to_vec()),
-        (None, None) => return Err(Failure::new(Code::Usage, "neither an address nor `-- COMMAND` is given")),
+        (None, None) => {
+            return Err(Failure::new(
+                Code::Usage,
+                "neither an address nor `-- COMMAND` is given",
+            ));
+        }
     };
-    let addition = Addition { name: name.clone(), target, transport, env, headers: header, cwd };
+    let addition = Addition {
+        name: name.clone(),
+        target,
+        transport,
+        env,
+        headers: header,
+        cwd,
+    };
     change(options, &place, Change::Add(addition), &name, "added")
 }
 
 pub(crate) fn remove(options: &Options, named: &Named) -> Result<u8, Failure> {
-    change(options, &named.place, Change::Remove(named.name.clone()), &named.name, "removed")
+    change(
+        options,
+        &named.place,
+        Change::Remove(named.name.clone()),
+        &named.name,
+        "removed",
+    )
 }
 
 pub(crate) fn enable(options: &Options, named: &Named, wanted: bool) -> Result<u8, Failure> {
     let done = if wanted { "enabled" } else { "disabled" };
-    change(options, &named.place, Change::Enable(named.name.clone(), wanted), &named.name, done)
+    change(
+        options,
+        &named.place,
+        Change::Enable(named.name.clone(), wanted),
+        &named.name,
+        done,
+    )
 }
 
-fn change(options: &Options, wanted: &Where, change: Change, name: &str, done: &str) -> Result<u8, Failure> {
+fn change(
+    options: &Options,
+    wanted: &Where,
+    change: Change,
+    name: &str,
+    done: &str,
+) -> Result<u8, Failure> {
     let place = Place::find()?;
     let mut file = file(&place, options, wanted);
     let mut edited = config::edit(&file, &change);
@@ -107,7 +153,11 @@ fn change(options: &Options, wanted: &Where, change: Change, name: &str, done: &
         });
         output::print_json(&document.to_string())?;
     } else {
-        output::print(&format!("{verb}: \"{}\" ({shown}:{})\n", escaped(name), edited.line))?;
+        output::print(&format!(
+            "{verb}: \"{}\" ({shown}:{})\n",
+            escaped(name),
+            edited.line
+        ))?;
     }
     say_what_is_left(&place, options, &file, &edited, &change, name);
     Ok(0)
@@ -119,28 +169,58 @@ fn file(place: &Place, options: &Options, wanted: &Where) -> ConfigFile {
         return ConfigFile::new(place.own_file(), Scope::User);
     };
     let same = |other: &PathBuf| matches!((path.canonicalize(), other.canonicalize()), (Ok(one), Ok(other)) if one == other);
-    let found = place.found_files().into_iter().find(|file| same(&file.path));
+    let found = place
+        .found_files()
+        .into_iter()
+        .find(|file| same(&file.path));
     let scope = found.as_ref().map_or(Scope::Given, |file| file.scope);
-    let dialect = options.dialect.or_else(|| found.and_then(|file| file.dialect));
-    ConfigFile { dialect, ..ConfigFile::new(path, scope) }
+    let dialect = options
+        .dialect
+        .or_else(|| found.and_then(|file| file.dialect));
+    ConfigFile {
+        dialect,
+        ..ConfigFile::new(path, scope)
+    }
 }
 
 /// The entry of that name that holds in this folder, in whichever file.
 fn holder(place: &Place, options: &Options, name: &str) -> Option<Arc<ServerConfig>> {
-    let files = place.config_files(&Options { config: Vec::new(), ..options.clone() });
-    config::load(&files).ok()?.servers.values().find(|server| server.name.as_str() == name).cloned()
+    let files = place.config_files(&Options {
+        config: Vec::new(),
+        ..options.clone()
+    });
+    config::load(&files)
+        .ok()?
+        .servers
+        .values()
+        .find(|server| server.name.as_str() == name)
+        .cloned()
 }
 
-/// The file of an entry that does not stand in the user's own: changed after a yes at a terminal, and elsewhere named.
-fn other_file(options: &Options, holder: Arc<ServerConfig>, name: &str, done: &str) -> Result<ConfigFile, Failure> {
+/// The file of an entry that does not stand in the user's own: changed after a yes at a terminal,
+/// and elsewhere named.
+fn other_file(
+    options: &Options,
+    holder: Arc<ServerConfig>,
+    name: &str,
+    done: &str,
+) -> Result<ConfigFile, Failure> {
     let path = holder.source.file.to_path_buf();
     let shown = escaped(&path.display().to_string());
-    let fact = format!("server \"{}\" stands in {shown}, not in your own file", escaped(name));
+    let fact = format!(
+        "server \"{}\" stands in {shown}, not in your own file",
+        escaped(name)
+    );
     if let Some(terminal) = Tty::open().filter(|_| !options.json) {
         let question = format!("{fact}. Change that file? [y/N] ");
-        let line = in_runtime(interrupt::watch(async { Ok(terminal.line(&question).await) }))?;
+        let line = in_runtime(interrupt::watch(async {
+            Ok(terminal.line(&question).await)
+        }))?;
         if line.is_some_and(|line| matches!(line.trim().to_lowercase().as_str(), "y" | "yes")) {
-            return Ok(ConfigFile { dialect: Some(holder.dialect), ..ConfigFile::new(path, holder.source.scope) });
+            return Ok(ConfigFile {
+                dialect: Some(holder.dialect),
+                ..ConfigFile::new(path, holder.source.scope)
+            });
         }
     }
     let verb = match done {
@@ -148,28 +228,55 @@ fn other_file(options: &Options, holder: Arc<ServerConfig>, name: &str, done: &s
         "enabled" => "enable",
         _ => "disable",
     };
-    let hint = format!("to change that file: `switchboard {verb} --file {} {}`", shell_word(&path), shell::argument(name));
-    Err(Failure::new(Code::Usage, fact).server(escaped(name)).hint(hint))
+    let hint = format!(
+        "to change that file: `switchboard {verb} --file {} {}`",
+        shell_word(&path),
+        shell::argument(name)
+    );
+    Err(Failure::new(Code::Usage, fact)
+        .server(escaped(name))
+        .hint(hint))
 }
 
-/// What else a person must know for the change to hold: trust, another file, a file that is not read by itself.
-fn say_what_is_left(place: &Place, options: &Options, file: &ConfigFile, edited: &Edited, change: &Change, name: &str) {
+/// What else a person must know for the change to hold: trust, another file, a file that is not
+/// read by itself.
+fn say_what_is_left(
+    place: &Place,
+    options: &Options,
+    file: &ConfigFile,
+    edited: &Edited,
+    change: &Change,
+    name: &str,
+) {
     let same = |path: &PathBuf| path.canonicalize().is_ok_and(|path| path == edited.file);
-    let found = place.found_files().into_iter().find(|other| same(&other.path));
+    let found = place
+        .found_files()
+        .into_iter()
+        .find(|other| same(&other.path));
     let name = escaped(name);
-    if let (Change::Add(_), Some(Scope::Project)) = (change, found.as_ref().map(|file| file.scope)) {
+    if let (Change::Add(_), Some(Scope::Project)) = (change, found.as_ref().map(|file| file.scope))
+    {
         let trust = hints::command(&["trust", name.as_str()]);
-        output::notice(&format!("a project's server starts once it is trusted: look at it with {trust}"));
+        output::notice(&format!(
+            "a project's server starts once it is trusted: look at it with {trust}"
+        ));
     }
     let shown = escaped(&file.path.display().to_string());
     if found.is_none() {
-        output::notice(&format!("this file is read only where it is given: `switchboard -c {}`", hints::quoted(&shown)));
+        output::notice(&format!(
+            "this file is read only where it is given: `switchboard -c {}`",
+            hints::quoted(&shown)
+        ));
         return;
     }
-    if let Some(holder) = holder(place, options, &name).filter(|holder| !same(&holder.source.file)) {
+    if let Some(holder) = holder(place, options, &name).filter(|holder| !same(&holder.source.file))
+    {
         let source = &holder.source;
         let other = escaped(&source.file.display().to_string());
-        output::notice(&format!("what holds is another file's entry of this name: {other}:{}", source.line));
+        output::notice(&format!(
+            "what holds is another file's entry of this name: {other}:{}",
+            source.line
+        ));
     }
 }
 
@@ -180,7 +287,9 @@ fn failure(fault: EditFault, name: &str) -> Failure {
     match fault {
         EditFault::Missing { .. } => {
             let why = hints::command(&["why", name]);
-            failure.hint(format!("{why} says which file an entry stands in; name it with --file"))
+            failure.hint(format!(
+                "{why} says which file an entry stands in; name it with --file"
+            ))
         }
         _ => failure,
     }

@@ -48,9 +48,22 @@ pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
 }
 
 fn sentence(given: &LoggedIn) -> String {
-    let LoggedIn { server, issuer, scopes, lasts } = given;
-    let scopes = if scopes.is_empty() { String::new() } else { format!(", scopes: {}", scopes.join(" ")) };
-    let lasts = if *lasts { "" } else { "; it ends without renewal, and you will be asked again" };
+    let LoggedIn {
+        server,
+        issuer,
+        scopes,
+        lasts,
+    } = given;
+    let scopes = if scopes.is_empty() {
+        String::new()
+    } else {
+        format!(", scopes: {}", scopes.join(" "))
+    };
+    let lasts = if *lasts {
+        ""
+    } else {
+        "; it ends without renewal, and you will be asked again"
+    };
     format!("logged in to server \"{server}\" (by {issuer}{scopes}){lasts}\n")
 }
 
@@ -72,9 +85,10 @@ impl From<LoginFault> for Failure {
         let failure = Self::new(code, fact).server(&fault.server);
         match advice {
             Some(advice) => failure.hint(advice),
-            None if code == Code::Login => {
-                failure.hint(format!("try {} again", hints::command(&["login", fault.server.as_str()])))
-            }
+            None if code == Code::Login => failure.hint(format!(
+                "try {} again",
+                hints::command(&["login", fault.server.as_str()])
+            )),
             None => failure,
         }
     }

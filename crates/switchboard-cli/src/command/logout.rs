@@ -22,16 +22,27 @@ pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
     let setup = Setup::read(options)?;
     let entry = setup.trusted_entry(&wanted.server)?;
     let means = setup.auth();
-    let done = in_runtime(interrupt::watch(async { Ok(auth::logout(entry, &setup.environment, &means).await?) }))?;
-    let LoggedOut { server, was_logged_in, revoked } = &done;
+    let done = in_runtime(interrupt::watch(async {
+        Ok(auth::logout(entry, &setup.environment, &means).await?)
+    }))?;
+    let LoggedOut {
+        server,
+        was_logged_in,
+        revoked,
+    } = &done;
     if options.json {
-        let document = json!({ "server": server.as_str(), "wasLoggedIn": was_logged_in, "revoked": revoked });
+        let document =
+            json!({ "server": server.as_str(), "wasLoggedIn": was_logged_in, "revoked": revoked });
         output::print_json(&document.to_string())?;
         return Ok(0);
     }
     let told = match (was_logged_in, revoked) {
-        (false, _) => format!("nobody was logged in to server \"{server}\"; all that was kept of it is forgotten\n"),
-        (true, true) => format!("logged out of server \"{server}\": the token is given back and forgotten\n"),
+        (false, _) => format!(
+            "nobody was logged in to server \"{server}\"; all that was kept of it is forgotten\n"
+        ),
+        (true, true) => {
+            format!("logged out of server \"{server}\": the token is given back and forgotten\n")
+        }
         (true, false) => format!(
             "logged out of server \"{server}\": the token is forgotten here; its authorization server was not told, and may honour it until it ends\n"
         ),

@@ -14,7 +14,9 @@ use crate::place::Place;
 
 /// Whose log, and how much of it.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  switchboard logs git\n  switchboard logs git -n 500\n  switchboard logs --json")]
+#[command(
+    after_help = "Examples:\n  switchboard logs git\n  switchboard logs git -n 500\n  switchboard logs --json"
+)]
 pub(crate) struct Wanted {
     /// Only this server's
     #[arg(add = server_names())]
@@ -33,12 +35,18 @@ pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
     let mut text = String::new();
     let mut document = Vec::new();
     for server in &servers {
-        let lines = LogFile::read_tail(&place.state, server, wanted.lines)
-            .map_err(|error| Failure::new(Code::Usage, format!("the log of server \"{server}\" cannot be read: {error}")))?;
+        let lines = LogFile::read_tail(&place.state, server, wanted.lines).map_err(|error| {
+            Failure::new(
+                Code::Usage,
+                format!("the log of server \"{server}\" cannot be read: {error}"),
+            )
+        })?;
         if servers.len() > 1 {
             text.push_str(&format!("==> {server} <==\n"));
         }
-        lines.iter().for_each(|line| text.push_str(&format!("{}\n", line.for_terminal_line())));
+        lines
+            .iter()
+            .for_each(|line| text.push_str(&format!("{}\n", line.for_terminal_line())));
         let lines: Vec<_> = lines.iter().map(Untrusted::raw).collect();
         document.push(serde_json::json!({ "server": server.as_str(), "lines": lines }));
     }
@@ -56,15 +64,20 @@ fn found(folder: &Path, server: Option<&str>) -> Result<Vec<ServerName>, Failure
         .into_iter()
         .flatten()
         .flatten()
-        .filter_map(|entry| ServerName::dialect(entry.file_name().to_str()?.strip_suffix(".log")?).ok())
+        .filter_map(|entry| {
+            ServerName::dialect(entry.file_name().to_str()?.strip_suffix(".log")?).ok()
+        })
         .filter(|name| server.is_none_or(|server| server == name.as_str()))
         .collect();
     servers.sort();
     match server {
         Some(server) if servers.is_empty() => {
             let name = Untrusted::new(server);
-            Err(Failure::new(Code::Usage, format!("no log of a server \"{}\"", name.for_terminal_line()))
-                .hint("a server has one once it was started"))
+            Err(Failure::new(
+                Code::Usage,
+                format!("no log of a server \"{}\"", name.for_terminal_line()),
+            )
+            .hint("a server has one once it was started"))
         }
         _ => Ok(servers),
     }
@@ -78,12 +91,28 @@ mod tests {
     #[test]
     fn servers_are_found_by_their_logs() {
         let folder = tempfile::tempdir().unwrap();
-        for name in ["git.log.1", "git.log", "files.log", "of a dialect.log", "no\u{200b}server.log", "x.txt"] {
+        for name in [
+            "git.log.1",
+            "git.log",
+            "files.log",
+            "of a dialect.log",
+            "no\u{200b}server.log",
+            "x.txt",
+        ] {
             std::fs::write(folder.path().join(name), "line\n").unwrap();
         }
-        let names = |server| found(folder.path(), server).map(|found| found.iter().map(ToString::to_string).collect::<Vec<_>>());
-        assert_eq!(names(None), Ok(["files", "git", "of a dialect"].map(str::to_owned).to_vec()));
+        let names = |server| {
+            found(folder.path(), server)
+                .map(|found| found.iter().map(ToString::to_string).collect::<Vec<_>>())
+        };
+        assert_eq!(
+            names(None),
+            Ok(["files", "git", "of a dialect"].map(str::to_owned).to_vec())
+        );
         assert_eq!(names(Some("git")), Ok(vec!["git".to_owned()]));
-        assert_eq!(names(Some("none")).map_err(|failure| failure.code), Err(Code::Usage));
+        assert_eq!(
+            names(Some("none")).map_err(|failure| failure.code),
+            Err(Code::Usage)
+        );
     }
 }

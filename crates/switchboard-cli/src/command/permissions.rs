@@ -57,30 +57,57 @@ struct Answers {
 
 impl Answers {
     fn read(store: &dyn Store) -> Result<Self, Failure> {
-        let mut tools: Vec<_> =
-            store.all(Shelf::Grants)?.into_iter().filter_map(|(key, text)| Some((key, Grant::from_json(&text)?))).collect();
+        let mut tools: Vec<_> = store
+            .all(Shelf::Grants)?
+            .into_iter()
+            .filter_map(|(key, text)| Some((key, Grant::from_json(&text)?)))
+            .collect();
         tools.sort_by(|(one, _), (other, _)| one.cmp(other));
-        Ok(Self { tools, files: trust::accepted_permissions(store)? })
+        Ok(Self {
+            tools,
+            files: trust::accepted_permissions(store)?,
+        })
     }
 
     /// Those that these words mean.
     fn select(self, words: &[String]) -> Result<Self, Failure> {
-        let mut found = Self { tools: Vec::new(), files: Vec::new() };
-        let Self { mut tools, mut files } = self;
+        let mut found = Self {
+            tools: Vec::new(),
+            files: Vec::new(),
+        };
+        let Self {
+            mut tools,
+            mut files,
+        } = self;
         for word in words {
-            let path =
-                std::path::absolute(word).ok().and_then(|path| Some(path.parent()?.canonicalize().ok()?.join(path.file_name()?)));
-            let is_file = |file: &str| file == word || path.as_ref().is_some_and(|path| path.to_string_lossy() == file);
+            let path = std::path::absolute(word)
+                .ok()
+                .and_then(|path| Some(path.parent()?.canonicalize().ok()?.join(path.file_name()?)));
+            let is_file = |file: &str| {
+                file == word
+                    || path
+                        .as_ref()
+                        .is_some_and(|path| path.to_string_lossy() == file)
+            };
             let is_meant = |grant: &Grant| {
                 let pair = format!("{}/{}", grant.id.server, grant.id.tool.as_wire());
-                pair == *word || grant.id.server.as_str() == word || is_file(&grant.file.to_string_lossy())
+                pair == *word
+                    || grant.id.server.as_str() == word
+                    || is_file(&grant.file.to_string_lossy())
             };
             let before = found.tools.len() + found.files.len();
-            found.tools.extend(tools.extract_if(.., |(_, grant)| is_meant(grant)));
-            found.files.extend(files.extract_if(.., |accepted| is_file(&accepted.file)));
+            found
+                .tools
+                .extend(tools.extract_if(.., |(_, grant)| is_meant(grant)));
+            found
+                .files
+                .extend(files.extract_if(.., |accepted| is_file(&accepted.file)));
             if before == found.tools.len() + found.files.len() {
-                return Err(Failure::new(Code::Usage, format!("nothing is remembered of {:?}", escaped(word)))
-                    .hint("`switchboard permissions` lists what is"));
+                return Err(Failure::new(
+                    Code::Usage,
+                    format!("nothing is remembered of {:?}", escaped(word)),
+                )
+                .hint("`switchboard permissions` lists what is"));
             }
         }
         Ok(found)
@@ -97,21 +124,38 @@ impl Answers {
     }
 
     fn as_json(&self) -> Value {
-        let tools: Vec<_> = self.tools.iter().map(|(_, grant)| grant_json(grant)).collect();
-        let files: Vec<_> =
-            self.files.iter().map(|accepted| json!({ "file": accepted.file, "allows": accepted.lines })).collect();
+        let tools: Vec<_> = self
+            .tools
+            .iter()
+            .map(|(_, grant)| grant_json(grant))
+            .collect();
+        let files: Vec<_> = self
+            .files
+            .iter()
+            .map(|accepted| json!({ "file": accepted.file, "allows": accepted.lines }))
+            .collect();
         json!({ "tools": tools, "files": files })
     }
 
     fn as_text(&self) -> String {
         let mut text = String::new();
         if !self.tools.is_empty() {
-            text.push_str("Tools that are not asked about, as they were defined when you answered:\n");
-            self.tools.iter().for_each(|(_, grant)| text.push_str(&format!("  {}\n", grant_line(grant))));
+            text.push_str(
+                "Tools that are not asked about, as they were defined when you answered:\n",
+            );
+            self.tools
+                .iter()
+                .for_each(|(_, grant)| text.push_str(&format!("  {}\n", grant_line(grant))));
         }
         for accepted in &self.files {
-            text.push_str(&format!("{} may let run without asking:\n", escaped(&accepted.file)));
-            accepted.lines.iter().for_each(|line| text.push_str(&format!("  {}\n", escaped(line))));
+            text.push_str(&format!(
+                "{} may let run without asking:\n",
+                escaped(&accepted.file)
+            ));
+            accepted
+                .lines
+                .iter()
+                .for_each(|line| text.push_str(&format!("  {}\n", escaped(line))));
         }
         text
     }
@@ -120,7 +164,12 @@ impl Answers {
 /// One remembered answer, safe to show.
 pub(super) fn grant_line(grant: &Grant) -> String {
     let tool = grant.id.tool.untrusted();
-    format!("{}/{}    {}", grant.id.server, tool.for_terminal_line(), escaped(&grant.file.display().to_string()))
+    format!(
+        "{}/{}    {}",
+        grant.id.server,
+        tool.for_terminal_line(),
+        escaped(&grant.file.display().to_string())
+    )
 }
 
 pub(super) fn grant_json(grant: &Grant) -> Value {
@@ -133,7 +182,11 @@ pub(crate) fn run(options: &Options, wanted: &PermissionsArgs) -> Result<u8, Fai
     let (answers, done, nothing) = match &wanted.action {
         None | Some(Action::List) => (answers, "", "no answer is remembered\n"),
         Some(Action::Revoke(which)) => {
-            let answers = if which.all { answers } else { answers.select(&which.what)? };
+            let answers = if which.all {
+                answers
+            } else {
+                answers.select(&which.what)?
+            };
             answers.remove(&*store)?;
             (answers, "taken back:\n", "no answer was remembered\n")
         }
@@ -142,7 +195,11 @@ pub(crate) fn run(options: &Options, wanted: &PermissionsArgs) -> Result<u8, Fai
         output::print_json(&answers.as_json().to_string())?;
     } else {
         let text = answers.as_text();
-        output::print(&if text.is_empty() { nothing.to_owned() } else { format!("{done}{text}") })?;
+        output::print(&if text.is_empty() {
+            nothing.to_owned()
+        } else {
+            format!("{done}{text}")
+        })?;
     }
     Ok(0)
 }

@@ -37,7 +37,11 @@ pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
     let (server, name) = parts(&setup, wanted);
     super::with_servers_of(setup, options, server.as_deref(), async |host| {
         let server = whose(host, server.as_deref(), name)?;
-        let arguments: Map<_, _> = wanted.pairs.iter().map(|pair| (pair.key().to_owned(), Value::from(pair.value()))).collect();
+        let arguments: Map<_, _> = wanted
+            .pairs
+            .iter()
+            .map(|pair| (pair.key().to_owned(), Value::from(pair.value())))
+            .collect();
         let (arguments, caller) = (RawJson::from_value(&arguments), terminal::caller());
         let asked = host.prompt(&server, name, &arguments, &caller);
         let result = progress::during(format!("getting a prompt from {server}"), asked).await?;
@@ -57,7 +61,9 @@ fn parts<'a>(setup: &Setup, wanted: &'a Wanted) -> (Option<String>, &'a str) {
         return (wanted.server.clone(), name);
     }
     let offers = |offered: &Offerings| offered.prompts.iter().any(|prompt| prompt.name == name);
-    if let Some(server) = remembered::only_server(setup, |catalog| super::offering(catalog.offerings(), offers)) {
+    if let Some(server) = remembered::only_server(setup, |catalog| {
+        super::offering(catalog.offerings(), offers)
+    }) {
         return (Some(server.to_string()), name);
     }
     match name.split_once('/') {
@@ -69,20 +75,35 @@ fn parts<'a>(setup: &Setup, wanted: &'a Wanted) -> (Option<String>, &'a str) {
 fn whose(host: &Host, server: Option<&str>, name: &str) -> Result<ServerName, Failure> {
     let offerings = super::offerings(host, server);
     let shown = format!("prompt \"{}\"", escaped(name));
-    let found = super::offering(&offerings, |offered| offered.prompts.iter().any(|prompt| prompt.name == name));
+    let found = super::offering(&offerings, |offered| {
+        offered.prompts.iter().any(|prompt| prompt.name == name)
+    });
     super::the_one(&found, &format!("a {shown}"), || {
-        let known = offerings.iter().flat_map(|(_, offered)| offered.prompts.iter().map(|prompt| prompt.name.as_str()));
+        let known = offerings
+            .iter()
+            .flat_map(|(_, offered)| offered.prompts.iter().map(|prompt| prompt.name.as_str()));
         let meant = nearest::question(name, known);
-        Failure::new(Code::Usage, format!("no {shown}")).hint(format!("{meant}{} lists them", hints::command(&["prompts"])))
+        Failure::new(Code::Usage, format!("no {shown}")).hint(format!(
+            "{meant}{} lists them",
+            hints::command(&["prompts"])
+        ))
     })
 }
 
 /// `role:` and the text of each message.
 fn messages(result: &RawJson) -> Result<Untrusted, Failure> {
     let value = result.to_value().map_err(|error| {
-        Failure::new(Code::Answered, format!("the prompt cannot be shown: {error}")).hint("--json prints it as it came")
+        Failure::new(
+            Code::Answered,
+            format!("the prompt cannot be shown: {error}"),
+        )
+        .hint("--json prints it as it came")
     })?;
-    let listed = value.get("messages").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let listed = value
+        .get("messages")
+        .and_then(Value::as_array)
+        .map(Vec::as_slice)
+        .unwrap_or_default();
     let shown: Vec<_> = listed.iter().map(message).collect();
     Ok(Untrusted::new(shown.join("\n\n")))
 }
@@ -90,14 +111,19 @@ fn messages(result: &RawJson) -> Result<Untrusted, Failure> {
 fn message(message: &Value) -> String {
     let role = message.get("role").and_then(Value::as_str).unwrap_or("?");
     let content = message.get("content").unwrap_or(&Value::Null);
-    let parts = content.as_array().map_or_else(|| std::slice::from_ref(content), Vec::as_slice);
+    let parts = content
+        .as_array()
+        .map_or_else(|| std::slice::from_ref(content), Vec::as_slice);
     let texts: Vec<_> = parts.iter().map(part).collect();
     format!("{role}:\n{}", texts.join("\n"))
 }
 
 fn part(part: &Value) -> String {
     let field = |name: &str| part.get(name).and_then(Value::as_str);
-    let embedded = part.get("resource").and_then(|resource| resource.get("text")).and_then(Value::as_str);
+    let embedded = part
+        .get("resource")
+        .and_then(|resource| resource.get("text"))
+        .and_then(Value::as_str);
     match field("text").or(embedded) {
         Some(text) => text.to_owned(),
         None => {
@@ -118,6 +144,9 @@ mod tests {
         let raw = br#"{"messages":[{"role":"user","content":{"type":"text","text":"hi"}},
             {"role":"assistant","content":[{"type":"image","mimeType":"image/png","data":"AAAA"},{"type":"resource","resource":{"text":"body"}}]}]}"#;
         let shown = messages(&RawJson::parse(&raw[..]).unwrap()).unwrap();
-        assert_eq!(shown.raw(), "user:\nhi\n\nassistant:\n[image/png, 3 bytes]\nbody");
+        assert_eq!(
+            shown.raw(),
+            "user:\nhi\n\nassistant:\n[image/png, 3 bytes]\nbody"
+        );
     }
 }

@@ -28,7 +28,13 @@ pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
                 let arguments: Vec<_> = prompt
                     .arguments
                     .iter()
-                    .map(|(name, _, required)| if *required { escaped(name) } else { format!("[{}]", escaped(name)) })
+                    .map(|(name, _, required)| {
+                        if *required {
+                            escaped(name)
+                        } else {
+                            format!("[{}]", escaped(name))
+                        }
+                    })
                     .collect();
                 let about = prompt
                     .description
@@ -36,7 +42,12 @@ pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
                     .or(prompt.title.as_ref())
                     .map(|text| text.for_terminal_line().to_string())
                     .unwrap_or_default();
-                rows.push(vec![escaped(&prompt.name), name.to_string(), arguments.join(" "), about]);
+                rows.push(vec![
+                    escaped(&prompt.name),
+                    name.to_string(),
+                    arguments.join(" "),
+                    about,
+                ]);
             }
         }
         if options.json {

@@ -37,23 +37,36 @@ pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
     wanted.save.as_deref().map(saving::prepare).transpose()?;
     let setup = Setup::read(options)?;
     // Where last time's catalogs tell whose it is, no other server is started.
-    let remembered = || remembered::only_server(&setup, |catalog| catalog.servers_of_resource(&wanted.uri));
-    let server = wanted.server.clone().or_else(|| remembered().map(|name| name.to_string()));
+    let remembered =
+        || remembered::only_server(&setup, |catalog| catalog.servers_of_resource(&wanted.uri));
+    let server = wanted
+        .server
+        .clone()
+        .or_else(|| remembered().map(|name| name.to_string()));
     super::with_servers_of(setup, options, server.as_deref(), async |host| {
         let server = whose(host, &wanted.uri, server.as_deref())?;
         let caller = terminal::caller();
-        let result = progress::during(format!("reading from {server}"), host.read(&server, &wanted.uri, &caller)).await?;
+        let result = progress::during(
+            format!("reading from {server}"),
+            host.read(&server, &wanted.uri, &caller),
+        )
+        .await?;
         if options.json {
             output::print_json(result.as_str())?;
         } else {
             output::print(&super::ended(contents(&result)?.for_terminal().to_string()))?;
         }
-        wanted.save.as_deref().map(|folder| saving::save(&result, folder)).transpose()?;
+        wanted
+            .save
+            .as_deref()
+            .map(|folder| saving::save(&result, folder))
+            .transpose()?;
         Ok(0)
     })
 }
 
-/// The server named; else the one that lists the address; else the only one whose templates begin like it (S4-26).
+/// The server named; else the one that lists the address; else the only one whose templates begin
+/// like it (S4-26).
 pub(super) fn whose(host: &Host, uri: &str, server: Option<&str>) -> Result<ServerName, Failure> {
     if let Some(handle) = server.and_then(|name| host.server(name)) {
         return Ok(handle.config.name.clone());
@@ -61,10 +74,17 @@ pub(super) fn whose(host: &Host, uri: &str, server: Option<&str>) -> Result<Serv
     let shown = escaped(uri);
     super::the_one(&host.catalog().servers_of_resource(uri), &shown, || {
         let offerings = super::offerings(host, server);
-        let known = offerings.iter().flat_map(|(_, offered)| offered.resources.iter().map(|resource| resource.uri.as_str()));
+        let known = offerings.iter().flat_map(|(_, offered)| {
+            offered
+                .resources
+                .iter()
+                .map(|resource| resource.uri.as_str())
+        });
         let meant = nearest::question(uri, known);
-        let hint =
-            format!("{meant}{} lists them; --server SERVER asks one that does not list it", hints::command(&["resources"]));
+        let hint = format!(
+            "{meant}{} lists them; --server SERVER asks one that does not list it",
+            hints::command(&["resources"])
+        );
         Failure::new(Code::Usage, format!("no server lists the resource {shown}")).hint(hint)
     })
 }
@@ -72,16 +92,31 @@ pub(super) fn whose(host: &Host, uri: &str, server: Option<&str>) -> Result<Serv
 /// Text as text, anything else by type and size.
 fn contents(result: &RawJson) -> Result<Untrusted, Failure> {
     let value = result.to_value().map_err(|error| {
-        Failure::new(Code::Answered, format!("the contents cannot be shown: {error}")).hint("--json prints them as they came")
+        Failure::new(
+            Code::Answered,
+            format!("the contents cannot be shown: {error}"),
+        )
+        .hint("--json prints them as they came")
     })?;
-    let parts = value.get("contents").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-    let shown: Vec<_> = parts.iter().map(|part| one(part, parts.len() > 1)).collect();
+    let parts = value
+        .get("contents")
+        .and_then(Value::as_array)
+        .map(Vec::as_slice)
+        .unwrap_or_default();
+    let shown: Vec<_> = parts
+        .iter()
+        .map(|part| one(part, parts.len() > 1))
+        .collect();
     Ok(Untrusted::new(shown.join("\n")))
 }
 
 fn one(part: &Value, several: bool) -> String {
     let field = |name: &str| part.get(name).and_then(Value::as_str);
-    let head = if several { format!("{}:\n", field("uri").unwrap_or("?")) } else { String::new() };
+    let head = if several {
+        format!("{}:\n", field("uri").unwrap_or("?"))
+    } else {
+        String::new()
+    };
     let body = match (field("text"), field("blob")) {
         (Some(text), _) => text.to_owned(),
         (None, Some(blob)) => {
@@ -104,8 +139,17 @@ mod tests {
             let raw = RawJson::parse(json.as_bytes().to_vec()).unwrap();
             assert_eq!(contents(&raw).unwrap().raw(), expected);
         };
-        check(r#"{"contents":[{"uri":"a","text":"hello\nthere"}]}"#, "hello\nthere");
-        check(r#"{"contents":[{"uri":"a","mimeType":"image/png","blob":"AAAA"}]}"#, "[image/png, 3 bytes]");
-        check(r#"{"contents":[{"uri":"a","text":"x"},{"uri":"b","text":"y"}]}"#, "a:\nx\nb:\ny");
+        check(
+            r#"{"contents":[{"uri":"a","text":"hello\nthere"}]}"#,
+            "hello\nthere",
+        );
+        check(
+            r#"{"contents":[{"uri":"a","mimeType":"image/png","blob":"AAAA"}]}"#,
+            "[image/png, 3 bytes]",
+        );
+        check(
+            r#"{"contents":[{"uri":"a","text":"x"},{"uri":"b","text":"y"}]}"#,
+            "a:\nx\nb:\ny",
+        );
     }
 }

@@ -47,7 +47,9 @@ pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
         }
         if options.json {
             let (resources, templates) = (resources.join(","), templates.join(","));
-            output::print_json(&format!(r#"{{"resources":[{resources}],"resourceTemplates":[{templates}]}}"#))?;
+            output::print_json(&format!(
+                r#"{{"resources":[{resources}],"resourceTemplates":[{templates}]}}"#
+            ))?;
         } else {
             if rows.is_empty() && !host.servers().is_empty() {
                 output::notice("no resource is on offer");

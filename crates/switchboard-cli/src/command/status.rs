@@ -39,22 +39,42 @@ pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
     setup.run(None, async |host, _| {
         progress::settle(host, WaitLimit::start(options)).await;
         if options.json {
-            output::print_json(&view::server::status_json(host, options.verbosity() > 0).to_string())?;
+            output::print_json(
+                &view::server::status_json(host, options.verbosity() > 0).to_string(),
+            )?;
         } else {
-            let detail = Detail { descriptions: wanted.descriptions, verbose: options.verbosity() > 0 };
-            output::print(&render(&view::server::status(host), detail, output::stdout_columns()))?;
+            let detail = Detail {
+                descriptions: wanted.descriptions,
+                verbose: options.verbosity() > 0,
+            };
+            output::print(&render(
+                &view::server::status(host),
+                detail,
+                output::stdout_columns(),
+            ))?;
         }
         Ok(0)
     })
 }
 
-/// What to do where nothing is configured: something to copy, in the words of the file that it is for.
+/// What to do where nothing is configured: something to copy, in the words of the file that it is
+/// for.
 fn first_steps(setup: &Setup, options: &Options) -> String {
-    let looked = if options.config.is_empty() { setup.place.searched() } else { options.config.clone() };
-    let files: String = looked.iter().map(|file| format!("  {}\n", escaped(&file.display().to_string()))).collect();
+    let looked = if options.config.is_empty() {
+        setup.place.searched()
+    } else {
+        options.config.clone()
+    };
+    let files: String = looked
+        .iter()
+        .map(|file| format!("  {}\n", escaped(&file.display().to_string())))
+        .collect();
     let own = setup.place.own_file();
     let file = options.config.first().unwrap_or(&own);
-    let kind = ConfigFile { dialect: options.dialect, ..ConfigFile::new(file, Scope::Given) };
+    let kind = ConfigFile {
+        dialect: options.dialect,
+        ..ConfigFile::new(file, Scope::Given)
+    };
     let addition = Addition {
         name: "time".to_owned(),
         target: Target::Command("uvx".to_owned(), vec!["mcp-server-time".to_owned()]),
@@ -66,9 +86,19 @@ fn first_steps(setup: &Setup, options: &Options) -> String {
     let mut text = format!("No server is configured in\n{files}\n");
     if let Some(sample) = config::sample(&kind, addition) {
         let sample: String = sample.lines().map(|line| format!("  {line}\n")).collect();
-        let given = options.config.first().map(|file| format!(" --file {}", shell_word(file))).unwrap_or_default();
+        let given = options
+            .config
+            .first()
+            .map(|file| format!(" --file {}", shell_word(file)))
+            .unwrap_or_default();
         let dialect = options.dialect.zip(options.config.first());
-        let dialect = dialect.map(|(dialect, file)| format!("-c {} --dialect {} ", shell_word(file), dialect.rules().word));
+        let dialect = dialect.map(|(dialect, file)| {
+            format!(
+                "-c {} --dialect {} ",
+                shell_word(file),
+                dialect.rules().word
+            )
+        });
         text.push_str(&format!(
             "{} could begin like this:\n\n{sample}\n`switchboard {}add time{given} -- uvx mcp-server-time` writes that. Then \
              `switchboard` shows it, `switchboard tools` what it offers.\n",

@@ -65,7 +65,9 @@ pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
     if let Some(tool) = server.filter(|name| is_tool(&setup, name)) {
         return one(options, setup, tool, wanted);
     }
-    let only = setup.only(server)?.and_then(|only| only.first().map(|name| setup.needed_to_name(name)));
+    let only = setup
+        .only(server)?
+        .and_then(|only| only.first().map(|name| setup.needed_to_name(name)));
     setup.run(only, async |host, _| {
         super::settle(host, options, server).await?;
         if server.is_some() {
@@ -73,22 +75,43 @@ pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
         }
         let catalog = host.catalog();
         if let Some(vendor) = wanted.vendor {
-            adapted(vendor, catalog.tools().iter().filter(|tool| is_wanted(server, &tool.id.server)))?;
+            adapted(
+                vendor,
+                catalog
+                    .tools()
+                    .iter()
+                    .filter(|tool| is_wanted(server, &tool.id.server)),
+            )?;
         } else if options.json {
             output::print_json(&json(&catalog, server))?;
         } else {
-            if catalog.tools().iter().all(|tool| !is_wanted(server, &tool.id.server)) && !host.servers().is_empty() {
+            if catalog
+                .tools()
+                .iter()
+                .all(|tool| !is_wanted(server, &tool.id.server))
+                && !host.servers().is_empty()
+            {
                 output::notice("no tool is on offer");
             }
-            output::print(&text(&catalog, server, wanted.schema, output::stdout_columns()))?;
+            output::print(&text(
+                &catalog,
+                server,
+                wanted.schema,
+                output::stdout_columns(),
+            ))?;
         }
         Ok(0)
     })
 }
 
-/// Whether a name is a tool's: one with a slash, or one that no server has and that looks like a tool's or was one last time.
+/// Whether a name is a tool's: one with a slash, or one that no server has and that looks like a
+/// tool's or was one last time.
 fn is_tool(setup: &Setup, name: &str) -> bool {
-    let is_server = setup.config.servers.keys().any(|server| server.as_str() == name);
+    let is_server = setup
+        .config
+        .servers
+        .keys()
+        .any(|server| server.as_str() == name);
     let was_tool = || remembered::server_of(&setup.config, &*setup.store, name).is_some();
     !is_server && (name.contains('/') || name.contains("__") || was_tool())
 }
@@ -117,10 +140,16 @@ fn one(options: &Options, setup: Setup, name: &str, wanted: &Wanted) -> Result<u
         if let Some(vendor) = wanted.vendor {
             adapted(vendor, std::iter::once(&tool))?;
         } else if options.json {
-            output::print_json(&format!(r#"{{"tools":[{}],"withheld":[]}}"#, as_json(&tool)))?;
+            output::print_json(&format!(
+                r#"{{"tools":[{}],"withheld":[]}}"#,
+                as_json(&tool)
+            ))?;
         } else {
-            let schema =
-                if wanted.schema { format!("\nSchema:\n{}", indented_schema(&tool.shown_schema())) } else { String::new() };
+            let schema = if wanted.schema {
+                format!("\nSchema:\n{}", indented_schema(&tool.shown_schema()))
+            } else {
+                String::new()
+            };
             output::print(&(signature::page(&tool, output::stdout_columns()) + &schema))?;
         }
         Ok(0)
@@ -131,11 +160,15 @@ fn is_wanted(server: Option<&str>, name: &ServerName) -> bool {
     server.is_none_or(|server| server == name.as_str())
 }
 
-/// `{"tools":[{"name","server","tool","source",…}],"withheld":[{"server","tool","reason"}]}`, each definition as its server sent it, but
-/// for what the dialect of its file makes of schemas.
+/// `{"tools":[{"name","server","tool","source",…}],"withheld":[{"server","tool","reason"}]}`, each
+/// definition as its server sent it, but for what the dialect of its file makes of schemas.
 fn json(catalog: &Catalog, server: Option<&str>) -> String {
-    let tools: Vec<_> =
-        catalog.tools().iter().filter(|tool| is_wanted(server, &tool.id.server)).map(|tool| as_json(tool)).collect();
+    let tools: Vec<_> = catalog
+        .tools()
+        .iter()
+        .filter(|tool| is_wanted(server, &tool.id.server))
+        .map(|tool| as_json(tool))
+        .collect();
     let withheld: Vec<_> = catalog
         .withheld()
         .iter()
@@ -147,33 +180,68 @@ fn json(catalog: &Catalog, server: Option<&str>) -> String {
             .to_string()
         })
         .collect();
-    format!(r#"{{"tools":[{}],"withheld":[{}]}}"#, tools.join(","), withheld.join(","))
+    format!(
+        r#"{{"tools":[{}],"withheld":[{}]}}"#,
+        tools.join(","),
+        withheld.join(",")
+    )
 }
 
 fn as_json(tool: &Tool) -> String {
     let source = tool.source_uri();
-    let mut ours = vec![("name", tool.exposed.as_str()), ("server", tool.id.server.as_str()), ("tool", tool.id.tool.as_wire())];
+    let mut ours = vec![
+        ("name", tool.exposed.as_str()),
+        ("server", tool.id.server.as_str()),
+        ("tool", tool.id.tool.as_wire()),
+    ];
     ours.extend(source.as_deref().map(|source| ("source", source)));
     super::tagged(&tool.shown_definition(), &ours)
 }
 
-/// A pipe gets a line for each tool: name, server, what it does. A screen gets the servers as headings.
+/// A pipe gets a line for each tool: name, server, what it does. A screen gets the servers as
+/// headings.
 fn text(catalog: &Catalog, server: Option<&str>, schema: bool, columns: Option<usize>) -> String {
-    let tools: Vec<_> = catalog.tools().iter().filter(|tool| is_wanted(server, &tool.id.server)).collect();
+    let tools: Vec<_> = catalog
+        .tools()
+        .iter()
+        .filter(|tool| is_wanted(server, &tool.id.server))
+        .collect();
     let mut text = match columns {
         Some(columns) => headed(&tools, schema, columns),
         None => {
-            let rows = tools.iter().map(|tool| vec![tool.exposed.to_string(), tool.id.server.to_string(), about(tool)]).collect();
+            let rows = tools
+                .iter()
+                .map(|tool| {
+                    vec![
+                        tool.exposed.to_string(),
+                        tool.id.server.to_string(),
+                        about(tool),
+                    ]
+                })
+                .collect();
             with_schemas(rows, &tools, schema, None)
         }
     };
-    let withheld: Vec<_> = catalog.withheld().iter().filter(|withheld| is_wanted(server, &withheld.server)).collect();
+    let withheld: Vec<_> = catalog
+        .withheld()
+        .iter()
+        .filter(|withheld| is_wanted(server, &withheld.server))
+        .collect();
     if !withheld.is_empty() {
-        text.push_str(if text.is_empty() { "Withheld:\n" } else { "\nWithheld:\n" });
+        text.push_str(if text.is_empty() {
+            "Withheld:\n"
+        } else {
+            "\nWithheld:\n"
+        });
     }
     for withheld in withheld {
         let tool = withheld.tool.untrusted();
-        text.push_str(&format!("  {}/{}: {}\n", withheld.server, tool.for_terminal_line(), escaped(&withheld.reason)));
+        text.push_str(&format!(
+            "  {}/{}: {}\n",
+            withheld.server,
+            tool.for_terminal_line(),
+            escaped(&withheld.reason)
+        ));
     }
     text
 }
@@ -184,10 +252,20 @@ fn headed(tools: &[&Arc<Tool>], schema: bool, columns: usize) -> String {
         let heading = Style::new().bold();
         let count = counted(of_one.len(), "tool");
         let gap = if text.is_empty() { "" } else { "\n" };
-        text.push_str(&format!("{gap}{heading}{}{heading:#}, {count}\n", of_one[0].id.server));
-        let longest = of_one.iter().map(|tool| tool.exposed.as_str().len()).max().unwrap_or_default();
+        text.push_str(&format!(
+            "{gap}{heading}{}{heading:#}, {count}\n",
+            of_one[0].id.server
+        ));
+        let longest = of_one
+            .iter()
+            .map(|tool| tool.exposed.as_str().len())
+            .max()
+            .unwrap_or_default();
         if longest + 30 <= columns {
-            let rows = of_one.iter().map(|tool| vec![format!("  {}", tool.exposed), about(tool)]).collect();
+            let rows = of_one
+                .iter()
+                .map(|tool| vec![format!("  {}", tool.exposed), about(tool)])
+                .collect();
             text.push_str(&with_schemas(rows, of_one, schema, Some(columns)));
         } else {
             // Too narrow for two columns: what it does stands below its name.
@@ -195,7 +273,10 @@ fn headed(tools: &[&Arc<Tool>], schema: bool, columns: usize) -> String {
                 text.push_str(&format!("  {}\n", tool.exposed));
                 let about = about(tool);
                 if !about.is_empty() {
-                    text.push_str(&format!("      {}\n", table::cut(&about, columns.saturating_sub(6).max(12))));
+                    text.push_str(&format!(
+                        "      {}\n",
+                        table::cut(&about, columns.saturating_sub(6).max(12))
+                    ));
                 }
                 text.push_str(&schema_of(tool, schema));
             }
@@ -204,7 +285,12 @@ fn headed(tools: &[&Arc<Tool>], schema: bool, columns: usize) -> String {
     text
 }
 
-fn with_schemas(rows: Vec<Vec<String>>, tools: &[&Arc<Tool>], schema: bool, columns: Option<usize>) -> String {
+fn with_schemas(
+    rows: Vec<Vec<String>>,
+    tools: &[&Arc<Tool>],
+    schema: bool,
+    columns: Option<usize>,
+) -> String {
     let mut text = String::new();
     for (line, tool) in table::aligned(&rows, columns).lines().zip(tools) {
         text.push_str(line);
@@ -215,11 +301,19 @@ fn with_schemas(rows: Vec<Vec<String>>, tools: &[&Arc<Tool>], schema: bool, colu
 }
 
 fn schema_of(tool: &Tool, wanted: bool) -> String {
-    if wanted { indented_schema(&tool.shown_schema()) } else { String::new() }
+    if wanted {
+        indented_schema(&tool.shown_schema())
+    } else {
+        String::new()
+    }
 }
 
 fn about(tool: &Tool) -> String {
-    tool.definition.description.as_ref().map(|text| first_line(text.raw())).unwrap_or_default()
+    tool.definition
+        .description
+        .as_ref()
+        .map(|text| first_line(text.raw()))
+        .unwrap_or_default()
 }
 
 fn first_line(text: &str) -> String {
@@ -228,5 +322,8 @@ fn first_line(text: &str) -> String {
 
 fn indented_schema(schema: &switchboard::wire::RawJson) -> String {
     // JSON has no line breaks of the server's own inside a value.
-    laid_out(schema.as_str(), None).lines().map(|line| format!("    {}\n", escaped(line))).collect()
+    laid_out(schema.as_str(), None)
+        .lines()
+        .map(|line| format!("    {}\n", escaped(line)))
+        .collect()
 }

@@ -1,4 +1,5 @@
-//! `trust`: shows what a project's file would start, whole, and records a yes for exactly that, server by server.
+//! `trust`: shows what a project's file would start, whole, and records a yes for exactly that,
+//! server by server.
 
 use clap::Args;
 use switchboard::config::{ProjectPermissions, Scope, ServerConfig};
@@ -48,7 +49,8 @@ pub(crate) struct Wanted {
     /// Show the servers and folders that were accepted
     #[arg(long, conflicts_with_all = ["servers", "yes", "folder"])]
     list: bool,
-    /// Take back what was accepted: of the servers named, of a file, of a folder, or with --folder of this folder
+    /// Take back what was accepted: of the servers named, of a file, of a folder, or with --folder
+    /// of this folder
     #[arg(long, conflicts_with_all = ["yes", "list"])]
     revoke: bool,
     /// With --yes: accept also what the files of these servers let run without asking
@@ -59,7 +61,12 @@ pub(crate) struct Wanted {
 pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
     match wanted {
         Wanted { list: true, .. } => return accepted::list(options),
-        Wanted { revoke: true, folder, servers, .. } => return accepted::revoke(options, servers, *folder),
+        Wanted {
+            revoke: true,
+            folder,
+            servers,
+            ..
+        } => return accepted::revoke(options, servers, *folder),
         Wanted { folder: true, .. } => return accepted::accept_folder(options),
         _ => {}
     }
@@ -68,15 +75,34 @@ pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
         setup.entry(name)?;
     }
     let mut waiting = trust::waiting(&setup.config, &setup.environment, &*setup.store);
-    waiting.retain(|(server, _)| wanted.servers.is_empty() || wanted.servers.iter().any(|name| name == server.name.as_str()));
-    // An entry of a person's own file waits only in a host that runs already and saw it change: a yes counts there.
-    let own =
-        wanted.servers.iter().filter_map(|name| setup.entry(name).ok()).filter(|server| {
-            server.source.scope != Scope::Project && !trust::is_accepted(server, &setup.environment, &*setup.store)
+    waiting.retain(|(server, _)| {
+        wanted.servers.is_empty()
+            || wanted
+                .servers
+                .iter()
+                .any(|name| name == server.name.as_str())
+    });
+    // An entry of a person's own file waits only in a host that runs already and saw it change: a
+    // yes counts there.
+    let own = wanted
+        .servers
+        .iter()
+        .filter_map(|name| setup.entry(name).ok())
+        .filter(|server| {
+            server.source.scope != Scope::Project
+                && !trust::is_accepted(server, &setup.environment, &*setup.store)
         });
     waiting.extend(own.map(|server| (&**server, Standing::New)));
-    let waiting: Vec<_> =
-        waiting.into_iter().map(|(server, standing)| (server, standing, trust::disclose(server, &setup.environment))).collect();
+    let waiting: Vec<_> = waiting
+        .into_iter()
+        .map(|(server, standing)| {
+            (
+                server,
+                standing,
+                trust::disclose(server, &setup.environment),
+            )
+        })
+        .collect();
     let unasked = permissions::not_accepted(&setup, &wanted.servers);
     if waiting.is_empty() && (unasked.is_empty() || wanted.yes && !wanted.permissions) {
         return report(options, &[], "nothing waits for trust\n");
@@ -121,17 +147,28 @@ fn ask_each(
             );
             return report(options, &[], "nothing waits for trust\n");
         }
-        let names: Vec<_> = waiting.iter().map(|(_, _, disclosure)| disclosure.name.as_str()).collect();
+        let names: Vec<_> = waiting
+            .iter()
+            .map(|(_, _, disclosure)| disclosure.name.as_str())
+            .collect();
         for (server, standing, disclosure) in waiting {
             if !options.json {
                 output::suspended_stderr(&show::entry(server, standing, disclosure));
             }
         }
-        return Err(Failure::new(Code::Denied, format!("not trusted: {}; no terminal to ask on", names.join(", ")))
-            .server(names.first().copied().unwrap_or_default())
-            .hint(format!("run {} in a terminal", hints::command(&[&["trust"], names.as_slice()].concat()))));
+        return Err(Failure::new(
+            Code::Denied,
+            format!("not trusted: {}; no terminal to ask on", names.join(", ")),
+        )
+        .server(names.first().copied().unwrap_or_default())
+        .hint(format!(
+            "run {} in a terminal",
+            hints::command(&[&["trust"], names.as_slice()].concat())
+        )));
     };
-    let chosen = in_runtime(interrupt::watch(async { Ok(ask::each(&terminal, setup, waiting).await) }))?;
+    let chosen = in_runtime(interrupt::watch(async {
+        Ok(ask::each(&terminal, setup, waiting).await)
+    }))?;
     let mut accepted = Vec::new();
     for index in &chosen {
         let (_, _, disclosure) = &waiting[*index];
@@ -141,18 +178,36 @@ fn ask_each(
     // Whoever trusts none of a file's servers need not think about what they may do.
     for file in unasked.iter().filter(|(project, _)| setup.is_used(project)) {
         if in_runtime(interrupt::watch(permissions::ask(&terminal, setup, file)))? {
-            accepted.push(format!("permissions of {}", escaped(&file.0.file.display().to_string())));
+            accepted.push(format!(
+                "permissions of {}",
+                escaped(&file.0.file.display().to_string())
+            ));
         }
     }
-    report(options, &accepted, if accepted.is_empty() { "nothing was trusted\n" } else { "" })?;
-    Ok(if chosen.len() < waiting.len() || accepted.is_empty() { Code::Denied as u8 } else { 0 })
+    report(
+        options,
+        &accepted,
+        if accepted.is_empty() {
+            "nothing was trusted\n"
+        } else {
+            ""
+        },
+    )?;
+    Ok(if chosen.len() < waiting.len() || accepted.is_empty() {
+        Code::Denied as u8
+    } else {
+        0
+    })
 }
 
 fn report(options: &Options, accepted: &[String], nothing: &str) -> Result<u8, Failure> {
     if options.json {
         output::print_json(&serde_json::json!({ "trusted": accepted }).to_string())?;
     } else {
-        let lines: String = accepted.iter().map(|name| format!("trusted: {name}\n")).collect();
+        let lines: String = accepted
+            .iter()
+            .map(|name| format!("trusted: {name}\n"))
+            .collect();
         output::print(&(lines + nothing))?;
     }
     Ok(0)

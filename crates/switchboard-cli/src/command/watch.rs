@@ -29,12 +29,19 @@ pub(crate) struct Wanted {
     server: Option<String>,
 }
 
-/// A person may edit the configuration meanwhile: what it changes is told, and done as far as nobody must be asked.
+/// A person may edit the configuration meanwhile: what it changes is told, and done as far as
+/// nobody must be asked.
 fn keep_up(host: &Host, place: &Place, options: &Options) {
-    let files = if options.config.is_empty() { place.searched() } else { options.config.clone() };
+    let files = if options.config.is_empty() {
+        place.searched()
+    } else {
+        options.config.clone()
+    };
     let (place, options) = (place.clone(), options.clone());
     // A yes that is given in another terminal counts here.
-    let files = files.into_iter().chain(["trust.json", "permissions.json"].map(|name| place.state.join(name)));
+    let files = files
+        .into_iter()
+        .chain(["trust.json", "permissions.json"].map(|name| place.state.join(name)));
     if let Err(error) = host.watch(files, move || config::load(&place.config_files(&options))) {
         output::notice(&error.to_string());
     }
@@ -43,14 +50,19 @@ fn keep_up(host: &Host, place: &Place, options: &Options) {
 /// Says what became of the server; an error where nothing will be heard from it any more (P9).
 fn check(host: &Host, server: &ServerName) -> Result<(), Failure> {
     let Some(handle) = host.server(server.as_str()) else {
-        return Err(
-            Failure::new(Code::Unreachable, format!("server \"{server}\" is no longer in the configuration")).server(server)
-        );
+        return Err(Failure::new(
+            Code::Unreachable,
+            format!("server \"{server}\" is no longer in the configuration"),
+        )
+        .server(server));
     };
     match &handle.snapshot().state {
         State::Ready { .. } | State::Connecting { .. } | State::Idle => Ok(()),
         State::Backoff { error, .. } => {
-            output::log(format!("server \"{server}\": connection lost: {}; trying again", escaped(error)));
+            output::log(format!(
+                "server \"{server}\": connection lost: {}; trying again",
+                escaped(error)
+            ));
             Ok(())
         }
         state => {
@@ -58,10 +70,18 @@ fn check(host: &Host, server: &ServerName) -> Result<(), Failure> {
             let advice = match state {
                 State::Failed { .. } => Some(Advice::Examine),
                 State::Untrusted { .. } => Some(Advice::Accept),
-                State::NeedsLogin { .. } if !handle.config.endpoint.has_own_token() => Some(Advice::LogIn),
+                State::NeedsLogin { .. } if !handle.config.endpoint.has_own_token() => {
+                    Some(Advice::LogIn)
+                }
                 _ => None,
             };
-            Err(NotReady { server: server.clone(), fact, advice, state: state.clone() }.into())
+            Err(NotReady {
+                server: server.clone(),
+                fact,
+                advice,
+                state: state.clone(),
+            }
+            .into())
         }
     }
 }
@@ -75,13 +95,25 @@ pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
         let server = super::read::whose(host, &wanted.uri, wanted.server.as_deref())?;
         // Before the server agrees: its first word may come with the yes.
         let mut events = host.events();
-        progress::during(format!("subscribing at {server}"), host.subscribe(&server, &wanted.uri)).await?;
-        output::notice(&format!("watching {} of server \"{server}\"; Ctrl-C ends it", escaped(&wanted.uri)));
+        progress::during(
+            format!("subscribing at {server}"),
+            host.subscribe(&server, &wanted.uri),
+        )
+        .await?;
+        output::notice(&format!(
+            "watching {} of server \"{server}\"; Ctrl-C ends it",
+            escaped(&wanted.uri)
+        ));
         loop {
             match events.next().await {
-                Some(Next::Event(Event::ResourceUpdated { server: whose, uri })) if whose == server => {
+                Some(Next::Event(Event::ResourceUpdated { server: whose, uri }))
+                    if whose == server =>
+                {
                     if options.json {
-                        output::print_json(&serde_json::json!({"server": whose.as_str(), "uri": uri.raw()}).to_string())?;
+                        output::print_json(
+                            &serde_json::json!({"server": whose.as_str(), "uri": uri.raw()})
+                                .to_string(),
+                        )?;
                     } else {
                         output::print(&format!("{}\n", uri.for_terminal_line()))?;
                     }
@@ -90,7 +122,9 @@ pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
                     output::notice(&format!("{missed} events came too fast to be told"));
                     check(host, &server)?;
                 }
-                Some(Next::Event(Event::State { server: whose, .. })) if whose == server => check(host, &server)?,
+                Some(Next::Event(Event::State { server: whose, .. })) if whose == server => {
+                    check(host, &server)?
+                }
                 Some(Next::Event(Event::Reloaded(_))) => check(host, &server)?,
                 Some(Next::Event(_)) => {}
                 None => return Err(Failure::new(Code::Unreachable, "the host has stopped")),
@@ -99,7 +133,10 @@ pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
     });
     match watched {
         // This is how watching ends: the exit code says so, and nobody is told of an error.
-        Err(Failure { code: code @ Code::Interrupted, .. }) => Ok(code as u8),
+        Err(Failure {
+            code: code @ Code::Interrupted,
+            ..
+        }) => Ok(code as u8),
         ended => ended,
     }
 }

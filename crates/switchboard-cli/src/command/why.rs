@@ -1,8 +1,11 @@
-//! `why`: which file, line and scope each value of an entry came from, what it shadowed, and which variables it reads.
+//! `why`: which file, line and scope each value of an entry came from, what it shadowed, and which
+//! variables it reads.
 
 use clap::Args;
 use serde_json::{Value, json};
-use switchboard::config::{self, Config, Endpoint, Found, Origin, Reading, Scope, ServerConfig, Shown, Start, Syntax};
+use switchboard::config::{
+    self, Config, Endpoint, Found, Origin, Reading, Scope, ServerConfig, Shown, Start, Syntax,
+};
 
 use crate::arguments::{Options, server_names};
 use crate::failure::{Code, Failure};
@@ -17,7 +20,9 @@ mod permissions;
 
 /// Which entry, and which of its values.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  switchboard why git\n  switchboard why git timeout\n  switchboard why git env --json")]
+#[command(
+    after_help = "Examples:\n  switchboard why git\n  switchboard why git timeout\n  switchboard why git env --json"
+)]
 pub(crate) struct Wanted {
     /// The server
     #[arg(add = server_names())]
@@ -29,7 +34,11 @@ pub(crate) struct Wanted {
 pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
     let setup = Setup::read_for(options, Answer::States)?;
     let server = setup.entry(&wanted.server)?;
-    let entries = entries(&setup.config, server, &config::readings(server, &setup.environment));
+    let entries = entries(
+        &setup.config,
+        server,
+        &config::readings(server, &setup.environment),
+    );
     let shown: Vec<Entry> = match &wanted.field {
         Some(field) => only(entries, field, server)?,
         None => entries,
@@ -38,10 +47,14 @@ pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
     let permissions = is_whole.then(|| ServerPermissions::of(&setup, server));
     if options.json {
         let mut document = as_json(server, &shown, is_whole);
-        permissions.iter().for_each(|permissions| permissions.write_json(&mut document));
+        permissions
+            .iter()
+            .for_each(|permissions| permissions.write_json(&mut document));
         output::print_json(&document.to_string())?;
     } else {
-        let permissions = permissions.map(|permissions| permissions.as_text()).unwrap_or_default();
+        let permissions = permissions
+            .map(|permissions| permissions.as_text())
+            .unwrap_or_default();
         output::print(&(as_text(server, &shown, is_whole) + &permissions))?;
     }
     Ok(0)
@@ -65,29 +78,59 @@ struct Line {
 }
 
 /// The entry that holds, then those that it shadows, nearest first.
-fn entries<'a>(config: &'a Config, server: &'a ServerConfig, readings: &[Reading]) -> Vec<Entry<'a>> {
-    let own = config.values.get(&server.name).map(Vec::as_slice).unwrap_or_default();
-    let mut entries = vec![Entry { server, values: lines(server, own, readings) }];
-    let shadowed = config.shadowed.iter().filter(|(lower, _)| lower.name == server.name);
-    entries.extend(shadowed.map(|(lower, values)| Entry { server: lower, values: lines(lower, values, &[]) }));
+fn entries<'a>(
+    config: &'a Config,
+    server: &'a ServerConfig,
+    readings: &[Reading],
+) -> Vec<Entry<'a>> {
+    let own = config
+        .values
+        .get(&server.name)
+        .map(Vec::as_slice)
+        .unwrap_or_default();
+    let mut entries = vec![Entry {
+        server,
+        values: lines(server, own, readings),
+    }];
+    let shadowed = config
+        .shadowed
+        .iter()
+        .filter(|(lower, _)| lower.name == server.name);
+    entries.extend(shadowed.map(|(lower, values)| Entry {
+        server: lower,
+        values: lines(lower, values, &[]),
+    }));
     entries
 }
 
 fn lines(server: &ServerConfig, values: &[Origin], readings: &[Reading]) -> Vec<Line> {
-    let has_parts =
-        |origin: &Origin| values.iter().any(|part| part.is_part && part.field.starts_with(&format!("{}.", origin.field)));
-    // What a dialect derives from a value stands where that value does, and says nothing of its own.
-    let derived = |origin: &Origin| {
-        origin.written != origin.field && values.iter().any(|other| other.place == origin.place && is_own_name(other, origin))
+    let has_parts = |origin: &Origin| {
+        values
+            .iter()
+            .any(|part| part.is_part && part.field.starts_with(&format!("{}.", origin.field)))
     };
-    let told = values.iter().filter(|origin| (origin.is_part || !has_parts(origin)) && !derived(origin));
+    // What a dialect derives from a value stands where that value does, and says nothing of its
+    // own.
+    let derived = |origin: &Origin| {
+        origin.written != origin.field
+            && values
+                .iter()
+                .any(|other| other.place == origin.place && is_own_name(other, origin))
+    };
+    let told = values
+        .iter()
+        .filter(|origin| (origin.is_part || !has_parts(origin)) && !derived(origin));
     told.map(|origin| Line {
         field: origin.field.clone(),
         written: escaped(&origin.written),
         value: escaped(&value(server, origin)),
         line: origin.place.line,
         column: origin.place.column,
-        reads: readings.iter().filter(|reading| part_of(&reading.field, &origin.field)).cloned().collect(),
+        reads: readings
+            .iter()
+            .filter(|reading| part_of(&reading.field, &origin.field))
+            .cloned()
+            .collect(),
     })
     .collect()
 }
@@ -99,14 +142,19 @@ fn is_own_name(other: &Origin, origin: &Origin) -> bool {
 
 /// `args[0]` is of `args`; `env.A` is of `env.A` and of nothing else.
 fn part_of(reading: &str, field: &str) -> bool {
-    reading == field || reading.strip_prefix(field).is_some_and(|rest| rest.starts_with('['))
+    reading == field
+        || reading
+            .strip_prefix(field)
+            .is_some_and(|rest| rest.starts_with('['))
 }
 
 /// As written, without what looks secret.
 fn value(server: &ServerConfig, origin: &Origin) -> String {
     let text = |text: &str| match (origin.field.as_str(), &server.endpoint) {
         ("url", _) => mask::url(text),
-        ("command" | "cwd" | "description", Endpoint::Stdio(_) | Endpoint::Http(_)) => plain(server, text),
+        ("command" | "cwd" | "description", Endpoint::Stdio(_) | Endpoint::Http(_)) => {
+            plain(server, text)
+        }
         _ => text.to_owned(),
     };
     match &origin.value {
@@ -114,7 +162,10 @@ fn value(server: &ServerConfig, origin: &Origin) -> String {
         Shown::Quantity(shown) | Shown::Hidden(shown) => shown.clone(),
         Shown::Flag(flag) => flag.to_string(),
         Shown::Texts(texts) if origin.field == "args" => {
-            let masked: Vec<_> = mask::arguments(texts).iter().map(|text| plain(server, text)).collect();
+            let masked: Vec<_> = mask::arguments(texts)
+                .iter()
+                .map(|text| plain(server, text))
+                .collect();
             format!("{masked:?}")
         }
         Shown::Texts(texts) => format!("{texts:?}"),
@@ -123,25 +174,57 @@ fn value(server: &ServerConfig, origin: &Origin) -> String {
 
 /// A text as its file has it: where references are native ones, `$$` is how `$` is kept.
 fn plain(server: &ServerConfig, text: &str) -> String {
-    let kept_so = server.endpoint.syntax() == Syntax::Native && !server.dialect.rules().narrow_names;
-    if kept_so { text.replace("$$", "$") } else { text.to_owned() }
+    let kept_so =
+        server.endpoint.syntax() == Syntax::Native && !server.dialect.rules().narrow_names;
+    if kept_so {
+        text.replace("$$", "$")
+    } else {
+        text.to_owned()
+    }
 }
 
 /// Those values that were asked about; what is not set is told with what holds instead.
-fn only<'a>(entries: Vec<Entry<'a>>, field: &str, server: &ServerConfig) -> Result<Vec<Entry<'a>>, Failure> {
-    let is_meant = |name: &str| name == field || name.strip_prefix(field).is_some_and(|rest| rest.starts_with(['.', '[']));
+fn only<'a>(
+    entries: Vec<Entry<'a>>,
+    field: &str,
+    server: &ServerConfig,
+) -> Result<Vec<Entry<'a>>, Failure> {
+    let is_meant = |name: &str| {
+        name == field
+            || name
+                .strip_prefix(field)
+                .is_some_and(|rest| rest.starts_with(['.', '[']))
+    };
     let kept = entries.into_iter().map(|Entry { server, values }| {
-        let values = values.into_iter().filter(|line| is_meant(&line.field) || is_meant(&line.written)).collect();
+        let values = values
+            .into_iter()
+            .filter(|line| is_meant(&line.field) || is_meant(&line.written))
+            .collect();
         Entry { server, values }
     });
     let mut kept: Vec<_> = kept.collect();
     if kept.first().is_none_or(|own| own.values.is_empty()) {
-        let fact = format!("server \"{}\": its entry does not set `{}`", server.name, escaped(field));
-        let hint = match defaults(server).into_iter().find(|(name, _)| *name == field) {
-            Some((_, value)) => format!("what holds is the default of a {} file: {value}", server.dialect.rules().word),
-            None => format!("{} shows what it sets", hints::command(&["why", server.name.as_str()])),
+        let fact = format!(
+            "server \"{}\": its entry does not set `{}`",
+            server.name,
+            escaped(field)
+        );
+        let hint = match defaults(server)
+            .into_iter()
+            .find(|(name, _)| *name == field)
+        {
+            Some((_, value)) => format!(
+                "what holds is the default of a {} file: {value}",
+                server.dialect.rules().word
+            ),
+            None => format!(
+                "{} shows what it sets",
+                hints::command(&["why", server.name.as_str()])
+            ),
         };
-        return Err(Failure::new(Code::Usage, fact).server(&server.name).hint(hint));
+        return Err(Failure::new(Code::Usage, fact)
+            .server(&server.name)
+            .hint(hint));
     }
     kept.retain(|entry| !entry.values.is_empty());
     Ok(kept)
@@ -151,7 +234,15 @@ fn only<'a>(entries: Vec<Entry<'a>>, field: &str, server: &ServerConfig) -> Resu
 fn defaults(server: &ServerConfig) -> Vec<(&'static str, String)> {
     let limits = server.timeouts;
     let mut found = vec![
-        ("start", if server.start == Start::Lazy { "lazy" } else { "eager" }.to_owned()),
+        (
+            "start",
+            if server.start == Start::Lazy {
+                "lazy"
+            } else {
+                "eager"
+            }
+            .to_owned(),
+        ),
         ("connect_timeout", table::duration(limits.connect)),
         ("call_timeout", table::duration(limits.call)),
         ("call_timeout_max", table::duration(limits.call_max)),
@@ -178,18 +269,42 @@ fn as_text(server: &ServerConfig, entries: &[Entry<'_>], whole: bool) -> String 
     for (index, entry) in entries.iter().enumerate() {
         let source = &entry.server.source;
         let file = escaped(&source.file.display().to_string());
-        let kind = format!("{}, {}", scope(source.scope), entry.server.dialect.rules().word);
+        let kind = format!(
+            "{}, {}",
+            scope(source.scope),
+            entry.server.dialect.rules().word
+        );
         match index {
-            0 => text.push_str(&format!("{} is the entry in {file}:{} ({kind})\n", escaped(server.name.as_str()), source.line)),
-            _ => text.push_str(&format!("\nIt shadows the entry in {file}:{} ({kind})\n", source.line)),
+            0 => text.push_str(&format!(
+                "{} is the entry in {file}:{} ({kind})\n",
+                escaped(server.name.as_str()),
+                source.line
+            )),
+            _ => text.push_str(&format!(
+                "\nIt shadows the entry in {file}:{} ({kind})\n",
+                source.line
+            )),
         }
         if let Endpoint::Wrong(fault) = &entry.server.endpoint {
-            text.push_str(&format!("  wrong, line {}: {}\n", fault.line, escaped(&fault.message)));
+            text.push_str(&format!(
+                "  wrong, line {}: {}\n",
+                fault.line,
+                escaped(&fault.message)
+            ));
         }
         for line in &entry.values {
-            let native = if line.written == line.field { String::new() } else { format!(" ({})", escaped(&line.field)) };
-            text.push_str(&format!("  {}{native} = {}    line {}\n", line.written, line.value, line.line));
-            line.reads.iter().for_each(|reading| text.push_str(&format!("      {}\n", told(reading))));
+            let native = if line.written == line.field {
+                String::new()
+            } else {
+                format!(" ({})", escaped(&line.field))
+            };
+            text.push_str(&format!(
+                "  {}{native} = {}    line {}\n",
+                line.written, line.value, line.line
+            ));
+            line.reads
+                .iter()
+                .for_each(|reading| text.push_str(&format!("      {}\n", told(reading))));
         }
         if index == 0 && whole {
             let set = |name: &str| entry.values.iter().any(|line| line.field == name);
@@ -222,8 +337,11 @@ fn as_json(server: &ServerConfig, entries: &[Entry<'_>], whole: bool) -> Value {
         Found::Unset => "unset",
     };
     let value = |line: &Line| {
-        let reads: Vec<_> =
-            line.reads.iter().map(|reading| json!({ "variable": reading.variable, "state": word(reading.found) })).collect();
+        let reads: Vec<_> = line
+            .reads
+            .iter()
+            .map(|reading| json!({ "variable": reading.variable, "state": word(reading.found) }))
+            .collect();
         json!({
             "field": line.field, "written": line.written, "value": line.value,
             "line": line.line, "column": line.column, "reads": reads
@@ -244,7 +362,11 @@ fn as_json(server: &ServerConfig, entries: &[Entry<'_>], whole: bool) -> Value {
     document["server"] = server.name.as_str().into();
     document["shadows"] = entries.iter().skip(1).map(entry).collect::<Vec<_>>().into();
     if whole {
-        let set = |name: &str| entries.first().is_some_and(|own| own.values.iter().any(|line| line.field == name));
+        let set = |name: &str| {
+            entries
+                .first()
+                .is_some_and(|own| own.values.iter().any(|line| line.field == name))
+        };
         let defaults = defaults(server).into_iter().filter(|(name, _)| !set(name));
         let defaults = defaults.map(|(name, value)| (name.to_owned(), Value::from(value)));
         document["defaults"] = defaults.collect::<serde_json::Map<_, _>>().into();

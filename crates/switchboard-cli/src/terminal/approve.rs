@@ -1,10 +1,12 @@
-//! The question whether a call may run: who, what, why, the whole of its arguments; then once, always, or no.
+//! The question whether a call may run: who, what, why, the whole of its arguments; then once,
+//! always, or no.
 
 use switchboard::caller::{Approval, ApprovalRequest, Keep};
 use switchboard::config::Answers;
 
 use super::frame::{
-    self, CHOSEN, Dialog, Drawn, FAINT, FAULT, KEYS, Key, PLAIN, Page, Size, TITLE, WARNING, ours, ours_wrapped, safe, strangers,
+    self, CHOSEN, Dialog, Drawn, FAINT, FAULT, KEYS, Key, PLAIN, Page, Size, TITLE, WARNING, ours,
+    ours_wrapped, safe, strangers,
 };
 use super::json;
 
@@ -12,7 +14,8 @@ use super::json;
 const LONGEST: usize = 300;
 /// S0-25: the detail of a prompt.
 const DETAIL_CHARACTERS: usize = 200;
-/// The head is always on the screen, and must leave room for the keys: a fact in it is no longer than this.
+/// The head is always on the screen, and must leave room for the keys: a fact in it is no longer
+/// than this.
 const FACT_CHARACTERS: usize = 240;
 /// Where the value of a fact begins.
 const FACT_INDENT: usize = 11;
@@ -21,7 +24,8 @@ const FACT_INDENT: usize = 11;
 const ONCE: &str = "[o] once: this call only";
 const ONCE_EACH_TIME: &str = "[o] once: this call only (a rule asks each time)";
 const NO: &str = "[n] no: the call is not made";
-/// S2-41: the choices of that document, in its words; an answer of that kind holds for this run (S2-39).
+/// S2-41: the choices of that document, in its words; an answer of that kind holds for this run
+/// (S2-39).
 const PROCEED: &str = "[o] Proceed once: this call only";
 const CANCEL: &str = "[n] Cancel: the call is not made";
 
@@ -49,7 +53,12 @@ enum Always {
 
 impl<'a> Question<'a> {
     pub(super) fn new(request: &'a ApprovalRequest) -> Self {
-        Self { request, stage: Stage::Choose, offset: 0, whole: false }
+        Self {
+            request,
+            stage: Stage::Choose,
+            offset: 0,
+            whole: false,
+        }
     }
 
     fn choose(&mut self, key: Key, size: Size) -> Option<Approval> {
@@ -57,13 +66,19 @@ impl<'a> Question<'a> {
         match key {
             Key::Char('o' | 'y') => return Some(Approval::Once),
             // S2-41: an answer in memory; there is nothing more to say.
-            Key::Char('t') if always && self.is_in_memory() => return Some(Approval::AlwaysTool(Keep::Run)),
+            Key::Char('t') if always && self.is_in_memory() => {
+                return Some(Approval::AlwaysTool(Keep::Run));
+            }
             Key::Char('s') if always && self.is_in_memory() && !self.is_sampling() => {
                 return Some(Approval::AlwaysServer(Keep::Run));
             }
             Key::Char('t') if always => self.stage = Stage::Keep(Always::Tool),
-            Key::Char('s') if always && !self.is_sampling() => self.stage = Stage::Keep(Always::Server),
-            Key::Char('n' | 'q') | Key::Enter | Key::Esc | Key::Ctrl('d') => return Some(Approval::No),
+            Key::Char('s') if always && !self.is_sampling() => {
+                self.stage = Stage::Keep(Always::Server)
+            }
+            Key::Char('n' | 'q') | Key::Enter | Key::Esc | Key::Ctrl('d') => {
+                return Some(Approval::No);
+            }
             Key::Char('a') => {
                 self.whole = !self.whole;
                 self.offset = 0;
@@ -111,7 +126,8 @@ impl<'a> Question<'a> {
         self.request.dialect.rules().answers == Answers::InMemory
     }
 
-    /// The gate sees an answer of the caller's model as a tool of this name, which no server can offer.
+    /// The gate sees an answer of the caller's model as a tool of this name, which no server can
+    /// offer.
     fn is_sampling(&self) -> bool {
         self.request.id.tool.as_wire() == "@sampling"
     }
@@ -119,8 +135,11 @@ impl<'a> Question<'a> {
     fn head(&self, columns: usize) -> Vec<Drawn> {
         let request = self.request;
         let fact = |label: &str, value: &str| {
-            // No line but the first begins at the edge: what wraps cannot pass for a fact of its own.
-            let lines = frame::wrap(&shortened(value), columns.saturating_sub(FACT_INDENT)).into_iter().enumerate();
+            // No line but the first begins at the edge: what wraps cannot pass for a fact of its
+            // own.
+            let lines = frame::wrap(&shortened(value), columns.saturating_sub(FACT_INDENT))
+                .into_iter()
+                .enumerate();
             let indented = lines.map(|(number, line)| {
                 let label = if number == 0 { label } else { "" };
                 ours(format!("  {label:<8} {line}"), PLAIN)
@@ -128,7 +147,10 @@ impl<'a> Question<'a> {
             indented.collect::<Vec<_>>()
         };
         let title = match self.is_sampling() {
-            true => format!("May server {:?} have an answer of your model?", request.id.server),
+            true => format!(
+                "May server {:?} have an answer of your model?",
+                request.id.server
+            ),
             false => format!("May a tool of server {:?} run?", request.id.server),
         };
         let mut head = ours_wrapped(&title, columns, TITLE);
@@ -139,7 +161,11 @@ impl<'a> Question<'a> {
         }
         // S0-25; where the whole is shown below, the arguments do not stand here as well.
         let is_below = self.whole || self.is_sampling();
-        let asks = if is_below { exposed.to_owned() } else { detail(exposed, request.arguments.as_str()) };
+        let asks = if is_below {
+            exposed.to_owned()
+        } else {
+            detail(exposed, request.arguments.as_str())
+        };
         head.extend(fact("asks", &asks));
         head.extend(fact("because", &safe(&request.because)));
         head
@@ -149,14 +175,22 @@ impl<'a> Question<'a> {
         let request = self.request;
         let mut body = Vec::new();
         if let Some(lines) = &request.changed {
-            body.push(ours("It changed since you last said yes (- then, + now):", WARNING));
+            body.push(ours(
+                "It changed since you last said yes (- then, + now):",
+                WARNING,
+            ));
             for line in lines {
                 let style = if line.starts_with('-') { FAULT } else { PLAIN };
                 body.extend(strangers(line, columns, style));
             }
             body.push(ours(String::new(), PLAIN));
         }
-        if let Some(description) = request.definition.description.as_ref().filter(|text| !text.raw().is_empty()) {
+        if let Some(description) = request
+            .definition
+            .description
+            .as_ref()
+            .filter(|text| !text.raw().is_empty())
+        {
             match self.is_sampling() {
                 // The words are the host's own.
                 true => body.extend(ours_wrapped(&safe(description.raw()), columns, PLAIN)),
@@ -174,11 +208,20 @@ impl<'a> Question<'a> {
             body.push(ours(String::new(), PLAIN));
         }
         let raw = request.arguments.as_str();
-        let what = if self.is_sampling() { "What it would ask your model" } else { "Its arguments" };
+        let what = if self.is_sampling() {
+            "What it would ask your model"
+        } else {
+            "Its arguments"
+        };
         // What the one line above has room for is not shown twice.
-        if self.whole || self.is_sampling() || detail(request.exposed.as_str(), raw).ends_with('…') {
+        if self.whole || self.is_sampling() || detail(request.exposed.as_str(), raw).ends_with('…')
+        {
             body.push(ours(format!("{what} ({} bytes):", raw.len()), FAINT));
-            body.extend(strangers(&json::laid_out(raw, (!self.whole).then_some(LONGEST)), columns, PLAIN));
+            body.extend(strangers(
+                &json::laid_out(raw, (!self.whole).then_some(LONGEST)),
+                columns,
+                PLAIN,
+            ));
         } else if body.last().is_some_and(|line| line.text.is_empty()) {
             body.pop();
         }
@@ -188,17 +231,42 @@ impl<'a> Question<'a> {
     fn foot(&self, columns: usize) -> Vec<Drawn> {
         let question = match self.stage {
             Stage::Choose => {
-                let whole = if self.whole { "a shortens long values" } else { "a shows every value whole" };
-                let no = if self.is_in_memory() && !self.is_sampling() { "Cancel" } else { "no" };
-                ours_wrapped(&format!("↑ ↓ space scroll · {whole} · Enter is {no}"), columns, FAINT)
+                let whole = if self.whole {
+                    "a shortens long values"
+                } else {
+                    "a shows every value whole"
+                };
+                let no = if self.is_in_memory() && !self.is_sampling() {
+                    "Cancel"
+                } else {
+                    "no"
+                };
+                ours_wrapped(
+                    &format!("↑ ↓ space scroll · {whole} · Enter is {no}"),
+                    columns,
+                    FAINT,
+                )
             }
-            Stage::Keep(_) if self.is_sampling() => {
-                ours_wrapped("Remember yes for whatever this server asks your model:", columns, CHOSEN)
-            }
-            Stage::Keep(Always::Tool) => ours_wrapped("Remember yes for this tool, as it is defined now:", columns, CHOSEN),
-            Stage::Keep(Always::Server) => ours_wrapped("Remember yes for every tool this server offers today:", columns, CHOSEN),
+            Stage::Keep(_) if self.is_sampling() => ours_wrapped(
+                "Remember yes for whatever this server asks your model:",
+                columns,
+                CHOSEN,
+            ),
+            Stage::Keep(Always::Tool) => ours_wrapped(
+                "Remember yes for this tool, as it is defined now:",
+                columns,
+                CHOSEN,
+            ),
+            Stage::Keep(Always::Server) => ours_wrapped(
+                "Remember yes for every tool this server offers today:",
+                columns,
+                CHOSEN,
+            ),
         };
-        let choices = self.choices().iter().flat_map(|choice| ours_wrapped(choice, columns, KEYS));
+        let choices = self
+            .choices()
+            .iter()
+            .flat_map(|choice| ours_wrapped(choice, columns, KEYS));
         question.into_iter().chain(choices).collect()
     }
 
@@ -211,9 +279,11 @@ impl<'a> Question<'a> {
                 "[n] no: the call is not made",
                 "[Esc] back",
             ],
-            (Stage::Choose, false) if self.is_sampling() => {
-                &[ONCE, "[t] always for this server: whatever it asks your model", NO]
-            }
+            (Stage::Choose, false) if self.is_sampling() => &[
+                ONCE,
+                "[t] always for this server: whatever it asks your model",
+                NO,
+            ],
             (Stage::Choose, false) if self.is_in_memory() => &[
                 PROCEED,
                 "[t] Always allow this tool: for this run, while it is defined as now",
@@ -226,7 +296,10 @@ impl<'a> Question<'a> {
                 "[s] always this server: every tool that it offers today",
                 NO,
             ],
-            (Stage::Choose, true) if self.is_in_memory() => &["[o] Proceed once: this call only (a rule asks each time)", CANCEL],
+            (Stage::Choose, true) if self.is_in_memory() => &[
+                "[o] Proceed once: this call only (a rule asks each time)",
+                CANCEL,
+            ],
             (Stage::Choose, true) => &[ONCE_EACH_TIME, NO],
         }
     }
@@ -236,7 +309,12 @@ impl Dialog for Question<'_> {
     type Answer = Approval;
 
     fn page(&self, columns: usize) -> Page {
-        Page { head: self.head(columns), body: self.body(columns), foot: self.foot(columns), focus: None }
+        Page {
+            head: self.head(columns),
+            body: self.body(columns),
+            foot: self.foot(columns),
+            focus: None,
+        }
     }
 
     fn press(&mut self, key: Key, size: Size) -> Option<Approval> {
@@ -258,11 +336,15 @@ fn shortened(value: &str) -> String {
         return value.to_owned();
     }
     let half = FACT_CHARACTERS / 2;
-    let (start, end): (String, String) = (value.chars().take(half).collect(), value.chars().skip(count - half).collect());
+    let (start, end): (String, String) = (
+        value.chars().take(half).collect(),
+        value.chars().skip(count - half).collect(),
+    );
     format!("{start} [… {} characters …] {end}", count - 2 * half)
 }
 
-/// S0-25: `<exposed tool name> <json-args>`, at most 200 characters, the last an ellipsis if something was cut.
+/// S0-25: `<exposed tool name> <json-args>`, at most 200 characters, the last an ellipsis if
+/// something was cut.
 fn detail(exposed: &str, arguments: &str) -> String {
     let whole = format!("{exposed} {}", safe(&json::readable(arguments)));
     if whole.chars().count() <= DETAIL_CHARACTERS {

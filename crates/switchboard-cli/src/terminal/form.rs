@@ -1,4 +1,5 @@
-//! A server's form: fields of every primitive kind, filled in on the screen; sent, declined or cancelled.
+//! A server's form: fields of every primitive kind, filled in on the screen; sent, declined or
+//! cancelled.
 
 use serde_json::{Map, Value};
 use switchboard::caller::ElicitAnswer;
@@ -7,7 +8,8 @@ use switchboard::untrusted::Untrusted;
 use switchboard::wire::RawJson;
 
 use super::frame::{
-    CHOSEN, Dialog, Drawn, FAINT, FAULT, Key, PLAIN, Page, Size, TITLE, WARNING, choices, ours, ours_wrapped, safe, strangers,
+    CHOSEN, Dialog, Drawn, FAINT, FAULT, Key, PLAIN, Page, Size, TITLE, WARNING, choices, ours,
+    ours_wrapped, safe, strangers,
 };
 use field::{Field, Kind};
 
@@ -32,12 +34,25 @@ pub(super) struct Form {
 
 impl Form {
     /// Reads the schema. The error is one line, safe to show.
-    pub(super) fn new(server: &ServerName, message: &Untrusted, schema: &RawJson) -> Result<Self, String> {
-        Ok(Self::of(server.to_string(), message.raw().to_owned(), read::fields(schema)?))
+    pub(super) fn new(
+        server: &ServerName,
+        message: &Untrusted,
+        schema: &RawJson,
+    ) -> Result<Self, String> {
+        Ok(Self::of(
+            server.to_string(),
+            message.raw().to_owned(),
+            read::fields(schema)?,
+        ))
     }
 
     fn of(server: String, message: String, fields: Vec<Field>) -> Self {
-        Self { server, message, fields, focus: 0 }
+        Self {
+            server,
+            message,
+            fields,
+            focus: 0,
+        }
     }
 
     /// Everything valid, or the cursor on the first field that is not.
@@ -92,7 +107,11 @@ impl Dialog for Form {
 
     fn page(&self, columns: usize) -> Page {
         let mut head = vec![ours(format!("Server \"{}\" asks", self.server), TITLE)];
-        head.extend(ours_wrapped("What stands behind a bar are its words. You need not answer.", columns, FAINT));
+        head.extend(ours_wrapped(
+            "What stands behind a bar are its words. You need not answer.",
+            columns,
+            FAINT,
+        ));
         let mut body = strangers(&self.message, columns, PLAIN);
         let mut focus_line = None;
         for (index, field) in self.fields.iter().enumerate() {
@@ -110,15 +129,49 @@ impl Dialog for Form {
         body.push(ours("  [ Send ]", if at_button { CHOSEN } else { PLAIN }));
         let focus = focus_line.or(Some(body.len() - 1));
         let mut foot = ours_wrapped("Tab ↑ ↓ move · ← → choose · space ticks", columns, FAINT);
-        foot.extend(choices(&["[Enter] next, send", "[Ctrl-D] decline: it is told no", "[Esc] cancel: no answer"], columns));
-        Page { head, body, foot, focus }
+        foot.extend(choices(
+            &[
+                "[Enter] next, send",
+                "[Ctrl-D] decline: it is told no",
+                "[Esc] cancel: no answer",
+            ],
+            columns,
+        ));
+        Page {
+            head,
+            body,
+            foot,
+            focus,
+        }
     }
 }
 
-fn draw_field(body: &mut Vec<Drawn>, field: &Field, here: bool, (index, count): (usize, usize), columns: usize) {
-    let required = if field.required { "required" } else { "may be left empty" };
-    body.extend(ours_wrapped(&format!("{} of {count} · {}, {required}", index + 1, field.kind.describe()), columns, FAINT));
-    body.extend(strangers(field.title.as_deref().unwrap_or(&field.name), columns, TITLE));
+fn draw_field(
+    body: &mut Vec<Drawn>,
+    field: &Field,
+    here: bool,
+    (index, count): (usize, usize),
+    columns: usize,
+) {
+    let required = if field.required {
+        "required"
+    } else {
+        "may be left empty"
+    };
+    body.extend(ours_wrapped(
+        &format!(
+            "{} of {count} · {}, {required}",
+            index + 1,
+            field.kind.describe()
+        ),
+        columns,
+        FAINT,
+    ));
+    body.extend(strangers(
+        field.title.as_deref().unwrap_or(&field.name),
+        columns,
+        TITLE,
+    ));
     if let Some(description) = &field.description {
         body.extend(strangers(description, columns, PLAIN));
     }
@@ -133,19 +186,43 @@ fn draw_field(body: &mut Vec<Drawn>, field: &Field, here: bool, (index, count): 
             body.push(ours(format!("  > {}", input.shown(here, room)), style));
         }
         Kind::Boolean { value } => {
-            let mark = |wanted: bool| if *value == Some(wanted) { "(•)" } else { "( )" };
-            body.push(ours(format!("  {} yes   {} no", mark(true), mark(false)), style));
+            let mark = |wanted: bool| {
+                if *value == Some(wanted) {
+                    "(•)"
+                } else {
+                    "( )"
+                }
+            };
+            body.push(ours(
+                format!("  {} yes   {} no", mark(true), mark(false)),
+                style,
+            ));
         }
         Kind::Choice { options, chosen } => {
             for (index, (_, title)) in options.iter().enumerate() {
-                let mark = if *chosen == Some(index) { "(•)" } else { "( )" };
-                body.push(ours(format!("  {mark} │ {}", safe(title)), if *chosen == Some(index) { style } else { PLAIN }));
+                let mark = if *chosen == Some(index) {
+                    "(•)"
+                } else {
+                    "( )"
+                };
+                body.push(ours(
+                    format!("  {mark} │ {}", safe(title)),
+                    if *chosen == Some(index) { style } else { PLAIN },
+                ));
             }
         }
-        Kind::Many { options, ticked, cursor, .. } => {
+        Kind::Many {
+            options,
+            ticked,
+            cursor,
+            ..
+        } => {
             for (index, (_, title)) in options.iter().enumerate() {
                 let mark = if ticked[index] { "[x]" } else { "[ ]" };
-                body.push(ours(format!("  {mark} │ {}", safe(title)), if *cursor == index { style } else { PLAIN }));
+                body.push(ours(
+                    format!("  {mark} │ {}", safe(title)),
+                    if *cursor == index { style } else { PLAIN },
+                ));
             }
         }
     }
@@ -156,7 +233,9 @@ fn draw_field(body: &mut Vec<Drawn>, field: &Field, here: bool, (index, count): 
 
 /// A value in a schema, as text for a person.
 fn as_text(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+    value
+        .as_str()
+        .map_or_else(|| value.to_string(), str::to_owned)
 }
 
 #[cfg(test)]

@@ -1,6 +1,8 @@
-//! Pages of lines that fit the screen: a head and a foot that are ours, and between them a body that scrolls.
+//! Pages of lines that fit the screen: a head and a foot that are ours, and between them a body
+//! that scrolls.
 //!
-//! Words of a server stand behind a bar, line by line, so that they cannot pass for ours (T13, T31).
+//! Words of a server stand behind a bar, line by line, so that they cannot pass for ours (T13,
+//! T31).
 
 use anstyle::{AnsiColor, Style};
 use switchboard::untrusted::Untrusted;
@@ -81,19 +83,28 @@ pub(super) const KEYS: Style = AnsiColor::Cyan.on_default();
 
 /// A line of ours.
 pub(super) fn ours(text: impl Into<String>, style: Style) -> Drawn {
-    Drawn { text: text.into(), style }
+    Drawn {
+        text: text.into(),
+        style,
+    }
 }
 
 /// Words of ours, wrapped between words; lines after the first are indented.
 pub(super) fn ours_wrapped(text: &str, columns: usize, style: Style) -> Vec<Drawn> {
-    super::super::view::table::wrapped(text, columns).into_iter().map(|line| ours(line, style)).collect()
+    super::super::view::table::wrapped(text, columns)
+        .into_iter()
+        .map(|line| ours(line, style))
+        .collect()
 }
 
 /// A stranger's words: escaped, wrapped, every line behind the bar.
 pub(super) fn strangers(text: &str, columns: usize, style: Style) -> Vec<Drawn> {
     text.lines()
         .flat_map(|line| wrap(&safe(line), columns.saturating_sub(BAR.chars().count() + 1)))
-        .map(|line| Drawn { text: format!("{BAR}{line}"), style })
+        .map(|line| Drawn {
+            text: format!("{BAR}{line}"),
+            style,
+        })
         .collect()
 }
 
@@ -102,7 +113,8 @@ pub(super) fn safe(text: &str) -> String {
     Untrusted::new(text).for_terminal_line().to_string()
 }
 
-/// Cuts a line into pieces of at most `width` columns: after a space, or inside a word that no line has room for. Nothing is lost.
+/// Cuts a line into pieces of at most `width` columns: after a space, or inside a word that no line
+/// has room for. Nothing is lost.
 pub(super) fn wrap(text: &str, width: usize) -> Vec<String> {
     let width = width.max(4);
     let mut lines = Vec::new();
@@ -113,13 +125,25 @@ pub(super) fn wrap(text: &str, width: usize) -> Vec<String> {
             used += character.width().unwrap_or(0);
             used > width
         };
-        let Some((end, _)) = rest.char_indices().find(overflows) else { break };
-        // A word is not split if it fits a line of its own, and more than indentation stands before it.
-        let fits = |at: usize| {
-            rest[at..].split(' ').next().is_some_and(|word| word.chars().take(width + 1).collect::<String>().width() <= width)
+        let Some((end, _)) = rest.char_indices().find(overflows) else {
+            break;
         };
-        let after_space = rest[..end].rfind(' ').map(|at| at + 1).filter(|&at| !rest[..at].trim().is_empty() && fits(at));
-        let cut = if rest[end..].starts_with(' ') { end } else { after_space.unwrap_or(end) };
+        // A word is not split if it fits a line of its own, and more than indentation stands before
+        // it.
+        let fits = |at: usize| {
+            rest[at..].split(' ').next().is_some_and(|word| {
+                word.chars().take(width + 1).collect::<String>().width() <= width
+            })
+        };
+        let after_space = rest[..end]
+            .rfind(' ')
+            .map(|at| at + 1)
+            .filter(|&at| !rest[..at].trim().is_empty() && fits(at));
+        let cut = if rest[end..].starts_with(' ') {
+            end
+        } else {
+            after_space.unwrap_or(end)
+        };
         let (line, after) = rest.split_at(cut);
         lines.push(line.to_owned());
         rest = after;
@@ -128,8 +152,8 @@ pub(super) fn wrap(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// Lines cut to the width of a screen: what goes on in the next row is indented, behind the bar where its line has one, so that no
-/// stranger's word comes to stand at the edge.
+/// Lines cut to the width of a screen: what goes on in the next row is indented, behind the bar
+/// where its line has one, so that no stranger's word comes to stand at the edge.
 pub(super) fn folded(text: &str, columns: usize) -> String {
     let fold = |line: &str| {
         let (first, next, words) = match line.strip_prefix(INDENTED_BAR) {
@@ -137,7 +161,9 @@ pub(super) fn folded(text: &str, columns: usize) -> String {
             None => ("", FOLD, line),
         };
         let rows = wrap(words, columns.saturating_sub(FOLD.width()));
-        let row = |(number, row): (usize, &String)| format!("{}{row}\n", if number == 0 { first } else { next });
+        let row = |(number, row): (usize, &String)| {
+            format!("{}{row}\n", if number == 0 { first } else { next })
+        };
         rows.iter().enumerate().map(row).collect::<String>()
     };
     text.lines().map(fold).collect()
@@ -152,7 +178,10 @@ const FOLD: &str = "    ";
 pub(super) fn choices(each: &[&str], columns: usize) -> Vec<Drawn> {
     let mut lines = vec![String::new()];
     for choice in each {
-        if let Some(line) = lines.last_mut().filter(|line| line.is_empty() || line.width() + 3 + choice.width() <= columns) {
+        if let Some(line) = lines
+            .last_mut()
+            .filter(|line| line.is_empty() || line.width() + 3 + choice.width() <= columns)
+        {
             line.push_str(if line.is_empty() { "" } else { "   " });
             line.push_str(choice);
         } else {
@@ -164,7 +193,9 @@ pub(super) fn choices(each: &[&str], columns: usize) -> Vec<Drawn> {
 
 /// How many lines of a body fit beside this head and foot.
 pub(super) fn body_rows(page: &Page, size: Size) -> usize {
-    size.rows.saturating_sub(page.head.len() + page.foot.len() + 2).max(1)
+    size.rows
+        .saturating_sub(page.head.len() + page.foot.len() + 2)
+        .max(1)
 }
 
 /// The last offset that still fills the screen.
@@ -185,8 +216,15 @@ pub(super) fn lay_out<D: Dialog>(dialog: &D, size: Size) -> Vec<Drawn> {
     screen.push(ours(String::new(), PLAIN));
     screen.extend(page.body[first..last].iter().cloned());
     if page.body.len() > rows {
-        let more = if last < page.body.len() { " · ↓ for more" } else { "" };
-        screen.push(ours(format!("lines {} to {last} of {}{more}", first + 1, page.body.len()), FAINT));
+        let more = if last < page.body.len() {
+            " · ↓ for more"
+        } else {
+            ""
+        };
+        screen.push(ours(
+            format!("lines {} to {last} of {}{more}", first + 1, page.body.len()),
+            FAINT,
+        ));
     } else {
         screen.push(ours(String::new(), PLAIN));
     }

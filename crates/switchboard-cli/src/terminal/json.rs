@@ -1,6 +1,8 @@
-//! JSON text laid out for reading without being parsed: every token stays as it came, in its order, duplicates included.
+//! JSON text laid out for reading without being parsed: every token stays as it came, in its order,
+//! duplicates included.
 
-/// One line for each member or element. Strings longer than `longest` are cut in the middle, saying how much is left out.
+/// One line for each member or element. Strings longer than `longest` are cut in the middle, saying
+/// how much is left out.
 pub(crate) fn laid_out(text: &str, longest: Option<usize>) -> String {
     let mut laid = String::with_capacity(text.len() * 2);
     let mut depth = 0_usize;
@@ -9,7 +11,10 @@ pub(crate) fn laid_out(text: &str, longest: Option<usize>) -> String {
         let length = match first {
             '"' => string_length(rest),
             '{' | '[' | '}' | ']' | ',' | ':' => 1,
-            _ => rest.find(['{', '[', '}', ']', ',', ':', '"', ' ', '\n', '\t', '\r']).unwrap_or(rest.len()).max(1),
+            _ => rest
+                .find(['{', '[', '}', ']', ',', ':', '"', ' ', '\n', '\t', '\r'])
+                .unwrap_or(rest.len())
+                .max(1),
         };
         let (token, after) = rest.split_at(length);
         let after = after.trim_start();
@@ -62,8 +67,9 @@ fn string_length(text: &str) -> usize {
     text.len()
 }
 
-/// The same JSON with `\uXXXX` as the character that is meant, where that can be seen: a word must not hide from whoever decides on it
-/// by being spelt in numbers. Quotes, backslashes and control characters stay escapes.
+/// The same JSON with `\uXXXX` as the character that is meant, where that can be seen: a word must
+/// not hide from whoever decides on it by being spelt in numbers. Quotes, backslashes and control
+/// characters stay escapes.
 pub(super) fn readable(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     let mut rest = text;
@@ -71,7 +77,11 @@ pub(super) fn readable(text: &str) -> String {
         shown.push_str(&rest[..at]);
         rest = &rest[at..];
         let (character, length) = match spelt(rest) {
-            Some((character, length)) if !character.is_control() && !matches!(character, '"' | '\\') => (Some(character), length),
+            Some((character, length))
+                if !character.is_control() && !matches!(character, '"' | '\\') =>
+            {
+                (Some(character), length)
+            }
             // An escape is at least two characters, the second of which may be a backslash.
             _ => (None, 1 + rest[1..].chars().next().map_or(0, char::len_utf8)),
         };
@@ -96,10 +106,17 @@ fn spelt(text: &str) -> Option<(char, usize)> {
 }
 
 fn shortened(token: &str, longest: Option<usize>) -> String {
-    let Some(longest) = longest.filter(|longest| token.len() > *longest) else { return token.to_owned() };
+    let Some(longest) = longest.filter(|longest| token.len() > *longest) else {
+        return token.to_owned();
+    };
     let head = token.floor_char_boundary(longest * 2 / 3);
     let tail = token.ceil_char_boundary(token.len() - longest / 3);
-    format!("{} … [{} bytes not shown, press a] … {}", &token[..head], tail - head, &token[tail..])
+    format!(
+        "{} … [{} bytes not shown, press a] … {}",
+        &token[..head],
+        tail - head,
+        &token[tail..]
+    )
 }
 
 #[cfg(test)]
@@ -130,9 +147,15 @@ mod tests {
         check(r#""\u0072\u006d -rf""#, r#""rm -rf""#);
         check(r#""\u65e5本\ud83d\ude00""#, r#""日本😀""#);
         check(r#""a\nb\\u0072 \"""#, r#""a\nb\\u0072 \"""#);
-        check(r#""\u0022\u005c\u001b\u0085""#, r#""\u0022\u005c\u001b\u0085""#);
+        check(
+            r#""\u0022\u005c\u001b\u0085""#,
+            r#""\u0022\u005c\u001b\u0085""#,
+        );
         check(r#""\ud83d \u12""#, r#""\ud83d \u12""#);
-        assert_eq!(laid_out(r#"{"\u0061":"\u0062"}"#, None), "{\n  \"a\": \"b\"\n}");
+        assert_eq!(
+            laid_out(r#"{"\u0061":"\u0062"}"#, None),
+            "{\n  \"a\": \"b\"\n}"
+        );
     }
 
     #[test]
@@ -141,7 +164,11 @@ mod tests {
         let laid = laid_out(&format!(r#"{{"k":"{value}"}}"#), Some(60));
         assert_eq!(
             laid,
-            format!("{{\n  \"k\": \"{} … [1942 bytes not shown, press a] … {}\"\n}}", "a".repeat(39), "z".repeat(19))
+            format!(
+                "{{\n  \"k\": \"{} … [1942 bytes not shown, press a] … {}\"\n}}",
+                "a".repeat(39),
+                "z".repeat(19)
+            )
         );
         assert!(laid_out(&format!(r#"{{"k":"{value}"}}"#), None).contains(&value));
     }

@@ -44,7 +44,10 @@ fn escape(bytes: &[u8]) -> Option<(usize, Option<Key>)> {
     match bytes.get(1) {
         None | Some(0x1b) => Some((1, Some(Key::Esc))),
         Some(b'[' | b'O') => {
-            let end = 2 + bytes.get(2..)?.iter().position(|byte| (0x40..=0x7e).contains(byte))?;
+            let end = 2 + bytes
+                .get(2..)?
+                .iter()
+                .position(|byte| (0x40..=0x7e).contains(byte))?;
             Some((end + 1, sequence(&bytes[2..=end])))
         }
         // Alt and a key.
@@ -77,7 +80,9 @@ fn character(bytes: &[u8], first: u8) -> Option<(usize, Option<Key>)> {
         _ => return Some((1, None)),
     };
     let piece = bytes.get(..length)?;
-    let read = std::str::from_utf8(piece).ok().and_then(|text| text.chars().next());
+    let read = std::str::from_utf8(piece)
+        .ok()
+        .and_then(|text| text.chars().next());
     Some((if read.is_some() { length } else { 1 }, read.map(Key::Char)))
 }
 
@@ -96,12 +101,30 @@ mod tests {
             }
             assert_eq!(keys, expected, "{chunks:?}");
         };
-        check(&[b"oN\r\t\x7f"], &[Key::Char('o'), Key::Char('N'), Key::Enter, Key::Tab, Key::Backspace]);
-        check(&[b"\x1b[A\x1b[6~\x1bOB\x1b[Z"], &[Key::Up, Key::PageDown, Key::Down, Key::BackTab]);
+        check(
+            &[b"oN\r\t\x7f"],
+            &[
+                Key::Char('o'),
+                Key::Char('N'),
+                Key::Enter,
+                Key::Tab,
+                Key::Backspace,
+            ],
+        );
+        check(
+            &[b"\x1b[A\x1b[6~\x1bOB\x1b[Z"],
+            &[Key::Up, Key::PageDown, Key::Down, Key::BackTab],
+        );
         check(&[b"\x1b"], &[Key::Esc]);
         check(&[b"\x1b[", b"5~"], &[Key::PageUp]);
-        check(&["é".as_bytes(), &"日".as_bytes()[..1], &"日".as_bytes()[1..]], &[Key::Char('é'), Key::Char('日')]);
-        check(&[b"\x03\x04\x15"], &[Key::Ctrl('c'), Key::Ctrl('d'), Key::Ctrl('u')]);
+        check(
+            &["é".as_bytes(), &"日".as_bytes()[..1], &"日".as_bytes()[1..]],
+            &[Key::Char('é'), Key::Char('日')],
+        );
+        check(
+            &[b"\x03\x04\x15"],
+            &[Key::Ctrl('c'), Key::Ctrl('d'), Key::Ctrl('u')],
+        );
         check(&[b"\xff\x1b[99~x"], &[Key::Char('x')]);
     }
 }

@@ -1,4 +1,5 @@
-//! A login page before the person: asked about and opened in a browser, or printed for one elsewhere.
+//! A login page before the person: asked about and opened in a browser, or printed for one
+//! elsewhere.
 
 use std::io::BufRead;
 
@@ -20,7 +21,8 @@ impl Opener for Asking {
             match Tty::open() {
                 Some(terminal) => url::ask_login(terminal, page).await,
                 None => {
-                    // Nothing is opened unasked; the address alone does no harm, and the answer may come.
+                    // Nothing is opened unasked; the address alone does no harm, and the answer may
+                    // come.
                     print(page);
                     say_what_is_awaited(page);
                     Opened::Shown
@@ -34,8 +36,7 @@ impl Opener for Asking {
 #[derive(Debug)]
 pub(crate) struct Pasting;
 
-const QUESTION: &str =
-    "Paste the address that the browser ends at (it begins with http://127.0.0.1), even if it shows an error there:\n";
+const QUESTION: &str = "Paste the address that the browser ends at (it begins with http://127.0.0.1), even if it shows an error there:\n";
 
 impl Opener for Pasting {
     fn open<'a>(&'a self, page: &'a LoginPage) -> Answering<'a, Opened> {
@@ -69,8 +70,13 @@ fn one_line() -> Option<String> {
 
 fn print(page: &LoginPage) {
     let host = Untrusted::new(page.url.host_str().unwrap_or_default());
-    output::line_on_stderr(&format!("log in to server \"{}\" at {}:", page.server, host.for_terminal_line()));
-    // Said at once, also where notices wait for the end. Parsed and written anew, so it is one word of plain characters.
+    output::line_on_stderr(&format!(
+        "log in to server \"{}\" at {}:",
+        page.server,
+        host.for_terminal_line()
+    ));
+    // Said at once, also where notices wait for the end. Parsed and written anew, so it is one word
+    // of plain characters.
     output::line_on_stderr(page.url.as_str());
 }
 

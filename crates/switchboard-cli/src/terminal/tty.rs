@@ -1,4 +1,5 @@
-//! The terminal itself: `/dev/tty`, also when stdin is a pipe. A thread reads it, so that a question can be dropped at any time.
+//! The terminal itself: `/dev/tty`, also when stdin is a pipe. A thread reads it, so that a
+//! question can be dropped at any time.
 
 use std::fs::File;
 use std::io::{self, IsTerminal, Read, Write};
@@ -40,8 +41,14 @@ impl Tty {
         if !io::stderr().is_terminal() {
             return None;
         }
-        let device = File::options().read(true).write(true).open("/dev/tty").ok()?;
-        device.is_terminal().then(|| Self { device: Arc::new(device) })
+        let device = File::options()
+            .read(true)
+            .write(true)
+            .open("/dev/tty")
+            .ok()?;
+        device.is_terminal().then(|| Self {
+            device: Arc::new(device),
+        })
     }
 
     /// Writes text that has been made safe.
@@ -65,16 +72,29 @@ impl Tty {
         let mut shown = 0;
         while shown < lines.len() {
             let until = (shown + page).min(lines.len());
-            self.write(&lines[shown..until].iter().flat_map(|line| [*line, "\n"]).collect::<String>());
+            self.write(
+                &lines[shown..until]
+                    .iter()
+                    .flat_map(|line| [*line, "\n"])
+                    .collect::<String>(),
+            );
             shown = until;
             if shown == lines.len() {
                 return;
             }
-            let question = format!("({shown} of {} lines; Enter shows more, e the end) ", lines.len());
+            let question = format!(
+                "({shown} of {} lines; Enter shows more, e the end) ",
+                lines.len()
+            );
             match self.line(&question).await {
                 None => return,
-                Some(answer) if answer.trim().eq_ignore_ascii_case("e") && lines.len() - shown > page => {
-                    self.write(&format!("({} lines were not shown)\n", lines.len() - page + 1 - shown));
+                Some(answer)
+                    if answer.trim().eq_ignore_ascii_case("e") && lines.len() - shown > page =>
+                {
+                    self.write(&format!(
+                        "({} lines were not shown)\n",
+                        lines.len() - page + 1 - shown
+                    ));
                     shown = lines.len() - page + 1;
                 }
                 Some(_) => {}
@@ -90,13 +110,20 @@ impl Tty {
         let mut input = Input::start(self.device.clone()).ok()?;
         let mut line = Vec::new();
         while !line.ends_with(b"\n") {
-            line.extend(input.chunks.recv().await.filter(|chunk| !chunk.is_empty())?);
+            line.extend(
+                input
+                    .chunks
+                    .recv()
+                    .await
+                    .filter(|chunk| !chunk.is_empty())?,
+            );
         }
         String::from_utf8(line).ok()
     }
 }
 
-/// The terminal while a question has it: raw, on its alternate screen. Dropping it restores everything.
+/// The terminal while a question has it: raw, on its alternate screen. Dropping it restores
+/// everything.
 pub(super) struct Screen {
     device: Arc<File>,
     input: Input,
@@ -112,7 +139,11 @@ impl Screen {
         cfmakeraw(&mut raw);
         let input = Input::start(device.clone())?;
         *BEFORE.lock().unwrap_or_else(PoisonError::into_inner) = Some((device.clone(), before));
-        let screen = Self { device, input, decoder: Decoder::default() };
+        let screen = Self {
+            device,
+            input,
+            decoder: Decoder::default(),
+        };
         // Flushes what was typed before the question: it is no answer to it.
         tcsetattr(&screen.device, SetArg::TCSAFLUSH, &raw)?;
         (&*screen.device).write_all(ENTER.as_bytes())?;
@@ -122,7 +153,10 @@ impl Screen {
     /// Rows and columns now.
     pub(super) fn size() -> Size {
         let (columns, rows) = crossterm::terminal::size().unwrap_or((80, 24));
-        Size { columns: usize::from(columns).max(20), rows: usize::from(rows).max(6) }
+        Size {
+            columns: usize::from(columns).max(20),
+            rows: usize::from(rows).max(6),
+        }
     }
 
     /// Replaces what is on the screen.
@@ -133,8 +167,13 @@ impl Screen {
             if index > 0 {
                 text.push_str("\r\n");
             }
-            // Bold and inverse are no colours: without the inverse nobody would see where they are in a form.
-            let style = if colours { line.style } else { line.style.fg_color(None).bg_color(None) };
+            // Bold and inverse are no colours: without the inverse nobody would see where they are
+            // in a form.
+            let style = if colours {
+                line.style
+            } else {
+                line.style.fg_color(None).bg_color(None)
+            };
             text.push_str(&format!("{style}{}{style:#}\x1b[K", isolated(&line.text)));
         }
         text.push_str("\x1b[J");
@@ -147,7 +186,12 @@ impl Screen {
             if let Some(key) = self.decoder.next() {
                 return Some(key);
             }
-            let chunk = self.input.chunks.recv().await.filter(|chunk| !chunk.is_empty())?;
+            let chunk = self
+                .input
+                .chunks
+                .recv()
+                .await
+                .filter(|chunk| !chunk.is_empty())?;
             self.decoder.feed(&chunk);
         }
     }
@@ -171,15 +215,23 @@ impl Input {
     fn start(device: Arc<File>) -> io::Result<Self> {
         let (stopped, stop) = nix::unistd::pipe()?;
         let (sender, chunks) = mpsc::channel(16);
-        std::thread::Builder::new().name("terminal".into()).spawn(move || read(&device, &stopped, &sender))?;
-        Ok(Self { chunks, _stop: stop })
+        std::thread::Builder::new()
+            .name("terminal".into())
+            .spawn(move || read(&device, &stopped, &sender))?;
+        Ok(Self {
+            chunks,
+            _stop: stop,
+        })
     }
 }
 
 fn read(device: &File, stopped: &OwnedFd, sender: &mpsc::Sender<Vec<u8>>) {
     let mut buffer = [0; 1024];
     loop {
-        let mut watched = [PollFd::new(device.as_fd(), PollFlags::POLLIN), PollFd::new(stopped.as_fd(), PollFlags::POLLIN)];
+        let mut watched = [
+            PollFd::new(device.as_fd(), PollFlags::POLLIN),
+            PollFd::new(stopped.as_fd(), PollFlags::POLLIN),
+        ];
         match poll(&mut watched, PollTimeout::NONE) {
             Err(nix::errno::Errno::EINTR) => continue,
             Err(_) => return,

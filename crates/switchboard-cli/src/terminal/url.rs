@@ -1,4 +1,5 @@
-//! A server's wish that a page be opened: the whole address and its host are shown, and nothing is fetched before a yes.
+//! A server's wish that a page be opened: the whole address and its host are shown, and nothing is
+//! fetched before a yes.
 
 use serde_json::Map;
 use switchboard::auth::{LoginPage, Opened, visitable};
@@ -8,22 +9,36 @@ use switchboard::untrusted::Untrusted;
 use url::Url;
 
 use super::converse;
-use super::frame::{Dialog, FAINT, Key, PLAIN, Page, Size, TITLE, WARNING, choices, ours, ours_wrapped, safe, strangers, wrap};
+use super::frame::{
+    Dialog, FAINT, Key, PLAIN, Page, Size, TITLE, WARNING, choices, ours, ours_wrapped, safe,
+    strangers, wrap,
+};
 use super::tty::Tty;
 use crate::output;
 
 /// Asks, and opens the page on a yes.
-pub(super) async fn ask(terminal: Tty, server: &ServerName, message: &Untrusted, address: &Untrusted) -> ElicitAnswer {
+pub(super) async fn ask(
+    terminal: Tty,
+    server: &ServerName,
+    message: &Untrusted,
+    address: &Untrusted,
+) -> ElicitAnswer {
     let page = match visitable(address.raw()) {
         Ok(page) => page,
         Err(fault) => {
             let shown = address.for_terminal_line();
-            output::notice(&format!("server \"{server}\" asks to open {shown}: declined, {fault}"));
+            output::notice(&format!(
+                "server \"{server}\" asks to open {shown}: declined, {fault}"
+            ));
             return ElicitAnswer::Decline;
         }
     };
     let title = format!("Server \"{server}\" asks you to open a page");
-    let mut visit = Visit { title, message: message.raw().to_owned(), page };
+    let mut visit = Visit {
+        title,
+        message: message.raw().to_owned(),
+        page,
+    };
     match converse(terminal, &mut visit).await {
         Some(Wish::Open) => {
             open(visit.page).await;
@@ -45,8 +60,16 @@ pub(super) async fn ask_login(terminal: Tty, page: &LoginPage) -> Opened {
         Ok(url) => url,
         Err(fault) => return Opened::Refused(fault.to_owned()),
     };
-    let asks = if page.scopes.is_empty() { String::new() } else { format!("It asks for: {}", page.scopes.join(", ")) };
-    let mut visit = Visit { title: format!("Log in to server \"{}\"", page.server), message: asks, page: url };
+    let asks = if page.scopes.is_empty() {
+        String::new()
+    } else {
+        format!("It asks for: {}", page.scopes.join(", "))
+    };
+    let mut visit = Visit {
+        title: format!("Log in to server \"{}\"", page.server),
+        message: asks,
+        page: url,
+    };
     match converse(terminal, &mut visit).await {
         Some(Wish::Open) => {
             open(visit.page).await;
@@ -56,7 +79,9 @@ pub(super) async fn ask_login(terminal: Tty, page: &LoginPage) -> Opened {
             output::notice(&format!("open it yourself: {}", visit.page));
             Opened::Shown
         }
-        Some(Wish::Decline | Wish::Cancel) | None => Opened::Refused("the page was not opened".to_owned()),
+        Some(Wish::Decline | Wish::Cancel) | None => {
+            Opened::Refused("the page was not opened".to_owned())
+        }
     }
 }
 
@@ -64,7 +89,9 @@ pub(super) async fn ask_login(terminal: Tty, page: &LoginPage) -> Opened {
 async fn open(page: Url) {
     output::notice(&format!("opening {page}"));
     let opened = tokio::task::spawn_blocking(move || {
-        let quiet = webbrowser::BrowserOptions::new().with_suppress_output(true).clone();
+        let quiet = webbrowser::BrowserOptions::new()
+            .with_suppress_output(true)
+            .clone();
         webbrowser::open_browser_with_options(webbrowser::Browser::Default, page.as_str(), &quiet)
     })
     .await;
@@ -105,24 +132,43 @@ impl Dialog for Visit {
     fn page(&self, columns: usize) -> Page {
         let host = self.page.host_str().unwrap_or_default();
         let mut head = ours_wrapped(&self.title, columns, TITLE);
-        head.extend(ours_wrapped("Nothing has been fetched. What stands behind a bar are its words.", columns, FAINT));
+        head.extend(ours_wrapped(
+            "Nothing has been fetched. What stands behind a bar are its words.",
+            columns,
+            FAINT,
+        ));
         let mut body = Vec::new();
         if !self.message.is_empty() {
             body = strangers(&self.message, columns, PLAIN);
             body.push(ours(String::new(), PLAIN));
         }
         body.push(ours("The host:", FAINT));
-        body.extend(wrap(&format!("  {}", safe(host)), columns).into_iter().map(|line| ours(line, TITLE)));
+        body.extend(
+            wrap(&format!("  {}", safe(host)), columns)
+                .into_iter()
+                .map(|line| ours(line, TITLE)),
+        );
         if host.split('.').any(|label| label.starts_with("xn--")) {
-            let warning = "  The name is written in other letters (Punycode) and may imitate another.";
+            let warning =
+                "  The name is written in other letters (Punycode) and may imitate another.";
             body.extend(ours_wrapped(warning, columns, WARNING));
         }
         body.push(ours("The whole address:", FAINT));
         body.extend(strangers(self.page.as_str(), columns, PLAIN));
         let mut foot = vec![ours("Enter is no", FAINT)];
-        let keys = ["[o] open it", "[m] I open it myself", "[n] decline: it is told no", "[Esc] cancel: no answer"];
+        let keys = [
+            "[o] open it",
+            "[m] I open it myself",
+            "[n] decline: it is told no",
+            "[Esc] cancel: no answer",
+        ];
         foot.extend(choices(&keys, columns));
-        Page { head, body, foot, focus: None }
+        Page {
+            head,
+            body,
+            foot,
+            focus: None,
+        }
     }
 }
 
@@ -138,7 +184,13 @@ mod tests {
                 message: String::new(),
                 page: visitable(address).unwrap_or_else(|fault| panic!("{fault}")),
             };
-            visit.page(80).body.into_iter().map(|line| line.text).collect::<Vec<_>>().join("\n")
+            visit
+                .page(80)
+                .body
+                .into_iter()
+                .map(|line| line.text)
+                .collect::<Vec<_>>()
+                .join("\n")
         };
         assert!(page("https://ex\u{430}mple.com/").contains("Punycode"));
         assert!(page("https://ex\u{430}mple.com/").contains("  xn--"));

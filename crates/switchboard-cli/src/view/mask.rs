@@ -24,8 +24,20 @@ const KEY_WORDS: [&str; 17] = [
 ];
 
 /// How tokens of well-known services begin.
-const TOKEN_PREFIXES: [&str; 12] =
-    ["sk-", "ghp_", "gho_", "ghs_", "ghu_", "github_pat_", "glpat-", "xoxb-", "xoxp-", "AKIA", "eyJ", "npm_"];
+const TOKEN_PREFIXES: [&str; 12] = [
+    "sk-",
+    "ghp_",
+    "gho_",
+    "ghs_",
+    "ghu_",
+    "github_pat_",
+    "glpat-",
+    "xoxb-",
+    "xoxp-",
+    "AKIA",
+    "eyJ",
+    "npm_",
+];
 
 /// Each argument, with secret-looking values masked.
 pub(crate) fn arguments(words: &[String]) -> Vec<String> {
@@ -47,14 +59,21 @@ pub(crate) fn arguments(words: &[String]) -> Vec<String> {
 pub(crate) fn url(text: &str) -> String {
     let text = text.split(['?', '#']).next().unwrap_or_default();
     match split_address(text) {
-        Some((scheme, authority, path)) => format!("{scheme}{}{}", without_user_info(authority), path_without_tokens(path)),
+        Some((scheme, authority, path)) => format!(
+            "{scheme}{}{}",
+            without_user_info(authority),
+            path_without_tokens(path)
+        ),
         None => text.to_owned(),
     }
 }
 
 fn one(word: &str) -> String {
     let scheme = word.split("://").next().unwrap_or_default();
-    if scheme.len() < word.len() && scheme.chars().all(|character| character.is_ascii_alphanumeric() || "+.-".contains(character))
+    if scheme.len() < word.len()
+        && scheme
+            .chars()
+            .all(|character| character.is_ascii_alphanumeric() || "+.-".contains(character))
     {
         return free_standing(word);
     }
@@ -84,19 +103,40 @@ fn free_standing(word: &str) -> String {
             Some(at) => (&rest[..at], &rest[at..at + 1]),
             None => (rest, ""),
         };
-        let user = if authority.contains('@') { format!("{MASK}@") } else { String::new() };
-        let query = if query.is_empty() { String::new() } else { format!("{query}{MASK}") };
-        return format!("{scheme}{user}{}{}{query}", without_user_info(authority), path_without_tokens(path));
+        let user = if authority.contains('@') {
+            format!("{MASK}@")
+        } else {
+            String::new()
+        };
+        let query = if query.is_empty() {
+            String::new()
+        } else {
+            format!("{query}{MASK}")
+        };
+        return format!(
+            "{scheme}{user}{}{}{query}",
+            without_user_info(authority),
+            path_without_tokens(path)
+        );
     }
-    if is_token(word) { MASK.to_owned() } else { word.to_owned() }
+    if is_token(word) {
+        MASK.to_owned()
+    } else {
+        word.to_owned()
+    }
 }
 
 /// A reference too, however it is written: which spellings are references depends on the file.
 fn hide_value(value: &str) -> String {
-    if value.is_empty() { String::new() } else { MASK.to_owned() }
+    if value.is_empty() {
+        String::new()
+    } else {
+        MASK.to_owned()
+    }
 }
 
-/// `scheme://authority` and what follows, as written: references keep it from being parsed as a URL.
+/// `scheme://authority` and what follows, as written: references keep it from being parsed as a
+/// URL.
 fn split_address(text: &str) -> Option<(&str, &str, &str)> {
     let at = text.find("://")? + 3;
     let (scheme, rest) = text.split_at(at);
@@ -104,31 +144,47 @@ fn split_address(text: &str) -> Option<(&str, &str, &str)> {
     // A password may hold a slash: the last `@` before the query ends the user info.
     let before_query = rest.find(['?', '#']).unwrap_or(rest.len());
     let end = match rest[..before_query].rfind('@') {
-        Some(user_end) if user_end > end && rest[..end].contains(':') => {
-            rest[user_end..].find(['/', '?', '#']).map_or(rest.len(), |after| user_end + after)
-        }
+        Some(user_end) if user_end > end && rest[..end].contains(':') => rest[user_end..]
+            .find(['/', '?', '#'])
+            .map_or(rest.len(), |after| user_end + after),
         _ => end,
     };
     Some((scheme, &rest[..end], &rest[end..]))
 }
 
 fn without_user_info(authority: &str) -> &str {
-    authority.rsplit_once('@').map_or(authority, |(_, host)| host)
+    authority
+        .rsplit_once('@')
+        .map_or(authority, |(_, host)| host)
 }
 
 fn path_without_tokens(path: &str) -> String {
-    path.split('/').map(|part| if is_token(part) { MASK } else { part }).collect::<Vec<_>>().join("/")
+    path.split('/')
+        .map(|part| if is_token(part) { MASK } else { part })
+        .collect::<Vec<_>>()
+        .join("/")
 }
 
 fn is_key_like(name: &str) -> bool {
     let lower = name.trim_start_matches('-').to_lowercase();
-    let glued = ["token", "secret", "password", "passwd", "apikey", "credential"];
+    let glued = [
+        "token",
+        "secret",
+        "password",
+        "passwd",
+        "apikey",
+        "credential",
+    ];
     glued.iter().any(|word| lower.contains(word))
-        || lower.split(|character: char| !character.is_ascii_alphanumeric()).any(|word| KEY_WORDS.contains(&word))
+        || lower
+            .split(|character: char| !character.is_ascii_alphanumeric())
+            .any(|word| KEY_WORDS.contains(&word))
 }
 
 fn is_token(word: &str) -> bool {
-    let plain = word.chars().all(|character| character.is_ascii_alphanumeric() || "_-+=.~".contains(character));
+    let plain = word
+        .chars()
+        .all(|character| character.is_ascii_alphanumeric() || "_-+=.~".contains(character));
     if !plain {
         return false;
     }
@@ -136,8 +192,10 @@ fn is_token(word: &str) -> bool {
         return true;
     }
     let has = |wanted: fn(&char) -> bool| word.chars().any(|character| wanted(&character));
-    let mixed = has(char::is_ascii_digit) && has(char::is_ascii_uppercase) && has(char::is_ascii_lowercase);
-    let hexadecimal = word.len() >= 32 && word.chars().all(|character| character.is_ascii_hexdigit());
+    let mixed =
+        has(char::is_ascii_digit) && has(char::is_ascii_uppercase) && has(char::is_ascii_lowercase);
+    let hexadecimal =
+        word.len() >= 32 && word.chars().all(|character| character.is_ascii_hexdigit());
     (word.len() >= 20 && mixed && bits_per_character(word) > 3.5) || hexadecimal
 }
 
@@ -148,7 +206,10 @@ fn bits_per_character(word: &str) -> f64 {
         *counts.entry(character).or_default() += 1.0;
     }
     let length: f64 = counts.values().sum();
-    counts.values().map(|count| -(count / length) * (count / length).log2()).sum()
+    counts
+        .values()
+        .map(|count| -(count / length) * (count / length).log2())
+        .sum()
 }
 
 #[cfg(test)]
@@ -165,30 +226,70 @@ mod tests {
         check(&["--api-key", "canary2", "x"], &["--api-key", "***", "x"]);
         check(&["--apiKey", "canary3"], &["--apiKey", "***"]);
         check(&["--password", "--verbose"], &["--password", "--verbose"]);
-        check(&["--token", "${TOKEN}", "$TOKEN"], &["--token", "***", "$TOKEN"]);
+        check(
+            &["--token", "${TOKEN}", "$TOKEN"],
+            &["--token", "***", "$TOKEN"],
+        );
         check(&["--token", "$TOKEN"], &["--token", "***"]);
-        check(&["--token=${TOKEN}", "-e", "API_KEY=${KEY}"], &["--token=***", "-e", "API_KEY=***"]);
+        check(
+            &["--token=${TOKEN}", "-e", "API_KEY=${KEY}"],
+            &["--token=***", "-e", "API_KEY=***"],
+        );
         check(&["--token", "${TOKEN:-canary}"], &["--token", "***"]);
         check(&["-e", "API_KEY=canary4"], &["-e", "API_KEY=***"]);
-        check(&["-H", "Authorization: Bearer canary5"], &["-H", "Authorization: ***"]);
-        check(&["https://me:canary6@host/x?key=canary7#canary8"], &["https://***@host/x?***"]);
-        check(&["postgres://u:can/ary@db/name"], &["postgres://***@db/name"]);
+        check(
+            &["-H", "Authorization: Bearer canary5"],
+            &["-H", "Authorization: ***"],
+        );
+        check(
+            &["https://me:canary6@host/x?key=canary7#canary8"],
+            &["https://***@host/x?***"],
+        );
+        check(
+            &["postgres://u:can/ary@db/name"],
+            &["postgres://***@db/name"],
+        );
         check(&["--url=https://u:canary@h/"], &["--url=https://***@h/"]);
         check(&["ghp_abcdefghijklmnop1234"], &["***"]);
         check(&["aB3dE6gH9jK2mN5pQ8sT"], &["***"]);
         check(&["0123456789abcdef0123456789abcdef"], &["***"]);
         check(
-            &["run", "-i", "--rm", "-e", "API_KEY", "my-mcp-server:latest", "@modelcontextprotocol/server-everything@1.2.3"],
-            &["run", "-i", "--rm", "-e", "API_KEY", "my-mcp-server:latest", "@modelcontextprotocol/server-everything@1.2.3"],
+            &[
+                "run",
+                "-i",
+                "--rm",
+                "-e",
+                "API_KEY",
+                "my-mcp-server:latest",
+                "@modelcontextprotocol/server-everything@1.2.3",
+            ],
+            &[
+                "run",
+                "-i",
+                "--rm",
+                "-e",
+                "API_KEY",
+                "my-mcp-server:latest",
+                "@modelcontextprotocol/server-everything@1.2.3",
+            ],
         );
-        check(&["--port", "8080", "--keyboard", "us"], &["--port", "8080", "--keyboard", "us"]);
+        check(
+            &["--port", "8080", "--keyboard", "us"],
+            &["--port", "8080", "--keyboard", "us"],
+        );
     }
 
     #[test]
     fn s2_45_an_address_is_shown_without_user_info_and_query() {
-        assert_eq!(url("https://me:canary@host:8080/mcp?token=canary#x"), "https://host:8080/mcp");
+        assert_eq!(
+            url("https://me:canary@host:8080/mcp?token=canary#x"),
+            "https://host:8080/mcp"
+        );
         assert_eq!(url("https://${HOST}/mcp"), "https://${HOST}/mcp");
-        assert_eq!(url("https://h/s/aB3dE6gH9jK2mN5pQ8sT/mcp"), "https://h/s/***/mcp");
+        assert_eq!(
+            url("https://h/s/aB3dE6gH9jK2mN5pQ8sT/mcp"),
+            "https://h/s/***/mcp"
+        );
         assert_eq!(url("not an address"), "not an address");
     }
 }

@@ -1,4 +1,5 @@
-//! What one server looks like: its handle and its tools turned into a [`ServerView`], and into an entry of `status --json`.
+//! What one server looks like: its handle and its tools turned into a [`ServerView`], and into an
+//! entry of `status --json`.
 
 use std::path::Path;
 use std::time::{Duration, SystemTime};
@@ -23,12 +24,21 @@ const SHOWN_HISTORY: usize = 10;
 /// All servers of a host.
 pub(crate) fn status(host: &Host) -> StatusView {
     let catalog = host.catalog();
-    let servers = host.servers().iter().map(|handle| one(handle, &catalog, host)).collect();
-    StatusView { discovery: discovery_of(host), servers }
+    let servers = host
+        .servers()
+        .iter()
+        .map(|handle| one(handle, &catalog, host))
+        .collect();
+    StatusView {
+        discovery: discovery_of(host),
+        servers,
+    }
 }
 
-/// `{"discovery", "servers": [{"name", "status", "state", "transport", "era", "protocolVersion", "tools", "withheld":
-/// [{"tool", "reason"}], "error", "nextAttempt", "command", "url", "cwd", "timeouts", "dialect", "word"}]}`. `status` is one of three words whatever the dialect; `word` is what the server's own dialect says.
+/// `{"discovery", "servers": [{"name", "status", "state", "transport", "era", "protocolVersion",
+/// "tools", "withheld": [{"tool", "reason"}], "error", "nextAttempt", "command", "url", "cwd",
+/// "timeouts", "dialect", "word"}]}`. `status` is one of three words whatever the dialect; `word`
+/// is what the server's own dialect says.
 pub(crate) fn status_json(host: &Host, verbose: bool) -> Value {
     let catalog = host.catalog();
     let entry = |handle: &ServerHandle| entry(handle, &one(handle, &catalog, host), verbose);
@@ -74,7 +84,11 @@ fn entry(handle: &ServerHandle, view: &ServerView, verbose: bool) -> Value {
 
 /// In milliseconds.
 fn timeouts_json(limits: Timeouts) -> Value {
-    let Timeouts { connect, call, call_max } = limits;
+    let Timeouts {
+        connect,
+        call,
+        call_max,
+    } = limits;
     json!({ "connect": connect.as_millis() as u64, "call": call.as_millis() as u64, "callMax": call_max.as_millis() as u64 })
 }
 
@@ -86,7 +100,11 @@ fn one(handle: &ServerHandle, catalog: &Catalog, host: &Host) -> ServerView {
     let seen = word(&shown);
     ServerView {
         name: escaped(config.name.as_str()),
-        word: if words == Words::All { seen } else { seen.plain() },
+        word: if words == Words::All {
+            seen
+        } else {
+            seen.plain()
+        },
         said: shown.word(words),
         docker: matches!(&config.endpoint, Endpoint::Stdio(stdio) if stdio.command.rsplit('/').next() == Some("docker")),
         endpoint: endpoint(config),
@@ -114,7 +132,10 @@ pub(crate) fn endpoint(config: &ServerConfig) -> (&'static str, String) {
             ("Command", escaped(&words.join(" ")))
         }
         Endpoint::Http(http) => ("URL", escaped(&mask::url(&http.url))),
-        Endpoint::Wrong(fault) => ("Entry", escaped(&format!("{}:{}", fault.file.display(), fault.line))),
+        Endpoint::Wrong(fault) => (
+            "Entry",
+            escaped(&format!("{}:{}", fault.file.display(), fault.line)),
+        ),
     }
 }
 
@@ -125,14 +146,28 @@ fn tools(config: &ServerConfig, catalog: &Catalog) -> Vec<ToolView> {
         .filter(|tool| tool.id.server == config.name)
         .map(|tool| ToolView {
             name: tool.exposed.to_string(),
-            description: tool.definition.description.as_ref().map(|text| text.for_terminal().to_string()).unwrap_or_default(),
+            description: tool
+                .definition
+                .description
+                .as_ref()
+                .map(|text| text.for_terminal().to_string())
+                .unwrap_or_default(),
         })
         .collect()
 }
 
 fn withheld(config: &ServerConfig, catalog: &Catalog) -> Vec<(String, String)> {
-    let own = catalog.withheld().iter().filter(|withheld| withheld.server == config.name);
-    own.map(|withheld| (withheld.tool.untrusted().for_terminal_line().to_string(), escaped(&withheld.reason))).collect()
+    let own = catalog
+        .withheld()
+        .iter()
+        .filter(|withheld| withheld.server == config.name);
+    own.map(|withheld| {
+        (
+            withheld.tool.untrusted().for_terminal_line().to_string(),
+            escaped(&withheld.reason),
+        )
+    })
+    .collect()
 }
 
 /// Why a server is not connected, under the label that its dialect has for it.
@@ -151,84 +186,139 @@ fn reason(config: &ServerConfig, snapshot: &Snapshot) -> Option<(&'static str, S
     match &snapshot.shown_state() {
         State::Ready { .. } => {
             let faults = &snapshot.offerings.faults;
-            let told: Vec<_> = faults.iter().map(|(method, what)| format!("{method}: {}", one_line(what))).collect();
+            let told: Vec<_> = faults
+                .iter()
+                .map(|(method, what)| format!("{method}: {}", one_line(what)))
+                .collect();
             (!told.is_empty()).then(|| ("Error", told.join("; ")))
         }
         State::Connecting { step, .. } => Some(("Step", (*step).to_owned())),
-        State::Disabled => Some(("Reason", format!("off in its entry; {} there to use it", config.dialect.rules().to_enable()))),
+        State::Disabled => Some((
+            "Reason",
+            format!(
+                "off in its entry; {} there to use it",
+                config.dialect.rules().to_enable()
+            ),
+        )),
         State::Blocked { rule } => Some(("Reason", one_line(rule))),
         State::Untrusted { reason } => {
             let trust = hints::command(&["trust", config.name.as_str()]);
-            Some(("Reason", format!("{}; look at it with {trust}", one_line(reason))))
+            Some((
+                "Reason",
+                format!("{}; look at it with {trust}", one_line(reason)),
+            ))
         }
         State::NeedsLogin { reason, .. } => Some(("Reason", login_advice(config, reason))),
-        State::Backoff { error, .. } | State::Failed { error } => {
-            Some(("Error", format!("{}; {}", one_line(error), hints::doctor(&config.name))))
-        }
+        State::Backoff { error, .. } | State::Failed { error } => Some((
+            "Error",
+            format!("{}; {}", one_line(error), hints::doctor(&config.name)),
+        )),
         State::Idle | State::Stopped => None,
     }
 }
 
 /// When a server that failed is tried again.
 fn next_attempt(state: &State) -> Option<String> {
-    let State::Backoff { attempt, retry_at, .. } = state else { return None };
+    let State::Backoff {
+        attempt, retry_at, ..
+    } = state
+    else {
+        return None;
+    };
     let number = attempt + 1;
     Some(match retry_at.duration_since(SystemTime::now()) {
         Ok(wait) if wait >= Duration::from_secs(1) => {
-            format!("number {number}, in {}", duration(Duration::from_secs(wait.as_secs())))
+            format!(
+                "number {number}, in {}",
+                duration(Duration::from_secs(wait.as_secs()))
+            )
         }
         Ok(_) => format!("number {number}, in less than a second"),
         Err(_) => format!("number {number}, under way"),
     })
 }
 
-/// Why a server wants a login, and what to do about it: where the entry brings a token of its own, a login would change nothing.
+/// Why a server wants a login, and what to do about it: where the entry brings a token of its own,
+/// a login would change nothing.
 pub(crate) fn login_advice(config: &ServerConfig, reason: &str) -> String {
     let reason = escaped(reason);
     if config.endpoint.has_own_token() {
         return reason;
     }
-    format!("needs a login ({reason}); run {}", hints::command(&["login", config.name.as_str()]))
+    format!(
+        "needs a login ({reason}); run {}",
+        hints::command(&["login", config.name.as_str()])
+    )
 }
 
 /// How many callers have a session of their own, where the entry gives each one.
 pub(crate) fn own_sessions(handle: &ServerHandle) -> String {
-    format!("one for each caller, {} open beside the shared one", handle.own_sessions())
+    format!(
+        "one for each caller, {} open beside the shared one",
+        handle.own_sessions()
+    )
 }
 
 /// What `-v` shows beside (S2-70, S4-27).
 fn facts(handle: &ServerHandle, snapshot: &Snapshot, host: &Host) -> Vec<(&'static str, String)> {
     let mut facts = vec![("State", state_word(&snapshot.state).to_owned())];
     if let State::Ready { era, version } = &snapshot.state {
-        facts.push(("Protocol", format!("{} era, {}", era_word(*era), escaped(version))));
+        facts.push((
+            "Protocol",
+            format!("{} era, {}", era_word(*era), escaped(version)),
+        ));
     }
     if let Some(hello) = snapshot.session.as_ref().map(|session| session.hello()) {
-        let instructions = hello.instructions.iter().map(|words| words.for_terminal().to_string());
+        let instructions = hello
+            .instructions
+            .iter()
+            .map(|words| words.for_terminal().to_string());
         facts.extend(instructions.map(|words| ("Instructions", words)));
     }
     let by_url = matches!(handle.config.endpoint, Endpoint::Http(_));
     let up = uptime(snapshot).map_or_else(|| "unknown".to_owned(), duration);
     if let (State::Ready { .. }, true) = (&snapshot.state, by_url) {
-        facts.push(("Connection", format!("{}, up {up}", wire_words(snapshot.wire))));
+        facts.push((
+            "Connection",
+            format!("{}, up {up}", wire_words(snapshot.wire)),
+        ));
     }
     if let Some(pid) = snapshot.pid {
-        let memory = memory_bytes(pid).map(bytes).unwrap_or_else(|| "unknown".to_owned());
+        let memory = memory_bytes(pid)
+            .map(bytes)
+            .unwrap_or_else(|| "unknown".to_owned());
         facts.push(("Process", format!("pid {pid}, up {up}, memory {memory}")));
     }
     if handle.config.session == Sharing::PerCaller {
         facts.push(("Sessions", own_sessions(handle)));
     }
-    facts.push((if by_url { "Reconnects" } else { "Restarts" }, snapshot.restarts.to_string()));
+    facts.push((
+        if by_url { "Reconnects" } else { "Restarts" },
+        snapshot.restarts.to_string(),
+    ));
     facts.push(("Timeouts", timeouts(handle.config.timeouts)));
     if !by_url {
         facts.push(("Kept by", keeping_words(host.keeping()).to_owned()));
     }
-    facts.push(("File", format!("{}:{}", escaped(&handle.config.source.file.display().to_string()), handle.config.source.line)));
+    facts.push((
+        "File",
+        format!(
+            "{}:{}",
+            escaped(&handle.config.source.file.display().to_string()),
+            handle.config.source.line
+        ),
+    ));
     if let Some(shadowed) = &handle.config.source.shadows {
-        facts.push(("Replaces", format!("the entry in {}", escaped(&shadowed.display().to_string()))));
+        facts.push((
+            "Replaces",
+            format!("the entry in {}", escaped(&shadowed.display().to_string())),
+        ));
     }
     for (variable, field) in &snapshot.unset {
-        facts.push(("Not set", format!("{} (in {})", escaped(variable), escaped(field))));
+        facts.push((
+            "Not set",
+            format!("{} (in {})", escaped(variable), escaped(field)),
+        ));
     }
     let odd = snapshot.noticed.oddities();
     let mut counted = |count: u64, what: &str| {
@@ -239,18 +329,31 @@ fn facts(handle: &ServerHandle, snapshot: &Snapshot, host: &Host) -> Vec<(&'stat
     let junk = if by_url { "events" } else { "lines on stdout" };
     counted(
         odd.junk_lines,
-        &format!("{junk} that are no messages ({} shows them)", hints::command(&["doctor", handle.config.name.as_str()])),
+        &format!(
+            "{junk} that are no messages ({} shows them)",
+            hints::command(&["doctor", handle.config.name.as_str()])
+        ),
     );
     counted(odd.unknown_ids, "answers to no request");
-    counted(odd.forbidden_requests, "requests that its protocol version does not allow");
-    counted(odd.unattributed, "questions that belonged to no call, declined");
+    counted(
+        odd.forbidden_requests,
+        "requests that its protocol version does not allow",
+    );
+    counted(
+        odd.unattributed,
+        "questions that belonged to no call, declined",
+    );
     facts.extend(recent(snapshot).map(|line| ("History", line)));
     facts
 }
 
 /// The deadlines; one that holds whatever progress there is, is told as such (C10, S4-27).
 fn timeouts(limits: Timeouts) -> String {
-    let (connect, call, all) = (duration(limits.connect), duration(limits.call), duration(limits.call_max));
+    let (connect, call, all) = (
+        duration(limits.connect),
+        duration(limits.call),
+        duration(limits.call_max),
+    );
     if limits.call == limits.call_max {
         format!("connect {connect}, call {all} in all, progress or not")
     } else {
@@ -261,7 +364,11 @@ fn timeouts(limits: Timeouts) -> String {
 /// The last changes of state with their reasons (P9).
 fn recent(snapshot: &Snapshot) -> impl Iterator<Item = String> {
     let skipped = snapshot.history.len().saturating_sub(SHOWN_HISTORY);
-    snapshot.history.iter().skip(skipped).map(|(_, happened)| escaped(happened))
+    snapshot
+        .history
+        .iter()
+        .skip(skipped)
+        .map(|(_, happened)| escaped(happened))
 }
 
 fn discovery_of(host: &Host) -> Discovery {
@@ -271,12 +378,18 @@ fn discovery_of(host: &Host) -> Discovery {
     }))
 }
 
-/// Each server's word, and whether it has settled: one that failed and is being tried again was discovered (S2-36).
+/// Each server's word, and whether it has settled: one that failed and is being tried again was
+/// discovered (S2-36).
 fn discovery(servers: impl Iterator<Item = (Word, bool)>) -> Discovery {
     let servers: Vec<_> = servers.collect();
     if servers.iter().any(|(_, is_settled)| !is_settled) {
         Discovery::InProgress
-    } else if servers.iter().all(|(word, _)| matches!(word, Word::Idle | Word::Untrusted | Word::Blocked | Word::Disabled)) {
+    } else if servers.iter().all(|(word, _)| {
+        matches!(
+            word,
+            Word::Idle | Word::Untrusted | Word::Blocked | Word::Disabled
+        )
+    }) {
         Discovery::NotStarted
     } else {
         Discovery::Completed
@@ -375,24 +488,55 @@ mod tests {
     #[test]
     fn s2_48_discovery_is_in_progress_while_any_server_connects() {
         let check = |servers: &[(Word, bool)], expected: &str| {
-            assert_eq!(discovery(servers.iter().copied()).as_str(), expected, "{servers:?}");
+            assert_eq!(
+                discovery(servers.iter().copied()).as_str(),
+                expected,
+                "{servers:?}"
+            );
         };
         check(&[], "NOT_STARTED");
         check(&[(Word::Idle, true), (Word::Idle, true)], "NOT_STARTED");
-        check(&[(Word::Untrusted, true), (Word::Disabled, true), (Word::Blocked, true)], "NOT_STARTED");
-        check(&[(Word::Connected, true), (Word::Connecting, false)], "IN_PROGRESS");
-        check(&[(Word::Connected, true), (Word::Disconnected, true), (Word::Untrusted, true)], "COMPLETED");
+        check(
+            &[
+                (Word::Untrusted, true),
+                (Word::Disabled, true),
+                (Word::Blocked, true),
+            ],
+            "NOT_STARTED",
+        );
+        check(
+            &[(Word::Connected, true), (Word::Connecting, false)],
+            "IN_PROGRESS",
+        );
+        check(
+            &[
+                (Word::Connected, true),
+                (Word::Disconnected, true),
+                (Word::Untrusted, true),
+            ],
+            "COMPLETED",
+        );
         // It is being tried again after it failed.
-        check(&[(Word::Connected, true), (Word::Disconnected, true)], "COMPLETED");
+        check(
+            &[(Word::Connected, true), (Word::Disconnected, true)],
+            "COMPLETED",
+        );
     }
 
     #[test]
     fn s4_27_the_timeouts_of_a_server_are_told_with_what_progress_does_to_them() {
         let check = |limits: Timeouts, told: &str| assert_eq!(timeouts(limits), told);
-        check(Timeouts::default(), "connect 30s, call 1m without progress, 10m in all");
+        check(
+            Timeouts::default(),
+            "connect 30s, call 1m without progress, 10m in all",
+        );
         let absolute = Duration::from_secs(600);
         check(
-            Timeouts { call: absolute, call_max: absolute, ..Timeouts::default() },
+            Timeouts {
+                call: absolute,
+                call_max: absolute,
+                ..Timeouts::default()
+            },
             "connect 30s, call 10m in all, progress or not",
         );
     }

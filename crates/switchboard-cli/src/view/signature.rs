@@ -15,29 +15,54 @@ const SHOWN_VALUES: usize = 8;
 pub(crate) fn page(tool: &Tool, columns: Option<usize>) -> String {
     let schema = tool.definition.input_schema.to_value().unwrap_or_default();
     let own_name = tool.id.tool.untrusted().for_terminal_line().to_string();
-    let mut text = format!("{}  (tool {own_name} of server \"{}\")\n", tool.exposed, tool.id.server);
-    if let Some(title) = tool.definition.title.as_ref().filter(|title| !title.raw().trim().is_empty()) {
+    let mut text = format!(
+        "{}  (tool {own_name} of server \"{}\")\n",
+        tool.exposed, tool.id.server
+    );
+    if let Some(title) = tool
+        .definition
+        .title
+        .as_ref()
+        .filter(|title| !title.raw().trim().is_empty())
+    {
         text.push_str(&format!("\n  {}\n", title.for_terminal_line()));
     }
-    if let Some(description) = tool.definition.description.as_ref().filter(|text| !text.raw().trim().is_empty()) {
+    if let Some(description) = tool
+        .definition
+        .description
+        .as_ref()
+        .filter(|text| !text.raw().trim().is_empty())
+    {
         text.push('\n');
         for line in description.for_terminal().to_string().trim().lines() {
-            let lines =
-                columns.map_or_else(|| vec![format!("  {line}")], |columns| table::wrapped(&format!("  {line}"), columns));
-            lines.iter().for_each(|line| text.push_str(&format!("{}\n", line.trim_end())));
+            let lines = columns.map_or_else(
+                || vec![format!("  {line}")],
+                |columns| table::wrapped(&format!("  {line}"), columns),
+            );
+            lines
+                .iter()
+                .for_each(|line| text.push_str(&format!("{}\n", line.trim_end())));
         }
     }
     let rows = rows(&schema);
-    text.push_str(if rows.is_empty() { "\nIt names no arguments.\n" } else { "\nArguments:\n" });
+    text.push_str(if rows.is_empty() {
+        "\nIt names no arguments.\n"
+    } else {
+        "\nArguments:\n"
+    });
     text.push_str(&table::aligned(&rows, columns));
-    text.push_str(&format!("\nCall it:\n  {}\n", example(tool, &schema, &own_name)));
+    text.push_str(&format!(
+        "\nCall it:\n  {}\n",
+        example(tool, &schema, &own_name)
+    ));
     text
 }
 
 /// Names of arguments: required ones, then the others.
 pub(crate) fn names(schema: &Value) -> Vec<&str> {
-    let (mut first, then): (Vec<_>, Vec<_>) =
-        properties(schema).map(|(name, _)| name.as_str()).partition(|name| is_required(schema, name));
+    let (mut first, then): (Vec<_>, Vec<_>) = properties(schema)
+        .map(|(name, _)| name.as_str())
+        .partition(|name| is_required(schema, name));
     first.extend(then);
     first
 }
@@ -45,9 +70,20 @@ pub(crate) fn names(schema: &Value) -> Vec<&str> {
 fn rows(schema: &Value) -> Vec<Vec<String>> {
     let row = |name: &str| {
         let property = coerce::property(schema, name).unwrap_or(&Value::Null);
-        let required = if is_required(schema, name) { ", required" } else { "" };
-        let about = coerce::followed(property, schema).get("description").and_then(Value::as_str).unwrap_or_default();
-        vec![format!("  {}", escaped(name)), format!("{}{required}", kind(property, schema)), escaped(about.trim())]
+        let required = if is_required(schema, name) {
+            ", required"
+        } else {
+            ""
+        };
+        let about = coerce::followed(property, schema)
+            .get("description")
+            .and_then(Value::as_str)
+            .unwrap_or_default();
+        vec![
+            format!("  {}", escaped(name)),
+            format!("{}{required}", kind(property, schema)),
+            escaped(about.trim()),
+        ]
     };
     names(schema).into_iter().map(row).collect()
 }
@@ -58,14 +94,34 @@ fn kind(property: &Value, root: &Value) -> String {
     let choices = coerce::enumerated(property);
     let types = coerce::types(property, root, 0);
     let mut words = if !choices.is_empty() {
-        let shown: Vec<_> = choices.iter().take(SHOWN_VALUES).map(|choice| plain(choice)).collect();
+        let shown: Vec<_> = choices
+            .iter()
+            .take(SHOWN_VALUES)
+            .map(|choice| plain(choice))
+            .collect();
         let more = choices.len().saturating_sub(SHOWN_VALUES);
-        format!("{}{}", shown.join(" | "), if more > 0 { format!(" | {more} more") } else { String::new() })
+        format!(
+            "{}{}",
+            shown.join(" | "),
+            if more > 0 {
+                format!(" | {more} more")
+            } else {
+                String::new()
+            }
+        )
     } else if types.is_empty() {
         "anything".to_owned()
     } else {
-        let item = coerce::items(Some(property), root).map(|item| coerce::types(item, root, 0).join(" or ")).unwrap_or_default();
-        let named = |kind: &String| if kind == "array" && !item.is_empty() { format!("list of {item}") } else { kind.clone() };
+        let item = coerce::items(Some(property), root)
+            .map(|item| coerce::types(item, root, 0).join(" or "))
+            .unwrap_or_default();
+        let named = |kind: &String| {
+            if kind == "array" && !item.is_empty() {
+                format!("list of {item}")
+            } else {
+                kind.clone()
+            }
+        };
         types.iter().map(named).collect::<Vec<_>>().join(" or ")
     };
     if let Some(default) = property.get("default") {
@@ -75,7 +131,9 @@ fn kind(property: &Value, root: &Value) -> String {
 }
 
 fn plain(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+    value
+        .as_str()
+        .map_or_else(|| value.to_string(), str::to_owned)
 }
 
 /// `switchboard call demo/add a=NUMBER b=NUMBER`.
@@ -84,25 +142,46 @@ fn example(tool: &Tool, schema: &Value, own_name: &str) -> String {
         .into_iter()
         .filter(|name| is_required(schema, name))
         .map(|name| {
-            let types = coerce::property(schema, name).map(|property| coerce::types(property, schema, 0)).unwrap_or_default();
+            let types = coerce::property(schema, name)
+                .map(|property| coerce::types(property, schema, 0))
+                .unwrap_or_default();
             let value = types.first().map_or("VALUE", String::as_str).to_uppercase();
-            let sign = if matches!(value.as_str(), "OBJECT" | "ARRAY") { ":=" } else { "=" };
+            let sign = if matches!(value.as_str(), "OBJECT" | "ARRAY") {
+                ":="
+            } else {
+                "="
+            };
             format!("{}{sign}{}", escaped(name), escaped(&value))
         })
         .collect();
     // A name is a stranger's, and the line is made to be copied.
-    let words: Vec<_> = std::iter::once(format!("{}/{own_name}", tool.id.server)).chain(words).collect();
-    let names = if words.iter().any(|word| word.starts_with('-')) { " --" } else { "" };
-    let words: String = words.iter().map(|word| format!(" {}", shell::word(word))).collect();
+    let words: Vec<_> = std::iter::once(format!("{}/{own_name}", tool.id.server))
+        .chain(words)
+        .collect();
+    let names = if words.iter().any(|word| word.starts_with('-')) {
+        " --"
+    } else {
+        ""
+    };
+    let words: String = words
+        .iter()
+        .map(|word| format!(" {}", shell::word(word)))
+        .collect();
     format!("switchboard call{names}{words}")
 }
 
 fn properties(schema: &Value) -> impl Iterator<Item = (&String, &Value)> {
-    coerce::followed(schema, schema).get("properties").and_then(Value::as_object).into_iter().flatten()
+    coerce::followed(schema, schema)
+        .get("properties")
+        .and_then(Value::as_object)
+        .into_iter()
+        .flatten()
 }
 
 fn is_required(schema: &Value, name: &str) -> bool {
-    let required = coerce::followed(schema, schema).get("required").and_then(Value::as_array);
+    let required = coerce::followed(schema, schema)
+        .get("required")
+        .and_then(Value::as_array);
     required.is_some_and(|names| names.iter().any(|required| required == name))
 }
 
@@ -132,7 +211,10 @@ mod tests {
             }
         });
         let definition = Arc::new(ToolDefinition::parse(&RawJson::from_value(&raw)).unwrap());
-        let offerings = Offerings { tools: vec![definition], ..Offerings::default() };
+        let offerings = Offerings {
+            tools: vec![definition],
+            ..Offerings::default()
+        };
         let server = crate::command::demo::example_entry();
         let part = switchboard::catalog::Part {
             config: server.clone(),
@@ -140,8 +222,12 @@ mod tests {
             offerings: Arc::new(offerings),
             settled: true,
         };
-        let catalog =
-            Catalog::build(&Catalog::default(), switchboard::name::Style::Mcp, &switchboard::builtin::Own::default(), &[part]);
+        let catalog = Catalog::build(
+            &Catalog::default(),
+            switchboard::name::Style::Mcp,
+            &switchboard::builtin::Own::default(),
+            &[part],
+        );
         let expected = "mcp__demo-legacy__search  (tool search of server \"demo-legacy\")
 
   Finds things.

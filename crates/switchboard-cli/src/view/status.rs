@@ -139,17 +139,23 @@ const NAMES_ON_A_SCREEN: usize = 60;
 /// Of the tools that a server offers in vain, this many are shown with their reasons.
 const WITHHELD_SHOWN: usize = 5;
 
-/// The whole view, ending in a newline. Styled; a stream that wants no colours takes them off. On a screen of so many columns, long
-/// lists of names are wrapped and end in a count.
+/// The whole view, ending in a newline. Styled; a stream that wants no colours takes them off. On a
+/// screen of so many columns, long lists of names are wrapped and end in a count.
 pub(crate) fn render(view: &StatusView, detail: Detail, columns: Option<usize>) -> String {
     let mut text = String::from("MCP Servers Status:\n\n");
     let is_brief = detail == Detail::default() && view.servers.len() > MOST_BLOCKS;
-    let (brief, whole): (Vec<_>, Vec<_>) = view.servers.iter().partition(|server| is_brief && server.is_brief);
+    let (brief, whole): (Vec<_>, Vec<_>) = view
+        .servers
+        .iter()
+        .partition(|server| is_brief && server.is_brief);
     for server in &brief {
         in_brief(&mut text, server, columns);
     }
     if !brief.is_empty() {
-        text.push_str(&format!("\n{} shows all of each\n\n", hints::command(&["-v", "status"])));
+        text.push_str(&format!(
+            "\n{} shows all of each\n\n",
+            hints::command(&["-v", "status"])
+        ));
     }
     for server in whole {
         block(&mut text, server, detail, columns);
@@ -164,7 +170,11 @@ pub(crate) fn render(view: &StatusView, detail: Detail, columns: Option<usize>) 
 fn block(text: &mut String, server: &ServerView, detail: Detail, columns: Option<usize>) {
     let style = server.word.style();
     let icon = server.word.icon(server.docker);
-    line(text, "", &format!("{icon} {} ({style}{}{style:#})", server.name, server.said));
+    line(
+        text,
+        "",
+        &format!("{icon} {} ({style}{}{style:#})", server.name, server.said),
+    );
     fact(text, server.endpoint.0, &server.endpoint.1);
     let connected = server.word == Word::Connected;
     if let Some(folder) = server.working_directory.as_ref().filter(|_| connected) {
@@ -182,7 +192,10 @@ fn block(text: &mut String, server: &ServerView, detail: Detail, columns: Option
     tools(text, server, detail, columns);
     withheld(text, server);
     if detail.verbose {
-        server.facts.iter().for_each(|(label, value)| fact(text, label, value));
+        server
+            .facts
+            .iter()
+            .for_each(|(label, value)| fact(text, label, value));
     }
 }
 
@@ -200,7 +213,14 @@ fn in_brief(text: &mut String, server: &ServerView, columns: Option<usize>) {
     if !server.withheld.is_empty() {
         offers.push_str(&format!(", {} withheld", server.withheld.len()));
     }
-    line(text, "", &format!("{icon} {} ({style}{}{style:#}){offers}", server.name, server.said));
+    line(
+        text,
+        "",
+        &format!(
+            "{icon} {} ({style}{}{style:#}){offers}",
+            server.name, server.said
+        ),
+    );
     if let Some((label, why)) = &server.why {
         let lines = wrapped(&format!("  {label}: {why}"), columns.unwrap_or(usize::MAX));
         lines.iter().for_each(|words| line(text, "", words));
@@ -208,7 +228,11 @@ fn in_brief(text: &mut String, server: &ServerView, columns: Option<usize>) {
 }
 
 fn tools(text: &mut String, server: &ServerView, detail: Detail, columns: Option<usize>) {
-    let label = if server.cached { "Tools (as of last time)" } else { "Tools" };
+    let label = if server.cached {
+        "Tools (as of last time)"
+    } else {
+        "Tools"
+    };
     if server.tools.is_empty() {
         if server.word == Word::Connected {
             fact(text, label, "none");
@@ -217,11 +241,17 @@ fn tools(text: &mut String, server: &ServerView, detail: Detail, columns: Option
     }
     if !detail.descriptions {
         let names: Vec<_> = server.tools.iter().map(|tool| tool.name.as_str()).collect();
-        let Some(columns) = columns else { return fact(text, label, &names.join(", ")) };
+        let Some(columns) = columns else {
+            return fact(text, label, &names.join(", "));
+        };
         let (shown, more) = names.split_at(names.len().min(NAMES_ON_A_SCREEN));
         let mut shown = shown.join(", ");
         if !more.is_empty() {
-            shown.push_str(&format!(", and {} more ({})", more.len(), hints::command(&["tools", &server.name])));
+            shown.push_str(&format!(
+                ", and {} more ({})",
+                more.len(),
+                hints::command(&["tools", &server.name])
+            ));
         }
         let lines = wrapped(&format!("  {label}: {shown}"), columns);
         return lines.iter().for_each(|words| line(text, "", words));
@@ -229,7 +259,9 @@ fn tools(text: &mut String, server: &ServerView, detail: Detail, columns: Option
     line(text, "  ", &format!("{label}:"));
     for tool in &server.tools {
         line(text, "  - ", &tool.name);
-        tool.description.lines().for_each(|words| line(text, "      ", words));
+        tool.description
+            .lines()
+            .for_each(|words| line(text, "      ", words));
     }
 }
 
@@ -238,8 +270,20 @@ fn withheld(text: &mut String, server: &ServerView) {
     for (tool, reason) in server.withheld.iter().take(WITHHELD_SHOWN) {
         fact(text, "Withheld", &format!("{tool} ({reason})"));
     }
-    if let Some(more) = server.withheld.len().checked_sub(WITHHELD_SHOWN).filter(|more| *more > 0) {
-        fact(text, "Withheld", &format!("{more} more ({} says why)", hints::command(&["tools", &server.name])));
+    if let Some(more) = server
+        .withheld
+        .len()
+        .checked_sub(WITHHELD_SHOWN)
+        .filter(|more| *more > 0)
+    {
+        fact(
+            text,
+            "Withheld",
+            &format!(
+                "{more} more ({} says why)",
+                hints::command(&["tools", &server.name])
+            ),
+        );
     }
 }
 
@@ -250,8 +294,15 @@ fn fact(text: &mut String, label: &str, value: &str) {
     }
     // Behind a bar no line of a server's can pass for a fact of ours.
     line(text, "  ", &format!("{label}:"));
-    lines.iter().take(LINES_OF_A_FACT).for_each(|words| line(text, "  │ ", words));
-    if let Some(more) = lines.len().checked_sub(LINES_OF_A_FACT).filter(|more| *more > 0) {
+    lines
+        .iter()
+        .take(LINES_OF_A_FACT)
+        .for_each(|words| line(text, "  │ ", words));
+    if let Some(more) = lines
+        .len()
+        .checked_sub(LINES_OF_A_FACT)
+        .filter(|more| *more > 0)
+    {
         line(text, "  │ ", &format!("… and {more} more lines"));
     }
 }
@@ -280,7 +331,13 @@ mod tests {
             timeout_ms: None,
             why: None,
             next_attempt: None,
-            tools: tools.iter().map(|name| ToolView { name: (*name).into(), description: format!("does {name}") }).collect(),
+            tools: tools
+                .iter()
+                .map(|name| ToolView {
+                    name: (*name).into(),
+                    description: format!("does {name}"),
+                })
+                .collect(),
             cached: false,
             is_brief: true,
             withheld: Vec::new(),
@@ -306,7 +363,12 @@ mod tests {
                     working_directory: Some("./elsewhere".into()),
                     timeout_ms: Some(1),
                     why: Some(("Error", "Connection refused".into())),
-                    ..server("nodeServer", Word::Disconnected, "node dist/server.js --verbose", &[])
+                    ..server(
+                        "nodeServer",
+                        Word::Disconnected,
+                        "node dist/server.js --verbose",
+                        &[],
+                    )
                 },
                 server(
                     "dockerizedServer",
@@ -325,30 +387,60 @@ mod tests {
 
     #[test]
     fn a_screen_wraps_the_names_of_tools_between_them_and_counts_those_past_sixty() {
-        let names: Vec<_> = (0..62).map(|number| format!("mcp__a__tool_{number}")).collect();
+        let names: Vec<_> = (0..62)
+            .map(|number| format!("mcp__a__tool_{number}"))
+            .collect();
         let names: Vec<_> = names.iter().map(String::as_str).collect();
-        let view = StatusView { servers: vec![server("a", Word::Connected, "run", &names)], discovery: Discovery::Completed };
-        let text = anstream::adapter::strip_str(&render(&view, Detail::default(), Some(40))).to_string();
+        let view = StatusView {
+            servers: vec![server("a", Word::Connected, "run", &names)],
+            discovery: Discovery::Completed,
+        };
+        let text =
+            anstream::adapter::strip_str(&render(&view, Detail::default(), Some(40))).to_string();
         let lines: Vec<_> = text.lines().skip(4).collect();
-        assert_eq!(&lines[..2], ["  Tools: mcp__a__tool_0, mcp__a__tool_1,", "    mcp__a__tool_2, mcp__a__tool_3,"]);
+        assert_eq!(
+            &lines[..2],
+            [
+                "  Tools: mcp__a__tool_0, mcp__a__tool_1,",
+                "    mcp__a__tool_2, mcp__a__tool_3,"
+            ]
+        );
         assert!(lines.iter().all(|line| line.len() <= 40), "{text}");
         let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(words.contains("mcp__a__tool_58, mcp__a__tool_59, and 2 more (`switchboard tools a`) Discovery"), "{text}");
+        assert!(
+            words.contains(
+                "mcp__a__tool_58, mcp__a__tool_59, and 2 more (`switchboard tools a`) Discovery"
+            ),
+            "{text}"
+        );
     }
 
     #[test]
     fn many_servers_are_shown_in_a_line_each_and_those_of_a_document_as_it_shows_them() {
-        let mut servers: Vec<_> =
-            (1..=9).map(|number| server(&format!("s{number}"), Word::Connected, "run", &["a", "b"])).collect();
-        servers[1] = ServerView { why: Some(("Error", "exited".into())), ..server("s2", Word::Disconnected, "run", &[]) };
+        let mut servers: Vec<_> = (1..=9)
+            .map(|number| server(&format!("s{number}"), Word::Connected, "run", &["a", "b"]))
+            .collect();
+        servers[1] = ServerView {
+            why: Some(("Error", "exited".into())),
+            ..server("s2", Word::Disconnected, "run", &[])
+        };
         servers[8].is_brief = false;
-        let view = StatusView { servers, discovery: Discovery::Completed };
+        let view = StatusView {
+            servers,
+            discovery: Discovery::Completed,
+        };
         let text = plain(&view, Detail::default());
         let expected = "MCP Servers Status:\n\n📡 s1 (CONNECTED)  2 tools\n🔌 s2 (DISCONNECTED)\n  Error: exited\n📡 s3 (CONNECTED)  2 tools\n";
         assert!(text.starts_with(expected), "{text}");
         let end = "📡 s8 (CONNECTED)  2 tools\n\n`switchboard -v status` shows all of each\n\n📡 s9 (CONNECTED)\n  Command: run\n  Tools: a, b\n\nDiscovery";
         assert!(text.contains(end), "{text}");
-        let whole = plain(&view, Detail { verbose: true, ..Detail::default() });
+        let whole = plain(
+            &view,
+            Detail {
+                verbose: true,
+                ..Detail::default()
+            },
+        );
         assert_eq!(whole.matches("  Command: run\n").count(), 9, "{whole}");
     }
 
@@ -377,7 +469,10 @@ Discovery State: COMPLETED
 
     #[test]
     fn s2_68_descriptions_are_shown_when_asked_for() {
-        let view = StatusView { servers: vec![server("a", Word::Connected, "run", &["x"])], discovery: Discovery::Completed };
+        let view = StatusView {
+            servers: vec![server("a", Word::Connected, "run", &["x"])],
+            discovery: Discovery::Completed,
+        };
         let expected = "MCP Servers Status:
 
 📡 a (CONNECTED)
@@ -388,25 +483,53 @@ Discovery State: COMPLETED
 
 Discovery State: COMPLETED
 ";
-        assert_eq!(plain(&view, Detail { descriptions: true, verbose: false }), expected);
+        assert_eq!(
+            plain(
+                &view,
+                Detail {
+                    descriptions: true,
+                    verbose: false
+                }
+            ),
+            expected
+        );
     }
 
     #[test]
     fn s2_24_what_is_withheld_is_told_with_its_reason_and_bounded() {
         let check = |count: usize, expected: &str| {
-            let withheld = (1..=count).map(|number| (format!("t{number}"), "its inputSchema is not an object".into())).collect();
+            let withheld = (1..=count)
+                .map(|number| {
+                    (
+                        format!("t{number}"),
+                        "its inputSchema is not an object".into(),
+                    )
+                })
+                .collect();
             let mut text = String::new();
-            super::withheld(&mut text, &ServerView { withheld, ..server("a", Word::Connected, "run", &[]) });
+            super::withheld(
+                &mut text,
+                &ServerView {
+                    withheld,
+                    ..server("a", Word::Connected, "run", &[])
+                },
+            );
             assert_eq!(text, expected);
         };
-        let shown: String = (1..=5).map(|number| format!("  Withheld: t{number} (its inputSchema is not an object)\n")).collect();
+        let shown: String = (1..=5)
+            .map(|number| format!("  Withheld: t{number} (its inputSchema is not an object)\n"))
+            .collect();
         check(0, "");
         check(1, "  Withheld: t1 (its inputSchema is not an object)\n");
         check(5, &shown);
-        check(7, &format!("{shown}  Withheld: 2 more (`switchboard tools a` says why)\n"));
+        check(
+            7,
+            &format!("{shown}  Withheld: 2 more (`switchboard tools a` says why)\n"),
+        );
     }
 
-    /// T12: a server that says several lines cannot make one look like ours, and cannot fill the screen.
+    /// T12: a server that says several lines cannot make one look like ours, and cannot fill the
+    /// screen.
     #[test]
     fn t12_the_lines_of_one_fact_stand_behind_a_bar_and_are_bounded() {
         let check = |value: &str, expected: &str| {
@@ -415,15 +538,33 @@ Discovery State: COMPLETED
             assert_eq!(text, expected);
         };
         check("one line\n", "  Instructions: one line\n");
-        check("Hello\n\n  State: ready", "  Instructions:\n  │ Hello\n  │\n  │   State: ready\n");
+        check(
+            "Hello\n\n  State: ready",
+            "  Instructions:\n  │ Hello\n  │\n  │   State: ready\n",
+        );
         let long = "x\n".repeat(LINES_OF_A_FACT + 3);
-        check(&long, &format!("  Instructions:\n{}  │ … and 3 more lines\n", "  │ x\n".repeat(LINES_OF_A_FACT)));
+        check(
+            &long,
+            &format!(
+                "  Instructions:\n{}  │ … and 3 more lines\n",
+                "  │ x\n".repeat(LINES_OF_A_FACT)
+            ),
+        );
     }
 
     #[test]
     fn s2_70_facts_are_shown_in_the_verbose_view_only() {
         let view = documents_example();
         assert!(!plain(&view, Detail::default()).contains("pid"));
-        assert!(plain(&view, Detail { descriptions: false, verbose: true }).contains("\n  Process: pid 7\n"));
+        assert!(
+            plain(
+                &view,
+                Detail {
+                    descriptions: false,
+                    verbose: true
+                }
+            )
+            .contains("\n  Process: pid 7\n")
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! Columns that fit the screen: every column but the last at its full width, the last cut with an ellipsis.
+//! Columns that fit the screen: every column but the last at its full width, the last cut with an
+//! ellipsis.
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
@@ -6,7 +7,13 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 pub(crate) fn aligned(rows: &[Vec<String>], columns: Option<usize>) -> String {
     let count = rows.iter().map(Vec::len).max().unwrap_or_default();
     let widths: Vec<_> = (0..count)
-        .map(|column| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.width()).max().unwrap_or(0))
+        .map(|column| {
+            rows.iter()
+                .filter_map(|row| row.get(column))
+                .map(|cell| cell.width())
+                .max()
+                .unwrap_or(0)
+        })
         .collect();
     let mut text = String::new();
     for row in rows {
@@ -26,11 +33,14 @@ pub(crate) fn aligned(rows: &[Vec<String>], columns: Option<usize>) -> String {
     text
 }
 
-/// Lines of at most `columns`, broken between words; every one but the first begins four columns in. A word longer than that stands
-/// alone.
+/// Lines of at most `columns`, broken between words; every one but the first begins four columns
+/// in. A word longer than that stands alone.
 pub(crate) fn wrapped(text: &str, columns: usize) -> Vec<String> {
     let mut lines = Vec::new();
-    let mut line = text.chars().take_while(|character| *character == ' ').collect::<String>();
+    let mut line = text
+        .chars()
+        .take_while(|character| *character == ' ')
+        .collect::<String>();
     let mut is_empty = true;
     for word in text.split_whitespace() {
         if !is_empty && line.width() + 1 + word.width() > columns {
@@ -93,21 +103,30 @@ mod tests {
     use super::*;
 
     fn rows() -> Vec<Vec<String>> {
-        [["mcp__a__long_name", "a", "What it does, at length"], ["x", "b", "日本語の説明がここにあります"]]
-            .iter()
-            .map(|row| row.iter().map(|cell| (*cell).to_owned()).collect())
-            .collect()
+        [
+            ["mcp__a__long_name", "a", "What it does, at length"],
+            ["x", "b", "日本語の説明がここにあります"],
+        ]
+        .iter()
+        .map(|row| row.iter().map(|cell| (*cell).to_owned()).collect())
+        .collect()
     }
 
     #[test]
     fn names_are_never_cut_and_descriptions_fit_the_screen() {
-        assert_eq!(aligned(&rows(), Some(36)), "mcp__a__long_name  a  What it does,…\nx                  b  日本語の説明…\n");
+        assert_eq!(
+            aligned(&rows(), Some(36)),
+            "mcp__a__long_name  a  What it does,…\nx                  b  日本語の説明…\n"
+        );
     }
 
     #[test]
     fn spans_are_short_to_read() {
         let check = |milliseconds: u64, expected: &str| {
-            assert_eq!(duration(std::time::Duration::from_millis(milliseconds)), expected);
+            assert_eq!(
+                duration(std::time::Duration::from_millis(milliseconds)),
+                expected
+            );
         };
         check(340, "340ms");
         check(1500, "1.5s");

@@ -1,4 +1,5 @@
-//! What a server lists when it is spoken to by hand: `initialize`, `tools/list`, page by page, in as few lines as that takes.
+//! What a server lists when it is spoken to by hand: `initialize`, `tools/list`, page by page, in
+//! as few lines as that takes.
 #![allow(unreachable_pub, clippy::unwrap_used)]
 
 use std::io::{BufRead, BufReader, Write};
@@ -7,26 +8,45 @@ use std::process::{ChildStdout, Stdio};
 use serde_json::{Value, json};
 use switchboard_testkit::Launch;
 
-/// Every tool that the server lists to one that can be asked by form and by URL, as the command line can.
+/// Every tool that the server lists to one that can be asked by form and by URL, as the command
+/// line can.
 pub fn tools(launch: &Launch) -> Vec<String> {
-    let mut child = launch.command().stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut child = launch
+        .command()
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
     let mut stdin = child.stdin.take().unwrap();
     let mut stdout = BufReader::new(child.stdout.take().unwrap());
     let mut say = |message: Value| writeln!(stdin, "{message}").unwrap();
-    say(json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
-        "protocolVersion": "2025-11-25",
-        "capabilities": {"elicitation": {"form": {}, "url": {}}},
-        "clientInfo": {"name": "by-hand", "version": "0"},
-    }}));
+    say(
+        json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
+            "protocolVersion": "2025-11-25",
+            "capabilities": {"elicitation": {"form": {}, "url": {}}},
+            "clientInfo": {"name": "by-hand", "version": "0"},
+        }}),
+    );
     answer(&mut stdout, 0);
     say(json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
     let mut names = Vec::new();
     let mut cursor = Value::Null;
     for id in 1.. {
-        let params = if cursor.is_null() { json!({}) } else { json!({ "cursor": cursor }) };
+        let params = if cursor.is_null() {
+            json!({})
+        } else {
+            json!({ "cursor": cursor })
+        };
         say(json!({"jsonrpc": "2.0", "id": id, "method": "tools/list", "params": params}));
         let page = answer(&mut stdout, id);
-        names.extend(page["tools"].as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap().to_owned()));
+        names.extend(
+            page["tools"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|tool| tool["name"].as_str().unwrap().to_owned()),
+        );
         cursor = page["nextCursor"].clone();
         if cursor.is_null() {
             break;

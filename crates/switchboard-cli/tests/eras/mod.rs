@@ -1,4 +1,5 @@
-//! Servers of both eras whose handlers ask in the older way, made with Python's SDK and with FastMCP: the whole program at a terminal.
+//! Servers of both eras whose handlers ask in the older way, made with Python's SDK and with
+//! FastMCP: the whole program at a terminal.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Stdio};
@@ -12,12 +13,16 @@ use super::{Real, servers};
 const SERVERS: [&str; 2] = ["asks-sdk", "asks-fastmcp"];
 
 /// What the program says when it opens a connection of the other era.
-const REOPENED: &str =
-    "asks in the older way, which its 2026-07-28 connection cannot carry; reopened with 2025-11-25 and remembered";
+const REOPENED: &str = "asks in the older way, which its 2026-07-28 connection cannot carry; reopened with 2025-11-25 and remembered";
 
 /// The screen as one line: a terminal of 80 columns breaks what is longer.
 fn unbroken(ended: &Ended) -> String {
-    ended.screen.replace('\n', " ").split_whitespace().collect::<Vec<_>>().join(" ")
+    ended
+        .screen
+        .replace('\n', " ")
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 impl Real {
@@ -57,11 +62,17 @@ fn a_question_in_the_older_way_is_answered_from_the_second_run_on() {
         let tool = format!("{name}/elicit");
         assert_eq!(real.era(), "modern");
         let first = unbroken(&real.call_at_terminal(&tool));
-        assert!(first.contains(REOPENED) && first.contains("The tool may have begun; call it again."), "{first}");
+        assert!(
+            first.contains(REOPENED) && first.contains("The tool may have begun; call it again."),
+            "{first}"
+        );
         assert_eq!(real.era(), "legacy");
         for _ in 0..2 {
             let answered = unbroken(&real.call_and_answer(&tool));
-            assert!(answered.contains("accept: name='Ada'") && !answered.contains("asks in"), "{answered}");
+            assert!(
+                answered.contains("accept: name='Ada'") && !answered.contains("asks in"),
+                "{answered}"
+            );
         }
     }
 }
@@ -69,11 +80,20 @@ fn a_question_in_the_older_way_is_answered_from_the_second_run_on() {
 #[test]
 fn a_tool_that_may_run_twice_is_answered_on_the_first_run() {
     for name in SERVERS {
-        let adapt = |entry: Entry, _: &_| entry.set("connect_timeout", "60s").set_toml("idempotent_tools", "[\"elicit\"]");
-        let Some(real) = Real::with(&[name], adapt) else { return };
+        let adapt = |entry: Entry, _: &_| {
+            entry
+                .set("connect_timeout", "60s")
+                .set_toml("idempotent_tools", "[\"elicit\"]")
+        };
+        let Some(real) = Real::with(&[name], adapt) else {
+            return;
+        };
         let answered = unbroken(&real.call_and_answer(&format!("{name}/elicit")));
         assert!(answered.contains("accept: name='Ada'"), "{answered}");
-        assert!(answered.contains(REOPENED) && answered.contains("The call is made again."), "{answered}");
+        assert!(
+            answered.contains(REOPENED) && answered.contains("The call is made again."),
+            "{answered}"
+        );
     }
 }
 
@@ -84,13 +104,19 @@ fn a_handler_that_asks_in_its_result_leads_back() {
         real.call_at_terminal(&format!("{name}/elicit"));
         let newer = format!("{name}/newer");
         let back = unbroken(&real.call_at_terminal(&newer));
-        assert!(back.contains("asks in the newer way, which its 2025-11-25 connection cannot carry"), "{back}");
+        assert!(
+            back.contains("asks in the newer way, which its 2025-11-25 connection cannot carry"),
+            "{back}"
+        );
         assert_eq!(real.era(), "modern");
         let answered = unbroken(&real.call_and_answer(&newer));
         assert!(answered.contains("answered: {'name': 'Ada'}"), "{answered}");
         // It is not switched again.
         let stays = unbroken(&real.call_at_terminal(&format!("{name}/elicit")));
-        assert!(stays.contains("add an entry with `protocol = \"legacy\"`"), "{stays}");
+        assert!(
+            stays.contains("add an entry with `protocol = \"legacy\"`"),
+            "{stays}"
+        );
         assert_eq!(real.era(), "modern");
     }
 }
@@ -98,12 +124,18 @@ fn a_handler_that_asks_in_its_result_leads_back() {
 #[test]
 fn an_entry_that_dictates_the_era_leaves_the_others_alone() {
     for name in SERVERS {
-        let Some(real) = Real::with(&[name], |entry, _| entry.set("connect_timeout", "60s").set("protocol", "legacy")) else {
+        let Some(real) = Real::with(&[name], |entry, _| {
+            entry
+                .set("connect_timeout", "60s")
+                .set("protocol", "legacy")
+        }) else {
             return;
         };
         assert_eq!(real.era(), "legacy");
-        let entry = std::fs::read_to_string(real.home.path("config/switchboard/switchboard.toml")).unwrap();
-        real.home.user_file(&entry.replace("protocol = \"legacy\"", ""));
+        let entry =
+            std::fs::read_to_string(real.home.path("config/switchboard/switchboard.toml")).unwrap();
+        real.home
+            .user_file(&entry.replace("protocol = \"legacy\"", ""));
         assert_eq!(real.era(), "modern");
     }
 }
@@ -119,11 +151,25 @@ impl Drop for Listening {
 }
 
 fn listening(launch: &Launch, more: &[&str]) -> (Listening, String) {
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let port = std::net::TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .port();
     let mut command = launch.clone().arg("http").arg(port.to_string()).command();
-    let mut child = command.args(more).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child = command
+        .args(more)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-    let said: Vec<String> = lines.by_ref().map_while(Result::ok).take_while(|line| !line.contains("running on")).collect();
+    let said: Vec<String> = lines
+        .by_ref()
+        .map_while(Result::ok)
+        .take_while(|line| !line.contains("running on"))
+        .collect();
     assert!(child.try_wait().unwrap().is_none(), "{said:?}");
     // Read on, so that it never waits for us.
     std::thread::spawn(move || lines.count());
@@ -135,8 +181,11 @@ fn over_http_a_question_in_the_older_way_is_answered_from_the_second_run_on() {
     for name in SERVERS {
         let Some(launches) = servers() else { return };
         let (_server, url) = listening(&launches[name], &[]);
-        let Some(real) = Real::with(&[], |entry, _| entry) else { return };
-        real.home.user_file(&format!("[servers.asks]\nurl = \"{url}\"\n"));
+        let Some(real) = Real::with(&[], |entry, _| entry) else {
+            return;
+        };
+        real.home
+            .user_file(&format!("[servers.asks]\nurl = \"{url}\"\n"));
         assert_eq!(real.era(), "modern");
         let first = unbroken(&real.call_at_terminal("asks/elicit"));
         assert!(first.contains(REOPENED), "{first}");
@@ -151,12 +200,25 @@ fn over_stateless_http_neither_era_carries_the_question_and_that_is_remembered()
     for name in SERVERS {
         let Some(launches) = servers() else { return };
         let (_server, url) = listening(&launches[name], &["stateless"]);
-        let Some(real) = Real::with(&[], |entry, _| entry) else { return };
-        real.home.user_file(&format!("[servers.asks]\nurl = \"{url}\"\n"));
-        let said: Vec<String> = (0..3).map(|_| unbroken(&real.call_at_terminal("asks/elicit"))).collect();
+        let Some(real) = Real::with(&[], |entry, _| entry) else {
+            return;
+        };
+        real.home
+            .user_file(&format!("[servers.asks]\nurl = \"{url}\"\n"));
+        let said: Vec<String> = (0..3)
+            .map(|_| unbroken(&real.call_at_terminal("asks/elicit")))
+            .collect();
         assert!(said[0].contains(REOPENED), "{}", said[0]);
-        assert!(said[1].contains("cannot ask over its 2025-11-25 connection either"), "{}", said[1]);
-        assert!(said[2].contains("neither its 2026-07-28 nor its 2025-11-25 connection can carry"), "{}", said[2]);
+        assert!(
+            said[1].contains("cannot ask over its 2025-11-25 connection either"),
+            "{}",
+            said[1]
+        );
+        assert!(
+            said[2].contains("neither its 2026-07-28 nor its 2025-11-25 connection can carry"),
+            "{}",
+            said[2]
+        );
         assert_eq!(json!([real.era()]), json!(["modern"]));
     }
 }

@@ -1,4 +1,5 @@
-//! What a command leaves on stdout, on stderr and on disk, with the real program: results, damage, signals, steps.
+//! What a command leaves on stdout, on stderr and on disk, with the real program: results, damage,
+//! signals, steps.
 #![allow(clippy::unwrap_used, unreachable_pub)]
 
 #[path = "../support/mod.rs"]
@@ -13,7 +14,11 @@ fn served(chaos: &Chaos) -> support::Home {
     std::fs::write(&script, chaos.json()).unwrap();
     let launch = Launch::new(program("chaosd")).arg(format!("@{}", script.display()));
     // A folder of its own: where the state folder cannot be made there is no private one.
-    home.user_file(&Entry::new("s", &launch).set("cwd", &home.path("project").display().to_string()).render());
+    home.user_file(
+        &Entry::new("s", &launch)
+            .set("cwd", &home.path("project").display().to_string())
+            .render(),
+    );
     home
 }
 

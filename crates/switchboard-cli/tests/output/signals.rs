@@ -6,19 +6,40 @@ use crate::support::{Home, PROGRAM};
 /// F28, F30: each signal that ends the program gives the terminal back and says which it was.
 #[test]
 fn f30_sighup_and_sigquit_give_the_terminal_back() {
-    for (signal, code) in [(Signal::SIGHUP, 129), (Signal::SIGQUIT, 131), (Signal::SIGTERM, 143), (Signal::SIGINT, 130)] {
+    for (signal, code) in [
+        (Signal::SIGHUP, 129),
+        (Signal::SIGQUIT, 131),
+        (Signal::SIGTERM, 143),
+        (Signal::SIGINT, 130),
+    ] {
         let home = Home::with_demo("");
         // The shell stays, and shows how the terminal is left.
-        let line = format!("(echo pid-$BASHPID-; exec {PROGRAM} call demo/echo message=x); echo code-$?-; stty -a");
+        let line = format!(
+            "(echo pid-$BASHPID-; exec {PROGRAM} call demo/echo message=x); echo code-$?-; stty -a"
+        );
         let shell = home.sit(&["bash", "-c", &line]);
         shell.wait_for("[n] no");
         let bytes = shell.bytes();
         let text = String::from_utf8_lossy(&bytes);
-        let pid = text.split("pid-").nth(1).unwrap().split('-').next().unwrap().parse().unwrap();
+        let pid = text
+            .split("pid-")
+            .nth(1)
+            .unwrap()
+            .split('-')
+            .next()
+            .unwrap()
+            .parse()
+            .unwrap();
         kill(Pid::from_raw(pid), signal).unwrap();
         let screen = shell.wait_for("icanon");
-        assert!(screen.contains(&format!("code-{code}-")), "{signal}: {screen}");
-        assert!(!screen.contains("-icanon"), "{signal}: the terminal is left raw: {screen}");
+        assert!(
+            screen.contains(&format!("code-{code}-")),
+            "{signal}: {screen}"
+        );
+        assert!(
+            !screen.contains("-icanon"),
+            "{signal}: the terminal is left raw: {screen}"
+        );
         assert!(shell.end().restored, "{signal}");
     }
 }
@@ -33,5 +54,9 @@ fn nohup_still_means_no_hangup() {
     let pid = Pid::from_raw(terminal.pid());
     kill(pid, Signal::SIGHUP).unwrap();
     terminal.send("\x03");
-    assert_eq!(terminal.end().code, 130, "the hangup was ignored, and Ctrl-C was not");
+    assert_eq!(
+        terminal.end().code,
+        130,
+        "the hangup was ignored, and Ctrl-C was not"
+    );
 }

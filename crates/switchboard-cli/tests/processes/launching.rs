@@ -12,9 +12,17 @@ use crate::support::Ran;
 #[test]
 fn t24_our_own_environment_and_descriptors_stay_with_us() {
     let stage = Stage::new();
-    stage.configure(&[stage.entry("one", Chaos::new().tool("inspect", Step::Inspect)).env("GIVEN", "as written")]);
-    let mut command = stage.home.command(&["call", "one/inspect", "--yes", "--json"]);
-    command.env("AWS_SECRET_ACCESS_KEY", "canary").env("LD_BIND_NOW", "1").env("SWITCHBOARD_ANY", "thing").env("TZ", "UTC");
+    stage.configure(&[stage
+        .entry("one", Chaos::new().tool("inspect", Step::Inspect))
+        .env("GIVEN", "as written")]);
+    let mut command = stage
+        .home
+        .command(&["call", "one/inspect", "--yes", "--json"]);
+    command
+        .env("AWS_SECRET_ACCESS_KEY", "canary")
+        .env("LD_BIND_NOW", "1")
+        .env("SWITCHBOARD_ANY", "thing")
+        .env("TZ", "UTC");
     let ran = Ran::of(&command.output().unwrap());
     assert_eq!(ran.code, Some(0), "{ran:?}");
 
@@ -29,7 +37,10 @@ fn t24_our_own_environment_and_descriptors_stay_with_us() {
     ]);
     assert_eq!(seen["environment"], json!(expected));
     assert_eq!(seen["descriptors"], json!([0, 1, 2]));
-    assert_eq!(seen["session"], seen["pid"], "a session of its own has no terminal to write to");
+    assert_eq!(
+        seen["session"], seen["pid"],
+        "a session of its own has no terminal to write to"
+    );
 }
 
 #[test]
@@ -39,11 +50,27 @@ fn t6_a_program_planted_where_we_stand_is_not_picked() {
     let planted = stage.home.path("project/npx");
     std::fs::write(&planted, format!("#!/bin/sh\ntouch {}\n", canary.display())).unwrap();
     std::fs::set_permissions(&planted, std::fs::Permissions::from_mode(0o755)).unwrap();
-    stage.home.user_file("[servers.one]\ncommand = \"npx\"\nargs = [\"-y\", \"server@1.0.0\"]\n");
+    stage
+        .home
+        .user_file("[servers.one]\ncommand = \"npx\"\nargs = [\"-y\", \"server@1.0.0\"]\n");
     for path in ["", ".", ":", "./:project", "/nowhere"] {
-        let ran = Ran::of(&stage.home.command(&["call", "one/x", "--yes"]).env("PATH", path).output().unwrap());
-        assert_eq!((ran.code, ran.stdout.as_str()), (Some(3), ""), "{path:?}: {ran:?}");
-        assert!(ran.stderr.contains("no program \"npx\" in PATH"), "{path:?}: {ran:?}");
+        let ran = Ran::of(
+            &stage
+                .home
+                .command(&["call", "one/x", "--yes"])
+                .env("PATH", path)
+                .output()
+                .unwrap(),
+        );
+        assert_eq!(
+            (ran.code, ran.stdout.as_str()),
+            (Some(3), ""),
+            "{path:?}: {ran:?}"
+        );
+        assert!(
+            ran.stderr.contains("no program \"npx\" in PATH"),
+            "{path:?}: {ran:?}"
+        );
     }
     assert!(!canary.exists());
 }

@@ -1,4 +1,5 @@
-//! The real program around real processes: what it starts, how both end, what a person is told (Linux).
+//! The real program around real processes: what it starts, how both end, what a person is told
+//! (Linux).
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used)]
 

@@ -10,7 +10,8 @@ use switchboard_testkit::{Chaos, Entry, Process, Record, Step, descendants_with_
 
 use crate::support::Home;
 
-/// The longest that anything may take on a machine that is busy with other things; a test that passes does not wait for it.
+/// The longest that anything may take on a machine that is busy with other things; a test that
+/// passes does not wait for it.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A person's folders, with scripted servers in the file.
@@ -25,7 +26,10 @@ impl Stage {
 
     /// An entry whose record is found by [`record`](Self::record).
     pub(crate) fn entry(&self, server: &str, chaos: Chaos) -> Entry {
-        chaos.record(self.record_file(server)).entry(server).env("CANARY", &self.canary())
+        chaos
+            .record(self.record_file(server))
+            .entry(server)
+            .env("CANARY", &self.canary())
     }
 
     pub(crate) fn configure(&self, entries: &[Entry]) {
@@ -51,7 +55,11 @@ impl Stage {
     }
 
     pub(crate) fn assert_nobody_within(&self, limit: Duration) {
-        assert!(wait_until(limit, || self.everybody().is_empty()), "left after {limit:?}: {:#?}", self.everybody());
+        assert!(
+            wait_until(limit, || self.everybody().is_empty()),
+            "left after {limit:?}: {:#?}",
+            self.everybody()
+        );
     }
 
     pub(crate) fn record(&self, server: &str) -> Record {
@@ -60,7 +68,11 @@ impl Stage {
 
     /// Waits until the server's record shows something.
     pub(crate) fn wait_for(&self, server: &str, what: &str, shown: impl Fn(&Record) -> bool) {
-        assert!(wait_until(PATIENCE, || shown(&self.record(server))), "{server}: {what}: {:#?}", self.record(server));
+        assert!(
+            wait_until(PATIENCE, || shown(&self.record(server))),
+            "{server}: {what}: {:#?}",
+            self.record(server)
+        );
     }
 
     pub(crate) fn record_file(&self, server: &str) -> PathBuf {
@@ -74,10 +86,13 @@ impl Stage {
 
 /// A server that does what it should, and has a call that never ends.
 pub(crate) fn good() -> Chaos {
-    Chaos::new().tool("ok", Step::text("fine")).tool("hold", Step::Drop)
+    Chaos::new()
+        .tool("ok", Step::text("fine"))
+        .tool("hold", Step::Drop)
 }
 
-/// A server that heeds neither the end of its input nor SIGTERM, with a grandchild that ignores SIGTERM.
+/// A server that heeds neither the end of its input nor SIGTERM, with a grandchild that ignores
+/// SIGTERM.
 pub(crate) fn stuck() -> Chaos {
     good().ignore_eof().ignore_term().on_start(Step::Fork)
 }

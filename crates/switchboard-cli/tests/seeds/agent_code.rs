@@ -2,12 +2,13 @@
 
 use crate::machine::Machine;
 
-/// The document's four examples; joined into one file, its allow list keeps `remote` from connecting.
+/// The document's four examples; joined into one file, its allow list keeps `remote` from
+/// connecting.
 #[test]
 fn s4_28_the_documents_examples_alone_and_joined() {
     let machine = Machine::new();
-    let remote =
-        include_str!("../../../switchboard/tests/seeds/agent-code/sse.toml").replace("http://localhost:8080", machine.address());
+    let remote = include_str!("../../../switchboard/tests/seeds/agent-code/sse.toml")
+        .replace("http://localhost:8080", machine.address());
     let (github, security, permissions) = (
         include_str!("../../../switchboard/tests/seeds/agent-code/stdio.toml"),
         include_str!("../../../switchboard/tests/seeds/agent-code/security.toml"),

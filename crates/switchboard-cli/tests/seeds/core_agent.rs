@@ -6,8 +6,10 @@ use crate::machine::Machine;
 
 /// The document's first example; its address is a server on this machine.
 fn example(address: &str) -> String {
-    include_str!("../../../switchboard/tests/seeds/core-agent/schema.json")
-        .replace("https://api.githubcopilot.com/mcp/", &format!("{address}/mcp"))
+    include_str!("../../../switchboard/tests/seeds/core-agent/schema.json").replace(
+        "https://api.githubcopilot.com/mcp/",
+        &format!("{address}/mcp"),
+    )
 }
 
 /// The document's file in a fresh project, accepted once, then used.
@@ -26,13 +28,17 @@ fn s0_46_the_documents_example_is_trusted_shown_listed_and_called() {
     ]));
 }
 
-/// Given with `-c`, or the person's own, and without a word about permissions, calls are not asked about (S0-27); with an allow list, only what it names
-/// is (S0-23).
+/// Given with `-c`, or the person's own, and without a word about permissions, calls are not asked
+/// about (S0-27); with an allow list, only what it names is (S0-23).
 #[test]
 fn s0_27_without_a_gate_nothing_is_asked_and_with_one_only_what_it_names() {
     let machine = Machine::new();
     let text = r#"{"servers": {"filesystem": {"transport": "stdio", "command": "mcp-server-filesystem"}}}"#;
-    let gated = text.replacen('{', r#"{"permissions": {"allow": ["mcp:filesystem_read_file"]}, "#, 1);
+    let gated = text.replacen(
+        '{',
+        r#"{"permissions": {"allow": ["mcp:filesystem_read_file"]}, "#,
+        1,
+    );
     let machine = machine.file("open.json", text).file("gated.json", &gated);
     insta::assert_snapshot!(machine.transcript(&[
         "-c open.json --dialect core-agent call filesystem_write_file",
@@ -41,23 +47,47 @@ fn s0_27_without_a_gate_nothing_is_asked_and_with_one_only_what_it_names() {
     ]));
 }
 
-/// S0-13: nothing starts, not even the neighbour that is right, although the file was given and so is trusted.
+/// S0-13: nothing starts, not even the neighbour that is right, although the file was given and so
+/// is trusted.
 #[test]
 fn s0_14_a_server_that_mixes_transports_stops_the_program_before_anything_starts() {
     let text = "{\"servers\": {\n  \"good\": {\"transport\": \"stdio\", \"command\": \"recorded\"},\n  \"both\": {\"transport\": \"stdio\", \"command\": \"recorded\", \"url\": \"https://x.example\"}\n}}";
     let machine = Machine::new().file("mcp.json", text);
     let seen = machine.path("seen");
-    machine.stand_in("recorded", &Chaos::new().tool("read_file", Step::text("read")).record(&seen));
-    insta::assert_snapshot!(machine.transcript(&["-c mcp.json --dialect core-agent call good_read_file"]));
+    machine.stand_in(
+        "recorded",
+        &Chaos::new()
+            .tool("read_file", Step::text("read"))
+            .record(&seen),
+    );
+    insta::assert_snapshot!(
+        machine.transcript(&["-c mcp.json --dialect core-agent call good_read_file"])
+    );
     assert!(!seen.exists(), "something was started");
     let right = text.replace(", \"url\": \"https://x.example\"", "");
     let machine = machine.file("mcp.json", &right);
-    assert_eq!(machine.run(&["-c", "mcp.json", "--dialect", "core-agent", "call", "good_read_file"]).stdout, "read\n");
+    assert_eq!(
+        machine
+            .run(&[
+                "-c",
+                "mcp.json",
+                "--dialect",
+                "core-agent",
+                "call",
+                "good_read_file"
+            ])
+            .stdout,
+        "read\n"
+    );
     // Both entries are right now, and the call waits for the one that it names only.
-    assert!(Record::read(&seen).starts() > 0, "the stand-in shows that it was started");
+    assert!(
+        Record::read(&seen).starts() > 0,
+        "the stand-in shows that it was started"
+    );
 }
 
-/// S0-29, S0-30: a program that is not there and an address that answers 404 are errors of theirs alone.
+/// S0-29, S0-30: a program that is not there and an address that answers 404 are errors of theirs
+/// alone.
 #[test]
 fn s0_29_30_servers_that_fail_are_errors_and_the_others_go_on() {
     let machine = Machine::new();
@@ -76,40 +106,79 @@ fn s0_29_30_servers_that_fail_are_errors_and_the_others_go_on() {
     ]));
 }
 
-/// `url` is required where the transport is `http`, and is the address of a Streamable HTTP endpoint: an address that speaks only
-/// HTTP+SSE is an error of that server.
+/// `url` is required where the transport is `http`, and is the address of a Streamable HTTP
+/// endpoint: an address that speaks only HTTP+SSE is an error of that server.
 #[test]
 fn s0_10_an_http_server_needs_a_url_and_it_is_a_streamable_http_endpoint() {
     let machine = Machine::new();
     let text = |path: &str| {
-        format!(r#"{{"version": 1, "servers": {{"remote": {{"transport": "http", "url": "{}{path}"}}}}}}"#, machine.address())
+        format!(
+            r#"{{"version": 1, "servers": {{"remote": {{"transport": "http", "url": "{}{path}"}}}}}}"#,
+            machine.address()
+        )
     };
     let (good, sse) = (text("/mcp"), text("/sse"));
     let machine = machine.file("good.json", &good).file("sse.json", &sse);
-    let machine = machine.file("none.json", r#"{"version": 1, "servers": {"remote": {"transport": "http"}}}"#);
-    let run = |file: &str, words: &[&str]| machine.run(&[&["-c", file, "--dialect", "core-agent"], words].concat());
+    let machine = machine.file(
+        "none.json",
+        r#"{"version": 1, "servers": {"remote": {"transport": "http"}}}"#,
+    );
+    let run = |file: &str, words: &[&str]| {
+        machine.run(&[&["-c", file, "--dialect", "core-agent"], words].concat())
+    };
     let called = run("good.json", &["call", "remote_echo", "message=hello"]);
-    assert_eq!((called.code, called.stdout.as_str()), (Some(0), "hello\n"), "{called:?}");
-    assert_eq!(run("good.json", &["status", "--json"]).json()["servers"][0]["transport"], "http");
+    assert_eq!(
+        (called.code, called.stdout.as_str()),
+        (Some(0), "hello\n"),
+        "{called:?}"
+    );
+    assert_eq!(
+        run("good.json", &["status", "--json"]).json()["servers"][0]["transport"],
+        "http"
+    );
     let failed = run("sse.json", &["call", "remote/echo", "message=hello"]);
-    assert_eq!(failed.code, Some(3), "an event stream is not what this document's `url` means: {failed:?}");
+    assert_eq!(
+        failed.code,
+        Some(3),
+        "an event stream is not what this document's `url` means: {failed:?}"
+    );
     let refused = run("none.json", &["status"]);
-    assert!(refused.code == Some(2) && refused.stderr.contains("`url`") && refused.stderr.contains("remote"), "{refused:?}");
+    assert!(
+        refused.code == Some(2)
+            && refused.stderr.contains("`url`")
+            && refused.stderr.contains("remote"),
+        "{refused:?}"
+    );
 }
 
-/// A server of a core-agent file asks during a call: the program that embeds the host, here the one at the terminal, opens the question
-/// and its answer goes back to the server.
+/// A server of a core-agent file asks during a call: the program that embeds the host, here the one
+/// at the terminal, opens the question and its answer goes back to the server.
 #[test]
 fn s0_35_a_servers_question_is_put_to_the_person_and_the_answer_goes_back() {
-    let machine =
-        Machine::new().file("mcp.json", r#"{"version": 1, "servers": {"shop": {"transport": "stdio", "command": "shop"}}}"#);
-    machine.stand_in("shop", &Chaos::new().tool("order", [Step::ask("Which size?"), Step::AnswerReply]));
-    let mut terminal = machine.sit(&["-c", "mcp.json", "--dialect", "core-agent", "call", "shop_order"]);
+    let machine = Machine::new().file(
+        "mcp.json",
+        r#"{"version": 1, "servers": {"shop": {"transport": "stdio", "command": "shop"}}}"#,
+    );
+    machine.stand_in(
+        "shop",
+        &Chaos::new().tool("order", [Step::ask("Which size?"), Step::AnswerReply]),
+    );
+    let mut terminal = machine.sit(&[
+        "-c",
+        "mcp.json",
+        "--dialect",
+        "core-agent",
+        "call",
+        "shop_order",
+    ]);
     let screen = terminal.wait_for("Which size?");
     assert!(screen.contains("Server \"shop\" asks"), "{screen}");
     terminal.send("large\t");
     terminal.wait_for("[ Send ]");
     terminal.send("\r");
     let ended = terminal.end();
-    assert!(ended.code == 0 && ended.screen.contains("accept") && ended.screen.contains("large"), "{ended:?}");
+    assert!(
+        ended.code == 0 && ended.screen.contains("accept") && ended.screen.contains("large"),
+        "{ended:?}"
+    );
 }

@@ -1,4 +1,5 @@
-//! A machine on which the documents' examples run: stand-ins for the programs that they name, and a server on the network.
+//! A machine on which the documents' examples run: stand-ins for the programs that they name, and a
+//! server on the network.
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
@@ -28,7 +29,11 @@ impl Machine {
         let home = Home::new();
         let bin = home.path("bin");
         std::fs::create_dir_all(&bin).unwrap();
-        let machine = Self { home, variables: Vec::new(), remote: Remote::start() };
+        let machine = Self {
+            home,
+            variables: Vec::new(),
+            remote: Remote::start(),
+        };
         let filesystem = Chaos::new()
             .tool("read_file", Step::text("hello from the disk"))
             .define("read_file", "description", r#""Reads a file""#)
@@ -40,14 +45,24 @@ impl Machine {
             .tool("write_file", Step::text("written"));
         let github = Chaos::new().tool("create_issue", Step::text("Issue created: #42"));
         let python = ["calculate_sum", "file_analyzer", "data_processor"];
-        let python = python.iter().fold(Chaos::new(), |server, tool| server.tool(tool, Step::text("done")));
-        let docker = Chaos::new().tool("docker__deploy", Step::text("deployed")).tool("docker__status", Step::text("up"));
+        let python = python.iter().fold(Chaos::new(), |server, tool| {
+            server.tool(tool, Step::text("done"))
+        });
+        let docker = Chaos::new()
+            .tool("docker__deploy", Step::text("deployed"))
+            .tool("docker__status", Step::text("up"));
         machine.stand_in("mcp-server-filesystem", &filesystem);
         machine.stand_in("python", &python);
         machine.stand_in("docker", &docker);
         // What `npx` runs is what its package is.
-        let (files, issues) = (machine.script("filesystem", &filesystem), machine.script("github", &github));
-        machine.write_program("npx", &format!("case \"$*\" in *server-github*) exec {issues} ;; *) exec {files} ;; esac"));
+        let (files, issues) = (
+            machine.script("filesystem", &filesystem),
+            machine.script("github", &github),
+        );
+        machine.write_program(
+            "npx",
+            &format!("case \"$*\" in *server-github*) exec {issues} ;; *) exec {files} ;; esac"),
+        );
         machine
     }
 
@@ -78,20 +93,37 @@ impl Machine {
 
     /// Types these commands one after the other: what a reader of the snapshot sees.
     pub(crate) fn transcript(&self, commands: &[&str]) -> String {
-        commands.iter().map(|line| self.shown(line)).collect::<Vec<_>>().join("\n")
+        commands
+            .iter()
+            .map(|line| self.shown(line))
+            .collect::<Vec<_>>()
+            .join("\n")
     }
 
     pub(crate) fn run(&self, words: &[&str]) -> Ran {
         let mut command = self.home.command(words);
-        let path = format!("{}:{}", self.home.path("bin").display(), std::env::var("PATH").unwrap_or_default());
-        command.env("PATH", path).envs(self.variables.iter().copied());
+        let path = format!(
+            "{}:{}",
+            self.home.path("bin").display(),
+            std::env::var("PATH").unwrap_or_default()
+        );
+        command
+            .env("PATH", path)
+            .envs(self.variables.iter().copied());
         Ran::of(&command.output().unwrap())
     }
 
     /// The same, at a terminal.
     pub(crate) fn sit(&self, words: &[&str]) -> Terminal {
-        let path = format!("PATH={}:{}", self.home.path("bin").display(), std::env::var("PATH").unwrap_or_default());
-        let all: Vec<&str> = ["env", &path, PROGRAM].into_iter().chain(words.iter().copied()).collect();
+        let path = format!(
+            "PATH={}:{}",
+            self.home.path("bin").display(),
+            std::env::var("PATH").unwrap_or_default()
+        );
+        let all: Vec<&str> = ["env", &path, PROGRAM]
+            .into_iter()
+            .chain(words.iter().copied())
+            .collect();
         self.home.sit(&all)
     }
 
@@ -103,7 +135,11 @@ impl Machine {
     /// One command with what it printed, the parts that differ from run to run replaced by words.
     fn shown(&self, line: &str) -> String {
         let words: Vec<&str> = line.split(' ').collect();
-        let Ran { code, stdout, stderr } = self.run(&words);
+        let Ran {
+            code,
+            stdout,
+            stderr,
+        } = self.run(&words);
         let mut text = format!("$ switchboard {line}\n{stdout}");
         if !stderr.is_empty() {
             text.push_str(&format!("stderr:\n{stderr}"));
@@ -126,13 +162,22 @@ impl Machine {
 
     /// The same, and each start of it is counted.
     pub(crate) fn counted(&self, name: &str, server: &Chaos) {
-        let (script, starts) = (self.script(name, server), self.path(&format!("{name}.starts")));
-        self.write_program(name, &format!("echo >> {}; exec {script}", starts.display()));
+        let (script, starts) = (
+            self.script(name, server),
+            self.path(&format!("{name}.starts")),
+        );
+        self.write_program(
+            name,
+            &format!("echo >> {}; exec {script}", starts.display()),
+        );
     }
 
     /// How often a counted server was started.
     pub(crate) fn starts(&self, name: &str) -> usize {
-        std::fs::read_to_string(self.path(&format!("{name}.starts"))).unwrap_or_default().lines().count()
+        std::fs::read_to_string(self.path(&format!("{name}.starts")))
+            .unwrap_or_default()
+            .lines()
+            .count()
     }
 
     /// The command line of a server whose script stands in a file.
@@ -153,10 +198,16 @@ impl Machine {
 impl Remote {
     fn start() -> Self {
         let mut command = Command::new(program("switchboard-demo"));
-        command.args(["--http", "127.0.0.1:0"]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        command
+            .args(["--http", "127.0.0.1:0"])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null());
         let mut child = command.spawn().unwrap();
         let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        BufReader::new(child.stdout.take().unwrap())
+            .read_line(&mut line)
+            .unwrap();
         assert!(!line.is_empty(), "the demo server says where it listens");
         let address = format!("http://{}", line.trim_end());
         Self { child, address }

@@ -1,7 +1,9 @@
-//! Each seed's own examples through the program: what a user of that system types in a fresh folder, and what they are shown.
+//! Each seed's own examples through the program: what a user of that system types in a fresh
+//! folder, and what they are shown.
 //!
-//! The files are the documents' own. Programs that would come from a network have stand-ins of the same names; an address that
-//! cannot be reached from here is replaced by that of a server on this machine. What is shown is kept as a reviewed snapshot.
+//! The files are the documents' own. Programs that would come from a network have stand-ins of the
+//! same names; an address that cannot be reached from here is replaced by that of a server on this
+//! machine. What is shown is kept as a reviewed snapshot.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../support/mod.rs"]

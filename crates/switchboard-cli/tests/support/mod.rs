@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
 use tempfile::TempDir;
 
-/// The program under test: the one built beside the test, or another that was named when the test was built.
+/// The program under test: the one built beside the test, or another that was named when the test
+/// was built.
 pub const PROGRAM: &str = match option_env!("SWITCHBOARD_PROGRAM") {
     Some(other) => other,
     None => env!("CARGO_BIN_EXE_switchboard"),
@@ -36,20 +37,32 @@ impl Home {
         home
     }
 
-    /// As `switchboard trust --folder` leaves it, in place of other folders: the person's own servers run in this one.
+    /// As `switchboard trust --folder` leaves it, in place of other folders: the person's own
+    /// servers run in this one.
     pub fn accept_folder(&self, name: &str) {
         let state = self.path("state/switchboard");
-        DirBuilder::new().recursive(true).mode(0o700).create(&state).unwrap();
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&state)
+            .unwrap();
         let accepted = serde_json::json!({ self.path(name).canonicalize().unwrap().to_str().unwrap(): "accepted" });
-        let mut file =
-            OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(state.join("folders.json")).unwrap();
+        let mut file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(state.join("folders.json"))
+            .unwrap();
         file.write_all(accepted.to_string().as_bytes()).unwrap();
     }
 
     /// With the demo server as `demo` in the user's own file, and more TOML after it.
     pub fn with_demo(more: &str) -> Self {
         let home = Self::new();
-        home.user_file(&format!("[servers.demo]\ncommand = {PROGRAM:?}\nargs = [\"__demo-server\"]\n{more}"));
+        home.user_file(&format!(
+            "[servers.demo]\ncommand = {PROGRAM:?}\nargs = [\"__demo-server\"]\n{more}"
+        ));
         home
     }
 
@@ -81,8 +94,15 @@ impl Home {
     /// The program, not yet started, in the project's folder and a session without a terminal.
     pub fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(PROGRAM);
-        command.args(words).env_clear().envs(self.variables()).current_dir(self.path("project"));
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+            .args(words)
+            .env_clear()
+            .envs(self.variables())
+            .current_dir(self.path("project"));
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         command
     }
 
@@ -96,7 +116,9 @@ impl Home {
         let mut command = CommandBuilder::new(words[0]);
         command.args(&words[1..]);
         command.env_clear();
-        self.variables().iter().for_each(|(name, value)| command.env(name, value));
+        self.variables()
+            .iter()
+            .for_each(|(name, value)| command.env(name, value));
         command.cwd(self.path("project"));
         Terminal::start(command)
     }
@@ -119,7 +141,11 @@ pub struct Ran {
 impl Ran {
     pub fn of(output: &Output) -> Self {
         let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
-        Self { code: output.status.code(), stdout: text(&output.stdout), stderr: text(&output.stderr) }
+        Self {
+            code: output.status.code(),
+            stdout: text(&output.stdout),
+            stderr: text(&output.stderr),
+        }
     }
 
     pub fn json(&self) -> serde_json::Value {
@@ -128,7 +154,11 @@ impl Ran {
 
     /// The one JSON line of a failure, with stdout empty.
     pub fn error(&self) -> serde_json::Value {
-        assert_eq!((self.stdout.as_str(), self.stderr.lines().count()), ("", 1), "{self:?}");
+        assert_eq!(
+            (self.stdout.as_str(), self.stderr.lines().count()),
+            ("", 1),
+            "{self:?}"
+        );
         serde_json::from_str::<serde_json::Value>(&self.stderr).unwrap()["error"].clone()
     }
 }
@@ -149,7 +179,14 @@ struct Seen {
 
 impl Terminal {
     fn start(command: CommandBuilder) -> Self {
-        let pair = native_pty_system().openpty(PtySize { rows: 24, cols: 80, pixel_width: 0, pixel_height: 0 }).unwrap();
+        let pair = native_pty_system()
+            .openpty(PtySize {
+                rows: 24,
+                cols: 80,
+                pixel_width: 0,
+                pixel_height: 0,
+            })
+            .unwrap();
         let child = pair.slave.spawn_command(command).unwrap();
         drop(pair.slave);
         let seen = Seen {
@@ -174,7 +211,12 @@ impl Terminal {
                 }
             }
         });
-        Self { seen, keyboard: pair.master.take_writer().unwrap(), master: pair.master, child }
+        Self {
+            seen,
+            keyboard: pair.master.take_writer().unwrap(),
+            master: pair.master,
+            child,
+        }
     }
 
     /// Waits until the screen shows this, and gives the screen.
@@ -186,9 +228,18 @@ impl Terminal {
     pub fn page_through(&mut self, question: &str) -> String {
         let mut turned = String::new();
         loop {
-            let last = |screen: &str| screen.trim_end().lines().last().unwrap_or_default().to_owned();
+            let last = |screen: &str| {
+                screen
+                    .trim_end()
+                    .lines()
+                    .last()
+                    .unwrap_or_default()
+                    .to_owned()
+            };
             let is_page = |line: &str| line.ends_with("e the end)") && line != turned;
-            let screen = self.wait(question, |screen| last(screen).contains(question) || is_page(&last(screen)));
+            let screen = self.wait(question, |screen| {
+                last(screen).contains(question) || is_page(&last(screen))
+            });
             if !is_page(&last(&screen)) {
                 return screen;
             }
@@ -206,7 +257,10 @@ impl Terminal {
                 return screen;
             }
             let left = deadline.saturating_duration_since(Instant::now());
-            assert!(!seen.ended && !left.is_zero(), "waited for {what:?}, found:\n{screen}");
+            assert!(
+                !seen.ended && !left.is_zero(),
+                "waited for {what:?}, found:\n{screen}"
+            );
             seen = self.seen.1.wait_timeout(seen, left).unwrap().0;
         }
     }
@@ -223,8 +277,21 @@ impl Terminal {
     }
 
     pub fn resize(&self, rows: u16, cols: u16) {
-        self.seen.0.lock().unwrap().screen.screen_mut().set_size(rows.try_into().unwrap(), cols.try_into().unwrap());
-        self.master.resize(PtySize { rows, cols, pixel_width: 0, pixel_height: 0 }).unwrap();
+        self.seen
+            .0
+            .lock()
+            .unwrap()
+            .screen
+            .screen_mut()
+            .set_size(rows.try_into().unwrap(), cols.try_into().unwrap());
+        self.master
+            .resize(PtySize {
+                rows,
+                cols,
+                pixel_width: 0,
+                pixel_height: 0,
+            })
+            .unwrap();
     }
 
     pub fn pid(&self) -> i32 {
@@ -237,7 +304,12 @@ impl Terminal {
         let deadline = Instant::now() + Duration::from_secs(5);
         let mut seen = self.seen.0.lock().unwrap();
         while !seen.ended && Instant::now() < deadline {
-            seen = self.seen.1.wait_timeout(seen, Duration::from_millis(100)).unwrap().0;
+            seen = self
+                .seen
+                .1
+                .wait_timeout(seen, Duration::from_millis(100))
+                .unwrap()
+                .0;
         }
         let screen = seen.screen.screen();
         Ended {
@@ -258,16 +330,31 @@ pub struct Ended {
     pub bytes: Vec<u8>,
 }
 
-/// The text without what we send ourselves: colours, the alternate screen, the cursor, clearing a line, the spinner's moves.
+/// The text without what we send ourselves: colours, the alternate screen, the cursor, clearing a
+/// line, the spinner's moves.
 pub fn without_our_sequences(text: &str) -> String {
     let mut rest = text;
     let mut kept = String::new();
     while let Some((before, after)) = rest.split_once("\u{1b}[") {
         kept.push_str(before);
-        let end = after.find(|character: char| character.is_ascii_alphabetic()).unwrap();
-        let ours =
-            matches!(&after[..=end], "?1049h" | "?1049l" | "?25h" | "?25l" | "H" | "K" | "J" | "2K" | "1G" | "1A" | "1B" | "0J")
-                || after[..=end].ends_with('m');
+        let end = after
+            .find(|character: char| character.is_ascii_alphabetic())
+            .unwrap();
+        let ours = matches!(
+            &after[..=end],
+            "?1049h"
+                | "?1049l"
+                | "?25h"
+                | "?25l"
+                | "H"
+                | "K"
+                | "J"
+                | "2K"
+                | "1G"
+                | "1A"
+                | "1B"
+                | "0J"
+        ) || after[..=end].ends_with('m');
         if !ours {
             kept.push_str("\u{1b}[");
             kept.push_str(&after[..=end]);

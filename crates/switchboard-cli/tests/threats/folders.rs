@@ -27,36 +27,67 @@ fn run_in(home: &Home, folder: &Path, words: &[&str]) -> Ran {
 /// A program that leaves the folder it runs in, then serves.
 fn leaves_its_folder(home: &Home) -> String {
     let left = home.path("left");
-    script(&home.path("serve"), &format!("pwd > '{}'\nexec '{PROGRAM}' __demo-server", left.display()));
+    script(
+        &home.path("serve"),
+        &format!("pwd > '{}'\nexec '{PROGRAM}' __demo-server", left.display()),
+    );
     home.path("serve").display().to_string()
 }
 
 fn left(home: &Home) -> PathBuf {
-    PathBuf::from(std::fs::read_to_string(home.path("left")).unwrap().trim_end())
+    PathBuf::from(
+        std::fs::read_to_string(home.path("left"))
+            .unwrap()
+            .trim_end(),
+    )
 }
 
-/// A repository links the folder of an accepted project's file: the entry would run the repository's own `run.sh`.
+/// A repository links the folder of an accepted project's file: the entry would run the
+/// repository's own `run.sh`.
 #[test]
 fn t1_a_link_to_an_accepted_projects_folder_starts_nothing() {
     for file in [CORE_AGENT, GEMINI] {
         let home = Home::new();
         let (folder, canary) = hostile(&home);
         let good = home.path("good");
-        file.write(&good, &[("srv", json!({ "command": "sh", "args": ["run.sh"] }))]);
+        file.write(
+            &good,
+            &[("srv", json!({ "command": "sh", "args": ["run.sh"] }))],
+        );
         script(&good.join("run.sh"), "exit 1");
-        assert_eq!(run_in(&home, &good, &["trust", "srv", "--yes"]).code, Some(0));
-        script(&folder.join("run.sh"), &format!("touch '{}'", canary.display()));
+        assert_eq!(
+            run_in(&home, &good, &["trust", "srv", "--yes"]).code,
+            Some(0)
+        );
+        script(
+            &folder.join("run.sh"),
+            &format!("touch '{}'", canary.display()),
+        );
         let own_folder = Path::new(file.path).parent().unwrap();
         symlink(good.join(own_folder), folder.join(own_folder)).unwrap();
 
-        for words in [&["status"][..], &["tools"], &["doctor"], &["call", "srv/x", "--yes"]] {
+        for words in [
+            &["status"][..],
+            &["tools"],
+            &["doctor"],
+            &["call", "srv/x", "--yes"],
+        ] {
             let ran = run_in(&home, &folder, words);
-            assert!(!canary.exists(), "{file:?}: {words:?} ran the repository's script: {ran:?}");
+            assert!(
+                !canary.exists(),
+                "{file:?}: {words:?} ran the repository's script: {ran:?}"
+            );
             // The report of `doctor` has the notices in it.
             let said = format!("{}{}", ran.stdout, ran.stderr);
-            assert!(said.contains(file.path) && said.contains("is a symbolic link"), "{file:?}: {words:?}: {ran:?}");
+            assert!(
+                said.contains(file.path) && said.contains("is a symbolic link"),
+                "{file:?}: {words:?}: {ran:?}"
+            );
         }
-        assert_eq!(run_in(&home, &folder, &["status", "--json"]).json()["servers"], json!([]));
+        assert_eq!(
+            run_in(&home, &folder, &["status", "--json"]).json()["servers"],
+            json!([])
+        );
     }
 }
 
@@ -66,13 +97,22 @@ fn t1_a_project_file_that_is_a_link_is_not_read() {
         let home = Home::new();
         let (folder, canary) = hostile(&home);
         let other = home.path("other");
-        file.write(&other, &[("evil", json!({ "command": "touch", "args": [canary.display().to_string()] }))]);
+        file.write(
+            &other,
+            &[(
+                "evil",
+                json!({ "command": "touch", "args": [canary.display().to_string()] }),
+            )],
+        );
         std::fs::create_dir_all(folder.join(file.path).parent().unwrap()).unwrap();
         symlink(other.join(file.path), folder.join(file.path)).unwrap();
         let ran = run_in(&home, &folder, &["trust", "evil", "--yes"]);
         assert_eq!(ran.code, Some(2), "{file:?}: {ran:?}");
         let ran = run_in(&home, &folder, &["status"]);
-        assert!(ran.stderr.contains("is a symbolic link") && !canary.exists(), "{file:?}: {ran:?}");
+        assert!(
+            ran.stderr.contains("is a symbolic link") && !canary.exists(),
+            "{file:?}: {ran:?}"
+        );
     }
 }
 
@@ -84,13 +124,17 @@ fn t1_the_folder_that_a_projects_server_runs_in_is_shown_and_is_the_projects() {
         let project = home.path("project").canonicalize().unwrap();
         file.write(&project, &[("here", json!({ "command": serve }))]);
         let ran = home.run(&["trust", "here", "--yes"]);
-        assert!(ran.stderr.contains(&format!("working folder: {project:?}")), "{file:?}: {ran:?}");
+        assert!(
+            ran.stderr.contains(&format!("working folder: {project:?}")),
+            "{file:?}: {ran:?}"
+        );
         let ran = home.run(&["status"]);
         assert_eq!(left(&home), project, "{file:?}: {ran:?}");
     }
 }
 
-/// T1, T6: what a folder contains is run by the person's own servers only where they accepted that folder.
+/// T1, T6: what a folder contains is run by the person's own servers only where they accepted that
+/// folder.
 #[test]
 fn t1_t6_the_users_own_servers_run_nothing_of_a_folder_that_nobody_accepted() {
     let home = Home::new();
@@ -98,22 +142,41 @@ fn t1_t6_the_users_own_servers_run_nothing_of_a_folder_that_nobody_accepted() {
     let touch = format!("touch '{}'", canary.display());
     script(&folder.join("bin/srv"), &touch);
     script(&folder.join("run.sh"), &touch);
-    std::fs::write(folder.join("my_server.py"), format!("open({:?}, 'w')\n", canary.display().to_string())).unwrap();
+    std::fs::write(
+        folder.join("my_server.py"),
+        format!("open({:?}, 'w')\n", canary.display().to_string()),
+    )
+    .unwrap();
     home.user_file(
         "[servers.relative]\ncommand = \"./bin/srv\"\n[servers.argument]\ncommand = \"sh\"\nargs = [\"run.sh\"]\n\
          [servers.module]\ncommand = \"python3\"\nargs = [\"-m\", \"my_server\"]\n",
     );
     let entry = json!({ "command": "./bin/srv" });
-    GEMINI.write(home.folder.path(), &[("gemini", entry.clone()), ("gemini-cwd", json!({ "command": "srv", "cwd": "bin" }))]);
+    GEMINI.write(
+        home.folder.path(),
+        &[
+            ("gemini", entry.clone()),
+            ("gemini-cwd", json!({ "command": "srv", "cwd": "bin" })),
+        ],
+    );
     CORE_AGENT.write(home.folder.path(), &[("core", entry)]);
-    for words in [&["status"][..], &["tools"], &["doctor"], &["call", "gemini/x", "--yes"]] {
+    for words in [
+        &["status"][..],
+        &["tools"],
+        &["doctor"],
+        &["call", "gemini/x", "--yes"],
+    ] {
         let ran = run_in(&home, &folder, words);
         assert!(!canary.exists(), "{words:?}: {ran:?}");
-        assert!(format!("{}{}", ran.stdout, ran.stderr).contains("switchboard trust --folder"), "{words:?}: {ran:?}");
+        assert!(
+            format!("{}{}", ran.stdout, ran.stderr).contains("switchboard trust --folder"),
+            "{words:?}: {ran:?}"
+        );
     }
 }
 
-/// The folder is private and each server's own; one line says so and names what changes it; a yes changes it.
+/// The folder is private and each server's own; one line says so and names what changes it; a yes
+/// changes it.
 #[test]
 fn t1_t6_a_server_without_a_folder_runs_in_a_private_one_until_the_current_one_is_accepted() {
     let home = Home::new();
@@ -124,15 +187,28 @@ fn t1_t6_a_server_without_a_folder_runs_in_a_private_one_until_the_current_one_i
     let ran = run_in(&home, &folder, &["status"]);
     let private = left(&home);
     let state = home.path("state/switchboard").canonicalize().unwrap();
-    assert!(private.starts_with(&state) && private != state, "{private:?}: {ran:?}");
-    assert_eq!(std::fs::metadata(&private).unwrap().permissions().mode() & 0o777, 0o700);
-    let lines: Vec<&str> = ran.stderr.lines().filter(|line| line.contains("switchboard trust --folder")).collect();
+    assert!(
+        private.starts_with(&state) && private != state,
+        "{private:?}: {ran:?}"
+    );
+    assert_eq!(
+        std::fs::metadata(&private).unwrap().permissions().mode() & 0o777,
+        0o700
+    );
+    let lines: Vec<&str> = ran
+        .stderr
+        .lines()
+        .filter(|line| line.contains("switchboard trust --folder"))
+        .collect();
     assert!(lines.len() == 1 && lines[0].contains("\"mine\""), "{ran:?}");
 
     let ran = run_in(&home, &folder, &["trust", "--folder"]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
     let ran = run_in(&home, &folder, &["status"]);
-    assert_eq!((left(&home), ran.stderr.as_str()), (folder.canonicalize().unwrap(), ""));
+    assert_eq!(
+        (left(&home), ran.stderr.as_str()),
+        (folder.canonicalize().unwrap(), "")
+    );
     // By canonical path: a link to it is that folder, a folder in it is another one.
     let link = home.path("link");
     symlink(&folder, &link).unwrap();
@@ -143,7 +219,12 @@ fn t1_t6_a_server_without_a_folder_runs_in_a_private_one_until_the_current_one_i
     assert_eq!(left(&home), private);
 
     let listed = run_in(&home, &folder, &["trust", "--list"]);
-    assert!(listed.stdout.contains(&folder.canonicalize().unwrap().display().to_string()), "{listed:?}");
+    assert!(
+        listed
+            .stdout
+            .contains(&folder.canonicalize().unwrap().display().to_string()),
+        "{listed:?}"
+    );
     let ran = run_in(&home, &folder, &["trust", "--folder", "--revoke"]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
     run_in(&home, &folder, &["status"]);
@@ -158,10 +239,15 @@ fn t1_t6_a_file_that_is_given_and_a_folder_that_is_written_decide_for_themselves
     let file = home.path("given.toml");
     std::fs::write(&file, format!("[servers.given]\ncommand = {serve:?}\n")).unwrap();
     let ran = run_in(&home, &folder, &["-c", file.to_str().unwrap(), "status"]);
-    assert_eq!((left(&home), ran.stderr.as_str()), (folder.canonicalize().unwrap(), ""));
+    assert_eq!(
+        (left(&home), ran.stderr.as_str()),
+        (folder.canonicalize().unwrap(), "")
+    );
     std::fs::create_dir(home.path("own")).unwrap();
     let own = home.path("own").canonicalize().unwrap();
-    home.user_file(&format!("[servers.mine]\ncommand = {serve:?}\ncwd = {own:?}\n"));
+    home.user_file(&format!(
+        "[servers.mine]\ncommand = {serve:?}\ncwd = {own:?}\n"
+    ));
     let ran = run_in(&home, &folder, &["status"]);
     assert_eq!((left(&home), ran.stderr.as_str()), (own, ""));
 }
@@ -177,17 +263,28 @@ fn t1_t6_a_person_is_asked_once_about_a_folder() {
         let there = folder.display().to_string();
         let mut terminal = home.sit(&["env", "-C", &there, PROGRAM, "tools"]);
         let screen = terminal.wait_for("[y/N]");
-        assert!(screen.contains("mine") && screen.contains("hostile"), "{screen}");
+        assert!(
+            screen.contains("mine") && screen.contains("hostile"),
+            "{screen}"
+        );
         terminal.send(key);
         let ended = terminal.end();
         assert!(ended.code == 0 && ended.restored, "{ended:?}");
-        assert_eq!(left(&home) == folder.canonicalize().unwrap(), accepted, "{ended:?}");
+        assert_eq!(
+            left(&home) == folder.canonicalize().unwrap(),
+            accepted,
+            "{ended:?}"
+        );
         let again = home.sit(&["env", "-C", &there, PROGRAM, "tools"]).end();
-        assert!(again.code == 0 && !again.screen.contains("[y/N]"), "{again:?}");
+        assert!(
+            again.code == 0 && !again.screen.contains("[y/N]"),
+            "{again:?}"
+        );
     }
 }
 
-/// A project's files hold in its folders too, up to the repository's root, and one line says which file is used.
+/// A project's files hold in its folders too, up to the repository's root, and one line says which
+/// file is used.
 #[test]
 fn project_files_are_found_from_a_subfolder_up_to_the_repositorys_root() {
     for file in FILES {
@@ -198,18 +295,53 @@ fn project_files_are_found_from_a_subfolder_up_to_the_repositorys_root() {
         std::fs::create_dir_all(&deep).unwrap();
         file.write(&root, &[("here", json!({ "command": serve }))]);
         // Without a repository nothing above the current folder counts.
-        assert_eq!(run_in(&home, &deep, &["status", "--json"]).json()["servers"], json!([]), "{file:?}");
+        assert_eq!(
+            run_in(&home, &deep, &["status", "--json"]).json()["servers"],
+            json!([]),
+            "{file:?}"
+        );
         std::fs::create_dir(root.join(".git")).unwrap();
         let ran = run_in(&home, &deep, &["status"]);
-        let used = root.canonicalize().unwrap().join(file.path).display().to_string();
-        assert_eq!(ran.stderr.lines().filter(|line| line.contains(&used)).count(), 1, "{file:?}: {ran:?}");
-        assert!(!home.path("left").exists() && ran.stderr.contains("switchboard trust"), "{file:?}: {ran:?}");
-        assert_eq!(run_in(&home, &deep, &["trust", "here", "--yes"]).code, Some(0), "{file:?}");
+        let used = root
+            .canonicalize()
+            .unwrap()
+            .join(file.path)
+            .display()
+            .to_string();
+        assert_eq!(
+            ran.stderr
+                .lines()
+                .filter(|line| line.contains(&used))
+                .count(),
+            1,
+            "{file:?}: {ran:?}"
+        );
+        assert!(
+            !home.path("left").exists() && ran.stderr.contains("switchboard trust"),
+            "{file:?}: {ran:?}"
+        );
+        assert_eq!(
+            run_in(&home, &deep, &["trust", "here", "--yes"]).code,
+            Some(0),
+            "{file:?}"
+        );
         run_in(&home, &deep, &["status"]);
-        assert_eq!(left(&home), root.canonicalize().unwrap(), "{file:?}: it runs in the project's folder");
-        // The nearest folder that has a file is the project's; above the repository's root nothing is looked at.
+        assert_eq!(
+            left(&home),
+            root.canonicalize().unwrap(),
+            "{file:?}: it runs in the project's folder"
+        );
+        // The nearest folder that has a file is the project's; above the repository's root nothing
+        // is looked at.
         file.write(&deep, &[("nearer", json!({ "command": "true" }))]);
-        let names = |ran: Ran| ran.json()["servers"].as_array().unwrap().iter().map(|server| server["name"].clone()).collect();
+        let names = |ran: Ran| {
+            ran.json()["servers"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|server| server["name"].clone())
+                .collect()
+        };
         let found: Vec<_> = names(run_in(&home, &deep, &["status", "--json"]));
         assert_eq!(found, [json!("nearer")], "{file:?}");
         let other = root.join("a/other");

@@ -57,21 +57,33 @@ pub(crate) const MCP_JSON: ProjectFile = ProjectFile {
 impl ProjectFile {
     /// The text of a file with these servers, each an object of fields as most files spell them.
     pub(crate) fn text(&self, servers: &[(&str, Value)]) -> String {
-        let entries: Vec<(&str, Map<String, Value>)> = servers.iter().map(|(name, entry)| (*name, self.entry(entry))).collect();
+        let entries: Vec<(&str, Map<String, Value>)> = servers
+            .iter()
+            .map(|(name, entry)| (*name, self.entry(entry)))
+            .collect();
         match self.servers {
             Some(section) => {
-                let entries: Map<String, Value> =
-                    entries.into_iter().map(|(name, entry)| (name.to_owned(), Value::Object(entry))).collect();
+                let entries: Map<String, Value> = entries
+                    .into_iter()
+                    .map(|(name, entry)| (name.to_owned(), Value::Object(entry)))
+                    .collect();
                 serde_json::to_string_pretty(&json!({ section: entries })).unwrap()
             }
-            None => entries.into_iter().map(|(name, entry)| table(name, &entry)).collect(),
+            None => entries
+                .into_iter()
+                .map(|(name, entry)| table(name, &entry))
+                .collect(),
         }
     }
 
     fn entry(&self, entry: &Value) -> Map<String, Value> {
         let mut entry = entry.as_object().unwrap().clone();
         if self.says_transport {
-            let transport = if entry.contains_key("command") { "stdio" } else { "http" };
+            let transport = if entry.contains_key("command") {
+                "stdio"
+            } else {
+                "http"
+            };
             entry.insert("transport".to_owned(), transport.into());
         }
         if let Some(url) = entry.remove("url") {
@@ -98,17 +110,25 @@ impl ProjectFile {
 }
 
 fn table(name: &str, entry: &Map<String, Value>) -> String {
-    let lines: String = entry.iter().map(|(field, value)| format!("{field} = {}\n", toml(value))).collect();
+    let lines: String = entry
+        .iter()
+        .map(|(field, value)| format!("{field} = {}\n", toml(value)))
+        .collect();
     format!("[servers.{}]\n{lines}", toml(&name.into()))
 }
 
 /// A value in TOML. Its texts are JSON's, save for one character.
 fn toml(value: &Value) -> String {
     match value {
-        Value::Array(items) => format!("[{}]", items.iter().map(toml).collect::<Vec<_>>().join(", ")),
+        Value::Array(items) => format!(
+            "[{}]",
+            items.iter().map(toml).collect::<Vec<_>>().join(", ")
+        ),
         Value::Object(fields) => {
-            let fields: Vec<String> =
-                fields.iter().map(|(name, value)| format!("{} = {}", toml(&name.as_str().into()), toml(value))).collect();
+            let fields: Vec<String> = fields
+                .iter()
+                .map(|(name, value)| format!("{} = {}", toml(&name.as_str().into()), toml(value)))
+                .collect();
             format!("{{ {} }}", fields.join(", "))
         }
         other => other.to_string().replace('\u{7f}', "\\u007f"),

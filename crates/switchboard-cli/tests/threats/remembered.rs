@@ -1,4 +1,5 @@
-//! Answers that are remembered for good: by file, listed, taken back, and stored without keeping anybody waiting.
+//! Answers that are remembered for good: by file, listed, taken back, and stored without keeping
+//! anybody waiting.
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -10,7 +11,9 @@ use crate::support::{Ended, Home, PROGRAM};
 fn file(home: &Home, folder: &str) -> String {
     let path = home.path("project").join(folder).join("switchboard.toml");
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-    let text = format!("[servers.demo]\ncommand = {PROGRAM:?}\nargs = [\"__demo-server\"]\nenv = {{ SIDE = {folder:?} }}\n");
+    let text = format!(
+        "[servers.demo]\ncommand = {PROGRAM:?}\nargs = [\"__demo-server\"]\nenv = {{ SIDE = {folder:?} }}\n"
+    );
     std::fs::write(&path, text).unwrap();
     format!("{folder}/switchboard.toml")
 }
@@ -29,30 +32,59 @@ fn code(home: &Home, file: &str, tool: &str) -> Option<i32> {
     home.run(&["-c", file, "call", tool, "message=hi"]).code
 }
 
-/// Two files use one server name for different servers: a yes for the one neither replaces nor stands for a yes for the other.
+/// Two files use one server name for different servers: a yes for the one neither replaces nor
+/// stands for a yes for the other.
 #[test]
 fn t9_answers_for_servers_of_one_name_in_two_files_do_not_replace_each_other() {
     let home = Home::new();
     let (one, two) = (file(&home, "one"), file(&home, "two"));
     assert_eq!(answer(&home, &one, "demo/echo", ["t", "g"]).code, 0);
-    assert_eq!((code(&home, &one, "demo/echo"), code(&home, &two, "demo/echo")), (Some(0), Some(5)));
+    assert_eq!(
+        (
+            code(&home, &one, "demo/echo"),
+            code(&home, &two, "demo/echo")
+        ),
+        (Some(0), Some(5))
+    );
     assert_eq!(answer(&home, &two, "demo/echo", ["t", "g"]).code, 0);
-    assert_eq!((code(&home, &one, "demo/echo"), code(&home, &two, "demo/echo")), (Some(0), Some(0)));
+    assert_eq!(
+        (
+            code(&home, &one, "demo/echo"),
+            code(&home, &two, "demo/echo")
+        ),
+        (Some(0), Some(0))
+    );
 }
 
-/// Remembered answers are listed with their file, shown by `why`, and taken back by tool, by server, by file or all at once.
+/// Remembered answers are listed with their file, shown by `why`, and taken back by tool, by
+/// server, by file or all at once.
 #[test]
 fn remembered_answers_are_listed_shown_by_why_and_taken_back() {
     let home = Home::new();
     let (one, two) = (file(&home, "one"), file(&home, "two"));
-    assert_eq!(home.run(&["permissions"]).stdout, "no answer is remembered\n");
+    assert_eq!(
+        home.run(&["permissions"]).stdout,
+        "no answer is remembered\n"
+    );
     for file in [&one, &two] {
         assert_eq!(answer(&home, file, "demo/echo", ["t", "g"]).code, 0);
     }
-    let path = |file: &str| home.path("project").canonicalize().unwrap().join(file).display().to_string();
+    let path = |file: &str| {
+        home.path("project")
+            .canonicalize()
+            .unwrap()
+            .join(file)
+            .display()
+            .to_string()
+    };
     let listed = home.run(&["permissions", "list"]);
     for file in [&one, &two] {
-        assert!(listed.stdout.contains(&format!("demo/echo    {}", path(file))), "{listed:?}");
+        assert!(
+            listed
+                .stdout
+                .contains(&format!("demo/echo    {}", path(file))),
+            "{listed:?}"
+        );
     }
     let json = home.run(&["permissions", "--json"]).json();
     let tools = serde_json::json!([
@@ -60,18 +92,41 @@ fn remembered_answers_are_listed_shown_by_why_and_taken_back() {
     ]);
     assert_eq!(json, serde_json::json!({ "tools": tools, "files": [] }));
     let why = home.run(&["-c", &one, "why", "demo"]);
-    assert!(why.stdout.contains("demo/echo") && !why.stdout.contains(&path(&two)), "{why:?}");
-    assert_eq!(home.run(&["-c", &one, "why", "demo", "--json"]).json()["remembered"][0]["tool"], "echo");
+    assert!(
+        why.stdout.contains("demo/echo") && !why.stdout.contains(&path(&two)),
+        "{why:?}"
+    );
+    assert_eq!(
+        home.run(&["-c", &one, "why", "demo", "--json"]).json()["remembered"][0]["tool"],
+        "echo"
+    );
 
-    assert_eq!(home.run(&["permissions", "revoke", "demo/other"]).code, Some(2));
+    assert_eq!(
+        home.run(&["permissions", "revoke", "demo/other"]).code,
+        Some(2)
+    );
     let taken = home.run(&["permissions", "revoke", &format!("./{one}")]);
-    assert!(taken.code == Some(0) && taken.stdout.contains("demo/echo") && !taken.stdout.contains(&path(&two)), "{taken:?}");
-    assert_eq!((code(&home, &one, "demo/echo"), code(&home, &two, "demo/echo")), (Some(5), Some(0)));
+    assert!(
+        taken.code == Some(0)
+            && taken.stdout.contains("demo/echo")
+            && !taken.stdout.contains(&path(&two)),
+        "{taken:?}"
+    );
+    assert_eq!(
+        (
+            code(&home, &one, "demo/echo"),
+            code(&home, &two, "demo/echo")
+        ),
+        (Some(5), Some(0))
+    );
     assert_eq!(home.run(&["permissions", "revoke", "demo"]).code, Some(0));
     assert_eq!(code(&home, &two, "demo/echo"), Some(5));
     assert_eq!(answer(&home, &two, "demo/echo", ["s", "g"]).code, 0);
     assert_eq!(home.run(&["permissions", "revoke", "--all"]).code, Some(0));
-    assert_eq!(home.run(&["permissions"]).stdout, "no answer is remembered\n");
+    assert_eq!(
+        home.run(&["permissions"]).stdout,
+        "no answer is remembered\n"
+    );
 }
 
 /// What a project's file may let run is among what is listed and taken back.
@@ -85,14 +140,28 @@ fn accepted_permissions_of_a_project_are_listed_and_taken_back() {
     terminal.wait_for("without asking? [y/N]");
     terminal.send("y\r");
     assert_eq!(terminal.end().code, 0);
-    assert_eq!(home.run(&call).code, Some(0), "as in a file of one's own, also for a server of another file");
+    assert_eq!(
+        home.run(&call).code,
+        Some(0),
+        "as in a file of one's own, also for a server of another file"
+    );
     let listed = home.run(&["permissions"]);
-    assert!(listed.stdout.contains("project/switchboard.toml may let run without asking:\n  allow \"demo/echo\""), "{listed:?}");
-    assert_eq!(home.run(&["permissions", "revoke", "switchboard.toml"]).code, Some(0));
+    assert!(
+        listed.stdout.contains(
+            "project/switchboard.toml may let run without asking:\n  allow \"demo/echo\""
+        ),
+        "{listed:?}"
+    );
+    assert_eq!(
+        home.run(&["permissions", "revoke", "switchboard.toml"])
+            .code,
+        Some(0)
+    );
     assert_eq!(home.run(&call).code, Some(5));
 }
 
-/// Another process holds the lock of the answers: the call runs soon, with one line that says that the answer is not kept.
+/// Another process holds the lock of the answers: the call runs soon, with one line that says that
+/// the answer is not kept.
 #[test]
 fn p1_a_held_lock_file_keeps_no_call_waiting() {
     let home = Home::with_demo("");
@@ -108,7 +177,14 @@ fn p1_a_held_lock_file_keeps_no_call_waiting() {
     terminal.send("g");
     let ended = terminal.end();
     assert!(ended.code == 0 && ended.screen.contains("hi"), "{ended:?}");
-    assert!(pressed.elapsed() < Duration::from_secs(20), "every tool of the server waited: {:?}", pressed.elapsed());
+    assert!(
+        pressed.elapsed() < Duration::from_secs(20),
+        "every tool of the server waited: {:?}",
+        pressed.elapsed()
+    );
     let shown = ended.screen.replace('\n', " ");
-    assert!(shown.contains("the answer holds for this run only"), "{shown}");
+    assert!(
+        shown.contains("the answer holds for this run only"),
+        "{shown}"
+    );
 }

@@ -5,7 +5,8 @@ use switchboard_testkit::{Chaos, Step};
 
 use crate::support::{Home, Ran};
 
-/// One value for each place in which a secret may stand. Each is long, and unlike every other text here.
+/// One value for each place in which a secret may stand. Each is long, and unlike every other text
+/// here.
 const CANARIES: [(&str, &str); 9] = [
     ("env", "canary/env+Zq1 8xJw2"),
     ("expanded", "canary/expanded+Hc3=rT5v"),
@@ -26,16 +27,24 @@ fn canary(place: &str) -> &'static str {
 fn forms(value: &str) -> Vec<String> {
     let percent = |unreserved: &str, lower: bool| -> String {
         let one = |byte: u8| match byte {
-            byte if byte.is_ascii_alphanumeric() || unreserved.as_bytes().contains(&byte) => char::from(byte).to_string(),
+            byte if byte.is_ascii_alphanumeric() || unreserved.as_bytes().contains(&byte) => {
+                char::from(byte).to_string()
+            }
             byte if lower => format!("%{byte:02x}"),
             byte => format!("%{byte:02X}"),
         };
         value.bytes().map(one).collect()
     };
     let form = percent("-._~", false).replace("%20", "+");
-    let mut forms = vec![value.to_owned(), percent("-._~", false), percent("-._~", true), form];
+    let mut forms = vec![
+        value.to_owned(),
+        percent("-._~", false),
+        percent("-._~", true),
+        form,
+    ];
     for url in [false, true] {
-        // As it stands in a longer text too: what the value alone decides, whatever stands before it.
+        // As it stands in a longer text too: what the value alone decides, whatever stands before
+        // it.
         for before in ["", "u", "us", "Bearer ", "user:"] {
             let encoded = base64(&format!("{before}{value}"), url);
             let start = (before.len() * 8).div_ceil(6);
@@ -47,17 +56,35 @@ fn forms(value: &str) -> Vec<String> {
 }
 
 fn base64(text: &str, url: bool) -> String {
-    let letters: Vec<u8> = (b'A'..=b'Z').chain(b'a'..=b'z').chain(b'0'..=b'9').chain(if url { *b"-_" } else { *b"+/" }).collect();
-    let bits: Vec<u8> = text.bytes().flat_map(|byte| (0..8).rev().map(move |bit| byte >> bit & 1)).collect();
+    let letters: Vec<u8> = (b'A'..=b'Z')
+        .chain(b'a'..=b'z')
+        .chain(b'0'..=b'9')
+        .chain(if url { *b"-_" } else { *b"+/" })
+        .collect();
+    let bits: Vec<u8> = text
+        .bytes()
+        .flat_map(|byte| (0..8).rev().map(move |bit| byte >> bit & 1))
+        .collect();
     bits.chunks(6)
-        .map(|six| char::from(letters[six.iter().enumerate().map(|(at, bit)| usize::from(*bit) << (5 - at)).sum::<usize>()]))
+        .map(|six| {
+            char::from(
+                letters[six
+                    .iter()
+                    .enumerate()
+                    .map(|(at, bit)| usize::from(*bit) << (5 - at))
+                    .sum::<usize>()],
+            )
+        })
         .collect()
 }
 
 fn shows_nothing(of: &str, text: &str) {
     for (place, value) in CANARIES {
         for form in forms(value) {
-            assert!(!text.contains(&form), "{of}: the secret of {place} shows as {form:?} in {text}");
+            assert!(
+                !text.contains(&form),
+                "{of}: the secret of {place} shows as {form:?} in {text}"
+            );
         }
     }
 }
@@ -65,18 +92,25 @@ fn shows_nothing(of: &str, text: &str) {
 /// Every way in which a server may blurt out what it was given.
 fn blurts() -> String {
     let mut text = String::new();
-    for (place, value) in CANARIES.iter().filter(|(place, _)| matches!(*place, "env" | "expanded" | "default")) {
+    for (place, value) in CANARIES
+        .iter()
+        .filter(|(place, _)| matches!(*place, "env" | "expanded" | "default"))
+    {
         text.push_str(&format!("{place}: {value}\n"));
         for form in forms(value).iter().skip(1) {
             text.push_str(&format!("x {form} y\n"));
         }
         let json = Value::from(*value).to_string();
-        text.push_str(&format!("Authorization: Basic {}=\n{json}\n", base64(&format!("user:{value}"), false)));
+        text.push_str(&format!(
+            "Authorization: Basic {}=\n{json}\n",
+            base64(&format!("user:{value}"), false)
+        ));
     }
     text
 }
 
-/// A user's file with a secret in each place; the server tells all of them on stderr, in log messages, junk and errors.
+/// A user's file with a secret in each place; the server tells all of them on stderr, in log
+/// messages, junk and errors.
 fn secretive() -> Home {
     let home = Home::new();
     let told = blurts();
@@ -85,17 +119,29 @@ fn secretive() -> Home {
         .tool("tell", [Step::text("no secret")])
         .tool(
             "fails",
-            [Step::Stderr(told.clone()), Step::notify("notifications/message", Some(&log)), Step::error(-32000, &told)],
+            [
+                Step::Stderr(told.clone()),
+                Step::notify("notifications/message", Some(&log)),
+                Step::error(-32000, &told),
+            ],
         )
         .tool("dies", [Step::Stderr(told.clone()), Step::Exit(3)])
-        .on_start([Step::Stderr(told.clone()), Step::say(&told.replace('\n', " "))]);
+        .on_start([
+            Step::Stderr(told.clone()),
+            Step::say(&told.replace('\n', " ")),
+        ]);
     let script = home.path("chatty.json");
     std::fs::write(&script, chatty.json()).unwrap();
     let dying = Chaos::new().on_start([Step::Stderr(told.clone()), Step::Exit(1)]);
     let refusing = Chaos::new().on("initialize", [Step::error(-32000, &told)]);
     let unlisted = Chaos::new().on("tools/list", [Step::error(-32000, &told)]);
     let mut file = String::new();
-    for (name, chaos) in [("chatty", chatty), ("dying", dying), ("refusing", refusing), ("unlisted", unlisted)] {
+    for (name, chaos) in [
+        ("chatty", chatty),
+        ("dying", dying),
+        ("refusing", refusing),
+        ("unlisted", unlisted),
+    ] {
         let path = home.path(&format!("{name}.json"));
         std::fs::write(&path, chaos.json()).unwrap();
         file.push_str(&format!(
@@ -120,7 +166,10 @@ fn secretive() -> Home {
 
 fn run(home: &Home, words: &[&str]) -> Ran {
     let mut command = home.command(words);
-    command.env("HIDDEN", canary("expanded")).env("RUST_BACKTRACE", "1").env("RUST_LOG", "trace");
+    command
+        .env("HIDDEN", canary("expanded"))
+        .env("RUST_BACKTRACE", "1")
+        .env("RUST_LOG", "trace");
     Ran::of(&command.output().unwrap())
 }
 
@@ -151,7 +200,10 @@ fn t25_no_view_no_error_and_no_diagnostic_tells_a_secret() {
         shows_nothing(&format!("{words:?} stderr"), &ran.stderr);
     }
     let logs = run(&home, &["logs", "-n", "100000"]).stdout;
-    assert!(logs.contains("[secret]") && logs.contains("expanded: "), "they were told, and taken out: {logs}");
+    assert!(
+        logs.contains("[secret]") && logs.contains("expanded: "),
+        "they were told, and taken out: {logs}"
+    );
     shows_nothing_below(&home.path("state"));
 }
 
@@ -160,11 +212,18 @@ fn t25_no_view_no_error_and_no_diagnostic_tells_a_secret() {
 fn t25_no_question_and_no_progress_tells_a_secret_of_the_entry() {
     let home = secretive();
     let hidden = format!("HIDDEN={}", canary("expanded"));
-    for words in [&["-vvv", "status"][..], &["doctor"], &["call", "chatty/fails", "--yes"]] {
+    for words in [
+        &["-vvv", "status"][..],
+        &["doctor"],
+        &["call", "chatty/fails", "--yes"],
+    ] {
         let mut all = vec!["env", &hidden, "RUST_BACKTRACE=1", crate::support::PROGRAM];
         all.extend(words);
         let ended = home.sit(&all).end();
-        shows_nothing(&format!("{words:?}"), &String::from_utf8_lossy(&ended.bytes));
+        shows_nothing(
+            &format!("{words:?}"),
+            &String::from_utf8_lossy(&ended.bytes),
+        );
     }
 }
 
@@ -193,7 +252,8 @@ fn t25_no_complaint_about_a_file_quotes_a_secret() {
     }
 }
 
-/// What a project's entry held when it was accepted is remembered so that a change can be told; its values are not.
+/// What a project's entry held when it was accepted is remembered so that a change can be told; its
+/// values are not.
 #[test]
 fn t25_what_is_remembered_of_an_accepted_entry_holds_no_secret() {
     let home = Home::new();
@@ -209,7 +269,10 @@ fn t25_what_is_remembered_of_an_accepted_entry_holds_no_secret() {
     ));
     let ran = home.run(&["trust", "a", "web", "--yes"]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
-    assert!(ran.stderr.contains(canary("env")), "the person saw all of it: {ran:?}");
+    assert!(
+        ran.stderr.contains(canary("env")),
+        "the person saw all of it: {ran:?}"
+    );
     shows_nothing_below(&home.path("state"));
 }
 
@@ -224,13 +287,18 @@ fn shows_nothing_below(folder: &Path) {
             shows_nothing(&entry.path().display().to_string(), &text);
         }
     }
-    assert!(files > 0 || folder.ends_with("state"), "{} is empty", folder.display());
+    assert!(
+        files > 0 || folder.ends_with("state"),
+        "{} is empty",
+        folder.display()
+    );
 }
 
 /// A server that tells its secret wherever a server can say something of itself.
 fn outspoken(home: &Home) {
     let secret = canary("env");
-    let log = serde_json::json!({ "level": "info", "logger": secret, "data": { "key": secret } }).to_string();
+    let log = serde_json::json!({ "level": "info", "logger": secret, "data": { "key": secret } })
+        .to_string();
     let odd = serde_json::json!({ "level": format!("{secret} level"), "data": secret }).to_string();
     let progress = serde_json::json!({ "jsonrpc": "2.0", "method": "notifications/progress",
         "params": { "progressToken": "@id@", "progress": 1, "message": format!("half way with {secret}") } });
@@ -254,7 +322,8 @@ fn outspoken(home: &Home) {
                 .to_string(),
         )]);
     chaos.script.instructions = Some(format!("log in with {secret} first"));
-    chaos.script.capabilities = Some(serde_json::from_str(r#"{"tools":{},"prompts":{},"logging":{}}"#).unwrap());
+    chaos.script.capabilities =
+        Some(serde_json::from_str(r#"{"tools":{},"prompts":{},"logging":{}}"#).unwrap());
     let path = home.path("outspoken.json");
     std::fs::write(&path, chaos.json()).unwrap();
     home.user_file(&format!(
@@ -265,20 +334,25 @@ fn outspoken(home: &Home) {
     ));
 }
 
-/// Log messages, progress, withheld tools and instructions are told without secrets, on a pipe and on a terminal.
+/// Log messages, progress, withheld tools and instructions are told without secrets, on a pipe and
+/// on a terminal.
 #[test]
 fn t25_what_a_server_logs_reports_and_says_of_itself_shows_no_secret() {
     let home = Home::new();
     outspoken(&home);
     let runs: [(&[&str], &str); 4] = [
-        (&["call", "outspoken/work", "--log-level", "debug"], "[secret]"),
+        (
+            &["call", "outspoken/work", "--log-level", "debug"],
+            "[secret]",
+        ),
         (&["status", "-v"], "log in with [secret] first"),
         (&["tools", "outspoken"], "no schema [secret]"),
         (&["doctor"], ""),
     ];
     for (words, shown) in runs {
         let ran = run(&home, words);
-        let all = format!("{}{}", ran.stdout, ran.stderr).replace(&format!("connects with {}", canary("env")), "");
+        let all = format!("{}{}", ran.stdout, ran.stderr)
+            .replace(&format!("connects with {}", canary("env")), "");
         shows_nothing(&format!("{words:?}"), &all);
         assert!(all.contains(shown), "{words:?}: {all}");
     }
@@ -289,29 +363,44 @@ fn t25_what_a_server_logs_reports_and_says_of_itself_shows_no_secret() {
     assert!(all.contains("half way with [secret]"), "{all}");
 }
 
-/// What is remembered between runs holds no secret that a server put into its definitions; the rest of its catalog is remembered.
+/// What is remembered between runs holds no secret that a server put into its definitions; the rest
+/// of its catalog is remembered.
 #[test]
 fn t25_a_remembered_catalog_holds_no_secret() {
     let home = Home::new();
     outspoken(&home);
-    for words in [&["tools"][..], &["call", "outspoken/kept"], &["call", "outspoken/work"], &["prompts"]] {
+    for words in [
+        &["tools"][..],
+        &["call", "outspoken/kept"],
+        &["call", "outspoken/work"],
+        &["prompts"],
+    ] {
         let ran = run(&home, words);
         assert_eq!(ran.code, Some(0), "{words:?}: {ran:?}");
     }
     shows_nothing_below(&home.path("state"));
-    let catalogs: Vec<_> = std::fs::read_dir(home.path("state/switchboard/catalogs")).unwrap().flatten().collect();
+    let catalogs: Vec<_> = std::fs::read_dir(home.path("state/switchboard/catalogs"))
+        .unwrap()
+        .flatten()
+        .collect();
     let catalog = std::fs::read_to_string(catalogs[0].path()).unwrap();
-    assert!(catalog.contains("work") && catalog.contains(r#"\"q\""#) | catalog.contains(r#""q""#), "{catalog}");
+    assert!(
+        catalog.contains("work") && catalog.contains(r#"\"q\""#) | catalog.contains(r#""q""#),
+        "{catalog}"
+    );
     // What was left out is found by asking the server.
     assert_eq!(run(&home, &["call", "outspoken/kept"]).stdout, "kept\n");
 }
 
-/// C14: a value is taken out of free text where its name or its form says that it is a secret; an ordinary word stays readable.
+/// C14: a value is taken out of free text where its name or its form says that it is a secret; an
+/// ordinary word stays readable.
 #[test]
 fn t25_an_ordinary_word_of_an_entry_does_not_make_a_log_unreadable() {
     let home = Home::new();
     let told = "transport to eu-west-1 at https://api.example.com/v2 lost: swordfish 9fK2xQ7vLm04ZtB8 opensesame";
-    let chaos = Chaos::new().tool("x", [Step::Answer]).on_start([Step::Stderr(format!("{told}\n"))]);
+    let chaos = Chaos::new()
+        .tool("x", [Step::Answer])
+        .on_start([Step::Stderr(format!("{told}\n"))]);
     let path = home.path("plain.json");
     std::fs::write(&path, chaos.json()).unwrap();
     home.user_file(&format!(
@@ -323,9 +412,20 @@ fn t25_an_ordinary_word_of_an_entry_does_not_make_a_log_unreadable() {
     let mut command = home.command(&["status", "-v"]);
     let status = Ran::of(&command.env("HIDDEN", "opensesame").output().unwrap());
     let logs = home.run(&["logs", "-n", "1000"]).stdout;
-    assert!(logs.contains("transport to eu-west-1 at https://api.example.com/v2 lost: [secret] [secret] [secret]"), "{logs}");
+    assert!(
+        logs.contains(
+            "transport to eu-west-1 at https://api.example.com/v2 lost: [secret] [secret] [secret]"
+        ),
+        "{logs}"
+    );
     // S2-45, S2-56: where the entry itself is shown, no value is, whether or not it is a secret.
-    for value in ["transport\"", "eu-west-1\n", "swordfish", "9fK2xQ7vLm04ZtB8", "opensesame"] {
+    for value in [
+        "transport\"",
+        "eu-west-1\n",
+        "swordfish",
+        "9fK2xQ7vLm04ZtB8",
+        "opensesame",
+    ] {
         assert!(!status.stdout.contains(value), "{value}: {status:?}");
     }
 }

@@ -26,13 +26,23 @@ impl Hostile {
         let home = Home::new();
         let canary = home.path("canary");
         let (accepted, hostile) = (home.path("accepted"), home.path("project"));
-        // The same name and place in another folder was accepted before: that must lend nothing to this one.
+        // The same name and place in another folder was accepted before: that must lend nothing to
+        // this one.
         file.write(&accepted, &[("evil", json!({ "command": "true" }))]);
-        let accepts = home.command(&["trust", "evil", "--yes"]).current_dir(&accepted).output().unwrap();
+        let accepts = home
+            .command(&["trust", "evil", "--yes"])
+            .current_dir(&accepted)
+            .output()
+            .unwrap();
         assert!(accepts.status.success(), "{accepts:?}");
         let entry = json!({ "command": "touch", "args": [canary.display().to_string()] });
         file.write(&hostile, &[("evil", entry.clone())]);
-        let mut this = Self { folder: hostile.clone(), home, variables: Vec::new(), canary };
+        let mut this = Self {
+            folder: hostile.clone(),
+            home,
+            variables: Vec::new(),
+            canary,
+        };
         match kind {
             "plain" => {}
             "linked folder" => {
@@ -49,22 +59,49 @@ impl Hostile {
                 let git = accepted.join(".git").display().to_string();
                 std::fs::write(hostile.join(".git/commondir"), &git).unwrap();
                 std::fs::write(hostile.join(".git/gitdir"), &git).unwrap();
-                std::fs::write(hostile.join(".git/config"), format!("[core]\n\tworktree = {}\n", accepted.display())).unwrap();
+                std::fs::write(
+                    hostile.join(".git/config"),
+                    format!("[core]\n\tworktree = {}\n", accepted.display()),
+                )
+                .unwrap();
             }
             "settings" => {
                 plant_settings(file, &hostile, entry);
-                std::fs::write(hostile.join(".env"), "SWITCHBOARD_TRUST=1\nSWITCHBOARD_CONFIG=switchboard.toml\n").unwrap();
+                std::fs::write(
+                    hostile.join(".env"),
+                    "SWITCHBOARD_TRUST=1\nSWITCHBOARD_CONFIG=switchboard.toml\n",
+                )
+                .unwrap();
                 // What was accepted elsewhere, put where a careless program would look for it.
-                for place in ["state/switchboard", ".local/state/switchboard", ".switchboard", "switchboard"] {
+                for place in [
+                    "state/switchboard",
+                    ".local/state/switchboard",
+                    ".switchboard",
+                    "switchboard",
+                ] {
                     std::fs::create_dir_all(hostile.join(place)).unwrap();
-                    let state = std::fs::read_to_string(this.home.path("state/switchboard/trust.json")).unwrap();
-                    let forged = state.replace(&accepted.display().to_string(), &hostile.display().to_string());
+                    let state =
+                        std::fs::read_to_string(this.home.path("state/switchboard/trust.json"))
+                            .unwrap();
+                    let forged = state.replace(
+                        &accepted.display().to_string(),
+                        &hostile.display().to_string(),
+                    );
                     std::fs::write(hostile.join(place).join("trust.json"), forged).unwrap();
                 }
             }
             "ci" => {
-                this.variables = vec![("CI", "true"), ("GITHUB_ACTIONS", "true"), ("GITLAB_CI", "true"), ("BUILDKITE", "true")];
-                this.variables.extend([("TF_BUILD", "True"), ("JENKINS_URL", "x"), ("CONTINUOUS_INTEGRATION", "1")]);
+                this.variables = vec![
+                    ("CI", "true"),
+                    ("GITHUB_ACTIONS", "true"),
+                    ("GITLAB_CI", "true"),
+                    ("BUILDKITE", "true"),
+                ];
+                this.variables.extend([
+                    ("TF_BUILD", "True"),
+                    ("JENKINS_URL", "x"),
+                    ("CONTINUOUS_INTEGRATION", "1"),
+                ]);
                 this.variables.extend([
                     ("SWITCHBOARD_TRUST", "1"),
                     ("SWITCHBOARD_YES", "1"),
@@ -78,7 +115,9 @@ impl Hostile {
 
     fn command(&self, words: &[&str]) -> Command {
         let mut command = self.home.command(words);
-        command.current_dir(&self.folder).envs(self.variables.iter().copied());
+        command
+            .current_dir(&self.folder)
+            .envs(self.variables.iter().copied());
         command
     }
 
@@ -89,7 +128,11 @@ impl Hostile {
     /// At a terminal, where Enter is given to whatever is asked. The exit code.
     fn sit(&self, words: &[&str], answers: bool) -> u32 {
         let folder = self.folder.display().to_string();
-        let variables: Vec<String> = self.variables.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let variables: Vec<String> = self
+            .variables
+            .iter()
+            .map(|(name, value)| format!("{name}={value}"))
+            .collect();
         let mut all = vec!["env", "-C", &folder];
         all.extend(variables.iter().map(String::as_str));
         all.push(PROGRAM);
@@ -105,7 +148,10 @@ impl Hostile {
     }
 
     fn is_untouched(&self, kind: &str, words: &[&str]) {
-        assert!(!self.canary.exists(), "{kind}: {words:?} started a server that nobody accepted");
+        assert!(
+            !self.canary.exists(),
+            "{kind}: {words:?} started a server that nobody accepted"
+        );
     }
 }
 
@@ -166,18 +212,29 @@ fn starts_nothing_without_a_terminal(file: ProjectFile) {
         for (words, code) in WITHOUT_TERMINAL {
             let ran = hostile.run(words);
             assert_eq!(ran.code, Some(code), "{file:?}: {kind}: {words:?}: {ran:?}");
-            assert!(ran.stderr.contains("switchboard trust"), "{file:?}: {kind}: {words:?}: {ran:?}");
+            assert!(
+                ran.stderr.contains("switchboard trust"),
+                "{file:?}: {kind}: {words:?}: {ran:?}"
+            );
             hostile.is_untouched(kind, words);
         }
         for name in ["mcp__evil__x", "evil_x", "x"] {
             let ran = hostile.run(&["call", name, "--yes"]);
-            // No such tool; or not trusted, where the name is one that this kind of file gives to tools of that server.
+            // No such tool; or not trusted, where the name is one that this kind of file gives to
+            // tools of that server.
             assert!(matches!(ran.code, Some(2 | 5)), "{file:?}: {kind}: {ran:?}");
-            assert_eq!(ran.code == Some(5), ran.stderr.contains("switchboard trust evil"), "{file:?}: {kind}: {ran:?}");
+            assert_eq!(
+                ran.code == Some(5),
+                ran.stderr.contains("switchboard trust evil"),
+                "{file:?}: {kind}: {ran:?}"
+            );
             hostile.is_untouched(kind, &["call", name]);
         }
-        let completing =
-            hostile.command(&["--", "switchboard", "call", ""]).env("SWITCHBOARD_COMPLETE", "fish").output().unwrap();
+        let completing = hostile
+            .command(&["--", "switchboard", "call", ""])
+            .env("SWITCHBOARD_COMPLETE", "fish")
+            .output()
+            .unwrap();
         assert!(completing.status.success(), "{completing:?}");
         hostile.is_untouched(kind, &["completions"]);
     }
@@ -206,8 +263,16 @@ fn t1_no_mcp_json_project_starts_a_server_without_a_terminal() {
 fn starts_nothing_at_a_terminal(file: ProjectFile) {
     for kind in KINDS {
         let hostile = Hostile::new(file, kind);
-        for (words, code) in [(&["status"][..], 0), (&["doctor"], 0), (&["call", "evil/x", "--yes"], 5)] {
-            assert_eq!(hostile.sit(words, false), code, "{file:?}: {kind}: {words:?}");
+        for (words, code) in [
+            (&["status"][..], 0),
+            (&["doctor"], 0),
+            (&["call", "evil/x", "--yes"], 5),
+        ] {
+            assert_eq!(
+                hostile.sit(words, false),
+                code,
+                "{file:?}: {kind}: {words:?}"
+            );
             hostile.is_untouched(kind, words);
         }
         // Enter is no, and a no starts nothing now or later.
@@ -244,7 +309,11 @@ fn t1_each_kind_of_project_starts_its_server_once_it_is_accepted() {
         for kind in KINDS {
             let hostile = Hostile::new(file, kind);
             let ran = hostile.run(&["trust", "evil", "--yes"]);
-            assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "trusted: evil\n"), "{file:?}: {kind}: {ran:?}");
+            assert_eq!(
+                (ran.code, ran.stdout.as_str()),
+                (Some(0), "trusted: evil\n"),
+                "{file:?}: {kind}: {ran:?}"
+            );
             hostile.run(&["status"]);
             assert!(hostile.canary.exists(), "{file:?}: {kind}");
         }
@@ -255,13 +324,28 @@ fn t1_each_kind_of_project_starts_its_server_once_it_is_accepted() {
 #[test]
 fn t1_strictly_nothing_but_the_program_itself_is_executed() {
     if Command::new("strace").arg("-V").output().is_err() {
-        eprintln!("NOT RUN: strace is not on this machine, so the strict variant of T1 was not checked");
+        eprintln!(
+            "NOT RUN: strace is not on this machine, so the strict variant of T1 was not checked"
+        );
         return;
     }
-    for (file, kind) in FILES.into_iter().flat_map(|file| KINDS.map(|kind| (file, kind))) {
+    for (file, kind) in FILES
+        .into_iter()
+        .flat_map(|file| KINDS.map(|kind| (file, kind)))
+    {
         let hostile = Hostile::new(file, kind);
-        for words in [&["status"][..], &["tools"], &["doctor"], &["call", "evil/x", "--yes"], &["trust"]] {
-            assert_eq!(executed(&hostile, words), [PROGRAM], "{file:?}: {kind}: {words:?}");
+        for words in [
+            &["status"][..],
+            &["tools"],
+            &["doctor"],
+            &["call", "evil/x", "--yes"],
+            &["trust"],
+        ] {
+            assert_eq!(
+                executed(&hostile, words),
+                [PROGRAM],
+                "{file:?}: {kind}: {words:?}"
+            );
         }
         hostile.is_untouched(kind, &["strace"]);
     }
@@ -269,7 +353,10 @@ fn t1_strictly_nothing_but_the_program_itself_is_executed() {
     let hostile = Hostile::new(NATIVE, "plain");
     hostile.run(&["trust", "evil", "--yes"]);
     let seen = executed(&hostile, &["status"]);
-    assert!(seen.iter().any(|program| program.ends_with("/touch")), "{seen:?}");
+    assert!(
+        seen.iter().any(|program| program.ends_with("/touch")),
+        "{seen:?}"
+    );
 }
 
 /// Every program that was tried to be executed, once each.
@@ -277,14 +364,37 @@ fn executed(hostile: &Hostile, words: &[&str]) -> Vec<String> {
     let trace = hostile.home.path("trace");
     let plain = hostile.command(words);
     let mut traced = Command::new("strace");
-    traced.args(["-f", "-s", "4096", "-e", "trace=execve,execveat", "-o"]).arg(&trace).arg(PROGRAM).args(words);
-    traced.env_clear().envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?)))).current_dir(&hostile.folder);
+    traced
+        .args(["-f", "-s", "4096", "-e", "trace=execve,execveat", "-o"])
+        .arg(&trace)
+        .arg(PROGRAM)
+        .args(words);
+    traced
+        .env_clear()
+        .envs(
+            plain
+                .get_envs()
+                .filter_map(|(name, value)| Some((name, value?))),
+        )
+        .current_dir(&hostile.folder);
     let output = traced.output().unwrap();
-    let text = std::fs::read_to_string(&trace).unwrap_or_else(|error| panic!("{error}: {output:?}"));
-    let mut programs: Vec<String> =
-        text.lines().filter_map(|line| line.split_once("exec")?.1.split('"').nth(1).map(str::to_owned)).collect();
+    let text =
+        std::fs::read_to_string(&trace).unwrap_or_else(|error| panic!("{error}: {output:?}"));
+    let mut programs: Vec<String> = text
+        .lines()
+        .filter_map(|line| {
+            line.split_once("exec")?
+                .1
+                .split('"')
+                .nth(1)
+                .map(str::to_owned)
+        })
+        .collect();
     // The launcher is the program itself, by whatever name the system has for it.
-    programs.iter_mut().filter(|program| *program == "/proc/self/exe").for_each(|program| *program = PROGRAM.to_owned());
+    programs
+        .iter_mut()
+        .filter(|program| *program == "/proc/self/exe")
+        .for_each(|program| *program = PROGRAM.to_owned());
     programs.sort();
     programs.dedup();
     assert!(!programs.is_empty(), "{output:?}");
@@ -318,16 +428,26 @@ fn t2_an_accepted_entry_that_changes_is_asked_about_again_with_what_changed() {
     ));
     assert_eq!(home.run(&call).code, Some(0));
 
-    home.project_file(&demo_entry("env = { LEVEL = \"one\" }\n").replace("__demo-server", "--help"));
+    home.project_file(
+        &demo_entry("env = { LEVEL = \"one\" }\n").replace("__demo-server", "--help"),
+    );
     let ran = home.run(&call);
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(5), ""), "{ran:?}");
-    assert!(ran.stderr.contains("has changed since it was trusted") && ran.stderr.contains("switchboard trust here"), "{ran:?}");
+    assert!(
+        ran.stderr.contains("has changed since it was trusted")
+            && ran.stderr.contains("switchboard trust here"),
+        "{ran:?}"
+    );
     let document = home.run(&["status", "--json"]).json();
     assert_eq!(document["servers"][0]["state"], "untrusted", "{document}");
 
     let mut terminal = home.sit_at(&["trust"]);
     let screen = terminal.wait_for("[y/N]");
-    for line in ["You trusted it in another form", "│ - argument: \"__demo-server\"", "│ + argument: \"--help\""] {
+    for line in [
+        "You trusted it in another form",
+        "│ - argument: \"__demo-server\"",
+        "│ + argument: \"--help\"",
+    ] {
         assert!(screen.contains(line), "{line}: {screen}");
     }
     terminal.send("\r");
@@ -363,11 +483,16 @@ fn t2_a_change_of_anything_that_is_launched_holds_the_server_back() {
     home.project_file(&before);
     // The project moves: what was accepted stands elsewhere now.
     std::fs::rename(home.path("project"), home.path("moved")).unwrap();
-    let moved = home.command(&["call", "here/echo", "message=x", "--yes"]).current_dir(home.path("moved")).output().unwrap();
+    let moved = home
+        .command(&["call", "here/echo", "message=x", "--yes"])
+        .current_dir(home.path("moved"))
+        .output()
+        .unwrap();
     assert_eq!(moved.status.code(), Some(5), "{moved:?}");
 }
 
-/// A yes to a tool is bound to the launch: the entry that takes its place has to ask anew, though the project was accepted again.
+/// A yes to a tool is bound to the launch: the entry that takes its place has to ask anew, though
+/// the project was accepted again.
 #[test]
 fn t2_an_answer_for_good_does_not_pass_to_what_takes_the_servers_place() {
     let home = Home::new();
@@ -398,28 +523,56 @@ fn t5_a_loader_variable_is_refused_in_a_project_and_warned_about_in_the_users_ow
     let canary = |name: &str| home.path(&format!("canary-{name}"));
     let entry = |(index, name): (usize, &str)| {
         let canary = canary(name).display().to_string();
-        format!("[servers.s{index}]\ncommand = \"/usr/bin/touch\"\nargs = [{canary:?}]\nenv = {{ {name} = \"v\" }}\n")
+        format!(
+            "[servers.s{index}]\ncommand = \"/usr/bin/touch\"\nargs = [{canary:?}]\nenv = {{ {name} = \"v\" }}\n"
+        )
     };
     let file: String = LOADERS.split_whitespace().enumerate().map(entry).collect();
     let count = LOADERS.split_whitespace().count();
-    let touched = || LOADERS.split_whitespace().filter(|name| canary(name).exists()).count();
+    let touched = || {
+        LOADERS
+            .split_whitespace()
+            .filter(|name| canary(name).exists())
+            .count()
+    };
 
     home.project_file(&file);
     for (index, name) in LOADERS.split_whitespace().enumerate() {
         let ran = home.run(&["trust", &format!("s{index}"), "--yes"]);
-        assert_eq!((ran.code, ran.stdout.as_str()), (Some(5), ""), "{name}: {ran:?}");
-        assert!(ran.stderr.contains(&format!("it sets {name}, which a project's file may not")), "{name}: {ran:?}");
+        assert_eq!(
+            (ran.code, ran.stdout.as_str()),
+            (Some(5), ""),
+            "{name}: {ran:?}"
+        );
+        assert!(
+            ran.stderr
+                .contains(&format!("it sets {name}, which a project's file may not")),
+            "{name}: {ran:?}"
+        );
     }
     assert_eq!(home.run(&["status"]).code, Some(0));
     assert_eq!(touched(), 0, "none of them may start");
     // At the terminal there is not even a question.
     let ended = home.sit_at(&["trust", "s0"]).end();
-    assert!(ended.code == 5 && ended.screen.contains("It cannot be trusted") && !ended.screen.contains("[y/N]"), "{ended:?}");
+    assert!(
+        ended.code == 5
+            && ended.screen.contains("It cannot be trusted")
+            && !ended.screen.contains("[y/N]"),
+        "{ended:?}"
+    );
 
     std::fs::remove_file(home.path("project/switchboard.toml")).unwrap();
     home.user_file(&file);
     let ran = home.run(&["status"]);
-    assert_eq!(ran.stderr.lines().filter(|line| line.contains("warning") && line.contains(".env.")).count(), count, "{ran:?}");
-    // A shared library or a shell that does not exist may keep `touch` itself from running; the most of them run.
+    assert_eq!(
+        ran.stderr
+            .lines()
+            .filter(|line| line.contains("warning") && line.contains(".env."))
+            .count(),
+        count,
+        "{ran:?}"
+    );
+    // A shared library or a shell that does not exist may keep `touch` itself from running; the
+    // most of them run.
     assert!(touched() > count / 2, "{} of {count} ran", touched());
 }

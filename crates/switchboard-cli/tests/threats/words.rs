@@ -5,8 +5,9 @@ use crate::support::{Ended, Home, PROGRAM};
 
 const CTRL_D: &str = "\x04";
 
-/// Words that name their field, then everything a terminal obeys: clipboard, link, title, clear, home, device strings, 8-bit forms of the
-/// same, reordered and hidden letters, and the controls that overwrite a line.
+/// Words that name their field, then everything a terminal obeys: clipboard, link, title, clear,
+/// home, device strings, 8-bit forms of the same, reordered and hidden letters, and the controls
+/// that overwrite a line.
 pub(crate) fn hostile(field: &str) -> String {
     format!(
         "{field}\u{1b}]52;c;aGk=\u{7}\u{1b}]8;;http://evil.example\u{1b}\\click\u{1b}]8;;\u{1b}\\\u{1b}]0;title\u{7}\u{1b}[2J\u{1b}[1;1H\
@@ -35,8 +36,7 @@ fn everything() -> Chaos {
     let bad_form = json!({ "message": "x", "requestedSchema": { "type": "object", "properties": words("f-bad-form") } });
     let odd_form = json!({ "message": "x", "requestedSchema": { "type": "object", "properties": { hostile("f-odd"): { "type": "object" } } } });
     let page = json!({ "mode": "url", "message": words("f-page"), "url": format!("https://example.com/{}", hostile("f-url")), "elicitationId": "1" });
-    let good_page =
-        json!({ "mode": "url", "message": words("f-page"), "url": "https://example.com/", "elicitationId": words("f-id") });
+    let good_page = json!({ "mode": "url", "message": words("f-page"), "url": "https://example.com/", "elicitationId": words("f-id") });
     let ask = |form: &Value| Step::Ask(serde_json::from_str(&form.to_string()).unwrap());
     let contents = json!({ "content": [
         { "type": "text", "text": words("f-text") },
@@ -46,7 +46,9 @@ fn everything() -> Chaos {
         { "type": hostile("f-kind"), "x": words("f-unknown") },
     ], "structuredContent": { hostile("f-key"): words("f-value") }, "isError": true });
     let progress = json!({ "jsonrpc": "2.0", "method": "notifications/progress", "params": { "progressToken": "@id@", "progress": 1, "message": words("f-progress") } });
-    let log = json!({ "level": "error", "logger": words("f-logger"), "data": { "x": words("f-log") } }).to_string();
+    let log =
+        json!({ "level": "error", "logger": words("f-logger"), "data": { "x": words("f-log") } })
+            .to_string();
     let mut chaos = Chaos::new()
         .tool("say", [Step::result(&contents.to_string())])
         .define("say", "title", &words("f-tool-title").to_string())
@@ -119,21 +121,35 @@ impl vt100::Callbacks for Power {
     }
 }
 
-/// Nothing but letters, line ends and our own few sequences reached the terminal; and each of these words did.
+/// Nothing but letters, line ends and our own few sequences reached the terminal; and each of these
+/// words did.
 pub(crate) fn harmless(of: &str, ended: &Ended, shown: &[&str]) {
-    let mut parser = vt100::Parser::new_with_callbacks(24.try_into().unwrap(), 80.try_into().unwrap(), 0, Power::default());
+    let mut parser = vt100::Parser::new_with_callbacks(
+        24.try_into().unwrap(),
+        80.try_into().unwrap(),
+        0,
+        Power::default(),
+    );
     parser.process(&ended.bytes);
     assert_eq!(parser.callbacks().0, Vec::<String>::new(), "{of}");
     // Strictly: a raw byte of the 8-bit controls is no UTF-8.
-    let text = std::str::from_utf8(&ended.bytes).unwrap_or_else(|error| panic!("{of}: {error}: {ended:?}"));
+    let text = std::str::from_utf8(&ended.bytes)
+        .unwrap_or_else(|error| panic!("{of}: {error}: {ended:?}"));
     let text = crate::support::without_our_sequences(text);
-    let power = |character: char| character.is_control() && !matches!(character, '\r' | '\n' | '\u{8}');
+    let power =
+        |character: char| character.is_control() && !matches!(character, '\r' | '\n' | '\u{8}');
     assert!(!text.contains(power), "{of}: {text:?}");
-    assert!(!text.contains(['\u{202e}', '\u{2066}', '\u{200b}', '\u{e0041}']), "{of}: {text:?}");
+    assert!(
+        !text.contains(['\u{202e}', '\u{2066}', '\u{200b}', '\u{e0041}']),
+        "{of}: {text:?}"
+    );
     assert!(!text.contains("\r\u{8}"), "{of}: {text:?}");
     assert!(ended.restored, "{of}");
     for word in shown {
-        assert!(text.contains(word), "{of}: {word} was not shown, so nothing was tried: {text:?}");
+        assert!(
+            text.contains(word),
+            "{of}: {word} was not shown, so nothing was tried: {text:?}"
+        );
     }
 }
 
@@ -156,17 +172,65 @@ fn with_everything() -> Home {
 fn t12_no_field_of_any_list_has_power_over_the_terminal() {
     let home = with_everything();
     check(&home, &["status"], &[], &["f-tool"]);
-    check(&home, &["status", "--descriptions"], &[], &["f-description"]);
+    check(
+        &home,
+        &["status", "--descriptions"],
+        &[],
+        &["f-description"],
+    );
     check(&home, &["status", "--json"], &[], &["f-tool"]);
     check(&home, &["-vvv", "status"], &[], &["f-tool"]);
-    check(&home, &["tools"], &[], &["f-tool", "f-descripti", "f-no-schema"]);
-    check(&home, &["tools", "--schema"], &[], &["f-property", "f-nested", "f-enum", "f-schema-title"]);
-    check(&home, &["tools", "--json"], &[], &["f-tool", "f-tool-title", "f-annotation", "f-enum", "f-no-schema"]);
+    check(
+        &home,
+        &["tools"],
+        &[],
+        &["f-tool", "f-descripti", "f-no-schema"],
+    );
+    check(
+        &home,
+        &["tools", "--schema"],
+        &[],
+        &["f-property", "f-nested", "f-enum", "f-schema-title"],
+    );
+    check(
+        &home,
+        &["tools", "--json"],
+        &[],
+        &[
+            "f-tool",
+            "f-tool-title",
+            "f-annotation",
+            "f-enum",
+            "f-no-schema",
+        ],
+    );
     check(&home, &["resources"], &[], &["f-uri", "f-template"]);
-    check(&home, &["resources", "--json"], &[], &["f-uri", "f-resource", "f-r-title", "f-mime", "f-r-about", "f-template-name"]);
+    check(
+        &home,
+        &["resources", "--json"],
+        &[],
+        &[
+            "f-uri",
+            "f-resource",
+            "f-r-title",
+            "f-mime",
+            "f-r-about",
+            "f-template-name",
+        ],
+    );
     check(&home, &["prompts"], &[], &["f-prompt"]);
-    check(&home, &["prompts", "--json"], &[], &["f-prompt", "f-p-about", "f-argument"]);
-    check(&home, &["doctor"], &[], &["f-junk", "f-started", "f-no-schema"]);
+    check(
+        &home,
+        &["prompts", "--json"],
+        &[],
+        &["f-prompt", "f-p-about", "f-argument"],
+    );
+    check(
+        &home,
+        &["doctor"],
+        &[],
+        &["f-junk", "f-started", "f-no-schema"],
+    );
     check(&home, &["doctor", "--json"], &[], &["f-junk", "f-started"]);
     check(&home, &["logs"], &[], &["f-started"]);
     check(&home, &["logs", "--json"], &[], &["f-started"]);
@@ -176,19 +240,62 @@ fn t12_no_field_of_any_list_has_power_over_the_terminal() {
 fn t12_no_field_of_any_answer_has_power_over_the_terminal() {
     let home = with_everything();
     let result = ["f-text", "f-link", "f-embedded", "f-image-type", "f-kind"];
-    check(&home, &["call", "evil/say"], &[("[n] no", "o")], &["f-description", "f-text"]);
+    check(
+        &home,
+        &["call", "evil/say"],
+        &[("[n] no", "o")],
+        &["f-description", "f-text"],
+    );
     check(&home, &["call", "evil/say", "--yes"], &[], &result);
-    check(&home, &["call", "evil/say", "--yes", "--json"], &[], &["f-text", "f-key", "f-value", "f-unknown"]);
-    check(&home, &["call", &format!("evil/{}", hostile("f-tool").replace('\0', ""))], &[], &["f-tool"]);
-    check(&home, &["call", "evil/say", "nothing=1", "--args", r#"{"x":1}"#], &[("[n] no", "n")], &[]);
+    check(
+        &home,
+        &["call", "evil/say", "--yes", "--json"],
+        &[],
+        &["f-text", "f-key", "f-value", "f-unknown"],
+    );
+    check(
+        &home,
+        &[
+            "call",
+            &format!("evil/{}", hostile("f-tool").replace('\0', "")),
+        ],
+        &[],
+        &["f-tool"],
+    );
+    check(
+        &home,
+        &["call", "evil/say", "nothing=1", "--args", r#"{"x":1}"#],
+        &[("[n] no", "n")],
+        &[],
+    );
     check(&home, &["call", "evil/err", "--yes"], &[], &["f-error"]);
-    check(&home, &["call", "evil/err", "--yes", "--json"], &[], &["f-error"]);
+    check(
+        &home,
+        &["call", "evil/err", "--yes", "--json"],
+        &[],
+        &["f-error"],
+    );
     check(&home, &["call", "evil/broken", "--yes"], &[], &[]);
-    check(&home, &["call", "evil/progress", "--yes"], &[], &["f-progress"]);
-    check(&home, &["call", "evil/die", "--yes"], &[], &["f-last-words"]);
+    check(
+        &home,
+        &["call", "evil/progress", "--yes"],
+        &[],
+        &["f-progress"],
+    );
+    check(
+        &home,
+        &["call", "evil/die", "--yes"],
+        &[],
+        &["f-last-words"],
+    );
     check(&home, &["-vvv", "call", "evil/log", "--yes"], &[], &[]);
     check(&home, &["logs", "evil"], &[], &["f-log", "f-stderr"]);
-    check(&home, &["read", "x://plain"], &[], &["f-read", "f-read-uri", "f-blob"]);
+    check(
+        &home,
+        &["read", "x://plain"],
+        &[],
+        &["f-read", "f-read-uri", "f-blob"],
+    );
     check(&home, &["read", "x://plain", "--json"], &[], &["f-read"]);
     check(&home, &["prompt", "plain"], &[], &["f-role", "f-message"]);
     check(&home, &["prompt", "plain", "--json"], &[], &["f-got"]);
@@ -197,13 +304,37 @@ fn t12_no_field_of_any_answer_has_power_over_the_terminal() {
 #[test]
 fn t12_no_field_of_any_question_has_power_over_the_terminal() {
     let home = with_everything();
-    let form = ["f-asks", "f-name", "f-about", "end▏", "f-title", "f-choice", "f-enumname", "f-many"];
+    let form = [
+        "f-asks",
+        "f-name",
+        "f-about",
+        "end▏",
+        "f-title",
+        "f-choice",
+        "f-enumname",
+        "f-many",
+    ];
     let down = "\t\t\t\t";
-    check(&home, &["call", "evil/form", "--yes"], &[("Server \"evil\" asks", down), ("f-many", CTRL_D)], &form);
-    check(&home, &["call", "evil/bad-form", "--yes"], &[], &["cannot be shown"]);
+    check(
+        &home,
+        &["call", "evil/form", "--yes"],
+        &[("Server \"evil\" asks", down), ("f-many", CTRL_D)],
+        &form,
+    );
+    check(
+        &home,
+        &["call", "evil/bad-form", "--yes"],
+        &[],
+        &["cannot be shown"],
+    );
     check(&home, &["call", "evil/odd-form", "--yes"], &[], &["f-odd"]);
     check(&home, &["call", "evil/page", "--yes"], &[], &[]);
-    check(&home, &["call", "evil/good-page", "--yes"], &[("[o] open it", CTRL_D)], &["f-page"]);
+    check(
+        &home,
+        &["call", "evil/good-page", "--yes"],
+        &[("[o] open it", CTRL_D)],
+        &["f-page"],
+    );
 }
 
 #[test]
@@ -228,8 +359,18 @@ fn t12_no_words_of_a_server_that_fails_have_power_over_the_terminal() {
     check(&home, &["tools"], &[], &["f-stderr"]);
     check(&home, &["doctor"], &[], &shown);
     check(&home, &["doctor", "--json"], &[], &shown);
-    for (server, shown) in [("exits", "f-stderr"), ("refuses", "f-refused"), ("bytes", "f-bytes"), ("missing", "f-command")] {
-        check(&home, &["call", &format!("{server}/t"), "--yes"], &[], &[shown]);
+    for (server, shown) in [
+        ("exits", "f-stderr"),
+        ("refuses", "f-refused"),
+        ("bytes", "f-bytes"),
+        ("missing", "f-command"),
+    ] {
+        check(
+            &home,
+            &["call", &format!("{server}/t"), "--yes"],
+            &[],
+            &[shown],
+        );
     }
     check(&home, &["logs"], &[], &["f-stderr", "f-bytes"]);
 }
@@ -238,7 +379,12 @@ fn t12_no_words_of_a_server_that_fails_have_power_over_the_terminal() {
 #[test]
 fn t12_no_word_of_a_projects_file_has_power_over_the_terminal() {
     let home = Home::new();
-    let quoted = |field: &str| words(field).to_string().replace('\u{7f}', "\\u007f").replace("\\u0000", "");
+    let quoted = |field: &str| {
+        words(field)
+            .to_string()
+            .replace('\u{7f}', "\\u007f")
+            .replace("\\u0000", "")
+    };
     home.project_file(&format!(
         "[servers.evil]\ncommand = {}\nargs = [{}]\ncwd = {}\nenv = {{ {} = {} }}\ndescription = {}\n",
         quoted("f-command"),
@@ -248,10 +394,19 @@ fn t12_no_word_of_a_projects_file_has_power_over_the_terminal() {
         quoted("f-env"),
         quoted("f-about")
     ));
-    check(&home, &["trust"], &[("[y/N]", "\r")], &["f-command", "f-arg", "f-cwd", "f-env"]);
+    check(
+        &home,
+        &["trust"],
+        &[("[y/N]", "\r")],
+        &["f-command", "f-arg", "f-cwd", "f-env"],
+    );
     check(&home, &["status"], &[], &["f-command"]);
     check(&home, &["doctor"], &[], &["f-command"]);
-    home.project_file(&format!("[servers.{}]\ncommand = 'x'\n{} = 1\n", quoted("f-name"), quoted("f-key")));
+    home.project_file(&format!(
+        "[servers.{}]\ncommand = 'x'\n{} = 1\n",
+        quoted("f-name"),
+        quoted("f-key")
+    ));
     check(&home, &["status"], &[], &["f-name"]);
     check(&home, &["status", "--json"], &[], &["f-name"]);
 }
@@ -259,18 +414,33 @@ fn t12_no_word_of_a_projects_file_has_power_over_the_terminal() {
 #[test]
 fn t13_a_megabyte_of_arguments_is_asked_about_whole() {
     let home = Home::with_demo("");
-    let arguments = format!("{{\"message\":\"begin-of-it{}end-of-it\"}}", "x".repeat(1_000_000));
+    let arguments = format!(
+        "{{\"message\":\"begin-of-it{}end-of-it\"}}",
+        "x".repeat(1_000_000)
+    );
     std::fs::write(home.path("project/big.json"), &arguments).unwrap();
     let mut terminal = home.sit_at(&["call", "demo/echo", "--args", "@big.json"]);
     let screen = terminal.wait_for("[n] no");
-    assert!(screen.starts_with("May a tool of server \"demo\" run?"), "{screen}");
-    assert!(screen.contains(&format!("Its arguments ({} bytes):", arguments.len())), "{screen}");
-    assert!(screen.contains("begin-of-it") && screen.contains("press a]"), "{screen}");
+    assert!(
+        screen.starts_with("May a tool of server \"demo\" run?"),
+        "{screen}"
+    );
+    assert!(
+        screen.contains(&format!("Its arguments ({} bytes):", arguments.len())),
+        "{screen}"
+    );
+    assert!(
+        screen.contains("begin-of-it") && screen.contains("press a]"),
+        "{screen}"
+    );
     terminal.send("a");
     terminal.wait_for("a shortens long values");
     terminal.send("\x1b[F");
     let screen = terminal.wait_for("end-of-it");
-    assert!(screen.starts_with("May a tool of server \"demo\" run?") && screen.contains("[n] no"), "{screen}");
+    assert!(
+        screen.starts_with("May a tool of server \"demo\" run?") && screen.contains("[n] no"),
+        "{screen}"
+    );
     terminal.send("n");
     assert_eq!(terminal.end().code, 5);
 }
@@ -294,13 +464,24 @@ fn t13_a_question_cannot_be_imitated_or_answered_by_the_words_in_it() {
         let mut terminal = home.sit_at(&["call", &format!("evil/{tool}"), "--args", &arguments]);
         let screen = terminal.wait_for("[n] no");
         let lines: Vec<&str> = screen.lines().collect();
-        let ours = ["May a tool of server", "[o] once", "Trust server", "  because"];
+        let ours = [
+            "May a tool of server",
+            "[o] once",
+            "Trust server",
+            "  because",
+        ];
         for start in ours {
-            let found: Vec<_> = lines.iter().filter(|line| line.starts_with(start)).collect();
+            let found: Vec<_> = lines
+                .iter()
+                .filter(|line| line.starts_with(start))
+                .collect();
             let expected = usize::from(start != "Trust server");
             assert_eq!(found.len(), expected, "{tool:.20}: {start:?} in:\n{screen}");
         }
-        assert!(screen.starts_with("May a tool of server \"evil\" run?"), "{screen}");
+        assert!(
+            screen.starts_with("May a tool of server \"evil\" run?"),
+            "{screen}"
+        );
         // Nothing typed by the words themselves, and Enter is no.
         terminal.send("\r");
         let ended = terminal.end();
@@ -308,10 +489,18 @@ fn t13_a_question_cannot_be_imitated_or_answered_by_the_words_in_it() {
         assert!(!String::from_utf8(ended.bytes).unwrap().contains('\u{202e}'));
     }
     // Where a project's entry is disclosed, likewise.
-    home.project_file(&format!("[servers.here]\ncommand = {PROGRAM:?}\nargs = [{}]\n", Value::from(fake)));
+    home.project_file(&format!(
+        "[servers.here]\ncommand = {PROGRAM:?}\nargs = [{}]\n",
+        Value::from(fake)
+    ));
     let mut terminal = home.sit_at(&["trust"]);
     let screen = terminal.wait_for("Trust server \"here\" exactly as shown? [y/N]");
-    assert!(!screen.lines().any(|line| line.starts_with("Trust server \"bank\"") || line.starts_with("[o] once")), "{screen}");
+    assert!(
+        !screen
+            .lines()
+            .any(|line| line.starts_with("Trust server \"bank\"") || line.starts_with("[o] once")),
+        "{screen}"
+    );
     terminal.send("\r");
     assert_eq!(terminal.end().code, 5);
 }

@@ -11,33 +11,98 @@ fn a_server_is_added_used_disabled_enabled_and_removed() {
     std::fs::remove_dir(stage.home.path("config/switchboard")).unwrap();
     let name = "config/switchboard/switchboard.toml";
     let file = stage.home.path(name);
-    let shown = |line: usize| format!("({}:{line})\n", stage.home.path("").canonicalize().unwrap().join(name).display());
-    let ran = stage.run(&["add", "demo", "--env", "TOKEN=${TOKEN}", "--", PROGRAM, "__demo-server"]);
-    assert_eq!((ran.code, ran.stdout), (Some(0), format!("added, in a new file: \"demo\" {}", shown(1))));
+    let shown = |line: usize| {
+        format!(
+            "({}:{line})\n",
+            stage
+                .home
+                .path("")
+                .canonicalize()
+                .unwrap()
+                .join(name)
+                .display()
+        )
+    };
+    let ran = stage.run(&[
+        "add",
+        "demo",
+        "--env",
+        "TOKEN=${TOKEN}",
+        "--",
+        PROGRAM,
+        "__demo-server",
+    ]);
+    assert_eq!(
+        (ran.code, ran.stdout),
+        (
+            Some(0),
+            format!("added, in a new file: \"demo\" {}", shown(1))
+        )
+    );
     assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
-    let entry =
-        format!("[servers.demo]\ncommand = {PROGRAM:?}\nargs = [\"__demo-server\"]\nenv = {{ TOKEN = \"${{TOKEN}}\" }}\n");
+    let entry = format!(
+        "[servers.demo]\ncommand = {PROGRAM:?}\nargs = [\"__demo-server\"]\nenv = {{ TOKEN = \"${{TOKEN}}\" }}\n"
+    );
     assert_eq!(stage.read(name), entry);
     let ran = stage.run(&["call", "demo/echo", "message=hi", "--yes"]);
-    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "hi\n"), "{ran:?}");
+    assert_eq!(
+        (ran.code, ran.stdout.as_str()),
+        (Some(0), "hi\n"),
+        "{ran:?}"
+    );
 
-    let ran = stage.run(&["add", "web", "https://example.com/mcp", "--header", "X-Key=${KEY}", "--transport", "http"]);
-    assert_eq!((ran.code, ran.stdout), (Some(0), format!("added: \"web\" {}", shown(6))));
+    let ran = stage.run(&[
+        "add",
+        "web",
+        "https://example.com/mcp",
+        "--header",
+        "X-Key=${KEY}",
+        "--transport",
+        "http",
+    ]);
+    assert_eq!(
+        (ran.code, ran.stdout),
+        (Some(0), format!("added: \"web\" {}", shown(6)))
+    );
     let web = "\n[servers.web]\ntransport = \"http\"\nurl = \"https://example.com/mcp\"\nheaders = { X-Key = \"${KEY}\" }\n";
     assert_eq!(stage.read(name), format!("{entry}{web}"));
 
     let ran = stage.run(&["add", "demo", "--", "x"]);
-    assert!(ran.code == Some(2) && ran.stderr.contains("switchboard.toml:1 has a server \"demo\" already"), "{ran:?}");
+    assert!(
+        ran.code == Some(2)
+            && ran
+                .stderr
+                .contains("switchboard.toml:1 has a server \"demo\" already"),
+        "{ran:?}"
+    );
 
-    assert_eq!(stage.run(&["disable", "demo"]).stdout, format!("disabled: \"demo\" {}", shown(1)));
+    assert_eq!(
+        stage.run(&["disable", "demo"]).stdout,
+        format!("disabled: \"demo\" {}", shown(1))
+    );
     assert_eq!(stage.read(name), format!("{entry}enabled = false\n{web}"));
-    assert_eq!(stage.run(&["call", "demo/echo", "message=hi", "--yes"]).code, Some(3));
-    assert_eq!(stage.run(&["disable", "demo"]).stdout, format!("already disabled: \"demo\" {}", shown(1)));
+    assert_eq!(
+        stage
+            .run(&["call", "demo/echo", "message=hi", "--yes"])
+            .code,
+        Some(3)
+    );
+    assert_eq!(
+        stage.run(&["disable", "demo"]).stdout,
+        format!("already disabled: \"demo\" {}", shown(1))
+    );
     assert_eq!(stage.run(&["enable", "demo"]).code, Some(0));
-    assert_eq!(stage.run(&["remove", "demo"]).stdout, format!("removed: \"demo\" {}", shown(1)));
+    assert_eq!(
+        stage.run(&["remove", "demo"]).stdout,
+        format!("removed: \"demo\" {}", shown(1))
+    );
     assert_eq!(stage.read(name).trim_start(), web.trim_start());
     let ran = stage.run(&["remove", "demo", "--json"]);
-    assert_eq!((ran.code, ran.error()["server"].as_str()), (Some(2), Some("demo")), "{ran:?}");
+    assert_eq!(
+        (ran.code, ran.error()["server"].as_str()),
+        (Some(2), Some("demo")),
+        "{ran:?}"
+    );
 }
 
 #[test]
@@ -45,9 +110,23 @@ fn a_projects_file_is_edited_in_its_own_dialect_and_still_needs_trust() {
     let stage = Stage::new();
     let before = "{\n  // ours\n  \"theme\": \"dark\",\n  \"mcpServers\": {\n    \"a\": { \"command\": \"true\" }\n  }\n}\n";
     stage.write("project/.gemini/settings.json", before);
-    let ran = stage.run(&["add", "demo", "--file", ".gemini/settings.json", "--env", "T=${T}", "--", PROGRAM, "__demo-server"]);
+    let ran = stage.run(&[
+        "add",
+        "demo",
+        "--file",
+        ".gemini/settings.json",
+        "--env",
+        "T=${T}",
+        "--",
+        PROGRAM,
+        "__demo-server",
+    ]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
-    assert!(ran.stderr.contains("look at it with `switchboard trust demo`"), "{ran:?}");
+    assert!(
+        ran.stderr
+            .contains("look at it with `switchboard trust demo`"),
+        "{ran:?}"
+    );
     let text = stage.read("project/.gemini/settings.json");
     assert!(
         text.starts_with(
@@ -59,43 +138,98 @@ fn a_projects_file_is_edited_in_its_own_dialect_and_still_needs_trust() {
     assert_eq!(code, Some(5), "not trusted yet");
     stage.run(&["trust", "demo", "--yes"]);
     let ran = stage.run(&["call", "demo/echo", "message=hi", "--yes"]);
-    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "hi\n"), "{ran:?}");
+    assert_eq!(
+        (ran.code, ran.stdout.as_str()),
+        (Some(0), "hi\n"),
+        "{ran:?}"
+    );
     let ran = stage.run(&["disable", "demo", "--file", ".gemini/settings.json"]);
-    assert!(ran.code == Some(2) && ran.stderr.contains("try `switchboard remove demo`"), "{ran:?}");
-    assert_eq!(stage.run(&["remove", "demo", "--file", ".gemini/settings.json"]).code, Some(0));
+    assert!(
+        ran.code == Some(2) && ran.stderr.contains("try `switchboard remove demo`"),
+        "{ran:?}"
+    );
+    assert_eq!(
+        stage
+            .run(&["remove", "demo", "--file", ".gemini/settings.json"])
+            .code,
+        Some(0)
+    );
     assert_eq!(stage.read("project/.gemini/settings.json"), before);
 }
 
 #[test]
 fn hcl_and_yaml_files_are_edited_too_and_read_only_where_given() {
     let stage = Stage::new();
-    let hcl = stage.write("project/a3s.hcl", "# mine\nmcp_servers {\n  name    = \"a\"\n  command = \"true\"\n}\n");
-    let yaml = stage.write("project/app.yaml", "# mine\nmetadata:\n  mcp:\n    a:\n      command: \"true\"\n");
+    let hcl = stage.write(
+        "project/a3s.hcl",
+        "# mine\nmcp_servers {\n  name    = \"a\"\n  command = \"true\"\n}\n",
+    );
+    let yaml = stage.write(
+        "project/app.yaml",
+        "# mine\nmetadata:\n  mcp:\n    a:\n      command: \"true\"\n",
+    );
     for (file, dialect) in [(hcl, "a3s"), (yaml, "agent-apps")] {
         let before = std::fs::read_to_string(&file).unwrap();
         let file = file.display().to_string();
-        let ran = stage.run(&["add", "demo", "--file", &file, "--env", "T=${T}", "--", PROGRAM, "__demo-server"]);
+        let ran = stage.run(&[
+            "add",
+            "demo",
+            "--file",
+            &file,
+            "--env",
+            "T=${T}",
+            "--",
+            PROGRAM,
+            "__demo-server",
+        ]);
         assert_eq!(ran.code, Some(0), "{ran:?}");
-        assert!(ran.stderr.contains("read only where it is given"), "{ran:?}");
+        assert!(
+            ran.stderr.contains("read only where it is given"),
+            "{ran:?}"
+        );
         let ran = stage.run(&["-c", &file, "call", "demo/echo", "message=hi", "--yes"]);
-        assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "hi\n"), "{dialect}: {ran:?}");
-        assert_eq!(stage.run(&["remove", "demo", "--file", &file]).code, Some(0), "{dialect}");
+        assert_eq!(
+            (ran.code, ran.stdout.as_str()),
+            (Some(0), "hi\n"),
+            "{dialect}: {ran:?}"
+        );
+        assert_eq!(
+            stage.run(&["remove", "demo", "--file", &file]).code,
+            Some(0),
+            "{dialect}"
+        );
         assert_eq!(std::fs::read_to_string(&file).unwrap(), before, "{dialect}");
     }
 }
 
-/// A person need not know which file a server stands in: the file is named, and at a terminal changed after a yes.
+/// A person need not know which file a server stands in: the file is named, and at a terminal
+/// changed after a yes.
 #[test]
 fn disabling_a_projects_server_offers_to_edit_the_projects_file() {
     let stage = Stage::new();
     let before = "[servers.here]\ncommand = \"true\"\n";
     stage.write("project/switchboard.toml", before);
-    let file = stage.home.path("project").canonicalize().unwrap().join("switchboard.toml").display().to_string();
+    let file = stage
+        .home
+        .path("project")
+        .canonicalize()
+        .unwrap()
+        .join("switchboard.toml")
+        .display()
+        .to_string();
     let ran = stage.run(&["disable", "here"]);
     assert_eq!(ran.code, Some(2), "{ran:?}");
     // What the hint says works as it stands.
-    let hint = ran.stderr.split('`').find(|part| part.starts_with("switchboard disable")).unwrap();
-    assert_eq!(hint, format!("switchboard disable --file {file} here"), "{ran:?}");
+    let hint = ran
+        .stderr
+        .split('`')
+        .find(|part| part.starts_with("switchboard disable"))
+        .unwrap();
+    assert_eq!(
+        hint,
+        format!("switchboard disable --file {file} here"),
+        "{ran:?}"
+    );
 
     let mut terminal = stage.home.sit_at(&["disable", "here"]);
     let screen = terminal.wait_for("Change that file? [y/N]");
@@ -104,18 +238,29 @@ fn disabling_a_projects_server_offers_to_edit_the_projects_file() {
     assert_eq!(terminal.end().code, 2);
     assert_eq!(stage.read("project/switchboard.toml"), before);
 
-    for (verb, after) in [("disable", format!("{before}enabled = false\n")), ("remove", String::new())] {
+    for (verb, after) in [
+        ("disable", format!("{before}enabled = false\n")),
+        ("remove", String::new()),
+    ] {
         let mut terminal = stage.home.sit_at(&[verb, "here"]);
         terminal.wait_for("[y/N]");
         terminal.send("y\r");
         let ended = terminal.end();
-        assert_eq!((ended.code, stage.read("project/switchboard.toml").trim()), (0, after.trim()), "{verb}: {ended:?}");
+        assert_eq!(
+            (ended.code, stage.read("project/switchboard.toml").trim()),
+            (0, after.trim()),
+            "{verb}: {ended:?}"
+        );
     }
     let ran = stage.run(&["disable", "nobody"]);
-    assert!(ran.code == Some(2) && !ran.stderr.contains("--file /"), "{ran:?}");
+    assert!(
+        ran.code == Some(2) && !ran.stderr.contains("--file /"),
+        "{ran:?}"
+    );
 }
 
-/// What is shown where nothing is configured can be copied into the file that is named, and the command writes the same.
+/// What is shown where nothing is configured can be copied into the file that is named, and the
+/// command writes the same.
 #[test]
 fn the_sample_shown_without_configuration_is_one_of_the_file_it_is_for() {
     for (name, dialect, blank) in [
@@ -130,19 +275,34 @@ fn the_sample_shown_without_configuration_is_one_of_the_file_it_is_for() {
         let own = stage.home.path("config/switchboard/switchboard.toml");
         let file = name.map_or(own, |name| stage.write(name, blank));
         let path = file.display().to_string();
-        let mut words = if name.is_some() { vec!["-c", path.as_str()] } else { Vec::new() };
+        let mut words = if name.is_some() {
+            vec!["-c", path.as_str()]
+        } else {
+            Vec::new()
+        };
         words.extend(dialect.iter().flat_map(|dialect| ["--dialect", dialect]));
         let ran = stage.run(&[&words[..], &["status"]].concat());
-        let (_, after) =
-            ran.stderr.split_once(&format!("\n{path} could begin like this:\n\n")).unwrap_or_else(|| panic!("{ran:?}"));
+        let (_, after) = ran
+            .stderr
+            .split_once(&format!("\n{path} could begin like this:\n\n"))
+            .unwrap_or_else(|| panic!("{ran:?}"));
         let (sample, rest) = after.split_once("\n\n`switchboard ").unwrap();
-        let sample: String = sample.lines().map(|line| format!("{}\n", line.strip_prefix("  ").unwrap_or(line))).collect();
+        let sample: String = sample
+            .lines()
+            .map(|line| format!("{}\n", line.strip_prefix("  ").unwrap_or(line)))
+            .collect();
 
         let command: Vec<&str> = rest.split('`').next().unwrap().split(' ').collect();
         let added = stage.run(&command);
         assert_eq!(added.code, Some(0), "{name:?}: {added:?}");
-        assert_eq!(std::fs::read_to_string(&file).unwrap().trim(), sample.trim(), "{name:?}: the command writes the sample");
-        let names = stage.run(&[&words[..], &["--wait", "0.1", "status", "--json"]].concat()).json();
+        assert_eq!(
+            std::fs::read_to_string(&file).unwrap().trim(),
+            sample.trim(),
+            "{name:?}: the command writes the sample"
+        );
+        let names = stage
+            .run(&[&words[..], &["--wait", "0.1", "status", "--json"]].concat())
+            .json();
         assert_eq!(names["servers"][0]["name"], "time", "{name:?}: {names}");
     }
 }

@@ -47,9 +47,19 @@ const DOCUMENTS: &str = r#"{
 
 fn documents_stage() -> Stage {
     let mut stage = Stage::new();
-    let answers = |names: &[&str]| names.iter().fold(Chaos::new(), |chaos, name| chaos.tool(name, Step::Answer));
-    stage.server("python", &answers(&["calculate_sum", "file_analyzer", "data_processor"]));
-    stage.program("node", "echo 'connect ECONNREFUSED 127.0.0.1:5432' >&2; exit 1");
+    let answers = |names: &[&str]| {
+        names
+            .iter()
+            .fold(Chaos::new(), |chaos, name| chaos.tool(name, Step::Answer))
+    };
+    stage.server(
+        "python",
+        &answers(&["calculate_sum", "file_analyzer", "data_processor"]),
+    );
+    stage.program(
+        "node",
+        "echo 'connect ECONNREFUSED 127.0.0.1:5432' >&2; exit 1",
+    );
     stage.server("docker", &answers(&["docker__deploy", "docker__status"]));
     for folder in ["python", "node"] {
         std::fs::create_dir_all(stage.home.path(&format!("project/mcp-servers/{folder}"))).unwrap();
@@ -90,30 +100,54 @@ fn s2_46_the_documents_servers_are_shown_in_the_documents_shape() {
 
 Discovery State: COMPLETED
 ";
-    assert_eq!((ran.code, without_times(&ran.stdout).as_str(), ran.stderr.as_str()), (Some(0), expected, ""));
+    assert_eq!(
+        (
+            ran.code,
+            without_times(&ran.stdout).as_str(),
+            ran.stderr.as_str()
+        ),
+        (Some(0), expected, "")
+    );
 }
 
 /// The view without how long it is until the next attempt.
 fn without_times(view: &str) -> String {
-    let line = |line: &str| match line.strip_prefix("  Next attempt: ").and_then(|next| next.split_once(", ")) {
+    let line = |line: &str| match line
+        .strip_prefix("  Next attempt: ")
+        .and_then(|next| next.split_once(", "))
+    {
         Some((number, _)) => format!("  Next attempt: {number}, …\n"),
         None => format!("{line}\n"),
     };
     view.lines().map(line).collect()
 }
 
-/// S2-45: all configured servers, their status, details, tools and the discovery state; S2-56: no value of a variable.
+/// S2-45: all configured servers, their status, details, tools and the discovery state; S2-56: no
+/// value of a variable.
 #[test]
 fn s2_45_the_view_has_every_part_and_no_secret_in_any_form() {
     let stage = documents_stage();
-    for words in
-        [&["status"][..], &["-vvv", "status"], &["status", "--json"], &["-v", "status", "--json"], &["why", "pythonTools"]]
-    {
-        let words: Vec<_> = ["-c", ".gemini/settings.json"].iter().chain(words).copied().collect();
+    for words in [
+        &["status"][..],
+        &["-vvv", "status"],
+        &["status", "--json"],
+        &["-v", "status", "--json"],
+        &["why", "pythonTools"],
+    ] {
+        let words: Vec<_> = ["-c", ".gemini/settings.json"]
+            .iter()
+            .chain(words)
+            .copied()
+            .collect();
         let ran = stage.run(&words);
-        assert!(!ran.stdout.contains("canary") && !ran.stderr.contains("canary"), "{words:?}: {ran:?}");
+        assert!(
+            !ran.stdout.contains("canary") && !ran.stderr.contains("canary"),
+            "{words:?}: {ran:?}"
+        );
     }
-    let document = stage.run(&["-c", ".gemini/settings.json", "status", "--json"]).json();
+    let document = stage
+        .run(&["-c", ".gemini/settings.json", "status", "--json"])
+        .json();
     assert_eq!(document["discovery"], "COMPLETED");
     let parts: Vec<_> = document["servers"]
         .as_array()
@@ -131,90 +165,182 @@ fn s2_45_the_view_has_every_part_and_no_secret_in_any_form() {
     );
 }
 
-/// S2-19, S2-48: while a server is being connected to it is `CONNECTING`, and discovery `IN_PROGRESS`.
+/// S2-19, S2-48: while a server is being connected to it is `CONNECTING`, and discovery
+/// `IN_PROGRESS`.
 #[test]
 fn s2_19_a_server_that_has_not_answered_yet_is_connecting_and_discovery_in_progress() {
     let stage = Stage::new();
-    let silent = Chaos::new().on("initialize", Step::Drop).on("server/discover", Step::Drop).tool("x", Step::Answer);
-    stage.write("settings.json", &gemini(json!({ "late": entry(&silent.launch()), "good": entry(&good().launch()) })));
+    let silent = Chaos::new()
+        .on("initialize", Step::Drop)
+        .on("server/discover", Step::Drop)
+        .tool("x", Step::Answer);
+    stage.write(
+        "settings.json",
+        &gemini(json!({ "late": entry(&silent.launch()), "good": entry(&good().launch()) })),
+    );
     let file = stage.home.path("settings.json").display().to_string();
     // The good one is there long before this; the other one never.
     let ran = stage.run(&["-c", &file, "--dialect", "gemini", "--wait", "8", "status"]);
-    assert!(ran.stdout.contains("🔄 late (CONNECTING)\n  Command: "), "{ran:?}");
+    assert!(
+        ran.stdout.contains("🔄 late (CONNECTING)\n  Command: "),
+        "{ran:?}"
+    );
     assert!(ran.stdout.contains("📡 good (CONNECTED)\n"), "{ran:?}");
-    assert!(ran.stdout.ends_with("\nDiscovery State: IN_PROGRESS\n"), "{ran:?}");
+    assert!(
+        ran.stdout.ends_with("\nDiscovery State: IN_PROGRESS\n"),
+        "{ran:?}"
+    );
 }
 
-/// S2-48, S2-36: a server that failed has been discovered and is `DISCONNECTED` with its error and the next attempt; that it is being
-/// tried again meanwhile takes nothing back.
+/// S2-48, S2-36: a server that failed has been discovered and is `DISCONNECTED` with its error and
+/// the next attempt; that it is being tried again meanwhile takes nothing back.
 #[test]
 fn s2_36_48_a_failed_server_is_disconnected_with_its_error_while_it_is_tried_again() {
     let stage = Stage::new();
     let marker = |name: &str| stage.home.path(name).display().to_string();
     let (starts, again) = (marker("starts"), marker("again"));
-    // One attempt starts it twice, as each era's server, and it exits both times; in the next it says nothing, and the other server waits
-    // for just that.
-    let script = format!("echo >> '{starts}'; [ $(wc -l < '{starts}') -le 2 ] && exit 4; : > '{again}'; exec sleep 600");
+    // One attempt starts it twice, as each era's server, and it exits both times; in the next it
+    // says nothing, and the other server waits for just that.
+    let script = format!(
+        "echo >> '{starts}'; [ $(wc -l < '{starts}') -le 2 ] && exit 4; : > '{again}'; exec sleep 600"
+    );
     let broken = Launch::new("/bin/sh").arg("-c").arg(script);
     stage.server("waiting", &good());
-    let slow = Launch::new("/bin/sh")
-        .arg("-c")
-        .arg(format!("until [ -e '{again}' ]; do sleep 0.1; done; exec '{}'", marker("bin/waiting")));
-    stage.write("settings.json", &gemini(json!({ "broken": entry(&broken), "slow": entry(&slow) })));
+    let slow = Launch::new("/bin/sh").arg("-c").arg(format!(
+        "until [ -e '{again}' ]; do sleep 0.1; done; exec '{}'",
+        marker("bin/waiting")
+    ));
+    stage.write(
+        "settings.json",
+        &gemini(json!({ "broken": entry(&broken), "slow": entry(&slow) })),
+    );
     let file = stage.home.path("settings.json").display().to_string();
     let ran = stage.run(&["-c", &file, "--dialect", "gemini", "status"]);
-    assert!(ran.stdout.contains("🔌 broken (DISCONNECTED)\n") && ran.stdout.contains("📡 slow (CONNECTED)\n"), "{ran:?}");
-    assert!(ran.stdout.contains("\n  Error: exited with status 4 before the handshake; try `switchboard "), "{ran:?}");
-    assert!(ran.stdout.contains("\n  Next attempt: number 2, under way\n"), "{ran:?}");
-    assert!(ran.stdout.ends_with("\nDiscovery State: COMPLETED\n"), "{ran:?}");
-    let native = stage
-        .write("switchboard.toml", &format!("[servers.broken]\ncommand = {:?}\nargs = {}\n", broken.command, json!(broken.args)));
+    assert!(
+        ran.stdout.contains("🔌 broken (DISCONNECTED)\n")
+            && ran.stdout.contains("📡 slow (CONNECTED)\n"),
+        "{ran:?}"
+    );
+    assert!(
+        ran.stdout
+            .contains("\n  Error: exited with status 4 before the handshake; try `switchboard "),
+        "{ran:?}"
+    );
+    assert!(
+        ran.stdout
+            .contains("\n  Next attempt: number 2, under way\n"),
+        "{ran:?}"
+    );
+    assert!(
+        ran.stdout.ends_with("\nDiscovery State: COMPLETED\n"),
+        "{ran:?}"
+    );
+    let native = stage.write(
+        "switchboard.toml",
+        &format!(
+            "[servers.broken]\ncommand = {:?}\nargs = {}\n",
+            broken.command,
+            json!(broken.args)
+        ),
+    );
     std::fs::remove_file(&starts).unwrap();
-    let document = stage.run(&["-c", native.to_str().unwrap(), "status", "--json"]).json();
+    let document = stage
+        .run(&["-c", native.to_str().unwrap(), "status", "--json"])
+        .json();
     let server = &document["servers"][0];
-    assert_eq!((&server["status"], &document["discovery"]), (&json!("DISCONNECTED"), &json!("COMPLETED")), "{document}");
-    assert!(server["error"].as_str().unwrap().starts_with("exited with status 4"), "{document}");
-    assert!(server["nextAttempt"].as_str().unwrap().starts_with("number 2, "), "{document}");
+    assert_eq!(
+        (&server["status"], &document["discovery"]),
+        (&json!("DISCONNECTED"), &json!("COMPLETED")),
+        "{document}"
+    );
+    assert!(
+        server["error"]
+            .as_str()
+            .unwrap()
+            .starts_with("exited with status 4"),
+        "{document}"
+    );
+    assert!(
+        server["nextAttempt"]
+            .as_str()
+            .unwrap()
+            .starts_with("number 2, "),
+        "{document}"
+    );
 }
 
 /// S2-48: where nothing was started, discovery has not.
 #[test]
 fn s2_48_discovery_is_not_started_where_nothing_was() {
     let stage = Stage::new();
-    stage.write("project/.gemini/settings.json", &gemini(json!({ "theirs": entry(&good().launch()) })));
+    stage.write(
+        "project/.gemini/settings.json",
+        &gemini(json!({ "theirs": entry(&good().launch()) })),
+    );
     let ran = stage.run(&["status"]);
     assert!(
-        ran.stdout.contains("theirs (DISCONNECTED)\n") && ran.stdout.ends_with("\nDiscovery State: NOT_STARTED\n"),
+        ran.stdout.contains("theirs (DISCONNECTED)\n")
+            && ran.stdout.ends_with("\nDiscovery State: NOT_STARTED\n"),
         "{ran:?}"
     );
     let off = "[servers.off]\ncommand = \"true\"\nenabled = false\n";
     let file = stage.write("off.toml", off).display().to_string();
-    assert_eq!(stage.run(&["-c", &file, "status", "--json"]).json()["discovery"], json!("NOT_STARTED"));
+    assert_eq!(
+        stage.run(&["-c", &file, "status", "--json"]).json()["discovery"],
+        json!("NOT_STARTED")
+    );
 }
 
-/// S2-22: a connection that fails is logged, and the status is `DISCONNECTED`; S2-36: so each ends as one or the other.
+/// S2-22: a connection that fails is logged, and the status is `DISCONNECTED`; S2-36: so each ends
+/// as one or the other.
 #[test]
 fn s2_22_a_connection_that_fails_is_logged_and_ends_disconnected() {
     let stage = Stage::new();
-    let broken = Launch::new("/bin/sh").arg("-c").arg("echo 'no disk' >&2; exit 4");
-    stage.write("settings.json", &gemini(json!({ "broken": entry(&broken), "good": entry(&good().launch()) })));
+    let broken = Launch::new("/bin/sh")
+        .arg("-c")
+        .arg("echo 'no disk' >&2; exit 4");
+    stage.write(
+        "settings.json",
+        &gemini(json!({ "broken": entry(&broken), "good": entry(&good().launch()) })),
+    );
     let file = stage.home.path("settings.json").display().to_string();
     let given = ["-c", &file, "--dialect", "gemini"];
-    let document = stage.run(&[&given[..], &["status", "--json"]].concat()).json();
-    let words: Vec<_> = document["servers"].as_array().unwrap().iter().map(|server| server["word"].as_str().unwrap()).collect();
-    assert_eq!((words.as_slice(), &document["discovery"]), (&["DISCONNECTED", "CONNECTED"][..], &json!("COMPLETED")));
+    let document = stage
+        .run(&[&given[..], &["status", "--json"]].concat())
+        .json();
+    let words: Vec<_> = document["servers"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|server| server["word"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        (words.as_slice(), &document["discovery"]),
+        (&["DISCONNECTED", "CONNECTED"][..], &json!("COMPLETED"))
+    );
     let logged = stage.run(&["logs", "broken"]).stdout;
-    assert!(logged.contains(" stderr no disk\n") && logged.contains("exited with status 4 before the handshake"), "{logged}");
+    assert!(
+        logged.contains(" stderr no disk\n")
+            && logged.contains("exited with status 4 before the handshake"),
+        "{logged}"
+    );
 }
 
-/// S2-52: the document's flag shows more of each server. (That it logs each step is shown in `output/steps.rs`.)
+/// S2-52: the document's flag shows more of each server. (That it logs each step is shown in
+/// `output/steps.rs`.)
 #[test]
 fn s2_52_debug_mode_shows_pids_and_what_is_done() {
     let stage = Stage::new();
-    stage.write("settings.json", &gemini(json!({ "good": entry(&good().launch()) })));
+    stage.write(
+        "settings.json",
+        &gemini(json!({ "good": entry(&good().launch()) })),
+    );
     let file = stage.home.path("settings.json").display().to_string();
     let plain = stage.run(&["-c", &file, "--dialect", "gemini", "status"]);
-    assert!(!plain.stdout.contains("pid ") && plain.stderr.is_empty(), "{plain:?}");
+    assert!(
+        !plain.stdout.contains("pid ") && plain.stderr.is_empty(),
+        "{plain:?}"
+    );
     for flag in ["--debug", "--debug_mode"] {
         let ran = stage.run(&["-c", &file, "--dialect", "gemini", flag, "status"]);
         assert!(ran.stdout.contains("\n  Process: pid "), "{flag}: {ran:?}");
@@ -226,27 +352,49 @@ fn s2_52_debug_mode_shows_pids_and_what_is_done() {
 #[test]
 fn s2_57_each_server_has_a_pid_of_its_own_in_the_verbose_status() {
     let stage = Stage::new();
-    stage.write("settings.json", &gemini(json!({ "one": entry(&good().launch()), "two": entry(&good().launch()) })));
+    stage.write(
+        "settings.json",
+        &gemini(json!({ "one": entry(&good().launch()), "two": entry(&good().launch()) })),
+    );
     let file = stage.home.path("settings.json").display().to_string();
     let given = ["-c", &file, "--dialect", "gemini", "-v", "status"];
     let document = stage.run(&[&given[..], &["--json"]].concat()).json();
     let servers = document["servers"].as_array().unwrap();
-    let pids: Vec<_> = servers.iter().map(|server| server["pid"].as_u64().unwrap()).collect();
+    let pids: Vec<_> = servers
+        .iter()
+        .map(|server| server["pid"].as_u64().unwrap())
+        .collect();
     assert!(pids.len() == 2 && pids[0] != pids[1], "{document}");
     for server in servers {
-        assert!(server["memoryBytes"].as_u64().unwrap() > 100_000 && server["uptimeSeconds"].is_u64(), "{server}");
+        assert!(
+            server["memoryBytes"].as_u64().unwrap() > 100_000 && server["uptimeSeconds"].is_u64(),
+            "{server}"
+        );
         assert_eq!(server["restarts"], 0);
     }
     let text = stage.run(&given).stdout;
-    let process = text.lines().find(|line| line.starts_with("  Process: ")).unwrap();
-    let told: Vec<_> = ["pid ", ", up ", ", memory "].iter().filter(|part| process.contains(**part)).collect();
-    assert!(told.len() == 3 && text.contains("\n  Restarts: 0\n"), "{text}");
+    let process = text
+        .lines()
+        .find(|line| line.starts_with("  Process: "))
+        .unwrap();
+    let told: Vec<_> = ["pid ", ", up ", ", memory "]
+        .iter()
+        .filter(|part| process.contains(**part))
+        .collect();
+    assert!(
+        told.len() == 3 && text.contains("\n  Restarts: 0\n"),
+        "{text}"
+    );
     // S2-14: the document's own deadline, whatever progress there is.
-    assert!(text.contains(", call 10m in all, progress or not\n"), "{text}");
+    assert!(
+        text.contains(", call 10m in all, progress or not\n"),
+        "{text}"
+    );
 }
 
-/// S2-55: a server behind a wrapper works with the paths and the network that the wrapper's arguments give it; without one of them the
-/// status names what was printed. `bwrap` is not everywhere, so the wrappers here are scripts of these names that do as the real ones:
+/// S2-55: a server behind a wrapper works with the paths and the network that the wrapper's
+/// arguments give it; without one of them the status names what was printed. `bwrap` is not
+/// everywhere, so the wrappers here are scripts of these names that do as the real ones:
 /// they run what their arguments say, with what their arguments say.
 #[test]
 fn s2_55_a_server_under_a_sandbox_wrapper_works_and_its_failure_names_the_wrappers_words() {
@@ -264,12 +412,19 @@ shift
 cd /; exec env -i PATH=/usr/bin:/bin GIVEN=\"$GIVEN\" NETWORK=$network \"$@\"",
     );
     stage.program("online", "[ $NETWORK = shared ] || { echo 'connect: Network is unreachable' >&2; exit 2; }; exec \"$@\"");
-    stage.program("docker", "echo 'docker: Cannot connect to the Docker daemon. Is it running?' >&2; exit 125");
+    stage.program(
+        "docker",
+        "echo 'docker: Cannot connect to the Docker daemon. Is it running?' >&2; exit 125",
+    );
     let inner = Chaos::new().tool("look", Step::Inspect).launch();
     let online = stage.home.path("bin/online").display().to_string();
     let boxed = |options: &[&str]| {
         let program = inner.command.display().to_string();
-        let args = options.iter().copied().chain(["--", &online, &program]).chain(inner.args.iter().map(String::as_str));
+        let args = options
+            .iter()
+            .copied()
+            .chain(["--", &online, &program])
+            .chain(inner.args.iter().map(String::as_str));
         json!({ "command": "bwrap", "args": args.collect::<Vec<_>>(), "env": { "GIVEN": "through" }, "trust": true })
     };
     let servers = json!({
@@ -283,16 +438,33 @@ cd /; exec env -i PATH=/usr/bin:/bin GIVEN=\"$GIVEN\" NETWORK=$network \"$@\"",
     let given = ["-c", &file, "--dialect", "gemini"];
     let ran = stage.run(&[&given[..], &["call", "boxed/look", "--yes", "--json"]].concat());
     assert_eq!(ran.code, Some(0), "{ran:?}");
-    assert!(ran.stdout.contains("GIVEN") && ran.stdout.contains("through"), "{ran:?}");
-    let document = stage.run(&[&given[..], &["status", "--json"]].concat()).json();
+    assert!(
+        ran.stdout.contains("GIVEN") && ran.stdout.contains("through"),
+        "{ran:?}"
+    );
+    let document = stage
+        .run(&[&given[..], &["status", "--json"]].concat())
+        .json();
     let check = |name: &str, word: &str, error: Option<&str>| {
-        let server = document["servers"].as_array().unwrap().iter().find(|server| server["name"] == name).unwrap();
+        let server = document["servers"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|server| server["name"] == name)
+            .unwrap();
         assert_eq!(server["word"], word, "{server}");
-        assert_eq!(server["error"].as_str().map(|told| told.split("; try ").next().unwrap()), error, "{server}");
+        assert_eq!(
+            server["error"]
+                .as_str()
+                .map(|told| told.split("; try ").next().unwrap()),
+            error,
+            "{server}"
+        );
     };
     check("boxed", "CONNECTED", None);
-    let lost =
-        format!("exited with status 1 before the handshake (last stderr: \"bwrap: execvp {online}: No such file or directory\")");
+    let lost = format!(
+        "exited with status 1 before the handshake (last stderr: \"bwrap: execvp {online}: No such file or directory\")"
+    );
     check("pathless", "DISCONNECTED", Some(&lost));
     let lost = "exited with status 2 before the handshake (last stderr: \"connect: Network is unreachable\")";
     check("offline", "DISCONNECTED", Some(lost));
@@ -300,12 +472,15 @@ cd /; exec env -i PATH=/usr/bin:/bin GIVEN=\"$GIVEN\" NETWORK=$network \"$@\"",
     check("broken", "DISCONNECTED", Some(lost));
 }
 
-/// S2-55 with a real sandbox: `unshare` gives the server a network of its own and its own users. Where the system forbids that to
-/// everybody, there is no sandbox to test.
+/// S2-55 with a real sandbox: `unshare` gives the server a network of its own and its own users.
+/// Where the system forbids that to everybody, there is no sandbox to test.
 #[test]
 fn s2_55_a_server_in_a_real_sandbox_works_and_its_failure_names_the_sandboxs_words() {
     let sandbox = ["--map-root-user", "--net"];
-    let is_allowed = std::process::Command::new("unshare").args(sandbox).arg("true").output();
+    let is_allowed = std::process::Command::new("unshare")
+        .args(sandbox)
+        .arg("true")
+        .output();
     if !is_allowed.is_ok_and(|output| output.status.success()) {
         println!("skipped: `unshare --map-root-user --net` is not allowed here");
         return;
@@ -314,7 +489,12 @@ fn s2_55_a_server_in_a_real_sandbox_works_and_its_failure_names_the_sandboxs_wor
     let inner = Chaos::new().tool("look", Step::Inspect).launch();
     let program = inner.command.display().to_string();
     let boxed = |options: &[&'static str]| {
-        let args = sandbox.iter().chain(options).copied().chain(["--", &program]).chain(inner.args.iter().map(String::as_str));
+        let args = sandbox
+            .iter()
+            .chain(options)
+            .copied()
+            .chain(["--", &program])
+            .chain(inner.args.iter().map(String::as_str));
         json!({ "command": "unshare", "args": args.collect::<Vec<_>>(), "env": { "GIVEN": "through" }, "trust": true })
     };
     let servers = json!({ "boxed": boxed(&[]), "pathless": boxed(&["--root=/no/such/root"]) });
@@ -323,14 +503,29 @@ fn s2_55_a_server_in_a_real_sandbox_works_and_its_failure_names_the_sandboxs_wor
     let given = ["-c", &file, "--dialect", "gemini"];
     let ran = stage.run(&[&given[..], &["call", "boxed/look", "--yes", "--json"]].concat());
     assert_eq!(ran.code, Some(0), "{ran:?}");
-    assert!(ran.stdout.contains("GIVEN") && ran.stdout.contains("through"), "{ran:?}");
-    let document = stage.run(&[&given[..], &["status", "--json"]].concat()).json();
-    let pathless = document["servers"].as_array().unwrap().iter().find(|server| server["name"] == "pathless").unwrap();
+    assert!(
+        ran.stdout.contains("GIVEN") && ran.stdout.contains("through"),
+        "{ran:?}"
+    );
+    let document = stage
+        .run(&[&given[..], &["status", "--json"]].concat())
+        .json();
+    let pathless = document["servers"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|server| server["name"] == "pathless")
+        .unwrap();
     let error = pathless["error"].as_str().unwrap();
-    assert!(error.contains("before the handshake (last stderr: \"unshare: ") && error.contains("/no/such/root"), "{error}");
+    assert!(
+        error.contains("before the handshake (last stderr: \"unshare: ")
+            && error.contains("/no/such/root"),
+        "{error}"
+    );
 }
 
-/// S2-60: in a project's file `command` and `cwd` start at the project, in the user's own at the folder that the program was started in.
+/// S2-60: in a project's file `command` and `cwd` start at the project, in the user's own at the
+/// folder that the program was started in.
 #[test]
 fn s2_60_a_relative_program_and_folder_start_at_the_project_or_at_the_working_folder() {
     let stage = Stage::new();
@@ -339,23 +534,42 @@ fn s2_60_a_relative_program_and_folder_start_at_the_project_or_at_the_working_fo
     let deep = stage.home.path("project/deep");
     for folder in ["project", "project/deep"] {
         let left = stage.home.path(folder).join("left").display().to_string();
-        let program = stage.write(&format!("{folder}/server"), &format!("#!/bin/sh\npwd > '{left}'\nexec '{inner}'\n"));
-        std::fs::set_permissions(program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        let program = stage.write(
+            &format!("{folder}/server"),
+            &format!("#!/bin/sh\npwd > '{left}'\nexec '{inner}'\n"),
+        );
+        std::fs::set_permissions(program, std::os::unix::fs::PermissionsExt::from_mode(0o755))
+            .unwrap();
         std::fs::create_dir_all(stage.home.path(folder).join("sub")).unwrap();
     }
     let entry = json!({ "command": "./server", "cwd": "sub" });
-    stage.write("project/.gemini/settings.json", &gemini(json!({ "ours": entry })));
+    stage.write(
+        "project/.gemini/settings.json",
+        &gemini(json!({ "ours": entry })),
+    );
     stage.write(".gemini/settings.json", &gemini(json!({ "mine": entry })));
     // The user's own servers run there once it is accepted.
     stage.home.accept_folder("project/deep");
-    let run = |words: &[&str]| Ran::of(&stage.home.command(words).current_dir(&deep).output().unwrap());
+    let run = |words: &[&str]| {
+        Ran::of(
+            &stage
+                .home
+                .command(words)
+                .current_dir(&deep)
+                .output()
+                .unwrap(),
+        )
+    };
     let ours = run(&["-c", "../.gemini/settings.json", "status"]);
     assert!(ours.stdout.contains("📡 ours (CONNECTED)\n"), "{ours:?}");
     let mine = run(&["status"]);
     assert!(mine.stdout.contains("📡 mine (CONNECTED)\n"), "{mine:?}");
     for folder in ["project", "project/deep"] {
         let sub = stage.home.path(folder).canonicalize().unwrap().join("sub");
-        assert_eq!(stage.read(&format!("{folder}/left")), format!("{}\n", sub.display()));
+        assert_eq!(
+            stage.read(&format!("{folder}/left")),
+            format!("{}\n", sub.display())
+        );
     }
 }
 
@@ -368,30 +582,57 @@ fn s2_64_an_unset_variable_is_warned_about_by_name_and_field() {
     server["env"] = json!({ "A": "<$GONE>", "B": "${GIVEN}" });
     stage.write("settings.json", &gemini(json!({ "x": server })));
     let file = stage.home.path("settings.json").display().to_string();
-    let mut command = stage.home.command(&["-c", &file, "--dialect", "gemini", "call", "x/look", "--yes", "--json"]);
+    let mut command = stage.home.command(&[
+        "-c",
+        &file,
+        "--dialect",
+        "gemini",
+        "call",
+        "x/look",
+        "--yes",
+        "--json",
+    ]);
     let ran = Ran::of(&command.env("GIVEN", "here").output().unwrap());
-    assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), "server \"x\": GONE is not set; env.A is taken as empty\n"), "{ran:?}");
+    assert_eq!(
+        (ran.code, ran.stderr.as_str()),
+        (
+            Some(0),
+            "server \"x\": GONE is not set; env.A is taken as empty\n"
+        ),
+        "{ran:?}"
+    );
 }
 
 /// S2-62: an entry without any of the three is that server's fault alone.
 #[test]
 fn s2_62_an_entry_without_an_address_is_disconnected_and_its_neighbour_lives() {
     let stage = Stage::new();
-    stage.write("settings.json", &gemini(json!({ "empty": { "timeout": 5 }, "good": entry(&good().launch()) })));
+    stage.write(
+        "settings.json",
+        &gemini(json!({ "empty": { "timeout": 5 }, "good": entry(&good().launch()) })),
+    );
     let file = stage.home.path("settings.json").display().to_string();
     let ran = stage.run(&["-c", &file, "--dialect", "gemini", "status"]);
     assert!(ran.stdout.contains("🔌 empty (DISCONNECTED)\n"), "{ran:?}");
-    assert!(ran.stdout.contains("none of `httpUrl`, `url` and `command` is set"), "{ran:?}");
+    assert!(
+        ran.stdout
+            .contains("none of `httpUrl`, `url` and `command` is set"),
+        "{ran:?}"
+    );
     assert!(ran.stdout.contains("📡 good (CONNECTED)\n"), "{ran:?}");
 }
 
-/// S2-66: what is wrong with a list names the server, what is wrong with a schema the tool; S2-24: both in the status, with the reason,
-/// and also where no other tool is left.
+/// S2-66: what is wrong with a list names the server, what is wrong with a schema the tool; S2-24:
+/// both in the status, with the reason, and also where no other tool is left.
 #[test]
 fn s2_66_a_malformed_list_names_the_server_and_an_invalid_schema_the_tool() {
     let stage = Stage::new();
     let odd_list = good().on("tools/list", Step::result(r#"{"tools":"none"}"#));
-    let odd = |chaos: Chaos| chaos.tool("odd", Step::Answer).define("odd", "inputSchema", "7");
+    let odd = |chaos: Chaos| {
+        chaos
+            .tool("odd", Step::Answer)
+            .define("odd", "inputSchema", "7")
+    };
     stage.write(
         "settings.json",
         &gemini(json!({
@@ -402,28 +643,71 @@ fn s2_66_a_malformed_list_names_the_server_and_an_invalid_schema_the_tool() {
     );
     let file = stage.home.path("settings.json").display().to_string();
     let ran = stage.run(&["-c", &file, "--dialect", "gemini", "status"]);
-    let block = |name: &str| ran.stdout.split("\n\n").find(|block| block.contains(&format!("{name} ("))).unwrap().to_owned();
-    assert!(block("list").starts_with("🔌 list (DISCONNECTED)\n") && block("list").contains("tools/list failed"), "{ran:?}");
-    assert!(block("tool").starts_with("📡 tool (CONNECTED)\n"), "{ran:?}");
-    assert!(block("tool").ends_with("\n  Tools: ok\n  Withheld: odd (its inputSchema is not an object)"), "{ran:?}");
-    assert!(block("only").starts_with("🔌 only (DISCONNECTED)\n"), "{ran:?}");
+    let block = |name: &str| {
+        ran.stdout
+            .split("\n\n")
+            .find(|block| block.contains(&format!("{name} (")))
+            .unwrap()
+            .to_owned()
+    };
+    assert!(
+        block("list").starts_with("🔌 list (DISCONNECTED)\n")
+            && block("list").contains("tools/list failed"),
+        "{ran:?}"
+    );
+    assert!(
+        block("tool").starts_with("📡 tool (CONNECTED)\n"),
+        "{ran:?}"
+    );
+    assert!(
+        block("tool")
+            .ends_with("\n  Tools: ok\n  Withheld: odd (its inputSchema is not an object)"),
+        "{ran:?}"
+    );
+    assert!(
+        block("only").starts_with("🔌 only (DISCONNECTED)\n"),
+        "{ran:?}"
+    );
     let told = "\n  Error: no tools discovered that can be used (odd: its inputSchema is not an object), and so was closed";
     assert!(block("only").contains(told), "{ran:?}");
-    let document = stage.run(&["-c", &file, "--dialect", "gemini", "status", "--json"]).json();
-    let withheld: Vec<_> = document["servers"].as_array().unwrap().iter().map(|server| &server["withheld"]).collect();
+    let document = stage
+        .run(&["-c", &file, "--dialect", "gemini", "status", "--json"])
+        .json();
+    let withheld: Vec<_> = document["servers"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|server| &server["withheld"])
+        .collect();
     let told = json!([{ "tool": "odd", "reason": "its inputSchema is not an object" }]);
-    assert_eq!(withheld, [&json!([]), &json!([]), &told], "list, only, tool: {document}");
+    assert_eq!(
+        withheld,
+        [&json!([]), &json!([]), &told],
+        "list, only, tool: {document}"
+    );
 }
 
-/// S2-67: text as text, JSON in a block, other kinds by type and size; S2-44: with `--json`, every part as it came.
+/// S2-67: text as text, JSON in a block, other kinds by type and size; S2-44: with `--json`, every
+/// part as it came.
 #[test]
 fn s2_67_results_are_shown_readably() {
     let stage = Stage::new();
     let chaos = Chaos::new()
         .tool("text", Step::text("two\nlines"))
-        .tool("data", Step::result(r#"{"content":[{"type":"text","text":"{\"a\":1,\"b\":[2]}"}]}"#))
-        .tool("image", Step::result(r#"{"content":[{"type":"image","data":"aGVsbG8=","mimeType":"image/png"}]}"#));
-    stage.write("settings.json", &gemini(json!({ "s": entry(&chaos.launch()) })));
+        .tool(
+            "data",
+            Step::result(r#"{"content":[{"type":"text","text":"{\"a\":1,\"b\":[2]}"}]}"#),
+        )
+        .tool(
+            "image",
+            Step::result(
+                r#"{"content":[{"type":"image","data":"aGVsbG8=","mimeType":"image/png"}]}"#,
+            ),
+        );
+    stage.write(
+        "settings.json",
+        &gemini(json!({ "s": entry(&chaos.launch()) })),
+    );
     let file = stage.home.path("settings.json").display().to_string();
     let shown = |tool: &str| {
         let ran = stage.run(&["-c", &file, "--dialect", "gemini", "call", tool, "--yes"]);
@@ -433,26 +717,82 @@ fn s2_67_results_are_shown_readably() {
     assert_eq!(shown("s/text"), "two\nlines\n");
     // A program gets the text alone; a person at a terminal gets it laid out, in a block.
     assert_eq!(shown("s/data"), "{\"a\":1,\"b\":[2]}\n");
-    let seen = stage.home.sit_at(&["-c", &file, "--dialect", "gemini", "call", "s/data", "--yes"]).end().screen;
-    assert!(seen.contains("```json\n{\n  \"a\": 1,\n  \"b\": [\n    2\n  ]\n}\n```"), "{seen}");
+    let seen = stage
+        .home
+        .sit_at(&[
+            "-c",
+            &file,
+            "--dialect",
+            "gemini",
+            "call",
+            "s/data",
+            "--yes",
+        ])
+        .end()
+        .screen;
+    assert!(
+        seen.contains("```json\n{\n  \"a\": 1,\n  \"b\": [\n    2\n  ]\n}\n```"),
+        "{seen}"
+    );
     let image = shown("s/image");
-    assert!(image.contains("image/png") && image.contains("5 bytes") && !image.contains("aGVsbG8"), "{image}");
+    assert!(
+        image.contains("image/png") && image.contains("5 bytes") && !image.contains("aGVsbG8"),
+        "{image}"
+    );
     // S2-44: for a model that takes them, the parts are there as the server sent them.
-    let document = stage.run(&["-c", &file, "--dialect", "gemini", "call", "s/image", "--yes", "--json"]).json();
-    assert_eq!(document["content"], json!([{ "type": "image", "data": "aGVsbG8=", "mimeType": "image/png" }]), "{document}");
+    let document = stage
+        .run(&[
+            "-c",
+            &file,
+            "--dialect",
+            "gemini",
+            "call",
+            "s/image",
+            "--yes",
+            "--json",
+        ])
+        .json();
+    assert_eq!(
+        document["content"],
+        json!([{ "type": "image", "data": "aGVsbG8=", "mimeType": "image/png" }]),
+        "{document}"
+    );
 }
 
 /// S2-68: names only in the plain view, and what each tool does in the other.
 #[test]
 fn s2_68_the_view_with_descriptions_says_what_each_tool_does() {
     let stage = Stage::new();
-    stage.server("teller", &good().define("ok", "description", r#""Says that all is well""#));
-    stage.write("settings.json", &gemini(json!({ "s": { "command": "teller" } })));
+    stage.server(
+        "teller",
+        &good().define("ok", "description", r#""Says that all is well""#),
+    );
+    stage.write(
+        "settings.json",
+        &gemini(json!({ "s": { "command": "teller" } })),
+    );
     let file = stage.home.path("settings.json").display().to_string();
-    let plain = stage.run(&["-c", &file, "--dialect", "gemini", "status"]).stdout;
-    assert!(plain.contains("\n  Tools: ok\n") && !plain.contains("all is well"), "{plain}");
-    let told = stage.run(&["-c", &file, "--dialect", "gemini", "status", "--descriptions"]).stdout;
-    assert!(told.contains("\n  Tools:\n  - ok\n      Says that all is well\n"), "{told}");
+    let plain = stage
+        .run(&["-c", &file, "--dialect", "gemini", "status"])
+        .stdout;
+    assert!(
+        plain.contains("\n  Tools: ok\n") && !plain.contains("all is well"),
+        "{plain}"
+    );
+    let told = stage
+        .run(&[
+            "-c",
+            &file,
+            "--dialect",
+            "gemini",
+            "status",
+            "--descriptions",
+        ])
+        .stdout;
+    assert!(
+        told.contains("\n  Tools:\n  - ok\n      Says that all is well\n"),
+        "{told}"
+    );
 }
 
 /// S2-53: connected, and nothing to use: told apart from a connection that failed.
@@ -460,13 +800,26 @@ fn s2_68_the_view_with_descriptions_says_what_each_tool_does() {
 fn s2_53_a_server_without_usable_tools_is_disconnected_for_that_reason() {
     let stage = Stage::new();
     let broken = Launch::new("/bin/false");
-    stage.write("settings.json", &gemini(json!({ "idle": entry(&Chaos::new().launch()), "broken": entry(&broken) })));
+    stage.write(
+        "settings.json",
+        &gemini(json!({ "idle": entry(&Chaos::new().launch()), "broken": entry(&broken) })),
+    );
     let file = stage.home.path("settings.json").display().to_string();
     let ran = stage.run(&["-c", &file, "--dialect", "gemini", "status"]);
-    let block = |name: &str| ran.stdout.split("\n\n").find(|block| block.contains(&format!("{name} ("))).unwrap().to_owned();
-    assert!(block("idle").starts_with("🔌 idle (DISCONNECTED)\n"), "{ran:?}");
+    let block = |name: &str| {
+        ran.stdout
+            .split("\n\n")
+            .find(|block| block.contains(&format!("{name} (")))
+            .unwrap()
+            .to_owned()
+    };
     assert!(
-        block("idle").contains("\n  Error: no tools discovered") && !block("broken").contains("no tools discovered"),
+        block("idle").starts_with("🔌 idle (DISCONNECTED)\n"),
+        "{ran:?}"
+    );
+    assert!(
+        block("idle").contains("\n  Error: no tools discovered")
+            && !block("broken").contains("no tools discovered"),
         "{ran:?}"
     );
 }

@@ -1,4 +1,5 @@
-//! What people see of their servers in each dialect's words, where values come from, and files that are edited; with the real program.
+//! What people see of their servers in each dialect's words, where values come from, and files that
+//! are edited; with the real program.
 #![allow(clippy::unwrap_used, unreachable_pub)]
 
 #[path = "../support/mod.rs"]

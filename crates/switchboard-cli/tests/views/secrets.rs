@@ -4,13 +4,15 @@ use serde_json::json;
 
 use crate::stage::{Stage, entry, gemini, good};
 
-/// S2-56, S2-45: canaries in env, headers, user info, query and arguments; S0-17: what is shown is the placeholder.
+/// S2-56, S2-45: canaries in env, headers, user info, query and arguments; S0-17: what is shown is
+/// the placeholder.
 #[test]
 fn s2_56_values_of_env_and_headers_are_never_printed() {
     let mut stage = Stage::new();
     stage.set("HIDDEN", "canary-expanded");
     let mut child = entry(&good().launch());
-    child["env"] = json!({ "PLAIN": "canary-env", "REFERS": "$HIDDEN", "MIXED": "canary-${HIDDEN}" });
+    child["env"] =
+        json!({ "PLAIN": "canary-env", "REFERS": "$HIDDEN", "MIXED": "canary-${HIDDEN}" });
     let servers = json!({
         "child": child,
         "web": {
@@ -38,11 +40,22 @@ fn s2_56_values_of_env_and_headers_are_never_printed() {
     ];
     for words in commands {
         let ran = stage.run(&[&given[..], words].concat());
-        assert!(!ran.stdout.contains("canary") && !ran.stderr.contains("canary"), "{words:?}: {ran:?}");
+        assert!(
+            !ran.stdout.contains("canary") && !ran.stderr.contains("canary"),
+            "{words:?}: {ran:?}"
+        );
     }
-    let told = stage.run(&[&given[..], &["why", "child", "env"]].concat()).stdout;
-    assert!(told.contains("env.REFERS = ${HIDDEN}    line 1\n      HIDDEN is set\n"), "{told}");
-    assert!(told.contains("env.PLAIN = ***") && told.contains("env.MIXED = ***${HIDDEN}"), "{told}");
+    let told = stage
+        .run(&[&given[..], &["why", "child", "env"]].concat())
+        .stdout;
+    assert!(
+        told.contains("env.REFERS = ${HIDDEN}    line 1\n      HIDDEN is set\n"),
+        "{told}"
+    );
+    assert!(
+        told.contains("env.PLAIN = ***") && told.contains("env.MIXED = ***${HIDDEN}"),
+        "{told}"
+    );
 }
 
 /// S0-17: the file of core-agent can be committed; what is shown is `${env:NAME}`.
@@ -53,13 +66,30 @@ fn s0_17_core_agent_shows_the_placeholder_and_never_the_value() {
     let mut server = entry(&good().launch());
     server["transport"] = "stdio".into();
     server["env"] = json!({ "TOKEN": "${env:TOKEN}" });
-    stage.write("project/.agents/mcp.json", &json!({ "version": 1, "servers": { "s": server } }).to_string());
+    stage.write(
+        "project/.agents/mcp.json",
+        &json!({ "version": 1, "servers": { "s": server } }).to_string(),
+    );
     let given = ["-c", ".agents/mcp.json"];
-    for words in [&["-vvv", "status"][..], &["status", "--json"], &["doctor"], &["logs"], &["why", "s"], &["why", "s", "--json"]]
-    {
+    for words in [
+        &["-vvv", "status"][..],
+        &["status", "--json"],
+        &["doctor"],
+        &["logs"],
+        &["why", "s"],
+        &["why", "s", "--json"],
+    ] {
         let ran = stage.run(&[&given[..], words].concat());
-        assert!(!ran.stdout.contains("canary") && !ran.stderr.contains("canary"), "{words:?}: {ran:?}");
+        assert!(
+            !ran.stdout.contains("canary") && !ran.stderr.contains("canary"),
+            "{words:?}: {ran:?}"
+        );
     }
-    let told = stage.run(&[&given[..], &["why", "s", "env.TOKEN"]].concat()).stdout;
-    assert!(told.ends_with("  env.TOKEN = ${env:TOKEN}    line 1\n      TOKEN is set\n"), "{told}");
+    let told = stage
+        .run(&[&given[..], &["why", "s", "env.TOKEN"]].concat())
+        .stdout;
+    assert!(
+        told.ends_with("  env.TOKEN = ${env:TOKEN}    line 1\n      TOKEN is set\n"),
+        "{told}"
+    );
 }

@@ -1,4 +1,5 @@
-//! Files of each dialect over scripted servers, and programs of our own under the names that documents use.
+//! Files of each dialect over scripted servers, and programs of our own under the names that
+//! documents use.
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
@@ -19,7 +20,10 @@ impl Stage {
     pub fn new() -> Self {
         let home = Home::new();
         std::fs::create_dir_all(home.path("bin")).unwrap();
-        Self { home, variables: Vec::new() }
+        Self {
+            home,
+            variables: Vec::new(),
+        }
     }
 
     /// A variable of the person's own.
@@ -49,13 +53,22 @@ impl Stage {
     pub fn server(&self, name: &str, chaos: &Chaos) {
         let script = self.write(&format!("{name}.json"), &chaos.json());
         let chaosd = switchboard_testkit::program("chaosd");
-        self.program(name, &format!("exec '{}' '@{}'", chaosd.display(), script.display()));
+        self.program(
+            name,
+            &format!("exec '{}' '@{}'", chaosd.display(), script.display()),
+        );
     }
 
     pub fn run(&self, words: &[&str]) -> Ran {
         let mut command = self.home.command(words);
-        let path = format!("{}:{}", self.home.path("bin").display(), std::env::var("PATH").unwrap_or_default());
-        command.env("PATH", path).envs(self.variables.iter().map(|(name, value)| (name, value)));
+        let path = format!(
+            "{}:{}",
+            self.home.path("bin").display(),
+            std::env::var("PATH").unwrap_or_default()
+        );
+        command
+            .env("PATH", path)
+            .envs(self.variables.iter().map(|(name, value)| (name, value)));
         Ran::of(&command.output().unwrap())
     }
 }

@@ -1,4 +1,5 @@
-//! What servers write to stderr: kept for debugging, and in gemini without lines that a logger marked as INFO.
+//! What servers write to stderr: kept for debugging, and in gemini without lines that a logger
+//! marked as INFO.
 
 use serde_json::json;
 use switchboard_testkit::Step;
@@ -12,11 +13,30 @@ const WORDS: &str = "INFO: started\n2026-11-15 09:30:00,123 - root - INFO - read
 fn s2_51_stderr_is_logged_without_the_lines_that_a_logger_marked_info() {
     let stage = Stage::new();
     let chatty = good().on_start(Step::Stderr(WORDS.to_owned()));
-    stage.write("settings.json", &gemini(json!({ "chatty": entry(&chatty.launch()) })));
+    stage.write(
+        "settings.json",
+        &gemini(json!({ "chatty": entry(&chatty.launch()) })),
+    );
     let file = stage.home.path("settings.json").display().to_string();
-    assert_eq!(stage.run(&["-c", &file, "--dialect", "gemini", "call", "chatty/ok", "--yes"]).code, Some(0));
+    assert_eq!(
+        stage
+            .run(&[
+                "-c",
+                &file,
+                "--dialect",
+                "gemini",
+                "call",
+                "chatty/ok",
+                "--yes"
+            ])
+            .code,
+        Some(0)
+    );
     let logged = stage.run(&["logs", "chatty"]).stdout;
-    assert!(logged.contains(" stderr WARNING: slow disk\n") && logged.contains(" stderr plain words\n"), "{logged}");
+    assert!(
+        logged.contains(" stderr WARNING: slow disk\n") && logged.contains(" stderr plain words\n"),
+        "{logged}"
+    );
     assert!(!logged.contains("INFO"), "{logged}");
 }
 
@@ -26,11 +46,33 @@ fn s4_08_stderr_is_captured_for_debugging() {
     let stage = Stage::new();
     let launch = good().on_start(Step::Stderr(WORDS.to_owned())).launch();
     let args = json!(launch.args);
-    stage.write("config.toml", &format!("[mcp_servers.chatty]\ncommand = {:?}\nargs = {args}\n", launch.command));
+    stage.write(
+        "config.toml",
+        &format!(
+            "[mcp_servers.chatty]\ncommand = {:?}\nargs = {args}\n",
+            launch.command
+        ),
+    );
     let file = stage.home.path("config.toml").display().to_string();
-    assert_eq!(stage.run(&["-c", &file, "--dialect", "agent-code", "call", "chatty/ok", "--yes"]).code, Some(0));
+    assert_eq!(
+        stage
+            .run(&[
+                "-c",
+                &file,
+                "--dialect",
+                "agent-code",
+                "call",
+                "chatty/ok",
+                "--yes"
+            ])
+            .code,
+        Some(0)
+    );
     let logged = stage.run(&["logs", "chatty"]).stdout;
     for line in WORDS.lines() {
-        assert!(logged.contains(&format!(" stderr {line}\n")), "{line}: {logged}");
+        assert!(
+            logged.contains(&format!(" stderr {line}\n")),
+            "{line}: {logged}"
+        );
     }
 }

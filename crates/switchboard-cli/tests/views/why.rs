@@ -20,8 +20,19 @@ fn stage() -> Stage {
 fn why_tells_file_line_and_scope_of_each_value_and_what_it_shadows() {
     let stage = stage();
     let ran = stage.run(&["why", "git"]);
-    let file = |name: &str| stage.home.path(name).canonicalize().unwrap().display().to_string();
-    let (project, user) = (file("project/.gemini/settings.json"), file("config/switchboard/switchboard.toml"));
+    let file = |name: &str| {
+        stage
+            .home
+            .path(name)
+            .canonicalize()
+            .unwrap()
+            .display()
+            .to_string()
+    };
+    let (project, user) = (
+        file("project/.gemini/settings.json"),
+        file("config/switchboard/switchboard.toml"),
+    );
     let expected = format!(
         "git is the entry in {project}:3 (the project's file, gemini)
   command = \"npx\"    line 4
@@ -39,26 +50,54 @@ It shadows the entry in {user}:2 (your own file, native)
   cwd = \"/old\"    line 4
 "
     );
-    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), expected.as_str()), "{ran:?}");
+    assert_eq!(
+        (ran.code, ran.stdout.as_str()),
+        (Some(0), expected.as_str()),
+        "{ran:?}"
+    );
 }
 
 #[test]
 fn why_of_one_field_takes_the_files_name_or_the_native_one_and_tells_of_defaults() {
     let stage = stage();
-    let first = |words: &[&str]| stage.run(words).stdout.lines().nth(1).unwrap_or_default().to_owned();
+    let first = |words: &[&str]| {
+        stage
+            .run(words)
+            .stdout
+            .lines()
+            .nth(1)
+            .unwrap_or_default()
+            .to_owned()
+    };
     for name in ["timeout", "call_timeout"] {
-        assert_eq!(first(&["why", "git", name]), "  timeout (call_timeout) = 5s    line 6");
+        assert_eq!(
+            first(&["why", "git", name]),
+            "  timeout (call_timeout) = 5s    line 6"
+        );
     }
-    assert_eq!(first(&["why", "only", "url"]), "  url = \"https://x.example/mcp\"    line 7");
+    assert_eq!(
+        first(&["why", "only", "url"]),
+        "  url = \"https://x.example/mcp\"    line 7"
+    );
     let ran = stage.run(&["why", "only", "start"]);
     let told = "error: server \"only\": its entry does not set `start`; what holds is the default of a native file: eager\n";
     assert_eq!(
-        (ran.code, ran.stderr.lines().last().map(|line| format!("{line}\n")).as_deref()),
+        (
+            ran.code,
+            ran.stderr
+                .lines()
+                .last()
+                .map(|line| format!("{line}\n"))
+                .as_deref()
+        ),
         (Some(2), Some(told)),
         "{ran:?}"
     );
     let ran = stage.run(&["why", "nobody"]);
-    assert!(ran.code == Some(2) && ran.stderr.contains("configured are: git, only"), "{ran:?}");
+    assert!(
+        ran.code == Some(2) && ran.stderr.contains("configured are: git, only"),
+        "{ran:?}"
+    );
 }
 
 #[test]
@@ -66,16 +105,43 @@ fn why_json_has_the_same_for_scripts() {
     let stage = stage();
     let document = stage.run(&["why", "git", "--json"]).json();
     assert_eq!(
-        (&document["server"], &document["scope"], &document["dialect"], &document["line"]),
-        (&json!("git"), &json!("project"), &json!("gemini"), &json!(3))
+        (
+            &document["server"],
+            &document["scope"],
+            &document["dialect"],
+            &document["line"]
+        ),
+        (
+            &json!("git"),
+            &json!("project"),
+            &json!("gemini"),
+            &json!(3)
+        )
     );
-    let timeout = document["values"].as_array().unwrap().iter().find(|value| value["written"] == "timeout").unwrap();
+    let timeout = document["values"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|value| value["written"] == "timeout")
+        .unwrap();
     assert_eq!(
         *timeout,
         json!({ "field": "call_timeout", "written": "timeout", "value": "5s", "line": 6, "column": 7, "reads": [] })
     );
-    let token = document["values"].as_array().unwrap().iter().find(|value| value["field"] == "env.TOKEN").unwrap();
-    assert_eq!(token["reads"], json!([{ "variable": "SECRET", "state": "set" }]));
+    let token = document["values"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|value| value["field"] == "env.TOKEN")
+        .unwrap();
+    assert_eq!(
+        token["reads"],
+        json!([{ "variable": "SECRET", "state": "set" }])
+    );
     let shadow = &document["shadows"][0];
-    assert_eq!((&shadow["scope"], &shadow["values"][0]["value"]), (&json!("user"), &json!("\"git-mcp\"")), "{document}");
+    assert_eq!(
+        (&shadow["scope"], &shadow["values"][0]["value"]),
+        (&json!("user"), &json!("\"git-mcp\"")),
+        "{document}"
+    );
 }

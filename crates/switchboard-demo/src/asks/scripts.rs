@@ -1,4 +1,5 @@
-//! The tools that ask: `ask_form`, `ask_url`, `ask_secret`, `ask_twice`, `confirm`, `ask_model`, `ask_roots`.
+//! The tools that ask: `ask_form`, `ask_url`, `ask_secret`, `ask_twice`, `confirm`, `ask_model`,
+//! `ask_roots`.
 
 use serde_json::{Map, Value, json};
 
@@ -22,7 +23,10 @@ pub(crate) fn script(name: &str) -> Option<Script> {
 /// One field of every kind that a form can hold.
 fn ask_form(_: &Map<String, Value>, answers: &[Answer]) -> Step {
     match answers {
-        [] => Step::Ask(Question::Form { message: "Please tell us about yourself".to_owned(), schema: every_kind() }),
+        [] => Step::Ask(Question::Form {
+            message: "Please tell us about yourself".to_owned(),
+            schema: every_kind(),
+        }),
         [answer, ..] => Step::Done(report(answer)),
     }
 }
@@ -87,15 +91,27 @@ fn ask_secret(_: &Map<String, Value>, answers: &[Answer]) -> Step {
         "required": ["password"],
     });
     match answers {
-        [] => Step::Ask(Question::Form { message: "Please enter your password".to_owned(), schema }),
+        [] => Step::Ask(Question::Form {
+            message: "Please enter your password".to_owned(),
+            schema,
+        }),
         // The secret itself is not repeated.
-        [answer, ..] => Step::Done(Body::from_words(format!("the person chose to {}", verb(answer.action)))),
+        [answer, ..] => Step::Done(Body::from_words(format!(
+            "the person chose to {}",
+            verb(answer.action)
+        ))),
     }
 }
 
 fn ask_twice(_: &Map<String, Value>, answers: &[Answer]) -> Step {
     let name = |answer: &Answer| {
-        answer.content.as_ref().and_then(|content| content.get("name")).and_then(Value::as_str).unwrap_or("nobody").to_owned()
+        answer
+            .content
+            .as_ref()
+            .and_then(|content| content.get("name"))
+            .and_then(Value::as_str)
+            .unwrap_or("nobody")
+            .to_owned()
     };
     match answers {
         [] => Step::Ask(Question::Form {
@@ -106,15 +122,24 @@ fn ask_twice(_: &Map<String, Value>, answers: &[Answer]) -> Step {
                 "required": ["name"],
             }),
         }),
-        [first] if first.action == Action::Accept => Step::Ask(yes_or_no(&format!("Is {:?} really your name?", name(first)))),
+        [first] if first.action == Action::Accept => Step::Ask(yes_or_no(&format!(
+            "Is {:?} really your name?",
+            name(first)
+        ))),
         [first] => Step::Done(report(first)),
-        [first, second, ..] if is_yes(second) => Step::Done(Body::from_words(format!("pleased to meet you, {}", name(first)))),
+        [first, second, ..] if is_yes(second) => Step::Done(Body::from_words(format!(
+            "pleased to meet you, {}",
+            name(first)
+        ))),
         [first, ..] => Step::Done(Body::from_words(format!("so you are not {}", name(first)))),
     }
 }
 
 fn confirm(arguments: &Map<String, Value>, answers: &[Answer]) -> Step {
-    let subject = arguments.get("subject").and_then(Value::as_str).unwrap_or("everything");
+    let subject = arguments
+        .get("subject")
+        .and_then(Value::as_str)
+        .unwrap_or("everything");
     match answers {
         [] => Step::Ask(yes_or_no(&format!("Really erase {subject}?"))),
         [answer, ..] => Step::Done(Body::from_words(match answer.action {
@@ -128,8 +153,15 @@ fn confirm(arguments: &Map<String, Value>, answers: &[Answer]) -> Step {
 
 /// Asks the peer's model, and repeats what it said.
 fn ask_model(arguments: &Map<String, Value>, answers: &[Answer]) -> Step {
-    let prompt = arguments.get("prompt").and_then(Value::as_str).unwrap_or("Say one kind word.");
-    let [answer, ..] = answers else { return Step::Ask(Question::Sample { prompt: prompt.to_owned() }) };
+    let prompt = arguments
+        .get("prompt")
+        .and_then(Value::as_str)
+        .unwrap_or("Say one kind word.");
+    let [answer, ..] = answers else {
+        return Step::Ask(Question::Sample {
+            prompt: prompt.to_owned(),
+        });
+    };
     let result = Value::from(answer.content.clone().unwrap_or_default());
     let (model, text) = (&result["model"], &result["content"]["text"]);
     Step::Done(match (model.as_str(), text.as_str()) {
@@ -140,11 +172,26 @@ fn ask_model(arguments: &Map<String, Value>, answers: &[Answer]) -> Step {
 
 /// Asks which folders the peer works in, and repeats them.
 fn ask_roots(_: &Map<String, Value>, answers: &[Answer]) -> Step {
-    let [answer, ..] = answers else { return Step::Ask(Question::Roots) };
-    let roots = answer.content.as_ref().and_then(|content| content.get("roots")).and_then(Value::as_array);
-    let Some(roots) = roots else { return Step::Done(Body::from_failure("the answer has no roots")) };
-    let uris: Vec<&str> = roots.iter().filter_map(|root| root["uri"].as_str()).collect();
-    Step::Done(Body::from_words(format!("{} roots: {}", uris.len(), uris.join(" "))))
+    let [answer, ..] = answers else {
+        return Step::Ask(Question::Roots);
+    };
+    let roots = answer
+        .content
+        .as_ref()
+        .and_then(|content| content.get("roots"))
+        .and_then(Value::as_array);
+    let Some(roots) = roots else {
+        return Step::Done(Body::from_failure("the answer has no roots"));
+    };
+    let uris: Vec<&str> = roots
+        .iter()
+        .filter_map(|root| root["uri"].as_str())
+        .collect();
+    Step::Done(Body::from_words(format!(
+        "{} roots: {}",
+        uris.len(),
+        uris.join(" ")
+    )))
 }
 
 fn yes_or_no(message: &str) -> Question {
@@ -153,18 +200,28 @@ fn yes_or_no(message: &str) -> Question {
         "properties": {"yes": {"type": "boolean", "title": "Yes", "default": false}},
         "required": ["yes"],
     });
-    Question::Form { message: message.to_owned(), schema }
+    Question::Form {
+        message: message.to_owned(),
+        schema,
+    }
 }
 
 fn is_yes(answer: &Answer) -> bool {
-    let yes = answer.content.as_ref().and_then(|content| content.get("yes"));
+    let yes = answer
+        .content
+        .as_ref()
+        .and_then(|content| content.get("yes"));
     answer.action == Action::Accept && yes == Some(&Value::Bool(true))
 }
 
 /// Says what the person did, and repeats what was given.
 fn report(answer: &Answer) -> Body {
     let text = match &answer.content {
-        Some(content) => format!("the person chose to {}: {}", verb(answer.action), Value::from(content.clone())),
+        Some(content) => format!(
+            "the person chose to {}: {}",
+            verb(answer.action),
+            Value::from(content.clone())
+        ),
         None => format!("the person chose to {}", verb(answer.action)),
     };
     Body::from(json!({"content": [{"type": "text", "text": text}], "structuredContent": answer}))

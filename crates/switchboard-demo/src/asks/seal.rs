@@ -1,5 +1,5 @@
-//! State that passes through the peer and must come back as it left: sealed with a key of this process, bound to one tool, its
-//! arguments, and a time.
+//! State that passes through the peer and must come back as it left: sealed with a key of this
+//! process, bound to one tool, its arguments, and a time.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -35,7 +35,10 @@ impl Binding {
     pub(super) fn new(tool: &str, arguments: &Map<String, Value>) -> Self {
         // Of the value and not of its text: who forwards a call may write it down differently.
         let text = Value::from(arguments.clone()).to_string();
-        Self { tool: tool.to_owned(), arguments_digest: blake3::hash(text.as_bytes()).to_hex().to_string() }
+        Self {
+            tool: tool.to_owned(),
+            arguments_digest: blake3::hash(text.as_bytes()).to_hex().to_string(),
+        }
     }
 }
 
@@ -64,19 +67,36 @@ impl Seal {
     }
 
     fn close_until(&self, answers: &[Answer], binding: &Binding, expires_seconds: u64) -> String {
-        let Binding { tool, arguments_digest } = binding.clone();
-        let state = State { tool, arguments_digest, expires_seconds, answers: answers.to_vec() };
-        let payload = serde_json::to_vec(&state).expect("a state of texts and JSON values always has a text");
+        let Binding {
+            tool,
+            arguments_digest,
+        } = binding.clone();
+        let state = State {
+            tool,
+            arguments_digest,
+            expires_seconds,
+            answers: answers.to_vec(),
+        };
+        let payload =
+            serde_json::to_vec(&state).expect("a state of texts and JSON values always has a text");
         let mark = blake3::keyed_hash(&self.key, &payload);
-        format!("{}.{}", BASE64URL_NOPAD.encode(&payload), BASE64URL_NOPAD.encode(mark.as_bytes()))
+        format!(
+            "{}.{}",
+            BASE64URL_NOPAD.encode(&payload),
+            BASE64URL_NOPAD.encode(mark.as_bytes())
+        )
     }
 
     /// Opens what `close` made; anything else is refused with a reason.
     pub(super) fn open(&self, state: &str, binding: &Binding) -> Result<Vec<Answer>, &'static str> {
         const FORGED: &str = "requestState is not one that this server made";
         let (payload, mark) = state.split_once('.').ok_or(FORGED)?;
-        let payload = BASE64URL_NOPAD.decode(payload.as_bytes()).map_err(|_| FORGED)?;
-        let mark = BASE64URL_NOPAD.decode(mark.as_bytes()).map_err(|_| FORGED)?;
+        let payload = BASE64URL_NOPAD
+            .decode(payload.as_bytes())
+            .map_err(|_| FORGED)?;
+        let mark = BASE64URL_NOPAD
+            .decode(mark.as_bytes())
+            .map_err(|_| FORGED)?;
         let mark: [u8; 32] = mark.try_into().map_err(|_| FORGED)?;
         // Compares in constant time.
         if blake3::keyed_hash(&self.key, &payload) != mark {
@@ -94,7 +114,10 @@ impl Seal {
 }
 
 fn seconds_since_1970() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default()
+        .as_secs()
 }
 
 #[cfg(test)]
@@ -104,13 +127,19 @@ mod tests {
     use crate::asks::Action;
 
     fn binding(tool: &str, argument: &str) -> Binding {
-        Binding::new(tool, &Map::from_iter([("subject".to_owned(), Value::from(argument))]))
+        Binding::new(
+            tool,
+            &Map::from_iter([("subject".to_owned(), Value::from(argument))]),
+        )
     }
 
     #[test]
     fn a_state_opens_only_as_it_was_closed() {
         let seal = Seal::new();
-        let answers = vec![Answer { action: Action::Accept, content: None }];
+        let answers = vec![Answer {
+            action: Action::Accept,
+            content: None,
+        }];
         let own = binding("confirm", "all");
         let state = seal.close(&answers, &own);
         let mut changed = state.clone().into_bytes();
@@ -118,12 +147,24 @@ mod tests {
         let forged = Err("requestState is not one that this server made");
 
         assert_eq!(seal.open(&state, &own), Ok(answers.clone()));
-        assert_eq!(seal.open(&String::from_utf8(changed).unwrap(), &own), forged);
+        assert_eq!(
+            seal.open(&String::from_utf8(changed).unwrap(), &own),
+            forged
+        );
         assert_eq!(seal.open(&state[..state.len() - 1], &own), forged);
         assert_eq!(seal.open("", &own), forged);
         assert_eq!(Seal::new().open(&state, &own), forged);
-        assert_eq!(seal.open(&state, &binding("ask_form", "all")), Err("requestState belongs to another call"));
-        assert_eq!(seal.open(&state, &binding("confirm", "some")), Err("requestState belongs to another call"));
-        assert_eq!(seal.open(&seal.close_until(&answers, &own, 1), &own), Err("requestState has expired"));
+        assert_eq!(
+            seal.open(&state, &binding("ask_form", "all")),
+            Err("requestState belongs to another call")
+        );
+        assert_eq!(
+            seal.open(&state, &binding("confirm", "some")),
+            Err("requestState belongs to another call")
+        );
+        assert_eq!(
+            seal.open(&seal.close_until(&answers, &own, 1), &own),
+            Err("requestState has expired")
+        );
     }
 }

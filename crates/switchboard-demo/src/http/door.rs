@@ -1,4 +1,5 @@
-//! Whether a request may come in: no web page of elsewhere, and only with the token, where there is one.
+//! Whether a request may come in: no web page of elsewhere, and only with the token, where there is
+//! one.
 
 use std::net::SocketAddr;
 
@@ -13,46 +14,74 @@ use crate::rpc::Fault;
 pub(super) struct Door {
     token: Option<Token>,
     origins: Vec<String>,
-    /// Whether only this machine can reach us, so that any other name for us is a trick of a web page.
+    /// Whether only this machine can reach us, so that any other name for us is a trick of a web
+    /// page.
     is_local: bool,
 }
 
-/// The digest of a token: comparing digests takes the same time whatever was given, and there is nothing to print.
+/// The digest of a token: comparing digests takes the same time whatever was given, and there is
+/// nothing to print.
 #[derive(Debug)]
 struct Token(blake3::Hash);
 
 impl Door {
     pub(super) fn new(options: &HttpOptions, address: SocketAddr) -> Self {
         Self {
-            token: options.token.as_ref().map(|token| Token(blake3::hash(token.as_bytes()))),
+            token: options
+                .token
+                .as_ref()
+                .map(|token| Token(blake3::hash(token.as_bytes()))),
             origins: options.origins.clone(),
             is_local: address.ip().is_loopback(),
         }
     }
 
     pub(super) fn check(&self, headers: &HeaderMap) -> Result<(), Response> {
-        let is_foreign = headers.get(header::ORIGIN).is_some_and(|origin| !self.allows_origin(origin));
-        let is_misnamed =
-            self.is_local && headers.get(header::HOST).is_some_and(|host| !names_this_machine(host.to_str().unwrap_or("")));
+        let is_foreign = headers
+            .get(header::ORIGIN)
+            .is_some_and(|origin| !self.allows_origin(origin));
+        let is_misnamed = self.is_local
+            && headers
+                .get(header::HOST)
+                .is_some_and(|host| !names_this_machine(host.to_str().unwrap_or("")));
         if is_foreign || is_misnamed {
-            return Err(refuse(StatusCode::FORBIDDEN, &Fault::edge(-32000, "this origin or host may not come in")));
+            return Err(refuse(
+                StatusCode::FORBIDDEN,
+                &Fault::edge(-32000, "this origin or host may not come in"),
+            ));
         }
-        let Some(Token(expected)) = &self.token else { return Ok(()) };
-        let given = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-        let given = given.and_then(|value| value.split_once(' ')).filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
+        let Some(Token(expected)) = &self.token else {
+            return Ok(());
+        };
+        let given = headers
+            .get(header::AUTHORIZATION)
+            .and_then(|value| value.to_str().ok());
+        let given = given
+            .and_then(|value| value.split_once(' '))
+            .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
         let challenge = match given {
             Some((_, token)) if blake3::hash(token.trim().as_bytes()) == *expected => return Ok(()),
             Some(_) => r#"Bearer realm="switchboard-demo", error="invalid_token""#,
             None => r#"Bearer realm="switchboard-demo""#,
         };
-        let mut refusal = refuse(StatusCode::UNAUTHORIZED, &Fault::edge(-32000, "a token is needed"));
-        refusal.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
+        let mut refusal = refuse(
+            StatusCode::UNAUTHORIZED,
+            &Fault::edge(-32000, "a token is needed"),
+        );
+        refusal.headers_mut().insert(
+            header::WWW_AUTHENTICATE,
+            HeaderValue::from_static(challenge),
+        );
         Err(refusal)
     }
 
     fn allows_origin(&self, origin: &HeaderValue) -> bool {
-        let Ok(origin) = origin.to_str() else { return false };
-        let host = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
+        let Ok(origin) = origin.to_str() else {
+            return false;
+        };
+        let host = origin
+            .strip_prefix("http://")
+            .or_else(|| origin.strip_prefix("https://"));
         host.is_some_and(names_this_machine) || self.origins.iter().any(|allowed| allowed == origin)
     }
 }
@@ -64,8 +93,13 @@ fn names_this_machine(host: &str) -> bool {
         _ => host,
     };
     name.eq_ignore_ascii_case("localhost")
-        || name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).is_some_and(|name| name == "::1")
-        || name.parse::<std::net::Ipv4Addr>().is_ok_and(|address| address.is_loopback())
+        || name
+            .strip_prefix('[')
+            .and_then(|name| name.strip_suffix(']'))
+            .is_some_and(|name| name == "::1")
+        || name
+            .parse::<std::net::Ipv4Addr>()
+            .is_ok_and(|address| address.is_loopback())
 }
 
 #[cfg(test)]

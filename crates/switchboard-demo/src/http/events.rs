@@ -1,7 +1,7 @@
 //! Messages as events, and streams that can be resumed.
 //!
-//! A [`Stream`] numbers what passes and keeps the last of it; a [`Reader`] is one connection that carries it. Who resumes gets a new
-//! reader, and the old one ends.
+//! A [`Stream`] numbers what passes and keeps the last of it; a [`Reader`] is one connection that
+//! carries it. Who resumes gets a new reader, and the old one ends.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -45,7 +45,10 @@ pub(super) fn whole(messages: &[u8]) -> Vec<u8> {
 }
 
 fn lines(messages: &[u8]) -> impl Iterator<Item = &[u8]> {
-    messages.split_inclusive(|byte| *byte == b'\n').map(<[u8]>::trim_ascii_end).filter(|line| !line.is_empty())
+    messages
+        .split_inclusive(|byte| *byte == b'\n')
+        .map(<[u8]>::trim_ascii_end)
+        .filter(|line| !line.is_empty())
 }
 
 fn append(events: &mut Vec<u8>, id: Option<(u64, u64)>, message: &[u8]) {
@@ -79,16 +82,31 @@ struct Log {
 
 impl Stream {
     pub(super) fn resumable(number: u64, outlet: Outlet) -> Arc<Self> {
-        Arc::new(Self { number: Some(number), outlet, log: Mutex::default(), turn: watch::Sender::new(0) })
+        Arc::new(Self {
+            number: Some(number),
+            outlet,
+            log: Mutex::default(),
+            turn: watch::Sender::new(0),
+        })
     }
 
     pub(super) fn plain(outlet: Outlet) -> Arc<Self> {
-        Arc::new(Self { number: None, outlet, log: Mutex::default(), turn: watch::Sender::new(0) })
+        Arc::new(Self {
+            number: None,
+            outlet,
+            log: Mutex::default(),
+            turn: watch::Sender::new(0),
+        })
     }
 
-    /// A connection that carries the stream from now on; the one before it ends. It begins with `first`, then with what came after the
-    /// event `after`, where one is given.
-    pub(super) fn read(self: &Arc<Self>, mut first: Vec<u8>, after: Option<u64>, keep_alive: Duration) -> Reader {
+    /// A connection that carries the stream from now on; the one before it ends. It begins with
+    /// `first`, then with what came after the event `after`, where one is given.
+    pub(super) fn read(
+        self: &Arc<Self>,
+        mut first: Vec<u8>,
+        after: Option<u64>,
+        keep_alive: Duration,
+    ) -> Reader {
         let mut seen = 0;
         self.turn.send_modify(|turn| {
             *turn += 1;
@@ -96,17 +114,35 @@ impl Stream {
         });
         if let Some(after) = after {
             let log = self.log();
-            log.kept.iter().filter(|(number, _)| *number > after).for_each(|(_, event)| first.extend_from_slice(event));
+            log.kept
+                .iter()
+                .filter(|(number, _)| *number > after)
+                .for_each(|(_, event)| first.extend_from_slice(event));
         }
         let mut turn = self.turn.subscribe();
         turn.mark_unchanged();
-        Reader { stream: self.clone(), seen, turn, first, keep_alive, closing: None, on_end: None }
+        Reader {
+            stream: self.clone(),
+            seen,
+            turn,
+            first,
+            keep_alive,
+            closing: None,
+            on_end: None,
+        }
     }
 
     /// The event that tells a peer from where to resume, and when.
     pub(super) fn priming(&self, retry: Duration) -> Vec<u8> {
-        let Some(number) = self.number else { return Vec::new() };
-        format!("id: {number}-{}\nretry: {}\ndata:\n\n", self.log().count, retry.as_millis()).into_bytes()
+        let Some(number) = self.number else {
+            return Vec::new();
+        };
+        format!(
+            "id: {number}-{}\nretry: {}\ndata:\n\n",
+            self.log().count,
+            retry.as_millis()
+        )
+        .into_bytes()
     }
 
     /// Drops the connection and keeps the stream.
@@ -126,7 +162,9 @@ impl Stream {
 
     /// Numbers messages and keeps them.
     fn pass(&self, messages: &[u8]) -> Bytes {
-        let Some(stream) = self.number else { return whole(messages).into() };
+        let Some(stream) = self.number else {
+            return whole(messages).into();
+        };
         let mut log = self.log();
         let mut events = Vec::with_capacity(messages.len() + 64);
         for message in lines(messages) {
@@ -189,13 +227,20 @@ impl Reader {
         self
     }
 
-    pub(super) fn on_closing(mut self, closing: watch::Receiver<bool>, run: impl FnOnce() + Send + 'static) -> Self {
+    pub(super) fn on_closing(
+        mut self,
+        closing: watch::Receiver<bool>,
+        run: impl FnOnce() + Send + 'static,
+    ) -> Self {
         self.closing = Some((closing, Box::new(run)));
         self
     }
 
     pub(super) fn into_response(self) -> Response {
-        respond_with(Body::new(EventBody { reader: Some(self), next: None }))
+        respond_with(Body::new(EventBody {
+            reader: Some(self),
+            next: None,
+        }))
     }
 
     /// The next piece of the body; `None` at its end.
@@ -257,7 +302,9 @@ impl HttpBody for EventBody {
                 (reader, next)
             }));
         }
-        let Some(next) = &mut self.next else { return Poll::Ready(None) };
+        let Some(next) = &mut self.next else {
+            return Poll::Ready(None);
+        };
         let (reader, bytes) = ready!(next.as_mut().poll(task));
         self.next = None;
         self.reader = bytes.is_some().then_some(reader);

@@ -16,7 +16,11 @@ pub(super) fn check_version(headers: &HeaderMap, params: &Params<'_>) -> Result<
     if !params.meta.is_modern() {
         return Ok(());
     }
-    expect(header(headers, VERSION_HEADER)?, VERSION_HEADER, &params.meta.version)
+    expect(
+        header(headers, VERSION_HEADER)?,
+        VERSION_HEADER,
+        &params.meta.version,
+    )
 }
 
 /// Everything else.
@@ -27,8 +31,16 @@ pub(super) fn check(headers: &HeaderMap, method: &str, params: &Params<'_>) -> R
         "resources/read" => &params.uri,
         _ => return Ok(()),
     };
-    expect(&decode("mcp-name", header(headers, "mcp-name")?)?, "mcp-name", name)?;
-    if method == "tools/call" { check_arguments(headers, params) } else { Ok(()) }
+    expect(
+        &decode("mcp-name", header(headers, "mcp-name")?)?,
+        "mcp-name",
+        name,
+    )?;
+    if method == "tools/call" {
+        check_arguments(headers, params)
+    } else {
+        Ok(())
+    }
 }
 
 /// The arguments that the tool's schema marks with `x-mcp-header`.
@@ -37,18 +49,26 @@ fn check_arguments(headers: &HeaderMap, params: &Params<'_>) -> Result<(), Fault
     if mirrored.is_empty() {
         return Ok(());
     }
-    let arguments: Map<String, Value> =
-        params.arguments.and_then(|arguments| serde_json::from_str(arguments.get()).ok()).unwrap_or_default();
+    let arguments: Map<String, Value> = params
+        .arguments
+        .and_then(|arguments| serde_json::from_str(arguments.get()).ok())
+        .unwrap_or_default();
     for (argument, suffix) in mirrored {
         let name = format!("mcp-param-{}", suffix.to_ascii_lowercase());
         let value = arguments.get(*argument).filter(|value| !value.is_null());
         match (value, headers.contains_key(&name)) {
             (None, false) => {}
-            (None, true) => return Err(Fault::header_mismatch(format!("{name} is there, and {argument} is not"))),
+            (None, true) => {
+                return Err(Fault::header_mismatch(format!(
+                    "{name} is there, and {argument} is not"
+                )));
+            }
             (Some(value), _) => {
                 let said = decode(&name, header(headers, &name)?)?;
                 if !is_same(value, &said) {
-                    return Err(Fault::header_mismatch(format!("{name} says {said:?}, and {argument} is {value}")));
+                    return Err(Fault::header_mismatch(format!(
+                        "{name} says {said:?}, and {argument} is {value}"
+                    )));
                 }
             }
         }
@@ -68,19 +88,30 @@ fn is_same(value: &Value, said: &str) -> bool {
 }
 
 fn header<'a>(headers: &'a HeaderMap, name: &str) -> Result<&'a str, Fault> {
-    let value = headers.get(name).ok_or_else(|| Fault::header_mismatch(format!("the header {name} is missing")))?;
-    value.to_str().map_err(|_| Fault::header_mismatch(format!("the header {name} has characters that no header may have")))
+    let value = headers
+        .get(name)
+        .ok_or_else(|| Fault::header_mismatch(format!("the header {name} is missing")))?;
+    value.to_str().map_err(|_| {
+        Fault::header_mismatch(format!(
+            "the header {name} has characters that no header may have"
+        ))
+    })
 }
 
 fn expect(said: &str, name: &str, expected: &str) -> Result<(), Fault> {
     if said == expected {
         return Ok(());
     }
-    Err(Fault::header_mismatch(format!("the header {name} says {said:?}, and the body {expected:?}")))
+    Err(Fault::header_mismatch(format!(
+        "the header {name} says {said:?}, and the body {expected:?}"
+    )))
 }
 
 fn decode(name: &str, value: &str) -> Result<String, Fault> {
-    let Some(encoded) = value.strip_prefix(ENCODED.0).and_then(|value| value.strip_suffix(ENCODED.1)) else {
+    let Some(encoded) = value
+        .strip_prefix(ENCODED.0)
+        .and_then(|value| value.strip_suffix(ENCODED.1))
+    else {
         return Ok(value.to_owned());
     };
     let bytes = BASE64.decode(encoded.as_bytes()).ok();
@@ -98,7 +129,10 @@ mod tests {
         for (value, expected) in [
             ("us-west1", Some("us-west1")),
             ("=?base64?SGVsbG8sIOS4lueVjA==?=", Some("Hello, 世界")),
-            ("=?base64?PT9iYXNlNjQ/bGl0ZXJhbD89?=", Some("=?base64?literal?=")),
+            (
+                "=?base64?PT9iYXNlNjQ/bGl0ZXJhbD89?=",
+                Some("=?base64?literal?="),
+            ),
             ("=?BASE64?SGk=?=", Some("=?BASE64?SGk=?=")),
             ("=?base64?SGk?=", None),
             ("=?base64?!!!!?=", None),
@@ -120,7 +154,11 @@ mod tests {
             ("true", "True", false),
             ("[1]", "[1]", false),
         ] {
-            assert_eq!(is_same(&serde_json::from_str(value).unwrap(), said), expected, "{value} {said}");
+            assert_eq!(
+                is_same(&serde_json::from_str(value).unwrap(), said),
+                expected,
+                "{value} {said}"
+            );
         }
     }
 }

@@ -7,7 +7,10 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::Response;
 
 use super::session::{self, SESSION_HEADER, Session, VERSION_HEADER};
-use super::{Answers, Questions, Shared, accepted, events, mirror, read_body, refuse, refuse_request, respond};
+use super::{
+    Answers, Questions, Shared, accepted, events, mirror, read_body, refuse, refuse_request,
+    respond,
+};
 use crate::era::{MODERN_VERSION, Terms};
 use crate::options::Eras;
 use crate::outlet::{Outlet, Replies};
@@ -17,14 +20,24 @@ use crate::rpc::{Concern, Fault, Message, Params};
 pub(super) async fn answer(shared: &Arc<Shared>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let headers = parts.headers;
-    let content_type = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or("");
+    let content_type = headers
+        .get(header::CONTENT_TYPE)
+        .and_then(|kind| kind.to_str().ok())
+        .unwrap_or("");
     const JSON: &str = "application/json";
-    if !content_type.trim_start().get(..JSON.len()).is_some_and(|kind| kind.eq_ignore_ascii_case(JSON)) {
+    if !content_type
+        .trim_start()
+        .get(..JSON.len())
+        .is_some_and(|kind| kind.eq_ignore_ascii_case(JSON))
+    {
         let fault = Fault::edge(-32000, "the body must be application/json");
         return refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, &fault);
     }
     if !accepts(&headers, "application/json") || !accepts(&headers, "text/event-stream") {
-        let fault = Fault::edge(-32000, "the request must accept application/json and text/event-stream");
+        let fault = Fault::edge(
+            -32000,
+            "the request must accept application/json and text/event-stream",
+        );
         return refuse(StatusCode::NOT_ACCEPTABLE, &fault);
     }
     let body = match read_body(shared, Request::new(body)).await {
@@ -39,8 +52,13 @@ pub(super) async fn answer(shared: &Arc<Shared>, request: Request) -> Response {
         Ok(message) => message,
         Err(fault) => return refuse(StatusCode::BAD_REQUEST, &fault),
     };
-    let id = message.id.filter(|_| !message.method.is_empty()).map(|id| id.get());
-    let Some(id) = id else { return take_aside(shared, &headers, &message) };
+    let id = message
+        .id
+        .filter(|_| !message.method.is_empty())
+        .map(|id| id.get());
+    let Some(id) = id else {
+        return take_aside(shared, &headers, &message);
+    };
     let params = match Params::parse(message.params) {
         Ok(params) => params,
         Err(fault) => return refuse_request(StatusCode::BAD_REQUEST, &fault, id),
@@ -55,7 +73,9 @@ pub(super) async fn answer(shared: &Arc<Shared>, request: Request) -> Response {
         Ok((_, session)) => {
             let outlet = Outlet::new();
             let replies = Replies::single(&outlet).ending();
-            session.peer.take_request(id, &message.method, &params, &replies);
+            session
+                .peer
+                .take_request(id, &message.method, &params, &replies);
             finish_legacy(shared, &session, outlet)
         }
         Err(refusal) => refusal,
@@ -65,25 +85,43 @@ pub(super) async fn answer(shared: &Arc<Shared>, request: Request) -> Response {
 /// Whether the header lets us answer with this kind; a missing header lets us do anything.
 pub(super) fn accepts(headers: &HeaderMap, kind: &str) -> bool {
     let family = kind.split('/').next().unwrap_or("");
-    let takes = |accepted: &str| accepted == kind || accepted == "*/*" || accepted.strip_suffix("/*") == Some(family);
+    let takes = |accepted: &str| {
+        accepted == kind || accepted == "*/*" || accepted.strip_suffix("/*") == Some(family)
+    };
     !headers.contains_key(header::ACCEPT) || accept_of(headers).any(takes)
 }
 
 /// The kinds that the header says are accepted.
 fn accept_of(headers: &HeaderMap) -> impl Iterator<Item = &str> {
-    let values = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
-    values.flat_map(|value| value.split(',')).map(|kind| kind.split(';').next().unwrap_or("").trim())
+    let values = headers
+        .get_all(header::ACCEPT)
+        .iter()
+        .filter_map(|value| value.to_str().ok());
+    values
+        .flat_map(|value| value.split(','))
+        .map(|kind| kind.split(';').next().unwrap_or("").trim())
 }
 
 fn is_modern(shared: &Shared, headers: &HeaderMap, is_said_in_body: bool) -> bool {
     match shared.demo.options.eras {
         Eras::Legacy => false,
         Eras::Modern => true,
-        Eras::Both => is_said_in_body || headers.get(VERSION_HEADER).is_some_and(|version| version == MODERN_VERSION),
+        Eras::Both => {
+            is_said_in_body
+                || headers
+                    .get(VERSION_HEADER)
+                    .is_some_and(|version| version == MODERN_VERSION)
+        }
     }
 }
 
-fn take_modern(shared: &Arc<Shared>, headers: &HeaderMap, id: &str, method: &str, params: &Params<'_>) -> Response {
+fn take_modern(
+    shared: &Arc<Shared>,
+    headers: &HeaderMap,
+    id: &str,
+    method: &str,
+    params: &Params<'_>,
+) -> Response {
     let check = || {
         if method == "initialize" {
             // A modern request cannot begin a session; a legacy one is told what we speak instead.
@@ -111,7 +149,10 @@ fn take_modern(shared: &Arc<Shared>, headers: &HeaderMap, id: &str, method: &str
     // The connection is the request: when it goes, nobody wants the answer.
     let (gone, closing) = (peer.clone(), peer);
     let reader = events::Stream::plain(outlet).read(Vec::new(), None, shared.options.keep_alive);
-    reader.on_end(move || gone.close()).on_closing(shared.closing.subscribe(), move || closing.close()).into_response()
+    reader
+        .on_end(move || gone.close())
+        .on_closing(shared.closing.subscribe(), move || closing.close())
+        .into_response()
 }
 
 fn begin_session(shared: &Arc<Shared>, id: &str, params: &Params<'_>) -> Response {
@@ -164,7 +205,8 @@ fn take_batch(shared: &Arc<Shared>, headers: &HeaderMap, text: &[u8]) -> Respons
     }
 }
 
-/// Answers at once if everything is said, else with a stream that can be resumed: a lost connection is no cancellation here.
+/// Answers at once if everything is said, else with a stream that can be resumed: a lost connection
+/// is no cancellation here.
 fn finish_legacy(shared: &Shared, session: &Arc<Session>, outlet: Outlet) -> Response {
     match outlet.take_whole() {
         Some(messages) if messages.is_empty() => accepted(),
@@ -172,7 +214,9 @@ fn finish_legacy(shared: &Shared, session: &Arc<Session>, outlet: Outlet) -> Res
         None => {
             let stream = session.open_stream(outlet);
             let beginning = session.beginning(&stream, shared);
-            stream.read(beginning, None, shared.options.keep_alive).into_response()
+            stream
+                .read(beginning, None, shared.options.keep_alive)
+                .into_response()
         }
     }
 }

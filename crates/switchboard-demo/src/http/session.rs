@@ -53,7 +53,12 @@ pub(super) struct Session {
 
 impl Sessions {
     pub(super) fn new(limit: usize) -> Self {
-        Self { key: random_key(), limit: limit.max(1), clock: AtomicU64::new(0), open: Mutex::default() }
+        Self {
+            key: random_key(),
+            limit: limit.max(1),
+            clock: AtomicU64::new(0),
+            open: Mutex::default(),
+        }
     }
 
     /// Opens a session and gives it an id.
@@ -64,8 +69,10 @@ impl Sessions {
         session.used.store(now, Ordering::Relaxed);
         let forgotten = {
             let mut open = self.sessions();
-            let oldest =
-                (open.len() >= self.limit).then(|| open.iter().min_by_key(|(_, session)| session.used.load(Ordering::Relaxed)));
+            let oldest = (open.len() >= self.limit).then(|| {
+                open.iter()
+                    .min_by_key(|(_, session)| session.used.load(Ordering::Relaxed))
+            });
             let oldest = oldest.flatten().map(|(id, _)| id.clone());
             let forgotten = oldest.and_then(|id| open.remove(&id));
             open.insert(id.clone(), session.clone());
@@ -100,7 +107,10 @@ impl Sessions {
         let sessions: Vec<_> = self.sessions().values().cloned().collect();
         for session in sessions {
             session.shared.interrupt();
-            session.streams().values().for_each(|stream| stream.interrupt());
+            session
+                .streams()
+                .values()
+                .for_each(|stream| stream.interrupt());
         }
     }
 
@@ -126,7 +136,14 @@ impl Session {
 
     /// The same, on a stream that is there already.
     pub(super) fn on_stream(peer: Arc<Peer>, outlet: Outlet, shared: Arc<Stream>) -> Self {
-        Self { peer, outlet, shared, streams: Mutex::default(), last_stream: AtomicU64::new(0), used: AtomicU64::new(0) }
+        Self {
+            peer,
+            outlet,
+            shared,
+            streams: Mutex::default(),
+            last_stream: AtomicU64::new(0),
+            used: AtomicU64::new(0),
+        }
     }
 
     pub(super) fn outlet(&self) -> &Outlet {
@@ -140,7 +157,10 @@ impl Session {
         let mut streams = self.streams();
         if streams.len() >= KEPT_STREAMS {
             // Those under way are bounded by the calls that the peer makes.
-            let ended = streams.iter().find(|(_, stream)| stream.has_ended()).map(|(number, _)| *number);
+            let ended = streams
+                .iter()
+                .find(|(_, stream)| stream.has_ended())
+                .map(|(number, _)| *number);
             ended.and_then(|number| streams.remove(&number));
         }
         streams.insert(number, stream.clone());
@@ -150,7 +170,11 @@ impl Session {
     /// What a stream begins with.
     pub(super) fn beginning(&self, stream: &Stream, shared: &Shared) -> Vec<u8> {
         let retry = shared.options.retry;
-        if self.peer.agreed_version().is_some_and(|version| version >= PRIMING_VERSION) {
+        if self
+            .peer
+            .agreed_version()
+            .is_some_and(|version| version >= PRIMING_VERSION)
+        {
             stream.priming(retry)
         } else {
             format!("retry: {}\n\n", retry.as_millis()).into_bytes()
@@ -187,12 +211,21 @@ pub(super) fn listen(shared: &Shared, headers: &HeaderMap) -> Response {
         },
     };
     let Some(stream) = stream else {
-        return refuse(StatusCode::BAD_REQUEST, &Fault::edge(-32000, "Last-Event-ID names no stream of this session"));
+        return refuse(
+            StatusCode::BAD_REQUEST,
+            &Fault::edge(-32000, "Last-Event-ID names no stream of this session"),
+        );
     };
     let beginning = session.beginning(&stream, shared);
     // Who resumes has an id to resume from already.
-    let beginning = if after.is_some() { format!("retry: {}\n\n", shared.options.retry.as_millis()).into() } else { beginning };
-    stream.read(beginning, after, shared.options.keep_alive).into_response()
+    let beginning = if after.is_some() {
+        format!("retry: {}\n\n", shared.options.retry.as_millis()).into()
+    } else {
+        beginning
+    };
+    stream
+        .read(beginning, after, shared.options.keep_alive)
+        .into_response()
 }
 
 /// A DELETE.
@@ -208,22 +241,36 @@ pub(super) fn end(shared: &Shared, headers: &HeaderMap) -> Response {
 
 /// The session that a request names.
 pub(super) fn of(shared: &Shared, headers: &HeaderMap) -> Result<(String, Arc<Session>), Response> {
-    let version = headers.get(VERSION_HEADER).map(|version| version.to_str().unwrap_or(""));
+    let version = headers
+        .get(VERSION_HEADER)
+        .map(|version| version.to_str().unwrap_or(""));
     if let Some(version) = version.filter(|version| !LEGACY_VERSIONS.contains(version)) {
         let fault = Fault::edge(-32000, format!("unsupported protocol version {version:?}"));
         return Err(refuse(StatusCode::BAD_REQUEST, &fault));
     }
     let Some(id) = headers.get(SESSION_HEADER) else {
-        let fault = Fault::edge(-32000, "the header Mcp-Session-Id is missing; begin with initialize");
+        let fault = Fault::edge(
+            -32000,
+            "the header Mcp-Session-Id is missing; begin with initialize",
+        );
         return Err(refuse(StatusCode::BAD_REQUEST, &fault));
     };
     let id = id.to_str().unwrap_or("");
     let Some(session) = shared.sessions.find(id) else {
-        return Err(refuse(StatusCode::NOT_FOUND, &Fault::edge(-32001, "there is no such session; begin with initialize")));
+        return Err(refuse(
+            StatusCode::NOT_FOUND,
+            &Fault::edge(-32001, "there is no such session; begin with initialize"),
+        ));
     };
     let agreed = session.peer.agreed_version();
     if let Some(version) = version.filter(|version| Some(*version) != agreed) {
-        let fault = Fault::edge(-32000, format!("this session speaks {}, not {version}", agreed.unwrap_or("nothing")));
+        let fault = Fault::edge(
+            -32000,
+            format!(
+                "this session speaks {}, not {version}",
+                agreed.unwrap_or("nothing")
+            ),
+        );
         return Err(refuse(StatusCode::BAD_REQUEST, &fault));
     }
     Ok((id.to_owned(), session))
@@ -233,7 +280,11 @@ pub(super) fn of(shared: &Shared, headers: &HeaderMap) -> Result<(String, Arc<Se
 fn random_key() -> [u8; 32] {
     let mut key = [0; 32];
     let read = std::fs::File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut key));
-    for (index, part) in key.chunks_exact_mut(8).enumerate().filter(|_| read.is_err()) {
+    for (index, part) in key
+        .chunks_exact_mut(8)
+        .enumerate()
+        .filter(|_| read.is_err())
+    {
         part.copy_from_slice(&RandomState::new().hash_one(index).to_le_bytes());
     }
     key

@@ -1,4 +1,5 @@
-//! HTTP+SSE, the wire of 2024-11-05: one stream for everything the server says, a POST for each message to it.
+//! HTTP+SSE, the wire of 2024-11-05: one stream for everything the server says, a POST for each
+//! message to it.
 
 use std::sync::Arc;
 
@@ -22,19 +23,28 @@ pub(super) fn open(shared: &Arc<Shared>) -> Response {
     let peer = Arc::new(Peer::new(shared.demo.clone(), outlet.clone()).speaking(Eras::Legacy));
     shared.demo.tell(&peer);
     let stream = events::Stream::plain(outlet.clone());
-    let (id, _) = shared.streams.open(Session::on_stream(peer, outlet, stream.clone()));
+    let (id, _) = shared
+        .streams
+        .open(Session::on_stream(peer, outlet, stream.clone()));
     let beginning = format!("event: endpoint\ndata: {ENDPOINT}{id}\n\n").into_bytes();
     let owner = shared.clone();
     let reader = stream.read(beginning, None, shared.options.keep_alive);
-    reader.on_end(move || _ = owner.streams.close(&id)).into_response()
+    reader
+        .on_end(move || _ = owner.streams.close(&id))
+        .into_response()
 }
 
 /// A POST: one message. What is said in return goes to the stream.
 pub(super) async fn post(shared: &Arc<Shared>, request: Request) -> Response {
     let query = request.uri().query().unwrap_or("");
-    let id = query.split('&').find_map(|pair| pair.strip_prefix("sessionId="));
+    let id = query
+        .split('&')
+        .find_map(|pair| pair.strip_prefix("sessionId="));
     let Some(session) = id.and_then(|id| shared.streams.find(id)) else {
-        return refuse(StatusCode::NOT_FOUND, &Fault::edge(-32001, "there is no such session; begin with a GET of /sse"));
+        return refuse(
+            StatusCode::NOT_FOUND,
+            &Fault::edge(-32001, "there is no such session; begin with a GET of /sse"),
+        );
     };
     let body = match read_body(shared, request).await {
         Ok(body) => body,

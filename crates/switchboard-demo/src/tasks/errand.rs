@@ -40,14 +40,21 @@ enum End {
 
 impl Default for Arguments {
     fn default() -> Self {
-        Self { seconds: 1.0, steps: 4, ask: false, end: End::Done }
+        Self {
+            seconds: 1.0,
+            steps: 4,
+            ask: false,
+            end: End::Done,
+        }
     }
 }
 
 impl Arguments {
     pub(super) fn fault(&self) -> Option<&'static str> {
         match self {
-            Self { seconds, .. } if !(0.0..=3600.0).contains(seconds) => Some("seconds must be from 0 to 3600"),
+            Self { seconds, .. } if !(0.0..=3600.0).contains(seconds) => {
+                Some("seconds must be from 0 to 3600")
+            }
             Self { steps: 0, .. } => Some("steps must be at least 1"),
             _ => None,
         }
@@ -113,7 +120,12 @@ impl Errand {
             updated: created,
             is_forgotten: false,
         };
-        Self { id, created, time_to_live, state: watch::Sender::new(state) }
+        Self {
+            id,
+            created,
+            time_to_live,
+            state: watch::Sender::new(state),
+        }
     }
 
     pub(super) fn id(&self) -> &str {
@@ -132,7 +144,8 @@ impl Errand {
     pub(super) fn answer(&self, answer: Value) {
         self.change(|state| {
             if state.status == Status::InputRequired {
-                (state.status, state.answer, state.message) = (Status::Working, Some(answer), "answered".to_owned());
+                (state.status, state.answer, state.message) =
+                    (Status::Working, Some(answer), "answered".to_owned());
             }
         });
     }
@@ -164,8 +177,10 @@ impl Errand {
             "createdAt": timestamp(self.created),
             "lastUpdatedAt": timestamp(state.updated),
         });
-        let (time_to_live, poll_interval) =
-            (json!(self.time_to_live.as_millis() as u64), json!(POLL_INTERVAL.as_millis() as u64));
+        let (time_to_live, poll_interval) = (
+            json!(self.time_to_live.as_millis() as u64),
+            json!(POLL_INTERVAL.as_millis() as u64),
+        );
         if !is_modern {
             (task["ttl"], task["pollInterval"]) = (time_to_live, poll_interval);
             return task;
@@ -174,7 +189,8 @@ impl Errand {
         if state.status == Status::InputRequired {
             let mut params = question();
             params["mode"] = json!("form");
-            task["inputRequests"] = json!({QUESTION: {"method": "elicitation/create", "params": params}});
+            task["inputRequests"] =
+                json!({QUESTION: {"method": "elicitation/create", "params": params}});
         }
         match state.outcome {
             Some(Ok(result)) => task["result"] = result,
@@ -195,24 +211,42 @@ pub(super) fn question() -> Value {
 pub(super) async fn run(errand: Arc<Errand>, arguments: Arguments) {
     let mut state = errand.watch();
     let worked = async {
-        let Arguments { seconds, steps, ask, .. } = arguments;
+        let Arguments {
+            seconds,
+            steps,
+            ask,
+            ..
+        } = arguments;
         let mut begin = Instant::now();
         let mut name = None;
         for step in 1..=steps {
-            tokio::time::sleep_until(begin + Duration::from_secs_f64(seconds * f64::from(step) / f64::from(steps))).await;
+            tokio::time::sleep_until(
+                begin + Duration::from_secs_f64(seconds * f64::from(step) / f64::from(steps)),
+            )
+            .await;
             errand.change(|state| state.message = format!("step {step} of {steps}"));
             if ask && step == steps.div_ceil(2) {
-                errand.change(|state| (state.status, state.message) = (Status::InputRequired, "whose is it?".to_owned()));
+                errand.change(|state| {
+                    (state.status, state.message) =
+                        (Status::InputRequired, "whose is it?".to_owned())
+                });
                 let asked = Instant::now();
                 let mut answers = errand.watch();
                 let answered = answers.wait_for(|state| state.answer.is_some()).await;
-                name = Some(answered.map_or(Value::Null, |state| state.answer.clone().unwrap_or_default()));
+                name = Some(answered.map_or(Value::Null, |state| {
+                    state.answer.clone().unwrap_or_default()
+                }));
                 begin += asked.elapsed();
             }
         }
-        let whose = name.map_or_else(String::new, |answer| match answer["content"]["name"].as_str() {
-            Some(name) => format!(" for {name}"),
-            None => format!(" for nobody ({})", answer["action"].as_str().unwrap_or("no answer")),
+        let whose = name.map_or_else(String::new, |answer| {
+            match answer["content"]["name"].as_str() {
+                Some(name) => format!(" for {name}"),
+                None => format!(
+                    " for nobody ({})",
+                    answer["action"].as_str().unwrap_or("no answer")
+                ),
+            }
         });
         format!("ran for {seconds} s in {steps} steps{whose}")
     };
@@ -227,12 +261,19 @@ impl Errand {
     fn finish(&self, end: End, words: &str) {
         let result = json!({"content": [{"type": "text", "text": words}]});
         self.change(|state| match end {
-            End::Done => (state.status, state.message, state.outcome) = (Status::Completed, "done".to_owned(), Some(Ok(result))),
+            End::Done => {
+                (state.status, state.message, state.outcome) =
+                    (Status::Completed, "done".to_owned(), Some(Ok(result)))
+            }
             End::Fail => {
                 let fault = Fault::internal("the errand came to nothing");
-                (state.status, state.message, state.outcome) = (Status::Failed, "out of luck".to_owned(), Some(Err(fault)));
+                (state.status, state.message, state.outcome) =
+                    (Status::Failed, "out of luck".to_owned(), Some(Err(fault)));
             }
-            End::Cancel => (state.status, state.message) = (Status::Cancelled, "somebody else did it".to_owned()),
+            End::Cancel => {
+                (state.status, state.message) =
+                    (Status::Cancelled, "somebody else did it".to_owned())
+            }
             End::Forget => state.is_forgotten = true,
         });
     }
@@ -245,13 +286,23 @@ fn timestamp(time: SystemTime) -> String {
     // Years are counted from March, in spans of 400 years, so that the leap day is the last.
     let shifted = days + 719_468;
     let (span, day_of_span) = (shifted / 146_097, shifted % 146_097);
-    let year_of_span = (day_of_span - day_of_span / 1_460 + day_of_span / 36_524 - day_of_span / 146_096) / 365;
+    let year_of_span =
+        (day_of_span - day_of_span / 1_460 + day_of_span / 36_524 - day_of_span / 146_096) / 365;
     let day_of_year = day_of_span - (365 * year_of_span + year_of_span / 4 - year_of_span / 100);
     let shifted_month = (5 * day_of_year + 2) / 153;
     let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
-    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
+    let month = if shifted_month < 10 {
+        shifted_month + 3
+    } else {
+        shifted_month - 9
+    };
     let year = span * 400 + year_of_span + u64::from(month <= 2);
-    let (hour, minute, second, millisecond) = (seconds / 3_600, seconds / 60 % 60, seconds % 60, since.subsec_millis());
+    let (hour, minute, second, millisecond) = (
+        seconds / 3_600,
+        seconds / 60 % 60,
+        seconds % 60,
+        since.subsec_millis(),
+    );
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millisecond:03}Z")
 }
 

@@ -11,7 +11,9 @@ pub(super) fn image() -> Body {
 }
 
 pub(super) fn audio() -> Body {
-    Body::from(json!({"content": [{"type": "audio", "data": media::tone(), "mimeType": "audio/wav"}]}))
+    Body::from(
+        json!({"content": [{"type": "audio", "data": media::tone(), "mimeType": "audio/wav"}]}),
+    )
 }
 
 pub(super) fn resource_link() -> Body {
@@ -29,7 +31,8 @@ pub(super) fn embedded_resource() -> Body {
 }
 
 pub(super) fn mixed() -> Body {
-    let mut text = text_block("a text for everybody, then a picture, a link and a resource for the assistant");
+    let mut text =
+        text_block("a text for everybody, then a picture, a link and a resource for the assistant");
     text["annotations"] = json!({"audience": ["user", "assistant"], "priority": 0.9});
     let mut resource = json!({"type": "resource", "resource": resources::text_contents()});
     resource["annotations"] = json!({"audience": ["assistant"], "priority": 0.2});

@@ -13,12 +13,19 @@ pub(super) fn toggle_tool(call: &Call<'_>) -> Body {
     let demo = &call.peer.demo;
     let is_there = demo.tools.toggle();
     demo.announce(Change::Tools);
-    Body::from_words(if is_there { "the tool surprise is there now" } else { "the tool surprise is gone" })
+    Body::from_words(if is_there {
+        "the tool surprise is there now"
+    } else {
+        "the tool surprise is gone"
+    })
 }
 
 /// Lets the counter count.
 pub(super) fn count_up(call: &Call<'_>) -> Body {
-    Body::from_words(format!("the counter stands at {}", call.peer.demo.count_up()))
+    Body::from_words(format!(
+        "the counter stands at {}",
+        call.peer.demo.count_up()
+    ))
 }
 
 /// Says one thing at each level, from `debug` up, or at the one given.
@@ -31,18 +38,28 @@ pub(super) fn log(call: &Call<'_>) -> Body {
     }
     impl Default for Arguments {
         fn default() -> Self {
-            Self { level: None, message: "something worth a line".to_owned() }
+            Self {
+                level: None,
+                message: "something worth a line".to_owned(),
+            }
         }
     }
     let arguments: Arguments = match call.arguments() {
         Ok(arguments) => arguments,
         Err(failure) => return failure,
     };
-    let levels = match arguments.level.as_deref().map(|name| (name, Level::named(name))) {
+    let levels = match arguments
+        .level
+        .as_deref()
+        .map(|name| (name, Level::named(name)))
+    {
         None => Level::ALL.to_vec(),
         Some((_, Some(level))) => vec![level],
         Some((name, None)) => return Body::from_failure(format!("unknown log level {name:?}")),
     };
-    let sent = levels.iter().filter(|level| call.log(**level, &json!({"message": arguments.message}))).count();
+    let sent = levels
+        .iter()
+        .filter(|level| call.log(**level, &json!({"message": arguments.message})))
+        .count();
     Body::from_words(format!("{sent} of {} messages were sent", levels.len()))
 }

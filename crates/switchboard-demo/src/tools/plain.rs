@@ -1,4 +1,5 @@
-//! Tools that compute their answer from their arguments: `echo`, `add`, `big`, `whoami`, `route`, `fail`, and the generated ones.
+//! Tools that compute their answer from their arguments: `echo`, `add`, `big`, `whoami`, `route`,
+//! `fail`, and the generated ones.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -18,7 +19,9 @@ pub(super) fn echo(call: &Call<'_>) -> Body {
         message: &'a RawValue,
     }
     match call.arguments::<Arguments<'_>>() {
-        Ok(Arguments { message }) if message.get().starts_with('"') => Body::from_json_string(message.get()),
+        Ok(Arguments { message }) if message.get().starts_with('"') => {
+            Body::from_json_string(message.get())
+        }
         Ok(_) => Body::from_failure("wrong arguments for echo: message must be a string"),
         Err(failure) => failure,
     }
@@ -35,7 +38,11 @@ pub(super) fn add(call: &Call<'_>) -> Body {
         Ok(arguments) => arguments,
         Err(failure) => return failure,
     };
-    let exact = a.as_i64().zip(b.as_i64()).and_then(|(a, b)| a.checked_add(b)).map(Number::from);
+    let exact = a
+        .as_i64()
+        .zip(b.as_i64())
+        .and_then(|(a, b)| a.checked_add(b))
+        .map(Number::from);
     let sum = exact.or_else(|| Number::from_f64(a.as_f64()? + b.as_f64()?));
     match sum {
         Some(sum) => structured(json!({"sum": sum})),
@@ -83,9 +90,18 @@ pub(super) fn route(call: &Call<'_>) -> Body {
         express: Option<bool>,
     }
     match call.arguments() {
-        Ok(Arguments { region, priority, express }) => {
-            let express = if express == Some(true) { ", express" } else { "" };
-            let priority = priority.map_or(String::new(), |priority| format!(", priority {priority}"));
+        Ok(Arguments {
+            region,
+            priority,
+            express,
+        }) => {
+            let express = if express == Some(true) {
+                ", express"
+            } else {
+                ""
+            };
+            let priority =
+                priority.map_or(String::new(), |priority| format!(", priority {priority}"));
             Body::from_words(format!("routed to {region}{priority}{express}"))
         }
         Err(failure) => failure,

@@ -1,4 +1,5 @@
-//! The tools that take their time: `slow` reports progress and stops when it is told to, `hang_up` loses its connection meanwhile.
+//! The tools that take their time: `slow` reports progress and stops when it is told to, `hang_up`
+//! loses its connection meanwhile.
 
 use std::time::Duration;
 
@@ -20,7 +21,10 @@ struct Arguments {
 
 impl Default for Arguments {
     fn default() -> Self {
-        Self { seconds: 1.0, steps: 5 }
+        Self {
+            seconds: 1.0,
+            steps: 5,
+        }
     }
 }
 
@@ -30,7 +34,9 @@ pub(super) fn slow(call: &Call<'_>) -> Outcome {
         Err(failure) => return Outcome::Done(failure),
     };
     if !(0.0..=LIMIT_SECONDS).contains(&arguments.seconds) {
-        return Outcome::Done(Body::from_failure(format!("seconds must be from 0 to {LIMIT_SECONDS}")));
+        return Outcome::Done(Body::from_failure(format!(
+            "seconds must be from 0 to {LIMIT_SECONDS}"
+        )));
     }
     if arguments.steps == 0 {
         return Outcome::Done(Body::from_failure("steps must be at least 1"));
@@ -60,7 +66,11 @@ pub(super) fn hang_up(call: &Call<'_>) -> Outcome {
     }
     let seconds = match call.arguments() {
         Ok(Pause { seconds }) if (0.0..=LIMIT_SECONDS).contains(&seconds) => seconds,
-        Ok(_) => return Outcome::Done(Body::from_failure(format!("seconds must be from 0 to {LIMIT_SECONDS}"))),
+        Ok(_) => {
+            return Outcome::Done(Body::from_failure(format!(
+                "seconds must be from 0 to {LIMIT_SECONDS}"
+            )));
+        }
         Err(failure) => return Outcome::Done(failure),
     };
     let mut exchange = call.detach();
@@ -89,7 +99,13 @@ async fn work(exchange: &mut Exchange, arguments: &Arguments) -> Result<Body, St
             stopped = exchange.stopped() => return Err(stopped),
             () = tokio::time::sleep_until(until) => {}
         }
-        exchange.progress(step.into(), steps.into(), &format!("step {step} of {steps}"));
+        exchange.progress(
+            step.into(),
+            steps.into(),
+            &format!("step {step} of {steps}"),
+        );
     }
-    Ok(Body::from_words(format!("worked for {seconds} s in {steps} steps")))
+    Ok(Body::from_words(format!(
+        "worked for {seconds} s in {steps} steps"
+    )))
 }

@@ -36,10 +36,20 @@ impl Process {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        let messages = lines(child.stdout.take().unwrap(), |line| serde_json::from_str(&line).unwrap());
+        let messages = lines(child.stdout.take().unwrap(), |line| {
+            serde_json::from_str(&line).unwrap()
+        });
         let log = lines(child.stderr.take().unwrap(), |line| line);
         let stdin = child.stdin.take();
-        Self { child, stdin, messages, log, version: None, capabilities: json!({}), last_id: 0 }
+        Self {
+            child,
+            stdin,
+            messages,
+            log,
+            version: None,
+            capabilities: json!({}),
+            last_id: 0,
+        }
     }
 
     /// Starts it and shakes hands in a legacy revision.
@@ -68,7 +78,10 @@ impl Process {
 
     /// One of each era, for what must be the same in both.
     pub fn both(arguments: &[&str]) -> [Self; 2] {
-        [Self::legacy("2025-11-25", json!({}), arguments), Self::modern(json!({}), arguments)]
+        [
+            Self::legacy("2025-11-25", json!({}), arguments),
+            Self::modern(json!({}), arguments),
+        ]
     }
 
     pub fn is_modern(&self) -> bool {
@@ -94,7 +107,11 @@ impl Process {
 
     /// Sends without the newline that ends a message.
     pub fn send_unfinished(&mut self, text: &str) {
-        self.stdin.as_mut().unwrap().write_all(text.as_bytes()).unwrap();
+        self.stdin
+            .as_mut()
+            .unwrap()
+            .write_all(text.as_bytes())
+            .unwrap();
     }
 
     /// Sends a request, with its terms where the era wants them, and returns its id.
@@ -140,9 +157,16 @@ impl Process {
         assert!(result.is_object(), "{reply}");
         if self.is_modern() {
             let fields = result.as_object_mut().unwrap();
-            assert_eq!(fields.remove("resultType"), Some(json!("complete")), "{reply}");
+            assert_eq!(
+                fields.remove("resultType"),
+                Some(json!("complete")),
+                "{reply}"
+            );
             let meta = fields.remove("_meta").unwrap();
-            assert_eq!(meta["io.modelcontextprotocol/serverInfo"]["name"], "switchboard-demo");
+            assert_eq!(
+                meta["io.modelcontextprotocol/serverInfo"]["name"],
+                "switchboard-demo"
+            );
         }
         result
     }
@@ -182,7 +206,9 @@ impl Drop for Process {
 }
 
 pub fn words(result: &Value) -> String {
-    let text = result["content"][0]["text"].as_str().unwrap_or_else(|| panic!("no words in {result}"));
+    let text = result["content"][0]["text"]
+        .as_str()
+        .unwrap_or_else(|| panic!("no words in {result}"));
     assert_eq!(result["content"].as_array().unwrap().len(), 1, "{result}");
     text.to_owned()
 }
@@ -190,10 +216,16 @@ pub fn words(result: &Value) -> String {
 pub fn error(reply: &Value) -> (i64, Value) {
     assert_eq!(reply.get("result"), None, "{reply}");
     assert!(reply["error"]["message"].is_string(), "{reply}");
-    (reply["error"]["code"].as_i64().unwrap(), reply["error"]["data"].clone())
+    (
+        reply["error"]["code"].as_i64().unwrap(),
+        reply["error"]["data"].clone(),
+    )
 }
 
-fn lines<T: Send + 'static>(from: impl Read + Send + 'static, make: fn(String) -> T) -> Receiver<T> {
+fn lines<T: Send + 'static>(
+    from: impl Read + Send + 'static,
+    make: fn(String) -> T,
+) -> Receiver<T> {
     let (sender, receiver) = channel();
     std::thread::spawn(move || {
         for line in BufReader::new(from).lines().map_while(Result::ok) {

@@ -55,9 +55,16 @@ impl Web {
 
     pub async fn with(eras: Eras, http: HttpOptions) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let demo = Demo::new(Options { eras, ..Options::default() });
+        let demo = Demo::new(Options {
+            eras,
+            ..Options::default()
+        });
         let edge = demo.serve_http(listener, http).unwrap();
-        Self { edge, pool: reqwest::Client::builder().no_proxy().build().unwrap(), session: None }
+        Self {
+            edge,
+            pool: reqwest::Client::builder().no_proxy().build().unwrap(),
+            session: None,
+        }
     }
 
     /// The same with a legacy session begun.
@@ -76,7 +83,13 @@ impl Web {
     }
 
     /// Any request; the usual headers of a POST come first, the session's where there is one.
-    pub async fn send(&self, method: Method, url: &str, headers: &[(&str, &str)], body: Option<String>) -> Response {
+    pub async fn send(
+        &self,
+        method: Method,
+        url: &str,
+        headers: &[(&str, &str)],
+        body: Option<String>,
+    ) -> Response {
         let mut all = HeaderMap::new();
         let mut set = |name: &str, value: &str| {
             let name: reqwest::header::HeaderName = name.parse().unwrap();
@@ -93,24 +106,55 @@ impl Web {
             set("mcp-session-id", session);
         }
         headers.iter().for_each(|(name, value)| set(name, value));
-        let request = self.pool.request(method, url).headers(all).body(body.unwrap_or_default());
-        tokio::time::timeout(PATIENCE, request.send()).await.unwrap().unwrap()
+        let request = self
+            .pool
+            .request(method, url)
+            .headers(all)
+            .body(body.unwrap_or_default());
+        tokio::time::timeout(PATIENCE, request.send())
+            .await
+            .unwrap()
+            .unwrap()
     }
 
     pub async fn post(&self, headers: &[(&str, &str)], message: &Value) -> Reply {
-        Reply::read(self.send(Method::POST, &self.edge.url(), headers, Some(message.to_string())).await).await
+        Reply::read(
+            self.send(
+                Method::POST,
+                &self.edge.url(),
+                headers,
+                Some(message.to_string()),
+            )
+            .await,
+        )
+        .await
     }
 
     pub async fn post_stream(&self, headers: &[(&str, &str)], message: &Value) -> Events {
-        Events::of(self.send(Method::POST, &self.edge.url(), headers, Some(message.to_string())).await)
+        Events::of(
+            self.send(
+                Method::POST,
+                &self.edge.url(),
+                headers,
+                Some(message.to_string()),
+            )
+            .await,
+        )
     }
 
     pub async fn get_stream(&self, headers: &[(&str, &str)]) -> Events {
-        Events::of(self.send(Method::GET, &self.edge.url(), headers, None).await)
+        Events::of(
+            self.send(Method::GET, &self.edge.url(), headers, None)
+                .await,
+        )
     }
 
     pub async fn get(&self, headers: &[(&str, &str)]) -> Reply {
-        Reply::read(self.send(Method::GET, &self.edge.url(), headers, None).await).await
+        Reply::read(
+            self.send(Method::GET, &self.edge.url(), headers, None)
+                .await,
+        )
+        .await
     }
 
     pub async fn delete(&self) -> Reply {
@@ -120,13 +164,19 @@ impl Web {
     /// A modern request with all headers right, except those that `headers` names.
     pub async fn modern(&self, headers: &[(&str, &str)], message: &Value) -> Reply {
         let all = modern_headers(headers, message);
-        let all: Vec<_> = all.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        let all: Vec<_> = all
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.as_str()))
+            .collect();
         self.post(&all, message).await
     }
 
     pub async fn modern_stream(&self, message: &Value) -> Events {
         let all = modern_headers(&[], message);
-        let all: Vec<_> = all.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        let all: Vec<_> = all
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.as_str()))
+            .collect();
         self.post_stream(&all, message).await
     }
 }
@@ -134,11 +184,20 @@ impl Web {
 impl Reply {
     pub async fn read(response: Response) -> Self {
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
-        Self { status, headers, text: tokio::time::timeout(PATIENCE, response.text()).await.unwrap().unwrap() }
+        Self {
+            status,
+            headers,
+            text: tokio::time::timeout(PATIENCE, response.text())
+                .await
+                .unwrap()
+                .unwrap(),
+        }
     }
 
     pub fn header(&self, name: &str) -> &str {
-        self.headers.get(name).map_or("", |value| value.to_str().unwrap())
+        self.headers
+            .get(name)
+            .map_or("", |value| value.to_str().unwrap())
     }
 
     pub fn json(&self) -> Value {
@@ -148,7 +207,11 @@ impl Reply {
     /// Status, error code and whose answer it is.
     pub fn refusal(&self) -> (u16, i64, Value) {
         let reply = self.json();
-        (self.status, reply["error"]["code"].as_i64().unwrap_or(0), reply["id"].clone())
+        (
+            self.status,
+            reply["error"]["code"].as_i64().unwrap_or(0),
+            reply["id"].clone(),
+        )
     }
 }
 
@@ -157,7 +220,10 @@ impl Events {
         assert_eq!(response.status(), 200);
         assert_eq!(response.headers()["content-type"], "text/event-stream");
         assert_eq!(response.headers()["x-accel-buffering"], "no");
-        Self { response, buffer: String::new() }
+        Self {
+            response,
+            buffer: String::new(),
+        }
     }
 
     /// The next event or comment; `None` when the stream has ended.
@@ -168,7 +234,10 @@ impl Events {
                 self.buffer = rest.to_owned();
                 return Some(event);
             }
-            let chunk = tokio::time::timeout(PATIENCE, self.response.chunk()).await.unwrap().unwrap()?;
+            let chunk = tokio::time::timeout(PATIENCE, self.response.chunk())
+                .await
+                .unwrap()
+                .unwrap()?;
             self.buffer.push_str(std::str::from_utf8(&chunk).unwrap());
         }
     }
@@ -212,7 +281,11 @@ impl Event {
 pub fn initialize(version: &str) -> Value {
     let capabilities = json!({"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}});
     let info = json!({"name": "tester", "version": "1"});
-    request(json!("init"), "initialize", json!({"protocolVersion": version, "capabilities": capabilities, "clientInfo": info}))
+    request(
+        json!("init"),
+        "initialize",
+        json!({"protocolVersion": version, "capabilities": capabilities, "clientInfo": info}),
+    )
 }
 
 pub fn request(id: Value, method: &str, params: Value) -> Value {
@@ -220,7 +293,11 @@ pub fn request(id: Value, method: &str, params: Value) -> Value {
 }
 
 pub fn call(id: u64, tool: &str, arguments: Value) -> Value {
-    request(json!(id), "tools/call", json!({"name": tool, "arguments": arguments, "_meta": {"progressToken": id}}))
+    request(
+        json!(id),
+        "tools/call",
+        json!({"name": tool, "arguments": arguments, "_meta": {"progressToken": id}}),
+    )
 }
 
 /// A request with its own terms.
@@ -234,12 +311,20 @@ pub fn modern(id: u64, method: &str, mut params: Value) -> Value {
 
 fn modern_headers(headers: &[(&str, &str)], message: &Value) -> Vec<(String, String)> {
     let text = |value: &Value| value.as_str().unwrap_or("").to_owned();
-    let name = if message["method"] == "resources/read" { &message["params"]["uri"] } else { &message["params"]["name"] };
+    let name = if message["method"] == "resources/read" {
+        &message["params"]["uri"]
+    } else {
+        &message["params"]["name"]
+    };
     let mut all = vec![
         ("mcp-protocol-version".to_owned(), MODERN.to_owned()),
         ("mcp-method".to_owned(), text(&message["method"])),
         ("mcp-name".to_owned(), text(name)),
     ];
-    all.extend(headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
+    all.extend(
+        headers
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned())),
+    );
     all
 }

@@ -39,13 +39,25 @@ pub(crate) fn result_line(id: &str, result: &str) -> String {
 }
 
 pub(crate) fn error_line(id: &str, code: i64, message: &str, data: Option<&str>) -> String {
-    format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":{code},"message":{}{}}}}}"#, quote(message), member("data", data))
+    format!(
+        r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":{code},"message":{}{}}}}}"#,
+        quote(message),
+        member("data", data)
+    )
 }
 
 /// A tool result with one text, and `structuredContent` if there is any.
 pub(crate) fn text_result(request: &Request, text: &str, structured: Option<&str>) -> String {
-    let kind = if is_modern(request) { r#""resultType":"complete","# } else { "" };
-    format!(r#"{{{kind}"content":[{{"type":"text","text":{}}}]{}}}"#, quote(text), member("structuredContent", structured))
+    let kind = if is_modern(request) {
+        r#""resultType":"complete","#
+    } else {
+        ""
+    };
+    format!(
+        r#"{{{kind}"content":[{{"type":"text","text":{}}}]{}}}"#,
+        quote(text),
+        member("structuredContent", structured)
+    )
 }
 
 /// A text as JSON.
@@ -60,7 +72,9 @@ fn modern_version(request: &Request) -> Option<String> {
         #[serde(rename = "io.modelcontextprotocol/protocolVersion")]
         version: String,
     }
-    serde_json::from_str::<Meta>(&request.param("_meta")?).ok().map(|meta| meta.version)
+    serde_json::from_str::<Meta>(&request.param("_meta")?)
+        .ok()
+        .map(|meta| meta.version)
 }
 
 fn is_modern(request: &Request) -> bool {
@@ -82,14 +96,24 @@ fn usual_result(peer: &Peer, request: &Request) -> Result<String, Refusal> {
     }
 }
 
-/// Refuses what the script's era does not know; the modern eras also refuse requests that do not say their revision.
+/// Refuses what the script's era does not know; the modern eras also refuse requests that do not
+/// say their revision.
 fn check_era(peer: &Peer, request: &Request) -> Result<(), Refusal> {
     let (probed, initialized) = {
         let seen = peer.seen();
-        (seen.count("server/discover") > 0, seen.count("initialize") > 0)
+        (
+            seen.count("server/discover") > 0,
+            seen.count("initialize") > 0,
+        )
     };
     let unknown = || Err((-32601, "Method not found".to_owned(), None));
-    let refused = || Err((-32022, "Unsupported protocol version".to_owned(), Some(format!(r#"{{"supported":["{MODERN}"]}}"#))));
+    let refused = || {
+        Err((
+            -32022,
+            "Unsupported protocol version".to_owned(),
+            Some(format!(r#"{{"supported":["{MODERN}"]}}"#)),
+        ))
+    };
     match (peer.script.era, request.method.as_str()) {
         (Era::Legacy | Era::BurntByProbe, "server/discover") => unknown(),
         (Era::BurntByProbe | Era::Dual, "initialize") if probed => refused(),
@@ -100,41 +124,80 @@ fn check_era(peer: &Peer, request: &Request) -> Result<(), Refusal> {
         (Era::Modern | Era::Dual, _) => match modern_version(request) {
             Some(version) if version == MODERN => Ok(()),
             Some(_) => refused(),
-            None => Err((-32602, "the request does not say its protocol version".to_owned(), None)),
+            None => Err((
+                -32602,
+                "the request does not say its protocol version".to_owned(),
+                None,
+            )),
         },
     }
 }
 
 fn server_info(script: &Script) -> String {
-    format!(r#"{{"name":{},"version":"1.0.0"}}"#, quote(script.name.as_deref().unwrap_or("chaosd")))
+    format!(
+        r#"{{"name":{},"version":"1.0.0"}}"#,
+        quote(script.name.as_deref().unwrap_or("chaosd"))
+    )
 }
 
 fn capabilities(script: &Script) -> String {
     if let Some(capabilities) = &script.capabilities {
         return capabilities.get().to_owned();
     }
-    let prompts = if script.on.contains_key("prompts/list") { r#","prompts":{"listChanged":true}"# } else { "" };
-    let has_resources = script.on.contains_key("resources/list") || script.on.contains_key("resources/templates/list");
-    let resources = if has_resources { r#","resources":{"listChanged":true}"# } else { "" };
+    let prompts = if script.on.contains_key("prompts/list") {
+        r#","prompts":{"listChanged":true}"#
+    } else {
+        ""
+    };
+    let has_resources = script.on.contains_key("resources/list")
+        || script.on.contains_key("resources/templates/list");
+    let resources = if has_resources {
+        r#","resources":{"listChanged":true}"#
+    } else {
+        ""
+    };
     format!(r#"{{"tools":{{"listChanged":true}}{prompts}{resources}}}"#)
 }
 
 fn instructions(script: &Script) -> String {
-    member("instructions", script.instructions.as_ref().map(|text| quote(text)).as_deref())
+    member(
+        "instructions",
+        script
+            .instructions
+            .as_ref()
+            .map(|text| quote(text))
+            .as_deref(),
+    )
 }
 
 fn initialize_result(script: &Script, request: &Request) -> String {
-    let asked = request.param("protocolVersion").and_then(|version| serde_json::from_str::<String>(&version).ok());
+    let asked = request
+        .param("protocolVersion")
+        .and_then(|version| serde_json::from_str::<String>(&version).ok());
     let known = asked.filter(|version| LEGACY.contains(&version.as_str()));
-    let version = script.version.clone().or(known).unwrap_or_else(|| LEGACY[3].to_owned());
-    let (capabilities, info, instructions) = (capabilities(script), server_info(script), instructions(script));
+    let version = script
+        .version
+        .clone()
+        .or(known)
+        .unwrap_or_else(|| LEGACY[3].to_owned());
+    let (capabilities, info, instructions) = (
+        capabilities(script),
+        server_info(script),
+        instructions(script),
+    );
     let version = quote(&version);
-    format!(r#"{{"protocolVersion":{version},"capabilities":{capabilities},"serverInfo":{info}{instructions}}}"#)
+    format!(
+        r#"{{"protocolVersion":{version},"capabilities":{capabilities},"serverInfo":{info}{instructions}}}"#
+    )
 }
 
 fn discover_result(script: &Script) -> String {
     let version = quote(script.version.as_deref().unwrap_or(MODERN));
-    let (capabilities, info, instructions) = (capabilities(script), server_info(script), instructions(script));
+    let (capabilities, info, instructions) = (
+        capabilities(script),
+        server_info(script),
+        instructions(script),
+    );
     format!(
         r#"{{"resultType":"complete","supportedVersions":[{version}],"capabilities":{capabilities}{instructions},"ttlMs":0,"cacheScope":"private","_meta":{{"io.modelcontextprotocol/serverInfo":{info}}}}}"#
     )
@@ -144,16 +207,27 @@ fn discover_result(script: &Script) -> String {
 fn listen(peer: &Peer, request: &Request) {
     let Some(id) = &request.id else { return };
     peer.seen().subscription = Some(id.clone());
-    let filter = request.param("notifications").unwrap_or_else(|| "{}".to_owned());
-    let params = format!(r#"{{"_meta":{{"io.modelcontextprotocol/subscriptionId":{id}}},"notifications":{filter}}}"#);
+    let filter = request
+        .param("notifications")
+        .unwrap_or_else(|| "{}".to_owned());
+    let params = format!(
+        r#"{{"_meta":{{"io.modelcontextprotocol/subscriptionId":{id}}},"notifications":{filter}}}"#
+    );
     peer.notify("notifications/subscriptions/acknowledged", Some(&params));
 }
 
 fn call_result(script: &Script, request: &Request) -> Result<String, Refusal> {
     let name = request.tool.as_deref().unwrap_or_default();
-    let is_filler =
-        name.strip_prefix("tool_").is_some_and(|number| number.parse().is_ok_and(|number: usize| number < script.list.fill));
-    if is_filler || name.starts_with("endless_") || script.tools.contains_key(name) || script.on.contains_key("tools/call") {
+    let is_filler = name.strip_prefix("tool_").is_some_and(|number| {
+        number
+            .parse()
+            .is_ok_and(|number: usize| number < script.list.fill)
+    });
+    if is_filler
+        || name.starts_with("endless_")
+        || script.tools.contains_key(name)
+        || script.on.contains_key("tools/call")
+    {
         return Ok(text_result(request, "ok", None));
     }
     Err((-32602, format!("Unknown tool: {name}"), None))
@@ -164,29 +238,42 @@ fn empty_list(of: &str, request: &Request) -> String {
 }
 
 fn list_result(of: &str, items: &str, next: Option<&str>, request: &Request) -> String {
-    let modern = if is_modern(request) { r#","resultType":"complete","ttlMs":0,"cacheScope":"private""# } else { "" };
+    let modern = if is_modern(request) {
+        r#","resultType":"complete","ttlMs":0,"cacheScope":"private""#
+    } else {
+        ""
+    };
     let next = next.map(quote);
-    format!(r#"{{"{of}":[{items}]{}{modern}}}"#, member("nextCursor", next.as_deref()))
+    format!(
+        r#"{{"{of}":[{items}]{}{modern}}}"#,
+        member("nextCursor", next.as_deref())
+    )
 }
 
-/// One page. Cursors are the number of the first tool on the page, unless the script wants them wrong.
+/// One page. Cursors are the number of the first tool on the page, unless the script wants them
+/// wrong.
 fn tools_result(peer: &Peer, request: &Request) -> Result<String, Refusal> {
     let script = &peer.script;
-    let cursor = request.param("cursor").and_then(|cursor| serde_json::from_str::<String>(&cursor).ok());
+    let cursor = request
+        .param("cursor")
+        .and_then(|cursor| serde_json::from_str::<String>(&cursor).ok());
     let size = script.list.page_size;
     let (first, items) = match script.list.cursor {
         Some(Cursor::Endless) => endless_page(cursor.as_deref(), size.unwrap_or(1)),
         Some(Cursor::Repeat | Cursor::Huge(_)) => (0, definitions(peer)),
         None => {
             let first = cursor.map_or(Some(0), |cursor| cursor.parse().ok());
-            let first = first.ok_or_else(|| (-32602, "the cursor was never given".to_owned(), None))?;
+            let first =
+                first.ok_or_else(|| (-32602, "the cursor was never given".to_owned(), None))?;
             (first, definitions(peer))
         }
     };
     peer.seen().lists += 1;
     let last = match script.list.cursor {
         Some(Cursor::Endless) => first + items.len(),
-        _ => size.map_or(items.len(), |size| items.len().min(first.saturating_add(size))),
+        _ => size.map_or(items.len(), |size| {
+            items.len().min(first.saturating_add(size))
+        }),
     };
     let next = match script.list.cursor {
         Some(Cursor::Repeat) => Some("again".to_owned()),
@@ -198,19 +285,33 @@ fn tools_result(peer: &Peer, request: &Request) -> Result<String, Refusal> {
         Some(Cursor::Endless) => &items[..],
         _ => items.get(first..last).unwrap_or_default(),
     };
-    Ok(list_result("tools", &page.join(","), next.as_deref(), request))
+    Ok(list_result(
+        "tools",
+        &page.join(","),
+        next.as_deref(),
+        request,
+    ))
 }
 
 fn endless_page(cursor: Option<&str>, size: usize) -> (usize, Vec<String>) {
     let first = cursor.and_then(|cursor| cursor.parse().ok()).unwrap_or(0);
-    (first, (first..first + size).map(|number| definition(&format!("endless_{number}"), &[])).collect())
+    (
+        first,
+        (first..first + size)
+            .map(|number| definition(&format!("endless_{number}"), &[]))
+            .collect(),
+    )
 }
 
 fn definitions(peer: &Peer) -> Vec<String> {
     let script = &peer.script;
     let named = script.tools.keys().map(|tool| {
         let defined = script.define.get(tool).into_iter();
-        let flipped = script.flips.iter().filter(|flip| flip.tool == *tool && holds(peer, flip)).map(|flip| &flip.define);
+        let flipped = script
+            .flips
+            .iter()
+            .filter(|flip| flip.tool == *tool && holds(peer, flip))
+            .map(|flip| &flip.define);
         definition(tool, &defined.chain(flipped).collect::<Vec<_>>())
     });
     let filled = (0..script.list.fill).map(|number| definition(&format!("tool_{number:05}"), &[]));
@@ -239,6 +340,9 @@ fn definition(tool: &str, changes: &[&IndexMap<String, RawJson>]) -> String {
     for (name, value) in changes.iter().flat_map(|change| change.iter()) {
         fields.insert(name, RawValue::get(value).to_owned());
     }
-    let members: Vec<String> = fields.iter().map(|(name, value)| format!("{}:{value}", quote(name))).collect();
+    let members: Vec<String> = fields
+        .iter()
+        .map(|(name, value)| format!("{}:{value}", quote(name)))
+        .collect();
     format!("{{{}}}", members.join(","))
 }

@@ -33,14 +33,28 @@ impl Request {
         struct Named {
             name: String,
         }
-        let tool =
-            (method == "tools/call").then(|| serde_json::from_str::<Named>(&params).ok().map(|named| named.name)).flatten();
-        Self { id, method, params, tool, turn: 0 }
+        let tool = (method == "tools/call")
+            .then(|| {
+                serde_json::from_str::<Named>(&params)
+                    .ok()
+                    .map(|named| named.name)
+            })
+            .flatten();
+        Self {
+            id,
+            method,
+            params,
+            tool,
+            turn: 0,
+        }
     }
 
     /// For steps that no message caused.
     pub(crate) fn none() -> Self {
-        Self { params: "{}".to_owned(), ..Self::default() }
+        Self {
+            params: "{}".to_owned(),
+            ..Self::default()
+        }
     }
 
     /// What turns are counted by.
@@ -50,14 +64,18 @@ impl Request {
 
     /// One member of the parameters, as written.
     pub(crate) fn param(&self, name: &str) -> Option<String> {
-        let params: std::collections::HashMap<String, &RawValue> = serde_json::from_str(&self.params).ok()?;
+        let params: std::collections::HashMap<String, &RawValue> =
+            serde_json::from_str(&self.params).ok()?;
         params.get(name).map(|value| value.get().to_owned())
     }
 }
 
 /// What the script has for this message; `None` means the usual answer.
 pub(crate) fn steps_for(script: &Script, request: &Request) -> Option<Steps> {
-    let of_tool = request.tool.as_ref().and_then(|tool| script.tools.get(tool));
+    let of_tool = request
+        .tool
+        .as_ref()
+        .and_then(|tool| script.tools.get(tool));
     script.on.get(&request.method).or(of_tool).cloned()
 }
 
@@ -79,9 +97,15 @@ pub(crate) fn takes_time(steps: &Steps) -> bool {
     })
 }
 
-/// Runs the steps; a request that they neither answered nor dropped gets the usual answer in the end.
+/// Runs the steps; a request that they neither answered nor dropped gets the usual answer in the
+/// end.
 pub(crate) fn run(peer: &Peer, request: &Request, steps: &Steps) {
-    let mut run = Run { peer, request, answered: request.id.is_none(), reply: "null".to_owned() };
+    let mut run = Run {
+        peer,
+        request,
+        answered: request.id.is_none(),
+        reply: "null".to_owned(),
+    };
     match resume_at(request, steps) {
         Ok(first) => run.steps(&steps.0[first..]),
         Err(message) => run.error(-32602, &message, None),
@@ -97,10 +121,21 @@ fn resume_at(request: &Request, steps: &Steps) -> Result<usize, String> {
     if state.is_none() && request.param("inputResponses").is_none() {
         return Ok(0);
     }
-    let given = |required: &InputRequired| required.request_state.as_ref().map(|state| answer::quote(state));
-    let asked = |step: &Step| matches!(step, Step::InputRequired(required) if given(required) == state);
+    let given = |required: &InputRequired| {
+        required
+            .request_state
+            .as_ref()
+            .map(|state| answer::quote(state))
+    };
+    let asked =
+        |step: &Step| matches!(step, Step::InputRequired(required) if given(required) == state);
     let position = steps.0.iter().position(asked).map(|position| position + 1);
-    position.ok_or_else(|| format!("requestState {} was never given", state.as_deref().unwrap_or("(none)")))
+    position.ok_or_else(|| {
+        format!(
+            "requestState {} was never given",
+            state.as_deref().unwrap_or("(none)")
+        )
+    })
 }
 
 struct Run<'a> {
@@ -129,8 +164,17 @@ impl Run<'_> {
             Step::Answer => self.usual(),
             Step::Text(text) => self.result(&answer::text_result(self.request, text, None)),
             Step::Result(result) => self.result(result.get()),
-            Step::Error(failure) => self.error(failure.code, &failure.message, failure.data.as_deref().map(RawValue::get)),
-            Step::Echo => self.show(&self.request.param("arguments").unwrap_or_else(|| "{}".to_owned())),
+            Step::Error(failure) => self.error(
+                failure.code,
+                &failure.message,
+                failure.data.as_deref().map(RawValue::get),
+            ),
+            Step::Echo => self.show(
+                &self
+                    .request
+                    .param("arguments")
+                    .unwrap_or_else(|| "{}".to_owned()),
+            ),
             Step::Inspect => self.show(&family::describe(&peer.inherited_descriptors)),
             Step::AnswerRaw(text) => self.whole_line(&self.with_id(text)),
             Step::AnswerAs(form) => self.usual_as(*form),
@@ -141,11 +185,21 @@ impl Run<'_> {
             Step::InputRequired(required) => self.input_required(required),
             Step::AnswerInput => self.answer_input(),
 
-            Step::Request(request) => self.reply = peer.request(&request.method, request.params.as_deref().map(RawValue::get)),
-            Step::Ask(params) => self.reply = peer.request("elicitation/create", Some(params.get())),
+            Step::Request(request) => {
+                self.reply = peer.request(
+                    &request.method,
+                    request.params.as_deref().map(RawValue::get),
+                )
+            }
+            Step::Ask(params) => {
+                self.reply = peer.request("elicitation/create", Some(params.get()))
+            }
             Step::Ping => self.reply = peer.request("ping", None),
             Step::AnswerReply => self.show(&self.reply.clone()),
-            Step::Notify(request) => peer.notify(&request.method, request.params.as_deref().map(RawValue::get)),
+            Step::Notify(request) => peer.notify(
+                &request.method,
+                request.params.as_deref().map(RawValue::get),
+            ),
             Step::Progress(progress) => self.progress(*progress),
             Step::ListChanged(count) => self.list_changed(*count),
             Step::FloodNotifications(count) => self.flood_notifications(*count),
@@ -153,13 +207,16 @@ impl Run<'_> {
 
             Step::Say(text) => peer.line(&self.with_id(text)),
             Step::Part(text) => peer.bytes(text.as_bytes()),
-            Step::Junk(count) => (0..*count).for_each(|number| peer.line(&format!("npm warn line {number} is no message"))),
+            Step::Junk(count) => (0..*count)
+                .for_each(|number| peer.line(&format!("npm warn line {number} is no message"))),
             Step::Stderr(text) => stderr(text.as_bytes()),
             Step::FloodStderr(bytes) => flood_stderr(*bytes),
 
             Step::Sleep(milliseconds) => std::thread::sleep(Duration::from_millis(*milliseconds)),
             Step::WaitFile(path) => wait_for_file(path),
-            Step::AwaitCancel => peer.wait_for_cancel(self.request.id.as_deref().unwrap_or_default()),
+            Step::AwaitCancel => {
+                peer.wait_for_cancel(self.request.id.as_deref().unwrap_or_default())
+            }
             Step::AwaitMethod(method) => peer.wait_for_method(method),
             Step::Touch(path) => touch(path),
             // The test sees what is missing.
@@ -183,7 +240,12 @@ impl Run<'_> {
                 }
             }
             Step::Once(once) => {
-                if OpenOptions::new().write(true).create_new(true).open(&once.marker).is_ok() {
+                if OpenOptions::new()
+                    .write(true)
+                    .create_new(true)
+                    .open(&once.marker)
+                    .is_ok()
+                {
                     self.steps(&once.steps.0);
                 }
             }
@@ -224,7 +286,11 @@ impl Run<'_> {
             IdForm::Missing => None,
         };
         let line = answer::usual_line(self.peer, &other);
-        let line = if form == IdForm::Missing { line.replacen(r#""id":null,"#, "", 1) } else { line };
+        let line = if form == IdForm::Missing {
+            line.replacen(r#""id":null,"#, "", 1)
+        } else {
+            line
+        };
         self.whole_line(&line);
     }
 
@@ -234,19 +300,36 @@ impl Run<'_> {
         self.answered = true;
     }
 
-    /// The text holds what looks like an id, and so does an object inside the result: only the outermost one counts.
+    /// The text holds what looks like an id, and so does an object inside the result: only the
+    /// outermost one counts.
     fn huge(&mut self, huge: Huge) {
         let id = self.id();
-        let before = if huge.id == IdPlace::First { format!(r#""id":{id},"#) } else { String::new() };
-        let after = if huge.id == IdPlace::Last { format!(r#","id":{id}"#) } else { String::new() };
+        let before = if huge.id == IdPlace::First {
+            format!(r#""id":{id},"#)
+        } else {
+            String::new()
+        };
+        let after = if huge.id == IdPlace::Last {
+            format!(r#","id":{id}"#)
+        } else {
+            String::new()
+        };
         let head = format!(
             r#"{{"jsonrpc":"2.0",{before}"result":{{"_meta":{{"id":424242}},"content":[{{"type":"text","text":"\"id\":424242,\\"#
         );
         let tail = format!("\"}}]}}{after}}}\n");
         let block = vec![b'x'; 64 * 1024];
-        let whole = std::iter::repeat_n(block.as_slice(), usize::try_from(huge.bytes / block.len() as u64).unwrap_or(usize::MAX));
-        let rest = &block[..usize::try_from(huge.bytes % block.len() as u64).expect("less than a block")];
-        self.peer.chunks(std::iter::once(head.as_bytes()).chain(whole).chain([rest, tail.as_bytes()]));
+        let whole = std::iter::repeat_n(
+            block.as_slice(),
+            usize::try_from(huge.bytes / block.len() as u64).unwrap_or(usize::MAX),
+        );
+        let rest =
+            &block[..usize::try_from(huge.bytes % block.len() as u64).expect("less than a block")];
+        self.peer.chunks(
+            std::iter::once(head.as_bytes())
+                .chain(whole)
+                .chain([rest, tail.as_bytes()]),
+        );
         self.answered = true;
     }
 
@@ -256,14 +339,29 @@ impl Run<'_> {
     }
 
     fn input_required(&mut self, required: &InputRequired) {
-        let requests = member("inputRequests", required.input_requests.as_deref().map(RawValue::get));
-        let state = required.request_state.as_ref().map(|state| answer::quote(state));
-        self.result(&format!(r#"{{"resultType":"input_required"{requests}{}}}"#, member("requestState", state.as_deref())));
+        let requests = member(
+            "inputRequests",
+            required.input_requests.as_deref().map(RawValue::get),
+        );
+        let state = required
+            .request_state
+            .as_ref()
+            .map(|state| answer::quote(state));
+        self.result(&format!(
+            r#"{{"resultType":"input_required"{requests}{}}}"#,
+            member("requestState", state.as_deref())
+        ));
     }
 
     fn answer_input(&mut self) {
-        let responses = self.request.param("inputResponses").unwrap_or_else(|| "null".to_owned());
-        let state = member("requestState", self.request.param("requestState").as_deref());
+        let responses = self
+            .request
+            .param("inputResponses")
+            .unwrap_or_else(|| "null".to_owned());
+        let state = member(
+            "requestState",
+            self.request.param("requestState").as_deref(),
+        );
         self.show(&format!(r#"{{"inputResponses":{responses}{state}}}"#));
     }
 
@@ -284,19 +382,32 @@ impl Run<'_> {
     /// On a modern session it belongs to a subscription, and says to which.
     fn list_changed(&self, count: usize) {
         let subscription = self.peer.seen().subscription.clone();
-        let params = subscription.map(|id| format!(r#"{{"_meta":{{"io.modelcontextprotocol/subscriptionId":{id}}}}}"#));
-        (0..count).for_each(|_| self.peer.notify("notifications/tools/list_changed", params.as_deref()));
+        let params = subscription
+            .map(|id| format!(r#"{{"_meta":{{"io.modelcontextprotocol/subscriptionId":{id}}}}}"#));
+        (0..count).for_each(|_| {
+            self.peer
+                .notify("notifications/tools/list_changed", params.as_deref())
+        });
     }
 
     fn flood_notifications(&self, count: usize) {
         for number in 0..count {
-            self.peer.notify("notifications/message", Some(&format!(r#"{{"level":"info","data":"notification {number}"}}"#)));
+            self.peer.notify(
+                "notifications/message",
+                Some(&format!(
+                    r#"{{"level":"info","data":"notification {number}"}}"#
+                )),
+            );
         }
     }
 
     /// Under ids that no request of ours with a waiting reader has.
     fn flood_pings(&self, count: usize) {
-        (0..count).for_each(|number| self.peer.line(&format!(r#"{{"jsonrpc":"2.0","id":"flood-{number}","method":"ping"}}"#)));
+        (0..count).for_each(|number| {
+            self.peer.line(&format!(
+                r#"{{"jsonrpc":"2.0","id":"flood-{number}","method":"ping"}}"#
+            ))
+        });
     }
 
     fn id(&self) -> String {
@@ -316,7 +427,9 @@ fn stderr(bytes: &[u8]) {
 fn flood_stderr(mut bytes: u64) {
     let block = "stderr is drained, or this server stands still; \n".repeat(1_000);
     while bytes > 0 {
-        let part = usize::try_from(bytes).unwrap_or(usize::MAX).min(block.len());
+        let part = usize::try_from(bytes)
+            .unwrap_or(usize::MAX)
+            .min(block.len());
         stderr(&block.as_bytes()[..part]);
         bytes -= part as u64;
     }
@@ -334,9 +447,12 @@ fn touch(path: &Path) {
     }
 }
 
-/// Puts the null device in its place: the pipe ends for its reader, and no later file gets its number.
+/// Puts the null device in its place: the pipe ends for its reader, and no later file gets its
+/// number.
 fn close(replace: fn(std::fs::File) -> nix::Result<()>) {
-    let Ok(null) = OpenOptions::new().write(true).open("/dev/null") else { crate::fail("cannot open /dev/null") };
+    let Ok(null) = OpenOptions::new().write(true).open("/dev/null") else {
+        crate::fail("cannot open /dev/null")
+    };
     if let Err(error) = replace(null) {
         crate::fail(&format!("cannot close: {error}"));
     }

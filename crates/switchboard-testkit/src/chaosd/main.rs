@@ -1,7 +1,8 @@
 //! `chaosd SCRIPT`: an MCP server over stdio that misbehaves on order.
 //!
-//! SCRIPT is JSON, or `@FILE`; its words are in `switchboard_testkit`'s documentation. Here: start, the reading loop, signals. What a
-//! script says is done in `behave`, the usual answers are in `answer`, the pipe to the host is in `peer`.
+//! SCRIPT is JSON, or `@FILE`; its words are in `switchboard_testkit`'s documentation. Here: start,
+//! the reading loop, signals. What a script says is done in `behave`, the usual answers are in
+//! `answer`, the pipe to the host is in `peer`.
 
 mod answer;
 mod behave;
@@ -65,7 +66,9 @@ fn serve(script: Script, inherited_descriptors: Vec<i32>) {
 
     behave::run(&peer, &Request::none(), &peer.script.on_start);
     let background = Arc::clone(&peer);
-    std::thread::spawn(move || behave::run(&background, &Request::none(), &background.script.background));
+    std::thread::spawn(move || {
+        behave::run(&background, &Request::none(), &background.script.background)
+    });
     read_messages(&peer);
 
     peer.record(Event::Eof);
@@ -76,7 +79,8 @@ fn serve(script: Script, inherited_descriptors: Vec<i32>) {
     std::process::exit(0);
 }
 
-/// Reads until the end of stdin. What can be done at once is done here, in order; the rest on threads of its own.
+/// Reads until the end of stdin. What can be done at once is done here, in order; the rest on
+/// threads of its own.
 fn read_messages(peer: &Arc<Peer>) {
     let mut input = BufReader::new(std::io::stdin());
     let mut line = Vec::new();
@@ -87,7 +91,9 @@ fn read_messages(peer: &Arc<Peer>) {
             Ok(_) => {}
         }
         let text = String::from_utf8_lossy(line.strip_suffix(b"\n").unwrap_or(&line));
-        let Some(request) = peer.receive(&text) else { continue };
+        let Some(request) = peer.receive(&text) else {
+            continue;
+        };
         let Some(steps) = behave::steps_for(&peer.script, &request) else {
             answer::give(peer, &request);
             continue;
@@ -104,7 +110,9 @@ fn read_messages(peer: &Arc<Peer>) {
 
 fn watch_signals(peer: &Peer, signals: &SigSet) {
     while let Ok(signal) = signals.wait() {
-        peer.record(Event::Signal { name: signal.as_str().to_owned() });
+        peer.record(Event::Signal {
+            name: signal.as_str().to_owned(),
+        });
         behave::run(peer, &Request::none(), &peer.script.on_term);
         if !peer.script.ignore_term {
             die_of(signal);

@@ -69,7 +69,9 @@ struct Message<'a> {
 impl Peer {
     pub(crate) fn new(script: Script, inherited_descriptors: Vec<i32>) -> std::io::Result<Self> {
         let record = match &script.record {
-            Some(path) => Some(Mutex::new(OpenOptions::new().append(true).create(true).open(path)?)),
+            Some(path) => Some(Mutex::new(
+                OpenOptions::new().append(true).create(true).open(path)?,
+            )),
             None => None,
         };
         Ok(Self {
@@ -83,11 +85,16 @@ impl Peer {
         })
     }
 
-    /// Appends one line to the record in one write, so that restarts and other processes do not mix with it.
+    /// Appends one line to the record in one write, so that restarts and other processes do not mix
+    /// with it.
     pub(crate) fn record(&self, event: Event) {
         let Some(record) = &self.record else { return };
         let ms = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
-        let entry = Entry { pid: std::process::id(), ms, event };
+        let entry = Entry {
+            pid: std::process::id(),
+            ms,
+            event,
+        };
         let mut line = serde_json::to_vec(&entry).expect("an entry is plain text and numbers");
         line.push(b'\n');
         if let Err(error) = lock(record).write_all(&line) {
@@ -97,7 +104,9 @@ impl Peer {
 
     /// Takes in one line. Returns what has to be done for it, if it is a request or a notification.
     pub(crate) fn receive(&self, line: &str) -> Option<Request> {
-        self.record(Event::Received { line: line.to_owned() });
+        self.record(Event::Received {
+            line: line.to_owned(),
+        });
         let message: Message<'_> = serde_json::from_str(line).ok()?;
         let id = message.id.map(|id| id.get().to_owned());
         let params = message.params.map_or("{}", RawValue::get).to_owned();
@@ -138,13 +147,19 @@ impl Peer {
             seen.asked
         };
         // Plain numbers from 1 on: the same that a host likely uses, which must not confuse it.
-        self.line(&format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}"{}}}"#, member("params", params)));
+        self.line(&format!(
+            r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}"{}}}"#,
+            member("params", params)
+        ));
         self.wait(|seen| seen.replies.remove(&id))
     }
 
     /// Sends a notification.
     pub(crate) fn notify(&self, method: &str, params: Option<&str>) {
-        self.line(&format!(r#"{{"jsonrpc":"2.0","method":"{method}"{}}}"#, member("params", params)));
+        self.line(&format!(
+            r#"{{"jsonrpc":"2.0","method":"{method}"{}}}"#,
+            member("params", params)
+        ));
     }
 
     pub(crate) fn wait_for_cancel(&self, id: &str) {
@@ -161,7 +176,10 @@ impl Peer {
             if let Some(value) = ready(&mut seen) {
                 return value;
             }
-            seen = self.changed.wait(seen).unwrap_or_else(PoisonError::into_inner);
+            seen = self
+                .changed
+                .wait(seen)
+                .unwrap_or_else(PoisonError::into_inner);
         }
     }
 
@@ -187,11 +205,13 @@ impl Peer {
         self.chunks(std::iter::once(bytes));
     }
 
-    /// Writes to stdout piece by piece, with no other line in between: what is larger than memory should be.
+    /// Writes to stdout piece by piece, with no other line in between: what is larger than memory
+    /// should be.
     pub(crate) fn chunks<'a>(&self, chunks: impl Iterator<Item = &'a [u8]>) {
         let _line = lock(&self.output);
         for chunk in chunks {
-            // The host may be gone, or stdout closed by the script: then nobody reads, and the script goes on.
+            // The host may be gone, or stdout closed by the script: then nobody reads, and the
+            // script goes on.
             if write_all(chunk).is_err() {
                 return;
             }
@@ -219,12 +239,16 @@ fn cancelled_id(params: &str) -> Option<String> {
         #[serde(borrow)]
         request_id: &'a RawValue,
     }
-    serde_json::from_str::<Cancelled<'_>>(params).ok().map(|cancelled| cancelled.request_id.get().to_owned())
+    serde_json::from_str::<Cancelled<'_>>(params)
+        .ok()
+        .map(|cancelled| cancelled.request_id.get().to_owned())
 }
 
 /// One more member of an object, or nothing.
 pub(crate) fn member(name: &str, value: Option<&str>) -> String {
-    value.map(|value| format!(r#","{name}":{value}"#)).unwrap_or_default()
+    value
+        .map(|value| format!(r#","{name}":{value}"#))
+        .unwrap_or_default()
 }
 
 /// A thread that panicked while it wrote leaves nothing half done here.

@@ -21,7 +21,8 @@ pub enum Step {
     Error(Failure),
     /// A tool result with the arguments, as text and as `structuredContent`.
     Echo,
-    /// A tool result that tells pid, parent, session, group, folder, arguments, environment and descriptors of the process.
+    /// A tool result that tells pid, parent, session, group, folder, arguments, environment and
+    /// descriptors of the process.
     Inspect,
     /// This whole line; `@id@` in it becomes the id of the request.
     AnswerRaw(String),
@@ -100,7 +101,8 @@ pub enum Step {
     /// Starts a process that ignores SIGTERM, by double fork and setsid.
     Daemon,
 
-    /// The first time these steps, the second time those; the last repeat. Counted per tool or method.
+    /// The first time these steps, the second time those; the last repeat. Counted per tool or
+    /// method.
     Turns(Vec<Steps>),
     /// These steps if the marker file is not there, which is then made: once over all restarts.
     Once(Once),
@@ -246,7 +248,8 @@ impl Serialize for Steps {
 
 impl<'de> Deserialize<'de> for Steps {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // Not an untagged enum: serde would take the JSON apart first, and with it the bytes that a script wants kept.
+        // Not an untagged enum: serde would take the JSON apart first, and with it the bytes that a
+        // script wants kept.
         let raw = RawJson::deserialize(deserializer)?;
         let steps = if raw.get().starts_with('[') {
             serde_json::from_str(raw.get())

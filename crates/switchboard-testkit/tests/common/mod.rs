@@ -1,6 +1,10 @@
 //! Speaks to a program over its stdio, line by line, with a limit on every wait.
 
-#![allow(dead_code, clippy::unwrap_used, reason = "each test file uses its own part")]
+#![allow(
+    dead_code,
+    clippy::unwrap_used,
+    reason = "each test file uses its own part"
+)]
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
@@ -24,19 +28,31 @@ impl Talk {
     }
 
     pub(crate) fn start_command(mut command: Command) -> Self {
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
         let (sender, lines) = channel();
         std::thread::spawn(move || {
             let mut line = Vec::new();
-            while stdout.read_until(b'\n', &mut line).is_ok_and(|length| length > 0) {
+            while stdout
+                .read_until(b'\n', &mut line)
+                .is_ok_and(|length| length > 0)
+            {
                 let text = String::from_utf8(std::mem::take(&mut line)).unwrap();
                 if sender.send(text).is_err() {
                     return;
                 }
             }
         });
-        Self { stdin: child.stdin.take(), child, lines }
+        Self {
+            stdin: child.stdin.take(),
+            child,
+            lines,
+        }
     }
 
     pub(crate) fn pid(&self) -> i32 {
@@ -55,12 +71,15 @@ impl Talk {
         ));
     }
 
-    /// The next line with its newline, or what was left when stdout ended without one; `None` when it has ended.
+    /// The next line with its newline, or what was left when stdout ended without one; `None` when
+    /// it has ended.
     pub(crate) fn next(&mut self) -> Option<String> {
         match self.lines.recv_timeout(PATIENCE) {
             Ok(line) => Some(line),
             Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => None,
-            Err(std::sync::mpsc::RecvTimeoutError::Timeout) => panic!("no line and no end of stdout within {PATIENCE:?}"),
+            Err(std::sync::mpsc::RecvTimeoutError::Timeout) => {
+                panic!("no line and no end of stdout within {PATIENCE:?}")
+            }
         }
     }
 
@@ -83,7 +102,12 @@ impl Talk {
 
     pub(crate) fn stderr(&mut self) -> Vec<u8> {
         let mut bytes = Vec::new();
-        self.child.stderr.take().unwrap().read_to_end(&mut bytes).unwrap();
+        self.child
+            .stderr
+            .take()
+            .unwrap()
+            .read_to_end(&mut bytes)
+            .unwrap();
         bytes
     }
 }

@@ -1,12 +1,17 @@
-//! Which addresses a login may open or send a secret to (T16): https, and http to this machine alone.
+//! Which addresses a login may open or send a secret to (T16): https, and http to this machine
+//! alone.
 
 use std::net::IpAddr;
 
 use url::{Host, Url};
 
-/// The address as parsed, if a browser may be sent there. What is opened is the parsed address, never the text that came.
+/// The address as parsed, if a browser may be sent there. What is opened is the parsed address,
+/// never the text that came.
 pub fn visitable(address: &str) -> Result<Url, &'static str> {
-    if address.chars().any(|character| character.is_control() || character.is_whitespace()) {
+    if address
+        .chars()
+        .any(|character| character.is_control() || character.is_whitespace())
+    {
         return Err("the address has spaces or control characters");
     }
     let page = Url::parse(address).map_err(|_| "it is not an address")?;
@@ -36,7 +41,8 @@ mod tests {
 
     #[test]
     fn t16_t31_only_https_and_this_machine_are_opened() {
-        let check = |address: &str, good: bool| assert_eq!(visitable(address).is_ok(), good, "{address}");
+        let check =
+            |address: &str, good: bool| assert_eq!(visitable(address).is_ok(), good, "{address}");
         check("https://example.com/a?b=c", true);
         check("http://localhost:8080/", true);
         check("http://127.0.0.1/", true);
@@ -57,7 +63,11 @@ mod tests {
 
     #[test]
     fn t16_what_is_opened_is_written_anew() {
-        let written = visitable("HTTPS://Example.com/$(touch)`id`\"'|calc").map(|page| page.to_string());
-        assert_eq!(written.as_deref(), Ok("https://example.com/$(touch)%60id%60%22'|calc"));
+        let written =
+            visitable("HTTPS://Example.com/$(touch)`id`\"'|calc").map(|page| page.to_string());
+        assert_eq!(
+            written.as_deref(),
+            Ok("https://example.com/$(touch)%60id%60%22'|calc")
+        );
     }
 }

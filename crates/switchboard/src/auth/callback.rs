@@ -1,7 +1,9 @@
-//! Where the browser returns after a login: one address of this machine, listened on until the answer with the right state has come.
+//! Where the browser returns after a login: one address of this machine, listened on until the
+//! answer with the right state has come.
 //!
-//! Whoever else connects (another program, a page that guesses the port, a browser that connects ahead of time) learns nothing and
-//! changes nothing: only the exact path with the exact state counts, once (T18).
+//! Whoever else connects (another program, a page that guesses the port, a browser that connects
+//! ahead of time) learns nothing and changes nothing: only the exact path with the exact state
+//! counts, once (T18).
 
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
@@ -23,7 +25,8 @@ const MAX_REQUEST_BYTES: usize = 16 * 1024;
 /// How long one connection may take to say what it wants.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How many connections are listened to at once; a further one takes the place of the oldest: a browser sends its request at once.
+/// How many connections are listened to at once; a further one takes the place of the oldest: a
+/// browser sends its request at once.
 const MAX_CONNECTIONS: usize = 64;
 
 /// The listener, before the answer has come.
@@ -45,7 +48,9 @@ pub(super) struct Returned {
 impl std::fmt::Debug for Returned {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         // The code is as good as a token until it is redeemed.
-        f.debug_struct("Returned").field("iss", &self.iss).finish_non_exhaustive()
+        f.debug_struct("Returned")
+            .field("iss", &self.iss)
+            .finish_non_exhaustive()
     }
 }
 
@@ -92,13 +97,19 @@ impl Callback {
     }
 }
 
-/// Reads an address that was followed or pasted: it must be the redirect address, with the right state.
-pub(super) fn read_returned(address: &str, redirect: &str, state: &str) -> Result<Returned, &'static str> {
+/// Reads an address that was followed or pasted: it must be the redirect address, with the right
+/// state.
+pub(super) fn read_returned(
+    address: &str,
+    redirect: &str,
+    state: &str,
+) -> Result<Returned, &'static str> {
     let address = address.trim();
     if address.len() > MAX_REQUEST_BYTES {
         return Err("the address is too long");
     }
-    let url = Url::parse(address).map_err(|_| "that is not an address; paste the whole line that the browser shows")?;
+    let url = Url::parse(address)
+        .map_err(|_| "that is not an address; paste the whole line that the browser shows")?;
     let mut bare = url.clone();
     bare.set_query(None);
     bare.set_fragment(None);
@@ -129,11 +140,18 @@ pub(super) fn read_returned(address: &str, redirect: &str, state: &str) -> Resul
         ([], [error]) => Err((std::mem::take(error), description)),
         _ => return Err("it carries no code"),
     };
-    Ok(Returned { outcome, iss: issuers.pop() })
+    Ok(Returned {
+        outcome,
+        iss: issuers.pop(),
+    })
 }
 
-/// Listens to one connection: an answer and who is to hear of it, or `None` and a refusal sent back.
-async fn hear(mut stream: TcpStream, wanted: Arc<(String, String)>) -> Option<(Returned, TcpStream)> {
+/// Listens to one connection: an answer and who is to hear of it, or `None` and a refusal sent
+/// back.
+async fn hear(
+    mut stream: TcpStream,
+    wanted: Arc<(String, String)>,
+) -> Option<(Returned, TcpStream)> {
     let (redirect, state) = &*wanted;
     let request = timeout(PATIENCE, head(&mut stream)).await.ok()?;
     let status = match request.as_deref().map(|head| asked(head, redirect, state)) {
@@ -141,12 +159,18 @@ async fn hear(mut stream: TcpStream, wanted: Arc<(String, String)>) -> Option<(R
         Some(Err(status)) => status,
         None => "431 Request Header Fields Too Large",
     };
-    reply(stream, status, "This is not the login that Switchboard waits for.").await;
+    reply(
+        stream,
+        status,
+        "This is not the login that Switchboard waits for.",
+    )
+    .await;
     None
 }
 
 async fn reply(mut stream: TcpStream, status: &str, words: &str) {
-    let page = format!("<!doctype html><meta charset=utf-8><title>Switchboard</title><p>{words}</p>\n");
+    let page =
+        format!("<!doctype html><meta charset=utf-8><title>Switchboard</title><p>{words}</p>\n");
     let answer = format!(
         "HTTP/1.1 {status}\r\nContent-Type: text/html; charset=utf-8\r\nContent-Length: {}\r\nCache-Control: no-store\r\n\
          Content-Security-Policy: default-src 'none'\r\nReferrer-Policy: no-referrer\r\nConnection: close\r\n\r\n{page}",
@@ -180,9 +204,18 @@ async fn head(stream: &mut TcpStream) -> Option<String> {
 pub(super) fn asked(head: &str, redirect: &str, state: &str) -> Result<Returned, &'static str> {
     let mut lines = head.split("\r\n");
     let mut words = lines.next().unwrap_or_default().split(' ');
-    let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
-    let authority = redirect.strip_prefix("http://").and_then(|rest| rest.strip_suffix(PATH)).unwrap_or_default();
-    let host = lines.find_map(|line| line.split_once(':').filter(|(name, _)| name.eq_ignore_ascii_case("host")));
+    let (method, target) = (
+        words.next().unwrap_or_default(),
+        words.next().unwrap_or_default(),
+    );
+    let authority = redirect
+        .strip_prefix("http://")
+        .and_then(|rest| rest.strip_suffix(PATH))
+        .unwrap_or_default();
+    let host = lines.find_map(|line| {
+        line.split_once(':')
+            .filter(|(name, _)| name.eq_ignore_ascii_case("host"))
+    });
     // A page of the web whose name was pointed here has its own name in it.
     if host.is_none_or(|(_, host)| host.trim() != authority) {
         return Err("403 Forbidden");
@@ -194,7 +227,8 @@ pub(super) fn asked(head: &str, redirect: &str, state: &str) -> Result<Returned,
     if path != PATH {
         return Err("404 Not Found");
     }
-    read_returned(&format!("http://{authority}{target}"), redirect, state).map_err(|_| "400 Bad Request")
+    read_returned(&format!("http://{authority}{target}"), redirect, state)
+        .map_err(|_| "400 Bad Request")
 }
 
 #[cfg(test)]
@@ -203,22 +237,30 @@ mod tests {
     use super::*;
 
     async fn send(redirect: &str, request: &str) -> String {
-        let authority = redirect.strip_prefix("http://").unwrap().strip_suffix(PATH).unwrap();
+        let authority = redirect
+            .strip_prefix("http://")
+            .unwrap()
+            .strip_suffix(PATH)
+            .unwrap();
         let mut stream = TcpStream::connect(authority).await.unwrap();
         let request = request.replace("AUTHORITY", authority);
         // A refusal may come before all of a long request was taken.
         let _ = stream.write_all(request.as_bytes()).await;
         let mut answer = Vec::new();
         let _ = stream.read_to_end(&mut answer).await;
-        String::from_utf8_lossy(&answer).lines().next().unwrap_or_default().to_owned()
+        String::from_utf8_lossy(&answer)
+            .lines()
+            .next()
+            .unwrap_or_default()
+            .to_owned()
     }
 
     fn get(target: &str) -> String {
         format!("GET {target} HTTP/1.1\r\nHost: AUTHORITY\r\n\r\n")
     }
 
-    /// T18: wrong state, wrong path, another host's name, a megabyte, a silent connection: none of them is an answer, and none keeps
-    /// the answer from coming. It comes once.
+    /// T18: wrong state, wrong path, another host's name, a megabyte, a silent connection: none of
+    /// them is an answer, and none keeps the answer from coming. It comes once.
     #[tokio::test]
     async fn t18_only_the_exact_path_with_the_exact_state_counts_and_only_once() {
         let callback = Callback::bind(None).await.unwrap();
@@ -226,32 +268,71 @@ mod tests {
         assert!(callback.listener.local_addr().unwrap().ip().is_loopback());
         let waiting = tokio::spawn(async move { callback.answer("right").await });
 
-        let authority = redirect.strip_prefix("http://").unwrap().strip_suffix(PATH).unwrap().to_owned();
+        let authority = redirect
+            .strip_prefix("http://")
+            .unwrap()
+            .strip_suffix(PATH)
+            .unwrap()
+            .to_owned();
         let _silent = TcpStream::connect(&authority).await.unwrap();
         let refused = [
-            (get("/callback?code=c&state=wrong"), "HTTP/1.1 400 Bad Request"),
+            (
+                get("/callback?code=c&state=wrong"),
+                "HTTP/1.1 400 Bad Request",
+            ),
             (get("/callback?code=c"), "HTTP/1.1 400 Bad Request"),
-            (get("/callback?code=c&state=right&state=right"), "HTTP/1.1 400 Bad Request"),
-            (get("/callback?code=c&code=d&state=right"), "HTTP/1.1 400 Bad Request"),
+            (
+                get("/callback?code=c&state=right&state=right"),
+                "HTTP/1.1 400 Bad Request",
+            ),
+            (
+                get("/callback?code=c&code=d&state=right"),
+                "HTTP/1.1 400 Bad Request",
+            ),
             (get("/callback?state=right"), "HTTP/1.1 400 Bad Request"),
             (get("/other?code=c&state=right"), "HTTP/1.1 404 Not Found"),
-            (get("/callback/?code=c&state=right"), "HTTP/1.1 404 Not Found"),
-            (get("//evil/callback?code=c&state=right"), "HTTP/1.1 404 Not Found"),
-            (get("/callback?code=c&state=right").replace("GET", "POST"), "HTTP/1.1 405 Method Not Allowed"),
-            (get("/callback?code=c&state=right").replace("AUTHORITY", "evil.example"), "HTTP/1.1 403 Forbidden"),
+            (
+                get("/callback/?code=c&state=right"),
+                "HTTP/1.1 404 Not Found",
+            ),
+            (
+                get("//evil/callback?code=c&state=right"),
+                "HTTP/1.1 404 Not Found",
+            ),
+            (
+                get("/callback?code=c&state=right").replace("GET", "POST"),
+                "HTTP/1.1 405 Method Not Allowed",
+            ),
+            (
+                get("/callback?code=c&state=right").replace("AUTHORITY", "evil.example"),
+                "HTTP/1.1 403 Forbidden",
+            ),
         ];
         for (request, expected) in refused {
             assert_eq!(send(&redirect, &request).await, expected, "{request}");
         }
-        let long = get(&format!("/callback?code={}&state=right", "c".repeat(1 << 20)));
+        let long = get(&format!(
+            "/callback?code={}&state=right",
+            "c".repeat(1 << 20)
+        ));
         assert!(!send(&redirect, &long).await.contains("200"));
         assert!(!waiting.is_finished());
 
-        let said = send(&redirect, &get("/callback?code=c-1&state=right&iss=https%3A%2F%2Fas.example")).await;
+        let said = send(
+            &redirect,
+            &get("/callback?code=c-1&state=right&iss=https%3A%2F%2Fas.example"),
+        )
+        .await;
         assert_eq!(said, "HTTP/1.1 200 OK");
-        let expected = Returned { outcome: Ok("c-1".to_owned()), iss: Some("https://as.example".to_owned()) };
+        let expected = Returned {
+            outcome: Ok("c-1".to_owned()),
+            iss: Some("https://as.example".to_owned()),
+        };
         assert!(waiting.await.unwrap() == expected);
-        assert!(TcpStream::connect(&authority).await.is_err(), "it is closed after one use");
+        assert!(
+            TcpStream::connect(&authority).await.is_err(),
+            "it is closed after one use"
+        );
     }
 
     /// T18: whoever opens connections and says nothing keeps the answer from nobody.
@@ -260,13 +341,22 @@ mod tests {
         let callback = Callback::bind(None).await.unwrap();
         let redirect = callback.redirect.clone();
         let waiting = tokio::spawn(async move { callback.answer("right").await });
-        let authority = redirect.strip_prefix("http://").unwrap().strip_suffix(PATH).unwrap().to_owned();
+        let authority = redirect
+            .strip_prefix("http://")
+            .unwrap()
+            .strip_suffix(PATH)
+            .unwrap()
+            .to_owned();
         let mut idle = Vec::new();
         for _ in 0..300 {
             idle.push(TcpStream::connect(&authority).await.unwrap());
         }
         // Sooner than the first of them runs out of patience.
-        let said = timeout(PATIENCE / 2, send(&redirect, &get("/callback?code=c-1&state=right"))).await;
+        let said = timeout(
+            PATIENCE / 2,
+            send(&redirect, &get("/callback?code=c-1&state=right")),
+        )
+        .await;
         assert_eq!(said.as_deref(), Ok("HTTP/1.1 200 OK"));
         assert_eq!(waiting.await.unwrap().outcome, Ok("c-1".to_owned()));
     }
@@ -275,15 +365,29 @@ mod tests {
     fn t18_an_address_that_is_pasted_is_held_to_the_same() {
         let redirect = "http://127.0.0.1:7/callback";
         let read = |text: &str| read_returned(text, redirect, "s").map(|returned| returned.outcome);
-        assert_eq!(read(" http://127.0.0.1:7/callback?code=c&state=s\n"), Ok(Ok("c".to_owned())));
+        assert_eq!(
+            read(" http://127.0.0.1:7/callback?code=c&state=s\n"),
+            Ok(Ok("c".to_owned()))
+        );
         let denied = ("access_denied".to_owned(), Some("no".to_owned()));
-        assert_eq!(read("http://127.0.0.1:7/callback?error=access_denied&error_description=no&state=s"), Ok(Err(denied)));
+        assert_eq!(
+            read("http://127.0.0.1:7/callback?error=access_denied&error_description=no&state=s"),
+            Ok(Err(denied))
+        );
         assert!(read("http://127.0.0.1:8/callback?code=c&state=s").is_err());
         assert!(read("http://127.0.0.1:7/callback?code=c&state=t").is_err());
         assert!(read("https://evil.example/callback?code=c&state=s").is_err());
         assert!(read("c").is_err());
         assert!(
-            !format!("{:?}", read_returned("http://127.0.0.1:7/callback?code=canary&state=s", redirect, "s")).contains("canary")
+            !format!(
+                "{:?}",
+                read_returned(
+                    "http://127.0.0.1:7/callback?code=canary&state=s",
+                    redirect,
+                    "s"
+                )
+            )
+            .contains("canary")
         );
     }
 }

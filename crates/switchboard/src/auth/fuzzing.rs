@@ -10,7 +10,13 @@ pub fn believed_metadata(server: &Url, document: &[u8]) -> Option<Vec<String>> {
     let metadata = older::believed(server, document)?;
     let (issuer, registration) = (metadata.issuer, metadata.registration_endpoint);
     let endpoints = [metadata.authorization_endpoint, metadata.token_endpoint];
-    Some(endpoints.into_iter().chain(issuer).chain(registration).collect())
+    Some(
+        endpoints
+            .into_iter()
+            .chain(issuer)
+            .chain(registration)
+            .collect(),
+    )
 }
 
 /// The scopes that a challenge names.

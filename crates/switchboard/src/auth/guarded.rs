@@ -1,7 +1,8 @@
-//! Connections that lead nowhere metadata may not lead (T17): no redirects, and no addresses of this machine's surroundings.
+//! Connections that lead nowhere metadata may not lead (T17): no redirects, and no addresses of
+//! this machine's surroundings.
 //!
-//! Every request of a login goes through here, those of the library that speaks OAuth among them. A name is judged by the addresses that it
-//! is connected to, not by those it had a moment before.
+//! Every request of a login goes through here, those of the library that speaks OAuth among them. A
+//! name is judged by the addresses that it is connected to, not by those it had a moment before.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
@@ -15,7 +16,8 @@ use url::{Host, Url};
 use crate::config::Environment;
 use crate::transport::http::stack;
 
-/// How requests leave: through the proxies that the environment names, if it names any. Nothing else of the process is read.
+/// How requests leave: through the proxies that the environment names, if it names any. Nothing
+/// else of the process is read.
 #[derive(Debug, Clone)]
 pub(super) struct Routes {
     /// `None` where the environment names one that is none: then nothing leaves.
@@ -26,15 +28,28 @@ pub(super) struct Routes {
 
 impl Routes {
     pub(super) fn of(environment: &Environment) -> Self {
-        let hosts = PROXIES.iter().filter_map(|name| host_of(environment.get(name)?.expose())).collect();
-        Self { proxies: stack::proxies(environment).ok(), hosts }
+        let hosts = PROXIES
+            .iter()
+            .filter_map(|name| host_of(environment.get(name)?.expose()))
+            .collect();
+        Self {
+            proxies: stack::proxies(environment).ok(),
+            hosts,
+        }
     }
 
     /// What connections are made with that follow no redirect, or why there are none.
     pub(super) fn builder(&self) -> Result<reqwest::ClientBuilder, &'static str> {
-        let proxies = self.proxies.as_ref().ok_or("a variable of the environment names a proxy that is none; expected a URL")?;
-        let builder = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).no_proxy();
-        Ok(proxies.iter().fold(builder, |builder, proxy| builder.proxy(proxy.clone())))
+        let proxies = self
+            .proxies
+            .as_ref()
+            .ok_or("a variable of the environment names a proxy that is none; expected a URL")?;
+        let builder = reqwest::Client::builder()
+            .redirect(reqwest::redirect::Policy::none())
+            .no_proxy();
+        Ok(proxies
+            .iter()
+            .fold(builder, |builder, proxy| builder.proxy(proxy.clone())))
     }
 }
 
@@ -42,45 +57,81 @@ impl Routes {
 const LOOKUP: Duration = Duration::from_secs(5);
 
 /// The variables that name proxies.
-const PROXIES: [&str; 6] = ["HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"];
+const PROXIES: [&str; 6] = [
+    "HTTP_PROXY",
+    "http_proxy",
+    "HTTPS_PROXY",
+    "https_proxy",
+    "ALL_PROXY",
+    "all_proxy",
+];
 
 /// Sends the requests of one server's login.
 #[derive(Debug, Clone)]
 pub(super) struct Guarded {
     home: Class,
     pool: reqwest::Client,
-    /// Where a proxy may carry a request: a proxy looks names up by itself, so they are judged before.
+    /// Where a proxy may carry a request: a proxy looks names up by itself, so they are judged
+    /// before.
     before_proxy: Option<Arc<Resolver>>,
 }
 
 impl Guarded {
-    /// For the server that is configured at `base`. Each request may take as long as `patience`. The error is one line, safe to show.
-    pub(super) fn new(base: &Url, patience: Duration, routes: &Routes) -> Result<Self, &'static str> {
+    /// For the server that is configured at `base`. Each request may take as long as `patience`.
+    /// The error is one line, safe to show.
+    pub(super) fn new(
+        base: &Url,
+        patience: Duration,
+        routes: &Routes,
+    ) -> Result<Self, &'static str> {
         Self::looking_up(base, patience, routes, Arc::new(System))
     }
 
-    fn looking_up(base: &Url, patience: Duration, routes: &Routes, lookup: Arc<dyn Resolve>) -> Result<Self, &'static str> {
+    fn looking_up(
+        base: &Url,
+        patience: Duration,
+        routes: &Routes,
+        lookup: Arc<dyn Resolve>,
+    ) -> Result<Self, &'static str> {
         let home = Class::of_host(base);
-        let resolver = Arc::new(Resolver { home, proxies: routes.hosts.clone(), lookup });
-        let pool = routes.builder()?.timeout(patience).dns_resolver(resolver.clone()).build();
+        let resolver = Arc::new(Resolver {
+            home,
+            proxies: routes.hosts.clone(),
+            lookup,
+        });
+        let pool = routes
+            .builder()?
+            .timeout(patience)
+            .dns_resolver(resolver.clone())
+            .build();
         let before_proxy = (!routes.hosts.is_empty()).then_some(resolver);
-        Ok(Self { home, pool: pool.map_err(|_| "the HTTP stack could not be set up")?, before_proxy })
+        Ok(Self {
+            home,
+            pool: pool.map_err(|_| "the HTTP stack could not be set up")?,
+            before_proxy,
+        })
     }
 
     /// A request, unless its address is one that is never asked.
     pub(super) async fn request(&self, method: Method, url: Url) -> Option<RequestBuilder> {
-        self.permits(&url).await.then(|| self.pool.request(method, url))
+        self.permits(&url)
+            .await
+            .then(|| self.pool.request(method, url))
     }
 
     /// Sends a request that was made elsewhere, unless its address is one that is never asked.
-    pub(super) async fn carry(&self, request: Request) -> Result<Response, Box<dyn std::error::Error + Send + Sync>> {
+    pub(super) async fn carry(
+        &self,
+        request: Request,
+    ) -> Result<Response, Box<dyn std::error::Error + Send + Sync>> {
         if !self.permits(request.url()).await {
             return Err("it stands at an address that is never asked".into());
         }
         Ok(self.pool.execute(request).await?)
     }
 
-    /// An address that is written out is judged here; what a name leads to, when it is looked up, or before a proxy does so.
+    /// An address that is written out is judged here; what a name leads to, when it is looked up,
+    /// or before a proxy does so.
     async fn permits(&self, url: &Url) -> bool {
         match url.host() {
             Some(Host::Domain(name)) => match &self.before_proxy {
@@ -102,17 +153,21 @@ enum Class {
     Loopback,
     /// Its network.
     Private,
-    /// Link-local (what a cloud tells its machines among them), multicast, reserved: no server of anybody's.
+    /// Link-local (what a cloud tells its machines among them), multicast, reserved: no server of
+    /// anybody's.
     Never,
 }
 
 impl Class {
-    /// Of what the address itself says: a name's addresses are its owner's word, so they widen nothing.
+    /// Of what the address itself says: a name's addresses are its owner's word, so they widen
+    /// nothing.
     fn of_host(base: &Url) -> Self {
         match base.host() {
             Some(Host::Ipv4(address)) => Self::of(address.into()),
             Some(Host::Ipv6(address)) => Self::of(address.into()),
-            Some(Host::Domain(name)) if name == "localhost" || name.ends_with(".localhost") => Self::Loopback,
+            Some(Host::Domain(name)) if name == "localhost" || name.ends_with(".localhost") => {
+                Self::Loopback
+            }
             Some(Host::Domain(_)) | None => Self::Public,
         }
     }
@@ -120,7 +175,9 @@ impl Class {
     fn of(address: IpAddr) -> Self {
         match address {
             IpAddr::V4(address) => Self::of_v4(address),
-            IpAddr::V6(address) => embedded(address).map_or_else(|| Self::of_v6(address), Self::of_v4),
+            IpAddr::V6(address) => {
+                embedded(address).map_or_else(|| Self::of_v6(address), Self::of_v4)
+            }
         }
     }
 
@@ -129,7 +186,9 @@ impl Class {
             [127, ..] => Self::Loopback,
             [10, ..] | [192, 168, ..] | [172, 16..=31, ..] | [100, 64..=127, ..] => Self::Private,
             [0, ..] | [169, 254, ..] | [224..=255, ..] => Self::Never,
-            [192, 0, 0 | 2, _] | [198, 18 | 19, ..] | [198, 51, 100, _] | [203, 0, 113, _] => Self::Never,
+            [192, 0, 0 | 2, _] | [198, 18 | 19, ..] | [198, 51, 100, _] | [203, 0, 113, _] => {
+                Self::Never
+            }
             _ => Self::Public,
         }
     }
@@ -159,9 +218,9 @@ fn embedded(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let join = |high: u16, low: u16| Ipv4Addr::from((u32::from(high) << 16) | u32::from(low));
     match address.segments() {
         [0, 0, 0, 0, 0, 0, 0, 0 | 1] => None,
-        [0, 0, 0, 0, 0, 0 | 0xffff, high, low] | [0x64, 0xff9b, 0, 0, 0, 0, high, low] | [0x2002, high, low, ..] => {
-            Some(join(high, low))
-        }
+        [0, 0, 0, 0, 0, 0 | 0xffff, high, low]
+        | [0x64, 0xff9b, 0, 0, 0, 0, high, low]
+        | [0x2002, high, low, ..] => Some(join(high, low)),
         _ => None,
     }
 }
@@ -177,10 +236,13 @@ struct Resolver {
 impl Resolver {
     /// The host of a proxy is connected to as it is.
     fn is_proxy(&self, name: &str) -> bool {
-        self.proxies.iter().any(|proxy| proxy.eq_ignore_ascii_case(name))
+        self.proxies
+            .iter()
+            .any(|proxy| proxy.eq_ignore_ascii_case(name))
     }
 
-    /// Whether a name is known here, and has no address that may be connected to. One that only a proxy knows is the proxy's to judge.
+    /// Whether a name is known here, and has no address that may be connected to. One that only a
+    /// proxy knows is the proxy's to judge.
     async fn leads_astray(&self, name: &str) -> bool {
         if self.is_proxy(name) {
             return false;
@@ -198,7 +260,9 @@ impl Resolver {
 
 impl std::fmt::Debug for Resolver {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Resolver").field("home", &self.home).finish_non_exhaustive()
+        f.debug_struct("Resolver")
+            .field("home", &self.home)
+            .finish_non_exhaustive()
     }
 }
 
@@ -207,7 +271,10 @@ impl Resolve for Resolver {
         let (home, is_proxy) = (self.home, self.is_proxy(name.as_str()));
         let found = self.lookup.resolve(name);
         Box::pin(async move {
-            let found: Vec<SocketAddr> = found.await?.filter(|place| is_proxy || home.permits(place.ip())).collect();
+            let found: Vec<SocketAddr> = found
+                .await?
+                .filter(|place| is_proxy || home.permits(place.ip()))
+                .collect();
             match found.is_empty() {
                 true => Err("it has no address that may be connected to".into()),
                 false => Ok(Box::new(found.into_iter()) as Addrs),
@@ -222,7 +289,8 @@ struct System;
 impl Resolve for System {
     fn resolve(&self, name: Name) -> Resolving {
         Box::pin(async move {
-            let found: Vec<SocketAddr> = tokio::net::lookup_host((name.as_str(), 0)).await?.collect();
+            let found: Vec<SocketAddr> =
+                tokio::net::lookup_host((name.as_str(), 0)).await?.collect();
             Ok(Box::new(found.into_iter()) as Addrs)
         })
     }
@@ -230,7 +298,11 @@ impl Resolve for System {
 
 /// The host of a proxy, as its variable writes it.
 fn host_of(proxy: &str) -> Option<String> {
-    let proxy = if proxy.contains("://") { proxy.to_owned() } else { format!("http://{proxy}") };
+    let proxy = if proxy.contains("://") {
+        proxy.to_owned()
+    } else {
+        format!("http://{proxy}")
+    };
     Url::parse(&proxy).ok()?.host_str().map(str::to_owned)
 }
 
@@ -260,16 +332,42 @@ mod tests {
         let check = |base: &str, expected: &[(&str, bool)]| {
             let home = Class::of_host(&Url::parse(base).unwrap());
             for (address, permitted) in expected {
-                assert_eq!(home.permits(address.parse().unwrap()), *permitted, "{base}: {address}");
+                assert_eq!(
+                    home.permits(address.parse().unwrap()),
+                    *permitted,
+                    "{base}: {address}"
+                );
             }
         };
-        let never = ["169.254.169.254", "0.0.0.0", "255.255.255.255", "224.0.0.1", "fe80::1", "ff02::1", "::", "fec0::1"];
-        let hidden = ["::ffff:169.254.169.254", "::169.254.169.254", "64:ff9b::a9fe:a9fe", "2002:a9fe:a9fe::1"];
-        for base in ["https://mcp.example/", "http://127.0.0.1:3000/mcp", "http://10.1.2.3/", "http://169.254.169.254/"] {
+        let never = [
+            "169.254.169.254",
+            "0.0.0.0",
+            "255.255.255.255",
+            "224.0.0.1",
+            "fe80::1",
+            "ff02::1",
+            "::",
+            "fec0::1",
+        ];
+        let hidden = [
+            "::ffff:169.254.169.254",
+            "::169.254.169.254",
+            "64:ff9b::a9fe:a9fe",
+            "2002:a9fe:a9fe::1",
+        ];
+        for base in [
+            "https://mcp.example/",
+            "http://127.0.0.1:3000/mcp",
+            "http://10.1.2.3/",
+            "http://169.254.169.254/",
+        ] {
             for address in never.iter().chain(&hidden) {
                 check(base, &[(address, false)]);
             }
-            check(base, &[("93.184.216.34", true), ("2606:2800:220:1::1", true)]);
+            check(
+                base,
+                &[("93.184.216.34", true), ("2606:2800:220:1::1", true)],
+            );
         }
         let near = |loopback: bool, private: bool| {
             [
@@ -290,32 +388,67 @@ mod tests {
         check("http://192.168.0.7/", &near(false, true));
     }
 
-    /// T17: a name that leads to the metadata of a cloud, then to a private network, then to a listener of this machine: none of them
-    /// is connected to, however often the name changes its mind.
+    /// T17: a name that leads to the metadata of a cloud, then to a private network, then to a
+    /// listener of this machine: none of them is connected to, however often the name changes
+    /// its mind.
     #[tokio::test]
     async fn t17_a_name_that_changes_its_addresses_leads_nowhere() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let here = listener.local_addr().unwrap();
-        let answers = ["169.254.169.254:80".parse().unwrap(), "10.0.0.1:80".parse().unwrap(), here];
-        let scripted = |answers: &[SocketAddr]| Arc::new(Scripted(Mutex::new(answers.iter().copied().collect())));
+        let answers = [
+            "169.254.169.254:80".parse().unwrap(),
+            "10.0.0.1:80".parse().unwrap(),
+            here,
+        ];
+        let scripted = |answers: &[SocketAddr]| {
+            Arc::new(Scripted(Mutex::new(answers.iter().copied().collect())))
+        };
         let base = Url::parse("https://mcp.example/mcp").unwrap();
         let target = Url::parse(&format!("http://rebound.example:{}/revoke", here.port())).unwrap();
 
-        let guarded = Guarded::looking_up(&base, PATIENCE, &Routes::of(&Environment::default()), scripted(&answers)).unwrap();
+        let guarded = Guarded::looking_up(
+            &base,
+            PATIENCE,
+            &Routes::of(&Environment::default()),
+            scripted(&answers),
+        )
+        .unwrap();
         for answer in answers {
-            let asked = guarded.request(Method::POST, target.clone()).await.unwrap().send().await.unwrap_err();
-            assert!(format!("{asked:?}").contains("no address that may be connected to"), "{answer}: {asked:?}");
+            let asked = guarded
+                .request(Method::POST, target.clone())
+                .await
+                .unwrap()
+                .send()
+                .await
+                .unwrap_err();
+            assert!(
+                format!("{asked:?}").contains("no address that may be connected to"),
+                "{answer}: {asked:?}"
+            );
         }
-        assert!(tokio::time::timeout(Duration::ZERO, listener.accept()).await.is_err(), "nobody came");
+        assert!(
+            tokio::time::timeout(Duration::ZERO, listener.accept())
+                .await
+                .is_err(),
+            "nobody came"
+        );
         // A proxy is a person's own choice.
-        let routes = Routes { hosts: vec!["Rebound.example".to_owned()], ..Routes::of(&Environment::default()) };
+        let routes = Routes {
+            hosts: vec!["Rebound.example".to_owned()],
+            ..Routes::of(&Environment::default())
+        };
         let guarded = Guarded::looking_up(&base, PATIENCE, &routes, scripted(&[here])).unwrap();
         let asking = tokio::spawn(guarded.request(Method::POST, target).await.unwrap().send());
-        assert!(tokio::time::timeout(PATIENCE, listener.accept()).await.is_ok());
+        assert!(
+            tokio::time::timeout(PATIENCE, listener.accept())
+                .await
+                .is_ok()
+        );
         asking.abort();
     }
 
-    /// T17: a proxy looks names up by itself, so they are judged before by what they lead to here. What only the proxy knows is left to it.
+    /// T17: a proxy looks names up by itself, so they are judged before by what they lead to here.
+    /// What only the proxy knows is left to it.
     #[tokio::test]
     async fn t17_a_name_is_judged_before_a_proxy_is_asked_for_it() {
         let proxy = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -325,14 +458,31 @@ mod tests {
         let asking = |answers: Vec<SocketAddr>| {
             let scripted = Arc::new(Scripted(Mutex::new(answers.into())));
             let guarded = Guarded::looking_up(&base, PATIENCE, &routes, scripted).unwrap();
-            let request = Request::new(Method::POST, Url::parse("http://named.example/token").unwrap());
-            tokio::spawn(async move { guarded.carry(request).await.map(drop).map_err(|fault| fault.to_string()) })
+            let request = Request::new(
+                Method::POST,
+                Url::parse("http://named.example/token").unwrap(),
+            );
+            tokio::spawn(async move {
+                guarded
+                    .carry(request)
+                    .await
+                    .map(drop)
+                    .map_err(|fault| fault.to_string())
+            })
         };
         for never in ["169.254.169.254:80", "10.0.0.1:80", "127.0.0.1:80"] {
-            let refused = tokio::time::timeout(PATIENCE, asking(vec![never.parse().unwrap()])).await.unwrap().unwrap();
+            let refused = tokio::time::timeout(PATIENCE, asking(vec![never.parse().unwrap()]))
+                .await
+                .unwrap()
+                .unwrap();
             assert!(refused.is_err(), "{never}");
         }
-        assert!(tokio::time::timeout(Duration::ZERO, proxy.accept()).await.is_err(), "the proxy was not asked");
+        assert!(
+            tokio::time::timeout(Duration::ZERO, proxy.accept())
+                .await
+                .is_err(),
+            "the proxy was not asked"
+        );
         for fine in [vec!["93.184.216.34:80".parse().unwrap()], Vec::new()] {
             let asked = asking(fine);
             assert!(tokio::time::timeout(PATIENCE, proxy.accept()).await.is_ok());
@@ -343,9 +493,20 @@ mod tests {
     /// T17: an address that is written out is not looked up, so it is judged before.
     #[tokio::test]
     async fn t17_an_address_that_is_written_out_is_not_asked() {
-        let guarded =
-            |base: &str| Guarded::new(&Url::parse(base).unwrap(), PATIENCE, &Routes::of(&Environment::default())).unwrap();
-        let asks = async |base: &str, url: &str| guarded(base).request(Method::POST, Url::parse(url).unwrap()).await.is_some();
+        let guarded = |base: &str| {
+            Guarded::new(
+                &Url::parse(base).unwrap(),
+                PATIENCE,
+                &Routes::of(&Environment::default()),
+            )
+            .unwrap()
+        };
+        let asks = async |base: &str, url: &str| {
+            guarded(base)
+                .request(Method::POST, Url::parse(url).unwrap())
+                .await
+                .is_some()
+        };
         assert!(asks("https://mcp.example/", "https://as.example/revoke").await);
         assert!(!asks("https://mcp.example/", "https://169.254.169.254/revoke").await);
         assert!(!asks("https://mcp.example/", "https://[::ffff:a9fe:a9fe]/revoke").await);

@@ -1,4 +1,5 @@
-//! The private key that a program proves itself with: read from its PEM file, its algorithm told from what it holds.
+//! The private key that a program proves itself with: read from its PEM file, its algorithm told
+//! from what it holds.
 
 use std::path::Path;
 
@@ -20,12 +21,15 @@ const MAX_BYTES: u64 = 64 * 1024;
 /// Reads a key. It may block. The sentence never holds the key.
 pub(super) fn read(path: &Path) -> Result<(Secret, Algorithm), String> {
     let named = |fact: &str| format!("`oauth_client_key`: {} {fact}", path.display());
-    let about = std::fs::metadata(path).map_err(|error| named(&format!("cannot be read: {error}")))?;
+    let about =
+        std::fs::metadata(path).map_err(|error| named(&format!("cannot be read: {error}")))?;
     if !about.is_file() || about.len() > MAX_BYTES {
         return Err(named("is no PEM file"));
     }
-    let text = std::fs::read_to_string(path).map_err(|error| named(&format!("cannot be read: {error}")))?;
-    let algorithm = algorithm(&text).ok_or_else(|| named("holds no RSA, P-256 or P-384 private key in PEM form"))?;
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| named(&format!("cannot be read: {error}")))?;
+    let algorithm = algorithm(&text)
+        .ok_or_else(|| named("holds no RSA, P-256 or P-384 private key in PEM form"))?;
     Ok((Secret::new(text), algorithm))
 }
 
@@ -45,7 +49,10 @@ fn algorithm(pem: &str) -> Option<Algorithm> {
     let (body, _) = rest.split_once("-----END ")?;
     let body: String = body.split_whitespace().collect();
     let der = BASE64.decode(body.as_bytes()).ok()?;
-    let holds = |identifier: &[u8]| der.windows(identifier.len()).any(|window| window == identifier);
+    let holds = |identifier: &[u8]| {
+        der.windows(identifier.len())
+            .any(|window| window == identifier)
+    };
     match () {
         () if holds(P256) => Some(Algorithm::Es256),
         () if holds(P384) => Some(Algorithm::Es384),
@@ -60,12 +67,31 @@ mod tests {
 
     #[test]
     fn the_algorithm_is_told_from_the_key() {
-        let pem =
-            |label: &str, bytes: &[u8]| format!("-----BEGIN {label}-----\n{}\n-----END {label}-----\n", BASE64.encode(bytes));
+        let pem = |label: &str, bytes: &[u8]| {
+            format!(
+                "-----BEGIN {label}-----\n{}\n-----END {label}-----\n",
+                BASE64.encode(bytes)
+            )
+        };
         let check = |text: &str, expected| assert_eq!(algorithm(text), expected, "{text}");
-        check(&pem("PRIVATE KEY", &[0x30, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07, 1]), Some(Algorithm::Es256));
-        check(&pem("EC PRIVATE KEY", &[0x30, 0x2b, 0x81, 0x04, 0x00, 0x22, 1]), Some(Algorithm::Es384));
-        check(&pem("PRIVATE KEY", &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01]), Some(Algorithm::Rs256));
+        check(
+            &pem(
+                "PRIVATE KEY",
+                &[0x30, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07, 1],
+            ),
+            Some(Algorithm::Es256),
+        );
+        check(
+            &pem("EC PRIVATE KEY", &[0x30, 0x2b, 0x81, 0x04, 0x00, 0x22, 1]),
+            Some(Algorithm::Es384),
+        );
+        check(
+            &pem(
+                "PRIVATE KEY",
+                &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01],
+            ),
+            Some(Algorithm::Rs256),
+        );
         check(&pem("RSA PRIVATE KEY", &[1]), Some(Algorithm::Rs256));
         check(&pem("PUBLIC KEY", &[1]), None);
         check(&pem("PRIVATE KEY", &[1]), None);

@@ -1,8 +1,10 @@
-//! Servers of 2025-03-26 that are their own authorization server: their metadata stands at the root of their origin.
+//! Servers of 2025-03-26 that are their own authorization server: their metadata stands at the root
+//! of their origin.
 //!
-//! That revision knew no metadata of the protected resource, and its servers may name an issuer with a path there, which RFC 8414 does
-//! not permit. It is believed only if nothing newer is published and everything it names stays within the server's own origin: then
-//! there is nobody it could be mixed up with.
+//! That revision knew no metadata of the protected resource, and its servers may name an issuer
+//! with a path there, which RFC 8414 does not permit. It is believed only if nothing newer is
+//! published and everything it names stays within the server's own origin: then there is nobody it
+//! could be mixed up with.
 
 use std::time::Duration;
 
@@ -19,7 +21,11 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const MAX_BYTES: usize = 256 * 1024;
 
 /// What such a server publishes, if it is one.
-pub(super) async fn metadata(server: &Url, challenge: Option<&str>, routes: &Routes) -> Option<AuthorizationMetadata> {
+pub(super) async fn metadata(
+    server: &Url,
+    challenge: Option<&str>,
+    routes: &Routes,
+) -> Option<AuthorizationMetadata> {
     if challenge.is_some_and(|challenge| challenge.contains("resource_metadata")) {
         return None;
     }
@@ -31,7 +37,11 @@ pub(super) async fn metadata(server: &Url, challenge: Option<&str>, routes: &Rou
             return None;
         }
     }
-    let mut answer = get("/.well-known/oauth-authorization-server").await?.send().await.ok()?;
+    let mut answer = get("/.well-known/oauth-authorization-server")
+        .await?
+        .send()
+        .await
+        .ok()?;
     let mut body = Vec::new();
     while let Some(chunk) = answer.chunk().await.ok()? {
         body.extend_from_slice(&chunk);
@@ -53,15 +63,28 @@ fn newer_paths(server: &Url) -> Vec<String> {
     const NAME: &str = "/.well-known/oauth-protected-resource";
     match server.path().trim_end_matches('/') {
         "" => vec![NAME.to_owned()],
-        path => vec![format!("{NAME}{path}"), format!("{path}{NAME}"), NAME.to_owned()],
+        path => vec![
+            format!("{NAME}{path}"),
+            format!("{path}{NAME}"),
+            NAME.to_owned(),
+        ],
     }
 }
 
 fn stays_within(server: &Url, metadata: &AuthorizationMetadata) -> bool {
-    let named = [metadata.issuer.as_ref(), Some(&metadata.authorization_endpoint), Some(&metadata.token_endpoint)];
+    let named = [
+        metadata.issuer.as_ref(),
+        Some(&metadata.authorization_endpoint),
+        Some(&metadata.token_endpoint),
+    ];
     let optional = metadata.registration_endpoint.iter();
-    let is_ours = |address: &String| Url::parse(address).is_ok_and(|address| address.origin() == server.origin());
-    named.into_iter().all(|address| address.is_some_and(is_ours)) && optional.into_iter().all(is_ours)
+    let is_ours = |address: &String| {
+        Url::parse(address).is_ok_and(|address| address.origin() == server.origin())
+    };
+    named
+        .into_iter()
+        .all(|address| address.is_some_and(is_ours))
+        && optional.into_iter().all(is_ours)
 }
 
 fn at(server: &Url, path: &str) -> Url {
@@ -83,19 +106,38 @@ mod tests {
             let document = serde_json::json!({
                 "issuer": issuer, "authorization_endpoint": "https://x.example/oauth/authorize", "token_endpoint": token,
             });
-            assert_eq!(stays_within(&server, &serde_json::from_value(document).unwrap()), expected, "{issuer} {token}");
+            assert_eq!(
+                stays_within(&server, &serde_json::from_value(document).unwrap()),
+                expected,
+                "{issuer} {token}"
+            );
         };
-        check("https://x.example/oauth", "https://x.example/oauth/token", true);
-        check("https://y.example/oauth", "https://x.example/oauth/token", false);
+        check(
+            "https://x.example/oauth",
+            "https://x.example/oauth/token",
+            true,
+        );
+        check(
+            "https://y.example/oauth",
+            "https://x.example/oauth/token",
+            false,
+        );
         check("https://x.example/oauth", "https://y.example/token", false);
-        check("http://x.example/oauth", "https://x.example/oauth/token", false);
+        check(
+            "http://x.example/oauth",
+            "https://x.example/oauth/token",
+            false,
+        );
         check("oauth", "https://x.example/oauth/token", false);
     }
 
     #[test]
     fn newer_metadata_is_looked_for_first() {
         let paths = |url: &str| newer_paths(&Url::parse(url).unwrap());
-        assert_eq!(paths("https://x.example/"), ["/.well-known/oauth-protected-resource"]);
+        assert_eq!(
+            paths("https://x.example/"),
+            ["/.well-known/oauth-protected-resource"]
+        );
         let expected = [
             "/.well-known/oauth-protected-resource/a/mcp",
             "/a/mcp/.well-known/oauth-protected-resource",

@@ -7,7 +7,8 @@ use url::Url;
 use crate::caller::Answering;
 use crate::name::ServerName;
 
-/// Brings a login page before whoever logs in. A terminal asks and opens a browser; a program may follow the page by itself.
+/// Brings a login page before whoever logs in. A terminal asks and opens a browser; a program may
+/// follow the page by itself.
 pub trait Opener: Send + Sync + fmt::Debug {
     /// Shows the page. The answer may come to the redirect address meanwhile; then this is dropped.
     fn open<'a>(&'a self, page: &'a LoginPage) -> Answering<'a, Opened>;
@@ -22,7 +23,8 @@ pub struct LoginPage {
     pub url: Url,
     /// The scopes that are asked for, safe to show.
     pub scopes: Vec<String>,
-    /// Where the page leads in the end: an address of this machine, which is listened on until then.
+    /// Where the page leads in the end: an address of this machine, which is listened on until
+    /// then.
     pub redirect: String,
 }
 

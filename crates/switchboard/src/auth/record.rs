@@ -1,4 +1,5 @@
-//! What is kept of one server between runs: its login, bound to the issuer that gave it, and our registrations, one for each issuer.
+//! What is kept of one server between runs: its login, bound to the issuer that gave it, and our
+//! registrations, one for each issuer.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -33,7 +34,11 @@ pub(super) struct Login {
     pub(super) client_id: String,
     #[serde(with = "plain")]
     pub(super) access_token: Secret,
-    #[serde(default, with = "plain_option", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        with = "plain_option",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub(super) refresh_token: Option<Secret>,
     /// Seconds since 1970, by the wall clock.
     pub(super) received_at: u64,
@@ -51,7 +56,11 @@ pub(super) struct Login {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Registration {
     pub(super) client_id: String,
-    #[serde(default, with = "plain_option", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        with = "plain_option",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub(super) client_secret: Option<Secret>,
     /// The address that was registered; empty where none was.
     #[serde(default)]
@@ -64,14 +73,20 @@ pub(super) struct Registration {
 impl Registration {
     /// The id stands in the entry, and so does what goes with it.
     pub(super) fn given(client_id: &str) -> Self {
-        Self { client_id: client_id.to_owned(), client_secret: None, redirect: String::new(), given: true }
+        Self {
+            client_id: client_id.to_owned(),
+            client_secret: None,
+            redirect: String::new(),
+            given: true,
+        }
     }
 }
 
 impl Record {
     pub(super) fn read(text: &Secret) -> Result<Self, VaultFault> {
-        serde_json::from_str(text.expose())
-            .map_err(|_| VaultFault("what is kept of the login cannot be read; log in again".to_owned()))
+        serde_json::from_str(text.expose()).map_err(|_| {
+            VaultFault("what is kept of the login cannot be read; log in again".to_owned())
+        })
     }
 
     pub(super) fn write(&self) -> Secret {
@@ -85,9 +100,12 @@ impl Login {
         Secret::new(format!("Bearer {}", self.access_token.expose()))
     }
 
-    /// F32: whether the token should be renewed now. A clock that was set back before its beginning says nothing about its age.
+    /// F32: whether the token should be renewed now. A clock that was set back before its beginning
+    /// says nothing about its age.
     pub(super) fn is_stale(&self, now: SystemTime) -> bool {
-        let Some(expires_at) = self.expires_at else { return false };
+        let Some(expires_at) = self.expires_at else {
+            return false;
+        };
         let now = seconds(now);
         now + SKEW.as_secs() >= expires_at || now + SKEW.as_secs() < self.received_at
     }
@@ -95,7 +113,9 @@ impl Login {
 
 /// Seconds since 1970; 0 before.
 pub(super) fn seconds(time: SystemTime) -> u64 {
-    time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+    time.duration_since(UNIX_EPOCH)
+        .unwrap_or_default()
+        .as_secs()
 }
 
 /// Both lists, each scope once, the first's first.
@@ -115,11 +135,16 @@ mod plain {
 
     use crate::secret::Secret;
 
-    pub(super) fn serialize<S: Serializer>(secret: &Secret, serializer: S) -> Result<S::Ok, S::Error> {
+    pub(super) fn serialize<S: Serializer>(
+        secret: &Secret,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(secret.expose())
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Secret, D::Error> {
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Secret, D::Error> {
         String::deserialize(deserializer).map(Secret::new)
     }
 }
@@ -129,14 +154,19 @@ mod plain_option {
 
     use crate::secret::Secret;
 
-    pub(super) fn serialize<S: Serializer>(secret: &Option<Secret>, serializer: S) -> Result<S::Ok, S::Error> {
+    pub(super) fn serialize<S: Serializer>(
+        secret: &Option<Secret>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
         match secret {
             Some(secret) => serializer.serialize_some(secret.expose()),
             None => serializer.serialize_none(),
         }
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Secret>, D::Error> {
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<Secret>, D::Error> {
         Ok(Option::<String>::deserialize(deserializer)?.map(Secret::new))
     }
 }
@@ -162,13 +192,18 @@ mod tests {
     #[test]
     fn f32_a_token_is_renewed_a_minute_ahead_whichever_way_the_clock_jumps() {
         let check = |now: u64, expires_at, stale| {
-            assert_eq!(login(10_000, expires_at).is_stale(UNIX_EPOCH + Duration::from_secs(now)), stale, "{now}");
+            assert_eq!(
+                login(10_000, expires_at).is_stale(UNIX_EPOCH + Duration::from_secs(now)),
+                stale,
+                "{now}"
+            );
         };
         check(10_000, Some(13_600), false);
         check(13_539, Some(13_600), false);
         check(13_540, Some(13_600), true);
         check(99_999, Some(13_600), true);
-        // Set back a little: within what a clock may be wrong by. Set back a day: the age is not known.
+        // Set back a little: within what a clock may be wrong by. Set back a day: the age is not
+        // known.
         check(9_950, Some(13_600), false);
         check(9_000, Some(13_600), true);
         check(99_999, None, false);
@@ -176,14 +211,19 @@ mod tests {
 
     #[test]
     fn what_is_kept_comes_back_whole_and_does_not_print() {
-        let mut record = Record { login: Some(login(1, Some(2))), ..Record::default() };
+        let mut record = Record {
+            login: Some(login(1, Some(2))),
+            ..Record::default()
+        };
         let registration = Registration {
             client_id: "us".into(),
             client_secret: Some(Secret::new("canary-client")),
             redirect: String::new(),
             given: false,
         };
-        record.registrations.insert("https://as.example".to_owned(), registration);
+        record
+            .registrations
+            .insert("https://as.example".to_owned(), registration);
         assert_eq!(Record::read(&record.write()).unwrap(), record);
         assert!(!format!("{record:?}").contains("canary"), "{record:?}");
         assert_eq!(Record::read(&Secret::new("{}")).unwrap(), Record::default());

@@ -1,5 +1,6 @@
-//! Token refreshes whose request was sent: they run to their end and are stored, whatever becomes of the call that needed them. Where refresh
-//! tokens rotate, the old one is spent with the request, so an answer that nobody stores is a lost login.
+//! Token refreshes whose request was sent: they run to their end and are stored, whatever becomes
+//! of the call that needed them. Where refresh tokens rotate, the old one is spent with the
+//! request, so an answer that nobody stores is a lost login.
 
 use std::time::Duration;
 
@@ -14,22 +15,32 @@ pub struct Renewals(watch::Sender<Counts>);
 struct Counts {
     /// How many have sent their request and not stored the answer.
     sent: usize,
-    /// Counted up by [`Renewals::finish`]: what was being prepared before it sends nothing after it.
+    /// Counted up by [`Renewals::finish`]: what was being prepared before it sends nothing after
+    /// it.
     round: u64,
 }
 
 impl Renewals {
-    /// Waits until each refresh whose request was sent has been stored, at most this long. Those that are still being prepared give up.
+    /// Waits until each refresh whose request was sent has been stored, at most this long. Those
+    /// that are still being prepared give up.
     pub async fn finish(&self, limit: Duration) {
         self.0.send_modify(|counts| counts.round += 1);
-        // At the limit the answer is given up: an authorization server that does not answer must not keep a program from ending.
-        let _ = timeout(limit, self.0.subscribe().wait_for(|counts| counts.sent == 0)).await;
+        // At the limit the answer is given up: an authorization server that does not answer must
+        // not keep a program from ending.
+        let _ = timeout(
+            limit,
+            self.0.subscribe().wait_for(|counts| counts.sent == 0),
+        )
+        .await;
     }
 
     /// For one refresh that is about to be prepared.
     #[cfg(feature = "oauth")]
     pub(super) fn prepare(&self) -> Preparation {
-        Preparation { renewals: self.clone(), round: self.0.borrow().round }
+        Preparation {
+            renewals: self.clone(),
+            round: self.0.borrow().round,
+        }
     }
 }
 
@@ -42,7 +53,8 @@ pub(super) struct Preparation {
 
 #[cfg(feature = "oauth")]
 impl Preparation {
-    /// Held while the request is under way and until its answer is stored; `None` where nothing may be sent any more.
+    /// Held while the request is under way and until its answer is stored; `None` where nothing may
+    /// be sent any more.
     pub(super) fn send(self) -> Option<Sent> {
         let is_current = self.renewals.0.send_if_modified(|counts| {
             let is_current = counts.round == self.round;
@@ -77,7 +89,12 @@ mod tests {
             let renewals = renewals.clone();
             async move { renewals.finish(Duration::from_secs(60)).await }
         });
-        renewals.0.subscribe().wait_for(|counts| counts.round == 1).await.unwrap();
+        renewals
+            .0
+            .subscribe()
+            .wait_for(|counts| counts.round == 1)
+            .await
+            .unwrap();
         assert!(early.send().is_none());
         assert!(!finishing.is_finished());
         drop(sent);

@@ -29,7 +29,12 @@ pub(super) struct Site {
 }
 
 impl Site {
-    pub(super) fn new(config: &ServerConfig, resolved: &ResolvedUrl, environment: &Environment, means: &AuthMeans) -> Arc<Self> {
+    pub(super) fn new(
+        config: &ServerConfig,
+        resolved: &ResolvedUrl,
+        environment: &Environment,
+        means: &AuthMeans,
+    ) -> Arc<Self> {
         let mut url = resolved.url.clone();
         url.set_fragment(None);
         // Both fail only for addresses that cannot have them.
@@ -63,7 +68,8 @@ impl Site {
     /// Keeps it. The caller holds the lock.
     pub(super) async fn keep(self: &Arc<Self>, record: &Record) -> Result<(), VaultFault> {
         let text = record.write();
-        self.aside(move |site| site.vault.put(&site.key(), &text)).await
+        self.aside(move |site| site.vault.put(&site.key(), &text))
+            .await
     }
 
     pub(super) async fn forget(self: &Arc<Self>) -> Result<(), VaultFault> {
@@ -75,7 +81,8 @@ impl Site {
         self.aside(|site| site.vault.lock(&site.key())).await
     }
 
-    /// Tokens belong to the address they are sent to; a query may hold a key, and tells accounts apart.
+    /// Tokens belong to the address they are sent to; a query may hold a key, and tells accounts
+    /// apart.
     fn key(&self) -> String {
         let mut shown = self.url.clone();
         shown.set_query(None);
@@ -92,12 +99,19 @@ impl Site {
     ) -> Result<T, VaultFault> {
         let site = self.clone();
         let done = tokio::task::spawn_blocking(move || work(&site)).await;
-        done.unwrap_or_else(|_| Err(VaultFault("the place where logins are kept failed".to_owned())))
+        done.unwrap_or_else(|_| {
+            Err(VaultFault(
+                "the place where logins are kept failed".to_owned(),
+            ))
+        })
     }
 }
 
 impl std::fmt::Debug for Site {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Site").field("server", &self.server).field("host", &self.url.host_str()).finish_non_exhaustive()
+        f.debug_struct("Site")
+            .field("server", &self.server)
+            .field("host", &self.url.host_str())
+            .finish_non_exhaustive()
     }
 }

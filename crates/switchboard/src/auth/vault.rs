@@ -1,6 +1,8 @@
-//! Where tokens are kept: the system keyring, else a file for our eyes only; a memory for library users without either.
+//! Where tokens are kept: the system keyring, else a file for our eyes only; a memory for library
+//! users without either.
 //!
-//! A vault may block, so it is reached from blocking threads only. What it keeps is one text for each server.
+//! A vault may block, so it is reached from blocking threads only. What it keeps is one text for
+//! each server.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -17,7 +19,8 @@ mod keyring;
 #[cfg(feature = "oauth")]
 mod system;
 
-/// How long a holder of a lock may need: it renews a login over the network, within deadlines of its own.
+/// How long a holder of a lock may need: it renews a login over the network, within deadlines of
+/// its own.
 const LOCK_WAIT: Duration = Duration::from_secs(75);
 
 /// Keeps one text for each key.
@@ -31,7 +34,8 @@ pub trait Vault: Send + Sync + fmt::Debug {
     /// Forgets it.
     fn remove(&self, key: &str) -> Result<(), VaultFault>;
 
-    /// Taken by whoever reads, renews and writes, so that two processes do not renew one login at the same time.
+    /// Taken by whoever reads, renews and writes, so that two processes do not renew one login at
+    /// the same time.
     fn lock(&self, key: &str) -> Result<VaultLock, VaultFault>;
 
     /// What it is, for people: "the system keyring", or a file.
@@ -87,10 +91,15 @@ impl Vault for MemoryVault {
 
     fn lock(&self, key: &str) -> Result<VaultLock, VaultFault> {
         let taken = held(&self.0.locked);
-        let waiting = self.0.unlocked.wait_timeout_while(taken, LOCK_WAIT, |locked| locked.contains(key));
+        let waiting = self
+            .0
+            .unlocked
+            .wait_timeout_while(taken, LOCK_WAIT, |locked| locked.contains(key));
         let (mut locked, waited) = waiting.unwrap_or_else(PoisonError::into_inner);
         if waited.timed_out() {
-            return Err(VaultFault("another renewal of this login has not ended".to_owned()));
+            return Err(VaultFault(
+                "another renewal of this login has not ended".to_owned(),
+            ));
         }
         locked.insert(key.to_owned());
         Ok(VaultLock::new(Unlock(self.0.clone(), key.to_owned())))

@@ -1,4 +1,5 @@
-//! A launcher program for embedders that cannot call [`switchboard::launcher_main`] first in their own `main`.
+//! A launcher program for embedders that cannot call [`switchboard::launcher_main`] first in their
+//! own `main`.
 
 fn main() {
     switchboard::launcher_main();

@@ -55,7 +55,11 @@ impl OwnTool for List {
         )
     }
 
-    fn call<'a>(&'a self, arguments: &'a RawJson, _: &'a Arc<dyn Caller>) -> Answering<'a, Result<CallResult, String>> {
+    fn call<'a>(
+        &'a self,
+        arguments: &'a RawJson,
+        _: &'a Arc<dyn Caller>,
+    ) -> Answering<'a, Result<CallResult, String>> {
         Box::pin(async move {
             let (host, wanted) = (host(&self.0)?, wanted(arguments)?);
             host.settled(SETTLE).await;
@@ -63,7 +67,9 @@ impl OwnTool for List {
             if let Some(server) = &wanted.server {
                 known(&catalog, server)?;
             }
-            Ok(CallResult::text(listed(&catalog, wanted.server.as_deref()).to_string()))
+            Ok(CallResult::text(
+                listed(&catalog, wanted.server.as_deref()).to_string(),
+            ))
         })
     }
 }
@@ -79,28 +85,45 @@ impl OwnTool for Read {
             "required": ["uri"],
             "additionalProperties": false,
         });
-        OwnDefinition::new(READ_RESOURCE, "Reads one resource of an MCP server by its URI.", schema)
+        OwnDefinition::new(
+            READ_RESOURCE,
+            "Reads one resource of an MCP server by its URI.",
+            schema,
+        )
     }
 
-    fn call<'a>(&'a self, arguments: &'a RawJson, caller: &'a Arc<dyn Caller>) -> Answering<'a, Result<CallResult, String>> {
+    fn call<'a>(
+        &'a self,
+        arguments: &'a RawJson,
+        caller: &'a Arc<dyn Caller>,
+    ) -> Answering<'a, Result<CallResult, String>> {
         Box::pin(async move {
             let (host, wanted) = (host(&self.0)?, wanted(arguments)?);
             let uri = wanted.uri.unwrap_or_default();
             host.settled(SETTLE).await;
             let server = whose(&host.catalog(), &uri, wanted.server.as_deref())?;
             host.0.may_read(&server)?;
-            let answer = host.read(&server, &uri, caller).await.map_err(|error| error.to_string())?;
-            contents(&answer).ok_or_else(|| format!("server \"{server}\": its answer has no contents"))
+            let answer = host
+                .read(&server, &uri, caller)
+                .await
+                .map_err(|error| error.to_string())?;
+            contents(&answer)
+                .ok_or_else(|| format!("server \"{server}\": its answer has no contents"))
         })
     }
 }
 
 fn host(link: &Link) -> Result<Host, String> {
-    link.get().and_then(Weak::upgrade).map(Host).ok_or_else(|| "the host is gone".to_owned())
+    link.get()
+        .and_then(Weak::upgrade)
+        .map(Host)
+        .ok_or_else(|| "the host is gone".to_owned())
 }
 
 fn wanted(arguments: &RawJson) -> Result<Wanted, String> {
-    arguments.decode().map_err(|error| format!("the arguments cannot be read: {error}"))
+    arguments
+        .decode()
+        .map_err(|error| format!("the arguments cannot be read: {error}"))
 }
 
 fn known(catalog: &Catalog, server: &str) -> Result<ServerName, String> {
@@ -116,10 +139,17 @@ fn whose(catalog: &Catalog, uri: &str, server: Option<&str>) -> Result<ServerNam
     }
     match catalog.servers_of_resource(uri).as_slice() {
         [one] => Ok(one.clone()),
-        [] => Err(format!("no server lists the resource {}; {LIST_RESOURCES} lists what there is", quoted(uri))),
+        [] => Err(format!(
+            "no server lists the resource {}; {LIST_RESOURCES} lists what there is",
+            quoted(uri)
+        )),
         many => {
             let names: Vec<_> = many.iter().map(|name| format!("\"{name}\"")).collect();
-            Err(format!("servers {} offer {}; say which with the argument \"server\"", names.join(" and "), quoted(uri)))
+            Err(format!(
+                "servers {} offer {}; say which with the argument \"server\"",
+                names.join(" and "),
+                quoted(uri)
+            ))
         }
     }
 }
@@ -134,9 +164,23 @@ fn listed(catalog: &Catalog, server: Option<&str>) -> Value {
         Value::Object(fields)
     };
     let (mut resources, mut templates) = (Vec::new(), Vec::new());
-    for (name, offered) in catalog.offerings().iter().filter(|(name, _)| server.is_none_or(|server| server == name.as_str())) {
-        resources.extend(offered.resources.iter().map(|resource| tagged(name, &resource.raw)));
-        templates.extend(offered.templates.iter().map(|template| tagged(name, &template.raw)));
+    for (name, offered) in catalog
+        .offerings()
+        .iter()
+        .filter(|(name, _)| server.is_none_or(|server| server == name.as_str()))
+    {
+        resources.extend(
+            offered
+                .resources
+                .iter()
+                .map(|resource| tagged(name, &resource.raw)),
+        );
+        templates.extend(
+            offered
+                .templates
+                .iter()
+                .map(|template| tagged(name, &template.raw)),
+        );
     }
     let mut listed = json!({"resources": resources});
     if !templates.is_empty() {
@@ -149,6 +193,12 @@ fn listed(catalog: &Catalog, server: Option<&str>) -> Value {
 fn contents(answer: &RawJson) -> Option<CallResult> {
     let answer = answer.to_value().ok()?;
     let parts = answer.get("contents")?.as_array()?;
-    let content: Vec<_> = parts.iter().map(|part| json!({"type": "resource", "resource": part})).collect();
-    Some(CallResult { raw: RawJson::from_value(&json!({"content": content})), misfit: None })
+    let content: Vec<_> = parts
+        .iter()
+        .map(|part| json!({"type": "resource", "resource": part}))
+        .collect();
+    Some(CallResult {
+        raw: RawJson::from_value(&json!({"content": content})),
+        misfit: None,
+    })
 }

@@ -20,15 +20,22 @@ pub(crate) struct EraRefusal {
 }
 
 impl EraRefusal {
-    pub(crate) fn in_answer(session: &Session, answer: &Result<RawJson, RequestFault>) -> Option<Self> {
+    pub(crate) fn in_answer(
+        session: &Session,
+        answer: &Result<RawJson, RequestFault>,
+    ) -> Option<Self> {
         let evidence = EraEvidence::in_answer(answer)?;
-        Some(Self { era: session.hello().era, evidence })
+        Some(Self {
+            era: session.hello().era,
+            evidence,
+        })
     }
 }
 
 impl Shared {
-    /// Has the server opened with the other era, where that may help, and tells the caller. True if the call may be made again at once:
-    /// the handler may have begun, so only where `may_repeat`.
+    /// Has the server opened with the other era, where that may help, and tells the caller. True if
+    /// the call may be made again at once: the handler may have begun, so only where
+    /// `may_repeat`.
     pub(crate) async fn era_refused(
         &self,
         server: &ServerHandle,
@@ -36,7 +43,12 @@ impl Shared {
         caller: &Arc<dyn Caller>,
         may_repeat: bool,
     ) -> bool {
-        let Some(outcome) = server.era_refused(refusal.era, refusal.evidence, caller.offers()).await else { return false };
+        let Some(outcome) = server
+            .era_refused(refusal.era, refusal.evidence, caller.offers())
+            .await
+        else {
+            return false;
+        };
         let repeats = may_repeat && outcome.is_reopening();
         caller.notice(&server.era_notice(outcome, repeats));
         repeats
@@ -49,8 +61,13 @@ impl Shared {
         server: &ServerHandle,
         limit: Limit,
     ) -> Result<Arc<Tool>, CallError> {
-        server.ready(limit.within(tool.server.timeouts.connect)).await?;
+        server
+            .ready(limit.within(tool.server.timeouts.connect))
+            .await?;
         self.rebuild();
-        self.catalog_for(tool).by_id(&tool.id).cloned().ok_or_else(|| moved(tool))
+        self.catalog_for(tool)
+            .by_id(&tool.id)
+            .cloned()
+            .ok_or_else(|| moved(tool))
     }
 }

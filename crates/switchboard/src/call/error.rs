@@ -74,7 +74,8 @@ pub enum CallError {
     },
 }
 
-/// For a model, which may try again or do something else, a call that did not complete is one that failed.
+/// For a model, which may try again or do something else, a call that did not complete is one that
+/// failed.
 impl From<CallError> for CallResult {
     fn from(error: CallError) -> Self {
         Self::failure(error.to_string())
@@ -83,11 +84,19 @@ impl From<CallError> for CallResult {
 
 /// Which server's tool it is; this program's own is nobody's.
 fn of(server: &ServerName) -> String {
-    if server.is_host() { String::new() } else { format!("server \"{server}\", ") }
+    if server.is_host() {
+        String::new()
+    } else {
+        format!("server \"{server}\", ")
+    }
 }
 
 fn whose(server: &ServerName) -> String {
-    if server.is_host() { String::new() } else { format!("server \"{server}\": ") }
+    if server.is_host() {
+        String::new()
+    } else {
+        format!("server \"{server}\": ")
+    }
 }
 
 fn unresolved_hint(why: &Unresolved) -> String {
@@ -95,7 +104,10 @@ fn unresolved_hint(why: &Unresolved) -> String {
         Unresolved::Unknown { nearest } if nearest.is_empty() => String::new(),
         Unresolved::Unknown { nearest } => format!("; did you mean {}?", nearest.join(", ")),
         Unresolved::Withheld(withheld) => {
-            format!("; server \"{}\" offers it, but it is withheld: {}", withheld.server, withheld.reason)
+            format!(
+                "; server \"{}\" offers it, but it is withheld: {}",
+                withheld.server, withheld.reason
+            )
         }
     }
 }

@@ -7,7 +7,8 @@ use tokio::time::Instant;
 use crate::catalog::Tool;
 use crate::config::Timeouts;
 
-/// The caller's own limit for all of a call, if it gave one. The time that a person takes to approve is not counted.
+/// The caller's own limit for all of a call, if it gave one. The time that a person takes to
+/// approve is not counted.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Limit {
     most: Option<Duration>,
@@ -17,7 +18,10 @@ pub(super) struct Limit {
 
 impl Limit {
     pub(super) fn start(most: Option<Duration>) -> Self {
-        Self { most, since: most.map(|_| Instant::now()) }
+        Self {
+            most,
+            since: most.map(|_| Instant::now()),
+        }
     }
 
     /// What has passed since then is not counted.
@@ -40,7 +44,11 @@ impl Limit {
             // Where the entry has one deadline for the whole call, the caller's takes its place.
             let is_absolute = timeouts.call == timeouts.call_max;
             timeouts.call_max = most;
-            timeouts.call = if is_absolute { most } else { timeouts.call.min(most) };
+            timeouts.call = if is_absolute {
+                most
+            } else {
+                timeouts.call.min(most)
+            };
         }
         timeouts
     }

@@ -1,4 +1,5 @@
-//! Whether a result is what its tool's output schema promises. Told, never held against the result: its bytes stay as they came.
+//! Whether a result is what its tool's output schema promises. Told, never held against the result:
+//! its bytes stay as they came.
 
 use std::time::Duration;
 
@@ -29,20 +30,26 @@ pub(super) async fn of_result(host: &Shared, tool: &Tool, result: &RawJson) -> O
         is_error: Option<&'a RawValue>,
     }
     let schema = tool.definition.output_schema.as_ref()?;
-    let Ok(fields) = result.decode::<Fields<'_>>() else { return None };
+    let Ok(fields) = result.decode::<Fields<'_>>() else {
+        return None;
+    };
     // A tool that failed has nothing to show for it.
     if fields.is_error.is_some_and(|flag| flag.get() == "true") {
         return None;
     }
     let Some(structured) = fields.structured_content.map(|raw| result.part(raw)) else {
-        return Some("its result has no structuredContent, though its output schema promises it".to_owned());
+        return Some(
+            "its result has no structuredContent, though its output schema promises it".to_owned(),
+        );
     };
     let (hash, bytes) = (tool.definition.hash, structured.as_bytes().len());
     let misfit = if bytes <= MAX_INLINE_BYTES {
         host.validators.misfit_of_result(hash, schema, &structured)
     } else if bytes <= MAX_BYTES {
         let (validators, schema) = (host.validators.clone(), schema.clone());
-        let checking = tokio::task::spawn_blocking(move || validators.misfit_of_result(hash, &schema, &structured));
+        let checking = tokio::task::spawn_blocking(move || {
+            validators.misfit_of_result(hash, &schema, &structured)
+        });
         timeout(MAX_TIME, checking).await.ok()?.ok()?
     } else {
         None

@@ -17,28 +17,46 @@ use crate::session::RequestFault;
 
 impl Shared {
     /// Validates, decides, approves, and does it.
-    pub(super) async fn call_own(&self, tool: &Arc<Tool>, call: &Call, mut limit: Limit) -> Result<CallResult, CallError> {
+    pub(super) async fn call_own(
+        &self,
+        tool: &Arc<Tool>,
+        call: &Call,
+        mut limit: Limit,
+    ) -> Result<CallResult, CallError> {
         self.validate(tool, call)?;
         let permit = self.permit(tool, None, call, &mut limit).await?;
-        // A caller may have listed from the catalog of another host, whose tools are not this one's.
-        let Some(doer) = tool.own.as_ref().filter(|_| self.catalog().still_offers(tool)) else { return Err(moved(tool)) };
+        // A caller may have listed from the catalog of another host, whose tools are not this
+        // one's.
+        let Some(doer) = tool
+            .own
+            .as_ref()
+            .filter(|_| self.catalog().still_offers(tool))
+        else {
+            return Err(moved(tool));
+        };
         let most = limit.within(limit.timeouts(tool).call_max);
         match timeout(most, doer.0.call(permit.arguments(), permit.caller())).await {
             Ok(Ok(result)) => Ok(result),
             Ok(Err(why)) => Ok(CallResult::failure(why)),
             Err(_) => Err(CallError::Request {
                 server: tool.id.server.clone(),
-                fault: RequestFault::Timeout { after: most, total: true },
+                fault: RequestFault::Timeout {
+                    after: most,
+                    total: true,
+                },
                 detail: None,
                 advice: None,
             }),
         }
     }
 
-    /// A model that may read resources may not read those of a server that a rule keeps it from: the rule holds as if reading were one
-    /// of the server's tools.
+    /// A model that may read resources may not read those of a server that a rule keeps it from:
+    /// the rule holds as if reading were one of the server's tools.
     pub(crate) fn may_read(&self, server: &ServerName) -> Result<(), String> {
-        let tool = self.unlisted(server, &json!({"name": READ_RESOURCE, "inputSchema": {"type": "object"}}))?;
+        let tool = self.unlisted(
+            server,
+            &json!({"name": READ_RESOURCE, "inputSchema": {"type": "object"}}),
+        )?;
         match self.decide(&tool, false) {
             Decision::Deny { rule } => Err(format!("server \"{server}\": denied: {rule}")),
             Decision::Allow { .. } | Decision::Ask { .. } => Ok(()),

@@ -14,7 +14,8 @@ use crate::session::Overseer;
 /// What rules and remembered answers call it. No server can offer a tool of this name.
 pub(crate) const SAMPLING: &str = "@sampling";
 
-/// Sees to it that no server has an answer of a model without the gate. The sessions hold it, so it holds the host only weakly.
+/// Sees to it that no server has an answer of a model without the gate. The sessions hold it, so it
+/// holds the host only weakly.
 #[derive(Debug, Default)]
 pub(crate) struct Overseeing(OnceLock<Weak<Shared>>);
 
@@ -27,7 +28,11 @@ impl Overseeing {
 }
 
 impl Overseer for Overseeing {
-    fn permit<'a>(&'a self, request: &'a Sampling, caller: &'a Arc<dyn Caller>) -> Answering<'a, Result<(), String>> {
+    fn permit<'a>(
+        &'a self,
+        request: &'a Sampling,
+        caller: &'a Arc<dyn Caller>,
+    ) -> Answering<'a, Result<(), String>> {
         Box::pin(async move {
             match self.0.get().and_then(Weak::upgrade) {
                 Some(host) => host.permit_sampling(request, caller).await,
@@ -38,13 +43,21 @@ impl Overseer for Overseeing {
 }
 
 impl Shared {
-    async fn permit_sampling(&self, request: &Sampling, caller: &Arc<dyn Caller>) -> Result<(), String> {
+    async fn permit_sampling(
+        &self,
+        request: &Sampling,
+        caller: &Arc<dyn Caller>,
+    ) -> Result<(), String> {
         let tool = self.sampling_tool(&request.server)?;
         // A yes that was said beforehand was said of the call, not of what it leads to.
         match self.decide(&tool, false) {
             Decision::Allow { .. } => Ok(()),
             Decision::Deny { rule } => Err(rule),
-            Decision::Ask { because, once_only, changed } => {
+            Decision::Ask {
+                because,
+                once_only,
+                changed,
+            } => {
                 let approval = ApprovalRequest {
                     id: tool.id.clone(),
                     exposed: tool.exposed.clone(),
@@ -55,12 +68,16 @@ impl Shared {
                     once_only,
                     dialect: tool.server.dialect,
                 };
-                self.approve(&tool, &approval, caller).await.map(drop).map_err(|refusal| refusal.reason)
+                self.approve(&tool, &approval, caller)
+                    .await
+                    .map(drop)
+                    .map_err(|refusal| refusal.reason)
             }
         }
     }
 
-    /// Sampling as the gate sees it: always defined alike, so a remembered yes is bound to the server's launch alone.
+    /// Sampling as the gate sees it: always defined alike, so a remembered yes is bound to the
+    /// server's launch alone.
     fn sampling_tool(&self, server: &ServerName) -> Result<Arc<Tool>, String> {
         let definition = json!({
             "name": SAMPLING,

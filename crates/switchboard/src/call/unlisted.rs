@@ -1,4 +1,5 @@
-//! What rules decide on as if it were a tool of a server, though no list has it: an answer of the caller's model, the reading of resources.
+//! What rules decide on as if it were a tool of a server, though no list has it: an answer of the
+//! caller's model, the reading of resources.
 
 use std::sync::Arc;
 
@@ -15,8 +16,12 @@ impl Shared {
     pub(super) fn unlisted(&self, server: &ServerName, definition: &Value) -> Result<Tool, String> {
         let roster = self.roster();
         let handle = roster.server(server).map_err(|error| error.to_string())?;
-        let definition = ToolDefinition::parse(&RawJson::from_value(definition)).map_err(|(_, fault)| fault)?;
-        let id = ToolId { server: server.clone(), tool: definition.name.clone() };
+        let definition =
+            ToolDefinition::parse(&RawJson::from_value(definition)).map_err(|(_, fault)| fault)?;
+        let id = ToolId {
+            server: server.clone(),
+            tool: definition.name.clone(),
+        };
         let exposed = ExposedName::unlisted(&id.shown().to_string());
         Ok(Tool {
             id,

@@ -6,16 +6,19 @@ use super::Tool;
 use crate::name::{Style, kebab};
 
 impl Tool {
-    /// Its source: `mcp://SERVER/TOOL`, both in lower case with a hyphen for each run of other characters. A tool of this program has
-    /// none.
+    /// Its source: `mcp://SERVER/TOOL`, both in lower case with a hyphen for each run of other
+    /// characters. A tool of this program has none.
     pub fn source_uri(&self) -> Option<String> {
         if self.own.is_some() {
             return None;
         }
         let (server, mut tool) = (part(self.id.server.as_str()), part(self.id.tool.as_wire()));
         let style = Style::ServerDashTool;
-        // Where two tools of one server come to the same, the later one's name ends in its hash; so does its address.
-        let plain = style.plain(&self.id).is_ok_and(|plain| plain == self.exposed.as_str());
+        // Where two tools of one server come to the same, the later one's name ends in its hash; so
+        // does its address.
+        let plain = style
+            .plain(&self.id)
+            .is_ok_and(|plain| plain == self.exposed.as_str());
         if self.server.dialect.rules().naming == Some(style) && !plain {
             tool = format!("{tool}-{}", Style::hash_of(&self.id));
         }

@@ -1,4 +1,5 @@
-//! A tool as its server defines it: the raw object kept whole, the fields we use beside it, and the hash that approval is bound to.
+//! A tool as its server defines it: the raw object kept whole, the fields we use beside it, and the
+//! hash that approval is bound to.
 
 use std::borrow::Cow;
 
@@ -13,7 +14,8 @@ use crate::schema::{self, Tree};
 use crate::untrusted::{Untrusted, is_hidden};
 use crate::wire::RawJson;
 
-/// BLAKE3 of what a person approves: name, title, description, schemas, annotations. Key order and formatting do not matter.
+/// BLAKE3 of what a person approves: name, title, description, schemas, annotations. Key order and
+/// formatting do not matter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DefinitionHash(pub [u8; 32]);
 
@@ -32,7 +34,8 @@ pub struct ToolDefinition {
     pub input_schema: RawJson,
     /// The schema of its structured result.
     pub output_schema: Option<RawJson>,
-    /// The arguments that a wire with headers mirrors; or why such a wire cannot carry this tool, in one line safe to show.
+    /// The arguments that a wire with headers mirrors; or why such a wire cannot carry this tool,
+    /// in one line safe to show.
     pub mirrored: Result<Vec<Mirrored>, String>,
     /// It can only be called as a task.
     pub(crate) is_task: bool,
@@ -42,7 +45,8 @@ pub struct ToolDefinition {
     pub raw: RawJson,
     /// What grants are bound to.
     pub hash: DefinitionHash,
-    /// What a person should look at twice: a name that imitates another, hidden characters. Lines safe to show.
+    /// What a person should look at twice: a name that imitates another, hidden characters. Lines
+    /// safe to show.
     pub warnings: Vec<String>,
 }
 
@@ -65,18 +69,30 @@ struct Approved<'a> {
 }
 
 impl ToolDefinition {
-    /// Reads one element of a `tools/list` answer. The error is one line, safe to show, with the name as far as there is one.
+    /// Reads one element of a `tools/list` answer. The error is one line, safe to show, with the
+    /// name as far as there is one.
     pub fn parse(raw: &RawJson) -> Result<Self, (ToolName, String)> {
         // A list would do for a struct.
         if !raw.as_str().starts_with('{') {
-            return Err((ToolName::new(""), "its definition is not an object".to_owned()));
+            return Err((
+                ToolName::new(""),
+                "its definition is not an object".to_owned(),
+            ));
         }
-        let approved: Approved<'_> =
-            raw.decode().map_err(|error| (ToolName::new(""), format!("its definition is not usable: {error}")))?;
+        let approved: Approved<'_> = raw.decode().map_err(|error| {
+            (
+                ToolName::new(""),
+                format!("its definition is not usable: {error}"),
+            )
+        })?;
         let name = text("name", approved.name)
-            .and_then(|name| name.filter(|name| !name.raw().is_empty()).ok_or_else(|| "it has no name".to_owned()))
+            .and_then(|name| {
+                name.filter(|name| !name.raw().is_empty())
+                    .ok_or_else(|| "it has no name".to_owned())
+            })
             .map_err(|reason| (ToolName::new(""), reason))?;
-        Self::with_name(ToolName::new(name.raw()), raw, &approved).map_err(|reason| (ToolName::new(name.raw()), reason))
+        Self::with_name(ToolName::new(name.raw()), raw, &approved)
+            .map_err(|reason| (ToolName::new(name.raw()), reason))
     }
 
     fn with_name(name: ToolName, raw: &RawJson, approved: &Approved<'_>) -> Result<Self, String> {
@@ -86,7 +102,8 @@ impl ToolDefinition {
         let output = schema_of_result(approved.output_schema)?;
         let annotations = object("annotations", approved.annotations)?;
         let input_schema = raw.part(approved.input_schema.ok_or("it has no inputSchema")?);
-        schema::check_tree(&input, input_schema.as_bytes().len()).map_err(|fault| format!("its inputSchema {fault}"))?;
+        schema::check_tree(&input, input_schema.as_bytes().len())
+            .map_err(|fault| format!("its inputSchema {fault}"))?;
 
         let mut digest = Digest(Vec::with_capacity(raw.as_bytes().len()));
         digest.add("name", Some(name.as_wire()));
@@ -99,7 +116,9 @@ impl ToolDefinition {
             warnings: name_warnings(name.as_wire()),
             name_json: raw.part(approved.name.ok_or("it has no name")?),
             hash: DefinitionHash(*blake3::hash(&digest.0).as_bytes()),
-            output_schema: output.and(approved.output_schema).map(|schema| raw.part(schema)),
+            output_schema: output
+                .and(approved.output_schema)
+                .map(|schema| raw.part(schema)),
             mirrored: mirror::find(&input, &input_schema),
             is_task: is_task(raw),
             is_for_app_only: is_for_app_only(raw),
@@ -116,7 +135,8 @@ impl ToolDefinition {
         icon::usable(&self.raw)
     }
 
-    /// All that is approved, in lines that a diff can compare. As the server wrote it: escape each line before it is shown.
+    /// All that is approved, in lines that a diff can compare. As the server wrote it: escape each
+    /// line before it is shown.
     pub fn text(&self) -> String {
         use std::fmt::Write;
         let mut lines = String::new();
@@ -127,7 +147,10 @@ impl ToolDefinition {
         };
         words("name", self.name.as_wire());
         words("title", self.title.as_ref().map_or("", Untrusted::raw));
-        words("description", self.description.as_ref().map_or("", Untrusted::raw));
+        words(
+            "description",
+            self.description.as_ref().map_or("", Untrusted::raw),
+        );
         if let Ok(approved) = self.raw.decode::<Approved<'_>>() {
             let fields = [
                 ("inputSchema", approved.input_schema),
@@ -135,9 +158,16 @@ impl ToolDefinition {
                 ("annotations", approved.annotations),
             ];
             for (field, value) in fields {
-                let tree = if field == "outputSchema" { schema_of_result(value) } else { object(field, value) };
+                let tree = if field == "outputSchema" {
+                    schema_of_result(value)
+                } else {
+                    object(field, value)
+                };
                 if let Ok(Some(tree)) = tree {
-                    words(field, &serde_json::to_string_pretty(&tree).expect("a tree serialises"));
+                    words(
+                        field,
+                        &serde_json::to_string_pretty(&tree).expect("a tree serialises"),
+                    );
                 }
             }
         }
@@ -145,7 +175,8 @@ impl ToolDefinition {
     }
 }
 
-/// Whether a definition says that the tool must be called as a task. What it says in another way than it should says nothing.
+/// Whether a definition says that the tool must be called as a task. What it says in another way
+/// than it should says nothing.
 fn is_task(raw: &RawJson) -> bool {
     #[derive(Deserialize)]
     struct Wire<'a> {
@@ -158,10 +189,12 @@ fn is_task(raw: &RawJson) -> bool {
         #[serde(borrow)]
         task_support: Cow<'a, str>,
     }
-    raw.decode::<Wire<'_>>().is_ok_and(|wire| wire.execution.task_support == "required")
+    raw.decode::<Wire<'_>>()
+        .is_ok_and(|wire| wire.execution.task_support == "required")
 }
 
-/// Whether a definition names who may see the tool, and models are not among them (MCP Apps). What it says in another way says nothing.
+/// Whether a definition names who may see the tool, and models are not among them (MCP Apps). What
+/// it says in another way says nothing.
 fn is_for_app_only(raw: &RawJson) -> bool {
     #[derive(Deserialize)]
     struct Definition<'a> {
@@ -184,7 +217,8 @@ fn is_for_app_only(raw: &RawJson) -> bool {
     })
 }
 
-/// Collects fields as JSON, each behind its name, so that no two sets of fields run into one another.
+/// Collects fields as JSON, each behind its name, so that no two sets of fields run into one
+/// another.
 struct Digest(Vec<u8>);
 
 impl Digest {
@@ -212,7 +246,11 @@ fn name_warnings(name: &str) -> Vec<String> {
     for (at, character) in name.char_indices() {
         // A skeleton also rewrites ASCII ("m" as "rn"): only what is not ASCII is taken from it.
         let letter = &name[at..at + character.len_utf8()];
-        if character.is_ascii() { lookalike.push(character) } else { lookalike.extend(skeleton(letter)) }
+        if character.is_ascii() {
+            lookalike.push(character)
+        } else {
+            lookalike.extend(skeleton(letter))
+        }
     }
     if !name.is_ascii() && lookalike.is_ascii() && !lookalike.contains(is_hidden) {
         warnings.push(format!("its name looks like \"{lookalike}\" and is not"));
@@ -243,7 +281,9 @@ fn object<'a>(field: &str, raw: Option<&'a RawValue>) -> Result<Option<Tree<'a>>
     }
     match serde_json::from_str(raw.get()) {
         Ok(tree) => Ok(Some(tree)),
-        Err(error) if error.to_string().contains("recursion limit") => Err(format!("its {field} is nested deeper than 128")),
+        Err(error) if error.to_string().contains("recursion limit") => {
+            Err(format!("its {field} is nested deeper than 128"))
+        }
         Err(error) => Err(format!("its {field} is not usable: {error}")),
     }
 }
@@ -265,44 +305,90 @@ mod tests {
         let tool = tool(json).unwrap();
         assert_eq!(tool.raw.as_str(), json);
         assert_eq!(tool.input_schema.as_str(), r#"{"type":"object"}"#);
-        assert_eq!((tool.title, tool.description, tool.output_schema), (None, None, None));
+        assert_eq!(
+            (tool.title, tool.description, tool.output_schema),
+            (None, None, None)
+        );
     }
 
     #[test]
     fn schemas_share_the_bytes_of_the_list() {
         let list = RawJson::parse(r#"{"name":"x","inputSchema":{"type":"object"}}"#).unwrap();
         let tool = ToolDefinition::parse(&list).unwrap();
-        let (start, end) = (list.as_str().as_ptr() as usize, list.as_str().as_ptr() as usize + list.as_str().len());
+        let (start, end) = (
+            list.as_str().as_ptr() as usize,
+            list.as_str().as_ptr() as usize + list.as_str().len(),
+        );
         assert!((start..end).contains(&(tool.input_schema.as_str().as_ptr() as usize)));
     }
 
     #[test]
     fn s2_24_s2_66_f16_a_wrong_definition_names_its_field() {
         let check = |json: &str, name: &str, reason: &str| {
-            assert_eq!(tool(json).unwrap_err(), (name.to_owned(), reason.to_owned()));
+            assert_eq!(
+                tool(json).unwrap_err(),
+                (name.to_owned(), reason.to_owned())
+            );
         };
         check(r#"{"inputSchema":{}}"#, "", "it has no name");
         check(r#"{"name":"","inputSchema":{}}"#, "", "it has no name");
-        check(r#"{"name":7,"inputSchema":{}}"#, "", "its name is not a text");
+        check(
+            r#"{"name":7,"inputSchema":{}}"#,
+            "",
+            "its name is not a text",
+        );
         check(r#"{"name":"x"}"#, "x", "it has no inputSchema");
-        check(r#"{"name":"x","inputSchema":true}"#, "x", "its inputSchema is not an object");
-        check(r#"{"name":"x","inputSchema":{"type":"string"}}"#, "x", "its inputSchema describes no object at its root");
-        check(r#"{"name":"x","inputSchema":{},"description":[]}"#, "x", "its description is not a text");
-        check(r#"{"name":"x","inputSchema":{},"outputSchema":1}"#, "x", "its outputSchema is not an object");
-        check(r#"{"name":"x","inputSchema":{},"annotations":"y"}"#, "x", "its annotations is not an object");
+        check(
+            r#"{"name":"x","inputSchema":true}"#,
+            "x",
+            "its inputSchema is not an object",
+        );
+        check(
+            r#"{"name":"x","inputSchema":{"type":"string"}}"#,
+            "x",
+            "its inputSchema describes no object at its root",
+        );
+        check(
+            r#"{"name":"x","inputSchema":{},"description":[]}"#,
+            "x",
+            "its description is not a text",
+        );
+        check(
+            r#"{"name":"x","inputSchema":{},"outputSchema":1}"#,
+            "x",
+            "its outputSchema is not an object",
+        );
+        check(
+            r#"{"name":"x","inputSchema":{},"annotations":"y"}"#,
+            "x",
+            "its annotations is not an object",
+        );
         check(
             r#"{"name":"x","name":"y","inputSchema":{}}"#,
             "",
             "its definition is not usable: duplicate field `name` at line 1 column 18",
         );
-        check(r#"["x",null,null,{},null,null]"#, "", "its definition is not an object");
-        let deep = format!(r#"{{"name":"x","inputSchema":{{"a":{}{}}}}}"#, "[".repeat(100_000), "]".repeat(100_000));
+        check(
+            r#"["x",null,null,{},null,null]"#,
+            "",
+            "its definition is not an object",
+        );
+        let deep = format!(
+            r#"{{"name":"x","inputSchema":{{"a":{}{}}}}}"#,
+            "[".repeat(100_000),
+            "]".repeat(100_000)
+        );
         check(&deep, "x", "its inputSchema is nested deeper than 128");
     }
 
     #[test]
     fn an_output_schema_may_be_any_schema() {
-        for schema in ["true", "false", r#"{"type":"array"}"#, r#"{"anyOf":[{"type":"string"},{"type":"null"}]}"#] {
+        for schema in [
+            "true",
+            "false",
+            r#"{"type":"array"}"#,
+            r#"{"anyOf":[{"type":"string"},{"type":"null"}]}"#,
+        ] {
             let json = format!(r#"{{"name":"x","inputSchema":{{}},"outputSchema":{schema}}}"#);
             assert_eq!(tool(&json).unwrap().output_schema.unwrap().as_str(), schema);
         }
@@ -342,10 +428,19 @@ mod tests {
         };
         check("read_file", &[]);
         check("読む", &[]);
-        check("re\u{430}d_file", &["its name mixes scripts", "its name looks like \"read_file\" and is not"]);
+        check(
+            "re\u{430}d_file",
+            &[
+                "its name mixes scripts",
+                "its name looks like \"read_file\" and is not",
+            ],
+        );
         check(
             "read\u{200b}_file",
-            &["its name has control or hidden characters", "its name looks like \"read_file\" and is not"],
+            &[
+                "its name has control or hidden characters",
+                "its name looks like \"read_file\" and is not",
+            ],
         );
     }
 

@@ -1,4 +1,5 @@
-//! Which of a server's tools its entry lets through: `include_tools`, `exclude_tools`, `idempotent_tools`.
+//! Which of a server's tools its entry lets through: `include_tools`, `exclude_tools`,
+//! `idempotent_tools`.
 
 use crate::config::ServerConfig;
 use crate::name::Glob;
@@ -8,7 +9,8 @@ pub(super) struct Filter {
     include: Option<Vec<Glob>>,
     exclude: Vec<Glob>,
     idempotent: Vec<Glob>,
-    /// The first pattern that cannot be read: then nothing passes, since what it was to keep out is not known.
+    /// The first pattern that cannot be read: then nothing passes, since what it was to keep out
+    /// is not known.
     broken: Option<String>,
 }
 
@@ -18,13 +20,18 @@ impl Filter {
         let mut compile = |field: &str, patterns: &[String]| -> Vec<Glob> {
             let compiled = patterns.iter().map(|pattern| {
                 Glob::new(pattern).map_err(|error| {
-                    broken.get_or_insert(format!("{field} of its server has a pattern that cannot be read: {error}"));
+                    broken.get_or_insert(format!(
+                        "{field} of its server has a pattern that cannot be read: {error}"
+                    ));
                 })
             });
             compiled.filter_map(Result::ok).collect()
         };
         Self {
-            include: config.include_tools.as_ref().map(|patterns| compile("include_tools", patterns)),
+            include: config
+                .include_tools
+                .as_ref()
+                .map(|patterns| compile("include_tools", patterns)),
             exclude: compile("exclude_tools", &config.exclude_tools),
             idempotent: compile("idempotent_tools", &config.idempotent_tools),
             broken,

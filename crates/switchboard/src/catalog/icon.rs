@@ -1,4 +1,5 @@
-//! Pictures that servers give themselves, their tools, prompts and resources: which of them may be shown. None is ever fetched here.
+//! Pictures that servers give themselves, their tools, prompts and resources: which of them may be
+//! shown. None is ever fetched here.
 
 use serde::Deserialize;
 
@@ -18,7 +19,8 @@ pub struct Icon {
     pub sizes: Vec<String>,
 }
 
-/// The icons of a definition. Those with an address that could do something (`javascript:`, `file:`, `http:`) are left out (T15).
+/// The icons of a definition. Those with an address that could do something (`javascript:`,
+/// `file:`, `http:`) are left out (T15).
 pub(super) fn usable(definition: &RawJson) -> Vec<Icon> {
     #[derive(Deserialize)]
     struct Fields {
@@ -34,16 +36,38 @@ pub(super) fn usable(definition: &RawJson) -> Vec<Icon> {
         #[serde(default)]
         sizes: Option<Vec<String>>,
     }
-    let Ok(fields) = definition.decode::<Fields>() else { return Vec::new() };
-    let read = |icon| serde_json::from_value::<Wire>(icon).ok().filter(|icon| may_be_shown(&icon.src));
-    let icon = |wire: Wire| Icon { src: wire.src, mime_type: wire.mime_type, sizes: wire.sizes.unwrap_or_default() };
-    fields.icons.into_iter().filter_map(read).map(icon).take(MOST).collect()
+    let Ok(fields) = definition.decode::<Fields>() else {
+        return Vec::new();
+    };
+    let read = |icon| {
+        serde_json::from_value::<Wire>(icon)
+            .ok()
+            .filter(|icon| may_be_shown(&icon.src))
+    };
+    let icon = |wire: Wire| Icon {
+        src: wire.src,
+        mime_type: wire.mime_type,
+        sizes: wire.sizes.unwrap_or_default(),
+    };
+    fields
+        .icons
+        .into_iter()
+        .filter_map(read)
+        .map(icon)
+        .take(MOST)
+        .collect()
 }
 
 fn may_be_shown(src: &str) -> bool {
-    // A browser skips white space and control characters before and inside a scheme; an address that has any is none.
-    let plain = !src.chars().any(|character| character.is_control() || character.is_whitespace());
-    let scheme = |scheme: &str| src.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme));
+    // A browser skips white space and control characters before and inside a scheme; an address
+    // that has any is none.
+    let plain = !src
+        .chars()
+        .any(|character| character.is_control() || character.is_whitespace());
+    let scheme = |scheme: &str| {
+        src.get(..scheme.len())
+            .is_some_and(|start| start.eq_ignore_ascii_case(scheme))
+    };
     plain && (scheme("https://") || scheme("data:image/"))
 }
 
@@ -59,7 +83,11 @@ mod tests {
             let definition = serde_json::json!({"name": "x", "icons": [{"src": src, "sizes": ["48x48"]}, 7, {}]});
             let icons = usable(&definition.into());
             let expected: Vec<_> = expected
-                .then(|| Icon { src: src.to_owned(), mime_type: None, sizes: vec!["48x48".to_owned()] })
+                .then(|| Icon {
+                    src: src.to_owned(),
+                    mime_type: None,
+                    sizes: vec!["48x48".to_owned()],
+                })
                 .into_iter()
                 .collect();
             assert_eq!(icons, expected, "{src:?}");
@@ -84,7 +112,10 @@ mod tests {
         ] {
             check(bad, false);
         }
-        assert_eq!(usable(&serde_json::json!({"icons": "https://example.com"}).into()), []);
+        assert_eq!(
+            usable(&serde_json::json!({"icons": "https://example.com"}).into()),
+            []
+        );
         assert_eq!(usable(&serde_json::json!({}).into()), []);
     }
 }

@@ -37,14 +37,26 @@ impl PromptDefinition {
             description: Option<String>,
             required: Option<bool>,
         }
-        let fields: Fields = raw.decode().map_err(|error| format!("a prompt is not usable: {}", escaped_line(&error.0)))?;
-        let argument =
-            |argument: Argument| (argument.name, argument.description.map(Untrusted::new), argument.required.unwrap_or(false));
+        let fields: Fields = raw
+            .decode()
+            .map_err(|error| format!("a prompt is not usable: {}", escaped_line(&error.0)))?;
+        let argument = |argument: Argument| {
+            (
+                argument.name,
+                argument.description.map(Untrusted::new),
+                argument.required.unwrap_or(false),
+            )
+        };
         Ok(Self {
             name: fields.name,
             title: fields.title.map(Untrusted::new),
             description: fields.description.map(Untrusted::new),
-            arguments: fields.arguments.unwrap_or_default().into_iter().map(argument).collect(),
+            arguments: fields
+                .arguments
+                .unwrap_or_default()
+                .into_iter()
+                .map(argument)
+                .collect(),
             raw: raw.clone(),
         })
     }
@@ -63,9 +75,15 @@ mod tests {
 
     #[test]
     fn a_prompt_is_read_leniently() {
-        let raw = RawJson::parse(r#"{"name":"p","arguments":[{"name":"a","required":true},{"name":"b","x":1}],"x":1}"#).unwrap();
+        let raw = RawJson::parse(
+            r#"{"name":"p","arguments":[{"name":"a","required":true},{"name":"b","x":1}],"x":1}"#,
+        )
+        .unwrap();
         let prompt = PromptDefinition::parse(&raw).unwrap();
-        assert_eq!(prompt.arguments, [("a".to_owned(), None, true), ("b".to_owned(), None, false)]);
+        assert_eq!(
+            prompt.arguments,
+            [("a".to_owned(), None, true), ("b".to_owned(), None, false)]
+        );
         assert_eq!(prompt.raw, raw);
         assert_eq!(
             PromptDefinition::parse(&RawJson::parse("{}").unwrap()).unwrap_err(),

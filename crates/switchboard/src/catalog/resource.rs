@@ -1,4 +1,5 @@
-//! Resources and families of them as servers define them: the raw object kept whole, the fields we use beside it.
+//! Resources and families of them as servers define them: the raw object kept whole, the fields we
+//! use beside it.
 
 use serde::Deserialize;
 
@@ -50,7 +51,9 @@ impl ResourceDefinition {
             description: Option<String>,
             mime_type: Option<String>,
         }
-        let fields: Fields = raw.decode().map_err(|error| format!("a resource is not usable: {}", escaped_line(&error.0)))?;
+        let fields: Fields = raw
+            .decode()
+            .map_err(|error| format!("a resource is not usable: {}", escaped_line(&error.0)))?;
         Ok(Self {
             name: Untrusted::new(fields.name.unwrap_or_else(|| fields.uri.clone())),
             uri: fields.uri,
@@ -78,8 +81,12 @@ impl TemplateDefinition {
             title: Option<String>,
             description: Option<String>,
         }
-        let fields: Fields =
-            raw.decode().map_err(|error| format!("a resource template is not usable: {}", escaped_line(&error.0)))?;
+        let fields: Fields = raw.decode().map_err(|error| {
+            format!(
+                "a resource template is not usable: {}",
+                escaped_line(&error.0)
+            )
+        })?;
         Ok(Self {
             name: Untrusted::new(fields.name.unwrap_or_else(|| fields.uri_template.clone())),
             uri_template: fields.uri_template,
@@ -104,10 +111,19 @@ mod tests {
     #[test]
     fn resources_and_templates_are_read_leniently() {
         let raw = |json: &str| RawJson::parse(json.to_owned()).unwrap();
-        let resource = ResourceDefinition::parse(&raw(r#"{"uri":"file:///a","mimeType":"text/plain","x":1}"#)).unwrap();
-        assert_eq!((resource.name.raw(), resource.mime_type.unwrap().raw()), ("file:///a", "text/plain"));
-        let template = TemplateDefinition::parse(&raw(r#"{"uriTemplate":"file:///{p}","name":"f"}"#)).unwrap();
-        assert_eq!((template.uri_template.as_str(), template.name.raw()), ("file:///{p}", "f"));
+        let resource =
+            ResourceDefinition::parse(&raw(r#"{"uri":"file:///a","mimeType":"text/plain","x":1}"#))
+                .unwrap();
+        assert_eq!(
+            (resource.name.raw(), resource.mime_type.unwrap().raw()),
+            ("file:///a", "text/plain")
+        );
+        let template =
+            TemplateDefinition::parse(&raw(r#"{"uriTemplate":"file:///{p}","name":"f"}"#)).unwrap();
+        assert_eq!(
+            (template.uri_template.as_str(), template.name.raw()),
+            ("file:///{p}", "f")
+        );
         assert_eq!(
             ResourceDefinition::parse(&raw(r#"{"name":"x"}"#)).unwrap_err(),
             "a resource is not usable: missing field `uri` at line 1 column 12"

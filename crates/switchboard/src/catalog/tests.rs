@@ -11,7 +11,11 @@ use crate::wire::RawJson;
 /// An entry that nothing is special about.
 pub(crate) fn server(name: &str) -> ServerConfig {
     let source = Source::new(Arc::new("test.toml".into()), 1, Scope::User);
-    ServerConfig::new(ServerName::dialect(name).unwrap(), source, Endpoint::Stdio(StdioEndpoint::new(name, [""; 0])))
+    ServerConfig::new(
+        ServerName::dialect(name).unwrap(),
+        source,
+        Endpoint::Stdio(StdioEndpoint::new(name, [""; 0])),
+    )
 }
 
 /// A definition with nothing but a name and a description.
@@ -22,8 +26,14 @@ pub(crate) fn definition(name: &str, description: &str) -> Arc<ToolDefinition> {
 
 /// A tool on offer.
 pub(crate) fn tool(server: ServerConfig, definition: Arc<ToolDefinition>) -> Tool {
-    let id = ToolId { server: server.name.clone(), tool: definition.name.clone() };
-    let exposed = Style::Mcp.expose(std::slice::from_ref(&id)).remove(0).unwrap();
+    let id = ToolId {
+        server: server.name.clone(),
+        tool: definition.name.clone(),
+    };
+    let exposed = Style::Mcp
+        .expose(std::slice::from_ref(&id))
+        .remove(0)
+        .unwrap();
     Tool {
         id,
         exposed,
@@ -44,32 +54,65 @@ pub(crate) fn launch(server: &ServerConfig) -> Fingerprint {
 
 fn offers(server: ServerConfig, tools: &[&str]) -> (Arc<ServerConfig>, Arc<Offerings>) {
     let tools = tools.iter().map(|name| definition(name, "")).collect();
-    (Arc::new(server), Arc::new(Offerings { tools, ..Offerings::default() }))
+    (
+        Arc::new(server),
+        Arc::new(Offerings {
+            tools,
+            ..Offerings::default()
+        }),
+    )
 }
 
 fn part((config, offerings): &(Arc<ServerConfig>, Arc<Offerings>)) -> Part {
-    Part { config: config.clone(), launch: launch(config), offerings: offerings.clone(), settled: true }
+    Part {
+        config: config.clone(),
+        launch: launch(config),
+        offerings: offerings.clone(),
+        settled: true,
+    }
 }
 
 fn build(style: Style, servers: &[(Arc<ServerConfig>, Arc<Offerings>)]) -> Catalog {
-    Catalog::build(&Catalog::default(), style, &Own::default(), &servers.iter().map(part).collect::<Vec<_>>())
+    Catalog::build(
+        &Catalog::default(),
+        style,
+        &Own::default(),
+        &servers.iter().map(part).collect::<Vec<_>>(),
+    )
 }
 
 fn of(dialect: Dialect, name: &str) -> ServerConfig {
-    ServerConfig { dialect, ..server(name) }
+    ServerConfig {
+        dialect,
+        ..server(name)
+    }
 }
 
 fn names(catalog: &Catalog) -> Vec<&str> {
-    catalog.tools().iter().map(|tool| tool.exposed.as_str()).collect()
+    catalog
+        .tools()
+        .iter()
+        .map(|tool| tool.exposed.as_str())
+        .collect()
 }
 
 fn withheld(catalog: &Catalog) -> Vec<String> {
-    catalog.withheld().iter().map(|no| format!("{}/{}: {}", no.server, no.tool.as_wire(), no.reason)).collect()
+    catalog
+        .withheld()
+        .iter()
+        .map(|no| format!("{}/{}: {}", no.server, no.tool.as_wire(), no.reason))
+        .collect()
 }
 
 #[test]
 fn tools_stand_in_config_order_and_then_in_the_servers() {
-    let catalog = build(Style::Mcp, &[offers(server("z"), &["b", "a"]), offers(server("a"), &["b"])]);
+    let catalog = build(
+        Style::Mcp,
+        &[
+            offers(server("z"), &["b", "a"]),
+            offers(server("a"), &["b"]),
+        ],
+    );
     assert_eq!(names(&catalog), ["mcp__z__b", "mcp__z__a", "mcp__a__b"]);
     assert_eq!(catalog.offerings().len(), 2);
 }
@@ -77,35 +120,70 @@ fn tools_stand_in_config_order_and_then_in_the_servers() {
 #[test]
 fn f16_bad_tools_are_withheld_one_by_one() {
     let (config, offered) = offers(server("s"), &["a", "b", "a"]);
-    let offered = Offerings { withheld: vec![(ToolName::new("c"), "it has no inputSchema".into())], ..(*offered).clone() };
+    let offered = Offerings {
+        withheld: vec![(ToolName::new("c"), "it has no inputSchema".into())],
+        ..(*offered).clone()
+    };
     let catalog = build(Style::Mcp, &[(config, Arc::new(offered))]);
     assert_eq!(names(&catalog), ["mcp__s__a", "mcp__s__b"]);
     assert_eq!(
         withheld(&catalog),
-        ["s/c: it has no inputSchema", "s/a: its server lists another tool of the same name before it"]
+        [
+            "s/c: it has no inputSchema",
+            "s/a: its server lists another tool of the same name before it"
+        ]
     );
-    assert_eq!(catalog.resolve("s/a").unwrap().exposed.as_str(), "mcp__s__a");
+    assert_eq!(
+        catalog.resolve("s/a").unwrap().exposed.as_str(),
+        "mcp__s__a"
+    );
     for name in ["s/c", "mcp__s__c"] {
-        let reason = catalog.resolve(name).map(|tool| tool.exposed.clone()).unwrap_err();
-        assert_eq!(reason, Unresolved::Withheld(catalog.withheld()[0].clone()), "{name}");
+        let reason = catalog
+            .resolve(name)
+            .map(|tool| tool.exposed.clone())
+            .unwrap_err();
+        assert_eq!(
+            reason,
+            Unresolved::Withheld(catalog.withheld()[0].clone()),
+            "{name}"
+        );
     }
 }
 
 #[test]
 fn s1_21_a_tool_whose_raw_name_is_a_built_in_is_withheld_where_the_document_says_so() {
     let check = |dialect: Dialect, expected: &[&str], reasons: &[&str]| {
-        let catalog = build(Style::Mcp, &[offers(of(dialect, "s"), &["Bash", "bash", "Reader", "@sampling"])]);
+        let catalog = build(
+            Style::Mcp,
+            &[offers(
+                of(dialect, "s"),
+                &["Bash", "bash", "Reader", "@sampling"],
+            )],
+        );
         assert_eq!(names(&catalog), expected, "{dialect:?}");
         assert_eq!(withheld(&catalog), reasons, "{dialect:?}");
     };
-    let refused = ["Bash", "bash", "@sampling"].map(|name| format!("s/{name}: its name is that of a built-in tool"));
+    let refused = ["Bash", "bash", "@sampling"]
+        .map(|name| format!("s/{name}: its name is that of a built-in tool"));
     let refused: Vec<&str> = refused.iter().map(String::as_str).collect();
     check(Dialect::A3s, &["mcp__s__Reader"], &refused);
     check(Dialect::Native, &["mcp__s__Reader"], &refused);
-    check(Dialect::CoreAgent, &["s_Bash", "s_bash", "s_Reader"], &refused[2..]);
-    check(Dialect::AgentCode, &["mcp__s__Bash", "mcp__s__bash", "mcp__s__Reader"], &refused[2..]);
+    check(
+        Dialect::CoreAgent,
+        &["s_Bash", "s_bash", "s_Reader"],
+        &refused[2..],
+    );
+    check(
+        Dialect::AgentCode,
+        &["mcp__s__Bash", "mcp__s__bash", "mcp__s__Reader"],
+        &refused[2..],
+    );
     // A prefix keeps it from being taken for the built-in one.
-    check(Dialect::Gemini, &["s__Bash", "s__bash", "Reader"], &refused[2..]);
+    check(
+        Dialect::Gemini,
+        &["s__Bash", "s__bash", "Reader"],
+        &refused[2..],
+    );
 }
 
 /// A tool for its server's own app is not offered to a model; a person is told why.
@@ -123,22 +201,43 @@ fn a_tool_that_is_for_an_app_only_is_withheld_with_the_reason() {
         seen_by("empty", json!({"ui": {"visibility": []}})),
         seen_by("odd", json!({"ui": {"visibility": "app"}})),
     ];
-    let offered = (Arc::new(server("s")), Arc::new(Offerings { tools, ..Offerings::default() }));
+    let offered = (
+        Arc::new(server("s")),
+        Arc::new(Offerings {
+            tools,
+            ..Offerings::default()
+        }),
+    );
     let catalog = build(Style::Identity, &[offered]);
     assert_eq!(names(&catalog), ["both", "model", "unsaid", "empty", "odd"]);
-    assert_eq!(withheld(&catalog), ["s/refresh: it is for its server's own app, not for models (_meta.ui.visibility)"]);
+    assert_eq!(
+        withheld(&catalog),
+        ["s/refresh: it is for its server's own app, not for models (_meta.ui.visibility)"]
+    );
 }
 
-/// S1-16: what a vendor does not take can be called under the name that it takes, and that name is no other tool's.
+/// S1-16: what a vendor does not take can be called under the name that it takes, and that name is
+/// no other tool's.
 #[test]
 fn s1_16_a_projected_name_leads_to_the_tool_that_has_another_name() {
-    let catalog = build(Style::Mcp, &[offers(of(Dialect::A3s, "srv"), &["a.b", "a_b", "a:b"])]);
-    assert_eq!(names(&catalog), ["mcp__srv__a.b", "mcp__srv__a_b", "mcp__srv__a:b"]);
+    let catalog = build(
+        Style::Mcp,
+        &[offers(of(Dialect::A3s, "srv"), &["a.b", "a_b", "a:b"])],
+    );
+    assert_eq!(
+        names(&catalog),
+        ["mcp__srv__a.b", "mcp__srv__a_b", "mcp__srv__a:b"]
+    );
     for vendor in Vendor::ALL {
         let set = crate::vendor::Toolset::new(vendor, catalog.tools());
         assert_eq!(set.tools().len(), 3, "{vendor:?}");
         for adapted in set.tools() {
-            assert_eq!(catalog.resolve(&adapted.name).unwrap().id, adapted.tool.id, "{vendor:?}: {}", adapted.name);
+            assert_eq!(
+                catalog.resolve(&adapted.name).unwrap().id,
+                adapted.tool.id,
+                "{vendor:?}: {}",
+                adapted.name
+            );
         }
     }
 }
@@ -165,10 +264,14 @@ fn s1_21_no_name_of_a_built_in_tool_is_on_offer() {
     ];
     let catalog = build(Style::Mcp, &[offers(of(Dialect::A3s, "s"), &built_in)]);
     assert_eq!(names(&catalog), [""; 0]);
-    assert_eq!(withheld(&catalog), built_in.map(|name| format!("s/{name}: its name is that of a built-in tool")));
+    assert_eq!(
+        withheld(&catalog),
+        built_in.map(|name| format!("s/{name}: its name is that of a built-in tool"))
+    );
 }
 
-/// S0-18: core-agent; S1-16: a3s; S3-10: agent-apps. Each server's tools are named as its own document says.
+/// S0-18: core-agent; S1-16: a3s; S3-10: agent-apps. Each server's tools are named as its own
+/// document says.
 #[test]
 fn s0_18_s1_16_s3_10_tools_are_named_in_the_style_of_their_servers_file() {
     let tools = ["read_file"];
@@ -198,7 +301,8 @@ fn s0_18_s1_16_s3_10_tools_are_named_in_the_style_of_their_servers_file() {
     );
 }
 
-/// S0-20, S0-21, S0-44 through a catalog: what is exposed of a core-agent server is `[A-Za-z0-9_]{1,64}`, whatever the names were.
+/// S0-20, S0-21, S0-44 through a catalog: what is exposed of a core-agent server is
+/// `[A-Za-z0-9_]{1,64}`, whatever the names were.
 #[test]
 fn s0_20_s0_21_s0_44_core_agent_names_are_sanitised_and_short() {
     let long = "t".repeat(80);
@@ -209,8 +313,16 @@ fn s0_20_s0_21_s0_44_core_agent_names_are_sanitised_and_short() {
             offers(of(Dialect::CoreAgent, "file.system"), &["x", &long]),
         ],
     );
-    assert_eq!(names(&catalog)[..3], ["my_server_x", "my_server_a_b", "file_system_x"]);
-    let fits = |name: &&str| name.len() <= 64 && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    assert_eq!(
+        names(&catalog)[..3],
+        ["my_server_x", "my_server_a_b", "file_system_x"]
+    );
+    let fits = |name: &&str| {
+        name.len() <= 64
+            && name
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+    };
     assert!(names(&catalog).iter().all(fits), "{:?}", names(&catalog));
     assert_eq!(names(&catalog)[3].len(), 64);
 }
@@ -220,40 +332,92 @@ fn s0_20_s0_21_s0_44_core_agent_names_are_sanitised_and_short() {
 fn s2_24_s2_25_s2_26_gemini_names_and_neighbours() {
     let long = format!("{}{}", "a".repeat(40), "z".repeat(40));
     let (config, offered) = offers(of(Dialect::Gemini, "g"), &["do it!", "ok.1-x_y", &long]);
-    let broken = vec![(ToolName::new("broken"), "its inputSchema is not an object".into())];
-    let offered = Offerings { withheld: broken, ..(*offered).clone() };
+    let broken = vec![(
+        ToolName::new("broken"),
+        "its inputSchema is not an object".into(),
+    )];
+    let offered = Offerings {
+        withheld: broken,
+        ..(*offered).clone()
+    };
     let catalog = build(Style::Mcp, &[(config, Arc::new(offered))]);
-    assert_eq!(names(&catalog), ["do_it_", "ok.1-x_y", &format!("{}___{}", "a".repeat(28), "z".repeat(32))]);
-    assert_eq!(withheld(&catalog), ["g/broken: its inputSchema is not an object"]);
+    assert_eq!(
+        names(&catalog),
+        [
+            "do_it_",
+            "ok.1-x_y",
+            &format!("{}___{}", "a".repeat(28), "z".repeat(32))
+        ]
+    );
+    assert_eq!(
+        withheld(&catalog),
+        ["g/broken: its inputSchema is not an object"]
+    );
 }
 
-/// S2-27, S2-28: the first in config order has the bare name. S2-29: from the name to the server and back.
+/// S2-27, S2-28: the first in config order has the bare name. S2-29: from the name to the server
+/// and back.
 #[test]
 fn s2_27_s2_28_s2_29_first_wins_and_the_registry_knows_both_ways() {
-    let servers = [offers(of(Dialect::Gemini, "b"), &["search", "only_b"]), offers(of(Dialect::Gemini, "a"), &["search"])];
+    let servers = [
+        offers(of(Dialect::Gemini, "b"), &["search", "only_b"]),
+        offers(of(Dialect::Gemini, "a"), &["search"]),
+    ];
     let catalog = build(Style::Mcp, &servers);
     assert_eq!(names(&catalog), ["search", "only_b", "a__search"]);
     for tool in catalog.tools() {
         assert_eq!(catalog.resolve(tool.exposed.as_str()).unwrap().id, tool.id);
         assert_eq!(catalog.by_id(&tool.id).unwrap().exposed, tool.exposed);
     }
-    let of_a: Vec<_> = catalog.tools().iter().filter(|tool| tool.id.server.as_str() == "a").map(|tool| &tool.exposed).collect();
-    assert_eq!(of_a.iter().map(|name| name.as_str()).collect::<Vec<_>>(), ["a__search"]);
+    let of_a: Vec<_> = catalog
+        .tools()
+        .iter()
+        .filter(|tool| tool.id.server.as_str() == "a")
+        .map(|tool| &tool.exposed)
+        .collect();
+    assert_eq!(
+        of_a.iter().map(|name| name.as_str()).collect::<Vec<_>>(),
+        ["a__search"]
+    );
 }
 
-/// S2-27, S2-28 over time: a bare name is published when no earlier server can want it, and stays its tool's.
+/// S2-27, S2-28 over time: a bare name is published when no earlier server can want it, and stays
+/// its tool's.
 #[test]
 fn s2_27_s2_28_a_bare_name_waits_for_earlier_servers_and_is_never_pointed_elsewhere() {
-    let (a, b) = (offers(of(Dialect::Gemini, "a"), &["search"]), offers(of(Dialect::Gemini, "b"), &["search"]));
-    let nothing = |server: &(Arc<ServerConfig>, Arc<Offerings>)| Part { offerings: Arc::default(), ..part(server) };
-    let build = |before: &Catalog, parts: &[Part]| Catalog::build(before, Style::Mcp, &Own::default(), parts);
+    let (a, b) = (
+        offers(of(Dialect::Gemini, "a"), &["search"]),
+        offers(of(Dialect::Gemini, "b"), &["search"]),
+    );
+    let nothing = |server: &(Arc<ServerConfig>, Arc<Offerings>)| Part {
+        offerings: Arc::default(),
+        ..part(server)
+    };
+    let build = |before: &Catalog, parts: &[Part]| {
+        Catalog::build(before, Style::Mcp, &Own::default(), parts)
+    };
 
-    let waiting = build(&Catalog::default(), &[Part { settled: false, ..nothing(&a) }, part(&b)]);
+    let waiting = build(
+        &Catalog::default(),
+        &[
+            Part {
+                settled: false,
+                ..nothing(&a)
+            },
+            part(&b),
+        ],
+    );
     assert_eq!(names(&waiting), [""; 0]);
-    assert_eq!(withheld(&waiting), ["b/search: its name is not known before server \"a\" is there or has failed"]);
+    assert_eq!(
+        withheld(&waiting),
+        ["b/search: its name is not known before server \"a\" is there or has failed"]
+    );
     // The pair works all the same, and the name is not known to be wrong.
     assert_eq!(waiting.resolve("b/search").unwrap().id.server.as_str(), "b");
-    assert_eq!(waiting.resolve("search").map(|_| ()).unwrap_err(), Unresolved::Unknown { nearest: vec![] });
+    assert_eq!(
+        waiting.resolve("search").map(|_| ()).unwrap_err(),
+        Unresolved::Unknown { nearest: vec![] }
+    );
     assert!(waiting.can_name_more(|index| index == 0) && !waiting.can_name_more(|_| false));
 
     let in_time = build(&waiting, &[part(&a), part(&b)]);
@@ -265,43 +429,85 @@ fn s2_27_s2_28_a_bare_name_waits_for_earlier_servers_and_is_never_pointed_elsewh
     assert_eq!(names(&late), ["a__search", "search"]);
     assert_eq!(late.resolve("search").unwrap().id.server.as_str(), "b");
     let gone = build(&late, &[part(&a), nothing(&b)]);
-    assert_eq!((names(&gone), gone.resolve("search").is_err()), (vec!["a__search"], true));
+    assert_eq!(
+        (names(&gone), gone.resolve("search").is_err()),
+        (vec!["a__search"], true)
+    );
 }
 
 #[test]
 fn s3_12_a_tool_has_a_source_uri_of_its_server_and_its_sanitised_name() {
     let catalog = build(
         Style::Mcp,
-        &[offers(of(Dialect::AgentApps, "filesystem"), &["read_file", "Read--File"]), offers(server("git"), &["git_log", "…"])],
+        &[
+            offers(
+                of(Dialect::AgentApps, "filesystem"),
+                &["read_file", "Read--File"],
+            ),
+            offers(server("git"), &["git_log", "…"]),
+        ],
     );
-    let sources: Vec<_> = catalog.tools().iter().map(|tool| tool.source_uri().unwrap()).collect();
+    let sources: Vec<_> = catalog
+        .tools()
+        .iter()
+        .map(|tool| tool.source_uri().unwrap())
+        .collect();
     let hash = Style::hash_of(&catalog.tools()[1].id);
     assert_eq!(
         sources,
-        ["mcp://filesystem/read-file", &format!("mcp://filesystem/read-file-{hash}"), "mcp://git/git-log", "mcp://git/%E2%80%A6"]
+        [
+            "mcp://filesystem/read-file",
+            &format!("mcp://filesystem/read-file-{hash}"),
+            "mcp://git/git-log",
+            "mcp://git/%E2%80%A6"
+        ]
     );
 }
 
 /// S3-11: sanitising; S3-24: what is empty after it is left out, with its reason.
 #[test]
 fn s3_11_s3_24_agent_apps_names_are_kebab_and_an_empty_one_is_left_out() {
-    let catalog = build(Style::Mcp, &[offers(of(Dialect::AgentApps, "My  Apps"), &["--Do__The Thing!--", "…", "ok"])]);
+    let catalog = build(
+        Style::Mcp,
+        &[offers(
+            of(Dialect::AgentApps, "My  Apps"),
+            &["--Do__The Thing!--", "…", "ok"],
+        )],
+    );
     assert_eq!(names(&catalog), ["my-apps-do-the-thing", "my-apps-ok"]);
-    assert_eq!(withheld(&catalog), ["My  Apps/…: its name has no letter or digit left after sanitising"]);
+    assert_eq!(
+        withheld(&catalog),
+        ["My  Apps/…: its name has no letter or digit left after sanitising"]
+    );
 }
 
 #[test]
 fn include_and_exclude_choose_what_is_offered() {
     let filtered = |include: Option<&[&str]>, exclude: &[&str]| {
-        let owned = |patterns: &[&str]| patterns.iter().map(|pattern| (*pattern).to_owned()).collect::<Vec<_>>();
-        let entry = ServerConfig { include_tools: include.map(owned), exclude_tools: owned(exclude), ..server("s") };
-        build(Style::Identity, &[offers(entry, &["read_a", "read_b", "write_a"])])
+        let owned = |patterns: &[&str]| {
+            patterns
+                .iter()
+                .map(|pattern| (*pattern).to_owned())
+                .collect::<Vec<_>>()
+        };
+        let entry = ServerConfig {
+            include_tools: include.map(owned),
+            exclude_tools: owned(exclude),
+            ..server("s")
+        };
+        build(
+            Style::Identity,
+            &[offers(entry, &["read_a", "read_b", "write_a"])],
+        )
     };
     assert_eq!(names(&filtered(None, &[])), ["read_a", "read_b", "write_a"]);
     assert_eq!(names(&filtered(Some(&["read_*"]), &["*_b"])), ["read_a"]);
     assert_eq!(
         withheld(&filtered(Some(&["read_*"]), &["*_b"])),
-        ["s/read_b: exclude_tools names it", "s/write_a: include_tools does not name it"]
+        [
+            "s/read_b: exclude_tools names it",
+            "s/write_a: include_tools does not name it"
+        ]
     );
     assert_eq!(names(&filtered(Some(&[]), &[])), [""; 0]);
     // What cannot be read keeps everything out.
@@ -310,34 +516,69 @@ fn include_and_exclude_choose_what_is_offered() {
 
 #[test]
 fn p5_only_tools_that_the_entry_names_are_idempotent() {
-    let entry = ServerConfig { idempotent_tools: vec!["get_*".into()], ..server("s") };
+    let entry = ServerConfig {
+        idempotent_tools: vec!["get_*".into()],
+        ..server("s")
+    };
     let catalog = build(Style::Mcp, &[offers(entry, &["get_x", "put_x"])]);
-    assert_eq!(catalog.tools().iter().map(|tool| tool.idempotent).collect::<Vec<_>>(), [true, false]);
+    assert_eq!(
+        catalog
+            .tools()
+            .iter()
+            .map(|tool| tool.idempotent)
+            .collect::<Vec<_>>(),
+        [true, false]
+    );
 }
 
 #[test]
 fn t10_tools_whose_names_meet_are_withheld_with_the_other_named() {
-    let catalog = build(Style::Identity, &[offers(server("a"), &["x", "y"]), offers(server("b"), &["x"])]);
+    let catalog = build(
+        Style::Identity,
+        &[
+            offers(server("a"), &["x", "y"]),
+            offers(server("b"), &["x"]),
+        ],
+    );
     assert_eq!(names(&catalog), ["y"]);
-    assert_eq!(withheld(&catalog), ["a/x: its name x is also that of b/x", "b/x: its name x is also that of a/x"]);
+    assert_eq!(
+        withheld(&catalog),
+        [
+            "a/x: its name x is also that of b/x",
+            "b/x: its name x is also that of a/x"
+        ]
+    );
 }
 
 #[test]
 fn s4_25_a_name_is_found_as_exposed_then_as_a_pair_or_told_what_is_near() {
-    let servers = [offers(server("github"), &["create_issue", "a/b", "close_issue"]), offers(server("fs"), &["read_file"])];
+    let servers = [
+        offers(server("github"), &["create_issue", "a/b", "close_issue"]),
+        offers(server("fs"), &["read_file"]),
+    ];
     let catalog = build(Style::Mcp, &servers);
     let check = |name: &str, expected: Result<&str, &[&str]>| {
-        let found = catalog.resolve(name).map(|tool| tool.id.tool.as_wire().to_owned());
+        let found = catalog
+            .resolve(name)
+            .map(|tool| tool.id.tool.as_wire().to_owned());
         let expected = expected
             .map(str::to_owned)
-            .map_err(|nearest| Unresolved::Unknown { nearest: nearest.iter().map(|name| (*name).to_owned()).collect() });
+            .map_err(|nearest| Unresolved::Unknown {
+                nearest: nearest.iter().map(|name| (*name).to_owned()).collect(),
+            });
         assert_eq!(found, expected, "{name}");
     };
     check("mcp__github__create_issue", Ok("create_issue"));
     check("github/create_issue", Ok("create_issue"));
     check("github/a/b", Ok("a/b"));
-    check("fs/create_issue", Err(&["mcp__github__create_issue", "mcp__github__close_issue"]));
-    check("mcp__github__craete_issue", Err(&["mcp__github__create_issue", "mcp__github__close_issue"]));
+    check(
+        "fs/create_issue",
+        Err(&["mcp__github__create_issue", "mcp__github__close_issue"]),
+    );
+    check(
+        "mcp__github__craete_issue",
+        Err(&["mcp__github__create_issue", "mcp__github__close_issue"]),
+    );
     check("read_file", Err(&["mcp__fs__read_file"]));
     check("gitlab/zzz", Err(&[]));
     check("", Err(&[]));
@@ -345,9 +586,15 @@ fn s4_25_a_name_is_found_as_exposed_then_as_a_pair_or_told_what_is_near() {
 
 #[test]
 fn p8_a_pair_leads_to_its_tool() {
-    let entry = ServerConfig { exclude_tools: vec!["y".into()], ..server("s") };
+    let entry = ServerConfig {
+        exclude_tools: vec!["y".into()],
+        ..server("s")
+    };
     let catalog = build(Style::Mcp, &[offers(entry, &["x", "y"])]);
-    let id = |tool: &str| ToolId { server: ServerName::new("s").unwrap(), tool: ToolName::new(tool) };
+    let id = |tool: &str| ToolId {
+        server: ServerName::new("s").unwrap(),
+        tool: ToolName::new(tool),
+    };
     assert_eq!(catalog.by_id(&id("x")).unwrap().id, id("x"));
     assert!(catalog.by_id(&id("y")).is_none());
     assert!(catalog.by_id(&id("z")).is_none());
@@ -360,6 +607,12 @@ fn f16_ten_thousand_tools_share_what_they_were_read_from() {
     let servers = [offers(server("s"), &names)];
     let catalog = build(Style::Mcp, &servers);
     assert_eq!(catalog.tools().len(), 10_000);
-    assert!(Arc::ptr_eq(&catalog.tools()[77].definition, &servers[0].1.tools[77]));
-    assert_eq!(catalog.resolve("s/tool_9999").unwrap().id.tool.as_wire(), "tool_9999");
+    assert!(Arc::ptr_eq(
+        &catalog.tools()[77].definition,
+        &servers[0].1.tools[77]
+    ));
+    assert_eq!(
+        catalog.resolve("s/tool_9999").unwrap().id.tool.as_wire(),
+        "tool_9999"
+    );
 }

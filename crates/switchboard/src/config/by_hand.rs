@@ -7,8 +7,9 @@ use super::reference::{Part, Piece, Syntax, is_name};
 use super::{Secret, StdioEndpoint};
 use crate::shell;
 
-/// What a person types to start this program in the same way: references in the entry's own syntax become the shell's, every other
-/// text stands for itself. Of a secret value nothing is left but its references. `folder` is what relative paths start at.
+/// What a person types to start this program in the same way: references in the entry's own syntax
+/// become the shell's, every other text stands for itself. Of a secret value nothing is left but
+/// its references. `folder` is what relative paths start at.
 pub fn by_hand(endpoint: &StdioEndpoint, folder: &Path) -> String {
     let syntax = endpoint.syntax;
     let mut line = String::new();
@@ -26,33 +27,48 @@ pub fn by_hand(endpoint: &StdioEndpoint, folder: &Path) -> String {
         true => path(syntax, folder, &endpoint.command),
         false => word(syntax, &endpoint.command),
     });
-    endpoint.args.iter().for_each(|argument| line.push_str(&format!(" {}", word(syntax, argument))));
+    endpoint
+        .args
+        .iter()
+        .for_each(|argument| line.push_str(&format!(" {}", word(syntax, argument))));
     line
 }
 
-/// A path that begins with a reference is taken for an absolute one: what it holds is not known here.
+/// A path that begins with a reference is taken for an absolute one: what it holds is not known
+/// here.
 fn path(syntax: Syntax, folder: &Path, text: &str) -> String {
     match syntax.pieces(Part::Launch, text).as_deref() {
         Ok([Piece::Literal(only)]) => quoted(&absolute(folder, only).display().to_string()),
         Ok([Piece::Literal(first), ..]) if !first.starts_with('/') => {
-            format!("{}/{}", quoted(&folder.display().to_string()), word(syntax, text))
+            format!(
+                "{}/{}",
+                quoted(&folder.display().to_string()),
+                word(syntax, text)
+            )
         }
         _ => word(syntax, text),
     }
 }
 
 fn word(syntax: Syntax, text: &str) -> String {
-    let Ok(pieces) = syntax.pieces(Part::Launch, text) else { return quoted(text) };
+    let Ok(pieces) = syntax.pieces(Part::Launch, text) else {
+        return quoted(text);
+    };
     joined(&pieces, quoted)
 }
 
 fn hidden(syntax: Syntax, value: &Secret) -> String {
     const MASK: &str = "'***'";
-    let Ok(pieces) = syntax.pieces(Part::Value, value.expose()) else { return MASK.to_owned() };
+    let Ok(pieces) = syntax.pieces(Part::Value, value.expose()) else {
+        return MASK.to_owned();
+    };
     let pieces: Vec<_> = pieces
         .into_iter()
         .map(|piece| match piece {
-            Piece::Variable { name, default } => Piece::Variable { name, default: default.map(|_| "***") },
+            Piece::Variable { name, default } => Piece::Variable {
+                name,
+                default: default.map(|_| "***"),
+            },
             literal => literal,
         })
         .collect();
@@ -70,7 +86,9 @@ fn joined(pieces: &[Piece<'_>], show: impl Fn(&str) -> String) -> String {
                 if !literal.is_empty() {
                     line.push_str(&show(&std::mem::take(&mut literal)));
                 }
-                let default = default.map(|text| format!(":-{}", escaped(text))).unwrap_or_default();
+                let default = default
+                    .map(|text| format!(":-{}", escaped(text)))
+                    .unwrap_or_default();
                 line.push_str(&format!("\"${{{name}{default}}}\""));
             }
         }
@@ -78,7 +96,11 @@ fn joined(pieces: &[Piece<'_>], show: impl Fn(&str) -> String) -> String {
     if !literal.is_empty() {
         line.push_str(&show(&literal));
     }
-    if line.is_empty() { "''".to_owned() } else { line }
+    if line.is_empty() {
+        "''".to_owned()
+    } else {
+        line
+    }
 }
 
 fn quoted(text: &str) -> String {
@@ -87,7 +109,15 @@ fn quoted(text: &str) -> String {
 
 /// For between double quotes.
 fn escaped(text: &str) -> String {
-    text.chars().flat_map(|next| "\\\"$`".contains(next).then_some('\\').into_iter().chain([next])).collect()
+    text.chars()
+        .flat_map(|next| {
+            "\\\"$`"
+                .contains(next)
+                .then_some('\\')
+                .into_iter()
+                .chain([next])
+        })
+        .collect()
 }
 
 #[cfg(test)]
@@ -96,7 +126,9 @@ mod tests {
 
     #[test]
     fn s2_65_the_command_to_copy_survives_a_shell() {
-        let check = |syntax: Syntax, text: &str, expected: &str| assert_eq!(word(syntax, text), expected, "{syntax:?} {text}");
+        let check = |syntax: Syntax, text: &str, expected: &str| {
+            assert_eq!(word(syntax, text), expected, "{syntax:?} {text}")
+        };
         check(Syntax::Native, "--port=80", "--port=80");
         check(Syntax::Native, "", "''");
         check(Syntax::Native, "a b", "'a b'");
@@ -114,26 +146,74 @@ mod tests {
         check(Syntax::Literal, "$A", "'$A'");
     }
 
-    /// S2-65: with its folder and its variables, so that by hand it fails for the reason it failed for.
+    /// S2-65: with its folder and its variables, so that by hand it fails for the reason it failed
+    /// for.
     #[test]
     fn s2_65_the_command_to_copy_starts_in_the_same_folder_with_the_same_variables() {
-        let check = |syntax: Syntax, command: &str, cwd: Option<&str>, env: &[(&str, &str)], expected: &str| {
-            let env = env.iter().map(|(name, value)| ((*name).to_owned(), Secret::new(*value))).collect();
-            let endpoint = StdioEndpoint { env, cwd: cwd.map(str::to_owned), syntax, ..StdioEndpoint::new(command, ["-v"]) };
+        let check = |syntax: Syntax,
+                     command: &str,
+                     cwd: Option<&str>,
+                     env: &[(&str, &str)],
+                     expected: &str| {
+            let env = env
+                .iter()
+                .map(|(name, value)| ((*name).to_owned(), Secret::new(*value)))
+                .collect();
+            let endpoint = StdioEndpoint {
+                env,
+                cwd: cwd.map(str::to_owned),
+                syntax,
+                ..StdioEndpoint::new(command, ["-v"])
+            };
             assert_eq!(by_hand(&endpoint, Path::new("/my project")), expected);
         };
-        check(Syntax::Shell, "python", Some("./servers/python"), &[], "cd '/my project/servers/python' && python -v");
-        check(Syntax::Shell, "python", Some("$HOME/x"), &[], r#"cd "${HOME}"/x && python -v"#);
-        check(Syntax::Shell, "python", Some("x/$A"), &[], r#"cd '/my project'/x/"${A}" && python -v"#);
+        check(
+            Syntax::Shell,
+            "python",
+            Some("./servers/python"),
+            &[],
+            "cd '/my project/servers/python' && python -v",
+        );
+        check(
+            Syntax::Shell,
+            "python",
+            Some("$HOME/x"),
+            &[],
+            r#"cd "${HOME}"/x && python -v"#,
+        );
+        check(
+            Syntax::Shell,
+            "python",
+            Some("x/$A"),
+            &[],
+            r#"cd '/my project'/x/"${A}" && python -v"#,
+        );
         check(Syntax::Shell, "./run", None, &[], "'/my project/run' -v");
-        check(Syntax::Shell, "/bin/run", Some("/tmp"), &[], "cd /tmp && /bin/run -v");
+        check(
+            Syntax::Shell,
+            "/bin/run",
+            Some("/tmp"),
+            &[],
+            "cd /tmp && /bin/run -v",
+        );
         check(
             Syntax::Shell,
             "run",
             None,
-            &[("URL", "$DATABASE"), ("KEY", "canary"), ("BOTH", "canary-${A}-canary"), ("NONE", "")],
+            &[
+                ("URL", "$DATABASE"),
+                ("KEY", "canary"),
+                ("BOTH", "canary-${A}-canary"),
+                ("NONE", ""),
+            ],
             r#"URL="${DATABASE}" KEY='***' BOTH='***'"${A}"'***' NONE='' run -v"#,
         );
-        check(Syntax::Native, "run", None, &[("a.b", "${A:-canary}")], r#"env a.b="${A:-***}" run -v"#);
+        check(
+            Syntax::Native,
+            "run",
+            None,
+            &[("a.b", "${A:-canary}")],
+            r#"env a.b="${A:-***}" run -v"#,
+        );
     }
 }

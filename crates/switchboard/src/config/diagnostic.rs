@@ -25,7 +25,13 @@ pub struct Diagnostic {
 impl Diagnostic {
     /// A finding about a file as a whole.
     pub(crate) fn of_file(file: &Arc<PathBuf>, message: impl Into<String>) -> Self {
-        Self { file: file.clone(), line: 0, column: 0, field: String::new(), message: message.into() }
+        Self {
+            file: file.clone(),
+            line: 0,
+            column: 0,
+            field: String::new(),
+            message: message.into(),
+        }
     }
 }
 
@@ -60,17 +66,25 @@ impl fmt::Display for ConfigErrors {
 
 impl std::error::Error for ConfigErrors {}
 
-/// A path as text in which every control or invisible character shows: a folder's name is a stranger's text too.
+/// A path as text in which every control or invisible character shows: a folder's name is a
+/// stranger's text too.
 pub(crate) fn visible_path(path: &Path) -> String {
     let text = path.to_string_lossy();
     let quoted = format!("{text:?}");
     // Debug escapes quotes and backslashes too; those alone are no reason to show a path in quotes.
-    if quoted.len() == text.len() + 2 { text.into_owned() } else { quoted }
+    if quoted.len() == text.len() + 2 {
+        text.into_owned()
+    } else {
+        quoted
+    }
 }
 
 /// A key as it stands in a dotted field: bare where TOML allows it, quoted and escaped elsewhere.
 pub(super) fn visible_key(key: &str) -> String {
-    let bare = !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'));
+    let bare = !key.is_empty()
+        && key
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'));
     match key.char_indices().nth(LONGEST_KEY) {
         Some((end, _)) => format!("{:?}…", &key[..end]),
         None if bare => key.to_owned(),
@@ -94,21 +108,30 @@ const BLOCK_BYTES: usize = 256;
 
 impl<'a> Lines<'a> {
     pub(super) fn new(text: &'a str) -> Self {
-        let starts = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
+        let starts = std::iter::once(0)
+            .chain(text.match_indices('\n').map(|(at, _)| at + 1))
+            .collect();
         let mut before = vec![0];
         let mut characters = 0;
         for block in text.as_bytes().chunks(BLOCK_BYTES) {
             characters += characters_begun(block);
             before.push(characters);
         }
-        Self { text, starts, before }
+        Self {
+            text,
+            starts,
+            before,
+        }
     }
 
     /// 1-based line and column (in characters) of a byte offset.
     pub(super) fn place(&self, offset: usize) -> (usize, usize) {
         let offset = self.text.floor_char_boundary(offset.min(self.text.len()));
         let line = self.line(offset);
-        (line, self.characters_before(offset) - self.characters_before(self.starts[line - 1]) + 1)
+        (
+            line,
+            self.characters_before(offset) - self.characters_before(self.starts[line - 1]) + 1,
+        )
     }
 
     /// 1-based line of a byte offset.
@@ -134,7 +157,8 @@ pub(super) struct Findings<'a> {
     pub(super) lines: Lines<'a>,
     pub(super) errors: Vec<Diagnostic>,
     pub(super) warnings: Vec<Diagnostic>,
-    /// Fields that nobody knows, and what may be meant: warnings, but beside an error perhaps its cause (a misspelt `command`).
+    /// Fields that nobody knows, and what may be meant: warnings, but beside an error perhaps its
+    /// cause (a misspelt `command`).
     pub(super) unknown: Vec<(Diagnostic, String)>,
     /// The file is JSON, whose people call a table an object.
     pub(super) json: bool,
@@ -148,10 +172,23 @@ const MAX_FINDINGS: usize = 100;
 impl<'a> Findings<'a> {
     pub(super) fn new(file: Arc<PathBuf>, text: &'a str) -> Self {
         let (errors, warnings, unknown) = (Vec::new(), Vec::new(), Vec::new());
-        Self { file, lines: Lines::new(text), errors, warnings, unknown, json: false, broken_lines: BTreeSet::new() }
+        Self {
+            file,
+            lines: Lines::new(text),
+            errors,
+            warnings,
+            unknown,
+            json: false,
+            broken_lines: BTreeSet::new(),
+        }
     }
 
-    pub(super) fn error(&mut self, offset: usize, field: impl Into<String>, message: impl Into<String>) {
+    pub(super) fn error(
+        &mut self,
+        offset: usize,
+        field: impl Into<String>,
+        message: impl Into<String>,
+    ) {
         let finding = self.finding(offset, field.into(), message.into());
         if !self.broken_lines.contains(&finding.line) {
             self.errors.push(finding);
@@ -159,13 +196,19 @@ impl<'a> Findings<'a> {
     }
 
     /// As [`error`](Self::error), for something missing: a broken line may be what holds it.
-    pub(super) fn missing(&mut self, offset: usize, field: impl Into<String>, message: impl Into<String>) {
+    pub(super) fn missing(
+        &mut self,
+        offset: usize,
+        field: impl Into<String>,
+        message: impl Into<String>,
+    ) {
         if self.broken_lines.is_empty() {
             self.error(offset, field, message);
         }
     }
 
-    /// As [`error`](Self::error), for text that is not TOML. The first of a line counts: the parser trips over it again and again.
+    /// As [`error`](Self::error), for text that is not TOML. The first of a line counts: the parser
+    /// trips over it again and again.
     pub(super) fn broken(&mut self, offset: Option<usize>, message: impl Into<String>) {
         let finding = match offset {
             Some(offset) => self.finding(offset, String::new(), message.into()),
@@ -176,28 +219,48 @@ impl<'a> Findings<'a> {
         }
     }
 
-    pub(super) fn warn(&mut self, offset: usize, field: impl Into<String>, message: impl Into<String>) {
+    pub(super) fn warn(
+        &mut self,
+        offset: usize,
+        field: impl Into<String>,
+        message: impl Into<String>,
+    ) {
         let finding = self.finding(offset, field.into(), message.into());
         self.warnings.push(finding);
     }
 
     /// Tells of something that nobody knows; `hint` is empty or begins with a semicolon.
-    pub(super) fn unknown(&mut self, offset: usize, field: impl Into<String>, noun: &str, hint: impl Into<String>) {
+    pub(super) fn unknown(
+        &mut self,
+        offset: usize,
+        field: impl Into<String>,
+        noun: &str,
+        hint: impl Into<String>,
+    ) {
         let finding = self.finding(offset, field.into(), format!("unknown {noun}"));
         self.unknown.push((finding, hint.into()));
     }
 
     /// What a value is, in the words of its format and without the value.
     pub(super) fn kind(&self, node: &Node) -> &'static str {
-        if self.json && matches!(node.value, Tree::Table(_)) { "an object" } else { node.kind() }
+        if self.json && matches!(node.value, Tree::Table(_)) {
+            "an object"
+        } else {
+            node.kind()
+        }
     }
 
     /// Errors and warnings, each in the order of the file and bounded.
     pub(super) fn finish(mut self) -> (Vec<Diagnostic>, Vec<Diagnostic>) {
-        // Beside text that is not TOML a field may only look unknown, because the line before it ran on.
+        // Beside text that is not TOML a field may only look unknown, because the line before it
+        // ran on.
         if self.broken_lines.is_empty() {
             // Nothing is ignored in a file that is not used.
-            let (told, fate) = if self.errors.is_empty() { (&mut self.warnings, ", ignored") } else { (&mut self.errors, "") };
+            let (told, fate) = if self.errors.is_empty() {
+                (&mut self.warnings, ", ignored")
+            } else {
+                (&mut self.errors, "")
+            };
             told.extend(self.unknown.drain(..).map(|(mut finding, hint)| {
                 finding.message.extend([fate, &hint]);
                 finding
@@ -208,7 +271,13 @@ impl<'a> Findings<'a> {
 
     fn finding(&self, offset: usize, field: String, message: String) -> Diagnostic {
         let (line, column) = self.lines.place(offset);
-        Diagnostic { file: self.file.clone(), line, column, field, message }
+        Diagnostic {
+            file: self.file.clone(),
+            line,
+            column,
+            field,
+            message,
+        }
     }
 }
 
@@ -218,8 +287,10 @@ fn bounded(mut findings: Vec<Diagnostic>) -> Vec<Diagnostic> {
     if more > 0 {
         let file = findings[0].file.clone();
         findings.truncate(MAX_FINDINGS);
-        findings
-            .push(Diagnostic::of_file(&file, format!("and {more} more of the same file; correct the first ones and try again")));
+        findings.push(Diagnostic::of_file(
+            &file,
+            format!("and {more} more of the same file; correct the first ones and try again"),
+        ));
     }
     findings
 }
@@ -236,17 +307,27 @@ mod tests {
         assert_eq!(lines.place(2), (1, 2));
         assert_eq!(lines.place(3), (2, 1));
         assert_eq!(lines.place(3 + 2000), (2, 1001));
-        assert_eq!(lines.place(4), (2, 1), "the middle of a character is that character");
+        assert_eq!(
+            lines.place(4),
+            (2, 1),
+            "the middle of a character is that character"
+        );
         assert_eq!(lines.place(usize::MAX), (3, 1));
         for (offset, _) in text.char_indices() {
             let start = text[..offset].rfind('\n').map_or(0, |newline| newline + 1);
-            assert_eq!(lines.place(offset).1, text[start..offset].chars().count() + 1);
+            assert_eq!(
+                lines.place(offset).1,
+                text[start..offset].chars().count() + 1
+            );
         }
     }
 
     #[test]
     fn a_path_with_controls_shows_them() {
         assert_eq!(visible_path(Path::new("a/b.toml")), "a/b.toml");
-        assert_eq!(visible_path(Path::new("a\u{1b}[2J/b.toml")), "\"a\\u{1b}[2J/b.toml\"");
+        assert_eq!(
+            visible_path(Path::new("a\u{1b}[2J/b.toml")),
+            "\"a\\u{1b}[2J/b.toml\""
+        );
     }
 }

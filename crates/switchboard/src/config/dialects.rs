@@ -1,7 +1,8 @@
-//! The kinds of files there are, and in what they differ: one table. How each is read stands in a file of its own.
+//! The kinds of files there are, and in what they differ: one table. How each is read stands in a
+//! file of its own.
 //!
-//! A dialect is the shape of another program's file together with what that program's document says of it. A server goes by the
-//! rules of its file, also beside servers of other files.
+//! A dialect is the shape of another program's file together with what that program's document says
+//! of it. A server goes by the rules of its file, also beside servers of other files.
 
 use std::time::Duration;
 
@@ -54,9 +55,11 @@ pub struct Rules {
     pub word: &'static str,
     /// How its files are written, where their name does not tell.
     pub(super) format: Format,
-    /// The folder that it keeps its file in, inside the project's or the user's: relative paths start outside of it.
+    /// The folder that it keeps its file in, inside the project's or the user's: relative paths
+    /// start outside of it.
     pub(super) own_folder: Option<&'static str>,
-    /// Relative paths of the user's own file start at the current folder (S2-60); elsewhere at a folder that is the file's.
+    /// Relative paths of the user's own file start at the current folder (S2-60); elsewhere at a
+    /// folder that is the file's.
     pub(crate) user_paths_start_at_current_folder: bool,
     /// The file beside its own, in that folder, that says what is permitted.
     pub(super) permissions_file: Option<&'static str>,
@@ -64,9 +67,11 @@ pub struct Rules {
     pub naming: Option<Style>,
     /// How its texts refer to variables.
     pub syntax: Syntax,
-    /// A wrong entry, or a field of the other transport, is an error of the whole file; elsewhere of that server alone, or a warning.
+    /// A wrong entry, or a field of the other transport, is an error of the whole file; elsewhere
+    /// of that server alone, or a warning.
     pub strict: bool,
-    /// A server's name is one that the native style can carry unchanged; elsewhere nearly any visible text.
+    /// A server's name is one that the native style can carry unchanged; elsewhere nearly any
+    /// visible text.
     pub narrow_names: bool,
     /// A child gets the whole environment.
     pub inherits_environment: bool,
@@ -74,7 +79,8 @@ pub struct Rules {
     pub start: Start,
     /// From start to ready, where the entry does not say.
     pub(super) connect_timeout: Duration,
-    /// A call may take this long in all, progress or not; `None` goes by the native pair of deadlines.
+    /// A call may take this long in all, progress or not; `None` goes by the native pair of
+    /// deadlines.
     pub call_timeout: Option<Duration>,
     /// What its entries call that deadline, where the dialect has a name of its own for it.
     pub(crate) call_timeout_field: Option<TimeField>,
@@ -82,7 +88,8 @@ pub struct Rules {
     pub wire: HttpWire,
     /// An HTTP+SSE stream is looked for at the URL itself, and then at `/sse` under it.
     pub sse_below: bool,
-    /// A tool is withheld if its own name is that of a built-in tool, although its exposed name would not be.
+    /// A tool is withheld if its own name is that of a built-in tool, although its exposed name
+    /// would not be.
     pub refuses_builtin_names: bool,
     /// `ListMcpResources` and `ReadMcpResource` are on offer beside its tools.
     pub offers_resource_tools: bool,
@@ -94,11 +101,13 @@ pub struct Rules {
     pub stop: Stop,
     /// A change of the file is noticed by itself.
     pub watched: bool,
-    /// Where the file says nothing about permissions, calls are not asked about. In a project's file that must be accepted.
+    /// Where the file says nothing about permissions, calls are not asked about. In a project's
+    /// file that must be accepted.
     pub ungated_by_default: bool,
     /// The mode `yolo` skips the deny rules of the same file for servers' tools (S0-26).
     pub yolo_skips_denies: bool,
-    /// Calls of different callers never overlap on one session that cannot tell whose question it asks.
+    /// Calls of different callers never overlap on one session that cannot tell whose question it
+    /// asks.
     pub keeps_callers_apart: bool,
     /// Many of its servers are shown in a line each: no document says how they look.
     pub is_brief: bool,
@@ -151,7 +160,8 @@ pub enum Answers {
     InMemory,
 }
 
-/// The words that a dialect has for where a server stands; see [`State::word`](crate::server::State::word).
+/// The words that a dialect has for where a server stands; see
+/// [`State::word`](crate::server::State::word).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Words {
     /// One for each state.
@@ -238,7 +248,8 @@ const A3S: Rules = Rules {
     word: "a3s",
     format: Format::Hcl,
     naming: Some(Style::Mcp),
-    // `env("NAME")` is a call, not a text: the reader writes it as the native reference, and every other `$` as `$$`.
+    // `env("NAME")` is a call, not a text: the reader writes it as the native reference, and every
+    // other `$` as `$$`.
     syntax: Syntax::Native,
     call_timeout: Some(Duration::from_secs(60)),
     call_timeout_field: Some(TimeField::TimeoutMs),
@@ -275,7 +286,8 @@ const AGENT_APPS: Rules = Rules {
     word: "agent-apps",
     format: Format::Yaml,
     naming: Some(Style::ServerDashTool),
-    // `\${NAME}` is what is left for the launch: the reader writes it as the native reference, and every other `$` as `$$`.
+    // `\${NAME}` is what is left for the launch: the reader writes it as the native reference, and
+    // every other `$` as `$$`.
     syntax: Syntax::Native,
     start: Start::Lazy,
     wire: HttpWire::Streamable,
@@ -318,28 +330,42 @@ impl Rules {
         }
     }
 
-    /// How an entry with this wire is changed so that the server is reached over another; `None` where such a file has no word for it.
+    /// How an entry with this wire is changed so that the server is reached over another; `None`
+    /// where such a file has no word for it.
     pub fn to_change_wire(&self, wire: HttpWire) -> Option<String> {
         let field = |address: Address| address.map(|(field, _)| field);
         let beside = |address: Address| address.and_then(|(_, beside)| beside);
-        let Spelling { auto, http, sse, .. } = &self.writing;
+        let Spelling {
+            auto, http, sse, ..
+        } = &self.writing;
         let (now, other, name) = match wire {
             HttpWire::Auto => return None,
             HttpWire::Streamable => (*http, *sse, "HTTP+SSE"),
             HttpWire::Sse => (*sse, *http, "Streamable HTTP"),
         };
         if let (Some((said, _)), true) = (beside(now), beside(*auto).is_none()) {
-            return Some(format!("leave out `{said}` in its entry: the wire is then found out"));
+            return Some(format!(
+                "leave out `{said}` in its entry: the wire is then found out"
+            ));
         }
         let (now, other) = (field(now)?, field(other)?);
-        (now != other).then(|| format!("if it speaks {name}, write `{other}` instead of `{now}` in its entry"))
+        (now != other).then(|| {
+            format!("if it speaks {name}, write `{other}` instead of `{now}` in its entry")
+        })
     }
 }
 
 impl Dialect {
     /// Every one of them.
-    pub const ALL: [Self; 7] =
-        [Self::Native, Self::CoreAgent, Self::A3s, Self::Gemini, Self::AgentApps, Self::AgentCode, Self::McpJson];
+    pub const ALL: [Self; 7] = [
+        Self::Native,
+        Self::CoreAgent,
+        Self::A3s,
+        Self::Gemini,
+        Self::AgentApps,
+        Self::AgentCode,
+        Self::McpJson,
+    ];
 
     /// What holds for its servers.
     pub const fn rules(self) -> &'static Rules {
@@ -356,26 +382,38 @@ impl Dialect {
 
     /// Reads its word.
     pub fn parse(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|dialect| dialect.rules().word == word)
+        Self::ALL
+            .into_iter()
+            .find(|dialect| dialect.rules().word == word)
     }
 
-    /// How a file of this kind allows one tool, for people to write there; `None` where it has no place for that, or where the names
-    /// cannot stand in a rule as they are.
+    /// How a file of this kind allows one tool, for people to write there; `None` where it has no
+    /// place for that, or where the names cannot stand in a rule as they are.
     pub fn to_allow(self, server: &str, tool: &str) -> Option<String> {
-        let is_plain =
-            |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte));
+        let is_plain = |text: &str| {
+            !text.is_empty()
+                && text
+                    .bytes()
+                    .all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte))
+        };
         if !is_plain(server) || !is_plain(tool) {
             return None;
         }
         match self {
-            Self::Native => Some(format!("`allow = [\"{server}/{tool}\"]` under [permissions]")),
-            Self::CoreAgent => {
-                Some(format!("`\"allow\": [\"mcp:{}_{}\"]` under \"permissions\"", as_word(server), as_word(tool)))
-            }
-            Self::A3s => Some(format!("`allow = [\"mcp__{server}__{tool}\"]` in a `permissions` block")),
-            Self::AgentCode => {
-                Some(format!("`tool = \"mcp__{server}__{tool}\"` and `action = \"allow\"` under [[permissions.rules]]"))
-            }
+            Self::Native => Some(format!(
+                "`allow = [\"{server}/{tool}\"]` under [permissions]"
+            )),
+            Self::CoreAgent => Some(format!(
+                "`\"allow\": [\"mcp:{}_{}\"]` under \"permissions\"",
+                as_word(server),
+                as_word(tool)
+            )),
+            Self::A3s => Some(format!(
+                "`allow = [\"mcp__{server}__{tool}\"]` in a `permissions` block"
+            )),
+            Self::AgentCode => Some(format!(
+                "`tool = \"mcp__{server}__{tool}\"` and `action = \"allow\"` under [[permissions.rules]]"
+            )),
             Self::Gemini => Some("`\"trust\": true` in its entry".to_owned()),
             Self::AgentApps | Self::McpJson => None,
         }
@@ -400,8 +438,9 @@ pub(super) trait Reader: Sync {
     /// What the document says, its entries not read yet.
     fn open(&self, document: &Node, findings: &mut Findings<'_>) -> Written;
 
-    /// The fields of one entry, by their native names and with native values; where they contradict each other, the dialect has
-    /// decided already. `None` where it is no table at all, which has been told.
+    /// The fields of one entry, by their native names and with native values; where they contradict
+    /// each other, the dialect has decided already. `None` where it is no table at all, which
+    /// has been told.
     fn entry(&self, server: &WrittenServer, findings: &mut Findings<'_>) -> Option<Fields>;
 
     /// What the file beside ([`Rules::permissions_file`]) permits.

@@ -1,7 +1,9 @@
-//! Edits a file as a person would: one entry added, removed, switched on or off; every comment and all order kept.
+//! Edits a file as a person would: one entry added, removed, switched on or off; every comment and
+//! all order kept.
 //!
-//! The formats edit texts (`edit/toml.rs` and its siblings), each a pure function. Here an entry is put into the words of its dialect, the
-//! outcome is read back before it is written, and the file is replaced whole or not at all.
+//! The formats edit texts (`edit/toml.rs` and its siblings), each a pure function. Here an entry is
+//! put into the words of its dialect, the outcome is read back before it is written, and the file
+//! is replaced whole or not at all.
 
 use std::fs::{DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Write};
@@ -41,7 +43,8 @@ pub struct Addition {
     pub target: Target,
     /// Which wire, where it is said: `stdio`, `http` or `sse`.
     pub transport: Option<String>,
-    /// Variables of the program. References are written `${NAME}`; the file gets them as its dialect has them.
+    /// Variables of the program. References are written `${NAME}`; the file gets them as its
+    /// dialect has them.
     pub env: Vec<(String, String)>,
     /// Headers of the requests, likewise.
     pub headers: Vec<(String, String)>,
@@ -121,60 +124,136 @@ pub enum EditFault {
 }
 
 fn listed(known: &[String]) -> String {
-    if known.is_empty() { String::new() } else { format!("; it has: {}", known.join(", ")) }
+    if known.is_empty() {
+        String::new()
+    } else {
+        format!("; it has: {}", known.join(", "))
+    }
 }
 
-/// Changes a file. One that is not there is made for an addition (0600, its folder too), if its name says what it is to hold.
+/// Changes a file. One that is not there is made for an addition (0600, its folder too), if its
+/// name says what it is to hold.
 pub fn edit(file: &ConfigFile, change: &Change) -> Result<Edited, EditFault> {
-    let path = file.path.canonicalize().unwrap_or_else(|_| file.path.clone());
+    let path = file
+        .path
+        .canonicalize()
+        .unwrap_or_else(|_| file.path.clone());
     let exists = file.path.symlink_metadata().is_ok();
     if !exists && !matches!(change, Change::Add(_)) {
-        return Err(EditFault::Missing { file: path, name: change.name().to_owned(), known: Vec::new() });
+        return Err(EditFault::Missing {
+            file: path,
+            name: change.name().to_owned(),
+            known: Vec::new(),
+        });
     }
-    let text = if exists { text_of(file).map_err(|errors| EditFault::Broken(ConfigErrors(errors)))? } else { String::new() };
+    let text = if exists {
+        text_of(file).map_err(|errors| EditFault::Broken(ConfigErrors(errors)))?
+    } else {
+        String::new()
+    };
     // A file that is not there is what its path, its name or the person says.
-    let blank = if Format::of(&file.path) == Some(Format::Json) { "{}" } else { "" };
+    let blank = if Format::of(&file.path) == Some(Format::Json) {
+        "{}"
+    } else {
+        ""
+    };
     let read_as = if text.trim().is_empty() { blank } else { &text };
-    let before = interpret(file, read_as).map_err(|errors| EditFault::Broken(ConfigErrors(errors)))?;
+    let before =
+        interpret(file, read_as).map_err(|errors| EditFault::Broken(ConfigErrors(errors)))?;
     let dialect = before.dialect;
-    let found = before.servers.iter().map(|(server, _)| server).find(|server| server.name.as_str() == change.name());
+    let found = before
+        .servers
+        .iter()
+        .map(|(server, _)| server)
+        .find(|server| server.name.as_str() == change.name());
     match (change, found) {
         (Change::Add(_), Some(taken)) => {
-            return Err(EditFault::Taken { file: path, line: taken.source.line, name: taken.name.to_string() });
+            return Err(EditFault::Taken {
+                file: path,
+                line: taken.source.line,
+                name: taken.name.to_string(),
+            });
         }
         (Change::Remove(name) | Change::Enable(name, _), None) => {
-            let known = before.servers.iter().map(|(server, _)| server.name.to_string()).collect();
-            return Err(EditFault::Missing { file: path, name: name.clone(), known });
+            let known = before
+                .servers
+                .iter()
+                .map(|(server, _)| server.name.to_string())
+                .collect();
+            return Err(EditFault::Missing {
+                file: path,
+                name: name.clone(),
+                known,
+            });
         }
         (Change::Enable(_, wanted), Some(server)) if server.enabled == *wanted => {
-            return Ok(Edited { file: path, dialect, line: server.source.line, created: false, unchanged: true });
+            return Ok(Edited {
+                file: path,
+                dialect,
+                line: server.source.line,
+                created: false,
+                unchanged: true,
+            });
         }
         _ => {}
     }
-    let unwilling = |fact: String| EditFault::Unwilling { file: path.clone(), fact };
+    let unwilling = |fact: String| EditFault::Unwilling {
+        file: path.clone(),
+        fact,
+    };
     let edited = edited(&text, before.format, dialect, change).map_err(unwilling)?;
-    let after = interpret(&ConfigFile { dialect: Some(dialect), ..file.clone() }, &edited)
-        .map_err(|errors| EditFault::WouldNotLoad(ConfigErrors(errors)))?;
+    let after = interpret(
+        &ConfigFile {
+            dialect: Some(dialect),
+            ..file.clone()
+        },
+        &edited,
+    )
+    .map_err(|errors| EditFault::WouldNotLoad(ConfigErrors(errors)))?;
     let line = check(change, &before, &after).map_err(unwilling)?;
-    write(&path, edited.as_bytes(), exists).map_err(|fault| EditFault::Disk { file: path.clone(), fault })?;
-    Ok(Edited { file: path, dialect, line, created: !exists, unchanged: false })
+    write(&path, edited.as_bytes(), exists).map_err(|fault| EditFault::Disk {
+        file: path.clone(),
+        fault,
+    })?;
+    Ok(Edited {
+        file: path,
+        dialect,
+        line,
+        created: !exists,
+        unchanged: false,
+    })
 }
 
 /// What [`edit`] would write, if it can be checked.
 #[cfg(feature = "fuzzing")]
-pub(super) fn edited_text(file: &ConfigFile, text: &str, change: &Change) -> Option<(String, Dialect)> {
+pub(super) fn edited_text(
+    file: &ConfigFile,
+    text: &str,
+    change: &Change,
+) -> Option<(String, Dialect)> {
     let before = interpret(file, text).ok()?;
     let text = edited(text, before.format, before.dialect, change).ok()?;
-    let after = interpret(&ConfigFile { dialect: Some(before.dialect), ..file.clone() }, &text).ok()?;
+    let after = interpret(
+        &ConfigFile {
+            dialect: Some(before.dialect),
+            ..file.clone()
+        },
+        &text,
+    )
+    .ok()?;
     check(change, &before, &after).ok()?;
     Some((text, before.dialect))
 }
 
-/// What a file would begin with if the entry were added to it while it is empty: in its own dialect and format. `None` where that
-/// cannot be known or written.
+/// What a file would begin with if the entry were added to it while it is empty: in its own dialect
+/// and format. `None` where that cannot be known or written.
 pub fn sample(file: &ConfigFile, addition: Addition) -> Option<String> {
     let text = text_of(file).unwrap_or_default();
-    let blank = if Format::of(&file.path) == Some(Format::Json) { "{}" } else { "" };
+    let blank = if Format::of(&file.path) == Some(Format::Json) {
+        "{}"
+    } else {
+        ""
+    };
     let read = interpret(file, if text.trim().is_empty() { blank } else { &text }).ok()?;
     edited("", read.format, read.dialect, &Change::Add(addition)).ok()
 }
@@ -191,7 +270,11 @@ impl Change {
 /// The text with the change in it; or why that cannot be, and what to do instead.
 fn edited(text: &str, format: Format, dialect: Dialect, change: &Change) -> Result<String, String> {
     let spelling = &dialect.rules().writing;
-    let place = Place { container: spelling.container, version: spelling.version, name: change.name() };
+    let place = Place {
+        container: spelling.container,
+        version: spelling.version,
+        name: change.name(),
+    };
     let operation = match change {
         Change::Add(addition) => Operation::Add(spelling.entry(addition)?),
         Change::Remove(_) => Operation::Remove,
@@ -211,7 +294,9 @@ fn edited(text: &str, format: Format, dialect: Dialect, change: &Change) -> Resu
         Format::Toml => toml::edit(text, &place, &operation),
         Format::Json => json::edit(text, &place, &operation),
         Format::Hcl => hcl::edit(text, &place, &operation),
-        Format::Yaml | Format::FrontMatter => yaml::edit(text, &place, &operation, format == Format::FrontMatter),
+        Format::Yaml | Format::FrontMatter => {
+            yaml::edit(text, &place, &operation, format == Format::FrontMatter)
+        }
     }
 }
 
@@ -252,13 +337,21 @@ const NOT_FOUND: &str = "the entry is not written as a table of its own; edit th
 
 /// That the entry came, went or changed, and nothing else did; and its line.
 fn check(change: &Change, before: &ReadFile, after: &ReadFile) -> Result<usize, String> {
-    let amiss = || Err("the edit would change more than this one entry; edit the file by hand".to_owned());
+    let amiss =
+        || Err("the edit would change more than this one entry; edit the file by hand".to_owned());
     let name = change.name();
     fn find<'f>(file: &'f ReadFile, name: &str) -> Option<&'f ServerConfig> {
-        file.servers.iter().map(|(server, _)| server).find(|server| server.name.as_str() == name)
+        file.servers
+            .iter()
+            .map(|(server, _)| server)
+            .find(|server| server.name.as_str() == name)
     }
     let others = |file: &ReadFile| -> Vec<ServerConfig> {
-        let others = file.servers.iter().map(|(server, _)| server).filter(|server| server.name.as_str() != name);
+        let others = file
+            .servers
+            .iter()
+            .map(|(server, _)| server)
+            .filter(|server| server.name.as_str() != name);
         others.map(without_lines).collect()
     };
     if others(before) != others(after) {
@@ -266,12 +359,17 @@ fn check(change: &Change, before: &ReadFile, after: &ReadFile) -> Result<usize, 
     }
     match (change, find(before, name), find(after, name)) {
         (Change::Add(_), None, Some(new)) => match &new.endpoint {
-            super::Endpoint::Wrong(fault) => Err(format!("the entry would not work: {}", fault.message)),
+            super::Endpoint::Wrong(fault) => {
+                Err(format!("the entry would not work: {}", fault.message))
+            }
             _ => Ok(new.source.line),
         },
         (Change::Remove(_), Some(old), None) => Ok(old.source.line),
         (Change::Enable(_, wanted), Some(old), Some(new)) if new.enabled == *wanted => {
-            let same = ServerConfig { enabled: *wanted, ..without_lines(old) } == without_lines(new);
+            let same = ServerConfig {
+                enabled: *wanted,
+                ..without_lines(old)
+            } == without_lines(new);
             if same { Ok(new.source.line) } else { amiss() }
         }
         _ => amiss(),
@@ -290,12 +388,25 @@ fn without_lines(server: &ServerConfig) -> ServerConfig {
 
 /// Replaces a file whole or not at all; its permissions stay.
 fn write(path: &Path, bytes: &[u8], exists: bool) -> io::Result<()> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
     if !exists {
-        DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(folder)?;
     }
-    let mode = if exists { path.metadata()?.permissions().mode() & 0o7777 } else { 0o600 };
-    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let mode = if exists {
+        path.metadata()?.permissions().mode() & 0o7777
+    } else {
+        0o600
+    };
+    let name = path
+        .file_name()
+        .map(|name| name.to_string_lossy().into_owned())
+        .unwrap_or_default();
     let new = folder.join(format!(".{name}.{}.new", std::process::id()));
     let written = write_new(&new, bytes, mode).and_then(|()| std::fs::rename(&new, path));
     if let Err(fault) = written {
@@ -311,7 +422,11 @@ fn write_new(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
         Err(fault) if fault.kind() != io::ErrorKind::NotFound => return Err(fault),
         _ => {}
     }
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)?;
     file.write_all(bytes)?;
     file.set_permissions(Permissions::from_mode(mode))?;
     file.sync_all()

@@ -16,7 +16,12 @@ pub struct Environment(BTreeMap<String, Secret>);
 impl Environment {
     /// Takes the variables, as from `std::env::vars()`.
     pub fn new(variables: impl IntoIterator<Item = (String, String)>) -> Self {
-        Self(variables.into_iter().map(|(name, value)| (name, Secret::new(value))).collect())
+        Self(
+            variables
+                .into_iter()
+                .map(|(name, value)| (name, Secret::new(value)))
+                .collect(),
+        )
     }
 
     /// One variable.
@@ -45,7 +50,8 @@ pub struct ResolvedLaunch {
     pub cwd: Option<PathBuf>,
     /// References to variables that are not set: (variable, field).
     pub unset: Vec<(String, String)>,
-    /// Every value that must not show up in a log: the entry's own env values and what references expanded to.
+    /// Every value that must not show up in a log: the entry's own env values and what references
+    /// expanded to.
     pub secrets: Vec<Secret>,
 }
 
@@ -90,7 +96,8 @@ pub enum LaunchFault {
         /// The expanded path.
         path: PathBuf,
     },
-    /// A relative path of the user's own file starts at the current folder, where the user's servers may not run.
+    /// A relative path of the user's own file starts at the current folder, where the user's
+    /// servers may not run.
     #[error(
         "`{field}` is relative to the current folder, in which your own servers do not run yet; accept the folder with `switchboard \
          trust --folder`, or write the whole path"
@@ -110,31 +117,49 @@ pub enum LaunchFault {
 }
 
 fn starts_at(folder: Option<&Path>) -> String {
-    folder.map(|folder| format!(" (relative paths start at {folder:?})")).unwrap_or_default()
+    folder
+        .map(|folder| format!(" (relative paths start at {folder:?})"))
+        .unwrap_or_default()
 }
 
 impl LaunchFault {
     /// The same, for an entry whose relative paths lead to a folder in which nothing is.
     pub(crate) fn not_accepted_below(self, folder: &Path) -> Self {
         match self {
-            Self::NoSuchFile { path, .. } if path.starts_with(folder) => Self::FolderNotAccepted { field: "command" },
-            Self::BadCwd { path } if path.starts_with(folder) => Self::FolderNotAccepted { field: "cwd" },
+            Self::NoSuchFile { path, .. } if path.starts_with(folder) => {
+                Self::FolderNotAccepted { field: "command" }
+            }
+            Self::BadCwd { path } if path.starts_with(folder) => {
+                Self::FolderNotAccepted { field: "cwd" }
+            }
             other => other,
         }
     }
 
     /// A path that holds what a reference expanded to is shown without it.
     fn without(mut self, secrets: &[Secret]) -> Self {
-        if let Self::NoSuchFile { path, .. } | Self::NotExecutable { path } | Self::BadCwd { path } = &mut self {
-            // A redactor takes a value out whole, so a part of a path goes, and the rest tells enough.
-            *path = Redactor::new(secrets.iter().cloned()).redact(&path.to_string_lossy()).into_owned().into();
+        if let Self::NoSuchFile { path, .. }
+        | Self::NotExecutable { path }
+        | Self::BadCwd { path } = &mut self
+        {
+            // A redactor takes a value out whole, so a part of a path goes, and the rest tells
+            // enough.
+            *path = Redactor::new(secrets.iter().cloned())
+                .redact(&path.to_string_lossy())
+                .into_owned()
+                .into();
         }
         self
     }
 }
 
-/// Expands references against `environment` in one pass and finds the program in the child's own PATH. `folder` is the file's folder.
-pub fn resolve_launch(endpoint: &StdioEndpoint, folder: &Path, environment: &Environment) -> Result<ResolvedLaunch, LaunchFault> {
+/// Expands references against `environment` in one pass and finds the program in the child's own
+/// PATH. `folder` is the file's folder.
+pub fn resolve_launch(
+    endpoint: &StdioEndpoint,
+    folder: &Path,
+    environment: &Environment,
+) -> Result<ResolvedLaunch, LaunchFault> {
     let mut expansion = Expansion::new(environment, endpoint.syntax);
     let command = expansion.expand_for_launch(Part::Launch, "command", &endpoint.command)?;
     let mut args = Vec::with_capacity(endpoint.args.len());
@@ -143,12 +168,19 @@ pub fn resolve_launch(endpoint: &StdioEndpoint, folder: &Path, environment: &Env
     }
     let mut own = Vec::with_capacity(endpoint.env.len());
     for (name, value) in &endpoint.env {
-        let value = Secret::new(expansion.expand_for_launch(Part::Value, &format!("env.{name}"), value.expose())?);
+        let value = Secret::new(expansion.expand_for_launch(
+            Part::Value,
+            &format!("env.{name}"),
+            value.expose(),
+        )?);
         expansion.secrets.extend(secrets_of(name, value.expose()));
         own.push((name.clone(), value));
     }
     let cwd = match &endpoint.cwd {
-        Some(cwd) => Some(program::absolute(folder, &expansion.expand_for_launch(Part::Launch, "cwd", cwd)?)),
+        Some(cwd) => Some(program::absolute(
+            folder,
+            &expansion.expand_for_launch(Part::Launch, "cwd", cwd)?,
+        )),
         None => None,
     };
     if let Some(path) = cwd.as_ref().filter(|path| !path.is_dir()) {
@@ -163,11 +195,22 @@ pub fn resolve_launch(endpoint: &StdioEndpoint, folder: &Path, environment: &Env
         .collect();
     env.extend(own);
     let path = env.get("PATH").map(Secret::expose).unwrap_or_default();
-    let program = program::find(&command, &endpoint.command, folder, path).map_err(|fault| fault.without(&expansion.secrets))?;
-    let Expansion { unset, mut secrets, .. } = expansion;
+    let program = program::find(&command, &endpoint.command, folder, path)
+        .map_err(|fault| fault.without(&expansion.secrets))?;
+    let Expansion {
+        unset, mut secrets, ..
+    } = expansion;
     secrets.extend(secret_looking(&args));
     secrets.retain(|secret| !is_ordinary(secret.expose()));
-    Ok(ResolvedLaunch { program, argv0: command, args, env: env.into_iter().collect(), cwd, unset, secrets })
+    Ok(ResolvedLaunch {
+        program,
+        argv0: command,
+        args,
+        env: env.into_iter().collect(),
+        cwd,
+        unset,
+        secrets,
+    })
 }
 
 /// A URL as it will be used: everything expanded.
@@ -188,7 +231,10 @@ pub struct ResolvedUrl {
 impl fmt::Debug for ResolvedUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // The rest of the URL may hold what references expanded to.
-        f.debug_struct("ResolvedUrl").field("host", &self.url.host_str()).field("headers", &self.headers).finish_non_exhaustive()
+        f.debug_struct("ResolvedUrl")
+            .field("host", &self.url.host_str())
+            .field("headers", &self.headers)
+            .finish_non_exhaustive()
     }
 }
 
@@ -203,43 +249,81 @@ pub struct UrlFault {
 }
 
 /// Expands the references of a URL and its headers against `environment`, in one pass.
-pub fn resolve_url(endpoint: &HttpEndpoint, environment: &Environment) -> Result<ResolvedUrl, UrlFault> {
+pub fn resolve_url(
+    endpoint: &HttpEndpoint,
+    environment: &Environment,
+) -> Result<ResolvedUrl, UrlFault> {
     let mut expansion = Expansion::new(environment, endpoint.syntax);
-    let fault = |field: &str, fact: &str| UrlFault { field: field.to_owned(), fact: fact.to_owned() };
-    let text = expansion.expand(Part::Launch, "url", &endpoint.url).map_err(|fact| fault("url", fact))?;
+    let fault = |field: &str, fact: &str| UrlFault {
+        field: field.to_owned(),
+        fact: fact.to_owned(),
+    };
+    let text = expansion
+        .expand(Part::Launch, "url", &endpoint.url)
+        .map_err(|fact| fault("url", fact))?;
     let url = meant::check_url(&text).map_err(|fact| fault("url", &fact))?;
     let mut headers = Vec::with_capacity(endpoint.headers.len());
     for (name, value) in &endpoint.headers {
         let field = format!("headers.{name}");
-        let value = Secret::new(expansion.expand(Part::Value, &field, value.expose()).map_err(|fact| fault(&field, fact))?);
+        let value = Secret::new(
+            expansion
+                .expand(Part::Value, &field, value.expose())
+                .map_err(|fact| fault(&field, fact))?,
+        );
         meant::check_header(name, &value).map_err(|fact| fault(&field, fact))?;
         expansion.secrets.extend(secrets_of(name, value.expose()));
         headers.push((name.clone(), value));
     }
     let auth = resolve_auth(&endpoint.auth, &mut expansion)?;
-    let Expansion { unset, mut secrets, .. } = expansion;
+    let Expansion {
+        unset, mut secrets, ..
+    } = expansion;
     secrets.extend(url.password().map(Secret::new));
-    secrets.extend(url.query_pairs().flat_map(|(name, value)| secrets_of(&name, &value)));
+    secrets.extend(
+        url.query_pairs()
+            .flat_map(|(name, value)| secrets_of(&name, &value)),
+    );
     secrets.retain(|secret| !is_ordinary(secret.expose()));
-    Ok(ResolvedUrl { url, headers, auth, unset, secrets })
+    Ok(ResolvedUrl {
+        url,
+        headers,
+        auth,
+        unset,
+        secrets,
+    })
 }
 
 fn resolve_auth(auth: &HttpAuth, expansion: &mut Expansion<'_>) -> Result<HttpAuth, UrlFault> {
-    let fault = |field: &str, fact: &str| UrlFault { field: field.to_owned(), fact: fact.to_owned() };
+    let fault = |field: &str, fact: &str| UrlFault {
+        field: field.to_owned(),
+        fact: fact.to_owned(),
+    };
     let mut resolved = auth.clone();
     for (field, text) in [
         ("oauth_issuer", &mut resolved.issuer),
         ("oauth_client_id", &mut resolved.client_id),
         ("oauth_client_key", &mut resolved.client_key),
-        ("oauth_client_metadata_url", &mut resolved.client_metadata_url),
+        (
+            "oauth_client_metadata_url",
+            &mut resolved.client_metadata_url,
+        ),
     ] {
         if let Some(text) = text {
-            *text = expansion.expand(Part::Launch, field, text).map_err(|fact| fault(field, fact))?;
+            *text = expansion
+                .expand(Part::Launch, field, text)
+                .map_err(|fact| fault(field, fact))?;
         }
     }
-    for (field, secret) in [("bearer_token", &mut resolved.bearer_token), ("oauth_client_secret", &mut resolved.client_secret)] {
+    for (field, secret) in [
+        ("bearer_token", &mut resolved.bearer_token),
+        ("oauth_client_secret", &mut resolved.client_secret),
+    ] {
         if let Some(secret) = secret {
-            *secret = Secret::new(expansion.expand(Part::Value, field, secret.expose()).map_err(|fact| fault(field, fact))?);
+            *secret = Secret::new(
+                expansion
+                    .expand(Part::Value, field, secret.expose())
+                    .map_err(|fact| fault(field, fact))?,
+            );
             meant::check_header(field, secret).map_err(|fact| fault(field, fact))?;
             expansion.secrets.push(secret.clone());
         }
@@ -257,11 +341,21 @@ pub(crate) struct Expansion<'a> {
 
 impl<'a> Expansion<'a> {
     pub(crate) fn new(environment: &'a Environment, syntax: Syntax) -> Self {
-        Self { environment, syntax, unset: Vec::new(), secrets: Vec::new() }
+        Self {
+            environment,
+            syntax,
+            unset: Vec::new(),
+            secrets: Vec::new(),
+        }
     }
 
     /// C7, C8: one pass; an unset variable is empty, and remembered.
-    pub(crate) fn expand(&mut self, part: Part, field: &str, value: &str) -> Result<String, &'static str> {
+    pub(crate) fn expand(
+        &mut self,
+        part: Part,
+        field: &str,
+        value: &str,
+    ) -> Result<String, &'static str> {
         let mut expanded = String::with_capacity(value.len());
         for piece in self.syntax.pieces(part, value)? {
             match piece {
@@ -269,7 +363,9 @@ impl<'a> Expansion<'a> {
                 // As in a shell, ":-" stands in for an empty variable too.
                 Piece::Variable { name, default } => match (self.environment.get(name), default) {
                     (Some(value), None) => self.push(name, value, &mut expanded),
-                    (Some(value), Some(_)) if !value.expose().is_empty() => self.push(name, value, &mut expanded),
+                    (Some(value), Some(_)) if !value.expose().is_empty() => {
+                        self.push(name, value, &mut expanded)
+                    }
                     (_, Some(default)) => expanded.push_str(default),
                     (None, None) => self.unset.push((name.to_owned(), field.to_owned())),
                 },
@@ -278,15 +374,28 @@ impl<'a> Expansion<'a> {
         Ok(expanded)
     }
 
-    fn expand_for_launch(&mut self, part: Part, field: &str, value: &str) -> Result<String, LaunchFault> {
-        let bad = |fact| LaunchFault::BadText { field: field.to_owned(), fact };
+    fn expand_for_launch(
+        &mut self,
+        part: Part,
+        field: &str,
+        value: &str,
+    ) -> Result<String, LaunchFault> {
+        let bad = |fact| LaunchFault::BadText {
+            field: field.to_owned(),
+            fact,
+        };
         let expanded = self.expand(part, field, value).map_err(bad)?;
-        if expanded.contains('\0') { Err(bad("it holds a zero byte")) } else { Ok(expanded) }
+        if expanded.contains('\0') {
+            Err(bad("it holds a zero byte"))
+        } else {
+            Ok(expanded)
+        }
     }
 
     fn push(&mut self, name: &str, value: &Secret, expanded: &mut String) {
         expanded.push_str(value.expose());
-        // What every child is given is no secret (a folder, a language); a proxy's address may hold a password.
+        // What every child is given is no secret (a folder, a language); a proxy's address may hold
+        // a password.
         if !is_passed_on(name) || is_proxy(name) {
             self.secrets.push(value.clone());
         }
@@ -295,20 +404,29 @@ impl<'a> Expansion<'a> {
 
 /// C9: what a child gets of our own environment.
 fn is_passed_on(name: &str) -> bool {
-    matches!(name, "HOME" | "PATH" | "LANG" | "TERM" | "TMPDIR" | "TZ" | "USER" | "SHELL" | "LOGNAME")
-        || name.starts_with("LC_")
+    matches!(
+        name,
+        "HOME" | "PATH" | "LANG" | "TERM" | "TMPDIR" | "TZ" | "USER" | "SHELL" | "LOGNAME"
+    ) || name.starts_with("LC_")
         || is_proxy(name)
 }
 
 fn is_proxy(name: &str) -> bool {
     matches!(
         name,
-        "http_proxy" | "https_proxy" | "no_proxy" | "all_proxy" | "HTTP_PROXY" | "HTTPS_PROXY" | "NO_PROXY" | "ALL_PROXY"
+        "http_proxy"
+            | "https_proxy"
+            | "no_proxy"
+            | "all_proxy"
+            | "HTTP_PROXY"
+            | "HTTPS_PROXY"
+            | "NO_PROXY"
+            | "ALL_PROXY"
     )
 }
 
-/// Values of arguments whose name says that they are secret: `--token=x`, `--api-key x`, `-e API_KEY=x`, `-H "Authorization: x"`; and the
-/// passwords of addresses.
+/// Values of arguments whose name says that they are secret: `--token=x`, `--api-key x`, `-e
+/// API_KEY=x`, `-H "Authorization: x"`; and the passwords of addresses.
 pub(crate) fn secret_looking(args: &[String]) -> Vec<Secret> {
     let mut found = Vec::new();
     for (index, arg) in args.iter().enumerate() {
@@ -323,7 +441,11 @@ pub(crate) fn secret_looking(args: &[String]) -> Vec<Secret> {
         {
             found.extend(secrets_of(flag, value));
         }
-        found.extend(url::Url::parse(arg).ok().and_then(|url| url.password().map(Secret::new)));
+        found.extend(
+            url::Url::parse(arg)
+                .ok()
+                .and_then(|url| url.password().map(Secret::new)),
+        );
     }
     found
 }

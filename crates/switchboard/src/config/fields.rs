@@ -59,7 +59,13 @@ pub(super) const fn field(
     default: Option<&'static str>,
     description: &'static str,
 ) -> Field {
-    Field { name, kind, side, description, default }
+    Field {
+        name,
+        kind,
+        side,
+        description,
+        default,
+    }
 }
 
 /// `[servers.NAME]`.
@@ -104,8 +110,20 @@ pub(super) const SERVERS: Section = Section {
             "The program's working folder; a relative path starts at this file's folder. ${NAME} is expanded. Without it: the project's folder, \
              or for your own file the current folder once you accepted it.",
         ),
-        field("url", Kind::Text, Side::Http, None, "The address of a remote server, http:// or https://. ${NAME} is expanded."),
-        field("headers", Kind::Secrets, Side::Http, Some("{}"), "HTTP headers sent with every request. ${NAME} is expanded."),
+        field(
+            "url",
+            Kind::Text,
+            Side::Http,
+            None,
+            "The address of a remote server, http:// or https://. ${NAME} is expanded.",
+        ),
+        field(
+            "headers",
+            Kind::Secrets,
+            Side::Http,
+            Some("{}"),
+            "HTTP headers sent with every request. ${NAME} is expanded.",
+        ),
         field(
             "bearer_token",
             Kind::Secret,
@@ -116,8 +134,14 @@ pub(super) const SERVERS: Section = Section {
         field(
             "oauth_grant",
             Kind::Choice(&[
-                ("authorization_code", "a person logs in with `switchboard login NAME`"),
-                ("client_credentials", "a program logs in by itself, with its own id and secret or key"),
+                (
+                    "authorization_code",
+                    "a person logs in with `switchboard login NAME`",
+                ),
+                (
+                    "client_credentials",
+                    "a program logs in by itself, with its own id and secret or key",
+                ),
             ]),
             Side::Http,
             Some("\"authorization_code\""),
@@ -161,7 +185,13 @@ pub(super) const SERVERS: Section = Section {
             None,
             "The https address of a client ID metadata document: used as the id where the authorization server takes such.",
         ),
-        field("oauth_scopes", Kind::Texts, Side::Http, None, "The scopes to ask for. Left out, those that the server names."),
+        field(
+            "oauth_scopes",
+            Kind::Texts,
+            Side::Http,
+            None,
+            "The scopes to ask for. Left out, those that the server names.",
+        ),
         field(
             "oauth_callback_port",
             Kind::Port,
@@ -194,12 +224,21 @@ pub(super) const SERVERS: Section = Section {
         ),
         field(
             "start",
-            Kind::Choice(&[("eager", "at once, beside all others"), ("lazy", "on first use")]),
+            Kind::Choice(&[
+                ("eager", "at once, beside all others"),
+                ("lazy", "on first use"),
+            ]),
             Side::Both,
             Some("\"eager\""),
             "When the server is started.",
         ),
-        field("enabled", Kind::Flag, Side::Both, Some("true"), "false: never started, still listed."),
+        field(
+            "enabled",
+            Kind::Flag,
+            Side::Both,
+            Some("true"),
+            "false: never started, still listed.",
+        ),
         field(
             "trust",
             Kind::Flag,
@@ -220,12 +259,21 @@ pub(super) const SERVERS: Section = Section {
         ),
         field(
             "session",
-            Kind::Choice(&[("shared", "one session for all callers"), ("per-caller", "one session for each caller")]),
+            Kind::Choice(&[
+                ("shared", "one session for all callers"),
+                ("per-caller", "one session for each caller"),
+            ]),
             Side::Both,
             Some("\"shared\""),
             "Whether callers share one session with the server.",
         ),
-        field("connect_timeout", Kind::Duration, Side::Both, Some("\"30s\""), "From start to ready."),
+        field(
+            "connect_timeout",
+            Kind::Duration,
+            Side::Both,
+            Some("\"30s\""),
+            "From start to ready.",
+        ),
         field(
             "call_timeout",
             Kind::Duration,
@@ -240,8 +288,20 @@ pub(super) const SERVERS: Section = Section {
             Some("\"10m\""),
             "How long a call may take in all, progress or not.",
         ),
-        field("include_tools", Kind::Texts, Side::Both, None, "If set, only tools that match one of these globs are offered."),
-        field("exclude_tools", Kind::Texts, Side::Both, Some("[]"), "Tools that match one of these globs are not offered."),
+        field(
+            "include_tools",
+            Kind::Texts,
+            Side::Both,
+            None,
+            "If set, only tools that match one of these globs are offered.",
+        ),
+        field(
+            "exclude_tools",
+            Kind::Texts,
+            Side::Both,
+            Some("[]"),
+            "Tools that match one of these globs are not offered.",
+        ),
         field(
             "idempotent_tools",
             Kind::Texts,
@@ -250,16 +310,35 @@ pub(super) const SERVERS: Section = Section {
             "Tools that do no harm when they run twice: a call is sent once more when its answer was lost over HTTP, and when the \
              server was busy and said until when.",
         ),
-        field("description", Kind::Text, Side::Both, None, "What this server is for, in your words."),
-        field("max_message", Kind::Bytes, Side::Both, Some("\"64MiB\""), "The longest message accepted from the server."),
+        field(
+            "description",
+            Kind::Text,
+            Side::Both,
+            None,
+            "What this server is for, in your words.",
+        ),
+        field(
+            "max_message",
+            Kind::Bytes,
+            Side::Both,
+            Some("\"64MiB\""),
+            "The longest message accepted from the server.",
+        ),
     ],
 };
 
 /// Fields of the native file that entries of every other kind of file may have as well.
-pub(super) const OURS: &[&str] = &["connect_timeout", "call_timeout", "call_timeout_max", "protocol", "start"];
+pub(super) const OURS: &[&str] = &[
+    "connect_timeout",
+    "call_timeout",
+    "call_timeout_max",
+    "protocol",
+    "start",
+];
 
 /// The same for files whose calls have one deadline, whatever progress there is.
-pub(super) const OURS_WITH_ONE_DEADLINE: &[&str] = &["connect_timeout", "call_timeout", "protocol", "start"];
+pub(super) const OURS_WITH_ONE_DEADLINE: &[&str] =
+    &["connect_timeout", "call_timeout", "protocol", "start"];
 
 /// `[permissions]`.
 pub(super) const PERMISSIONS: Section = Section {
@@ -269,7 +348,10 @@ pub(super) const PERMISSIONS: Section = Section {
         field(
             "mode",
             Kind::Choice(&[
-                ("ask", "ask, unless a rule or a remembered answer says otherwise"),
+                (
+                    "ask",
+                    "ask, unless a rule or a remembered answer says otherwise",
+                ),
                 ("yolo", "allow, unless a rule denies"),
                 ("deny", "deny everything"),
             ]),
@@ -277,9 +359,27 @@ pub(super) const PERMISSIONS: Section = Section {
             Some("\"ask\""),
             "What holds where no rule does.",
         ),
-        field("allow", Kind::Texts, Side::Both, Some("[]"), "Calls that need no confirmation. Ignored in a project's file."),
-        field("ask", Kind::Texts, Side::Both, Some("[]"), "Calls that are confirmed every time."),
-        field("deny", Kind::Texts, Side::Both, Some("[]"), "Calls that are never made; nothing overrides this."),
+        field(
+            "allow",
+            Kind::Texts,
+            Side::Both,
+            Some("[]"),
+            "Calls that need no confirmation. Ignored in a project's file.",
+        ),
+        field(
+            "ask",
+            Kind::Texts,
+            Side::Both,
+            Some("[]"),
+            "Calls that are confirmed every time.",
+        ),
+        field(
+            "deny",
+            Kind::Texts,
+            Side::Both,
+            Some("[]"),
+            "Calls that are never made; nothing overrides this.",
+        ),
     ],
 };
 
@@ -295,7 +395,13 @@ pub(super) const SECURITY: Section = Section {
             Some("[]"),
             "If not empty, only these servers run. Ignored in a project's file.",
         ),
-        field("deny_servers", Kind::Texts, Side::Both, Some("[]"), "These servers never run, whatever the allow list says."),
+        field(
+            "deny_servers",
+            Kind::Texts,
+            Side::Both,
+            Some("[]"),
+            "These servers never run, whatever the allow list says.",
+        ),
         field(
             "locked",
             Kind::Flag,
@@ -316,8 +422,14 @@ pub(super) const NAMING: Section = Section {
             ("mcp", "mcp__server__tool"),
             ("server_tool", "server_tool"),
             ("server-tool", "server-tool, in kebab case"),
-            ("first-wins", "the bare tool name for the first server that has it, server__tool for later ones"),
-            ("identity", "the bare tool name; tools that share one are withheld"),
+            (
+                "first-wins",
+                "the bare tool name for the first server that has it, server__tool for later ones",
+            ),
+            (
+                "identity",
+                "the bare tool name; tools that share one are withheld",
+            ),
         ]),
         Side::Both,
         Some("\"mcp\""),
@@ -363,7 +475,10 @@ const ALIASES: &[(&str, &str)] = &[
 ];
 
 /// The known name nearest to an unknown one, if any is near.
-pub(super) fn nearest(unknown: &str, known: impl Iterator<Item = &'static str> + Clone) -> Option<&'static str> {
+pub(super) fn nearest(
+    unknown: &str,
+    known: impl Iterator<Item = &'static str> + Clone,
+) -> Option<&'static str> {
     if let Some((_, ours)) = ALIASES.iter().find(|(theirs, _)| *theirs == unknown)
         && known.clone().any(|name| name == *ours)
     {
@@ -389,7 +504,11 @@ mod tests {
     #[test]
     fn a_misspelt_field_finds_its_nearest() {
         let check = |unknown: &str, expected: Option<&str>| {
-            assert_eq!(nearest(unknown, SERVERS.fields.iter().map(|field| field.name)), expected, "{unknown}");
+            assert_eq!(
+                nearest(unknown, SERVERS.fields.iter().map(|field| field.name)),
+                expected,
+                "{unknown}"
+            );
         };
         check("comand", Some("command"));
         check("commnad", Some("command"));

@@ -7,7 +7,8 @@ use super::reference::{Part, Syntax};
 use super::{Endpoint, Grant, HttpAuth, HttpWire, ServerConfig};
 use crate::secret::Secret;
 
-/// What identifies the launch of a server: BLAKE3 over its endpoint as written, whatever the formatting or key order.
+/// What identifies the launch of a server: BLAKE3 over its endpoint as written, whatever the
+/// formatting or key order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Fingerprint(pub [u8; 32]);
 
@@ -19,10 +20,12 @@ impl Fingerprint {
 }
 
 impl ServerConfig {
-    /// The launch fingerprint of the entry as written: literal values count, formatting and key order do not.
+    /// The launch fingerprint of the entry as written: literal values count, formatting and key
+    /// order do not.
     ///
-    /// The file's folder counts where it decides what runs (a relative `command` or `cwd`), and for every entry of a project: what
-    /// was granted to one project's server, or to the user's own, says nothing about another's of the same name.
+    /// The file's folder counts where it decides what runs (a relative `command` or `cwd`), and for
+    /// every entry of a project: what was granted to one project's server, or to the user's
+    /// own, says nothing about another's of the same name.
     pub fn fingerprint(&self) -> Fingerprint {
         let mut digest = Digest::new("switchboard launch 1");
         match &self.endpoint {
@@ -36,12 +39,23 @@ impl ServerConfig {
                 if !stdio.unset.is_empty() {
                     digest.list("unset", stdio.unset.iter().map(String::as_bytes));
                 }
-                digest.map("env", stdio.env.iter().map(|(name, value)| (name.as_str(), value.expose())));
+                digest.map(
+                    "env",
+                    stdio
+                        .env
+                        .iter()
+                        .map(|(name, value)| (name.as_str(), value.expose())),
+                );
             }
             Endpoint::Http(http) => {
                 digest.part("type", b"http");
                 digest.part("url", http.url.as_bytes());
-                digest.map("headers", http.headers.iter().map(|(name, value)| (name.as_str(), value.expose())));
+                digest.map(
+                    "headers",
+                    http.headers
+                        .iter()
+                        .map(|(name, value)| (name.as_str(), value.expose())),
+                );
                 let wire: &[u8] = match http.wire {
                     HttpWire::Auto => b"auto",
                     HttpWire::Streamable => b"streamable",
@@ -55,7 +69,8 @@ impl ServerConfig {
             }
             Endpoint::Wrong(_) => digest.part("type", b"wrong"),
         }
-        // The same text may refer to a variable in one kind of file and not in another; where it does not, formats do not count.
+        // The same text may refer to a variable in one kind of file and not in another; where it
+        // does not, formats do not count.
         if self.endpoint.reads_otherwise_than_native() {
             let syntax: &[u8] = match self.endpoint.syntax() {
                 Syntax::Native => b"native",
@@ -77,7 +92,8 @@ impl ServerConfig {
         match &self.endpoint {
             // A reference may expand to a relative path.
             Endpoint::Stdio(stdio) => {
-                (relative(&stdio.command) && stdio.command.contains(['/', '$'])) || stdio.cwd.as_deref().is_some_and(relative)
+                (relative(&stdio.command) && stdio.command.contains(['/', '$']))
+                    || stdio.cwd.as_deref().is_some_and(relative)
             }
             Endpoint::Http(http) => http.auth.client_key.as_deref().is_some_and(relative),
             Endpoint::Wrong(_) => false,
@@ -89,8 +105,9 @@ impl Endpoint {
     /// Whether any of its texts means something else than it would in the native file.
     fn reads_otherwise_than_native(&self) -> bool {
         let syntax = self.syntax();
-        let differs =
-            |part: Part, text: &str| text.contains('$') && syntax.meaning(part, text) != Syntax::Native.meaning(part, text);
+        let differs = |part: Part, text: &str| {
+            text.contains('$') && syntax.meaning(part, text) != Syntax::Native.meaning(part, text)
+        };
         let launch = |text: &str| differs(Part::Launch, text);
         let value = |secret: &Secret| differs(Part::Value, secret.expose());
         match self {
@@ -102,11 +119,25 @@ impl Endpoint {
                     || stdio.env.values().any(value)
             }
             Self::Http(http) => {
-                let HttpAuth { issuer, client_id, client_key, client_metadata_url, bearer_token, client_secret, .. } = &http.auth;
+                let HttpAuth {
+                    issuer,
+                    client_id,
+                    client_key,
+                    client_metadata_url,
+                    bearer_token,
+                    client_secret,
+                    ..
+                } = &http.auth;
                 launch(&http.url)
                     || http.headers.values().any(value)
-                    || [issuer, client_id, client_key, client_metadata_url].into_iter().flatten().any(|text| launch(text))
-                    || [bearer_token, client_secret].into_iter().flatten().any(value)
+                    || [issuer, client_id, client_key, client_metadata_url]
+                        .into_iter()
+                        .flatten()
+                        .any(|text| launch(text))
+                    || [bearer_token, client_secret]
+                        .into_iter()
+                        .flatten()
+                        .any(value)
             }
             Self::Wrong(_) => false,
         }
@@ -155,7 +186,8 @@ impl Digest {
             scopes,
             callback_port,
         } = auth;
-        let secret = |secret: &Option<Secret>| secret.as_ref().map(|secret| secret.expose().to_owned());
+        let secret =
+            |secret: &Option<Secret>| secret.as_ref().map(|secret| secret.expose().to_owned());
         let texts = [
             ("bearer_token", secret(bearer_token)),
             ("client_id", client_id.clone()),
@@ -172,7 +204,10 @@ impl Digest {
         }
         self.part("grant", &[u8::from(*grant == Grant::ClientCredentials)]);
         self.list("scopes", scopes.iter().map(String::as_bytes));
-        self.part("callback_port", &callback_port.unwrap_or_default().to_le_bytes());
+        self.part(
+            "callback_port",
+            &callback_port.unwrap_or_default().to_le_bytes(),
+        );
     }
 
     pub(crate) fn finish(self) -> Fingerprint {

@@ -1,4 +1,5 @@
-//! The formats that files are written in: each turns a text into a [`Node`](super::tree::Node), or tells where it cannot.
+//! The formats that files are written in: each turns a text into a [`Node`](super::tree::Node), or
+//! tells where it cannot.
 
 use std::path::Path;
 
@@ -36,7 +37,8 @@ impl Format {
         }
     }
 
-    /// For a file whose name does not tell: by its kind, where a person said it, or by how it begins.
+    /// For a file whose name does not tell: by its kind, where a person said it, or by how it
+    /// begins.
     pub(super) fn guess(dialect: Option<Dialect>, text: &str) -> Self {
         let begins = text.trim_start_matches(['\u{feff}', ' ', '\t', '\r', '\n']);
         match dialect {
@@ -46,7 +48,8 @@ impl Format {
         }
     }
 
-    /// Reads a text. What is no valid text of the format is told, all of it, and what can be read is returned all the same.
+    /// Reads a text. What is no valid text of the format is told, all of it, and what can be read
+    /// is returned all the same.
     pub(super) fn parse(self, text: &str, findings: &mut Findings<'_>) -> Node {
         findings.json = self == Self::Json;
         match self {

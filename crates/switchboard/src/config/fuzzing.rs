@@ -20,11 +20,19 @@ pub fn load_text(file: &ConfigFile, text: &str) -> Result<Config, ConfigErrors> 
     load::load_text(file, text)
 }
 
-/// The text with one server more, where such a file can have it and the outcome passes the checks that are made before it is written.
+/// The text with one server more, where such a file can have it and the outcome passes the checks
+/// that are made before it is written.
 pub fn add_server(file: &ConfigFile, text: &str, name: &str) -> Option<EditedText> {
     let target = Target::Command("x".to_owned(), vec!["-y".to_owned()]);
     let (env, headers) = (Vec::new(), Vec::new());
-    let change = Change::Add(Addition { name: name.to_owned(), target, transport: None, env, headers, cwd: None });
+    let change = Change::Add(Addition {
+        name: name.to_owned(),
+        target,
+        transport: None,
+        env,
+        headers,
+        cwd: None,
+    });
     let (text, dialect) = edit::edited_text(file, text, &change)?;
     Some(EditedText { text, dialect })
 }

@@ -1,9 +1,11 @@
-//! Variables that decide how a program finds or loads code, other programs or its configuration, whatever its command says (T5).
+//! Variables that decide how a program finds or loads code, other programs or its configuration,
+//! whatever its command says (T5).
 //!
-//! A name is judged by its category: by a word that says what the variable is for, or by the family of variables it belongs to, which
-//! are those of a program that loads code.
+//! A name is judged by its category: by a word that says what the variable is for, or by the family
+//! of variables it belongs to, which are those of a program that loads code.
 
-/// What each category does to a program, the names of it, and the families by how their names begin.
+/// What each category does to a program, the names of it, and the families by how their names
+/// begin.
 struct Category {
     effect: &'static str,
     names: &'static str,
@@ -26,7 +28,11 @@ const CATEGORIES: &[Category] = &[
         names: "SSLKEYLOGFILE SSL_CERT_FILE SSL_CERT_DIR",
         families: "LD_ DYLD_ GLIBC_ GCONV_ OPENSSL_ GTK_ QT_ GIO_ GDK_ GST_ VK_ LIBGL_ NIX_",
     },
-    Category { effect: "makes a shell run other code", names: "ENV SHELLOPTS PS4 PROMPT_COMMAND IFS ZDOTDIR", families: "BASH" },
+    Category {
+        effect: "makes a shell run other code",
+        names: "ENV SHELLOPTS PS4 PROMPT_COMMAND IFS ZDOTDIR",
+        families: "BASH",
+    },
     Category {
         effect: "decides what Node and its package managers find or run",
         names: "",
@@ -37,19 +43,31 @@ const CATEGORIES: &[Category] = &[
         names: "VIRTUAL_ENV",
         families: "PYTHON PYENV_ PYTEST_ PIP_ PIPX_ PIPENV_ UV_ POETRY_ PDM_ CONDA_ MAMBA_ SETUPTOOLS_",
     },
-    Category { effect: "decides what Ruby or Perl find or run", names: "", families: "RUBY RBENV_ GEM_ BUNDLE_ BUNDLER_ PERL" },
+    Category {
+        effect: "decides what Ruby or Perl find or run",
+        names: "",
+        families: "RUBY RBENV_ GEM_ BUNDLE_ BUNDLER_ PERL",
+    },
     Category {
         effect: "decides what Java finds or runs",
         names: "",
         families: "JAVA_ _JAVA_ JDK_ JVM_ MAVEN_ MVN_ M2_ GRADLE_ SBT_ ANT_",
     },
-    Category { effect: "decides what .NET finds or runs", names: "", families: "DOTNET_ CORECLR_ COR_ NUGET_ MSBUILD PSMODULE" },
+    Category {
+        effect: "decides what .NET finds or runs",
+        names: "",
+        families: "DOTNET_ CORECLR_ COR_ NUGET_ MSBUILD PSMODULE",
+    },
     Category {
         effect: "decides what its interpreter finds or runs",
         names: "",
         families: "PHP COMPOSER_ LUA_ R_ JULIA_ ERL_ ELIXIR_ MIX_ GHC_ OCAML CAML_ TCL GUILE_ EMACS",
     },
-    Category { effect: "decides what git runs or works on", names: "", families: "GIT_" },
+    Category {
+        effect: "decides what git runs or works on",
+        names: "",
+        families: "GIT_",
+    },
     Category {
         effect: "decides what a build finds or runs",
         names: "CC CXX LD AR AS MAKEFILES",
@@ -62,7 +80,8 @@ const HARMLESS: &str = "NODE_ENV NODE_NO_WARNINGS NODE_DEBUG NODE_DISABLE_COLORS
     PYTHONDONTWRITEBYTECODE PYTHONHASHSEED PYTHONFAULTHANDLER PYTHONASYNCIODEBUG PYTHONNOUSERSITE PYTHONSAFEPATH PYTHONOPTIMIZE \
     DOTNET_ENVIRONMENT DOTNET_NOLOGO";
 /// Families of which nothing is harmless: addresses and names decide where packages come from.
-const PACKAGE_MANAGERS: &str = "NPM_CONFIG_ PIP_ UV_ YARN_ PNPM_ CARGO_ GEM_ BUNDLE_ NUGET_ COMPOSER_";
+const PACKAGE_MANAGERS: &str =
+    "NPM_CONFIG_ PIP_ UV_ YARN_ PNPM_ CARGO_ GEM_ BUNDLE_ NUGET_ COMPOSER_";
 const HARMLESS_FAMILIES: &str = "GIT_AUTHOR_ GIT_COMMITTER_";
 /// The last words of such names.
 const HARMLESS_WORDS: &str = "TOKEN KEY SECRET PASSWORD USER USERNAME EMAIL URL HOST PORT TIMEOUT";
@@ -75,11 +94,17 @@ pub(crate) fn effect(name: &str) -> Option<&'static str> {
 }
 
 fn by_category(name: &str) -> Option<&'static str> {
-    let found = CATEGORIES.iter().find(|category| has(category.names, name) || begins(category.families, name));
-    let found = found.map(|category| category.effect).or_else(|| is_go(name).then_some("decides what Go finds or runs"))?;
+    let found = CATEGORIES
+        .iter()
+        .find(|category| has(category.names, name) || begins(category.families, name));
+    let found = found
+        .map(|category| category.effect)
+        .or_else(|| is_go(name).then_some("decides what Go finds or runs"))?;
     let last = name.rsplit('_').next().unwrap_or_default();
-    let whole_family = begins(PACKAGE_MANAGERS, name) || CATEGORIES.iter().any(|category| has(category.names, name));
-    let harmless = has(HARMLESS, name) || begins(HARMLESS_FAMILIES, name) || has(HARMLESS_WORDS, last);
+    let whole_family = begins(PACKAGE_MANAGERS, name)
+        || CATEGORIES.iter().any(|category| has(category.names, name));
+    let harmless =
+        has(HARMLESS, name) || begins(HARMLESS_FAMILIES, name) || has(HARMLESS_WORDS, last);
     (whole_family || !harmless).then_some(found)
 }
 
@@ -93,14 +118,25 @@ fn by_word(name: &str) -> Option<&'static str> {
     let words: Vec<&str> = name.split('_').filter(|word| !word.is_empty()).collect();
     let last = *words.last()?;
     let before = words.iter().rev().nth(1).copied().unwrap_or_default();
-    let ends = |endings: &str| endings.split_whitespace().any(|ending| last.ends_with(ending));
+    let ends = |endings: &str| {
+        endings
+            .split_whitespace()
+            .any(|ending| last.ends_with(ending))
+    };
     let is_place = has("PATH DIR FILE HOME DIRS PATHS FILES", last);
-    if ends("WRAPPER LAUNCHER ASKPASS EDITOR PAGER") || has("SHELL COMMAND CMD EXECUTABLE INTERPRETER COMPILER HOOK HOOKS", last)
+    if ends("WRAPPER LAUNCHER ASKPASS EDITOR PAGER")
+        || has(
+            "SHELL COMMAND CMD EXECUTABLE INTERPRETER COMPILER HOOK HOOKS",
+            last,
+        )
     {
         return Some("names a program that is run");
     }
     if is_place
-        && has("EXEC EXECUTABLE BIN BINARY CHROME CHROMIUM BROWSER BROWSERS PYTHON NODE JAVA COMPILER SCRIPT SCRIPTS", before)
+        && has(
+            "EXEC EXECUTABLE BIN BINARY CHROME CHROMIUM BROWSER BROWSERS PYTHON NODE JAVA COMPILER SCRIPT SCRIPTS",
+            before,
+        )
         || words.contains(&"LAUNCH") && has("OPTIONS ARGS", last)
     {
         return Some("names a program that is run");
@@ -108,13 +144,19 @@ fn by_word(name: &str) -> Option<&'static str> {
     if words.iter().any(|word| has("PRELOAD PLUGIN PLUGINS", word))
         || has("MODULE MODULES LIBS LIBPATH LIBDIR", last)
         || is_place
-            && has("LIB LIBRARY LIBRARIES MODULE MODULES INCLUDE LOAD PACKAGE PACKAGES CLASS DRIVER DRIVERS SEARCH", before)
+            && has(
+                "LIB LIBRARY LIBRARIES MODULE MODULES INCLUDE LOAD PACKAGE PACKAGES CLASS DRIVER DRIVERS SEARCH",
+                before,
+            )
         || ends("PATH") && words.len() == 1 && last.len() > 4 && !has("FILEPATH DBPATH", last)
         || has("CA_BUNDLE CA_CERTS", &format!("{before}_{last}"))
     {
         return Some("decides which code is found or loaded");
     }
-    if has("OPTS ADDOPTS TOOLCHAIN", last) || ends("FLAGS") && last != "FLAGS" || before.ends_with("SAN") && last == "OPTIONS" {
+    if has("OPTS ADDOPTS TOOLCHAIN", last)
+        || ends("FLAGS") && last != "FLAGS"
+        || before.ends_with("SAN") && last == "OPTIONS"
+    {
         return Some("passes options that decide which code is run");
     }
     if ends("CONFIG CONFIGDIR RCFILE")
@@ -132,7 +174,9 @@ fn has(words: &str, word: &str) -> bool {
 }
 
 fn begins(starts: &str, name: &str) -> bool {
-    starts.split_whitespace().any(|start| name.starts_with(start))
+    starts
+        .split_whitespace()
+        .any(|start| name.starts_with(start))
 }
 
 /// Names of every category, for tests that must hold for each.
@@ -168,7 +212,8 @@ mod tests {
         }
     }
 
-    /// What servers are told in practice: credentials, addresses, levels, and the data that they work on.
+    /// What servers are told in practice: credentials, addresses, levels, and the data that they
+    /// work on.
     #[test]
     fn t5_what_a_server_is_told_about_its_work_is_ordinary() {
         let ordinary = "GITHUB_TOKEN GITHUB_PERSONAL_ACCESS_TOKEN GITHUB_TOOLSETS API_KEY OPENAI_API_KEY ANTHROPIC_API_KEY GIT_TOKEN \

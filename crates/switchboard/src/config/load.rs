@@ -16,14 +16,17 @@ use super::format::Format;
 use super::meant::{self, Home};
 use super::origin::{self, Origin};
 use super::policy::{Placed, Policy, policy};
-use super::{Config, ConfigErrors, Diagnostic, Dialect, Mode, Place, ProjectPermissions, ServerConfig};
+use super::{
+    Config, ConfigErrors, Diagnostic, Dialect, Mode, Place, ProjectPermissions, ServerConfig,
+};
 
 /// Whose file it is: decides what it may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
     /// The user's own: trusted.
     User,
-    /// A project's: inert until trusted; what it would let run without asking counts once that was accepted, too.
+    /// A project's: inert until trusted; what it would let run without asking counts once that was
+    /// accepted, too.
     Project,
     /// Given with `-c`: trusted for this run.
     Given,
@@ -43,14 +46,19 @@ pub struct ConfigFile {
 impl ConfigFile {
     /// A file whose kind is found out.
     pub fn new(path: impl Into<PathBuf>, scope: Scope) -> Self {
-        Self { path: path.into(), scope, dialect: None }
+        Self {
+            path: path.into(),
+            scope,
+            dialect: None,
+        }
     }
 }
 
 /// No configuration is larger; a larger file is a mistake, or meant to exhaust us (T27).
 const MAX_FILE_BYTES: u64 = 1024 * 1024;
 
-/// Reads the files, highest precedence first, and merges them. All errors of all files come back at once.
+/// Reads the files, highest precedence first, and merges them. All errors of all files come back at
+/// once.
 pub fn load(files: &[ConfigFile]) -> Result<Config, ConfigErrors> {
     merged(files, read)
 }
@@ -61,7 +69,10 @@ pub(super) fn load_text(file: &ConfigFile, text: &str) -> Result<Config, ConfigE
     merged(std::slice::from_ref(file), |file| interpret(file, text))
 }
 
-fn merged(files: &[ConfigFile], read: impl Fn(&ConfigFile) -> Result<ReadFile, Vec<Diagnostic>>) -> Result<Config, ConfigErrors> {
+fn merged(
+    files: &[ConfigFile],
+    read: impl Fn(&ConfigFile) -> Result<ReadFile, Vec<Diagnostic>>,
+) -> Result<Config, ConfigErrors> {
     let mut config = Config::default();
     let mut errors = Vec::new();
     let mut policies = Vec::new();
@@ -77,7 +88,11 @@ fn merged(files: &[ConfigFile], read: impl Fn(&ConfigFile) -> Result<ReadFile, V
         }
     }
     merge_policies(&mut config, policies);
-    if errors.is_empty() { Ok(config) } else { Err(ConfigErrors(errors)) }
+    if errors.is_empty() {
+        Ok(config)
+    } else {
+        Err(ConfigErrors(errors))
+    }
 }
 
 /// One file as meant, before it meets the others.
@@ -100,40 +115,61 @@ fn read(file: &ConfigFile) -> Result<ReadFile, Vec<Diagnostic>> {
 /// The text of a file.
 pub(super) fn text_of(file: &ConfigFile) -> Result<String, Vec<Diagnostic>> {
     let shown = Arc::new(file.path.clone());
-    let bytes = read_text(&shown, file.scope).map_err(|message| vec![Diagnostic::of_file(&shown, message)])?;
+    let bytes = read_text(&shown, file.scope)
+        .map_err(|message| vec![Diagnostic::of_file(&shown, message)])?;
     as_text(&bytes, &shown).map(str::to_owned)
 }
 
 /// What a text means as the content of a file, which is not read.
 pub(super) fn interpret(file: &ConfigFile, text: &str) -> Result<ReadFile, Vec<Diagnostic>> {
     let shown = Arc::new(file.path.clone());
-    // The folder is resolved once, so that what is relative to it cannot come to mean another place. The file's own link is not
-    // followed: what a link points to must not lend it its folder or its trust.
+    // The folder is resolved once, so that what is relative to it cannot come to mean another
+    // place. The file's own link is not followed: what a link points to must not lend it its
+    // folder or its trust.
     let located = Arc::new(locate(&file.path));
     let mut findings = Findings::new(shown.clone(), text);
     let format = Format::of(&file.path).unwrap_or_else(|| Format::guess(file.dialect, text));
     let document = format.parse(text, &mut findings);
-    let dialect = file.dialect.unwrap_or_else(|| recognise(&located, format, &document, &mut findings));
+    let dialect = file
+        .dialect
+        .unwrap_or_else(|| recognise(&located, format, &document, &mut findings));
     let written = dialect.reader().open(&document, &mut findings);
     let beside = permissions_beside(file, &located, dialect);
-    let home = Home { folder: Arc::new(folder(&located, dialect, file.scope)), file: located, scope: file.scope, dialect };
+    let home = Home {
+        folder: Arc::new(folder(&located, dialect, file.scope)),
+        file: located,
+        scope: file.scope,
+        dialect,
+    };
     let mut servers = Vec::with_capacity(written.servers.len());
     let mut trusted = Vec::new();
     for entry in &written.servers {
         let told = findings.errors.len();
         let fields = dialect.reader().entry(entry, &mut findings);
-        let server = fields.as_ref().and_then(|fields| meant::server(entry, fields, &home, &mut findings));
-        // C12: where a wrong entry stops nobody, the first thing that is wrong with it is its server's state.
-        let wrong = if dialect.rules().strict { Vec::new() } else { findings.errors.split_off(told) };
+        let server = fields
+            .as_ref()
+            .and_then(|fields| meant::server(entry, fields, &home, &mut findings));
+        // C12: where a wrong entry stops nobody, the first thing that is wrong with it is its
+        // server's state.
+        let wrong = if dialect.rules().strict {
+            Vec::new()
+        } else {
+            findings.errors.split_off(told)
+        };
         let server = match wrong.into_iter().next() {
             Some(fault) => meant::wrong_server(entry, fault, &home, &mut findings),
             None => server,
         };
         if let Some(server) = server {
-            if fields.as_ref().is_some_and(|fields| fields.flag("trust") == Some(true)) {
+            if fields
+                .as_ref()
+                .is_some_and(|fields| fields.flag("trust") == Some(true))
+            {
                 trusted.push(server.name.clone());
             }
-            let values = fields.as_ref().map(|fields| origin::values(&entry.node, fields, dialect.rules().syntax, &findings));
+            let values = fields.as_ref().map(|fields| {
+                origin::values(&entry.node, fields, dialect.rules().syntax, &findings)
+            });
             servers.push((server, values.unwrap_or_default()));
         }
     }
@@ -148,10 +184,24 @@ pub(super) fn interpret(file: &ConfigFile, text: &str) -> Result<ReadFile, Vec<D
         Err(found) => errors.extend(found),
     }
     let project = (file.scope == Scope::Project).then(|| {
-        let names: Vec<_> = servers.iter().map(|(server, _): &(ServerConfig, _)| server.name.clone()).collect();
+        let names: Vec<_> = servers
+            .iter()
+            .map(|(server, _): &(ServerConfig, _)| server.name.clone())
+            .collect();
         ProjectPermissions::collect(&home.file, dialect, &mut policies, &names, trusted)
     });
-    if errors.is_empty() { Ok(ReadFile { dialect, format, servers, policies, project, warnings }) } else { Err(errors) }
+    if errors.is_empty() {
+        Ok(ReadFile {
+            dialect,
+            format,
+            servers,
+            policies,
+            project,
+            warnings,
+        })
+    } else {
+        Err(errors)
+    }
 }
 
 /// S0-42: what the file beside says of permissions, where the dialect has one and it is there.
@@ -160,20 +210,31 @@ fn permissions_beside(
     located: &Path,
     dialect: Dialect,
 ) -> Result<Option<(Policy, Vec<Diagnostic>)>, Vec<Diagnostic>> {
-    let Some(name) = dialect.rules().permissions_file.filter(|_| in_own_folder(located, dialect)) else { return Ok(None) };
+    let Some(name) = dialect
+        .rules()
+        .permissions_file
+        .filter(|_| in_own_folder(located, dialect))
+    else {
+        return Ok(None);
+    };
     let path = file.path.with_file_name(name);
     if path.symlink_metadata().is_err() {
         return Ok(None);
     }
     let shown = Arc::new(path);
-    let bytes = read_text(&shown, file.scope).map_err(|message| vec![Diagnostic::of_file(&shown, message)])?;
+    let bytes = read_text(&shown, file.scope)
+        .map_err(|message| vec![Diagnostic::of_file(&shown, message)])?;
     let text = as_text(&bytes, &shown)?;
     let mut findings = Findings::new(shown.clone(), text);
     let document = dialect.rules().format.parse(text, &mut findings);
     let written = dialect.reader().permissions(&document, &mut findings);
     let policy = policy(&written, &shown, file.scope, dialect, &mut findings);
     let (errors, warnings) = findings.finish();
-    if errors.is_empty() { Ok(Some((policy, warnings))) } else { Err(errors) }
+    if errors.is_empty() {
+        Ok(Some((policy, warnings)))
+    } else {
+        Err(errors)
+    }
 }
 
 fn as_text<'t>(bytes: &'t [u8], shown: &Arc<PathBuf>) -> Result<&'t str, Vec<Diagnostic>> {
@@ -190,9 +251,18 @@ fn as_text<'t>(bytes: &'t [u8], shown: &Arc<PathBuf>) -> Result<&'t str, Vec<Dia
 }
 
 fn read_text(path: &Path, scope: Scope) -> Result<Vec<u8>, String> {
-    // A pipe planted in a project must not make us wait: it is opened without waiting, and refused below.
-    let flags = if scope == Scope::Given { OFlag::empty() } else { OFlag::O_NONBLOCK };
-    let file = OpenOptions::new().read(true).custom_flags(flags.bits()).open(path).map_err(unreadable)?;
+    // A pipe planted in a project must not make us wait: it is opened without waiting, and refused
+    // below.
+    let flags = if scope == Scope::Given {
+        OFlag::empty()
+    } else {
+        OFlag::O_NONBLOCK
+    };
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(flags.bits())
+        .open(path)
+        .map_err(unreadable)?;
     let metadata = file.metadata().map_err(unreadable)?;
     if metadata.is_dir() {
         return Err("is a folder; expected a file".to_owned());
@@ -201,9 +271,13 @@ fn read_text(path: &Path, scope: Scope) -> Result<Vec<u8>, String> {
         return Err("is not a regular file; expected one".to_owned());
     }
     let mut text = Vec::new();
-    file.take(MAX_FILE_BYTES + 1).read_to_end(&mut text).map_err(unreadable)?;
+    file.take(MAX_FILE_BYTES + 1)
+        .read_to_end(&mut text)
+        .map_err(unreadable)?;
     if text.len() as u64 > MAX_FILE_BYTES {
-        return Err("larger than 1 MiB, which no configuration is; is it the right file?".to_owned());
+        return Err(
+            "larger than 1 MiB, which no configuration is; is it the right file?".to_owned(),
+        );
     }
     Ok(text)
 }
@@ -211,29 +285,46 @@ fn read_text(path: &Path, scope: Scope) -> Result<Vec<u8>, String> {
 pub(super) fn unreadable(fault: std::io::Error) -> String {
     match fault.kind() {
         std::io::ErrorKind::NotFound => "no such file; correct the path".to_owned(),
-        std::io::ErrorKind::PermissionDenied => "cannot be read: permission denied; try `chmod u+r`, or another file".to_owned(),
+        std::io::ErrorKind::PermissionDenied => {
+            "cannot be read: permission denied; try `chmod u+r`, or another file".to_owned()
+        }
         _ => format!("cannot be read: {fault}"),
     }
 }
 
 fn place_of_bad_byte(text: &[u8], at: usize) -> (usize, usize) {
     let before = &text[..at];
-    let line_start = before.iter().rposition(|byte| *byte == b'\n').map_or(0, |newline| newline + 1);
+    let line_start = before
+        .iter()
+        .rposition(|byte| *byte == b'\n')
+        .map_or(0, |newline| newline + 1);
     let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
-    (line, String::from_utf8_lossy(&before[line_start..]).chars().count() + 1)
+    (
+        line,
+        String::from_utf8_lossy(&before[line_start..])
+            .chars()
+            .count()
+            + 1,
+    )
 }
 
 /// The file's place: its folder with all links followed, and its own name.
 fn locate(path: &Path) -> PathBuf {
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    match (absolute.parent().and_then(|folder| folder.canonicalize().ok()), absolute.file_name()) {
+    match (
+        absolute
+            .parent()
+            .and_then(|folder| folder.canonicalize().ok()),
+        absolute.file_name(),
+    ) {
         (Some(folder), Some(name)) => folder.join(name),
         _ => absolute,
     }
 }
 
-/// What relative paths of a file start at: its folder; the folder around it, where the dialect keeps its file in a folder of its own;
-/// and the current folder for the user's file of a dialect that says so (S2-60).
+/// What relative paths of a file start at: its folder; the folder around it, where the dialect
+/// keeps its file in a folder of its own; and the current folder for the user's file of a dialect
+/// that says so (S2-60).
 fn folder(located: &Path, dialect: Dialect, scope: Scope) -> PathBuf {
     let own = located.parent().unwrap_or(Path::new(""));
     if !in_own_folder(located, dialect) {
@@ -248,7 +339,10 @@ fn folder(located: &Path, dialect: Dialect, scope: Scope) -> PathBuf {
 
 fn in_own_folder(located: &Path, dialect: Dialect) -> bool {
     let folder = located.parent().and_then(Path::file_name);
-    dialect.rules().own_folder.is_some_and(|name| folder.is_some_and(|folder| folder == name))
+    dialect
+        .rules()
+        .own_folder
+        .is_some_and(|name| folder.is_some_and(|folder| folder == name))
 }
 
 /// A higher file's entry replaces one of the same name, whole.
@@ -256,22 +350,33 @@ fn merge_servers(config: &mut Config, servers: Vec<(ServerConfig, Vec<Origin>)>)
     for (server, values) in servers {
         match config.servers.entry(server.name.clone()) {
             Entry::Vacant(free) => {
-                let named = |value: &Origin| (format!("{}.{}.{}", SERVERS.name, server.name, value.field), value.place.clone());
-                config.origins.extend(values.iter().filter(|value| !value.is_part).map(named));
+                let named = |value: &Origin| {
+                    (
+                        format!("{}.{}.{}", SERVERS.name, server.name, value.field),
+                        value.place.clone(),
+                    )
+                };
+                config
+                    .origins
+                    .extend(values.iter().filter(|value| !value.is_part).map(named));
                 config.values.insert(server.name.clone(), values);
                 free.insert(Arc::new(server));
             }
             Entry::Occupied(mut taken) => {
                 let higher = Arc::make_mut(taken.get_mut());
                 // With three files, the nearest one below is the one that would have held.
-                higher.source.shadows.get_or_insert_with(|| server.source.file.clone());
+                higher
+                    .source
+                    .shadows
+                    .get_or_insert_with(|| server.source.file.clone());
                 config.shadowed.push((Arc::new(server), values));
             }
         }
     }
 }
 
-/// The highest of the user's files that sets a value decides; denials add up; a project's file only tightens the outcome here.
+/// The highest of the user's files that sets a value decides; denials add up; a project's file only
+/// tightens the outcome here.
 fn merge_policies(config: &mut Config, policies: Vec<(Scope, Policy)>) {
     let mut mode = None;
     let mut projects_mode = None;
@@ -295,14 +400,17 @@ fn merge_policies(config: &mut Config, policies: Vec<(Scope, Policy)>) {
         config.permissions.deny.extend(policy.deny);
     }
     let mut projects = std::mem::take(&mut config.project_permissions);
-    projects.iter_mut().for_each(|project| project.settle(config, projects_mode.is_some()));
+    projects
+        .iter_mut()
+        .for_each(|project| project.settle(config, projects_mode.is_some()));
     projects.retain(|project| !project.is_empty());
     config.project_permissions = projects;
     let origins = &mut config.origins;
     let mut decided = |field: &str, place: Place| {
         origins.entry(field.to_owned()).or_insert(place);
     };
-    // A project's `yolo` is held back, so where the user's files say nothing its mode is the default or stricter.
+    // A project's `yolo` is held back, so where the user's files say nothing its mode is the
+    // default or stricter.
     if let Some((mode, place)) = strictest(mode, projects_mode) {
         config.permissions.mode = mode;
         decided("permissions.mode", place);

@@ -14,8 +14,9 @@ use super::package_runner::FIRST_START;
 use super::reference::{Part, Syntax};
 use super::written::{At, Fields, UNSET, WrittenServer};
 use super::{
-    Asks, Diagnostic, Dialect, Endpoint, Grant, HttpAuth, HttpEndpoint, HttpWire, MAX_MESSAGE_BYTES, Protocol, Rules,
-    ServerConfig, Sharing, Source, Start, StdioEndpoint, Timeouts,
+    Asks, Diagnostic, Dialect, Endpoint, Grant, HttpAuth, HttpEndpoint, HttpWire,
+    MAX_MESSAGE_BYTES, Protocol, Rules, ServerConfig, Sharing, Source, Start, StdioEndpoint,
+    Timeouts,
 };
 use crate::name::{BadName, Glob, ServerName};
 use crate::secret::Secret;
@@ -31,17 +32,32 @@ pub(super) struct Home {
 
 impl Home {
     fn name(&self, text: &str) -> Result<ServerName, BadName> {
-        if self.dialect.rules().narrow_names { ServerName::new(text) } else { ServerName::dialect(text) }
+        if self.dialect.rules().narrow_names {
+            ServerName::new(text)
+        } else {
+            ServerName::dialect(text)
+        }
     }
 
     fn source(&self, line: usize) -> Source {
-        let Self { file, folder, scope, .. } = self;
-        Source { file: file.clone(), folder: folder.clone(), line, scope: *scope, shadows: None }
+        let Self {
+            file,
+            folder,
+            scope,
+            ..
+        } = self;
+        Source {
+            file: file.clone(),
+            folder: folder.clone(),
+            line,
+            scope: *scope,
+            shadows: None,
+        }
     }
 }
 
-/// An entry that is wrong, in a dialect in which that stops no other server: listed, and never started. `None` where it cannot even
-/// be named; that is told as a warning.
+/// An entry that is wrong, in a dialect in which that stops no other server: listed, and never
+/// started. `None` where it cannot even be named; that is told as a warning.
 pub(super) fn wrong_server(
     written: &WrittenServer,
     fault: Diagnostic,
@@ -53,15 +69,31 @@ pub(super) fn wrong_server(
         return None;
     };
     let source = home.source(findings.lines.line(written.at));
-    Some(ServerConfig { dialect: home.dialect, ..ServerConfig::new(name, source, Endpoint::Wrong(fault)) })
+    Some(ServerConfig {
+        dialect: home.dialect,
+        ..ServerConfig::new(name, source, Endpoint::Wrong(fault))
+    })
 }
 
 /// What an entry means, its fields being native ones; `None` where an error was found and told.
-pub(super) fn server(written: &WrittenServer, fields: &Fields, home: &Home, findings: &mut Findings<'_>) -> Option<ServerConfig> {
-    let entry = Entry { fields, at: written.at, path: &written.path, rules: home.dialect.rules() };
+pub(super) fn server(
+    written: &WrittenServer,
+    fields: &Fields,
+    home: &Home,
+    findings: &mut Findings<'_>,
+) -> Option<ServerConfig> {
+    let entry = Entry {
+        fields,
+        at: written.at,
+        path: &written.path,
+        rules: home.dialect.rules(),
+    };
     let scope = home.scope;
 
-    let name = home.name(&written.name).map_err(|fault| findings.error(written.at, entry.path, fault.to_string())).ok();
+    let name = home
+        .name(&written.name)
+        .map_err(|fault| findings.error(written.at, entry.path, fault.to_string()))
+        .ok();
     let endpoint = entry.endpoint(scope, findings);
     let timeouts = entry.timeouts(findings);
     entry.check_globs(findings);
@@ -71,7 +103,10 @@ pub(super) fn server(written: &WrittenServer, fields: &Fields, home: &Home, find
         name: name?,
         dialect: home.dialect,
         source: home.source(findings.lines.line(written.at)),
-        first_connect: endpoint.package_runner().filter(|_| !sets_connect).map(|_| FIRST_START),
+        first_connect: endpoint
+            .package_runner()
+            .filter(|_| !sets_connect)
+            .map(|_| FIRST_START),
         endpoint,
         protocol: match entry.fields.choice("protocol") {
             Some("legacy") => Protocol::Legacy,
@@ -91,14 +126,29 @@ pub(super) fn server(written: &WrittenServer, fields: &Fields, home: &Home, find
             _ if entry.rules.keeps_callers_apart => Asks::Yes,
             _ => Asks::Auto,
         },
-        session: if entry.fields.choice("session") == Some("per-caller") { Sharing::PerCaller } else { Sharing::Shared },
+        session: if entry.fields.choice("session") == Some("per-caller") {
+            Sharing::PerCaller
+        } else {
+            Sharing::Shared
+        },
         timeouts,
         written_call_timeout: entry.fields.duration("call_timeout"),
         include_tools: entry.fields.texts("include_tools").map(plain),
-        exclude_tools: entry.fields.texts("exclude_tools").map(plain).unwrap_or_default(),
-        idempotent_tools: entry.fields.texts("idempotent_tools").map(plain).unwrap_or_default(),
+        exclude_tools: entry
+            .fields
+            .texts("exclude_tools")
+            .map(plain)
+            .unwrap_or_default(),
+        idempotent_tools: entry
+            .fields
+            .texts("idempotent_tools")
+            .map(plain)
+            .unwrap_or_default(),
         description: entry.fields.text("description").map(str::to_owned),
-        max_message_bytes: entry.fields.bytes("max_message").unwrap_or(MAX_MESSAGE_BYTES),
+        max_message_bytes: entry
+            .fields
+            .bytes("max_message")
+            .unwrap_or(MAX_MESSAGE_BYTES),
     })
 }
 
@@ -116,7 +166,8 @@ impl Entry<'_> {
         let side = match (self.fields.at("command"), self.fields.at("url")) {
             // C6: which of the two was meant cannot be known.
             (Some(command), Some(url)) => {
-                let (command_line, url_line) = (findings.lines.line(command), findings.lines.line(url));
+                let (command_line, url_line) =
+                    (findings.lines.line(command), findings.lines.line(url));
                 findings.error(
                     command.max(url),
                     self.path,
@@ -135,25 +186,47 @@ impl Entry<'_> {
                 let expected = match transport {
                     Some("stdio") => "`command` is missing; expected the program to start",
                     Some(_) => "`url` is missing; expected the address of the server",
-                    None => "neither `command` nor `url` is set; expected a program to start or a URL to reach",
+                    None => {
+                        "neither `command` nor `url` is set; expected a program to start or a URL to reach"
+                    }
                 };
                 findings.missing(self.at, self.path, expected);
                 return None;
             }
         };
         let fits = self.check_side(side, transport, findings);
-        let endpoint = if side == Side::Stdio { self.stdio(scope, findings) } else { self.http(transport, findings) };
+        let endpoint = if side == Side::Stdio {
+            self.stdio(scope, findings)
+        } else {
+            self.http(transport, findings)
+        };
         endpoint.filter(|_| fits)
     }
 
     /// C18: a field of the other transport shows a misunderstanding; to ignore it would hide that.
     fn check_side(&self, side: Side, transport: Option<&str>, findings: &mut Findings<'_>) -> bool {
-        let (ours, is) = if side == Side::Stdio { ("command", "a program to start") } else { ("url", "a URL to reach") };
-        let line = self.fields.at(ours).map(|at| findings.lines.line(at)).unwrap_or_default();
+        let (ours, is) = if side == Side::Stdio {
+            ("command", "a program to start")
+        } else {
+            ("url", "a URL to reach")
+        };
+        let line = self
+            .fields
+            .at(ours)
+            .map(|at| findings.lines.line(at))
+            .unwrap_or_default();
         let mut fits = true;
-        for field in SERVERS.fields.iter().filter(|field| field.side != Side::Both && field.side != side) {
+        for field in SERVERS
+            .fields
+            .iter()
+            .filter(|field| field.side != Side::Both && field.side != side)
+        {
             if let Some(at) = self.fields.at(field.name) {
-                let whose = if side == Side::Stdio { "a `url`" } else { "a `command`" };
+                let whose = if side == Side::Stdio {
+                    "a `url`"
+                } else {
+                    "a `command`"
+                };
                 let message = format!(
                     "belongs to servers with {whose}; this one is {is} (`{}`, line {line}): remove `{}`",
                     self.fields.spelt(ours),
@@ -168,8 +241,11 @@ impl Entry<'_> {
                 }
             }
         }
-        let contradicts = transport.is_some_and(|transport| (transport == "stdio") != (side == Side::Stdio));
-        if let (true, Some(transport), Some(at)) = (contradicts, transport, self.fields.at("transport")) {
+        let contradicts =
+            transport.is_some_and(|transport| (transport == "stdio") != (side == Side::Stdio));
+        if let (true, Some(transport), Some(at)) =
+            (contradicts, transport, self.fields.at("transport"))
+        {
             let message = format!(
                 "\"{transport}\" does not fit {is} (`{}`, line {line}); expected {}",
                 self.fields.spelt(ours),
@@ -188,7 +264,11 @@ impl Entry<'_> {
     fn stdio(&self, scope: Scope, findings: &mut Findings<'_>) -> Option<Endpoint> {
         let command = self.fields.text("command");
         if command.is_some_and(|command| command.trim().is_empty()) {
-            self.error("command", "empty; expected the program to start, such as \"npx\" or \"./server\"", findings);
+            self.error(
+                "command",
+                "empty; expected the program to start, such as \"npx\" or \"./server\"",
+                findings,
+            );
             return None;
         }
         let args = self.fields.texts("args").unwrap_or_default();
@@ -198,18 +278,30 @@ impl Entry<'_> {
             if let (Some(text), Some(at)) = (self.fields.text(field), self.fields.at(field)) {
                 sound &= self.check_text(text, at, field, findings);
                 if text == "~" || text.starts_with("~/") {
-                    self.warn(field, "\"~\" is taken as it is; write \"${HOME}\" for your home folder", findings);
+                    self.warn(
+                        field,
+                        "\"~\" is taken as it is; write \"${HOME}\" for your home folder",
+                        findings,
+                    );
                 }
             }
         }
         if self.fields.text("cwd").is_some_and(str::is_empty) {
-            self.error("cwd", "empty; expected a folder, or no `cwd` at all", findings);
+            self.error(
+                "cwd",
+                "empty; expected a folder, or no `cwd` at all",
+                findings,
+            );
             sound = false;
         }
         for (index, arg) in args.iter().enumerate() {
             sound &= self.check_text(&arg.value, arg.at, &format!("args[{index}]"), findings);
         }
-        for At { at, value: (name, value) } in env {
+        for At {
+            at,
+            value: (name, value),
+        } in env
+        {
             sound &= self.check_variable(name, value, *at, scope, findings);
         }
         let endpoint = StdioEndpoint {
@@ -217,7 +309,10 @@ impl Entry<'_> {
             args: plain(args),
             env: by_name(env),
             unset: self.fields.texts(UNSET).map(plain).unwrap_or_default(),
-            inherit_env: self.fields.flag("inherit_env").unwrap_or(self.rules.inherits_environment),
+            inherit_env: self
+                .fields
+                .flag("inherit_env")
+                .unwrap_or(self.rules.inherits_environment),
             cwd: self.fields.text("cwd").map(str::to_owned),
             syntax: self.rules.syntax,
         };
@@ -229,7 +324,8 @@ impl Entry<'_> {
         let at = self.fields.at("url")?;
         let headers = self.fields.secrets("headers");
         let mut sound = self.check_text(url, at, "url", findings);
-        // A reference may hold any part of a URL, so one with references is looked at when it is expanded.
+        // A reference may hold any part of a URL, so one with references is looked at when it is
+        // expanded.
         if sound
             && !self.rules.syntax.reads(Part::Launch, url)
             && let Err(message) = check_url(url)
@@ -238,16 +334,26 @@ impl Entry<'_> {
             sound = false;
         }
         let mut seen = HashSet::new();
-        for At { at, value: (name, value) } in headers {
+        for At {
+            at,
+            value: (name, value),
+        } in headers
+        {
             let path = self.path_of(&format!("headers.{}", visible_key(name)));
             let lower = name.to_ascii_lowercase();
             if let Err(message) = check_header(name, value) {
                 findings.error(*at, path, message);
                 sound = false;
             } else if !seen.insert(lower) {
-                findings.error(*at, path, "set twice; header names do not tell upper from lower case: remove one of them");
+                findings.error(
+                    *at,
+                    path,
+                    "set twice; header names do not tell upper from lower case: remove one of them",
+                );
                 sound = false;
-            } else if matches!(self.rules.syntax, Syntax::Native | Syntax::Braced) && looks_like_a_bare_reference(value) {
+            } else if matches!(self.rules.syntax, Syntax::Native | Syntax::Braced)
+                && looks_like_a_bare_reference(value)
+            {
                 findings.warn(*at, path, BARE_REFERENCE);
             }
         }
@@ -258,11 +364,18 @@ impl Entry<'_> {
         };
         let auth = self.auth(findings);
         let syntax = self.rules.syntax;
-        let endpoint = HttpEndpoint { url: url.to_owned(), headers: by_name(headers), wire, auth: auth?, syntax };
+        let endpoint = HttpEndpoint {
+            url: url.to_owned(),
+            headers: by_name(headers),
+            wire,
+            auth: auth?,
+            syntax,
+        };
         sound.then_some(Endpoint::Http(endpoint))
     }
 
-    /// What to authorize with; fields that contradict each other are told, since one of them would be ignored.
+    /// What to authorize with; fields that contradict each other are told, since one of them would
+    /// be ignored.
     fn auth(&self, findings: &mut Findings<'_>) -> Option<HttpAuth> {
         let text = |field: &str| self.fields.text(field).map(str::to_owned);
         let auth = HttpAuth {
@@ -276,42 +389,84 @@ impl Entry<'_> {
             client_secret: self.fields.secret("oauth_client_secret").cloned(),
             client_key: text("oauth_client_key"),
             client_metadata_url: text("oauth_client_metadata_url"),
-            scopes: self.fields.texts("oauth_scopes").map(plain).unwrap_or_default(),
+            scopes: self
+                .fields
+                .texts("oauth_scopes")
+                .map(plain)
+                .unwrap_or_default(),
             callback_port: self.fields.port("oauth_callback_port"),
         };
         let mut sound = true;
-        for field in ["oauth_issuer", "oauth_client_id", "oauth_client_key", "oauth_client_metadata_url"] {
+        for field in [
+            "oauth_issuer",
+            "oauth_client_id",
+            "oauth_client_key",
+            "oauth_client_metadata_url",
+        ] {
             if let (Some(text), Some(at)) = (self.fields.text(field), self.fields.at(field)) {
                 sound &= self.check_text(text, at, field, findings);
             }
         }
         for field in ["bearer_token", "oauth_client_secret"] {
-            if self.fields.secret(field).is_some_and(looks_like_a_bare_reference) {
+            if self
+                .fields
+                .secret(field)
+                .is_some_and(looks_like_a_bare_reference)
+            {
                 self.warn(field, BARE_REFERENCE, findings);
             }
         }
         let headers = self.fields.secrets("headers");
-        let own = headers.iter().any(|header| header.value.0.eq_ignore_ascii_case("authorization"));
+        let own = headers
+            .iter()
+            .any(|header| header.value.0.eq_ignore_ascii_case("authorization"));
         let mut clash = |is: bool, field: &str, message: &str| {
             if is {
                 self.error(field, message, findings);
                 sound = false;
             }
         };
-        clash(own && auth.bearer_token.is_some(), "bearer_token", "`headers` has an Authorization already: remove one of them");
+        clash(
+            own && auth.bearer_token.is_some(),
+            "bearer_token",
+            "`headers` has an Authorization already: remove one of them",
+        );
         let lone = "says nothing without `oauth_client_id`: give the id that it belongs to";
-        clash(auth.client_secret.is_some() && auth.client_id.is_none(), "oauth_client_secret", lone);
-        clash(auth.client_key.is_some() && auth.client_id.is_none(), "oauth_client_key", lone);
-        let both = "`oauth_client_secret` is set as well; one of them proves who asks: remove the other";
-        clash(auth.client_secret.is_some() && auth.client_key.is_some(), "oauth_client_key", both);
+        clash(
+            auth.client_secret.is_some() && auth.client_id.is_none(),
+            "oauth_client_secret",
+            lone,
+        );
+        clash(
+            auth.client_key.is_some() && auth.client_id.is_none(),
+            "oauth_client_key",
+            lone,
+        );
+        let both =
+            "`oauth_client_secret` is set as well; one of them proves who asks: remove the other";
+        clash(
+            auth.client_secret.is_some() && auth.client_key.is_some(),
+            "oauth_client_key",
+            both,
+        );
         let alone = auth.grant == Grant::ClientCredentials
-            && (auth.client_id.is_none() || (auth.client_secret.is_none() && auth.client_key.is_none()));
+            && (auth.client_id.is_none()
+                || (auth.client_secret.is_none() && auth.client_key.is_none()));
         let needs = "\"client_credentials\" needs `oauth_client_id`, and `oauth_client_secret` or `oauth_client_key`";
         clash(alone, "oauth_grant", needs);
         let person = auth.grant == Grant::AuthorizationCode && auth.client_key.is_some();
-        clash(person, "oauth_client_key", "is used with `oauth_grant = \"client_credentials\"` only");
-        let url = auth.client_metadata_url.as_deref().filter(|url| !self.rules.syntax.reads(Part::Launch, url));
-        let bad = url.is_some_and(|url| !url::Url::parse(url).is_ok_and(|url| url.scheme() == "https" && url.path() != "/"));
+        clash(
+            person,
+            "oauth_client_key",
+            "is used with `oauth_grant = \"client_credentials\"` only",
+        );
+        let url = auth
+            .client_metadata_url
+            .as_deref()
+            .filter(|url| !self.rules.syntax.reads(Part::Launch, url));
+        let bad = url.is_some_and(|url| {
+            !url::Url::parse(url).is_ok_and(|url| url.scheme() == "https" && url.path() != "/")
+        });
         clash(
             bad,
             "oauth_client_metadata_url",
@@ -322,12 +477,24 @@ impl Entry<'_> {
 
     fn timeouts(&self, findings: &mut Findings<'_>) -> Timeouts {
         let default = Timeouts::default();
-        let connect = self.fields.duration("connect_timeout").unwrap_or(self.rules.connect_timeout);
-        let (call, call_max) = match (self.fields.duration("call_timeout"), self.fields.duration("call_timeout_max")) {
+        let connect = self
+            .fields
+            .duration("connect_timeout")
+            .unwrap_or(self.rules.connect_timeout);
+        let (call, call_max) = match (
+            self.fields.duration("call_timeout"),
+            self.fields.duration("call_timeout_max"),
+        ) {
             (Some(call), Some(max)) => {
                 if max < call {
-                    let line = self.fields.at("call_timeout").map(|at| findings.lines.line(at)).unwrap_or_default();
-                    let message = format!("shorter than `call_timeout` (line {line}); expected at least as long");
+                    let line = self
+                        .fields
+                        .at("call_timeout")
+                        .map(|at| findings.lines.line(at))
+                        .unwrap_or_default();
+                    let message = format!(
+                        "shorter than `call_timeout` (line {line}); expected at least as long"
+                    );
                     self.error("call_timeout_max", message, findings);
                 }
                 (call, max)
@@ -338,26 +505,42 @@ impl Entry<'_> {
             (None, None) => (default.call, default.call_max),
         };
         // C10: where the dialect has one absolute deadline, progress does not extend it.
-        let (call, call_max) = match (self.rules.call_timeout, self.fields.duration("call_timeout")) {
+        let (call, call_max) = match (
+            self.rules.call_timeout,
+            self.fields.duration("call_timeout"),
+        ) {
             (Some(_), Some(written)) => (written, written),
             (Some(absolute), None) => (absolute, absolute),
             (None, _) => (call, call_max),
         };
-        Timeouts { connect, call, call_max }
+        Timeouts {
+            connect,
+            call,
+            call_max,
+        }
     }
 
     fn check_globs(&self, findings: &mut Findings<'_>) {
         for field in ["include_tools", "exclude_tools", "idempotent_tools"] {
-            for (index, glob) in self.fields.texts(field).unwrap_or_default().iter().enumerate() {
+            for (index, glob) in self
+                .fields
+                .texts(field)
+                .unwrap_or_default()
+                .iter()
+                .enumerate()
+            {
                 if let Err(fault) = Glob::new(&glob.value) {
-                    let message = format!("not a glob: {fault}; expected a tool name, with * and ? where needed");
+                    let message = format!(
+                        "not a glob: {fault}; expected a tool name, with * and ? where needed"
+                    );
                     findings.error(glob.at, self.path_of(&format!("{field}[{index}]")), message);
                 }
             }
         }
     }
 
-    /// What holds for every text that reaches a process or a wire. The text itself is not repeated: it may hold a secret.
+    /// What holds for every text that reaches a process or a wire. The text itself is not repeated:
+    /// it may hold a secret.
     fn check_text(&self, text: &str, at: usize, field: &str, findings: &mut Findings<'_>) -> bool {
         let fault = match self.rules.syntax.pieces(Part::Launch, text) {
             Err(fault) => fault,
@@ -368,23 +551,39 @@ impl Entry<'_> {
         false
     }
 
-    fn check_variable(&self, name: &str, value: &Secret, at: usize, scope: Scope, findings: &mut Findings<'_>) -> bool {
+    fn check_variable(
+        &self,
+        name: &str,
+        value: &Secret,
+        at: usize,
+        scope: Scope,
+        findings: &mut Findings<'_>,
+    ) -> bool {
         let path = self.path_of(&format!("env.{}", visible_key(name)));
         if name.is_empty() || name.contains(['=', '\0']) {
-            findings.error(at, path, "not the name of a variable; expected a name without \"=\"");
+            findings.error(
+                at,
+                path,
+                "not the name of a variable; expected a name without \"=\"",
+            );
             return false;
         }
         if value.expose().contains('\0') {
             findings.error(at, path, "holds a zero byte, which no program can be given");
             return false;
         }
-        if matches!(self.rules.syntax, Syntax::Native | Syntax::Braced) && looks_like_a_bare_reference(value) {
+        if matches!(self.rules.syntax, Syntax::Native | Syntax::Braced)
+            && looks_like_a_bare_reference(value)
+        {
             findings.warn(at, &path, BARE_REFERENCE);
         }
         if let Some(what) = hijack::effect(name) {
             let then = match scope {
-                // Refused where trust is decided; no error, since it must not take the person's other servers down.
-                Scope::Project => "a project's file may not set it, and this server cannot be trusted while it does",
+                // Refused where trust is decided; no error, since it must not take the person's
+                // other servers down.
+                Scope::Project => {
+                    "a project's file may not set it, and this server cannot be trusted while it does"
+                }
                 Scope::User | Scope::Given => "keep it only if you mean it",
             };
             findings.warn(at, path, format!("{what}; {then}"));
@@ -393,17 +592,30 @@ impl Entry<'_> {
     }
 
     fn error(&self, field: &str, message: impl Into<String>, findings: &mut Findings<'_>) {
-        findings.error(self.fields.at(field).unwrap_or(self.at), self.path_of(field), message);
+        findings.error(
+            self.fields.at(field).unwrap_or(self.at),
+            self.path_of(field),
+            message,
+        );
     }
 
     fn warn(&self, field: &str, message: &str, findings: &mut Findings<'_>) {
-        findings.warn(self.fields.at(field).unwrap_or(self.at), self.path_of(field), message);
+        findings.warn(
+            self.fields.at(field).unwrap_or(self.at),
+            self.path_of(field),
+            message,
+        );
     }
 
     /// The field dotted, as its file spells it; `field` may go on below the field itself.
     fn path_of(&self, field: &str) -> String {
         let end = field.find(['.', '[']).unwrap_or(field.len());
-        format!("{}.{}{}", self.path, self.fields.spelt(&field[..end]), &field[end..])
+        format!(
+            "{}.{}{}",
+            self.path,
+            self.fields.spelt(&field[..end]),
+            &field[end..]
+        )
     }
 }
 
@@ -413,7 +625,9 @@ const BARE_REFERENCE: &str = "\"$NAME\" is taken as it is; a reference is writte
 fn looks_like_a_bare_reference(value: &Secret) -> bool {
     value.expose().strip_prefix('$').is_some_and(|name| {
         name.starts_with(|first: char| first.is_ascii_uppercase())
-            && name.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_')
+            && name
+                .bytes()
+                .all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_')
     })
 }
 
@@ -423,7 +637,9 @@ pub(super) fn check_url(text: &str) -> Result<url::Url, String> {
     let url = url::Url::parse(text).map_err(|fault| format!("not a URL: {fault}; {expected}"))?;
     match url.scheme() {
         "http" | "https" => Ok(url),
-        other => Err(format!("{other:?} is no wire of an MCP server; expected http or https")),
+        other => Err(format!(
+            "{other:?} is no wire of an MCP server; expected http or https"
+        )),
     }
 }
 

@@ -35,7 +35,11 @@ mod tests {
         let check = |line: &str, expected: Option<&str>| {
             let mut words = line.split_whitespace().map(str::to_owned);
             let command = words.next().unwrap_or_default();
-            assert_eq!(package_runner(&command, &words.collect::<Vec<_>>()), expected, "{line}");
+            assert_eq!(
+                package_runner(&command, &words.collect::<Vec<_>>()),
+                expected,
+                "{line}"
+            );
         };
         check("npx -y server-x", Some("npx"));
         check("/usr/bin/npx server-x", Some("npx"));

@@ -37,7 +37,12 @@ pub(super) fn policy(
     dialect: Dialect,
     findings: &mut Findings<'_>,
 ) -> Policy {
-    let Written { permissions, security, naming, .. } = written;
+    let Written {
+        permissions,
+        security,
+        naming,
+        ..
+    } = written;
     let mode = match permissions.choice("mode") {
         Some("ask") => Some(Mode::Ask),
         Some("yolo") => Some(Mode::Yolo),
@@ -57,15 +62,37 @@ pub(super) fn policy(
         ask: rules(permissions, "ask", file, dialect, findings),
         deny: rules(permissions, "deny", file, dialect, findings),
         configured: written.gated || !permissions.0.is_empty(),
-        allow_servers: placed(names(security, "allow_servers", findings), security, "allow_servers", findings),
-        deny_servers: placed(names(security, "deny_servers", findings), security, "deny_servers", findings),
-        locked: placed(security.flag("locked").filter(|locked| *locked), security, "locked", findings),
+        allow_servers: placed(
+            names(security, "allow_servers", findings),
+            security,
+            "allow_servers",
+            findings,
+        ),
+        deny_servers: placed(
+            names(security, "deny_servers", findings),
+            security,
+            "deny_servers",
+            findings,
+        ),
+        locked: placed(
+            security.flag("locked").filter(|locked| *locked),
+            security,
+            "locked",
+            findings,
+        ),
         mode: placed(mode, permissions, "mode", findings),
         naming: placed(style, naming, "style", findings),
     };
-    if let (Some([]), Some(at)) = (security.texts("allow_servers"), security.at("allow_servers")) {
+    if let (Some([]), Some(at)) = (
+        security.texts("allow_servers"),
+        security.at("allow_servers"),
+    ) {
         let path = format!("security.{}", security.spelt("allow_servers"));
-        findings.warn(at, path, "an empty list keeps no server from running; list names, or remove it");
+        findings.warn(
+            at,
+            path,
+            "an empty list keeps no server from running; list names, or remove it",
+        );
     }
     if scope == Scope::Project {
         drop_settings_of_a_person(&mut policy, written, findings);
@@ -73,43 +100,90 @@ pub(super) fn policy(
     policy
 }
 
-/// Which servers may run and how tools are named is never for a project to say. What it would let run without asking is held back by
-/// [`ProjectPermissions`](super::ProjectPermissions).
+/// Which servers may run and how tools are named is never for a project to say. What it would let
+/// run without asking is held back by [`ProjectPermissions`](super::ProjectPermissions).
 fn drop_settings_of_a_person(policy: &mut Policy, written: &Written, findings: &mut Findings<'_>) {
-    let Written { security, naming, .. } = written;
+    let Written {
+        security, naming, ..
+    } = written;
     if policy.allow_servers.take().is_some() {
-        let message = "ignored: which servers may run is for your own file to say; a project's can only deny";
+        let message =
+            "ignored: which servers may run is for your own file to say; a project's can only deny";
         ignored(security, "security", "allow_servers", message, findings);
     }
     if policy.naming.take().is_some() {
-        ignored(naming, "naming", "style", "ignored: names are for your own file to decide", findings);
+        ignored(
+            naming,
+            "naming",
+            "style",
+            "ignored: names are for your own file to decide",
+            findings,
+        );
     }
 }
 
-fn ignored(fields: &Fields, section: &str, field: &str, message: &str, findings: &mut Findings<'_>) {
-    findings.warn(fields.at(field).unwrap_or_default(), format!("{section}.{}", fields.spelt(field)), message);
+fn ignored(
+    fields: &Fields,
+    section: &str,
+    field: &str,
+    message: &str,
+    findings: &mut Findings<'_>,
+) {
+    findings.warn(
+        fields.at(field).unwrap_or_default(),
+        format!("{section}.{}", fields.spelt(field)),
+        message,
+    );
 }
 
-fn rules(permissions: &Fields, field: &str, file: &Arc<PathBuf>, dialect: Dialect, findings: &mut Findings<'_>) -> Vec<RuleText> {
+fn rules(
+    permissions: &Fields,
+    field: &str,
+    file: &Arc<PathBuf>,
+    dialect: Dialect,
+    findings: &mut Findings<'_>,
+) -> Vec<RuleText> {
     let found = permissions.texts(field).unwrap_or_default();
     let empty = "empty; expected \"server\" or \"server/tool\"";
     check_not_empty(found, &format!("permissions.{field}"), empty, findings);
     found
         .iter()
-        .map(|rule| RuleText { text: rule.value.clone(), dialect, file: file.clone(), line: findings.lines.line(rule.at) })
+        .map(|rule| RuleText {
+            text: rule.value.clone(),
+            dialect,
+            file: file.clone(),
+            line: findings.lines.line(rule.at),
+        })
         .collect()
 }
 
 /// `None` where there are none.
 fn names(security: &Fields, field: &str, findings: &mut Findings<'_>) -> Option<Vec<String>> {
     let found = security.texts(field).unwrap_or_default();
-    check_not_empty(found, &format!("security.{}", security.spelt(field)), "empty; expected the name of a server", findings);
+    check_not_empty(
+        found,
+        &format!("security.{}", security.spelt(field)),
+        "empty; expected the name of a server",
+        findings,
+    );
     (!found.is_empty()).then(|| found.iter().map(|name| name.value.clone()).collect())
 }
 
-fn placed<T>(value: Option<T>, fields: &Fields, field: &str, findings: &Findings<'_>) -> Option<Placed<T>> {
+fn placed<T>(
+    value: Option<T>,
+    fields: &Fields,
+    field: &str,
+    findings: &Findings<'_>,
+) -> Option<Placed<T>> {
     let (line, column) = findings.lines.place(fields.at(field)?);
-    Some((value?, Place { file: findings.file.clone(), line, column }))
+    Some((
+        value?,
+        Place {
+            file: findings.file.clone(),
+            line,
+            column,
+        },
+    ))
 }
 
 fn check_not_empty(texts: &[At<String>], path: &str, message: &str, findings: &mut Findings<'_>) {

@@ -1,4 +1,5 @@
-//! Finds the program a command names: in the child's own PATH, or at a path; never in the current folder (T6).
+//! Finds the program a command names: in the child's own PATH, or at a path; never in the current
+//! folder (T6).
 
 use std::path::{Path, PathBuf};
 
@@ -6,19 +7,33 @@ use nix::unistd::{AccessFlags, access};
 
 use super::LaunchFault;
 
-/// The absolute path of `command`. `as_written` is what a fault shows: an expanded command may hold a secret.
-pub(super) fn find(command: &str, as_written: &str, folder: &Path, path: &str) -> Result<PathBuf, LaunchFault> {
+/// The absolute path of `command`. `as_written` is what a fault shows: an expanded command may hold
+/// a secret.
+pub(super) fn find(
+    command: &str,
+    as_written: &str,
+    folder: &Path,
+    path: &str,
+) -> Result<PathBuf, LaunchFault> {
     if command.contains('/') {
         let starts_at = Path::new(command).is_relative().then(|| folder.to_owned());
         return at_path(&absolute(folder, command)).map_err(|fault| match fault {
-            LaunchFault::NoSuchFile { path, .. } => LaunchFault::NoSuchFile { path, folder: starts_at },
+            LaunchFault::NoSuchFile { path, .. } => LaunchFault::NoSuchFile {
+                path,
+                folder: starts_at,
+            },
             other => other,
         });
     }
     let mut not_executable = None;
     if !command.is_empty() {
-        // An empty or relative part would mean the current folder, where anybody may have put anything.
-        for part in path.split(':').map(Path::new).filter(|part| part.is_absolute()) {
+        // An empty or relative part would mean the current folder, where anybody may have put
+        // anything.
+        for part in path
+            .split(':')
+            .map(Path::new)
+            .filter(|part| part.is_absolute())
+        {
             match at_path(&part.join(command)) {
                 Ok(program) => return Ok(program),
                 Err(fault @ LaunchFault::NotExecutable { .. }) => {
@@ -28,21 +43,33 @@ pub(super) fn find(command: &str, as_written: &str, folder: &Path, path: &str) -
             }
         }
     }
-    Err(not_executable.unwrap_or_else(|| LaunchFault::NoSuchProgram { command: as_written.to_owned() }))
+    Err(
+        not_executable.unwrap_or_else(|| LaunchFault::NoSuchProgram {
+            command: as_written.to_owned(),
+        }),
+    )
 }
 
 /// A path against the file's folder, without `.` parts.
 pub(crate) fn absolute(folder: &Path, path: &str) -> PathBuf {
     let joined = folder.join(path);
-    std::path::absolute(&joined).unwrap_or(joined).components().collect()
+    std::path::absolute(&joined)
+        .unwrap_or(joined)
+        .components()
+        .collect()
 }
 
 fn at_path(path: &Path) -> Result<PathBuf, LaunchFault> {
     if !path.is_file() {
-        return Err(LaunchFault::NoSuchFile { path: path.to_owned(), folder: None });
+        return Err(LaunchFault::NoSuchFile {
+            path: path.to_owned(),
+            folder: None,
+        });
     }
     match access(path, AccessFlags::X_OK) {
         Ok(()) => Ok(path.to_owned()),
-        Err(_) => Err(LaunchFault::NotExecutable { path: path.to_owned() }),
+        Err(_) => Err(LaunchFault::NotExecutable {
+            path: path.to_owned(),
+        }),
     }
 }

@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 /// What a duration looks like, for messages.
-pub(super) const DURATION_FORM: &str = "a whole number and a unit, such as \"500ms\", \"30s\", \"10m\" or \"1h\"";
+pub(super) const DURATION_FORM: &str =
+    "a whole number and a unit, such as \"500ms\", \"30s\", \"10m\" or \"1h\"";
 
 /// What a size looks like, for messages.
-pub(super) const BYTES_FORM: &str = "a whole number of bytes, or one with a unit, such as \"512KiB\" or \"64MiB\"";
+pub(super) const BYTES_FORM: &str =
+    "a whole number of bytes, or one with a unit, such as \"512KiB\" or \"64MiB\"";
 
 /// The longest duration taken: deadlines are added to clocks, which end somewhere.
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
@@ -19,17 +21,27 @@ const SMALLEST: u64 = 1 << 10;
 
 /// Reads `500ms`, `30s`, `10m`, `1h`; the error says what is wrong with it.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
-    let (number, unit) = split(text).ok_or_else(|| format!("{text:?} is not a duration; expected {DURATION_FORM}"))?;
+    let (number, unit) = split(text)
+        .ok_or_else(|| format!("{text:?} is not a duration; expected {DURATION_FORM}"))?;
     let milliseconds_each: u64 = match unit {
         "ms" => 1,
         "s" => 1_000,
         "m" => 60_000,
         "h" => 3_600_000,
         "" => return Err(format!("{text:?} has no unit; expected {DURATION_FORM}")),
-        _ => return Err(format!("{text:?} is not a duration; expected {DURATION_FORM}")),
+        _ => {
+            return Err(format!(
+                "{text:?} is not a duration; expected {DURATION_FORM}"
+            ));
+        }
     };
-    match number.checked_mul(milliseconds_each).map(Duration::from_millis) {
-        Some(Duration::ZERO) => Err(format!("{text:?} leaves no time at all; expected a duration longer than zero")),
+    match number
+        .checked_mul(milliseconds_each)
+        .map(Duration::from_millis)
+    {
+        Some(Duration::ZERO) => Err(format!(
+            "{text:?} leaves no time at all; expected a duration longer than zero"
+        )),
         Some(duration) if duration <= LONGEST => Ok(duration),
         _ => Err(format!("{text:?} is too long; expected at most \"24h\"")),
     }
@@ -37,7 +49,8 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
 
 /// Reads `512KiB`, `64MiB`; the error says what is wrong with it.
 pub(super) fn bytes(text: &str) -> Result<usize, String> {
-    let (number, unit) = split(text).ok_or_else(|| format!("{text:?} is not a size; expected {BYTES_FORM}"))?;
+    let (number, unit) =
+        split(text).ok_or_else(|| format!("{text:?} is not a size; expected {BYTES_FORM}"))?;
     let each: u64 = match unit {
         "" | "B" => 1,
         "KiB" => 1 << 10,
@@ -48,7 +61,9 @@ pub(super) fn bytes(text: &str) -> Result<usize, String> {
         "GB" => 1_000_000_000,
         _ => return Err(format!("{text:?} is not a size; expected {BYTES_FORM}")),
     };
-    number.checked_mul(each).map_or(Err(too_large()), bounded_bytes)
+    number
+        .checked_mul(each)
+        .map_or(Err(too_large()), bounded_bytes)
 }
 
 /// The bounds of a size, however it was written.
@@ -65,7 +80,9 @@ fn too_large() -> String {
 }
 
 fn split(text: &str) -> Option<(u64, &str)> {
-    let digits = text.find(|character: char| !character.is_ascii_digit()).unwrap_or(text.len());
+    let digits = text
+        .find(|character: char| !character.is_ascii_digit())
+        .unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
     Some((number.parse().ok()?, unit.strip_prefix(' ').unwrap_or(unit)))
 }
@@ -78,34 +95,71 @@ mod tests {
     fn durations_are_a_number_and_a_unit() {
         let check = |text: &str, expected: Result<u64, &str>| {
             let read = duration(text).map(|read| read.as_millis() as u64);
-            assert_eq!(read.as_ref().map_err(String::as_str).copied(), expected, "{text}");
+            assert_eq!(
+                read.as_ref().map_err(String::as_str).copied(),
+                expected,
+                "{text}"
+            );
         };
         check("500ms", Ok(500));
         check("30s", Ok(30_000));
         check("10m", Ok(600_000));
         check("1h", Ok(3_600_000));
         check("24h", Ok(86_400_000));
-        check("0s", Err("\"0s\" leaves no time at all; expected a duration longer than zero"));
+        check(
+            "0s",
+            Err("\"0s\" leaves no time at all; expected a duration longer than zero"),
+        );
         check("25h", Err("\"25h\" is too long; expected at most \"24h\""));
-        check("18446744073709551615h", Err("\"18446744073709551615h\" is too long; expected at most \"24h\""));
-        for nothing in ["", "s", "fast", "-1s", "1.5s", "30 seconds", "99999999999999999999s"] {
-            assert_eq!(duration(nothing), Err(format!("{nothing:?} is not a duration; expected {DURATION_FORM}")), "{nothing}");
+        check(
+            "18446744073709551615h",
+            Err("\"18446744073709551615h\" is too long; expected at most \"24h\""),
+        );
+        for nothing in [
+            "",
+            "s",
+            "fast",
+            "-1s",
+            "1.5s",
+            "30 seconds",
+            "99999999999999999999s",
+        ] {
+            assert_eq!(
+                duration(nothing),
+                Err(format!(
+                    "{nothing:?} is not a duration; expected {DURATION_FORM}"
+                )),
+                "{nothing}"
+            );
         }
-        assert_eq!(duration("30"), Err(format!("\"30\" has no unit; expected {DURATION_FORM}")));
+        assert_eq!(
+            duration("30"),
+            Err(format!("\"30\" has no unit; expected {DURATION_FORM}"))
+        );
     }
 
     #[test]
     fn sizes_are_bytes_or_carry_a_unit() {
         let check = |text: &str, expected: Result<usize, &str>| {
-            assert_eq!(bytes(text).as_ref().map_err(String::as_str).copied(), expected, "{text}");
+            assert_eq!(
+                bytes(text).as_ref().map_err(String::as_str).copied(),
+                expected,
+                "{text}"
+            );
         };
         check("2048", Ok(2048));
         check("64MiB", Ok(64 << 20));
         check("2MB", Ok(2_000_000));
         check("1GiB", Ok(1 << 30));
         check("2GiB", Err("too large; expected at most \"1GiB\""));
-        check("18446744073709551615GiB", Err("too large; expected at most \"1GiB\""));
+        check(
+            "18446744073709551615GiB",
+            Err("too large; expected at most \"1GiB\""),
+        );
         check("1B", Err("too small; expected at least \"1KiB\""));
-        assert_eq!(bytes("64 megs"), Err(format!("\"64 megs\" is not a size; expected {BYTES_FORM}")));
+        assert_eq!(
+            bytes("64 megs"),
+            Err(format!("\"64 megs\" is not a size; expected {BYTES_FORM}"))
+        );
     }
 }

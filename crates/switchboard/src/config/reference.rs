@@ -1,6 +1,7 @@
 //! References in a value, in the syntax of each kind of file.
 //!
-//! One reader for checking at load, disclosing before trust, and expanding at start, so that the three cannot disagree.
+//! One reader for checking at load, disclosing before trust, and expanding at start, so that the
+//! three cannot disagree.
 
 /// One piece of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -8,18 +9,24 @@ pub(crate) enum Piece<'a> {
     /// Text to take as it is.
     Literal(&'a str),
     /// A variable to read, and what to take where it is unset or empty.
-    Variable { name: &'a str, default: Option<&'a str> },
+    Variable {
+        name: &'a str,
+        default: Option<&'a str>,
+    },
 }
 
-/// How a file refers to variables. Each dialect has its own; in all of them a value is read in one pass.
+/// How a file refers to variables. Each dialect has its own; in all of them a value is read in one
+/// pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Syntax {
     /// `${NAME}`, `${env:NAME}`, `${NAME:-default}` in every text; `$$` is a literal `$`.
     #[default]
     Native,
-    /// As native, but `$$` is a literal `$` only before a `{`: elsewhere every `$` is taken as it is.
+    /// As native, but `$$` is a literal `$` only before a `{`: elsewhere every `$` is taken as it
+    /// is.
     Braced,
-    /// `${env:NAME}` in the values of variables and headers; every other text, and every other `$`, is taken as it is.
+    /// `${env:NAME}` in the values of variables and headers; every other text, and every other `$`,
+    /// is taken as it is.
     Placeholder,
     /// `$NAME` and `${NAME}` in every text; every other `$` is taken as it is.
     Shell,
@@ -37,7 +44,8 @@ pub(crate) enum Part {
 }
 
 impl Syntax {
-    /// Takes a value apart, once: what a variable holds is never looked at again. The error says what is wrong, without the value.
+    /// Takes a value apart, once: what a variable holds is never looked at again. The error says
+    /// what is wrong, without the value.
     pub(crate) fn pieces(self, part: Part, value: &str) -> Result<Vec<Piece<'_>>, &'static str> {
         match (self, part) {
             (Self::Native, _) => native(value),
@@ -49,14 +57,21 @@ impl Syntax {
     }
 
     /// What a value means, for comparing: texts that stand side by side are one.
-    pub(super) fn meaning(self, part: Part, value: &str) -> Result<Vec<(String, Option<String>)>, &'static str> {
+    pub(super) fn meaning(
+        self,
+        part: Part,
+        value: &str,
+    ) -> Result<Vec<(String, Option<String>)>, &'static str> {
         let mut meaning: Vec<(String, Option<String>)> = Vec::new();
         for piece in self.pieces(part, value)? {
             match (piece, meaning.last_mut()) {
                 (Piece::Literal(text), Some((literal, None))) => literal.push_str(text),
                 (Piece::Literal(text), _) => meaning.push((text.to_owned(), None)),
                 (Piece::Variable { name, default }, _) => {
-                    meaning.push((name.to_owned(), Some(default.unwrap_or_default().to_owned())));
+                    meaning.push((
+                        name.to_owned(),
+                        Some(default.unwrap_or_default().to_owned()),
+                    ));
                 }
             }
         }
@@ -65,13 +80,26 @@ impl Syntax {
 
     /// Whether a value reads any variable. A malformed one counts as reading.
     pub(crate) fn reads(self, part: Part, value: &str) -> bool {
-        self.pieces(part, value).map_or(true, |pieces| pieces.iter().any(|piece| matches!(piece, Piece::Variable { .. })))
+        self.pieces(part, value).map_or(true, |pieces| {
+            pieces
+                .iter()
+                .any(|piece| matches!(piece, Piece::Variable { .. }))
+        })
     }
 
     /// The variables a value reads, in order.
     pub(crate) fn variables(self, part: Part, value: &str) -> Vec<&str> {
         let found = self.pieces(part, value).unwrap_or_default();
-        found.into_iter().filter_map(|piece| if let Piece::Variable { name, .. } = piece { Some(name) } else { None }).collect()
+        found
+            .into_iter()
+            .filter_map(|piece| {
+                if let Piece::Variable { name, .. } = piece {
+                    Some(name)
+                } else {
+                    None
+                }
+            })
+            .collect()
     }
 }
 
@@ -80,9 +108,16 @@ pub(super) fn escape(text: &str) -> String {
     text.replace('$', "$$")
 }
 
-/// A text in the native syntax as it was meant, for a field in which nothing is expanded. `None` where it refers to a variable.
+/// A text in the native syntax as it was meant, for a field in which nothing is expanded. `None`
+/// where it refers to a variable.
 pub(super) fn unescape(text: &str) -> Option<String> {
-    let piece = |piece| if let Piece::Literal(text) = piece { Some(text) } else { None };
+    let piece = |piece| {
+        if let Piece::Literal(text) = piece {
+            Some(text)
+        } else {
+            None
+        }
+    };
     native(text).ok()?.into_iter().map(piece).collect()
 }
 
@@ -130,14 +165,21 @@ fn braced(value: &str) -> Result<Vec<Piece<'_>>, &'static str> {
     Ok(found)
 }
 
-/// A value in which `reference` knows the references by what follows a `$`: their name, and how long they are.
-fn marked<'v>(value: &'v str, reference: impl Fn(&'v str) -> Option<(&'v str, usize)>) -> Vec<Piece<'v>> {
+/// A value in which `reference` knows the references by what follows a `$`: their name, and how
+/// long they are.
+fn marked<'v>(
+    value: &'v str,
+    reference: impl Fn(&'v str) -> Option<(&'v str, usize)>,
+) -> Vec<Piece<'v>> {
     let mut found = Vec::new();
     let mut literal = 0;
     for (at, _) in value.match_indices('$') {
         if let Some((name, length)) = reference(&value[at + 1..]).filter(|_| at >= literal) {
             push_literal(&mut found, &value[literal..at]);
-            found.push(Piece::Variable { name, default: None });
+            found.push(Piece::Variable {
+                name,
+                default: None,
+            });
             literal = at + 1 + length;
         }
     }
@@ -155,14 +197,18 @@ fn shell(after: &str) -> Option<(&str, usize)> {
         let (name, _) = braced.split_once('}')?;
         return is_name(name).then_some((name, name.len() + 2));
     }
-    let end = after.find(|next: char| !next.is_ascii_alphanumeric() && next != '_').unwrap_or(after.len());
+    let end = after
+        .find(|next: char| !next.is_ascii_alphanumeric() && next != '_')
+        .unwrap_or(after.len());
     is_name(&after[..end]).then_some((&after[..end], end))
 }
 
 /// Whether it is the name of a variable.
 pub(super) fn is_name(name: &str) -> bool {
     name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
-        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+        && name
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
 fn push_literal<'a>(pieces: &mut Vec<Piece<'a>>, text: &'a str) {
@@ -176,7 +222,8 @@ fn variable(body: &str) -> Result<Piece<'_>, &'static str> {
         Some((name, default)) => (name, Some(default)),
         None => (body, None),
     };
-    // The first "}" closes a reference, so a default with one inside would silently mean something else.
+    // The first "}" closes a reference, so a default with one inside would silently mean something
+    // else.
     if default.is_some_and(|default| default.contains("${")) {
         return Err("a default cannot hold another reference; expected ${NAME:-plain text}");
     }
@@ -184,7 +231,9 @@ fn variable(body: &str) -> Result<Piece<'_>, &'static str> {
     if is_name(name) {
         Ok(Piece::Variable { name, default })
     } else {
-        Err("malformed reference; expected ${NAME}, ${env:NAME} or ${NAME:-default}, or \"$${\" for the text itself")
+        Err(
+            "malformed reference; expected ${NAME}, ${env:NAME} or ${NAME:-default}, or \"$${\" for the text itself",
+        )
     }
 }
 
@@ -196,50 +245,185 @@ mod tests {
 
     #[test]
     fn c7_references_are_read_in_one_pass() {
-        let check = |value: &str, expected: &[Piece<'_>]| assert_eq!(native(value).unwrap(), expected, "{value}");
+        let check = |value: &str, expected: &[Piece<'_>]| {
+            assert_eq!(native(value).unwrap(), expected, "{value}")
+        };
         check("", &[]);
         check("plain", &[Literal("plain")]);
-        check("${A}", &[Variable { name: "A", default: None }]);
-        check("${env:A}", &[Variable { name: "A", default: None }]);
-        check("${A:-}", &[Variable { name: "A", default: Some("") }]);
-        check("${env:A_1:-x:-y}", &[Variable { name: "A_1", default: Some("x:-y") }]);
-        check("Bearer ${T}!", &[Literal("Bearer "), Variable { name: "T", default: None }, Literal("!")]);
+        check(
+            "${A}",
+            &[Variable {
+                name: "A",
+                default: None,
+            }],
+        );
+        check(
+            "${env:A}",
+            &[Variable {
+                name: "A",
+                default: None,
+            }],
+        );
+        check(
+            "${A:-}",
+            &[Variable {
+                name: "A",
+                default: Some(""),
+            }],
+        );
+        check(
+            "${env:A_1:-x:-y}",
+            &[Variable {
+                name: "A_1",
+                default: Some("x:-y"),
+            }],
+        );
+        check(
+            "Bearer ${T}!",
+            &[
+                Literal("Bearer "),
+                Variable {
+                    name: "T",
+                    default: None,
+                },
+                Literal("!"),
+            ],
+        );
         check("a$$b", &[Literal("a$"), Literal("b")]);
         check("$${A}", &[Literal("$"), Literal("{A}")]);
-        check("$$${A}", &[Literal("$"), Variable { name: "A", default: None }]);
+        check(
+            "$$${A}",
+            &[
+                Literal("$"),
+                Variable {
+                    name: "A",
+                    default: None,
+                },
+            ],
+        );
         check("$HOME costs 5$", &[Literal("$"), Literal("HOME costs 5$")]);
-        check("${A}${B}", &[Variable { name: "A", default: None }, Variable { name: "B", default: None }]);
+        check(
+            "${A}${B}",
+            &[
+                Variable {
+                    name: "A",
+                    default: None,
+                },
+                Variable {
+                    name: "B",
+                    default: None,
+                },
+            ],
+        );
     }
 
     #[test]
     fn a_malformed_reference_is_an_error_that_does_not_quote_the_value() {
-        for value in ["${", "x ${A", "${}", "${1A}", "${A B}", "${input:token}", "${A:-${B}}", "${A-b}", "${env:}"] {
+        for value in [
+            "${",
+            "x ${A",
+            "${}",
+            "${1A}",
+            "${A B}",
+            "${input:token}",
+            "${A:-${B}}",
+            "${A-b}",
+            "${env:}",
+        ] {
             let fault = native(&format!("hunter2 {value}")).unwrap_err();
-            assert!(!fault.contains("hunter2") && fault.contains("${"), "{value}: {fault}");
+            assert!(
+                !fault.contains("hunter2") && fault.contains("${"),
+                "{value}: {fault}"
+            );
         }
     }
 
     #[test]
     fn c7_a_dialect_reads_its_own_syntax_in_its_own_fields() {
         let check = |syntax: Syntax, part: Part, value: &str, expected: &[Piece<'_>]| {
-            assert_eq!(syntax.pieces(part, value).unwrap(), expected, "{syntax:?} {part:?} {value}");
+            assert_eq!(
+                syntax.pieces(part, value).unwrap(),
+                expected,
+                "{syntax:?} {part:?} {value}"
+            );
         };
-        let variable = |name| Variable { name, default: None };
-        check(Syntax::Placeholder, Part::Value, "Bearer ${env:T}", &[Literal("Bearer "), variable("T")]);
-        check(Syntax::Placeholder, Part::Value, "$T ${T} $${env:T}", &[Literal("$T ${T} $"), variable("T")]);
-        check(Syntax::Placeholder, Part::Value, "${env:}${env:A", &[Literal("${env:}${env:A")]);
-        check(Syntax::Placeholder, Part::Launch, "${env:T}", &[Literal("${env:T}")]);
-        check(Syntax::Shell, Part::Value, "$A-${B}$", &[variable("A"), Literal("-"), variable("B"), Literal("$")]);
-        check(Syntax::Shell, Part::Launch, "${PWD}:/workspace", &[variable("PWD"), Literal(":/workspace")]);
-        check(Syntax::Shell, Part::Value, "$1 ${} ${A-b}", &[Literal("$1 ${} ${A-b}")]);
-        check(Syntax::Literal, Part::Value, "$A ${B}", &[Literal("$A ${B}")]);
-        check(Syntax::Braced, Part::Value, "pa$$word $A ", &[Literal("pa$$word $A ")]);
-        check(Syntax::Braced, Part::Launch, "${env:A}$", &[variable("A"), Literal("$")]);
+        let variable = |name| Variable {
+            name,
+            default: None,
+        };
+        check(
+            Syntax::Placeholder,
+            Part::Value,
+            "Bearer ${env:T}",
+            &[Literal("Bearer "), variable("T")],
+        );
+        check(
+            Syntax::Placeholder,
+            Part::Value,
+            "$T ${T} $${env:T}",
+            &[Literal("$T ${T} $"), variable("T")],
+        );
+        check(
+            Syntax::Placeholder,
+            Part::Value,
+            "${env:}${env:A",
+            &[Literal("${env:}${env:A")],
+        );
+        check(
+            Syntax::Placeholder,
+            Part::Launch,
+            "${env:T}",
+            &[Literal("${env:T}")],
+        );
+        check(
+            Syntax::Shell,
+            Part::Value,
+            "$A-${B}$",
+            &[variable("A"), Literal("-"), variable("B"), Literal("$")],
+        );
+        check(
+            Syntax::Shell,
+            Part::Launch,
+            "${PWD}:/workspace",
+            &[variable("PWD"), Literal(":/workspace")],
+        );
+        check(
+            Syntax::Shell,
+            Part::Value,
+            "$1 ${} ${A-b}",
+            &[Literal("$1 ${} ${A-b}")],
+        );
+        check(
+            Syntax::Literal,
+            Part::Value,
+            "$A ${B}",
+            &[Literal("$A ${B}")],
+        );
+        check(
+            Syntax::Braced,
+            Part::Value,
+            "pa$$word $A ",
+            &[Literal("pa$$word $A ")],
+        );
+        check(
+            Syntax::Braced,
+            Part::Launch,
+            "${env:A}$",
+            &[variable("A"), Literal("$")],
+        );
         check(
             Syntax::Braced,
             Part::Value,
             "$${A}${B:-c}",
-            &[Literal("$"), Literal("{"), Literal("A}"), Variable { name: "B", default: Some("c") }],
+            &[
+                Literal("$"),
+                Literal("{"),
+                Literal("A}"),
+                Variable {
+                    name: "B",
+                    default: Some("c"),
+                },
+            ],
         );
     }
 }

@@ -5,7 +5,12 @@ use std::path::{Path, PathBuf};
 use super::{ConfigFile, Scope};
 
 /// A project's files, highest precedence first.
-const OF_PROJECT: [&str; 4] = ["switchboard.toml", ".mcp.json", ".agents/mcp.json", ".gemini/settings.json"];
+const OF_PROJECT: [&str; 4] = [
+    "switchboard.toml",
+    ".mcp.json",
+    ".agents/mcp.json",
+    ".gemini/settings.json",
+];
 
 /// The native file in the user's folder of configurations.
 const OF_USER: &str = "switchboard/switchboard.toml";
@@ -13,37 +18,59 @@ const OF_USER: &str = "switchboard/switchboard.toml";
 /// The other programs' files in the user's home folder.
 const OF_HOME: [&str; 2] = [".agents/mcp.json", ".gemini/settings.json"];
 
-/// What the root of a repository contains. It ends the search for a project's files and decides nothing else.
+/// What the root of a repository contains. It ends the search for a project's files and decides
+/// nothing else.
 const OF_REPOSITORY: [&str; 4] = [".git", ".hg", ".jj", ".svn"];
 
-/// The folder of the project that `current` belongs to: the nearest one with a project's file in it, from `current` up to the root of
-/// its repository; `current` itself where there is none.
+/// The folder of the project that `current` belongs to: the nearest one with a project's file in
+/// it, from `current` up to the root of its repository; `current` itself where there is none.
 pub fn project_folder(current: &Path) -> PathBuf {
-    let has_any = |folder: &Path, names: &[&str]| names.iter().any(|name| is_there(&folder.join(name)));
-    let root = current.ancestors().find(|folder| has_any(folder, &OF_REPOSITORY)).unwrap_or(current);
-    let inside = current.ancestors().take_while(|folder| folder.starts_with(root));
+    let has_any =
+        |folder: &Path, names: &[&str]| names.iter().any(|name| is_there(&folder.join(name)));
+    let root = current
+        .ancestors()
+        .find(|folder| has_any(folder, &OF_REPOSITORY))
+        .unwrap_or(current);
+    let inside = current
+        .ancestors()
+        .take_while(|folder| folder.starts_with(root));
     let mut with_files = inside.filter(|folder| has_any(folder, &OF_PROJECT));
     with_files.next().unwrap_or(current).to_owned()
 }
 
-/// Every file that is looked for, there or not, highest precedence first: the project's, then the user's own.
-pub fn search_order(project_folder: &Path, config_folder: &Path, home_folder: &Path) -> Vec<ConfigFile> {
-    let projects = OF_PROJECT.map(|name| ConfigFile::new(project_folder.join(name), Scope::Project));
+/// Every file that is looked for, there or not, highest precedence first: the project's, then the
+/// user's own.
+pub fn search_order(
+    project_folder: &Path,
+    config_folder: &Path,
+    home_folder: &Path,
+) -> Vec<ConfigFile> {
+    let projects =
+        OF_PROJECT.map(|name| ConfigFile::new(project_folder.join(name), Scope::Project));
     let user = ConfigFile::new(config_folder.join(OF_USER), Scope::User);
     let home = OF_HOME.map(|name| ConfigFile::new(home_folder.join(name), Scope::User));
     projects.into_iter().chain([user]).chain(home).collect()
 }
 
-/// The files of the [`search_order`] that exist. A project's file that only a symbolic link leads to is not among them: what was
-/// accepted in another project could be reached so. [`linked_project_files`] names such files.
+/// The files of the [`search_order`] that exist. A project's file that only a symbolic link leads
+/// to is not among them: what was accepted in another project could be reached so.
+/// [`linked_project_files`] names such files.
 pub fn search(project_folder: &Path, config_folder: &Path, home_folder: &Path) -> Vec<ConfigFile> {
     let mut files = search_order(project_folder, config_folder, home_folder);
-    files
-        .retain(|file| is_there(&file.path) && (file.scope == Scope::User || link_on_path(project_folder, &file.path).is_none()));
+    files.retain(|file| {
+        is_there(&file.path)
+            && (file.scope == Scope::User || link_on_path(project_folder, &file.path).is_none())
+    });
     let place = |file: &ConfigFile| file.path.canonicalize().ok();
-    let users: Vec<_> = files.iter().filter(|file| file.scope == Scope::User).filter_map(place).collect();
+    let users: Vec<_> = files
+        .iter()
+        .filter(|file| file.scope == Scope::User)
+        .filter_map(place)
+        .collect();
     // In the user's own folder a project's file may be the user's own: then it is that.
-    files.retain(|file| file.scope == Scope::User || place(file).is_none_or(|place| !users.contains(&place)));
+    files.retain(|file| {
+        file.scope == Scope::User || place(file).is_none_or(|place| !users.contains(&place))
+    });
     files
 }
 
@@ -57,12 +84,27 @@ pub struct LinkedFile {
 }
 
 /// The project's files that [`search`] leaves out. The user's own files may be links.
-pub fn linked_project_files(project_folder: &Path, config_folder: &Path, home_folder: &Path) -> Vec<LinkedFile> {
+pub fn linked_project_files(
+    project_folder: &Path,
+    config_folder: &Path,
+    home_folder: &Path,
+) -> Vec<LinkedFile> {
     let order = search_order(project_folder, config_folder, home_folder);
-    let (projects, users): (Vec<_>, Vec<_>) = order.into_iter().partition(|file| file.scope == Scope::Project);
+    let (projects, users): (Vec<_>, Vec<_>) = order
+        .into_iter()
+        .partition(|file| file.scope == Scope::Project);
     let is_users = |path: &Path| users.iter().any(|file| file.path == path);
-    let linked = projects.into_iter().filter(|file| is_there(&file.path) && !is_users(&file.path));
-    linked.filter_map(|file| Some(LinkedFile { link: link_on_path(project_folder, &file.path)?, file: file.path })).collect()
+    let linked = projects
+        .into_iter()
+        .filter(|file| is_there(&file.path) && !is_users(&file.path));
+    linked
+        .filter_map(|file| {
+            Some(LinkedFile {
+                link: link_on_path(project_folder, &file.path)?,
+                file: file.path,
+            })
+        })
+        .collect()
 }
 
 /// A dangling link or a folder of that name is there: reading it says what is wrong.
@@ -72,6 +114,13 @@ fn is_there(path: &Path) -> bool {
 
 /// The symbolic link between a folder and a file in it, if there is one.
 fn link_on_path(folder: &Path, file: &Path) -> Option<PathBuf> {
-    let below: Vec<_> = file.ancestors().take_while(|path| *path != folder).collect();
-    below.into_iter().rev().find(|path| path.is_symlink()).map(Path::to_owned)
+    let below: Vec<_> = file
+        .ancestors()
+        .take_while(|path| *path != folder)
+        .collect();
+    below
+        .into_iter()
+        .rev()
+        .find(|path| path.is_symlink())
+        .map(Path::to_owned)
 }

@@ -1,7 +1,8 @@
 //! Which values of an entry are secrets: decided by their names and by their form. Pure.
 //!
-//! Where an entry is shown, no value of `env` or `headers` is, secret or not. This decides what is taken out of free text (logs, errors,
-//! progress), where blacking out an ordinary word would make the text unreadable.
+//! Where an entry is shown, no value of `env` or `headers` is, secret or not. This decides what is
+//! taken out of free text (logs, errors, progress), where blacking out an ordinary word would make
+//! the text unreadable.
 
 use crate::secret::Secret;
 
@@ -12,68 +13,105 @@ const SECRET: &str = "token secret password passwd passphrase apikey accesskey p
 /// Words that say so where they stand alone between separators.
 const SECRET_WORDS: [&str; 7] = ["key", "keys", "pass", "pwd", "pat", "auth", "creds"];
 
-/// Last words of a name that make it speak of something else than the secret: `TOKEN_LIMIT`, `KEY_FILE`.
+/// Last words of a name that make it speak of something else than the secret: `TOKEN_LIMIT`,
+/// `KEY_FILE`.
 const ABOUT: &str = "limit max min count size length ttl timeout expiry file path dir folder mode type name format version";
 
-/// Words that are nobody's secret, under whatever name; to black them out would make every log unreadable.
+/// Words that are nobody's secret, under whatever name; to black them out would make every log
+/// unreadable.
 const ORDINARY: &str = "true false yes no on off none null auto trace debug info warn warning error verbose silent production development test \
                         stdio localhost";
 
-/// The secrets in the value that stands under this name: itself, and what stands behind `Bearer` or `Basic` in it.
+/// The secrets in the value that stands under this name: itself, and what stands behind `Bearer` or
+/// `Basic` in it.
 pub(crate) fn secrets_of(name: &str, value: &str) -> Vec<Secret> {
     if !is_secret(name, value) {
         return Vec::new();
     }
-    [Some(value), without_scheme(value)].into_iter().flatten().map(Secret::new).collect()
+    [Some(value), without_scheme(value)]
+        .into_iter()
+        .flatten()
+        .map(Secret::new)
+        .collect()
 }
 
 /// Whether a name says that its value is a secret: `--api-key`, `GITHUB_TOKEN`, `clientSecret`.
 pub(crate) fn says_secret(name: &str) -> bool {
     let words = words(name);
-    if words.last().is_some_and(|last| ABOUT.split(' ').any(|about| about == last)) {
+    if words
+        .last()
+        .is_some_and(|last| ABOUT.split(' ').any(|about| about == last))
+    {
         return false;
     }
     let joined = words.concat();
-    SECRET.split_whitespace().any(|secret| joined.contains(secret)) || words.iter().any(|word| SECRET_WORDS.contains(&&**word))
+    SECRET
+        .split_whitespace()
+        .any(|secret| joined.contains(secret))
+        || words.iter().any(|word| SECRET_WORDS.contains(&&**word))
 }
 
 /// Whether a value is a word that is nobody's secret.
 pub(crate) fn is_ordinary(value: &str) -> bool {
-    value.is_empty() || ORDINARY.split_whitespace().any(|word| word.eq_ignore_ascii_case(value))
+    value.is_empty()
+        || ORDINARY
+            .split_whitespace()
+            .any(|word| word.eq_ignore_ascii_case(value))
 }
 
 fn is_secret(name: &str, value: &str) -> bool {
-    !is_ordinary(value) && (says_secret(name) || without_scheme(value).is_some() || !is_plain(value))
+    !is_ordinary(value)
+        && (says_secret(name) || without_scheme(value).is_some() || !is_plain(value))
 }
 
 /// What stands behind the word that says how to authorize.
 fn without_scheme(value: &str) -> Option<&str> {
-    ["Bearer ", "Basic "].iter().find_map(|scheme| value.strip_prefix(scheme))
+    ["Bearer ", "Basic "]
+        .iter()
+        .find_map(|scheme| value.strip_prefix(scheme))
 }
 
-/// Whether a value is made of words and numbers, as names, paths, addresses and levels are; what was made at random is not.
+/// Whether a value is made of words and numbers, as names, paths, addresses and levels are; what
+/// was made at random is not.
 fn is_plain(value: &str) -> bool {
     let has_password = url::Url::parse(value).is_ok_and(|url| url.password().is_some());
-    !has_password && value.split(|character: char| !character.is_alphanumeric()).all(is_word)
+    !has_password
+        && value
+            .split(|character: char| !character.is_alphanumeric())
+            .all(is_word)
 }
 
 /// `transport`, `GitHub`, `4096`, `v2`, `sha256`; not `rT5v`, `9fK2xQ`, nor anything very long.
 fn is_word(run: &str) -> bool {
     let characters: Vec<char> = run.chars().collect();
-    let letters: Vec<char> = characters.iter().copied().filter(|character| !character.is_ascii_digit()).collect();
-    let upper = letters.iter().filter(|letter| letter.is_uppercase()).count();
-    let changes = characters.windows(2).filter(|pair| pair[0].is_ascii_digit() != pair[1].is_ascii_digit()).count();
-    let is_one_case = upper == 0 || upper == letters.len() || (upper == 1 && letters[0].is_uppercase());
+    let letters: Vec<char> = characters
+        .iter()
+        .copied()
+        .filter(|character| !character.is_ascii_digit())
+        .collect();
+    let upper = letters
+        .iter()
+        .filter(|letter| letter.is_uppercase())
+        .count();
+    let changes = characters
+        .windows(2)
+        .filter(|pair| pair[0].is_ascii_digit() != pair[1].is_ascii_digit())
+        .count();
+    let is_one_case =
+        upper == 0 || upper == letters.len() || (upper == 1 && letters[0].is_uppercase());
     match (letters.len(), characters.len()) {
         (0, digits) => digits <= 10,
         // Letters alone.
-        (all, length) if all == length => length <= 12 || (length <= 24 && (is_one_case || upper * 4 <= length)),
+        (all, length) if all == length => {
+            length <= 12 || (length <= 24 && (is_one_case || upper * 4 <= length))
+        }
         (_, ..=4) => is_one_case && changes <= 2,
         (_, length) => is_one_case && changes <= 1 && length <= 16,
     }
 }
 
-/// The words of a name, in lower case: `clientSecret`, `client_secret` and `Client-Secret` are the same.
+/// The words of a name, in lower case: `clientSecret`, `client_secret` and `Client-Secret` are the
+/// same.
 fn words(name: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut was_lower = false;
@@ -83,7 +121,10 @@ fn words(name: &str) -> Vec<String> {
         }
         was_lower = character.is_lowercase() || character.is_ascii_digit();
         if character.is_alphanumeric() {
-            words.last_mut().expect("there is one").extend(character.to_lowercase());
+            words
+                .last_mut()
+                .expect("there is one")
+                .extend(character.to_lowercase());
         }
     }
     words.retain(|word| !word.is_empty());
@@ -97,20 +138,27 @@ mod tests {
     #[test]
     fn t25_a_name_says_that_its_value_is_a_secret() {
         let check = |names: &str, expected: bool| {
-            names.split_whitespace().for_each(|name| assert_eq!(says_secret(name), expected, "{name}"));
+            names
+                .split_whitespace()
+                .for_each(|name| assert_eq!(says_secret(name), expected, "{name}"));
         };
         check(
             "TOKEN GITHUB_TOKEN githubToken --api-key X-Api-Key Authorization KEY OPENAI_KEY DB_PASS PGPASSWORD AWS_SECRET_ACCESS_KEY \
              clientSecret Cookie SENTRY_DSN DATABASE_URL GITHUB_PAT SSH_PRIVATE_KEY PROXY_AUTH SLACK_WEBHOOK_URL",
             true,
         );
-        check("REGION MONKEY KEYBOARD PATH TOKEN_LIMIT KEY_FILE AUTH_MODE COMPASS PATTERN LOG_LEVEL Accept", false);
+        check(
+            "REGION MONKEY KEYBOARD PATH TOKEN_LIMIT KEY_FILE AUTH_MODE COMPASS PATTERN LOG_LEVEL Accept",
+            false,
+        );
     }
 
     #[test]
     fn t25_a_value_that_was_made_at_random_is_a_secret_under_any_name() {
         let check = |values: &str, expected: bool| {
-            values.split_whitespace().for_each(|value| assert_eq!(is_secret("REGION", value), expected, "{value}"));
+            values
+                .split_whitespace()
+                .for_each(|value| assert_eq!(is_secret("REGION", value), expected, "{value}"));
         };
         check(
             "9fK2xQ7vLm04ZtB8 ghp_16C7e42F292c6912E7710c838347Ae178B4a sk-proj-abc123def456ghi789 AKIAIOSFODNN7EXAMPLE 4f9c2e1ab07d \
@@ -128,7 +176,10 @@ mod tests {
     #[test]
     fn t25_a_token_is_known_without_the_word_before_it() {
         let found = secrets_of("Authorization", "Bearer opensesame");
-        assert_eq!(found, [Secret::new("Bearer opensesame"), Secret::new("opensesame")]);
+        assert_eq!(
+            found,
+            [Secret::new("Bearer opensesame"), Secret::new("opensesame")]
+        );
         assert!(secrets_of("PASSWORD", "true").is_empty());
     }
 }

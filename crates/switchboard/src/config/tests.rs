@@ -25,7 +25,10 @@ fn load_text(text: impl AsRef<[u8]>, scope: Scope) -> Result<Config, ConfigError
     let path = folder.path().join("switchboard.toml");
     std::fs::write(&path, text).expect("a file in it");
     load(&[ConfigFile::new(path, scope)]).map_err(|errors| {
-        let named = |finding: Diagnostic| Diagnostic { file: Arc::new("switchboard.toml".into()), ..finding };
+        let named = |finding: Diagnostic| Diagnostic {
+            file: Arc::new("switchboard.toml".into()),
+            ..finding
+        };
         ConfigErrors(errors.0.into_iter().map(named).collect())
     })
 }
@@ -57,10 +60,19 @@ fn load_foreign(dialect: Dialect, name: &str, text: &str) -> Result<Foreign, Str
     let path = folder.path().join(name);
     std::fs::write(&path, text).expect("a file in it");
     let file = Arc::new(PathBuf::from(name));
-    let bare = |finding: Diagnostic| Diagnostic { file: file.clone(), ..finding };
-    match load(&[ConfigFile { dialect: Some(dialect), ..ConfigFile::new(path, Scope::Given) }]) {
+    let bare = |finding: Diagnostic| Diagnostic {
+        file: file.clone(),
+        ..finding
+    };
+    match load(&[ConfigFile {
+        dialect: Some(dialect),
+        ..ConfigFile::new(path, Scope::Given)
+    }]) {
         Ok(mut config) => {
-            config.warnings = std::mem::take(&mut config.warnings).into_iter().map(bare).collect();
+            config.warnings = std::mem::take(&mut config.warnings)
+                .into_iter()
+                .map(bare)
+                .collect();
             Ok(Foreign { config, file })
         }
         Err(errors) => Err(ConfigErrors(errors.0.into_iter().map(bare).collect()).to_string()),
@@ -69,7 +81,11 @@ fn load_foreign(dialect: Dialect, name: &str, text: &str) -> Result<Foreign, Str
 
 impl Foreign {
     fn warnings(&self) -> Vec<String> {
-        self.config.warnings.iter().map(Diagnostic::to_string).collect()
+        self.config
+            .warnings
+            .iter()
+            .map(Diagnostic::to_string)
+            .collect()
     }
 
     /// Every server as meant, wherever its file was.
@@ -96,23 +112,53 @@ impl Foreign {
 }
 
 /// A server of this dialect at this line of `file`, that says nothing but how it is reached.
-fn expected(dialect: Dialect, name: &str, file: &str, line: usize, endpoint: Endpoint) -> ServerConfig {
+fn expected(
+    dialect: Dialect,
+    name: &str,
+    file: &str,
+    line: usize,
+    endpoint: Endpoint,
+) -> ServerConfig {
     let source = Source::new(Arc::new(file.into()), line, Scope::Given);
     let name = ServerName::dialect(name).expect("a name that dialects allow");
-    ServerConfig { dialect, start: dialect.rules().start, ..ServerConfig::new(name, source, endpoint) }
+    ServerConfig {
+        dialect,
+        start: dialect.rules().start,
+        ..ServerConfig::new(name, source, endpoint)
+    }
 }
 
 /// A program as the five dialects start it: with the whole environment.
 fn inheriting(command: &str, args: &[&str], env: &[(&str, &str)], syntax: Syntax) -> Endpoint {
-    let env = env.iter().map(|(name, value)| ((*name).to_owned(), Secret::new(*value))).collect();
-    Endpoint::Stdio(StdioEndpoint { env, inherit_env: true, syntax, ..StdioEndpoint::new(command, args.iter().copied()) })
+    let env = env
+        .iter()
+        .map(|(name, value)| ((*name).to_owned(), Secret::new(*value)))
+        .collect();
+    Endpoint::Stdio(StdioEndpoint {
+        env,
+        inherit_env: true,
+        syntax,
+        ..StdioEndpoint::new(command, args.iter().copied())
+    })
 }
 
 /// What a child of this endpoint would get of these variables, its own among them.
 fn child_environment(endpoint: &Endpoint, host: &[(&str, &str)]) -> Vec<(String, String)> {
-    let Endpoint::Stdio(stdio) = endpoint else { panic!("no program: {endpoint:?}") };
-    let stdio = StdioEndpoint { command: "/bin/sh".to_owned(), ..stdio.clone() };
-    let host = Environment::new(host.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
+    let Endpoint::Stdio(stdio) = endpoint else {
+        panic!("no program: {endpoint:?}")
+    };
+    let stdio = StdioEndpoint {
+        command: "/bin/sh".to_owned(),
+        ..stdio.clone()
+    };
+    let host = Environment::new(
+        host.iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned())),
+    );
     let launch = resolve_launch(&stdio, Path::new("/"), &host).expect("a launch");
-    launch.env.into_iter().map(|(name, value)| (name, value.expose().to_owned())).collect()
+    launch
+        .env
+        .into_iter()
+        .map(|(name, value)| (name, value.expose().to_owned()))
+        .collect()
 }

@@ -1,4 +1,5 @@
-//! A document of any format as a tree with the place of every key and value: what formats make and dialects read.
+//! A document of any format as a tree with the place of every key and value: what formats make and
+//! dialects read.
 
 /// A value and where it stands.
 #[derive(Debug, Clone, PartialEq)]
@@ -40,7 +41,11 @@ impl Node {
 
     /// The keys of a table, in the order of the file; none of anything else.
     pub(super) fn entries(&self) -> &[Entry] {
-        if let Tree::Table(entries) = &self.value { entries } else { &[] }
+        if let Tree::Table(entries) = &self.value {
+            entries
+        } else {
+            &[]
+        }
     }
 
     /// A table without these keys, which are read apart.
@@ -52,14 +57,19 @@ impl Node {
         node
     }
 
-    /// A table in whose table `key` numbers and flags are texts, as programs take them that hand them to a child anyway; `null`
-    /// says nothing.
+    /// A table in whose table `key` numbers and flags are texts, as programs take them that hand
+    /// them to a child anyway; `null` says nothing.
     pub(super) fn with_plain_texts(mut self, key: &str) -> Self {
-        let Tree::Table(entries) = &mut self.value else { return self };
-        let values = entries.iter_mut().filter(|entry| entry.key == key).filter_map(|entry| match &mut entry.value.value {
-            Tree::Table(values) => Some(values),
-            _ => None,
-        });
+        let Tree::Table(entries) = &mut self.value else {
+            return self;
+        };
+        let values = entries
+            .iter_mut()
+            .filter(|entry| entry.key == key)
+            .filter_map(|entry| match &mut entry.value.value {
+                Tree::Table(values) => Some(values),
+                _ => None,
+            });
         for values in values {
             values.retain(|value| value.value.value != Tree::Null);
             for value in values {
@@ -75,14 +85,20 @@ impl Node {
 
     /// The text, if it is one.
     pub(super) fn text(&self) -> Option<&str> {
-        if let Tree::Text(text) = &self.value { Some(text) } else { None }
+        if let Tree::Text(text) = &self.value {
+            Some(text)
+        } else {
+            None
+        }
     }
 
     /// What it is, without the value: that may be a secret.
     pub(super) fn kind(&self) -> &'static str {
         match &self.value {
             Tree::Text(_) => "a string",
-            Tree::Number(digits) if digits.contains(['.', 'e', 'E', 'n', 'i']) => "a decimal number",
+            Tree::Number(digits) if digits.contains(['.', 'e', 'E', 'n', 'i']) => {
+                "a decimal number"
+            }
             Tree::Number(_) => "an integer",
             Tree::Flag(_) => "true or false without quotes",
             Tree::Null => "nothing",

@@ -1,4 +1,5 @@
-//! A document as written: every known field with its place, every value of the right kind; nothing about what fields mean together.
+//! A document as written: every known field with its place, every value of the right kind; nothing
+//! about what fields mean together.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -33,12 +34,17 @@ pub(super) struct WrittenServer {
     pub(super) node: Node,
 }
 
-/// Variables that a child must not get, though it inherits all others: no field of the native file, but what a dialect may mean.
+/// Variables that a child must not get, though it inherits all others: no field of the native file,
+/// but what a dialect may mean.
 pub(super) const UNSET: &str = "unset_env";
 
-/// The fields of one table, by name; and how the file spells those of them that it spells in its own way.
+/// The fields of one table, by name; and how the file spells those of them that it spells in its
+/// own way.
 #[derive(Debug, Default)]
-pub(super) struct Fields(pub(super) BTreeMap<&'static str, At<Value>>, BTreeMap<&'static str, &'static str>);
+pub(super) struct Fields(
+    pub(super) BTreeMap<&'static str, At<Value>>,
+    BTreeMap<&'static str, &'static str>,
+);
 
 /// A value and where it stands.
 #[derive(Debug, Clone)]
@@ -83,11 +89,20 @@ impl Fields {
     }
 
     /// The same, where the file may have both: then the native one holds, and the other is told.
-    pub(super) fn rename_once(&mut self, own: &'static str, native: &'static str, path: &str, findings: &mut Findings<'_>) {
+    pub(super) fn rename_once(
+        &mut self,
+        own: &'static str,
+        native: &'static str,
+        path: &str,
+        findings: &mut Findings<'_>,
+    ) {
         if self.at(native).is_none() {
             self.rename(own, native);
         } else if let Some(more) = self.0.remove(own) {
-            let message = format!("ignored: `{}` says it already; remove one of them", self.spelt(native));
+            let message = format!(
+                "ignored: `{}` says it already; remove one of them",
+                self.spelt(native)
+            );
             findings.warn(more.at, format!("{path}.{own}"), message);
         }
     }
@@ -98,39 +113,111 @@ impl Fields {
     }
 
     pub(super) fn text(&self, name: &str) -> Option<&str> {
-        if let Some(At { value: Value::Text(text), .. }) = self.0.get(name) { Some(text) } else { None }
+        if let Some(At {
+            value: Value::Text(text),
+            ..
+        }) = self.0.get(name)
+        {
+            Some(text)
+        } else {
+            None
+        }
     }
 
     pub(super) fn texts(&self, name: &str) -> Option<&[At<String>]> {
-        if let Some(At { value: Value::Texts(texts), .. }) = self.0.get(name) { Some(texts) } else { None }
+        if let Some(At {
+            value: Value::Texts(texts),
+            ..
+        }) = self.0.get(name)
+        {
+            Some(texts)
+        } else {
+            None
+        }
     }
 
     pub(super) fn secrets(&self, name: &str) -> &[At<(String, Secret)>] {
-        if let Some(At { value: Value::Secrets(secrets), .. }) = self.0.get(name) { secrets } else { &[] }
+        if let Some(At {
+            value: Value::Secrets(secrets),
+            ..
+        }) = self.0.get(name)
+        {
+            secrets
+        } else {
+            &[]
+        }
     }
 
     pub(super) fn secret(&self, name: &str) -> Option<&Secret> {
-        if let Some(At { value: Value::Secret(secret), .. }) = self.0.get(name) { Some(secret) } else { None }
+        if let Some(At {
+            value: Value::Secret(secret),
+            ..
+        }) = self.0.get(name)
+        {
+            Some(secret)
+        } else {
+            None
+        }
     }
 
     pub(super) fn port(&self, name: &str) -> Option<u16> {
-        if let Some(At { value: Value::Port(port), .. }) = self.0.get(name) { Some(*port) } else { None }
+        if let Some(At {
+            value: Value::Port(port),
+            ..
+        }) = self.0.get(name)
+        {
+            Some(*port)
+        } else {
+            None
+        }
     }
 
     pub(super) fn flag(&self, name: &str) -> Option<bool> {
-        if let Some(At { value: Value::Flag(flag), .. }) = self.0.get(name) { Some(*flag) } else { None }
+        if let Some(At {
+            value: Value::Flag(flag),
+            ..
+        }) = self.0.get(name)
+        {
+            Some(*flag)
+        } else {
+            None
+        }
     }
 
     pub(super) fn duration(&self, name: &str) -> Option<Duration> {
-        if let Some(At { value: Value::Duration(duration), .. }) = self.0.get(name) { Some(*duration) } else { None }
+        if let Some(At {
+            value: Value::Duration(duration),
+            ..
+        }) = self.0.get(name)
+        {
+            Some(*duration)
+        } else {
+            None
+        }
     }
 
     pub(super) fn bytes(&self, name: &str) -> Option<usize> {
-        if let Some(At { value: Value::Bytes(bytes), .. }) = self.0.get(name) { Some(*bytes) } else { None }
+        if let Some(At {
+            value: Value::Bytes(bytes),
+            ..
+        }) = self.0.get(name)
+        {
+            Some(*bytes)
+        } else {
+            None
+        }
     }
 
     pub(super) fn choice(&self, name: &str) -> Option<&'static str> {
-        if let Some(At { value: Value::Choice(choice), .. }) = self.0.get(name) { Some(choice) } else { None }
+        if let Some(At {
+            value: Value::Choice(choice),
+            ..
+        }) = self.0.get(name)
+        {
+            Some(choice)
+        } else {
+            None
+        }
     }
 }
 
@@ -148,12 +235,20 @@ pub(super) fn read(document: &Node, findings: &mut Findings<'_>) -> Written {
             "naming" => &NAMING,
             "$schema" => continue,
             other => {
-                let sections = [&SERVERS, &PERMISSIONS, &SECURITY, &NAMING].map(|section| section.name);
+                let sections =
+                    [&SERVERS, &PERMISSIONS, &SECURITY, &NAMING].map(|section| section.name);
                 unknown(other, *at, "", "section", sections.into_iter(), findings);
                 continue;
             }
         };
-        let fields = table(value, section.fields, Syntax::Native, section.name, findings).unwrap_or_default();
+        let fields = table(
+            value,
+            section.fields,
+            Syntax::Native,
+            section.name,
+            findings,
+        )
+        .unwrap_or_default();
         match section.name {
             "permissions" => (written.permissions, written.gated) = (fields, true),
             "security" => written.security = fields,
@@ -164,14 +259,22 @@ pub(super) fn read(document: &Node, findings: &mut Findings<'_>) -> Written {
 }
 
 /// The entries of the section that holds the servers, by name.
-pub(super) fn servers(section: &'static str, value: &Node, findings: &mut Findings<'_>) -> Vec<WrittenServer> {
+pub(super) fn servers(
+    section: &'static str,
+    value: &Node,
+    findings: &mut Findings<'_>,
+) -> Vec<WrittenServer> {
     if !matches!(value.value, Tree::Table(_)) {
         let form = if findings.json {
             "an object with an entry for each server, { \"NAME\": { … } }".to_owned()
         } else {
             format!("a table for each server, [{section}.NAME]")
         };
-        findings.error(value.at, section, format!("expected {form}, found {}", findings.kind(value)));
+        findings.error(
+            value.at,
+            section,
+            format!("expected {form}, found {}", findings.kind(value)),
+        );
     }
     let server = |entry: &Entry| WrittenServer {
         name: entry.key.clone(),
@@ -182,7 +285,8 @@ pub(super) fn servers(section: &'static str, value: &Node, findings: &mut Findin
     value.entries().iter().map(server).collect()
 }
 
-/// The fields of a table that are known, each of its kind; unknown ones are told, with the nearest known one.
+/// The fields of a table that are known, each of its kind; unknown ones are told, with the nearest
+/// known one.
 pub(super) fn table(
     value: &Node,
     known: &'static [Field],
@@ -202,20 +306,52 @@ pub(super) fn entry(
     path: &str,
     findings: &mut Findings<'_>,
 ) -> Option<Fields> {
-    let known = known.iter().chain(SERVERS.fields.iter().filter(|field| ours.contains(&field.name)));
+    let known = known.iter().chain(
+        SERVERS
+            .fields
+            .iter()
+            .filter(|field| ours.contains(&field.name)),
+    );
     if !matches!(value.value, Tree::Table(_)) {
-        let form = if findings.json { "an object, { … }".to_owned() } else { format!("a table, [{path}]") };
-        findings.error(value.at, path, format!("expected {form}, found {}", findings.kind(value)));
+        let form = if findings.json {
+            "an object, { … }".to_owned()
+        } else {
+            format!("a table, [{path}]")
+        };
+        findings.error(
+            value.at,
+            path,
+            format!("expected {form}, found {}", findings.kind(value)),
+        );
         return None;
     }
     let mut fields = Fields::default();
     for Entry { key, at, value } in value.entries() {
         match known.clone().find(|field| field.name == key) {
             Some(field) => {
-                let read = read_value(field, value, syntax, &format!("{path}.{}", field.name), findings);
-                fields.0.insert(field.name, At { at: *at, value: read });
+                let read = read_value(
+                    field,
+                    value,
+                    syntax,
+                    &format!("{path}.{}", field.name),
+                    findings,
+                );
+                fields.0.insert(
+                    field.name,
+                    At {
+                        at: *at,
+                        value: read,
+                    },
+                );
             }
-            None => unknown(key, *at, path, "field", known.clone().map(|field| field.name), findings),
+            None => unknown(
+                key,
+                *at,
+                path,
+                "field",
+                known.clone().map(|field| field.name),
+                findings,
+            ),
         }
     }
     Some(fields)
@@ -230,7 +366,11 @@ pub(super) fn unknown(
     known: impl Iterator<Item = &'static str> + Clone,
     findings: &mut Findings<'_>,
 ) {
-    let field = if path.is_empty() { visible_key(key) } else { format!("{path}.{}", visible_key(key)) };
+    let field = if path.is_empty() {
+        visible_key(key)
+    } else {
+        format!("{path}.{}", visible_key(key))
+    };
     let hint = match nearest(key, known.clone()) {
         Some(near) => format!("; did you mean `{near}`?"),
         None if path.is_empty() => format!("; known are {}", listed(known)),
@@ -240,7 +380,13 @@ pub(super) fn unknown(
 }
 
 /// A value, if it is of the field's kind.
-pub(super) fn read_value(field: &Field, node: &Node, syntax: Syntax, path: &str, findings: &mut Findings<'_>) -> Value {
+pub(super) fn read_value(
+    field: &Field,
+    node: &Node,
+    syntax: Syntax,
+    path: &str,
+    findings: &mut Findings<'_>,
+) -> Value {
     let read = match (field.kind, &node.value) {
         (Kind::Text, Tree::Text(text)) => Ok(Value::Text(text.clone())),
         (Kind::Texts, Tree::List(items)) => return texts(items, path, findings),
@@ -261,11 +407,20 @@ pub(super) fn read_value(field: &Field, node: &Node, syntax: Syntax, path: &str,
             Err(_) => Err(format!("expected {}", quantity::BYTES_FORM)),
         },
         (Kind::Milliseconds, Tree::Number(number)) => match number.parse::<u64>() {
-            Ok(milliseconds) if milliseconds > 0 => Ok(Value::Duration(Duration::from_millis(milliseconds))),
-            _ => Err(format!("expected {}", form(Kind::Milliseconds, findings.json))),
+            Ok(milliseconds) if milliseconds > 0 => {
+                Ok(Value::Duration(Duration::from_millis(milliseconds)))
+            }
+            _ => Err(format!(
+                "expected {}",
+                form(Kind::Milliseconds, findings.json)
+            )),
         },
         (Kind::Choice(words), Tree::Text(text)) => choice(field.name, text, words),
-        (kind, _) => Err(format!("expected {}, found {}", form(kind, findings.json), findings.kind(node))),
+        (kind, _) => Err(format!(
+            "expected {}, found {}",
+            form(kind, findings.json),
+            findings.kind(node)
+        )),
     };
     read.unwrap_or_else(|message| {
         findings.error(node.at, path, message);
@@ -273,13 +428,25 @@ pub(super) fn read_value(field: &Field, node: &Node, syntax: Syntax, path: &str,
     })
 }
 
-fn choice(name: &str, text: &str, words: &'static [(&'static str, &'static str)]) -> Result<Value, String> {
+fn choice(
+    name: &str,
+    text: &str,
+    words: &'static [(&'static str, &'static str)],
+) -> Result<Value, String> {
     if let Some((word, _)) = words.iter().find(|(word, _)| *word == text) {
         return Ok(Value::Choice(word));
     }
     let known = words.iter().map(|(word, _)| *word);
-    let noun = if matches!(name, "start" | "asks" | "session") { "value" } else { name };
-    let expected = format!("unknown {noun} {}; expected {}", quoted(text), one_of(known.clone()));
+    let noun = if matches!(name, "start" | "asks" | "session") {
+        "value"
+    } else {
+        name
+    };
+    let expected = format!(
+        "unknown {noun} {}; expected {}",
+        quoted(text),
+        one_of(known.clone())
+    );
     Err(match nearest(text, known) {
         Some(near) => format!("{expected} (did you mean \"{near}\"?)"),
         None => expected,
@@ -291,14 +458,25 @@ fn texts(items: &[Node], path: &str, findings: &mut Findings<'_>) -> Value {
     let mut wrong = false;
     for (index, item) in items.iter().enumerate() {
         match item.text() {
-            Some(text) => read.push(At { at: item.at, value: text.to_owned() }),
+            Some(text) => read.push(At {
+                at: item.at,
+                value: text.to_owned(),
+            }),
             None => {
                 wrong = true;
-                findings.error(item.at, format!("{path}[{index}]"), format!("expected a string, found {}", findings.kind(item)));
+                findings.error(
+                    item.at,
+                    format!("{path}[{index}]"),
+                    format!("expected a string, found {}", findings.kind(item)),
+                );
             }
         }
     }
-    if wrong { Value::Wrong } else { Value::Texts(read) }
+    if wrong {
+        Value::Wrong
+    } else {
+        Value::Texts(read)
+    }
 }
 
 fn secrets(entries: &[Entry], syntax: Syntax, path: &str, findings: &mut Findings<'_>) -> Value {
@@ -308,7 +486,10 @@ fn secrets(entries: &[Entry], syntax: Syntax, path: &str, findings: &mut Finding
         let path = format!("{path}.{}", visible_key(key));
         match value.text() {
             Some(text) => match syntax.pieces(Part::Value, text) {
-                Ok(_) => read.push(At { at: *at, value: (key.clone(), Secret::new(text)) }),
+                Ok(_) => read.push(At {
+                    at: *at,
+                    value: (key.clone(), Secret::new(text)),
+                }),
                 Err(message) => {
                     wrong = true;
                     findings.error(value.at, path, message);
@@ -316,13 +497,21 @@ fn secrets(entries: &[Entry], syntax: Syntax, path: &str, findings: &mut Finding
             },
             None => {
                 wrong = true;
-                let quotes = if matches!(value.value, Tree::Other(_)) { "" } else { "; put the value in quotes" };
+                let quotes = if matches!(value.value, Tree::Other(_)) {
+                    ""
+                } else {
+                    "; put the value in quotes"
+                };
                 let message = format!("expected a string, found {}{quotes}", findings.kind(value));
                 findings.error(value.at, path, message);
             }
         }
     }
-    if wrong { Value::Wrong } else { Value::Secrets(read) }
+    if wrong {
+        Value::Wrong
+    } else {
+        Value::Secrets(read)
+    }
 }
 
 fn form(kind: Kind, json: bool) -> String {
@@ -358,5 +547,8 @@ fn one_of(words: impl Iterator<Item = &'static str>) -> String {
 }
 
 fn listed(words: impl Iterator<Item = &'static str>) -> String {
-    words.map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ")
+    words
+        .map(|word| format!("`{word}`"))
+        .collect::<Vec<_>>()
+        .join(", ")
 }

@@ -7,10 +7,20 @@ const MAX_COMPARED: usize = 1_000_000;
 
 /// The lines that differ, escaped.
 pub(super) fn lines(before: &str, after: &str) -> Vec<String> {
-    let (before, after): (Vec<&str>, Vec<&str>) = (before.lines().collect(), after.lines().collect());
-    let head = before.iter().zip(&after).take_while(|(one, other)| one == other).count();
+    let (before, after): (Vec<&str>, Vec<&str>) =
+        (before.lines().collect(), after.lines().collect());
+    let head = before
+        .iter()
+        .zip(&after)
+        .take_while(|(one, other)| one == other)
+        .count();
     let (before, after) = (&before[head..], &after[head..]);
-    let tail = before.iter().rev().zip(after.iter().rev()).take_while(|(one, other)| one == other).count();
+    let tail = before
+        .iter()
+        .rev()
+        .zip(after.iter().rev())
+        .take_while(|(one, other)| one == other)
+        .count();
     let (before, after) = (&before[..before.len() - tail], &after[..after.len() - tail]);
 
     let mut shown = Vec::new();
@@ -36,7 +46,9 @@ pub(super) fn lines(before: &str, after: &str) -> Vec<String> {
     while i < before.len() || j < after.len() {
         if i < before.len() && j < after.len() && before[i] == after[j] {
             (i, j) = (i + 1, j + 1);
-        } else if j == after.len() || i < before.len() && common[(i + 1) * width + j] >= common[i * width + j + 1] {
+        } else if j == after.len()
+            || i < before.len() && common[(i + 1) * width + j] >= common[i * width + j + 1]
+        {
             show('-', before[i]);
             i += 1;
         } else {
@@ -71,7 +83,11 @@ mod tests {
 
     #[test]
     fn a_huge_change_is_shown_whole_without_comparing() {
-        let text = |word: &str| (0..2_000).map(|index| format!("{word}{index}\n")).collect::<String>();
+        let text = |word: &str| {
+            (0..2_000)
+                .map(|index| format!("{word}{index}\n"))
+                .collect::<String>()
+        };
         assert_eq!(lines(&text("a"), &text("b")).len(), 4_000);
     }
 }

@@ -53,7 +53,12 @@ impl Grant {
 
     /// The key in the store: unlike for each file, server and tool.
     pub fn key(&self) -> String {
-        format!("{}/{} in {}", self.id.server, self.id.tool.as_wire(), self.file.to_string_lossy())
+        format!(
+            "{}/{} in {}",
+            self.id.server,
+            self.id.tool.as_wire(),
+            self.file.to_string_lossy()
+        )
     }
 
     /// The value in the store.
@@ -78,7 +83,10 @@ impl Grant {
         };
         let hash = |text: &str| <[u8; 32]>::try_from(HEXLOWER.decode(text.as_bytes()).ok()?).ok();
         Some(Self {
-            id: ToolId { server: server(&stored.server)?, tool: ToolName::new(&stored.tool) },
+            id: ToolId {
+                server: server(&stored.server)?,
+                tool: ToolName::new(&stored.tool),
+            },
             file: Arc::new(stored.file),
             launch: Fingerprint(hash(&stored.launch)?),
             definition: DefinitionHash(hash(&stored.definition)?),
@@ -108,7 +116,10 @@ struct ByTool(HashMap<ToolId, Vec<Grant>>);
 
 impl ByTool {
     fn get(&self, tool: &Tool) -> Option<&Grant> {
-        self.0.get(&tool.id)?.iter().find(|grant| grant.file == tool.server.source.file)
+        self.0
+            .get(&tool.id)?
+            .iter()
+            .find(|grant| grant.file == tool.server.source.file)
     }
 
     fn insert(&mut self, grant: Grant) {
@@ -134,14 +145,17 @@ impl ByTool {
 #[derive(Debug, Default)]
 pub struct Grants {
     granted: ByTool,
-    /// Definitions that were seen, whether or not a person was asked; consulted where `[security] locked` is set.
+    /// Definitions that were seen, whether or not a person was asked; consulted where `[security]
+    /// locked` is set.
     pinned: ByTool,
-    /// S2-39: servers of which every tool is allowed in this run, each with the launch that it was said of.
+    /// S2-39: servers of which every tool is allowed in this run, each with the launch that it was
+    /// said of.
     servers: HashMap<ServerName, Fingerprint>,
 }
 
 impl Grants {
-    /// Takes what the store remembers of grants: keys and values of its shelf. Gives back the keys that are not usable.
+    /// Takes what the store remembers of grants: keys and values of its shelf. Gives back the keys
+    /// that are not usable.
     pub fn load(&mut self, items: impl IntoIterator<Item = (String, String)>) -> Vec<String> {
         self.granted.fill(items)
     }
@@ -159,24 +173,49 @@ impl Grants {
         grant
     }
 
-    /// Remembers a yes for every tool that a server offers today, and for none that it may offer tomorrow.
-    pub fn add_server<'a>(&mut self, server: &ServerName, offered: impl IntoIterator<Item = &'a Tool>) -> Vec<Grant> {
-        offered.into_iter().filter(|tool| tool.id.server == *server).map(|tool| self.add(tool)).collect()
+    /// Remembers a yes for every tool that a server offers today, and for none that it may offer
+    /// tomorrow.
+    pub fn add_server<'a>(
+        &mut self,
+        server: &ServerName,
+        offered: impl IntoIterator<Item = &'a Tool>,
+    ) -> Vec<Grant> {
+        offered
+            .into_iter()
+            .filter(|tool| tool.id.server == *server)
+            .map(|tool| self.add(tool))
+            .collect()
     }
 
-    /// Remembers a yes for all of a server's tools until this run ends, those that it offers later too (S2-39). Where one of them was
-    /// seen before and has changed since, that one is asked about again.
-    pub fn add_whole_server<'a>(&mut self, tool: &Tool, offered: impl IntoIterator<Item = &'a Tool>) {
+    /// Remembers a yes for all of a server's tools until this run ends, those that it offers later
+    /// too (S2-39). Where one of them was seen before and has changed since, that one is asked
+    /// about again.
+    pub fn add_whole_server<'a>(
+        &mut self,
+        tool: &Tool,
+        offered: impl IntoIterator<Item = &'a Tool>,
+    ) {
         self.add_server(&tool.id.server, offered);
         self.servers.insert(tool.id.server.clone(), tool.launch);
     }
 
-    /// What a person's answers allow, as keys (S2-39): `server` where all of it is, else `server.tool` with the server's own name for
-    /// the tool. Sorted, safe to show.
+    /// What a person's answers allow, as keys (S2-39): `server` where all of it is, else
+    /// `server.tool` with the server's own name for the tool. Sorted, safe to show.
     pub fn keys(&self) -> Vec<String> {
-        let of_tool = |id: &ToolId| format!("{}.{}", id.server, id.tool.untrusted().for_terminal_line());
-        let tools = self.granted.0.keys().filter(|id| !self.servers.contains_key(&id.server)).map(of_tool);
-        let mut keys: Vec<String> = self.servers.keys().map(ToString::to_string).chain(tools).collect();
+        let of_tool =
+            |id: &ToolId| format!("{}.{}", id.server, id.tool.untrusted().for_terminal_line());
+        let tools = self
+            .granted
+            .0
+            .keys()
+            .filter(|id| !self.servers.contains_key(&id.server))
+            .map(of_tool);
+        let mut keys: Vec<String> = self
+            .servers
+            .keys()
+            .map(ToString::to_string)
+            .chain(tools)
+            .collect();
         keys.sort_unstable();
         keys
     }
@@ -196,9 +235,14 @@ impl Grants {
         Some(pin)
     }
 
-    /// What was pinned of a tool and what is, as [`change_of`](Self::change_of) tells it; from now on it is known as it is.
+    /// What was pinned of a tool and what is, as [`change_of`](Self::change_of) tells it; from now
+    /// on it is known as it is.
     pub fn pin_anew(&mut self, tool: &Tool) -> Option<(Vec<String>, Grant)> {
-        let lines = self.pinned.get(tool).filter(|pin| !pin.is_of(tool))?.difference(tool);
+        let lines = self
+            .pinned
+            .get(tool)
+            .filter(|pin| !pin.is_of(tool))?
+            .difference(tool);
         let pin = Grant::of(tool);
         self.pinned.insert(pin.clone());
         Some((lines, pin))
@@ -214,7 +258,10 @@ impl Grants {
         match self.granted.get(tool) {
             Some(grant) => grant.is_of(tool),
             // That a server may ask the person's model is no tool of it.
-            None => tool.id.tool.as_wire() != SAMPLING && self.servers.get(&tool.id.server) == Some(&tool.launch),
+            None => {
+                tool.id.tool.as_wire() != SAMPLING
+                    && self.servers.get(&tool.id.server) == Some(&tool.launch)
+            }
         }
     }
 
@@ -223,9 +270,14 @@ impl Grants {
         self.pinned.get(tool).is_some_and(|pin| !pin.is_of(tool))
     }
 
-    /// What was approved or pinned, and what is, line by line, safe to show; `None` if nothing changed or nothing is known.
+    /// What was approved or pinned, and what is, line by line, safe to show; `None` if nothing
+    /// changed or nothing is known.
     pub fn change_of(&self, tool: &Tool) -> Option<Vec<String>> {
-        let before = self.granted.get(tool).or_else(|| self.pinned.get(tool)).filter(|grant| !grant.is_of(tool))?;
+        let before = self
+            .granted
+            .get(tool)
+            .or_else(|| self.pinned.get(tool))
+            .filter(|grant| !grant.is_of(tool))?;
         Some(before.difference(tool))
     }
 }

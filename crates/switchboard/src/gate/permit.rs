@@ -1,4 +1,5 @@
-//! The right to make one call: not clonable, consumed by the call, made only by the gate's decision.
+//! The right to make one call: not clonable, consumed by the call, made only by the gate's
+//! decision.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,10 +9,11 @@ use crate::caller::{Approval, ApprovalRequest, Caller};
 use crate::catalog::Tool;
 use crate::wire::RawJson;
 
-/// The right to make exactly one call: of one tool, as defined now, with these arguments, by this caller.
+/// The right to make exactly one call: of one tool, as defined now, with these arguments, by this
+/// caller.
 ///
-/// It carries what it is for, so there is nothing beside it that could differ. Only the gate makes one: from its own `Allow`, or
-/// from a caller's yes. It cannot be built:
+/// It carries what it is for, so there is nothing beside it that could differ. Only the gate makes
+/// one: from its own `Allow`, or from a caller's yes. It cannot be built:
 ///
 /// ```compile_fail,E0451
 /// # use std::sync::Arc;
@@ -77,8 +79,14 @@ impl Permit {
     ) -> Option<Self> {
         let asked_for_it = request.id == tool.id && request.definition.hash == tool.definition.hash;
         match answer {
-            Approval::Once | Approval::AlwaysTool(_) | Approval::AlwaysServer(_) if asked_for_it => {
-                Some(Self { tool: tool.clone(), arguments: request.arguments.clone(), caller: caller.clone() })
+            Approval::Once | Approval::AlwaysTool(_) | Approval::AlwaysServer(_)
+                if asked_for_it =>
+            {
+                Some(Self {
+                    tool: tool.clone(),
+                    arguments: request.arguments.clone(),
+                    caller: caller.clone(),
+                })
             }
             _ => None,
         }
@@ -86,10 +94,20 @@ impl Permit {
 }
 
 impl Decision {
-    /// The permit that an `Allow` is worth. An `Ask` needs the caller's yes first, and a `Deny` is worth none.
-    pub(crate) fn permit(&self, tool: &Arc<Tool>, arguments: &RawJson, caller: &Arc<dyn Caller>) -> Option<Permit> {
+    /// The permit that an `Allow` is worth. An `Ask` needs the caller's yes first, and a `Deny` is
+    /// worth none.
+    pub(crate) fn permit(
+        &self,
+        tool: &Arc<Tool>,
+        arguments: &RawJson,
+        caller: &Arc<dyn Caller>,
+    ) -> Option<Permit> {
         match self {
-            Self::Allow { .. } => Some(Permit { tool: tool.clone(), arguments: arguments.clone(), caller: caller.clone() }),
+            Self::Allow { .. } => Some(Permit {
+                tool: tool.clone(),
+                arguments: arguments.clone(),
+                caller: caller.clone(),
+            }),
             Self::Ask { .. } | Self::Deny { .. } => None,
         }
     }
@@ -97,6 +115,9 @@ impl Decision {
 
 impl fmt::Debug for Permit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Permit").field("id", &self.tool.id).field("caller", &self.caller.id()).finish_non_exhaustive()
+        f.debug_struct("Permit")
+            .field("id", &self.tool.id)
+            .field("caller", &self.caller.id())
+            .finish_non_exhaustive()
     }
 }

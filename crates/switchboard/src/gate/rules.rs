@@ -1,8 +1,9 @@
 //! Rules as people spell them, compiled against the configured servers into pairs of globs.
 //!
-//! The kind of file that a rule stands in says which spellings count ([`Spellings`]); what each can mean stands in `spelling.rs`.
-//! A spelling whose reading depends on where a server's name ends is read against the names that there are; if several readings
-//! remain, `deny` and `ask` hold for all of them, and `allow` is refused. A name copied from a list of tools works too, also where
+//! The kind of file that a rule stands in says which spellings count ([`Spellings`]); what each can
+//! mean stands in `spelling.rs`. A spelling whose reading depends on where a server's name ends is
+//! read against the names that there are; if several readings remain, `deny` and `ask` hold for all
+//! of them, and `allow` is refused. A name copied from a list of tools works too, also where
 //! it ends in a hash.
 
 use std::fmt;
@@ -14,11 +15,13 @@ use crate::config::{Diagnostic, Place, RuleText, Spellings};
 use crate::name::{Glob, ServerName, Style, ToolId, ToolName, as_word};
 use crate::untrusted::{escaped_line, quoted};
 
-/// The longest rule, and the most ways to cut it into a server and a tool: each way is compiled, whoever wrote the file (T27).
+/// The longest rule, and the most ways to cut it into a server and a tool: each way is compiled,
+/// whoever wrote the file (T27).
 const MAX_RULE_BYTES: usize = 1024;
 const MAX_CUTS: usize = 64;
 
-/// The most ways to cut all rules with wildcards together: a file of 1 MiB can hold 150,000 such rules.
+/// The most ways to cut all rules with wildcards together: a file of 1 MiB can hold 150,000 such
+/// rules.
 const MAX_PATTERN_CUTS: usize = 10_000;
 
 /// How many readings of an ambiguous rule are told.
@@ -31,7 +34,8 @@ pub(super) struct Rule {
     exposed: Option<Exposed>,
     /// Read as the name of a tool that is no server's.
     own: Option<Glob>,
-    /// Spelled in the namespace of servers' tools: `mcp__*` is all of those, and none of this program's own.
+    /// Spelled in the namespace of servers' tools: `mcp__*` is all of those, and none of this
+    /// program's own.
     of_servers: bool,
     /// S0-26: `yolo` of its own file skips it for servers' tools.
     pub(super) skipped: bool,
@@ -42,30 +46,49 @@ pub(super) struct Rule {
 
 impl Rule {
     pub(super) fn matches(&self, tool: &Tool) -> bool {
-        let is_read_so = || self.readings.iter().any(|reading| reading.matches(&tool.id));
+        let is_read_so = || {
+            self.readings
+                .iter()
+                .any(|reading| reading.matches(&tool.id))
+        };
         if tool.id.server.is_host() {
             return !self.of_servers
-                && (is_read_so() || self.own.as_ref().is_some_and(|own| own.matches(tool.id.tool.as_wire())));
+                && (is_read_so()
+                    || self
+                        .own
+                        .as_ref()
+                        .is_some_and(|own| own.matches(tool.id.tool.as_wire())));
         }
-        !self.skipped && (is_read_so() || self.exposed.as_ref().is_some_and(|exposed| exposed.matches(tool, &self.readings)))
+        !self.skipped
+            && (is_read_so()
+                || self
+                    .exposed
+                    .as_ref()
+                    .is_some_and(|exposed| exposed.matches(tool, &self.readings)))
     }
 }
 
 impl Rule {
-    /// Whether it can hold for a tool of this server. A glob on exposed names may, whatever it begins with.
+    /// Whether it can hold for a tool of this server. A glob on exposed names may, whatever it
+    /// begins with.
     pub(super) fn may_hold_for(&self, server: &ServerName) -> bool {
         match self.readings.as_slice() {
             [] => self.exposed.is_some(),
-            readings => readings.iter().any(|reading| reading.matches_server(server)),
+            readings => readings
+                .iter()
+                .any(|reading| reading.matches_server(server)),
         }
     }
 }
 
-/// S0-26: where a document says that `yolo` skips the gate for servers' tools, the deny rules of the same file, or of the one beside it,
-/// hold for none of them. One line tells which.
+/// S0-26: where a document says that `yolo` skips the gate for servers' tools, the deny rules of
+/// the same file, or of the one beside it, hold for none of them. One line tells which.
 pub(super) fn skip_denies(deny: &mut [Rule], yolo: &Place) -> Option<Diagnostic> {
     let mut skipped = Vec::new();
-    for rule in deny.iter_mut().filter(|rule| rule.of_servers && rule.text.dialect.rules().yolo_skips_denies) {
+    for rule in deny
+        .iter_mut()
+        .filter(|rule| rule.of_servers && rule.text.dialect.rules().yolo_skips_denies)
+    {
         if rule.text.file.parent() == yolo.file.parent() {
             rule.skipped = true;
             skipped.push(format!("{:?}", rule.text.text));
@@ -97,7 +120,8 @@ struct Exposed {
 enum Hold {
     /// A deny or an ask: every name that the pair can have.
     Loose,
-    /// An allow whose stars do not span the parts of a name: only the name with the pair's own hash, which can be no other pair's.
+    /// An allow whose stars do not span the parts of a name: only the name with the pair's own
+    /// hash, which can be no other pair's.
     Hash,
     /// An allow that its document calls a glob on names: the name that the tool goes by.
     Name,
@@ -105,7 +129,10 @@ enum Hold {
 
 impl Exposed {
     fn of(text: &str, spellings: Spellings, allow: bool) -> Option<Self> {
-        let words = || text.strip_prefix("mcp:").map(|name| (Style::ServerTool, name));
+        let words = || {
+            text.strip_prefix("mcp:")
+                .map(|name| (Style::ServerTool, name))
+        };
         let dashes = || text.starts_with("mcp__").then_some((Style::Mcp, text));
         let (style, name) = match spellings {
             Spellings::Every => words().or_else(dashes)?,
@@ -119,13 +146,19 @@ impl Exposed {
             (true, Spellings::Colon | Spellings::Exposed) => Hold::Name,
             (true, _) => Hold::Hash,
         };
-        Some(Self { style, name: Glob::new(name).ok()?, hold })
+        Some(Self {
+            style,
+            name: Glob::new(name).ok()?,
+            hold,
+        })
     }
 
     fn matches(&self, tool: &Tool, readings: &[Reading]) -> bool {
         let id = &tool.id;
-        // Only where the server's own file names its tools in this style is the name that is on offer one of this style.
-        let on_offer = (tool.server.dialect.rules().naming == Some(self.style)).then(|| tool.exposed.as_str());
+        // Only where the server's own file names its tools in this style is the name that is on
+        // offer one of this style.
+        let on_offer =
+            (tool.server.dialect.rules().naming == Some(self.style)).then(|| tool.exposed.as_str());
         match self.hold {
             Hold::Loose => on_offer
                 .into_iter()
@@ -133,12 +166,21 @@ impl Exposed {
                 .any(|name| self.name.matches(name)),
             Hold::Hash => {
                 let spellings = self.style.spellings(id);
-                spellings.iter().any(|name| name == self.name.as_str() && Style::ends_in_hash_of(name, id))
+                spellings
+                    .iter()
+                    .any(|name| name == self.name.as_str() && Style::ends_in_hash_of(name, id))
             }
             Hold::Name => {
-                let is_read_so = readings.is_empty() || readings.iter().any(|reading| reading.matches_server(&id.server));
+                let is_read_so = readings.is_empty()
+                    || readings
+                        .iter()
+                        .any(|reading| reading.matches_server(&id.server));
                 // In the native style a name is one pair's, whoever names the server's tools.
-                let spelled = || (self.style == Style::Mcp).then(|| self.style.plain(id).ok()).flatten();
+                let spelled = || {
+                    (self.style == Style::Mcp)
+                        .then(|| self.style.plain(id).ok())
+                        .flatten()
+                };
                 is_read_so
                     && (on_offer.is_some_and(|name| self.name.matches(name))
                         || spelled().is_some_and(|name| self.name.matches(&name)))
@@ -153,25 +195,44 @@ struct Reading {
     tool: Glob,
     /// The spelling is that of exposed names in which every other character is `_`.
     words: bool,
-    /// Then the tool's name matches in that spelling as well. Not for `allow`: two tools can share it.
+    /// Then the tool's name matches in that spelling as well. Not for `allow`: two tools can share
+    /// it.
     loose: bool,
 }
 
 impl Reading {
     fn new(candidate: &Candidate<'_>, allow: bool) -> Result<Self, String> {
-        let Candidate { server, tool, words, literal } = *candidate;
-        let glob = |part: &str| if literal { Ok(Glob::literal(part)) } else { Glob::new(part) };
+        let Candidate {
+            server,
+            tool,
+            words,
+            literal,
+        } = *candidate;
+        let glob = |part: &str| {
+            if literal {
+                Ok(Glob::literal(part))
+            } else {
+                Glob::new(part)
+            }
+        };
         let tool = tool.map_or_else(|| Glob::new("*"), glob)?;
-        Ok(Self { server: glob(server)?, tool, words, loose: words && !allow })
+        Ok(Self {
+            server: glob(server)?,
+            tool,
+            words,
+            loose: words && !allow,
+        })
     }
 
     fn matches(&self, id: &ToolId) -> bool {
         let tool = id.tool.as_wire();
-        self.matches_server(&id.server) && (self.tool.matches(tool) || self.loose && self.tool.matches(&as_word(tool)))
+        self.matches_server(&id.server)
+            && (self.tool.matches(tool) || self.loose && self.tool.matches(&as_word(tool)))
     }
 
     fn matches_server(&self, server: &ServerName) -> bool {
-        self.server.matches(server.as_str()) || self.words && self.server.matches(&as_word(server.as_str()))
+        self.server.matches(server.as_str())
+            || self.words && self.server.matches(&as_word(server.as_str()))
     }
 
     /// Whether it leads to a server that none of the others leads to.
@@ -185,9 +246,13 @@ impl Reading {
             && matches!(self.tool.as_str(), tool if tool == "*" || tool == other.tool.as_str())
     }
 
-    /// A name that two servers share once every other character is `_` is two readings, one for each.
+    /// A name that two servers share once every other character is `_` is two readings, one for
+    /// each.
     fn apart(self, servers: &[&ServerName]) -> Vec<Self> {
-        let reached: Vec<&&ServerName> = servers.iter().filter(|server| self.matches_server(server)).collect();
+        let reached: Vec<&&ServerName> = servers
+            .iter()
+            .filter(|server| self.matches_server(server))
+            .collect();
         if !self.words || !self.server.is_literal() || reached.len() < 2 {
             return vec![self];
         }
@@ -217,12 +282,21 @@ pub(super) struct Findings {
 }
 
 /// Compiles the rules of one list.
-pub(super) fn compile(list: &str, rules: &[RuleText], servers: &[&ServerName], own: &[&str], found: &mut Findings) -> Vec<Rule> {
+pub(super) fn compile(
+    list: &str,
+    rules: &[RuleText],
+    servers: &[&ServerName],
+    own: &[&str],
+    found: &mut Findings,
+) -> Vec<Rule> {
     let mut compiled = Vec::with_capacity(rules.len());
     for rule in rules {
         let own_glob = Glob::new(&rule.text).ok();
-        let own_named = own.iter().find(|name| own_glob.as_ref().is_some_and(|glob| glob.matches(name)));
-        let (text, spellings, allow) = (&rule.text, rule.dialect.rules().spellings, list == "allow");
+        let own_named = own
+            .iter()
+            .find(|name| own_glob.as_ref().is_some_and(|glob| glob.matches(name)));
+        let (text, spellings, allow) =
+            (&rule.text, rule.dialect.rules().spellings, list == "allow");
         let finding = |message: String| Diagnostic {
             file: rule.file.clone(),
             line: rule.line,
@@ -232,7 +306,9 @@ pub(super) fn compile(list: &str, rules: &[RuleText], servers: &[&ServerName], o
         };
         found.pattern_cuts += pattern_cuts(text, spellings);
         if found.pattern_cuts > MAX_PATTERN_CUTS {
-            let message = format!("too many rules with wildcards: they have more than {MAX_PATTERN_CUTS} readings; write fewer");
+            let message = format!(
+                "too many rules with wildcards: they have more than {MAX_PATTERN_CUTS} readings; write fewer"
+            );
             found.errors.push(finding(message));
             break;
         }
@@ -244,27 +320,58 @@ pub(super) fn compile(list: &str, rules: &[RuleText], servers: &[&ServerName], o
                     .take(MAX_READINGS_TOLD)
                     .map(|reading| escaped_line(&format!("{reading:?}")).to_string())
                     .collect();
-                if let Some(more) = readings.len().checked_sub(MAX_READINGS_TOLD).filter(|more| *more > 0) {
+                if let Some(more) = readings
+                    .len()
+                    .checked_sub(MAX_READINGS_TOLD)
+                    .filter(|more| *more > 0)
+                {
                     listed.push(format!("{more} more"));
                 }
-                let message = format!("{text:?} can be read as {}; write the one that is meant", listed.join(" or as "));
+                let message = format!(
+                    "{text:?} can be read as {}; write the one that is meant",
+                    listed.join(" or as ")
+                );
                 found.errors.push(finding(message));
             }
-            Ok(readings) if allow && own_named.is_some_and(|name| means_both(name, &readings, servers)) => {
+            Ok(readings)
+                if allow && own_named.is_some_and(|name| means_both(name, &readings, servers)) =>
+            {
                 let named = own_named.copied().unwrap_or_default();
-                let message =
-                    format!("{text:?} can be read as the tool {named} or as {:?}; write the one that is meant", readings[0]);
+                let message = format!(
+                    "{text:?} can be read as the tool {named} or as {:?}; write the one that is meant",
+                    readings[0]
+                );
                 found.errors.push(finding(message));
             }
             Ok(readings) => {
                 let exposed = Exposed::of(text, spellings, allow);
-                let is_own = |name: &&str| readings.iter().any(|reading| reading.matches(&own_id(name)));
+                let is_own = |name: &&str| {
+                    readings
+                        .iter()
+                        .any(|reading| reading.matches(&own_id(name)))
+                };
                 if own_named.is_none() && !own.iter().any(is_own) {
-                    found.warnings.extend(misgiving(text, spellings, &readings, exposed.is_some(), servers).map(finding));
+                    found.warnings.extend(
+                        misgiving(text, spellings, &readings, exposed.is_some(), servers)
+                            .map(finding),
+                    );
                 }
-                let shown = format!("{list} rule {text:?} ({}:{})", rule.file.display(), rule.line).into();
+                let shown = format!(
+                    "{list} rule {text:?} ({}:{})",
+                    rule.file.display(),
+                    rule.line
+                )
+                .into();
                 let of_servers = text.starts_with("mcp__") || text.starts_with("mcp:");
-                compiled.push(Rule { readings, exposed, own: own_glob, of_servers, skipped: false, text: rule.clone(), shown });
+                compiled.push(Rule {
+                    readings,
+                    exposed,
+                    own: own_glob,
+                    of_servers,
+                    skipped: false,
+                    text: rule.clone(),
+                    shown,
+                });
             }
         }
     }
@@ -280,34 +387,62 @@ fn pattern_cuts(text: &str, spellings: Spellings) -> usize {
     candidates.parted.len() + candidates.spanning.len()
 }
 
-/// Whether a spelling that names a tool of no server's leads to a server as well, by a reading that does not mean them all.
+/// Whether a spelling that names a tool of no server's leads to a server as well, by a reading that
+/// does not mean them all.
 fn means_both(own: &str, readings: &[Reading], servers: &[&ServerName]) -> bool {
     let id = own_id(own);
-    readings.iter().any(|reading| reading.reaches(servers, &[])) && !readings.iter().any(|reading| reading.matches(&id))
+    readings.iter().any(|reading| reading.reaches(servers, &[]))
+        && !readings.iter().any(|reading| reading.matches(&id))
 }
 
 fn own_id(name: &str) -> ToolId {
-    ToolId { server: ServerName::host(), tool: ToolName::new(name) }
+    ToolId {
+        server: ServerName::host(),
+        tool: ToolName::new(name),
+    }
 }
 
-/// Every way to understand a spelling that leads to a configured server. Where none does, the native one, in a native file.
-fn readings(text: &str, spellings: Spellings, allow: bool, servers: &[&ServerName]) -> Result<Vec<Reading>, String> {
+/// Every way to understand a spelling that leads to a configured server. Where none does, the
+/// native one, in a native file.
+fn readings(
+    text: &str,
+    spellings: Spellings,
+    allow: bool,
+    servers: &[&ServerName],
+) -> Result<Vec<Reading>, String> {
     let is_native = spellings == Spellings::Every;
     if text.is_empty() || is_native && (text.starts_with('/') || text.ends_with('/')) {
-        return Err(format!("{text:?} is no rule; expected {}", spellings.expected()));
+        return Err(format!(
+            "{text:?} is no rule; expected {}",
+            spellings.expected()
+        ));
     }
     if text.len() > MAX_RULE_BYTES {
         // A long rule for another program's own tools is that program's business.
-        let is_ours = !matches!(spellings, Spellings::Colon | Spellings::Prefix) || text.starts_with("mcp");
-        let fault = || format!("{} has {} bytes; a rule has at most {MAX_RULE_BYTES}", quoted(text), text.len());
-        return if is_ours { Err(fault()) } else { Ok(Vec::new()) };
+        let is_ours =
+            !matches!(spellings, Spellings::Colon | Spellings::Prefix) || text.starts_with("mcp");
+        let fault = || {
+            format!(
+                "{} has {} bytes; a rule has at most {MAX_RULE_BYTES}",
+                quoted(text),
+                text.len()
+            )
+        };
+        return if is_ours {
+            Err(fault())
+        } else {
+            Ok(Vec::new())
+        };
     }
     let unreadable = |error: String| format!("{text:?} cannot be read: {error}");
     let candidates = candidates(text, spellings);
     let cuts = candidates.parted.len() + candidates.spanning.len();
     if cuts > MAX_CUTS {
         let expected = spellings.expected();
-        return Err(format!("{} can be cut into a server and a tool in {cuts} ways; expected {expected}", quoted(text)));
+        return Err(format!(
+            "{} can be cut into a server and a tool in {cuts} ways; expected {expected}",
+            quoted(text)
+        ));
     }
     if is_native {
         Reading::new(&candidates.parted[0], allow).map_err(unreadable)?;
@@ -318,12 +453,14 @@ fn readings(text: &str, spellings: Spellings, allow: bool, servers: &[&ServerNam
     let read = |candidate: &Candidate<'_>| Reading::new(candidate, allow).ok();
     let mut readings: Vec<Reading> = Vec::new();
     for candidate in candidates.parted.iter().filter_map(read) {
-        if candidate.reaches(servers, &[]) && !readings.iter().any(|kept| kept.contains(&candidate)) {
+        if candidate.reaches(servers, &[]) && !readings.iter().any(|kept| kept.contains(&candidate))
+        {
             readings.push(candidate);
         }
     }
     for candidate in candidates.spanning.iter().filter_map(read) {
-        // What a star spans is another reading only where it leads to another server: `mcp:a_*` where there are `a` and `a_b`.
+        // What a star spans is another reading only where it leads to another server: `mcp:a_*`
+        // where there are `a` and `a_b`.
         if candidate.reaches(servers, &readings) {
             readings.push(candidate);
         }
@@ -331,20 +468,40 @@ fn readings(text: &str, spellings: Spellings, allow: bool, servers: &[&ServerNam
     if readings.is_empty() && is_native {
         readings.extend(read(&candidates.parted[0]));
     }
-    Ok(readings.into_iter().flat_map(|reading| reading.apart(servers)).collect())
+    Ok(readings
+        .into_iter()
+        .flat_map(|reading| reading.apart(servers))
+        .collect())
 }
 
-/// What a person should know of a rule that can hold for nothing. A rule of another program may well be for that program's own tools.
-fn misgiving(text: &str, spellings: Spellings, readings: &[Reading], is_name: bool, servers: &[&ServerName]) -> Option<String> {
+/// What a person should know of a rule that can hold for nothing. A rule of another program may
+/// well be for that program's own tools.
+fn misgiving(
+    text: &str,
+    spellings: Spellings,
+    readings: &[Reading],
+    is_name: bool,
+    servers: &[&ServerName],
+) -> Option<String> {
     if readings.iter().any(|reading| reading.reaches(servers, &[])) {
         return None;
     }
-    if spellings == Spellings::Every || text.starts_with("mcp__") && is_name || text.starts_with("mcp:") && is_name {
+    if spellings == Spellings::Every
+        || text.starts_with("mcp__") && is_name
+        || text.starts_with("mcp:") && is_name
+    {
         return Some(format!("{text:?} matches no configured server"));
     }
     let natively = candidates(text, Spellings::Every)
         .parted
         .iter()
-        .any(|candidate| Reading::new(candidate, false).is_ok_and(|reading| reading.reaches(servers, &[])));
-    (!is_name && natively).then(|| format!("{text:?} holds for no server's tool here; expected {}", spellings.expected()))
+        .any(|candidate| {
+            Reading::new(candidate, false).is_ok_and(|reading| reading.reaches(servers, &[]))
+        });
+    (!is_name && natively).then(|| {
+        format!(
+            "{text:?} holds for no server's tool here; expected {}",
+            spellings.expected()
+        )
+    })
 }

@@ -1,4 +1,5 @@
-//! What a spelling can mean: every way to cut it into a server and a tool, by the kinds of spellings that count where it stands.
+//! What a spelling can mean: every way to cut it into a server and a tool, by the kinds of
+//! spellings that count where it stands.
 
 use crate::config::Spellings;
 
@@ -17,7 +18,8 @@ pub(super) struct Candidate<'t> {
 /// All ways to cut one.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Candidates<'t> {
-    /// A server's part and a tool's part, apart. The first one is the native reading, where that counts.
+    /// A server's part and a tool's part, apart. The first one is the native reading, where that
+    /// counts.
     pub(super) parted: Vec<Candidate<'t>>,
     /// One star stands for the end of the server's name and the start of the tool's.
     pub(super) spanning: Vec<Candidate<'t>>,
@@ -30,13 +32,18 @@ pub(super) fn candidates(text: &str, spellings: Spellings) -> Candidates<'_> {
         Spellings::Colon => text.strip_prefix("mcp:").map(colon).unwrap_or_default(),
         Spellings::Prefix => text.strip_prefix("mcp__").map(prefix).unwrap_or_default(),
         // Without the bare prefix: to a glob on names it is a name that no tool has.
-        Spellings::Exposed => text.strip_prefix("mcp__").map(underscores).unwrap_or_default(),
+        Spellings::Exposed => text
+            .strip_prefix("mcp__")
+            .map(underscores)
+            .unwrap_or_default(),
         Spellings::Keys => keys(text, true),
     }
 }
 
 fn every(text: &str) -> Candidates<'_> {
-    let native = text.split_once('/').map_or_else(|| whole(text), |(server, tool)| pair(server, tool));
+    let native = text
+        .split_once('/')
+        .map_or_else(|| whole(text), |(server, tool)| pair(server, tool));
     let others = if let Some(name) = text.strip_prefix("mcp__") {
         prefix(name)
     } else if let Some(name) = text.strip_prefix("mcp:") {
@@ -47,38 +54,71 @@ fn every(text: &str) -> Candidates<'_> {
         Candidates::default()
     };
     let parted = [native].into_iter().chain(others.parted).collect();
-    Candidates { parted, spanning: others.spanning }
+    Candidates {
+        parted,
+        spanning: others.spanning,
+    }
 }
 
 /// `server_tool`.
 fn colon(name: &str) -> Candidates<'_> {
-    let words = |candidate| Candidate { words: true, ..candidate };
-    Candidates { parted: splits(name, "_").map(words).collect(), spanning: star_splits(name).map(words).collect() }
+    let words = |candidate| Candidate {
+        words: true,
+        ..candidate
+    };
+    Candidates {
+        parted: splits(name, "_").map(words).collect(),
+        spanning: star_splits(name).map(words).collect(),
+    }
 }
 
 /// `server` or `server__tool`: the bare prefix is the whole server.
 fn prefix(name: &str) -> Candidates<'_> {
     let Candidates { parted, spanning } = underscores(name);
-    Candidates { parted: [whole(name)].into_iter().chain(parted).collect(), spanning }
+    Candidates {
+        parted: [whole(name)].into_iter().chain(parted).collect(),
+        spanning,
+    }
 }
 
 /// `server__tool`.
 fn underscores(name: &str) -> Candidates<'_> {
-    Candidates { parted: splits(name, "__").collect(), spanning: star_splits(name).collect() }
+    Candidates {
+        parted: splits(name, "__").collect(),
+        spanning: star_splits(name).collect(),
+    }
 }
 
 /// `server` or `server.tool`.
 fn keys(text: &str, literal: bool) -> Candidates<'_> {
     let parted = [whole(text)].into_iter().chain(splits(text, "."));
-    Candidates { parted: parted.map(|candidate| Candidate { literal, ..candidate }).collect(), spanning: Vec::new() }
+    Candidates {
+        parted: parted
+            .map(|candidate| Candidate {
+                literal,
+                ..candidate
+            })
+            .collect(),
+        spanning: Vec::new(),
+    }
 }
 
 fn pair<'t>(server: &'t str, tool: &'t str) -> Candidate<'t> {
-    Candidate { server, tool: Some(tool), words: false, literal: false }
+    Candidate {
+        server,
+        tool: Some(tool),
+        words: false,
+        literal: false,
+    }
 }
 
 fn whole(server: &str) -> Candidate<'_> {
-    Candidate { server, tool: None, words: false, literal: false }
+    Candidate {
+        server,
+        tool: None,
+        words: false,
+        literal: false,
+    }
 }
 
 /// Every way to cut a text at a separator, both parts not empty.
@@ -90,9 +130,11 @@ fn splits<'t>(text: &'t str, separator: &'t str) -> impl Iterator<Item = Candida
     })
 }
 
-/// A star can stand for the end of the server's name and the start of the tool's, in a spelling that does not show where it ends.
+/// A star can stand for the end of the server's name and the start of the tool's, in a spelling
+/// that does not show where it ends.
 fn star_splits(text: &str) -> impl Iterator<Item = Candidate<'_>> {
-    text.match_indices('*').map(move |(at, _)| pair(&text[..=at], &text[at..]))
+    text.match_indices('*')
+        .map(move |(at, _)| pair(&text[..=at], &text[at..]))
 }
 
 #[cfg(test)]
@@ -103,14 +145,19 @@ mod tests {
     fn shown(text: &str, spellings: Spellings) -> String {
         let Candidates { parted, spanning } = candidates(text, spellings);
         let list = |cuts: Vec<Candidate<'_>>| {
-            cuts.iter().map(|cut| format!("{} {}", cut.server, cut.tool.unwrap_or("(all)"))).collect::<Vec<_>>().join(", ")
+            cuts.iter()
+                .map(|cut| format!("{} {}", cut.server, cut.tool.unwrap_or("(all)")))
+                .collect::<Vec<_>>()
+                .join(", ")
         };
         format!("{} | {}", list(parted), list(spanning))
     }
 
     #[test]
     fn c14_in_a_dialect_only_its_own_spellings_count() {
-        let check = |spellings: Spellings, text: &str, expected: &str| assert_eq!(shown(text, spellings), expected, "{text}");
+        let check = |spellings: Spellings, text: &str, expected: &str| {
+            assert_eq!(shown(text, spellings), expected, "{text}")
+        };
         check(Spellings::Colon, "mcp:a_b_c", "a b_c, a_b c | ");
         check(Spellings::Colon, "mcp:a_*", "a * | a_* *");
         for other in ["a", "a/b", "a.b", "mcp__a__b", "bash:git *"] {
@@ -129,7 +176,11 @@ mod tests {
         check(Spellings::Keys, "a.b.c", "a.b.c (all), a b.c, a.b c | ");
         check(Spellings::Every, "a/b", "a b | ");
         check(Spellings::Every, "a.b", "a.b (all), a.b (all), a b | ");
-        check(Spellings::Every, "mcp__a__b", "mcp__a__b (all), a__b (all), a b | ");
+        check(
+            Spellings::Every,
+            "mcp__a__b",
+            "mcp__a__b (all), a__b (all), a b | ",
+        );
         check(Spellings::Every, "mcp:a_b", "mcp:a_b (all), a b | ");
     }
 }

@@ -30,9 +30,22 @@ fn rules_in(dialect: Dialect, texts: &[&str]) -> Vec<RuleText> {
 }
 
 fn config(servers: &[&str], mode: Mode, allow: &[&str], ask: &[&str], deny: &[&str]) -> Config {
-    let servers = servers.iter().map(|name| (ServerName::dialect(name).unwrap(), Arc::new(server(name)))).collect();
-    let permissions = Permissions { mode, allow: rules(allow), ask: rules(ask), deny: rules(deny), configured: true };
-    Config { servers, permissions, ..Config::default() }
+    let servers = servers
+        .iter()
+        .map(|name| (ServerName::dialect(name).unwrap(), Arc::new(server(name))))
+        .collect();
+    let permissions = Permissions {
+        mode,
+        allow: rules(allow),
+        ask: rules(ask),
+        deny: rules(deny),
+        configured: true,
+    };
+    Config {
+        servers,
+        permissions,
+        ..Config::default()
+    }
 }
 
 fn gate(mode: Mode, allow: &[&str], ask: &[&str], deny: &[&str]) -> Gate {
@@ -48,7 +61,13 @@ fn tool_named(server_name: &str, tool_name: &str, description: &str) -> Tool {
 }
 
 fn trusted(server_name: &str, tool_name: &str) -> Tool {
-    tool(ServerConfig { trust: true, ..server(server_name) }, definition(tool_name, "what it does"))
+    tool(
+        ServerConfig {
+            trust: true,
+            ..server(server_name)
+        },
+        definition(tool_name, "what it does"),
+    )
 }
 
 fn decide(gate: &Gate, tool: &Tool, grants: &Grants) -> Decision {
@@ -59,8 +78,16 @@ fn decide(gate: &Gate, tool: &Tool, grants: &Grants) -> Decision {
 fn verdict(decision: &Decision) -> String {
     match decision {
         Decision::Allow { because } => format!("allow: {because}"),
-        Decision::Ask { because, once_only: false, .. } => format!("ask: {because}"),
-        Decision::Ask { because, once_only: true, .. } => format!("ask once: {because}"),
+        Decision::Ask {
+            because,
+            once_only: false,
+            ..
+        } => format!("ask: {because}"),
+        Decision::Ask {
+            because,
+            once_only: true,
+            ..
+        } => format!("ask once: {because}"),
         Decision::Deny { rule } => format!("deny: {rule}"),
     }
 }
@@ -73,34 +100,103 @@ fn the_gate_keeps_its_order() {
         grants
     };
     let check = |gate: &Gate, tool: &Tool, yes: bool, grants: &Grants, expected: &str| {
-        assert_eq!(verdict(&gate.decide(Question { tool, yes }, grants)), expected);
+        assert_eq!(
+            verdict(&gate.decide(Question { tool, yes }, grants)),
+            expected
+        );
     };
     let (plain, none) = (of("fs", "read"), Grants::default());
     let everything = granted(&plain);
     let all: &[&str] = &["fs/read"];
 
     let deny = "deny: deny rule \"fs/read\" (s.toml:1)";
-    check(&gate(Mode::Yolo, all, all, all), &trusted("fs", "read"), true, &everything, deny);
-    check(&gate(Mode::Deny, all, &[], &[]), &trusted("fs", "read"), true, &everything, "deny: mode deny");
-    check(&gate(Mode::Yolo, &[], all, &[]), &plain, false, &none, "allow: mode yolo");
-    check(&gate(Mode::Ask, &[], all, &[]), &plain, true, &none, "allow: yes was said beforehand");
+    check(
+        &gate(Mode::Yolo, all, all, all),
+        &trusted("fs", "read"),
+        true,
+        &everything,
+        deny,
+    );
+    check(
+        &gate(Mode::Deny, all, &[], &[]),
+        &trusted("fs", "read"),
+        true,
+        &everything,
+        "deny: mode deny",
+    );
+    check(
+        &gate(Mode::Yolo, &[], all, &[]),
+        &plain,
+        false,
+        &none,
+        "allow: mode yolo",
+    );
+    check(
+        &gate(Mode::Ask, &[], all, &[]),
+        &plain,
+        true,
+        &none,
+        "allow: yes was said beforehand",
+    );
     let ask = "ask once: ask rule \"fs/read\" (s.toml:1)";
-    check(&gate(Mode::Ask, all, all, &[]), &trusted("fs", "read"), false, &everything, ask);
-    check(&gate(Mode::Ask, all, &[], &[]), &plain, false, &none, "allow: allow rule \"fs/read\" (s.toml:1)");
-    check(&gate(Mode::Ask, &[], &[], &[]), &trusted("fs", "read"), false, &none, "allow: `trust` is set for server \"fs\"");
-    check(&gate(Mode::Ask, &[], &[], &[]), &plain, false, &everything, "allow: remembered answer");
-    check(&gate(Mode::Ask, &["git"], &["git"], &["git"]), &plain, false, &none, "ask: no rule applies");
+    check(
+        &gate(Mode::Ask, all, all, &[]),
+        &trusted("fs", "read"),
+        false,
+        &everything,
+        ask,
+    );
+    check(
+        &gate(Mode::Ask, all, &[], &[]),
+        &plain,
+        false,
+        &none,
+        "allow: allow rule \"fs/read\" (s.toml:1)",
+    );
+    check(
+        &gate(Mode::Ask, &[], &[], &[]),
+        &trusted("fs", "read"),
+        false,
+        &none,
+        "allow: `trust` is set for server \"fs\"",
+    );
+    check(
+        &gate(Mode::Ask, &[], &[], &[]),
+        &plain,
+        false,
+        &everything,
+        "allow: remembered answer",
+    );
+    check(
+        &gate(Mode::Ask, &["git"], &["git"], &["git"]),
+        &plain,
+        false,
+        &none,
+        "ask: no rule applies",
+    );
 }
 
 #[test]
 fn the_first_rule_that_holds_is_the_one_that_is_told() {
     let rules: &[&str] = &["git", "fs", "fs/read", "*"];
     let check = |gate: &Gate, expected: &str| {
-        assert_eq!(verdict(&decide(gate, &of("fs", "read"), &Grants::default())), expected);
+        assert_eq!(
+            verdict(&decide(gate, &of("fs", "read"), &Grants::default())),
+            expected
+        );
     };
-    check(&gate(Mode::Ask, rules, &[], &[]), "allow: allow rule \"fs\" (s.toml:2)");
-    check(&gate(Mode::Ask, &[], rules, &[]), "ask once: ask rule \"fs\" (s.toml:2)");
-    check(&gate(Mode::Ask, &[], &[], rules), "deny: deny rule \"fs\" (s.toml:2)");
+    check(
+        &gate(Mode::Ask, rules, &[], &[]),
+        "allow: allow rule \"fs\" (s.toml:2)",
+    );
+    check(
+        &gate(Mode::Ask, &[], rules, &[]),
+        "ask once: ask rule \"fs\" (s.toml:2)",
+    );
+    check(
+        &gate(Mode::Ask, &[], &[], rules),
+        "deny: deny rule \"fs\" (s.toml:2)",
+    );
 }
 
 /// T9: an ask rule asks each time, and then too tells what changed since the last yes.
@@ -110,18 +206,34 @@ fn t9_an_ask_rule_tells_what_changed() {
     grants.add(&of("fs", "read"));
     let changed = tool(server("fs"), definition("read", "something else"));
     let decision = decide(&gate(Mode::Ask, &[], &["fs"], &[]), &changed, &grants);
-    let lines = vec!["- description: what it does".to_owned(), "+ description: something else".to_owned()];
+    let lines = vec![
+        "- description: what it does".to_owned(),
+        "+ description: something else".to_owned(),
+    ];
     let because = "ask rule \"fs\" (s.toml:1)".to_owned();
-    assert_eq!(decision, Decision::Ask { because, once_only: true, changed: Some(lines) });
+    assert_eq!(
+        decision,
+        Decision::Ask {
+            because,
+            once_only: true,
+            changed: Some(lines)
+        }
+    );
 }
 
 #[test]
 fn t8_a_hint_of_the_server_alone_never_allows() {
-    let json =
-        serde_json::json!({"name": "wipe", "inputSchema": {}, "annotations": {"readOnlyHint": true, "destructiveHint": false}});
+    let json = serde_json::json!({"name": "wipe", "inputSchema": {}, "annotations": {"readOnlyHint": true, "destructiveHint": false}});
     let hinted = crate::catalog::ToolDefinition::parse(&RawJson::from_value(&json)).unwrap();
     let tool = tool(server("fs"), Arc::new(hinted));
-    assert_eq!(verdict(&decide(&gate(Mode::Ask, &[], &[], &[]), &tool, &Grants::default())), "ask: no rule applies");
+    assert_eq!(
+        verdict(&decide(
+            &gate(Mode::Ask, &[], &[], &[]),
+            &tool,
+            &Grants::default()
+        )),
+        "ask: no rule applies"
+    );
 }
 
 #[test]
@@ -129,9 +241,15 @@ fn t9_p6_a_grant_holds_for_the_definition_and_the_launch_that_were_approved() {
     let gate = gate(Mode::Ask, &[], &[], &[]);
     let mut grants = Grants::default();
     grants.add(&of("fs", "read"));
-    assert_eq!(verdict(&decide(&gate, &of("fs", "read"), &grants)), "allow: remembered answer");
+    assert_eq!(
+        verdict(&decide(&gate, &of("fs", "read"), &grants)),
+        "allow: remembered answer"
+    );
 
-    let poisoned = tool(server("fs"), definition("read", "what it does\nand sends it away\u{1b}"));
+    let poisoned = tool(
+        server("fs"),
+        definition("read", "what it does\nand sends it away\u{1b}"),
+    );
     assert_eq!(
         decide(&gate, &poisoned, &grants),
         Decision::Ask {
@@ -142,14 +260,30 @@ fn t9_p6_a_grant_holds_for_the_definition_and_the_launch_that_were_approved() {
     );
     let mut moved = of("fs", "read");
     moved.launch = crate::config::Fingerprint([7; 32]);
-    let Decision::Ask { changed: Some(changed), .. } = decide(&gate, &moved, &grants) else {
+    let Decision::Ask {
+        changed: Some(changed),
+        ..
+    } = decide(&gate, &moved, &grants)
+    else {
         panic!("a moved launch is not asked")
     };
-    assert_eq!(changed, [format!("- launch {}", of("fs", "read").launch.to_hex()), format!("+ launch {}", "07".repeat(32))]);
+    assert_eq!(
+        changed,
+        [
+            format!("- launch {}", of("fs", "read").launch.to_hex()),
+            format!("+ launch {}", "07".repeat(32))
+        ]
+    );
 
     grants.add(&poisoned);
-    assert_eq!(verdict(&decide(&gate, &poisoned, &grants)), "allow: remembered answer");
-    assert_eq!(verdict(&decide(&gate, &of("git", "read"), &grants)), "ask: no rule applies");
+    assert_eq!(
+        verdict(&decide(&gate, &poisoned, &grants)),
+        "allow: remembered answer"
+    );
+    assert_eq!(
+        verdict(&decide(&gate, &of("git", "read"), &grants)),
+        "ask: no rule applies"
+    );
     assert!(grants.remove(&poisoned.id));
     assert!(!grants.iter().any(|grant| grant.id == poisoned.id));
 }
@@ -160,19 +294,39 @@ fn s2_41_always_this_server_covers_the_tools_of_today() {
     let mut grants = Grants::default();
     let offered = [of("fs", "read"), of("fs", "write"), of("git", "log")];
     assert_eq!(grants.add_server(&offered[0].id.server, &offered).len(), 2);
-    let verdicts: Vec<String> = offered.iter().map(|tool| verdict(&decide(&gate, tool, &grants))).collect();
-    assert_eq!(verdicts, ["allow: remembered answer", "allow: remembered answer", "ask: no rule applies"]);
-    assert_eq!(verdict(&decide(&gate, &of("fs", "new"), &grants)), "ask: no rule applies");
+    let verdicts: Vec<String> = offered
+        .iter()
+        .map(|tool| verdict(&decide(&gate, tool, &grants)))
+        .collect();
+    assert_eq!(
+        verdicts,
+        [
+            "allow: remembered answer",
+            "allow: remembered answer",
+            "ask: no rule applies"
+        ]
+    );
+    assert_eq!(
+        verdict(&decide(&gate, &of("fs", "new"), &grants)),
+        "ask: no rule applies"
+    );
 }
 
 #[test]
 fn grants_survive_the_store() {
     let mut grants = Grants::default();
-    let grant = grants.add(&tool(server("my \"server\""), definition("a/b\n\u{1b}", "d")));
+    let grant = grants.add(&tool(
+        server("my \"server\""),
+        definition("a/b\n\u{1b}", "d"),
+    ));
     assert_eq!(Grant::from_json(&grant.to_json()), Some(grant.clone()));
 
     let mut loaded = Grants::default();
-    let items = [(grant.key(), grant.to_json()), ("fs/x".into(), grant.to_json()), ("fs/y".into(), "{}".into())];
+    let items = [
+        (grant.key(), grant.to_json()),
+        ("fs/x".into(), grant.to_json()),
+        ("fs/y".into(), "{}".into()),
+    ];
     assert_eq!(loaded.load(items), ["fs/x", "fs/y"]);
     assert_eq!(loaded.iter().collect::<Vec<_>>(), [&grant]);
 }
@@ -180,7 +334,10 @@ fn grants_survive_the_store() {
 #[test]
 fn t9_where_locked_rules_and_trust_hold_for_what_was_pinned() {
     let mut config = config(&["fs"], Mode::Ask, &["fs/read"], &[], &[]);
-    config.security = Security { locked: true, ..Security::default() };
+    config.security = Security {
+        locked: true,
+        ..Security::default()
+    };
     let gate = Gate::compile(&config).unwrap();
     assert!(gate.wants_pin(&of("fs", "read")) && !gate.only_shows_changes(&trusted("fs", "read")));
     let mut grants = Grants::default();
@@ -197,36 +354,71 @@ fn t9_where_locked_rules_and_trust_hold_for_what_was_pinned() {
     assert_eq!(verdict(&decide(&gate, &of("fs", "read"), &grants)), rule);
     // Changed: it is asked, and the answer pins it anew.
     let ask = "ask: it changed since it was approved";
-    assert_eq!(verdict(&decide(&gate, &changed(of("fs", "read")), &grants)), ask);
-    assert_eq!(verdict(&decide(&gate, &changed(trusted("fs", "write")), &grants)), ask);
+    assert_eq!(
+        verdict(&decide(&gate, &changed(of("fs", "read")), &grants)),
+        ask
+    );
+    assert_eq!(
+        verdict(&decide(&gate, &changed(trusted("fs", "write")), &grants)),
+        ask
+    );
     grants.add(&changed(of("fs", "read")));
-    assert_eq!(verdict(&decide(&gate, &changed(of("fs", "read")), &grants)), rule);
+    assert_eq!(
+        verdict(&decide(&gate, &changed(of("fs", "read")), &grants)),
+        rule
+    );
 
     let mut loaded = Grants::default();
     assert_eq!(loaded.load_pins([(pin.key(), pin.to_json())]), [""; 0]);
-    assert_eq!(verdict(&decide(&gate, &changed(of("fs", "read")), &loaded)), ask);
+    assert_eq!(
+        verdict(&decide(&gate, &changed(of("fs", "read")), &loaded)),
+        ask
+    );
     // Not locked: a rule covers whatever the definition says.
     config.security.locked = false;
-    assert_eq!(verdict(&decide(&Gate::compile(&config).unwrap(), &changed(of("fs", "read")), &loaded)), rule);
+    assert_eq!(
+        verdict(&decide(
+            &Gate::compile(&config).unwrap(),
+            &changed(of("fs", "read")),
+            &loaded
+        )),
+        rule
+    );
 }
 
-/// A permit carries the call it is for: the tool as defined when the decision fell, its arguments, its caller.
+/// A permit carries the call it is for: the tool as defined when the decision fell, its arguments,
+/// its caller.
 #[test]
 fn t33_a_permit_is_for_one_tool_its_definition_its_arguments_and_its_caller() {
     let (tool, caller) = (Arc::new(of("fs", "read")), headless());
     let arguments = RawJson::parse("{\"a\":1}").unwrap();
-    let permit = Decision::Allow { because: "".into() }.permit(&tool, &arguments, &caller).unwrap();
+    let permit = Decision::Allow { because: "".into() }
+        .permit(&tool, &arguments, &caller)
+        .unwrap();
     assert!(Arc::ptr_eq(permit.tool(), &tool));
-    assert_eq!((permit.arguments(), permit.caller().id()), (&arguments, caller.id()));
+    assert_eq!(
+        (permit.arguments(), permit.caller().id()),
+        (&arguments, caller.id())
+    );
 }
 
 #[test]
 fn t33_only_an_allow_or_a_yes_is_worth_a_permit() {
     let (tool, caller) = (Arc::new(of("fs", "read")), headless());
     let arguments = RawJson::parse("{}").unwrap();
-    let ask = Decision::Ask { because: String::new(), once_only: false, changed: None };
+    let ask = Decision::Ask {
+        because: String::new(),
+        once_only: false,
+        changed: None,
+    };
     assert!(ask.permit(&tool, &arguments, &caller).is_none());
-    assert!(Decision::Deny { rule: String::new() }.permit(&tool, &arguments, &caller).is_none());
+    assert!(
+        Decision::Deny {
+            rule: String::new()
+        }
+        .permit(&tool, &arguments, &caller)
+        .is_none()
+    );
     let request = ApprovalRequest {
         id: tool.id.clone(),
         exposed: tool.exposed.clone(),
@@ -238,10 +430,17 @@ fn t33_only_an_allow_or_a_yes_is_worth_a_permit() {
         dialect: Dialect::Native,
     };
     let approved = |answer| Permit::approved(&request, answer, &tool, &caller);
-    for answer in [Approval::Once, Approval::AlwaysTool(Keep::Run), Approval::AlwaysServer(Keep::ForGood)] {
+    for answer in [
+        Approval::Once,
+        Approval::AlwaysTool(Keep::Run),
+        Approval::AlwaysServer(Keep::ForGood),
+    ] {
         let permit = approved(answer).unwrap();
         assert!(Arc::ptr_eq(permit.tool(), &tool));
-        assert_eq!((permit.arguments(), permit.caller().id()), (&arguments, caller.id()));
+        assert_eq!(
+            (permit.arguments(), permit.caller().id()),
+            (&arguments, caller.id())
+        );
     }
     assert!(approved(Approval::No).is_none() && approved(Approval::Unavailable).is_none());
     // Another tool, the same tool of another server, and the same tool as it is defined now.
@@ -272,8 +471,12 @@ fn headless() -> Arc<dyn Caller> {
 fn reach(decision: &Decision) -> u8 {
     match decision {
         Decision::Deny { .. } => 0,
-        Decision::Ask { once_only: true, .. } => 1,
-        Decision::Ask { once_only: false, .. } => 2,
+        Decision::Ask {
+            once_only: true, ..
+        } => 1,
+        Decision::Ask {
+            once_only: false, ..
+        } => 2,
         Decision::Allow { .. } => 3,
     }
 }

@@ -38,18 +38,20 @@ pub struct HostBuilder {
     pub environment: Environment,
     /// What is remembered. A [`crate::store::MemoryStore`] forgets at the end.
     pub store: Arc<dyn Store>,
-    /// What logins to URL servers work with: where tokens are kept, and who is sent to login pages.
+    /// What logins to URL servers work with: where tokens are kept, and who is sent to login
+    /// pages.
     pub auth: AuthMeans,
     /// Starts processes.
     pub launcher: Launcher,
     /// Where servers' logs go.
     pub log_folder: Option<PathBuf>,
-    /// Where servers of the user's own files run that name no working folder, each in a folder of its own below this one; `None`: in
-    /// this process's folder.
+    /// Where servers of the user's own files run that name no working folder, each in a folder of
+    /// its own below this one; `None`: in this process's folder.
     pub private_folder: Option<PathBuf>,
     /// What legacy sessions advertise.
     pub offers: Offers,
-    /// The folders a server may ask for; `None` offers none, and that is fixed. A modern server is told those of the caller, if it has some.
+    /// The folders a server may ask for; `None` offers none, and that is fixed. A modern server is
+    /// told those of the caller, if it has some.
     pub roots: Option<Vec<Root>>,
     /// Start only these servers; the others stay idle until used. `None` starts every eager one.
     pub only: Option<Vec<ServerName>>,
@@ -60,8 +62,9 @@ pub struct HostBuilder {
 }
 
 impl HostBuilder {
-    /// A host of these servers that reads nothing by itself: no variables, nothing remembered, no logs, no questions, process groups.
-    /// Every field can be set before [`start`](Self::start).
+    /// A host of these servers that reads nothing by itself: no variables, nothing remembered, no
+    /// logs, no questions, process groups. Every field can be set before
+    /// [`start`](Self::start).
     pub fn new(config: Config) -> Self {
         Self {
             config,
@@ -79,8 +82,8 @@ impl HostBuilder {
         }
     }
 
-    /// With a tool of this program's own: on offer beside the servers' tools, behind the same gate, under its own name. A server's tool
-    /// of that name gets another, or is withheld.
+    /// With a tool of this program's own: on offer beside the servers' tools, behind the same gate,
+    /// under its own name. A server's tool of that name gets another, or is withheld.
     pub fn tool(mut self, tool: impl OwnTool + 'static) -> Self {
         self.tools.tools.push(Arc::new(tool));
         self
@@ -92,15 +95,16 @@ impl HostBuilder {
         self
     }
 
-    /// With `ListMcpResources` and `ReadMcpResource`, by which a model reaches the servers' resources. Where a server of an agent-code
-    /// file is configured, they are on offer anyway.
+    /// With `ListMcpResources` and `ReadMcpResource`, by which a model reaches the servers'
+    /// resources. Where a server of an agent-code file is configured, they are on offer anyway.
     pub fn resource_tools(mut self) -> Self {
         self.tools.resource_tools = true;
         self
     }
 
-    /// With a way of this program's own to a server: its entry stands in the configuration like any other and is gated like any other,
-    /// but nothing of its endpoint is used. A name that no entry has is an error of [`start`](Self::start).
+    /// With a way of this program's own to a server: its entry stands in the configuration like any
+    /// other and is gated like any other, but nothing of its endpoint is used. A name that no
+    /// entry has is an error of [`start`](Self::start).
     pub fn connector(mut self, server: &str, connector: Arc<dyn Connector>) -> Self {
         self.connectors.insert(server, connector);
         self
@@ -124,9 +128,10 @@ impl HostBuilder {
         self
     }
 
-    /// With somebody who is sent to the login page whenever a server asks for a login: the request that met it waits, and goes on
-    /// after it, within its own deadline. A server that is never content causes three logins in ten minutes and no more. Without
-    /// this, such a server is in state `NeedsLogin` until [`Host::login`].
+    /// With somebody who is sent to the login page whenever a server asks for a login: the request
+    /// that met it waits, and goes on after it, within its own deadline. A server that is never
+    /// content causes three logins in ten minutes and no more. Without this, such a server is
+    /// in state `NeedsLogin` until [`Host::login`].
     pub fn logins(mut self, opener: Arc<dyn Opener>) -> Self {
         self.auth.logins = Some(opener);
         self
@@ -155,7 +160,8 @@ impl HostBuilder {
         self.connectors.check(&self.config)?;
         let own = Own::read(self.tools)?;
         let gate = Roster::gate_of(&self.config, &own, &*self.store)?;
-        // This reader is there before anything can happen; what it saw by the end of the start is told by `Host::notices`.
+        // This reader is there before anything can happen; what it saw by the end of the start is
+        // told by `Host::notices`.
         let (events, early) = broadcast::channel(EVENTS);
         let changed = Arc::new(Notify::new());
         let (roots, overseer) = (Roots::new(self.roots), Arc::new(Overseeing::default()));
@@ -181,7 +187,11 @@ impl HostBuilder {
                 ServerHandle::start(server.clone(), means.clone(), initial)
             })
             .collect();
-        let notices = gate.warnings().iter().map(|warning| format!("warning: {warning}")).collect();
+        let notices = gate
+            .warnings()
+            .iter()
+            .map(|warning| format!("warning: {warning}"))
+            .collect();
         let mut shared = Shared {
             roster: ArcSwap::from_pointee(Roster::new(1, Arc::new(self.config), servers, gate)),
             means,
@@ -209,27 +219,51 @@ impl HostBuilder {
     }
 }
 
-/// What keeps a server from starting, checked before anything is spawned; else whether it starts now or when used.
-pub(crate) fn initial_state(server: &ServerConfig, config: &Config, only: Option<&[ServerName]>, means: &Means) -> State {
+/// What keeps a server from starting, checked before anything is spawned; else whether it starts
+/// now or when used.
+pub(crate) fn initial_state(
+    server: &ServerConfig,
+    config: &Config,
+    only: Option<&[ServerName]>,
+    means: &Means,
+) -> State {
     let name = server.name.as_str();
     if !server.enabled {
         return State::Disabled;
     }
     if let Some(rule) = config.security.blocks(&server.name) {
-        return State::Blocked { rule: rule.to_owned() };
+        return State::Blocked {
+            rule: rule.to_owned(),
+        };
     }
     if let Endpoint::Wrong(fault) = &server.endpoint {
-        return State::Failed { error: fault.to_string() };
+        return State::Failed {
+            error: fault.to_string(),
+        };
     }
     match trust::standing(server, &means.environment, &*means.store) {
         Standing::Trusted => {}
-        Standing::New => return State::Untrusted { reason: "nobody has accepted this project's entry".to_owned() },
-        Standing::Changed { .. } => return State::Untrusted { reason: "the entry changed since it was accepted".to_owned() },
+        Standing::New => {
+            return State::Untrusted {
+                reason: "nobody has accepted this project's entry".to_owned(),
+            };
+        }
+        Standing::Changed { .. } => {
+            return State::Untrusted {
+                reason: "the entry changed since it was accepted".to_owned(),
+            };
+        }
     }
     match (server.start, only) {
-        (Start::Eager, None) => State::Connecting { since: SystemTime::now(), step: "starting" },
+        (Start::Eager, None) => State::Connecting {
+            since: SystemTime::now(),
+            step: "starting",
+        },
         (_, Some(wanted)) if wanted.iter().any(|wanted| wanted.as_str() == name) => {
-            State::Connecting { since: SystemTime::now(), step: "starting" }
+            State::Connecting {
+                since: SystemTime::now(),
+                step: "starting",
+            }
         }
         _ => State::Idle,
     }
@@ -249,7 +283,10 @@ fn remembered_grants(store: &dyn Store, events: &broadcast::Sender<Event>) -> Gr
     }
     for fault in unreadable {
         // Nobody listening is fine: what is not remembered is asked again.
-        let _ = events.send(Event::Notice { server: None, line: format!("a remembered answer cannot be read: {fault}") });
+        let _ = events.send(Event::Notice {
+            server: None,
+            line: format!("a remembered answer cannot be read: {fault}"),
+        });
     }
     grants
 }
@@ -259,7 +296,10 @@ fn noticed(mut events: Events) -> Vec<String> {
     let mut notices = Vec::new();
     while let Some(next) = events.happened() {
         if let Next::Event(Event::Notice { server, line }) = next {
-            notices.push(server.map_or_else(|| line.clone(), |server| format!("server \"{server}\": {line}")));
+            notices.push(server.map_or_else(
+                || line.clone(),
+                |server| format!("server \"{server}\": {line}"),
+            ));
         }
     }
     notices

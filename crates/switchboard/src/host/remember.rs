@@ -1,4 +1,5 @@
-//! Writes answers and pins to the store on threads that may block: no task of the runtime waits for the lock of a file.
+//! Writes answers and pins to the store on threads that may block: no task of the runtime waits for
+//! the lock of a file.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,7 +16,8 @@ use crate::gate::Grant;
 use crate::name::ServerName;
 use crate::store::{Shelf, Store};
 
-/// How long a call waits for its answer to be stored. A store gives up earlier; a file system that hangs does not.
+/// How long a call waits for its answer to be stored. A store gives up earlier; a file system that
+/// hangs does not.
 const STORE_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl Shared {
@@ -28,35 +30,57 @@ impl Shared {
             Ok(Ok(Ok(()))) => return,
             Ok(Ok(Err(fault))) => fault.to_string(),
             Ok(Err(_)) => "the store failed".to_owned(),
-            Err(_) => format!("it could not be stored within {} s", STORE_TIMEOUT.as_secs()),
+            Err(_) => format!(
+                "it could not be stored within {} s",
+                STORE_TIMEOUT.as_secs()
+            ),
         };
         let line = format!("the answer holds for this run only: {fault}");
-        let _ = self.events.send(Event::Notice { server: Some(server.clone()), line });
+        let _ = self.events.send(Event::Notice {
+            server: Some(server.clone()),
+            line,
+        });
     }
 
     /// Stores pins. [`Host::stop`](super::Host::stop) waits for that.
     pub(crate) fn store_pins(&self, pins: Vec<Grant>) {
         let writer = self.pins.clone();
-        writer.pending().extend(pins.iter().map(|pin| self.as_stored(pin)));
-        let Ok(runtime) = Handle::try_current() else { return writer.write() };
+        writer
+            .pending()
+            .extend(pins.iter().map(|pin| self.as_stored(pin)));
+        let Ok(runtime) = Handle::try_current() else {
+            return writer.write();
+        };
         let mut writes = self.writes.lock().unwrap_or_else(PoisonError::into_inner);
         while writes.try_join_next().is_some() {}
         writes.spawn_blocking_on(move || writer.write(), &runtime);
     }
 
-    /// Key and value. A definition is the server's text, and may hold a secret that the server was given.
+    /// Key and value. A definition is the server's text, and may hold a secret that the server was
+    /// given.
     fn as_stored(&self, grant: &Grant) -> (String, String) {
         let roster = self.roster.load();
-        let server = roster.servers.iter().find(|server| server.config.name == grant.id.server);
-        let clean = |text: String| server.map(|server| server.stderr.redact(&text)).unwrap_or(text);
+        let server = roster
+            .servers
+            .iter()
+            .find(|server| server.config.name == grant.id.server);
+        let clean = |text: String| {
+            server
+                .map(|server| server.stderr.redact(&text))
+                .unwrap_or(text)
+        };
         (clean(grant.key()), clean(grant.to_json()))
     }
 
     /// Waits until what is to be stored is, or cannot be.
     pub(crate) async fn finish_writes(&self) {
-        let mut writes = std::mem::take(&mut *self.writes.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut writes =
+            std::mem::take(&mut *self.writes.lock().unwrap_or_else(PoisonError::into_inner));
         // What takes longer is not waited for; it goes on as long as the program does.
-        let _ = timeout(STORE_TIMEOUT, async { while writes.join_next().await.is_some() {} }).await;
+        let _ = timeout(STORE_TIMEOUT, async {
+            while writes.join_next().await.is_some() {}
+        })
+        .await;
         writes.detach_all();
     }
 }
@@ -77,7 +101,12 @@ pub(crate) struct PinWriter {
 
 impl PinWriter {
     pub(super) fn new(store: Arc<dyn Store>, events: broadcast::Sender<Event>) -> Arc<Self> {
-        Arc::new(Self { store, events, pending: Mutex::default(), writing: Mutex::default() })
+        Arc::new(Self {
+            store,
+            events,
+            pending: Mutex::default(),
+            writing: Mutex::default(),
+        })
     }
 
     fn pending(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, String>> {

@@ -1,4 +1,5 @@
-//! The servers of one configuration, with the gate that goes with them: one picture, replaced whole by a reload.
+//! The servers of one configuration, with the gate that goes with them: one picture, replaced whole
+//! by a reload.
 
 use std::collections::HashMap;
 use std::ops::Deref;
@@ -28,7 +29,8 @@ pub(crate) struct Roster {
     pub(crate) gate: Gate,
 }
 
-/// A server that somebody uses: a reload that replaces it waits until this is gone. Keeps to the picture that it was found in.
+/// A server that somebody uses: a reload that replaces it waits until this is gone. Keeps to the
+/// picture that it was found in.
 #[derive(Debug)]
 pub(crate) struct Held {
     roster: Arc<Roster>,
@@ -38,20 +40,47 @@ pub(crate) struct Held {
 }
 
 impl Roster {
-    pub(crate) fn new(number: u64, config: Arc<Config>, servers: Vec<ServerHandle>, gate: Gate) -> Self {
-        let by_name = servers.iter().enumerate().map(|(index, server)| (server.config.name.clone(), index)).collect();
-        Self { number, config, servers: servers.into(), by_name, gate }
+    pub(crate) fn new(
+        number: u64,
+        config: Arc<Config>,
+        servers: Vec<ServerHandle>,
+        gate: Gate,
+    ) -> Self {
+        let by_name = servers
+            .iter()
+            .enumerate()
+            .map(|(index, server)| (server.config.name.clone(), index))
+            .collect();
+        Self {
+            number,
+            config,
+            servers: servers.into(),
+            by_name,
+            gate,
+        }
     }
 
-    /// The rules of a configuration, or what is wrong with them. A rule may also name one of these tools.
-    pub(crate) fn gate_of(config: &Config, own: &Own, store: &dyn Store) -> Result<Gate, ConfigErrors> {
-        let accepted = |project: &ProjectPermissions| trust::permissions_standing(project, store) == Standing::Trusted;
+    /// The rules of a configuration, or what is wrong with them. A rule may also name one of these
+    /// tools.
+    pub(crate) fn gate_of(
+        config: &Config,
+        own: &Own,
+        store: &dyn Store,
+    ) -> Result<Gate, ConfigErrors> {
+        let accepted = |project: &ProjectPermissions| {
+            trust::permissions_standing(project, store) == Standing::Trusted
+        };
         Gate::compile_with(config, &own.names(config.servers.values()), &accepted)
     }
 
     /// Where the server of this name stands.
     pub(crate) fn place(&self, name: &ServerName) -> Result<usize, CallError> {
-        self.by_name.get(name).copied().ok_or_else(|| CallError::UnknownServer { server: name.clone() })
+        self.by_name
+            .get(name)
+            .copied()
+            .ok_or_else(|| CallError::UnknownServer {
+                server: name.clone(),
+            })
     }
 
     /// The server of this name.
@@ -59,7 +88,8 @@ impl Roster {
         Ok(&self.servers[self.place(name)?])
     }
 
-    /// Where the server that offers a tool stands. In a catalog of ours that is known; a caller may have listed from another's.
+    /// Where the server that offers a tool stands. In a catalog of ours that is known; a caller may
+    /// have listed from another's.
     pub(crate) fn place_of(&self, tool: &Tool) -> Result<usize, CallError> {
         match self.servers.get(tool.server_place) {
             Some(server) if server.config.name == tool.id.server => Ok(tool.server_place),
@@ -70,7 +100,11 @@ impl Roster {
     /// Begins to use a server; `None` if a reload has taken it out.
     pub(crate) fn hold(self: &Arc<Self>, place: usize) -> Option<Held> {
         let server = self.servers.get(place)?;
-        server.uses.begin().then(|| Held { roster: self.clone(), place, counted: true })
+        server.uses.begin().then(|| Held {
+            roster: self.clone(),
+            place,
+            counted: true,
+        })
     }
 }
 
@@ -90,7 +124,9 @@ impl Held {
 
     /// Whether it is the one that this picture has.
     pub(crate) fn is_in(&self, roster: &Roster) -> bool {
-        roster.server(&self.config.name).is_ok_and(|server| Arc::ptr_eq(&server.uses, &self.uses))
+        roster
+            .server(&self.config.name)
+            .is_ok_and(|server| Arc::ptr_eq(&server.uses, &self.uses))
     }
 }
 

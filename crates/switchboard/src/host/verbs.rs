@@ -1,4 +1,5 @@
-//! What a host does with one server beside calls: reads, prompts, completions, subscriptions, logging.
+//! What a host does with one server beside calls: reads, prompts, completions, subscriptions,
+//! logging.
 
 use std::sync::Arc;
 
@@ -14,12 +15,22 @@ use crate::session::{Reference, RequestFault, Session};
 use crate::wire::RawJson;
 
 impl Host {
-    /// Reads a resource of a server: its result, byte for byte. A modern server may have said that an earlier answer still holds; then
-    /// it is not asked.
-    pub async fn read(&self, server: &ServerName, uri: &str, caller: &Arc<dyn Caller>) -> Result<RawJson, CallError> {
+    /// Reads a resource of a server: its result, byte for byte. A modern server may have said that
+    /// an earlier answer still holds; then it is not asked.
+    pub async fn read(
+        &self,
+        server: &ServerName,
+        uri: &str,
+        caller: &Arc<dyn Caller>,
+    ) -> Result<RawJson, CallError> {
         let handle = self.0.hold(server)?;
-        let seat = handle.seat(&caller.id(), handle.config.longest_connect()).await?;
-        let answer = seat.session().read(uri, caller, handle.config.timeouts).await;
+        let seat = handle
+            .seat(&caller.id(), handle.config.longest_connect())
+            .await?;
+        let answer = seat
+            .session()
+            .read(uri, caller, handle.config.timeouts)
+            .await;
         self.finished(&handle, &seat, answer, caller).await
     }
 
@@ -32,13 +43,18 @@ impl Host {
         caller: &Arc<dyn Caller>,
     ) -> Result<RawJson, CallError> {
         let handle = self.0.hold(server)?;
-        let seat = handle.seat(&caller.id(), handle.config.longest_connect()).await?;
-        let answer = seat.session().prompt(name, arguments, caller, handle.config.timeouts).await;
+        let seat = handle
+            .seat(&caller.id(), handle.config.longest_connect())
+            .await?;
+        let answer = seat
+            .session()
+            .prompt(name, arguments, caller, handle.config.timeouts)
+            .await;
         self.finished(&handle, &seat, answer, caller).await
     }
 
-    /// Asks a server how the value of an argument may go on: its result, byte for byte. `given` are the arguments of the same prompt or
-    /// template that have their values already.
+    /// Asks a server how the value of an argument may go on: its result, byte for byte. `given` are
+    /// the arguments of the same prompt or template that have their values already.
     pub async fn complete(
         &self,
         server: &ServerName,
@@ -48,12 +64,15 @@ impl Host {
         given: &Map<String, Value>,
     ) -> Result<RawJson, CallError> {
         let (handle, session) = self.session_of(server).await?;
-        let answer = session.completions(of, argument, value, given, handle.config.timeouts.call).await;
+        let answer = session
+            .completions(of, argument, value, given, handle.config.timeouts.call)
+            .await;
         self.0.finish(&handle, answer).await
     }
 
-    /// Subscribes to a resource: from now on each change of it is an [`Event::ResourceUpdated`](crate::event::Event), also after the
-    /// server was connected anew. Returns when the server has agreed. Subscribing twice is subscribing once.
+    /// Subscribes to a resource: from now on each change of it is an
+    /// [`Event::ResourceUpdated`](crate::event::Event), also after the server was connected
+    /// anew. Returns when the server has agreed. Subscribing twice is subscribing once.
     pub async fn subscribe(&self, server: &ServerName, uri: &str) -> Result<(), CallError> {
         let (handle, session) = self.session_of(server).await?;
         let outcome = session.subscribe(uri, handle.config.timeouts.call).await;
@@ -67,16 +86,24 @@ impl Host {
         self.agreed(&handle, outcome).await
     }
 
-    /// Sets from which level on a server logs, also after it was connected anew. What it logs during a call goes to the call's
-    /// [`Caller`], where the wire says whose it is; the rest is an [`Event::Log`](crate::event::Event). A modern server logs during
-    /// requests only, and a caller's own [`log_level`](Caller::log_level) comes first.
-    pub async fn set_log_level(&self, server: &ServerName, level: LogLevel) -> Result<(), CallError> {
+    /// Sets from which level on a server logs, also after it was connected anew. What it logs
+    /// during a call goes to the call's [`Caller`], where the wire says whose it is; the rest
+    /// is an [`Event::Log`](crate::event::Event). A modern server logs during requests only,
+    /// and a caller's own [`log_level`](Caller::log_level) comes first.
+    pub async fn set_log_level(
+        &self,
+        server: &ServerName,
+        level: LogLevel,
+    ) -> Result<(), CallError> {
         let (handle, session) = self.session_of(server).await?;
-        let outcome = session.set_log_level(level, handle.config.timeouts.call).await;
+        let outcome = session
+            .set_log_level(level, handle.config.timeouts.call)
+            .await;
         self.agreed(&handle, outcome).await
     }
 
-    /// As [`finish`](super::Shared::finish) has it. A prompt or a resource may ask as well, and need the other era for it.
+    /// As [`finish`](super::Shared::finish) has it. A prompt or a resource may ask as well, and
+    /// need the other era for it.
     async fn finished(
         &self,
         handle: &Held,
@@ -96,7 +123,14 @@ impl Host {
         Ok((handle, session))
     }
 
-    async fn agreed(&self, handle: &ServerHandle, outcome: Result<(), RequestFault>) -> Result<(), CallError> {
-        self.0.finish(handle, outcome.map(|()| RawJson::from_value(&Value::Null))).await.map(drop)
+    async fn agreed(
+        &self,
+        handle: &ServerHandle,
+        outcome: Result<(), RequestFault>,
+    ) -> Result<(), CallError> {
+        self.0
+            .finish(handle, outcome.map(|()| RawJson::from_value(&Value::Null)))
+            .await
+            .map(drop)
     }
 }

@@ -1,8 +1,9 @@
 //! Children without a launcher: each leads a process group, which is killed as a whole.
 //!
-//! A thread per child starts it, waits for it and is the only one to reap it: PDEATHSIG (Linux) is tied to the thread that forked, and a
-//! group's number cannot pass to strangers before its leader is reaped. As soon as the leader has ended, the rest of its group is
-//! killed; nobody waits for it, as its parent is init.
+//! A thread per child starts it, waits for it and is the only one to reap it: PDEATHSIG (Linux) is
+//! tied to the thread that forked, and a group's number cannot pass to strangers before its leader
+//! is reaped. As soon as the leader has ended, the rest of its group is killed; nobody waits for
+//! it, as its parent is init.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -32,19 +33,32 @@ struct Leader(Mutex<Option<Pid>>);
 
 impl Group {
     /// Starts a child; its ends of the pipes are closed here in any case.
-    pub(super) async fn spawn(launch: &ResolvedLaunch, stdio: [OwnedFd; 3]) -> io::Result<(u32, Self)> {
+    pub(super) async fn spawn(
+        launch: &ResolvedLaunch,
+        stdio: [OwnedFd; 3],
+    ) -> io::Result<(u32, Self)> {
         let command = command(launch, stdio);
         let program = launch.program.display();
         let (started, starting) = oneshot::channel();
         let (ending, ended) = watch::channel(None);
         let leader = Arc::new(Leader::default());
-        let thread = std::thread::Builder::new().name("child-wait".to_owned()).stack_size(256 * 1024);
-        let group = Self { leader: Arc::clone(&leader), ended };
+        let thread = std::thread::Builder::new()
+            .name("child-wait".to_owned())
+            .stack_size(256 * 1024);
+        let group = Self {
+            leader: Arc::clone(&leader),
+            ended,
+        };
         thread.spawn(move || live(command, &leader, started, &ending))?;
-        let answer = starting.await.unwrap_or_else(|_| Err(io::Error::other("the thread that starts it ended")));
+        let answer = starting
+            .await
+            .unwrap_or_else(|_| Err(io::Error::other("the thread that starts it ended")));
         match answer {
             Ok(pid) => Ok((pid, group)),
-            Err(error) => Err(io::Error::new(error.kind(), format!("cannot run {program}: {error}"))),
+            Err(error) => Err(io::Error::new(
+                error.kind(),
+                format!("cannot run {program}: {error}"),
+            )),
         }
     }
 
@@ -78,9 +92,15 @@ impl Leader {
     }
 }
 
-fn live(mut command: Command, leader: &Leader, started: oneshot::Sender<io::Result<u32>>, ending: &watch::Sender<Option<Exit>>) {
+fn live(
+    mut command: Command,
+    leader: &Leader,
+    started: oneshot::Sender<io::Result<u32>>,
+    ending: &watch::Sender<Option<Exit>>,
+) {
     let spawned = command.spawn();
-    // Our copies of the child's ends: held, they would keep the host from ever seeing the end of its output.
+    // Our copies of the child's ends: held, they would keep the host from ever seeing the end of
+    // its output.
     drop(command);
     let mut child = match spawned {
         Ok(child) => child,
@@ -107,7 +127,12 @@ fn live(mut command: Command, leader: &Leader, started: oneshot::Sender<io::Resu
 fn command(launch: &ResolvedLaunch, [stdin, stdout, stderr]: [OwnedFd; 3]) -> Command {
     let mut command = Command::new(&launch.program);
     command.arg0(&launch.argv0).args(&launch.args);
-    command.env_clear().envs(launch.env.iter().map(|(name, value)| (name, value.expose())));
+    command.env_clear().envs(
+        launch
+            .env
+            .iter()
+            .map(|(name, value)| (name, value.expose())),
+    );
     if let Some(cwd) = &launch.cwd {
         command.current_dir(cwd);
     }
@@ -126,7 +151,14 @@ fn prepare() -> io::Result<()> {
         super::birth::default_signals();
         // What the embedder left inheritable. Best effort: kernels before 5.11 do not know it.
         // SAFETY: marks descriptors, closes none.
-        unsafe { libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC) };
+        unsafe {
+            libc::syscall(
+                libc::SYS_close_range,
+                3,
+                libc::c_uint::MAX,
+                libc::CLOSE_RANGE_CLOEXEC,
+            )
+        };
     }
     Ok(())
 }
@@ -135,8 +167,14 @@ fn wait_without_reaping(pid: Pid) {
     loop {
         let mut info = std::mem::MaybeUninit::<libc::siginfo_t>::zeroed();
         // SAFETY: the pointer is to live memory of that type.
-        let answer =
-            unsafe { libc::waitid(libc::P_PID, pid.as_raw() as libc::id_t, info.as_mut_ptr(), libc::WEXITED | libc::WNOWAIT) };
+        let answer = unsafe {
+            libc::waitid(
+                libc::P_PID,
+                pid.as_raw() as libc::id_t,
+                info.as_mut_ptr(),
+                libc::WEXITED | libc::WNOWAIT,
+            )
+        };
         if answer == 0 || Errno::last() != Errno::EINTR {
             return;
         }

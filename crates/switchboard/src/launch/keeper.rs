@@ -1,8 +1,10 @@
-//! The keeper: one small process per server (Linux), its parent, and the reaper of everything that descends from it.
+//! The keeper: one small process per server (Linux), its parent, and the reaper of everything that
+//! descends from it.
 //!
-//! It is forked by the launcher, single-threaded, and holds nothing but its control socket to the host. When that closes, the host is
-//! gone, and so will be the server and all its descendants. That none is left shows in one exact way: `waitpid` has nobody to wait for,
-//! since whoever loses its parent below a subreaper becomes that subreaper's child.
+//! It is forked by the launcher, single-threaded, and holds nothing but its control socket to the
+//! host. When that closes, the host is gone, and so will be the server and all its descendants.
+//! That none is left shows in one exact way: `waitpid` has nobody to wait for, since whoever loses
+//! its parent below a subreaper becomes that subreaper's child.
 
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
@@ -19,8 +21,9 @@ use nix::unistd::{Pid, getppid};
 use super::order::{self, Report};
 use super::{Exit, birth, descent};
 
-/// Sent by the kernel to a keeper whose launcher died, and to a launcher whose host died; by the launcher to a keeper that was stopped.
-/// It continues a stopped process, so that no server can keep them from their work by SIGSTOP.
+/// Sent by the kernel to a keeper whose launcher died, and to a launcher whose host died; by the
+/// launcher to a keeper that was stopped. It continues a stopped process, so that no server can
+/// keep them from their work by SIGSTOP.
 pub(super) const RESUME: Signal = Signal::SIGCONT;
 
 /// How long descendants have after SIGTERM once the host is gone.
@@ -29,17 +32,35 @@ const GRACE: Duration = Duration::from_millis(1500);
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// The life of a keeper. Runs in the forked process and never returns.
-pub(super) fn run(mut control: UnixStream, stdio: [OwnedFd; 3], signals: &SignalFd, launcher: Pid) -> ! {
+pub(super) fn run(
+    mut control: UnixStream,
+    stdio: [OwnedFd; 3],
+    signals: &SignalFd,
+    launcher: Pid,
+) -> ! {
     let _ = prctl::set_name(c"mcp-keeper");
     let prepared = prctl::set_child_subreaper(true).and_then(|()| prctl::set_pdeathsig(RESUME));
     let started = match prepared {
         Ok(()) => start(&mut control, stdio),
-        Err(errno) => Some(Err(Report::Failed { step: order::Step::Prepare, errno: errno as i32 })),
+        Err(errno) => Some(Err(Report::Failed {
+            step: order::Step::Prepare,
+            errno: errno as i32,
+        })),
     };
     match started {
         Some(Ok(server)) => {
-            let _ = control.write_all(&Report::Started { pid: server.as_raw() }.encode());
-            let mut keeper = Keeper { control: Some(control), server: Some(server), launcher, ending: Ending::No };
+            let _ = control.write_all(
+                &Report::Started {
+                    pid: server.as_raw(),
+                }
+                .encode(),
+            );
+            let mut keeper = Keeper {
+                control: Some(control),
+                server: Some(server),
+                launcher,
+                ending: Ending::No,
+            };
             // The launcher may have died before the kernel knew that we want to hear of it.
             keeper.end_without_launcher();
             keeper.keep(signals);
@@ -49,7 +70,8 @@ pub(super) fn run(mut control: UnixStream, stdio: [OwnedFd; 3], signals: &Signal
         }
         None => {}
     }
-    // SAFETY: ends this process at once; nothing of the launcher's that was copied by the fork may run its destructor here.
+    // SAFETY: ends this process at once; nothing of the launcher's that was copied by the fork may
+    // run its destructor here.
     unsafe { libc::_exit(0) }
 }
 
@@ -60,7 +82,10 @@ fn start(control: &mut UnixStream, stdio: [OwnedFd; 3]) -> Option<Result<Pid, Re
     // It holds the server's secrets, and a keeper lives long.
     text.fill(0);
     std::hint::black_box(&text);
-    Some(born?.map_err(|(step, errno)| Report::Failed { step, errno: errno as i32 }))
+    Some(born?.map_err(|(step, errno)| Report::Failed {
+        step,
+        errno: errno as i32,
+    }))
 }
 
 struct Keeper {
@@ -86,7 +111,9 @@ impl Keeper {
     /// Until no descendant is left.
     fn keep(&mut self, signals: &SignalFd) {
         while self.reap() {
-            if let Ending::Asked { kill_at: Some(moment) } = self.ending
+            if let Ending::Asked {
+                kill_at: Some(moment),
+            } = self.ending
                 && Instant::now() >= moment
             {
                 self.ending = Ending::Killing;
@@ -114,10 +141,14 @@ impl Keeper {
         }
     }
 
-    /// By layers: only direct children, whose pids cannot have passed to strangers; theirs become ours as they die.
+    /// By layers: only direct children, whose pids cannot have passed to strangers; theirs become
+    /// ours as they die.
     fn kill_children(&self) {
         // The server once more by itself, should /proc be closed to us.
-        for pid in descent::children(Pid::this()).into_iter().chain(self.server) {
+        for pid in descent::children(Pid::this())
+            .into_iter()
+            .chain(self.server)
+        {
             let _ = kill(pid, Signal::SIGKILL);
         }
     }
@@ -125,17 +156,28 @@ impl Keeper {
     fn wait(&mut self, signals: &SignalFd) {
         let timeout = match self.ending {
             Ending::Killing => PollTimeout::try_from(LOOK_AGAIN).unwrap_or(PollTimeout::ZERO),
-            Ending::Asked { kill_at: Some(moment) } => {
+            Ending::Asked {
+                kill_at: Some(moment),
+            } => {
                 // Rounded up: a poll that ends a fraction early would spin.
-                let left = moment.saturating_duration_since(Instant::now()) + Duration::from_millis(1);
+                let left =
+                    moment.saturating_duration_since(Instant::now()) + Duration::from_millis(1);
                 PollTimeout::try_from(left).unwrap_or(PollTimeout::ZERO)
             }
             Ending::No | Ending::Asked { kill_at: None } => PollTimeout::NONE,
         };
         let mut watched = vec![PollFd::new(signals.as_fd(), PollFlags::POLLIN)];
-        watched.extend(self.control.as_ref().map(|control| PollFd::new(control.as_fd(), PollFlags::POLLIN)));
+        watched.extend(
+            self.control
+                .as_ref()
+                .map(|control| PollFd::new(control.as_fd(), PollFlags::POLLIN)),
+        );
         let _ = poll(&mut watched, timeout);
-        let ready = |index: usize| watched.get(index).is_some_and(|fd| fd.any().unwrap_or(false));
+        let ready = |index: usize| {
+            watched
+                .get(index)
+                .is_some_and(|fd| fd.any().unwrap_or(false))
+        };
         let (signalled, told) = (ready(0), ready(1));
         drop(watched);
         if signalled {
@@ -152,7 +194,11 @@ impl Keeper {
 
     fn listen(&mut self) {
         let mut words = [0; 16];
-        let Some(Ok(count)) = self.control.as_mut().map(|control| control.read(&mut words)) else {
+        let Some(Ok(count)) = self
+            .control
+            .as_mut()
+            .map(|control| control.read(&mut words))
+        else {
             // A socket that fails is as good as closed.
             self.control = None;
             return self.end_with_grace();
@@ -213,12 +259,14 @@ pub(super) enum Waited {
 pub(super) fn wait_for_any(options: i32) -> Waited {
     loop {
         let mut status = 0;
-        // Not nix's: it answers with an error, and loses the pid, where a real-time signal ended the process.
-        // SAFETY: the pointer is to a live integer.
+        // Not nix's: it answers with an error, and loses the pid, where a real-time signal ended
+        // the process. SAFETY: the pointer is to a live integer.
         let pid = unsafe { libc::waitpid(-1, &raw mut status, options) };
         match pid {
             0 => return Waited::AllRun,
-            pid if pid > 0 && libc::WIFSTOPPED(status) => return Waited::Stopped(Pid::from_raw(pid)),
+            pid if pid > 0 && libc::WIFSTOPPED(status) => {
+                return Waited::Stopped(Pid::from_raw(pid));
+            }
             pid if pid > 0 => return Waited::Ended(Pid::from_raw(pid), exit_of(status)),
             _ if nix::errno::Errno::last() == nix::errno::Errno::EINTR => {}
             _ => return Waited::NobodyLeft,

@@ -1,4 +1,5 @@
-//! The host's side of the launcher (Linux): starts it, hands it descriptors, talks with the keeper of each server.
+//! The host's side of the launcher (Linux): starts it, hands it descriptors, talks with the keeper
+//! of each server.
 
 use std::io::{self, IoSlice};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -46,7 +47,11 @@ impl LauncherProcess {
     }
 
     /// Starts a server; the child's ends of its pipes are closed here in any case.
-    pub(super) async fn spawn(&self, launch: &ResolvedLaunch, stdio: [OwnedFd; 3]) -> io::Result<(u32, Control)> {
+    pub(super) async fn spawn(
+        &self,
+        launch: &ResolvedLaunch,
+        stdio: [OwnedFd; 3],
+    ) -> io::Result<(u32, Control)> {
         let deadline = Instant::now() + ANSWER_TIMEOUT;
         let text = Wiped(order::encode(launch)?);
         match self.order(launch, &text, &stdio, deadline).await {
@@ -78,11 +83,17 @@ impl LauncherProcess {
         let (ours, theirs) = BlockingStream::pair()?;
         ours.set_nonblocking(true)?;
         // Most orders fit the socket's buffer: then the keeper finds its own when it wakes.
-        let sent = send(ours.as_raw_fd(), &text.0, MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL).unwrap_or(0);
+        let sent = send(
+            ours.as_raw_fd(),
+            &text.0,
+            MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL,
+        )
+        .unwrap_or(0);
         let mut control = Control::new(UnixStream::from_std(ours)?, Arc::downgrade(&self.link));
         self.link().resume();
         let [stdin, stdout, stderr] = stdio.each_ref().map(AsRawFd::as_raw_fd);
-        self.hand_over([theirs.as_raw_fd(), stdin, stdout, stderr], deadline).await?;
+        self.hand_over([theirs.as_raw_fd(), stdin, stdout, stderr], deadline)
+            .await?;
         drop(theirs);
         let started = async {
             control.stream.write_all(&text.0[sent..]).await?;
@@ -94,7 +105,9 @@ impl LauncherProcess {
                 control.gone = true;
                 Err(failure(launch, step, errno).into())
             }
-            Ok(Ok(Report::Exited(_) | Report::Gone)) => Err(io::Error::other("the keeper answered out of turn").into()),
+            Ok(Ok(Report::Exited(_) | Report::Gone)) => {
+                Err(io::Error::other("the keeper answered out of turn").into())
+            }
             Ok(Err(_)) => Err(Unstarted::LauncherEnded),
             Err(_) => Err(io::Error::new(io::ErrorKind::TimedOut, self.silence()).into()),
         }
@@ -107,16 +120,26 @@ impl LauncherProcess {
             let sent = self.link().send(&descriptors);
             match sent {
                 Ok(()) => return Ok(()),
-                Err(Errno::EAGAIN | Errno::ETOOMANYREFS | Errno::EINTR | Errno::ENOBUFS) if Instant::now() < deadline => {
+                Err(Errno::EAGAIN | Errno::ETOOMANYREFS | Errno::EINTR | Errno::ENOBUFS)
+                    if Instant::now() < deadline =>
+                {
                     sleep(Duration::from_millis(1)).await;
                 }
-                Err(Errno::EAGAIN) => return Err(io::Error::new(io::ErrorKind::TimedOut, self.silence())),
-                // It died since: whoever it kept was ended with it, and what is started now needs a new one.
+                Err(Errno::EAGAIN) => {
+                    return Err(io::Error::new(io::ErrorKind::TimedOut, self.silence()));
+                }
+                // It died since: whoever it kept was ended with it, and what is started now needs a
+                // new one.
                 Err(Errno::EPIPE | Errno::ECONNRESET) if !restarted => {
                     restarted = true;
                     self.link().restart(&self.program)?;
                 }
-                Err(errno) => return Err(io::Error::other(format!("the launcher cannot be reached: {}", errno.desc()))),
+                Err(errno) => {
+                    return Err(io::Error::other(format!(
+                        "the launcher cannot be reached: {}",
+                        errno.desc()
+                    )));
+                }
             }
         }
     }
@@ -124,8 +147,13 @@ impl LauncherProcess {
     fn silence(&self) -> String {
         let program = self.program.display();
         match self.link().has_answered() {
-            true => format!("the launcher did not answer within {} s; the machine may be overloaded", ANSWER_TIMEOUT.as_secs()),
-            false => format!("{program} is no launcher; its main must call switchboard::launcher_main() before anything else"),
+            true => format!(
+                "the launcher did not answer within {} s; the machine may be overloaded",
+                ANSWER_TIMEOUT.as_secs()
+            ),
+            false => format!(
+                "{program} is no launcher; its main must call switchboard::launcher_main() before anything else"
+            ),
         }
     }
 
@@ -160,16 +188,27 @@ impl Link {
     fn start(program: &Path) -> io::Result<Self> {
         let (ours, theirs) = BlockingStream::pair()?;
         let mut command = Command::new(program);
-        // Not our own name, so that whoever kills all processes of that name leaves the keepers to do their work.
+        // Not our own name, so that whoever kills all processes of that name leaves the keepers to
+        // do their work.
         command.arg0("mcp-launcher");
         // Our variables are none of its business, but for those that its libraries are found with.
         command.env_clear().env(zygote::MARKER, "1");
         command.envs(std::env::vars_os().filter(|(name, _)| name == "LD_LIBRARY_PATH"));
-        command.stdin(OwnedFd::from(theirs)).stdout(Stdio::null()).stderr(Stdio::null());
-        let process = command
-            .spawn()
-            .map_err(|error| io::Error::new(error.kind(), format!("cannot start the launcher {}: {error}", program.display())))?;
-        Ok(Self { socket: Some(ours), process: Some(process), answered: false })
+        command
+            .stdin(OwnedFd::from(theirs))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        let process = command.spawn().map_err(|error| {
+            io::Error::new(
+                error.kind(),
+                format!("cannot start the launcher {}: {error}", program.display()),
+            )
+        })?;
+        Ok(Self {
+            socket: Some(ours),
+            process: Some(process),
+            answered: false,
+        })
     }
 
     /// Unless another caller has done so meanwhile.
@@ -183,9 +222,14 @@ impl Link {
     fn is_open(&mut self) -> bool {
         // Takes its first byte off the socket, so that what follows can only be the end.
         self.has_answered();
-        let Some(socket) = &self.socket else { return false };
+        let Some(socket) = &self.socket else {
+            return false;
+        };
         let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_PEEK;
-        !matches!(recv(socket.as_raw_fd(), &mut [0], flags), Ok(0) | Err(Errno::ECONNRESET))
+        !matches!(
+            recv(socket.as_raw_fd(), &mut [0], flags),
+            Ok(0) | Err(Errno::ECONNRESET)
+        )
     }
 
     fn has_answered(&mut self) -> bool {
@@ -193,12 +237,14 @@ impl Link {
             && !self.answered
         {
             let mut byte = [0];
-            self.answered = recv(socket.as_raw_fd(), &mut byte, MsgFlags::MSG_DONTWAIT) == Ok(1) && byte == [zygote::READY];
+            self.answered = recv(socket.as_raw_fd(), &mut byte, MsgFlags::MSG_DONTWAIT) == Ok(1)
+                && byte == [zygote::READY];
         }
         self.answered
     }
 
-    /// Continues the launcher, should a server have stopped it. Its pid is its own until it is waited for, which only the drop does.
+    /// Continues the launcher, should a server have stopped it. Its pid is its own until it is
+    /// waited for, which only the drop does.
     fn resume(&self) {
         if let Some(process) = &self.process {
             let _ = kill(Pid::from_raw(process.id().cast_signed()), RESUME);
@@ -209,7 +255,14 @@ impl Link {
         let socket = self.socket.as_ref().ok_or(Errno::EPIPE)?;
         let rights = [ControlMessage::ScmRights(descriptors)];
         let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
-        sendmsg::<()>(socket.as_raw_fd(), &[IoSlice::new(&[0])], &rights, flags, None).map(drop)
+        sendmsg::<()>(
+            socket.as_raw_fd(),
+            &[IoSlice::new(&[0])],
+            &rights,
+            flags,
+            None,
+        )
+        .map(drop)
     }
 }
 
@@ -218,19 +271,26 @@ impl Drop for Link {
         let is_launcher = self.has_answered();
         self.socket = None;
         self.resume();
-        let Some(mut process) = self.process.take() else { return };
+        let Some(mut process) = self.process.take() else {
+            return;
+        };
         if matches!(process.try_wait(), Ok(Some(_))) {
             return;
         }
-        // It ends by itself, once its last keeper has. Waited for elsewhere, so that it does not stay behind as a zombie.
-        let _ = std::thread::Builder::new().name("launcher-end".to_owned()).stack_size(64 * 1024).spawn(move || {
-            if !is_launcher {
-                // Either a stranger, or one that has not come up yet and sees its socket closed: then it needs no more time than this.
-                std::thread::sleep(Duration::from_secs(2));
-                let _ = process.kill();
-            }
-            process.wait()
-        });
+        // It ends by itself, once its last keeper has. Waited for elsewhere, so that it does not
+        // stay behind as a zombie.
+        let _ = std::thread::Builder::new()
+            .name("launcher-end".to_owned())
+            .stack_size(64 * 1024)
+            .spawn(move || {
+                if !is_launcher {
+                    // Either a stranger, or one that has not come up yet and sees its socket
+                    // closed: then it needs no more time than this.
+                    std::thread::sleep(Duration::from_secs(2));
+                    let _ = process.kill();
+                }
+                process.wait()
+            });
     }
 }
 
@@ -248,7 +308,14 @@ pub(super) struct Control {
 
 impl Control {
     fn new(stream: UnixStream, launcher: Weak<Mutex<Link>>) -> Self {
-        Self { stream, launcher, partial: [0; REPORT_BYTES], filled: 0, exit: None, gone: false }
+        Self {
+            stream,
+            launcher,
+            partial: [0; REPORT_BYTES],
+            filled: 0,
+            exit: None,
+            gone: false,
+        }
     }
 
     /// The server itself has ended.
@@ -300,9 +367,14 @@ impl Control {
         Report::decode(self.partial).ok_or_else(|| io::ErrorKind::InvalidData.into())
     }
 
-    /// Past tokio: this must work while dropping, and outside of a runtime. A keeper that is gone needs no telling.
+    /// Past tokio: this must work while dropping, and outside of a runtime. A keeper that is gone
+    /// needs no telling.
     fn tell(&self, word: u8) {
-        let _ = send(self.stream.as_raw_fd(), &[word], MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL);
+        let _ = send(
+            self.stream.as_raw_fd(),
+            &[word],
+            MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL,
+        );
         // A keeper that was stopped is continued by the launcher, as long as that runs itself.
         if let Some(link) = self.launcher.upgrade() {
             link.lock().unwrap_or_else(PoisonError::into_inner).resume();
@@ -333,17 +405,23 @@ fn failure(launch: &ResolvedLaunch, step: Step, errno: i32) -> io::Error {
     let program = launch.program.display();
     let message = match step {
         Step::Program if errno == Errno::ENOENT as i32 && launch.program.exists() => {
-            format!("cannot run {program}: the interpreter that its first line names does not exist")
+            format!(
+                "cannot run {program}: the interpreter that its first line names does not exist"
+            )
         }
         Step::Program if errno == Errno::ENOEXEC as i32 => {
-            format!("cannot run {program}: {error}; a script needs a first line such as `#!/bin/sh`")
+            format!(
+                "cannot run {program}: {error}; a script needs a first line such as `#!/bin/sh`"
+            )
         }
         Step::Program => format!("cannot run {program}: {error}"),
         Step::Folder => {
             let folder = launch.cwd.as_deref().unwrap_or(Path::new(".")).display();
             format!("cannot run {program} in the folder {folder}: {error}")
         }
-        Step::Keeper | Step::Fork => format!("no process for {program}: {error}; the limit of processes may be reached"),
+        Step::Keeper | Step::Fork => {
+            format!("no process for {program}: {error}; the limit of processes may be reached")
+        }
         Step::Prepare => format!("cannot prepare a process for {program}: {error}"),
     };
     io::Error::new(error.kind(), message)

@@ -1,4 +1,5 @@
-//! The words between the host and the keeper of one server: what to start, what became of it, how to end it.
+//! The words between the host and the keeper of one server: what to start, what became of it, how
+//! to end it.
 
 use std::ffi::{CStr, OsStr};
 use std::io;
@@ -17,7 +18,8 @@ const LIMIT_BYTES: usize = 16 * 1024 * 1024;
 /// Length, number of arguments, number of variables.
 const HEAD_BYTES: usize = 12;
 
-/// What a keeper starts: NUL-terminated strings in one buffer, so that it is read once and taken apart without copies.
+/// What a keeper starts: NUL-terminated strings in one buffer, so that it is read once and taken
+/// apart without copies.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Order<'a> {
     pub(super) program: &'a CStr,
@@ -32,21 +34,37 @@ pub(super) struct Order<'a> {
 pub(super) fn encode(launch: &ResolvedLaunch) -> io::Result<Vec<u8>> {
     let mut text = vec![0; HEAD_BYTES];
     put(&mut text, launch.program.as_os_str(), "the program's path")?;
-    put(&mut text, launch.cwd.as_deref().map_or(OsStr::new(""), |cwd| cwd.as_os_str()), "the working folder")?;
+    put(
+        &mut text,
+        launch
+            .cwd
+            .as_deref()
+            .map_or(OsStr::new(""), |cwd| cwd.as_os_str()),
+        "the working folder",
+    )?;
     put(&mut text, launch.argv0.as_ref(), "the command")?;
     for argument in &launch.args {
         put(&mut text, argument.as_ref(), "an argument")?;
     }
     for (name, value) in &launch.env {
         if name.is_empty() || name.contains(['=', '\0']) {
-            return Err(invalid(format!("{name:?} cannot name an environment variable")));
+            return Err(invalid(format!(
+                "{name:?} cannot name an environment variable"
+            )));
         }
         text.extend_from_slice(name.as_bytes());
         text.push(b'=');
-        put(&mut text, value.expose().as_ref(), &format!("the value of the variable {name}"))?;
+        put(
+            &mut text,
+            value.expose().as_ref(),
+            &format!("the value of the variable {name}"),
+        )?;
     }
     if text.len() > LIMIT_BYTES {
-        return Err(invalid(format!("arguments and environment are {} bytes; the system takes at most about 2 MiB", text.len())));
+        return Err(invalid(format!(
+            "arguments and environment are {} bytes; the system takes at most about 2 MiB",
+            text.len()
+        )));
     }
     let body = (text.len() - 4) as u32;
     text[0..4].copy_from_slice(&body.to_le_bytes());
@@ -80,9 +98,16 @@ pub(super) fn decode(body: &[u8]) -> Option<Order<'_>> {
     };
     let program = next()?;
     let cwd = next()?;
-    let args = (0..args_count).map(|_| next()).collect::<Option<Vec<_>>>()?;
+    let args = (0..args_count)
+        .map(|_| next())
+        .collect::<Option<Vec<_>>>()?;
     let env = (0..env_count).map(|_| next()).collect::<Option<Vec<_>>>()?;
-    Some(Order { program, cwd, args, env })
+    Some(Order {
+        program,
+        cwd,
+        args,
+        env,
+    })
 }
 
 /// What a keeper tells the host.
@@ -114,7 +139,13 @@ pub(super) enum Step {
 }
 
 impl Step {
-    const ALL: [Self; 5] = [Self::Keeper, Self::Fork, Self::Prepare, Self::Folder, Self::Program];
+    const ALL: [Self; 5] = [
+        Self::Keeper,
+        Self::Fork,
+        Self::Prepare,
+        Self::Folder,
+        Self::Program,
+    ];
 
     pub(super) fn from_byte(byte: u8) -> Option<Self> {
         Self::ALL.get(usize::from(byte)).copied()
@@ -142,10 +173,16 @@ impl Report {
 
     pub(super) fn decode(bytes: [u8; REPORT_BYTES]) -> Option<Self> {
         let [tag, a, b, c, d, e, f, g, h] = bytes;
-        let (first, second) = (i32::from_le_bytes([a, b, c, d]), i32::from_le_bytes([e, f, g, h]));
+        let (first, second) = (
+            i32::from_le_bytes([a, b, c, d]),
+            i32::from_le_bytes([e, f, g, h]),
+        );
         Some(match tag {
             b'S' => Self::Started { pid: first },
-            b'F' => Self::Failed { step: Step::from_byte(u8::try_from(first).ok()?)?, errno: second },
+            b'F' => Self::Failed {
+                step: Step::from_byte(u8::try_from(first).ok()?)?,
+                errno: second,
+            },
             b'X' => Self::Exited(Exit::Status(first)),
             b'G' => Self::Exited(Exit::Signal(first)),
             b'U' => Self::Exited(Exit::Unknown),
@@ -157,7 +194,9 @@ impl Report {
 
 fn put(text: &mut Vec<u8>, part: &OsStr, what: &str) -> io::Result<()> {
     if part.as_bytes().contains(&0) {
-        return Err(invalid(format!("{what} holds a NUL character, which no program can be given")));
+        return Err(invalid(format!(
+            "{what} holds a NUL character, which no program can be given"
+        )));
     }
     text.extend_from_slice(part.as_bytes());
     text.push(0);
@@ -179,7 +218,10 @@ mod tests {
             program: "/bin/echo".into(),
             argv0: "echo".into(),
             args: vec!["".into(), "; $( ) && \n".into()],
-            env: vec![("A".into(), Secret::new("=1=")), ("B".into(), Secret::new(""))],
+            env: vec![
+                ("A".into(), Secret::new("=1=")),
+                ("B".into(), Secret::new("")),
+            ],
             cwd: Some("/tmp".into()),
             unset: vec![],
             secrets: vec![],
@@ -190,8 +232,12 @@ mod tests {
     fn an_order_arrives_as_it_was_given() {
         let text = encode(&launch()).unwrap();
         let body = read(&mut text.as_slice()).unwrap();
-        let expected =
-            Order { program: c"/bin/echo", cwd: c"/tmp", args: vec![c"echo", c"", c"; $( ) && \n"], env: vec![c"A==1=", c"B="] };
+        let expected = Order {
+            program: c"/bin/echo",
+            cwd: c"/tmp",
+            args: vec![c"echo", c"", c"; $( ) && \n"],
+            env: vec![c"A==1=", c"B="],
+        };
         assert_eq!(decode(&body), Some(expected));
     }
 
@@ -202,8 +248,14 @@ mod tests {
             change(&mut launch);
             assert_eq!(encode(&launch).unwrap_err().to_string(), expected);
         };
-        check(|launch| launch.args.push("a\0b".into()), "an argument holds a NUL character, which no program can be given");
-        check(|launch| launch.env[0].0 = "A=B".into(), "\"A=B\" cannot name an environment variable");
+        check(
+            |launch| launch.args.push("a\0b".into()),
+            "an argument holds a NUL character, which no program can be given",
+        );
+        check(
+            |launch| launch.env[0].0 = "A=B".into(),
+            "\"A=B\" cannot name an environment variable",
+        );
         check(
             |launch| launch.env[0].1 = Secret::new("\0"),
             "the value of the variable A holds a NUL character, which no program can be given",

@@ -24,11 +24,15 @@ pub(super) fn open() -> io::Result<(HostEnds, [OwnedFd; 3])> {
         stdout: pipe::Receiver::from_owned_fd(stdout_read.into())?,
         stderr: pipe::Receiver::from_owned_fd(stderr_read.into())?,
     };
-    Ok((host, [stdin_read.into(), stdout_write.into(), stderr_write.into()]))
+    Ok((
+        host,
+        [stdin_read.into(), stdout_write.into(), stderr_write.into()],
+    ))
 }
 
-/// More bytes per wake-up. Best effort: a user's pipes together have a limit (64 MiB by default), past which the system refuses, and makes
-/// every new pipe of that user a small one; so no more than is of use.
+/// More bytes per wake-up. Best effort: a user's pipes together have a limit (64 MiB by default),
+/// past which the system refuses, and makes every new pipe of that user a small one; so no more
+/// than is of use.
 #[cfg(target_os = "linux")]
 fn widen(end: &impl std::os::fd::AsFd) {
     const PIPE_BYTES: i32 = 256 * 1024;

@@ -16,7 +16,8 @@ mod info;
 /// How much is kept in memory for each server.
 pub const TAIL_BYTES: usize = 64 * 1024;
 
-/// Of a line that alone fills the tail, so much is shown: far enough from where it was cut that no half of a secret is left unredacted.
+/// Of a line that alone fills the tail, so much is shown: far enough from where it was cut that no
+/// half of a secret is left unredacted.
 const SHOWN_OF_ENDLESS_LINE_BYTES: usize = 4 * 1024;
 /// As much as a pipe holds.
 const CHUNK_BYTES: usize = 64 * 1024;
@@ -37,7 +38,8 @@ struct Inner {
 
 #[derive(Debug, Default)]
 struct Tail {
-    /// As the server wrote it. Taken apart and redacted only when asked for: a flood must cost little.
+    /// As the server wrote it. Taken apart and redacted only when asked for: a flood must cost
+    /// little.
     bytes: VecDeque<u8>,
     /// Something older was dropped, so the first line is not whole.
     cut: bool,
@@ -58,16 +60,26 @@ impl StderrTail {
         Self::of(log, false)
     }
 
-    /// The same; with `drops_info`, without the lines that the server's logger marked as INFO (S2-51).
+    /// The same; with `drops_info`, without the lines that the server's logger marked as INFO
+    /// (S2-51).
     pub fn of(log: Option<LogFile>, drops_info: bool) -> Self {
-        Self(Arc::new(Inner { tail: Mutex::default(), log, drops_info, drains: watch::Sender::new(0) }))
+        Self(Arc::new(Inner {
+            tail: Mutex::default(),
+            log,
+            drops_info,
+            drains: watch::Sender::new(0),
+        }))
     }
 
     /// The last `count` lines of the current run, oldest first, secrets redacted.
     pub fn last_lines(&self, count: usize) -> Vec<Untrusted> {
         let (bytes, cut, redactor) = {
             let tail = self.tail();
-            (tail.bytes.iter().copied().collect::<Vec<u8>>(), tail.cut, tail.redactor.clone())
+            (
+                tail.bytes.iter().copied().collect::<Vec<u8>>(),
+                tail.cut,
+                tail.redactor.clone(),
+            )
         };
         let text = String::from_utf8_lossy(&bytes);
         let text = text.strip_suffix('\n').unwrap_or(&text);
@@ -83,7 +95,13 @@ impl StderrTail {
             .rsplit('\n')
             .filter(|line| !(self.0.drops_info && info::is_info(line)))
             .take(count)
-            .map(|line| Untrusted::new(redactor.redact(line.strip_suffix('\r').unwrap_or(line)).into_owned()))
+            .map(|line| {
+                Untrusted::new(
+                    redactor
+                        .redact(line.strip_suffix('\r').unwrap_or(line))
+                        .into_owned(),
+                )
+            })
             .collect();
         lines.reverse();
         lines
@@ -95,7 +113,8 @@ impl StderrTail {
         redactor.redact(text).into_owned()
     }
 
-    /// For a server that has no stderr of its own: what is told of it is to be free of these secrets.
+    /// For a server that has no stderr of its own: what is told of it is to be free of these
+    /// secrets.
     #[cfg(feature = "http")]
     pub(crate) fn redact_with(&self, redactor: Redactor) {
         if let Some(log) = &self.0.log {
@@ -104,11 +123,17 @@ impl StderrTail {
         self.tail().redactor = redactor;
     }
 
-    /// Waits until everything that was written has been read, which takes until the last writer has ended; so with a deadline. For who
-    /// wants the last words of a process that has just exited.
+    /// Waits until everything that was written has been read, which takes until the last writer has
+    /// ended; so with a deadline. For who wants the last words of a process that has just
+    /// exited.
     pub async fn drained(&self) {
         // An error would mean that the sender is gone, and we hold it.
-        let _ = self.0.drains.subscribe().wait_for(|count| *count == 0).await;
+        let _ = self
+            .0
+            .drains
+            .subscribe()
+            .wait_for(|count| *count == 0)
+            .await;
     }
 
     /// Empties the tail for a new run and drains `from` for as long as anybody holds its other end.
@@ -118,11 +143,16 @@ impl StderrTail {
         }
         let run = {
             let mut tail = self.tail();
-            *tail = Tail { redactor, run: tail.run + 1, ..Tail::default() };
+            *tail = Tail {
+                redactor,
+                run: tail.run + 1,
+                ..Tail::default()
+            };
             tail.run
         };
         self.0.drains.send_modify(|count| *count += 1);
-        // Nobody waits for this task: it ends with the last of the processes that hold the pipe, and these have a keeper.
+        // Nobody waits for this task: it ends with the last of the processes that hold the pipe,
+        // and these have a keeper.
         tokio::spawn(drain(Drain(self.clone()), run, from));
     }
 
@@ -147,7 +177,11 @@ async fn drain(drain: Drain, run: u64, mut from: pipe::Receiver) {
     let stderr = &drain.0;
     let mut log = stderr.0.log.as_ref().map(|log| {
         let writer = log.writer(LogStream::Stderr);
-        if stderr.0.drops_info { writer.without(info::is_info) } else { writer }
+        if stderr.0.drops_info {
+            writer.without(info::is_info)
+        } else {
+            writer
+        }
     });
     let mut chunk = Vec::new();
     loop {
@@ -193,7 +227,11 @@ mod tests {
     use crate::secret::Secret;
 
     fn lines(stderr: &StderrTail, count: usize) -> Vec<String> {
-        stderr.last_lines(count).iter().map(|line| line.raw().to_owned()).collect()
+        stderr
+            .last_lines(count)
+            .iter()
+            .map(|line| line.raw().to_owned())
+            .collect()
     }
 
     #[test]
@@ -217,9 +255,10 @@ mod tests {
     /// S2-51: neither in what an error quotes.
     #[test]
     fn s2_51_info_lines_are_left_out_where_the_dialect_says_so() {
-        for (drops_info, expected) in
-            [(true, &["starting", "ERROR: no"][..]), (false, &["starting", "INFO: up", "ERROR: no", "[info] x"])]
-        {
+        for (drops_info, expected) in [
+            (true, &["starting", "ERROR: no"][..]),
+            (false, &["starting", "INFO: up", "ERROR: no", "[info] x"]),
+        ] {
             let stderr = StderrTail::of(None, drops_info);
             stderr.push(0, b"starting\nINFO: up\nERROR: no\n[info] x\n");
             assert_eq!(lines(&stderr, 9), expected);
@@ -235,17 +274,27 @@ mod tests {
             stderr.push(0, &[b'x'; 100 * 1000]);
         }
         let tail = stderr.tail();
-        assert_eq!((tail.bytes.len(), tail.bytes.capacity()), (TAIL_BYTES, TAIL_BYTES));
+        assert_eq!(
+            (tail.bytes.len(), tail.bytes.capacity()),
+            (TAIL_BYTES, TAIL_BYTES)
+        );
         drop(tail);
-        assert_eq!(lines(&stderr, 9), [format!("…{}", "x".repeat(SHOWN_OF_ENDLESS_LINE_BYTES))]);
+        assert_eq!(
+            lines(&stderr, 9),
+            [format!("…{}", "x".repeat(SHOWN_OF_ENDLESS_LINE_BYTES))]
+        );
     }
 
-    /// A server that is started again right away: what the one before says late is not its last word.
+    /// A server that is started again right away: what the one before says late is not its last
+    /// word.
     #[test]
     fn what_an_earlier_run_says_late_is_not_taken_for_this_one() {
         let stderr = StderrTail::default();
         stderr.push(0, b"first\n");
-        *stderr.tail() = Tail { run: 1, ..Tail::default() };
+        *stderr.tail() = Tail {
+            run: 1,
+            ..Tail::default()
+        };
         stderr.push(0, b"late\n");
         stderr.push(1, b"second\n");
         assert_eq!(lines(&stderr, 9), ["second"]);

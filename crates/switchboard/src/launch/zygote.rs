@@ -1,7 +1,8 @@
-//! The launcher process (Linux): started once, it forks a keeper for every server and adopts whoever loses its keeper.
+//! The launcher process (Linux): started once, it forks a keeper for every server and adopts
+//! whoever loses its keeper.
 //!
-//! It parses nothing: each message is one byte and four descriptors, handed on to a new keeper. It is single-threaded, so a fork
-//! without exec is sound, and small, so a fork is cheap.
+//! It parses nothing: each message is one byte and four descriptors, handed on to a new keeper. It
+//! is single-threaded, so a fork without exec is sound, and small, so a fork is cheap.
 
 use std::collections::BTreeMap;
 use std::io::{IoSliceMut, Write};
@@ -35,7 +36,8 @@ const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// A keeper is continued so often when it was stopped; then it is killed, and its server with it.
 const MAX_STOPS: u32 = 3;
 
-/// Serves and exits where the marker is set and stdin is the host's socket; otherwise returns at once.
+/// Serves and exits where the marker is set and stdin is the host's socket; otherwise returns at
+/// once.
 pub(super) fn main_if_marked() {
     let stdin = std::io::stdin();
     if std::env::var_os(MARKER).is_none() || getsockopt(&stdin, sockopt::SockType).is_err() {
@@ -55,7 +57,10 @@ fn serve() -> nix::Result<()> {
     prctl::set_child_subreaper(true)?;
     prctl::set_pdeathsig(RESUME)?;
     let _ = (&socket).write_all(&[READY]);
-    let mut launcher = Zygote { socket: Some(socket), keepers: BTreeMap::new() };
+    let mut launcher = Zygote {
+        socket: Some(socket),
+        keepers: BTreeMap::new(),
+    };
     launcher.serve(&signals);
     Ok(())
 }
@@ -80,16 +85,22 @@ fn detach() -> nix::Result<UnixStream> {
 
 /// For kernels before 5.9.
 fn close_each() {
-    let Ok(entries) = std::fs::read_dir("/proc/self/fd") else { return };
-    let open: Vec<RawFd> = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    let Ok(entries) = std::fs::read_dir("/proc/self/fd") else {
+        return;
+    };
+    let open: Vec<RawFd> = entries
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .collect();
     for fd in open.into_iter().filter(|fd| *fd > 2) {
-        // SAFETY: as above; the listing's own descriptor is closed by now, and closing it again fails harmlessly.
+        // SAFETY: as above; the listing's own descriptor is closed by now, and closing it again
+        // fails harmlessly.
         unsafe { libc::close(fd) };
     }
 }
 
-/// Every signal at its default, so that no ignored one is passed on to servers; then those that are not for us ignored, and those that
-/// we wait for blocked and readable.
+/// Every signal at its default, so that no ignored one is passed on to servers; then those that are
+/// not for us ignored, and those that we wait for blocked and readable.
 fn prepare_signals() -> nix::Result<SignalFd> {
     birth::default_signals();
     for number in birth::IGNORED {
@@ -104,7 +115,8 @@ fn prepare_signals() -> nix::Result<SignalFd> {
 struct Zygote {
     /// `None` once the host, or its last `Launcher`, is gone.
     socket: Option<UnixStream>,
-    /// Forked and not yet waited for, and how often each was stopped. Any other child of ours is a stray: its keeper was killed.
+    /// Forked and not yet waited for, and how often each was stopped. Any other child of ours is a
+    /// stray: its keeper was killed.
     keepers: BTreeMap<Pid, u32>,
 }
 
@@ -124,9 +136,17 @@ impl Zygote {
             }
             // Only where a keeper ended can a stray have come to us.
             strays = (strays || reaped.somebody_ended) && self.kill_strays();
-            let timeout = if strays { PollTimeout::try_from(LOOK_AGAIN).unwrap_or(PollTimeout::ZERO) } else { PollTimeout::NONE };
+            let timeout = if strays {
+                PollTimeout::try_from(LOOK_AGAIN).unwrap_or(PollTimeout::ZERO)
+            } else {
+                PollTimeout::NONE
+            };
             let mut watched = vec![PollFd::new(signals.as_fd(), PollFlags::POLLIN)];
-            watched.extend(self.socket.as_ref().map(|socket| PollFd::new(socket.as_fd(), PollFlags::POLLIN)));
+            watched.extend(
+                self.socket
+                    .as_ref()
+                    .map(|socket| PollFd::new(socket.as_fd(), PollFlags::POLLIN)),
+            );
             let _ = poll(&mut watched, timeout);
             let asked = watched.get(1).is_some_and(|fd| fd.any().unwrap_or(false));
             drop(watched);
@@ -146,8 +166,18 @@ impl Zygote {
                     somebody_ended = true;
                 }
                 Waited::Stopped(pid) => self.resume(pid),
-                Waited::AllRun => return Reaped { somebody_ended, nobody_left: false },
-                Waited::NobodyLeft => return Reaped { somebody_ended, nobody_left: true },
+                Waited::AllRun => {
+                    return Reaped {
+                        somebody_ended,
+                        nobody_left: false,
+                    };
+                }
+                Waited::NobodyLeft => {
+                    return Reaped {
+                        somebody_ended,
+                        nobody_left: true,
+                    };
+                }
             }
         }
     }
@@ -156,14 +186,24 @@ impl Zygote {
     fn resume(&mut self, stopped: Pid) {
         if let Some(stops) = self.keepers.get_mut(&stopped) {
             *stops += 1;
-            let _ = kill(stopped, if *stops < MAX_STOPS { RESUME } else { Signal::SIGKILL });
+            let _ = kill(
+                stopped,
+                if *stops < MAX_STOPS {
+                    RESUME
+                } else {
+                    Signal::SIGKILL
+                },
+            );
         }
     }
 
     /// Whether there were any.
     fn kill_strays(&self) -> bool {
         let mut found = false;
-        for stray in descent::children(Pid::this()).into_iter().filter(|pid| !self.keepers.contains_key(pid)) {
+        for stray in descent::children(Pid::this())
+            .into_iter()
+            .filter(|pid| !self.keepers.contains_key(pid))
+        {
             found = true;
             let _ = kill(stray, Signal::SIGKILL);
         }
@@ -173,7 +213,9 @@ impl Zygote {
     fn take_order(&mut self, signals: &SignalFd) {
         let Some(socket) = &self.socket else { return };
         match receive(socket) {
-            Ok(Some([control, stdio @ ..])) => self.fork_keeper(UnixStream::from(control), stdio, signals),
+            Ok(Some([control, stdio @ ..])) => {
+                self.fork_keeper(UnixStream::from(control), stdio, signals)
+            }
             // Less than four descriptors came through: the host sees them closed.
             Ok(None) => {}
             Err(_) => self.socket = None,
@@ -189,16 +231,24 @@ impl Zygote {
                 self.socket = None;
                 keeper::run(control, stdio, signals, launcher)
             }
-            // Our copies of the descriptors close here, so that the keeper and its server hold the only ones.
+            // Our copies of the descriptors close here, so that the keeper and its server hold the
+            // only ones.
             Ok(ForkResult::Parent { child }) => _ = self.keepers.insert(child, 0),
             Err(errno) => {
-                let _ = control.write_all(&Report::Failed { step: Step::Keeper, errno: errno as i32 }.encode());
+                let _ = control.write_all(
+                    &Report::Failed {
+                        step: Step::Keeper,
+                        errno: errno as i32,
+                    }
+                    .encode(),
+                );
             }
         }
     }
 }
 
-/// One message: its four descriptors, `None` where some are missing, an error where the host is gone.
+/// One message: its four descriptors, `None` where some are missing, an error where the host is
+/// gone.
 fn receive(socket: &UnixStream) -> nix::Result<Option<[OwnedFd; 4]>> {
     let mut byte = [0];
     let mut space = nix::cmsg_space!([RawFd; 4]);
@@ -214,7 +264,11 @@ fn receive(socket: &UnixStream) -> nix::Result<Option<[OwnedFd; 4]>> {
     for control in message.cmsgs().into_iter().flatten() {
         if let ControlMessageOwned::ScmRights(descriptors) = control {
             // SAFETY: the kernel has just made them for us.
-            received.extend(descriptors.into_iter().map(|fd| unsafe { OwnedFd::from_raw_fd(fd) }));
+            received.extend(
+                descriptors
+                    .into_iter()
+                    .map(|fd| unsafe { OwnedFd::from_raw_fd(fd) }),
+            );
         }
     }
     Ok(received.try_into().ok())

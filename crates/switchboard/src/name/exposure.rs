@@ -1,4 +1,5 @@
-//! Gives every tool its exposed name, across servers whose styles differ: no name twice, and none to another tool later in the run.
+//! Gives every tool its exposed name, across servers whose styles differ: no name twice, and none
+//! to another tool later in the run.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -8,7 +9,8 @@ use foldhash::fast::RandomState;
 use super::style::{Style, Unnameable, met};
 use super::{ExposedName, ServerName, ToolId};
 
-/// How many names the tools of one server may have in a run; a server that always offers others would fill the memory.
+/// How many names the tools of one server may have in a run; a server that always offers others
+/// would fill the memory.
 const MAX_NAMES: usize = 20_000;
 
 /// A tool that wants a name.
@@ -16,7 +18,8 @@ const MAX_NAMES: usize = 20_000;
 pub(crate) struct Wish<'a> {
     pub(crate) pair: &'a ToolId,
     pub(crate) style: Style,
-    /// Every server before its own is ready, has failed, or is not awaited: a bare name can be told apart from theirs.
+    /// Every server before its own is ready, has failed, or is not awaited: a bare name can be
+    /// told apart from theirs.
     pub(crate) may_be_bare: bool,
 }
 
@@ -34,31 +37,38 @@ pub(crate) enum Nameless {
 pub(crate) struct Reserved<'a> {
     /// Of the tools of the program that embeds the host.
     pub(crate) own: &'a HashSet<&'a str>,
-    /// Of the tools that agents bring along, in capitals or not. A prefix tells a server's tool from them, so this is about bare names.
+    /// Of the tools that agents bring along, in capitals or not. A prefix tells a server's tool
+    /// from them, so this is about bare names.
     pub(crate) builtin: &'a [&'a str],
 }
 
 impl Reserved<'_> {
     fn forbids(self, name: &str, style: Style) -> bool {
         let is_same = |known: &&str| known.eq_ignore_ascii_case(name);
-        self.own.contains(name) || style.is_bare() && (self.builtin.iter().any(is_same) || self.own.iter().any(is_same))
+        self.own.contains(name)
+            || style.is_bare() && (self.builtin.iter().any(is_same) || self.own.iter().any(is_same))
     }
 }
 
-/// The names that were given during a run. Each leads to its pair for good, also when that tool is gone.
+/// The names that were given during a run. Each leads to its pair for good, also when that tool is
+/// gone.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Published {
     names: HashMap<ExposedName, ToolId, RandomState>,
     of_server: HashMap<ServerName, usize>,
 }
 
-/// Names every tool, in the order given (servers in config order). The answer stands in the same order.
+/// Names every tool, in the order given (servers in config order). The answer stands in the same
+/// order.
 pub(crate) fn expose(
     wishes: &[Wish<'_>],
     reserved: Reserved<'_>,
     published: &mut Arc<Published>,
 ) -> Vec<Result<ExposedName, Nameless>> {
-    let plain: Vec<_> = wishes.iter().map(|wish| wish.style.plain(wish.pair)).collect();
+    let plain: Vec<_> = wishes
+        .iter()
+        .map(|wish| wish.style.plain(wish.pair))
+        .collect();
     let claims = Claims::of(wishes, &plain);
     let mut given = Vec::with_capacity(wishes.len());
     for (index, (wish, plain)) in wishes.iter().zip(&plain).enumerate() {
@@ -74,10 +84,21 @@ pub(crate) fn expose(
 }
 
 /// The first name that the pair's style has for it and that nobody else has or had.
-fn pick(wish: &Wish<'_>, plain: String, reserved: Reserved<'_>, published: &mut Arc<Published>) -> Result<ExposedName, Nameless> {
-    let Wish { pair, style, may_be_bare } = *wish;
+fn pick(
+    wish: &Wish<'_>,
+    plain: String,
+    reserved: Reserved<'_>,
+    published: &mut Arc<Published>,
+) -> Result<ExposedName, Nameless> {
+    let Wish {
+        pair,
+        style,
+        may_be_bare,
+    } = *wish;
     let holder = |name: &str| published.names.get(name);
-    let is_free = |name: &str| !reserved.forbids(name, style) && holder(name).is_none_or(|holder| holder == pair);
+    let is_free = |name: &str| {
+        !reserved.forbids(name, style) && holder(name).is_none_or(|holder| holder == pair)
+    };
     let mut wanted = plain;
     if style == Style::FirstWins {
         if !is_free(&wanted) {
@@ -93,19 +114,31 @@ fn pick(wish: &Wish<'_>, plain: String, reserved: Reserved<'_>, published: &mut 
     if !is_free(&wanted) {
         let reason = match holder(&wanted) {
             Some(other) => met(&wanted, other),
-            None => Unnameable { reason: format!("its name {wanted} is that of a built-in tool") },
+            None => Unnameable {
+                reason: format!("its name {wanted} is that of a built-in tool"),
+            },
         };
         return Err(Nameless::Withheld(reason));
     }
     publish(wanted, pair, published).map_err(Nameless::Withheld)
 }
 
-fn publish(name: String, pair: &ToolId, published: &mut Arc<Published>) -> Result<ExposedName, Unnameable> {
+fn publish(
+    name: String,
+    pair: &ToolId,
+    published: &mut Arc<Published>,
+) -> Result<ExposedName, Unnameable> {
     if let Some((known, _)) = published.names.get_key_value(name.as_str()) {
         return Ok(known.clone());
     }
-    if published.of_server.get(&pair.server).is_some_and(|&names| names >= MAX_NAMES) {
-        return Err(Unnameable { reason: format!("tools of its server have had {MAX_NAMES} names in this run") });
+    if published
+        .of_server
+        .get(&pair.server)
+        .is_some_and(|&names| names >= MAX_NAMES)
+    {
+        return Err(Unnameable {
+            reason: format!("tools of its server have had {MAX_NAMES} names in this run"),
+        });
     }
     let name = ExposedName(name.into());
     // A copy only where a catalog of before still holds it.
@@ -115,16 +148,21 @@ fn publish(name: String, pair: &ToolId, published: &mut Arc<Published>) -> Resul
     Ok(name)
 }
 
-/// Who wants which name in the styles in which a name depends on nothing but its pair: pairs that meet there are both withheld.
+/// Who wants which name in the styles in which a name depends on nothing but its pair: pairs that
+/// meet there are both withheld.
 struct Claims<'a>(HashMap<(bool, &'a str), (usize, Option<usize>)>);
 
 impl<'a> Claims<'a> {
     fn of(wishes: &[Wish<'_>], plain: &'a [Result<String, Unnameable>]) -> Self {
         let mut claims: HashMap<_, (usize, Option<usize>)> = HashMap::new();
         for (index, (wish, plain)) in wishes.iter().zip(plain).enumerate() {
-            let (Ok(plain), true) = (plain, wish.style.withholds_both()) else { continue };
+            let (Ok(plain), true) = (plain, wish.style.withholds_both()) else {
+                continue;
+            };
             let claim = claims.entry((wish.style == Style::Mcp, plain.as_str()));
-            claim.and_modify(|claim| claim.1 = claim.1.or(Some(index))).or_insert((index, None));
+            claim
+                .and_modify(|claim| claim.1 = claim.1.or(Some(index)))
+                .or_insert((index, None));
         }
         Self(claims)
     }

@@ -1,5 +1,6 @@
-//! Patterns over names: `*`, `?`, `[a-z]` and `{a,b}`, case-sensitive, matched in linear time. Their length and the memory of each
-//! are bounded, since files that nobody has accepted hold them too (T27).
+//! Patterns over names: `*`, `?`, `[a-z]` and `{a,b}`, case-sensitive, matched in linear time.
+//! Their length and the memory of each are bounded, since files that nobody has accepted hold them
+//! too (T27).
 
 use std::fmt;
 
@@ -26,7 +27,8 @@ pub struct Glob {
 enum Matcher {
     Any,
     Exact,
-    // The simplest engine: it has no caches of its own, so a thousand patterns cost what their text does.
+    // The simplest engine: it has no caches of its own, so a thousand patterns cost what their
+    // text does.
     Pattern(PikeVM),
 }
 
@@ -34,21 +36,38 @@ impl Glob {
     /// Reads a pattern. The error is one line, safe to show.
     pub fn new(text: &str) -> Result<Self, String> {
         if text.len() > MAX_PATTERN_BYTES {
-            return Err(format!("{} has {} bytes; a pattern has at most {MAX_PATTERN_BYTES}", quoted(text), text.len()));
+            return Err(format!(
+                "{} has {} bytes; a pattern has at most {MAX_PATTERN_BYTES}",
+                quoted(text),
+                text.len()
+            ));
         }
-        let matcher = if text == "*" {
-            Matcher::Any
-        } else if !Self::has_wildcard(text) {
-            // Most patterns are plain names: no engine for those.
-            Matcher::Exact
-        } else {
-            let glob = GlobBuilder::new(text).literal_separator(false).backslash_escape(true).build();
-            let glob = glob.map_err(|error| format!("{}: {}", quoted(text), escaped_line(&error.kind().to_string())))?;
-            Matcher::Pattern(
-                compile(glob.regex()).ok_or_else(|| format!("{} is too complex or nested too deeply", quoted(text)))?,
-            )
-        };
-        Ok(Self { text: text.to_owned(), matcher })
+        let matcher =
+            if text == "*" {
+                Matcher::Any
+            } else if !Self::has_wildcard(text) {
+                // Most patterns are plain names: no engine for those.
+                Matcher::Exact
+            } else {
+                let glob = GlobBuilder::new(text)
+                    .literal_separator(false)
+                    .backslash_escape(true)
+                    .build();
+                let glob = glob.map_err(|error| {
+                    format!(
+                        "{}: {}",
+                        quoted(text),
+                        escaped_line(&error.kind().to_string())
+                    )
+                })?;
+                Matcher::Pattern(compile(glob.regex()).ok_or_else(|| {
+                    format!("{} is too complex or nested too deeply", quoted(text))
+                })?)
+            };
+        Ok(Self {
+            text: text.to_owned(),
+            matcher,
+        })
     }
 
     /// Whether a pattern needs an engine.
@@ -58,7 +77,10 @@ impl Glob {
 
     /// A name in which no character is a wildcard.
     pub(crate) fn literal(text: &str) -> Self {
-        Self { text: text.to_owned(), matcher: Matcher::Exact }
+        Self {
+            text: text.to_owned(),
+            matcher: Matcher::Exact,
+        }
     }
 
     /// Whether it stands for one name alone.
@@ -85,7 +107,11 @@ impl Glob {
 fn compile(regex: &str) -> Option<PikeVM> {
     PikeVM::builder()
         .syntax(syntax::Config::new().utf8(false).dot_matches_new_line(true))
-        .thompson(thompson::Config::new().utf8(false).nfa_size_limit(Some(MAX_COMPILED_BYTES)))
+        .thompson(
+            thompson::Config::new()
+                .utf8(false)
+                .nfa_size_limit(Some(MAX_COMPILED_BYTES)),
+        )
         .build(regex)
         .ok()
 }
@@ -105,7 +131,11 @@ mod tests {
     #[test]
     fn t33_a_pattern_matches_whole_names_and_minds_case() {
         let check = |pattern: &str, name: &str, matches: bool| {
-            assert_eq!(Glob::new(pattern).unwrap().matches(name), matches, "{pattern} against {name:?}");
+            assert_eq!(
+                Glob::new(pattern).unwrap().matches(name),
+                matches,
+                "{pattern} against {name:?}"
+            );
         };
         check("*", "", true);
         check("*", "a/b\nc", true);
@@ -126,9 +156,16 @@ mod tests {
     fn a_pattern_that_cannot_be_read_says_why() {
         assert!(Glob::new("[a").unwrap_err().starts_with("\"[a\": "));
         // T12: what the reason repeats of the pattern is escaped too.
-        assert_eq!(Glob::new("[a-\u{1b}]").unwrap_err(), "\"[a-\\u{1b}]\": invalid range; 'a' > '\\u{1b}'");
+        assert_eq!(
+            Glob::new("[a-\u{1b}]").unwrap_err(),
+            "\"[a-\\u{1b}]\": invalid range; 'a' > '\\u{1b}'"
+        );
         let deep = format!("{}a{}", "{".repeat(300), "}".repeat(300));
-        assert!(Glob::new(&deep).unwrap_err().ends_with("is too complex or nested too deeply"));
+        assert!(
+            Glob::new(&deep)
+                .unwrap_err()
+                .ends_with("is too complex or nested too deeply")
+        );
     }
 
     #[test]
@@ -137,7 +174,10 @@ mod tests {
             let longest = piece.repeat(MAX_PATTERN_BYTES / piece.len());
             assert!(Glob::new(&longest).is_ok(), "{piece}");
             let fault = Glob::new(&piece.repeat(100_000)).unwrap_err();
-            assert!(fault.ends_with("bytes; a pattern has at most 1024") && fault.len() < 300, "{fault}");
+            assert!(
+                fault.ends_with("bytes; a pattern has at most 1024") && fault.len() < 300,
+                "{fault}"
+            );
         }
     }
 }

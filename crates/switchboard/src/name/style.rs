@@ -1,4 +1,5 @@
-//! Makes the names that a model sees from pairs: five styles, each injective, each within its characters and length.
+//! Makes the names that a model sees from pairs: five styles, each injective, each within its
+//! characters and length.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -9,15 +10,16 @@ use super::{ExposedName, ServerName, ToolId};
 /// How exposed names are made from pairs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Style {
-    /// `mcp__server__tool`, as the server spells its tool; at most 256 of `[A-Za-z0-9_-./:@]`. What a vendor takes of that is up to
-    /// [`crate::vendor`].
+    /// `mcp__server__tool`, as the server spells its tool; at most 256 of `[A-Za-z0-9_-./:@]`. What
+    /// a vendor takes of that is up to [`crate::vendor`].
     #[default]
     Mcp,
     /// `server_tool`, at most 64 of `[A-Za-z0-9_]`.
     ServerTool,
     /// `server-tool` in kebab case, at most 64 of `[a-z0-9-]`.
     ServerDashTool,
-    /// The bare tool name for the first server in config order, `server__tool` for later ones; at most 63 of `[A-Za-z0-9_.-]`.
+    /// The bare tool name for the first server in config order, `server__tool` for later ones; at
+    /// most 63 of `[A-Za-z0-9_.-]`.
     FirstWins,
     /// The bare tool name, at most 128 of `[A-Za-z0-9_.-]`; pairs that meet are withheld.
     Identity,
@@ -48,41 +50,68 @@ impl Style {
 
     /// Reads the word of a configuration file.
     pub fn parse(word: &str) -> Option<Self> {
-        WORDS.iter().find(|(known, _)| *known == word).map(|(_, style)| *style)
+        WORDS
+            .iter()
+            .find(|(known, _)| *known == word)
+            .map(|(_, style)| *style)
     }
 
     /// The word for a configuration file.
     pub fn word(self) -> &'static str {
-        WORDS.iter().find(|(_, style)| *style == self).expect("every style has a word").0
+        WORDS
+            .iter()
+            .find(|(_, style)| *style == self)
+            .expect("every style has a word")
+            .0
     }
 
-    /// Names every pair, in the order given (servers in config order), where nothing else is on offer. The answer stands in the same
-    /// order.
+    /// Names every pair, in the order given (servers in config order), where nothing else is on
+    /// offer. The answer stands in the same order.
     pub fn expose(self, pairs: &[ToolId]) -> Vec<Result<ExposedName, Unnameable>> {
-        let wishes: Vec<_> = pairs.iter().map(|pair| Wish { pair, style: self, may_be_bare: true }).collect();
-        let reserved = Reserved { own: &HashSet::new(), builtin: &[] };
+        let wishes: Vec<_> = pairs
+            .iter()
+            .map(|pair| Wish {
+                pair,
+                style: self,
+                may_be_bare: true,
+            })
+            .collect();
+        let reserved = Reserved {
+            own: &HashSet::new(),
+            builtin: &[],
+        };
         let named = |name: Result<ExposedName, Nameless>| {
             name.map_err(|why| match why {
                 Nameless::Withheld(why) => why,
-                Nameless::Waits => Unnameable { reason: "its name is not known yet".into() },
+                Nameless::Waits => Unnameable {
+                    reason: "its name is not known yet".into(),
+                },
             })
         };
-        exposure::expose(&wishes, reserved, &mut Arc::default()).into_iter().map(named).collect()
+        exposure::expose(&wishes, reserved, &mut Arc::default())
+            .into_iter()
+            .map(named)
+            .collect()
     }
 
-    /// Whether a tool of this server can have this name, whatever the tool and whatever other servers there are. It leads to no tool: it
-    /// only says which servers need not be started to find one.
+    /// Whether a tool of this server can have this name, whatever the tool and whatever other
+    /// servers there are. It leads to no tool: it only says which servers need not be started
+    /// to find one.
     pub(crate) fn can_name(self, server: &ServerName, name: &str) -> bool {
         let server = server.as_str();
         let prefixes = match self {
             // As it is spelled, and as it is in names that end in a hash.
-            Self::Mcp => vec![format!("mcp__{server}__"), format!("mcp__{}__", keep(server, is_dashed))],
+            Self::Mcp => vec![
+                format!("mcp__{server}__"),
+                format!("mcp__{}__", keep(server, is_dashed)),
+            ],
             Self::ServerTool => vec![format!("{}_", keep(server, is_word))],
             Self::ServerDashTool => vec![format!("{}-", kebab(server))],
             Self::FirstWins | Self::Identity => return true,
         };
         // A name that was cut for its hash may lack the end of a long server's name.
-        let begins = |prefix: &String| name.starts_with(prefix.get(..SHORTEST_BASE).unwrap_or(prefix));
+        let begins =
+            |prefix: &String| name.starts_with(prefix.get(..SHORTEST_BASE).unwrap_or(prefix));
         prefixes.iter().any(begins)
     }
 
@@ -98,7 +127,10 @@ impl Style {
 
     /// What a pair is called in [`Style::FirstWins`] where another has the bare name.
     pub(super) fn prefixed(pair: &ToolId) -> String {
-        squeeze(keep(&format!("{}__{}", pair.server, pair.tool.as_wire()), is_dotted))
+        squeeze(keep(
+            &format!("{}__{}", pair.server, pair.tool.as_wire()),
+            is_dotted,
+        ))
     }
 
     /// The name a pair has when it meets no other.
@@ -127,23 +159,38 @@ impl Style {
         }
     }
 
-    /// Whether a name looks like that of a tool of this server: which server is worth starting or explaining for a name that nobody is
-    /// known to offer. What it means is looked up in the catalog.
+    /// Whether a name looks like that of a tool of this server: which server is worth starting or
+    /// explaining for a name that nobody is known to offer. What it means is looked up in the
+    /// catalog.
     pub fn may_name(self, server: &ServerName, name: &str) -> bool {
         let server = server.as_str();
-        let begins = |prefix: String| name.strip_prefix(&prefix).is_some_and(|rest| !rest.is_empty());
+        let begins = |prefix: String| {
+            name.strip_prefix(&prefix)
+                .is_some_and(|rest| !rest.is_empty())
+        };
         match self {
-            Self::Mcp => begins(format!("mcp__{server}__")) || begins(format!("mcp__{}__", keep(server, is_dashed))),
-            Self::ServerTool => begins(format!("{server}_")) || begins(format!("{}_", keep(server, is_word))),
-            Self::ServerDashTool => begins(format!("{server}-")) || begins(format!("{}-", kebab(server))),
-            Self::FirstWins => begins(format!("{server}__")) || begins(format!("{}__", keep(server, is_dotted))),
+            Self::Mcp => {
+                begins(format!("mcp__{server}__"))
+                    || begins(format!("mcp__{}__", keep(server, is_dashed)))
+            }
+            Self::ServerTool => {
+                begins(format!("{server}_")) || begins(format!("{}_", keep(server, is_word)))
+            }
+            Self::ServerDashTool => {
+                begins(format!("{server}-")) || begins(format!("{}-", kebab(server)))
+            }
+            Self::FirstWins => {
+                begins(format!("{server}__")) || begins(format!("{}__", keep(server, is_dotted)))
+            }
             Self::Identity => false,
         }
     }
 
     /// Every name that a pair can have in this style, whatever other pairs there are.
     pub(crate) fn spellings(self, pair: &ToolId) -> Vec<String> {
-        let Ok(plain) = self.plain(pair) else { return Vec::new() };
+        let Ok(plain) = self.plain(pair) else {
+            return Vec::new();
+        };
         let hashed = self.hashed(&plain, pair);
         vec![plain, hashed]
     }
@@ -165,7 +212,11 @@ impl Style {
             Self::FirstWins => (63, '_'),
             Self::Mcp | Self::ServerTool | Self::Identity => (64, '_'),
         };
-        let base = if self == Self::Mcp { keep(base, is_dashed) } else { base.to_owned() };
+        let base = if self == Self::Mcp {
+            keep(base, is_dashed)
+        } else {
+            base.to_owned()
+        };
         let base = &base[..base.len().min(longest - 1 - HASH_CHARACTERS)];
         format!("{base}{separator}{}", pair_hash(pair))
     }
@@ -178,7 +229,11 @@ fn native(pair: &ToolId) -> String {
     let changed = !name.bytes().all(is_inert);
     // Only a dialect's server can be so named: where it ends could not be told.
     let unclear = server.contains("__") || server.starts_with('_') || server.ends_with('_');
-    if changed || unclear || name.len() > LONGEST_NATIVE || looks_hashed(&name) { Style::Mcp.hashed(&name, pair) } else { name }
+    if changed || unclear || name.len() > LONGEST_NATIVE || looks_hashed(&name) {
+        Style::Mcp.hashed(&name, pair)
+    } else {
+        name
+    }
 }
 
 /// No document limits its names; this keeps a list readable.
@@ -191,17 +246,26 @@ const SHORTEST_BASE: usize = 50;
 
 /// Ten base32 characters of BLAKE3(pair), of which at least one is a digit.
 ///
-/// The digit tells a hash from a word: without it `create_repository` would look like a hashed name.
+/// The digit tells a hash from a word: without it `create_repository` would look like a hashed
+/// name.
 fn pair_hash(pair: &ToolId) -> String {
-    let (server, tool) = (pair.server.as_str().as_bytes(), pair.tool.as_wire().as_bytes());
+    let (server, tool) = (
+        pair.server.as_str().as_bytes(),
+        pair.tool.as_wire().as_bytes(),
+    );
     let mut hasher = blake3::Hasher::new();
     // The length in front keeps ("a", "bc") and ("ab", "c") apart.
-    hasher.update(&(server.len() as u64).to_le_bytes()).update(server).update(tool);
+    hasher
+        .update(&(server.len() as u64).to_le_bytes())
+        .update(server)
+        .update(tool);
     let mut stream = hasher.finalize_xof();
     let mut block = [0; 10];
     loop {
         stream.fill(&mut block);
-        let mut text = data_encoding::BASE32_NOPAD.encode(&block).to_ascii_lowercase();
+        let mut text = data_encoding::BASE32_NOPAD
+            .encode(&block)
+            .to_ascii_lowercase();
         text.truncate(HASH_CHARACTERS);
         if text.contains(|character: char| character.is_ascii_digit()) {
             return text;
@@ -210,20 +274,29 @@ fn pair_hash(pair: &ToolId) -> String {
 }
 
 fn looks_hashed(name: &str) -> bool {
-    let Some((_, end)) = name.rsplit_once('_') else { return false };
+    let Some((_, end)) = name.rsplit_once('_') else {
+        return false;
+    };
     end.len() == HASH_CHARACTERS
-        && end.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'2'..=b'7'))
+        && end
+            .bytes()
+            .all(|byte| matches!(byte, b'a'..=b'z' | b'2'..=b'7'))
         && end.bytes().any(|byte| byte.is_ascii_digit())
 }
 
 pub(super) fn met(name: &str, other: &ToolId) -> Unnameable {
-    Unnameable { reason: format!("its name {name} is also that of {}", other.shown()) }
+    Unnameable {
+        reason: format!("its name {name} is also that of {}", other.shown()),
+    }
 }
 
 /// Every character that is not kept becomes `_`, one for one.
 fn keep(text: &str, kept: fn(u8) -> bool) -> String {
-    let safe = |character: char| u8::try_from(character).is_ok_and(|byte| byte.is_ascii() && kept(byte));
-    text.chars().map(|character| if safe(character) { character } else { '_' }).collect()
+    let safe =
+        |character: char| u8::try_from(character).is_ok_and(|byte| byte.is_ascii() && kept(byte));
+    text.chars()
+        .map(|character| if safe(character) { character } else { '_' })
+        .collect()
 }
 
 pub(crate) fn is_word(byte: u8) -> bool {
@@ -264,7 +337,11 @@ pub(crate) fn kebab(text: &str) -> String {
 
 /// Over 63 characters: the first 28, `___`, the last 32.
 fn squeeze(name: String) -> String {
-    if name.len() > 63 { format!("{}___{}", &name[..28], &name[name.len() - 32..]) } else { name }
+    if name.len() > 63 {
+        format!("{}___{}", &name[..28], &name[name.len() - 32..])
+    } else {
+        name
+    }
 }
 
 #[cfg(test)]

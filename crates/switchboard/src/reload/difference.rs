@@ -1,6 +1,7 @@
 //! What a new configuration changes: a plain function over two configurations.
 //!
-//! Where nobody has said that the new one holds, what tightens holds at once and what would start or allow more waits.
+//! Where nobody has said that the new one holds, what tightens holds at once and what would start
+//! or allow more waits.
 
 use std::sync::Arc;
 
@@ -22,7 +23,8 @@ pub(crate) enum Said<'a> {
 /// What becomes of the servers, and what is in force from now on.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Difference {
-    /// The new configuration as far as it holds. The entry of a server that waits for its first start is among them.
+    /// The new configuration as far as it holds. The entry of a server that waits for its first
+    /// start is among them.
     pub(crate) config: Config,
     /// What becomes of each of its servers, in its order.
     pub(crate) steps: IndexMap<ServerName, Step>,
@@ -39,7 +41,8 @@ pub(crate) enum Step {
     Keep,
     /// It is not touched; what its entry says beside the launch holds.
     Adopt,
-    /// It ends, having drained its calls, and is begun as its entry says now; or it is begun for the first time.
+    /// It ends, having drained its calls, and is begun as its entry says now; or it is begun for
+    /// the first time.
     Begin,
     /// The same, but those of its kind of file begin only when all of them have ended.
     BeginTogether,
@@ -47,19 +50,29 @@ pub(crate) enum Step {
     Wait(String),
 }
 
-/// Compares. `waits` tells which of the old servers have not been started because nobody has said so, and in what words.
+/// Compares. `waits` tells which of the old servers have not been started because nobody has said
+/// so, and in what words.
 pub(crate) fn difference(
     old: &Config,
     waits: &dyn Fn(&ServerName) -> Option<String>,
     new: &Config,
     said: Said<'_>,
 ) -> Difference {
-    let mut found = Finding { old, new, waiting: Vec::new() };
+    let mut found = Finding {
+        old,
+        new,
+        waiting: Vec::new(),
+    };
     let (config, asked) = match said {
         Said::Person => (new.clone(), None),
         Said::Nobody(accepted) => (found.in_force(), Some(accepted)),
     };
-    let mut found = Difference { config, steps: IndexMap::new(), removed: Vec::new(), waiting: found.waiting };
+    let mut found = Difference {
+        config,
+        steps: IndexMap::new(),
+        removed: Vec::new(),
+        waiting: found.waiting,
+    };
     let names: Vec<ServerName> = found.config.servers.keys().cloned().collect();
     for name in names {
         let since = waits(&name);
@@ -68,7 +81,9 @@ pub(crate) fn difference(
         let now = Entry::new(Some(&entry), new);
         let (entry, step) = match (asked, since) {
             (None, _) => told(before, now),
-            (Some(accepted), Some(why)) if now.runs && !accepted(&entry) && old.servers[&name] == entry => {
+            (Some(accepted), Some(why))
+                if now.runs && !accepted(&entry) && old.servers[&name] == entry =>
+            {
                 (entry.clone(), Step::Wait(why))
             }
             (Some(accepted), _) => watched(before, now, accepted, &mut found),
@@ -76,7 +91,12 @@ pub(crate) fn difference(
         found.config.servers.insert(name.clone(), entry);
         found.steps.insert(name, step);
     }
-    found.removed = old.servers.keys().filter(|name| !found.config.servers.contains_key(*name)).cloned().collect();
+    found.removed = old
+        .servers
+        .keys()
+        .filter(|name| !found.config.servers.contains_key(*name))
+        .cloned()
+        .collect();
     found
 }
 
@@ -89,7 +109,10 @@ struct Entry<'a> {
 
 impl<'a> Entry<'a> {
     fn new(server: Option<&'a Arc<ServerConfig>>, config: &Config) -> Self {
-        Self { server, runs: server.is_some_and(|server| why_not(server, config).is_none()) }
+        Self {
+            server,
+            runs: server.is_some_and(|server| why_not(server, config).is_none()),
+        }
     }
 }
 
@@ -105,11 +128,21 @@ fn why_not(server: &ServerConfig, config: &Config) -> Option<&'static str> {
 
 /// A person said so.
 fn told(before: Entry<'_>, now: Entry<'_>) -> (Arc<ServerConfig>, Step) {
-    let new = now.server.expect("it is an entry of the new configuration").clone();
+    let new = now
+        .server
+        .expect("it is an entry of the new configuration")
+        .clone();
     let step = match before.server {
         // S0-40: where the file is not watched, a reload closes every server before it builds one.
         _ if !new.dialect.rules().watched => Step::BeginTogether,
-        Some(old) if before.runs && now.runs && is_same_launch(old, &new) && is_same_session(old, &new) => kept(old, &new),
+        Some(old)
+            if before.runs
+                && now.runs
+                && is_same_launch(old, &new)
+                && is_same_session(old, &new) =>
+        {
+            kept(old, &new)
+        }
         _ => Step::Begin,
     };
     (new, step)
@@ -122,16 +155,28 @@ fn watched(
     accepted: &dyn Fn(&ServerConfig) -> bool,
     found: &mut Difference,
 ) -> (Arc<ServerConfig>, Step) {
-    let new = now.server.expect("it is an entry of the new configuration").clone();
+    let new = now
+        .server
+        .expect("it is an entry of the new configuration")
+        .clone();
     let Some(old) = before.server else {
         let step = match now.runs && !accepted(&new) {
-            true => Step::Wait(format!("{}; nobody has said that it may start", place("it is new", &new))),
+            true => Step::Wait(format!(
+                "{}; nobody has said that it may start",
+                place("it is new", &new)
+            )),
             false => Step::Begin,
         };
         if step == Step::Begin {
             // A yes is one to what runs, not to what it may do unasked.
-            let asked_about = ServerConfig { trust: false, ..(*new).clone() };
-            return (Arc::new(narrowed(&asked_about, (*new).clone(), found)), step);
+            let asked_about = ServerConfig {
+                trust: false,
+                ..(*new).clone()
+            };
+            return (
+                Arc::new(narrowed(&asked_about, (*new).clone(), found)),
+                step,
+            );
         }
         return (new, step);
     };
@@ -140,13 +185,21 @@ fn watched(
     }
     match (before.runs, now.runs) {
         (false, true) if !accepted(&new) => {
-            let step =
-                Step::Wait(format!("{}; nobody has said that it may start", place("it may run only since a change", &new)));
+            let step = Step::Wait(format!(
+                "{}; nobody has said that it may start",
+                place("it may run only since a change", &new)
+            ));
             (new, step)
         }
         (true, true) if !is_same_launch(old, &new) && !accepted(&new) => {
-            let reason = format!("{}; until a person says so, it runs as before", place("what it runs has changed", &new));
-            found.waiting.push(Waiting { server: Some(new.name.clone()), reason });
+            let reason = format!(
+                "{}; until a person says so, it runs as before",
+                place("what it runs has changed", &new)
+            );
+            found.waiting.push(Waiting {
+                server: Some(new.name.clone()),
+                reason,
+            });
             let entry = narrowed(old, as_launched(old, &new), found);
             let step = kept(old, &entry);
             (Arc::new(entry), step)
@@ -154,38 +207,58 @@ fn watched(
         (true, true) => {
             let entry = narrowed(old, (*new).clone(), found);
             let stays = is_same_launch(old, &entry) && is_same_session(old, &entry);
-            let step = if stays { kept(old, &entry) } else { Step::Begin };
+            let step = if stays {
+                kept(old, &entry)
+            } else {
+                Step::Begin
+            };
             (Arc::new(entry), step)
         }
         // It ends, or rests as before, or begins because a person has accepted it.
         (runs, _) => {
             let entry = narrowed(old, (*new).clone(), found);
             let stays = !runs && kept(old, &entry) == Step::Keep && !now.runs;
-            (Arc::new(entry), if stays { Step::Keep } else { Step::Begin })
+            (
+                Arc::new(entry),
+                if stays { Step::Keep } else { Step::Begin },
+            )
         }
     }
 }
 
 fn place(what: &str, server: &ServerConfig) -> String {
-    format!("{what} ({}:{})", crate::config::diagnostic::visible_path(&server.source.file), server.source.line)
+    format!(
+        "{what} ({}:{})",
+        crate::config::diagnostic::visible_path(&server.source.file),
+        server.source.line
+    )
 }
 
 /// Whether it is the same thing in the same place that runs or is reached.
 fn is_same_launch(old: &ServerConfig, new: &ServerConfig) -> bool {
     old.endpoint == new.endpoint
         && old.dialect == new.dialect
-        && (&old.source.file, &old.source.folder, old.source.scope) == (&new.source.file, &new.source.folder, new.source.scope)
+        && (&old.source.file, &old.source.folder, old.source.scope)
+            == (&new.source.file, &new.source.folder, new.source.scope)
 }
 
 /// Whether a connection that is open would be opened in the same way.
 fn is_same_session(old: &ServerConfig, new: &ServerConfig) -> bool {
-    (old.protocol, old.asks, old.session, old.max_message_bytes) == (new.protocol, new.asks, new.session, new.max_message_bytes)
+    (old.protocol, old.asks, old.session, old.max_message_bytes)
+        == (new.protocol, new.asks, new.session, new.max_message_bytes)
 }
 
 fn kept(old: &ServerConfig, new: &ServerConfig) -> Step {
     // An entry that only moved within its file says what it said.
-    let moved = ServerConfig { source: new.source.clone(), ..old.clone() };
-    if moved == *new { Step::Keep } else { Step::Adopt }
+    let moved = ServerConfig {
+        source: new.source.clone(),
+        ..old.clone()
+    };
+    if moved == *new {
+        Step::Keep
+    } else {
+        Step::Adopt
+    }
 }
 
 /// The new entry as far as a launch that goes on can have it.
@@ -204,7 +277,12 @@ fn as_launched(old: &ServerConfig, new: &ServerConfig) -> ServerConfig {
 
 /// The new entry without what it allows that the old one did not.
 fn narrowed(old: &ServerConfig, mut new: ServerConfig, found: &mut Difference) -> ServerConfig {
-    let mut widened = |reason: &str| found.waiting.push(Waiting { server: Some(old.name.clone()), reason: reason.to_owned() });
+    let mut widened = |reason: &str| {
+        found.waiting.push(Waiting {
+            server: Some(old.name.clone()),
+            reason: reason.to_owned(),
+        })
+    };
     if new.trust && !old.trust {
         new.trust = false;
         widened("`trust = true` would let its tools run without a question");
@@ -226,7 +304,8 @@ fn narrowed(old: &ServerConfig, mut new: ServerConfig, found: &mut Difference) -
 
 /// Unless it is plain that it does not.
 fn may_offer_more(old: &ServerConfig, new: &ServerConfig) -> bool {
-    let is_within = |inner: &[String], outer: &[String]| inner.iter().all(|pattern| outer.contains(pattern));
+    let is_within =
+        |inner: &[String], outer: &[String]| inner.iter().all(|pattern| outer.contains(pattern));
     let includes_more = match (&old.include_tools, &new.include_tools) {
         (None, _) => false,
         (Some(_), None) => true,
@@ -247,10 +326,25 @@ impl Finding<'_> {
         let mut config = self.new.clone();
         // S0-39: what is not watched stays as it was read.
         let unwatched = |server: &ServerConfig| !server.dialect.rules().watched;
-        let as_read = |name: &ServerName| self.old.servers.get(name).filter(|server| unwatched(server));
-        config.servers.retain(|name, server| !unwatched(server) || as_read(name).is_some());
-        for (name, server) in self.old.servers.iter().filter(|(_, server)| unwatched(server)) {
-            let now = config.servers.entry(name.clone()).or_insert_with(|| server.clone());
+        let as_read = |name: &ServerName| {
+            self.old
+                .servers
+                .get(name)
+                .filter(|server| unwatched(server))
+        };
+        config
+            .servers
+            .retain(|name, server| !unwatched(server) || as_read(name).is_some());
+        for (name, server) in self
+            .old
+            .servers
+            .iter()
+            .filter(|(_, server)| unwatched(server))
+        {
+            let now = config
+                .servers
+                .entry(name.clone())
+                .or_insert_with(|| server.clone());
             if unwatched(now) {
                 now.clone_from(server);
             }
@@ -260,19 +354,32 @@ impl Finding<'_> {
         let (ask, fewer_asked) = either(&old.ask, &watched_rules(&old.ask, &new.ask));
         let (deny, fewer_denied) = either(&old.deny, &watched_rules(&old.deny, &new.deny));
         config.permissions.mode = stricter(old.mode, new.mode);
-        (config.permissions.allow, config.permissions.ask, config.permissions.deny) = (allow, ask, deny);
+        (
+            config.permissions.allow,
+            config.permissions.ask,
+            config.permissions.deny,
+        ) = (allow, ask, deny);
         config.permissions.configured = old.configured || new.configured;
         let is_watched = |project: &&ProjectPermissions| project.dialect.rules().watched;
         let (before, now) = (&self.old.project_permissions, &self.new.project_permissions);
-        config.project_permissions =
-            now.iter().filter(is_watched).chain(before.iter().filter(|project| !is_watched(project))).cloned().collect();
+        config.project_permissions = now
+            .iter()
+            .filter(is_watched)
+            .chain(before.iter().filter(|project| !is_watched(project)))
+            .cloned()
+            .collect();
         config.security.locked = self.old.security.locked || self.new.security.locked;
         if config.permissions.mode != new.mode {
             self.widened("the mode would ask about less".to_owned());
         }
-        more.iter().for_each(|rule| self.widened(format!("a new rule would allow {rule:?}")));
-        fewer_asked.iter().for_each(|rule| self.widened(format!("{rule:?} would no longer be asked about")));
-        fewer_denied.iter().for_each(|rule| self.widened(format!("{rule:?} would no longer be denied")));
+        more.iter()
+            .for_each(|rule| self.widened(format!("a new rule would allow {rule:?}")));
+        fewer_asked
+            .iter()
+            .for_each(|rule| self.widened(format!("{rule:?} would no longer be asked about")));
+        fewer_denied
+            .iter()
+            .for_each(|rule| self.widened(format!("{rule:?} would no longer be denied")));
         if config.permissions.configured != new.configured {
             self.widened("nothing would be said about permissions any more".to_owned());
         }
@@ -283,14 +390,21 @@ impl Finding<'_> {
     }
 
     fn widened(&mut self, reason: String) {
-        self.waiting.push(Waiting { server: None, reason });
+        self.waiting.push(Waiting {
+            server: None,
+            reason,
+        });
     }
 }
 
 /// The new rules of files that are watched, with the old ones of those that are not.
 fn watched_rules(old: &[RuleText], new: &[RuleText]) -> Vec<RuleText> {
     let is_watched = |rule: &&RuleText| rule.dialect.rules().watched;
-    new.iter().filter(is_watched).chain(old.iter().filter(|rule| !is_watched(rule))).cloned().collect()
+    new.iter()
+        .filter(is_watched)
+        .chain(old.iter().filter(|rule| !is_watched(rule)))
+        .cloned()
+        .collect()
 }
 
 fn stricter(one: Mode, other: Mode) -> Mode {
@@ -307,14 +421,20 @@ fn is_same_rule(one: &RuleText, other: &RuleText) -> bool {
 
 /// The new rules that were there before, and the texts of the others.
 fn both(old: &[RuleText], new: &[RuleText]) -> (Vec<RuleText>, Vec<String>) {
-    let (kept, more): (Vec<_>, Vec<_>) =
-        new.iter().cloned().partition(|rule| old.iter().any(|before| is_same_rule(before, rule)));
+    let (kept, more): (Vec<_>, Vec<_>) = new
+        .iter()
+        .cloned()
+        .partition(|rule| old.iter().any(|before| is_same_rule(before, rule)));
     (kept, more.into_iter().map(|rule| rule.text).collect())
 }
 
 /// The new rules and those that would go, and the texts of the latter.
 fn either(old: &[RuleText], new: &[RuleText]) -> (Vec<RuleText>, Vec<String>) {
-    let gone: Vec<RuleText> = old.iter().filter(|rule| !new.iter().any(|now| is_same_rule(now, rule))).cloned().collect();
+    let gone: Vec<RuleText> = old
+        .iter()
+        .filter(|rule| !new.iter().any(|now| is_same_rule(now, rule)))
+        .cloned()
+        .collect();
     let texts = gone.iter().map(|rule| rule.text.clone()).collect();
     (new.iter().cloned().chain(gone).collect(), texts)
 }

@@ -1,4 +1,5 @@
-//! Notices that configuration files changed: their folders are watched, since editors write another file and rename it.
+//! Notices that configuration files changed: their folders are watched, since editors write another
+//! file and rename it.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -23,7 +24,8 @@ const QUIET: Duration = Duration::from_millis(200);
 /// A file that is never left alone is read all the same.
 const NEVER_QUIET: Duration = Duration::from_secs(5);
 
-/// A file that has lost servers may be half written: it is looked at again when nothing was written for so long.
+/// A file that has lost servers may be half written: it is looked at again when nothing was written
+/// for so long.
 const SETTLED: Duration = Duration::from_secs(1);
 
 type Load = Arc<dyn Fn() -> Result<Config, ConfigErrors> + Send + Sync>;
@@ -39,7 +41,13 @@ pub(super) fn begin(host: &Arc<Shared>, files: Vec<PathBuf>, load: Load) -> Resu
     let rung = Arc::new(Notify::new());
     let mut folders = Folders::new(files.clone(), rung.clone())?;
     folders.watch()?;
-    let watching = Watching { host: Arc::downgrade(host), files, load, rung, folders };
+    let watching = Watching {
+        host: Arc::downgrade(host),
+        files,
+        load,
+        rung,
+        folders,
+    };
     let task = tokio::spawn(watching.run());
     if let Some(before) = locked(&host.reloading.watcher).replace(task.abort_handle()) {
         before.abort();
@@ -71,13 +79,19 @@ impl Folders {
             }
             rung.notify_one();
         })?;
-        Ok(Self { files, watcher, watched: HashSet::new() })
+        Ok(Self {
+            files,
+            watcher,
+            watched: HashSet::new(),
+        })
     }
 
     /// Watches what is there now. A folder that appears is watched from the next time on.
     fn watch(&mut self) -> Result<(), notify::Error> {
         for file in &self.files {
-            let Some(folder) = file.ancestors().skip(1).find(|folder| folder.is_dir()) else { continue };
+            let Some(folder) = file.ancestors().skip(1).find(|folder| folder.is_dir()) else {
+                continue;
+            };
             if !self.watched.contains(folder) {
                 self.watcher.watch(folder, RecursiveMode::NonRecursive)?;
                 self.watched.insert(folder.to_owned());
@@ -115,7 +129,9 @@ impl Watching {
             if let Err(fault) = self.folders.watch() {
                 tracing::warn!(%fault, "a folder is not watched");
             }
-            let Some(host) = self.host.upgrade() else { return };
+            let Some(host) = self.host.upgrade() else {
+                return;
+            };
             // Whatever a file did to us, the next edit is noticed.
             if let Err(panicked) = catch_panic(self.look(&host)).await {
                 host.broken(vec![format!("the files could not be applied: {panicked}")]);
@@ -135,11 +151,19 @@ impl Watching {
 
     async fn look(&self, host: &Arc<Shared>) {
         let mut loaded = self.read(host).await;
-        if loaded.as_ref().is_ok_and(|config| has_lost_servers(host, config)) && self.quiet(SETTLED).await {
+        if loaded
+            .as_ref()
+            .is_ok_and(|config| has_lost_servers(host, config))
+            && self.quiet(SETTLED).await
+        {
             loaded = self.read(host).await;
         }
         let outcome = match loaded {
-            Ok(config) => host.apply(config, By::Nobody).await.map(drop).map_err(lines),
+            Ok(config) => host
+                .apply(config, By::Nobody)
+                .await
+                .map(drop)
+                .map_err(lines),
             Err(errors) => Err(errors),
         };
         if let Err(errors) = outcome {
@@ -149,7 +173,10 @@ impl Watching {
 
     async fn read(&self, host: &Shared) -> Result<Config, Vec<String>> {
         if let Some(file) = self.files.iter().find(|file| is_emptied(host, file)) {
-            return Err(vec![format!("{}: the file is empty; remove it, or its servers one by one", visible_path(file))]);
+            return Err(vec![format!(
+                "{}: the file is empty; remove it, or its servers one by one",
+                visible_path(file)
+            )]);
         }
         let load = self.load.clone();
         match tokio::task::spawn_blocking(move || load()).await {
@@ -164,7 +191,13 @@ impl Watching {
 
 /// A file that had servers and now has no byte is about to be written.
 fn is_emptied(host: &Shared, file: &Path) -> bool {
-    let had_servers = || host.roster().config.servers.values().any(|server| *server.source.file == file);
+    let had_servers = || {
+        host.roster()
+            .config
+            .servers
+            .values()
+            .any(|server| *server.source.file == file)
+    };
     file.metadata().is_ok_and(|metadata| metadata.len() == 0) && had_servers()
 }
 

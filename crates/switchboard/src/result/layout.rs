@@ -1,4 +1,5 @@
-//! Lays JSON text out in lines, and changes nothing else: key order, numbers and escapes stay as they came.
+//! Lays JSON text out in lines, and changes nothing else: key order, numbers and escapes stay as
+//! they came.
 
 use crate::wire::NotJson;
 

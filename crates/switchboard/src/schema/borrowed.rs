@@ -1,4 +1,5 @@
-//! Arguments as the validator reads them: the borrowed [`Tree`], so that checking a call copies none of its text.
+//! Arguments as the validator reads them: the borrowed [`Tree`], so that checking a call copies
+//! none of its text.
 
 use std::borrow::Cow;
 
@@ -33,23 +34,43 @@ impl<'a> Node<'a, Borrowed> for &'a Tree<'a> {
     type Number = &'a serde_json::Number;
 
     fn as_object(&self) -> Option<&'a [Entry<'a>]> {
-        if let Tree::Object(entries) = self { Some(entries) } else { None }
+        if let Tree::Object(entries) = self {
+            Some(entries)
+        } else {
+            None
+        }
     }
 
     fn as_array(&self) -> Option<&'a [Tree<'a>]> {
-        if let Tree::List(items) = self { Some(items) } else { None }
+        if let Tree::List(items) = self {
+            Some(items)
+        } else {
+            None
+        }
     }
 
     fn as_string(&self) -> Option<Cow<'a, str>> {
-        if let Tree::Text(text) = self { Some(Cow::Borrowed(text)) } else { None }
+        if let Tree::Text(text) = self {
+            Some(Cow::Borrowed(text))
+        } else {
+            None
+        }
     }
 
     fn as_number(&self) -> Option<&'a serde_json::Number> {
-        if let Tree::Number(number) = self { Some(number) } else { None }
+        if let Tree::Number(number) = self {
+            Some(number)
+        } else {
+            None
+        }
     }
 
     fn as_boolean(&self) -> Option<bool> {
-        if let Tree::Bool(truth) = self { Some(*truth) } else { None }
+        if let Tree::Bool(truth) = self {
+            Some(*truth)
+        } else {
+            None
+        }
     }
 
     fn is_null(&self) -> bool {
@@ -72,11 +93,14 @@ impl<'a> Node<'a, Borrowed> for &'a Tree<'a> {
     }
 
     fn identity(&self) -> Option<NodeIdentity> {
-        Some(NodeIdentity::new(std::ptr::from_ref::<Tree<'a>>(self) as usize))
+        Some(NodeIdentity::new(
+            std::ptr::from_ref::<Tree<'a>>(self) as usize
+        ))
     }
 }
 
-/// For what the validator compares or tells, not for what it passes over. As deep as the parser lets a tree be.
+/// For what the validator compares or tells, not for what it passes over. As deep as the parser
+/// lets a tree be.
 fn owned(tree: &Tree<'_>) -> Value {
     match tree {
         Tree::Null => Value::Null,
@@ -84,7 +108,10 @@ fn owned(tree: &Tree<'_>) -> Value {
         Tree::Number(number) => Value::Number(number.clone()),
         Tree::Text(text) => Value::String(text.clone().into_owned()),
         Tree::List(items) => items.iter().map(owned).collect(),
-        Tree::Object(entries) => entries.iter().map(|(key, value)| (key.clone().into_owned(), owned(value))).collect(),
+        Tree::Object(entries) => entries
+            .iter()
+            .map(|(key, value)| (key.clone().into_owned(), owned(value)))
+            .collect(),
     }
 }
 
@@ -98,7 +125,9 @@ impl<'a> Object<'a, Borrowed> for &'a [Entry<'a>] {
     }
 
     fn get(&self, key: &Box<str>) -> Option<&'a Tree<'a>> {
-        let at = self.binary_search_by(|(known, _)| (**known).cmp(key)).ok()?;
+        let at = self
+            .binary_search_by(|(known, _)| (**known).cmp(key))
+            .ok()?;
         Some(&self[at].1)
     }
 
@@ -155,7 +184,9 @@ mod tests {
             "required": ["text"],
             "additionalProperties": false,
         });
-        let ours = jsonschema::options_for::<Borrowed>().build(&schema).expect("a good schema");
+        let ours = jsonschema::options_for::<Borrowed>()
+            .build(&schema)
+            .expect("a good schema");
         let theirs = jsonschema::options().build(&schema).expect("a good schema");
         for text in [
             r#"{"text":"ab"}"#,
@@ -194,8 +225,17 @@ mod tests {
             assert_eq!(ours.is_valid(&tree), theirs.is_valid(&value), "{text}");
             let told = |errors: Vec<String>| errors;
             assert_eq!(
-                told(ours.iter_errors(&tree).map(|error| format!("{}: {error}", error.instance_path())).collect()),
-                told(theirs.iter_errors(&value).map(|error| format!("{}: {error}", error.instance_path())).collect()),
+                told(
+                    ours.iter_errors(&tree)
+                        .map(|error| format!("{}: {error}", error.instance_path()))
+                        .collect()
+                ),
+                told(
+                    theirs
+                        .iter_errors(&value)
+                        .map(|error| format!("{}: {error}", error.instance_path()))
+                        .collect()
+                ),
                 "{text}"
             );
         }

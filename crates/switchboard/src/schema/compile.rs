@@ -1,4 +1,5 @@
-//! One schema compiled: patterns that a linear-time engine cannot take are left out, and nothing is ever fetched.
+//! One schema compiled: patterns that a linear-time engine cannot take are left out, and nothing is
+//! ever fetched.
 
 use std::sync::Arc;
 
@@ -26,7 +27,9 @@ const MAX_PATTERN_BYTES: usize = 128 * 1024;
 
 impl Compiled {
     pub(super) fn new(schema: &RawJson, root: Root) -> Result<Self, SchemaFault> {
-        let mut tree: Tree<'_> = schema.decode().map_err(|error| SchemaFault::new(format!("is not usable: {error}")))?;
+        let mut tree: Tree<'_> = schema
+            .decode()
+            .map_err(|error| SchemaFault::new(format!("is not usable: {error}")))?;
         match root {
             Root::Object => check_tree(&tree, schema.as_bytes().len())?,
             Root::Anything => check_bounds(&tree, schema.as_bytes().len())?,
@@ -34,12 +37,20 @@ impl Compiled {
         let deepest = cost::deepest(&tree)?;
         forget_strange_drafts(&mut tree);
         let warnings = drop_patterns(&mut tree);
-        let value = serde_json::to_value(&tree).map_err(|error| SchemaFault::new(format!("is not usable: {error}")))?;
+        let value = serde_json::to_value(&tree)
+            .map_err(|error| SchemaFault::new(format!("is not usable: {error}")))?;
         let validator = options().build(&value).map_err(|error| {
             let text = format!("{}: {}", error.instance_path(), error.masked());
-            SchemaFault::new(format!("is not a valid schema: {}", brief(text.trim_start_matches(": "))))
+            SchemaFault::new(format!(
+                "is not a valid schema: {}",
+                brief(text.trim_start_matches(": "))
+            ))
         })?;
-        Ok(Self { validator, warnings, deepest })
+        Ok(Self {
+            validator,
+            warnings,
+            deepest,
+        })
     }
 
     pub(super) fn validate(&self, arguments: &Tree<'_>) -> Result<(), Misfit> {
@@ -52,18 +63,27 @@ impl Compiled {
         if self.validator.is_valid(arguments) {
             return Ok(());
         }
-        let told = self.validator.iter_errors(arguments).take(TOLD).map(|error| {
-            let at = escaped_line(error.instance_path().as_str()).to_string();
-            (at, brief(&error.masked().to_string()))
-        });
+        let told = self
+            .validator
+            .iter_errors(arguments)
+            .take(TOLD)
+            .map(|error| {
+                let at = escaped_line(error.instance_path().as_str()).to_string();
+                (at, brief(&error.masked().to_string()))
+            });
         Err(Misfit::Arguments(told.collect()))
     }
 }
 
 fn options<'a>() -> jsonschema::ValidationOptions<'a, Arc<dyn jsonschema::Retrieve>, Borrowed> {
-    let patterns = PatternOptions::regex().size_limit(MAX_PATTERN_BYTES).dfa_size_limit(MAX_PATTERN_BYTES);
+    let patterns = PatternOptions::regex()
+        .size_limit(MAX_PATTERN_BYTES)
+        .dfa_size_limit(MAX_PATTERN_BYTES);
     // `format` is an annotation to the specification; what it means is the server's to check.
-    jsonschema::options_for::<Borrowed>().offline().with_pattern_options(patterns).should_validate_formats(false)
+    jsonschema::options_for::<Borrowed>()
+        .offline()
+        .with_pattern_options(patterns)
+        .should_validate_formats(false)
 }
 
 /// One line of a length that can be read.
@@ -86,7 +106,10 @@ fn forget_strange_drafts(schema: &mut Tree<'_>) {
     ];
     let known = |draft: &Tree<'_>| {
         let draft = draft.as_str().unwrap_or_default();
-        let draft = draft.strip_prefix("https://").or_else(|| draft.strip_prefix("http://")).unwrap_or(draft);
+        let draft = draft
+            .strip_prefix("https://")
+            .or_else(|| draft.strip_prefix("http://"))
+            .unwrap_or(draft);
         KNOWN.contains(&draft.trim_end_matches('#'))
     };
     keyword::edit_each(schema, &mut |schema| {
@@ -102,14 +125,19 @@ fn drop_patterns(schema: &mut Tree<'_>) -> Vec<String> {
     let mut tried = 0;
     let mut usable = |pattern: &str| {
         tried += 1;
-        let usable = tried <= MAX_PATTERNS && options().build(&serde_json::json!({ "pattern": pattern })).is_ok();
+        let usable = tried <= MAX_PATTERNS
+            && options()
+                .build(&serde_json::json!({ "pattern": pattern }))
+                .is_ok();
         if !usable {
             warnings.push(format!("the pattern {} is not checked", quoted(pattern)));
         }
         usable
     };
     keyword::edit_each(schema, &mut |schema| {
-        let Tree::Object(entries) = schema else { return };
+        let Tree::Object(entries) = schema else {
+            return;
+        };
         entries.retain(|(key, value)| match (&**key, value) {
             ("pattern", Tree::Text(pattern)) => usable(pattern),
             _ => true,
@@ -124,7 +152,9 @@ fn drop_patterns(schema: &mut Tree<'_>) -> Vec<String> {
         }
         // What the dropped pattern would have taken must not fall to these.
         if dropped {
-            entries.retain(|(key, _)| !matches!(&**key, "additionalProperties" | "unevaluatedProperties"));
+            entries.retain(|(key, _)| {
+                !matches!(&**key, "additionalProperties" | "unevaluatedProperties")
+            });
         }
     });
     warnings

@@ -1,6 +1,8 @@
-//! What a schema can cost: references let a few lines unfold into billions of checks, so the unfolding is counted beforehand.
+//! What a schema can cost: references let a few lines unfold into billions of checks, so the
+//! unfolding is counted beforehand.
 //!
-//! The count is an upper bound for one place of the instance at a given depth. It needs no instance.
+//! The count is an upper bound for one place of the instance at a given depth. It needs no
+//! instance.
 
 use std::collections::HashMap;
 
@@ -23,7 +25,11 @@ pub(super) fn deepest(root: &Tree<'_>) -> Result<usize, SchemaFault> {
         let here = graph.weigh(&inside);
         if here[0].checks > MAX_CHECKS || here[0].nested > MAX_NESTED {
             // A tool whose plainest arguments cannot be checked cannot be offered.
-            return if depth <= 2 { Err(SchemaFault::new("unfolds into too many checks")) } else { Ok(depth - 1) };
+            return if depth <= 2 {
+                Err(SchemaFault::new("unfolds into too many checks"))
+            } else {
+                Ok(depth - 1)
+            };
         }
         if here == inside {
             break;
@@ -56,7 +62,8 @@ struct Node {
 
 impl Graph {
     fn of(root: &Tree<'_>) -> Result<Self, SchemaFault> {
-        let mut numbers: HashMap<*const Tree<'_>, usize> = HashMap::from([(std::ptr::from_ref(root), 0)]);
+        let mut numbers: HashMap<*const Tree<'_>, usize> =
+            HashMap::from([(std::ptr::from_ref(root), 0)]);
         let mut schemas = vec![root];
         let mut anchors: HashMap<&str, Vec<usize>> = HashMap::new();
         let mut named: Vec<(usize, &str)> = Vec::new();
@@ -64,10 +71,12 @@ impl Graph {
         let mut next = 0;
         while let Some(&schema) = schemas.get(next) {
             let mut number = |schema| {
-                *numbers.entry(std::ptr::from_ref(schema)).or_insert_with(|| {
-                    schemas.push(schema);
-                    schemas.len() - 1
-                })
+                *numbers
+                    .entry(std::ptr::from_ref(schema))
+                    .or_insert_with(|| {
+                        schemas.push(schema);
+                        schemas.len() - 1
+                    })
             };
             let mut node = Node::default();
             for (reach, subschema) in subschemas(schema) {
@@ -82,7 +91,9 @@ impl Graph {
             for reference in references(schema) {
                 match reference.strip_prefix('#') {
                     Some(pointer) if pointer.is_empty() || pointer.starts_with('/') => {
-                        node.same.push(number(follow(root, pointer).ok_or_else(|| dangling(reference))?));
+                        node.same.push(number(
+                            follow(root, pointer).ok_or_else(|| dangling(reference))?,
+                        ));
                     }
                     Some(anchor) => named.push((next, anchor)),
                     None => {}
@@ -99,11 +110,15 @@ impl Graph {
             graph.nodes.push(node);
             next += 1;
             if next > MAX_SUBSCHEMAS {
-                return Err(SchemaFault::new(format!("has more than {MAX_SUBSCHEMAS} subschemas")));
+                return Err(SchemaFault::new(format!(
+                    "has more than {MAX_SUBSCHEMAS} subschemas"
+                )));
             }
         }
         for (node, anchor) in named {
-            graph.nodes[node].same.extend(anchors.get(anchor).ok_or_else(|| dangling(anchor))?);
+            graph.nodes[node]
+                .same
+                .extend(anchors.get(anchor).ok_or_else(|| dangling(anchor))?);
         }
         graph.order = graph.sorted()?;
         Ok(graph)
@@ -146,15 +161,34 @@ impl Graph {
         let mut here = vec![Weight::default(); self.nodes.len()];
         for &number in &self.order {
             let node = &self.nodes[number];
-            let mut weight = Weight { checks: 1, nested: 0 };
+            let mut weight = Weight {
+                checks: 1,
+                nested: 0,
+            };
             let mut add = |checks: u64, nested: u64| {
                 weight.checks = weight.checks.saturating_add(checks);
                 weight.nested = weight.nested.max(nested);
             };
-            node.same.iter().for_each(|&inner| add(here[inner].checks, here[inner].nested));
-            node.children.iter().for_each(|&inner| add(inside[inner].checks, inside[inner].nested));
-            let dearest = node.one_child.iter().map(|&inner| inside[inner].checks).max().unwrap_or(0);
-            add(dearest, node.one_child.iter().map(|&inner| inside[inner].nested).max().unwrap_or(0));
+            node.same
+                .iter()
+                .for_each(|&inner| add(here[inner].checks, here[inner].nested));
+            node.children
+                .iter()
+                .for_each(|&inner| add(inside[inner].checks, inside[inner].nested));
+            let dearest = node
+                .one_child
+                .iter()
+                .map(|&inner| inside[inner].checks)
+                .max()
+                .unwrap_or(0);
+            add(
+                dearest,
+                node.one_child
+                    .iter()
+                    .map(|&inner| inside[inner].nested)
+                    .max()
+                    .unwrap_or(0),
+            );
             weight.nested += 1;
             here[number] = weight;
         }
@@ -163,7 +197,10 @@ impl Graph {
 }
 
 fn dangling(reference: &str) -> SchemaFault {
-    SchemaFault::new(format!("refers to {}, which is not in it", quoted(reference)))
+    SchemaFault::new(format!(
+        "refers to {}, which is not in it",
+        quoted(reference)
+    ))
 }
 
 /// Follows a JSON pointer as a URI fragment spells it.

@@ -28,7 +28,9 @@ enum Shape {
 
 fn shape(keyword: &str) -> Option<(Shape, Reach)> {
     Some(match keyword {
-        "allOf" | "anyOf" | "oneOf" | "not" | "if" | "then" | "else" => (Shape::Schemas, Reach::Same),
+        "allOf" | "anyOf" | "oneOf" | "not" | "if" | "then" | "else" => {
+            (Shape::Schemas, Reach::Same)
+        }
         "dependentSchemas" | "dependencies" => (Shape::Map, Reach::Same),
         "properties" => (Shape::Map, Reach::OneChild),
         "prefixItems" => (Shape::Schemas, Reach::OneChild),
@@ -47,27 +49,39 @@ fn shape(keyword: &str) -> Option<(Shape, Reach)> {
 }
 
 /// The schemas that stand directly in a schema.
-pub(super) fn subschemas<'t, 'a>(schema: &'t Tree<'a>) -> impl Iterator<Item = (Reach, &'t Tree<'a>)> {
-    let entries: &[(Cow<'a, str>, Tree<'a>)] = if let Tree::Object(entries) = schema { entries } else { &[] };
-    entries.iter().filter_map(|(key, value)| shape(key).map(|(shape, reach)| (shape, reach, value))).flat_map(
-        |(shape, reach, value)| {
+pub(super) fn subschemas<'t, 'a>(
+    schema: &'t Tree<'a>,
+) -> impl Iterator<Item = (Reach, &'t Tree<'a>)> {
+    let entries: &[(Cow<'a, str>, Tree<'a>)] = if let Tree::Object(entries) = schema {
+        entries
+    } else {
+        &[]
+    };
+    entries
+        .iter()
+        .filter_map(|(key, value)| shape(key).map(|(shape, reach)| (shape, reach, value)))
+        .flat_map(|(shape, reach, value)| {
             let found: Vec<&'t Tree<'a>> = match (shape, value) {
                 (Shape::Schemas, Tree::List(items)) => items.iter().collect(),
                 (Shape::Schemas, one) => vec![one],
-                (Shape::Map, Tree::Object(entries)) => entries.iter().map(|(_, value)| value).collect(),
+                (Shape::Map, Tree::Object(entries)) => {
+                    entries.iter().map(|(_, value)| value).collect()
+                }
                 (Shape::Map, _) => Vec::new(),
             };
             found
                 .into_iter()
                 .filter(|schema| matches!(schema, Tree::Object(_) | Tree::Bool(_)))
                 .map(move |schema| (reach, schema))
-        },
-    )
+        })
 }
 
-/// Finds the mistakes that servers make most, so that a broken tool is withheld when listed and not when called.
+/// Finds the mistakes that servers make most, so that a broken tool is withheld when listed and not
+/// when called.
 pub(super) fn check_form(schema: &Tree<'_>) -> Result<(), SchemaFault> {
-    let Tree::Object(entries) = schema else { return Ok(()) };
+    let Tree::Object(entries) = schema else {
+        return Ok(());
+    };
     let fault = |key: &str, what: &str| Err(SchemaFault::new(format!("has a \"{key}\" {what}")));
     for (key, value) in entries {
         let key = &**key;
@@ -82,16 +96,23 @@ pub(super) fn check_form(schema: &Tree<'_>) -> Result<(), SchemaFault> {
                 }
             }
             ("type", _) => return fault(key, "that is not a text or a list of texts"),
-            ("required", Tree::List(names)) if names.iter().all(|name| name.as_str().is_some()) => {}
+            ("required", Tree::List(names)) if names.iter().all(|name| name.as_str().is_some()) => {
+            }
             ("required", _) => return fault(key, "that is not a list of texts"),
             ("enum" | "allOf" | "anyOf" | "oneOf", Tree::List(_)) => {}
             ("enum" | "allOf" | "anyOf" | "oneOf", _) => return fault(key, "that is not a list"),
-            ("properties" | "patternProperties" | "$defs" | "definitions", Tree::Object(entries))
-                if entries.iter().all(|(_, value)| matches!(value, Tree::Object(_) | Tree::Bool(_))) => {}
+            (
+                "properties" | "patternProperties" | "$defs" | "definitions",
+                Tree::Object(entries),
+            ) if entries
+                .iter()
+                .all(|(_, value)| matches!(value, Tree::Object(_) | Tree::Bool(_))) => {}
             ("properties" | "patternProperties" | "$defs" | "definitions", Tree::Object(_)) => {
                 return fault(key, "with something in it that is no schema");
             }
-            ("properties" | "patternProperties" | "$defs" | "definitions", _) => return fault(key, "that is not an object"),
+            ("properties" | "patternProperties" | "$defs" | "definitions", _) => {
+                return fault(key, "that is not an object");
+            }
             _ => {}
         }
     }
@@ -101,19 +122,28 @@ pub(super) fn check_form(schema: &Tree<'_>) -> Result<(), SchemaFault> {
 fn check_kind(kind: &str) -> Result<(), SchemaFault> {
     match kind {
         "array" | "boolean" | "integer" | "null" | "number" | "object" | "string" => Ok(()),
-        other => Err(SchemaFault::new(format!("has an unknown type {}", quoted(other)))),
+        other => Err(SchemaFault::new(format!(
+            "has an unknown type {}",
+            quoted(other)
+        ))),
     }
 }
 
 /// Calls `edit` for a schema and every schema inside it.
 pub(super) fn edit_each(schema: &mut Tree<'_>, edit: &mut impl FnMut(&mut Tree<'_>)) {
     edit(schema);
-    let Tree::Object(entries) = schema else { return };
+    let Tree::Object(entries) = schema else {
+        return;
+    };
     for (key, value) in entries {
         match (shape(key), value) {
-            (Some((Shape::Schemas, _)), Tree::List(items)) => items.iter_mut().for_each(|item| edit_each(item, edit)),
+            (Some((Shape::Schemas, _)), Tree::List(items)) => {
+                items.iter_mut().for_each(|item| edit_each(item, edit))
+            }
             (Some((Shape::Schemas, _)), one) => edit_each(one, edit),
-            (Some((Shape::Map, _)), Tree::Object(entries)) => entries.iter_mut().for_each(|(_, value)| edit_each(value, edit)),
+            (Some((Shape::Map, _)), Tree::Object(entries)) => entries
+                .iter_mut()
+                .for_each(|(_, value)| edit_each(value, edit)),
             (Some((Shape::Map, _)) | None, _) => {}
         }
     }
@@ -121,5 +151,7 @@ pub(super) fn edit_each(schema: &mut Tree<'_>, edit: &mut impl FnMut(&mut Tree<'
 
 /// What a schema refers to.
 pub(super) fn references<'t>(schema: &'t Tree<'_>) -> impl Iterator<Item = &'t str> {
-    ["$ref", "$dynamicRef", "$recursiveRef"].into_iter().filter_map(|keyword| schema.get(keyword)?.as_str())
+    ["$ref", "$dynamicRef", "$recursiveRef"]
+        .into_iter()
+        .filter_map(|keyword| schema.get(keyword)?.as_str())
 }

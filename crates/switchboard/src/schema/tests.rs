@@ -21,22 +21,43 @@ fn validate(schema: &Value, arguments: &Value) -> Result<(), Misfit> {
 }
 
 fn misfits(pairs: &[(&str, &str)]) -> Result<(), Misfit> {
-    Err(Misfit::Arguments(pairs.iter().map(|(at, what)| ((*at).to_owned(), (*what).to_owned())).collect()))
+    Err(Misfit::Arguments(
+        pairs
+            .iter()
+            .map(|(at, what)| ((*at).to_owned(), (*what).to_owned()))
+            .collect(),
+    ))
 }
 
 #[test]
 fn t14_a_schema_is_checked_cheaply_when_it_is_listed() {
     let check = |schema: Value, fault: Option<&str>| {
-        assert_eq!(super::check(&raw(&schema)).err().map(|fault| fault.0).as_deref(), fault, "{schema}");
+        assert_eq!(
+            super::check(&raw(&schema))
+                .err()
+                .map(|fault| fault.0)
+                .as_deref(),
+            fault,
+            "{schema}"
+        );
     };
     check(json!({}), None);
     check(json!({"type": "object"}), None);
     check(json!({"type": ["object", "null"]}), None);
-    check(json!({"properties": {"a": {"$ref": "#/$defs/a"}}, "$defs": {"a": true}}), None);
+    check(
+        json!({"properties": {"a": {"$ref": "#/$defs/a"}}, "$defs": {"a": true}}),
+        None,
+    );
     check(json!(true), Some("describes no object at its root"));
     check(json!([]), Some("describes no object at its root"));
-    check(json!({"type": "string"}), Some("describes no object at its root"));
-    check(json!({"type": ["string"]}), Some("describes no object at its root"));
+    check(
+        json!({"type": "string"}),
+        Some("describes no object at its root"),
+    );
+    check(
+        json!({"type": ["string"]}),
+        Some("describes no object at its root"),
+    );
     check(
         json!({"properties": {"a": {"$ref": "http://127.0.0.1:1/x"}}}),
         Some("refers to \"http://127.0.0.1:1/x\": only references inside the schema are followed"),
@@ -46,7 +67,10 @@ fn t14_a_schema_is_checked_cheaply_when_it_is_listed() {
         Some("refers to \"other.json#x\": only references inside the schema are followed"),
     );
     // A property may have any name, and data any shape.
-    check(json!({"properties": {"$ref": {"type": "string"}}, "default": {"$ref": "http://x"}}), None);
+    check(
+        json!({"properties": {"$ref": {"type": "string"}}, "default": {"$ref": "http://x"}}),
+        None,
+    );
     let mut deep = json!({});
     for _ in 0..33 {
         deep = json!({"properties": {"a": deep}});
@@ -56,18 +80,54 @@ fn t14_a_schema_is_checked_cheaply_when_it_is_listed() {
         json!({"properties": (0..2_000).map(|index| (index.to_string(), json!({}))).collect::<serde_json::Map<_, _>>()}),
         Some("has more than 2000 subschemas"),
     );
-    check(json!({"description": "x".repeat(256 * 1024)}), Some("is larger than 256 KiB (257 KiB)"));
-    check(json!({"allOf": [{"$ref": "#"}]}), Some("refers to itself without end"));
-    check(json!({"$ref": "#/$defs/none"}), Some("refers to \"#/$defs/none\", which is not in it"));
-    check(json!({"$ref": "#none"}), Some("refers to \"none\", which is not in it"));
-    check(json!({"$ref": "#one", "$defs": {"a": {"$anchor": "one"}}}), None);
-    check(json!({"properties": []}), Some("has a \"properties\" that is not an object"));
-    check(json!({"properties": {"a": {"type": "strnig"}}}), Some("has an unknown type \"strnig\""));
-    check(json!({"properties": {"a": {"type": 7}}}), Some("has a \"type\" that is not a text or a list of texts"));
-    check(json!({"properties": {"a": "string"}}), Some("has a \"properties\" with something in it that is no schema"));
-    check(json!({"required": true}), Some("has a \"required\" that is not a list of texts"));
-    check(json!({"anyOf": {}}), Some("has a \"anyOf\" that is not a list"));
-    check(json!({"properties": {"properties": {"type": "array"}, "type": {}}}), None);
+    check(
+        json!({"description": "x".repeat(256 * 1024)}),
+        Some("is larger than 256 KiB (257 KiB)"),
+    );
+    check(
+        json!({"allOf": [{"$ref": "#"}]}),
+        Some("refers to itself without end"),
+    );
+    check(
+        json!({"$ref": "#/$defs/none"}),
+        Some("refers to \"#/$defs/none\", which is not in it"),
+    );
+    check(
+        json!({"$ref": "#none"}),
+        Some("refers to \"none\", which is not in it"),
+    );
+    check(
+        json!({"$ref": "#one", "$defs": {"a": {"$anchor": "one"}}}),
+        None,
+    );
+    check(
+        json!({"properties": []}),
+        Some("has a \"properties\" that is not an object"),
+    );
+    check(
+        json!({"properties": {"a": {"type": "strnig"}}}),
+        Some("has an unknown type \"strnig\""),
+    );
+    check(
+        json!({"properties": {"a": {"type": 7}}}),
+        Some("has a \"type\" that is not a text or a list of texts"),
+    );
+    check(
+        json!({"properties": {"a": "string"}}),
+        Some("has a \"properties\" with something in it that is no schema"),
+    );
+    check(
+        json!({"required": true}),
+        Some("has a \"required\" that is not a list of texts"),
+    );
+    check(
+        json!({"anyOf": {}}),
+        Some("has a \"anyOf\" that is not a list"),
+    );
+    check(
+        json!({"properties": {"properties": {"type": "array"}, "type": {}}}),
+        None,
+    );
 }
 
 #[test]
@@ -79,26 +139,42 @@ fn s2_42_arguments_are_checked_and_every_misfit_is_told() {
         "additionalProperties": false
     });
     assert_eq!(validate(&schema, &json!({"a": 1, "b": "x"})), Ok(()));
-    assert_eq!(validate(&schema, &json!({})), misfits(&[("", "\"a\" is a required property")]));
+    assert_eq!(
+        validate(&schema, &json!({})),
+        misfits(&[("", "\"a\" is a required property")])
+    );
     assert_eq!(
         validate(&schema, &json!({"a": "secret", "b": "z", "\u{1b}": 0})),
         misfits(&[
             ("/a", "value is not of type \"integer\""),
             ("/b", "value is not one of \"x\" or \"y\""),
-            ("", "Additional properties are not allowed ('\\u{1b}' was unexpected)"),
+            (
+                "",
+                "Additional properties are not allowed ('\\u{1b}' was unexpected)"
+            ),
         ])
     );
-    assert_eq!(validate(&schema, &json!([])), misfits(&[("", "expected a JSON object")]));
-    let none = Validators::default().validate(hash(&schema), &raw(&schema), &RawJson::parse("{\"a\":1e999}").unwrap());
+    assert_eq!(
+        validate(&schema, &json!([])),
+        misfits(&[("", "expected a JSON object")])
+    );
+    let none = Validators::default().validate(
+        hash(&schema),
+        &raw(&schema),
+        &RawJson::parse("{\"a\":1e999}").unwrap(),
+    );
     assert!(matches!(none, Err(Misfit::Arguments(_))), "{none:?}");
 }
 
 #[test]
 fn a_misfit_reads_as_one_sentence() {
     assert_eq!(
-        validate(&json!({"properties": {"a": {"type": "integer"}}, "required": ["b"]}), &json!({"a": "x"}))
-            .unwrap_err()
-            .to_string(),
+        validate(
+            &json!({"properties": {"a": {"type": "integer"}}, "required": ["b"]}),
+            &json!({"a": "x"})
+        )
+        .unwrap_err()
+        .to_string(),
         "the arguments do not fit the tool's input schema: \"b\" is a required property; /a: value is not of type \"integer\""
     );
 }
@@ -106,8 +182,12 @@ fn a_misfit_reads_as_one_sentence() {
 #[test]
 fn at_most_ten_misfits_are_told() {
     let schema = json!({"additionalProperties": {"type": "integer"}});
-    let arguments = (0..100).map(|index| (format!("k{index}"), json!("x"))).collect::<serde_json::Map<_, _>>();
-    let Err(Misfit::Arguments(told)) = validate(&schema, &arguments.into()) else { panic!("it fits") };
+    let arguments = (0..100)
+        .map(|index| (format!("k{index}"), json!("x")))
+        .collect::<serde_json::Map<_, _>>();
+    let Err(Misfit::Arguments(told)) = validate(&schema, &arguments.into()) else {
+        panic!("it fits")
+    };
     assert_eq!(told.len(), 10);
 }
 
@@ -120,15 +200,34 @@ fn t14_a_pattern_that_the_engine_cannot_take_is_skipped_and_reported() {
     });
     let validators = Validators::default();
     let check = |arguments: Value, expected| {
-        assert_eq!(validators.validate(hash(&schema), &raw(&schema), &raw(&arguments)), expected, "{arguments}");
+        assert_eq!(
+            validators.validate(hash(&schema), &raw(&schema), &raw(&arguments)),
+            expected,
+            "{arguments}"
+        );
     };
-    check(json!({"a": "anything", "b": "bb", "pattern": "(", "other": 1}), Ok(()));
-    check(json!({"b": "c"}), misfits(&[("/b", "value does not match \"^b+$\"")]));
-    check(json!({"n1": "c"}), misfits(&[("/n1", "value is not of type \"integer\"")]));
-    check(json!({"pattern": 1}), misfits(&[("/pattern", "value is not of type \"string\"")]));
+    check(
+        json!({"a": "anything", "b": "bb", "pattern": "(", "other": 1}),
+        Ok(()),
+    );
+    check(
+        json!({"b": "c"}),
+        misfits(&[("/b", "value does not match \"^b+$\"")]),
+    );
+    check(
+        json!({"n1": "c"}),
+        misfits(&[("/n1", "value is not of type \"integer\"")]),
+    );
+    check(
+        json!({"pattern": 1}),
+        misfits(&[("/pattern", "value is not of type \"string\"")]),
+    );
     assert_eq!(
         validators.warnings(hash(&schema), &raw(&schema)),
-        ["the pattern \"^(a)\\1$\" is not checked", "the pattern \"^(?=x)y$\" is not checked"]
+        [
+            "the pattern \"^(a)\\1$\" is not checked",
+            "the pattern \"^(?=x)y$\" is not checked"
+        ]
     );
 }
 
@@ -141,9 +240,17 @@ fn t14_hostile_schemas_finish_quickly() {
         let started = Instant::now();
         let outcome = validate(&schema, &arguments);
         assert!(outcome.is_err(), "{outcome:?}");
-        assert!(started.elapsed() < QUICK, "{:?} for {}", started.elapsed(), &schema.to_string()[..60]);
+        assert!(
+            started.elapsed() < QUICK,
+            "{:?} for {}",
+            started.elapsed(),
+            &schema.to_string()[..60]
+        );
     };
-    check(json!({"properties": {"a": {"pattern": "(a+)+$"}}}), json!({"a": format!("{}!", "a".repeat(50_000))}));
+    check(
+        json!({"properties": {"a": {"pattern": "(a+)+$"}}}),
+        json!({"a": format!("{}!", "a".repeat(50_000))}),
+    );
     let mut nested = json!({"type": "string"});
     for _ in 0..15 {
         nested = json!({"anyOf": [nested.clone(), {"type": "integer"}, {"oneOf": [{"type": "null"}, {"const": 1}]}]});
@@ -152,10 +259,14 @@ fn t14_hostile_schemas_finish_quickly() {
     // Thirty doublings in place: a billion checks if it were tried.
     let double = |index: usize, inner: fn(Value) -> Value| {
         let next = json!({"$ref": format!("#/$defs/d{}", index + 1)});
-        (format!("d{index}"), json!({"anyOf": [inner(next.clone()), inner(next)]}))
+        (
+            format!("d{index}"),
+            json!({"anyOf": [inner(next.clone()), inner(next)]}),
+        )
     };
     let bomb = |inner: fn(Value) -> Value| {
-        let mut doublings: serde_json::Map<_, _> = (0..30).map(|index| double(index, inner)).collect();
+        let mut doublings: serde_json::Map<_, _> =
+            (0..30).map(|index| double(index, inner)).collect();
         doublings.insert("d30".to_owned(), json!({"type": "string"}));
         json!({"allOf": [{"$ref": "#/$defs/d0"}], "$defs": doublings})
     };
@@ -165,15 +276,17 @@ fn t14_hostile_schemas_finish_quickly() {
     for _ in 0..40 {
         nest = json!({"x": nest});
     }
-    check(bomb(|next| json!({"properties": {"x": next}})), nest.clone());
+    check(
+        bomb(|next| json!({"properties": {"x": next}})),
+        nest.clone(),
+    );
     let recursive = json!({"anyOf": [{"properties": {"x": {"$ref": "#"}}, "required": ["y"]}, {"properties": {"x": {"$ref": "#"}}, "required": ["z"]}]});
     check(recursive, nest);
 }
 
 #[test]
 fn recursion_that_is_honest_is_allowed_to_any_depth() {
-    let schema =
-        json!({"type": "object", "properties": {"left": {"$ref": "#"}, "right": {"$ref": "#"}, "v": {"type": "integer"}}});
+    let schema = json!({"type": "object", "properties": {"left": {"$ref": "#"}, "right": {"$ref": "#"}, "v": {"type": "integer"}}});
     let mut tree = json!({"v": 1});
     for _ in 0..100 {
         tree = json!({"left": tree, "right": {"v": 2}});
@@ -186,40 +299,77 @@ fn f5_deep_recursion_does_not_overflow_the_stack() {
     let check = |chain: usize, depth: usize, expected| {
         let mut definitions = serde_json::Map::new();
         for index in 0..chain {
-            definitions.insert(format!("d{index}"), json!({"allOf": [{"$ref": format!("#/$defs/d{}", index + 1)}]}));
+            definitions.insert(
+                format!("d{index}"),
+                json!({"allOf": [{"$ref": format!("#/$defs/d{}", index + 1)}]}),
+            );
         }
-        definitions.insert(format!("d{chain}"), json!({"properties": {"x": {"$ref": "#/$defs/d0"}}}));
+        definitions.insert(
+            format!("d{chain}"),
+            json!({"properties": {"x": {"$ref": "#/$defs/d0"}}}),
+        );
         let schema = json!({"$ref": "#/$defs/d0", "$defs": definitions});
         let mut nest = json!({"x": 1});
         for _ in 1..depth {
             nest = json!({"x": nest});
         }
-        assert_eq!(validate(&schema, &nest), expected, "a chain of {chain}, {depth} deep");
+        assert_eq!(
+            validate(&schema, &nest),
+            expected,
+            "a chain of {chain}, {depth} deep"
+        );
     };
-    // About as many checks in one another as are allowed, in the two ways to get there. A test has 2 MiB of stack, as a worker.
+    // About as many checks in one another as are allowed, in the two ways to get there. A test has
+    // 2 MiB of stack, as a worker.
     check(3, 120, Ok(()));
     check(150, 2, Ok(()));
-    check(7, 120, misfits(&[("", "nested deeper than 61, the most that this recursive schema allows to check")]));
-    check(600, 1, Err(Misfit::Schema(SchemaFault::new("unfolds into too many checks"))));
+    check(
+        7,
+        120,
+        misfits(&[(
+            "",
+            "nested deeper than 61, the most that this recursive schema allows to check",
+        )]),
+    );
+    check(
+        600,
+        1,
+        Err(Misfit::Schema(SchemaFault::new(
+            "unfolds into too many checks",
+        ))),
+    );
 }
 
 #[test]
 fn t14_nothing_is_fetched_and_strange_drafts_are_read_as_the_newest() {
     let schema = json!({"$schema": "http://127.0.0.1:1/meta", "properties": {"a": {"prefixItems": [{"type": "string"}]}}});
-    assert_eq!(validate(&schema, &json!({"a": [1]})), misfits(&[("/a/0", "value is not of type \"string\"")]));
-    let draft7 =
-        json!({"$schema": "http://json-schema.org/draft-07/schema#", "properties": {"a": {"items": [{"type": "string"}]}}});
-    assert_eq!(validate(&draft7, &json!({"a": [1]})), misfits(&[("/a/0", "value is not of type \"string\"")]));
+    assert_eq!(
+        validate(&schema, &json!({"a": [1]})),
+        misfits(&[("/a/0", "value is not of type \"string\"")])
+    );
+    let draft7 = json!({"$schema": "http://json-schema.org/draft-07/schema#", "properties": {"a": {"items": [{"type": "string"}]}}});
+    assert_eq!(
+        validate(&draft7, &json!({"a": [1]})),
+        misfits(&[("/a/0", "value is not of type \"string\"")])
+    );
 }
 
 #[test]
 fn a_schema_that_cannot_be_compiled_says_why() {
     let check = |schema: Value, expected: &str| {
-        let Err(Misfit::Schema(SchemaFault(fault))) = validate(&schema, &json!({})) else { panic!("{schema} compiles") };
+        let Err(Misfit::Schema(SchemaFault(fault))) = validate(&schema, &json!({})) else {
+            panic!("{schema} compiles")
+        };
         assert_eq!(fault, expected);
     };
-    check(json!({"title": 7}), "is not a valid schema: /title: value is not of type \"string\"");
-    check(json!({"minProperties": -1}), "is not a valid schema: /minProperties: value is less than the minimum of 0");
+    check(
+        json!({"title": 7}),
+        "is not a valid schema: /title: value is not of type \"string\"",
+    );
+    check(
+        json!({"minProperties": -1}),
+        "is not a valid schema: /minProperties: value is less than the minimum of 0",
+    );
 }
 
 #[test]
@@ -227,25 +377,36 @@ fn p3_only_so_many_compiled_schemas_are_kept() {
     let validators = Validators::default();
     for index in 0..KEPT + 10 {
         let schema = json!({"title": index.to_string()});
-        validators.validate(hash(&schema), &raw(&schema), &raw(&json!({}))).unwrap();
+        validators
+            .validate(hash(&schema), &raw(&schema), &raw(&json!({})))
+            .unwrap();
     }
     let kept = validators.kept.read().unwrap();
     assert_eq!((kept.compiled.len(), kept.order.len()), (KEPT, KEPT));
     assert!(!kept.compiled.contains_key(&hash(&json!({"title": "0"}))));
-    assert!(kept.compiled.contains_key(&hash(&json!({"title": (KEPT + 9).to_string()}))));
+    assert!(
+        kept.compiled
+            .contains_key(&hash(&json!({"title": (KEPT + 9).to_string()})))
+    );
 }
 
-/// Parsers differ in which of two equal keys they take: what was checked might not be what the server reads.
+/// Parsers differ in which of two equal keys they take: what was checked might not be what the
+/// server reads.
 #[test]
 fn t34_arguments_with_a_key_that_stands_twice_are_refused() {
     let schema = RawJson::parse(r#"{"type":"object"}"#).unwrap();
     let validators = Validators::default();
     let check = |arguments: &str| {
         let arguments = RawJson::parse(arguments.to_owned()).unwrap();
-        validators.validate(DefinitionHash([7; 32]), &schema, &arguments).map_err(|misfit| misfit.to_string())
+        validators
+            .validate(DefinitionHash([7; 32]), &schema, &arguments)
+            .map_err(|misfit| misfit.to_string())
     };
     let refusal = "the arguments do not fit the tool's input schema: the key \"a\" stands twice in one object";
     assert_eq!(check(r#"{"a":1,"b":{"a":2}}"#), Ok(()));
     assert_eq!(check(r#"{"a":1,"b":2,"a":3}"#), Err(refusal.to_owned()));
-    assert_eq!(check(r#"{"c":[{"a":1,"\u0061":2}]}"#), Err(refusal.to_owned()));
+    assert_eq!(
+        check(r#"{"c":[{"a":1,"\u0061":2}]}"#),
+        Err(refusal.to_owned())
+    );
 }

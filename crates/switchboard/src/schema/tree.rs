@@ -1,4 +1,5 @@
-//! JSON as a tree that borrows its text, keys sorted: one reading serves the hash, the check and the diff of a definition.
+//! JSON as a tree that borrows its text, keys sorted: one reading serves the hash, the check and
+//! the diff of a definition.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -6,7 +7,8 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
-/// A JSON value. The parser refuses what is nested deeper than 128, so recursion over it is bounded.
+/// A JSON value. The parser refuses what is nested deeper than 128, so recursion over it is
+/// bounded.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Tree<'a> {
     Null,
@@ -21,13 +23,22 @@ pub(crate) enum Tree<'a> {
 impl<'a> Tree<'a> {
     /// The last value of a key, which is the one that other parsers take.
     pub(crate) fn get(&self, key: &str) -> Option<&Tree<'a>> {
-        let Self::Object(entries) = self else { return None };
+        let Self::Object(entries) = self else {
+            return None;
+        };
         let end = entries.partition_point(|(known, _)| &**known <= key);
-        entries[..end].last().filter(|(known, _)| known == key).map(|(_, value)| value)
+        entries[..end]
+            .last()
+            .filter(|(known, _)| known == key)
+            .map(|(_, value)| value)
     }
 
     pub(crate) fn as_str(&self) -> Option<&str> {
-        if let Self::Text(text) = self { Some(text) } else { None }
+        if let Self::Text(text) = self {
+            Some(text)
+        } else {
+            None
+        }
     }
 
     /// A key that stands twice in one object, anywhere.
@@ -35,7 +46,10 @@ impl<'a> Tree<'a> {
         match self {
             Self::List(items) => items.iter().find_map(Self::repeated_key),
             Self::Object(entries) => {
-                let twice = entries.windows(2).find(|pair| pair[0].0 == pair[1].0).map(|pair| &*pair[0].0);
+                let twice = entries
+                    .windows(2)
+                    .find(|pair| pair[0].0 == pair[1].0)
+                    .map(|pair| &*pair[0].0);
                 twice.or_else(|| entries.iter().find_map(|(_, value)| value.repeated_key()))
             }
             _ => None,
@@ -46,7 +60,13 @@ impl<'a> Tree<'a> {
     pub(crate) fn depth(&self) -> usize {
         match self {
             Self::List(items) => 1 + items.iter().map(Self::depth).max().unwrap_or(0),
-            Self::Object(entries) => 1 + entries.iter().map(|(_, value)| value.depth()).max().unwrap_or(0),
+            Self::Object(entries) => {
+                1 + entries
+                    .iter()
+                    .map(|(_, value)| value.depth())
+                    .max()
+                    .unwrap_or(0)
+            }
             _ => 0,
         }
     }
@@ -84,7 +104,9 @@ impl<'de> Visitor<'de> for TreeVisitor {
     }
 
     fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Tree<'de>, E> {
-        serde_json::Number::from_f64(value).map(Tree::Number).ok_or_else(|| E::custom("number out of range"))
+        serde_json::Number::from_f64(value)
+            .map(Tree::Number)
+            .ok_or_else(|| E::custom("number out of range"))
     }
 
     fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Tree<'de>, E> {
@@ -167,9 +189,13 @@ mod tests {
 
     #[test]
     fn key_order_and_formatting_do_not_matter() {
-        let raw = RawJson::parse(r#"{ "b": [1, -2, 2.5, null], "a": {"d":true,"c":"x\ny"} }"#).unwrap();
+        let raw =
+            RawJson::parse(r#"{ "b": [1, -2, 2.5, null], "a": {"d":true,"c":"x\ny"} }"#).unwrap();
         let tree: Tree<'_> = raw.decode().unwrap();
-        assert_eq!(serde_json::to_string(&tree).unwrap(), r#"{"a":{"c":"x\ny","d":true},"b":[1,-2,2.5,null]}"#);
+        assert_eq!(
+            serde_json::to_string(&tree).unwrap(),
+            r#"{"a":{"c":"x\ny","d":true},"b":[1,-2,2.5,null]}"#
+        );
         assert_eq!(tree.depth(), 2);
     }
 
@@ -179,12 +205,19 @@ mod tests {
         let tree: Tree<'_> = raw.decode().unwrap();
         assert_eq!(tree.get("a"), Some(&Tree::Number(3.into())));
         assert_eq!(tree.get("c"), None);
-        assert_eq!(serde_json::to_string(&tree).unwrap(), r#"{"a":1,"a":3,"b":2}"#);
+        assert_eq!(
+            serde_json::to_string(&tree).unwrap(),
+            r#"{"a":1,"a":3,"b":2}"#
+        );
     }
 
     #[test]
     fn f5_what_is_nested_too_deep_is_an_error_and_no_overflow() {
-        let raw = RawJson::parse(format!("{}{}", "[".repeat(100_000), "]".repeat(100_000))).unwrap();
-        assert_eq!(raw.decode::<Tree<'_>>().unwrap_err().to_string(), "nested deeper than 128");
+        let raw =
+            RawJson::parse(format!("{}{}", "[".repeat(100_000), "]".repeat(100_000))).unwrap();
+        assert_eq!(
+            raw.decode::<Tree<'_>>().unwrap_err().to_string(),
+            "nested deeper than 128"
+        );
     }
 }

@@ -1,7 +1,8 @@
-//! When a server that failed is tried again: a pure state machine, handed the time and its randomness.
+//! When a server that failed is tried again: a pure state machine, handed the time and its
+//! randomness.
 //!
-//! It counts failures since the last good answer, not uptime: a server that connects and dies without ever answering a call is in a
-//! crash loop, however long each round takes.
+//! It counts failures since the last good answer, not uptime: a server that connects and dies
+//! without ever answering a call is in a crash loop, however long each round takes.
 
 use std::time::Duration;
 
@@ -70,7 +71,10 @@ impl Backoff {
         };
         self.rest = match retry {
             Retry::Soon | Retry::After(_) if self.failures < GIVE_UP_AFTER => {
-                return Verdict::Again { attempt: self.failures, wait: wait_after(self.failures, random).max(wanted) };
+                return Verdict::Again {
+                    attempt: self.failures,
+                    wait: wait_after(self.failures, random).max(wanted),
+                };
             }
             Retry::Soon | Retry::After(_) => Rest::Until(now + COOL_DOWN.max(wanted)),
             Retry::OnUse | Retry::WhenWanted => Rest::Over,
@@ -103,7 +107,9 @@ impl Backoff {
 fn wait_after(failures: u32, random: f64) -> Duration {
     let doublings = failures.saturating_sub(1).min(16);
     let strayed = 1.0 + JITTER * (2.0 * random.clamp(0.0, 1.0) - 1.0);
-    (FIRST_WAIT * 2_u32.pow(doublings)).mul_f64(strayed).min(LONGEST_WAIT)
+    (FIRST_WAIT * 2_u32.pow(doublings))
+        .mul_f64(strayed)
+        .min(LONGEST_WAIT)
 }
 
 #[cfg(test)]
@@ -133,14 +139,19 @@ mod tests {
                 Step::Works => backoff.worked(),
                 Step::Told => backoff.told(),
                 Step::Seconds(seconds) => now += Duration::from_secs(seconds),
-                Step::Wakes(wakes) => assert_eq!(backoff.wakes(now), wakes, "{step:?} in {steps:?}"),
+                Step::Wakes(wakes) => {
+                    assert_eq!(backoff.wakes(now), wakes, "{step:?} in {steps:?}")
+                }
             }
         }
         assert_eq!(verdicts, expected, "{steps:?}");
     }
 
     fn again(attempt: u32, wait_ms: u64) -> Verdict {
-        Verdict::Again { attempt, wait: Duration::from_millis(wait_ms) }
+        Verdict::Again {
+            attempt,
+            wait: Duration::from_millis(wait_ms),
+        }
     }
 
     #[test]
@@ -148,16 +159,40 @@ mod tests {
         use Step::{Fails, Seconds, Told, Wakes, Works};
         use Verdict::Rest;
         let soon = Fails(Retry::Soon);
-        let first_four = [again(1, 500), again(2, 1000), again(3, 2000), again(4, 4000)];
+        let first_four = [
+            again(1, 500),
+            again(2, 1000),
+            again(3, 2000),
+            again(4, 4000),
+        ];
 
         check(&[soon; 4], &first_four);
         check(&[soon; 5], &[first_four.as_slice(), &[Rest]].concat());
         // Uptime does not count, only work does (supervisord #405).
-        check(&[soon, Seconds(3600), soon], &[again(1, 500), again(2, 1000)]);
-        check(&[soon, soon, Works, soon], &[again(1, 500), again(2, 1000), again(1, 500)]);
+        check(
+            &[soon, Seconds(3600), soon],
+            &[again(1, 500), again(2, 1000)],
+        );
+        check(
+            &[soon, soon, Works, soon],
+            &[again(1, 500), again(2, 1000), again(1, 500)],
+        );
         // Given up: a use wakes it after the cool-down, and one more failure is enough.
         check(
-            &[soon, soon, soon, soon, soon, Wakes(false), Seconds(29), Wakes(false), Seconds(1), Wakes(true), soon, Wakes(false)],
+            &[
+                soon,
+                soon,
+                soon,
+                soon,
+                soon,
+                Wakes(false),
+                Seconds(29),
+                Wakes(false),
+                Seconds(1),
+                Wakes(true),
+                soon,
+                Wakes(false),
+            ],
             &[first_four.as_slice(), &[Rest, Rest]].concat(),
         );
         check(
@@ -165,20 +200,49 @@ mod tests {
             &[first_four.as_slice(), &[Rest, again(1, 500)]].concat(),
         );
         check(&[Fails(Retry::OnUse), Wakes(true)], &[Rest]);
-        check(&[Fails(Retry::WhenTold), Seconds(86_400), Wakes(false), Told, Wakes(true)], &[Rest]);
+        check(
+            &[
+                Fails(Retry::WhenTold),
+                Seconds(86_400),
+                Wakes(false),
+                Told,
+                Wakes(true),
+            ],
+            &[Rest],
+        );
     }
 
-    /// F22: a busy server is left alone for as long as it wants, within reason, and never for less than any other would be.
+    /// F22: a busy server is left alone for as long as it wants, within reason, and never for less
+    /// than any other would be.
     #[test]
     fn f22_what_a_busy_server_wants_is_waited_for() {
         use Step::{Fails, Seconds, Wakes};
         let after = |seconds| Fails(Retry::After(Duration::from_secs(seconds)));
-        check(&[after(90), after(0), after(3)], &[again(1, 90_000), again(2, 1000), again(3, 3000)]);
+        check(
+            &[after(90), after(0), after(3)],
+            &[again(1, 90_000), again(2, 1000), again(3, 3000)],
+        );
         check(&[after(u64::MAX)], &[again(1, 3_600_000)]);
         let soon = Fails(Retry::Soon);
         check(
-            &[soon, soon, soon, soon, after(90), Seconds(89), Wakes(false), Seconds(1), Wakes(true)],
-            &[again(1, 500), again(2, 1000), again(3, 2000), again(4, 4000), Verdict::Rest],
+            &[
+                soon,
+                soon,
+                soon,
+                soon,
+                after(90),
+                Seconds(89),
+                Wakes(false),
+                Seconds(1),
+                Wakes(true),
+            ],
+            &[
+                again(1, 500),
+                again(2, 1000),
+                again(3, 2000),
+                again(4, 4000),
+                Verdict::Rest,
+            ],
         );
     }
 

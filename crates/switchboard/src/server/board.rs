@@ -36,18 +36,34 @@ impl Board {
     ) -> (Arc<Self>, watch::Receiver<Arc<Snapshot>>) {
         tracing::debug!("server \"{server}\": {initial}");
         let history = vec![(SystemTime::now(), initial.to_string())];
-        let (snapshot, seen) = watch::channel(Arc::new(Snapshot { history, ..Snapshot::empty(initial) }));
-        (Arc::new(Self { server, snapshot, log, events, changed }), seen)
+        let (snapshot, seen) = watch::channel(Arc::new(Snapshot {
+            history,
+            ..Snapshot::empty(initial)
+        }));
+        (
+            Arc::new(Self {
+                server,
+                snapshot,
+                log,
+                events,
+                changed,
+            }),
+            seen,
+        )
     }
 
     pub(super) fn now(&self) -> Arc<Snapshot> {
         self.snapshot.borrow().clone()
     }
 
-    /// Moves to another state; what else is new goes with it, so that no reader sees half of a change;
-    /// `also` still sees the state from before. `because` is what led to it.
+    /// Moves to another state; what else is new goes with it, so that no reader sees half of a
+    /// change; `also` still sees the state from before. `because` is what led to it.
     pub(super) fn moved(&self, state: State, because: &str, also: impl FnOnce(&mut Snapshot)) {
-        let line = if because.is_empty() { state.to_string() } else { format!("{state}: {because}") };
+        let line = if because.is_empty() {
+            state.to_string()
+        } else {
+            format!("{state}: {because}")
+        };
         self.log(&line);
         self.turned(state, line, also);
     }
@@ -68,7 +84,10 @@ impl Board {
             also(snapshot);
             snapshot.state = state;
         });
-        let _ = self.events.send(Event::State { server: self.server.clone(), state: told });
+        let _ = self.events.send(Event::State {
+            server: self.server.clone(),
+            state: told,
+        });
     }
 
     /// Changes something that is no change of state.
@@ -79,7 +98,8 @@ impl Board {
 
     /// Changes something that cannot matter to the catalog.
     pub(super) fn noted(&self, change: impl FnOnce(&mut Snapshot)) {
-        self.snapshot.send_modify(|snapshot| change(Arc::make_mut(snapshot)));
+        self.snapshot
+            .send_modify(|snapshot| change(Arc::make_mut(snapshot)));
     }
 
     /// Connecting goes on to `step`. Whoever shows progress is told.
@@ -94,13 +114,20 @@ impl Board {
             }
         });
         if let Some(state) = told {
-            let _ = self.events.send(Event::State { server: self.server.clone(), state });
+            let _ = self.events.send(Event::State {
+                server: self.server.clone(),
+                state,
+            });
         }
     }
 
     /// A step of connecting is over.
     pub(super) fn timed(&self, step: &'static str, took: Duration) {
-        tracing::debug!("server \"{}\": step {step} took {} ms", self.server, took.as_millis());
+        tracing::debug!(
+            "server \"{}\": step {step} took {} ms",
+            self.server,
+            took.as_millis()
+        );
         self.noted(|snapshot| snapshot.steps.push((step, took)));
     }
 
@@ -108,7 +135,10 @@ impl Board {
     pub(super) fn notice(&self, line: String) {
         self.log(&line);
         self.noted(|snapshot| record(snapshot, line.clone()));
-        let _ = self.events.send(Event::Notice { server: Some(self.server.clone()), line });
+        let _ = self.events.send(Event::Notice {
+            server: Some(self.server.clone()),
+            line,
+        });
     }
 
     fn log(&self, line: &str) {

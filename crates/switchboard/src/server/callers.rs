@@ -1,7 +1,9 @@
-//! Sessions of callers' own, where the entry says `session = "per-caller"`: each is a connection like the shared one, begun when its
-//! caller first needs it and ended when it has been idle for a while, when others need the place, or with the server.
+//! Sessions of callers' own, where the entry says `session = "per-caller"`: each is a connection
+//! like the shared one, begun when its caller first needs it and ended when it has been idle for a
+//! while, when others need the place, or with the server.
 //!
-//! The shared session lists, and its list is what is approved; a call goes to its caller's own session only if the tool is the same there.
+//! The shared session lists, and its list is what is approved; a call goes to its caller's own
+//! session only if the tool is the same there.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -68,7 +70,9 @@ struct Seats {
 
 impl std::fmt::Debug for Callers {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Callers").field("seats", &self.seats).finish_non_exhaustive()
+        f.debug_struct("Callers")
+            .field("seats", &self.seats)
+            .finish_non_exhaustive()
     }
 }
 
@@ -82,7 +86,10 @@ impl Seat {
     pub(crate) fn offers(&self, tool: &ToolDefinition) -> bool {
         self.own.as_ref().is_none_or(|own| {
             let offerings = own.handle.snapshot().offerings.clone();
-            offerings.tools.iter().any(|offered| offered.name == tool.name && offered.hash == tool.hash)
+            offerings
+                .tools
+                .iter()
+                .any(|offered| offered.name == tool.name && offered.hash == tool.hash)
         })
     }
 
@@ -105,7 +112,11 @@ impl ServerHandle {
     pub async fn seat(&self, caller: &CallerId, wait: Duration) -> Result<Seat, NotReady> {
         let began = Instant::now();
         let session = self.ready(wait).await?;
-        let Some(callers) = self.callers.as_ref().filter(|_| session.hello().era == Era::Legacy) else {
+        let Some(callers) = self
+            .callers
+            .as_ref()
+            .filter(|_| session.hello().era == Era::Legacy)
+        else {
             return Ok(Seat { session, own: None });
         };
         let own = callers.take(caller).map_err(|fact| NotReady {
@@ -114,13 +125,21 @@ impl ServerHandle {
             advice: None,
             state: self.snapshot().state.clone(),
         })?;
-        let session = own.handle.ready(wait.saturating_sub(began.elapsed())).await?;
-        Ok(Seat { session, own: Some(own) })
+        let session = own
+            .handle
+            .ready(wait.saturating_sub(began.elapsed()))
+            .await?;
+        Ok(Seat {
+            session,
+            own: Some(own),
+        })
     }
 
     /// How many callers have a session of their own now.
     pub fn own_sessions(&self) -> usize {
-        self.callers.as_ref().map_or(0, |callers| callers.seats().taken.len())
+        self.callers
+            .as_ref()
+            .map_or(0, |callers| callers.seats().taken.len())
     }
 }
 
@@ -135,7 +154,16 @@ impl Callers {
     ) -> Option<Arc<Self>> {
         let (config, means, wishes) = (config.clone(), means.clone(), wishes.clone());
         let seats = Mutex::default();
-        (config.session == Sharing::PerCaller).then(|| Arc::new(Self { config, means, connector, log, wishes, seats }))
+        (config.session == Sharing::PerCaller).then(|| {
+            Arc::new(Self {
+                config,
+                means,
+                connector,
+                log,
+                wishes,
+                seats,
+            })
+        })
     }
 
     fn seats(&self) -> MutexGuard<'_, Seats> {
@@ -156,7 +184,10 @@ impl Callers {
                 "{MAX_SEATS} callers use sessions of their own, and none is idle; try again when a call has ended"
             ));
         }
-        let own = Arc::new(Own { handle: self.begin(), used: Mutex::new(Instant::now()) });
+        let own = Arc::new(Own {
+            handle: self.begin(),
+            used: Mutex::new(Instant::now()),
+        });
         seats.taken.insert(caller.clone(), own.clone());
         if seats.minding.as_ref().is_none_or(AbortHandle::is_finished) {
             seats.minding = Some(tokio::spawn(mind(Arc::downgrade(self))).abort_handle());
@@ -164,9 +195,13 @@ impl Callers {
         Ok(own)
     }
 
-    /// A connection like the shared one. Its states are nobody else's business, what its server says is.
+    /// A connection like the shared one. Its states are nobody else's business, what its server
+    /// says is.
     fn begin(&self) -> ServerHandle {
-        let stderr = StderrTail::of(self.log.clone(), self.config.dialect.rules().drops_info_lines);
+        let stderr = StderrTail::of(
+            self.log.clone(),
+            self.config.dialect.rules().drops_info_lines,
+        );
         let reach = match &self.connector {
             Some(connector) => Arc::new(reach::ByConnector(connector.clone())),
             None => reach::reach(&self.config, &self.means, &stderr),
@@ -204,7 +239,12 @@ impl Seats {
     /// Ends one that nobody uses, the one that was idle for longest. False if all are in use.
     fn free_one(&mut self) -> bool {
         let idle = self.taken.iter().filter(|(_, own)| !is_used(own));
-        let Some(caller) = idle.min_by_key(|(_, own)| last_used(own)).map(|(caller, _)| caller.clone()) else { return false };
+        let Some(caller) = idle
+            .min_by_key(|(_, own)| last_used(own))
+            .map(|(caller, _)| caller.clone())
+        else {
+            return false;
+        };
         self.end(&caller);
         true
     }
@@ -223,7 +263,12 @@ impl Seats {
 
     fn end_idle(&mut self) {
         let is_idle = |own: &Arc<Own>| !is_used(own) && last_used(own).elapsed() >= IDLE;
-        let idle: Vec<CallerId> = self.taken.iter().filter(|(_, own)| is_idle(own)).map(|(caller, _)| caller.clone()).collect();
+        let idle: Vec<CallerId> = self
+            .taken
+            .iter()
+            .filter(|(_, own)| is_idle(own))
+            .map(|(caller, _)| caller.clone())
+            .collect();
         idle.iter().for_each(|caller| self.end(caller));
     }
 }
@@ -250,7 +295,9 @@ fn last_used(own: &Own) -> Instant {
 async fn mind(callers: Weak<Callers>) {
     loop {
         tokio::time::sleep(LOOK).await;
-        let Some(callers) = callers.upgrade() else { return };
+        let Some(callers) = callers.upgrade() else {
+            return;
+        };
         let mut seats = callers.seats();
         seats.end_idle();
         if seats.taken.is_empty() {

@@ -2,7 +2,8 @@
 
 use crate::caller::Answering;
 
-/// Work that nobody waits for until the task ends. Each piece starts when the one before it is done, so the newest is written last.
+/// Work that nobody waits for until the task ends. Each piece starts when the one before it is
+/// done, so the newest is written last.
 #[derive(Default)]
 pub(super) struct Chores(Option<Answering<'static, ()>>);
 

@@ -1,7 +1,8 @@
 //! One attempt to connect: spawn, handshake, list, within one deadline.
 //!
-//! Owns the order of steps, their times, and what is tried when a server refuses the first approach. Leaves it to the task to publish
-//! the outcome, to end a process that is left over, and to try again.
+//! Owns the order of steps, their times, and what is tried when a server refuses the first
+//! approach. Leaves it to the task to publish the outcome, to end a process that is left over, and
+//! to try again.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -51,7 +52,8 @@ pub(super) struct Attempt {
     habits: Habits,
 }
 
-/// How an attempt ended. A process that was started comes back in any case: it is used, or it must be stopped.
+/// How an attempt ended. A process that was started comes back in any case: it is used, or it must
+/// be stopped.
 pub(super) struct Outcome {
     pub(super) process: Option<Box<dyn Process>>,
     /// The last words of a session that came to be and is of no use.
@@ -123,25 +125,37 @@ impl Attempt {
         };
         let result = match connected {
             Some(result) => result,
-            None => Err(self.failed(sentence::too_late(self.step, limit), Retry::Soon).await),
+            None => Err(self
+                .failed(sentence::too_late(self.step, limit), Retry::Soon)
+                .await),
         };
         self.board.timed(self.step, self.step_began.elapsed());
         let farewell = self.link.filter(|_| result.is_err()).map(|link| {
             link.close();
             link.farewell()
         });
-        Outcome { process: self.process, farewell, habits: self.habits, result }
+        Outcome {
+            process: self.process,
+            farewell,
+            habits: self.habits,
+            result,
+        }
     }
 
-    /// How long the attempt may take: longer where a package runner may have to install the server first.
+    /// How long the attempt may take: longer where a package runner may have to install the server
+    /// first.
     async fn limit(&mut self) -> Duration {
         let usual = self.options.connect_timeout;
         let is_first = match self.config.first_connect {
             Some(_) => self.memory.clone().habits().await.first_era().is_none(),
             None => false,
         };
-        self.board.noted(|snapshot| snapshot.is_first_start = is_first);
-        self.config.first_connect.filter(|_| is_first).map_or(usual, |first| first.max(usual))
+        self.board
+            .noted(|snapshot| snapshot.is_first_start = is_first);
+        self.config
+            .first_connect
+            .filter(|_| is_first)
+            .map_or(usual, |first| first.max(usual))
     }
 
     async fn connect(&mut self, deadline: Instant) -> Result<Arrival, Unconnected> {
@@ -152,15 +166,31 @@ impl Attempt {
         let offerings = match listed {
             Ok(Ok(offerings)) => without_secrets(self.redactor.as_ref(), offerings),
             Ok(Err(RequestFault::Closed(reason))) => return Err(self.ended(&reason).await),
-            Ok(Err(RequestFault::Wire(WireFault::NeedsLogin(needed)))) => return Err(self.needs_login(needed)),
+            Ok(Err(RequestFault::Wire(WireFault::NeedsLogin(needed)))) => {
+                return Err(self.needs_login(needed));
+            }
             Ok(Err(fault)) => {
-                let retry = if let RequestFault::Wire(fault) = &fault { when_to_retry(fault) } else { Retry::Soon };
-                return Err(self.failed(format!("connected, but could not be listed: {fault}"), retry).await);
+                let retry = if let RequestFault::Wire(fault) = &fault {
+                    when_to_retry(fault)
+                } else {
+                    Retry::Soon
+                };
+                return Err(self
+                    .failed(
+                        format!("connected, but could not be listed: {fault}"),
+                        retry,
+                    )
+                    .await);
             }
             Err(exit) => return Err(self.exited(exit).await),
         };
         match verdict_on(&self.config, &offerings) {
-            Ok(()) => Ok(Arrival { link, wire: self.wire, offerings, redactor: self.redactor.take() }),
+            Ok(()) => Ok(Arrival {
+                link,
+                wire: self.wire,
+                offerings,
+                redactor: self.redactor.take(),
+            }),
             Err(Failure { fact, retry }) => Err(self.failed(fact, retry).await),
         }
     }
@@ -182,7 +212,8 @@ impl Attempt {
             self.redactor = started.redactor;
             self.enter("handshake");
             let options = self.options_for(approach, deadline);
-            self.board.noted(|snapshot| snapshot.noticed = options.noticed.clone());
+            self.board
+                .noted(|snapshot| snapshot.noticed = options.noticed.clone());
             let opened = unless_it_exits(&mut self.process, started.opening.open(options)).await;
             drop(started.opening);
             let fault = match opened {
@@ -193,7 +224,9 @@ impl Attempt {
                 Ok(Err(fault)) => fault,
                 Err(exit) => return Err(self.exited(exit).await),
             };
-            let Some(next) = reach.after(approach, &fault) else { return Err(self.refused(fault).await) };
+            let Some(next) = reach.after(approach, &fault) else {
+                return Err(self.refused(fault).await);
+            };
             approach = next;
             if let Some(process) = self.process.take() {
                 process.stop().await;
@@ -261,12 +294,22 @@ impl Attempt {
             Some(process) => timeout_at(until, process.exited()).await.ok(),
             None => None,
         };
-        self.failed_until(until, sentence::ended_during(self.step, reason, exit), Retry::Soon).await
+        self.failed_until(
+            until,
+            sentence::ended_during(self.step, reason, exit),
+            Retry::Soon,
+        )
+        .await
     }
 
     async fn exited(&mut self, exit: Exit) -> Unconnected {
         let until = Instant::now() + ENDS_TOGETHER;
-        self.failed_until(until, sentence::ended_during(self.step, "", Some(exit)), Retry::Soon).await
+        self.failed_until(
+            until,
+            sentence::ended_during(self.step, "", Some(exit)),
+            Retry::Soon,
+        )
+        .await
     }
 
     async fn failed(&mut self, fact: String, retry: Retry) -> Unconnected {
@@ -282,11 +325,15 @@ impl Attempt {
         let fact = sentence::failure(&redacted(self.redactor.as_ref(), fact), &last_words);
         let is_free = self.options.protocol == Protocol::Auto;
         let forget_era = is_free && self.step == "handshake" && self.habits.first_era().is_some();
-        Unconnected::Failed { failure: Failure { fact, retry }, forget_era }
+        Unconnected::Failed {
+            failure: Failure { fact, retry },
+            forget_era,
+        }
     }
 }
 
-/// How to open a session with a server: what the entry says, what is known, what was refused so far.
+/// How to open a session with a server: what the entry says, what is known, what was refused so
+/// far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Approach {
     protocol: Protocol,
@@ -295,17 +342,36 @@ pub(super) struct Approach {
 
 impl Approach {
     fn first(protocol: Protocol, known_era: Option<Era>) -> Self {
-        Self { protocol, known_era: known_era.filter(|_| protocol == Protocol::Auto) }
+        Self {
+            protocol,
+            known_era: known_era.filter(|_| protocol == Protocol::Auto),
+        }
     }
 
-    /// What to try on a fresh process after `fault`. Each approach knows less or asks less than the one before, so this ends.
+    /// What to try on a fresh process after `fault`. Each approach knows less or asks less than the
+    /// one before, so this ends.
     pub(super) fn after(self, fault: &OpenFault) -> Option<Self> {
         match (fault, self) {
-            (OpenFault::RefusedAfterProbe, Self { protocol: Protocol::Auto, .. }) => {
-                Some(Self { protocol: Protocol::Legacy, known_era: None })
-            }
+            (
+                OpenFault::RefusedAfterProbe,
+                Self {
+                    protocol: Protocol::Auto,
+                    ..
+                },
+            ) => Some(Self {
+                protocol: Protocol::Legacy,
+                known_era: None,
+            }),
             // The server was replaced by one of the other era since last time.
-            (OpenFault::Refused(_), Self { known_era: Some(_), .. }) => Some(Self { known_era: None, ..self }),
+            (
+                OpenFault::Refused(_),
+                Self {
+                    known_era: Some(_), ..
+                },
+            ) => Some(Self {
+                known_era: None,
+                ..self
+            }),
             _ => None,
         }
     }
@@ -314,14 +380,23 @@ impl Approach {
 /// A server may say when it wants to be asked again.
 fn when_to_retry(fault: &WireFault) -> Retry {
     match fault {
-        WireFault::Status { retry_after: Some(wanted), .. } => Retry::After(*wanted),
+        WireFault::Status {
+            retry_after: Some(wanted),
+            ..
+        } => Retry::After(*wanted),
         _ => Retry::Soon,
     }
 }
 
-/// Does `work` unless the process ends. What it said before its end still counts, so `work` has a moment to read it.
-async fn unless_it_exits<T>(process: &mut Option<Box<dyn Process>>, work: impl Future<Output = T>) -> Result<T, Exit> {
-    let Some(process) = process else { return Ok(work.await) };
+/// Does `work` unless the process ends. What it said before its end still counts, so `work` has a
+/// moment to read it.
+async fn unless_it_exits<T>(
+    process: &mut Option<Box<dyn Process>>,
+    work: impl Future<Output = T>,
+) -> Result<T, Exit> {
+    let Some(process) = process else {
+        return Ok(work.await);
+    };
     tokio::pin!(work);
     let exit = tokio::select! {
         biased;
@@ -339,7 +414,8 @@ pub(super) fn redacted(redactor: Option<&Redactor>, text: String) -> String {
     }
 }
 
-/// What a server says when a list fails is shown, and so are tools that are withheld; what it offers is its own word, and stays.
+/// What a server says when a list fails is shown, and so are tools that are withheld; what it
+/// offers is its own word, and stays.
 pub(super) fn without_secrets(redactor: Option<&Redactor>, mut offerings: Offerings) -> Offerings {
     for (_, fault) in &mut offerings.faults {
         *fault = redacted(redactor, std::mem::take(fault));
@@ -355,9 +431,17 @@ pub(super) fn without_secrets(redactor: Option<&Redactor>, mut offerings: Offeri
 mod tests {
     use super::*;
 
-    fn check(protocol: Protocol, known_era: Option<Era>, fault: OpenFault, expected: Option<(Protocol, Option<Era>)>) {
+    fn check(
+        protocol: Protocol,
+        known_era: Option<Era>,
+        fault: OpenFault,
+        expected: Option<(Protocol, Option<Era>)>,
+    ) {
         let next = Approach::first(protocol, known_era).after(&fault);
-        let expected = expected.map(|(protocol, known_era)| Approach { protocol, known_era });
+        let expected = expected.map(|(protocol, known_era)| Approach {
+            protocol,
+            known_era,
+        });
         assert_eq!(next, expected, "{protocol:?}, {known_era:?}, {fault}");
     }
 
@@ -365,13 +449,33 @@ mod tests {
     fn a_refusal_leads_to_another_approach_only_where_one_is_left() {
         use Protocol::{Auto, Legacy, Modern};
         let refused = || OpenFault::Refused("no".to_owned());
-        check(Auto, None, OpenFault::RefusedAfterProbe, Some((Legacy, None)));
+        check(
+            Auto,
+            None,
+            OpenFault::RefusedAfterProbe,
+            Some((Legacy, None)),
+        );
         check(Legacy, None, OpenFault::RefusedAfterProbe, None);
         check(Auto, Some(Era::Modern), refused(), Some((Auto, None)));
         check(Auto, None, refused(), None);
         check(Modern, Some(Era::Legacy), refused(), None);
-        check(Auto, Some(Era::Legacy), OpenFault::Channel("ended".to_owned()), None);
-        check(Auto, None, OpenFault::Misconduct("prints junk".to_owned()), None);
-        check(Auto, Some(Era::Legacy), OpenFault::Timeout(Duration::from_secs(30)), None);
+        check(
+            Auto,
+            Some(Era::Legacy),
+            OpenFault::Channel("ended".to_owned()),
+            None,
+        );
+        check(
+            Auto,
+            None,
+            OpenFault::Misconduct("prints junk".to_owned()),
+            None,
+        );
+        check(
+            Auto,
+            Some(Era::Legacy),
+            OpenFault::Timeout(Duration::from_secs(30)),
+            None,
+        );
     }
 }

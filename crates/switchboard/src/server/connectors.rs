@@ -25,17 +25,26 @@ impl Connectors {
 
     /// One that no entry uses is an error: it is the program that is wrong.
     pub(crate) fn check(&self, config: &Config) -> Result<(), ConfigErrors> {
-        let unused = self.0.keys().filter(|name| !config.servers.contains_key(name.as_str()));
+        let unused = self
+            .0
+            .keys()
+            .filter(|name| !config.servers.contains_key(name.as_str()));
         let errors: Vec<_> = unused
             .map(|name| Diagnostic {
                 file: Arc::new(PathBuf::from("(code)")),
                 line: 0,
                 column: 0,
                 field: "connectors".to_owned(),
-                message: format!("no server {name:?} is configured; give its entry the name of its connector"),
+                message: format!(
+                    "no server {name:?} is configured; give its entry the name of its connector"
+                ),
             })
             .collect();
-        if errors.is_empty() { Ok(()) } else { Err(ConfigErrors(errors)) }
+        if errors.is_empty() {
+            Ok(())
+        } else {
+            Err(ConfigErrors(errors))
+        }
     }
 }
 

@@ -1,8 +1,9 @@
 //! Which era the handlers of a dual-era server need, as far as their refusals tell. Pure.
 //!
-//! A handler may ask with a request of its own, which a modern connection cannot carry, or ask in its result, which a legacy connection
-//! cannot carry. `server/discover` says nothing of it, so the first refusal is the evidence. Its text can be forged: a launch is switched
-//! to legacy once, and back once.
+//! A handler may ask with a request of its own, which a modern connection cannot carry, or ask in
+//! its result, which a legacy connection cannot carry. `server/discover` says nothing of it, so the
+//! first refusal is the evidence. Its text can be forged: a launch is switched to legacy once, and
+//! back once.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -21,7 +22,8 @@ const SETTLED_FOR: Duration = Duration::from_secs(30 * 24 * 3600);
 /// A refusal is short; a larger result is not searched for one.
 const MAX_REFUSAL_BYTES: usize = 64 * 1024;
 
-/// What Python's SDK, FastMCP, the TypeScript SDK and rmcp say where a handler asks with a request and the connection is modern.
+/// What Python's SDK, FastMCP, the TypeScript SDK and rmcp say where a handler asks with a request
+/// and the connection is modern.
 const NEEDS_LEGACY: [&str; 5] = [
     "Cannot send 'elicitation/create'",
     "Cannot send 'roots/list'",
@@ -31,17 +33,25 @@ const NEEDS_LEGACY: [&str; 5] = [
 ];
 const NEEDS_LEGACY_TO_SAMPLE: &str = "Cannot send 'sampling/createMessage'";
 
-/// What FastMCP, rmcp and Python's SDK say where a handler asks in its result and the connection is legacy.
+/// What FastMCP, rmcp and Python's SDK say where a handler asks in its result and the connection is
+/// legacy.
 const NEEDS_MODERN: [(i64, &str); 3] = [
-    (-32602, "the multi-round-trip result type (SEP-2322) only exists at MCP 2026-07-28"),
-    (-32600, "InputRequiredResult requires negotiated protocol version 2026-07-28"),
+    (
+        -32602,
+        "the multi-round-trip result type (SEP-2322) only exists at MCP 2026-07-28",
+    ),
+    (
+        -32600,
+        "InputRequiredResult requires negotiated protocol version 2026-07-28",
+    ),
     (-32603, "Handler returned an invalid result"),
 ];
 
 /// A refusal that says which era a handler needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EraEvidence {
-    /// It asks with requests. `only_sampling`: it asks for an answer of a model, which not every caller has.
+    /// It asks with requests. `only_sampling`: it asks for an answer of a model, which not every
+    /// caller has.
     NeedsLegacy { only_sampling: bool },
     /// It asks in its results.
     NeedsModern,
@@ -53,7 +63,10 @@ impl EraEvidence {
         match answer {
             Err(RequestFault::Answered { code, message, .. }) => in_text(message).or_else(|| {
                 let is_said = |(known, text): &(i64, &str)| known == code && message.contains(text);
-                NEEDS_MODERN.iter().any(is_said).then_some(Self::NeedsModern)
+                NEEDS_MODERN
+                    .iter()
+                    .any(is_said)
+                    .then_some(Self::NeedsModern)
             }),
             Ok(result) => in_result(result),
             Err(_) => None,
@@ -86,8 +99,15 @@ fn in_result(result: &RawJson) -> Option<EraEvidence> {
     if bytes.len() > MAX_REFUSAL_BYTES || memmem::find(bytes, b"\"isError\"").is_none() {
         return None;
     }
-    let result: CallToolResult = result.decode().ok().filter(|result: &CallToolResult| result.is_error)?;
-    result.content.iter().filter_map(|block| block.text.as_deref()).find_map(in_text)
+    let result: CallToolResult = result
+        .decode()
+        .ok()
+        .filter(|result: &CallToolResult| result.is_error)?;
+    result
+        .content
+        .iter()
+        .filter_map(|block| block.text.as_deref())
+        .find_map(in_text)
 }
 
 /// What is remembered of a launch whose era was switched on evidence.
@@ -96,7 +116,8 @@ fn in_result(result: &RawJson) -> Option<EraEvidence> {
 pub(super) enum EraVerdict {
     /// Switched to legacy. `confirmed`: a question arrived there.
     Legacy { since: u64, confirmed: bool },
-    /// Switched back, and not switched again. `both`: some handlers need one era, some the other; else no era carries its questions.
+    /// Switched back, and not switched again. `both`: some handlers need one era, some the other;
+    /// else no era carries its questions.
     Modern { since: u64, both: bool },
 }
 
@@ -116,14 +137,20 @@ impl EraVerdict {
     /// It was opened with legacy and came to nothing.
     pub(super) fn failed(self, now: SystemTime) -> Self {
         match self {
-            Self::Legacy { .. } => Self::Modern { since: seconds(now), both: false },
+            Self::Legacy { .. } => Self::Modern {
+                since: seconds(now),
+                both: false,
+            },
             settled => settled,
         }
     }
 
     pub(super) fn confirmed(self) -> Self {
         match self {
-            Self::Legacy { since, .. } => Self::Legacy { since, confirmed: true },
+            Self::Legacy { since, .. } => Self::Legacy {
+                since,
+                confirmed: true,
+            },
             settled => settled,
         }
     }
@@ -132,7 +159,9 @@ impl EraVerdict {
     pub(super) fn is_expired(self, now: SystemTime) -> bool {
         let age = |since: u64| Duration::from_secs(seconds(now).saturating_sub(since));
         match self {
-            Self::Legacy { confirmed: true, .. } => false,
+            Self::Legacy {
+                confirmed: true, ..
+            } => false,
             Self::Legacy { since, .. } => age(since) > UNCONFIRMED_FOR,
             Self::Modern { since, .. } => age(since) > SETTLED_FOR,
         }
@@ -151,17 +180,33 @@ pub(super) enum EraDecision {
     Ignore,
 }
 
-pub(super) fn decide(era: Era, verdict: Option<EraVerdict>, evidence: EraEvidence, now: SystemTime) -> EraDecision {
+pub(super) fn decide(
+    era: Era,
+    verdict: Option<EraVerdict>,
+    evidence: EraEvidence,
+    now: SystemTime,
+) -> EraDecision {
     use EraEvidence::{NeedsLegacy, NeedsModern};
     let since = seconds(now);
     match (era, evidence, verdict) {
-        (Era::Modern, NeedsLegacy { .. }, None) => EraDecision::Switch(EraVerdict::Legacy { since, confirmed: false }),
-        (Era::Modern, NeedsLegacy { .. }, Some(EraVerdict::Modern { both, .. })) => EraDecision::Stay { both },
+        (Era::Modern, NeedsLegacy { .. }, None) => EraDecision::Switch(EraVerdict::Legacy {
+            since,
+            confirmed: false,
+        }),
+        (Era::Modern, NeedsLegacy { .. }, Some(EraVerdict::Modern { both, .. })) => {
+            EraDecision::Stay { both }
+        }
         // A stateless server cannot ask on a legacy connection either.
         (Era::Legacy, NeedsLegacy { .. }, Some(EraVerdict::Legacy { .. })) => {
             EraDecision::Switch(EraVerdict::Modern { since, both: false })
         }
-        (Era::Legacy, NeedsModern, Some(EraVerdict::Legacy { confirmed: true, .. })) => EraDecision::Stay { both: true },
+        (
+            Era::Legacy,
+            NeedsModern,
+            Some(EraVerdict::Legacy {
+                confirmed: true, ..
+            }),
+        ) => EraDecision::Stay { both: true },
         (Era::Legacy, NeedsModern, Some(EraVerdict::Legacy { .. }) | None) => {
             EraDecision::Switch(EraVerdict::Modern { since, both: true })
         }
@@ -170,7 +215,9 @@ pub(super) fn decide(era: Era, verdict: Option<EraVerdict>, evidence: EraEvidenc
 }
 
 pub(super) fn seconds(time: SystemTime) -> u64 {
-    time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+    time.duration_since(UNIX_EPOCH)
+        .unwrap_or_default()
+        .as_secs()
 }
 
 #[cfg(test)]
@@ -179,11 +226,19 @@ mod tests {
 
     use super::*;
 
-    const LEGACY: EraEvidence = EraEvidence::NeedsLegacy { only_sampling: false };
-    const SAMPLING: EraEvidence = EraEvidence::NeedsLegacy { only_sampling: true };
+    const LEGACY: EraEvidence = EraEvidence::NeedsLegacy {
+        only_sampling: false,
+    };
+    const SAMPLING: EraEvidence = EraEvidence::NeedsLegacy {
+        only_sampling: true,
+    };
 
     fn error(code: i64, message: &str) -> Result<RawJson, RequestFault> {
-        Err(RequestFault::Answered { code, message: message.to_owned(), data: None })
+        Err(RequestFault::Answered {
+            code,
+            message: message.to_owned(),
+            data: None,
+        })
     }
 
     fn result(text: &str) -> Result<RawJson, RequestFault> {
@@ -193,29 +248,61 @@ mod tests {
     /// The words of the servers themselves, as they were recorded.
     #[test]
     fn a_refusal_is_evidence_in_errors_and_in_results_that_failed_and_nowhere_else() {
-        let no_way_back =
-            "Cannot send 'elicitation/create': this transport context has no back-channel for server-initiated requests.";
+        let no_way_back = "Cannot send 'elicitation/create': this transport context has no back-channel for server-initiated requests.";
         let guard = "Tool 'newer' returned an InputRequiredResult to request client input, but the multi-round-trip result type \
                      (SEP-2322) only exists at MCP 2026-07-28; this connection negotiated '2025-11-25'.";
-        let unavailable = "elicitation via server-initiated requests is unavailable on 2026-07-28 connections.";
-        let said =
-            |is_error: bool| result(&format!(r#"{{"content":[{{"type":"text","text":"{unavailable}"}}],"isError":{is_error}}}"#));
+        let unavailable =
+            "elicitation via server-initiated requests is unavailable on 2026-07-28 connections.";
+        let said = |is_error: bool| {
+            result(&format!(
+                r#"{{"content":[{{"type":"text","text":"{unavailable}"}}],"isError":{is_error}}}"#
+            ))
+        };
         let cases = [
             (error(-32600, no_way_back), Some(LEGACY)),
-            (error(-32600, "Cannot send 'sampling/createMessage': this transport context has no back-channel"), Some(SAMPLING)),
+            (
+                error(
+                    -32600,
+                    "Cannot send 'sampling/createMessage': this transport context has no back-channel",
+                ),
+                Some(SAMPLING),
+            ),
             (error(-32600, "Cannot send 'roots/list': …"), Some(LEGACY)),
-            (error(-32603, "Server-to-client requests are not available on protocol revision 2026-07-28"), Some(LEGACY)),
-            (error(-32603, "server-to-client requests are not allowed on protocol 2026-07-28 or later; return …"), Some(LEGACY)),
+            (
+                error(
+                    -32603,
+                    "Server-to-client requests are not available on protocol revision 2026-07-28",
+                ),
+                Some(LEGACY),
+            ),
+            (
+                error(
+                    -32603,
+                    "server-to-client requests are not allowed on protocol 2026-07-28 or later; return …",
+                ),
+                Some(LEGACY),
+            ),
             (said(true), Some(LEGACY)),
             (said(false), None),
             (result(r#"{"content":[],"isError":true}"#), None),
-            (result(r#"{"content":[{"type":"image","data":"","mimeType":"image/png"}],"isError":true}"#), None),
+            (
+                result(
+                    r#"{"content":[{"type":"image","data":"","mimeType":"image/png"}],"isError":true}"#,
+                ),
+                None,
+            ),
             (error(-32602, guard), Some(EraEvidence::NeedsModern)),
             (
-                error(-32600, "InputRequiredResult requires negotiated protocol version 2026-07-28 or newer"),
+                error(
+                    -32600,
+                    "InputRequiredResult requires negotiated protocol version 2026-07-28 or newer",
+                ),
                 Some(EraEvidence::NeedsModern),
             ),
-            (error(-32603, "Handler returned an invalid result"), Some(EraEvidence::NeedsModern)),
+            (
+                error(-32603, "Handler returned an invalid result"),
+                Some(EraEvidence::NeedsModern),
+            ),
             (error(-32000, "Handler returned an invalid result"), None),
             (error(-32600, "Invalid request"), None),
             (Err(RequestFault::Closed(no_way_back.to_owned())), None),
@@ -228,23 +315,80 @@ mod tests {
     #[test]
     fn a_launch_is_switched_once_and_back_once() {
         let now = UNIX_EPOCH + Duration::from_secs(9);
-        let legacy = |confirmed| EraVerdict::Legacy { since: 9, confirmed };
+        let legacy = |confirmed| EraVerdict::Legacy {
+            since: 9,
+            confirmed,
+        };
         let modern = |both| EraVerdict::Modern { since: 9, both };
         let table = [
-            (Era::Modern, None, LEGACY, EraDecision::Switch(legacy(false))),
-            (Era::Modern, Some(modern(true)), LEGACY, EraDecision::Stay { both: true }),
-            (Era::Modern, Some(modern(false)), LEGACY, EraDecision::Stay { both: false }),
-            (Era::Modern, None, EraEvidence::NeedsModern, EraDecision::Ignore),
+            (
+                Era::Modern,
+                None,
+                LEGACY,
+                EraDecision::Switch(legacy(false)),
+            ),
+            (
+                Era::Modern,
+                Some(modern(true)),
+                LEGACY,
+                EraDecision::Stay { both: true },
+            ),
+            (
+                Era::Modern,
+                Some(modern(false)),
+                LEGACY,
+                EraDecision::Stay { both: false },
+            ),
+            (
+                Era::Modern,
+                None,
+                EraEvidence::NeedsModern,
+                EraDecision::Ignore,
+            ),
             (Era::Legacy, None, LEGACY, EraDecision::Ignore),
-            (Era::Legacy, None, EraEvidence::NeedsModern, EraDecision::Switch(modern(true))),
-            (Era::Legacy, Some(legacy(false)), LEGACY, EraDecision::Switch(modern(false))),
-            (Era::Legacy, Some(legacy(true)), LEGACY, EraDecision::Switch(modern(false))),
-            (Era::Legacy, Some(legacy(false)), EraEvidence::NeedsModern, EraDecision::Switch(modern(true))),
-            (Era::Legacy, Some(legacy(true)), EraEvidence::NeedsModern, EraDecision::Stay { both: true }),
-            (Era::Legacy, Some(modern(true)), EraEvidence::NeedsModern, EraDecision::Ignore),
+            (
+                Era::Legacy,
+                None,
+                EraEvidence::NeedsModern,
+                EraDecision::Switch(modern(true)),
+            ),
+            (
+                Era::Legacy,
+                Some(legacy(false)),
+                LEGACY,
+                EraDecision::Switch(modern(false)),
+            ),
+            (
+                Era::Legacy,
+                Some(legacy(true)),
+                LEGACY,
+                EraDecision::Switch(modern(false)),
+            ),
+            (
+                Era::Legacy,
+                Some(legacy(false)),
+                EraEvidence::NeedsModern,
+                EraDecision::Switch(modern(true)),
+            ),
+            (
+                Era::Legacy,
+                Some(legacy(true)),
+                EraEvidence::NeedsModern,
+                EraDecision::Stay { both: true },
+            ),
+            (
+                Era::Legacy,
+                Some(modern(true)),
+                EraEvidence::NeedsModern,
+                EraDecision::Ignore,
+            ),
         ];
         for (era, verdict, evidence, expected) in table {
-            assert_eq!(decide(era, verdict, evidence, now), expected, "{era:?}, {verdict:?}, {evidence:?}");
+            assert_eq!(
+                decide(era, verdict, evidence, now),
+                expected,
+                "{era:?}, {verdict:?}, {evidence:?}"
+            );
         }
     }
 
@@ -252,14 +396,53 @@ mod tests {
     fn only_a_confirmed_switch_is_remembered_for_good() {
         let day = |days: u64| UNIX_EPOCH + Duration::from_secs(days * 24 * 3600);
         let table = [
-            (EraVerdict::Legacy { since: 0, confirmed: true }, 3650, false),
-            (EraVerdict::Legacy { since: 0, confirmed: false }, 6, false),
-            (EraVerdict::Legacy { since: 0, confirmed: false }, 8, true),
-            (EraVerdict::Modern { since: 0, both: true }, 29, false),
-            (EraVerdict::Modern { since: 0, both: false }, 31, true),
+            (
+                EraVerdict::Legacy {
+                    since: 0,
+                    confirmed: true,
+                },
+                3650,
+                false,
+            ),
+            (
+                EraVerdict::Legacy {
+                    since: 0,
+                    confirmed: false,
+                },
+                6,
+                false,
+            ),
+            (
+                EraVerdict::Legacy {
+                    since: 0,
+                    confirmed: false,
+                },
+                8,
+                true,
+            ),
+            (
+                EraVerdict::Modern {
+                    since: 0,
+                    both: true,
+                },
+                29,
+                false,
+            ),
+            (
+                EraVerdict::Modern {
+                    since: 0,
+                    both: false,
+                },
+                31,
+                true,
+            ),
         ];
         for (verdict, days, expired) in table {
-            assert_eq!(verdict.is_expired(day(days)), expired, "{verdict:?} after {days} days");
+            assert_eq!(
+                verdict.is_expired(day(days)),
+                expired,
+                "{verdict:?} after {days} days"
+            );
         }
     }
 }

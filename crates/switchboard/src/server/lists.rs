@@ -21,7 +21,8 @@ pub(super) struct Lists {
 }
 
 impl Lists {
-    /// The first of many changes starts the clock and later ones do not move it, so a storm cannot put the listing off for ever.
+    /// The first of many changes starts the clock and later ones do not move it, so a storm cannot
+    /// put the listing off for ever.
     pub(super) fn changed(&mut self) {
         self.due.get_or_insert_with(|| Instant::now() + QUIET);
     }
@@ -42,7 +43,10 @@ impl Lists {
         }
     }
 
-    pub(super) fn run(&mut self, listing: impl Future<Output = Result<Offerings, RequestFault>> + Send + 'static) {
+    pub(super) fn run(
+        &mut self,
+        listing: impl Future<Output = Result<Offerings, RequestFault>> + Send + 'static,
+    ) {
         self.due = None;
         self.running = Some(Box::pin(listing));
     }
@@ -51,7 +55,8 @@ impl Lists {
 /// What a listing brought.
 #[derive(Debug)]
 pub(super) enum News {
-    /// What was known already: a server that cries change for nothing costs a listing, but no new catalog.
+    /// What was known already: a server that cries change for nothing costs a listing, but no new
+    /// catalog.
     None,
     /// Something else than before.
     Offerings(Offerings),
@@ -80,8 +85,10 @@ fn is_same(before: &Offerings, now: &Offerings) -> bool {
     raw(&before.tools, |tool| &tool.raw) == raw(&now.tools, |tool| &tool.raw)
         && before.withheld == now.withheld
         && raw(&before.prompts, |prompt| &prompt.raw) == raw(&now.prompts, |prompt| &prompt.raw)
-        && raw(&before.resources, |resource| &resource.raw) == raw(&now.resources, |resource| &resource.raw)
-        && raw(&before.templates, |template| &template.raw) == raw(&now.templates, |template| &template.raw)
+        && raw(&before.resources, |resource| &resource.raw)
+            == raw(&now.resources, |resource| &resource.raw)
+        && raw(&before.templates, |template| &template.raw)
+            == raw(&now.templates, |template| &template.raw)
         && before.faults == now.faults
 }
 
@@ -93,7 +100,10 @@ mod tests {
     fn offerings(tool: &str, faults: &[(&'static str, &str)]) -> Offerings {
         Offerings {
             withheld: vec![(ToolName::new(tool), "for the test".to_owned())],
-            faults: faults.iter().map(|(method, fault)| (*method, (*fault).to_owned())).collect(),
+            faults: faults
+                .iter()
+                .map(|(method, fault)| (*method, (*fault).to_owned()))
+                .collect(),
             ..Offerings::default()
         }
     }
@@ -113,9 +123,21 @@ mod tests {
         let without_prompts = offerings("one", &[("prompts/list", "boom")]);
         check(&whole, offerings("one", &[]), "nothing");
         check(&whole, offerings("two", &[]), "two");
-        check(&whole, offerings("two", &[("tools/list", "boom")]), "fault tools/list: boom");
-        check(&without_prompts, offerings("two", &[("prompts/list", "boom")]), "two");
-        check(&without_prompts, offerings("one", &[("prompts/list", "boom")]), "nothing");
+        check(
+            &whole,
+            offerings("two", &[("tools/list", "boom")]),
+            "fault tools/list: boom",
+        );
+        check(
+            &without_prompts,
+            offerings("two", &[("prompts/list", "boom")]),
+            "two",
+        );
+        check(
+            &without_prompts,
+            offerings("one", &[("prompts/list", "boom")]),
+            "nothing",
+        );
         check(&without_prompts, offerings("one", &[]), "one");
     }
 }

@@ -24,7 +24,8 @@ pub(super) struct Live {
     lists: Lists,
     /// How long a listing may take.
     limit: Duration,
-    /// How long the end waits for the session's last words, where it does not wait for all of them.
+    /// How long the end waits for the session's last words, where it does not wait for all of
+    /// them.
     patience: Option<Duration>,
     /// Whether the task waits for the end of the calls that are under way.
     tells_when_idle: bool,
@@ -107,7 +108,15 @@ impl Live {
     /// Waits for the next thing to know. Cancel-safe.
     pub(super) async fn next(&mut self) -> Happening {
         loop {
-            let Self { link, process, redactor, lists, limit, tells_when_idle, .. } = self;
+            let Self {
+                link,
+                process,
+                redactor,
+                lists,
+                limit,
+                tells_when_idle,
+                ..
+            } = self;
             tokio::select! {
                 biased;
                 end = ended(&**link, process) => {
@@ -127,9 +136,14 @@ impl Live {
         }
     }
 
-    /// Ends the process, but leaves the session, where it has none, to the calls that are under way on it.
+    /// Ends the process, but leaves the session, where it has none, to the calls that are under way
+    /// on it.
     pub(super) fn let_go(self) -> Answering<'static, ()> {
-        if self.process.is_some() { self.leave() } else { leave(None, None) }
+        if self.process.is_some() {
+            self.leave()
+        } else {
+            leave(None, None)
+        }
     }
 
     /// Closes the session and ends the process.
@@ -147,8 +161,12 @@ impl Live {
     }
 }
 
-/// Ends a process, if there is one, and waits for the last words of its session. The channel is closed by now, and both are bounded.
-pub(super) fn leave(process: Option<Box<dyn Process>>, farewell: Option<Answering<'static, ()>>) -> Answering<'static, ()> {
+/// Ends a process, if there is one, and waits for the last words of its session. The channel is
+/// closed by now, and both are bounded.
+pub(super) fn leave(
+    process: Option<Box<dyn Process>>,
+    farewell: Option<Answering<'static, ()>>,
+) -> Answering<'static, ()> {
     match (process, farewell) {
         (Some(process), Some(farewell)) => {
             let stopped = process.stop();
@@ -162,10 +180,15 @@ pub(super) fn leave(process: Option<Box<dyn Process>>, farewell: Option<Answerin
     }
 }
 
-/// Waits for the channel or the process to end, then a moment for the other: whichever is seen first, the end is told whole.
+/// Waits for the channel or the process to end, then a moment for the other: whichever is seen
+/// first, the end is told whole.
 async fn ended(link: &dyn Link, process: &mut Option<Box<dyn Process>>) -> End {
     let Some(process) = process else {
-        return End { reason: link.closed().await, exit: None, last_words: Vec::new() };
+        return End {
+            reason: link.closed().await,
+            exit: None,
+            last_words: Vec::new(),
+        };
     };
     let first = tokio::select! {
         biased;
@@ -174,15 +197,30 @@ async fn ended(link: &dyn Link, process: &mut Option<Box<dyn Process>>) -> End {
     };
     let until = Instant::now() + ENDS_TOGETHER;
     let (reason, exit) = match first {
-        // A process that was left behind may hold the pipe open; what the server itself has written is read by then.
-        Ok(exit) => (timeout_at(until, link.closed()).await.unwrap_or_else(|_| "its process ended".to_owned()), Some(exit)),
+        // A process that was left behind may hold the pipe open; what the server itself has written
+        // is read by then.
+        Ok(exit) => (
+            timeout_at(until, link.closed())
+                .await
+                .unwrap_or_else(|_| "its process ended".to_owned()),
+            Some(exit),
+        ),
         Err(reason) => (reason, timeout_at(until, process.exited()).await.ok()),
     };
-    End { reason, exit, last_words: process.last_words(until).await }
+    End {
+        reason,
+        exit,
+        last_words: process.last_words(until).await,
+    }
 }
 
 async fn list(link: Arc<dyn Link>, limit: Duration) -> Result<Offerings, RequestFault> {
-    timeout(limit, link.offerings()).await.unwrap_or(Err(RequestFault::Timeout { after: limit, total: true }))
+    timeout(limit, link.offerings())
+        .await
+        .unwrap_or(Err(RequestFault::Timeout {
+            after: limit,
+            total: true,
+        }))
 }
 
 impl End {

@@ -1,7 +1,8 @@
-//! What is remembered of one launch between runs: the era it spoke, whether it asks, and what it offered.
+//! What is remembered of one launch between runs: the era it spoke, whether it asks, and what it
+//! offered.
 //!
-//! Everything here is a convenience: a store that cannot serve costs a probe or an empty list, never a server. The store may block,
-//! so the task reaches it through a blocking thread.
+//! Everything here is a convenience: a store that cannot serve costs a probe or an empty list,
+//! never a server. The store may block, so the task reaches it through a blocking thread.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -12,7 +13,9 @@ use serde_json::value::RawValue;
 use tokio::time::timeout;
 
 use super::era::EraVerdict;
-use crate::catalog::{Offerings, PromptDefinition, ResourceDefinition, TemplateDefinition, ToolDefinition};
+use crate::catalog::{
+    Offerings, PromptDefinition, ResourceDefinition, TemplateDefinition, ToolDefinition,
+};
 use crate::config::Fingerprint;
 use crate::secret::Redactor;
 use crate::session::Era;
@@ -22,7 +25,8 @@ use crate::wire::RawJson;
 /// How long a server waits for what is remembered of it.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// What a launch offered when it was last listed, as far as the store knows. It may block: call it where that is no harm.
+/// What a launch offered when it was last listed, as far as the store knows. It may block: call it
+/// where that is no harm.
 pub fn remembered_offerings(store: &dyn Store, launch: Fingerprint) -> Option<Offerings> {
     let text = kept(store.get(Shelf::Catalogs, &launch.to_hex()))??;
     read_offerings(text)
@@ -51,7 +55,11 @@ impl Habits {
     /// Without what is too old to count: the server is found out about anew.
     fn current(self, now: SystemTime) -> Self {
         match self.verdict {
-            Some(verdict) if verdict.is_expired(now) => Self { era: Some(Era::Modern), verdict: None, ..self },
+            Some(verdict) if verdict.is_expired(now) => Self {
+                era: Some(Era::Modern),
+                verdict: None,
+                ..self
+            },
             _ => self,
         }
     }
@@ -79,16 +87,21 @@ impl Memory {
     }
 
     pub(super) async fn keep_habits(self, habits: Habits) {
-        self.put(Shelf::Eras, move || serde_json::to_string(&habits).ok()).await;
+        self.put(Shelf::Eras, move || serde_json::to_string(&habits).ok())
+            .await;
     }
 
     pub(super) async fn offerings(self) -> Option<Offerings> {
         aside(move || remembered_offerings(&*self.store, self.launch)).await
     }
 
-    /// Without the definitions that hold a secret: a definition is kept byte for byte or not at all, since approvals are bound to its hash.
+    /// Without the definitions that hold a secret: a definition is kept byte for byte or not at
+    /// all, since approvals are bound to its hash.
     pub(super) async fn keep_offerings(self, offerings: Arc<Offerings>, redactor: Redactor) {
-        self.put(Shelf::Catalogs, move || write_offerings(&offerings, &redactor)).await;
+        self.put(Shelf::Catalogs, move || {
+            write_offerings(&offerings, &redactor)
+        })
+        .await;
     }
 
     async fn put(self, shelf: Shelf, text: impl FnOnce() -> Option<String> + Send + 'static) {
@@ -101,7 +114,8 @@ impl Memory {
     }
 }
 
-/// Writes only what changed: fifty servers that start alike every day should not rewrite fifty catalogs every day.
+/// Writes only what changed: fifty servers that start alike every day should not rewrite fifty
+/// catalogs every day.
 pub(super) fn replace(store: &dyn Store, shelf: Shelf, key: &str, text: &str) -> Option<()> {
     if kept(store.get(shelf, key))?.as_deref() != Some(text) {
         kept(store.put(shelf, key, text))?;
@@ -109,13 +123,23 @@ pub(super) fn replace(store: &dyn Store, shelf: Shelf, key: &str, text: &str) ->
     Some(())
 }
 
-/// Reads on a blocking thread, for as long as a server can wait for it. A store that panics or hangs has remembered nothing.
-pub(super) async fn aside<T: Send + 'static>(read: impl FnOnce() -> Option<T> + Send + 'static) -> Option<T> {
-    timeout(PATIENCE, tokio::task::spawn_blocking(read)).await.ok()?.ok()?
+/// Reads on a blocking thread, for as long as a server can wait for it. A store that panics or
+/// hangs has remembered nothing.
+pub(super) async fn aside<T: Send + 'static>(
+    read: impl FnOnce() -> Option<T> + Send + 'static,
+) -> Option<T> {
+    timeout(PATIENCE, tokio::task::spawn_blocking(read))
+        .await
+        .ok()?
+        .ok()?
 }
 
 pub(super) fn kept<T>(answer: Result<T, StoreError>) -> Option<T> {
-    answer.inspect_err(|error| tracing::warn!("what is remembered of a server could not be read or written: {error}")).ok()
+    answer
+        .inspect_err(|error| {
+            tracing::warn!("what is remembered of a server could not be read or written: {error}")
+        })
+        .ok()
 }
 
 /// The catalog of one server as it lies in the store: the objects as the server sent them.
@@ -142,10 +166,30 @@ struct Read<'a> {
 fn write_offerings(offerings: &Offerings, redactor: &Redactor) -> Option<String> {
     let holds_none = |raw: &&RawJson| redactor.redact(raw.as_str()) == raw.as_str();
     let written = Written {
-        tools: offerings.tools.iter().map(|tool| &tool.raw).filter(holds_none).collect(),
-        prompts: offerings.prompts.iter().map(|prompt| &prompt.raw).filter(holds_none).collect(),
-        resources: offerings.resources.iter().map(|resource| &resource.raw).filter(holds_none).collect(),
-        templates: offerings.templates.iter().map(|template| &template.raw).filter(holds_none).collect(),
+        tools: offerings
+            .tools
+            .iter()
+            .map(|tool| &tool.raw)
+            .filter(holds_none)
+            .collect(),
+        prompts: offerings
+            .prompts
+            .iter()
+            .map(|prompt| &prompt.raw)
+            .filter(holds_none)
+            .collect(),
+        resources: offerings
+            .resources
+            .iter()
+            .map(|resource| &resource.raw)
+            .filter(holds_none)
+            .collect(),
+        templates: offerings
+            .templates
+            .iter()
+            .map(|template| &template.raw)
+            .filter(holds_none)
+            .collect(),
     };
     serde_json::to_string(&written).ok()
 }
@@ -166,8 +210,15 @@ fn read_offerings(text: String) -> Option<Offerings> {
     Some(offerings)
 }
 
-fn parsed<T>(bytes: &Bytes, items: &[&RawValue], parse: fn(&RawJson) -> Result<T, String>) -> Vec<Arc<T>> {
-    items.iter().filter_map(|raw| parse(&RawJson::share(bytes, raw.get())).ok().map(Arc::new)).collect()
+fn parsed<T>(
+    bytes: &Bytes,
+    items: &[&RawValue],
+    parse: fn(&RawJson) -> Result<T, String>,
+) -> Vec<Arc<T>> {
+    items
+        .iter()
+        .filter_map(|raw| parse(&RawJson::share(bytes, raw.get())).ok().map(Arc::new))
+        .collect()
 }
 
 #[cfg(test)]
@@ -185,14 +236,31 @@ mod tests {
 
     fn texts(offerings: &Offerings) -> [Vec<&str>; 4] {
         [
-            offerings.tools.iter().map(|tool| tool.raw.as_str()).collect(),
-            offerings.prompts.iter().map(|prompt| prompt.raw.as_str()).collect(),
-            offerings.resources.iter().map(|resource| resource.raw.as_str()).collect(),
-            offerings.templates.iter().map(|template| template.raw.as_str()).collect(),
+            offerings
+                .tools
+                .iter()
+                .map(|tool| tool.raw.as_str())
+                .collect(),
+            offerings
+                .prompts
+                .iter()
+                .map(|prompt| prompt.raw.as_str())
+                .collect(),
+            offerings
+                .resources
+                .iter()
+                .map(|resource| resource.raw.as_str())
+                .collect(),
+            offerings
+                .templates
+                .iter()
+                .map(|template| template.raw.as_str())
+                .collect(),
         ]
     }
 
-    /// S3-08: the catalog of last time comes back byte for byte, so that hashes and approvals still match.
+    /// S3-08: the catalog of last time comes back byte for byte, so that hashes and approvals still
+    /// match.
     #[tokio::test]
     async fn s3_08_a_catalog_is_remembered_byte_for_byte() {
         let tool = r#"{"name":"add","inputSchema":{"type":"object"},"x-unknown": 1.50}"#;
@@ -208,21 +276,34 @@ mod tests {
         };
         let store = Arc::new(MemoryStore::default());
         let memory = Memory::new(store.clone(), LAUNCH);
-        memory.clone().keep_offerings(Arc::new(offerings), Redactor::default()).await;
+        memory
+            .clone()
+            .keep_offerings(Arc::new(offerings), Redactor::default())
+            .await;
 
         let again = memory.offerings().await.unwrap();
-        assert_eq!(texts(&again), [vec![tool], vec![prompt], vec![resource], vec![template]]);
+        assert_eq!(
+            texts(&again),
+            [vec![tool], vec![prompt], vec![resource], vec![template]]
+        );
         assert!(remembered_offerings(&*store, Fingerprint([8; 32])).is_none());
     }
 
     #[tokio::test]
     async fn habits_are_remembered_per_launch() {
         let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
-        let habits = Habits { era: Some(Era::Legacy), asks: true, verdict: None };
+        let habits = Habits {
+            era: Some(Era::Legacy),
+            asks: true,
+            verdict: None,
+        };
         Memory::new(store.clone(), LAUNCH).keep_habits(habits).await;
 
         assert_eq!(Memory::new(store.clone(), LAUNCH).habits().await, habits);
-        assert_eq!(Memory::new(store, Fingerprint([8; 32])).habits().await, Habits::default());
+        assert_eq!(
+            Memory::new(store, Fingerprint([8; 32])).habits().await,
+            Habits::default()
+        );
     }
 
     #[tokio::test]

@@ -1,7 +1,9 @@
-//! How a server is reached: what must be started and which channel leads to it, for each kind of endpoint.
+//! How a server is reached: what must be started and which channel leads to it, for each kind of
+//! endpoint.
 //!
-//! The task sees a server through four small traits: [`Reach`] starts it, [`Process`] is what was started, [`Opening`] is the way to a
-//! session with it, [`Link`] is that session. A server without a process (a URL, a library user's own transport) differs nowhere else.
+//! The task sees a server through four small traits: [`Reach`] starts it, [`Process`] is what was
+//! started, [`Opening`] is the way to a session with it, [`Link`] is that session. A server without
+//! a process (a URL, a library user's own transport) differs nowhere else.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -16,7 +18,9 @@ use super::state::Wire;
 use super::{Means, ServerConfig};
 use crate::caller::Answering;
 use crate::catalog::Offerings;
-use crate::config::{Endpoint, Environment, LaunchFault, ResolvedLaunch, Scope, StdioEndpoint, Stop, resolve_launch};
+use crate::config::{
+    Endpoint, Environment, LaunchFault, ResolvedLaunch, Scope, StdioEndpoint, Stop, resolve_launch,
+};
 use crate::launch::{Child, Exit, Launcher, StderrTail, StopTiming};
 use crate::secret::Redactor;
 use crate::session::{Hello, OpenFault, OpenOptions, RequestFault, Session};
@@ -35,7 +39,11 @@ pub use url::SharedStack;
 const LAST_WORDS: usize = 5;
 
 /// The way to the server of an entry. A new kind of endpoint is one more arm here.
-pub(super) fn reach(config: &Arc<ServerConfig>, means: &Means, stderr: &StderrTail) -> Arc<dyn Reach> {
+pub(super) fn reach(
+    config: &Arc<ServerConfig>,
+    means: &Means,
+    stderr: &StderrTail,
+) -> Arc<dyn Reach> {
     match &config.endpoint {
         Endpoint::Stdio(endpoint) => Arc::new(ByProcess {
             config: config.clone(),
@@ -46,11 +54,17 @@ pub(super) fn reach(config: &Arc<ServerConfig>, means: &Means, stderr: &StderrTa
             stderr: stderr.clone(),
         }),
         #[cfg(feature = "http")]
-        Endpoint::Http(endpoint) => Arc::new(url::ByUrl::new(config.clone(), endpoint.clone(), means, stderr.clone())),
+        Endpoint::Http(endpoint) => Arc::new(url::ByUrl::new(
+            config.clone(),
+            endpoint.clone(),
+            means,
+            stderr.clone(),
+        )),
         #[cfg(not(feature = "http"))]
-        Endpoint::Http(_) => {
-            Arc::new(NoWay("this build has no HTTP; use one with the feature `http`, or give a `command`".to_owned()))
-        }
+        Endpoint::Http(_) => Arc::new(NoWay(
+            "this build has no HTTP; use one with the feature `http`, or give a `command`"
+                .to_owned(),
+        )),
         Endpoint::Wrong(fault) => Arc::new(NoWay(fault.to_string())),
     }
 }
@@ -70,7 +84,8 @@ pub(super) trait Reach: Send + Sync {
         approach.after(fault)
     }
 
-    /// Where it is, for who must log in there: safe to show, empty for a server that has no address.
+    /// Where it is, for who must log in there: safe to show, empty for a server that has no
+    /// address.
     fn address(&self) -> String {
         String::new()
     }
@@ -106,7 +121,10 @@ impl Opening for Over {
     fn open(&self, options: OpenOptions) -> Answering<'_, Result<Opened, OpenFault>> {
         Box::pin(async move {
             let session = Session::open(&*self.0, options).await?;
-            Ok(Opened { link: session, wire: None })
+            Ok(Opened {
+                link: session,
+                wire: None,
+            })
         })
     }
 }
@@ -123,14 +141,16 @@ pub(super) struct Failure {
 pub(super) trait Process: Send {
     fn pid(&self) -> u32;
 
-    /// The last lines of its stderr, safe to show. What it wrote before it ended may still be on its way: that is waited for, but only
-    /// `until` then, since other processes may hold its stderr.
+    /// The last lines of its stderr, safe to show. What it wrote before it ended may still be on
+    /// its way: that is waited for, but only `until` then, since other processes may hold its
+    /// stderr.
     fn last_words(&self, until: Instant) -> Answering<'_, Vec<String>>;
 
     /// Waits for its end. Cancel-safe, and may be called again.
     fn exited(&mut self) -> Answering<'_, Exit>;
 
-    /// Ends it and all its descendants, in the 3.5 s that any [`StopTiming`] takes. The channel must be closed.
+    /// Ends it and all its descendants, in the 3.5 s that any [`StopTiming`] takes. The channel
+    /// must be closed.
     fn stop(self: Box<Self>) -> Answering<'static, ()>;
 }
 
@@ -227,17 +247,27 @@ impl Reach for ByProcess {
 
 impl ByProcess {
     async fn spawn(&self) -> Result<Begun, Failure> {
-        let launch = self.resolve().map_err(|fact| Failure { fact, retry: Retry::OnUse })?;
+        let launch = self.resolve().map_err(|fact| Failure {
+            fact,
+            retry: Retry::OnUse,
+        })?;
         let mut child = match self.launcher.spawn(&launch, self.stderr.clone()).await {
             Ok(child) => child,
             Err(error) => return Err(spawn_failure(&launch, &error)),
         };
         let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
-            return Err(Failure { fact: "its process came without standard streams".to_owned(), retry: Retry::Soon });
+            return Err(Failure {
+                fact: "its process came without standard streams".to_owned(),
+                retry: Retry::Soon,
+            });
         };
         let connector = StdioConnector::new(stdin, stdout, self.config.max_message_bytes);
         Ok(Begun {
-            process: Some(Box::new(Spawned { child, stderr: self.stderr.clone(), stop: stop_timing(&self.config) })),
+            process: Some(Box::new(Spawned {
+                child,
+                stderr: self.stderr.clone(),
+                stop: stop_timing(&self.config),
+            })),
             opening: Box::new(Over(Arc::new(connector))),
             unset: launch.unset,
             redactor: Some(Redactor::new(launch.secrets)),
@@ -248,13 +278,28 @@ impl ByProcess {
 impl ByProcess {
     /// The launch, in the folder that the entry names or that is meant where it names none.
     fn resolve(&self) -> Result<ResolvedLaunch, String> {
-        let private = self.private_folder.as_ref().filter(|_| self.config.source.scope == Scope::User);
+        let private = self
+            .private_folder
+            .as_ref()
+            .filter(|_| self.config.source.scope == Scope::User);
         let launch = match private {
-            // Nothing of the current folder may run: relative paths that would start there lead nowhere.
-            Some(private) if self.config.dialect.rules().user_paths_start_at_current_folder => {
-                resolve_launch(&self.endpoint, private, &self.environment).map_err(|fault| fault.not_accepted_below(private))
+            // Nothing of the current folder may run: relative paths that would start there lead
+            // nowhere.
+            Some(private)
+                if self
+                    .config
+                    .dialect
+                    .rules()
+                    .user_paths_start_at_current_folder =>
+            {
+                resolve_launch(&self.endpoint, private, &self.environment)
+                    .map_err(|fault| fault.not_accepted_below(private))
             }
-            _ => resolve_launch(&self.endpoint, &self.config.source.folder, &self.environment),
+            _ => resolve_launch(
+                &self.endpoint,
+                &self.config.source.folder,
+                &self.environment,
+            ),
         };
         let mut launch = launch.map_err(|fault| fault.to_string())?;
         if launch.cwd.is_none() {
@@ -264,7 +309,9 @@ impl ByProcess {
                 _ => None,
             };
             // What is inherited names the folder of this process.
-            launch.env.retain(|(name, _)| launch.cwd.is_none() || name != "PWD" || self.endpoint.env.contains_key(name));
+            launch.env.retain(|(name, _)| {
+                launch.cwd.is_none() || name != "PWD" || self.endpoint.env.contains_key(name)
+            });
         }
         Ok(launch)
     }
@@ -275,20 +322,42 @@ fn own_folder(private: &Path, config: &ServerConfig) -> Result<PathBuf, String> 
     let folder = private.join(format!("{}.cwd", config.name));
     match store::make_private_folder(private).and_then(|()| store::make_private_folder(&folder)) {
         Ok(()) => Ok(folder),
-        Err(error) => Err(format!("no private folder to run it in: {}: {error}", folder.display())),
+        Err(error) => Err(format!(
+            "no private folder to run it in: {}: {error}",
+            folder.display()
+        )),
     }
 }
 
-/// The program was there a moment ago, so what the system says is worth as much as what was found then.
+/// The program was there a moment ago, so what the system says is worth as much as what was found
+/// then.
 fn spawn_failure(launch: &ResolvedLaunch, error: &io::Error) -> Failure {
     let (fact, retry) = match error.kind() {
-        io::ErrorKind::NotFound => (LaunchFault::NoSuchProgram { command: launch.argv0.clone() }.to_string(), Retry::OnUse),
-        io::ErrorKind::PermissionDenied => {
-            (LaunchFault::NotExecutable { path: launch.program.clone() }.to_string(), Retry::OnUse)
-        }
-        _ => (format!("{:?} could not be started: {error}", launch.program), Retry::Soon),
+        io::ErrorKind::NotFound => (
+            LaunchFault::NoSuchProgram {
+                command: launch.argv0.clone(),
+            }
+            .to_string(),
+            Retry::OnUse,
+        ),
+        io::ErrorKind::PermissionDenied => (
+            LaunchFault::NotExecutable {
+                path: launch.program.clone(),
+            }
+            .to_string(),
+            Retry::OnUse,
+        ),
+        _ => (
+            format!("{:?} could not be started: {error}", launch.program),
+            Retry::Soon,
+        ),
     };
-    Failure { fact: Redactor::new(launch.secrets.iter().cloned()).redact(&fact).into_owned(), retry }
+    Failure {
+        fact: Redactor::new(launch.secrets.iter().cloned())
+            .redact(&fact)
+            .into_owned(),
+        retry,
+    }
 }
 
 struct Spawned {
@@ -302,7 +371,10 @@ struct Spawned {
 fn stop_timing(config: &ServerConfig) -> StopTiming {
     match config.dialect.rules().stop {
         Stop::CloseFirst => StopTiming::default(),
-        Stop::Terminate => StopTiming { term: Duration::ZERO, ..StopTiming::default() },
+        Stop::Terminate => StopTiming {
+            term: Duration::ZERO,
+            ..StopTiming::default()
+        },
     }
 }
 
@@ -314,7 +386,11 @@ impl Process for Spawned {
     fn last_words(&self, until: Instant) -> Answering<'_, Vec<String>> {
         Box::pin(async move {
             let _ = timeout_at(until, self.stderr.drained()).await;
-            self.stderr.last_lines(LAST_WORDS).iter().map(|line| line.for_terminal_line().to_string()).collect()
+            self.stderr
+                .last_lines(LAST_WORDS)
+                .iter()
+                .map(|line| line.for_terminal_line().to_string())
+                .collect()
         })
     }
 
@@ -335,7 +411,14 @@ pub(super) struct ByConnector(pub(super) Arc<dyn Connector>);
 impl Reach for ByConnector {
     fn begin(&self) -> Answering<'_, Result<Begun, Failure>> {
         let opening = Box::new(Over(self.0.clone()));
-        Box::pin(async move { Ok(Begun { process: None, opening, unset: Vec::new(), redactor: None }) })
+        Box::pin(async move {
+            Ok(Begun {
+                process: None,
+                opening,
+                unset: Vec::new(),
+                redactor: None,
+            })
+        })
     }
 }
 
@@ -345,6 +428,11 @@ struct NoWay(String);
 impl Reach for NoWay {
     fn begin(&self) -> Answering<'_, Result<Begun, Failure>> {
         let fact = self.0.clone();
-        Box::pin(async move { Err(Failure { fact, retry: Retry::WhenTold }) })
+        Box::pin(async move {
+            Err(Failure {
+                fact,
+                retry: Retry::WhenTold,
+            })
+        })
     }
 }

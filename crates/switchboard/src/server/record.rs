@@ -1,4 +1,5 @@
-//! What becomes of a server, in the words of its file's dialect: one record each, for whoever shows them (S0-34, C16).
+//! What becomes of a server, in the words of its file's dialect: one record each, for whoever shows
+//! them (S0-34, C16).
 
 use super::{ServerHandle, State};
 use crate::config::{Dialect, Words};
@@ -24,7 +25,13 @@ impl ServerHandle {
     pub fn record(&self) -> Record {
         let snapshot = self.snapshot();
         let live = matches!(snapshot.state, State::Ready { .. });
-        let tools = snapshot.offerings.tools.iter().filter(|_| live).map(|tool| tool.name.clone()).collect();
+        let tools = snapshot
+            .offerings
+            .tools
+            .iter()
+            .filter(|_| live)
+            .map(|tool| tool.name.clone())
+            .collect();
         let (dialect, state) = (self.config.dialect, snapshot.shown_state());
         Record {
             name: self.config.name.clone(),
@@ -60,7 +67,8 @@ impl State {
         }
     }
 
-    /// Why a server in this state cannot be used; `None` where it can, or will be started when it is needed.
+    /// Why a server in this state cannot be used; `None` where it can, or will be started when it
+    /// is needed.
     pub fn trouble(&self) -> Option<String> {
         match self {
             Self::Ready { .. } | Self::Idle => None,
@@ -86,28 +94,63 @@ mod tests {
         let error = || "no answer".to_owned();
         let now = SystemTime::UNIX_EPOCH;
         [
-            State::Ready { era: Era::Legacy, version: "2025-11-25".into() },
-            State::Connecting { since: now, step: "handshake" },
+            State::Ready {
+                era: Era::Legacy,
+                version: "2025-11-25".into(),
+            },
+            State::Connecting {
+                since: now,
+                step: "handshake",
+            },
             State::Failed { error: error() },
-            State::Backoff { error: error(), attempt: 1, retry_at: now },
+            State::Backoff {
+                error: error(),
+                attempt: 1,
+                retry_at: now,
+            },
             State::Disabled,
-            State::Blocked { rule: "deny_servers".into() },
-            State::Untrusted { reason: "new".into() },
+            State::Blocked {
+                rule: "deny_servers".into(),
+            },
+            State::Untrusted {
+                reason: "new".into(),
+            },
             State::Idle,
-            State::NeedsLogin { url: String::new(), reason: "nobody is logged in".into() },
+            State::NeedsLogin {
+                url: String::new(),
+                reason: "nobody is logged in".into(),
+            },
             State::Stopped,
         ]
     }
 
     fn check(words: Words, expected: [&str; 10]) {
-        assert_eq!(states().map(|state| state.word(words)), expected, "{words:?}");
+        assert_eq!(
+            states().map(|state| state.word(words)),
+            expected,
+            "{words:?}"
+        );
     }
 
     /// S2-47: exactly three words, and C16: each state has one in every dialect.
     #[test]
     fn s2_47_gemini_has_exactly_three_words_for_every_state() {
         let not = "DISCONNECTED";
-        check(Words::Three, ["CONNECTED", "CONNECTING", not, not, not, not, not, not, not, not]);
+        check(
+            Words::Three,
+            [
+                "CONNECTED",
+                "CONNECTING",
+                not,
+                not,
+                not,
+                not,
+                not,
+                not,
+                not,
+                not,
+            ],
+        );
         assert_eq!(Dialect::Gemini.rules().words, Words::Three);
     }
 
@@ -118,7 +161,11 @@ mod tests {
         check(Words::Two, ["ok", no, no, no, no, no, no, "ok", no, no]);
         assert_eq!(Dialect::CoreAgent.rules().words, Words::Two);
         for state in states() {
-            assert_eq!(state.word(Words::Two) == "error", state.trouble().is_some(), "{state}");
+            assert_eq!(
+                state.word(Words::Two) == "error",
+                state.trouble().is_some(),
+                "{state}"
+            );
         }
     }
 

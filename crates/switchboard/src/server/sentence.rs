@@ -1,4 +1,5 @@
-//! What went wrong with a server, in words: the fact and what it last said. What to try is [`Advice`], which has no words here. Pure.
+//! What went wrong with a server, in words: the fact and what it last said. What to try is
+//! [`Advice`], which has no words here. Pure.
 
 use std::time::Duration;
 
@@ -16,7 +17,9 @@ const QUOTED_CHARACTERS: usize = 300;
 
 /// `fact`, and what the server last wrote to stderr.
 pub(super) fn failure(fact: &str, last_words: &[String]) -> String {
-    let quoted = quoted(last_words).map(|words| format!(" ({words})")).unwrap_or_default();
+    let quoted = quoted(last_words)
+        .map(|words| format!(" ({words})"))
+        .unwrap_or_default();
     format!("{fact}{quoted}")
 }
 
@@ -47,7 +50,11 @@ pub(super) fn unanswered(fault: &WireFault) -> String {
         WireFault::NotSent(fact) => fact.clone(),
         WireFault::Lost(reason) => ended_during("handshake", reason, None),
         // A good status with a body that is no answer: what is wrong with it says it all.
-        WireFault::Status { status: 200..=299, said, .. } if !said.is_empty() => said.trim_start_matches(": ").to_owned(),
+        WireFault::Status {
+            status: 200..=299,
+            said,
+            ..
+        } if !said.is_empty() => said.trim_start_matches(": ").to_owned(),
         WireFault::Status { .. } => format!("answered the handshake with {fault}"),
         WireFault::NeedsLogin(_) => "needs a login".to_owned(),
     }
@@ -68,12 +75,18 @@ pub(super) fn not_ready(config: &ServerConfig, state: &State, waited: Duration) 
     match state {
         State::Disabled => {
             let (file, line) = (config.source.file.display(), config.source.line);
-            format!("disabled in {file}:{line}; {} there to use it", config.dialect.rules().to_enable())
+            format!(
+                "disabled in {file}:{line}; {} there to use it",
+                config.dialect.rules().to_enable()
+            )
         }
         State::Blocked { rule } => format!("blocked: {rule}; change that list to use it"),
         State::Untrusted { reason } => format!("not trusted: {reason}"),
-        State::Connecting { step, .. } => format!("still connecting after {} (step: {step})", duration(waited)),
-        // A login would change nothing: what is sent stands in the entry, and the reason says what to check there.
+        State::Connecting { step, .. } => {
+            format!("still connecting after {} (step: {step})", duration(waited))
+        }
+        // A login would change nothing: what is sent stands in the entry, and the reason says what
+        // to check there.
         State::NeedsLogin { reason, .. } if config.endpoint.has_own_token() => reason.clone(),
         State::NeedsLogin { reason, .. } => format!("needs a login ({reason})"),
         State::Backoff { error, .. } | State::Failed { error } => error.clone(),
@@ -86,21 +99,49 @@ pub(super) fn not_ready(config: &ServerConfig, state: &State, waited: Duration) 
 pub(super) fn other_era(server: &ServerName, outcome: EraOutcome, repeated: bool) -> String {
     let (older, newer) = (LEGACY_VERSIONS[0], MODERN_VERSION);
     let asks = |way: &str, version: &str| {
-        format!("server \"{server}\" asks in the {way} way, which its {version} connection cannot carry")
+        format!(
+            "server \"{server}\" asks in the {way} way, which its {version} connection cannot carry"
+        )
     };
-    let again = if repeated { "The call is made again." } else { "The tool may have begun; call it again." };
-    let lost = |restarted| if restarted { " (its process was restarted, so what it kept in memory is lost)" } else { "" };
-    match outcome {
-        EraOutcome::Reopening { era: Era::Legacy, restarted, .. } => {
-            format!("{}; reopened with {older} and remembered{}. {again}", asks("older", newer), lost(restarted))
+    let again = if repeated {
+        "The call is made again."
+    } else {
+        "The tool may have begun; call it again."
+    };
+    let lost = |restarted| {
+        if restarted {
+            " (its process was restarted, so what it kept in memory is lost)"
+        } else {
+            ""
         }
-        EraOutcome::Reopening { era: Era::Modern, restarted, both: true } => format!(
+    };
+    match outcome {
+        EraOutcome::Reopening {
+            era: Era::Legacy,
+            restarted,
+            ..
+        } => {
+            format!(
+                "{}; reopened with {older} and remembered{}. {again}",
+                asks("older", newer),
+                lost(restarted)
+            )
+        }
+        EraOutcome::Reopening {
+            era: Era::Modern,
+            restarted,
+            both: true,
+        } => format!(
             "{}; reopened with {newer} and remembered{}. {again} For its tools that ask in the older way, add an entry with \
              `protocol = \"legacy\"`",
             asks("newer", older),
             lost(restarted)
         ),
-        EraOutcome::Reopening { era: Era::Modern, restarted, both: false } => format!(
+        EraOutcome::Reopening {
+            era: Era::Modern,
+            restarted,
+            both: false,
+        } => format!(
             "server \"{server}\" cannot ask over its {older} connection either; reopened with {newer} and remembered{}. \
              The questions of this tool reach nobody",
             lost(restarted)
@@ -115,8 +156,13 @@ pub(super) fn other_era(server: &ServerName, outcome: EraOutcome, repeated: bool
                 asks(way, now)
             )
         }
-        EraOutcome::Stays { era: Era::Modern, both: false } => {
-            format!("server \"{server}\" asks in the older way, which neither its {newer} nor its {older} connection can carry")
+        EraOutcome::Stays {
+            era: Era::Modern,
+            both: false,
+        } => {
+            format!(
+                "server \"{server}\" asks in the older way, which neither its {newer} nor its {older} connection can carry"
+            )
         }
         EraOutcome::Stays { era, both: _ } => {
             let (version, other) = match era {
@@ -136,8 +182,14 @@ pub(super) fn advice(config: &ServerConfig, state: &State) -> Option<Advice> {
     match state {
         State::Untrusted { .. } => Some(Advice::Accept),
         State::NeedsLogin { .. } => (!config.endpoint.has_own_token()).then_some(Advice::LogIn),
-        State::Connecting { .. } | State::Backoff { .. } | State::Failed { .. } => Some(Advice::Examine),
-        State::Disabled | State::Blocked { .. } | State::Stopped | State::Idle | State::Ready { .. } => None,
+        State::Connecting { .. } | State::Backoff { .. } | State::Failed { .. } => {
+            Some(Advice::Examine)
+        }
+        State::Disabled
+        | State::Blocked { .. }
+        | State::Stopped
+        | State::Idle
+        | State::Ready { .. } => None,
     }
 }
 
@@ -151,8 +203,11 @@ pub(super) fn duration(duration: Duration) -> String {
 }
 
 fn quoted(last_words: &[String]) -> Option<String> {
-    let lines: Vec<_> =
-        last_words.iter().filter(|line| !line.trim().is_empty()).map(|line| format!("\"{}\"", cut(line))).collect();
+    let lines: Vec<_> = last_words
+        .iter()
+        .filter(|line| !line.trim().is_empty())
+        .map(|line| format!("\"{}\"", cut(line)))
+        .collect();
     (!lines.is_empty()).then(|| format!("last stderr: {}", lines.join(", ")))
 }
 
@@ -178,41 +233,76 @@ mod tests {
     fn s2_65_failures_are_told_apart() {
         let token = ["GITHUB_TOKEN not set".to_owned()];
         check(
-            &failure(&ended_during("handshake", "end of output", Some(Exit::Status(1))), &token),
+            &failure(
+                &ended_during("handshake", "end of output", Some(Exit::Status(1))),
+                &token,
+            ),
             "exited with status 1 before the handshake (last stderr: \"GITHUB_TOKEN not set\")",
         );
         check(
-            &failure(&ended_during("list", "end of output", Some(Exit::Signal(9))), &[]),
+            &failure(
+                &ended_during("list", "end of output", Some(Exit::Signal(9))),
+                &[],
+            ),
             "was killed by SIGKILL while it was asked what it offers",
         );
         check(
             &failure(&ended_during("handshake", "end of output", None), &[]),
             "the connection ended before the handshake: end of output",
         );
-        check(&too_late("handshake", Duration::from_secs(30)), "no answer to the handshake within 30 s");
+        check(
+            &too_late("handshake", Duration::from_secs(30)),
+            "no answer to the handshake within 30 s",
+        );
         check(
             &too_late("list", Duration::from_millis(1500)),
             "connected, but gave no answer within 1.5 s when asked what it offers",
         );
-        check(&too_late("spawn", Duration::from_millis(200)), "its process did not start within 200 ms");
+        check(
+            &too_late("spawn", Duration::from_millis(200)),
+            "its process did not start within 200 ms",
+        );
     }
 
     /// F23, F24: what HTTP did instead of answering is told as what it is.
     #[test]
     fn f24_a_handshake_that_http_did_not_answer_is_told_apart() {
-        let status = |status, said: &str| WireFault::Status { status, said: said.to_owned(), retry_after: None, error: None };
+        let status = |status, said: &str| WireFault::Status {
+            status,
+            said: said.to_owned(),
+            retry_after: None,
+            error: None,
+        };
         let refused = "example.com:443 refused the connection (is the server running?)";
-        check(&unanswered(&WireFault::NotSent(refused.to_owned())), refused);
-        check(&unanswered(&WireFault::Lost("reset".to_owned())), "the connection ended before the handshake: reset");
-        check(&unanswered(&status(500, ": boom")), "answered the handshake with HTTP 500: boom");
-        check(&unanswered(&status(503, "")), "answered the handshake with HTTP 503");
-        check(&unanswered(&status(200, ": answered with text/html")), "answered with text/html");
+        check(
+            &unanswered(&WireFault::NotSent(refused.to_owned())),
+            refused,
+        );
+        check(
+            &unanswered(&WireFault::Lost("reset".to_owned())),
+            "the connection ended before the handshake: reset",
+        );
+        check(
+            &unanswered(&status(500, ": boom")),
+            "answered the handshake with HTTP 500: boom",
+        );
+        check(
+            &unanswered(&status(503, "")),
+            "answered the handshake with HTTP 503",
+        );
+        check(
+            &unanswered(&status(200, ": answered with text/html")),
+            "answered with text/html",
+        );
     }
 
     #[test]
     fn f7_a_death_carries_status_and_last_words() {
         let words = ["one".to_owned(), " ".to_owned(), "two".to_owned()];
-        check(&death("end of output", Some(Exit::Status(3)), &words), "exited with status 3; last stderr: \"one\", \"two\"");
+        check(
+            &death("end of output", Some(Exit::Status(3)), &words),
+            "exited with status 3; last stderr: \"one\", \"two\"",
+        );
         check(&death("end of output", None, &[]), "end of output");
     }
 

@@ -98,13 +98,15 @@ pub struct Snapshot {
     pub steps: Vec<(&'static str, Duration)>,
     /// The last state changes with their reasons, newest last, at most 50 (P9).
     pub history: Vec<(SystemTime, String)>,
-    /// What was odd about the present connection, or the last one: it tells why a server failed before it had a session.
+    /// What was odd about the present connection, or the last one: it tells why a server failed
+    /// before it had a session.
     pub noticed: Noticed,
     /// How the last connection ended: exit status and the last of stderr, safe to show.
     pub last_exit: Option<String>,
     /// A package runner may be installing the server, for the first time.
     pub is_first_start: bool,
-    /// Why the last attempt failed and how many in a row did, until one works or somebody starts it anew.
+    /// Why the last attempt failed and how many in a row did, until one works or somebody starts
+    /// it anew.
     pub(super) failure: Option<(String, u32)>,
     /// Attempts to connect that came to an end, good or bad.
     pub(super) attempts_ended: u64,
@@ -115,19 +117,24 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// The state as it is shown: a server that is being tried again has failed until it is connected (S2-36).
+    /// The state as it is shown: a server that is being tried again has failed until it is
+    /// connected (S2-36).
     pub fn shown_state(&self) -> State {
         match (&self.state, &self.failure) {
-            (State::Connecting { since, .. }, Some((error, attempt))) => {
-                State::Backoff { error: error.clone(), attempt: *attempt, retry_at: *since }
-            }
+            (State::Connecting { since, .. }, Some((error, attempt))) => State::Backoff {
+                error: error.clone(),
+                attempt: *attempt,
+                retry_at: *since,
+            },
             (state, _) => state.clone(),
         }
     }
 
-    /// It is usable, or an attempt has shown that it is not, or none is under way: what it offers later comes late.
+    /// It is usable, or an attempt has shown that it is not, or none is under way: what it offers
+    /// later comes late.
     pub fn is_settled(&self) -> bool {
-        self.attempts_ended > 0 || !matches!(self.state, State::Connecting { .. }) && !self.recalling
+        self.attempts_ended > 0
+            || !matches!(self.state, State::Connecting { .. }) && !self.recalling
     }
 
     pub(super) fn empty(state: State) -> Self {
@@ -163,11 +170,21 @@ impl fmt::Display for State {
             Self::Untrusted { reason } => write!(f, "untrusted: {reason}"),
             Self::Idle => f.write_str("idle"),
             Self::Connecting { .. } => f.write_str("connecting"),
-            Self::Ready { era: Era::Legacy, version } => write!(f, "ready, legacy {version}"),
-            Self::Ready { era: Era::Modern, version } => write!(f, "ready, modern {version}"),
-            Self::NeedsLogin { url, reason } if url.is_empty() => write!(f, "needs a login: {reason}"),
+            Self::Ready {
+                era: Era::Legacy,
+                version,
+            } => write!(f, "ready, legacy {version}"),
+            Self::Ready {
+                era: Era::Modern,
+                version,
+            } => write!(f, "ready, modern {version}"),
+            Self::NeedsLogin { url, reason } if url.is_empty() => {
+                write!(f, "needs a login: {reason}")
+            }
             Self::NeedsLogin { url, reason } => write!(f, "needs a login at {url}: {reason}"),
-            Self::Backoff { error, attempt, .. } => write!(f, "backoff after failure {attempt}: {error}"),
+            Self::Backoff { error, attempt, .. } => {
+                write!(f, "backoff after failure {attempt}: {error}")
+            }
             Self::Failed { error } => write!(f, "failed: {error}"),
             Self::Stopped => f.write_str("stopped"),
         }

@@ -41,7 +41,11 @@ pub(super) enum Command {
     /// Answered when the new process is being started.
     Restart(oneshot::Sender<()>),
     /// A request on a connection of this era was refused in words that say which era it needs.
-    EraRefused { era: Era, evidence: EraEvidence, answer: oneshot::Sender<Option<EraOutcome>> },
+    EraRefused {
+        era: Era,
+        evidence: EraEvidence,
+        answer: oneshot::Sender<Option<EraOutcome>>,
+    },
     /// The entry says something else beside its launch.
     Adopt(Arc<ServerConfig>),
     /// Heeded when the task is gone.
@@ -80,11 +84,17 @@ pub(super) enum Phase {
     /// The time to connect.
     Waiting(Instant),
     /// An attempt.
-    Connecting { attempt: Answering<'static, Outcome>, cancel: Option<oneshot::Sender<()>> },
+    Connecting {
+        attempt: Answering<'static, Outcome>,
+        cancel: Option<oneshot::Sender<()>>,
+    },
     /// The end of a connection.
     Live(Box<Live>),
     /// The end of a process; then the time to connect, if one was set.
-    Leaving { ending: Answering<'static, ()>, then: Option<Instant> },
+    Leaving {
+        ending: Answering<'static, ()>,
+        then: Option<Instant>,
+    },
 }
 
 /// What a phase came to.
@@ -140,7 +150,10 @@ impl Task {
     }
 
     fn restart(&mut self, heeded: oneshot::Sender<()>) {
-        if matches!(self.board.now().state, State::Disabled | State::Blocked { .. } | State::Untrusted { .. }) {
+        if matches!(
+            self.board.now().state,
+            State::Disabled | State::Blocked { .. } | State::Untrusted { .. }
+        ) {
             return;
         }
         self.backoff.told();
@@ -150,7 +163,8 @@ impl Task {
         self.connect_now("restarted on request");
     }
 
-    /// The server turned a call away. What it has answered or will answer yet is no worse for it: the session ends with its last call.
+    /// The server turned a call away. What it has answered or will answer yet is no worse for it:
+    /// the session ends with its last call.
     fn refused(&mut self, reason: &str, heeded: oneshot::Sender<()>) {
         match std::mem::take(&mut self.phase) {
             Phase::Live(live) => {
@@ -165,7 +179,10 @@ impl Task {
 
     fn needs_login(&mut self, reason: &str, ending: Answering<'static, ()>, attempted: bool) {
         self.phase = Phase::Leaving { ending, then: None };
-        let state = State::NeedsLogin { url: self.reach.address(), reason: reason.to_owned() };
+        let state = State::NeedsLogin {
+            url: self.reach.address(),
+            reason: reason.to_owned(),
+        };
         self.board.moved(state, "", |snapshot| {
             snapshot.attempts_ended += u64::from(attempted);
             disconnected(snapshot);
@@ -175,10 +192,17 @@ impl Task {
     /// Leaves whatever is under way and connects anew.
     fn connect_now(&mut self, because: &str) {
         let now = Instant::now();
-        let step = if matches!(self.phase, Phase::Resting | Phase::Waiting(_)) { self.reach.first_step() } else { "stop" };
+        let step = if matches!(self.phase, Phase::Resting | Phase::Waiting(_)) {
+            self.reach.first_step()
+        } else {
+            "stop"
+        };
         self.phase = match std::mem::take(&mut self.phase) {
             Phase::Resting | Phase::Waiting(_) => Phase::Waiting(now),
-            Phase::Connecting { attempt, mut cancel } => {
+            Phase::Connecting {
+                attempt,
+                mut cancel,
+            } => {
                 if let Some(cancel) = cancel.take() {
                     let _ = cancel.send(());
                 }
@@ -186,9 +210,15 @@ impl Task {
             }
             Phase::Live(live) => {
                 self.learn_from(&live);
-                Phase::Leaving { ending: live.leave(), then: Some(now) }
+                Phase::Leaving {
+                    ending: live.leave(),
+                    then: Some(now),
+                }
             }
-            Phase::Leaving { ending, .. } => Phase::Leaving { ending, then: Some(now) },
+            Phase::Leaving { ending, .. } => Phase::Leaving {
+                ending,
+                then: Some(now),
+            },
         };
         self.board.moved(connecting(step), because, |snapshot| {
             snapshot.failure = None;
@@ -211,18 +241,38 @@ impl Task {
                     self.phase = then.map_or(Phase::Resting, Phase::Waiting);
                 }
             }
-            Turn::Attempted(Outcome { process, farewell, habits, result }) => {
+            Turn::Attempted(Outcome {
+                process,
+                farewell,
+                habits,
+                result,
+            }) => {
                 self.habits = habits;
                 match result {
                     Ok(arrival) => self.arrived(arrival, process),
                     Err(Unconnected::Cancelled) => {
-                        self.phase = Phase::Leaving { ending: leave(process, farewell), then: Some(Instant::now()) };
+                        self.phase = Phase::Leaving {
+                            ending: leave(process, farewell),
+                            then: Some(Instant::now()),
+                        };
                     }
-                    Err(Unconnected::NeedsLogin(reason)) => self.needs_login(&reason, leave(process, farewell), true),
-                    Err(Unconnected::Failed { failure, forget_era }) => {
+                    Err(Unconnected::NeedsLogin(reason)) => {
+                        self.needs_login(&reason, leave(process, farewell), true)
+                    }
+                    Err(Unconnected::Failed {
+                        failure,
+                        forget_era,
+                    }) => {
                         if forget_era {
-                            let verdict = self.habits.verdict.map(|verdict| verdict.failed(SystemTime::now()));
-                            self.keep_habits(Habits { era: None, verdict, ..self.habits });
+                            let verdict = self
+                                .habits
+                                .verdict
+                                .map(|verdict| verdict.failed(SystemTime::now()));
+                            self.keep_habits(Habits {
+                                era: None,
+                                verdict,
+                                ..self.habits
+                            });
                         }
                         self.failed(failure, leave(process, farewell), None);
                     }
@@ -244,28 +294,54 @@ impl Task {
             self.board.noted(fresh);
             self.board.step(self.reach.first_step());
         } else {
-            self.board.moved(connecting(self.reach.first_step()), "its wait is over", fresh);
+            self.board.moved(
+                connecting(self.reach.first_step()),
+                "its wait is over",
+                fresh,
+            );
         }
         let (cancel, cancelled) = oneshot::channel();
         let (reach, board, memory) = (self.reach.clone(), self.board.clone(), self.memory.clone());
         let known = self.are_habits_known.then_some(self.habits);
-        let attempt = Attempt::new(self.config.clone(), reach, board, memory, self.options.clone(), known);
-        self.phase = Phase::Connecting { attempt: Box::pin(attempt.run(cancelled)), cancel: Some(cancel) };
+        let attempt = Attempt::new(
+            self.config.clone(),
+            reach,
+            board,
+            memory,
+            self.options.clone(),
+            known,
+        );
+        self.phase = Phase::Connecting {
+            attempt: Box::pin(attempt.run(cancelled)),
+            cancel: Some(cancel),
+        };
         for heeded in self.restarting.drain(..) {
             let _ = heeded.send(());
         }
     }
 
     fn arrived(&mut self, arrival: Arrival, process: Option<Box<dyn Process>>) {
-        let Arrival { link, wire, offerings, redactor } = arrival;
+        let Arrival {
+            link,
+            wire,
+            offerings,
+            redactor,
+        } = arrival;
         let hello = link.hello();
-        let state = State::Ready { era: hello.era, version: hello.version.clone() };
+        let state = State::Ready {
+            era: hello.era,
+            version: hello.version.clone(),
+        };
         self.keep_era(hello.era);
         for (method, fault) in &offerings.faults {
             self.board.notice(format!("{method} failed: {fault}"));
         }
         let offerings = Arc::new(offerings);
-        self.chores.add(self.memory.clone().keep_offerings(offerings.clone(), redactor.clone().unwrap_or_default()));
+        self.chores.add(
+            self.memory
+                .clone()
+                .keep_offerings(offerings.clone(), redactor.clone().unwrap_or_default()),
+        );
         self.worked.store(false, Ordering::Relaxed);
         let session = Link::session(link.clone());
         self.phase = Phase::Live(Box::new(Live::new(link, process, redactor, &self.config)));
@@ -281,10 +357,19 @@ impl Task {
 
     /// The connection is gone; the calls under way know it already.
     fn lost(&mut self, end: End) {
-        let Phase::Live(live) = std::mem::take(&mut self.phase) else { return };
+        let Phase::Live(live) = std::mem::take(&mut self.phase) else {
+            return;
+        };
         self.learn_from(&live);
         let fact = sentence::failure(&end.fact(), &end.last_words);
-        self.failed(Failure { fact, retry: Retry::Soon }, live.leave(), Some(end.death()));
+        self.failed(
+            Failure {
+                fact,
+                retry: Retry::Soon,
+            },
+            live.leave(),
+            Some(end.death()),
+        );
     }
 
     fn failed(&mut self, failure: Failure, ending: Answering<'static, ()>, death: Option<String>) {
@@ -294,7 +379,14 @@ impl Task {
         let (state, then) = match self.backoff.failed(failure.retry, now, fastrand::f64()) {
             Verdict::Again { attempt, wait } => {
                 again = Some((error.clone(), attempt));
-                (State::Backoff { error, attempt, retry_at: SystemTime::now() + wait }, Some(now + wait))
+                (
+                    State::Backoff {
+                        error,
+                        attempt,
+                        retry_at: SystemTime::now() + wait,
+                    },
+                    Some(now + wait),
+                )
             }
             Verdict::Rest => (State::Failed { error }, None),
         };
@@ -314,7 +406,9 @@ impl Task {
     /// The server was listed again, because it said that a list changed.
     fn relisted(&mut self, listed: Result<Offerings, RequestFault>) {
         if let Err(RequestFault::Wire(WireFault::NeedsLogin(needed))) = &listed {
-            let Phase::Live(live) = std::mem::take(&mut self.phase) else { return };
+            let Phase::Live(live) = std::mem::take(&mut self.phase) else {
+                return;
+            };
             self.learn_from(&live);
             return self.needs_login(&needed.reason, live.let_go(), false);
         }
@@ -323,19 +417,31 @@ impl Task {
             News::None => self.board.noted(|snapshot| snapshot.listings += 1),
             News::Offerings(offerings) => {
                 if let Err(Failure { fact, retry }) = verdict_on(&self.config, &offerings) {
-                    return self.not_worth_it(Failure { fact: sentence::failure(&fact, &[]), retry });
+                    return self.not_worth_it(Failure {
+                        fact: sentence::failure(&fact, &[]),
+                        retry,
+                    });
                 }
                 let offerings = Arc::new(offerings);
-                let redactor = if let Phase::Live(live) = &self.phase { live.redactor() } else { Redactor::default() };
-                self.chores.add(self.memory.clone().keep_offerings(offerings.clone(), redactor));
+                let redactor = if let Phase::Live(live) = &self.phase {
+                    live.redactor()
+                } else {
+                    Redactor::default()
+                };
+                self.chores.add(
+                    self.memory
+                        .clone()
+                        .keep_offerings(offerings.clone(), redactor),
+                );
                 self.board.replaced(|snapshot| {
                     snapshot.offerings = offerings;
                     snapshot.listings += 1;
                 });
             }
             News::Fault(fault) => {
-                let line =
-                    format!("said that its lists changed, but listing them failed: {fault}; the lists from before are kept");
+                let line = format!(
+                    "said that its lists changed, but listing them failed: {fault}; the lists from before are kept"
+                );
                 self.board.notice(line);
                 self.board.noted(|snapshot| snapshot.listings += 1);
             }
@@ -344,9 +450,15 @@ impl Task {
 
     /// It has taken back all that it was kept for.
     fn not_worth_it(&mut self, failure: Failure) {
-        let Phase::Live(live) = std::mem::take(&mut self.phase) else { return };
+        let Phase::Live(live) = std::mem::take(&mut self.phase) else {
+            return;
+        };
         self.learn_from(&live);
-        self.failed(failure, live.leave(), Some("closed, as it offers nothing any more".to_owned()));
+        self.failed(
+            failure,
+            live.leave(),
+            Some("closed, as it offers nothing any more".to_owned()),
+        );
         self.board.noted(|snapshot| snapshot.listings += 1);
     }
 
@@ -355,19 +467,38 @@ impl Task {
         if self.worked.swap(false, Ordering::Relaxed) {
             self.backoff.worked();
         }
-        let verdict = self.habits.verdict.map(|verdict| if live.was_questioned() { verdict.confirmed() } else { verdict });
-        self.keep_habits(Habits { asks: self.habits.asks || live.asks(), verdict, ..self.habits });
+        let verdict = self.habits.verdict.map(|verdict| {
+            if live.was_questioned() {
+                verdict.confirmed()
+            } else {
+                verdict
+            }
+        });
+        self.keep_habits(Habits {
+            asks: self.habits.asks || live.asks(),
+            verdict,
+            ..self.habits
+        });
     }
 
-    /// What an entry dictates says nothing about what another entry of the same launch should begin with.
+    /// What an entry dictates says nothing about what another entry of the same launch should begin
+    /// with.
     fn keep_era(&mut self, era: Era) {
         if self.config.protocol == Protocol::Auto {
-            let is_refuted = |verdict: &EraVerdict| verdict.era() == Era::Legacy && era == Era::Modern;
-            let verdict = self.habits.verdict.map(|verdict| match is_refuted(&verdict) {
-                true => verdict.failed(SystemTime::now()),
-                false => verdict,
+            let is_refuted =
+                |verdict: &EraVerdict| verdict.era() == Era::Legacy && era == Era::Modern;
+            let verdict = self
+                .habits
+                .verdict
+                .map(|verdict| match is_refuted(&verdict) {
+                    true => verdict.failed(SystemTime::now()),
+                    false => verdict,
+                });
+            self.keep_habits(Habits {
+                era: Some(era),
+                verdict,
+                ..self.habits
             });
-            self.keep_habits(Habits { era: Some(era), verdict, ..self.habits });
         }
     }
 
@@ -378,7 +509,8 @@ impl Task {
         }
     }
 
-    /// Ends the session and the process, in bounded time; what is being written to the store gets the same time.
+    /// Ends the session and the process, in bounded time; what is being written to the store gets
+    /// the same time.
     async fn end(mut self) {
         // Nothing will be heeded any more, so nobody should wait for it.
         self.commands.close();
@@ -389,7 +521,9 @@ impl Task {
             Phase::Connecting { attempt, cancel } => {
                 drop(cancel);
                 Box::pin(async move {
-                    let Outcome { process, farewell, .. } = attempt.await;
+                    let Outcome {
+                        process, farewell, ..
+                    } = attempt.await;
                     leave(process, farewell).await;
                 })
             }
@@ -399,14 +533,19 @@ impl Task {
             }
         };
         // What never ran has nothing to tell: the log of a server is not one of every run of ours.
-        let quiet =
-            matches!(self.board.now().state, State::Disabled | State::Blocked { .. } | State::Untrusted { .. } | State::Idle);
+        let quiet = matches!(
+            self.board.now().state,
+            State::Disabled | State::Blocked { .. } | State::Untrusted { .. } | State::Idle
+        );
         self.board.ended(quiet, |snapshot| {
             cut_off(snapshot, "stopped on request");
             disconnected(snapshot);
             withdrawn(snapshot);
         });
-        let _ = timeout(STOP_BOUND, async { tokio::join!(ending, self.chores.all()) }).await;
+        let _ = timeout(STOP_BOUND, async {
+            tokio::join!(ending, self.chores.all())
+        })
+        .await;
         self.board.noted(|snapshot| snapshot.pid = None);
     }
 }
@@ -431,7 +570,10 @@ impl Phase {
 }
 
 fn connecting(step: &'static str) -> State {
-    State::Connecting { since: SystemTime::now(), step }
+    State::Connecting {
+        since: SystemTime::now(),
+        step,
+    }
 }
 
 /// The calls under way on a connection that we end fail now, and this is why.
@@ -441,7 +583,8 @@ fn cut_off(snapshot: &mut Snapshot, because: &str) {
     }
 }
 
-/// Without a session the offerings are those of last time. They stay on offer: a call of one of them wakes the server.
+/// Without a session the offerings are those of last time. They stay on offer: a call of one of
+/// them wakes the server.
 fn disconnected(snapshot: &mut Snapshot) {
     snapshot.session = None;
     snapshot.cached |= matches!(snapshot.state, State::Ready { .. });

@@ -41,15 +41,26 @@ fn error_of(state: &State) -> &str {
 }
 
 fn dies(status: i32) -> Play {
-    Play { dies: Some(Exit::Status(status)), handshake: NEVER, ..Play::default() }
+    Play {
+        dies: Some(Exit::Status(status)),
+        handshake: NEVER,
+        ..Play::default()
+    }
 }
 
-/// A panic in a server's task is that server's failure, with a reason, and whoever waits for it is answered.
+/// A panic in a server's task is that server's failure, with a reason, and whoever waits for it is
+/// answered.
 #[tokio::test(start_paused = true)]
 async fn a_panic_in_the_task_of_a_server_is_its_failure() {
-    let rig = Rig::eager([Play { panics: true, ..Play::default() }]);
+    let rig = Rig::eager([Play {
+        panics: true,
+        ..Play::default()
+    }]);
     let failed = rig.until(is_failed).await;
-    assert_eq!(error_of(&failed), "internal error (\"for the test\"); please report it");
+    assert_eq!(
+        error_of(&failed),
+        "internal error (\"for the test\"); please report it"
+    );
     let refused = rig.handle.ready(LONG).await.unwrap_err().to_string();
     assert!(refused.contains("internal error"), "{refused}");
     rig.handle.stop().await;
@@ -58,7 +69,13 @@ async fn a_panic_in_the_task_of_a_server_is_its_failure() {
 /// P9, S2-69: every change is told as it happens and stays on record with its reason.
 #[tokio::test(start_paused = true)]
 async fn p9_every_change_of_state_is_told_and_recorded() {
-    let mut rig = Rig::eager([Play { stderr: vec!["bad token".to_owned()], ..dies(1) }, Play::default()]);
+    let mut rig = Rig::eager([
+        Play {
+            stderr: vec!["bad token".to_owned()],
+            ..dies(1)
+        },
+        Play::default(),
+    ]);
     rig.until_ready().await;
     rig.changed.notified().await;
 
@@ -76,20 +93,44 @@ async fn p9_every_change_of_state_is_told_and_recorded() {
     );
     assert_eq!(
         rig.history(),
-        ["connecting", &format!("backoff after failure 1: {failure}"), "connecting: its wait is over", "ready, modern 1"]
+        [
+            "connecting",
+            &format!("backoff after failure 1: {failure}"),
+            "connecting: its wait is over",
+            "ready, modern 1"
+        ]
     );
     let snapshot = rig.handle.snapshot();
     let steps: Vec<_> = snapshot.steps.iter().map(|(step, _)| *step).collect();
-    assert_eq!((steps, snapshot.pid, snapshot.restarts), (vec!["spawn", "handshake", "list"], Some(42), 1));
-    assert_eq!(snapshot.unset, [("TOKEN".to_owned(), "env.TOKEN".to_owned())]);
-    assert_eq!((snapshot.cached, snapshot.offerings.withheld.len()), (false, 1));
+    assert_eq!(
+        (steps, snapshot.pid, snapshot.restarts),
+        (vec!["spawn", "handshake", "list"], Some(42), 1)
+    );
+    assert_eq!(
+        snapshot.unset,
+        [("TOKEN".to_owned(), "env.TOKEN".to_owned())]
+    );
+    assert_eq!(
+        (snapshot.cached, snapshot.offerings.withheld.len()),
+        (false, 1)
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn f17_a_slow_start_is_waited_for_and_says_what_it_does() {
-    let rig = Rig::eager([Play { handshake: Duration::from_secs(25), ..Play::default() }]);
-    let error = rig.handle.usable(Duration::from_secs(10)).await.unwrap_err();
-    assert_eq!(error.to_string(), "server \"play\": still connecting after 10 s (step: handshake)");
+    let rig = Rig::eager([Play {
+        handshake: Duration::from_secs(25),
+        ..Play::default()
+    }]);
+    let error = rig
+        .handle
+        .usable(Duration::from_secs(10))
+        .await
+        .unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "server \"play\": still connecting after 10 s (step: handshake)"
+    );
     rig.handle.settled().await;
     assert!(matches!(rig.state(), State::Ready { .. }));
     assert_eq!(rig.starts(), 1);
@@ -99,8 +140,20 @@ async fn f17_a_slow_start_is_waited_for_and_says_what_it_does() {
 #[tokio::test(start_paused = true)]
 async fn s0_31_a_step_that_hangs_fails_by_the_deadline() {
     let cases = [
-        (Play { handshake: NEVER, ..Play::default() }, "no answer to the handshake within 30 s"),
-        (Play { listing: NEVER, ..Play::default() }, "connected, but gave no answer within 30 s when asked what it offers"),
+        (
+            Play {
+                handshake: NEVER,
+                ..Play::default()
+            },
+            "no answer to the handshake within 30 s",
+        ),
+        (
+            Play {
+                listing: NEVER,
+                ..Play::default()
+            },
+            "connected, but gave no answer within 30 s when asked what it offers",
+        ),
     ];
     for (play, fact) in cases {
         let began = Instant::now();
@@ -113,33 +166,49 @@ async fn s0_31_a_step_that_hangs_fails_by_the_deadline() {
     }
 }
 
-/// A package runner that may have to install the server has longer, until the server has been seen once.
+/// A package runner that may have to install the server has longer, until the server has been seen
+/// once.
 #[tokio::test(start_paused = true)]
 async fn f17_a_first_start_through_a_package_runner_has_time_for_an_installation() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
     let installs = |entry: &mut ServerConfig| entry.first_connect = Some(Duration::from_secs(300));
-    let slow = Play { handshake: Duration::from_secs(200), ..Play::default() };
+    let slow = Play {
+        handshake: Duration::from_secs(200),
+        ..Play::default()
+    };
     let rig = Rig::of(installs, connecting(), [slow.clone()], store.clone());
     rig.until_ready().await;
-    assert_eq!((rig.starts(), rig.handle.snapshot().is_first_start), (1, true));
+    assert_eq!(
+        (rig.starts(), rig.handle.snapshot().is_first_start),
+        (1, true)
+    );
     rig.handle.stop().await;
 
     let rig = Rig::of(installs, connecting(), [slow], store);
     rig.handle.settled().await;
-    assert_eq!(error_of(&rig.state()), "no answer to the handshake within 30 s");
+    assert_eq!(
+        error_of(&rig.state()),
+        "no answer to the handshake within 30 s"
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn f18_a_crash_loop_ends_in_failed_and_a_use_after_the_cool_down_tries_once() {
     let rig = Rig::eager([dies(3)]);
     let state = rig.until(is_failed).await;
-    assert_eq!(error_of(&state), "exited with status 3 before the handshake");
+    assert_eq!(
+        error_of(&state),
+        "exited with status 3 before the handshake"
+    );
     assert_eq!(rig.starts(), 5);
 
     // Within the cool-down a use is answered at once, and starts nothing.
     let asked = Instant::now();
     let error = rig.handle.usable(LONG).await.unwrap_err();
-    assert_eq!((error.fact.as_str(), asked.elapsed() < MOMENT, rig.starts()), (error_of(&state), true, 5));
+    assert_eq!(
+        (error.fact.as_str(), asked.elapsed() < MOMENT, rig.starts()),
+        (error_of(&state), true, 5)
+    );
 
     // Nothing happens by itself.
     sleep(Duration::from_secs(300)).await;
@@ -150,7 +219,10 @@ async fn f18_a_crash_loop_ends_in_failed_and_a_use_after_the_cool_down_tries_onc
 
     // A person starts the count anew.
     rig.handle.restart().await;
-    assert!(is_backoff(&rig.until(|state| !matches!(state, State::Connecting { .. })).await));
+    assert!(is_backoff(
+        &rig.until(|state| !matches!(state, State::Connecting { .. }))
+            .await
+    ));
     assert_eq!((rig.starts(), rig.most_alive()), (7, 1));
 }
 
@@ -162,7 +234,9 @@ async fn f18_only_a_good_answer_starts_the_count_anew() {
         rig.until_ready().await;
         rig.handle.worked();
         rig.stage().hang_up();
-        let State::Backoff { attempt, .. } = rig.until(is_backoff).await else { unreachable!() };
+        let State::Backoff { attempt, .. } = rig.until(is_backoff).await else {
+            unreachable!()
+        };
         assert_eq!(attempt, 1, "round {round}");
     }
     // From here on it connects, stays for an hour and dies without having answered anything.
@@ -170,7 +244,9 @@ async fn f18_only_a_good_answer_starts_the_count_anew() {
         rig.until_ready().await;
         sleep(LONG).await;
         rig.stage().hang_up();
-        assert!(matches!(rig.until(is_backoff).await, State::Backoff { attempt: counted, .. } if counted == attempt));
+        assert!(
+            matches!(rig.until(is_backoff).await, State::Backoff { attempt: counted, .. } if counted == attempt)
+        );
     }
     rig.until_ready().await;
     rig.stage().hang_up();
@@ -180,7 +256,10 @@ async fn f18_only_a_good_answer_starts_the_count_anew() {
 /// S3-08, S3-09: nothing starts before it is needed, and many first calls start it once.
 #[tokio::test(start_paused = true)]
 async fn s3_09_concurrent_first_calls_start_a_lazy_server_once() {
-    let rig = Rig::lazy([Play { handshake: Duration::from_secs(2), ..Play::default() }]);
+    let rig = Rig::lazy([Play {
+        handshake: Duration::from_secs(2),
+        ..Play::default()
+    }]);
     rig.handle.settled().await;
     sleep(LONG).await;
     assert_eq!((rig.state(), rig.starts()), (State::Idle, 0));
@@ -203,15 +282,34 @@ async fn s3_09_concurrent_first_calls_start_a_lazy_server_once() {
 #[tokio::test(start_paused = true)]
 async fn s3_08_a_lazy_server_shows_the_catalog_of_last_time() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
-    let rig = Rig::new(connecting(), [Play { offers: tool("add"), ..Play::default() }], store.clone());
+    let rig = Rig::new(
+        connecting(),
+        [Play {
+            offers: tool("add"),
+            ..Play::default()
+        }],
+        store.clone(),
+    );
     rig.until_ready().await;
     rig.handle.stop().await;
 
-    let rig = Rig::new(State::Idle, [Play { offers: tool("sum"), ..Play::default() }], store);
+    let rig = Rig::new(
+        State::Idle,
+        [Play {
+            offers: tool("sum"),
+            ..Play::default()
+        }],
+        store,
+    );
     rig.handle.settled().await;
     let shown = |rig: &Rig| {
         let snapshot = rig.handle.snapshot();
-        let names: Vec<_> = snapshot.offerings.tools.iter().map(|tool| tool.name.as_wire().to_owned()).collect();
+        let names: Vec<_> = snapshot
+            .offerings
+            .tools
+            .iter()
+            .map(|tool| tool.name.as_wire().to_owned())
+            .collect();
         (names, snapshot.cached, rig.starts())
     };
     assert_eq!(shown(&rig), (vec!["add".to_owned()], true, 0));
@@ -231,11 +329,26 @@ async fn a_use_learns_the_outcome_of_one_attempt() {
 
 #[tokio::test(start_paused = true)]
 async fn p7_stop_is_bounded_in_every_phase() {
-    let stuck = Play { stopping: NEVER, ..Play::default() };
+    let stuck = Play {
+        stopping: NEVER,
+        ..Play::default()
+    };
     let phases = [
-        ("connecting", Play { handshake: NEVER, ..stuck.clone() }),
+        (
+            "connecting",
+            Play {
+                handshake: NEVER,
+                ..stuck.clone()
+            },
+        ),
         ("live", stuck.clone()),
-        ("leaving", Play { stopping: NEVER, ..dies(1) }),
+        (
+            "leaving",
+            Play {
+                stopping: NEVER,
+                ..dies(1)
+            },
+        ),
     ];
     for (phase, play) in phases {
         let rig = Rig::eager([play]);
@@ -248,11 +361,19 @@ async fn p7_stop_is_bounded_in_every_phase() {
         rig.until(|state| *state == State::Stopped).await;
         // A use, or a second stop, meanwhile.
         let error = rig.handle.usable(LONG).await.unwrap_err();
-        assert_eq!((error.state, began.elapsed() < MOMENT), (State::Stopped, true), "{phase}");
+        assert_eq!(
+            (error.state, began.elapsed() < MOMENT),
+            (State::Stopped, true),
+            "{phase}"
+        );
         rig.handle.stop().await;
         assert_eq!(rig.alive(), 0, "{phase}");
         stopping.await.unwrap();
-        assert!(began.elapsed() <= Duration::from_millis(3600), "{phase}: {:?}", began.elapsed());
+        assert!(
+            began.elapsed() <= Duration::from_millis(3600),
+            "{phase}: {:?}",
+            began.elapsed()
+        );
     }
 }
 
@@ -283,7 +404,9 @@ async fn f14_a_storm_of_changes_becomes_a_few_listings() {
     }
     *stage.offers.lock().unwrap() = Ok(offering("two"));
     let mut seen = rig.handle.snapshot.clone();
-    seen.wait_for(|now| now.offerings.withheld == offering("two").withheld).await.unwrap();
+    seen.wait_for(|now| now.offerings.withheld == offering("two").withheld)
+        .await
+        .unwrap();
     let listings = stage.listings.load(Ordering::Relaxed) - 1;
     assert!((4..=6).contains(&listings), "{listings}");
 }
@@ -291,7 +414,10 @@ async fn f14_a_storm_of_changes_becomes_a_few_listings() {
 /// F14: one listing at a time, and one more if something changed meanwhile.
 #[tokio::test(start_paused = true)]
 async fn f14_a_change_during_a_listing_leads_to_one_more() {
-    let rig = Rig::eager([Play { listing: Duration::from_secs(5), ..Play::default() }]);
+    let rig = Rig::eager([Play {
+        listing: Duration::from_secs(5),
+        ..Play::default()
+    }]);
     rig.until_ready().await;
     let stage = rig.stage();
     stage.change();
@@ -310,54 +436,88 @@ async fn a_listing_that_fails_keeps_what_was_known() {
     let mut rig = Rig::eager([Play::default()]);
     rig.until_ready().await;
     rig.told();
-    let fault = RequestFault::Answered { code: -32603, message: "boom".to_owned(), data: None };
+    let fault = RequestFault::Answered {
+        code: -32603,
+        message: "boom".to_owned(),
+        data: None,
+    };
     *rig.stage().offers.lock().unwrap() = Err(fault);
     rig.stage().change();
     sleep(Duration::from_secs(1)).await;
     assert_eq!(
         rig.told(),
-        ["notice: said that its lists changed, but listing them failed: the server answered with error -32603: boom; \
-              the lists from before are kept"]
+        [
+            "notice: said that its lists changed, but listing them failed: the server answered with error -32603: boom; \
+              the lists from before are kept"
+        ]
     );
-    assert_eq!(rig.handle.snapshot().offerings.withheld, offering("one").withheld);
+    assert_eq!(
+        rig.handle.snapshot().offerings.withheld,
+        offering("one").withheld
+    );
     assert!(matches!(rig.state(), State::Ready { .. }));
 }
 
-/// A server that refuses `initialize` after a probe is started again without one, and the probe is not paid again.
+/// A server that refuses `initialize` after a probe is started again without one, and the probe is
+/// not paid again.
 #[tokio::test(start_paused = true)]
 async fn what_worked_is_remembered_for_the_next_start() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
-    let offended = Play { fault: Some(OpenFault::RefusedAfterProbe), ..Play::default() };
-    let legacy = Play { era: Era::Legacy, asks: true, ..Play::default() };
+    let offended = Play {
+        fault: Some(OpenFault::RefusedAfterProbe),
+        ..Play::default()
+    };
+    let legacy = Play {
+        era: Era::Legacy,
+        asks: true,
+        ..Play::default()
+    };
     let rig = Rig::new(connecting(), [offended, legacy.clone()], store.clone());
     rig.until_ready().await;
     rig.handle.stop().await;
     assert_eq!(
         *rig.script.approaches.lock().unwrap(),
-        [(Protocol::Auto, None, Asks::Auto), (Protocol::Legacy, None, Asks::Auto)]
+        [
+            (Protocol::Auto, None, Asks::Auto),
+            (Protocol::Legacy, None, Asks::Auto)
+        ]
     );
     assert_eq!((rig.starts(), rig.most_alive()), (2, 1));
 
     let rig = Rig::new(connecting(), [legacy], store.clone());
     rig.until_ready().await;
     rig.handle.stop().await;
-    assert_eq!(*rig.script.approaches.lock().unwrap(), [(Protocol::Auto, Some(Era::Legacy), Asks::Yes)]);
+    assert_eq!(
+        *rig.script.approaches.lock().unwrap(),
+        [(Protocol::Auto, Some(Era::Legacy), Asks::Yes)]
+    );
 
-    // Another version of the server no longer speaks that era: it is found out again, in the same attempt.
-    let refuses = Play { fault: Some(OpenFault::Refused("unknown method".to_owned())), ..Play::default() };
+    // Another version of the server no longer speaks that era: it is found out again, in the same
+    // attempt.
+    let refuses = Play {
+        fault: Some(OpenFault::Refused("unknown method".to_owned())),
+        ..Play::default()
+    };
     let rig = Rig::new(connecting(), [refuses, Play::default()], store.clone());
     rig.until_ready().await;
     rig.handle.stop().await;
     assert_eq!(
         *rig.script.approaches.lock().unwrap(),
-        [(Protocol::Auto, Some(Era::Legacy), Asks::Yes), (Protocol::Auto, None, Asks::Yes)]
+        [
+            (Protocol::Auto, Some(Era::Legacy), Asks::Yes),
+            (Protocol::Auto, None, Asks::Yes)
+        ]
     );
     let rig = Rig::new(connecting(), [Play::default()], store);
     rig.until_ready().await;
-    assert_eq!(*rig.script.approaches.lock().unwrap(), [(Protocol::Auto, Some(Era::Modern), Asks::Yes)]);
+    assert_eq!(
+        *rig.script.approaches.lock().unwrap(),
+        [(Protocol::Auto, Some(Era::Modern), Asks::Yes)]
+    );
 }
 
-/// An era that is remembered and no longer leads anywhere is forgotten, so the next attempt finds out.
+/// An era that is remembered and no longer leads anywhere is forgotten, so the next attempt finds
+/// out.
 #[tokio::test(start_paused = true)]
 async fn an_era_that_fails_is_forgotten() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
@@ -365,16 +525,37 @@ async fn an_era_that_fails_is_forgotten() {
     rig.until_ready().await;
     rig.handle.stop().await;
 
-    let rig = Rig::new(connecting(), [Play { handshake: NEVER, ..Play::default() }, Play::default()], store);
+    let rig = Rig::new(
+        connecting(),
+        [
+            Play {
+                handshake: NEVER,
+                ..Play::default()
+            },
+            Play::default(),
+        ],
+        store,
+    );
     rig.until_ready().await;
-    let eras: Vec<_> = rig.script.approaches.lock().unwrap().iter().map(|(_, era, _)| *era).collect();
+    let eras: Vec<_> = rig
+        .script
+        .approaches
+        .lock()
+        .unwrap()
+        .iter()
+        .map(|(_, era, _)| *era)
+        .collect();
     assert_eq!(eras, [Some(Era::Modern), None]);
 }
 
-/// F3, F7, S2-63: a lost connection is a state with its reason, and calls can tell how the server died.
+/// F3, F7, S2-63: a lost connection is a state with its reason, and calls can tell how the server
+/// died.
 #[tokio::test(start_paused = true)]
 async fn f7_a_death_is_told_with_exit_status_and_stderr() {
-    let rig = Rig::eager([Play { stderr: vec!["out of memory".to_owned()], ..Play::default() }]);
+    let rig = Rig::eager([Play {
+        stderr: vec!["out of memory".to_owned()],
+        ..Play::default()
+    }]);
     rig.until_ready().await;
     let stage = rig.stage();
     let lost = Instant::now();
@@ -384,11 +565,20 @@ async fn f7_a_death_is_told_with_exit_status_and_stderr() {
         stage.exit(Exit::Signal(9));
     });
     assert!(lost.elapsed() <= Duration::from_millis(150));
-    assert_eq!(death.as_deref(), Some("was killed by SIGKILL; last stderr: \"out of memory\""));
-    assert_eq!(error_of(&rig.state()), "lost the connection: its process was killed by SIGKILL (last stderr: \"out of memory\")");
+    assert_eq!(
+        death.as_deref(),
+        Some("was killed by SIGKILL; last stderr: \"out of memory\"")
+    );
+    assert_eq!(
+        error_of(&rig.state()),
+        "lost the connection: its process was killed by SIGKILL (last stderr: \"out of memory\")"
+    );
     // Its tools stay on offer: a call of one waits for the next connection.
     let snapshot = rig.handle.snapshot();
-    assert_eq!((snapshot.cached, snapshot.offerings.withheld.len()), (true, 1));
+    assert_eq!(
+        (snapshot.cached, snapshot.offerings.withheld.len()),
+        (true, 1)
+    );
     rig.handle.usable(LONG).await.unwrap();
 }
 
@@ -397,7 +587,9 @@ async fn f3_a_channel_that_ends_without_its_process_is_told_within_the_bound() {
     let rig = Rig::eager([Play::default()]);
     rig.until_ready().await;
     rig.stage().hang_up();
-    let death = timeout(Duration::from_millis(150), rig.handle.death()).await.unwrap();
+    let death = timeout(Duration::from_millis(150), rig.handle.death())
+        .await
+        .unwrap();
     assert_eq!(death.as_deref(), Some("end of output"));
     rig.until_ready().await;
     assert_eq!((rig.starts(), rig.most_alive()), (2, 1));
@@ -410,37 +602,68 @@ async fn f7_a_process_that_ends_ends_the_connection() {
     rig.until_ready().await;
     let stage = rig.stage();
     stage.exit(Exit::Status(0));
-    assert_eq!(rig.handle.death().await.as_deref(), Some("exited with status 0"));
+    assert_eq!(
+        rig.handle.death().await.as_deref(),
+        Some("exited with status 0")
+    );
     assert!(stage.is_closed());
 }
 
 #[tokio::test(start_paused = true)]
 async fn c13_a_server_that_offers_nothing_is_closed_until_somebody_wants_it() {
-    let rig = Rig::eager([Play::default(), Play { offers: Default::default(), ..Play::default() }]);
+    let rig = Rig::eager([
+        Play::default(),
+        Play {
+            offers: Default::default(),
+            ..Play::default()
+        },
+    ]);
     rig.until_ready().await;
     rig.stage().hang_up();
     let state = rig.until(is_failed).await;
     assert!(rig.handle.snapshot().offerings.withheld.is_empty());
-    assert_eq!(error_of(&state), "offers no tools, prompts or resources, and so was closed");
+    assert_eq!(
+        error_of(&state),
+        "offers no tools, prompts or resources, and so was closed"
+    );
     sleep(LONG).await;
     assert!(rig.stage().is_closed());
-    assert_eq!((rig.starts(), rig.alive()), (2, 0), "nothing looks again by itself");
-    assert_eq!((rig.handle.usable(LONG).await.unwrap_err().state, rig.starts()), (state, 3));
+    assert_eq!(
+        (rig.starts(), rig.alive()),
+        (2, 0),
+        "nothing looks again by itself"
+    );
+    assert_eq!(
+        (
+            rig.handle.usable(LONG).await.unwrap_err().state,
+            rig.starts()
+        ),
+        (state, 3)
+    );
     rig.handle.restart().await;
     rig.handle.settled().await;
     assert_eq!(rig.starts(), 4);
 }
 
-/// S0-29, S2-65: what cannot be started is told at once and tried again by each use, since a person may have mended it.
+/// S0-29, S2-65: what cannot be started is told at once and tried again by each use, since a person
+/// may have mended it.
 #[tokio::test(start_paused = true)]
 async fn s2_65_a_program_that_is_missing_is_looked_for_on_each_use() {
-    let missing = Play { unstartable: Some(("no program \"x\" in PATH", Retry::OnUse)), ..Play::default() };
+    let missing = Play {
+        unstartable: Some(("no program \"x\" in PATH", Retry::OnUse)),
+        ..Play::default()
+    };
     let rig = Rig::eager([missing.clone(), missing, Play::default()]);
     let began = Instant::now();
     rig.handle.settled().await;
     assert!(began.elapsed() < MOMENT);
     let expected = "no program \"x\" in PATH".to_owned();
-    assert_eq!(rig.state(), State::Failed { error: expected.clone() });
+    assert_eq!(
+        rig.state(),
+        State::Failed {
+            error: expected.clone()
+        }
+    );
     let error = rig.handle.usable(LONG).await.unwrap_err();
     assert_eq!(error.to_string(), format!("server \"play\": {expected}"));
     rig.handle.usable(LONG).await.unwrap();
@@ -449,12 +672,29 @@ async fn s2_65_a_program_that_is_missing_is_looked_for_on_each_use() {
 #[tokio::test(start_paused = true)]
 async fn what_may_not_start_is_answered_at_once_with_what_to_do() {
     let cases = [
-        (State::Disabled, "disabled in switchboard.toml:3; set `enabled` to true there to use it"),
-        (State::Blocked { rule: "`deny_servers`".to_owned() }, "blocked: `deny_servers`; change that list to use it"),
-        (State::Untrusted { reason: "never accepted".to_owned() }, "not trusted: never accepted"),
+        (
+            State::Disabled,
+            "disabled in switchboard.toml:3; set `enabled` to true there to use it",
+        ),
+        (
+            State::Blocked {
+                rule: "`deny_servers`".to_owned(),
+            },
+            "blocked: `deny_servers`; change that list to use it",
+        ),
+        (
+            State::Untrusted {
+                reason: "never accepted".to_owned(),
+            },
+            "not trusted: never accepted",
+        ),
     ];
     for (state, fact) in cases {
-        let rig = Rig::new(state.clone(), [Play::default()], Arc::new(MemoryStore::default()));
+        let rig = Rig::new(
+            state.clone(),
+            [Play::default()],
+            Arc::new(MemoryStore::default()),
+        );
         rig.handle.settled().await;
         let asked = Instant::now();
         let error = rig.handle.usable(LONG).await.unwrap_err();
@@ -468,35 +708,63 @@ async fn what_may_not_start_is_answered_at_once_with_what_to_do() {
 /// F19: no loop: nothing is tried until somebody uses the server, and each use tries once.
 #[tokio::test(start_paused = true)]
 async fn f19_a_server_that_needs_a_login_is_tried_when_used_and_not_before() {
-    let needed = OpenFault::NeedsLogin(NeedsLogin { reason: "the token has run out".to_owned() });
-    let closed = Play { fault: Some(needed), ..Play::default() };
+    let needed = OpenFault::NeedsLogin(NeedsLogin {
+        reason: "the token has run out".to_owned(),
+    });
+    let closed = Play {
+        fault: Some(needed),
+        ..Play::default()
+    };
     let rig = Rig::eager([closed.clone(), closed, Play::default()]);
     rig.handle.settled().await;
-    let state = State::NeedsLogin { url: "https://play.example/mcp".to_owned(), reason: "the token has run out".to_owned() };
+    let state = State::NeedsLogin {
+        url: "https://play.example/mcp".to_owned(),
+        reason: "the token has run out".to_owned(),
+    };
     assert_eq!((rig.state(), rig.starts()), (state.clone(), 1));
-    assert_eq!(rig.history().last().unwrap(), "needs a login at https://play.example/mcp: the token has run out");
+    assert_eq!(
+        rig.history().last().unwrap(),
+        "needs a login at https://play.example/mcp: the token has run out"
+    );
     sleep(LONG).await;
     assert_eq!((rig.state(), rig.starts()), (state.clone(), 1));
 
     let error = rig.handle.usable(LONG).await.unwrap_err();
-    assert_eq!(error.to_string(), "server \"play\": needs a login (the token has run out)");
+    assert_eq!(
+        error.to_string(),
+        "server \"play\": needs a login (the token has run out)"
+    );
     assert_eq!((error.state, rig.starts()), (state, 2));
     rig.handle.usable(LONG).await.unwrap();
     assert_eq!((rig.starts(), rig.alive()), (3, 1));
 }
 
-/// A server is started again only when the process before it is gone: both may want the same lock or port.
+/// A server is started again only when the process before it is gone: both may want the same lock
+/// or port.
 #[tokio::test(start_paused = true)]
 async fn a_restart_waits_for_the_old_process() {
-    let slow = Play { stopping: Duration::from_secs(3), ..Play::default() };
-    let rig = Rig::eager([slow.clone(), Play { handshake: NEVER, ..slow.clone() }, slow]);
+    let slow = Play {
+        stopping: Duration::from_secs(3),
+        ..Play::default()
+    };
+    let rig = Rig::eager([
+        slow.clone(),
+        Play {
+            handshake: NEVER,
+            ..slow.clone()
+        },
+        slow,
+    ]);
     rig.until_ready().await;
     let stage = rig.stage();
     let began = Instant::now();
     rig.handle.restart().await;
     assert_eq!(began.elapsed().as_secs(), 3);
     assert!(stage.is_closed());
-    assert_eq!(rig.handle.snapshot().last_exit.as_deref(), Some("restarted on request"));
+    assert_eq!(
+        rig.handle.snapshot().last_exit.as_deref(),
+        Some("restarted on request")
+    );
 
     // Now in the middle of an attempt.
     advance(Duration::from_secs(1)).await;
@@ -513,7 +781,10 @@ async fn p1_a_stopped_server_answers_everything_at_once() {
     let asked = Instant::now();
     rig.handle.settled().await;
     rig.handle.restart().await;
-    assert_eq!(rig.handle.usable(LONG).await.unwrap_err().fact, "closed; start it again to use it");
+    assert_eq!(
+        rig.handle.usable(LONG).await.unwrap_err().fact,
+        "closed; start it again to use it"
+    );
     assert_eq!(rig.handle.death().await, None);
     assert!(asked.elapsed() < MOMENT);
 }

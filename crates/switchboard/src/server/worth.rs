@@ -5,25 +5,52 @@ use super::reach::Failure;
 use crate::catalog::{Offerings, is_let_through};
 use crate::config::ServerConfig;
 
-/// Keeps a server while it offers a tool, a prompt or a resource; in a file whose program keeps only what has tools, a tool that its
-/// entry lets through. One that is not kept is closed, with the reason, and looked at again when somebody wants to use it.
+/// Keeps a server while it offers a tool, a prompt or a resource; in a file whose program keeps
+/// only what has tools, a tool that its entry lets through. One that is not kept is closed, with
+/// the reason, and looked at again when somebody wants to use it.
 pub(super) fn verdict_on(config: &ServerConfig, offerings: &Offerings) -> Result<(), Failure> {
-    if let Some((method, fault)) = offerings.faults.iter().find(|(method, _)| *method == "tools/list") {
-        return Err(Failure { fact: format!("connected, but {method} failed: {fault}"), retry: Retry::Soon });
+    if let Some((method, fault)) = offerings
+        .faults
+        .iter()
+        .find(|(method, _)| *method == "tools/list")
+    {
+        return Err(Failure {
+            fact: format!("connected, but {method} failed: {fault}"),
+            retry: Retry::Soon,
+        });
     }
-    let closed = |fact: String| Err(Failure { fact, retry: Retry::WhenWanted });
-    let Offerings { tools, withheld, prompts, resources, templates, faults } = offerings;
+    let closed = |fact: String| {
+        Err(Failure {
+            fact,
+            retry: Retry::WhenWanted,
+        })
+    };
+    let Offerings {
+        tools,
+        withheld,
+        prompts,
+        resources,
+        templates,
+        faults,
+    } = offerings;
     let has_others = !(prompts.is_empty() && resources.is_empty() && templates.is_empty());
     if config.dialect.rules().closes_without_tools && !is_let_through(config, tools) {
         return closed(match (withheld.first(), tools.is_empty(), has_others) {
             // With the server closed, nothing else would tell what is wrong with its tools (S2-24).
             (Some((tool, reason)), ..) => {
                 let tool = tool.untrusted();
-                format!("no tools discovered that can be used ({}: {reason}), and so was closed", tool.for_terminal_line())
+                format!(
+                    "no tools discovered that can be used ({}: {reason}), and so was closed",
+                    tool.for_terminal_line()
+                )
             }
-            (None, true, true) => "no tools discovered, only prompts or resources, and so was closed".to_owned(),
+            (None, true, true) => {
+                "no tools discovered, only prompts or resources, and so was closed".to_owned()
+            }
             (None, true, false) => "no tools discovered, and so was closed".to_owned(),
-            (None, false, _) => "no tools discovered that can be used, and so was closed".to_owned(),
+            (None, false, _) => {
+                "no tools discovered that can be used, and so was closed".to_owned()
+            }
         });
     }
     if tools.is_empty() && withheld.is_empty() && faults.is_empty() && !has_others {
@@ -46,44 +73,85 @@ mod tests {
 
     fn server(dialect: Dialect) -> ServerConfig {
         let endpoint = Endpoint::Stdio(StdioEndpoint::new("x", [""; 0]));
-        ServerConfig { dialect, ..ServerConfig::new(ServerName::new("s").unwrap(), Source::code(), endpoint) }
+        ServerConfig {
+            dialect,
+            ..ServerConfig::new(ServerName::new("s").unwrap(), Source::code(), endpoint)
+        }
     }
 
     fn tool(name: &str) -> Offerings {
-        let raw = RawJson::from_value(&serde_json::json!({"name": name, "inputSchema": {"type": "object"}}));
-        Offerings { tools: vec![Arc::new(ToolDefinition::parse(&raw).unwrap())], ..Offerings::default() }
+        let raw = RawJson::from_value(
+            &serde_json::json!({"name": name, "inputSchema": {"type": "object"}}),
+        );
+        Offerings {
+            tools: vec![Arc::new(ToolDefinition::parse(&raw).unwrap())],
+            ..Offerings::default()
+        }
     }
 
     fn prompt() -> Offerings {
         let raw = RawJson::from_value(&serde_json::json!({"name": "greet"}));
-        Offerings { prompts: vec![Arc::new(PromptDefinition::parse(&raw).unwrap())], ..Offerings::default() }
+        Offerings {
+            prompts: vec![Arc::new(PromptDefinition::parse(&raw).unwrap())],
+            ..Offerings::default()
+        }
     }
 
     fn check(config: &ServerConfig, offerings: &Offerings, closed: Option<&str>) {
         let told = verdict_on(config, offerings);
-        let expected = closed.map_or(Ok(()), |fact| Err(Failure { fact: fact.to_owned(), retry: Retry::WhenWanted }));
+        let expected = closed.map_or(Ok(()), |fact| {
+            Err(Failure {
+                fact: fact.to_owned(),
+                retry: Retry::WhenWanted,
+            })
+        });
         assert_eq!(told, expected, "{:?}", config.dialect);
     }
 
     #[test]
     fn c13_a_server_is_kept_while_it_offers_anything() {
         let native = server(Dialect::Native);
-        check(&native, &Offerings::default(), Some("offers no tools, prompts or resources, and so was closed"));
+        check(
+            &native,
+            &Offerings::default(),
+            Some("offers no tools, prompts or resources, and so was closed"),
+        );
         check(&native, &tool("t"), None);
         check(&native, &prompt(), None);
         let withheld = vec![(ToolName::new("odd"), "its schema is no object".to_owned())];
-        check(&native, &Offerings { withheld, ..Offerings::default() }, None);
+        check(
+            &native,
+            &Offerings {
+                withheld,
+                ..Offerings::default()
+            },
+            None,
+        );
         let faults = vec![("prompts/list", "error -32603".to_owned())];
-        check(&native, &Offerings { faults, ..Offerings::default() }, None);
-        // A filter that lets nothing through is no reason: the person wrote it, and may read its resources.
-        let filtered = ServerConfig { include_tools: Some(Vec::new()), ..server(Dialect::Native) };
+        check(
+            &native,
+            &Offerings {
+                faults,
+                ..Offerings::default()
+            },
+            None,
+        );
+        // A filter that lets nothing through is no reason: the person wrote it, and may read its
+        // resources.
+        let filtered = ServerConfig {
+            include_tools: Some(Vec::new()),
+            ..server(Dialect::Native)
+        };
         check(&filtered, &tool("t"), None);
     }
 
     #[test]
     fn s2_34_a_gemini_server_with_a_usable_tool_stays_open() {
         check(&server(Dialect::Gemini), &tool("t"), None);
-        let filtered = ServerConfig { include_tools: Some(vec!["t".to_owned()]), ..server(Dialect::Gemini) };
+        let filtered = ServerConfig {
+            include_tools: Some(vec!["t".to_owned()]),
+            ..server(Dialect::Gemini)
+        };
         check(&filtered, &tool("t"), None);
     }
 
@@ -91,26 +159,56 @@ mod tests {
     #[test]
     fn s2_35_a_gemini_server_without_usable_tools_is_closed() {
         let gemini = server(Dialect::Gemini);
-        check(&gemini, &Offerings::default(), Some("no tools discovered, and so was closed"));
-        check(&gemini, &prompt(), Some("no tools discovered, only prompts or resources, and so was closed"));
+        check(
+            &gemini,
+            &Offerings::default(),
+            Some("no tools discovered, and so was closed"),
+        );
+        check(
+            &gemini,
+            &prompt(),
+            Some("no tools discovered, only prompts or resources, and so was closed"),
+        );
         let withheld = vec![(ToolName::new("odd"), "its schema is no object".to_owned())];
         check(
             &gemini,
-            &Offerings { withheld, ..Offerings::default() },
-            Some("no tools discovered that can be used (odd: its schema is no object), and so was closed"),
+            &Offerings {
+                withheld,
+                ..Offerings::default()
+            },
+            Some(
+                "no tools discovered that can be used (odd: its schema is no object), and so was closed",
+            ),
         );
-        let filtered = ServerConfig { exclude_tools: vec!["t".to_owned()], ..server(Dialect::Gemini) };
-        check(&filtered, &tool("t"), Some("no tools discovered that can be used, and so was closed"));
+        let filtered = ServerConfig {
+            exclude_tools: vec!["t".to_owned()],
+            ..server(Dialect::Gemini)
+        };
+        check(
+            &filtered,
+            &tool("t"),
+            Some("no tools discovered that can be used, and so was closed"),
+        );
     }
 
     #[test]
     fn s0_31_a_server_whose_tools_cannot_be_listed_has_failed() {
-        let faults = vec![("tools/list", "the server answered with error -32603: boom".to_owned())];
+        let faults = vec![(
+            "tools/list",
+            "the server answered with error -32603: boom".to_owned(),
+        )];
         let expected = Failure {
-            fact: "connected, but tools/list failed: the server answered with error -32603: boom".to_owned(),
+            fact: "connected, but tools/list failed: the server answered with error -32603: boom"
+                .to_owned(),
             retry: Retry::Soon,
         };
-        let offerings = Offerings { faults, ..Offerings::default() };
-        assert_eq!(verdict_on(&server(Dialect::CoreAgent), &offerings), Err(expected));
+        let offerings = Offerings {
+            faults,
+            ..Offerings::default()
+        };
+        assert_eq!(
+            verdict_on(&server(Dialect::CoreAgent), &offerings),
+            Err(expected)
+        );
     }
 }

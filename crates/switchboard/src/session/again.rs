@@ -1,7 +1,9 @@
-//! When a request is sent a second time (F22, P5): the server is busy and said until when, or the answer was lost on its way.
+//! When a request is sent a second time (F22, P5): the server is busy and said until when, or the
+//! answer was lost on its way.
 //!
-//! Either way it may have been executed, so only what does no harm twice is sent twice: lists, handshakes, and calls of tools that
-//! the entry names in `idempotent_tools`. Of everything else it is told what happened, with the time that the server named.
+//! Either way it may have been executed, so only what does no harm twice is sent twice: lists,
+//! handshakes, and calls of tools that the entry names in `idempotent_tools`. Of everything else it
+//! is told what happened, with the time that the server named.
 
 use std::time::Duration;
 
@@ -14,7 +16,8 @@ use crate::transport::WireFault;
 /// However soon a server wants to be asked again, it is left alone for so long.
 const SHORTEST_WAIT: Duration = Duration::from_millis(100);
 
-/// How long to wait before asking once more, if that is worth it and there is time for it before `deadline`.
+/// How long to wait before asking once more, if that is worth it and there is time for it before
+/// `deadline`.
 pub(super) fn pause(answer: &Answer, deadline: Instant) -> Option<Duration> {
     match answer {
         Err(RequestFault::Wire(WireFault::Lost(_))) => in_time(SHORTEST_WAIT, deadline),
@@ -26,7 +29,11 @@ pub(super) fn pause(answer: &Answer, deadline: Instant) -> Option<Duration> {
 /// The same where only a busy server is worth it.
 pub(super) fn pause_if_busy(fault: &WireFault, deadline: Instant) -> Option<Duration> {
     match fault {
-        WireFault::Status { status: 429 | 503, retry_after: Some(wait), .. } => in_time(*wait, deadline),
+        WireFault::Status {
+            status: 429 | 503,
+            retry_after: Some(wait),
+            ..
+        } => in_time(*wait, deadline),
         _ => None,
     }
 }

@@ -1,6 +1,8 @@
-//! What a modern server let us keep: lists and resources, for as long as it said and as long as nothing changed.
+//! What a modern server let us keep: lists and resources, for as long as it said and as long as
+//! nothing changed.
 //!
-//! Belongs to the server and outlives its sessions. A hint is no promise and no interval: nothing is asked again before it is needed.
+//! Belongs to the server and outlives its sessions. A hint is no promise and no interval: nothing
+//! is asked again before it is needed.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -26,7 +28,8 @@ pub struct Cache(Arc<Mutex<Kept>>);
 
 #[derive(Debug, Default)]
 struct Kept {
-    /// Grows with everything that makes something stale: what was asked before and answered after is not kept.
+    /// Grows with everything that makes something stale: what was asked before and answered after
+    /// is not kept.
     changes: u64,
     lists: HashMap<&'static str, List>,
     reads: HashMap<Key, Read>,
@@ -81,9 +84,18 @@ impl Hint {
         if memchr::memmem::find(result.as_bytes(), b"\"ttlMs\"").is_none() {
             return Self::default();
         }
-        let Ok(wire) = result.decode::<Wire<'_>>() else { return Self::default() };
-        let ttl_ms = wire.ttl_ms.filter(|ttl| *ttl > 0.0).unwrap_or_default().min(LONGEST.as_millis() as f64);
-        Self { ttl: Duration::from_millis(ttl_ms as u64), is_public: wire.cache_scope.as_deref() == Some("public") }
+        let Ok(wire) = result.decode::<Wire<'_>>() else {
+            return Self::default();
+        };
+        let ttl_ms = wire
+            .ttl_ms
+            .filter(|ttl| *ttl > 0.0)
+            .unwrap_or_default()
+            .min(LONGEST.as_millis() as f64);
+        Self {
+            ttl: Duration::from_millis(ttl_ms as u64),
+            is_public: wire.cache_scope.as_deref() == Some("public"),
+        }
     }
 }
 
@@ -95,7 +107,10 @@ impl Cache {
 
     /// To be taken before asking, and given back with the answer.
     pub(super) fn asking(&self) -> Asked {
-        Asked { at: Instant::now(), changes: self.kept().changes }
+        Asked {
+            at: Instant::now(),
+            changes: self.kept().changes,
+        }
     }
 
     /// A list that need not be asked for again.
@@ -105,24 +120,44 @@ impl Cache {
         (list.is_watched || Instant::now() < list.until).then(|| list.items.clone())
     }
 
-    /// Keeps a list: for as long as its shortest-lived page, or until its server says that it changed.
-    pub(super) fn keep_list(&self, asked: Asked, method: &'static str, items: &[RawJson], ttl: Duration, is_watched: bool) {
+    /// Keeps a list: for as long as its shortest-lived page, or until its server says that it
+    /// changed.
+    pub(super) fn keep_list(
+        &self,
+        asked: Asked,
+        method: &'static str,
+        items: &[RawJson],
+        ttl: Duration,
+        is_watched: bool,
+    ) {
         let mut kept = self.kept();
         if kept.changes == asked.changes && (is_watched || !ttl.is_zero()) {
-            kept.lists.insert(method, List { items: items.to_vec(), until: asked.at + ttl, is_watched });
+            kept.lists.insert(
+                method,
+                List {
+                    items: items.to_vec(),
+                    until: asked.at + ttl,
+                    is_watched,
+                },
+            );
         }
     }
 
     /// A new session has not heard of what changed before it.
     pub(super) fn session_began(&self) {
-        self.kept().lists.values_mut().for_each(|list| list.is_watched = false);
+        self.kept()
+            .lists
+            .values_mut()
+            .for_each(|list| list.is_watched = false);
     }
 
     /// These lists have changed, or may have.
     pub(super) fn lists_changed(&self, methods: &[&str]) {
         let mut kept = self.kept();
         kept.changes += 1;
-        methods.iter().for_each(|method| drop(kept.lists.remove(*method)));
+        methods
+            .iter()
+            .for_each(|method| drop(kept.lists.remove(*method)));
         if methods.contains(&"resources/list") {
             kept.forget_reads(|_| true);
         }
@@ -135,7 +170,10 @@ impl Cache {
             return None;
         }
         let now = Instant::now();
-        for key in [(uri.to_owned(), None), (uri.to_owned(), Some(caller.clone()))] {
+        for key in [
+            (uri.to_owned(), None),
+            (uri.to_owned(), Some(caller.clone())),
+        ] {
             match kept.reads.get(&key) {
                 Some(read) if now < read.until => return Some(read.result.clone()),
                 Some(_) => kept.forget_reads(|(known, _)| known == uri),
@@ -159,14 +197,22 @@ impl Cache {
         let key = (uri.to_owned(), (!hint.is_public).then(|| caller.clone()));
         kept.forget_reads(|known| *known == key);
         while kept.order.len() >= MAX_READS || kept.bytes + bytes > MAX_BYTES {
-            let Some(oldest) = kept.order.front().cloned() else { break };
+            let Some(oldest) = kept.order.front().cloned() else {
+                break;
+            };
             kept.forget_reads(|known| *known == oldest);
         }
         kept.bytes += bytes;
         kept.order.push_back(key.clone());
         // A copy: the result may be a small part of a large message.
         let result = RawJson::keep(result.as_str());
-        kept.reads.insert(key, Read { result, until: asked.at + hint.ttl });
+        kept.reads.insert(
+            key,
+            Read {
+                result,
+                until: asked.at + hint.ttl,
+            },
+        );
     }
 
     /// A resource has changed; so have those that it is a part of, or that are parts of it.
@@ -179,13 +225,21 @@ impl Cache {
     /// Nothing holds any more: another login, a restart that a person asked for.
     pub(crate) fn forget(&self) {
         let mut kept = self.kept();
-        *kept = Kept { changes: kept.changes + 1, ..Kept::default() };
+        *kept = Kept {
+            changes: kept.changes + 1,
+            ..Kept::default()
+        };
     }
 }
 
 impl Kept {
     fn forget_reads(&mut self, is_stale: impl Fn(&Key) -> bool) {
-        let Self { reads, order, bytes, .. } = self;
+        let Self {
+            reads,
+            order,
+            bytes,
+            ..
+        } = self;
         order.retain(|key| {
             let stale = is_stale(key);
             if stale && let Some(read) = reads.remove(key) {
@@ -219,7 +273,14 @@ mod tests {
     #[test]
     fn a_hint_is_read_as_the_specification_says() {
         let check = |result: &str, ttl_ms: u64, is_public: bool| {
-            assert_eq!(Hint::of(&raw(result)), Hint { ttl: Duration::from_millis(ttl_ms), is_public }, "{result}");
+            assert_eq!(
+                Hint::of(&raw(result)),
+                Hint {
+                    ttl: Duration::from_millis(ttl_ms),
+                    is_public
+                },
+                "{result}"
+            );
         };
         check(r#"{"contents":[]}"#, 0, false);
         check(r#"{"ttlMs":1500,"cacheScope":"public"}"#, 1500, true);
@@ -234,15 +295,30 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_public_answer_serves_everybody_and_a_private_one_its_caller_until_it_is_stale() {
         let cache = Cache::default();
-        let (public, private) = (r#"{"ttlMs":1000,"cacheScope":"public"}"#, r#"{"ttlMs":1000,"cacheScope":"private"}"#);
+        let (public, private) = (
+            r#"{"ttlMs":1000,"cacheScope":"public"}"#,
+            r#"{"ttlMs":1000,"cacheScope":"private"}"#,
+        );
         keep(&cache, "a", "one", public);
         keep(&cache, "b", "one", private);
         keep(&cache, "c", "one", r#"{"ttlMs":0,"cacheScope":"public"}"#);
         assert_eq!(cache.read("a", &caller("two")), Some(raw(public)));
-        assert_eq!((cache.read("b", &caller("one")), cache.read("b", &caller("two"))), (Some(raw(private)), None));
+        assert_eq!(
+            (
+                cache.read("b", &caller("one")),
+                cache.read("b", &caller("two"))
+            ),
+            (Some(raw(private)), None)
+        );
         assert_eq!(cache.read("c", &caller("one")), None);
         advance(Duration::from_millis(1000)).await;
-        assert_eq!((cache.read("a", &caller("one")), cache.read("b", &caller("one"))), (None, None));
+        assert_eq!(
+            (
+                cache.read("a", &caller("one")),
+                cache.read("b", &caller("one"))
+            ),
+            (None, None)
+        );
     }
 
     #[tokio::test(start_paused = true)]
@@ -254,7 +330,13 @@ mod tests {
         let asked = cache.asking();
         cache.resource_changed("file:///a");
         cache.keep_read(asked, "file:///a", &caller("one"), &raw(result));
-        assert_eq!((cache.read("file:///a", &caller("one")), cache.read("file:///b", &caller("one"))), (None, Some(raw(result))));
+        assert_eq!(
+            (
+                cache.read("file:///a", &caller("one")),
+                cache.read("file:///b", &caller("one"))
+            ),
+            (None, Some(raw(result)))
+        );
         cache.lists_changed(&["resources/list", "resources/templates/list"]);
         assert_eq!(cache.read("file:///b", &caller("one")), None);
     }
@@ -263,14 +345,28 @@ mod tests {
     async fn what_is_kept_is_bounded() {
         let cache = Cache::default();
         for number in 0..MAX_READS + 10 {
-            keep(&cache, &format!("r:{number}"), "one", r#"{"ttlMs":1000,"cacheScope":"public"}"#);
+            keep(
+                &cache,
+                &format!("r:{number}"),
+                "one",
+                r#"{"ttlMs":1000,"cacheScope":"public"}"#,
+            );
         }
         let kept = cache.kept();
         assert_eq!((kept.reads.len(), kept.order.len()), (MAX_READS, MAX_READS));
-        assert_eq!(kept.bytes, kept.reads.values().map(|read| read.result.as_bytes().len()).sum::<usize>());
+        assert_eq!(
+            kept.bytes,
+            kept.reads
+                .values()
+                .map(|read| read.result.as_bytes().len())
+                .sum::<usize>()
+        );
         assert_eq!(kept.order.front(), Some(&("r:10".to_owned(), None)));
         drop(kept);
-        let large = format!(r#"{{"ttlMs":1000,"text":"{}"}}"#, "x".repeat(MAX_READ_BYTES));
+        let large = format!(
+            r#"{{"ttlMs":1000,"text":"{}"}}"#,
+            "x".repeat(MAX_READ_BYTES)
+        );
         keep(&cache, "large", "one", &large);
         assert_eq!(cache.read("large", &caller("one")), None);
     }
@@ -280,7 +376,13 @@ mod tests {
         let cache = Cache::default();
         let items = [raw("1"), raw("2")];
         let keep = |ttl: u64, is_watched: bool| {
-            cache.keep_list(cache.asking(), "tools/list", &items, Duration::from_millis(ttl), is_watched);
+            cache.keep_list(
+                cache.asking(),
+                "tools/list",
+                &items,
+                Duration::from_millis(ttl),
+                is_watched,
+            );
         };
         keep(0, false);
         assert_eq!(cache.list("tools/list"), None);

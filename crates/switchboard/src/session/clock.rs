@@ -1,4 +1,5 @@
-//! The deadlines of one ongoing request: idle time, total time, and the time a person takes, which counts against neither.
+//! The deadlines of one ongoing request: idle time, total time, and the time a person takes, which
+//! counts against neither.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -43,8 +44,17 @@ pub(super) enum Verdict {
 impl Clock {
     /// The total is counted from `started`, which may lie before `now`.
     pub(super) fn start(timeouts: Timeouts, started: Instant, now: Instant) -> Self {
-        let times = Times { active: now, open_questions: 0, asking_since: now, asked: Duration::ZERO };
-        Self { timeouts, started, times: Mutex::new(times) }
+        let times = Times {
+            active: now,
+            open_questions: 0,
+            asking_since: now,
+            asked: Duration::ZERO,
+        };
+        Self {
+            timeouts,
+            started,
+            times: Mutex::new(times),
+        }
     }
 
     fn times(&self) -> std::sync::MutexGuard<'_, Times> {
@@ -100,10 +110,16 @@ impl Clock {
         let idle_end = times.active + self.timeouts.call;
         let total_end = self.started + self.timeouts.call_max + times.asked;
         if now >= total_end {
-            return Verdict::Late(RequestFault::Timeout { after: self.timeouts.call_max, total: true });
+            return Verdict::Late(RequestFault::Timeout {
+                after: self.timeouts.call_max,
+                total: true,
+            });
         }
         if now >= idle_end {
-            return Verdict::Late(RequestFault::Timeout { after: self.timeouts.call, total: false });
+            return Verdict::Late(RequestFault::Timeout {
+                after: self.timeouts.call,
+                total: false,
+            });
         }
         Verdict::Wait(idle_end.min(total_end))
     }
@@ -119,43 +135,96 @@ mod tests {
     fn p1_progress_extends_the_idle_deadline_up_to_the_maximum() {
         let start = Instant::now();
         let at = |seconds: u32| start + SECOND * seconds;
-        let clock = Clock::start(Timeouts { connect: SECOND, call: SECOND * 10, call_max: SECOND * 25 }, start, start);
+        let clock = Clock::start(
+            Timeouts {
+                connect: SECOND,
+                call: SECOND * 10,
+                call_max: SECOND * 25,
+            },
+            start,
+            start,
+        );
         assert_eq!(clock.first_look(), at(10));
         clock.touch(at(8));
         assert_eq!(clock.judge(at(10)), Verdict::Wait(at(18)));
         clock.touch(at(17));
         assert_eq!(clock.judge(at(18)), Verdict::Wait(at(25)));
-        assert_eq!(clock.judge(at(25)), Verdict::Late(RequestFault::Timeout { after: SECOND * 25, total: true }));
+        assert_eq!(
+            clock.judge(at(25)),
+            Verdict::Late(RequestFault::Timeout {
+                after: SECOND * 25,
+                total: true
+            })
+        );
     }
 
     #[test]
     fn p1_time_spent_before_the_request_counts_against_the_total_only() {
         let start = Instant::now();
         let at = |seconds: u32| start + SECOND * seconds;
-        let clock = Clock::start(Timeouts { connect: SECOND, call: SECOND * 10, call_max: SECOND * 12 }, start, at(5));
+        let clock = Clock::start(
+            Timeouts {
+                connect: SECOND,
+                call: SECOND * 10,
+                call_max: SECOND * 12,
+            },
+            start,
+            at(5),
+        );
         assert_eq!(clock.first_look(), at(12));
-        assert_eq!(clock.judge(at(12)), Verdict::Late(RequestFault::Timeout { after: SECOND * 12, total: true }));
+        assert_eq!(
+            clock.judge(at(12)),
+            Verdict::Late(RequestFault::Timeout {
+                after: SECOND * 12,
+                total: true
+            })
+        );
     }
 
     #[test]
     fn p1_the_time_a_person_takes_is_not_counted() {
         let start = Instant::now();
         let at = |seconds: u32| start + SECOND * seconds;
-        let clock = Clock::start(Timeouts { connect: SECOND, call: SECOND * 10, call_max: SECOND * 12 }, start, start);
+        let clock = Clock::start(
+            Timeouts {
+                connect: SECOND,
+                call: SECOND * 10,
+                call_max: SECOND * 12,
+            },
+            start,
+            start,
+        );
         clock.ask(at(5));
         clock.ask(at(6));
         clock.answered(at(7));
         assert_eq!(clock.judge(at(100)), Verdict::Wait(at(100) + WHILE_ASKING));
         clock.answered(at(105));
         assert_eq!(clock.judge(at(106)), Verdict::Wait(at(112)));
-        assert_eq!(clock.judge(at(112)), Verdict::Late(RequestFault::Timeout { after: SECOND * 12, total: true }));
+        assert_eq!(
+            clock.judge(at(112)),
+            Verdict::Late(RequestFault::Timeout {
+                after: SECOND * 12,
+                total: true
+            })
+        );
     }
 
     #[test]
     fn f1_silence_is_late_at_the_idle_deadline() {
         let start = Instant::now();
-        let clock = Clock::start(Timeouts { connect: SECOND, call: SECOND * 2, call_max: SECOND * 9 }, start, start);
-        let late = Verdict::Late(RequestFault::Timeout { after: SECOND * 2, total: false });
+        let clock = Clock::start(
+            Timeouts {
+                connect: SECOND,
+                call: SECOND * 2,
+                call_max: SECOND * 9,
+            },
+            start,
+            start,
+        );
+        let late = Verdict::Late(RequestFault::Timeout {
+            after: SECOND * 2,
+            total: false,
+        });
         assert_eq!(clock.judge(start + SECOND * 2), late);
     }
 }

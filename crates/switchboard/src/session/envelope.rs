@@ -13,7 +13,8 @@ use crate::event::LogLevel;
 pub(crate) const MODERN_VERSION: &str = "2026-07-28";
 
 /// The legacy revisions we speak, newest first; the first is offered.
-pub(crate) const LEGACY_VERSIONS: [&str; 4] = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
+pub(crate) const LEGACY_VERSIONS: [&str; 4] =
+    ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
 
 /// One member of `params`: its key, its value as JSON text.
 pub(super) type Field<'a> = (&'a str, &'a [u8]);
@@ -37,17 +38,44 @@ pub(super) fn capabilities(era: Era, offers: Offers, roots: bool) -> Value {
         declared.insert("elicitation".into(), modes.into());
     }
     if offers.sampling {
-        declared.insert("sampling".into(), if offers.sampling_tools { json!({"tools": {}}) } else { json!({}) });
+        declared.insert(
+            "sampling".into(),
+            if offers.sampling_tools {
+                json!({"tools": {}})
+            } else {
+                json!({})
+            },
+        );
     }
     if roots {
-        declared.insert("roots".into(), if era == Era::Legacy { json!({"listChanged": true}) } else { json!({}) });
+        declared.insert(
+            "roots".into(),
+            if era == Era::Legacy {
+                json!({"listChanged": true})
+            } else {
+                json!({})
+            },
+        );
     }
     declared.into()
 }
 
-/// A request. `progress` asks for progress under the request's own id; `offers` is what a modern request declares.
-pub(super) fn request(era: Era, id: u64, method: &str, fields: &[Field<'_>], progress: bool, declared: &str) -> Vec<u8> {
-    let mut out = Vec::with_capacity(160 + fields.iter().map(|(key, value)| key.len() + value.len() + 4).sum::<usize>());
+/// A request. `progress` asks for progress under the request's own id; `offers` is what a modern
+/// request declares.
+pub(super) fn request(
+    era: Era,
+    id: u64,
+    method: &str,
+    fields: &[Field<'_>],
+    progress: bool,
+    declared: &str,
+) -> Vec<u8> {
+    let mut out = Vec::with_capacity(
+        160 + fields
+            .iter()
+            .map(|(key, value)| key.len() + value.len() + 4)
+            .sum::<usize>(),
+    );
     let mut number = itoa::Buffer::new();
     let id = number.format(id).as_bytes();
     out.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
@@ -84,12 +112,20 @@ pub(super) fn request(era: Era, id: u64, method: &str, fields: &[Field<'_>], pro
     out
 }
 
-/// The members of a modern request's `_meta`: version, who we are, what this caller offers. Each of the few there are is written once.
+/// The members of a modern request's `_meta`: version, who we are, what this caller offers. Each of
+/// the few there are is written once.
 pub(super) fn modern_meta(offers: Offers, roots: bool) -> &'static str {
     static WRITTEN: [OnceLock<String>; 32] = [const { OnceLock::new() }; 32];
-    let Offers { elicit_form, elicit_url, sampling, sampling_tools } = offers;
+    let Offers {
+        elicit_form,
+        elicit_url,
+        sampling,
+        sampling_tools,
+    } = offers;
     let said = [elicit_form, elicit_url, sampling, sampling_tools, roots];
-    let number = said.into_iter().fold(0, |number, is_said| number * 2 + usize::from(is_said));
+    let number = said
+        .into_iter()
+        .fold(0, |number, is_said| number * 2 + usize::from(is_said));
     WRITTEN[number].get_or_init(|| write_meta(offers, roots))
 }
 
@@ -108,7 +144,11 @@ fn write_meta(offers: Offers, roots: bool) -> String {
 /// The same, with the level from which on the server may log during the request.
 pub(super) fn with_log_level(declared: &str, level: Option<LogLevel>) -> Cow<'_, str> {
     match level {
-        Some(level) => format!(r#"{declared},"io.modelcontextprotocol/logLevel":"{}""#, level.as_str()).into(),
+        Some(level) => format!(
+            r#"{declared},"io.modelcontextprotocol/logLevel":"{}""#,
+            level.as_str()
+        )
+        .into(),
         None => declared.into(),
     }
 }
@@ -137,9 +177,16 @@ mod tests {
     fn each_offer_has_words_of_its_own() {
         for number in 0..32 {
             let is_said = |bit: u32| number >> bit & 1 == 1;
-            let offers =
-                Offers { elicit_form: is_said(0), elicit_url: is_said(1), sampling: is_said(2), sampling_tools: is_said(3) };
-            assert_eq!(modern_meta(offers, is_said(4)), write_meta(offers, is_said(4)));
+            let offers = Offers {
+                elicit_form: is_said(0),
+                elicit_url: is_said(1),
+                sampling: is_said(2),
+                sampling_tools: is_said(3),
+            };
+            assert_eq!(
+                modern_meta(offers, is_said(4)),
+                write_meta(offers, is_said(4))
+            );
         }
     }
 
@@ -153,7 +200,12 @@ mod tests {
     #[test]
     fn s4_23_requests_of_both_eras_are_spelled_as_the_specification_says() {
         let fields: &[Field<'_>] = &[("name", b"\"a\""), ("arguments", br#"{"b": 1.0 }"#)];
-        check(Era::Legacy, &[], false, r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{}}"#);
+        check(
+            Era::Legacy,
+            &[],
+            false,
+            r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{}}"#,
+        );
         check(
             Era::Legacy,
             fields,
@@ -166,6 +218,11 @@ mod tests {
             true,
             r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"_meta":{"v":1,"progressToken":7},"name":"a","arguments":{"b": 1.0 }}}"#,
         );
-        check(Era::Modern, &[], false, r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"_meta":{"v":1}}}"#);
+        check(
+            Era::Modern,
+            &[],
+            false,
+            r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"_meta":{"v":1}}}"#,
+        );
     }
 }

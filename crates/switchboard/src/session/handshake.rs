@@ -1,7 +1,8 @@
 //! Finding the era and shaking hands, within one deadline.
 //!
-//! Unknown servers are probed with `server/discover`. A result or a recognised modern error means modern; any other error means
-//! legacy; after [`PATIENCE`] without an answer `initialize` is sent as well, and the first success decides.
+//! Unknown servers are probed with `server/discover`. A result or a recognised modern error means
+//! modern; any other error means legacy; after [`PATIENCE`] without an answer `initialize` is sent
+//! as well, and the first success decides.
 
 use std::time::Duration;
 
@@ -20,10 +21,12 @@ use crate::transport::WireFault;
 use crate::untrusted::Untrusted;
 use crate::wire::RawJson;
 
-/// How long a probe may stay unanswered before `initialize` is sent beside it. Slow starters (`npx`, `uvx`) read both in time.
+/// How long a probe may stay unanswered before `initialize` is sent beside it. Slow starters
+/// (`npx`, `uvx`) read both in time.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Errors that only a modern server gives: header mismatch, missing capability, unsupported version.
+/// Errors that only a modern server gives: header mismatch, missing capability, unsupported
+/// version.
 const MODERN_ERRORS: std::ops::RangeInclusive<i64> = -32022..=-32020;
 const UNSUPPORTED_VERSION: i64 = -32022;
 const UNKNOWN_METHOD: i64 = -32601;
@@ -64,7 +67,9 @@ async fn shake_once(link: &Link, options: &OpenOptions) -> Result<Hello, OpenFau
 async fn legacy_first(link: &Link, options: &OpenOptions) -> Result<Hello, OpenFault> {
     match initialize(link, options).await {
         Ok(hello) => Ok(hello),
-        Err(fault @ RequestFault::Answered { .. }) => discover(link).await.map_err(|_| refused(fault)),
+        Err(fault @ RequestFault::Answered { .. }) => {
+            discover(link).await.map_err(|_| refused(fault))
+        }
         Err(fault) => Err(refused(fault)),
     }
 }
@@ -78,7 +83,9 @@ async fn probe(link: &Link, options: &OpenOptions) -> Result<Hello, OpenFault> {
     };
     match judge(outcome, &link.receiver.options.redactor) {
         Probe::Modern(hello) => Ok(*hello),
-        Probe::ModernRefusal(fault) if offers_ours(&fault) => discover_once(link).await.map_err(refused),
+        Probe::ModernRefusal(fault) if offers_ours(&fault) => {
+            discover_once(link).await.map_err(refused)
+        }
         Probe::ModernRefusal(fault) | Probe::Unreachable(fault) => Err(refused(fault)),
         Probe::Legacy => initialize(link, options).await.map_err(after_probe),
         // Some servers end on a first message they do not know.
@@ -87,7 +94,11 @@ async fn probe(link: &Link, options: &OpenOptions) -> Result<Hello, OpenFault> {
 }
 
 /// The probe stays unanswered: `initialize` beside it, and the first success decides.
-async fn race(link: &Link, options: &OpenOptions, mut discovering: Waiting<'_>) -> Result<Hello, OpenFault> {
+async fn race(
+    link: &Link,
+    options: &OpenOptions,
+    mut discovering: Waiting<'_>,
+) -> Result<Hello, OpenFault> {
     let initializing = initialize(link, options);
     tokio::pin!(initializing);
     let mut probe_open = true;
@@ -126,32 +137,59 @@ enum Probe {
 }
 
 fn judge(answer: Result<RawJson, RequestFault>, redactor: &Redactor) -> Probe {
-    match answer.map_err(as_answer).and_then(|result| read_discovery(&result, redactor)) {
+    match answer
+        .map_err(as_answer)
+        .and_then(|result| read_discovery(&result, redactor))
+    {
         Ok(hello) => Probe::Modern(Box::new(hello)),
-        Err(RequestFault::Answered { code: UNSUPPORTED_VERSION, data: Some(data), .. }) if offers_legacy(&data) => Probe::Legacy,
-        Err(fault @ RequestFault::Answered { code, .. }) if MODERN_ERRORS.contains(&code) => Probe::ModernRefusal(fault),
+        Err(RequestFault::Answered {
+            code: UNSUPPORTED_VERSION,
+            data: Some(data),
+            ..
+        }) if offers_legacy(&data) => Probe::Legacy,
+        Err(fault @ RequestFault::Answered { code, .. }) if MODERN_ERRORS.contains(&code) => {
+            Probe::ModernRefusal(fault)
+        }
         Err(RequestFault::Closed(_)) => Probe::Gone,
-        Err(RequestFault::Wire(fault)) if !may_be_legacy(&fault) => Probe::Unreachable(RequestFault::Wire(fault)),
+        Err(RequestFault::Wire(fault)) if !may_be_legacy(&fault) => {
+            Probe::Unreachable(RequestFault::Wire(fault))
+        }
         Err(_) => Probe::Legacy,
     }
 }
 
-/// A modern server says its errors with a status of HTTP as well: these are answers, whatever the status.
+/// A modern server says its errors with a status of HTTP as well: these are answers, whatever the
+/// status.
 fn as_answer(fault: RequestFault) -> RequestFault {
-    let RequestFault::Wire(WireFault::Status { status, error: Some(error), .. }) = &fault else { return fault };
+    let RequestFault::Wire(WireFault::Status {
+        status,
+        error: Some(error),
+        ..
+    }) = &fault
+    else {
+        return fault;
+    };
     match read_error(error) {
         answered @ RequestFault::Answered { code, .. } if MODERN_ERRORS.contains(&code) => answered,
-        // Of `initialize`, a modern server says this; to an older one, neither 404 nor the body would come to mind.
-        answered @ RequestFault::Answered { code: UNKNOWN_METHOD, .. } if *status == 404 => answered,
+        // Of `initialize`, a modern server says this; to an older one, neither 404 nor the body
+        // would come to mind.
+        answered @ RequestFault::Answered {
+            code: UNKNOWN_METHOD,
+            ..
+        } if *status == 404 => answered,
         _ => fault,
     }
 }
 
-/// Whether a server that speaks only legacy may have turned the probe away like this: with a status that is about the message.
+/// Whether a server that speaks only legacy may have turned the probe away like this: with a status
+/// that is about the message.
 fn may_be_legacy(fault: &WireFault) -> bool {
     match fault {
-        // No time, too many requests; the others of this kind say that the server does not like what it got.
-        WireFault::Status { status, .. } => matches!(status, 200..=501) && !matches!(status, 408 | 429),
+        // No time, too many requests; the others of this kind say that the server does not like
+        // what it got.
+        WireFault::Status { status, .. } => {
+            matches!(status, 200..=501) && !matches!(status, 408 | 429)
+        }
         WireFault::Lost(_) => true,
         WireFault::NotSent(_) | WireFault::NeedsLogin(_) => false,
     }
@@ -159,15 +197,22 @@ fn may_be_legacy(fault: &WireFault) -> bool {
 
 /// The server names the versions it supports, and one of them is legacy.
 fn offers_legacy(data: &RawJson) -> bool {
-    supported(data).iter().any(|version| LEGACY_VERSIONS.contains(&version.as_str()))
+    supported(data)
+        .iter()
+        .any(|version| LEGACY_VERSIONS.contains(&version.as_str()))
 }
 
-/// The server refuses the version, and then names it among those it supports: an instance of it that is older than another, say.
+/// The server refuses the version, and then names it among those it supports: an instance of it
+/// that is older than another, say.
 fn offers_ours(fault: &RequestFault) -> bool {
     match fault {
-        RequestFault::Answered { code: UNSUPPORTED_VERSION, data: Some(data), .. } => {
-            supported(data).iter().any(|version| version == MODERN_VERSION)
-        }
+        RequestFault::Answered {
+            code: UNSUPPORTED_VERSION,
+            data: Some(data),
+            ..
+        } => supported(data)
+            .iter()
+            .any(|version| version == MODERN_VERSION),
         _ => false,
     }
 }
@@ -177,14 +222,21 @@ fn supported(data: &RawJson) -> Vec<String> {
     struct Wire {
         supported: Vec<String>,
     }
-    data.decode().map(|wire: Wire| wire.supported).unwrap_or_default()
+    data.decode()
+        .map(|wire: Wire| wire.supported)
+        .unwrap_or_default()
 }
 
 fn refused(fault: RequestFault) -> OpenFault {
     match as_answer(fault) {
         RequestFault::Closed(reason) => OpenFault::Channel(reason),
         RequestFault::Wire(WireFault::NeedsLogin(needed)) => OpenFault::NeedsLogin(needed),
-        RequestFault::Wire(fault @ WireFault::Status { status: 400 | 404 | 405, .. }) => OpenFault::WrongWire(fault.to_string()),
+        RequestFault::Wire(
+            fault @ WireFault::Status {
+                status: 400 | 404 | 405,
+                ..
+            },
+        ) => OpenFault::WrongWire(fault.to_string()),
         RequestFault::Wire(fault) => OpenFault::Wire(fault),
         fault => OpenFault::Refused(fault.to_string()),
     }
@@ -232,27 +284,53 @@ fn read_discovery(result: &RawJson, redactor: &Redactor) -> Result<Hello, Reques
         #[serde(borrow, default, rename = "io.modelcontextprotocol/serverInfo")]
         server_info: Option<&'a RawValue>,
     }
-    let wire: Wire<'_> = result.decode().map_err(|fault| RequestFault::Invalid(fault.to_string()))?;
-    if !wire.supported_versions.iter().any(|version| version == MODERN_VERSION) {
-        let message = format!("it speaks {}, we speak {MODERN_VERSION}", wire.supported_versions.join(", "));
-        return Err(RequestFault::Invalid(Untrusted::new(message).for_terminal_line().to_string()));
+    let wire: Wire<'_> = result
+        .decode()
+        .map_err(|fault| RequestFault::Invalid(fault.to_string()))?;
+    if !wire
+        .supported_versions
+        .iter()
+        .any(|version| version == MODERN_VERSION)
+    {
+        let message = format!(
+            "it speaks {}, we speak {MODERN_VERSION}",
+            wire.supported_versions.join(", ")
+        );
+        return Err(RequestFault::Invalid(
+            Untrusted::new(message).for_terminal_line().to_string(),
+        ));
     }
     Ok(Hello {
         era: Era::Modern,
         version: MODERN_VERSION.to_owned(),
-        server_info: wire.meta.and_then(|meta| meta.server_info).map(|info| result.part(info)),
-        capabilities: wire.capabilities.map_or_else(|| RawJson::from_value(&json!({})), |raw| result.part(raw)),
+        server_info: wire
+            .meta
+            .and_then(|meta| meta.server_info)
+            .map(|info| result.part(info)),
+        capabilities: wire
+            .capabilities
+            .map_or_else(|| RawJson::from_value(&json!({})), |raw| result.part(raw)),
         instructions: wire.instructions.map(|words| redactor.words(&words)),
     })
 }
 
 async fn initialize(link: &Link, options: &OpenOptions) -> Result<Hello, RequestFault> {
     let version = RawJson::from_value(LEGACY_VERSIONS[0]);
-    let declared = RawJson::from_value(&capabilities(Era::Legacy, options.offers, options.roots.offered()));
+    let declared = RawJson::from_value(&capabilities(
+        Era::Legacy,
+        options.offers,
+        options.roots.offered(),
+    ));
     let info = RawJson::from_value(&our_info());
-    let fields: [(&str, &[u8]); 3] =
-        [("protocolVersion", version.as_bytes()), ("capabilities", declared.as_bytes()), ("clientInfo", info.as_bytes())];
-    let result = link.post(Request::new(Era::Legacy, "initialize", &fields), None)?.answer().await?;
+    let fields: [(&str, &[u8]); 3] = [
+        ("protocolVersion", version.as_bytes()),
+        ("capabilities", declared.as_bytes()),
+        ("clientInfo", info.as_bytes()),
+    ];
+    let result = link
+        .post(Request::new(Era::Legacy, "initialize", &fields), None)?
+        .answer()
+        .await?;
     let hello = read_initialization(&result, &link.receiver.options.redactor)?;
     link.notify("notifications/initialized", &serde_json::Value::Null);
     Ok(hello)
@@ -270,16 +348,26 @@ fn read_initialization(result: &RawJson, redactor: &Redactor) -> Result<Hello, R
         #[serde(default)]
         instructions: Option<String>,
     }
-    let wire: Wire<'_> = result.decode().map_err(|fault| RequestFault::Invalid(fault.to_string()))?;
+    let wire: Wire<'_> = result
+        .decode()
+        .map_err(|fault| RequestFault::Invalid(fault.to_string()))?;
     if !LEGACY_VERSIONS.contains(&wire.protocol_version.as_str()) {
-        let message = format!("it wants protocol version {:?}, we speak {}", wire.protocol_version, LEGACY_VERSIONS.join(", "));
-        return Err(RequestFault::Invalid(Untrusted::new(message).for_terminal_line().to_string()));
+        let message = format!(
+            "it wants protocol version {:?}, we speak {}",
+            wire.protocol_version,
+            LEGACY_VERSIONS.join(", ")
+        );
+        return Err(RequestFault::Invalid(
+            Untrusted::new(message).for_terminal_line().to_string(),
+        ));
     }
     Ok(Hello {
         era: Era::Legacy,
         version: wire.protocol_version,
         server_info: wire.server_info.map(|info| result.part(info)),
-        capabilities: wire.capabilities.map_or_else(|| RawJson::from_value(&json!({})), |raw| result.part(raw)),
+        capabilities: wire
+            .capabilities
+            .map_or_else(|| RawJson::from_value(&json!({})), |raw| result.part(raw)),
         instructions: wire.instructions.map(|words| redactor.words(&words)),
     })
 }

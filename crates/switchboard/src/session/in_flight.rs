@@ -1,4 +1,5 @@
-//! Counts the requests of callers that are under way on a session, so that a server can be restarted when there are none.
+//! Counts the requests of callers that are under way on a session, so that a server can be
+//! restarted when there are none.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

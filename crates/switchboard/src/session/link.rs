@@ -26,7 +26,8 @@ pub(super) struct Request<'a> {
     pub(super) era: Era,
     pub(super) method: &'a str,
     pub(super) fields: &'a [Field<'a>],
-    /// The members of a modern request's `_meta`; empty for those that a request of ours alone declares.
+    /// The members of a modern request's `_meta`; empty for those that a request of ours alone
+    /// declares.
     pub(super) declared: &'a str,
     /// What HTTP says in `Mcp-Name`.
     pub(super) name: Option<&'a str>,
@@ -39,7 +40,15 @@ pub(super) struct Request<'a> {
 impl<'a> Request<'a> {
     /// A request that belongs to no caller.
     pub(super) fn new(era: Era, method: &'a str, fields: &'a [Field<'a>]) -> Self {
-        Self { era, method, fields, declared: "", name: None, parameters: &[], is_harmless: method.ends_with("/list") }
+        Self {
+            era,
+            method,
+            fields,
+            declared: "",
+            name: None,
+            parameters: &[],
+            is_harmless: method.ends_with("/list"),
+        }
     }
 }
 
@@ -66,12 +75,21 @@ impl Link {
         };
         match timeout_at(deadline, asking).await {
             Ok(answer) => answer,
-            Err(_) => Err(RequestFault::Timeout { after: wait, total: true }),
+            Err(_) => Err(RequestFault::Timeout {
+                after: wait,
+                total: true,
+            }),
         }
     }
 
-    /// Sends a request of a caller and waits as its clock says, unless it must not be sent any more. Dropping the future cancels it.
-    pub(super) async fn request_for(&self, ongoing: &Arc<Ongoing>, request: &Request<'_>, still: Still<'_>) -> Answer {
+    /// Sends a request of a caller and waits as its clock says, unless it must not be sent any
+    /// more. Dropping the future cancels it.
+    pub(super) async fn request_for(
+        &self,
+        ongoing: &Arc<Ongoing>,
+        request: &Request<'_>,
+        still: Still<'_>,
+    ) -> Answer {
         let answer = self.request_once(ongoing, request, still).await;
         if answer.is_ok() || !request.is_harmless {
             return answer;
@@ -93,7 +111,12 @@ impl Link {
         }
     }
 
-    async fn request_once(&self, ongoing: &Arc<Ongoing>, request: &Request<'_>, still: Still<'_>) -> Answer {
+    async fn request_once(
+        &self,
+        ongoing: &Arc<Ongoing>,
+        request: &Request<'_>,
+        still: Still<'_>,
+    ) -> Answer {
         self.clear_for(ongoing, still).await?;
         let mut errand = None;
         let (id, reply) = self.hand_over(*request, Some(ongoing), |message| {
@@ -101,10 +124,20 @@ impl Link {
             Ok(())
         })?;
         self.receiver.watchdog.look_by(ongoing.clock.first_look());
-        Waiting { link: self, id, reply, errand, is_over: false, cancellable: true }.answer().await
+        Waiting {
+            link: self,
+            id,
+            reply,
+            errand,
+            is_over: false,
+            cancellable: true,
+        }
+        .answer()
+        .await
     }
 
-    /// Sends a request of a caller, unless it must not be sent any more. Whoever takes the reply cares for its end.
+    /// Sends a request of a caller, unless it must not be sent any more. Whoever takes the reply
+    /// cares for its end.
     pub(super) async fn send_for(
         &self,
         ongoing: &Arc<Ongoing>,
@@ -122,7 +155,11 @@ impl Link {
         if !self.transport.has_room() {
             Box::pin(self.room_for(ongoing)).await?;
         }
-        if still() { Ok(()) } else { Err(RequestFault::Moved) }
+        if still() {
+            Ok(())
+        } else {
+            Err(RequestFault::Moved)
+        }
     }
 
     /// A server that does not read its input must not keep a call past its deadline.
@@ -140,15 +177,32 @@ impl Link {
     }
 
     /// Sends a request; the answer is waited for by the holder.
-    pub(super) fn post(&self, request: Request<'_>, ongoing: Option<&Arc<Ongoing>>) -> Result<Waiting<'_>, RequestFault> {
+    pub(super) fn post(
+        &self,
+        request: Request<'_>,
+        ongoing: Option<&Arc<Ongoing>>,
+    ) -> Result<Waiting<'_>, RequestFault> {
         let cancellable = request.method != "initialize";
         let (id, reply) = self.send(request, ongoing)?;
-        Ok(Waiting { link: self, id, reply, errand: None, is_over: false, cancellable })
+        Ok(Waiting {
+            link: self,
+            id,
+            reply,
+            errand: None,
+            is_over: false,
+            cancellable,
+        })
     }
 
-    /// Sends a request whose answer nobody needs; its place is given up after `wait`, or when the connection ends.
+    /// Sends a request whose answer nobody needs; its place is given up after `wait`, or when the
+    /// connection ends.
     pub(super) fn tell(&self, request: Request<'_>, wait: Duration) {
-        let (Ok((id, reply)), Ok(runtime)) = (self.send(request, None), tokio::runtime::Handle::try_current()) else { return };
+        let (Ok((id, reply)), Ok(runtime)) = (
+            self.send(request, None),
+            tokio::runtime::Handle::try_current(),
+        ) else {
+            return;
+        };
         let receiver = self.receiver.clone();
         runtime.spawn(async move {
             if timeout(wait, reply).await.is_err() {
@@ -172,13 +226,33 @@ impl Link {
         ongoing: Option<&Arc<Ongoing>>,
         hand: impl FnOnce(Outgoing<'_>) -> Result<(), Closed>,
     ) -> Result<(u64, oneshot::Receiver<Answer>), RequestFault> {
-        let Request { era, method, fields, declared, name, parameters, is_harmless: _ } = request;
+        let Request {
+            era,
+            method,
+            fields,
+            declared,
+            name,
+            parameters,
+            is_harmless: _,
+        } = request;
         let (id, reply) = self.receiver.pending.add(ongoing.cloned())?;
-        let declared =
-            if era == Era::Modern && declared.is_empty() { envelope::modern_meta(Default::default(), false) } else { declared };
+        let declared = if era == Era::Modern && declared.is_empty() {
+            envelope::modern_meta(Default::default(), false)
+        } else {
+            declared
+        };
         let body = envelope::request(era, id, method, fields, ongoing.is_some(), declared);
-        let beside = Beside { version: (era == Era::Modern).then_some(envelope::MODERN_VERSION), name, parameters };
-        match hand(Outgoing { id: Some(id), method: Some(method), body: &body, beside }) {
+        let beside = Beside {
+            version: (era == Era::Modern).then_some(envelope::MODERN_VERSION),
+            name,
+            parameters,
+        };
+        match hand(Outgoing {
+            id: Some(id),
+            method: Some(method),
+            body: &body,
+            beside,
+        }) {
             Ok(()) => Ok((id, reply)),
             Err(closed) => {
                 self.receiver.pending.give_up(id);
@@ -188,7 +262,8 @@ impl Link {
     }
 
     pub(super) fn notify(&self, method: &str, params: &serde_json::Value) {
-        self.receiver.send(&envelope::notification(method, params), Some(method));
+        self.receiver
+            .send(&envelope::notification(method, params), Some(method));
     }
 }
 
@@ -211,9 +286,11 @@ impl Waiting<'_> {
     }
 
     fn poll_answer(&mut self, task: &mut Context<'_>) -> Poll<Answer> {
-        self.errand.take_if(|errand| errand.as_mut().poll(task).is_ready());
+        self.errand
+            .take_if(|errand| errand.as_mut().poll(task).is_ready());
         let dropped = |_| Err(RequestFault::Closed("the session was dropped".into()));
-        // Outside of the task's budget: what the errand reads may use that up each time, for as long as the server sends.
+        // Outside of the task's budget: what the errand reads may use that up each time, for as
+        // long as the server sends.
         let answer = ready!(pin!(unconstrained(&mut self.reply)).poll(task));
         self.is_over = true;
         Poll::Ready(answer.unwrap_or_else(dropped))
@@ -223,7 +300,9 @@ impl Waiting<'_> {
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         if !self.is_over && self.link.receiver.pending.give_up(self.id) && self.cancellable {
-            self.link.receiver.cancel(self.id, "the caller no longer waits");
+            self.link
+                .receiver
+                .cancel(self.id, "the caller no longer waits");
         }
         self.link.receiver.over(self.id);
         if let Some(rest) = self.errand.take() {

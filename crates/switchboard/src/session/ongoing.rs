@@ -7,7 +7,10 @@ use tokio::time::{Instant, timeout};
 
 use super::clock::Clock;
 use super::sampling::{self, Overseer, Refusal};
-use crate::caller::{Caller, CallerId, ElicitAnswer, Elicitation, ElicitationKind, LogLine, Progress, SampleAnswer, Sampling};
+use crate::caller::{
+    Caller, CallerId, ElicitAnswer, Elicitation, ElicitationKind, LogLine, Progress, SampleAnswer,
+    Sampling,
+};
 use crate::catalog::Tool;
 use crate::config::Timeouts;
 use crate::event::LogLevel;
@@ -34,7 +37,10 @@ pub(super) struct Ongoing {
 
 impl std::fmt::Debug for Ongoing {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Ongoing").field("tool", &self.tool_id()).field("caller", &self.caller_id).finish_non_exhaustive()
+        f.debug_struct("Ongoing")
+            .field("tool", &self.tool_id())
+            .field("caller", &self.caller_id)
+            .finish_non_exhaustive()
     }
 }
 
@@ -63,14 +69,32 @@ impl Ongoing {
     pub(super) fn progress(&self, progress: f64, total: Option<f64>, message: Option<Redacted>) {
         self.clock.touch(Instant::now());
         if let Some(id) = self.tool_id() {
-            self.caller.progress(&Progress { id, progress, total, message });
+            self.caller.progress(&Progress {
+                id,
+                progress,
+                total,
+                message,
+            });
         }
     }
 
-    /// Passes on what the server logs. `is_certain`: it is this very request that it logs for, and not another of the same caller.
-    pub(super) fn log(&self, level: Option<LogLevel>, logger: Option<Redacted>, text: Redacted, is_certain: bool) {
+    /// Passes on what the server logs. `is_certain`: it is this very request that it logs for, and
+    /// not another of the same caller.
+    pub(super) fn log(
+        &self,
+        level: Option<LogLevel>,
+        logger: Option<Redacted>,
+        text: Redacted,
+        is_certain: bool,
+    ) {
         let tool = if is_certain { self.tool_id() } else { None };
-        self.caller.log(&LogLine { server: self.server.clone(), tool, level, logger, text });
+        self.caller.log(&LogLine {
+            server: self.server.clone(),
+            tool,
+            level,
+            logger,
+            text,
+        });
     }
 
     /// The tool whose call it is.
@@ -78,11 +102,18 @@ impl Ongoing {
         self.tool.as_ref().map(|tool| tool.id.clone())
     }
 
-    /// Puts a question to the caller; its time does not count against the request. Defaults fill what the answer left out.
+    /// Puts a question to the caller; its time does not count against the request. Defaults fill
+    /// what the answer left out.
     pub(super) async fn elicit(&self, kind: ElicitationKind, tool: Option<ToolId>) -> ElicitAnswer {
         let _asking = self.asking();
-        let question = Elicitation { server: self.server.clone(), tool, kind };
-        let answer = timeout(ANSWER_TIMEOUT, self.caller.elicit(&question)).await.unwrap_or(ElicitAnswer::Cancel);
+        let question = Elicitation {
+            server: self.server.clone(),
+            tool,
+            kind,
+        };
+        let answer = timeout(ANSWER_TIMEOUT, self.caller.elicit(&question))
+            .await
+            .unwrap_or(ElicitAnswer::Cancel);
         match (answer, &question.kind) {
             (ElicitAnswer::Accept(mut fields), ElicitationKind::Form { schema, .. }) => {
                 fill_defaults(schema, &mut fields);
@@ -92,7 +123,8 @@ impl Ongoing {
         }
     }
 
-    /// Puts what the server wants of a model to whoever lets it, then to the caller; their time does not count against the request.
+    /// Puts what the server wants of a model to whoever lets it, then to the caller; their time
+    /// does not count against the request.
     pub(super) async fn sample(
         &self,
         params: RawJson,
@@ -103,18 +135,31 @@ impl Ongoing {
             return Err(Refusal::plain("nobody here answers for a model"));
         }
         if self.samplings.fetch_add(1, Ordering::Relaxed) >= sampling::MAX_PER_CALL {
-            return Err(Refusal::plain(format!("one call may want {} answers of a model, no more", sampling::MAX_PER_CALL)));
+            return Err(Refusal::plain(format!(
+                "one call may want {} answers of a model, no more",
+                sampling::MAX_PER_CALL
+            )));
         }
         let _asking = self.asking();
-        let request = Sampling { server: self.server.clone(), tool, params };
+        let request = Sampling {
+            server: self.server.clone(),
+            tool,
+            params,
+        };
         match overseer {
-            Some(overseer) => overseer.permit(&request, &self.caller).await.map_err(Refusal::rejected)?,
+            Some(overseer) => overseer
+                .permit(&request, &self.caller)
+                .await
+                .map_err(Refusal::rejected)?,
             None => return Err(Refusal::rejected("nobody is there to let it".to_owned())),
         }
         match timeout(ANSWER_TIMEOUT, self.caller.sample(&request)).await {
             Ok(SampleAnswer::Answer(answer)) => Ok(answer),
             Ok(SampleAnswer::Refuse(line)) => Err(Refusal::plain(line)),
-            Err(_) => Err(Refusal::plain(format!("no answer within {} s", ANSWER_TIMEOUT.as_secs()))),
+            Err(_) => Err(Refusal::plain(format!(
+                "no answer within {} s",
+                ANSWER_TIMEOUT.as_secs()
+            ))),
         }
     }
 
@@ -142,8 +187,15 @@ impl Drop for Asking<'_> {
 
 /// SEP-1034: fields left out of an accepted form take the schema's defaults.
 fn fill_defaults(schema: &RawJson, fields: &mut serde_json::Map<String, serde_json::Value>) {
-    let Ok(schema) = schema.to_value() else { return };
-    let Some(properties) = schema.get("properties").and_then(serde_json::Value::as_object) else { return };
+    let Ok(schema) = schema.to_value() else {
+        return;
+    };
+    let Some(properties) = schema
+        .get("properties")
+        .and_then(serde_json::Value::as_object)
+    else {
+        return;
+    };
     for (name, property) in properties {
         if let Some(default) = property.get("default")
             && !fields.contains_key(name)

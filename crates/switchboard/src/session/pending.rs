@@ -17,7 +17,8 @@ use crate::wire::RawJson;
 /// What comes back for a request: the result, or why there is none.
 pub(super) type Answer = Result<RawJson, RequestFault>;
 
-/// A server may still ask for so long what a request wanted that we have given up: then nobody else is asked instead.
+/// A server may still ask for so long what a request wanted that we have given up: then nobody else
+/// is asked instead.
 const LINGER: Duration = Duration::from_secs(60);
 
 /// So many requests that were given up are remembered.
@@ -64,7 +65,11 @@ impl Table {
         if self.ghosts.len() >= MAX_GHOSTS {
             self.ghosts.pop_front();
         }
-        self.ghosts.push_back(Ghost { id, caller: ongoing.caller_id.clone(), until: Instant::now() + LINGER });
+        self.ghosts.push_back(Ghost {
+            id,
+            caller: ongoing.caller_id.clone(),
+            until: Instant::now() + LINGER,
+        });
     }
 }
 
@@ -74,7 +79,10 @@ impl Pending {
     }
 
     /// Takes an id and a place to wait.
-    pub(super) fn add(&self, ongoing: Option<Arc<Ongoing>>) -> Result<(u64, oneshot::Receiver<Answer>), RequestFault> {
+    pub(super) fn add(
+        &self,
+        ongoing: Option<Arc<Ongoing>>,
+    ) -> Result<(u64, oneshot::Receiver<Answer>), RequestFault> {
         let (reply, receiver) = oneshot::channel();
         let mut table = self.table();
         if let Some(reason) = &table.ended {
@@ -116,43 +124,79 @@ impl Pending {
     /// Nobody stands behind this request any more; its answer is still waited for.
     pub(super) fn disown(&self, id: u64) {
         let mut table = self.table();
-        if let Some(ongoing) = table.slots.get_mut(&id).and_then(|slot| slot.ongoing.take()) {
+        if let Some(ongoing) = table
+            .slots
+            .get_mut(&id)
+            .and_then(|slot| slot.ongoing.take())
+        {
             table.haunt(id, &ongoing);
         }
     }
 
     /// The ongoing request under this id.
     pub(super) fn ongoing(&self, id: u64) -> Option<Arc<Ongoing>> {
-        self.table().slots.get(&id).and_then(|slot| slot.ongoing.clone())
+        self.table()
+            .slots
+            .get(&id)
+            .and_then(|slot| slot.ongoing.clone())
     }
 
-    /// Every ongoing request that a question could belong to, with its id; and whose requests were given up not long ago.
+    /// Every ongoing request that a question could belong to, with its id; and whose requests were
+    /// given up not long ago.
     pub(super) fn suspects(&self) -> (Vec<(u64, Arc<Ongoing>)>, Vec<CallerId>) {
         let now = Instant::now();
         let mut table = self.table();
         table.ghosts.retain(|ghost| ghost.until > now);
-        let gone = table.ghosts.iter().map(|ghost| ghost.caller.clone()).collect();
-        (table.slots.iter().filter_map(|(id, slot)| Some((*id, slot.ongoing.clone()?))).collect(), gone)
+        let gone = table
+            .ghosts
+            .iter()
+            .map(|ghost| ghost.caller.clone())
+            .collect();
+        (
+            table
+                .slots
+                .iter()
+                .filter_map(|(id, slot)| Some((*id, slot.ongoing.clone()?)))
+                .collect(),
+            gone,
+        )
     }
 
-    /// Judges every ongoing request: ends the late ones, whose ids come back with the time of the next look.
+    /// Judges every ongoing request: ends the late ones, whose ids come back with the time of the
+    /// next look.
     pub(super) fn end_late(&self, now: Instant) -> (Vec<u64>, Option<Instant>) {
         let mut next: Option<Instant> = None;
         let mut late = Vec::new();
         let mut table = self.table();
         for (id, slot) in &table.slots {
-            match slot.ongoing.as_ref().map(|ongoing| ongoing.clock.judge(now)) {
+            match slot
+                .ongoing
+                .as_ref()
+                .map(|ongoing| ongoing.clock.judge(now))
+            {
                 Some(Verdict::Late(fault)) => late.push((*id, fault)),
-                Some(Verdict::Wait(until)) => next = Some(next.map_or(until, |next| next.min(until))),
+                Some(Verdict::Wait(until)) => {
+                    next = Some(next.map_or(until, |next| next.min(until)))
+                }
                 None => {}
             }
         }
-        let ended = late.into_iter().filter_map(|(id, fault)| Some((id, table.give_up(id)?, fault))).collect::<Vec<_>>();
+        let ended = late
+            .into_iter()
+            .filter_map(|(id, fault)| Some((id, table.give_up(id)?, fault)))
+            .collect::<Vec<_>>();
         drop(table);
-        (ended.into_iter().filter_map(|(id, slot, fault)| deliver(slot, Err(fault)).then_some(id)).collect(), next)
+        (
+            ended
+                .into_iter()
+                .filter_map(|(id, slot, fault)| deliver(slot, Err(fault)).then_some(id))
+                .collect(),
+            next,
+        )
     }
 
-    /// The connection has ended: every waiter fails now, later ones at once. False if it had ended before.
+    /// The connection has ended: every waiter fails now, later ones at once. False if it had ended
+    /// before.
     pub(super) fn end(&self, reason: &str) -> bool {
         let slots = {
             let mut table = self.table();
@@ -163,7 +207,9 @@ impl Pending {
             std::mem::take(&mut table.slots)
         };
         for slot in slots.into_values() {
-            let _ = slot.reply.send(Err(RequestFault::Closed(reason.to_owned())));
+            let _ = slot
+                .reply
+                .send(Err(RequestFault::Closed(reason.to_owned())));
         }
         true
     }

@@ -1,8 +1,8 @@
-//! Finds out that a server is gone where the wire does not tell: while nothing is under way it is pinged, and two pings in a row that
-//! bring nothing end the session.
+//! Finds out that a server is gone where the wire does not tell: while nothing is under way it is
+//! pinged, and two pings in a row that bring nothing end the session.
 //!
-//! Only on a legacy session, since `ping` is gone from the modern era; and only while idle, since a server that is busy with a call may
-//! answer nothing else, and the call has deadlines of its own.
+//! Only on a legacy session, since `ping` is gone from the modern era; and only while idle, since a
+//! server that is busy with a call may answer nothing else, and the call has deadlines of its own.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -38,7 +38,11 @@ impl Drop for Pulse {
 pub(super) fn start(link: &Link, era: Era) -> Option<Pulse> {
     let is_needed = era == Era::Legacy && link.transport.may_end_unseen();
     is_needed.then(|| {
-        let feeling = feel(link.receiver.heard(), Arc::downgrade(&link.receiver), Arc::downgrade(&link.transport));
+        let feeling = feel(
+            link.receiver.heard(),
+            Arc::downgrade(&link.receiver),
+            Arc::downgrade(&link.transport),
+        );
         Pulse(link.receiver.spawn(feeling))
     })
 }
@@ -47,26 +51,39 @@ async fn feel(mut heard: u64, receiver: Weak<Receiver>, transport: Weak<dyn Tran
     let mut missed = 0;
     loop {
         sleep(SILENCE).await;
-        let (Some(receiver), Some(transport)) = (receiver.upgrade(), transport.upgrade()) else { return };
-        let link = Link { receiver, transport };
+        let (Some(receiver), Some(transport)) = (receiver.upgrade(), transport.upgrade()) else {
+            return;
+        };
+        let link = Link {
+            receiver,
+            transport,
+        };
         let now = link.receiver.heard();
         if std::mem::replace(&mut heard, now) != now || !link.receiver.pending.is_idle() {
             missed = 0;
             continue;
         }
-        let answer = link.request(Request::new(Era::Legacy, "ping", &[]), PATIENCE).await;
+        let answer = link
+            .request(Request::new(Era::Legacy, "ping", &[]), PATIENCE)
+            .await;
         match answer {
             Err(RequestFault::Closed(_)) => return,
             Err(fault) if is_silence(&fault) => missed += 1,
             _ => missed = 0,
         }
         if missed == MISSES {
-            return link.receiver.end(&format!("nobody answers: {MISSES} pings in a row brought nothing"));
+            return link.receiver.end(&format!(
+                "nobody answers: {MISSES} pings in a row brought nothing"
+            ));
         }
     }
 }
 
 /// A no is an answer too: whoever says it is alive.
 fn is_silence(fault: &RequestFault) -> bool {
-    matches!(fault, RequestFault::Timeout { .. } | RequestFault::Wire(WireFault::NotSent(_) | WireFault::Lost(_)))
+    matches!(
+        fault,
+        RequestFault::Timeout { .. }
+            | RequestFault::Wire(WireFault::NotSent(_) | WireFault::Lost(_))
+    )
 }

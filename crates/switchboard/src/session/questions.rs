@@ -1,8 +1,9 @@
-//! What a server asks on a legacy session: each request is answered, and a question goes to the caller whose call caused it.
+//! What a server asks on a legacy session: each request is answered, and a question goes to the
+//! caller whose call caused it.
 //!
-//! What comes with the answer of a request belongs to that request. A shared stream does not say which call a question belongs to: it
-//! is certain only while every call in flight is one caller's; otherwise the question is declined with a reason and counted. It is
-//! never guessed.
+//! What comes with the answer of a request belongs to that request. A shared stream does not say
+//! which call a question belongs to: it is certain only while every call in flight is one caller's;
+//! otherwise the question is declined with a reason and counted. It is never guessed.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -84,7 +85,10 @@ impl Questions {
 
     /// The server takes a question back.
     pub(super) fn withdraw(&self, id: Value) {
-        let id = id.as_u64().map_or_else(|| RequestId::Other(RawJson::from_value(&id)), RequestId::Number);
+        let id = id.as_u64().map_or_else(
+            || RequestId::Other(RawJson::from_value(&id)),
+            RequestId::Number,
+        );
         if let Some(question) = self.open().remove(&id) {
             question.task.abort();
         }
@@ -104,7 +108,8 @@ impl Questions {
             question.of.retain(|of| *of != request);
         }
         let orphans = open.extract_if(|_, question| question.of.is_empty());
-        let unanswered = orphans.filter(|(_, question)| !question.answered.swap(true, Ordering::Relaxed));
+        let unanswered =
+            orphans.filter(|(_, question)| !question.answered.swap(true, Ordering::Relaxed));
         unanswered
             .map(|(id, question)| {
                 question.task.abort();
@@ -116,7 +121,13 @@ impl Questions {
 
 impl Receiver {
     /// A request of the server.
-    pub(super) fn asked(&self, id: RequestId, method: &str, params: Option<RawJson>, origin: Origin) {
+    pub(super) fn asked(
+        &self,
+        id: RequestId,
+        method: &str,
+        params: Option<RawJson>,
+        origin: Origin,
+    ) {
         if self.era.get() == Some(&Era::Modern) {
             self.oddities().forbidden_requests += 1;
             return;
@@ -128,24 +139,40 @@ impl Receiver {
         match method {
             "ping" => self.reply(&id, &Reply::result(&json!({}))),
             "roots/list" if self.options.roots.offered() => {
-                self.reply(&id, &Reply::result(&json!({"roots": self.options.roots.list()})));
+                self.reply(
+                    &id,
+                    &Reply::result(&json!({"roots": self.options.roots.list()})),
+                );
             }
             "elicitation/create" if offers.elicit_form || offers.elicit_url => {
-                self.question(id, params, origin, |params| match read_elicitation(params)? {
-                    ElicitationKind::Form { .. } if !offers.elicit_form => Err("forms are not offered".into()),
-                    ElicitationKind::Url { .. } if !offers.elicit_url => Err("urls are not offered".into()),
-                    kind => Ok(Kind::Elicitation(kind)),
+                self.question(id, params, origin, |params| {
+                    match read_elicitation(params)? {
+                        ElicitationKind::Form { .. } if !offers.elicit_form => {
+                            Err("forms are not offered".into())
+                        }
+                        ElicitationKind::Url { .. } if !offers.elicit_url => {
+                            Err("urls are not offered".into())
+                        }
+                        kind => Ok(Kind::Elicitation(kind)),
+                    }
                 })
             }
             // Nothing was advertised. It is told no all the same, so that its call can end (S0-36).
             "elicitation/create" => {
                 self.unheard();
-                let declined = tasks::in_answer(params.as_ref(), elicit_result(ElicitAnswer::Decline, true));
+                let declined =
+                    tasks::in_answer(params.as_ref(), elicit_result(ElicitAnswer::Decline, true));
                 self.reply(&id, &Reply::result(&declined));
             }
-            "sampling/createMessage" if offers.sampling => self
-                .question(id, params, origin, |params| sampling::check(params, offers.sampling_tools).map(|()| Kind::Sampling)),
-            _ => self.reply(&id, &Reply::error(METHOD_NOT_FOUND, &format!("{method:.100} is not offered"))),
+            "sampling/createMessage" if offers.sampling => {
+                self.question(id, params, origin, |params| {
+                    sampling::check(params, offers.sampling_tools).map(|()| Kind::Sampling)
+                })
+            }
+            _ => self.reply(
+                &id,
+                &Reply::error(METHOD_NOT_FOUND, &format!("{method:.100} is not offered")),
+            ),
         }
     }
 
@@ -170,7 +197,9 @@ impl Receiver {
         origin: Origin,
         read: impl FnOnce(&RawJson) -> Result<Kind, String>,
     ) {
-        let read = params.ok_or_else(|| "it needs params".to_owned()).and_then(|params| Ok((read(&params)?, params)));
+        let read = params
+            .ok_or_else(|| "it needs params".to_owned())
+            .and_then(|params| Ok((read(&params)?, params)));
         let asked = match read {
             Ok((kind, params)) => Asked { kind, params },
             Err(fault) => return self.reply(&id, &Reply::error(INVALID_PARAMS, &fault)),
@@ -183,9 +212,13 @@ impl Receiver {
                 self.asked.store(true, Ordering::Relaxed);
                 self.suspects()
             }
-            (None, Origin::Answer(request)) => {
-                (self.ongoing(request).map(|ongoing| (request, ongoing)).into_iter().collect(), Vec::new())
-            }
+            (None, Origin::Answer(request)) => (
+                self.ongoing(request)
+                    .map(|ongoing| (request, ongoing))
+                    .into_iter()
+                    .collect(),
+                Vec::new(),
+            ),
         };
         match attribute(&in_flight, &gone) {
             // As a modern server would be told: whoever made the call answers no such question.
@@ -193,7 +226,12 @@ impl Receiver {
                 self.unheard();
                 self.reply(&id, &asked.declined(NOBODY));
             }
-            Ok(ongoing) => self.put(id, in_flight.iter().map(|(id, _)| *id).collect(), ongoing, asked),
+            Ok(ongoing) => self.put(
+                id,
+                in_flight.iter().map(|(id, _)| *id).collect(),
+                ongoing,
+                asked,
+            ),
             Err(reason) => {
                 self.oddities().unattributed += 1;
                 self.notice(format!("a question of the server was declined: {reason}"));
@@ -208,16 +246,28 @@ impl Receiver {
     }
 
     /// Asks in a task of its own, so that the reader goes on.
-    fn put(&self, id: RequestId, of: Vec<u64>, (ongoing, certain): (Arc<Ongoing>, bool), asked: Asked) {
+    fn put(
+        &self,
+        id: RequestId,
+        of: Vec<u64>,
+        (ongoing, certain): (Arc<Ongoing>, bool),
+        asked: Asked,
+    ) {
         let mut open = self.questions.open();
         open.retain(|_, question| !question.task.is_finished());
         if open.len() >= MAX_OPEN || open.contains_key(&id) {
             // Under one id there is one question: the bound counts ids.
-            let fault = if open.contains_key(&id) { "a question with this id is open" } else { "too many questions are open" };
+            let fault = if open.contains_key(&id) {
+                "a question with this id is open"
+            } else {
+                "too many questions are open"
+            };
             drop(open);
             return self.reply(&id, &Reply::error(BUSY, fault));
         }
-        let Some(transport) = self.transport.get().cloned() else { return };
+        let Some(transport) = self.transport.get().cloned() else {
+            return;
+        };
         let (visits, overseer) = (self.visits.clone(), self.options.overseer.clone());
         let (answer_to, withdrawn) = (id.clone(), asked.withdrawn());
         let answered = Arc::new(AtomicBool::new(false));
@@ -225,7 +275,8 @@ impl Receiver {
         let task = tokio::spawn(async move {
             // The caller's own code runs in there.
             let reply = catch_panic(asked.put(&ongoing, certain, &visits, overseer.as_ref())).await;
-            let reply = reply.unwrap_or_else(|panicked| Reply::error(INTERNAL_ERROR, &panicked.to_string()));
+            let reply = reply
+                .unwrap_or_else(|panicked| Reply::error(INTERNAL_ERROR, &panicked.to_string()));
             if is_answered.swap(true, Ordering::Relaxed) {
                 return;
             }
@@ -233,39 +284,78 @@ impl Receiver {
                 // Bounded by the number of open questions, and withdrawn with them.
                 transport.ready_to_answer().await;
                 let body = reply.message(&answer_to);
-                let _ = transport.send(Outgoing { id: None, method: None, body: &body, beside: Beside::default() });
+                let _ = transport.send(Outgoing {
+                    id: None,
+                    method: None,
+                    body: &body,
+                    beside: Beside::default(),
+                });
             }
         });
-        open.insert(id, Question { task: task.abort_handle(), of: of.clone(), answered, withdrawn });
+        open.insert(
+            id,
+            Question {
+                task: task.abort_handle(),
+                of: of.clone(),
+                answered,
+                withdrawn,
+            },
+        );
         drop(open);
         // A request that ended meanwhile could not withdraw what was not here yet.
-        of.into_iter().filter(|request| self.ongoing(*request).is_none()).for_each(|request| self.over(request));
+        of.into_iter()
+            .filter(|request| self.ongoing(*request).is_none())
+            .for_each(|request| self.over(request));
     }
 }
 
-/// Whose question it is: the caller of all calls in flight; `true` where the very call is certain too.
-fn attribute(in_flight: &[(u64, Arc<Ongoing>)], gone: &[CallerId]) -> Result<(Arc<Ongoing>, bool), &'static str> {
-    let ((_, first), rest) = in_flight.split_first().ok_or("no call is under way that it could belong to")?;
-    if rest.iter().any(|(_, other)| other.caller_id != first.caller_id) {
-        return Err("calls of different callers are under way, and this wire does not say whose it is");
+/// Whose question it is: the caller of all calls in flight; `true` where the very call is certain
+/// too.
+fn attribute(
+    in_flight: &[(u64, Arc<Ongoing>)],
+    gone: &[CallerId],
+) -> Result<(Arc<Ongoing>, bool), &'static str> {
+    let ((_, first), rest) = in_flight
+        .split_first()
+        .ok_or("no call is under way that it could belong to")?;
+    if rest
+        .iter()
+        .any(|(_, other)| other.caller_id != first.caller_id)
+    {
+        return Err(
+            "calls of different callers are under way, and this wire does not say whose it is",
+        );
     }
     if gone.iter().any(|gone| *gone != first.caller_id) {
-        return Err("a call of another caller was given up not long ago, and this wire does not say whose it is");
+        return Err(
+            "a call of another caller was given up not long ago, and this wire does not say whose it is",
+        );
     }
     Ok((first.clone(), rest.is_empty() && gone.is_empty()))
 }
 
 impl Asked {
     /// Puts it to the caller.
-    async fn put(self, ongoing: &Ongoing, certain: bool, visits: &Visits, overseer: Option<&Arc<dyn Overseer>>) -> Reply {
+    async fn put(
+        self,
+        ongoing: &Ongoing,
+        certain: bool,
+        visits: &Visits,
+        overseer: Option<&Arc<dyn Overseer>>,
+    ) -> Reply {
         let tool = if certain { ongoing.tool_id() } else { None };
         let params = self.params;
         match self.kind {
             Kind::Sampling => match ongoing.sample(params.clone(), tool, overseer).await {
-                Ok(answer) => Reply { key: "result", text: tasks::in_raw_answer(&params, answer).as_str().to_owned() },
+                Ok(answer) => Reply {
+                    key: "result",
+                    text: tasks::in_raw_answer(&params, answer).as_str().to_owned(),
+                },
                 Err(refusal) => {
                     let (server, reason) = (&ongoing.server, refusal.reason);
-                    ongoing.caller.notice(&format!("server \"{server}\" wanted an answer of a model and got none: {reason}"));
+                    ongoing.caller.notice(&format!(
+                        "server \"{server}\" wanted an answer of a model and got none: {reason}"
+                    ));
                     Reply::error(REJECTED, &refusal.told)
                 }
             },
@@ -279,10 +369,15 @@ impl Asked {
                     drop(visits.begin(visit, &ongoing.caller));
                 }
                 let answer = ongoing.elicit(kind, tool).await;
-                if let (Some(visit), ElicitAnswer::Decline | ElicitAnswer::Cancel) = (&visit, &answer) {
+                if let (Some(visit), ElicitAnswer::Decline | ElicitAnswer::Cancel) =
+                    (&visit, &answer)
+                {
                     visits.forget(visit, &ongoing.caller);
                 }
-                Reply::result(&tasks::in_answer(Some(&params), elicit_result(answer, is_form)))
+                Reply::result(&tasks::in_answer(
+                    Some(&params),
+                    elicit_result(answer, is_form),
+                ))
             }
         }
     }
@@ -298,9 +393,10 @@ impl Asked {
     /// What the server is told where nobody can be asked.
     fn declined(&self, reason: &str) -> Reply {
         match self.kind {
-            Kind::Elicitation(_) => {
-                Reply::result(&tasks::in_answer(Some(&self.params), elicit_result(ElicitAnswer::Decline, true)))
-            }
+            Kind::Elicitation(_) => Reply::result(&tasks::in_answer(
+                Some(&self.params),
+                elicit_result(ElicitAnswer::Decline, true),
+            )),
             Kind::Sampling => Reply::error(REJECTED, reason),
         }
     }
@@ -316,11 +412,17 @@ impl Asked {
 
 impl Reply {
     fn result(result: &Value) -> Self {
-        Self { key: "result", text: result.to_string() }
+        Self {
+            key: "result",
+            text: result.to_string(),
+        }
     }
 
     fn error(code: i64, message: &str) -> Self {
-        Self { key: "error", text: json!({"code": code, "message": message}).to_string() }
+        Self {
+            key: "error",
+            text: json!({"code": code, "message": message}).to_string(),
+        }
     }
 
     fn message(&self, id: &RequestId) -> Vec<u8> {
@@ -347,12 +449,23 @@ pub(super) fn read_elicitation(params: &RawJson) -> Result<ElicitationKind, Stri
         #[serde(default)]
         elicitation_id: Option<String>,
     }
-    let wire: Wire<'_> = params.decode().map_err(|fault| format!("elicitation/create: {fault}"))?;
+    let wire: Wire<'_> = params
+        .decode()
+        .map_err(|fault| format!("elicitation/create: {fault}"))?;
     let message = Untrusted::new(wire.message);
     match (wire.mode.as_deref(), wire.requested_schema, wire.url) {
-        (None | Some("form"), Some(schema), _) => Ok(ElicitationKind::Form { message, schema: params.part(schema) }),
-        (Some("url"), _, Some(url)) => Ok(ElicitationKind::Url { message, url: url.into(), id: wire.elicitation_id }),
-        (None | Some("form"), None, _) => Err("elicitation/create: requestedSchema is missing".into()),
+        (None | Some("form"), Some(schema), _) => Ok(ElicitationKind::Form {
+            message,
+            schema: params.part(schema),
+        }),
+        (Some("url"), _, Some(url)) => Ok(ElicitationKind::Url {
+            message,
+            url: url.into(),
+            id: wire.elicitation_id,
+        }),
+        (None | Some("form"), None, _) => {
+            Err("elicitation/create: requestedSchema is missing".into())
+        }
         (Some("url"), _, None) => Err("elicitation/create: url is missing".into()),
         (Some(_), _, _) => Err("elicitation/create: mode is neither form nor url".into()),
     }

@@ -1,4 +1,5 @@
-//! The receiving half of a session: what arrives goes to who waits for it, and what is odd is counted.
+//! The receiving half of a session: what arrives goes to who waits for it, and what is odd is
+//! counted.
 //!
 //! Leaves what a server says unasked to `notifications`, and what it asks to `questions`.
 
@@ -31,11 +32,17 @@ const MAX_JUNK_RUN: u64 = 1_000;
 /// A late answer now and then is nothing; so many are told once (T30).
 const NOTABLE_UNKNOWN_IDS: u64 = 100;
 
-/// So much may wait for a server that asks and does not read, beyond what the transport takes at once.
+/// So much may wait for a server that asks and does not read, beyond what the transport takes at
+/// once.
 const MAX_UNREAD_BYTES: usize = 1024 * 1024;
 
 /// What a server offers in lists.
-const ALL_LISTS: [&str; 4] = ["tools/list", "prompts/list", "resources/list", "resources/templates/list"];
+const ALL_LISTS: [&str; 4] = [
+    "tools/list",
+    "prompts/list",
+    "resources/list",
+    "resources/templates/list",
+];
 
 /// What is kept of such lines, for `doctor`.
 const JUNK_SAMPLES: usize = 20;
@@ -110,18 +117,27 @@ impl Receiver {
         self.arrivals.load(Ordering::Relaxed)
     }
 
-    /// Sends what belongs to no request of ours: answers and notifications. They cannot wait for room, so a server that takes none
-    /// of them is given up in time.
+    /// Sends what belongs to no request of ours: answers and notifications. They cannot wait for
+    /// room, so a server that takes none of them is given up in time.
     pub(super) fn send(&self, body: &[u8], method: Option<&str>) {
-        let Some(transport) = self.transport.get().and_then(Weak::upgrade) else { return };
+        let Some(transport) = self.transport.get().and_then(Weak::upgrade) else {
+            return;
+        };
         if transport.has_room() {
             self.unread_bytes.store(0, Ordering::Relaxed);
-        } else if self.unread_bytes.fetch_add(body.len(), Ordering::Relaxed) + body.len() > MAX_UNREAD_BYTES {
+        } else if self.unread_bytes.fetch_add(body.len(), Ordering::Relaxed) + body.len()
+            > MAX_UNREAD_BYTES
+        {
             self.end(&format!("it asks without reading the answers: more than {MAX_UNREAD_BYTES} bytes wait for it"));
             return;
         }
         // A closed connection has been told about elsewhere.
-        let _ = transport.send(Outgoing { id: None, method, body, beside: Beside::default() });
+        let _ = transport.send(Outgoing {
+            id: None,
+            method,
+            body,
+            beside: Beside::default(),
+        });
     }
 
     /// Ends the requests that are late, and tells the server. Answers when to look again.
@@ -135,11 +151,19 @@ impl Receiver {
 
     /// Tells the server that nobody waits for this request any more.
     pub(super) fn cancel(&self, id: u64, reason: &str) {
-        if self.transport.get().and_then(Weak::upgrade).is_some_and(|transport| transport.forget(id)) {
+        if self
+            .transport
+            .get()
+            .and_then(Weak::upgrade)
+            .is_some_and(|transport| transport.forget(id))
+        {
             return;
         }
         let params = json!({"requestId": id, "reason": reason});
-        self.send(&envelope::notification("notifications/cancelled", &params), Some("notifications/cancelled"));
+        self.send(
+            &envelope::notification("notifications/cancelled", &params),
+            Some("notifications/cancelled"),
+        );
     }
 
     pub(super) fn end(&self, reason: &str) {
@@ -150,7 +174,10 @@ impl Receiver {
     }
 
     /// Runs a task that the session needs: without it the session ends.
-    pub(super) fn spawn(self: &Arc<Self>, task: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
+    pub(super) fn spawn(
+        self: &Arc<Self>,
+        task: impl Future<Output = ()> + Send + 'static,
+    ) -> AbortHandle {
         let receiver = Arc::downgrade(self);
         let supervised = async move {
             if let (Err(panicked), Some(receiver)) = (catch_panic(task).await, receiver.upgrade()) {
@@ -181,7 +208,9 @@ impl Receiver {
                 oddities.unknown_ids
             };
             if unknown == NOTABLE_UNKNOWN_IDS {
-                self.notice(format!("it has answered {unknown} requests that nobody made, or that were over by then"));
+                self.notice(format!(
+                    "it has answered {unknown} requests that nobody made, or that were over by then"
+                ));
             }
         }
     }
@@ -189,7 +218,10 @@ impl Receiver {
     /// Tells whoever listens something about this server; nobody has to.
     pub(super) fn notice(&self, line: String) {
         if let Some(events) = &self.options.events {
-            let _ = events.send(Event::Notice { server: Some(self.options.server.clone()), line });
+            let _ = events.send(Event::Notice {
+                server: Some(self.options.server.clone()),
+                line,
+            });
         }
     }
 
@@ -201,7 +233,10 @@ impl Receiver {
 
     /// A subscription that stood does not any more.
     pub(super) fn lost_subscription(&self, uri: &str, fault: &RequestFault) {
-        self.notice(format!("the subscription to {} is lost: {fault}", quoted(uri)));
+        self.notice(format!(
+            "the subscription to {} is lost: {fault}",
+            quoted(uri)
+        ));
     }
 }
 
@@ -212,7 +247,9 @@ impl Inbound for Receiver {
         match message {
             Incoming::Result { id, result } => self.answered(Some(id), Ok(result)),
             Incoming::Error { id, error } => self.answered(id, Err(read_error(&error))),
-            Incoming::Notification { method, params } => self.notified(&method, params.as_ref(), origin),
+            Incoming::Notification { method, params } => {
+                self.notified(&method, params.as_ref(), origin)
+            }
             Incoming::Request { id, method, params } => self.asked(id, &method, params, origin),
         }
     }
@@ -227,7 +264,9 @@ impl Inbound for Receiver {
             oddities.junk_lines += 1;
             if oddities.junk_samples.len() < JUNK_SAMPLES {
                 let cut = &sample[..sample.len().min(JUNK_SAMPLE_BYTES)];
-                oddities.junk_samples.push(self.options.redactor.words(&String::from_utf8_lossy(cut)));
+                oddities
+                    .junk_samples
+                    .push(self.options.redactor.words(&String::from_utf8_lossy(cut)));
             }
         }
         if self.junk_run.fetch_add(1, Ordering::Relaxed) + 1 >= MAX_JUNK_RUN {
@@ -239,7 +278,9 @@ impl Inbound for Receiver {
         let limit = self.options.max_message_bytes;
         match id {
             Some(id) => self.answered(Some(id), Err(RequestFault::TooLarge { limit })),
-            None => self.give_up(&format!("it sent a message of more than {limit} bytes that answers no request")),
+            None => self.give_up(&format!(
+                "it sent a message of more than {limit} bytes that answers no request"
+            )),
         }
     }
 
@@ -247,8 +288,14 @@ impl Inbound for Receiver {
         // Once the era is known, a status that carries an answer is only how HTTP carries it.
         let fault = match fault {
             // But when a busy server wants to be asked again is said by HTTP alone.
-            WireFault::Status { status: 429 | 503, retry_after: Some(_), .. } => RequestFault::Wire(fault),
-            WireFault::Status { error: Some(error), .. } if self.era.get().is_some() => read_error(&error),
+            WireFault::Status {
+                status: 429 | 503,
+                retry_after: Some(_),
+                ..
+            } => RequestFault::Wire(fault),
+            WireFault::Status {
+                error: Some(error), ..
+            } if self.era.get().is_some() => read_error(&error),
             fault => RequestFault::Wire(fault),
         };
         self.answered(Some(RequestId::Number(id)), Err(fault));
@@ -282,7 +329,9 @@ pub(super) fn read_error(error: &RawJson) -> RequestFault {
     match error.decode::<Wire<'_>>() {
         Ok(wire) => RequestFault::Answered {
             code: wire.code.as_i64().unwrap_or_default(),
-            message: Untrusted::new(wire.message).for_terminal_indented().to_string(),
+            message: Untrusted::new(wire.message)
+                .for_terminal_indented()
+                .to_string(),
             data: wire.data.map(|data| error.part(data)),
         },
         Err(fault) => RequestFault::Invalid(format!("an error object that is none: {fault}")),

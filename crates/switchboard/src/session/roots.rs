@@ -1,4 +1,5 @@
-//! The folders that servers may ask for: the host's, shared by all its sessions, and told to legacy servers when they change.
+//! The folders that servers may ask for: the host's, shared by all its sessions, and told to legacy
+//! servers when they change.
 
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
@@ -7,7 +8,8 @@ use super::Era;
 use super::link::Link;
 use crate::caller::Root;
 
-/// The host's folders. Clones share them. Whether there are any to offer is fixed, since a legacy session advertises it once.
+/// The host's folders. Clones share them. Whether there are any to offer is fixed, since a legacy
+/// session advertises it once.
 #[derive(Debug, Clone, Default)]
 pub struct Roots(Option<watch::Sender<Vec<Root>>>);
 
@@ -56,7 +58,11 @@ impl Drop for Telling {
 }
 
 /// Tells a legacy server of changes. A modern one asks anew with each call.
-pub(super) fn tell(link: &Link, era: Era, changes: Option<watch::Receiver<Vec<Root>>>) -> Option<Telling> {
+pub(super) fn tell(
+    link: &Link,
+    era: Era,
+    changes: Option<watch::Receiver<Vec<Root>>>,
+) -> Option<Telling> {
     let mut changes = changes.filter(|_| era == Era::Legacy)?;
     let link = link.clone();
     let task = tokio::spawn(async move {

@@ -1,4 +1,5 @@
-//! What a server wants of a caller's model: who lets it, and whether the request is one that the protocol allows.
+//! What a server wants of a caller's model: who lets it, and whether the request is one that the
+//! protocol allows.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -15,10 +16,15 @@ pub(super) const REJECTED: i64 = -1;
 /// So many answers of a model one call may want.
 pub(super) const MAX_PER_CALL: usize = 16;
 
-/// Decides whether a server may have an answer of a caller's model. The host brings it, over its gate; a session without one lets none.
+/// Decides whether a server may have an answer of a caller's model. The host brings it, over its
+/// gate; a session without one lets none.
 pub trait Overseer: Send + Sync + fmt::Debug {
     /// The error is why not: one line for the caller, not for the server.
-    fn permit<'a>(&'a self, request: &'a Sampling, caller: &'a Arc<dyn Caller>) -> Answering<'a, Result<(), String>>;
+    fn permit<'a>(
+        &'a self,
+        request: &'a Sampling,
+        caller: &'a Arc<dyn Caller>,
+    ) -> Answering<'a, Result<(), String>>;
 }
 
 /// Why a server gets no answer of a model.
@@ -34,23 +40,37 @@ impl Refusal {
     /// The same for both.
     pub(super) fn plain(line: impl Into<String>) -> Self {
         let line = line.into();
-        Self { told: line.clone(), reason: line }
+        Self {
+            told: line.clone(),
+            reason: line,
+        }
     }
 
     /// The server gets the protocol's words: it need not know which rule or who said so.
     pub(super) fn rejected(reason: String) -> Self {
-        Self { told: "User rejected sampling request".to_owned(), reason }
+        Self {
+            told: "User rejected sampling request".to_owned(),
+            reason,
+        }
     }
 }
 
 /// Whether the params are what the protocol allows to this caller. The error is for the server.
 pub(super) fn check(params: &RawJson, tools_offered: bool) -> Result<(), String> {
     let wrong = |what: &str| Err(format!("sampling/createMessage: {what}"));
-    let Ok(Value::Object(params)) = params.to_value() else { return wrong("params are no object") };
-    if !tools_offered && ["tools", "toolChoice"].iter().any(|key| params.contains_key(*key)) {
+    let Ok(Value::Object(params)) = params.to_value() else {
+        return wrong("params are no object");
+    };
+    if !tools_offered
+        && ["tools", "toolChoice"]
+            .iter()
+            .any(|key| params.contains_key(*key))
+    {
         return wrong("tools are not offered");
     }
-    let Some(messages) = params.get("messages").and_then(Value::as_array) else { return wrong("messages are missing") };
+    let Some(messages) = params.get("messages").and_then(Value::as_array) else {
+        return wrong("messages are missing");
+    };
     // Uses of tools that the next message must have the results of.
     let mut open: HashSet<&str> = HashSet::new();
     for message in messages {
@@ -58,19 +78,34 @@ pub(super) fn check(params: &RawJson, tools_offered: bool) -> Result<(), String>
             Value::Array(blocks) => blocks.as_slice(),
             block => std::slice::from_ref(block),
         };
-        let results = blocks.iter().filter(|block| block["type"] == "tool_result").count();
+        let results = blocks
+            .iter()
+            .filter(|block| block["type"] == "tool_result")
+            .count();
         if results > 0 && results < blocks.len() {
             return wrong("Tool results mixed with other content");
         }
-        for result in blocks.iter().filter_map(|block| block["toolUseId"].as_str()) {
+        for result in blocks
+            .iter()
+            .filter_map(|block| block["toolUseId"].as_str())
+        {
             open.remove(result);
         }
         if !open.is_empty() {
             return wrong("Tool result missing in request");
         }
-        open.extend(blocks.iter().filter(|block| block["type"] == "tool_use").filter_map(|block| block["id"].as_str()));
+        open.extend(
+            blocks
+                .iter()
+                .filter(|block| block["type"] == "tool_use")
+                .filter_map(|block| block["id"].as_str()),
+        );
     }
-    if open.is_empty() { Ok(()) } else { wrong("Tool result missing in request") }
+    if open.is_empty() {
+        Ok(())
+    } else {
+        wrong("Tool result missing in request")
+    }
 }
 
 #[cfg(test)]
@@ -82,7 +117,11 @@ mod tests {
     #[track_caller]
     fn expect(params: &Value, tools_offered: bool, expected: Result<(), &str>) {
         let expected = expected.map_err(|what| format!("sampling/createMessage: {what}"));
-        assert_eq!(check(&RawJson::from_value(params), tools_offered), expected, "{params}");
+        assert_eq!(
+            check(&RawJson::from_value(params), tools_offered),
+            expected,
+            "{params}"
+        );
     }
 
     /// T32: only what was offered, and only what the protocol allows.
@@ -94,15 +133,31 @@ mod tests {
         let results = |blocks: Vec<Value>| json!({"role": "user", "content": blocks});
         let missing = Err("Tool result missing in request");
         expect(&json!({"messages": [text]}), false, Ok(()));
-        expect(&json!({"messages": [text], "tools": []}), false, Err("tools are not offered"));
+        expect(
+            &json!({"messages": [text], "tools": []}),
+            false,
+            Err("tools are not offered"),
+        );
         expect(&json!({"messages": [text], "tools": []}), true, Ok(()));
         expect(&json!([]), true, Err("params are no object"));
         expect(&json!({"messages": 1}), true, Err("messages are missing"));
-        expect(&json!({"messages": [text, uses, results(vec![result("a"), result("b")])]}), true, Ok(()));
-        expect(&json!({"messages": [text, uses, results(vec![result("a")])]}), true, missing);
+        expect(
+            &json!({"messages": [text, uses, results(vec![result("a"), result("b")])]}),
+            true,
+            Ok(()),
+        );
+        expect(
+            &json!({"messages": [text, uses, results(vec![result("a")])]}),
+            true,
+            missing,
+        );
         expect(&json!({"messages": [uses, text]}), true, missing);
         expect(&json!({"messages": [uses]}), true, missing);
         let mixed = results(vec![result("a"), json!({"type": "text", "text": "x"})]);
-        expect(&json!({"messages": [uses, mixed]}), true, Err("Tool results mixed with other content"));
+        expect(
+            &json!({"messages": [uses, mixed]}),
+            true,
+            Err("Tool results mixed with other content"),
+        );
     }
 }

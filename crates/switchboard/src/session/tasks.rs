@@ -1,7 +1,9 @@
-//! A call whose answer is a task, followed to its end: polled, told of as progress, given the input it asks for, cancelled when nobody waits.
+//! A call whose answer is a task, followed to its end: polled, told of as progress, given the input
+//! it asks for, cancelled when nobody waits.
 //!
-//! There are two kinds: the experiment of 2025-11-25 ([`legacy`]), where we ask for a task and its result is fetched; and the modern
-//! extension, where the server answers with one when it likes and its result comes with its state. Both live within the call's deadlines.
+//! There are two kinds: the experiment of 2025-11-25 ([`legacy`]), where we ask for a task and its
+//! result is fetched; and the modern extension, where the server answers with one when it likes and
+//! its result comes with its state. Both live within the call's deadlines.
 
 use std::collections::HashSet;
 use std::pin::pin;
@@ -67,10 +69,17 @@ const MAX_QUESTIONS: usize = 64;
 const INVALID_PARAMS: i64 = -32602;
 
 /// Follows the task that a modern server answered with; the final result, byte for byte.
-pub(super) async fn follow(link: &Link, ongoing: &Arc<Ongoing>, declared: &str, created: &RawJson) -> Answer {
+pub(super) async fn follow(
+    link: &Link,
+    ongoing: &Arc<Ongoing>,
+    declared: &str,
+    created: &RawJson,
+) -> Answer {
     let task = Task::read(created)?;
     let followed = link.receiver.tasks.add(None, ongoing);
-    Following::begin(link, Era::Modern, declared, followed, &task).watch_to_the_end(task).await
+    Following::begin(link, Era::Modern, declared, followed, &task)
+        .watch_to_the_end(task)
+        .await
 }
 
 /// One task while its call waits for it. Dropping it before its end tells the server to cancel it.
@@ -92,7 +101,13 @@ struct Following<'a> {
 }
 
 impl<'a> Following<'a> {
-    fn begin(link: &'a Link, era: Era, declared: &'a str, followed: Arc<Followed>, task: &Task) -> Self {
+    fn begin(
+        link: &'a Link,
+        era: Era,
+        declared: &'a str,
+        followed: Arc<Followed>,
+        task: &Task,
+    ) -> Self {
         followed.created(&task.id);
         Self {
             link,
@@ -116,7 +131,9 @@ impl<'a> Following<'a> {
             self.notice(&task);
             let is_wanted = task.status.is_end() || task.status == Status::InputRequired;
             let outcome = match self.era {
-                Era::Modern if task.status == Status::InputRequired => self.answer_questions(&task).await.map(|()| None),
+                Era::Modern if task.status == Status::InputRequired => {
+                    self.answer_questions(&task).await.map(|()| None)
+                }
                 Era::Modern if task.status.is_end() => return self.ended(&task),
                 Era::Legacy if task.status == Status::Cancelled => return Err(cancelled(&task)),
                 Era::Legacy if is_wanted => self.fetch(&task).await.map(Some),
@@ -141,7 +158,10 @@ impl<'a> Following<'a> {
         let Some(message) = &task.message else { return };
         if self.told.as_ref() != Some(message) {
             self.count += 1;
-            self.followed.tell(self.count, self.link.receiver.options.redactor.words(message));
+            self.followed.tell(
+                self.count,
+                self.link.receiver.options.redactor.words(message),
+            );
             self.told = Some(message.clone());
         }
     }
@@ -151,17 +171,27 @@ impl<'a> Following<'a> {
         let mut lost = 0;
         loop {
             self.pause(interval).await?;
-            match self.request("tasks/get", &[("taskId", &self.id_json)]).await {
+            match self
+                .request("tasks/get", &[("taskId", &self.id_json)])
+                .await
+            {
                 Ok(state) => {
-                    // An answer is a sign of life, of a task that takes long as of any other. The total is not touched by it.
+                    // An answer is a sign of life, of a task that takes long as of any other. The
+                    // total is not touched by it.
                     self.followed.ongoing.clock.touch(Instant::now());
                     let task = Task::read(&state)?;
                     if task.id != self.id {
-                        return Err(RequestFault::Invalid("the state of another task than the one that was asked for".into()));
+                        return Err(RequestFault::Invalid(
+                            "the state of another task than the one that was asked for".into(),
+                        ));
                     }
                     return Ok(task);
                 }
-                Err(RequestFault::Answered { code: INVALID_PARAMS, message, .. }) => {
+                Err(RequestFault::Answered {
+                    code: INVALID_PARAMS,
+                    message,
+                    ..
+                }) => {
                     self.is_over = true;
                     return Err(RequestFault::Task(format!(
                         "the task is gone before its result came: {message}; a server keeps a task only for its time to live"
@@ -175,20 +205,34 @@ impl<'a> Following<'a> {
 
     /// Asks the caller what the task asks, and gives the answers to the server.
     async fn answer_questions(&mut self, task: &Task) -> Result<(), RequestFault> {
-        let questions: Vec<(String, RawJson)> =
-            task.questions.iter().filter(|(key, _)| !self.answered.contains(key)).cloned().collect();
+        let questions: Vec<(String, RawJson)> = task
+            .questions
+            .iter()
+            .filter(|(key, _)| !self.answered.contains(key))
+            .cloned()
+            .collect();
         if questions.is_empty() {
             return Ok(());
         }
         if self.answered.len() + questions.len() > MAX_QUESTIONS {
-            return Err(RequestFault::Invalid(format!("the task asked {MAX_QUESTIONS} times and came to no end")));
+            return Err(RequestFault::Invalid(format!(
+                "the task asked {MAX_QUESTIONS} times and came to no end"
+            )));
         }
-        let responses = Rounds::of(self.link, &self.followed.ongoing).answer(&questions).await?;
+        let responses = Rounds::of(self.link, &self.followed.ongoing)
+            .answer(&questions)
+            .await?;
         let keys: Vec<String> = questions.into_iter().map(|(key, _)| key).collect();
         let mut lost = 0;
         loop {
             // It may be sent again: what is answered already is ignored.
-            match self.request("tasks/update", &[("taskId", &self.id_json), ("inputResponses", &responses)]).await {
+            match self
+                .request(
+                    "tasks/update",
+                    &[("taskId", &self.id_json), ("inputResponses", &responses)],
+                )
+                .await
+            {
                 Ok(_) => break,
                 Err(fault) if is_lost(&fault) && lost < MAX_LOST => lost += 1,
                 Err(fault) => return Err(fault),
@@ -203,20 +247,31 @@ impl<'a> Following<'a> {
     fn ended(&self, task: &Task) -> Answer {
         match (task.status, &task.result, &task.error) {
             (Status::Completed, Some(result), _) => Ok(result.clone()),
-            (Status::Completed, None, _) => Err(RequestFault::Invalid("a completed task without its result".into())),
+            (Status::Completed, None, _) => Err(RequestFault::Invalid(
+                "a completed task without its result".into(),
+            )),
             (Status::Failed, _, Some(error)) => Err(read_error(error)),
-            (Status::Failed, _, None) => Err(RequestFault::Task(format!("the task failed{}", task.words()))),
+            (Status::Failed, _, None) => Err(RequestFault::Task(format!(
+                "the task failed{}",
+                task.words()
+            ))),
             _ => Err(cancelled(task)),
         }
     }
 
-    /// The result of a legacy task. Where it has not ended, the server's questions come meanwhile, and its state is watched.
+    /// The result of a legacy task. Where it has not ended, the server's questions come meanwhile,
+    /// and its state is watched.
     async fn fetch(&mut self, task: &Task) -> Answer {
-        let (link, ongoing, id_json) = (self.link, self.followed.ongoing.clone(), self.id_json.clone());
+        let (link, ongoing, id_json) = (
+            self.link,
+            self.followed.ongoing.clone(),
+            self.id_json.clone(),
+        );
         let fields: [Field<'_>; 1] = [("taskId", &id_json)];
         let request = Request::new(Era::Legacy, "tasks/result", &fields);
         let mut result = pin!(link.request_for(&ongoing, &request, &|| true));
-        let (mut is_end, mut interval, mut words) = (task.status.is_end(), task.interval, task.message.clone());
+        let (mut is_end, mut interval, mut words) =
+            (task.status.is_end(), task.interval, task.message.clone());
         let answer = loop {
             tokio::select! {
                 biased;
@@ -229,10 +284,22 @@ impl<'a> Following<'a> {
             }
         };
         match (answer, words) {
-            // The error says what went wrong inside; what the server says of the task may say it better.
-            (Err(RequestFault::Answered { code, message, data }), Some(words)) if is_end && !message.contains(&words) => {
+            // The error says what went wrong inside; what the server says of the task may say it
+            // better.
+            (
+                Err(RequestFault::Answered {
+                    code,
+                    message,
+                    data,
+                }),
+                Some(words),
+            ) if is_end && !message.contains(&words) => {
                 let words = Untrusted::new(words).for_terminal_line().to_string();
-                Err(RequestFault::Answered { code, message: format!("{message} (of the task: {words})"), data })
+                Err(RequestFault::Answered {
+                    code,
+                    message: format!("{message} (of the task: {words})"),
+                    data,
+                })
             }
             (answer, _) => answer,
         }
@@ -240,11 +307,21 @@ impl<'a> Following<'a> {
 
     async fn request(&self, method: &str, fields: &[Field<'_>]) -> Answer {
         // The task runs already: this sends no call.
-        self.link.request_for(&self.followed.ongoing, &self.as_request(method, fields), &|| true).await
+        self.link
+            .request_for(
+                &self.followed.ongoing,
+                &self.as_request(method, fields),
+                &|| true,
+            )
+            .await
     }
 
     fn as_request<'b>(&'b self, method: &'b str, fields: &'b [Field<'b>]) -> Request<'b> {
-        Request { declared: self.declared, name: Some(&self.id), ..Request::new(self.era, method, fields) }
+        Request {
+            declared: self.declared,
+            name: Some(&self.id),
+            ..Request::new(self.era, method, fields)
+        }
     }
 
     /// Asks a modern server to tell of changes, where polls are far apart. That it may refuse.
@@ -257,7 +334,10 @@ impl<'a> Following<'a> {
         }
         let filter = [br#"{"taskIds":["#, id_json, b"]}"].concat();
         let fields: [Field<'_>; 1] = [("notifications", &filter)];
-        let request = Request { declared: self.declared, ..Request::new(Era::Modern, "subscriptions/listen", &fields) };
+        let request = Request {
+            declared: self.declared,
+            ..Request::new(Era::Modern, "subscriptions/listen", &fields)
+        };
         self.link.post(request, None).ok()
     }
 
@@ -283,7 +363,12 @@ impl<'a> Following<'a> {
             if now >= until {
                 return Ok(());
             }
-            let end = async { ended.wait_for(Option::is_some).await.map(|reason| reason.clone().unwrap_or_default()) };
+            let end = async {
+                ended
+                    .wait_for(Option::is_some)
+                    .await
+                    .map(|reason| reason.clone().unwrap_or_default())
+            };
             tokio::select! {
                 () = sleep_until(until.min(look)) => {}
                 reason = end => return Err(RequestFault::Closed(reason.unwrap_or_default())),
@@ -309,7 +394,14 @@ fn cancel(link: &Link, era: Era, declared: &str, id: &str) {
     if era == Era::Modern || link.receiver.tasks.can_cancel() {
         let id_json = envelope::string(id);
         let fields: [Field<'_>; 1] = [("taskId", &id_json)];
-        link.tell(Request { declared, name: Some(id), ..Request::new(era, "tasks/cancel", &fields) }, GRACE);
+        link.tell(
+            Request {
+                declared,
+                name: Some(id),
+                ..Request::new(era, "tasks/cancel", &fields)
+            },
+            GRACE,
+        );
     }
 }
 
@@ -319,5 +411,8 @@ fn cancelled(task: &Task) -> RequestFault {
 
 /// The wire brought no answer, and reading once more does no harm.
 fn is_lost(fault: &RequestFault) -> bool {
-    matches!(fault, RequestFault::Wire(WireFault::NotSent(_) | WireFault::Lost(_)))
+    matches!(
+        fault,
+        RequestFault::Wire(WireFault::NotSent(_) | WireFault::Lost(_))
+    )
 }

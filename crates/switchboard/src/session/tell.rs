@@ -1,4 +1,5 @@
-//! Keeps a legacy server told of the wishes: subscriptions and log level, each when it changes, all of them when it has forgotten.
+//! Keeps a legacy server told of the wishes: subscriptions and log level, each when it changes, all
+//! of them when it has forgotten.
 
 use std::time::Duration;
 
@@ -22,7 +23,9 @@ pub(super) async fn keep_told(link: Link, hello: Hello) {
             let subject = order.uri().map(str::to_owned);
             match (carry_out(&link, &hello, order, now.renewals).await, subject) {
                 (Err(RequestFault::Closed(_)), _) => return,
-                (Err(fault), Some(uri)) if agreed.remove(&uri) => link.receiver.lost_subscription(&uri, &fault),
+                (Err(fault), Some(uri)) if agreed.remove(&uri) => {
+                    link.receiver.lost_subscription(&uri, &fault)
+                }
                 (Ok(()), Some(uri)) => drop(agreed.insert(uri)),
                 _ => {}
             }
@@ -65,14 +68,30 @@ fn next(wanted: &Wanted, told: &Outcomes) -> Option<Order> {
     {
         return Some(Order::Level(level));
     }
-    if let Some(uri) = wanted.resources.iter().find(|uri| !told.resources.contains_key(*uri)) {
+    if let Some(uri) = wanted
+        .resources
+        .iter()
+        .find(|uri| !told.resources.contains_key(*uri))
+    {
         return Some(Order::Subscribe(uri.clone()));
     }
-    let (uri, outcome) = told.resources.iter().find(|(uri, _)| !wanted.resources.contains(*uri))?;
-    Some(if outcome.is_ok() { Order::Unsubscribe(uri.clone()) } else { Order::Forget(uri.clone()) })
+    let (uri, outcome) = told
+        .resources
+        .iter()
+        .find(|(uri, _)| !wanted.resources.contains(*uri))?;
+    Some(if outcome.is_ok() {
+        Order::Unsubscribe(uri.clone())
+    } else {
+        Order::Forget(uri.clone())
+    })
 }
 
-async fn carry_out(link: &Link, hello: &Hello, order: Order, renewals: u64) -> Result<(), RequestFault> {
+async fn carry_out(
+    link: &Link,
+    hello: &Hello,
+    order: Order,
+    renewals: u64,
+) -> Result<(), RequestFault> {
     let told = &link.receiver.told;
     match order {
         Order::Level(level) => {
@@ -113,7 +132,9 @@ async fn carry_out(link: &Link, hello: &Hello, order: Order, renewals: u64) -> R
 async fn ask(link: &Link, method: &str, key: &str, value: &str) -> Result<(), RequestFault> {
     let value = envelope::string(value);
     let fields: [envelope::Field<'_>; 1] = [(key, &value)];
-    link.request(Request::new(Era::Legacy, method, &fields), PATIENCE).await.map(drop)
+    link.request(Request::new(Era::Legacy, method, &fields), PATIENCE)
+        .await
+        .map(drop)
 }
 
 #[cfg(test)]
@@ -121,13 +142,24 @@ mod tests {
     use super::*;
     use crate::event::LogLevel;
 
-    fn check(wanted: (&[&str], Option<LogLevel>), told: (&[(&str, bool)], Option<LogLevel>), expected: Option<Order>) {
+    fn check(
+        wanted: (&[&str], Option<LogLevel>),
+        told: (&[(&str, bool)], Option<LogLevel>),
+        expected: Option<Order>,
+    ) {
         let refused = || RequestFault::Invalid("no".to_owned());
-        let wishes = Wanted { resources: wanted.0.iter().map(|uri| (*uri).to_owned()).collect(), level: wanted.1 };
+        let wishes = Wanted {
+            resources: wanted.0.iter().map(|uri| (*uri).to_owned()).collect(),
+            level: wanted.1,
+        };
         let outcome = |ok: bool| if ok { Ok(()) } else { Err(refused()) };
         let outcomes = Outcomes {
             renewals: 0,
-            resources: told.0.iter().map(|(uri, ok)| ((*uri).to_owned(), outcome(*ok))).collect(),
+            resources: told
+                .0
+                .iter()
+                .map(|(uri, ok)| ((*uri).to_owned(), outcome(*ok)))
+                .collect(),
             level: told.1.map(|level| (level, Ok(()))),
         };
         assert_eq!(next(&wishes, &outcomes), expected, "{wanted:?}, {told:?}");
@@ -137,12 +169,32 @@ mod tests {
     fn a_server_is_told_what_it_does_not_know_and_nothing_twice() {
         use LogLevel::{Debug, Error};
         check((&[], None), (&[], None), None);
-        check((&["a"], Some(Debug)), (&[], None), Some(Order::Level(Debug)));
-        check((&["a"], Some(Debug)), (&[], Some(Error)), Some(Order::Level(Debug)));
-        check((&["a"], Some(Debug)), (&[], Some(Debug)), Some(Order::Subscribe("a".into())));
+        check(
+            (&["a"], Some(Debug)),
+            (&[], None),
+            Some(Order::Level(Debug)),
+        );
+        check(
+            (&["a"], Some(Debug)),
+            (&[], Some(Error)),
+            Some(Order::Level(Debug)),
+        );
+        check(
+            (&["a"], Some(Debug)),
+            (&[], Some(Debug)),
+            Some(Order::Subscribe("a".into())),
+        );
         check((&["a"], None), (&[("a", true)], None), None);
         check((&["a"], None), (&[("a", false)], None), None);
-        check((&["a"], None), (&[("a", true), ("b", true)], None), Some(Order::Unsubscribe("b".into())));
-        check((&[], None), (&[("a", false)], None), Some(Order::Forget("a".into())));
+        check(
+            (&["a"], None),
+            (&[("a", true), ("b", true)], None),
+            Some(Order::Unsubscribe("b".into())),
+        );
+        check(
+            (&[], None),
+            (&[("a", false)], None),
+            Some(Order::Forget("a".into())),
+        );
     }
 }

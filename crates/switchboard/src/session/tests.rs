@@ -9,7 +9,9 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use super::*;
-use crate::caller::{Answering, Approval, ApprovalRequest, CallerId, ElicitAnswer, Elicitation, Offers};
+use crate::caller::{
+    Answering, Approval, ApprovalRequest, CallerId, ElicitAnswer, Elicitation, Offers,
+};
 use crate::transport::{Closed, ConnectFault, Inbound, Origin, Transport};
 use crate::wire::{Outgoing, parse};
 
@@ -43,17 +45,26 @@ struct WireTransport {
 }
 
 impl Connector for Wire {
-    fn connect<'a>(&'a self, inbound: Arc<dyn Inbound>) -> Answering<'a, Result<Arc<dyn Transport>, ConnectFault>> {
+    fn connect<'a>(
+        &'a self,
+        inbound: Arc<dyn Inbound>,
+    ) -> Answering<'a, Result<Arc<dyn Transport>, ConnectFault>> {
         let sent = self.sent.lock().unwrap().take().unwrap();
         self.connected.send(inbound).unwrap();
-        let transport = WireTransport { sent, may_end_unseen: self.may_end_unseen, says_headers: self.says_headers };
+        let transport = WireTransport {
+            sent,
+            may_end_unseen: self.may_end_unseen,
+            says_headers: self.says_headers,
+        };
         Box::pin(async move { Ok(Arc::new(transport) as Arc<dyn Transport>) })
     }
 }
 
 impl Transport for WireTransport {
     fn send(&self, message: Outgoing<'_>) -> Result<(), Closed> {
-        self.sent.send(serde_json::from_slice(message.body).unwrap()).map_err(|_| Closed)
+        self.sent
+            .send(serde_json::from_slice(message.body).unwrap())
+            .map_err(|_| Closed)
     }
 
     fn has_room(&self) -> bool {
@@ -79,8 +90,21 @@ impl Transport for WireTransport {
 fn wire() -> (Wire, impl Future<Output = Peer>) {
     let (sent, receiver) = mpsc::unbounded_channel();
     let (inbounds, mut connected) = mpsc::unbounded_channel();
-    let peer = async move { Peer { inbound: connected.recv().await.unwrap(), sent: receiver } };
-    (Wire { sent: Mutex::new(Some(sent)), connected: inbounds, may_end_unseen: false, says_headers: false }, peer)
+    let peer = async move {
+        Peer {
+            inbound: connected.recv().await.unwrap(),
+            sent: receiver,
+        }
+    };
+    (
+        Wire {
+            sent: Mutex::new(Some(sent)),
+            connected: inbounds,
+            may_end_unseen: false,
+            says_headers: false,
+        },
+        peer,
+    )
 }
 
 impl Peer {
@@ -106,7 +130,10 @@ impl Peer {
     }
 
     fn say_on(&self, message: &Value, origin: Origin) {
-        parse(&message.to_string(), &RawJson::keep, &mut |message| self.inbound.message(message, origin)).unwrap();
+        parse(&message.to_string(), &RawJson::keep, &mut |message| {
+            self.inbound.message(message, origin)
+        })
+        .unwrap();
     }
 
     fn answer(&self, request: &Value, result: Value) {
@@ -128,7 +155,11 @@ impl Peer {
 fn options(protocol: Protocol) -> OpenOptions {
     OpenOptions {
         protocol,
-        offers: Offers { elicit_form: true, elicit_url: true, ..Offers::default() },
+        offers: Offers {
+            elicit_form: true,
+            elicit_url: true,
+            ..Offers::default()
+        },
         roots: Roots::new(Some(vec![root("file:///work")])),
         max_message_bytes: 1 << 20,
         ..OpenOptions::new(ServerName::new("peer").unwrap())
@@ -136,12 +167,23 @@ fn options(protocol: Protocol) -> OpenOptions {
 }
 
 fn root(uri: &str) -> crate::caller::Root {
-    crate::caller::Root { uri: uri.to_owned(), name: None }
+    crate::caller::Root {
+        uri: uri.to_owned(),
+        name: None,
+    }
 }
 
 /// An open session in the era, and its peer.
 async fn opened(era: Era) -> (Arc<Session>, Peer) {
-    opened_with(era, options(if era == Era::Modern { Protocol::Modern } else { Protocol::Legacy })).await
+    opened_with(
+        era,
+        options(if era == Era::Modern {
+            Protocol::Modern
+        } else {
+            Protocol::Legacy
+        }),
+    )
+    .await
 }
 
 async fn opened_with(era: Era, options: OpenOptions) -> (Arc<Session>, Peer) {
@@ -167,7 +209,10 @@ impl Caller for Named {
     }
 
     fn offers(&self) -> Offers {
-        Offers { elicit_form: true, ..Offers::default() }
+        Offers {
+            elicit_form: true,
+            ..Offers::default()
+        }
     }
 
     fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> Answering<'a, Approval> {
@@ -185,7 +230,11 @@ fn caller(name: &'static str) -> Arc<dyn Caller> {
 }
 
 /// Reads a resource in a task of its own.
-fn read(session: &Arc<Session>, uri: &'static str, name: &'static str) -> tokio::task::JoinHandle<Result<RawJson, RequestFault>> {
+fn read(
+    session: &Arc<Session>,
+    uri: &'static str,
+    name: &'static str,
+) -> tokio::task::JoinHandle<Result<RawJson, RequestFault>> {
     let session = session.clone();
     tokio::spawn(async move { session.read(uri, &caller(name), Timeouts::default()).await })
 }

@@ -1,4 +1,5 @@
-//! Turns: on a wire that does not say whose question a question is, calls of different callers do not overlap.
+//! Turns: on a wire that does not say whose question a question is, calls of different callers do
+//! not overlap.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -52,7 +53,9 @@ impl Turns {
             line.waiting.push_back((caller.clone(), sender));
             receiver
         };
-        waiting.await.expect("a waiter is removed from the line only by being let in")
+        waiting
+            .await
+            .expect("a waiter is removed from the line only by being let in")
     }
 
     fn leave(self: &Arc<Self>) {
@@ -66,10 +69,16 @@ impl Turns {
         }
         line.inside = None;
         while let Some((caller, _)) = line.waiting.front() {
-            if line.inside.as_ref().is_some_and(|(inside, _)| inside != caller) {
+            if line
+                .inside
+                .as_ref()
+                .is_some_and(|(inside, _)| inside != caller)
+            {
                 break;
             }
-            let Some((caller, sender)) = line.waiting.pop_front() else { break };
+            let Some((caller, sender)) = line.waiting.pop_front() else {
+                break;
+            };
             match &mut line.inside {
                 Some((_, count)) => *count += 1,
                 None => line.inside = Some((caller, 1)),
@@ -97,7 +106,11 @@ mod tests {
     /// S3-20: concurrent calls from different channels do not cross.
     #[tokio::test]
     async fn s3_20_callers_take_turns_in_the_order_they_came() {
-        let (turns, a, b) = (Arc::new(Turns::default()), CallerId::new("a"), CallerId::new("b"));
+        let (turns, a, b) = (
+            Arc::new(Turns::default()),
+            CallerId::new("a"),
+            CallerId::new("b"),
+        );
         let first = turns.enter(&a).await;
         let second = turns.enter(&a).await;
         let mut other = Box::pin(turns.enter(&b));
@@ -105,7 +118,10 @@ mod tests {
         assert!(futures_pending(&mut other).await, "b waits for a");
         assert!(futures_pending(&mut late).await, "a does not overtake b");
         drop(first);
-        assert!(futures_pending(&mut other).await, "one call of a is still in");
+        assert!(
+            futures_pending(&mut other).await,
+            "one call of a is still in"
+        );
         drop(second);
         let inside = other.await;
         assert!(futures_pending(&mut late).await, "a waits for b");
@@ -115,7 +131,12 @@ mod tests {
 
     #[tokio::test]
     async fn a_waiter_that_gives_up_does_not_block_the_line() {
-        let (turns, a, b, c) = (Arc::new(Turns::default()), CallerId::new("a"), CallerId::new("b"), CallerId::new("c"));
+        let (turns, a, b, c) = (
+            Arc::new(Turns::default()),
+            CallerId::new("a"),
+            CallerId::new("b"),
+            CallerId::new("c"),
+        );
         let first = turns.enter(&a).await;
         let mut gone = Box::pin(turns.enter(&b));
         let mut stays = Box::pin(turns.enter(&c));
@@ -126,6 +147,9 @@ mod tests {
     }
 
     async fn futures_pending<F: Future + Unpin>(future: &mut F) -> bool {
-        std::future::poll_fn(|cx| std::task::Poll::Ready(std::pin::Pin::new(&mut *future).poll(cx).is_pending())).await
+        std::future::poll_fn(|cx| {
+            std::task::Poll::Ready(std::pin::Pin::new(&mut *future).poll(cx).is_pending())
+        })
+        .await
     }
 }

@@ -1,4 +1,5 @@
-//! What may be asked of a server beside calls: completions, subscriptions, how much it logs. Each only where the server offers it.
+//! What may be asked of a server beside calls: completions, subscriptions, how much it logs. Each
+//! only where the server offers it.
 
 use std::time::Duration;
 
@@ -23,14 +24,17 @@ pub enum Reference {
 impl Hello {
     /// Whether the server declared this capability: `["resources", "subscribe"]`.
     pub fn declares(&self, path: &[&str]) -> bool {
-        let Ok(declared) = self.capabilities.to_value() else { return false };
+        let Ok(declared) = self.capabilities.to_value() else {
+            return false;
+        };
         let found = path.iter().try_fold(&declared, |value, key| value.get(key));
         found.is_some_and(|value| !matches!(value, Value::Null | Value::Bool(false)))
     }
 }
 
 impl Session {
-    /// Asks how the value of an argument may go on. `given` are the arguments that have their values already. The result, byte for byte.
+    /// Asks how the value of an argument may go on. `given` are the arguments that have their
+    /// values already. The result, byte for byte.
     pub async fn completions(
         &self,
         of: &Reference,
@@ -47,16 +51,28 @@ impl Session {
             Reference::Prompt(name) => json!({"type": "ref/prompt", "name": name}),
             Reference::Resource(uri) => json!({"type": "ref/resource", "uri": uri}),
         };
-        let (reference, argument) = (reference.to_string(), json!({"name": argument, "value": value}).to_string());
+        let (reference, argument) = (
+            reference.to_string(),
+            json!({"name": argument, "value": value}).to_string(),
+        );
         let context = json!({"arguments": given}).to_string();
-        let mut fields = vec![("ref", reference.as_bytes()), ("argument", argument.as_bytes())];
+        let mut fields = vec![
+            ("ref", reference.as_bytes()),
+            ("argument", argument.as_bytes()),
+        ];
         if !given.is_empty() {
             fields.push(("context", context.as_bytes()));
         }
-        self.link.request(Request::new(self.hello.era, "completion/complete", &fields), wait).await
+        self.link
+            .request(
+                Request::new(self.hello.era, "completion/complete", &fields),
+                wait,
+            )
+            .await
     }
 
-    /// Subscribes to a resource, for this session and those after it. Returns when the server has agreed.
+    /// Subscribes to a resource, for this session and those after it. Returns when the server has
+    /// agreed.
     pub async fn subscribe(&self, uri: &str, wait: Duration) -> Result<(), RequestFault> {
         if !self.hello.declares(&["resources", "subscribe"]) {
             return Err(RequestFault::not_offered("subscriptions to resources"));
@@ -64,7 +80,9 @@ impl Session {
         let receiver = &self.link.receiver;
         receiver.told.forget_refusal(uri);
         receiver.options.wishes.add(uri)?;
-        let outcome = self.told(wait, |told| told.resources.get(uri).cloned()).await;
+        let outcome = self
+            .told(wait, |told| told.resources.get(uri).cloned())
+            .await;
         if outcome.is_err() && !matches!(outcome, Err(RequestFault::Closed(_))) {
             receiver.options.wishes.remove(uri);
         }
@@ -76,10 +94,14 @@ impl Session {
         if !self.link.receiver.options.wishes.remove(uri) {
             return Ok(());
         }
-        self.told(wait, |told| (!told.resources.contains_key(uri)).then_some(Ok(()))).await
+        self.told(wait, |told| {
+            (!told.resources.contains_key(uri)).then_some(Ok(()))
+        })
+        .await
     }
 
-    /// Sets from which level on the server logs, for this session and those after it. A modern server is told with each request.
+    /// Sets from which level on the server logs, for this session and those after it. A modern
+    /// server is told with each request.
     pub async fn set_log_level(&self, level: LogLevel, wait: Duration) -> Result<(), RequestFault> {
         if !self.hello.declares(&["logging"]) {
             return Err(RequestFault::not_offered("logging"));
@@ -88,8 +110,10 @@ impl Session {
         match self.hello.era {
             Era::Modern => Ok(()),
             Era::Legacy => {
-                let of_level = |told: &Outcomes| told.level.clone().filter(|(known, _)| *known == level);
-                self.told(wait, |told| of_level(told).map(|(_, outcome)| outcome)).await
+                let of_level =
+                    |told: &Outcomes| told.level.clone().filter(|(known, _)| *known == level);
+                self.told(wait, |told| of_level(told).map(|(_, outcome)| outcome))
+                    .await
             }
         }
     }

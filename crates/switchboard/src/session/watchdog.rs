@@ -1,4 +1,5 @@
-//! Ends requests that are late: one timer for a whole session, so that a call does not pay for one of its own.
+//! Ends requests that are late: one timer for a whole session, so that a call does not pay for one
+//! of its own.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -15,14 +16,19 @@ use super::receiver::Receiver;
 pub(super) struct Watchdog {
     /// What `next_nanos` counts from.
     born: Instant,
-    /// The next look; `u64::MAX` while it looks or sleeps without end, so that every new deadline rings.
+    /// The next look; `u64::MAX` while it looks or sleeps without end, so that every new deadline
+    /// rings.
     next_nanos: AtomicU64,
     rung: Notify,
 }
 
 impl Default for Watchdog {
     fn default() -> Self {
-        Self { born: Instant::now(), next_nanos: AtomicU64::new(u64::MAX), rung: Notify::new() }
+        Self {
+            born: Instant::now(),
+            next_nanos: AtomicU64::new(u64::MAX),
+            rung: Notify::new(),
+        }
     }
 }
 
@@ -58,13 +64,17 @@ async fn watch(receiver: Weak<Receiver>) {
     /// Sleeping without end, in practice: a ring wakes it.
     const IDLE: Duration = Duration::from_secs(24 * 60 * 60);
     loop {
-        let Some(receiver) = receiver.upgrade() else { return };
+        let Some(receiver) = receiver.upgrade() else {
+            return;
+        };
         let watchdog = &receiver.watchdog;
         // From here a new deadline rings, even while we look; the bell remembers one ring.
         watchdog.next_nanos.store(u64::MAX, Ordering::SeqCst);
         let next = receiver.end_late(Instant::now());
         if let Some(next) = next {
-            watchdog.next_nanos.store(watchdog.nanos(next), Ordering::SeqCst);
+            watchdog
+                .next_nanos
+                .store(watchdog.nanos(next), Ordering::SeqCst);
         }
         tokio::select! {
             () = watchdog.rung.notified() => {}

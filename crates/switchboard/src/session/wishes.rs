@@ -1,6 +1,8 @@
-//! What holders want to hear of a server beyond the answers to their calls: changes of resources, and how much it logs.
+//! What holders want to hear of a server beyond the answers to their calls: changes of resources,
+//! and how much it logs.
 //!
-//! The wishes belong to the server and outlive its sessions. Each session tells its server of them and notes what it said to that.
+//! The wishes belong to the server and outlive its sessions. Each session tells its server of them
+//! and notes what it said to that.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -45,13 +47,20 @@ impl Wishes {
                 wanted.resources.insert(uri.to_owned());
             }
         });
-        if added { Ok(()) } else { Err(RequestFault::NotAsked(format!("{MAX_RESOURCES} resources are subscribed to already"))) }
+        if added {
+            Ok(())
+        } else {
+            Err(RequestFault::NotAsked(format!(
+                "{MAX_RESOURCES} resources are subscribed to already"
+            )))
+        }
     }
 
     /// True if it was wanted.
     pub(super) fn remove(&self, uri: &str) -> bool {
         let mut was_wanted = false;
-        self.0.send_modify(|wanted| was_wanted = wanted.resources.remove(uri));
+        self.0
+            .send_modify(|wanted| was_wanted = wanted.resources.remove(uri));
         was_wanted
     }
 
@@ -99,7 +108,8 @@ impl Told {
         self.outcomes.borrow().clone()
     }
 
-    /// Notes what the server said, unless it has forgotten everything since `renewals` were counted.
+    /// Notes what the server said, unless it has forgotten everything since `renewals` were
+    /// counted.
     pub(super) fn note(&self, renewals: u64, note: impl FnOnce(&mut Outcomes)) {
         self.outcomes.send_modify(|outcomes| {
             if outcomes.renewals == renewals {
@@ -119,15 +129,28 @@ impl Told {
 
     /// The server has begun a new session: it knows nothing of what was told before.
     pub(super) fn renewed(&self) {
-        self.outcomes.send_modify(|outcomes| *outcomes = Outcomes { renewals: outcomes.renewals + 1, ..Outcomes::default() });
+        self.outcomes.send_modify(|outcomes| {
+            *outcomes = Outcomes {
+                renewals: outcomes.renewals + 1,
+                ..Outcomes::default()
+            }
+        });
     }
 
     fn acknowledgements(&self) -> MutexGuard<'_, HashMap<u64, Acknowledged>> {
-        self.acknowledged.lock().unwrap_or_else(PoisonError::into_inner)
+        self.acknowledged
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A standing request was acknowledged. What nobody took of those that stand no more is forgotten.
-    pub(super) fn acknowledge(&self, id: u64, acknowledged: Acknowledged, stands: impl Fn(u64) -> bool) {
+    /// A standing request was acknowledged. What nobody took of those that stand no more is
+    /// forgotten.
+    pub(super) fn acknowledge(
+        &self,
+        id: u64,
+        acknowledged: Acknowledged,
+        stands: impl Fn(u64) -> bool,
+    ) {
         let mut all = self.acknowledgements();
         all.retain(|id, _| stands(*id));
         all.insert(id, acknowledged);
@@ -145,7 +168,8 @@ impl Told {
 mod tests {
     use super::*;
 
-    /// Nobody takes those of the requests that tasks hold, and a server may acknowledge what it was never asked.
+    /// Nobody takes those of the requests that tasks hold, and a server may acknowledge what it was
+    /// never asked.
     #[test]
     fn an_acknowledgement_is_kept_only_while_its_request_stands() {
         let told = Told::default();
@@ -153,6 +177,9 @@ mod tests {
             told.acknowledge(id, Acknowledged::default(), |stands| stands + 1 >= id);
         }
         assert_eq!(told.acknowledgements().len(), 2);
-        assert_eq!((told.take_acknowledged(100), told.take_acknowledged(7)), (Some(Acknowledged::default()), None));
+        assert_eq!(
+            (told.take_acknowledged(100), told.take_acknowledged(7)),
+            (Some(Acknowledged::default()), None)
+        );
     }
 }

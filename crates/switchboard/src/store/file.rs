@@ -1,8 +1,8 @@
 //! A store in files: one JSON object per shelf, in the state folder.
 //!
-//! Every change takes the shelf's lock, reads what is there, writes a new file beside it and renames it into place, so that two
-//! processes lose nothing of each other's and a crash leaves the old file or the new one. Catalogs are large and change alone, so
-//! each has a file of its own.
+//! Every change takes the shelf's lock, reads what is there, writes a new file beside it and
+//! renames it into place, so that two processes lose nothing of each other's and a crash leaves the
+//! old file or the new one. Catalogs are large and change alone, so each has a file of its own.
 
 use std::collections::BTreeMap;
 use std::fs::{File, TryLockError};
@@ -45,22 +45,37 @@ impl FileStore {
     /// Opens the folder, making it (0700) where it is missing.
     pub fn open(folder: impl Into<PathBuf>) -> Result<Self, StoreError> {
         let folder = folder.into();
-        private::make_folder(&folder).map_err(|source| StoreError::Io { path: folder.clone(), source })?;
+        private::make_folder(&folder).map_err(|source| StoreError::Io {
+            path: folder.clone(),
+            source,
+        })?;
         Ok(Self { folder })
     }
 
-    /// Damaged files that were kept aside, in this run or before: for `doctor` and status to show until a person removes them.
+    /// Damaged files that were kept aside, in this run or before: for `doctor` and status to show
+    /// until a person removes them.
     pub fn damaged(&self) -> Vec<PathBuf> {
         let folders = [self.folder.clone(), self.shelf_folder(Shelf::Catalogs)];
-        let files = folders.iter().filter_map(|folder| std::fs::read_dir(folder).ok()).flatten().flatten();
-        let mut found: Vec<PathBuf> = files.map(|file| file.path()).filter(|path| private::was_set_aside(path)).collect();
+        let files = folders
+            .iter()
+            .filter_map(|folder| std::fs::read_dir(folder).ok())
+            .flatten()
+            .flatten();
+        let mut found: Vec<PathBuf> = files
+            .map(|file| file.path())
+            .filter(|path| private::was_set_aside(path))
+            .collect();
         found.sort();
         found
     }
 
     /// The folder in which a shelf's files and its lock stand.
     fn shelf_folder(&self, shelf: Shelf) -> PathBuf {
-        if shelf == Shelf::Catalogs { self.folder.join("catalogs") } else { self.folder.clone() }
+        if shelf == Shelf::Catalogs {
+            self.folder.join("catalogs")
+        } else {
+            self.folder.clone()
+        }
     }
 
     /// The file that holds a key.
@@ -73,12 +88,20 @@ impl FileStore {
         self.shelf_folder(shelf).join(format!("{name}.json"))
     }
 
-    /// Taken by whoever changes a shelf. Reading needs none, and so works where nothing can be written.
+    /// Taken by whoever changes a shelf. Reading needs none, and so works where nothing can be
+    /// written.
     fn lock(&self, shelf: Shelf) -> Result<File, StoreError> {
         let folder = self.shelf_folder(shelf);
         let path = folder.join(format!("{}.lock", shelf_name(shelf)));
-        private::make_folder(&folder).map_err(|source| StoreError::Io { path: folder, source })?;
-        let wait = if matches!(shelf, Shelf::Grants | Shelf::Pins) { LOCK_WAIT_IN_CALLS } else { LOCK_WAIT };
+        private::make_folder(&folder).map_err(|source| StoreError::Io {
+            path: folder,
+            source,
+        })?;
+        let wait = if matches!(shelf, Shelf::Grants | Shelf::Pins) {
+            LOCK_WAIT_IN_CALLS
+        } else {
+            LOCK_WAIT
+        };
         lock(&path, wait).map_err(|source| StoreError::Io { path, source })
     }
 
@@ -90,20 +113,44 @@ impl FileStore {
     }
 
     /// Reads and parses a file. A damaged one is set aside, under the lock, and reported.
-    fn read<T: for<'de> Deserialize<'de>>(&self, shelf: Shelf, path: &Path, locked: bool) -> Result<Option<T>, StoreError> {
-        let read = |path: &Path| private::read(path).map_err(|source| StoreError::Io { path: path.to_owned(), source });
-        let Some(bytes) = read(path)? else { return Ok(None) };
+    fn read<T: for<'de> Deserialize<'de>>(
+        &self,
+        shelf: Shelf,
+        path: &Path,
+        locked: bool,
+    ) -> Result<Option<T>, StoreError> {
+        let read = |path: &Path| {
+            private::read(path).map_err(|source| StoreError::Io {
+                path: path.to_owned(),
+                source,
+            })
+        };
+        let Some(bytes) = read(path)? else {
+            return Ok(None);
+        };
         if let Ok(parsed) = serde_json::from_slice(&bytes) {
             return Ok(Some(parsed));
         }
-        let _lock = if locked { None } else { Some(self.lock(shelf)?) };
+        let _lock = if locked {
+            None
+        } else {
+            Some(self.lock(shelf)?)
+        };
         // Another process may have set it aside, or replaced it, while we waited.
-        let Some(bytes) = read(path)? else { return Ok(None) };
+        let Some(bytes) = read(path)? else {
+            return Ok(None);
+        };
         if let Ok(parsed) = serde_json::from_slice(&bytes) {
             return Ok(Some(parsed));
         }
-        let kept_as = private::set_aside(path).map_err(|source| StoreError::Io { path: path.to_owned(), source })?;
-        Err(StoreError::Damaged { path: path.to_owned(), kept_as })
+        let kept_as = private::set_aside(path).map_err(|source| StoreError::Io {
+            path: path.to_owned(),
+            source,
+        })?;
+        Err(StoreError::Damaged {
+            path: path.to_owned(),
+            kept_as,
+        })
     }
 
     /// Changes a shelf's object under its lock.
@@ -121,7 +168,9 @@ impl Store for FileStore {
         let path = self.file(shelf, key);
         if shelf == Shelf::Catalogs {
             let entry: Option<Entry> = self.read(shelf, &path, false)?;
-            return Ok(entry.filter(|entry| entry.key == key).map(|entry| entry.value.get().to_owned()));
+            return Ok(entry
+                .filter(|entry| entry.key == key)
+                .map(|entry| entry.value.get().to_owned()));
         }
         let object: Object = self.read(shelf, &path, false)?.unwrap_or_default();
         Ok(object.get(key).map(|value| value.get().to_owned()))
@@ -129,11 +178,19 @@ impl Store for FileStore {
 
     fn all(&self, shelf: Shelf) -> Result<Vec<(String, String)>, StoreError> {
         if shelf != Shelf::Catalogs {
-            let object: Object = self.read(shelf, &self.file(shelf, ""), false)?.unwrap_or_default();
-            return Ok(object.into_iter().map(|(key, value)| (key, String::from(Box::<str>::from(value)))).collect());
+            let object: Object = self
+                .read(shelf, &self.file(shelf, ""), false)?
+                .unwrap_or_default();
+            return Ok(object
+                .into_iter()
+                .map(|(key, value)| (key, String::from(Box::<str>::from(value))))
+                .collect());
         }
         let folder = self.shelf_folder(shelf);
-        let fault = |source| StoreError::Io { path: folder.clone(), source };
+        let fault = |source| StoreError::Io {
+            path: folder.clone(),
+            source,
+        };
         let mut found = Vec::new();
         let files = match std::fs::read_dir(&folder) {
             Err(missing) if missing.kind() == io::ErrorKind::NotFound => return Ok(found),
@@ -141,7 +198,9 @@ impl Store for FileStore {
         };
         for file in files {
             let path = file.map_err(fault)?.path();
-            if path.extension().is_some_and(|extension| extension == "json")
+            if path
+                .extension()
+                .is_some_and(|extension| extension == "json")
                 && let Some(entry) = self.read::<Entry>(shelf, &path, false)?
             {
                 found.push((entry.key, entry.value.get().to_owned()));
@@ -157,7 +216,13 @@ impl Store for FileStore {
         if shelf == Shelf::Catalogs {
             let _lock = self.lock(shelf)?;
             forget_oldest(&self.shelf_folder(shelf), &path);
-            return write(&path, &Entry { key: key.to_owned(), value });
+            return write(
+                &path,
+                &Entry {
+                    key: key.to_owned(),
+                    value,
+                },
+            );
         }
         self.change(shelf, |object| {
             object.insert(key.to_owned(), value);
@@ -166,10 +231,15 @@ impl Store for FileStore {
 
     fn put_all(&self, shelf: Shelf, items: &[(String, String)]) -> Result<(), StoreError> {
         if shelf == Shelf::Catalogs {
-            return items.iter().try_for_each(|(key, value)| self.put(shelf, key, value));
+            return items
+                .iter()
+                .try_for_each(|(key, value)| self.put(shelf, key, value));
         }
         let path = self.file(shelf, "");
-        let items: Result<Vec<_>, _> = items.iter().map(|(key, value)| Ok((key.clone(), as_json(value, &path)?))).collect();
+        let items: Result<Vec<_>, _> = items
+            .iter()
+            .map(|(key, value)| Ok((key.clone(), as_json(value, &path)?)))
+            .collect();
         let items = items?;
         self.change(shelf, |object| object.extend(items))
     }
@@ -179,7 +249,9 @@ impl Store for FileStore {
             let path = self.file(shelf, key);
             let _lock = self.lock(shelf)?;
             return match std::fs::remove_file(&path) {
-                Err(source) if source.kind() != io::ErrorKind::NotFound => Err(StoreError::Io { path, source }),
+                Err(source) if source.kind() != io::ErrorKind::NotFound => {
+                    Err(StoreError::Io { path, source })
+                }
                 _ => Ok(()),
             };
         }
@@ -190,7 +262,10 @@ impl Store for FileStore {
 }
 
 fn as_json(value: &str, path: &Path) -> Result<Box<RawValue>, StoreError> {
-    let invalid = |fault| StoreError::Io { path: path.to_owned(), source: io::Error::new(io::ErrorKind::InvalidData, fault) };
+    let invalid = |fault| StoreError::Io {
+        path: path.to_owned(),
+        source: io::Error::new(io::ErrorKind::InvalidData, fault),
+    };
     RawValue::from_string(value.to_owned()).map_err(invalid)
 }
 
@@ -211,14 +286,24 @@ fn shelf_name(shelf: Shelf) -> &'static str {
 
 /// Makes room for `wanted`. A catalog is a convenience: what cannot be removed stays.
 fn forget_oldest(folder: &Path, wanted: &Path) {
-    let Ok(files) = std::fs::read_dir(folder) else { return };
+    let Ok(files) = std::fs::read_dir(folder) else {
+        return;
+    };
     let mut known: Vec<(std::time::SystemTime, PathBuf)> = files
         .flatten()
-        .filter(|file| file.path().extension().is_some_and(|extension| extension == "json") && file.path() != wanted)
+        .filter(|file| {
+            file.path()
+                .extension()
+                .is_some_and(|extension| extension == "json")
+                && file.path() != wanted
+        })
         .filter_map(|file| Some((file.metadata().ok()?.modified().ok()?, file.path())))
         .collect();
     known.sort();
-    for (_, path) in known.iter().take((known.len() + 1).saturating_sub(MAX_CATALOGS)) {
+    for (_, path) in known
+        .iter()
+        .take((known.len() + 1).saturating_sub(MAX_CATALOGS))
+    {
         let _ = std::fs::remove_file(path);
     }
 }
@@ -227,7 +312,10 @@ fn write(path: &Path, value: &impl Serialize) -> Result<(), StoreError> {
     serde_json::to_vec(value)
         .map_err(io::Error::from)
         .and_then(|bytes| private::replace(path, &bytes))
-        .map_err(|source| StoreError::Io { path: path.to_owned(), source })
+        .map_err(|source| StoreError::Io {
+            path: path.to_owned(),
+            source,
+        })
 }
 
 /// Takes the lock, which ends with the file: also when its process is killed.
@@ -239,7 +327,10 @@ fn lock(path: &Path, wait: Duration) -> io::Result<File> {
             Ok(()) => return Ok(file),
             Err(TryLockError::Error(fault)) => return Err(fault),
             Err(TryLockError::WouldBlock) if Instant::now() >= deadline => {
-                let fact = format!("another process has held this lock for {} s; end it and try again", wait.as_secs());
+                let fact = format!(
+                    "another process has held this lock for {} s; end it and try again",
+                    wait.as_secs()
+                );
                 return Err(io::Error::new(io::ErrorKind::TimedOut, fact));
             }
             Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(5)),

@@ -1,7 +1,9 @@
-//! A server's log: what it wrote to stderr, and notes about it, in a file of the state folder that stays small.
+//! A server's log: what it wrote to stderr, and notes about it, in a file of the state folder that
+//! stays small.
 //!
-//! `logs/SERVER.log`, 0600, rotated at 1 MiB into `SERVER.log.1`. Secrets are redacted and controls escaped before anything is written, so
-//! the file can be shown as it is. Writing never fails and never waits: what the disk or the rate does not allow is counted and left out.
+//! `logs/SERVER.log`, 0600, rotated at 1 MiB into `SERVER.log.1`. Secrets are redacted and controls
+//! escaped before anything is written, so the file can be shown as it is. Writing never fails and
+//! never waits: what the disk or the rate does not allow is counted and left out.
 
 use std::fmt::Write as _;
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -71,7 +73,11 @@ impl LogFile {
     pub fn open(folder: &Path, server: &ServerName) -> io::Result<Self> {
         let path = path(folder, server);
         let logs = folder.join("logs");
-        DirBuilder::new().recursive(true).mode(0o700).create(&logs).map_err(|error| about(&logs, &error))?;
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&logs)
+            .map_err(|error| about(&logs, &error))?;
         let file = open(&path).map_err(|error| about(&path, &error))?;
         Ok(Self(Arc::new(Mutex::new(Inner {
             path,
@@ -101,11 +107,25 @@ impl LogFile {
     }
 
     /// The last `count` lines of a server's log, oldest first; none where there is no log.
-    pub fn read_tail(folder: &Path, server: &ServerName, count: usize) -> io::Result<Vec<Untrusted>> {
+    pub fn read_tail(
+        folder: &Path,
+        server: &ServerName,
+        count: usize,
+    ) -> io::Result<Vec<Untrusted>> {
         let path = path(folder, server);
         let newer = read(&path)?;
-        let older = if newer.lines().count() < count { read(&rotated(&path))? } else { String::new() };
-        let mut lines: Vec<Untrusted> = newer.lines().rev().chain(older.lines().rev()).take(count).map(Untrusted::new).collect();
+        let older = if newer.lines().count() < count {
+            read(&rotated(&path))?
+        } else {
+            String::new()
+        };
+        let mut lines: Vec<Untrusted> = newer
+            .lines()
+            .rev()
+            .chain(older.lines().rev())
+            .take(count)
+            .map(Untrusted::new)
+            .collect();
         lines.reverse();
         Ok(lines)
     }
@@ -124,7 +144,8 @@ impl LogFile {
         self.inner().left_out += lines;
     }
 
-    /// Writes whole lines, redacted, with one system call. The allowance may go below zero by one chunk: that is paid off before the next.
+    /// Writes whole lines, redacted, with one system call. The allowance may go below zero by one
+    /// chunk: that is paid off before the next.
     fn append(&self, stream: LogStream, lines: &[Untrusted]) {
         let mut inner = self.inner();
         if lines.is_empty() && inner.left_out == 0 {
@@ -159,7 +180,9 @@ impl Inner {
         let now = file.metadata()?;
         if now.len() + bytes.len() as u64 > ROTATE_BYTES && now.len() > 0 {
             // Another process that logs for the same server may have put it aside already.
-            if fs::symlink_metadata(&self.path).is_ok_and(|named| (named.dev(), named.ino()) == (now.dev(), now.ino())) {
+            if fs::symlink_metadata(&self.path)
+                .is_ok_and(|named| (named.dev(), named.ino()) == (now.dev(), now.ino()))
+            {
                 fs::rename(&self.path, rotated(&self.path))?;
             }
             file = open(&self.path)?;
@@ -173,7 +196,12 @@ impl Inner {
 /// Never through a symbolic link, never a pipe that would block us, and nobody else's to read.
 fn open(path: &Path) -> io::Result<File> {
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_CLOEXEC;
-    let file = OpenOptions::new().append(true).create(true).mode(0o600).custom_flags(flags).open(path)?;
+    let file = OpenOptions::new()
+        .append(true)
+        .create(true)
+        .mode(0o600)
+        .custom_flags(flags)
+        .open(path)?;
     let found = file.metadata()?;
     if !found.is_file() {
         return Err(io::Error::other("is not a regular file"));
@@ -185,10 +213,16 @@ fn open(path: &Path) -> io::Result<File> {
 }
 
 fn read(path: &Path) -> io::Result<String> {
-    let file = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path);
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
+        .open(path);
     let mut bytes = Vec::new();
     match file {
-        Ok(file) => file.take(4 * ROTATE_BYTES).read_to_end(&mut bytes).map_err(|error| about(path, &error))?,
+        Ok(file) => file
+            .take(4 * ROTATE_BYTES)
+            .read_to_end(&mut bytes)
+            .map_err(|error| about(path, &error))?,
         Err(error) if error.kind() == io::ErrorKind::NotFound => 0,
         Err(error) => return Err(about(path, &error)),
     };
@@ -209,23 +243,34 @@ fn about(path: &Path, error: &io::Error) -> io::Error {
 
 /// `2026-11-15T09:30:00.125Z`.
 fn timestamp(moment: SystemTime) -> String {
-    let since = moment.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let since = moment
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap_or_default();
     let seconds = since.as_secs();
     let (year, month, day) = date(seconds / 86_400);
     let (hour, minute, second) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{:03}Z", since.subsec_millis())
+    format!(
+        "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{:03}Z",
+        since.subsec_millis()
+    )
 }
 
-/// The Gregorian date of a day counted from 1970-01-01. Years are counted from March, so that the leap day comes last.
+/// The Gregorian date of a day counted from 1970-01-01. Years are counted from March, so that the
+/// leap day comes last.
 fn date(days: u64) -> (u64, u64, u64) {
     const DAYS_PER_ERA: u64 = 146_097;
     let shifted = days + 719_468;
     let (era, day_of_era) = (shifted / DAYS_PER_ERA, shifted % DAYS_PER_ERA);
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let year_of_era =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let month_from_march = (5 * day_of_year + 2) / 153;
     let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    let month = if month_from_march < 10 {
+        month_from_march + 3
+    } else {
+        month_from_march - 9
+    };
     (era * 400 + year_of_era + u64::from(month <= 2), month, day)
 }
 

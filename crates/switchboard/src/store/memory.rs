@@ -11,7 +11,9 @@ pub struct MemoryStore(Mutex<BTreeMap<(u8, String), String>>);
 
 impl MemoryStore {
     fn shelves(&self) -> std::sync::MutexGuard<'_, BTreeMap<(u8, String), String>> {
-        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.0
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }
 
@@ -31,7 +33,8 @@ impl Store for MemoryStore {
     }
 
     fn put(&self, shelf: Shelf, key: &str, value: &str) -> Result<(), StoreError> {
-        self.shelves().insert((shelf as u8, key.to_owned()), value.to_owned());
+        self.shelves()
+            .insert((shelf as u8, key.to_owned()), value.to_owned());
         Ok(())
     }
 

@@ -1,4 +1,5 @@
-//! Files for our eyes only: 0600 in a 0700 folder, links never followed, replaced whole or not at all (T35).
+//! Files for our eyes only: 0600 in a 0700 folder, links never followed, replaced whole or not at
+//! all (T35).
 
 use std::fs::{DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Read, Write};
@@ -12,7 +13,10 @@ const FILE_MODE: u32 = 0o600;
 
 /// Makes a folder that nobody else can enter, or makes sure that an existing one is such.
 pub(super) fn make_folder(folder: &Path) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(folder)?;
+    DirBuilder::new()
+        .recursive(true)
+        .mode(FOLDER_MODE)
+        .create(folder)?;
     let metadata = std::fs::metadata(folder)?;
     let us = nix::unistd::geteuid();
     if !us.is_root() && metadata.uid() != us.as_raw() {
@@ -30,20 +34,28 @@ pub(super) fn make_folder(folder: &Path) -> io::Result<()> {
 /// The bytes of a regular file that is no link; `None` where there is none.
 pub(super) fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
     // Without waiting: a planted pipe would hold us for ever.
-    let mut file = match OpenOptions::new().read(true).custom_flags((OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits()).open(path) {
+    let mut file = match OpenOptions::new()
+        .read(true)
+        .custom_flags((OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits())
+        .open(path)
+    {
         Ok(file) => file,
         Err(fault) if fault.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(fault) => return Err(explain_link(fault)),
     };
     if !file.metadata()?.is_file() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file; remove it"));
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "not a regular file; remove it",
+        ));
     }
     let mut bytes = Vec::new();
     file.read_to_end(&mut bytes)?;
     Ok(Some(bytes))
 }
 
-/// Replaces a file atomically. The caller holds the lock, so that the name of the new file is ours alone.
+/// Replaces a file atomically. The caller holds the lock, so that the name of the new file is ours
+/// alone.
 pub(super) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let new = with_suffix(path, ".new");
     let written = write_new(&new, bytes).and_then(|()| std::fs::rename(&new, path));
@@ -53,7 +65,8 @@ pub(super) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
         return Err(fault);
     }
     // The rename itself lasts only once the folder is on disk.
-    path.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
+    path.parent()
+        .map_or(Ok(()), |folder| File::open(folder)?.sync_all())
 }
 
 /// Moves a file to a free name beside it and says which.
@@ -65,12 +78,17 @@ pub(super) fn set_aside(path: &Path) -> io::Result<PathBuf> {
             return Ok(kept_as);
         }
     }
-    Err(io::Error::new(io::ErrorKind::AlreadyExists, "a thousand damaged copies are kept beside it; remove some"))
+    Err(io::Error::new(
+        io::ErrorKind::AlreadyExists,
+        "a thousand damaged copies are kept beside it; remove some",
+    ))
 }
 
 /// Whether [`set_aside`] gave a file its name.
 pub(super) fn was_set_aside(path: &Path) -> bool {
-    path.extension().and_then(|extension| extension.to_str()).is_some_and(|extension| extension.starts_with("damaged-"))
+    path.extension()
+        .and_then(|extension| extension.to_str())
+        .is_some_and(|extension| extension.starts_with("damaged-"))
 }
 
 /// Opens (or makes) the file that a lock is taken on.
@@ -91,7 +109,11 @@ fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
         Err(fault) if fault.kind() != io::ErrorKind::NotFound => return Err(fault),
         _ => {}
     }
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(FILE_MODE).open(path)?;
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(FILE_MODE)
+        .open(path)?;
     file.set_permissions(Permissions::from_mode(FILE_MODE))?;
     file.write_all(bytes)?;
     file.sync_all()
@@ -105,7 +127,10 @@ fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
 
 fn explain_link(fault: io::Error) -> io::Error {
     if fault.raw_os_error() == Some(nix::libc::ELOOP) {
-        io::Error::new(io::ErrorKind::InvalidInput, "is a symbolic link, which is never followed here; remove it")
+        io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "is a symbolic link, which is never followed here; remove it",
+        )
     } else {
         fault
     }

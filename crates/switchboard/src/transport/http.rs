@@ -1,9 +1,12 @@
-//! Streamable HTTP, in both eras: each message is a POST, answers come as JSON or as a stream of events.
+//! Streamable HTTP, in both eras: each message is a POST, answers come as JSON or as a stream of
+//! events.
 //!
-//! A POST is carried by whoever waits for its answer, or else is one task, which the channel owns and ends. Where things are: `endpoint` sends one request (login, redirects), `channel`
-//! keeps what is under way, `exchange` is one message and its answer, `answer` reads it, `renewal` begins a forgotten session anew,
-//! `listening` holds the stream that a legacy server may speak on, `closing` ends it all. Below the endpoint, `stack` is the pool for every
-//! server; `direct` is the short way to a plain one, over connections (`line`) whose answers `head` and `framing` read.
+//! A POST is carried by whoever waits for its answer, or else is one task, which the channel owns
+//! and ends. Where things are: `endpoint` sends one request (login, redirects), `channel`
+//! keeps what is under way, `exchange` is one message and its answer, `answer` reads it, `renewal`
+//! begins a forgotten session anew, `listening` holds the stream that a legacy server may speak on,
+//! `closing` ends it all. Below the endpoint, `stack` is the pool for every server; `direct` is the
+//! short way to a plain one, over connections (`line`) whose answers `head` and `framing` read.
 
 use std::fmt;
 use std::sync::Arc;
@@ -55,7 +58,10 @@ pub struct HttpTarget {
 impl fmt::Debug for HttpTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // The rest of the URL may hold a key.
-        f.debug_struct("HttpTarget").field("host", &self.url.host_str()).field("headers", &self.headers).finish_non_exhaustive()
+        f.debug_struct("HttpTarget")
+            .field("host", &self.url.host_str())
+            .field("headers", &self.headers)
+            .finish_non_exhaustive()
     }
 }
 
@@ -74,12 +80,18 @@ impl HttpConnector {
 }
 
 impl Connector for HttpConnector {
-    fn connect<'a>(&'a self, inbound: Arc<dyn Inbound>) -> Answering<'a, Result<Arc<dyn Transport>, ConnectFault>> {
+    fn connect<'a>(
+        &'a self,
+        inbound: Arc<dyn Inbound>,
+    ) -> Answering<'a, Result<Arc<dyn Transport>, ConnectFault>> {
         // Nothing is said yet: the first message opens the first connection.
         Box::pin(async move {
             let endpoint = Endpoint::new(&self.stack, &self.target)?;
             let answering = Endpoint::new(&self.stack.for_answers(), &self.target)?;
-            Ok(Arc::new(HttpTransport(Channel::new(endpoint, answering, inbound))) as Arc<dyn Transport>)
+            Ok(
+                Arc::new(HttpTransport(Channel::new(endpoint, answering, inbound)))
+                    as Arc<dyn Transport>,
+            )
         })
     }
 }

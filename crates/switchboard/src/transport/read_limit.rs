@@ -1,9 +1,10 @@
-//! Limits what is read from a server: a share per turn, so that other tasks run in between, and a rate for what answers no request, so
-//! that backpressure stops a server that sends without pause.
+//! Limits what is read from a server: a share per turn, so that other tasks run in between, and a
+//! rate for what answers no request, so that backpressure stops a server that sends without pause.
 //!
-//! Answers are bounded by our own requests and cost nothing. Everything else is charged to the connection, all of whose streams share one
-//! limit: bytes, and what messages and lines take to handle besides. The constants are chosen so that a server that floods takes about
-//! one twentieth of a core.
+//! Answers are bounded by our own requests and cost nothing. Everything else is charged to the
+//! connection, all of whose streams share one limit: bytes, and what messages and lines take to
+//! handle besides. The constants are chosen so that a server that floods takes about one twentieth
+//! of a core.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -16,14 +17,16 @@ use crate::caller::Answering;
 #[cfg(feature = "http")]
 use crate::wire::events::{EventFrames, ServerEvent};
 
-/// How much of what answers no request is read in a second, and how much of it at once after a pause.
+/// How much of what answers no request is read in a second, and how much of it at once after a
+/// pause.
 const COST_PER_SECOND: u64 = 32 * 1024 * 1024;
 const BURST: Duration = Duration::from_millis(250);
 
 /// A turn ends after this much.
 const COST_PER_TURN: usize = 64 * 1024;
 
-/// What a message costs that answers no request, and a line of an event stream, besides their bytes.
+/// What a message costs that answers no request, and a line of an event stream, besides their
+/// bytes.
 const MESSAGE_COST: usize = 2 * 1024;
 const LINE_COST: usize = 64;
 
@@ -40,22 +43,27 @@ pub(super) const PIECE_BYTES: usize = 4 * 1024;
 /// The rate limit of one connection to a server.
 #[derive(Debug)]
 pub(super) struct ReadLimit {
-    /// What was read so far is paid for at this time. It lies ahead of now by no more than the burst, or else readers wait.
+    /// What was read so far is paid for at this time. It lies ahead of now by no more than the
+    /// burst, or else readers wait.
     paid_at: Mutex<Instant>,
 }
 
 impl Default for ReadLimit {
     fn default() -> Self {
-        Self { paid_at: Mutex::new(Instant::now()) }
+        Self {
+            paid_at: Mutex::new(Instant::now()),
+        }
     }
 }
 
 impl ReadLimit {
-    /// Charges this much; answers with the time before which nothing more is to be read, if that is not now.
+    /// Charges this much; answers with the time before which nothing more is to be read, if that is
+    /// not now.
     fn charge(&self, cost: usize) -> Option<Instant> {
         let now = Instant::now();
         let mut paid_at = self.paid_at.lock().unwrap_or_else(PoisonError::into_inner);
-        *paid_at = (*paid_at).max(now) + Duration::from_nanos(cost as u64 * 1_000_000_000 / COST_PER_SECOND);
+        *paid_at = (*paid_at).max(now)
+            + Duration::from_nanos(cost as u64 * 1_000_000_000 / COST_PER_SECOND);
         (*paid_at > now + BURST).then(|| *paid_at - BURST)
     }
 }
@@ -75,10 +83,14 @@ pub(super) struct Handled {
 impl Handled {
     /// Bytes that were thrown away.
     pub(super) fn discarded(bytes: usize) -> Self {
-        Self { bytes, ..Self::default() }
+        Self {
+            bytes,
+            ..Self::default()
+        }
     }
 
-    /// Counts a message of this length: as an answer if `inbound` has more of them once it was delivered.
+    /// Counts a message of this length: as an answer if `inbound` has more of them once it was
+    /// delivered.
     pub(super) fn message(&mut self, bytes: usize, inbound: &dyn Inbound, deliver: impl FnOnce()) {
         let answers = inbound.answers();
         deliver();
@@ -106,7 +118,11 @@ pub(super) struct Pacer<'a> {
 
 impl<'a> Pacer<'a> {
     pub(super) fn new(limit: &'a ReadLimit) -> Self {
-        Self { limit, turn_cost: 0, resume_at: None }
+        Self {
+            limit,
+            turn_cost: 0,
+            resume_at: None,
+        }
     }
 
     /// Counts a piece of this length, and what handling it came to.
@@ -144,7 +160,8 @@ impl<'a> Pacer<'a> {
         self.count(piece.len(), &handled);
     }
 
-    /// What to wait for before more is read, if anything. Boxed, since most reads wait for nothing. Dropping it loses nothing.
+    /// What to wait for before more is read, if anything. Boxed, since most reads wait for nothing.
+    /// Dropping it loses nothing.
     pub(super) fn pause(&mut self) -> Option<Answering<'_, ()>> {
         if self.resume_at.is_none() && self.turn_cost < COST_PER_TURN {
             return None;
@@ -167,7 +184,14 @@ mod tests {
     async fn messages_in_a_second(limit: &ReadLimit) -> usize {
         let (mut pacer, began, mut count) = (Pacer::new(limit), Instant::now(), 0);
         while began.elapsed() < Duration::from_secs(1) {
-            pacer.count(100, &Handled { bytes: 100, others: 1, ..Handled::default() });
+            pacer.count(
+                100,
+                &Handled {
+                    bytes: 100,
+                    others: 1,
+                    ..Handled::default()
+                },
+            );
             count += 1;
             if let Some(pause) = pacer.pause() {
                 pause.await;
@@ -191,7 +215,10 @@ mod tests {
     async fn p2_streams_of_one_connection_share_its_limit() {
         let limit = ReadLimit::default();
         let (one, other) = tokio::join!(messages_in_a_second(&limit), messages_in_a_second(&limit));
-        assert!((14_000..20_000).contains(&(one + other)), "{one} and {other}");
+        assert!(
+            (14_000..20_000).contains(&(one + other)),
+            "{one} and {other}"
+        );
     }
 
     #[tokio::test(start_paused = true)]
@@ -203,7 +230,12 @@ mod tests {
             pacer.count(PIECE_BYTES, &Handled::default());
             pacer.count(
                 PIECE_BYTES,
-                &Handled { bytes: 2 * PIECE_BYTES, answers: 1, answer_bytes: 2 * PIECE_BYTES, ..Handled::default() },
+                &Handled {
+                    bytes: 2 * PIECE_BYTES,
+                    answers: 1,
+                    answer_bytes: 2 * PIECE_BYTES,
+                    ..Handled::default()
+                },
             );
             if let Some(pause) = pacer.pause() {
                 pause.await;

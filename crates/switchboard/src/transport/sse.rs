@@ -1,7 +1,8 @@
 //! HTTP+SSE, the wire of 2024-11-05: one long stream of events in, a POST for each message out.
 //!
-//! One task drives a connection and owns all of it: it opens the stream, learns from the first event where messages go, and then reads
-//! and posts until either side ends. Leaves one request (login, redirects, headers) to `http::endpoint`.
+//! One task drives a connection and owns all of it: it opens the stream, learns from the first
+//! event where messages go, and then reads and posts until either side ends. Leaves one request
+//! (login, redirects, headers) to `http::endpoint`.
 
 use std::sync::Arc;
 
@@ -31,13 +32,18 @@ impl SseConnector {
 }
 
 impl Connector for SseConnector {
-    fn connect<'a>(&'a self, inbound: Arc<dyn Inbound>) -> Answering<'a, Result<Arc<dyn Transport>, ConnectFault>> {
-        // Nothing is waited for: what keeps the stream from opening is told to the first request, which can tell one fault from another.
+    fn connect<'a>(
+        &'a self,
+        inbound: Arc<dyn Inbound>,
+    ) -> Answering<'a, Result<Arc<dyn Transport>, ConnectFault>> {
+        // Nothing is waited for: what keeps the stream from opening is told to the first request,
+        // which can tell one fault from another.
         Box::pin(async move {
             let endpoint = Endpoint::new(&self.stack, &self.target)?;
             let answering = Endpoint::new(&self.stack.for_answers(), &self.target)?;
             let outbox = Arc::new(Outbox::default());
-            // Owned by the transport: it ends soon after that closes, once what was queued has left.
+            // Owned by the transport: it ends soon after that closes, once what was queued has
+            // left.
             let driving = driving::drive(endpoint, answering, outbox.clone(), inbound.clone());
             tokio::spawn(supervised(inbound, driving));
             Ok(Arc::new(SseTransport { outbox }) as Arc<dyn Transport>)

@@ -1,4 +1,5 @@
-//! Messages over a child's standard streams, one JSON line each: non-blocking pipes, one writer that coalesces, one reader.
+//! Messages over a child's standard streams, one JSON line each: non-blocking pipes, one writer
+//! that coalesces, one reader.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -17,10 +18,12 @@ use crate::wire::{Outgoing, RawJson, parse};
 /// Requests wait while this much is queued and not yet taken by the server.
 const OUTBOX_BYTES: usize = 1024 * 1024;
 
-/// How long what is queued when the channel closes may take to leave: a server that does not read must still see the end of its input.
+/// How long what is queued when the channel closes may take to leave: a server that does not read
+/// must still see the end of its input.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
-/// How long a server is read from after the session has gone: as long as stopping it takes, so that it meets no broken pipe before.
+/// How long a server is read from after the session has gone: as long as stopping it takes, so that
+/// it meets no broken pipe before.
 const DISCARD_DEADLINE: Duration = Duration::from_secs(5);
 
 /// Each read asks for this much.
@@ -36,20 +39,33 @@ pub struct StdioConnector {
 impl StdioConnector {
     /// Takes the pipes: the child's stdin and its stdout.
     pub fn new(stdin: pipe::Sender, stdout: pipe::Receiver, max_message_bytes: usize) -> Self {
-        Self { pipes: Mutex::new(Some((stdin, stdout))), max_message_bytes }
+        Self {
+            pipes: Mutex::new(Some((stdin, stdout))),
+            max_message_bytes,
+        }
     }
 }
 
 impl Connector for StdioConnector {
-    fn connect<'a>(&'a self, inbound: Arc<dyn Inbound>) -> Answering<'a, Result<Arc<dyn Transport>, ConnectFault>> {
+    fn connect<'a>(
+        &'a self,
+        inbound: Arc<dyn Inbound>,
+    ) -> Answering<'a, Result<Arc<dyn Transport>, ConnectFault>> {
         Box::pin(async move {
             let pipes = lock(&self.pipes).take();
-            let (stdin, stdout) = pipes.ok_or_else(|| ConnectFault("these pipes are in use already".into()))?;
+            let (stdin, stdout) =
+                pipes.ok_or_else(|| ConnectFault("these pipes are in use already".into()))?;
             let outbox = Arc::new(Outbox::default());
-            // Both are owned by the transport. The writer ends soon after that closes, once what was queued has left; the reader ends
-            // with the server, or soon after the transport was dropped.
+            // Both are owned by the transport. The writer ends soon after that closes, once what
+            // was queued has left; the reader ends with the server, or soon after the
+            // transport was dropped.
             tokio::spawn(supervised(inbound.clone(), write(stdin, outbox.clone())));
-            let reading = read(stdout, self.max_message_bytes, inbound.clone(), outbox.clone());
+            let reading = read(
+                stdout,
+                self.max_message_bytes,
+                inbound.clone(),
+                outbox.clone(),
+            );
             tokio::spawn(supervised(inbound, reading));
             Ok(Arc::new(StdioTransport { outbox }) as Arc<dyn Transport>)
         })
@@ -149,7 +165,8 @@ async fn write(mut stdin: pipe::Sender, outbox: Arc<Outbox>) {
     }
 }
 
-/// Takes the whole queue, writes it in one go, and again: what calls queue meanwhile leaves together.
+/// Takes the whole queue, writes it in one go, and again: what calls queue meanwhile leaves
+/// together.
 async fn empty(stdin: &mut pipe::Sender, outbox: &Outbox) {
     let mut taken = Vec::new();
     loop {
@@ -167,7 +184,8 @@ async fn empty(stdin: &mut pipe::Sender, outbox: &Outbox) {
         }
         outbox.taken.notify_waiters();
         if stdin.write_all(&taken).await.is_err() {
-            // The reader sees the end of stdout and tells why; here only the queue must stop growing.
+            // The reader sees the end of stdout and tells why; here only the queue must stop
+            // growing.
             let mut queue = lock(&outbox.queue);
             queue.closed = true;
             queue.bytes = Vec::new();
@@ -181,7 +199,12 @@ async fn empty(stdin: &mut pipe::Sender, outbox: &Outbox) {
 }
 
 /// Reads until the end: first for the session, and once that has gone for nobody.
-async fn read(mut stdout: pipe::Receiver, max_message_bytes: usize, inbound: Arc<dyn Inbound>, outbox: Arc<Outbox>) {
+async fn read(
+    mut stdout: pipe::Receiver,
+    max_message_bytes: usize,
+    inbound: Arc<dyn Inbound>,
+    outbox: Arc<Outbox>,
+) {
     tokio::select! {
         () = read_messages(&mut stdout, max_message_bytes, inbound) => return,
         () = outbox.dropped.notified() => {}
@@ -189,7 +212,8 @@ async fn read(mut stdout: pipe::Receiver, max_message_bytes: usize, inbound: Arc
     let _ = timeout(DISCARD_DEADLINE, discard(stdout)).await;
 }
 
-/// Reads what a server writes while it is being stopped: closing its stdout together with its stdin would end it with a broken pipe.
+/// Reads what a server writes while it is being stopped: closing its stdout together with its stdin
+/// would end it with a broken pipe.
 async fn discard(mut stdout: pipe::Receiver) {
     let limit = ReadLimit::default();
     let (mut pacer, mut buffer) = (Pacer::new(&limit), vec![0; READ_BYTES]);
@@ -202,7 +226,11 @@ async fn discard(mut stdout: pipe::Receiver) {
 }
 
 /// Reads until the end, handing each message to the session.
-async fn read_messages(stdout: &mut pipe::Receiver, max_message_bytes: usize, inbound: Arc<dyn Inbound>) {
+async fn read_messages(
+    stdout: &mut pipe::Receiver,
+    max_message_bytes: usize,
+    inbound: Arc<dyn Inbound>,
+) {
     let mut lines = LineFrames::new(max_message_bytes);
     let limit = ReadLimit::default();
     let mut pacer = Pacer::new(&limit);
@@ -234,7 +262,9 @@ fn deliver(frame: Frame<'_>, inbound: &dyn Inbound, handled: &mut Handled) {
     match &frame {
         Frame::Oversized(id) => handled.message(0, inbound, || inbound.oversized(Some(id.clone()))),
         Frame::OversizedUnknown => handled.message(0, inbound, || inbound.oversized(None)),
-        Frame::Short(line) => handled.message(line.len(), inbound, || deliver_line(line, &RawJson::keep, inbound)),
+        Frame::Short(line) => handled.message(line.len(), inbound, || {
+            deliver_line(line, &RawJson::keep, inbound)
+        }),
         Frame::Long(line) => {
             let keep = |text: &str| RawJson::share(line, text);
             handled.message(line.len(), inbound, || deliver_line(line, &keep, inbound));
@@ -250,7 +280,10 @@ fn deliver_line(line: &[u8], keep: &dyn Fn(&str) -> RawJson, inbound: &dyn Inbou
 
 fn read_line(line: &[u8], keep: &dyn Fn(&str) -> RawJson, inbound: &dyn Inbound) -> Result<(), ()> {
     let text = std::str::from_utf8(line).map_err(drop)?;
-    parse(text, keep, &mut |message| inbound.message(message, Origin::Shared)).map_err(drop)
+    parse(text, keep, &mut |message| {
+        inbound.message(message, Origin::Shared)
+    })
+    .map_err(drop)
 }
 
 #[cfg(test)]
@@ -272,12 +305,23 @@ mod tests {
         fn closed(&self, _: String) {}
     }
 
-    /// Sends this much, drops the transport at once, and gives what the server reads, then or `later`, until its input ends.
+    /// Sends this much, drops the transport at once, and gives what the server reads, then or
+    /// `later`, until its input ends.
     async fn received(sent: usize, later: Duration) -> usize {
         let (stdin, mut input) = pipe::pipe().unwrap();
         let (_output, stdout) = pipe::pipe().unwrap();
-        let transport = StdioConnector::new(stdin, stdout, 1024).connect(Arc::new(Deaf)).await.unwrap();
-        transport.send(Outgoing { id: None, method: None, body: &vec![b'x'; sent - 1], beside: Beside::default() }).unwrap();
+        let transport = StdioConnector::new(stdin, stdout, 1024)
+            .connect(Arc::new(Deaf))
+            .await
+            .unwrap();
+        transport
+            .send(Outgoing {
+                id: None,
+                method: None,
+                body: &vec![b'x'; sent - 1],
+                beside: Beside::default(),
+            })
+            .unwrap();
         drop(transport);
         tokio::time::sleep(later).await;
         let mut bytes = Vec::new();
@@ -297,7 +341,10 @@ mod tests {
     async fn a_server_can_write_after_its_input_has_ended_and_until_it_ends() {
         let (stdin, mut input) = pipe::pipe().unwrap();
         let (mut output, stdout) = pipe::pipe().unwrap();
-        let transport = StdioConnector::new(stdin, stdout, 1024).connect(Arc::new(Deaf)).await.unwrap();
+        let transport = StdioConnector::new(stdin, stdout, 1024)
+            .connect(Arc::new(Deaf))
+            .await
+            .unwrap();
         drop(transport);
         assert_eq!(input.read_to_end(&mut Vec::new()).await.unwrap(), 0);
         // More than a pipe holds, so that somebody must have read it.

@@ -5,18 +5,34 @@ const MAX_CELLS: usize = 1_000_000;
 
 /// All lines of both, in order, each once.
 pub(super) fn lines(then: &[String], now: &[String]) -> Vec<String> {
-    let start = then.iter().zip(now).take_while(|(then, now)| then == now).count();
-    let end = then[start..].iter().rev().zip(now[start..].iter().rev()).take_while(|(then, now)| then == now).count();
+    let start = then
+        .iter()
+        .zip(now)
+        .take_while(|(then, now)| then == now)
+        .count();
+    let end = then[start..]
+        .iter()
+        .rev()
+        .zip(now[start..].iter().rev())
+        .take_while(|(then, now)| then == now)
+        .count();
     let (then_middle, now_middle) = (&then[start..then.len() - end], &now[start..now.len() - end]);
 
-    let mut shown: Vec<String> = then[..start].iter().map(|line| format!("  {line}")).collect();
+    let mut shown: Vec<String> = then[..start]
+        .iter()
+        .map(|line| format!("  {line}"))
+        .collect();
     if then_middle.len().saturating_mul(now_middle.len()) > MAX_CELLS {
         shown.extend(then_middle.iter().map(|line| format!("- {line}")));
         shown.extend(now_middle.iter().map(|line| format!("+ {line}")));
     } else {
         middle(then_middle, now_middle, &mut shown);
     }
-    shown.extend(then[then.len() - end..].iter().map(|line| format!("  {line}")));
+    shown.extend(
+        then[then.len() - end..]
+            .iter()
+            .map(|line| format!("  {line}")),
+    );
     shown
 }
 
@@ -38,7 +54,9 @@ fn middle(then: &[String], now: &[String], shown: &mut Vec<String>) {
         if i < then.len() && j < now.len() && then[i] == now[j] {
             shown.push(format!("  {}", now[j]));
             (i, j) = (i + 1, j + 1);
-        } else if i < then.len() && (j == now.len() || common[(i + 1) * width + j] >= common[i * width + j + 1]) {
+        } else if i < then.len()
+            && (j == now.len() || common[(i + 1) * width + j] >= common[i * width + j + 1])
+        {
             shown.push(format!("- {}", then[i]));
             i += 1;
         } else {
@@ -59,7 +77,11 @@ mod tests {
     #[test]
     fn every_line_of_both_is_shown_once_and_in_order() {
         let check = |then: &str, now: &str, expected: &str| {
-            assert_eq!(lines(&texts(then), &texts(now)).join("|"), expected, "{then} → {now}");
+            assert_eq!(
+                lines(&texts(then), &texts(now)).join("|"),
+                expected,
+                "{then} → {now}"
+            );
         };
         check("", "", "");
         check("a b c", "a b c", "  a|  b|  c");
@@ -77,6 +99,9 @@ mod tests {
         let now: Vec<String> = (0..20_000).map(|number| format!("b{number}")).collect();
         let shown = lines(&then, &now);
         assert_eq!(shown.len(), 40_000);
-        assert_eq!((shown[0].as_str(), shown[39_999].as_str()), ("- a0", "+ b19999"));
+        assert_eq!(
+            (shown[0].as_str(), shown[39_999].as_str()),
+            ("- a0", "+ b19999")
+        );
     }
 }

@@ -1,6 +1,8 @@
-//! The folders in which a person lets their own servers run that name no working folder: by canonical path, each with its answer.
+//! The folders in which a person lets their own servers run that name no working folder: by
+//! canonical path, each with its answer.
 //!
-//! A folder's files decide what such servers do (`.npmrc`, modules, relative arguments), so running there is an answer of its own.
+//! A folder's files decide what such servers do (`.npmrc`, modules, relative arguments), so running
+//! there is an answer of its own.
 
 use std::path::{Path, PathBuf};
 
@@ -24,10 +26,13 @@ impl FolderAnswer {
     }
 }
 
-/// The answer about this very folder; `None` where nobody was asked, or where what is remembered cannot be read.
+/// The answer about this very folder; `None` where nobody was asked, or where what is remembered
+/// cannot be read.
 pub fn folder_answer(folder: &Path, store: &dyn Store) -> Option<FolderAnswer> {
     let remembered = store.get(Shelf::Folders, &key(folder)?).ok()??;
-    [FolderAnswer::Accepted, FolderAnswer::Declined].into_iter().find(|answer| as_json(*answer) == remembered)
+    [FolderAnswer::Accepted, FolderAnswer::Declined]
+        .into_iter()
+        .find(|answer| as_json(*answer) == remembered)
 }
 
 /// Lets the user's own servers run in a folder.
@@ -43,26 +48,42 @@ pub fn decline_folder(folder: &Path, store: &dyn Store) -> Result<(), StoreError
 /// Forgets the answer about a folder, also about one that is no longer there.
 pub fn forget_folder(folder: &Path, store: &dyn Store) -> Result<(), StoreError> {
     let path = folder.to_str().map(str::to_owned);
-    key(folder).or(path).map_or(Ok(()), |key| store.remove(Shelf::Folders, &key))
+    key(folder)
+        .or(path)
+        .map_or(Ok(()), |key| store.remove(Shelf::Folders, &key))
 }
 
 /// Every folder that was accepted.
 pub fn accepted_folders(store: &dyn Store) -> Result<Vec<PathBuf>, StoreError> {
-    let accepted = |(key, value): (String, String)| (value == as_json(FolderAnswer::Accepted)).then(|| PathBuf::from(key));
-    Ok(store.all(Shelf::Folders)?.into_iter().filter_map(accepted).collect())
+    let accepted = |(key, value): (String, String)| {
+        (value == as_json(FolderAnswer::Accepted)).then(|| PathBuf::from(key))
+    };
+    Ok(store
+        .all(Shelf::Folders)?
+        .into_iter()
+        .filter_map(accepted)
+        .collect())
 }
 
 fn answer(folder: &Path, answer: FolderAnswer, store: &dyn Store) -> Result<(), StoreError> {
     let key = key(folder).ok_or_else(|| StoreError::Io {
         path: folder.to_owned(),
-        source: std::io::Error::new(std::io::ErrorKind::InvalidInput, "this folder cannot be named in Unicode, or is not there"),
+        source: std::io::Error::new(
+            std::io::ErrorKind::InvalidInput,
+            "this folder cannot be named in Unicode, or is not there",
+        ),
     })?;
     store.put(Shelf::Folders, &key, &as_json(answer))
 }
 
 /// Exact or not at all: a path that is not Unicode could be taken for another.
 fn key(folder: &Path) -> Option<String> {
-    folder.canonicalize().ok()?.into_os_string().into_string().ok()
+    folder
+        .canonicalize()
+        .ok()?
+        .into_os_string()
+        .into_string()
+        .ok()
 }
 
 fn as_json(answer: FolderAnswer) -> String {

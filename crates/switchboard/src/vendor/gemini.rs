@@ -3,10 +3,13 @@
 use super::json::{Json, Members};
 use super::{Draft, walk};
 
-/// What Gemini's own program shows its model: no `$schema`, no `additionalProperties`, no `default` beside `anyOf`, at any depth.
+/// What Gemini's own program shows its model: no `$schema`, no `additionalProperties`, no `default`
+/// beside `anyOf`, at any depth.
 pub(super) fn cleaned(mut schema: Json) -> Json {
     walk::each(&mut schema, &mut |schema| {
-        let Some(members) = schema.members_mut() else { return };
+        let Some(members) = schema.members_mut() else {
+            return;
+        };
         members.shift_remove("$schema");
         members.shift_remove("additionalProperties");
         if members.contains_key("anyOf") {
@@ -16,7 +19,8 @@ pub(super) fn cleaned(mut schema: Json) -> Json {
     schema
 }
 
-/// The same for `parametersJsonSchema`, and without the keywords that make the API refuse a request.
+/// The same for `parametersJsonSchema`, and without the keywords that make the API refuse a
+/// request.
 pub(super) fn adapt(draft: &mut Draft) -> Result<(), String> {
     let schema = std::mem::replace(&mut draft.schema, Json::Null);
     draft.schema = cleaned(schema);
@@ -24,13 +28,20 @@ pub(super) fn adapt(draft: &mut Draft) -> Result<(), String> {
         if let Json::Bool(_) = schema {
             *schema = Json::Object(Members::new());
         }
-        let Some(members) = schema.members_mut() else { return };
+        let Some(members) = schema.members_mut() else {
+            return;
+        };
         for keyword in UNKNOWN {
             members.shift_remove(keyword);
         }
-        for (keyword, words) in [("exclusiveMinimum", "more than"), ("exclusiveMaximum", "less than")] {
+        for (keyword, words) in [
+            ("exclusiveMinimum", "more than"),
+            ("exclusiveMaximum", "less than"),
+        ] {
             match members.shift_remove(keyword) {
-                Some(bound @ Json::Number(_)) => walk::note(members, &format!("{words} {}", bound.to_text())),
+                Some(bound @ Json::Number(_)) => {
+                    walk::note(members, &format!("{words} {}", bound.to_text()))
+                }
                 _ => continue,
             }
         }
@@ -45,7 +56,8 @@ pub(super) fn adapt(draft: &mut Draft) -> Result<(), String> {
     Ok(())
 }
 
-/// Keywords that the API does not take, and that only limit what is allowed, or say nothing to a model.
+/// Keywords that the API does not take, and that only limit what is allowed, or say nothing to a
+/// model.
 const UNKNOWN: [&str; 16] = [
     "title",
     "examples",
@@ -65,25 +77,43 @@ const UNKNOWN: [&str; 16] = [
     "$comment",
 ];
 
-/// A choice is between texts; any other is told in words, so that the model answers with a value of the right type.
+/// A choice is between texts; any other is told in words, so that the model answers with a value of
+/// the right type.
 fn only_texts_to_choose_from(members: &mut Members) {
     if let Some(only) = members.shift_remove("const") {
         members.insert("enum".to_owned(), Json::List(vec![only]));
     }
-    let Some(Json::List(choices)) = members.get("enum") else { return };
+    let Some(Json::List(choices)) = members.get("enum") else {
+        return;
+    };
     if choices.iter().all(|choice| choice.as_str().is_some()) {
-        members.entry("type".to_owned()).or_insert_with(|| Json::Text("string".to_owned()));
+        members
+            .entry("type".to_owned())
+            .or_insert_with(|| Json::Text("string".to_owned()));
         return;
     }
     let listed: Vec<_> = choices.iter().map(Json::to_text).collect();
-    let words = if let [one] = listed.as_slice() { format!("always {one}") } else { format!("one of {}", listed.join(", ")) };
+    let words = if let [one] = listed.as_slice() {
+        format!("always {one}")
+    } else {
+        format!("one of {}", listed.join(", "))
+    };
     members.shift_remove("enum");
     walk::note(members, &words);
 }
 
 fn only_known_formats(members: &mut Members) {
-    let is_text = members.get("type").and_then(Json::as_str).is_none_or(|kind| kind == "string");
-    let Some(format) = members.get("format").and_then(Json::as_str).map(str::to_owned) else { return };
+    let is_text = members
+        .get("type")
+        .and_then(Json::as_str)
+        .is_none_or(|kind| kind == "string");
+    let Some(format) = members
+        .get("format")
+        .and_then(Json::as_str)
+        .map(str::to_owned)
+    else {
+        return;
+    };
     if is_text && !matches!(format.as_str(), "enum" | "date-time") {
         members.shift_remove("format");
         walk::note(members, &format!("format: {format}"));
@@ -107,7 +137,11 @@ fn only_what_is_there(members: &mut Members) {
     {
         members.insert(
             "items".to_owned(),
-            Json::Object([("type".to_owned(), Json::Text("string".to_owned()))].into_iter().collect()),
+            Json::Object(
+                [("type".to_owned(), Json::Text("string".to_owned()))]
+                    .into_iter()
+                    .collect(),
+            ),
         );
     }
 }

@@ -10,7 +10,8 @@ use serde_json::{Number, Value};
 /// The members of an object.
 pub(super) type Members = IndexMap<String, Json>;
 
-/// A JSON value. The parser refuses what is nested deeper than 128, so recursion over it is bounded.
+/// A JSON value. The parser refuses what is nested deeper than 128, so recursion over it is
+/// bounded.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Json {
     Null,
@@ -23,15 +24,27 @@ pub(super) enum Json {
 
 impl Json {
     pub(super) fn as_str(&self) -> Option<&str> {
-        if let Self::Text(text) = self { Some(text) } else { None }
+        if let Self::Text(text) = self {
+            Some(text)
+        } else {
+            None
+        }
     }
 
     pub(super) fn members(&self) -> Option<&Members> {
-        if let Self::Object(members) = self { Some(members) } else { None }
+        if let Self::Object(members) = self {
+            Some(members)
+        } else {
+            None
+        }
     }
 
     pub(super) fn members_mut(&mut self) -> Option<&mut Members> {
-        if let Self::Object(members) = self { Some(members) } else { None }
+        if let Self::Object(members) = self {
+            Some(members)
+        } else {
+            None
+        }
     }
 
     /// On one line.
@@ -48,7 +61,12 @@ impl From<Value> for Json {
             Value::Number(number) => Self::Number(number),
             Value::String(text) => Self::Text(text),
             Value::Array(items) => Self::List(items.into_iter().map(Self::from).collect()),
-            Value::Object(members) => Self::Object(members.into_iter().map(|(key, value)| (key, value.into())).collect()),
+            Value::Object(members) => Self::Object(
+                members
+                    .into_iter()
+                    .map(|(key, value)| (key, value.into()))
+                    .collect(),
+            ),
         }
     }
 }
@@ -85,7 +103,9 @@ impl<'de> Visitor<'de> for JsonVisitor {
     }
 
     fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Json, E> {
-        Number::from_f64(value).map(Json::Number).ok_or_else(|| E::custom("number out of range"))
+        Number::from_f64(value)
+            .map(Json::Number)
+            .ok_or_else(|| E::custom("number out of range"))
     }
 
     fn visit_str<E>(self, text: &str) -> Result<Json, E> {

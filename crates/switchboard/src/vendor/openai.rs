@@ -1,4 +1,5 @@
-//! Schemas for OpenAI's functions that are not strict: types said, objects with properties, lists with items, no definition unused.
+//! Schemas for OpenAI's functions that are not strict: types said, objects with properties, lists
+//! with items, no definition unused.
 
 use std::collections::HashSet;
 
@@ -26,12 +27,18 @@ pub(super) fn adapt(draft: &mut Draft) -> Result<(), String> {
 }
 
 fn typed(kind: &str) -> Members {
-    [("type".to_owned(), Json::Text(kind.to_owned()))].into_iter().collect()
+    [("type".to_owned(), Json::Text(kind.to_owned()))]
+        .into_iter()
+        .collect()
 }
 
 /// What a schema without a type describes, as far as its other keywords tell.
 fn missing_type(members: &Members) -> Option<&'static str> {
-    let has = |keywords: &[&str]| keywords.iter().any(|keyword| members.contains_key(*keyword));
+    let has = |keywords: &[&str]| {
+        keywords
+            .iter()
+            .any(|keyword| members.contains_key(*keyword))
+    };
     if has(&["type", "$ref", "anyOf", "oneOf", "allOf"]) {
         None
     } else if has(&["properties", "required", "additionalProperties"]) {
@@ -39,7 +46,9 @@ fn missing_type(members: &Members) -> Option<&'static str> {
     } else if has(&["items", "prefixItems"]) {
         Some("array")
     } else if let Some(Json::List(choices)) = members.get("enum") {
-        let all_numbers = choices.iter().all(|choice| matches!(choice, Json::Number(_)));
+        let all_numbers = choices
+            .iter()
+            .all(|choice| matches!(choice, Json::Number(_)));
         let all_flags = choices.iter().all(|choice| matches!(choice, Json::Bool(_)));
         Some(if all_numbers {
             "number"
@@ -50,7 +59,13 @@ fn missing_type(members: &Members) -> Option<&'static str> {
         })
     } else if has(&["format"]) {
         Some("string")
-    } else if has(&["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"]) {
+    } else if has(&[
+        "minimum",
+        "maximum",
+        "exclusiveMinimum",
+        "exclusiveMaximum",
+        "multipleOf",
+    ]) {
         Some("number")
     } else {
         None
@@ -64,16 +79,22 @@ fn complete(members: &mut Members) {
         _ => false,
     };
     if is("object", members) {
-        members.entry("properties".to_owned()).or_insert_with(|| Json::Object(Members::new()));
+        members
+            .entry("properties".to_owned())
+            .or_insert_with(|| Json::Object(Members::new()));
     }
     if is("array", members) {
-        members.entry("items".to_owned()).or_insert_with(|| Json::Object(typed("string")));
+        members
+            .entry("items".to_owned())
+            .or_insert_with(|| Json::Object(typed("string")));
     }
 }
 
 /// Takes out the definitions that nothing leads to.
 fn prune(schema: &mut Json) {
-    let Some(root) = schema.members_mut() else { return };
+    let Some(root) = schema.members_mut() else {
+        return;
+    };
     let mut waiting = Vec::new();
     for (keyword, value) in root.iter() {
         if !matches!(keyword.as_str(), "$defs" | "definitions") {
@@ -82,14 +103,19 @@ fn prune(schema: &mut Json) {
     }
     let mut reached: HashSet<(String, String)> = HashSet::new();
     while let Some((of, name)) = waiting.pop() {
-        if let Some(definition) = root.get(&of).and_then(Json::members).and_then(|known| known.get(&name))
+        if let Some(definition) = root
+            .get(&of)
+            .and_then(Json::members)
+            .and_then(|known| known.get(&name))
             && reached.insert((of, name))
         {
             references(definition, &mut waiting);
         }
     }
     for of in ["$defs", "definitions"] {
-        let Some(known) = root.get_mut(of).and_then(Json::members_mut) else { continue };
+        let Some(known) = root.get_mut(of).and_then(Json::members_mut) else {
+            continue;
+        };
         known.retain(|name, _| reached.contains(&(of.to_owned(), name.clone())));
         if known.is_empty() {
             root.shift_remove(of);
@@ -104,7 +130,9 @@ fn references(value: &Json, found: &mut Vec<(String, String)>) {
         Json::Object(members) => {
             if let Some(reference) = members.get("$ref").and_then(Json::as_str) {
                 let mut parts = reference.trim_start_matches("#/").split('/');
-                if let (Some(of @ ("$defs" | "definitions")), Some(name)) = (parts.next(), parts.next()) {
+                if let (Some(of @ ("$defs" | "definitions")), Some(name)) =
+                    (parts.next(), parts.next())
+                {
                     found.push((of.to_owned(), name.replace("~1", "/").replace("~0", "~")));
                 }
             }

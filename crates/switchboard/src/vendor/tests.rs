@@ -1,4 +1,5 @@
-//! What each vendor takes, from schemas as servers write them; and that a model's call comes back as the server's own.
+//! What each vendor takes, from schemas as servers write them; and that a model's call comes back
+//! as the server's own.
 
 #![allow(clippy::unwrap_used)]
 
@@ -13,7 +14,13 @@ use crate::name::Style;
 fn of(dialect: Dialect, name: &str, description: &str, schema: Value) -> Arc<Tool> {
     let raw = json!({"name": name, "description": description, "inputSchema": schema});
     let definition = ToolDefinition::parse(&RawJson::from_value(&raw)).unwrap();
-    Arc::new(tool(ServerConfig { dialect, ..server("s") }, Arc::new(definition)))
+    Arc::new(tool(
+        ServerConfig {
+            dialect,
+            ..server("s")
+        },
+        Arc::new(definition),
+    ))
 }
 
 /// What one tool with this schema looks like to a vendor.
@@ -21,23 +28,36 @@ fn adapted(vendor: Vendor, schema: Value) -> Value {
     let set = Toolset::new(vendor, [&of(Dialect::Native, "t", "d", schema)]);
     assert!(set.withheld().is_empty(), "{:?}", set.withheld());
     let array: Value = serde_json::from_str(&set.to_json()).unwrap();
-    if vendor == Vendor::Gemini { array[0]["functionDeclarations"][0].clone() } else { array[0].clone() }
+    if vendor == Vendor::Gemini {
+        array[0]["functionDeclarations"][0].clone()
+    } else {
+        array[0].clone()
+    }
 }
 
 /// What a model is shown of a tool of a gemini server with this schema.
 fn shown(schema: Value) -> Value {
-    of(Dialect::Gemini, "t", "d", schema).shown_schema().to_value().unwrap()
+    of(Dialect::Gemini, "t", "d", schema)
+        .shown_schema()
+        .to_value()
+        .unwrap()
 }
 
 #[test]
 fn s2_30_schema_is_removed() {
-    assert_eq!(shown(json!({"$schema": "http://json-schema.org/draft-07/schema#", "type": "object"})), json!({"type": "object"}));
+    assert_eq!(
+        shown(json!({"$schema": "http://json-schema.org/draft-07/schema#", "type": "object"})),
+        json!({"type": "object"})
+    );
 }
 
 #[test]
 fn s2_31_additional_properties_are_stripped_whatever_they_say() {
     for further in [json!(false), json!(true), json!({"type": "string"})] {
-        assert_eq!(shown(json!({"type": "object", "additionalProperties": further})), json!({"type": "object"}));
+        assert_eq!(
+            shown(json!({"type": "object", "additionalProperties": further})),
+            json!({"type": "object"})
+        );
     }
 }
 
@@ -91,39 +111,82 @@ fn s2_33_nested_schemas_are_cleaned_and_properties_of_those_names_survive() {
 fn s2_43_the_original_schema_and_name_are_kept_beside_the_cleaned_ones() {
     let schema = json!({"type": "object", "additionalProperties": false, "properties": {"a": {"type": "string"}}});
     let tool = of(Dialect::Gemini, "t", "d", schema.clone());
-    assert_eq!(tool.shown_schema().to_value().unwrap(), json!({"type": "object", "properties": {"a": {"type": "string"}}}));
+    assert_eq!(
+        tool.shown_schema().to_value().unwrap(),
+        json!({"type": "object", "properties": {"a": {"type": "string"}}})
+    );
     let definition = tool.shown_definition().to_value().unwrap();
-    assert_eq!((&definition["inputSchema"], &definition["name"]), (&tool.shown_schema().to_value().unwrap(), &json!("t")));
+    assert_eq!(
+        (&definition["inputSchema"], &definition["name"]),
+        (&tool.shown_schema().to_value().unwrap(), &json!("t"))
+    );
     assert_eq!(tool.definition.input_schema.to_value().unwrap(), schema);
     let misfit = crate::schema::Validators::default();
     let stray = RawJson::from_value(&json!({"b": 1}));
-    assert!(misfit.validate(tool.definition.hash, &tool.definition.input_schema, &stray).is_err());
+    assert!(
+        misfit
+            .validate(tool.definition.hash, &tool.definition.input_schema, &stray)
+            .is_err()
+    );
 }
 
 #[test]
 fn what_a_server_of_another_dialect_sent_is_shown_as_it_came() {
     let schema = json!({"$schema": "x", "type": "object", "additionalProperties": false});
-    assert_eq!(of(Dialect::AgentCode, "t", "d", schema.clone()).shown_schema().to_value().unwrap(), schema);
+    assert_eq!(
+        of(Dialect::AgentCode, "t", "d", schema.clone())
+            .shown_schema()
+            .to_value()
+            .unwrap(),
+        schema
+    );
 }
 
 #[test]
 fn gemini_is_told_in_words_what_it_has_no_keyword_for() {
     let check = |property: Value, expected: Value| {
         let schema = json!({"type": "object", "properties": {"p": property}, "$defs": {"x": {"type": "string"}}});
-        assert_eq!(adapted(Vendor::Gemini, schema)["parametersJsonSchema"]["properties"]["p"], expected);
+        assert_eq!(
+            adapted(Vendor::Gemini, schema)["parametersJsonSchema"]["properties"]["p"],
+            expected
+        );
     };
-    check(json!({"const": "a"}), json!({"enum": ["a"], "type": "string"}));
-    check(json!({"type": "integer", "enum": [1, 2]}), json!({"type": "integer", "description": "one of 1, 2"}));
-    check(json!({"const": 7, "description": "d"}), json!({"description": "d (always 7)"}));
-    check(json!({"type": "string", "format": "uri"}), json!({"type": "string", "description": "format: uri"}));
-    check(json!({"type": "string", "format": "date-time"}), json!({"type": "string", "format": "date-time"}));
-    check(json!({"type": "number", "exclusiveMinimum": 0}), json!({"type": "number", "description": "more than 0"}));
-    check(json!({"type": "array"}), json!({"type": "array", "items": {"type": "string"}}));
+    check(
+        json!({"const": "a"}),
+        json!({"enum": ["a"], "type": "string"}),
+    );
+    check(
+        json!({"type": "integer", "enum": [1, 2]}),
+        json!({"type": "integer", "description": "one of 1, 2"}),
+    );
+    check(
+        json!({"const": 7, "description": "d"}),
+        json!({"description": "d (always 7)"}),
+    );
+    check(
+        json!({"type": "string", "format": "uri"}),
+        json!({"type": "string", "description": "format: uri"}),
+    );
+    check(
+        json!({"type": "string", "format": "date-time"}),
+        json!({"type": "string", "format": "date-time"}),
+    );
+    check(
+        json!({"type": "number", "exclusiveMinimum": 0}),
+        json!({"type": "number", "description": "more than 0"}),
+    );
+    check(
+        json!({"type": "array"}),
+        json!({"type": "array", "items": {"type": "string"}}),
+    );
     check(
         json!({"type": "object", "title": "T", "properties": {"title": {"type": "string", "title": "x"}}, "required": ["title", "gone"]}),
         json!({"type": "object", "properties": {"title": {"type": "string"}}, "required": ["title"]}),
     );
-    check(json!({"if": {}, "then": {}, "else": {}, "not": {}, "type": "string"}), json!({"type": "string"}));
+    check(
+        json!({"if": {}, "then": {}, "else": {}, "not": {}, "type": "string"}),
+        json!({"type": "string"}),
+    );
     let schema = json!({"type": "object", "properties": {"p": {"$ref": "#/$defs/x"}}, "$defs": {"x": {"type": "string"}}});
     let property = &adapted(Vendor::Gemini, schema)["parametersJsonSchema"]["properties"]["p"];
     assert_eq!(*property, json!({"$ref": "#/$defs/x"}));
@@ -131,7 +194,10 @@ fn gemini_is_told_in_words_what_it_has_no_keyword_for() {
 
 #[test]
 fn a_gemini_function_without_parameters_has_no_schema_and_no_function_is_an_empty_array() {
-    let adapted = adapted(Vendor::Gemini, json!({"type": "object", "properties": {}, "additionalProperties": false}));
+    let adapted = adapted(
+        Vendor::Gemini,
+        json!({"type": "object", "properties": {}, "additionalProperties": false}),
+    );
     assert_eq!(adapted, json!({"name": "mcp__s__t", "description": "d"}));
     assert_eq!(Toolset::new(Vendor::Gemini, []).to_json(), "[]");
 }
@@ -182,11 +248,22 @@ fn a_choice_at_the_root_becomes_arguments_and_words() {
     let text = json!({"type": "string"});
     for vendor in [Vendor::OpenAi, Vendor::Anthropic] {
         let adapted = adapted(vendor, schema.clone());
-        let taken = if vendor == Vendor::OpenAi { &adapted["parameters"] } else { &adapted["input_schema"] };
-        assert_eq!(taken["properties"], json!({"a": text, "b": text, "c": text}), "{vendor:?}");
+        let taken = if vendor == Vendor::OpenAi {
+            &adapted["parameters"]
+        } else {
+            &adapted["input_schema"]
+        };
+        assert_eq!(
+            taken["properties"],
+            json!({"a": text, "b": text, "c": text}),
+            "{vendor:?}"
+        );
         assert_eq!(taken["required"], json!(["c"]));
         assert_eq!((taken.get("anyOf"), taken.get("allOf")), (None, None));
-        assert_eq!(adapted["description"], "d\nNeeds one of these sets of arguments: a; or b");
+        assert_eq!(
+            adapted["description"],
+            "d\nNeeds one of these sets of arguments: a; or b"
+        );
     }
 }
 
@@ -204,10 +281,15 @@ fn anthropic_gets_names_of_arguments_that_it_takes_and_they_are_led_back() {
             "a_b_2": {"type": "string"}, "a_b": {"type": "string"}, "gr__e": {"type": "integer"}, "fine.x-1": {"type": "string"},
         }, "required": ["a_b_2", "a_b"]}}])
     );
-    let given = RawJson::parse(r#"{"a_b_2":"1","a_b":"2","gr__e":12345678901234567890,"other":1.00}"#).unwrap();
+    let given =
+        RawJson::parse(r#"{"a_b_2":"1","a_b":"2","gr__e":12345678901234567890,"other":1.00}"#)
+            .unwrap();
     let (name, arguments) = set.lead_back("mcp__s__t", &given).unwrap().unwrap();
     assert_eq!(name, "mcp__s__t");
-    assert_eq!(arguments.as_str(), r#"{"a b":"1","a_b":"2","größe":12345678901234567890,"other":1.00}"#);
+    assert_eq!(
+        arguments.as_str(),
+        r#"{"a b":"1","a_b":"2","größe":12345678901234567890,"other":1.00}"#
+    );
     assert!(set.lead_back("unknown", &given).is_none());
 }
 
@@ -218,20 +300,43 @@ fn a_name_that_a_vendor_does_not_take_is_another_there_and_is_led_back() {
         let raw = json!({"name": name, "inputSchema": {"type": "object"}});
         Arc::new(ToolDefinition::parse(&RawJson::from_value(&raw)).unwrap())
     });
-    let offerings = Arc::new(Offerings { tools: definitions.to_vec(), ..Offerings::default() });
-    let part = Part { config: Arc::new(server("s")), launch: Fingerprint([0; 32]), offerings, settled: true };
-    let catalog = Catalog::build(&Catalog::default(), Style::Identity, &crate::builtin::Own::default(), &[part]);
+    let offerings = Arc::new(Offerings {
+        tools: definitions.to_vec(),
+        ..Offerings::default()
+    });
+    let part = Part {
+        config: Arc::new(server("s")),
+        launch: Fingerprint([0; 32]),
+        offerings,
+        settled: true,
+    };
+    let catalog = Catalog::build(
+        &Catalog::default(),
+        Style::Identity,
+        &crate::builtin::Own::default(),
+        &[part],
+    );
     for vendor in Vendor::ALL {
         let set = Toolset::new(vendor, catalog.tools());
         assert_eq!(set.tools().len(), 4, "{vendor:?}");
         let distinct: HashSet<_> = set.tools().iter().map(|tool| &tool.name).collect();
         assert_eq!(distinct.len(), 4, "{vendor:?}");
         for adapted in set.tools() {
-            assert!(vendor.takes_name(&adapted.name), "{vendor:?}: {}", adapted.name);
-            let (exposed, _) = set.lead_back(&adapted.name, &RawJson::from_value(&json!({}))).unwrap().unwrap();
+            assert!(
+                vendor.takes_name(&adapted.name),
+                "{vendor:?}: {}",
+                adapted.name
+            );
+            let (exposed, _) = set
+                .lead_back(&adapted.name, &RawJson::from_value(&json!({})))
+                .unwrap()
+                .unwrap();
             assert_eq!(exposed, adapted.tool.exposed.as_str());
         }
-        assert!(set.lead_back("ok", &RawJson::from_value(&json!({}))).is_some());
+        assert!(
+            set.lead_back("ok", &RawJson::from_value(&json!({})))
+                .is_some()
+        );
     }
 }
 

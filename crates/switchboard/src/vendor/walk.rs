@@ -1,16 +1,20 @@
-//! Goes through a schema and the schemas in it. What is only *named* like a keyword is a property and stays.
+//! Goes through a schema and the schemas in it. What is only *named* like a keyword is a property
+//! and stays.
 
 use super::json::{Json, Members};
 
 /// Changes a schema and every schema in it, outermost first.
 pub(super) fn each(schema: &mut Json, change: &mut dyn FnMut(&mut Json)) {
     change(schema);
-    let Json::Object(members) = schema else { return };
+    let Json::Object(members) = schema else {
+        return;
+    };
     for (keyword, value) in members {
         match (keyword.as_str(), value) {
             (
                 // Under `dependencies` a list of names stands beside schemas, and stays.
-                "properties" | "patternProperties" | "$defs" | "definitions" | "dependentSchemas" | "dependencies",
+                "properties" | "patternProperties" | "$defs" | "definitions" | "dependentSchemas"
+                | "dependencies",
                 Json::Object(schemas),
             ) => {
                 schemas.values_mut().for_each(|schema| each(schema, change));
@@ -33,7 +37,8 @@ pub(super) fn each(schema: &mut Json, change: &mut dyn FnMut(&mut Json)) {
                 | "contentSchema",
                 schema @ Json::Object(_),
             ) => each(schema, change),
-            // A schema may be no more than yes or no; as a limit on further members that is no schema to a model.
+            // A schema may be no more than yes or no; as a limit on further members that is no
+            // schema to a model.
             ("items" | "contains" | "not", schema @ Json::Bool(_)) => each(schema, change),
             _ => {}
         }
@@ -43,22 +48,37 @@ pub(super) fn each(schema: &mut Json, change: &mut dyn FnMut(&mut Json)) {
 /// Whether a schema names any argument.
 pub(super) fn has_properties(schema: &Json) -> bool {
     let named = |members: &Members| matches!(members.get("properties"), Some(Json::Object(named)) if !named.is_empty());
-    let refers = |members: &Members| ["$ref", "anyOf", "oneOf", "allOf"].iter().any(|keyword| members.contains_key(*keyword));
-    schema.members().is_some_and(|members| named(members) || refers(members))
+    let refers = |members: &Members| {
+        ["$ref", "anyOf", "oneOf", "allOf"]
+            .iter()
+            .any(|keyword| members.contains_key(*keyword))
+    };
+    schema
+        .members()
+        .is_some_and(|members| named(members) || refers(members))
 }
 
 /// Tells the model in words what the vendor has no keyword for.
 pub(super) fn note(schema: &mut Members, what: &str) {
-    let said = schema.get("description").and_then(Json::as_str).unwrap_or_default();
-    let said = if said.is_empty() { what.to_owned() } else { format!("{said} ({what})") };
+    let said = schema
+        .get("description")
+        .and_then(Json::as_str)
+        .unwrap_or_default();
+    let said = if said.is_empty() {
+        what.to_owned()
+    } else {
+        format!("{said} ({what})")
+    };
     schema.insert("description".to_owned(), Json::Text(said));
 }
 
-/// A vendor wants an object with properties at the root, and no choice between schemas: what the choices name is named there, and which
-/// of it goes together is told in the description.
+/// A vendor wants an object with properties at the root, and no choice between schemas: what the
+/// choices name is named there, and which of it goes together is told in the description.
 pub(super) fn flatten_root(schema: &mut Json, description: &mut String) -> Result<(), String> {
     let definitions = schema.clone();
-    let root = schema.members_mut().ok_or("its inputSchema is not an object")?;
+    let root = schema
+        .members_mut()
+        .ok_or("its inputSchema is not an object")?;
     root.insert("type".to_owned(), Json::Text("object".to_owned()));
     let mut required = texts(root.get("required"));
     for (keyword, words) in [
@@ -66,20 +86,33 @@ pub(super) fn flatten_root(schema: &mut Json, description: &mut String) -> Resul
         ("anyOf", "Needs one of these sets of arguments"),
         ("oneOf", "Needs exactly one of these sets of arguments"),
     ] {
-        let Some(Json::List(choices)) = root.shift_remove(keyword) else { continue };
+        let Some(Json::List(choices)) = root.shift_remove(keyword) else {
+            continue;
+        };
         let mut sets = Vec::new();
         for choice in choices {
-            let Some(choice) = resolved(&definitions, &choice).and_then(Json::members) else { continue };
+            let Some(choice) = resolved(&definitions, &choice).and_then(Json::members) else {
+                continue;
+            };
             let needs = texts(choice.get("required"));
             if let Some(Json::Object(named)) = choice.get("properties") {
-                let properties = root.entry("properties".to_owned()).or_insert_with(|| Json::Object(Members::new()));
-                let Some(properties) = properties.members_mut() else { continue };
+                let properties = root
+                    .entry("properties".to_owned())
+                    .or_insert_with(|| Json::Object(Members::new()));
+                let Some(properties) = properties.members_mut() else {
+                    continue;
+                };
                 for (name, of) in named {
                     properties.entry(name.clone()).or_insert_with(|| of.clone());
                 }
             }
             if keyword == "allOf" {
-                required.extend(needs.into_iter().filter(|name| !required.contains(name)).collect::<Vec<_>>());
+                required.extend(
+                    needs
+                        .into_iter()
+                        .filter(|name| !required.contains(name))
+                        .collect::<Vec<_>>(),
+                );
             } else if !needs.is_empty() {
                 sets.push(needs.join(", "));
             }
@@ -92,21 +125,37 @@ pub(super) fn flatten_root(schema: &mut Json, description: &mut String) -> Resul
     for keyword in ["not", "enum", "const", "if", "then", "else"] {
         root.shift_remove(keyword);
     }
-    root.entry("properties".to_owned()).or_insert_with(|| Json::Object(Members::new()));
+    root.entry("properties".to_owned())
+        .or_insert_with(|| Json::Object(Members::new()));
     if !required.is_empty() {
-        root.insert("required".to_owned(), Json::List(required.into_iter().map(Json::Text).collect()));
+        root.insert(
+            "required".to_owned(),
+            Json::List(required.into_iter().map(Json::Text).collect()),
+        );
     }
     Ok(())
 }
 
-/// What a schema refers to, if it does no more than that; in one step, since that is how they are written.
+/// What a schema refers to, if it does no more than that; in one step, since that is how they are
+/// written.
 fn resolved<'a>(root: &'a Json, schema: &'a Json) -> Option<&'a Json> {
-    let Some(reference) = schema.members()?.get("$ref").and_then(Json::as_str) else { return Some(schema) };
-    reference.strip_prefix("#/")?.split('/').try_fold(root, |at, key| at.members()?.get(key))
+    let Some(reference) = schema.members()?.get("$ref").and_then(Json::as_str) else {
+        return Some(schema);
+    };
+    reference
+        .strip_prefix("#/")?
+        .split('/')
+        .try_fold(root, |at, key| at.members()?.get(key))
 }
 
 /// The texts of a list.
 pub(super) fn texts(list: Option<&Json>) -> Vec<String> {
-    let Some(Json::List(items)) = list else { return Vec::new() };
-    items.iter().filter_map(Json::as_str).map(str::to_owned).collect()
+    let Some(Json::List(items)) = list else {
+        return Vec::new();
+    };
+    items
+        .iter()
+        .filter_map(Json::as_str)
+        .map(str::to_owned)
+        .collect()
 }

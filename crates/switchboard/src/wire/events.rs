@@ -1,4 +1,5 @@
-//! Server-sent events with a bound: bytes in, events out; past the bound the bytes are dropped and only the id of the message is looked for.
+//! Server-sent events with a bound: bytes in, events out; past the bound the bytes are dropped and
+//! only the id of the message is looked for.
 
 use std::time::Duration;
 
@@ -128,7 +129,8 @@ impl EventFrames {
         }
     }
 
-    /// The id of the last event that ended, or of an earlier one if that had none: where a stream can be resumed.
+    /// The id of the last event that ended, or of an earlier one if that had none: where a stream
+    /// can be resumed.
     pub fn last_id(&self) -> Option<&str> {
         self.last_id.as_deref()
     }
@@ -138,15 +140,21 @@ impl EventFrames {
         self.retry_after
     }
 
-    /// Whether what is being read is past the bound already: whoever will not wait for the rest can stop here.
+    /// Whether what is being read is past the bound already: whoever will not wait for the rest can
+    /// stop here.
     pub fn is_oversized(&self) -> bool {
         self.oversize.is_some() || self.line_bytes > self.max_bytes.saturating_add(MAX_FIELD_BYTES)
     }
 
-    /// The stream ended and another continues it: what was incomplete is dropped, the last id and the pause stay.
+    /// The stream ended and another continues it: what was incomplete is dropped, the last id and
+    /// the pause stay.
     pub fn restart(&mut self) {
         let (last_id, retry_after) = (self.last_id.take(), self.retry_after);
-        *self = Self { last_id, retry_after, ..Self::new(self.max_bytes) };
+        *self = Self {
+            last_id,
+            retry_after,
+            ..Self::new(self.max_bytes)
+        };
     }
 
     /// How many bytes of an incomplete event are kept.
@@ -154,15 +162,21 @@ impl EventFrames {
         self.data.len()
     }
 
-    /// Takes the next bytes and hands out every event that they complete; answers how many lines ended. What is incomplete at the end
-    /// of a stream is no event.
+    /// Takes the next bytes and hands out every event that they complete; answers how many lines
+    /// ended. What is incomplete at the end of a stream is no event.
     pub fn push(&mut self, bytes: &[u8], each: &mut dyn FnMut(ServerEvent<'_>)) -> usize {
         let (mut rest, mut lines) = (bytes, 0);
         while let Place::Mark(seen) = self.place {
-            let Some(&byte) = rest.first() else { return lines };
+            let Some(&byte) = rest.first() else {
+                return lines;
+            };
             if byte == MARK[seen] {
                 rest = &rest[1..];
-                self.place = if seen + 1 == MARK.len() { Place::Field } else { Place::Mark(seen + 1) };
+                self.place = if seen + 1 == MARK.len() {
+                    Place::Field
+                } else {
+                    Place::Mark(seen + 1)
+                };
             } else {
                 self.place = Place::Field;
                 self.take(&MARK[..seen]);
@@ -204,7 +218,9 @@ impl EventFrames {
             }
             self.place = Place::Value(target);
         }
-        let Place::Value(target) = self.place else { return };
+        let Place::Value(target) = self.place else {
+            return;
+        };
         match target {
             Target::Data => self.take_data(bytes),
             Target::Name => keep(&mut self.name, bytes),
@@ -261,7 +277,9 @@ impl EventFrames {
             self.begin_value();
         }
         self.field = FieldName::default();
-        let retry = std::str::from_utf8(&self.retry).ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
+        let retry = std::str::from_utf8(&self.retry)
+            .ok()
+            .filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
         if let Some(milliseconds) = retry.and_then(|text| text.parse().ok()) {
             self.retry_after = Some(Duration::from_millis(milliseconds));
         }
@@ -269,8 +287,12 @@ impl EventFrames {
     }
 
     fn end_event(&mut self, each: &mut dyn FnMut(ServerEvent<'_>)) {
-        // Longer than the bound, or with a control character in it, it could not be given back in a header.
-        let id = self.id.take().filter(|id| id.len() <= MAX_FIELD_BYTES && !id.iter().any(u8::is_ascii_control));
+        // Longer than the bound, or with a control character in it, it could not be given back in a
+        // header.
+        let id = self
+            .id
+            .take()
+            .filter(|id| id.len() <= MAX_FIELD_BYTES && !id.iter().any(u8::is_ascii_control));
         let id = id.and_then(|id| String::from_utf8(id).ok());
         let has_id = id.is_some();
         if let Some(id) = id {
@@ -283,18 +305,27 @@ impl EventFrames {
         } else if has_data {
             let name = std::str::from_utf8(&self.name).unwrap_or("?");
             if self.data.len() < SHARED_LINE_BYTES {
-                each(ServerEvent::Event { name, data: EventData::Short(&self.data), id });
+                each(ServerEvent::Event {
+                    name,
+                    data: EventData::Short(&self.data),
+                    id,
+                });
                 self.data.clear();
             } else {
                 let data = std::mem::take(&mut self.data).freeze();
-                each(ServerEvent::Event { name, data: EventData::Long(data), id });
+                each(ServerEvent::Event {
+                    name,
+                    data: EventData::Long(data),
+                    id,
+                });
             }
         }
         self.name.clear();
     }
 }
 
-/// The start of a field's name: one byte more than any that means anything has, so that a longer one is not taken for a shorter one.
+/// The start of a field's name: one byte more than any that means anything has, so that a longer
+/// one is not taken for a shorter one.
 #[derive(Debug, Default)]
 struct FieldName {
     kept: [u8; MAX_NAME_BYTES + 1],
@@ -317,7 +348,11 @@ impl FieldName {
 impl Oversize {
     fn feed(&mut self, bytes: &[u8]) {
         // Between lines of data there is only white space, which the scan need not see.
-        let found = if bytes == b"\n" { None } else { self.scan.feed(bytes) };
+        let found = if bytes == b"\n" {
+            None
+        } else {
+            self.scan.feed(bytes)
+        };
         if found.is_some() {
             self.found = found;
         }

@@ -1,4 +1,5 @@
-//! Newline framing with a bound: bytes in, lines out; past the bound the bytes are dropped and only the id is looked for.
+//! Newline framing with a bound: bytes in, lines out; past the bound the bytes are dropped and only
+//! the id is looked for.
 
 use bytes::{Buf, Bytes, BytesMut};
 use memchr::memchr;
@@ -41,10 +42,16 @@ struct Oversize {
 impl LineFrames {
     /// Frames with a bound on one line.
     pub fn new(max_bytes: usize) -> Self {
-        Self { buffer: BytesMut::new(), scanned: 0, max_bytes, oversize: None }
+        Self {
+            buffer: BytesMut::new(),
+            scanned: 0,
+            max_bytes,
+            oversize: None,
+        }
     }
 
-    /// Where the next bytes go: at least `room` free bytes. Call [`drain`](Self::drain) after adding to it.
+    /// Where the next bytes go: at least `room` free bytes. Call [`drain`](Self::drain) after
+    /// adding to it.
     pub fn buffer(&mut self, room: usize) -> &mut BytesMut {
         self.buffer.reserve(room);
         &mut self.buffer
@@ -63,7 +70,8 @@ impl LineFrames {
         });
     }
 
-    /// Hands out complete lines for as long as `each` answers true. False once there is no complete line left.
+    /// Hands out complete lines for as long as `each` answers true. False once there is no complete
+    /// line left.
     pub fn drain_while(&mut self, each: &mut dyn FnMut(Frame<'_>) -> bool) -> bool {
         let mut wants_more = true;
         loop {
@@ -76,7 +84,8 @@ impl LineFrames {
                 }
                 continue;
             }
-            let Some(at) = memchr(b'\n', &self.buffer[self.scanned..]).map(|at| at + self.scanned) else {
+            let Some(at) = memchr(b'\n', &self.buffer[self.scanned..]).map(|at| at + self.scanned)
+            else {
                 self.scanned = self.buffer.len();
                 if self.scanned > self.max_bytes {
                     self.oversize = Some(Oversize::default());
@@ -106,9 +115,14 @@ impl LineFrames {
 
     /// Throws bytes of an oversized line away; true once its newline is behind us.
     fn skip(&mut self, each: &mut dyn FnMut(Frame<'_>)) -> bool {
-        let Some(oversize) = &mut self.oversize else { return true };
+        let Some(oversize) = &mut self.oversize else {
+            return true;
+        };
         let end = memchr(b'\n', &self.buffer);
-        if let Some(id) = oversize.scan.feed(&self.buffer[..end.unwrap_or(self.buffer.len())]) {
+        if let Some(id) = oversize
+            .scan
+            .feed(&self.buffer[..end.unwrap_or(self.buffer.len())])
+        {
             oversize.found = true;
             each(Frame::Oversized(id));
         }
@@ -160,11 +174,21 @@ mod tests {
         let long = "x".repeat(SHARED_LINE_BYTES);
         let input = format!("a\n\nb c\r\n{long}\nlast");
         for piece in [1, 2, 5, 4096, input.len()] {
-            let mut expected = vec!["a".to_owned(), String::new(), "b c\r".into(), format!("long {}", long.len()), "last".into()];
+            let mut expected = vec![
+                "a".to_owned(),
+                String::new(),
+                "b c\r".into(),
+                format!("long {}", long.len()),
+                "last".into(),
+            ];
             if input.ends_with('\n') {
                 expected.pop();
             }
-            assert_eq!(frames(input.as_bytes(), piece, 1 << 20), expected, "pieces of {piece}");
+            assert_eq!(
+                frames(input.as_bytes(), piece, 1 << 20),
+                expected,
+                "pieces of {piece}"
+            );
         }
     }
 
@@ -172,8 +196,14 @@ mod tests {
     fn f4_past_the_bound_the_call_is_named_and_the_next_line_works() {
         let padding = "y".repeat(100);
         for (line, expected) in [
-            (format!(r#"{{"id":3,"result":"{padding}"}}"#), "oversized Number(3)"),
-            (format!(r#"{{"result":"{padding}","id":3}}"#), "oversized Number(3)"),
+            (
+                format!(r#"{{"id":3,"result":"{padding}"}}"#),
+                "oversized Number(3)",
+            ),
+            (
+                format!(r#"{{"result":"{padding}","id":3}}"#),
+                "oversized Number(3)",
+            ),
             (format!(r#"{{"result":"{padding}"}}"#), "oversized"),
         ] {
             for piece in [1, 7, 1000] {

@@ -7,7 +7,8 @@ use serde_json::value::RawValue;
 use super::scan::{self, Syntax};
 use super::{NotJson, RawJson};
 
-/// The id of a request: ours are integers; a server's may be either, and goes back exactly as it came.
+/// The id of a request: ours are integers; a server's may be either, and goes back exactly as it
+/// came.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum RequestId {
     /// An integer, such as those we give.
@@ -20,13 +21,16 @@ impl RequestId {
     /// Reads an id from its JSON text. `1.0`, `"1"` and `01` are not the number 1.
     fn read(text: &str) -> Self {
         // What the scan let through is JSON: no sign, no leading zero.
-        text.parse().map_or_else(|_| Self::Other(RawJson::keep(text)), Self::Number)
+        text.parse()
+            .map_or_else(|_| Self::Other(RawJson::keep(text)), Self::Number)
     }
 
     /// Writes it exactly as it came.
     pub fn write(&self, out: &mut Vec<u8>) {
         match self {
-            Self::Number(number) => out.extend_from_slice(itoa::Buffer::new().format(*number).as_bytes()),
+            Self::Number(number) => {
+                out.extend_from_slice(itoa::Buffer::new().format(*number).as_bytes())
+            }
             Self::Other(raw) => out.extend_from_slice(raw.as_bytes()),
         }
     }
@@ -80,22 +84,33 @@ pub struct Outgoing<'a> {
     pub beside: Beside<'a>,
 }
 
-/// What HTTP says in headers beside a modern message, so that whatever stands between can route it without reading it.
+/// What HTTP says in headers beside a modern message, so that whatever stands between can route it
+/// without reading it.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Beside<'a> {
     /// The revision that a modern message speaks. A legacy one speaks what its session agreed on.
     pub version: Option<&'a str>,
     /// `params.name` or `params.uri`.
     pub name: Option<&'a str>,
-    /// Arguments that the tool's schema wants mirrored (`x-mcp-header`): the part of the name after `Mcp-Param-`, and the value as text.
+    /// Arguments that the tool's schema wants mirrored (`x-mcp-header`): the part of the name
+    /// after `Mcp-Param-`, and the value as text.
     pub parameters: &'a [(String, String)],
 }
 
-/// Reads one message, or a batch of them (2025-03-26), and gives each to `each`. `keep` decides whether values are copied or shared.
-pub fn parse(text: &str, keep: &dyn Fn(&str) -> RawJson, each: &mut dyn FnMut(Incoming)) -> Result<(), NotJson> {
+/// Reads one message, or a batch of them (2025-03-26), and gives each to `each`. `keep` decides
+/// whether values are copied or shared.
+pub fn parse(
+    text: &str,
+    keep: &dyn Fn(&str) -> RawJson,
+    each: &mut dyn FnMut(Incoming),
+) -> Result<(), NotJson> {
     if text.trim_ascii_start().starts_with('[') {
-        let batch: Vec<&RawValue> = serde_json::from_str(text).map_err(|error| NotJson(error.to_string()))?;
-        let messages = batch.into_iter().map(|member| open(member.get(), keep)).collect::<Result<Vec<_>, _>>()?;
+        let batch: Vec<&RawValue> =
+            serde_json::from_str(text).map_err(|error| NotJson(error.to_string()))?;
+        let messages = batch
+            .into_iter()
+            .map(|member| open(member.get(), keep))
+            .collect::<Result<Vec<_>, _>>()?;
         messages.into_iter().for_each(each);
         return Ok(());
     }
@@ -129,11 +144,29 @@ fn open(text: &str, keep: &dyn Fn(&str) -> RawJson) -> Result<Incoming, NotJson>
     })
     .map_err(|Syntax| NotJson("not a JSON object".into()))?;
     let id = envelope.id.filter(|id| *id != "null").map(RequestId::read);
-    match (envelope.method.map(method).transpose()?, id, envelope.result, envelope.error) {
-        (Some(method), Some(id), _, _) => Ok(Incoming::Request { id, method, params: envelope.params.map(keep) }),
-        (Some(method), None, _, _) => Ok(Incoming::Notification { method, params: envelope.params.map(keep) }),
-        (None, Some(id), Some(result), None) => Ok(Incoming::Result { id, result: keep(result) }),
-        (None, id, None, Some(error)) => Ok(Incoming::Error { id, error: keep(error) }),
+    match (
+        envelope.method.map(method).transpose()?,
+        id,
+        envelope.result,
+        envelope.error,
+    ) {
+        (Some(method), Some(id), _, _) => Ok(Incoming::Request {
+            id,
+            method,
+            params: envelope.params.map(keep),
+        }),
+        (Some(method), None, _, _) => Ok(Incoming::Notification {
+            method,
+            params: envelope.params.map(keep),
+        }),
+        (None, Some(id), Some(result), None) => Ok(Incoming::Result {
+            id,
+            result: keep(result),
+        }),
+        (None, id, None, Some(error)) => Ok(Incoming::Error {
+            id,
+            error: keep(error),
+        }),
         _ => Err(NotJson("neither a request nor an answer".into())),
     }
 }
@@ -143,7 +176,9 @@ fn unescaped(key: &str) -> Result<Cow<'_, str>, Syntax> {
     if !key.contains('\\') {
         return Ok(Cow::Borrowed(key));
     }
-    serde_json::from_str(&format!("\"{key}\"")).map(Cow::Owned).map_err(|_| Syntax)
+    serde_json::from_str(&format!("\"{key}\""))
+        .map(Cow::Owned)
+        .map_err(|_| Syntax)
 }
 
 fn method(text: &str) -> Result<String, NotJson> {
@@ -171,7 +206,10 @@ mod tests {
         let odd = r#"{"z":1e400, "a":12345678901234567890123,"z":0.70,"\u0041":[ ]}"#;
         check(
             &format!(r#" {{"x":9,"result":{odd},"jsonrpc":"2.0","id":7}}"#),
-            Ok(vec![Incoming::Result { id: RequestId::Number(7), result: raw(odd) }]),
+            Ok(vec![Incoming::Result {
+                id: RequestId::Number(7),
+                result: raw(odd),
+            }]),
         );
     }
 
@@ -180,14 +218,20 @@ mod tests {
         for (text, id) in [
             ("1", RequestId::Number(1)),
             ("18446744073709551615", RequestId::Number(u64::MAX)),
-            ("18446744073709551616", RequestId::Other(raw("18446744073709551616"))),
+            (
+                "18446744073709551616",
+                RequestId::Other(raw("18446744073709551616")),
+            ),
             ("\"1\"", RequestId::Other(raw("\"1\""))),
             ("1.0", RequestId::Other(raw("1.0"))),
             ("-1", RequestId::Other(raw("-1"))),
         ] {
             check(
                 &format!(r#"{{"id":{text},"result":null}}"#),
-                Ok(vec![Incoming::Result { id: id.clone(), result: raw("null") }]),
+                Ok(vec![Incoming::Result {
+                    id: id.clone(),
+                    result: raw("null"),
+                }]),
             );
             let mut written = Vec::new();
             id.write(&mut written);
@@ -199,19 +243,36 @@ mod tests {
     fn kinds_are_told_apart() {
         check(
             r#"{"jsonrpc":"2.0","id":"q","method":"ping"}"#,
-            Ok(vec![Incoming::Request { id: RequestId::Other(raw("\"q\"")), method: "ping".into(), params: None }]),
+            Ok(vec![Incoming::Request {
+                id: RequestId::Other(raw("\"q\"")),
+                method: "ping".into(),
+                params: None,
+            }]),
         );
         check(
             r#"{"method":"notifications/x","params":{"a":1}}"#,
-            Ok(vec![Incoming::Notification { method: "notifications/x".into(), params: Some(raw(r#"{"a":1}"#)) }]),
+            Ok(vec![Incoming::Notification {
+                method: "notifications/x".into(),
+                params: Some(raw(r#"{"a":1}"#)),
+            }]),
         );
         check(
             r#"{"id":null,"error":{"code":-32700,"message":"m"}}"#,
-            Ok(vec![Incoming::Error { id: None, error: raw(r#"{"code":-32700,"message":"m"}"#) }]),
+            Ok(vec![Incoming::Error {
+                id: None,
+                error: raw(r#"{"code":-32700,"message":"m"}"#),
+            }]),
         );
-        for junk in
-            ["", "npm warn", "1", "{}", r#"{"id":1}"#, r#"{"result":1}"#, r#"{"id":1,"result":1,"error":2}"#, "\u{1b}[2J{}"]
-        {
+        for junk in [
+            "",
+            "npm warn",
+            "1",
+            "{}",
+            r#"{"id":1}"#,
+            r#"{"result":1}"#,
+            r#"{"id":1,"result":1,"error":2}"#,
+            "\u{1b}[2J{}",
+        ] {
             check(junk, Err(()));
         }
     }
@@ -221,8 +282,14 @@ mod tests {
         check(
             r#" [{"id":1,"result":1},{"method":"n"}]"#,
             Ok(vec![
-                Incoming::Result { id: RequestId::Number(1), result: raw("1") },
-                Incoming::Notification { method: "n".into(), params: None },
+                Incoming::Result {
+                    id: RequestId::Number(1),
+                    result: raw("1"),
+                },
+                Incoming::Notification {
+                    method: "n".into(),
+                    params: None,
+                },
             ]),
         );
     }
@@ -238,6 +305,9 @@ mod tests {
                 result: RawJson::parse(deep.clone()).expect("deep JSON is JSON"),
             }]),
         );
-        assert_eq!(RawJson::parse(deep).map(|raw| raw.to_value()), Ok(Err(NotJson("nested deeper than 128".into()))));
+        assert_eq!(
+            RawJson::parse(deep).map(|raw| raw.to_value()),
+            Ok(Err(NotJson("nested deeper than 128".into())))
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! A message past the bound: holds none of its bytes, and keeps looking for the `id` at depth 1 so that its call can fail by name.
+//! A message past the bound: holds none of its bytes, and keeps looking for the `id` at depth 1 so
+//! that its call can fail by name.
 
 use memchr::memchr2;
 
@@ -162,10 +163,16 @@ mod tests {
     fn f4_the_id_is_found_first_or_last_and_only_at_depth_one() {
         let number = |number| Some(RequestId::Number(number));
         check(r#"{"jsonrpc":"2.0","id":17,"result":{"id":1}}"#, number(17));
-        check(r#"{"result":{"id":1,"x":["}",{"id":2}],"s":"\"id\":3,"},"id": 17 }"#, number(17));
+        check(
+            r#"{"result":{"id":1,"x":["}",{"id":2}],"s":"\"id\":3,"},"id": 17 }"#,
+            number(17),
+        );
         check(r#"{"note":"id","id":5}"#, number(5));
         check(r#"{"a\"id":4,"id":5}"#, number(5));
-        check(r#"{"id":"abc","result":0}"#, Some(RequestId::Other(RawJson::parse("\"abc\"").expect("JSON"))));
+        check(
+            r#"{"id":"abc","result":0}"#,
+            Some(RequestId::Other(RawJson::parse("\"abc\"").expect("JSON"))),
+        );
         check(r#"{"result":{"id":1}}"#, None);
         check(r#"{"id":{"id":9},"result":0}"#, None);
         check(r#"[{"id":1}]"#, None);

@@ -1,15 +1,25 @@
-//! Finds the members of a JSON object as slices of its text, checking that the whole is JSON of any depth.
+//! Finds the members of a JSON object as slices of its text, checking that the whole is JSON of any
+//! depth.
 //!
-//! This is the message path's own parser: it takes nothing apart, copies nothing and does not recurse. What it accepts and where
-//! it cuts is compared with `serde_json` by a property test.
+//! This is the message path's own parser: it takes nothing apart, copies nothing and does not
+//! recurse. What it accepts and where it cuts is compared with `serde_json` by a property test.
 
 /// Not one JSON object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Syntax;
 
-/// Gives each member of the one object in `text`, in order: its key (between the quotes, escapes as they stand) and its value.
-pub(super) fn members<'a>(text: &'a str, mut each: impl FnMut(&'a str, &'a str) -> Result<(), Syntax>) -> Result<(), Syntax> {
-    let mut scan = Scan { text, bytes: text.as_bytes(), at: 0, open: Nesting::default() };
+/// Gives each member of the one object in `text`, in order: its key (between the quotes, escapes as
+/// they stand) and its value.
+pub(super) fn members<'a>(
+    text: &'a str,
+    mut each: impl FnMut(&'a str, &'a str) -> Result<(), Syntax>,
+) -> Result<(), Syntax> {
+    let mut scan = Scan {
+        text,
+        bytes: text.as_bytes(),
+        at: 0,
+        open: Nesting::default(),
+    };
     scan.take(b'{')?;
     if scan.next()? == b'}' {
         scan.at += 1;
@@ -40,7 +50,8 @@ struct Scan<'a> {
     open: Nesting,
 }
 
-/// A stack of bits, one for each level: set for an object. The first 64 levels need no memory of their own.
+/// A stack of bits, one for each level: set for an object. The first 64 levels need no memory of
+/// their own.
 #[derive(Default)]
 struct Nesting {
     depth: usize,
@@ -94,7 +105,11 @@ impl<'a> Scan<'a> {
 
     fn end(&mut self) -> Result<(), Syntax> {
         self.space();
-        if self.at == self.bytes.len() { Ok(()) } else { Err(Syntax) }
+        if self.at == self.bytes.len() {
+            Ok(())
+        } else {
+            Err(Syntax)
+        }
     }
 
     /// A key and its colon.
@@ -141,7 +156,8 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// After a value: closes what ends here. True once nothing is open; false if another value comes.
+    /// After a value: closes what ends here. True once nothing is open; false if another value
+    /// comes.
     fn close(&mut self) -> Result<bool, Syntax> {
         while let Some(is_object) = self.open.innermost() {
             let byte = self.next()?;
@@ -227,14 +243,19 @@ impl<'a> Scan<'a> {
             b'u' => {
                 let digits = self.bytes.get(self.at..self.at + 4).ok_or(Syntax)?;
                 self.at += 4;
-                if digits.iter().all(u8::is_ascii_hexdigit) { Ok(()) } else { Err(Syntax) }
+                if digits.iter().all(u8::is_ascii_hexdigit) {
+                    Ok(())
+                } else {
+                    Err(Syntax)
+                }
             }
             _ => Err(Syntax),
         }
     }
 }
 
-/// Where the plain characters of a string end: at a quote, a backslash, a control character, or the end. Eight at a time.
+/// Where the plain characters of a string end: at a quote, a backslash, a control character, or the
+/// end. Eight at a time.
 fn plain_end(bytes: &[u8], mut at: usize) -> usize {
     const ONES: u64 = u64::from_ne_bytes([1; 8]);
     const HIGH: u64 = ONES << 7;
@@ -242,14 +263,19 @@ fn plain_end(bytes: &[u8], mut at: usize) -> usize {
     while let Some(chunk) = bytes.get(at..at + 8) {
         let word = u64::from_le_bytes(chunk.try_into().expect("eight bytes"));
         let control = word.wrapping_sub(ONES * 0x20) & !word & HIGH;
-        let special = control | zero_bytes(word ^ (ONES * u64::from(b'"'))) | zero_bytes(word ^ (ONES * u64::from(b'\\')));
+        let special = control
+            | zero_bytes(word ^ (ONES * u64::from(b'"')))
+            | zero_bytes(word ^ (ONES * u64::from(b'\\')));
         if special != 0 {
             // Bits above the first hit may be false; the first one is not.
             return at + special.trailing_zeros() as usize / 8;
         }
         at += 8;
     }
-    while bytes.get(at).is_some_and(|&byte| byte >= 0x20 && byte != b'"' && byte != b'\\') {
+    while bytes
+        .get(at)
+        .is_some_and(|&byte| byte >= 0x20 && byte != b'"' && byte != b'\\')
+    {
         at += 1;
     }
     at
@@ -273,7 +299,10 @@ mod tests {
                     fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                         f.write_str("an object")
                     }
-                    fn visit_map<A: serde::de::MapAccess<'de>>(self, mut map: A) -> Result<Pairs, A::Error> {
+                    fn visit_map<A: serde::de::MapAccess<'de>>(
+                        self,
+                        mut map: A,
+                    ) -> Result<Pairs, A::Error> {
                         let mut pairs = Vec::new();
                         while let Some((key, value)) = map.next_entry::<String, &RawValue>()? {
                             pairs.push((key, value.get().to_owned()));
@@ -284,7 +313,9 @@ mod tests {
                 deserializer.deserialize_map(Visitor)
             }
         }
-        serde_json::from_str::<Pairs>(text).ok().map(|pairs| pairs.0)
+        serde_json::from_str::<Pairs>(text)
+            .ok()
+            .map(|pairs| pairs.0)
     }
 
     fn got(text: &str) -> Option<Vec<(String, String)>> {
@@ -300,13 +331,26 @@ mod tests {
     #[test]
     fn levels_are_told_apart_at_any_depth() {
         for depth in [1, 63, 64, 65, 127, 128, 129, 1000] {
-            let kinds: Vec<bool> = (0..depth).map(|level| level % 3 == 0 || level % 7 == 2).collect();
-            let open: String = kinds.iter().map(|is_object| if *is_object { "{\"a\":" } else { "[" }).collect();
-            let close: String = kinds.iter().rev().map(|is_object| if *is_object { '}' } else { ']' }).collect();
+            let kinds: Vec<bool> = (0..depth)
+                .map(|level| level % 3 == 0 || level % 7 == 2)
+                .collect();
+            let open: String = kinds
+                .iter()
+                .map(|is_object| if *is_object { "{\"a\":" } else { "[" })
+                .collect();
+            let close: String = kinds
+                .iter()
+                .rev()
+                .map(|is_object| if *is_object { '}' } else { ']' })
+                .collect();
             let text = format!("{{\"k\":{open}0{close}}}");
             assert!(got(&text).is_some(), "{depth}");
             let wrong = if close.starts_with('}') { ']' } else { '}' };
-            assert_eq!(got(&format!("{{\"k\":{open}0{wrong}{}}}", &close[1..])), None, "{depth}");
+            assert_eq!(
+                got(&format!("{{\"k\":{open}0{wrong}{}}}", &close[1..])),
+                None,
+                "{depth}"
+            );
         }
     }
 

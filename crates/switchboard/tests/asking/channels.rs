@@ -1,10 +1,13 @@
-//! A call carries its caller's channel; what the call leads to comes through that channel, and through no other.
+//! A call carries its caller's channel; what the call leads to comes through that channel, and
+//! through no other.
 
 use std::sync::Arc;
 
 use serde_json::json;
 use switchboard::call::Call;
-use switchboard::caller::{Answering, Approval, ApprovalRequest, Caller, CallerId, ElicitAnswer, Elicitation, Offers};
+use switchboard::caller::{
+    Answering, Approval, ApprovalRequest, Caller, CallerId, ElicitAnswer, Elicitation, Offers,
+};
 use switchboard::config::{ConfigFile, Dialect, Scope};
 use switchboard::event::{Event, Next};
 use switchboard::wire::RawJson;
@@ -15,49 +18,88 @@ use tokio::sync::Notify;
 use crate::support::{PATIENCE, Person, YOLO, call, open, open_file, server};
 use crate::ways;
 
-/// S3-15, S3-17: a call dispatched from a mailbox asks by mail, while somebody at the terminal calls the same server and is asked there.
+/// S3-15, S3-17: a call dispatched from a mailbox asks by mail, while somebody at the terminal
+/// calls the same server and is asked there.
 #[tokio::test(flavor = "multi_thread")]
 async fn s3_17_s3_19_a_call_that_came_by_mail_asks_by_mail() {
     for way in ways::ALL {
         let (scratch, reached) = (Scratch::new(), way.reach());
-        let host = open(&scratch, &format!("{YOLO}[servers.demo]\n{}asks = \"yes\"\n", reached.entry)).await;
+        let host = open(
+            &scratch,
+            &format!("{YOLO}[servers.demo]\n{}asks = \"yes\"\n", reached.entry),
+        )
+        .await;
         let (mail, terminal) = (Person::new("mail").arc(), Person::new("terminal").arc());
-        let (letter, lamp) = (json!({"subject": "the letter"}), json!({"subject": "the lamp"}));
-        let answers = tokio::join!(call(&host, "demo/confirm", &letter, &mail), call(&host, "demo/confirm", &lamp, &terminal));
+        let (letter, lamp) = (
+            json!({"subject": "the letter"}),
+            json!({"subject": "the lamp"}),
+        );
+        let answers = tokio::join!(
+            call(&host, "demo/confirm", &letter, &mail),
+            call(&host, "demo/confirm", &lamp, &terminal)
+        );
         let texts = (answers.0.unwrap(), answers.1.unwrap());
         let erased = |what: &str| format!("accepted: {what} would be erased now");
-        assert_eq!(texts, (erased("the letter"), erased("the lamp")), "{}", way.name);
+        assert_eq!(
+            texts,
+            (erased("the letter"), erased("the lamp")),
+            "{}",
+            way.name
+        );
         let asked = |what: &str| vec![format!("Really erase {what}?")];
-        assert_eq!((mail.came(), terminal.came()), (asked("the letter"), asked("the lamp")), "{}", way.name);
+        assert_eq!(
+            (mail.came(), terminal.came()),
+            (asked("the letter"), asked("the lamp")),
+            "{}",
+            way.name
+        );
         host.stop().await;
     }
 }
 
-/// S3-20, as the file of an agent of agent-apps has it, with nothing said about questions: a legacy server on stdio, which cannot say for
-/// which call it asks; two channels call at once, again and again, and no question crosses or is declined.
+/// S3-20, as the file of an agent of agent-apps has it, with nothing said about questions: a legacy
+/// server on stdio, which cannot say for which call it asks; two channels call at once, again and
+/// again, and no question crosses or is declined.
 #[tokio::test(flavor = "multi_thread")]
 async fn s3_20_concurrent_calls_from_two_channels_of_an_agent_apps_file_do_not_cross() {
     let scratch = Scratch::new();
     let demo = switchboard_testkit::program("switchboard-demo");
-    let text = format!("metadata:\n  mcp:\n    demo:\n      command: {demo:?}\n      args: [\"--era\", \"legacy\"]\n");
+    let text = format!(
+        "metadata:\n  mcp:\n    demo:\n      command: {demo:?}\n      args: [\"--era\", \"legacy\"]\n"
+    );
     let path = scratch.write("agent.yaml", &text);
-    let host = open_file(ConfigFile { dialect: Some(Dialect::AgentApps), ..ConfigFile::new(path, Scope::Given) }).await;
+    let host = open_file(ConfigFile {
+        dialect: Some(Dialect::AgentApps),
+        ..ConfigFile::new(path, Scope::Given)
+    })
+    .await;
     let channel = async |name: &str| {
         let person = Person::new(name).arc();
         for turn in 0..20 {
             let what = format!("{name} {turn}");
-            let said = call(&host, "demo/confirm", &json!({"subject": what}), &person).await.unwrap();
+            let said = call(&host, "demo/confirm", &json!({"subject": what}), &person)
+                .await
+                .unwrap();
             assert_eq!(said, format!("accepted: {what} would be erased now"));
         }
-        let asked = person.came().into_iter().filter(|line| line.starts_with("Really"));
-        assert_eq!(asked.collect::<Vec<_>>(), (0..20).map(|turn| format!("Really erase {name} {turn}?")).collect::<Vec<_>>());
+        let asked = person
+            .came()
+            .into_iter()
+            .filter(|line| line.starts_with("Really"));
+        assert_eq!(
+            asked.collect::<Vec<_>>(),
+            (0..20)
+                .map(|turn| format!("Really erase {name} {turn}?"))
+                .collect::<Vec<_>>()
+        );
     };
     tokio::join!(channel("mail"), channel("terminal"));
     assert_eq!(server(&host).snapshot().noticed.oddities().unattributed, 0);
     host.stop().await;
 }
 
-/// A host of one's own opens a prompt and waits for whoever sits there: the call waits with it, and goes on with the answer.
+/// A host of one's own opens a prompt and waits for whoever sits there: the call waits with it, and
+/// goes on with the answer.
 #[tokio::test(flavor = "multi_thread")]
 async fn s0_38_a_hosts_own_prompt_blocks_the_call_until_the_user_has_answered() {
     /// Somebody whose answer is typed elsewhere.
@@ -70,7 +112,10 @@ async fn s0_38_a_hosts_own_prompt_blocks_the_call_until_the_user_has_answered() 
             CallerId::new("prompt")
         }
         fn offers(&self) -> Offers {
-            Offers { elicit_form: true, ..Offers::default() }
+            Offers {
+                elicit_form: true,
+                ..Offers::default()
+            }
         }
         fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> Answering<'a, Approval> {
             Box::pin(async { Approval::Once })
@@ -84,17 +129,36 @@ async fn s0_38_a_hosts_own_prompt_blocks_the_call_until_the_user_has_answered() 
         }
     }
     let (scratch, reached) = (Scratch::new(), ways::ALL[0].reach());
-    let host = open(&scratch, &format!("{YOLO}[servers.demo]\n{}", reached.entry)).await;
-    let prompt = Arc::new(Prompt { opened: Notify::new(), typed: Notify::new() });
-    let call =
-        Call::new("demo/confirm", RawJson::from_value(&json!({"subject": "the letter"})), prompt.clone() as Arc<dyn Caller>);
+    let host = open(
+        &scratch,
+        &format!("{YOLO}[servers.demo]\n{}", reached.entry),
+    )
+    .await;
+    let prompt = Arc::new(Prompt {
+        opened: Notify::new(),
+        typed: Notify::new(),
+    });
+    let call = Call::new(
+        "demo/confirm",
+        RawJson::from_value(&json!({"subject": "the letter"})),
+        prompt.clone() as Arc<dyn Caller>,
+    );
     let waiting = host.clone();
     let mut calling = tokio::spawn(async move { waiting.call(call).await });
-    tokio::time::timeout(PATIENCE, prompt.opened.notified()).await.expect("the prompt opens");
+    tokio::time::timeout(PATIENCE, prompt.opened.notified())
+        .await
+        .expect("the prompt opens");
     assert!(!calling.is_finished(), "the call waits for the user");
     prompt.typed.notify_one();
-    let result = tokio::time::timeout(PATIENCE, &mut calling).await.expect("it goes on").unwrap().unwrap();
-    assert_eq!(result.for_model().unwrap().raw(), "accepted: the letter would be erased now");
+    let result = tokio::time::timeout(PATIENCE, &mut calling)
+        .await
+        .expect("it goes on")
+        .unwrap()
+        .unwrap();
+    assert_eq!(
+        result.for_model().unwrap().raw(),
+        "accepted: the letter would be erased now"
+    );
     host.stop().await;
 }
 
@@ -105,9 +169,20 @@ async fn s3_18_a_question_without_a_call_is_declined_and_told() {
     let (go, answered) = (scratch.path("go"), scratch.path("answered"));
     let chaos = Chaos::new()
         .tool("ok", [Step::wait_file(&answered), Step::text("hi")])
-        .on("notifications/initialized", [Step::wait_file(&go), Step::ask("anybody?"), Step::touch(&answered)])
+        .on(
+            "notifications/initialized",
+            [
+                Step::wait_file(&go),
+                Step::ask("anybody?"),
+                Step::touch(&answered),
+            ],
+        )
         .record(scratch.path("seen"));
-    let host = open(&scratch, &format!("{YOLO}{}", chaos.entry("chaos").render())).await;
+    let host = open(
+        &scratch,
+        &format!("{YOLO}{}", chaos.entry("chaos").render()),
+    )
+    .await;
     let mut events = host.events();
     std::fs::write(&go, "").unwrap();
     let told = async {
@@ -117,21 +192,34 @@ async fn s3_18_a_question_without_a_call_is_declined_and_told() {
             }
         }
     };
-    let told = tokio::time::timeout(PATIENCE, told).await.expect("it is told");
-    let line = "a question of the server was declined: no call is under way that it could belong to";
+    let told = tokio::time::timeout(PATIENCE, told)
+        .await
+        .expect("it is told");
+    let line =
+        "a question of the server was declined: no call is under way that it could belong to";
     assert_eq!(told, (Some("chaos".to_owned()), line.to_owned()));
     assert_eq!(server(&host).snapshot().noticed.oddities().unattributed, 1);
     // It goes on only with its answer, and so does this call.
     let person = Person::new("later").arc();
-    assert_eq!(call(&host, "chaos/ok", &json!({}), &person).await.unwrap(), "hi");
-    let answers = Record::read(&scratch.path("seen")).messages().into_iter().filter_map(|message| message.result);
+    assert_eq!(
+        call(&host, "chaos/ok", &json!({}), &person).await.unwrap(),
+        "hi"
+    );
+    let answers = Record::read(&scratch.path("seen"))
+        .messages()
+        .into_iter()
+        .filter_map(|message| message.result);
     let answers: Vec<_> = answers.map(|answer| answer.get().to_owned()).collect();
-    assert_eq!((answers, person.came()), (vec![r#"{"action":"decline"}"#.to_owned()], vec![]));
+    assert_eq!(
+        (answers, person.came()),
+        (vec![r#"{"action":"decline"}"#.to_owned()], vec![])
+    );
     host.stop().await;
 }
 
-/// S0-35, S0-38: the program that embeds the host supplies a function for questions; a server of a core-agent file reaches it during a
-/// call, and goes on with what it answers: a yes with its fields, or a no.
+/// S0-35, S0-38: the program that embeds the host supplies a function for questions; a server of a
+/// core-agent file reaches it during a call, and goes on with what it answers: a yes with its
+/// fields, or a no.
 #[tokio::test(flavor = "multi_thread")]
 async fn s0_35_a_host_supplied_function_answers_the_questions_of_a_core_agent_server() {
     struct Elicitor(ElicitAnswer);
@@ -140,7 +228,10 @@ async fn s0_35_a_host_supplied_function_answers_the_questions_of_a_core_agent_se
             CallerId::new("elicitor")
         }
         fn offers(&self) -> Offers {
-            Offers { elicit_form: true, ..Offers::default() }
+            Offers {
+                elicit_form: true,
+                ..Offers::default()
+            }
         }
         fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> Answering<'a, Approval> {
             Box::pin(async { Approval::No })
@@ -151,16 +242,38 @@ async fn s0_35_a_host_supplied_function_answers_the_questions_of_a_core_agent_se
         }
     }
     let scratch = Scratch::new();
-    let launch = Chaos::new().tool("order", [Step::ask("Which size?"), Step::AnswerReply]).launch();
+    let launch = Chaos::new()
+        .tool("order", [Step::ask("Which size?"), Step::AnswerReply])
+        .launch();
     let entry = json!({"transport": "stdio", "command": launch.command, "args": launch.args});
-    let path = scratch.write("mcp.json", &json!({"version": 1, "servers": {"shop": entry}}).to_string());
-    let host = open_file(ConfigFile { dialect: Some(Dialect::CoreAgent), ..ConfigFile::new(path, Scope::Given) }).await;
+    let path = scratch.write(
+        "mcp.json",
+        &json!({"version": 1, "servers": {"shop": entry}}).to_string(),
+    );
+    let host = open_file(ConfigFile {
+        dialect: Some(Dialect::CoreAgent),
+        ..ConfigFile::new(path, Scope::Given)
+    })
+    .await;
     let large = json!({"answer": "large"}).as_object().unwrap().clone();
-    for (answer, expected) in [(ElicitAnswer::Accept(large), ["accept", "large"]), (ElicitAnswer::Decline, ["decline", ""])] {
+    for (answer, expected) in [
+        (ElicitAnswer::Accept(large), ["accept", "large"]),
+        (ElicitAnswer::Decline, ["decline", ""]),
+    ] {
         let caller: Arc<dyn Caller> = Arc::new(Elicitor(answer));
-        let result = host.call(Call::new("shop_order", RawJson::from_value(&json!({})), caller)).await.unwrap();
+        let result = host
+            .call(Call::new(
+                "shop_order",
+                RawJson::from_value(&json!({})),
+                caller,
+            ))
+            .await
+            .unwrap();
         let text = result.for_model().unwrap().raw().to_owned();
-        assert!(expected.iter().all(|word| text.contains(word)), "{expected:?}: {text}");
+        assert!(
+            expected.iter().all(|word| text.contains(word)),
+            "{expected:?}: {text}"
+        );
     }
     host.stop().await;
 }

@@ -12,7 +12,9 @@ use switchboard_testkit::Scratch;
 use tokio::task::JoinSet;
 
 use crate::support::{PATIENCE, Person, YOLO, call, open, server};
-use crate::ways::{HTTP_LEGACY, HTTP_LEGACY_GET, HTTP_MODERN, HTTP_SSE, Reached, STDIO_LEGACY, STDIO_MODERN, Way};
+use crate::ways::{
+    HTTP_LEGACY, HTTP_LEGACY_GET, HTTP_MODERN, HTTP_SSE, Reached, STDIO_LEGACY, STDIO_MODERN, Way,
+};
 
 const CALLS: usize = 100;
 
@@ -29,14 +31,24 @@ struct Outcome {
     counted: u64,
 }
 
-const ALL_REACHED: Outcome = Outcome { reached: CALLS, declined: 0, crossed: Vec::new(), counted: 0 };
+const ALL_REACHED: Outcome = Outcome {
+    reached: CALLS,
+    declined: 0,
+    crossed: Vec::new(),
+    counted: 0,
+};
 
 async fn host(scratch: &Scratch, reached: &Reached, asks: &str) -> Host {
     let entry = &reached.entry;
-    open(scratch, &format!("{YOLO}[servers.demo]\n{entry}asks = \"{asks}\"\ncall_timeout = \"60s\"\n")).await
+    open(
+        scratch,
+        &format!("{YOLO}[servers.demo]\n{entry}asks = \"{asks}\"\ncall_timeout = \"60s\"\n"),
+    )
+    .await
 }
 
-/// Makes the calls: each question names what its call is about, and what a call is about names its caller.
+/// Makes the calls: each question names what its call is about, and what a call is about names its
+/// caller.
 async fn hundred(host: &Host) -> Outcome {
     let before = server(host).snapshot().noticed.oddities().unattributed;
     let people: Vec<Arc<Person>> = ["ada", "bob"].map(|name| Person::new(name).arc()).into();
@@ -46,21 +58,35 @@ async fn hundred(host: &Host) -> Outcome {
         let who = people[number % 2].clone();
         calls.spawn(async move {
             let subject = format!("{name}-{number}");
-            let text = call(&host, "demo/confirm", &json!({"subject": subject}), &who).await.unwrap();
+            let text = call(&host, "demo/confirm", &json!({"subject": subject}), &who)
+                .await
+                .unwrap();
             (subject, text)
         });
     }
-    let mut outcome = Outcome { reached: 0, declined: 0, crossed: Vec::new(), counted: 0 };
+    let mut outcome = Outcome {
+        reached: 0,
+        declined: 0,
+        crossed: Vec::new(),
+        counted: 0,
+    };
     for (subject, text) in calls.join_all().await {
         match text {
-            text if text == format!("accepted: {subject} would be erased now") => outcome.reached += 1,
+            text if text == format!("accepted: {subject} would be erased now") => {
+                outcome.reached += 1
+            }
             text if text == format!("declined: {subject} stays") => outcome.declined += 1,
             text => outcome.crossed.push(text),
         }
     }
     for (person, name) in people.iter().zip(["ada", "bob"]) {
         let own = format!("Really erase {name}-");
-        outcome.crossed.extend(person.came().into_iter().filter(|question| !question.starts_with(&own)));
+        outcome.crossed.extend(
+            person
+                .came()
+                .into_iter()
+                .filter(|question| !question.starts_with(&own)),
+        );
     }
     let asked: usize = people.iter().map(|person| person.came().len()).sum();
     assert_eq!(asked, outcome.reached, "each was asked once");
@@ -68,25 +94,41 @@ async fn hundred(host: &Host) -> Outcome {
     outcome
 }
 
-/// S3-20, first run: nothing is known of the server. What could be anybody's is declined and counted; from then on callers take turns.
+/// S3-20, first run: nothing is known of the server. What could be anybody's is declined and
+/// counted; from then on callers take turns.
 async fn learns(way: &Way) {
     let (scratch, reached) = (Scratch::new(), way.reach());
     let host = host(&scratch, &reached, "auto").await;
     let first = hundred(&host).await;
     if way.single_stream {
         assert_eq!(first.crossed, [""; 0], "{}", way.name);
-        assert_eq!((first.reached + first.declined, first.declined as u64), (CALLS, first.counted), "{}: {first:?}", way.name);
+        assert_eq!(
+            (first.reached + first.declined, first.declined as u64),
+            (CALLS, first.counted),
+            "{}: {first:?}",
+            way.name
+        );
     } else {
         assert_eq!(first, ALL_REACHED, "{}", way.name);
     }
     let asks = server(&host).snapshot().session.as_ref().unwrap().asks();
-    assert_eq!(asks, way.single_stream, "{}: turns are for wires that do not say whose a question is", way.name);
-    assert_eq!(hundred(&host).await, ALL_REACHED, "{}: it is known by now", way.name);
+    assert_eq!(
+        asks, way.single_stream,
+        "{}: turns are for wires that do not say whose a question is",
+        way.name
+    );
+    assert_eq!(
+        hundred(&host).await,
+        ALL_REACHED,
+        "{}: it is known by now",
+        way.name
+    );
     host.stop().await;
 }
 
-/// S3-20, the learning run at its worst: from first to last a call of a third caller is under way, so that no question can be told
-/// whose it is. Each is declined with the reason and counted, and reaches nobody.
+/// S3-20, the learning run at its worst: from first to last a call of a third caller is under way,
+/// so that no question can be told whose it is. Each is declined with the reason and counted, and
+/// reaches nobody.
 async fn cannot_tell(way: &Way) {
     let (scratch, reached) = (Scratch::new(), way.reach());
     let host = host(&scratch, &reached, "auto").await;
@@ -95,20 +137,39 @@ async fn cannot_tell(way: &Way) {
     let (calling, who) = (host.clone(), eve.clone());
     let under_way = tokio::spawn(async move {
         let arguments = RawJson::from_value(&json!({"seconds": 600, "steps": 60000}));
-        calling.call(Call::new("demo/slow", arguments, who as Arc<dyn Caller>)).await.map(|_| ())
+        calling
+            .call(Call::new("demo/slow", arguments, who as Arc<dyn Caller>))
+            .await
+            .map(|_| ())
     });
-    tokio::time::timeout(PATIENCE, eve.until_progress()).await.expect("it is under way");
+    tokio::time::timeout(PATIENCE, eve.until_progress())
+        .await
+        .expect("it is under way");
 
-    let nobodys = Outcome { reached: 0, declined: CALLS, crossed: Vec::new(), counted: CALLS as u64 };
+    let nobodys = Outcome {
+        reached: 0,
+        declined: CALLS,
+        crossed: Vec::new(),
+        counted: CALLS as u64,
+    };
     assert_eq!(hundred(&host).await, nobodys, "{}", way.name);
-    assert_eq!(eve.came(), [""; 0], "{}: nor was it guessed that they were hers", way.name);
+    assert_eq!(
+        eve.came(),
+        [""; 0],
+        "{}: nor was it guessed that they were hers",
+        way.name
+    );
     assert!(!under_way.is_finished(), "{}", way.name);
 
     let reason = "a question of the server was declined: \
                   calls of different callers are under way, and this wire does not say whose it is";
     let mut told = 0;
     while told < CALLS {
-        match tokio::time::timeout(PATIENCE, events.next()).await.expect("each is told").unwrap() {
+        match tokio::time::timeout(PATIENCE, events.next())
+            .await
+            .expect("each is told")
+            .unwrap()
+        {
             Next::Event(Event::Notice { line, .. }) if line == reason => told += 1,
             Next::Event(_) => {}
             missed => panic!("{}: {missed:?}", way.name),
@@ -167,7 +228,8 @@ async fn s3_20_http_legacy_get_a_hundred_calls_at_once_teach_what_the_server_is_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn s3_20_http_legacy_get_a_hundred_questions_that_could_be_anybodys_are_declined_and_counted() {
+async fn s3_20_http_legacy_get_a_hundred_questions_that_could_be_anybodys_are_declined_and_counted()
+{
     cannot_tell(&HTTP_LEGACY_GET).await;
 }
 
@@ -201,7 +263,8 @@ async fn s3_20_http_sse_a_hundred_questions_reach_their_callers() {
     knows(&HTTP_SSE).await;
 }
 
-/// One hundred callers at once, two rounds each, with a state that the server seals to its call: none comes back on another's.
+/// One hundred callers at once, two rounds each, with a state that the server seals to its call:
+/// none comes back on another's.
 async fn keeps_states_apart(way: &Way) {
     let (scratch, reached) = (Scratch::new(), way.reach());
     let host = host(&scratch, &reached, "auto").await;
@@ -210,10 +273,18 @@ async fn keeps_states_apart(way: &Way) {
         let host = host.clone();
         calls.spawn(async move {
             let who = Person::new(&format!("caller-{number}")).arc();
-            let text = call(&host, "demo/ask_twice", &json!({}), &who).await.unwrap();
+            let text = call(&host, "demo/ask_twice", &json!({}), &who)
+                .await
+                .unwrap();
             let came = who.came();
             assert_eq!(text, format!("pleased to meet you, caller-{number}"));
-            assert_eq!(came, ["What is your name?".to_owned(), format!("Is \"caller-{number}\" really your name?")]);
+            assert_eq!(
+                came,
+                [
+                    "What is your name?".to_owned(),
+                    format!("Is \"caller-{number}\" really your name?")
+                ]
+            );
         });
     }
     calls.join_all().await;

@@ -1,4 +1,5 @@
-//! All that a server asks reaches whoever caused it, and nobody else: through the public library, against real servers (Linux).
+//! All that a server asks reaches whoever caused it, and nobody else: through the public library,
+//! against real servers (Linux).
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used)]
 

@@ -1,4 +1,5 @@
-//! `session = "per-caller"`: each caller has a process of its own, within bounds, and all end with the server.
+//! `session = "per-caller"`: each caller has a process of its own, within bounds, and all end with
+//! the server.
 
 use std::sync::Arc;
 
@@ -26,12 +27,19 @@ async fn until(what: &str, condition: impl Fn() -> bool) {
             tokio::time::sleep(std::time::Duration::from_millis(5)).await;
         }
     });
-    waited.await.unwrap_or_else(|_| panic!("{what}: not within {PATIENCE:?}"));
+    waited
+        .await
+        .unwrap_or_else(|_| panic!("{what}: not within {PATIENCE:?}"));
 }
 
 fn inspecting(scratch: &Scratch) -> String {
-    let chaos = Chaos::new().tool("inspect", Step::Inspect).record(scratch.path("seen"));
-    format!("{YOLO}{}", chaos.entry("chaos").set("session", "per-caller").render())
+    let chaos = Chaos::new()
+        .tool("inspect", Step::Inspect)
+        .record(scratch.path("seen"));
+    format!(
+        "{YOLO}{}",
+        chaos.entry("chaos").set("session", "per-caller").render()
+    )
 }
 
 /// S3-20: nothing is shared, so nothing can cross, and nobody waits for anybody.
@@ -42,8 +50,15 @@ async fn s3_20_each_caller_has_a_process_of_its_own_and_all_end_with_the_server(
     let shared = server(&host).snapshot().pid.unwrap();
     let (ada, bob) = (Person::new("ada").arc(), Person::new("bob").arc());
     let pids = [process_of(&host, &ada).await, process_of(&host, &bob).await];
-    assert_eq!([process_of(&host, &ada).await, process_of(&host, &bob).await], pids, "it is kept");
-    assert!(pids[0] != pids[1] && !pids.contains(&shared), "{pids:?}, shared {shared}");
+    assert_eq!(
+        [process_of(&host, &ada).await, process_of(&host, &bob).await],
+        pids,
+        "it is kept"
+    );
+    assert!(
+        pids[0] != pids[1] && !pids.contains(&shared),
+        "{pids:?}, shared {shared}"
+    );
     assert_eq!(server(&host).own_sessions(), 2);
 
     server(&host).restart().await;
@@ -69,11 +84,16 @@ async fn p1_callers_beyond_the_bound_take_the_place_of_the_idlest() {
     }
     assert_eq!(server(&host).own_sessions(), 32);
     until("the first one's process ends", || !is_alive(pid as i32)).await;
-    assert_ne!(process_of(&host, &first).await, pid, "it comes again with a new one");
+    assert_ne!(
+        process_of(&host, &first).await,
+        pid,
+        "it comes again with a new one"
+    );
     host.stop().await;
 }
 
-/// T33: what was approved is what the shared session listed; a caller's own that defines the tool otherwise is not called.
+/// T33: what was approved is what the shared session listed; a caller's own that defines the tool
+/// otherwise is not called.
 #[tokio::test(flavor = "multi_thread")]
 async fn t33_a_tool_that_is_another_one_in_the_callers_own_session_is_not_called() {
     let scratch = Scratch::new();
@@ -82,23 +102,51 @@ async fn t33_a_tool_that_is_another_one_in_the_callers_own_session_is_not_called
     let flip = Flip {
         tool: "inspect".to_owned(),
         after_file: Some(flipped.clone()),
-        define: [("description".to_owned(), description)].into_iter().collect(),
+        define: [("description".to_owned(), description)]
+            .into_iter()
+            .collect(),
         ..Flip::default()
     };
-    let chaos = Chaos::new().tool("inspect", Step::Inspect).flip(flip).record(scratch.path("seen"));
-    let host = open(&scratch, &format!("{YOLO}{}", chaos.entry("chaos").set("session", "per-caller").render())).await;
+    let chaos = Chaos::new()
+        .tool("inspect", Step::Inspect)
+        .flip(flip)
+        .record(scratch.path("seen"));
+    let host = open(
+        &scratch,
+        &format!(
+            "{YOLO}{}",
+            chaos.entry("chaos").set("session", "per-caller").render()
+        ),
+    )
+    .await;
     std::fs::write(&flipped, "").unwrap();
-    let refused = call(&host, "chaos/inspect", &json!({}), &Person::new("ada").arc()).await.unwrap_err().to_string();
+    let refused = call(
+        &host,
+        "chaos/inspect",
+        &json!({}),
+        &Person::new("ada").arc(),
+    )
+    .await
+    .unwrap_err()
+    .to_string();
     assert!(refused.contains("changed"), "{refused}");
-    assert_eq!(switchboard_testkit::Record::read(&scratch.path("seen")).count("tools/call"), 0);
+    assert_eq!(
+        switchboard_testkit::Record::read(&scratch.path("seen")).count("tools/call"),
+        0
+    );
     host.stop().await;
 }
 
-/// What is wanted of the server is wanted of each connection to it: a caller's own process knows the level and the subscriptions too.
+/// What is wanted of the server is wanted of each connection to it: a caller's own process knows
+/// the level and the subscriptions too.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_callers_own_session_is_told_what_is_wanted_of_the_server() {
     let scratch = Scratch::new();
-    let host = open(&scratch, &format!("{YOLO}[servers.demo]\n{}{OWN}", STDIO_LEGACY.reach().entry)).await;
+    let host = open(
+        &scratch,
+        &format!("{YOLO}[servers.demo]\n{}{OWN}", STDIO_LEGACY.reach().entry),
+    )
+    .await;
     let demo = server(&host).config.name.clone();
     host.set_log_level(&demo, LogLevel::Alert).await.unwrap();
     host.subscribe(&demo, "demo://counter").await.unwrap();
@@ -108,19 +156,25 @@ async fn a_callers_own_session_is_told_what_is_wanted_of_the_server() {
         let told = async {
             loop {
                 match events.next().await {
-                    Some(Next::Event(Event::ResourceUpdated { uri, .. })) => return uri.raw().to_owned(),
+                    Some(Next::Event(Event::ResourceUpdated { uri, .. })) => {
+                        return uri.raw().to_owned();
+                    }
                     Some(Next::Event(Event::Log { level, .. })) => return level,
                     Some(_) => {}
                     None => panic!("the host has ended"),
                 }
             }
         };
-        tokio::time::timeout(PATIENCE, told).await.expect("it is told")
+        tokio::time::timeout(PATIENCE, told)
+            .await
+            .expect("it is told")
     };
     // Her process counts unheard until it was told, with the level before that.
     let counting = async {
         loop {
-            call(&host, "demo/count_up", &json!({}), &ada).await.unwrap();
+            call(&host, "demo/count_up", &json!({}), &ada)
+                .await
+                .unwrap();
         }
     };
     tokio::select! {
@@ -142,8 +196,19 @@ async fn a_callers_own_session_is_told_what_is_wanted_of_the_server() {
 #[tokio::test(flavor = "multi_thread")]
 async fn modern_callers_share_one_session() {
     let scratch = Scratch::new();
-    let host = open(&scratch, &format!("{YOLO}[servers.demo]\n{}{OWN}", STDIO_MODERN.reach().entry)).await;
-    call(&host, "demo/confirm", &json!({"subject": "x"}), &Person::new("ada").arc()).await.unwrap();
+    let host = open(
+        &scratch,
+        &format!("{YOLO}[servers.demo]\n{}{OWN}", STDIO_MODERN.reach().entry),
+    )
+    .await;
+    call(
+        &host,
+        "demo/confirm",
+        &json!({"subject": "x"}),
+        &Person::new("ada").arc(),
+    )
+    .await
+    .unwrap();
     assert_eq!(server(&host).own_sessions(), 0);
     host.stop().await;
 }

@@ -10,27 +10,58 @@ use crate::support::{Person, call, open};
 const PARAMS: &str = r#"{"messages":[],"maxTokens":1}"#;
 
 fn legacy() -> Chaos {
-    Chaos::new().tool("sample", [Step::request("sampling/createMessage", Some(PARAMS)), Step::AnswerReply])
+    Chaos::new().tool(
+        "sample",
+        [
+            Step::request("sampling/createMessage", Some(PARAMS)),
+            Step::AnswerReply,
+        ],
+    )
 }
 
 fn modern() -> Chaos {
     let requests = format!(r#"{{"q":{{"method":"sampling/createMessage","params":{PARAMS}}}}}"#);
-    Chaos::new().era(Era::Modern).tool("sample", [Step::input_required(Some(&requests), None), Step::AnswerInput])
+    Chaos::new().era(Era::Modern).tool(
+        "sample",
+        [
+            Step::input_required(Some(&requests), None),
+            Step::AnswerInput,
+        ],
+    )
 }
 
 /// Calls the tool twice under these permissions; what the caller saw, and how the last call ended.
 async fn check(chaos: &Chaos, permissions: &str, approval: Approval, came: &[&str], ended: &str) {
     let scratch = Scratch::new();
-    let tables = format!("[permissions]\n{permissions}\n{}", chaos.entry("chaos").render());
+    let tables = format!(
+        "[permissions]\n{permissions}\n{}",
+        chaos.entry("chaos").render()
+    );
     let host = open(&scratch, &tables).await;
     let ada = Person::new("ada").approves(approval).arc();
     let mut last = String::new();
     for _ in 0..2 {
-        last = call(&host, "chaos/sample", &json!({}), &ada).await.unwrap_or_else(|error| error.to_string());
+        last = call(&host, "chaos/sample", &json!({}), &ada)
+            .await
+            .unwrap_or_else(|error| error.to_string());
     }
     let folder = format!("{}/", scratch.folder().display());
-    let seen: Vec<String> = ada.came().iter().map(|line| line.replace(&folder, "")).collect();
-    assert_eq!((seen.iter().map(String::as_str).collect::<Vec<_>>().as_slice(), last.as_str()), (came, ended), "{permissions}");
+    let seen: Vec<String> = ada
+        .came()
+        .iter()
+        .map(|line| line.replace(&folder, ""))
+        .collect();
+    assert_eq!(
+        (
+            seen.iter()
+                .map(String::as_str)
+                .collect::<Vec<_>>()
+                .as_slice(),
+            last.as_str()
+        ),
+        (came, ended),
+        "{permissions}"
+    );
     host.stop().await;
 }
 
@@ -39,15 +70,46 @@ const SAMPLED: &str = r#"sample {"messages":[],"maxTokens":1}"#;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn t32_legacy_sampling_is_decided_by_the_gate() {
-    let answer = r#"{"result":{"role":"assistant","model":"ada","content":{"type":"text","text":"hi"}}}"#;
+    let answer =
+        r#"{"result":{"role":"assistant","model":"ada","content":{"type":"text","text":"hi"}}}"#;
     let rejected = r#"{"error":{"code":-1,"message":"User rejected sampling request"}}"#;
-    let told = |why: &str| format!("notice server \"chaos\" wanted an answer of a model and got none: {why}");
+    let told = |why: &str| {
+        format!("notice server \"chaos\" wanted an answer of a model and got none: {why}")
+    };
     let allow = r#"allow = ["chaos/sample"]"#;
-    check(&legacy(), allow, Approval::Once, &[ASKED, SAMPLED, ASKED, SAMPLED], answer).await;
-    check(&legacy(), allow, Approval::AlwaysTool(Keep::Run), &[ASKED, SAMPLED, SAMPLED], answer).await;
+    check(
+        &legacy(),
+        allow,
+        Approval::Once,
+        &[ASKED, SAMPLED, ASKED, SAMPLED],
+        answer,
+    )
+    .await;
+    check(
+        &legacy(),
+        allow,
+        Approval::AlwaysTool(Keep::Run),
+        &[ASKED, SAMPLED, SAMPLED],
+        answer,
+    )
+    .await;
     let no = told("the answer was no");
-    check(&legacy(), allow, Approval::No, &[ASKED, &no, ASKED, &no], rejected).await;
-    check(&legacy(), r#"allow = ["chaos/sample", "chaos/@sampling"]"#, Approval::No, &[SAMPLED, SAMPLED], answer).await;
+    check(
+        &legacy(),
+        allow,
+        Approval::No,
+        &[ASKED, &no, ASKED, &no],
+        rejected,
+    )
+    .await;
+    check(
+        &legacy(),
+        r#"allow = ["chaos/sample", "chaos/@sampling"]"#,
+        Approval::No,
+        &[SAMPLED, SAMPLED],
+        answer,
+    )
+    .await;
     let deny = told(r#"deny rule "chaos/@sampling" (switchboard.toml:3)"#);
     let denied = "allow = [\"chaos\"]\ndeny = [\"chaos/@sampling\"]";
     check(&legacy(), denied, Approval::Once, &[&deny, &deny], rejected).await;
@@ -57,21 +119,37 @@ async fn t32_legacy_sampling_is_decided_by_the_gate() {
 async fn t32_modern_sampling_is_decided_by_the_gate_and_a_no_ends_the_call() {
     let allow = r#"allow = ["chaos/sample"]"#;
     let answer = r#"{"inputResponses":{"q":{"role":"assistant","model":"ada","content":{"type":"text","text":"hi"}}}}"#;
-    check(&modern(), allow, Approval::Once, &[ASKED, SAMPLED, ASKED, SAMPLED], answer).await;
+    check(
+        &modern(),
+        allow,
+        Approval::Once,
+        &[ASKED, SAMPLED, ASKED, SAMPLED],
+        answer,
+    )
+    .await;
     let ended = "server \"chaos\": not finished: the server wanted an answer of a model and got none: the answer was no";
     check(&modern(), allow, Approval::No, &[ASKED, ASKED], ended).await;
 }
 
-/// T32: a yes for every tool of a server, given at one of its tools, is none for sampling; and no tool can take its name.
+/// T32: a yes for every tool of a server, given at one of its tools, is none for sampling; and no
+/// tool can take its name.
 #[tokio::test(flavor = "multi_thread")]
 async fn t32_a_yes_for_a_servers_tools_is_none_for_its_sampling() {
     let scratch = Scratch::new();
     let chaos = legacy().extra_tool(r#"{"name":"@sampling","inputSchema":{"type":"object"}}"#);
     let host = open(&scratch, &chaos.entry("chaos").render()).await;
-    let ada = Person::new("ada").approves(Approval::AlwaysServer(Keep::Run)).arc();
+    let ada = Person::new("ada")
+        .approves(Approval::AlwaysServer(Keep::Run))
+        .arc();
     call(&host, "chaos/sample", &json!({}), &ada).await.unwrap();
     assert_eq!(ada.came(), ["approve chaos/sample {}", ASKED, SAMPLED]);
-    let withheld = call(&host, "chaos/@sampling", &json!({}), &ada).await.unwrap_err().to_string();
-    assert!(withheld.contains("its name is that of a built-in tool"), "{withheld}");
+    let withheld = call(&host, "chaos/@sampling", &json!({}), &ada)
+        .await
+        .unwrap_err()
+        .to_string();
+    assert!(
+        withheld.contains("its name is that of a built-in tool"),
+        "{withheld}"
+    );
     host.stop().await;
 }

@@ -7,8 +7,8 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 use switchboard::call::{Call, CallError};
 use switchboard::caller::{
-    Answering, Approval, ApprovalRequest, Caller, CallerId, ElicitAnswer, Elicitation, ElicitationKind, Offers, Progress,
-    SampleAnswer, Sampling,
+    Answering, Approval, ApprovalRequest, Caller, CallerId, ElicitAnswer, Elicitation,
+    ElicitationKind, Offers, Progress, SampleAnswer, Sampling,
 };
 use switchboard::config::{self, ConfigFile, Scope};
 use switchboard::launch::Launcher;
@@ -22,20 +22,31 @@ use tokio::sync::Notify;
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Everything that a caller can answer.
-pub(crate) const ALL: Offers = Offers { elicit_form: true, elicit_url: true, sampling: true, sampling_tools: true };
+pub(crate) const ALL: Offers = Offers {
+    elicit_form: true,
+    elicit_url: true,
+    sampling: true,
+    sampling_tools: true,
+};
 
 pub(crate) const YOLO: &str = "[permissions]\nmode = \"yolo\"\n";
 
 /// Starts a host with these tables and waits until every server is settled.
 pub(crate) async fn open(scratch: &Scratch, tables: &str) -> Host {
-    open_file(ConfigFile::new(scratch.write("switchboard.toml", tables), Scope::Given)).await
+    open_file(ConfigFile::new(
+        scratch.write("switchboard.toml", tables),
+        Scope::Given,
+    ))
+    .await
 }
 
 /// The same with a file of any dialect.
 pub(crate) async fn open_file(file: ConfigFile) -> Host {
     let config = config::load(&[file]).unwrap();
     let builder = HostBuilder::new(config)
-        .launcher(Launcher::start(PathBuf::from(env!("CARGO_BIN_EXE_switchboard-launcher"))).unwrap())
+        .launcher(
+            Launcher::start(PathBuf::from(env!("CARGO_BIN_EXE_switchboard-launcher"))).unwrap(),
+        )
         .offers(ALL);
     let host = builder.start().await.unwrap();
     assert!(host.settled(PATIENCE).await, "the servers do not settle");
@@ -48,9 +59,20 @@ pub(crate) fn server(host: &Host) -> ServerHandle {
 }
 
 /// Makes a call; the text of its result.
-pub(crate) async fn call(host: &Host, tool: &str, arguments: &Value, who: &Arc<Person>) -> Result<String, CallError> {
-    let call = Call::new(tool, RawJson::from_value(arguments), who.clone() as Arc<dyn Caller>);
-    let result = tokio::time::timeout(PATIENCE, host.call(call)).await.expect("a call ends")?;
+pub(crate) async fn call(
+    host: &Host,
+    tool: &str,
+    arguments: &Value,
+    who: &Arc<Person>,
+) -> Result<String, CallError> {
+    let call = Call::new(
+        tool,
+        RawJson::from_value(arguments),
+        who.clone() as Arc<dyn Caller>,
+    );
+    let result = tokio::time::timeout(PATIENCE, host.call(call))
+        .await
+        .expect("a call ends")?;
     Ok(result.for_model().unwrap().raw().to_owned())
 }
 
@@ -67,8 +89,17 @@ pub(crate) struct Person {
 
 impl Person {
     pub(crate) fn new(name: &str) -> Self {
-        let fields = json!({"answer": name, "name": name, "yes": true}).as_object().unwrap().clone();
-        Self { name: name.to_owned(), fields, approval: Approval::Once, came: Mutex::default(), progressed: Notify::new() }
+        let fields = json!({"answer": name, "name": name, "yes": true})
+            .as_object()
+            .unwrap()
+            .clone();
+        Self {
+            name: name.to_owned(),
+            fields,
+            approval: Approval::Once,
+            came: Mutex::default(),
+            progressed: Notify::new(),
+        }
     }
 
     pub(crate) fn approves(mut self, approval: Approval) -> Self {
@@ -105,13 +136,18 @@ impl Caller for Person {
     }
 
     fn approve<'a>(&'a self, request: &'a ApprovalRequest) -> Answering<'a, Approval> {
-        self.note(format!("approve {} {}", request.id.shown(), request.arguments.as_str()));
+        self.note(format!(
+            "approve {} {}",
+            request.id.shown(),
+            request.arguments.as_str()
+        ));
         let answer = self.approval;
         Box::pin(async move { answer })
     }
 
     fn elicit<'a>(&'a self, question: &'a Elicitation) -> Answering<'a, ElicitAnswer> {
-        let (ElicitationKind::Form { message, .. } | ElicitationKind::Url { message, .. }) = &question.kind;
+        let (ElicitationKind::Form { message, .. } | ElicitationKind::Url { message, .. }) =
+            &question.kind;
         self.note(message.raw().to_owned());
         let fields = self.fields.clone();
         // Others get a chance to come in between.
@@ -123,7 +159,10 @@ impl Caller for Person {
 
     fn sample<'a>(&'a self, request: &'a Sampling) -> Answering<'a, SampleAnswer> {
         self.note(format!("sample {}", request.params.as_str()));
-        let answer = format!(r#"{{"role":"assistant","model":"{}","content":{{"type":"text","text":"hi"}}}}"#, self.name);
+        let answer = format!(
+            r#"{{"role":"assistant","model":"{}","content":{{"type":"text","text":"hi"}}}}"#,
+            self.name
+        );
         Box::pin(async move { SampleAnswer::Answer(RawJson::parse(answer).unwrap()) })
     }
 

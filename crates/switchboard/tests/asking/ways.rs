@@ -26,12 +26,23 @@ impl Way {
     }
 }
 
-pub(crate) const STDIO_LEGACY: Way = Way { name: "stdio, legacy", single_stream: true, reach: || stdio("legacy") };
+pub(crate) const STDIO_LEGACY: Way = Way {
+    name: "stdio, legacy",
+    single_stream: true,
+    reach: || stdio("legacy"),
+};
 
-pub(crate) const STDIO_MODERN: Way = Way { name: "stdio, modern", single_stream: false, reach: || stdio("modern") };
+pub(crate) const STDIO_MODERN: Way = Way {
+    name: "stdio, modern",
+    single_stream: false,
+    reach: || stdio("modern"),
+};
 
-pub(crate) const HTTP_LEGACY: Way =
-    Way { name: "streamable HTTP, legacy", single_stream: false, reach: || http(&["--era", "legacy"], "mcp", "http") };
+pub(crate) const HTTP_LEGACY: Way = Way {
+    name: "streamable HTTP, legacy",
+    single_stream: false,
+    reach: || http(&["--era", "legacy"], "mcp", "http"),
+};
 
 /// A server that asks on the stream that belongs to no request, as some do.
 pub(crate) const HTTP_LEGACY_GET: Way = Way {
@@ -40,23 +51,42 @@ pub(crate) const HTTP_LEGACY_GET: Way = Way {
     reach: || http(&["--era", "legacy", "--questions", "get"], "mcp", "http"),
 };
 
-pub(crate) const HTTP_MODERN: Way =
-    Way { name: "streamable HTTP, modern", single_stream: false, reach: || http(&["--era", "modern"], "mcp", "http") };
+pub(crate) const HTTP_MODERN: Way = Way {
+    name: "streamable HTTP, modern",
+    single_stream: false,
+    reach: || http(&["--era", "modern"], "mcp", "http"),
+};
 
-pub(crate) const HTTP_SSE: Way =
-    Way { name: "HTTP+SSE", single_stream: true, reach: || http(&["--era", "legacy"], "sse", "sse") };
+pub(crate) const HTTP_SSE: Way = Way {
+    name: "HTTP+SSE",
+    single_stream: true,
+    reach: || http(&["--era", "legacy"], "sse", "sse"),
+};
 
-pub(crate) const ALL: [Way; 6] = [STDIO_LEGACY, STDIO_MODERN, HTTP_LEGACY, HTTP_LEGACY_GET, HTTP_MODERN, HTTP_SSE];
+pub(crate) const ALL: [Way; 6] = [
+    STDIO_LEGACY,
+    STDIO_MODERN,
+    HTTP_LEGACY,
+    HTTP_LEGACY_GET,
+    HTTP_MODERN,
+    HTTP_SSE,
+];
 
 fn stdio(era: &str) -> Reached {
     let command = program("switchboard-demo");
-    Reached { entry: format!("command = {command:?}\nargs = [\"--era\", \"{era}\"]\n"), _listening: None }
+    Reached {
+        entry: format!("command = {command:?}\nargs = [\"--era\", \"{era}\"]\n"),
+        _listening: None,
+    }
 }
 
 fn http(options: &[&str], path: &str, transport: &str) -> Reached {
     let (listening, address) = Listening::start(options);
     let entry = format!("url = \"http://{address}/{path}\"\ntransport = \"{transport}\"\n");
-    Reached { entry, _listening: Some(listening) }
+    Reached {
+        entry,
+        _listening: Some(listening),
+    }
 }
 
 /// A demo server on HTTP; ended when dropped.
@@ -65,7 +95,11 @@ struct Listening(Child);
 impl Listening {
     fn start(options: &[&str]) -> (Self, String) {
         let mut command = Command::new(program("switchboard-demo"));
-        command.args(["--http", "127.0.0.1:0"]).args(options).stdin(Stdio::null()).stdout(Stdio::piped());
+        command
+            .args(["--http", "127.0.0.1:0"])
+            .args(options)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let stdout = child.stdout.take().unwrap();
         let listening = Self(child);

@@ -1,4 +1,5 @@
-//! How a server that is reached by a URL ends, and how one that is not there is told of, as the core-agent document has it.
+//! How a server that is reached by a URL ends, and how one that is not there is told of, as the
+//! core-agent document has it.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,16 +13,31 @@ use crate::peer::{Kind, Peer};
 use crate::support::{HANGS, call, entry, server, start, state};
 
 fn core_agent(peer: &Peer) -> ServerConfig {
-    ServerConfig { dialect: Dialect::CoreAgent, ..entry(&peer.url()) }
+    ServerConfig {
+        dialect: Dialect::CoreAgent,
+        ..entry(&peer.url())
+    }
 }
 
-/// S0-33: even where the server never acknowledges the end of its session, which takes the native rule two seconds.
+/// S0-33: even where the server never acknowledges the end of its session, which takes the native
+/// rule two seconds.
 #[tokio::test]
 async fn s0_33_closing_an_http_server_returns_at_once_and_later_calls_say_that_it_is_closed() {
     let peer = Peer::start(Kind::LegacySession).await;
     let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
-    let host = start(ServerConfig { protocol: Protocol::Legacy, ..core_agent(&peer) }, &store).await;
-    assert!(matches!(state(&host), State::Ready { .. }), "{}", state(&host));
+    let host = start(
+        ServerConfig {
+            protocol: Protocol::Legacy,
+            ..core_agent(&peer)
+        },
+        &store,
+    )
+    .await;
+    assert!(
+        matches!(state(&host), State::Ready { .. }),
+        "{}",
+        state(&host)
+    );
 
     let began = Instant::now();
     server(&host).stop().await;
@@ -34,7 +50,8 @@ async fn s0_33_closing_an_http_server_returns_at_once_and_later_calls_say_that_i
     host.stop().await;
 }
 
-/// S0-11, S0-12: the headers of the entry go with every request, with the value of the variable that the file only names.
+/// S0-11, S0-12: the headers of the entry go with every request, with the value of the variable
+/// that the file only names.
 #[tokio::test]
 async fn s0_11_s0_12_the_headers_of_a_core_agent_entry_go_with_every_request_expanded() {
     let check = async |kind: Kind, era: &str| {
@@ -45,18 +62,32 @@ async fn s0_11_s0_12_the_headers_of_a_core_agent_entry_go_with_every_request_exp
             peer.url()
         );
         let scratch = switchboard_testkit::Scratch::new();
-        let file =
-            ConfigFile { dialect: Some(Dialect::CoreAgent), ..ConfigFile::new(scratch.write("mcp.json", &text), Scope::Given) };
+        let file = ConfigFile {
+            dialect: Some(Dialect::CoreAgent),
+            ..ConfigFile::new(scratch.write("mcp.json", &text), Scope::Given)
+        };
         let environment = Environment::new([("TOKEN".to_owned(), "of-the-environment".to_owned())]);
-        let host = HostBuilder::new(config::load(&[file]).unwrap()).environment(environment).start().await.unwrap();
+        let host = HostBuilder::new(config::load(&[file]).unwrap())
+            .environment(environment)
+            .start()
+            .await
+            .unwrap();
         assert!(host.settled(HANGS).await);
         call(&host).await.unwrap();
         let seen = peer.seen();
-        assert!(seen.iter().any(|seen| seen.line == "POST /mcp tools/call"), "{era}: {seen:?}");
+        assert!(
+            seen.iter().any(|seen| seen.line == "POST /mcp tools/call"),
+            "{era}: {seen:?}"
+        );
         for seen in seen {
             let header = |name: &str| seen.headers.get(name).map(String::as_str);
             let carried = (header("authorization"), header("x-plain"));
-            assert_eq!(carried, (Some("Bearer of-the-environment"), Some("as it is")), "{era}: {}", seen.line);
+            assert_eq!(
+                carried,
+                (Some("Bearer of-the-environment"), Some("as it is")),
+                "{era}: {}",
+                seen.line
+            );
         }
         host.stop().await;
     };
@@ -70,7 +101,9 @@ async fn s0_30_an_http_server_that_answers_404_has_failed_with_what_it_said() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
     let host = start(core_agent(&peer), &store).await;
     let told = state(&host);
-    let (State::Failed { error } | State::Backoff { error, .. }) = &told else { panic!("{told}") };
+    let (State::Failed { error } | State::Backoff { error, .. }) = &told else {
+        panic!("{told}")
+    };
     assert!(error.contains("HTTP 404"), "{error}");
     host.stop().await;
 }

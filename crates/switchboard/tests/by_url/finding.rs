@@ -1,4 +1,5 @@
-//! Which wire and era a bare URL speaks: found by the specification's rules, remembered, and found anew.
+//! Which wire and era a bare URL speaks: found by the specification's rules, remembered, and found
+//! anew.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -29,34 +30,89 @@ async fn handshakes(peer: &Peer, store: &Arc<dyn Store>, expected: Found) -> Vec
     host.stop().await;
     let asked = peer.handshakes(expected.1 == Wire::Sse);
     // On HTTP+SSE the handshake itself goes elsewhere.
-    asked.into_iter().filter(|line| !line.contains("/messages")).collect()
+    asked
+        .into_iter()
+        .filter(|line| !line.contains("/messages"))
+        .collect()
 }
 
 /// F21: modern, then legacy, then HTTP+SSE; and what worked is all that is asked the next time.
 #[tokio::test]
 async fn f21_a_bare_url_finds_what_its_server_speaks_and_remembers_it() {
     let cases: [(Kind, Found, &[&str], &[&str]); 5] = [
-        (Kind::Modern, (Era::Modern, Wire::Http), &[DISCOVER], &[DISCOVER]),
-        (Kind::Legacy, (Era::Legacy, Wire::Http), &[DISCOVER, INITIALIZE], &[INITIALIZE]),
-        (Kind::Sse(404), (Era::Legacy, Wire::Sse), &[DISCOVER, INITIALIZE, STREAM], &[STREAM]),
-        (Kind::Sse(405), (Era::Legacy, Wire::Sse), &[DISCOVER, INITIALIZE, STREAM], &[STREAM]),
-        (Kind::Sse(400), (Era::Legacy, Wire::Sse), &[DISCOVER, INITIALIZE, STREAM], &[STREAM]),
+        (
+            Kind::Modern,
+            (Era::Modern, Wire::Http),
+            &[DISCOVER],
+            &[DISCOVER],
+        ),
+        (
+            Kind::Legacy,
+            (Era::Legacy, Wire::Http),
+            &[DISCOVER, INITIALIZE],
+            &[INITIALIZE],
+        ),
+        (
+            Kind::Sse(404),
+            (Era::Legacy, Wire::Sse),
+            &[DISCOVER, INITIALIZE, STREAM],
+            &[STREAM],
+        ),
+        (
+            Kind::Sse(405),
+            (Era::Legacy, Wire::Sse),
+            &[DISCOVER, INITIALIZE, STREAM],
+            &[STREAM],
+        ),
+        (
+            Kind::Sse(400),
+            (Era::Legacy, Wire::Sse),
+            &[DISCOVER, INITIALIZE, STREAM],
+            &[STREAM],
+        ),
     ];
     for (kind, expected, first, second) in cases {
         let peer = Peer::start(kind.clone()).await;
         let store = store();
-        assert_eq!(handshakes(&peer, &store, expected).await, first, "{kind:?}, unknown");
-        assert_eq!(handshakes(&peer, &store, expected).await, second, "{kind:?}, known");
+        assert_eq!(
+            handshakes(&peer, &store, expected).await,
+            first,
+            "{kind:?}, unknown"
+        );
+        assert_eq!(
+            handshakes(&peer, &store, expected).await,
+            second,
+            "{kind:?}, known"
+        );
     }
 }
 
-/// What is remembered stops working: everything is tried again in the same attempt, and that is remembered instead.
+/// What is remembered stops working: everything is tried again in the same attempt, and that is
+/// remembered instead.
 #[tokio::test]
 async fn a_server_that_became_another_is_found_again_in_one_attempt() {
     let cases: [(Kind, Found, Kind, Found, &[&str]); 4] = [
-        (Kind::Sse(404), (Era::Legacy, Wire::Sse), Kind::Modern, (Era::Modern, Wire::Http), &[DISCOVER]),
-        (Kind::Sse(404), (Era::Legacy, Wire::Sse), Kind::Legacy, (Era::Legacy, Wire::Http), &[DISCOVER, INITIALIZE]),
-        (Kind::Legacy, (Era::Legacy, Wire::Http), Kind::Modern, (Era::Modern, Wire::Http), &[INITIALIZE, DISCOVER]),
+        (
+            Kind::Sse(404),
+            (Era::Legacy, Wire::Sse),
+            Kind::Modern,
+            (Era::Modern, Wire::Http),
+            &[DISCOVER],
+        ),
+        (
+            Kind::Sse(404),
+            (Era::Legacy, Wire::Sse),
+            Kind::Legacy,
+            (Era::Legacy, Wire::Http),
+            &[DISCOVER, INITIALIZE],
+        ),
+        (
+            Kind::Legacy,
+            (Era::Legacy, Wire::Http),
+            Kind::Modern,
+            (Era::Modern, Wire::Http),
+            &[INITIALIZE, DISCOVER],
+        ),
         (
             Kind::Legacy,
             (Era::Legacy, Wire::Http),
@@ -70,7 +126,11 @@ async fn a_server_that_became_another_is_found_again_in_one_attempt() {
         let store = store();
         handshakes(&peer, &store, before).await;
         peer.become_kind(new.clone());
-        assert_eq!(handshakes(&peer, &store, after).await, asked, "{old:?} became {new:?}");
+        assert_eq!(
+            handshakes(&peer, &store, after).await,
+            asked,
+            "{old:?} became {new:?}"
+        );
 
         let again = handshakes(&peer, &store, after).await;
         assert!(again.len() == 1, "{new:?} is not remembered: {again:?}");
@@ -82,8 +142,16 @@ async fn a_server_that_became_another_is_found_again_in_one_attempt() {
 async fn f21_only_400_404_and_405_lead_to_the_older_wire() {
     let neither = "the server refused the handshake: it speaks neither Streamable HTTP (HTTP 404) nor HTTP+SSE (HTTP 404)";
     let cases: [(Kind, bool, &str); 4] = [
-        (Kind::Always(500, "boom"), false, "answered the handshake with HTTP 500: boom"),
-        (Kind::Always(503, ""), false, "answered the handshake with HTTP 503"),
+        (
+            Kind::Always(500, "boom"),
+            false,
+            "answered the handshake with HTTP 500: boom",
+        ),
+        (
+            Kind::Always(503, ""),
+            false,
+            "answered the handshake with HTTP 503",
+        ),
         (
             Kind::Always(200, "<html>hello</html>"),
             false,
@@ -96,7 +164,11 @@ async fn f21_only_400_404_and_405_lead_to_the_older_wire() {
         let host = start(entry(&peer.url()), &store()).await;
         assert_eq!(error(&host), fact, "{kind:?}");
         host.stop().await;
-        assert_eq!(peer.handshakes(true).iter().any(|line| line == STREAM), falls_back, "{kind:?}");
+        assert_eq!(
+            peer.handshakes(true).iter().any(|line| line == STREAM),
+            falls_back,
+            "{kind:?}"
+        );
     }
 }
 
@@ -104,7 +176,11 @@ async fn f21_only_400_404_and_405_lead_to_the_older_wire() {
 #[tokio::test]
 async fn an_entry_that_says_what_its_server_speaks_is_believed() {
     let cases: [(HttpWire, Protocol, &[&str]); 4] = [
-        (HttpWire::Streamable, Protocol::Auto, &[DISCOVER, INITIALIZE]),
+        (
+            HttpWire::Streamable,
+            Protocol::Auto,
+            &[DISCOVER, INITIALIZE],
+        ),
         (HttpWire::Auto, Protocol::Modern, &[DISCOVER]),
         (HttpWire::Auto, Protocol::Legacy, &[INITIALIZE, STREAM]),
         (HttpWire::Sse, Protocol::Auto, &[STREAM]),
@@ -113,31 +189,45 @@ async fn an_entry_that_says_what_its_server_speaks_is_believed() {
         let peer = Peer::start(Kind::Always(404, "")).await;
         let mut entry = entry(&peer.url());
         entry.protocol = protocol;
-        let Endpoint::Http(endpoint) = &mut entry.endpoint else { unreachable!() };
+        let Endpoint::Http(endpoint) = &mut entry.endpoint else {
+            unreachable!()
+        };
         endpoint.wire = wire;
         let host = start(entry, &store()).await;
         error(&host);
         host.stop().await;
         // The first attempt: others may have begun.
         let seen = peer.handshakes(true);
-        assert_eq!(seen.iter().take(asked.len()).collect::<Vec<_>>(), asked, "{wire:?}, {protocol:?}");
-        assert!(seen.iter().all(|line| asked.contains(&line.as_str())), "{wire:?}, {protocol:?}: {seen:?}");
+        assert_eq!(
+            seen.iter().take(asked.len()).collect::<Vec<_>>(),
+            asked,
+            "{wire:?}, {protocol:?}"
+        );
+        assert!(
+            seen.iter().all(|line| asked.contains(&line.as_str())),
+            "{wire:?}, {protocol:?}: {seen:?}"
+        );
     }
 }
 
 /// However many wires are tried, there is one deadline.
 #[tokio::test]
 async fn all_wires_together_have_one_deadline() {
-    for (kind, fact) in
-        [(Kind::Hangs, "no answer to the handshake within 1 s"), (Kind::SseThatHangs, "no answer to the handshake within 1 s")]
-    {
+    for (kind, fact) in [
+        (Kind::Hangs, "no answer to the handshake within 1 s"),
+        (Kind::SseThatHangs, "no answer to the handshake within 1 s"),
+    ] {
         let peer = Peer::start(kind.clone()).await;
         let mut entry = entry(&peer.url());
         entry.timeouts.connect = Duration::from_secs(1);
         let began = Instant::now();
         let host = start(entry, &store()).await;
         // Twice the deadline would be two of them.
-        assert!(began.elapsed() < Duration::from_millis(1950), "{kind:?} took {:?}", began.elapsed());
+        assert!(
+            began.elapsed() < Duration::from_millis(1950),
+            "{kind:?} took {:?}",
+            began.elapsed()
+        );
         assert_eq!(error(&host), fact, "{kind:?}");
         host.stop().await;
     }
@@ -150,8 +240,16 @@ async fn f24_a_port_that_nobody_listens_on_is_told_as_such() {
     let (url, port) = (peer.url(), peer.port);
     drop(peer);
     let host = start(entry(&url), &store()).await;
-    assert_eq!(error(&host), format!("127.0.0.1:{port} refused the connection (is the server running?)"));
+    assert_eq!(
+        error(&host),
+        format!("127.0.0.1:{port} refused the connection (is the server running?)")
+    );
     let not_ready = server(&host).ready(HANGS).await.unwrap_err();
-    assert!(not_ready.to_string().starts_with("server \"peer\": 127.0.0.1:"), "{not_ready}");
+    assert!(
+        not_ready
+            .to_string()
+            .starts_with("server \"peer\": 127.0.0.1:"),
+        "{not_ready}"
+    );
     host.stop().await;
 }

@@ -1,4 +1,5 @@
-//! Servers of a gemini file that are reached by a URL: how long connecting may take, which of them stay, how a lost one is told of.
+//! Servers of a gemini file that are reached by a URL: how long connecting may take, which of them
+//! stay, how a lost one is told of.
 
 use std::time::{Duration, Instant};
 
@@ -16,9 +17,14 @@ async fn open(peer: &Peer, key: &str, mut entry: Value) -> Host {
     entry[key] = peer.url().into();
     let text = json!({ "mcpServers": { "peer": entry } }).to_string();
     let scratch = Scratch::new();
-    let file =
-        ConfigFile { dialect: Some(Dialect::Gemini), ..ConfigFile::new(scratch.write("settings.json", &text), Scope::Given) };
-    let host = HostBuilder::new(config::load(&[file]).unwrap()).start().await.unwrap();
+    let file = ConfigFile {
+        dialect: Some(Dialect::Gemini),
+        ..ConfigFile::new(scratch.write("settings.json", &text), Scope::Given)
+    };
+    let host = HostBuilder::new(config::load(&[file]).unwrap())
+        .start()
+        .await
+        .unwrap();
     assert!(host.settled(HANGS).await, "the server does not settle");
     host
 }
@@ -36,7 +42,9 @@ async fn disconnected(host: &Host) -> Record {
             events.next().await.expect("the host runs");
         }
     };
-    tokio::time::timeout(HANGS, lost).await.expect("it is DISCONNECTED")
+    tokio::time::timeout(HANGS, lost)
+        .await
+        .expect("it is DISCONNECTED")
 }
 
 /// S2-21: over both wires, to a server that takes the connection and says nothing.
@@ -47,9 +55,15 @@ async fn s2_21_connecting_by_a_url_takes_no_longer_than_the_timeout() {
         let began = Instant::now();
         let host = open(&peer, key, json!({ "timeout": 700 })).await;
         let took = began.elapsed();
-        assert!(took >= Duration::from_millis(700) && took < Duration::from_secs(10), "{key}: {took:?}");
+        assert!(
+            took >= Duration::from_millis(700) && took < Duration::from_secs(10),
+            "{key}: {took:?}"
+        );
         let error = error(&host);
-        assert!(error.contains("700 ms") || error.contains("0.7 s"), "{key}: {error}");
+        assert!(
+            error.contains("700 ms") || error.contains("0.7 s"),
+            "{key}: {error}"
+        );
         assert_eq!(disconnected(&host).await.tools, [], "{key}");
         host.stop().await;
     };
@@ -57,21 +71,34 @@ async fn s2_21_connecting_by_a_url_takes_no_longer_than_the_timeout() {
     check("url", Kind::SseThatHangs).await;
 }
 
-/// S2-35: the session of a server whose tools are all left out is ended on its side, too; one with a tool keeps its own.
+/// S2-35: the session of a server whose tools are all left out is ended on its side, too; one with
+/// a tool keeps its own.
 #[tokio::test]
 async fn s2_35_the_session_of_a_server_by_url_without_usable_tools_ends() {
     let peer = Peer::start(Kind::LegacySession).await;
     let host = open(&peer, "httpUrl", json!({ "excludeTools": ["one"] })).await;
     let told = disconnected(&host).await;
-    assert!(told.error.as_ref().unwrap().starts_with("no tools discovered"), "{told:?}");
-    tokio::time::timeout(HANGS, peer.until_seen("DELETE /mcp")).await.expect("its session ends");
+    assert!(
+        told.error
+            .as_ref()
+            .unwrap()
+            .starts_with("no tools discovered"),
+        "{told:?}"
+    );
+    tokio::time::timeout(HANGS, peer.until_seen("DELETE /mcp"))
+        .await
+        .expect("its session ends");
     host.stop().await;
 
     let peer = Peer::start(Kind::LegacySession).await;
     let host = open(&peer, "httpUrl", json!({ "trust": true })).await;
     call(&host).await.unwrap();
     assert_eq!(server(&host).record().status, "CONNECTED");
-    assert!(peer.seen().iter().all(|seen| seen.line != "DELETE /mcp"), "{:?}", peer.seen());
+    assert!(
+        peer.seen().iter().all(|seen| seen.line != "DELETE /mcp"),
+        "{:?}",
+        peer.seen()
+    );
     host.stop().await;
 }
 
@@ -87,6 +114,9 @@ async fn s2_63_a_gemini_server_whose_event_stream_ends_is_disconnected_with_the_
     let told = disconnected(&host).await;
     let error = told.error.as_ref().unwrap();
     // The loss itself, or what the next attempt met with.
-    assert!(error.contains("ended the stream") || error.contains("503"), "{told:?}");
+    assert!(
+        error.contains("ended the stream") || error.contains("503"),
+        "{told:?}"
+    );
     host.stop().await;
 }

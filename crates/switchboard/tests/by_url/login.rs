@@ -1,4 +1,5 @@
-//! A server that wants a login: a state of its own, without a loop, left by the next use that finds the door open.
+//! A server that wants a login: a state of its own, without a loop, left by the next use that finds
+//! the door open.
 
 use std::sync::Arc;
 
@@ -20,16 +21,28 @@ fn store() -> Arc<dyn Store> {
 #[tokio::test]
 async fn f19_a_server_that_wants_a_login_waits_for_one() {
     let peer = Peer::start(Kind::Always(401, "")).await;
-    let url = format!("{}?key=secret-in-the-query", peer.url().replace("http://", "http://me:word@"));
+    let url = format!(
+        "{}?key=secret-in-the-query",
+        peer.url().replace("http://", "http://me:word@")
+    );
     let host = start(entry(&url), &store()).await;
     assert_eq!(state(&host), needs_login(&peer));
-    assert_eq!(peer.handshakes(false), ["POST /mcp?key=secret-in-the-query server/discover"]);
+    assert_eq!(
+        peer.handshakes(false),
+        ["POST /mcp?key=secret-in-the-query server/discover"]
+    );
 
     let refused = server(&host).ready(HANGS).await.unwrap_err();
-    assert_eq!(refused.to_string(), "server \"peer\": needs a login (nobody is logged in)");
+    assert_eq!(
+        refused.to_string(),
+        "server \"peer\": needs a login (nobody is logged in)"
+    );
     assert_eq!(refused.advice, Some(Advice::LogIn));
     assert_eq!(refused.state, needs_login(&peer));
-    assert_eq!(peer.handshakes(false), ["POST /mcp?key=secret-in-the-query server/discover"]);
+    assert_eq!(
+        peer.handshakes(false),
+        ["POST /mcp?key=secret-in-the-query server/discover"]
+    );
 
     peer.become_kind(Kind::Modern);
     server(&host).ready(HANGS).await.unwrap();
@@ -50,15 +63,31 @@ async fn f19_a_restart_tries_again() {
     host.stop().await;
 }
 
-/// F19: a login that runs out shows at a call: the call says so, and so does the server from then on.
+/// F19: a login that runs out shows at a call: the call says so, and so does the server from then
+/// on.
 #[tokio::test]
 async fn f19_a_call_that_is_turned_away_moves_the_server() {
     let peer = Peer::start(Kind::ModernWithoutCalls).await;
     let host = start(entry(&peer.url()), &store()).await;
     found(&host);
     let error = call(&host).await.unwrap_err();
-    let CallError::Request { fault: RequestFault::Wire(WireFault::NeedsLogin(_)), .. } = &error else { panic!("{error}") };
-    assert!(matches!(&error, CallError::Request { advice: Some(Advice::LogIn), .. }), "{error:?}");
+    let CallError::Request {
+        fault: RequestFault::Wire(WireFault::NeedsLogin(_)),
+        ..
+    } = &error
+    else {
+        panic!("{error}")
+    };
+    assert!(
+        matches!(
+            &error,
+            CallError::Request {
+                advice: Some(Advice::LogIn),
+                ..
+            }
+        ),
+        "{error:?}"
+    );
     assert_eq!(state(&host), needs_login(&peer));
 
     // What it offered stays on offer, and the next call finds it logged in.
@@ -69,5 +98,8 @@ async fn f19_a_call_that_is_turned_away_moves_the_server() {
 }
 
 fn needs_login(peer: &Peer) -> State {
-    State::NeedsLogin { url: peer.url(), reason: "nobody is logged in".to_owned() }
+    State::NeedsLogin {
+        url: peer.url(),
+        reason: "nobody is logged in".to_owned(),
+    }
 }

@@ -1,4 +1,5 @@
-//! Servers that are given by a URL, under a whole host: which wire is found, what is remembered, what a login that is missing comes to.
+//! Servers that are given by a URL, under a whole host: which wire is found, what is remembered,
+//! what a login that is missing comes to.
 #![cfg(feature = "http")]
 #![allow(clippy::unwrap_used)]
 

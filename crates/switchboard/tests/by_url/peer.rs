@@ -24,12 +24,13 @@ pub(crate) enum Kind {
     Always(u16, &'static str),
     /// As a modern one, but calls are answered with 401.
     ModernWithoutCalls,
-    /// As a modern one, but the first request of this method is answered with this status and these headers, and this body; `"ID"` in
-    /// it becomes the id of the request.
+    /// As a modern one, but the first request of this method is answered with this status and these
+    /// headers, and this body; `"ID"` in it becomes the id of the request.
     ModernBut(&'static str, String, String),
     /// HTTP+SSE whose `endpoint` event says this.
     SseAt(&'static str),
-    /// HTTP+SSE that asks back over the stream for each reading, and takes the POST of that only when it has the answer.
+    /// HTTP+SSE that asks back over the stream for each reading, and takes the POST of that only
+    /// when it has the answer.
     SseThatAsks,
     /// A POST is answered with 404, and a GET with nothing.
     SseThatHangs,
@@ -87,7 +88,11 @@ impl Peer {
                 connections.spawn(serve(stream, shared.clone()));
             }
         });
-        Self { port, stage, accepting: accepting.abort_handle() }
+        Self {
+            port,
+            stage,
+            accepting: accepting.abort_handle(),
+        }
     }
 
     pub(crate) fn url(&self) -> String {
@@ -107,19 +112,28 @@ impl Peer {
         self.stage.seen.borrow().clone()
     }
 
-    /// What was asked since the last time, as far as it tells how the wire was found: probes, handshakes, and streams where asked for.
+    /// What was asked since the last time, as far as it tells how the wire was found: probes,
+    /// handshakes, and streams where asked for.
     pub(crate) fn handshakes(&self, streams: bool) -> Vec<String> {
         let taken = self.stage.seen.send_replace(Vec::new());
         let tells = |line: &String| {
-            line.ends_with("server/discover") || line.ends_with(" initialize") || (streams && line.starts_with("GET"))
+            line.ends_with("server/discover")
+                || line.ends_with(" initialize")
+                || (streams && line.starts_with("GET"))
         };
-        taken.into_iter().map(|seen| seen.line).filter(tells).collect()
+        taken
+            .into_iter()
+            .map(|seen| seen.line)
+            .filter(tells)
+            .collect()
     }
 
     /// Waits for a request.
     pub(crate) async fn until_seen(&self, line: &str) {
         let mut seen = self.stage.seen.subscribe();
-        seen.wait_for(|seen| seen.iter().any(|seen| seen.line == line)).await.unwrap();
+        seen.wait_for(|seen| seen.iter().any(|seen| seen.line == line))
+            .await
+            .unwrap();
     }
 
     /// Ends every open stream.
@@ -133,8 +147,17 @@ async fn serve(stream: TcpStream, stage: Arc<Stage>) {
     while let Some((line, headers, body)) = read(&mut stream).await {
         let message: Value = serde_json::from_slice(&body).unwrap_or_default();
         let method = message["method"].as_str().unwrap_or_default().to_owned();
-        let told = if method.is_empty() { line.clone() } else { format!("{line} {method}") };
-        stage.seen.send_modify(|seen| seen.push(Seen { line: told, headers }));
+        let told = if method.is_empty() {
+            line.clone()
+        } else {
+            format!("{line} {method}")
+        };
+        stage.seen.send_modify(|seen| {
+            seen.push(Seen {
+                line: told,
+                headers,
+            })
+        });
         let kind = stage.kind.lock().unwrap().clone();
         let answer = match kind {
             Kind::Hangs => return std::future::pending().await,
@@ -143,18 +166,29 @@ async fn serve(stream: TcpStream, stage: Arc<Stage>) {
             Kind::ModernBut(refused, head, body) if method == refused => {
                 stage.become_kind(Kind::Modern);
                 let body = body.replace("\"ID\"", &message["id"].to_string());
-                format!("HTTP/1.1 {head}\r\nContent-Length: {}\r\n\r\n{body}", body.len())
+                format!(
+                    "HTTP/1.1 {head}\r\nContent-Length: {}\r\n\r\n{body}",
+                    body.len()
+                )
             }
             Kind::Modern | Kind::ModernWithoutCalls | Kind::ModernBut(..) => modern(&message),
-            Kind::LegacySession if line.starts_with("DELETE") => return std::future::pending().await,
-            Kind::LegacySession => legacy(&line, &message).replacen("\r\n", "\r\nMcp-Session-Id: s1\r\n", 1),
+            Kind::LegacySession if line.starts_with("DELETE") => {
+                return std::future::pending().await;
+            }
+            Kind::LegacySession => {
+                legacy(&line, &message).replacen("\r\n", "\r\nMcp-Session-Id: s1\r\n", 1)
+            }
             Kind::Legacy => legacy(&line, &message),
             Kind::SseThatHangs if line.starts_with("GET") => return std::future::pending().await,
             Kind::SseThatHangs => status_with(404, ""),
             Kind::Sse(status) if line == "POST /mcp" => status_with(status, "Cannot POST /mcp"),
-            Kind::Sse(_) if line == "GET /mcp" => return stage.events(stream, "messages?session=").await,
+            Kind::Sse(_) if line == "GET /mcp" => {
+                return stage.events(stream, "messages?session=").await;
+            }
             Kind::SseAt(place) if line == "GET /mcp" => return stage.events(stream, place).await,
-            Kind::SseThatAsks if line == "GET /mcp" => return stage.events(stream, "messages?session=").await,
+            Kind::SseThatAsks if line == "GET /mcp" => {
+                return stage.events(stream, "messages?session=").await;
+            }
             Kind::SseThatAsks => stage.ask_back(&line, &message).await,
             Kind::Sse(_) | Kind::SseAt(_) => stage.posted(&line, &message).await,
         };
@@ -164,19 +198,34 @@ async fn serve(stream: TcpStream, stage: Arc<Stage>) {
     }
 }
 
-async fn read(stream: &mut BufReader<TcpStream>) -> Option<(String, HashMap<String, String>, Vec<u8>)> {
+async fn read(
+    stream: &mut BufReader<TcpStream>,
+) -> Option<(String, HashMap<String, String>, Vec<u8>)> {
     let mut first = String::new();
-    stream.read_line(&mut first).await.ok().filter(|read| *read > 0)?;
+    stream
+        .read_line(&mut first)
+        .await
+        .ok()
+        .filter(|read| *read > 0)?;
     let mut headers: HashMap<String, String> = HashMap::new();
     loop {
         let mut line = String::new();
         stream.read_line(&mut line).await.ok()?;
-        let Some((name, value)) = line.trim_end().split_once(": ") else { break };
+        let Some((name, value)) = line.trim_end().split_once(": ") else {
+            break;
+        };
         // One that comes twice is seen as such.
         let all = headers.entry(name.to_ascii_lowercase()).or_default();
-        *all = if all.is_empty() { value.to_owned() } else { format!("{all}, {value}") };
+        *all = if all.is_empty() {
+            value.to_owned()
+        } else {
+            format!("{all}, {value}")
+        };
     }
-    let length = headers.get("content-length").and_then(|length| length.parse().ok()).unwrap_or(0);
+    let length = headers
+        .get("content-length")
+        .and_then(|length| length.parse().ok())
+        .unwrap_or(0);
     let mut body = vec![0; length];
     stream.read_exact(&mut body).await.ok()?;
     let words: Vec<_> = first.split_whitespace().collect();
@@ -197,40 +246,62 @@ impl Stage {
             streams.insert(session.clone(), says);
             session
         };
-        let place = if place.ends_with('=') { format!("{place}{session}") } else { place.to_owned() };
-        let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n";
+        let place = if place.ends_with('=') {
+            format!("{place}{session}")
+        } else {
+            place.to_owned()
+        };
+        let head =
+            "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n";
         let mut text = format!("{head}: hello\n\nevent: endpoint\ndata: {place}\n\n");
         loop {
             if stream.write_all(text.as_bytes()).await.is_err() {
                 return;
             }
-            let Some(next) = said.recv().await else { return };
+            let Some(next) = said.recv().await else {
+                return;
+            };
             text = next;
         }
     }
 
-    /// Answers a reading over the stream once its question is answered, and only then takes its POST.
+    /// Answers a reading over the stream once its question is answered, and only then takes its
+    /// POST.
     async fn ask_back(&self, line: &str, message: &Value) -> String {
         if message["method"].is_null() {
             let answered = message["id"].as_str().unwrap_or_default().to_owned();
-            self.answers.send_modify(|answers| answers.extend([answered]));
+            self.answers
+                .send_modify(|answers| answers.extend([answered]));
             return status_with(202, "Accepted");
         }
         if message["method"] != "resources/read" {
             return self.posted(line, message).await;
         }
         let question = format!("about {}", message["id"]);
-        let params = json!({"message": "sure?", "requestedSchema": {"type": "object", "properties": {}}});
+        let params =
+            json!({"message": "sure?", "requestedSchema": {"type": "object", "properties": {}}});
         self.tell(line, &json!({"jsonrpc": "2.0", "id": question, "method": "elicitation/create", "params": params}));
-        self.answers.subscribe().wait_for(|answers| answers.contains(&question)).await.unwrap();
-        self.tell(line, &json!({"jsonrpc": "2.0", "id": message["id"], "result": {"contents": []}}));
+        self.answers
+            .subscribe()
+            .wait_for(|answers| answers.contains(&question))
+            .await
+            .unwrap();
+        self.tell(
+            line,
+            &json!({"jsonrpc": "2.0", "id": message["id"], "result": {"contents": []}}),
+        );
         status_with(202, "Accepted")
     }
 
     fn tell(&self, line: &str, message: &Value) {
         let streams = self.streams.lock().unwrap();
-        if let Some(stream) = line.split_once("session=").and_then(|(_, session)| streams.get(session)) {
-            stream.send(format!("event: message\ndata: {message}\n\n")).unwrap();
+        if let Some(stream) = line
+            .split_once("session=")
+            .and_then(|(_, session)| streams.get(session))
+        {
+            stream
+                .send(format!("event: message\ndata: {message}\n\n"))
+                .unwrap();
         }
     }
 
@@ -239,14 +310,26 @@ impl Stage {
         if message["method"] == "notifications/initialized" {
             let takes = *self.initialized_takes.lock().unwrap();
             tokio::time::sleep(takes).await;
-            self.seen.send_modify(|seen| seen.push(Seen { line: "initialized is taken".into(), headers: HashMap::new() }));
+            self.seen.send_modify(|seen| {
+                seen.push(Seen {
+                    line: "initialized is taken".into(),
+                    headers: HashMap::new(),
+                })
+            });
         }
-        let session = line.split_once("session=").map(|(_, session)| session.to_owned()).unwrap_or_default();
+        let session = line
+            .split_once("session=")
+            .map(|(_, session)| session.to_owned())
+            .unwrap_or_default();
         let streams = self.streams.lock().unwrap();
-        let Some(stream) = streams.get(&session) else { return status_with(404, "no such session") };
+        let Some(stream) = streams.get(&session) else {
+            return status_with(404, "no such session");
+        };
         // A call is never answered: its stream ends first.
         if let (Some(answer), false) = (answer(message), message["method"] == "tools/call") {
-            stream.send(format!("event: message\ndata: {answer}\n\n")).unwrap();
+            stream
+                .send(format!("event: message\ndata: {answer}\n\n"))
+                .unwrap();
         }
         status_with(202, "Accepted")
     }
@@ -254,7 +337,10 @@ impl Stage {
 
 fn modern(message: &Value) -> String {
     match message["method"].as_str() {
-        Some("initialize") => status_with(400, r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32020,"message":"no headers"}}"#),
+        Some("initialize") => status_with(
+            400,
+            r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32020,"message":"no headers"}}"#,
+        ),
         _ => json_with(200, &answer(message).unwrap_or_default()),
     }
 }
@@ -262,9 +348,10 @@ fn modern(message: &Value) -> String {
 fn legacy(line: &str, message: &Value) -> String {
     match message["method"].as_str() {
         _ if line.starts_with("GET") => status_with(405, ""),
-        Some("server/discover") => {
-            status_with(400, r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"no session"}}"#)
-        }
+        Some("server/discover") => status_with(
+            400,
+            r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"no session"}}"#,
+        ),
         _ if message["id"].is_null() => status_with(202, ""),
         _ => json_with(200, &answer(message).unwrap_or_default()),
     }
@@ -277,8 +364,12 @@ fn answer(message: &Value) -> Option<Value> {
         }
         "initialize" => json!({"protocolVersion": "2025-11-25", "capabilities": {"tools": {}},
             "serverInfo": {"name": "peer", "version": "1"}}),
-        "tools/list" => json!({"resultType": "complete", "tools": [{"name": "one", "inputSchema": {"type": "object"}}]}),
-        "tools/call" => json!({"resultType": "complete", "content": [{"type": "text", "text": "done"}]}),
+        "tools/list" => {
+            json!({"resultType": "complete", "tools": [{"name": "one", "inputSchema": {"type": "object"}}]})
+        }
+        "tools/call" => {
+            json!({"resultType": "complete", "content": [{"type": "text", "text": "done"}]})
+        }
         _ => return None,
     };
     Some(json!({"jsonrpc": "2.0", "id": message["id"], "result": result}))
@@ -286,10 +377,20 @@ fn answer(message: &Value) -> Option<Value> {
 
 fn json_with(status: u16, body: &Value) -> String {
     let body = body.to_string();
-    format!("HTTP/1.1 {status} X\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}", body.len())
+    format!(
+        "HTTP/1.1 {status} X\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    )
 }
 
 fn status_with(status: u16, body: &str) -> String {
-    let kind = if body.starts_with('<') { "text/html" } else { "application/json" };
-    format!("HTTP/1.1 {status} X\r\nContent-Type: {kind}\r\nContent-Length: {}\r\n\r\n{body}", body.len())
+    let kind = if body.starts_with('<') {
+        "text/html"
+    } else {
+        "application/json"
+    };
+    format!(
+        "HTTP/1.1 {status} X\r\nContent-Type: {kind}\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    )
 }

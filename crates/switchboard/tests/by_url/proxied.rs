@@ -1,4 +1,5 @@
-//! The way to a server that is slow, torn or cut, under a whole host: a proxy between the host and a real server does what it is told.
+//! The way to a server that is slow, torn or cut, under a whole host: a proxy between the host and
+//! a real server does what it is told.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -32,20 +33,32 @@ impl Scene {
     async fn new(protocol: Protocol, plan: Plan) -> Self {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let place: SocketAddr = listener.local_addr().unwrap();
-        let edge = Demo::new(Default::default()).serve_http(listener, HttpOptions::default()).unwrap();
+        let edge = Demo::new(Default::default())
+            .serve_http(listener, HttpOptions::default())
+            .unwrap();
         let proxy = FaultProxy::start(place).await.unwrap();
         proxy.always(plan);
         let mut entry = entry(&proxy.url("/mcp"));
         entry.protocol = protocol;
         entry.timeouts.call = CALL;
         let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
-        Self { host: start(entry, &store).await, proxy, _edge: edge }
+        Self {
+            host: start(entry, &store).await,
+            proxy,
+            _edge: edge,
+        }
     }
 
     async fn call(&self, tool: &str, arguments: &str) -> Result<String, CallError> {
         let caller = Arc::new(Headless(CallerId::new("tester")));
-        let call = Call::new(format!("peer/{tool}"), arguments.parse::<RawJson>().unwrap(), caller);
-        let result = tokio::time::timeout(HANGS, self.host.call(call)).await.expect("a call ends")?;
+        let call = Call::new(
+            format!("peer/{tool}"),
+            arguments.parse::<RawJson>().unwrap(),
+            caller,
+        );
+        let result = tokio::time::timeout(HANGS, self.host.call(call))
+            .await
+            .expect("a call ends")?;
         Ok(result.for_model().unwrap().raw().to_owned())
     }
 
@@ -69,15 +82,23 @@ async fn f24_a_slow_way_changes_nothing_but_the_time() {
             Plan::up([Fault::Throttle(200_000)]).and_down([Fault::Throttle(200_000)]),
         ] {
             let scene = Scene::new(protocol, plan.clone()).await;
-            assert!(matches!(state(&scene.host), State::Ready { .. }), "{protocol:?} {plan:?}: {}", state(&scene.host));
-            assert_eq!(scene.call("echo", &arguments).await.unwrap(), words, "{protocol:?} {plan:?}");
+            assert!(
+                matches!(state(&scene.host), State::Ready { .. }),
+                "{protocol:?} {plan:?}: {}",
+                state(&scene.host)
+            );
+            assert_eq!(
+                scene.call("echo", &arguments).await.unwrap(),
+                words,
+                "{protocol:?} {plan:?}"
+            );
             scene.host.stop().await;
         }
     }
 }
 
-/// F24, P5: a way that breaks in the middle of a call fails that call and no more. It is told, it is not sent again, and as soon as there
-/// is a way the same server is used again.
+/// F24, P5: a way that breaks in the middle of a call fails that call and no more. It is told, it
+/// is not sent again, and as soon as there is a way the same server is used again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f24_a_way_that_breaks_fails_the_call_once_and_is_used_again_when_it_is_there() {
     let breaks = [
@@ -98,13 +119,24 @@ async fn f24_a_way_that_breaks_fails_the_call_once_and_is_used_again_when_it_is_
             scene.proxy.always(plan.clone());
             scene.proxy.cut().await;
             let error = scene.count().await.unwrap_err();
-            let CallError::Request { fault, .. } = &error else { panic!("{protocol:?} {plan:?}: {error}") };
+            let CallError::Request { fault, .. } = &error else {
+                panic!("{protocol:?} {plan:?}: {error}")
+            };
             let is_told = match fault {
-                RequestFault::Timeout { after, total: false } => *after == CALL,
-                fault => matches!(fault, RequestFault::Wire(WireFault::Lost(_) | WireFault::NotSent(_))),
+                RequestFault::Timeout {
+                    after,
+                    total: false,
+                } => *after == CALL,
+                fault => matches!(
+                    fault,
+                    RequestFault::Wire(WireFault::Lost(_) | WireFault::NotSent(_))
+                ),
             };
             assert!(is_told, "{protocol:?} {plan:?}: {error}");
-            assert!(error.to_string().starts_with("server \"peer\": "), "{error}");
+            assert!(
+                error.to_string().starts_with("server \"peer\": "),
+                "{error}"
+            );
 
             scene.proxy.always(Plan::clean());
             scene.proxy.cut().await;
@@ -114,11 +146,17 @@ async fn f24_a_way_that_breaks_fails_the_call_once_and_is_used_again_when_it_is_
             let counted = loop {
                 match scene.count().await {
                     Ok(counted) => break counted,
-                    Err(error) => assert!(calls < 20, "{protocol:?} {plan:?}: there is a way, and it is not used: {error}"),
+                    Err(error) => assert!(
+                        calls < 20,
+                        "{protocol:?} {plan:?}: there is a way, and it is not used: {error}"
+                    ),
                 }
                 calls += 1;
             };
-            assert!((2..=calls).contains(&counted), "{protocol:?} {plan:?}: {calls} calls were executed {counted} times");
+            assert!(
+                (2..=calls).contains(&counted),
+                "{protocol:?} {plan:?}: {calls} calls were executed {counted} times"
+            );
             scene.host.stop().await;
         }
     }

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use switchboard::auth::NoCredentials;
 use switchboard::call::CallError;
-use switchboard::caller::{Answering, Approval, ApprovalRequest, Caller, CallerId, ElicitAnswer, Elicitation, Offers};
+use switchboard::caller::{
+    Answering, Approval, ApprovalRequest, Caller, CallerId, ElicitAnswer, Elicitation, Offers,
+};
 use switchboard::config::{Endpoint, Environment, HttpWire, Protocol, ServerConfig, Timeouts};
 use switchboard::name::ServerName;
 use switchboard::server::State;
@@ -23,7 +25,9 @@ fn store() -> Arc<dyn Store> {
 
 fn sse(peer: &Peer) -> ServerConfig {
     let mut entry = entry(&peer.url());
-    let Endpoint::Http(endpoint) = &mut entry.endpoint else { unreachable!() };
+    let Endpoint::Http(endpoint) = &mut entry.endpoint else {
+        unreachable!()
+    };
     endpoint.wire = HttpWire::Sse;
     entry
 }
@@ -37,8 +41,15 @@ async fn opened(peer: &Peer) -> Arc<Session> {
         max_message_bytes: 1 << 20,
     };
     let connector = SseConnector::new(HttpStack::new(&Environment::new([])).unwrap(), target);
-    let offers = Offers { elicit_form: true, ..Offers::default() };
-    let options = OpenOptions { protocol: Protocol::Legacy, offers, ..OpenOptions::new(ServerName::new("peer").unwrap()) };
+    let offers = Offers {
+        elicit_form: true,
+        ..Offers::default()
+    };
+    let options = OpenOptions {
+        protocol: Protocol::Legacy,
+        offers,
+        ..OpenOptions::new(ServerName::new("peer").unwrap())
+    };
     Session::open(&connector, options).await.unwrap()
 }
 
@@ -51,7 +62,10 @@ impl Caller for Agreeable {
     }
 
     fn offers(&self) -> Offers {
-        Offers { elicit_form: true, ..Offers::default() }
+        Offers {
+            elicit_form: true,
+            ..Offers::default()
+        }
     }
 
     fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> Answering<'a, Approval> {
@@ -71,10 +85,22 @@ async fn every_request_carries_the_headers_of_the_entry() {
     found(&host);
     host.stop().await;
     let seen = peer.seen();
-    let lines: Vec<_> = seen.iter().map(|seen| seen.line.split("?session=").next().unwrap_or_default()).collect();
-    assert_eq!(lines[..3], ["GET /mcp", "POST /messages", "POST /messages"], "{seen:?}");
+    let lines: Vec<_> = seen
+        .iter()
+        .map(|seen| seen.line.split("?session=").next().unwrap_or_default())
+        .collect();
+    assert_eq!(
+        lines[..3],
+        ["GET /mcp", "POST /messages", "POST /messages"],
+        "{seen:?}"
+    );
     for seen in seen.iter().filter(|seen| !seen.headers.is_empty()) {
-        assert_eq!(seen.headers.get("x-key").map(String::as_str), Some("the-key-of-the-entry"), "{}", seen.line);
+        assert_eq!(
+            seen.headers.get("x-key").map(String::as_str),
+            Some("the-key-of-the-entry"),
+            "{}",
+            seen.line
+        );
     }
 }
 
@@ -87,23 +113,37 @@ async fn nothing_is_sent_before_the_handshake_is_over() {
     found(&host);
     host.stop().await;
     let seen = peer.seen();
-    let place =
-        |wanted: &str| seen.iter().position(|seen| seen.line.ends_with(wanted)).unwrap_or_else(|| panic!("{wanted}: {seen:?}"));
-    assert!(place("initialized is taken") < place("tools/list"), "{seen:?}");
+    let place = |wanted: &str| {
+        seen.iter()
+            .position(|seen| seen.line.ends_with(wanted))
+            .unwrap_or_else(|| panic!("{wanted}: {seen:?}"))
+    };
+    assert!(
+        place("initialized is taken") < place("tools/list"),
+        "{seen:?}"
+    );
 }
 
-/// T22: messages, and what they are authorized with, go to the origin of the stream and nowhere else.
+/// T22: messages, and what they are authorized with, go to the origin of the stream and nowhere
+/// else.
 #[tokio::test]
 async fn t22_an_endpoint_of_another_origin_is_refused() {
     let peer = Peer::start(Kind::SseAt("http://127.0.0.1:9/messages")).await;
     let host = start(sse(&peer), &store()).await;
-    assert_eq!(error(&host), "its `endpoint` event names another origin, \"http://127.0.0.1:9\"; nothing was sent there");
+    assert_eq!(
+        error(&host),
+        "its `endpoint` event names another origin, \"http://127.0.0.1:9\"; nothing was sent there"
+    );
     host.stop().await;
-    assert!(peer.seen().iter().all(|seen| seen.line == "GET /mcp"), "{:?}", peer.seen());
+    assert!(
+        peer.seen().iter().all(|seen| seen.line == "GET /mcp"),
+        "{:?}",
+        peer.seen()
+    );
 }
 
-/// F25: a peer that is gone without a word (no power, a cable pulled) never ends the stream; it is noticed all the same, and the clock
-/// runs ahead to that moment.
+/// F25: a peer that is gone without a word (no power, a cable pulled) never ends the stream; it is
+/// noticed all the same, and the clock runs ahead to that moment.
 #[tokio::test]
 async fn f25_a_peer_that_vanished_is_noticed_in_bounded_time() {
     let peer = Peer::start(Kind::Sse(404)).await;
@@ -113,11 +153,15 @@ async fn f25_a_peer_that_vanished_is_noticed_in_bounded_time() {
     tokio::time::pause();
     let reason = session.closed().await;
     assert_eq!(reason, "nobody answers: 2 pings in a row brought nothing");
-    assert!(begun.elapsed() < Duration::from_secs(3 * 60), "after {:?}", begun.elapsed());
+    assert!(
+        begun.elapsed() < Duration::from_secs(3 * 60),
+        "after {:?}",
+        begun.elapsed()
+    );
 }
 
-/// S3-14: a server that takes a POST only when it has answered it holds as many as there may be; what it asks meanwhile is answered all
-/// the same, or all of them would wait for each other.
+/// S3-14: a server that takes a POST only when it has answered it holds as many as there may be;
+/// what it asks meanwhile is answered all the same, or all of them would wait for each other.
 #[tokio::test]
 async fn s3_14_answers_to_questions_never_wait_for_the_calls_that_ask() {
     let peer = Peer::start(Kind::SseThatAsks).await;
@@ -126,13 +170,20 @@ async fn s3_14_answers_to_questions_never_wait_for_the_calls_that_ask() {
     let mut readings = tokio::task::JoinSet::new();
     for number in 0..300 {
         let (session, caller) = (session.clone(), caller.clone());
-        readings.spawn(async move { session.read(&format!("a:{number}"), &caller, Timeouts::default()).await });
+        readings.spawn(async move {
+            session
+                .read(&format!("a:{number}"), &caller, Timeouts::default())
+                .await
+        });
     }
-    let all = tokio::time::timeout(HANGS, readings.join_all()).await.expect("they do not wait for each other");
+    let all = tokio::time::timeout(HANGS, readings.join_all())
+        .await
+        .expect("they do not wait for each other");
     assert_eq!(all.into_iter().filter(Result::is_ok).count(), 300);
 }
 
-/// F25: the end of the stream ends the calls under way, which are not sent again; the server is connected to anew.
+/// F25: the end of the stream ends the calls under way, which are not sent again; the server is
+/// connected to anew.
 #[tokio::test]
 async fn f25_a_stream_that_ends_fails_its_calls_and_is_opened_again() {
     let peer = Peer::start(Kind::Sse(404)).await;
@@ -142,16 +193,34 @@ async fn f25_a_stream_that_ends_fails_its_calls_and_is_opened_again() {
         let host = host.clone();
         async move { call(&host).await }
     });
-    let posted = format!("{} tools/call", peer.seen()[1].line.trim_end_matches(" initialize"));
-    tokio::time::timeout(HANGS, peer.until_seen(&posted)).await.unwrap();
+    let posted = format!(
+        "{} tools/call",
+        peer.seen()[1].line.trim_end_matches(" initialize")
+    );
+    tokio::time::timeout(HANGS, peer.until_seen(&posted))
+        .await
+        .unwrap();
     peer.hang_up();
     let error = calling.await.unwrap().unwrap_err();
-    let CallError::Request { fault: RequestFault::Closed(_), .. } = &error else { panic!("{error}") };
+    let CallError::Request {
+        fault: RequestFault::Closed(_),
+        ..
+    } = &error
+    else {
+        panic!("{error}")
+    };
     session.closed().await;
 
     server(&host).ready(HANGS).await.unwrap();
-    assert!(matches!(server(&host).snapshot().state, State::Ready { .. }));
+    assert!(matches!(
+        server(&host).snapshot().state,
+        State::Ready { .. }
+    ));
     host.stop().await;
-    let calls = peer.seen().iter().filter(|seen| seen.line.ends_with("tools/call")).count();
+    let calls = peer
+        .seen()
+        .iter()
+        .filter(|seen| seen.line.ends_with("tools/call"))
+        .count();
     assert_eq!(calls, 1, "a call that may have run was sent again");
 }

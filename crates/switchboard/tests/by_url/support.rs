@@ -20,15 +20,25 @@ pub(crate) const HANGS: Duration = Duration::from_secs(30);
 /// A server at this URL, with a header of its own.
 pub(crate) fn entry(url: &str) -> ServerConfig {
     let mut endpoint = HttpEndpoint::new(url);
-    endpoint.headers.insert("X-Key".to_owned(), Secret::new("the-key-of-the-entry"));
-    ServerConfig::new(ServerName::new("peer").unwrap(), Source::code(), Endpoint::Http(endpoint))
+    endpoint
+        .headers
+        .insert("X-Key".to_owned(), Secret::new("the-key-of-the-entry"));
+    ServerConfig::new(
+        ServerName::new("peer").unwrap(),
+        Source::code(),
+        Endpoint::Http(endpoint),
+    )
 }
 
 /// Starts a host with this one server and waits until it is settled.
 pub(crate) async fn start(entry: ServerConfig, store: &Arc<dyn Store>) -> Host {
     let mut config: Config = [entry].into_iter().collect();
     config.permissions.mode = Mode::Yolo;
-    let host = HostBuilder::new(config).store(store.clone()).start().await.unwrap();
+    let host = HostBuilder::new(config)
+        .store(store.clone())
+        .start()
+        .await
+        .unwrap();
     assert!(host.settled(HANGS).await, "the server does not settle");
     host
 }
@@ -53,7 +63,9 @@ pub(crate) fn found(host: &Host) -> (Era, Option<Wire>) {
 /// Why it failed the first time; by now another attempt may be under way.
 pub(crate) fn error(host: &Host) -> String {
     let history = server(host).snapshot().history.clone();
-    let failure = history.iter().find_map(|(_, line)| line.strip_prefix("backoff after failure 1: "));
+    let failure = history
+        .iter()
+        .find_map(|(_, line)| line.strip_prefix("backoff after failure 1: "));
     let failure = failure.unwrap_or_else(|| panic!("no failure: {history:?}"));
     failure.to_owned()
 }

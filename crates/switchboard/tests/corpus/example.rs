@@ -1,4 +1,5 @@
-//! The corpus: JSON files beside this one, a list of messages each, with the type that it is an example of.
+//! The corpus: JSON files beside this one, a list of messages each, with the type that it is an
+//! example of.
 
 use std::path::Path;
 
@@ -43,15 +44,32 @@ struct Wire<'a> {
     error: Option<&'a RawValue>,
 }
 
-fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<&'de RawValue>, D::Error> {
+fn present<'de, D: serde::Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<&'de RawValue>, D::Error> {
     <&RawValue>::deserialize(deserializer).map(Some)
 }
 
 /// The whole corpus.
 pub fn corpus() -> Vec<Example> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus");
-    let files = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28", "odd"];
-    files.iter().flat_map(|file| read(file, &std::fs::read_to_string(folder.join(format!("{file}.json"))).unwrap())).collect()
+    let files = [
+        "2024-11-05",
+        "2025-03-26",
+        "2025-06-18",
+        "2025-11-25",
+        "2026-07-28",
+        "odd",
+    ];
+    files
+        .iter()
+        .flat_map(|file| {
+            read(
+                file,
+                &std::fs::read_to_string(folder.join(format!("{file}.json"))).unwrap(),
+            )
+        })
+        .collect()
 }
 
 fn read(file: &str, text: &str) -> Vec<Example> {
@@ -62,25 +80,43 @@ fn read(file: &str, text: &str) -> Vec<Example> {
         message: &'a RawValue,
     }
     let entries: Vec<Entry<'_>> = serde_json::from_str(text).unwrap();
-    let example = |entry: Entry<'_>| Example { file: file.into(), kind: entry.r#type, text: entry.message.get().into() };
+    let example = |entry: Entry<'_>| Example {
+        file: file.into(),
+        kind: entry.r#type,
+        text: entry.message.get().into(),
+    };
     entries.into_iter().map(example).collect()
 }
 
 impl Example {
-    /// A file of the specification's own examples: a message, or a part of one, which travels as a result or as params by its name.
-    /// Line breaks outside of strings go, since a line is a message on some wires; nothing else does.
+    /// A file of the specification's own examples: a message, or a part of one, which travels as a
+    /// result or as params by its name. Line breaks outside of strings go, since a line is a
+    /// message on some wires; nothing else does.
     pub fn public(path: &Path) -> Self {
         let text = std::fs::read_to_string(path).unwrap();
         // JSON has no line breaks inside of strings.
         let text = text.replace(['\n', '\r'], " ").trim().to_owned();
-        let kind = path.parent().and_then(Path::file_name).unwrap().to_string_lossy().into_owned();
-        let is_message = |text: &str| text.contains(r#""jsonrpc""#) && serde_json::from_str::<Wire<'_>>(text).is_ok();
+        let kind = path
+            .parent()
+            .and_then(Path::file_name)
+            .unwrap()
+            .to_string_lossy()
+            .into_owned();
+        let is_message = |text: &str| {
+            text.contains(r#""jsonrpc""#) && serde_json::from_str::<Wire<'_>>(text).is_ok()
+        };
         let text = match text {
             text if is_message(&text) => text,
-            text if kind.ends_with("Params") => format!(r#"{{"jsonrpc":"2.0","id":0,"method":"{WRAPPED}","params":{text}}}"#),
+            text if kind.ends_with("Params") => {
+                format!(r#"{{"jsonrpc":"2.0","id":0,"method":"{WRAPPED}","params":{text}}}"#)
+            }
             text => format!(r#"{{"jsonrpc":"2.0","result":{text},"id":0}}"#),
         };
-        Self { file: "public".into(), kind, text }
+        Self {
+            file: "public".into(),
+            kind,
+            text,
+        }
     }
 
     /// Only a part of it is the specification's.
@@ -111,12 +147,20 @@ impl Example {
 
     /// Its params, where it has some.
     pub fn params(&self) -> Option<String> {
-        if self.is_batch() { None } else { self.wire().params.map(|params| params.get().to_owned()) }
+        if self.is_batch() {
+            None
+        } else {
+            self.wire().params.map(|params| params.get().to_owned())
+        }
     }
 
     /// Its result, where it is one.
     pub fn result(&self) -> Option<String> {
-        if self.is_batch() { None } else { self.wire().result.map(|result| result.get().to_owned()) }
+        if self.is_batch() {
+            None
+        } else {
+            self.wire().result.map(|result| result.get().to_owned())
+        }
     }
 
     /// The same message under another id; every other byte as it is.
@@ -127,25 +171,47 @@ impl Example {
         };
         // `null` is no id to serde; it is found by its place.
         let start = if old == "null" {
-            self.text.find(r#""id":null"#).expect("an error of no request") + 5
+            self.text
+                .find(r#""id":null"#)
+                .expect("an error of no request")
+                + 5
         } else {
             old.as_ptr() as usize - self.text.as_ptr() as usize
         };
-        format!("{}{id}{}", &self.text[..start], &self.text[start + old.len()..])
+        format!(
+            "{}{id}{}",
+            &self.text[..start],
+            &self.text[start + old.len()..]
+        )
     }
 
     /// What must arrive of it.
     pub fn cores(&self) -> Vec<Core> {
         let core = |text: &str| {
             let wire: Wire<'_> = serde_json::from_str(text).unwrap();
-            let raw = |part: Option<&RawValue>| part.map_or_else(String::new, |part| part.get().to_owned());
+            let raw = |part: Option<&RawValue>| {
+                part.map_or_else(String::new, |part| part.get().to_owned())
+            };
             match (wire.method, wire.result) {
                 (Some(method), _) => {
-                    let kind = if wire.id.is_some() { "request" } else { "notification" };
-                    Core { what: format!("{kind} {method}"), bytes: raw(wire.params) }
+                    let kind = if wire.id.is_some() {
+                        "request"
+                    } else {
+                        "notification"
+                    };
+                    Core {
+                        what: format!("{kind} {method}"),
+                        bytes: raw(wire.params),
+                    }
                 }
-                (None, Some(result)) => Core { what: "result".into(), bytes: result.get().to_owned() },
-                (None, None) => Core { what: "error".into(), bytes: raw(wire.error) },
+                (None, Some(result)) => Core {
+                    what: "result".into(),
+                    bytes: result.get().to_owned(),
+                },
+                (None, None) => Core {
+                    what: "error".into(),
+                    bytes: raw(wire.error),
+                },
             }
         };
         if !self.is_batch() {
@@ -158,19 +224,34 @@ impl Example {
 
 impl Core {
     pub fn of(message: &Incoming) -> Self {
-        let raw = |part: Option<&switchboard::wire::RawJson>| part.map_or_else(String::new, |part| part.as_str().to_owned());
+        let raw = |part: Option<&switchboard::wire::RawJson>| {
+            part.map_or_else(String::new, |part| part.as_str().to_owned())
+        };
         match message {
-            Incoming::Request { method, params, .. } => Self { what: format!("request {method}"), bytes: raw(params.as_ref()) },
-            Incoming::Notification { method, params } => {
-                Self { what: format!("notification {method}"), bytes: raw(params.as_ref()) }
-            }
-            Incoming::Result { result, .. } => Self { what: "result".into(), bytes: raw(Some(result)) },
-            Incoming::Error { error, .. } => Self { what: "error".into(), bytes: raw(Some(error)) },
+            Incoming::Request { method, params, .. } => Self {
+                what: format!("request {method}"),
+                bytes: raw(params.as_ref()),
+            },
+            Incoming::Notification { method, params } => Self {
+                what: format!("notification {method}"),
+                bytes: raw(params.as_ref()),
+            },
+            Incoming::Result { result, .. } => Self {
+                what: "result".into(),
+                bytes: raw(Some(result)),
+            },
+            Incoming::Error { error, .. } => Self {
+                what: "error".into(),
+                bytes: raw(Some(error)),
+            },
         }
     }
 
     /// The answer to a request that carries nothing.
     pub fn empty() -> Self {
-        Self { what: "result".into(), bytes: "{}".into() }
+        Self {
+            what: "result".into(),
+            bytes: "{}".into(),
+        }
     }
 }

@@ -1,4 +1,5 @@
-//! Must-show 5: messages of every type of every revision, and odd ones, pass every wire byte for byte in params and results.
+//! Must-show 5: messages of every type of every revision, and odd ones, pass every wire byte for
+//! byte in params and results.
 #![cfg(feature = "http")]
 #![allow(clippy::unwrap_used, unreachable_pub, missing_docs)]
 
@@ -82,16 +83,37 @@ async fn pass(wire: Wire, corpus: &[Example]) {
     let transport = connector.connect(Arc::new(Listener(sender))).await.unwrap();
     let mut id = 1_000;
     for (index, example) in corpus.iter().enumerate() {
-        let about = || format!("{wire:?}, {}, {}, {}", example.file, example.kind, &example.text[..example.text.len().min(200)]);
-        let send = |body: &str, method: Option<&str>, id: Option<u64>| {
-            transport.send(Outgoing { id, method, body: body.as_bytes(), beside: Beside::default() }).unwrap();
+        let about = || {
+            format!(
+                "{wire:?}, {}, {}, {}",
+                example.file,
+                example.kind,
+                &example.text[..example.text.len().min(200)]
+            )
         };
-        let carrier =
-            |id: u64| format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"corpus/say","params":{{"corpus_index":{index}}}}}"#);
+        let send = |body: &str, method: Option<&str>, id: Option<u64>| {
+            transport
+                .send(Outgoing {
+                    id,
+                    method,
+                    body: body.as_bytes(),
+                    beside: Beside::default(),
+                })
+                .unwrap();
+        };
+        let carrier = |id: u64| {
+            format!(
+                r#"{{"jsonrpc":"2.0","id":{id},"method":"corpus/say","params":{{"corpus_index":{index}}}}}"#
+            )
+        };
         if !example.is_batch() {
             id += 1;
             let body = example.with_id(id);
-            send(&body, example.method().as_deref(), example.is_request().then_some(id));
+            send(
+                &body,
+                example.method().as_deref(),
+                example.is_request().then_some(id),
+            );
             assert_eq!(received(&script).await, body, "{}", about());
             let answer = example.is_request().then(Core::empty);
             hear(&mut heard, answer, &about()).await;
@@ -101,23 +123,37 @@ async fn pass(wire: Wire, corpus: &[Example]) {
             send(&carrier(id), Some("corpus/say"), Some(id));
             assert_eq!(received(&script).await, carrier(id), "{}", about());
             let answer = (!example.is_answer()).then(Core::empty);
-            hear(&mut heard, example.cores().into_iter().chain(answer), &about()).await;
+            hear(
+                &mut heard,
+                example.cores().into_iter().chain(answer),
+                &about(),
+            )
+            .await;
         }
     }
     transport.close();
 }
 
 /// Waits for these messages, in this order.
-async fn hear(heard: &mut mpsc::UnboundedReceiver<Heard>, expected: impl IntoIterator<Item = Core>, about: &str) {
+async fn hear(
+    heard: &mut mpsc::UnboundedReceiver<Heard>,
+    expected: impl IntoIterator<Item = Core>,
+    about: &str,
+) {
     for core in expected {
-        let next = timeout(PATIENCE, heard.recv()).await.unwrap_or_else(|_| panic!("nothing arrives: {about}")).unwrap();
+        let next = timeout(PATIENCE, heard.recv())
+            .await
+            .unwrap_or_else(|_| panic!("nothing arrives: {about}"))
+            .unwrap();
         assert_eq!(next, Heard::Message(core), "{about}");
     }
 }
 
 /// What the peer received: one message. Some have no answer that could be waited for.
 async fn received(script: &peer::Script) -> String {
-    let one = timeout(PATIENCE, script.received()).await.expect("the peer receives what was sent");
+    let one = timeout(PATIENCE, script.received())
+        .await
+        .expect("the peer receives what was sent");
     assert_eq!(script.take_received(), [""; 0]);
     one
 }
@@ -127,7 +163,10 @@ async fn received(script: &peer::Script) -> String {
 async fn arguments_and_results_pass_a_session_byte_for_byte_on_every_wire() {
     let corpus = corpus();
     let params: Vec<String> = corpus.iter().filter_map(Example::params).collect();
-    for (wire, era) in Wire::ALL.into_iter().flat_map(|wire| [(wire, Era::Legacy), (wire, Era::Modern)]) {
+    for (wire, era) in Wire::ALL
+        .into_iter()
+        .flat_map(|wire| [(wire, Era::Legacy), (wire, Era::Modern)])
+    {
         if !wire.has(era) {
             continue;
         }
@@ -137,28 +176,49 @@ async fn arguments_and_results_pass_a_session_byte_for_byte_on_every_wire() {
         let caller: Arc<dyn Caller> = Arc::new(Headless(CallerId::new("corpus")));
         for (index, example) in corpus.iter().enumerate() {
             // A modern session goes on with what is not complete.
-            let Some(result) = example.result().filter(|result| era == Era::Legacy || is_complete(result)) else { continue };
+            let Some(result) = example
+                .result()
+                .filter(|result| era == Era::Legacy || is_complete(result))
+            else {
+                continue;
+            };
             let carried = &params[index % params.len()];
-            let arguments: RawJson = format!(r#"{{"corpus_index":{index}, "carried":{carried}}}"#).parse().unwrap();
-            let got = session.prompt("corpus", &arguments, &caller, Timeouts::default()).await.unwrap();
+            let arguments: RawJson = format!(r#"{{"corpus_index":{index}, "carried":{carried}}}"#)
+                .parse()
+                .unwrap();
+            let got = session
+                .prompt("corpus", &arguments, &caller, Timeouts::default())
+                .await
+                .unwrap();
             assert_eq!(got.as_str(), result, "{wire:?} {era:?} {}", example.kind);
             let sent = script.take_received();
             let arguments = format!(r#""arguments":{}}}}}"#, arguments.as_str());
-            assert_eq!(sent.iter().filter(|message| message.ends_with(&arguments)).count(), 1, "{sent:?}");
+            assert_eq!(
+                sent.iter()
+                    .filter(|message| message.ends_with(&arguments))
+                    .count(),
+                1,
+                "{sent:?}"
+            );
         }
         session.close();
     }
 }
 
 fn is_complete(result: &str) -> bool {
-    let kind =
-        serde_json::from_str::<serde_json::Value>(result).ok().and_then(|result| Some(result["resultType"].as_str()?.to_owned()));
+    let kind = serde_json::from_str::<serde_json::Value>(result)
+        .ok()
+        .and_then(|result| Some(result["resultType"].as_str()?.to_owned()));
     kind.is_none_or(|kind| kind == "complete")
 }
 
 fn options(era: Era) -> OpenOptions {
     OpenOptions {
-        protocol: if era == Era::Modern { Protocol::Modern } else { Protocol::Legacy },
+        protocol: if era == Era::Modern {
+            Protocol::Modern
+        } else {
+            Protocol::Legacy
+        },
         connect_timeout: PATIENCE,
         max_message_bytes: 1 << 20,
         ..OpenOptions::new(ServerName::new("corpus").unwrap())
@@ -170,31 +230,52 @@ fn options(era: Era) -> OpenOptions {
 fn the_corpus_has_every_message_type_of_every_revision() {
     let corpus = corpus();
     for (revision, types) in types::REVISIONS {
-        let there: BTreeSet<&str> =
-            corpus.iter().filter(|example| example.file == revision).map(|example| &*example.kind).collect();
-        let missing: Vec<&str> = types().into_iter().filter(|kind| !there.contains(kind)).collect();
+        let there: BTreeSet<&str> = corpus
+            .iter()
+            .filter(|example| example.file == revision)
+            .map(|example| &*example.kind)
+            .collect();
+        let missing: Vec<&str> = types()
+            .into_iter()
+            .filter(|kind| !there.contains(kind))
+            .collect();
         assert_eq!(missing, [""; 0], "{revision}");
     }
-    let odd: BTreeSet<&str> = corpus.iter().filter(|example| example.file == "odd").map(|example| &*example.kind).collect();
+    let odd: BTreeSet<&str> = corpus
+        .iter()
+        .filter(|example| example.file == "odd")
+        .map(|example| &*example.kind)
+        .collect();
     for kind in types::ODD {
         assert!(odd.contains(kind), "{kind}");
     }
 }
 
-/// The public examples, which are not ours to keep: `SWITCHBOARD_SCHEMA_EXAMPLES` names their folder.
+/// The public examples, which are not ours to keep: `SWITCHBOARD_SCHEMA_EXAMPLES` names their
+/// folder.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs SWITCHBOARD_SCHEMA_EXAMPLES, the folder schema/2026-07-28/examples of the specification"]
 async fn the_public_schema_examples_pass_every_wire_byte_for_byte() {
-    let folder = std::env::var("SWITCHBOARD_SCHEMA_EXAMPLES").expect("SWITCHBOARD_SCHEMA_EXAMPLES names a folder");
+    let folder = std::env::var("SWITCHBOARD_SCHEMA_EXAMPLES")
+        .expect("SWITCHBOARD_SCHEMA_EXAMPLES names a folder");
     let mut files = Vec::new();
     collect(Path::new(&folder), &mut files);
     let examples: Vec<Example> = files.iter().map(|file| Example::public(file)).collect();
     assert!(!examples.is_empty(), "no examples in {folder}");
-    let messages = examples.iter().filter(|example| !example.is_wrapped()).count();
+    let messages = examples
+        .iter()
+        .filter(|example| !example.is_wrapped())
+        .count();
     for wire in Wire::ALL {
         pass(wire, &examples).await;
-        let heard = examples.iter().filter(|example| wire.carries(example)).count();
-        println!("{wire:?}: {} examples sent, {heard} received; {messages} are whole messages", examples.len());
+        let heard = examples
+            .iter()
+            .filter(|example| wire.carries(example))
+            .count();
+        println!(
+            "{wire:?}: {} examples sent, {heard} received; {messages} are whole messages",
+            examples.len()
+        );
     }
 }
 
@@ -202,7 +283,12 @@ fn collect(folder: &Path, files: &mut Vec<std::path::PathBuf>) {
     for entry in std::fs::read_dir(folder).unwrap().flatten() {
         match entry.path() {
             path if path.is_dir() => collect(&path, files),
-            path if path.extension().is_some_and(|extension| extension == "json") => files.push(path),
+            path if path
+                .extension()
+                .is_some_and(|extension| extension == "json") =>
+            {
+                files.push(path)
+            }
             _ => {}
         }
     }

@@ -1,4 +1,5 @@
-//! A peer on every wire that keeps what it receives, byte for byte, and says what it is told to say.
+//! A peer on every wire that keeps what it receives, byte for byte, and says what it is told to
+//! say.
 
 use std::sync::{Arc, Mutex};
 
@@ -36,8 +37,9 @@ pub enum Wire {
 impl Wire {
     pub const ALL: [Self; 4] = [Self::Stdio, Self::HttpJson, Self::HttpEvents, Self::Sse];
 
-    /// Whether the server can say this here at all: a JSON document is the answer and nothing else, and a stream answers the one
-    /// request that opened it, where a batch of answers would answer several.
+    /// Whether the server can say this here at all: a JSON document is the answer and nothing else,
+    /// and a stream answers the one request that opened it, where a batch of answers would
+    /// answer several.
     pub fn carries(self, example: &Example) -> bool {
         match self {
             Self::Stdio | Self::Sse => true,
@@ -60,11 +62,21 @@ pub struct Peer {
 
 impl Peer {
     pub async fn start(wire: Wire, corpus: &[Example]) -> Self {
-        let script = Arc::new(Script { corpus: corpus.to_vec(), received: Mutex::default(), arrived: Notify::new() });
+        let script = Arc::new(Script {
+            corpus: corpus.to_vec(),
+            received: Mutex::default(),
+            arrived: Notify::new(),
+        });
         let connector: Box<dyn Connector> = match wire {
             Wire::Stdio => Box::new(stdio(script.clone())),
-            Wire::HttpJson | Wire::HttpEvents => Box::new(HttpConnector::new(stack(), http::serve(wire, script.clone()).await)),
-            Wire::Sse => Box::new(SseConnector::new(stack(), http::serve(wire, script.clone()).await)),
+            Wire::HttpJson | Wire::HttpEvents => Box::new(HttpConnector::new(
+                stack(),
+                http::serve(wire, script.clone()).await,
+            )),
+            Wire::Sse => Box::new(SseConnector::new(
+                stack(),
+                http::serve(wire, script.clone()).await,
+            )),
         };
         Self { connector, script }
     }
@@ -96,7 +108,11 @@ impl Script {
         loop {
             let first = {
                 let mut received = self.received.lock().unwrap();
-                if received.is_empty() { None } else { Some(received.remove(0)) }
+                if received.is_empty() {
+                    None
+                } else {
+                    Some(received.remove(0))
+                }
             };
             match first {
                 Some(first) => return first,
@@ -127,30 +143,55 @@ impl Script {
         self.received.lock().unwrap().push(body.to_owned());
         self.arrived.notify_one();
         let message: Message<'_> = serde_json::from_str(body).unwrap();
-        let (Some(id), false) = (message.id, message.method.is_empty()) else { return Reaction::default() };
-        let answer = |result: &str| Some(format!(r#"{{"jsonrpc":"2.0","id":{},"result":{result}}}"#, id.get()));
+        let (Some(id), false) = (message.id, message.method.is_empty()) else {
+            return Reaction::default();
+        };
+        let answer = |result: &str| {
+            Some(format!(
+                r#"{{"jsonrpc":"2.0","id":{},"result":{result}}}"#,
+                id.get()
+            ))
+        };
         let params = message.params.map_or("{}", RawValue::get);
         // A handshake of a session, and not one of the corpus.
         let is_ours = params.contains(r#""name":"switchboard""#);
         let place = match message.method.as_str() {
             "corpus/say" => serde_json::from_str::<Place>(params).ok(),
-            "prompts/get" => serde_json::from_str::<Arguments>(params).ok().map(|params| params.arguments),
+            "prompts/get" => serde_json::from_str::<Arguments>(params)
+                .ok()
+                .map(|params| params.arguments),
             _ => None,
         };
-        match (message.method.as_str(), place.map(|place| &self.corpus[place.corpus_index])) {
-            (_, Some(example)) if example.is_answer() => {
-                Reaction { before: Vec::new(), answer: Some(example.with_id(id.get().parse().unwrap())) }
-            }
-            (_, Some(example)) => Reaction { before: vec![example.text.clone()], answer: answer("{}") },
+        match (
+            message.method.as_str(),
+            place.map(|place| &self.corpus[place.corpus_index]),
+        ) {
+            (_, Some(example)) if example.is_answer() => Reaction {
+                before: Vec::new(),
+                answer: Some(example.with_id(id.get().parse().unwrap())),
+            },
+            (_, Some(example)) => Reaction {
+                before: vec![example.text.clone()],
+                answer: answer("{}"),
+            },
             ("initialize", None) if is_ours => {
                 let hello = r#"{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"corpus","version":"1"}}"#;
-                Reaction { before: Vec::new(), answer: answer(hello) }
+                Reaction {
+                    before: Vec::new(),
+                    answer: answer(hello),
+                }
             }
             ("server/discover", None) if is_ours => {
                 let hello = r#"{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{}}"#;
-                Reaction { before: Vec::new(), answer: answer(hello) }
+                Reaction {
+                    before: Vec::new(),
+                    answer: answer(hello),
+                }
             }
-            _ => Reaction { before: Vec::new(), answer: answer("{}") },
+            _ => Reaction {
+                before: Vec::new(),
+                answer: answer("{}"),
+            },
         }
     }
 }
@@ -168,7 +209,10 @@ fn stdio(script: Arc<Script>) -> StdioConnector {
         while let Ok(Some(line)) = lines.next_line().await {
             let Reaction { before, answer } = script.react(&line);
             for message in before.into_iter().chain(answer) {
-                to_host.write_all(format!("{message}\n").as_bytes()).await.unwrap();
+                to_host
+                    .write_all(format!("{message}\n").as_bytes())
+                    .await
+                    .unwrap();
             }
         }
     });

@@ -1,5 +1,6 @@
-//! The message types of each revision, by the names of its schema. Unions and bases, of which nothing is sent, are left out, and so are
-//! the names for whole responses: each of our results is one.
+//! The message types of each revision, by the names of its schema. Unions and bases, of which
+//! nothing is sent, are left out, and so are the names for whole responses: each of our results is
+//! one.
 
 /// Gives the names of the message types of a revision.
 pub type Types = fn() -> Vec<&'static str>;
@@ -7,15 +8,32 @@ pub type Types = fn() -> Vec<&'static str>;
 /// A revision and its types.
 pub const REVISIONS: [(&str, Types); 5] = [
     ("2024-11-05", || [COMMON, ENVELOPES].concat()),
-    ("2025-03-26", || [COMMON, ENVELOPES, &["JSONRPCBatchRequest", "JSONRPCBatchResponse"]].concat()),
+    ("2025-03-26", || {
+        [
+            COMMON,
+            ENVELOPES,
+            &["JSONRPCBatchRequest", "JSONRPCBatchResponse"],
+        ]
+        .concat()
+    }),
     ("2025-06-18", || [COMMON, ENVELOPES, ELICITATION].concat()),
-    ("2025-11-25", || [COMMON, LATER_ENVELOPES, ELICITATION, OF_2025_11_25].concat()),
-    ("2026-07-28", || [SHARED, LATER_ENVELOPES, ELICITATION, OF_2026_07_28].concat()),
+    ("2025-11-25", || {
+        [COMMON, LATER_ENVELOPES, ELICITATION, OF_2025_11_25].concat()
+    }),
+    ("2026-07-28", || {
+        [SHARED, LATER_ENVELOPES, ELICITATION, OF_2026_07_28].concat()
+    }),
 ];
 
 /// What the corpus must have besides.
-pub const ODD: [&str; 6] =
-    ["unknown fields", "large integers", "long decimals", "unusual key order", "deep nesting", "unknown content kinds"];
+pub const ODD: [&str; 6] = [
+    "unknown fields",
+    "large integers",
+    "long decimals",
+    "unusual key order",
+    "deep nesting",
+    "unknown content kinds",
+];
 
 /// All legacy revisions have these.
 const COMMON: &[&str] = &[
@@ -89,9 +107,19 @@ const SHARED: &[&str] = &[
     "ToolListChangedNotification",
 ];
 
-const ENVELOPES: &[&str] = &["JSONRPCError", "JSONRPCNotification", "JSONRPCRequest", "JSONRPCResponse"];
+const ENVELOPES: &[&str] = &[
+    "JSONRPCError",
+    "JSONRPCNotification",
+    "JSONRPCRequest",
+    "JSONRPCResponse",
+];
 
-const LATER_ENVELOPES: &[&str] = &["JSONRPCErrorResponse", "JSONRPCNotification", "JSONRPCRequest", "JSONRPCResultResponse"];
+const LATER_ENVELOPES: &[&str] = &[
+    "JSONRPCErrorResponse",
+    "JSONRPCNotification",
+    "JSONRPCRequest",
+    "JSONRPCResultResponse",
+];
 
 const ELICITATION: &[&str] = &["ElicitRequest", "ElicitResult"];
 

@@ -14,14 +14,18 @@ use switchboard_testkit::{Chaos, Step};
 use crate::support::{PATIENCE, Stage, assert_ready, call, snapshot};
 
 fn pairs(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
-    pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    pairs
+        .iter()
+        .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+        .collect()
 }
 
 fn path() -> String {
     std::env::var("PATH").unwrap()
 }
 
-/// S1-10, S1-30: the child has what `env("NAME")` reads of the host; of an unset one the empty text, and its server says so.
+/// S1-10, S1-30: the child has what `env("NAME")` reads of the host; of an unset one the empty
+/// text, and its server says so.
 #[tokio::test(flavor = "multi_thread")]
 async fn s1_10_env_of_a_block_reaches_the_child_and_s1_30_unset_is_empty_with_a_warning() {
     let stage = Stage::new();
@@ -30,7 +34,14 @@ async fn s1_10_env_of_a_block_reaches_the_child_and_s1_30_unset_is_empty_with_a_
         stage.server("x")
     );
     let path = path();
-    let host = stage.host(Dialect::A3s, "config.hcl", &text, &[("PATH", &path), ("HOST_TOKEN", "s3cret$ ${PATH}")]).await;
+    let host = stage
+        .host(
+            Dialect::A3s,
+            "config.hcl",
+            &text,
+            &[("PATH", &path), ("HOST_TOKEN", "s3cret$ ${PATH}")],
+        )
+        .await;
     assert_ready(&host, "x");
     let child = [
         ("HOST_TOKEN", "s3cret$ ${PATH}"),
@@ -40,11 +51,16 @@ async fn s1_10_env_of_a_block_reaches_the_child_and_s1_30_unset_is_empty_with_a_
         ("TOKEN", "s3cret$ ${PATH}"),
     ];
     assert_eq!(stage.environment("x"), pairs(&child));
-    assert_eq!(snapshot(&host, "x").unset, pairs(&[("NOT_SET", "env.NONE")]), "S1-30");
+    assert_eq!(
+        snapshot(&host, "x").unset,
+        pairs(&[("NOT_SET", "env.NONE")]),
+        "S1-30"
+    );
     host.stop().await;
 }
 
-/// S4-07, S4-18: the entry's own variables, every one of the user's, and the user's own id; as a shell command would have.
+/// S4-07, S4-18: the entry's own variables, every one of the user's, and the user's own id; as a
+/// shell command would have.
 #[tokio::test(flavor = "multi_thread")]
 async fn s4_07_the_child_gets_its_configured_env_and_s4_18_the_users_own_variables_and_id() {
     let stage = Stage::new();
@@ -52,21 +68,34 @@ async fn s4_07_the_child_gets_its_configured_env_and_s4_18_the_users_own_variabl
         "[mcp_servers.x]\ncommand = {:?}\nenv = {{ GITHUB_TOKEN = \"ghp_${{HOME}}\", LANG = \"C\" }}\n",
         stage.server("x")
     );
-    let mut users: Vec<(String, String)> =
-        std::env::vars().filter(|(name, _)| name != "GITHUB_TOKEN" && name != "LANG" && name != "SECRET_OF_THE_USER").collect();
+    let mut users: Vec<(String, String)> = std::env::vars()
+        .filter(|(name, _)| {
+            name != "GITHUB_TOKEN" && name != "LANG" && name != "SECRET_OF_THE_USER"
+        })
+        .collect();
     users.push(("SECRET_OF_THE_USER".to_owned(), "also passed on".to_owned()));
-    let variables: Vec<(&str, &str)> = users.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
-    let host = stage.host(Dialect::AgentCode, "config.toml", &text, &variables).await;
+    let variables: Vec<(&str, &str)> = users
+        .iter()
+        .map(|(name, value)| (name.as_str(), value.as_str()))
+        .collect();
+    let host = stage
+        .host(Dialect::AgentCode, "config.toml", &text, &variables)
+        .await;
     assert_ready(&host, "x");
     let mut expected = users.clone();
     expected.extend(pairs(&[("GITHUB_TOKEN", "ghp_${HOME}"), ("LANG", "C")]));
     expected.sort();
     assert_eq!(stage.environment("x"), expected);
-    assert_eq!(stage.user("x"), std::fs::metadata("/proc/self").unwrap().uid().to_string(), "S4-18");
+    assert_eq!(
+        stage.user("x"),
+        std::fs::metadata("/proc/self").unwrap().uid().to_string(),
+        "S4-18"
+    );
     host.stop().await;
 }
 
-/// S3-06, S3-22: escaped, the host's variable; unescaped, the document's own metadata, or nothing at all.
+/// S3-06, S3-22: escaped, the host's variable; unescaped, the document's own metadata, or nothing
+/// at all.
 #[tokio::test(flavor = "multi_thread")]
 async fn s3_06_escaped_references_reach_the_child_and_s3_22_unescaped_ones_never_do() {
     let stage = Stage::new();
@@ -75,21 +104,39 @@ async fn s3_06_escaped_references_reach_the_child_and_s3_22_unescaped_ones_never
         stage.server("x")
     );
     let path = path();
-    let host = stage.host(Dialect::AgentApps, "agent.yaml", &text, &[("PATH", &path), ("GITHUB_TOKEN", "ghp")]).await;
+    let host = stage
+        .host(
+            Dialect::AgentApps,
+            "agent.yaml",
+            &text,
+            &[("PATH", &path), ("GITHUB_TOKEN", "ghp")],
+        )
+        .await;
     assert_eq!(call(&host, "x/ok", json!({})).await.as_deref(), Ok("fine"));
-    assert_eq!(stage.environment("x"), pairs(&[("APP", "demo"), ("PATH", &path), ("TOKEN", "ghp")]));
+    assert_eq!(
+        stage.environment("x"),
+        pairs(&[("APP", "demo"), ("PATH", &path), ("TOKEN", "ghp")])
+    );
     host.stop().await;
 }
 
-/// S0-08: the entry's variables are added, over what the host has; S0-09: beside them the child has little of the host's; S0-15, S0-16:
-/// `${env:NAME}` is read at the start, an unset one is empty, and no other spelling is a reference.
+/// S0-08: the entry's variables are added, over what the host has; S0-09: beside them the child has
+/// little of the host's; S0-15, S0-16: `${env:NAME}` is read at the start, an unset one is empty,
+/// and no other spelling is a reference.
 #[tokio::test(flavor = "multi_thread")]
-async fn s0_08_s0_15_s0_16_a_child_of_a_core_agent_file_has_its_entrys_env_with_placeholders_read() {
+async fn s0_08_s0_15_s0_16_a_child_of_a_core_agent_file_has_its_entrys_env_with_placeholders_read()
+{
     let stage = Stage::new();
     let env = json!({"LOG_LEVEL": "info", "T": "${env:TOKEN}", "N": "${env:GONE}", "L": "$TOKEN ${TOKEN}"});
-    let text = json!({"servers": {"x": {"transport": "stdio", "command": stage.server("x"), "env": env}}}).to_string();
+    let text =
+        json!({"servers": {"x": {"transport": "stdio", "command": stage.server("x"), "env": env}}})
+            .to_string();
     let path = path();
-    let host = [("PATH", path.as_str()), ("TOKEN", "s3cret ${env:PATH}"), ("LOG_LEVEL", "debug")];
+    let host = [
+        ("PATH", path.as_str()),
+        ("TOKEN", "s3cret ${env:PATH}"),
+        ("LOG_LEVEL", "debug"),
+    ];
     let expected = [
         ("L", "$TOKEN ${TOKEN}"),
         ("LOG_LEVEL", "info"),
@@ -98,34 +145,66 @@ async fn s0_08_s0_15_s0_16_a_child_of_a_core_agent_file_has_its_entrys_env_with_
         ("T", "s3cret ${env:PATH}"),
         ("TOKEN", "s3cret ${env:PATH}"),
     ];
-    let host = stage.host(Dialect::CoreAgent, "mcp.json", &text, &host).await;
+    let host = stage
+        .host(Dialect::CoreAgent, "mcp.json", &text, &host)
+        .await;
     assert_ready(&host, "x");
     assert_eq!(stage.environment("x"), pairs(&expected));
-    assert_eq!(snapshot(&host, "x").unset, pairs(&[("GONE", "env.N")]), "S0-16");
+    assert_eq!(
+        snapshot(&host, "x").unset,
+        pairs(&[("GONE", "env.N")]),
+        "S0-16"
+    );
     host.stop().await;
 }
 
-/// S1-14, S1-22: the time that a block gives is what a call has, and the answer says so. S1-23: the server is told that the call is
-/// over, its late answer counts for nothing, and it goes on.
+/// S1-14, S1-22: the time that a block gives is what a call has, and the answer says so. S1-23: the
+/// server is told that the call is over, its late answer counts for nothing, and it goes on.
 #[tokio::test(flavor = "multi_thread")]
 async fn s1_22_s1_23_a_call_ends_after_the_time_that_its_block_gives_and_its_server_stays() {
     let stage = Stage::new();
     let late = [Step::AwaitCancel, Step::text("too late")];
     let text = format!(
         "mcp_servers {{\n  name = \"x\"\n  command = {:?}\n  timeout_ms = 300\n}}\n",
-        stage.server_that("x", Chaos::new().tool("late", late).tool("ok", Step::text("fine")))
+        stage.server_that(
+            "x",
+            Chaos::new()
+                .tool("late", late)
+                .tool("ok", Step::text("fine"))
+        )
     );
-    let host = stage.host(Dialect::A3s, "config.hcl", &text, &[("PATH", &path())]).await;
+    let host = stage
+        .host(Dialect::A3s, "config.hcl", &text, &[("PATH", &path())])
+        .await;
     let started = Instant::now();
-    let calling = Call::new("x/late", json!({}), Arc::new(Headless(CallerId::new("tester")))).yes();
-    let late = tokio::time::timeout(PATIENCE, host.call(calling)).await.expect("far before the default of a minute");
+    let calling = Call::new(
+        "x/late",
+        json!({}),
+        Arc::new(Headless(CallerId::new("tester"))),
+    )
+    .yes();
+    let late = tokio::time::timeout(PATIENCE, host.call(calling))
+        .await
+        .expect("far before the default of a minute");
     let error = late.map(|_| ()).unwrap_err().to_string();
     assert!(error.contains("within 300ms"), "{error}");
     assert!(started.elapsed().as_millis() >= 300);
 
-    assert_eq!(call(&host, "x/ok", json!({})).await.as_deref(), Ok("fine"), "S1-23");
+    assert_eq!(
+        call(&host, "x/ok", json!({})).await.as_deref(),
+        Ok("fine"),
+        "S1-23"
+    );
     let record = stage.record("x");
-    assert_eq!((record.count("notifications/cancelled"), record.count("tools/call"), record.starts()), (1, 2, 1), "S1-23");
+    assert_eq!(
+        (
+            record.count("notifications/cancelled"),
+            record.count("tools/call"),
+            record.starts()
+        ),
+        (1, 2, 1),
+        "S1-23"
+    );
     host.stop().await;
 }
 
@@ -133,45 +212,90 @@ async fn s1_22_s1_23_a_call_ends_after_the_time_that_its_block_gives_and_its_ser
 #[tokio::test(flavor = "multi_thread")]
 async fn s1_25_a_disabled_block_is_never_spawned_and_still_listed() {
     let stage = Stage::new();
-    let block =
-        |name: &str, more: &str| format!("mcp_servers {{\n  name = \"{name}\"\n  command = {:?}\n{more}}}\n", stage.server(name));
+    let block = |name: &str, more: &str| {
+        format!(
+            "mcp_servers {{\n  name = \"{name}\"\n  command = {:?}\n{more}}}\n",
+            stage.server(name)
+        )
+    };
     let text = block("off", "  enabled = false\n") + &block("on", "");
-    let host = stage.host(Dialect::A3s, "config.hcl", &text, &[("PATH", &path())]).await;
+    let host = stage
+        .host(Dialect::A3s, "config.hcl", &text, &[("PATH", &path())])
+        .await;
     let states: Vec<_> = host
         .servers()
         .iter()
-        .map(|server| (server.config.name.to_string(), stage.record(server.config.name.as_str()).starts()))
+        .map(|server| {
+            (
+                server.config.name.to_string(),
+                stage.record(server.config.name.as_str()).starts(),
+            )
+        })
         .collect();
     assert_eq!(states, [("off".to_owned(), 0), ("on".to_owned(), 1)]);
-    assert_eq!(snapshot(&host, "off").state, switchboard::server::State::Disabled);
+    assert_eq!(
+        snapshot(&host, "off").state,
+        switchboard::server::State::Disabled
+    );
     host.stop().await;
 }
 
-/// S4-14, S4-15, S4-28: only the listed ones run, and a denied one never; what is blocked says by which list.
+/// S4-14, S4-15, S4-28: only the listed ones run, and a denied one never; what is blocked says by
+/// which list.
 #[tokio::test(flavor = "multi_thread")]
 async fn s4_14_only_listed_servers_run_and_s4_15_a_denied_one_never_does() {
     let stage = Stage::new();
     let names = ["listed", "denied", "unlisted"];
-    let servers: String =
-        names.iter().map(|name| format!("[mcp_servers.{name}]\ncommand = {:?}\n", stage.server(name))).collect();
+    let servers: String = names
+        .iter()
+        .map(|name| format!("[mcp_servers.{name}]\ncommand = {:?}\n", stage.server(name)))
+        .collect();
     let lists = "[security]\nmcp_server_allowlist = [\"listed\", \"denied\", \"nobody\"]\nmcp_server_denylist = [\"denied\"]\n";
-    let host = stage.host(Dialect::AgentCode, "config.toml", &(servers.clone() + lists), &[("PATH", &path())]).await;
+    let host = stage
+        .host(
+            Dialect::AgentCode,
+            "config.toml",
+            &(servers.clone() + lists),
+            &[("PATH", &path())],
+        )
+        .await;
     assert_eq!(names.map(|name| stage.record(name).starts()), [1, 0, 0]);
     assert_ready(&host, "listed");
     host.stop().await;
 
     // A deny list holds without an allow list too.
     let only_denied = "[security]\nmcp_server_allowlist = []\nmcp_server_denylist = [\"denied\"]\n";
-    let host = stage.host(Dialect::AgentCode, "config.toml", &(servers + only_denied), &[("PATH", &path())]).await;
+    let host = stage
+        .host(
+            Dialect::AgentCode,
+            "config.toml",
+            &(servers + only_denied),
+            &[("PATH", &path())],
+        )
+        .await;
     assert_eq!(names.map(|name| stage.record(name).starts()), [2, 0, 1]);
     host.stop().await;
 
     let examples = ["stdio", "sse", "security", "permissions"];
-    let joined = examples.map(|name| std::fs::read_to_string(format!("tests/seeds/agent-code/{name}.toml")).unwrap()).join("\n");
-    let joined = joined.replace("\"npx\"", &format!("{:?}", stage.server("github"))).replace("args = [", "args = [] # [");
-    let host = stage.host(Dialect::AgentCode, "config.toml", &joined, &[("PATH", &path())]).await;
+    let joined = examples
+        .map(|name| std::fs::read_to_string(format!("tests/seeds/agent-code/{name}.toml")).unwrap())
+        .join("\n");
+    let joined = joined
+        .replace("\"npx\"", &format!("{:?}", stage.server("github")))
+        .replace("args = [", "args = [] # [");
+    let host = stage
+        .host(
+            Dialect::AgentCode,
+            "config.toml",
+            &joined,
+            &[("PATH", &path())],
+        )
+        .await;
     assert_ready(&host, "github");
     let remote = snapshot(&host, "remote").state.clone();
-    assert!(matches!(remote, switchboard::server::State::Blocked { .. }), "S4-28: {remote}");
+    assert!(
+        matches!(remote, switchboard::server::State::Blocked { .. }),
+        "S4-28: {remote}"
+    );
     host.stop().await;
 }

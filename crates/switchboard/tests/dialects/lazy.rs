@@ -5,14 +5,18 @@ use switchboard::server::State;
 
 use crate::support::{Stage, call, snapshot};
 
-/// S3-08, S3-09: a host over the file starts no process; twenty first calls at once start their server once, and no other.
+/// S3-08, S3-09: a host over the file starts no process; twenty first calls at once start their
+/// server once, and no other.
 #[tokio::test(flavor = "multi_thread")]
-async fn s3_08_nothing_is_spawned_before_the_first_call_and_s3_09_concurrent_first_calls_initialise_once() {
+async fn s3_08_nothing_is_spawned_before_the_first_call_and_s3_09_concurrent_first_calls_initialise_once()
+ {
     let stage = Stage::new();
     let entry = |name: &str| format!("    {name}: {{ command: {:?} }}\n", stage.server(name));
     let text = format!("metadata:\n  mcp:\n{}{}", entry("one"), entry("other"));
     let path = std::env::var("PATH").unwrap();
-    let host = stage.host(Dialect::AgentApps, "agent.yaml", &text, &[("PATH", &path)]).await;
+    let host = stage
+        .host(Dialect::AgentApps, "agent.yaml", &text, &[("PATH", &path)])
+        .await;
     let starts = || ["one", "other"].map(|name| stage.record(name).starts());
     assert_eq!(starts(), [0, 0], "S3-08");
     assert_eq!(snapshot(&host, "one").state, State::Idle);
@@ -24,7 +28,15 @@ async fn s3_08_nothing_is_spawned_before_the_first_call_and_s3_09_concurrent_fir
     }
     assert_eq!(calls.join_all().await, vec![Ok("fine".to_owned()); 20]);
     let record = stage.record("one");
-    assert_eq!((record.starts(), record.count("initialize"), record.count("tools/call")), (1, 1, 20), "S3-09");
+    assert_eq!(
+        (
+            record.starts(),
+            record.count("initialize"),
+            record.count("tools/call")
+        ),
+        (1, 1, 20),
+        "S3-09"
+    );
     assert_eq!(starts(), [1, 0], "S3-08: only what was needed");
     host.stop().await;
 }

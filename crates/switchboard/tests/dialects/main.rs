@@ -1,5 +1,5 @@
-//! Files of other programs' kinds, as their documents write them, with real servers behind: what children get, when they start, what
-//! goes over the wire.
+//! Files of other programs' kinds, as their documents write them, with real servers behind: what
+//! children get, when they start, what goes over the wire.
 #![allow(clippy::unwrap_used)]
 
 mod support;

@@ -18,21 +18,42 @@ async fn edge() -> HttpEdge {
     demo.serve_http(listener, HttpOptions::default()).unwrap()
 }
 
-/// A call is one more POST, and its answer, like what the server says by itself, comes on the one stream.
+/// A call is one more POST, and its answer, like what the server says by itself, comes on the one
+/// stream.
 async fn posts_and_listens(host: &Host, edge: &HttpEdge, streams_opened: u64) {
     assert_ready(host, "x");
     assert_eq!(snapshot(host, "x").wire, Some(Wire::Sse));
     let before = edge.counts();
     assert_eq!(before.gets, streams_opened);
-    assert_eq!(call(host, "x/echo", json!({"message": "hello"})).await.as_deref(), Ok("hello"));
+    assert_eq!(
+        call(host, "x/echo", json!({"message": "hello"}))
+            .await
+            .as_deref(),
+        Ok("hello")
+    );
     let after = edge.counts();
-    assert_eq!((after.posts - before.posts, after.gets), (1, streams_opened), "one POST, and no other stream");
+    assert_eq!(
+        (after.posts - before.posts, after.gets),
+        (1, streams_opened),
+        "one POST, and no other stream"
+    );
 
     let mut events = host.events();
-    host.set_log_level(&ServerName::new("x").unwrap(), LogLevel::Alert).await.unwrap();
-    call(host, "x/log", json!({"level": "alert", "message": "noticed"})).await.unwrap();
-    let logged = async { while !matches!(events.next().await, Some(Next::Event(Event::Log { .. }))) {} };
-    tokio::time::timeout(PATIENCE, logged).await.expect("a notification on the stream");
+    host.set_log_level(&ServerName::new("x").unwrap(), LogLevel::Alert)
+        .await
+        .unwrap();
+    call(
+        host,
+        "x/log",
+        json!({"level": "alert", "message": "noticed"}),
+    )
+    .await
+    .unwrap();
+    let logged =
+        async { while !matches!(events.next().await, Some(Next::Event(Event::Log { .. }))) {} };
+    tokio::time::timeout(PATIENCE, logged)
+        .await
+        .expect("a notification on the stream");
     assert_eq!(edge.counts().gets, streams_opened);
 }
 
@@ -41,37 +62,74 @@ async fn posts_and_listens(host: &Host, edge: &HttpEdge, streams_opened: u64) {
 async fn s1_15_requests_are_posted_and_answers_stream_back() {
     for word in ["sse", "http", "http+sse"] {
         let (stage, edge) = (Stage::new(), edge().await);
-        let text = format!("mcp_servers {{\n  name = \"x\"\n  transport = \"{word}\"\n  url = \"{}\"\n}}\n", edge.sse_url());
+        let text = format!(
+            "mcp_servers {{\n  name = \"x\"\n  transport = \"{word}\"\n  url = \"{}\"\n}}\n",
+            edge.sse_url()
+        );
         let host = stage.host(Dialect::A3s, "config.hcl", &text, &[]).await;
         posts_and_listens(&host, &edge, 1).await;
         host.stop().await;
     }
 }
 
-/// S4-09: the stream is at the URL itself, or at `/sse` under it; elsewhere it is not looked for, and both are told.
+/// S4-09: the stream is at the URL itself, or at `/sse` under it; elsewhere it is not looked for,
+/// and both are told.
 #[tokio::test(flavor = "multi_thread")]
 async fn s4_09_a_base_url_finds_its_stream_at_sse_and_a_streams_own_url_at_once() {
     let (stage, first, second) = (Stage::new(), edge().await, edge().await);
     let base = format!("http://{}", first.address());
     let text = |url: &str| format!("[mcp_servers.x]\nurl = {url:?}\n");
-    let host = stage.host(Dialect::AgentCode, "config.toml", &text(&base), &[]).await;
+    let host = stage
+        .host(Dialect::AgentCode, "config.toml", &text(&base), &[])
+        .await;
     posts_and_listens(&host, &first, 2).await;
     host.stop().await;
 
-    let host = stage.host(Dialect::AgentCode, "config.toml", &text(&second.sse_url()), &[]).await;
+    let host = stage
+        .host(
+            Dialect::AgentCode,
+            "config.toml",
+            &text(&second.sse_url()),
+            &[],
+        )
+        .await;
     posts_and_listens(&host, &second, 1).await;
     host.stop().await;
 
-    let host = stage.host(Dialect::AgentCode, "config.toml", &text(&format!("{base}/elsewhere")), &[]).await;
-    let failed = snapshot(&host, "x").history.iter().map(|(_, line)| line.clone()).collect::<Vec<_>>().join("\n");
-    assert!(failed.contains("it has an HTTP+SSE stream neither at its URL (HTTP 404"), "{failed}");
+    let host = stage
+        .host(
+            Dialect::AgentCode,
+            "config.toml",
+            &text(&format!("{base}/elsewhere")),
+            &[],
+        )
+        .await;
+    let failed = snapshot(&host, "x")
+        .history
+        .iter()
+        .map(|(_, line)| line.clone())
+        .collect::<Vec<_>>()
+        .join("\n");
+    assert!(
+        failed.contains("it has an HTTP+SSE stream neither at its URL (HTTP 404"),
+        "{failed}"
+    );
     host.stop().await;
 
     // Where the dialect does not give base URLs, none is made up.
-    let a3s = format!("mcp_servers {{\n  name = \"x\"\n  transport = \"sse\"\n  url = {base:?}\n}}\n");
+    let a3s =
+        format!("mcp_servers {{\n  name = \"x\"\n  transport = \"sse\"\n  url = {base:?}\n}}\n");
     let host = stage.host(Dialect::A3s, "config.hcl", &a3s, &[]).await;
-    let failed = snapshot(&host, "x").history.iter().map(|(_, line)| line.clone()).collect::<Vec<_>>().join("\n");
-    assert!(failed.contains("HTTP 404") && !failed.contains("/sse"), "{failed}");
+    let failed = snapshot(&host, "x")
+        .history
+        .iter()
+        .map(|(_, line)| line.clone())
+        .collect::<Vec<_>>()
+        .join("\n");
+    assert!(
+        failed.contains("HTTP 404") && !failed.contains("/sse"),
+        "{failed}"
+    );
     host.stop().await;
 }
 
@@ -84,15 +142,40 @@ async fn s1_02_one_file_has_a_server_on_stdio_and_one_on_http_and_sse() {
         stage.server("local"),
         edge.sse_url()
     );
-    let host = stage.host(Dialect::A3s, "config.hcl", &text, &[("PATH", &std::env::var("PATH").unwrap())]).await;
-    assert_eq!(call(&host, "local/ok", json!({})).await.as_deref(), Ok("fine"));
-    assert_eq!(call(&host, "remote/echo", json!({"message": "hello"})).await.as_deref(), Ok("hello"));
-    assert_eq!((stage.record("local").count("tools/call"), snapshot(&host, "local").wire), (1, None));
-    assert_eq!((edge.counts().gets, snapshot(&host, "remote").wire), (1, Some(Wire::Sse)));
+    let host = stage
+        .host(
+            Dialect::A3s,
+            "config.hcl",
+            &text,
+            &[("PATH", &std::env::var("PATH").unwrap())],
+        )
+        .await;
+    assert_eq!(
+        call(&host, "local/ok", json!({})).await.as_deref(),
+        Ok("fine")
+    );
+    assert_eq!(
+        call(&host, "remote/echo", json!({"message": "hello"}))
+            .await
+            .as_deref(),
+        Ok("hello")
+    );
+    assert_eq!(
+        (
+            stage.record("local").count("tools/call"),
+            snapshot(&host, "local").wire
+        ),
+        (1, None)
+    );
+    assert_eq!(
+        (edge.counts().gets, snapshot(&host, "remote").wire),
+        (1, Some(Wire::Sse))
+    );
     host.stop().await;
 }
 
-/// S3-02, S3-03, S3-04: a command is a child on stdio, a URL is Streamable HTTP, and of both the URL is taken.
+/// S3-02, S3-03, S3-04: a command is a child on stdio, a URL is Streamable HTTP, and of both the
+/// URL is taken.
 #[tokio::test(flavor = "multi_thread")]
 async fn s3_03_a_url_is_spoken_to_over_streamable_http_and_s3_04_goes_before_a_command() {
     let (stage, edge) = (Stage::new(), edge().await);
@@ -102,12 +185,34 @@ async fn s3_03_a_url_is_spoken_to_over_streamable_http_and_s3_04_goes_before_a_c
         stage.server("local"),
         stage.server("both")
     );
-    let host = stage.host(Dialect::AgentApps, "agent.yaml", &text, &[("PATH", &std::env::var("PATH").unwrap())]).await;
-    assert_eq!(call(&host, "local/ok", json!({})).await.as_deref(), Ok("fine"), "S3-02");
+    let host = stage
+        .host(
+            Dialect::AgentApps,
+            "agent.yaml",
+            &text,
+            &[("PATH", &std::env::var("PATH").unwrap())],
+        )
+        .await;
+    assert_eq!(
+        call(&host, "local/ok", json!({})).await.as_deref(),
+        Ok("fine"),
+        "S3-02"
+    );
     for name in ["remote", "both"] {
         let hello = call(&host, &format!("{name}/echo"), json!({"message": "hello"})).await;
-        assert_eq!((hello.as_deref(), snapshot(&host, name).wire), (Ok("hello"), Some(Wire::Http)), "{name}");
+        assert_eq!(
+            (hello.as_deref(), snapshot(&host, name).wire),
+            (Ok("hello"), Some(Wire::Http)),
+            "{name}"
+        );
     }
-    assert_eq!((stage.record("local").starts(), stage.record("both").starts()), (1, 0), "S3-04");
+    assert_eq!(
+        (
+            stage.record("local").starts(),
+            stage.record("both").starts()
+        ),
+        (1, 0),
+        "S3-04"
+    );
     host.stop().await;
 }

@@ -23,18 +23,25 @@ pub(crate) struct Stage {
 
 impl Stage {
     pub(crate) fn new() -> Self {
-        Self { scratch: Scratch::new() }
+        Self {
+            scratch: Scratch::new(),
+        }
     }
 
-    /// A program with the tool `ok`, which writes down its environment and its user before anything else. Returns its path.
+    /// A program with the tool `ok`, which writes down its environment and its user before anything
+    /// else. Returns its path.
     pub(crate) fn server(&self, name: &str) -> String {
         self.server_that(name, Chaos::new().tool("ok", Step::text("fine")))
     }
 
     /// The same, with what it does.
     pub(crate) fn server_that(&self, name: &str, does: Chaos) -> String {
-        let launch = does.record(self.scratch.path(&format!("{name}.record"))).launch();
-        let [script] = &launch.args[..] else { panic!("{launch:?}") };
+        let launch = does
+            .record(self.scratch.path(&format!("{name}.record")))
+            .launch();
+        let [script] = &launch.args[..] else {
+            panic!("{launch:?}")
+        };
         let left = self.scratch.path(name).display().to_string();
         // What the kernel was handed, before the shell adds anything.
         let text = format!(
@@ -47,36 +54,64 @@ impl Stage {
     }
 
     pub(crate) fn load(&self, dialect: Dialect, name: &str, text: &str) -> Config {
-        let file = ConfigFile { dialect: Some(dialect), ..ConfigFile::new(self.scratch.write(name, text), Scope::Given) };
+        let file = ConfigFile {
+            dialect: Some(dialect),
+            ..ConfigFile::new(self.scratch.write(name, text), Scope::Given)
+        };
         config::load(&[file]).unwrap()
     }
 
     /// Starts a host over a file, with these variables.
-    pub(crate) async fn host(&self, dialect: Dialect, name: &str, text: &str, variables: &[(&str, &str)]) -> Host {
-        let variables = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-        let launcher = Launcher::start(PathBuf::from(env!("CARGO_BIN_EXE_switchboard-launcher"))).unwrap();
+    pub(crate) async fn host(
+        &self,
+        dialect: Dialect,
+        name: &str,
+        text: &str,
+        variables: &[(&str, &str)],
+    ) -> Host {
+        let variables = variables
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        let launcher =
+            Launcher::start(PathBuf::from(env!("CARGO_BIN_EXE_switchboard-launcher"))).unwrap();
         let builder = HostBuilder::new(self.load(dialect, name, text)).launcher(launcher);
-        let host = builder.environment(Environment::new(variables)).start().await.unwrap();
+        let host = builder
+            .environment(Environment::new(variables))
+            .start()
+            .await
+            .unwrap();
         assert!(host.settled(PATIENCE).await);
         host
     }
 
     /// The environment that a server was started with, by name.
     pub(crate) fn environment(&self, server: &str) -> Vec<(String, String)> {
-        let text = std::fs::read_to_string(self.scratch.path(&format!("{server}.environ"))).unwrap();
-        let pairs = text.split_terminator('\0').map(|line| line.split_once('=').unwrap());
-        let mut pairs: Vec<_> = pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+        let text =
+            std::fs::read_to_string(self.scratch.path(&format!("{server}.environ"))).unwrap();
+        let pairs = text
+            .split_terminator('\0')
+            .map(|line| line.split_once('=').unwrap());
+        let mut pairs: Vec<_> = pairs
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .collect();
         pairs.sort();
         pairs
     }
 
     pub(crate) fn user(&self, server: &str) -> String {
-        std::fs::read_to_string(self.scratch.path(&format!("{server}.user"))).unwrap().trim().to_owned()
+        std::fs::read_to_string(self.scratch.path(&format!("{server}.user")))
+            .unwrap()
+            .trim()
+            .to_owned()
     }
 
     /// The process that a server was started as.
     pub(crate) fn pid(&self, server: &str) -> i32 {
-        std::fs::read_to_string(self.scratch.path(&format!("{server}.pid"))).unwrap().trim().parse().unwrap()
+        std::fs::read_to_string(self.scratch.path(&format!("{server}.pid")))
+            .unwrap()
+            .trim()
+            .parse()
+            .unwrap()
     }
 
     /// What a server received so far.
@@ -86,8 +121,14 @@ impl Stage {
 }
 
 /// Calls a tool, said yes to beforehand.
-pub(crate) async fn call(host: &Host, tool: &str, arguments: serde_json::Value) -> Result<String, String> {
-    let call = Call::new(tool, arguments, Arc::new(Headless(CallerId::new("tester")))).yes().timeout(PATIENCE);
+pub(crate) async fn call(
+    host: &Host,
+    tool: &str,
+    arguments: serde_json::Value,
+) -> Result<String, String> {
+    let call = Call::new(tool, arguments, Arc::new(Headless(CallerId::new("tester"))))
+        .yes()
+        .timeout(PATIENCE);
     let result = host.call(call).await.map_err(|error| error.to_string())?;
     Ok(result.for_person().unwrap().for_terminal().to_string())
 }

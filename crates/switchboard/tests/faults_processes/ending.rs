@@ -1,4 +1,5 @@
-//! Servers end when they are told to, with all they started, in time; their neighbours do not notice.
+//! Servers end when they are told to, with all they started, in time; their neighbours do not
+//! notice.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -11,11 +12,13 @@ use crate::support::{PATIENCE, Stage, good, settled, snapshot, stuck, text_of, u
 /// P7, F8: whatever servers do, stopping takes no longer.
 const STOP_LIMIT: Duration = Duration::from_secs(5);
 
-/// A server that is `processes` processes is restarted, then stopped: each time all that were there are gone. Its neighbour keeps
-/// its process and answers all the while.
+/// A server that is `processes` processes is restarted, then stopped: each time all that were there
+/// are gone. Its neighbour keeps its process and answers all the while.
 async fn check(chaos: Chaos, processes: usize) {
     let stage = Stage::new();
-    let host = stage.host(&[stage.entry("odd", chaos), stage.entry("neighbour", good())]).await;
+    let host = stage
+        .host(&[stage.entry("odd", chaos), stage.entry("neighbour", good())])
+        .await;
     settled(&host).await;
     let neighbours = pids(&stage.of("neighbour"));
     until("all run", PATIENCE, || stage.of("odd").len() == processes).await;
@@ -23,17 +26,33 @@ async fn check(chaos: Chaos, processes: usize) {
 
     let odd = host.server("odd").unwrap();
     while_the_neighbour_answers(&host, odd.restart()).await;
-    let left: BTreeSet<i32> = pids(&stage.of("odd")).intersection(&first).copied().collect();
-    assert_eq!(left, BTreeSet::new(), "a new process starts when the old ones are gone");
+    let left: BTreeSet<i32> = pids(&stage.of("odd"))
+        .intersection(&first)
+        .copied()
+        .collect();
+    assert_eq!(
+        left,
+        BTreeSet::new(),
+        "a new process starts when the old ones are gone"
+    );
     settled(&host).await;
     assert_eq!(text_of(&host, "odd/ok").await.unwrap(), "fine");
-    until("all run again", PATIENCE, || stage.of("odd").len() == processes).await;
+    until("all run again", PATIENCE, || {
+        stage.of("odd").len() == processes
+    })
+    .await;
 
     let began = Instant::now();
     while_the_neighbour_answers(&host, odd.stop()).await;
     assert!(began.elapsed() < STOP_LIMIT, "{:?}", began.elapsed());
     assert_eq!(stage.of("odd"), []);
-    assert_eq!((pids(&stage.of("neighbour")), snapshot(&host, "neighbour").restarts), (neighbours, 0));
+    assert_eq!(
+        (
+            pids(&stage.of("neighbour")),
+            snapshot(&host, "neighbour").restarts
+        ),
+        (neighbours, 0)
+    );
     host.stop().await;
     assert_eq!(stage.all(), []);
 }
@@ -76,7 +95,11 @@ async fn f10_a_double_forked_daemon_ends_with_its_server() {
 #[tokio::test]
 async fn f11_a_flood_on_stderr_blocks_neither_its_server_nor_its_neighbour() {
     let stage = Stage::new();
-    let flood = [Step::FloodStderr(64 << 20), Step::Stderr("\nlast words\n".to_owned()), Step::text("dry again")];
+    let flood = [
+        Step::FloodStderr(64 << 20),
+        Step::Stderr("\nlast words\n".to_owned()),
+        Step::text("dry again"),
+    ];
     let loud = stage.entry("loud", Chaos::new().tool("flood", flood));
     let host = stage.host(&[loud, stage.entry("neighbour", good())]).await;
     settled(&host).await;
@@ -86,12 +109,24 @@ async fn f11_a_flood_on_stderr_blocks_neither_its_server_nor_its_neighbour() {
     })
     .await;
     let stderr = &host.server("loud").unwrap().stderr;
-    until("the last words come", PATIENCE, || stderr.last_lines(1).first().is_some_and(|line| line.raw() == "last words")).await;
-    let kept: usize = stderr.last_lines(usize::MAX).iter().map(|line| line.raw().len()).sum();
+    until("the last words come", PATIENCE, || {
+        stderr
+            .last_lines(1)
+            .first()
+            .is_some_and(|line| line.raw() == "last words")
+    })
+    .await;
+    let kept: usize = stderr
+        .last_lines(usize::MAX)
+        .iter()
+        .map(|line| line.raw().len())
+        .sum();
     assert!(kept <= switchboard::launch::TAIL_BYTES, "{kept}");
     host.stop().await;
     let logs = std::fs::read_dir(stage.scratch.path("state/logs")).unwrap();
-    let written: u64 = logs.map(|entry| entry.unwrap().metadata().unwrap().len()).sum();
+    let written: u64 = logs
+        .map(|entry| entry.unwrap().metadata().unwrap().len())
+        .sum();
     assert!((1..=3 << 20).contains(&written), "{written}");
 }
 
@@ -99,7 +134,10 @@ async fn f11_a_flood_on_stderr_blocks_neither_its_server_nor_its_neighbour() {
 async fn p7_twenty_five_stuck_servers_stop_together_in_time() {
     let stage = Stage::new();
     let names: Vec<String> = (0..25).map(|number| format!("stuck{number}")).collect();
-    let entries: Vec<Entry> = names.iter().map(|name| stage.entry(name, stuck().on_start(Step::Fork))).collect();
+    let entries: Vec<Entry> = names
+        .iter()
+        .map(|name| stage.entry(name, stuck().on_start(Step::Fork)))
+        .collect();
     let host = stage.host(&entries).await;
     settled(&host).await;
     assert_eq!(stage.all().len(), 50);

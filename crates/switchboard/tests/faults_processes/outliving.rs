@@ -32,7 +32,10 @@ fn check(ending: &str, signal: Option<Signal>, ended: impl Fn(ExitStatus) -> boo
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    assert!(wait_until(PATIENCE, || stage.scratch.path("up").exists()), "{ending}: the servers came up");
+    assert!(
+        wait_until(PATIENCE, || stage.scratch.path("up").exists()),
+        "{ending}: the servers came up"
+    );
     assert_eq!(stage.all().len(), 5, "{ending}");
     if let Some(signal) = signal {
         kill(Pid::from_raw(embedder.id().cast_signed()), signal).unwrap();
@@ -51,9 +54,21 @@ fn p4_nothing_outlives_us_however_we_end() {
         scope.spawn(|| check("exit", None, |status| status.code() == Some(7)));
         scope.spawn(|| check("panic", None, |status| status.code() == Some(101)));
         scope.spawn(|| check("abort", None, |status| status.signal() == Some(6)));
-        scope.spawn(|| check("wait", Some(Signal::SIGHUP), |status| status.signal() == Some(1)));
-        scope.spawn(|| check("wait", Some(Signal::SIGTERM), |status| status.signal() == Some(15)));
-        scope.spawn(|| check("wait", Some(Signal::SIGKILL), |status| status.signal() == Some(9)));
+        scope.spawn(|| {
+            check("wait", Some(Signal::SIGHUP), |status| {
+                status.signal() == Some(1)
+            })
+        });
+        scope.spawn(|| {
+            check("wait", Some(Signal::SIGTERM), |status| {
+                status.signal() == Some(15)
+            })
+        });
+        scope.spawn(|| {
+            check("wait", Some(Signal::SIGKILL), |status| {
+                status.signal() == Some(9)
+            })
+        });
     });
 }
 

@@ -15,7 +15,9 @@ use switchboard::store::{MemoryStore, Shelf, Store, StoreError};
 use switchboard_testkit::{Chaos, Entry, Step, is_alive};
 use tokio::task::JoinSet;
 
-use crate::support::{PATIENCE, Stage, good, is_ready, settled, snapshot, text_of, until, until_state};
+use crate::support::{
+    PATIENCE, Stage, good, is_ready, settled, snapshot, text_of, until, until_state,
+};
 
 /// A host whose file is watched, as a person's own.
 async fn watched(stage: &Stage, entries: &[Entry]) -> (Host, Events) {
@@ -23,7 +25,10 @@ async fn watched(stage: &Stage, entries: &[Entry]) -> (Host, Events) {
     settled(&host).await;
     let file = stage.scratch.path("switchboard.toml");
     let again = file.clone();
-    host.watch([file], move || config::load(&[ConfigFile::new(&again, Scope::Given)])).unwrap();
+    host.watch([file], move || {
+        config::load(&[ConfigFile::new(&again, Scope::Given)])
+    })
+    .unwrap();
     let events = host.events();
     (host, events)
 }
@@ -39,7 +44,9 @@ async fn until_told<T>(events: &mut Events, what: &str, wanted: impl Fn(Event) -
             }
         }
     };
-    tokio::time::timeout(PATIENCE, told).await.unwrap_or_else(|_| panic!("{what} is not told"))
+    tokio::time::timeout(PATIENCE, told)
+        .await
+        .unwrap_or_else(|_| panic!("{what} is not told"))
 }
 
 async fn reloaded(events: &mut Events) -> Arc<Reloaded> {
@@ -64,47 +71,92 @@ fn names(servers: &[ServerName]) -> Vec<&str> {
 
 /// A server whose calls end when the file is there.
 fn patient(go: &Path) -> Chaos {
-    good().tool("wait", [Step::WaitFile(go.to_owned()), Step::text("waited")])
+    good().tool(
+        "wait",
+        [Step::WaitFile(go.to_owned()), Step::text("waited")],
+    )
 }
 
 fn calls_of(stage: &Stage, server: &str) -> usize {
     stage.record(server).count("tools/call")
 }
 
-/// C20: half of the calls are the changed server's, half a neighbour's; more come while the change waits and while the old server drains.
+/// C20: half of the calls are the changed server's, half a neighbour's; more come while the change
+/// waits and while the old server drains.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn c20_an_edit_while_fifty_calls_run_loses_none_and_the_changed_server_restarts_after_a_yes_and_after_its_calls() {
+async fn c20_an_edit_while_fifty_calls_run_loses_none_and_the_changed_server_restarts_after_a_yes_and_after_its_calls()
+ {
     let stage = Stage::new();
     let go = stage.scratch.path("go");
     let neighbour = || stage.entry("neighbour", patient(&go));
-    let (host, mut events) = watched(&stage, &[stage.entry("changed", patient(&go)), neighbour()]).await;
+    let (host, mut events) =
+        watched(&stage, &[stage.entry("changed", patient(&go)), neighbour()]).await;
     let pid = |server: &str| snapshot(&host, server).pid;
     let (old, beside) = (pid("changed").unwrap(), pid("neighbour").unwrap());
     let mut calls = JoinSet::new();
     let call = |calls: &mut JoinSet<_>, tool: &'static str| {
         let host = host.clone();
-        calls.spawn(async move { text_of(&host, tool).await.map_err(|error| format!("{tool}: {error}")) });
+        calls.spawn(async move {
+            text_of(&host, tool)
+                .await
+                .map_err(|error| format!("{tool}: {error}"))
+        });
     };
     for _ in 0..25 {
         call(&mut calls, "changed/wait");
         call(&mut calls, "neighbour/wait");
     }
-    until("all calls run", PATIENCE, || calls_of(&stage, "changed") == 25 && calls_of(&stage, "neighbour") == 25).await;
+    until("all calls run", PATIENCE, || {
+        calls_of(&stage, "changed") == 25 && calls_of(&stage, "neighbour") == 25
+    })
+    .await;
 
-    stage.scratch.config(&[stage.entry("changed", patient(&go)).env("NEW", "1"), neighbour().set("connect_timeout", "59s")]);
+    stage.scratch.config(&[
+        stage.entry("changed", patient(&go)).env("NEW", "1"),
+        neighbour().set("connect_timeout", "59s"),
+    ]);
     let told = reloaded(&mut events).await;
-    assert_eq!((names(&told.restarted), names(&told.adjusted), told.waiting.len()), (vec![], vec!["neighbour"], 1));
-    assert!(told.waiting[0].reason.starts_with("what it runs has changed ("), "{:?}", told.waiting);
-    assert_eq!((pid("changed"), pid("neighbour"), host.waiting()), (Some(old), Some(beside), told.waiting.clone()));
-    assert_eq!(text_of(&host, "changed/ok").await.unwrap(), "fine", "until then it runs as before");
+    assert_eq!(
+        (
+            names(&told.restarted),
+            names(&told.adjusted),
+            told.waiting.len()
+        ),
+        (vec![], vec!["neighbour"], 1)
+    );
+    assert!(
+        told.waiting[0]
+            .reason
+            .starts_with("what it runs has changed ("),
+        "{:?}",
+        told.waiting
+    );
+    assert_eq!(
+        (pid("changed"), pid("neighbour"), host.waiting()),
+        (Some(old), Some(beside), told.waiting.clone())
+    );
+    assert_eq!(
+        text_of(&host, "changed/ok").await.unwrap(),
+        "fine",
+        "until then it runs as before"
+    );
     call(&mut calls, "changed/wait");
     until("it runs", PATIENCE, || calls_of(&stage, "changed") == 27).await;
 
     let changed = ServerName::new("changed").unwrap();
-    let yes = host.accept(&host.disclose(&changed).unwrap()).await.unwrap();
-    assert_eq!((names(&yes.restarted), names(&yes.adjusted), &yes.waiting), (vec!["changed"], vec![], &vec![]));
+    let yes = host
+        .accept(&host.disclose(&changed).unwrap())
+        .await
+        .unwrap();
+    assert_eq!(
+        (names(&yes.restarted), names(&yes.adjusted), &yes.waiting),
+        (vec!["changed"], vec![], &vec![])
+    );
     let draining = snapshot(&host, "changed").state.clone();
-    assert!(matches!(draining, State::Connecting { step: "drain", .. }), "{draining:?}");
+    assert!(
+        matches!(draining, State::Connecting { step: "drain", .. }),
+        "{draining:?}"
+    );
     // This one is the successor's.
     call(&mut calls, "changed/ok");
     assert_eq!(text_of(&host, "neighbour/ok").await.unwrap(), "fine");
@@ -113,46 +165,96 @@ async fn c20_an_edit_while_fifty_calls_run_loses_none_and_the_changed_server_res
     std::fs::write(&go, "").unwrap();
     let mut answers: Vec<Result<String, String>> = calls.join_all().await;
     answers.sort();
-    let expected = [vec![Ok("fine".to_owned())], vec![Ok("waited".to_owned()); 51]].concat();
+    let expected = [
+        vec![Ok("fine".to_owned())],
+        vec![Ok("waited".to_owned()); 51],
+    ]
+    .concat();
     assert_eq!(answers, expected);
     until_state(&host, "changed", is_ready).await;
     assert!(!is_alive(old.cast_signed()) && pid("changed").is_some_and(|now| now != old));
-    assert_eq!((pid("neighbour"), snapshot(&host, "neighbour").restarts), (Some(beside), 0));
+    assert_eq!(
+        (pid("neighbour"), snapshot(&host, "neighbour").restarts),
+        (Some(beside), 0)
+    );
     host.stop().await;
     assert_eq!(stage.all(), []);
 }
 
-/// T3: the tool that is called writes a new server, and another launch of itself, into the file that is watched.
+/// T3: the tool that is called writes a new server, and another launch of itself, into the file
+/// that is watched.
 #[tokio::test]
 async fn t3_a_tool_call_that_writes_servers_into_the_watched_file_starts_nothing() {
     let stage = Stage::new();
     let ran = stage.scratch.path("ran");
     let planted = stage.entry("planted", good().on_start(Step::touch(&ran)));
     let hijacked = stage.entry("tool", good().on_start(Step::touch(&ran)));
-    let text = format!("[permissions]\nmode = \"yolo\"\n{}\n{}", hijacked.render(), planted.render());
+    let text = format!(
+        "[permissions]\nmode = \"yolo\"\n{}\n{}",
+        hijacked.render(),
+        planted.render()
+    );
     let file = stage.scratch.path("switchboard.toml");
-    let (host, mut events) =
-        watched(&stage, &[stage.entry("tool", good().tool("edit_config", [Step::write(&file, &text)]))]).await;
+    let (host, mut events) = watched(
+        &stage,
+        &[stage.entry(
+            "tool",
+            good().tool("edit_config", [Step::write(&file, &text)]),
+        )],
+    )
+    .await;
     let pid = snapshot(&host, "tool").pid;
 
     assert_eq!(text_of(&host, "tool/edit_config").await.unwrap(), "ok");
     let told = reloaded(&mut events).await;
-    assert_eq!((&told.added, &told.restarted, told.waiting.len()), (&vec![], &vec![], 2), "{told:?}");
+    assert_eq!(
+        (&told.added, &told.restarted, told.waiting.len()),
+        (&vec![], &vec![], 2),
+        "{told:?}"
+    );
     let state = snapshot(&host, "planted").state.clone();
-    let State::Untrusted { reason } = &state else { panic!("{state:?}") };
-    assert!(reason.starts_with("it is new (") && reason.ends_with("nobody has said that it may start"), "{reason}");
+    let State::Untrusted { reason } = &state else {
+        panic!("{state:?}")
+    };
+    assert!(
+        reason.starts_with("it is new (") && reason.ends_with("nobody has said that it may start"),
+        "{reason}"
+    );
     let refused = text_of(&host, "planted/ok").await.unwrap_err().to_string();
-    assert!(refused.starts_with("server \"planted\": not trusted: it is new"), "{refused}");
-    assert_eq!((snapshot(&host, "tool").pid, ran.exists(), stage.of("planted")), (pid, false, vec![]));
+    assert!(
+        refused.starts_with("server \"planted\": not trusted: it is new"),
+        "{refused}"
+    );
+    assert_eq!(
+        (
+            snapshot(&host, "tool").pid,
+            ran.exists(),
+            stage.of("planted")
+        ),
+        (pid, false, vec![])
+    );
 
     // Writing it once more is no yes.
-    std::fs::write(&file, format!("{text}\n# again\n[servers.extra]\ncommand = \"true\"\nenabled = false\n")).unwrap();
+    std::fs::write(
+        &file,
+        format!("{text}\n# again\n[servers.extra]\ncommand = \"true\"\nenabled = false\n"),
+    )
+    .unwrap();
     reloaded(&mut events).await;
     assert_eq!((ran.exists(), stage.of("planted")), (false, vec![]));
-    assert!(matches!(snapshot(&host, "planted").state, State::Untrusted { .. }));
+    assert!(matches!(
+        snapshot(&host, "planted").state,
+        State::Untrusted { .. }
+    ));
 
-    let yes = host.accept(&host.disclose(&ServerName::new("planted").unwrap()).unwrap()).await.unwrap();
-    assert_eq!((names(&yes.added), names(&yes.restarted), yes.waiting.len()), (vec!["planted"], vec![], 1));
+    let yes = host
+        .accept(&host.disclose(&ServerName::new("planted").unwrap()).unwrap())
+        .await
+        .unwrap();
+    assert_eq!(
+        (names(&yes.added), names(&yes.restarted), yes.waiting.len()),
+        (vec!["planted"], vec![], 1)
+    );
     until_state(&host, "planted", is_ready).await;
     assert_eq!(text_of(&host, "planted/ok").await.unwrap(), "fine");
     host.stop().await;
@@ -163,11 +265,20 @@ async fn t3_a_tool_call_that_writes_servers_into_the_watched_file_starts_nothing
 async fn t3_a_yes_to_what_was_shown_starts_nothing_that_was_written_since() {
     let stage = Stage::new();
     let (host, mut events) = watched(&stage, &[stage.entry("a", good())]).await;
-    stage.scratch.config(&[stage.entry("a", good()), stage.entry("b", good())]);
+    stage
+        .scratch
+        .config(&[stage.entry("a", good()), stage.entry("b", good())]);
     reloaded(&mut events).await;
     let shown = host.disclose(&ServerName::new("b").unwrap()).unwrap();
-    stage.scratch.config(&[stage.entry("a", good()), stage.entry("b", good()).env("OTHER", "1")]);
-    reloaded_or_same(&host, |host| host.server("b").is_some_and(|b| b.config.fingerprint() != fingerprint_of(&stage))).await;
+    stage.scratch.config(&[
+        stage.entry("a", good()),
+        stage.entry("b", good()).env("OTHER", "1"),
+    ]);
+    reloaded_or_same(&host, |host| {
+        host.server("b")
+            .is_some_and(|b| b.config.fingerprint() != fingerprint_of(&stage))
+    })
+    .await;
     let yes = host.accept(&shown).await.unwrap();
     assert_eq!((&yes.added, yes.waiting.len()), (&vec![], 1));
     assert_eq!(stage.of("b"), []);
@@ -177,7 +288,10 @@ async fn t3_a_yes_to_what_was_shown_starts_nothing_that_was_written_since() {
 fn fingerprint_of(stage: &Stage) -> config::Fingerprint {
     let first = stage.entry("b", good()).render();
     let file = stage.scratch.write("first.toml", &first);
-    config::load(&[ConfigFile::new(file, Scope::Given)]).unwrap().servers["b"].fingerprint()
+    config::load(&[ConfigFile::new(file, Scope::Given)])
+        .unwrap()
+        .servers["b"]
+        .fingerprint()
 }
 
 async fn reloaded_or_same(host: &Host, seen: impl Fn(&Host) -> bool) {
@@ -218,18 +332,32 @@ impl Store for PanicsOnce {
 #[tokio::test]
 async fn f33_a_panic_while_a_file_is_applied_is_told_and_the_next_edit_is_noticed() {
     let store = Arc::new(PanicsOnce::default());
-    let stage = Stage { store: store.clone(), ..Stage::new() };
+    let stage = Stage {
+        store: store.clone(),
+        ..Stage::new()
+    };
     let (host, mut events) = watched(&stage, &[stage.entry("one", good())]).await;
     store.armed.store(true, Ordering::SeqCst);
-    stage.scratch.config(&[stage.entry("one", good()), stage.entry("two", good())]);
+    stage
+        .scratch
+        .config(&[stage.entry("one", good()), stage.entry("two", good())]);
     let errors = broken(&mut events).await;
-    assert_eq!(errors, ["the files could not be applied: internal error (\"for the test\"); please report it"]);
+    assert_eq!(
+        errors,
+        ["the files could not be applied: internal error (\"for the test\"); please report it"]
+    );
     assert_eq!(host.config_errors(), errors);
 
-    stage.scratch.config(&[stage.entry("one", good()), stage.entry("three", good())]);
+    stage
+        .scratch
+        .config(&[stage.entry("one", good()), stage.entry("three", good())]);
     let told = reloaded(&mut events).await;
     assert_eq!(
-        told.waiting.iter().filter_map(|waiting| waiting.server.as_ref()).map(ServerName::as_str).collect::<Vec<_>>(),
+        told.waiting
+            .iter()
+            .filter_map(|waiting| waiting.server.as_ref())
+            .map(ServerName::as_str)
+            .collect::<Vec<_>>(),
         ["three"]
     );
     assert_eq!(host.config_errors(), [""; 0]);
@@ -239,7 +367,11 @@ async fn f33_a_panic_while_a_file_is_applied_is_told_and_the_next_edit_is_notice
 #[tokio::test]
 async fn f33_a_half_written_file_keeps_the_old_configuration_and_says_why() {
     let stage = Stage::new();
-    let (host, mut events) = watched(&stage, &[stage.entry("one", good()), stage.entry("two", good())]).await;
+    let (host, mut events) = watched(
+        &stage,
+        &[stage.entry("one", good()), stage.entry("two", good())],
+    )
+    .await;
     let pids = || (snapshot(&host, "one").pid, snapshot(&host, "two").pid);
     let before = pids();
     let file = stage.scratch.path("switchboard.toml");
@@ -253,21 +385,43 @@ async fn f33_a_half_written_file_keeps_the_old_configuration_and_says_why() {
     // Emptied by an editor that is about to write.
     std::fs::write(&file, "").unwrap();
     let errors = broken(&mut events).await;
-    assert!(errors[0].ends_with("the file is empty; remove it, or its servers one by one"), "{errors:?}");
+    assert!(
+        errors[0].ends_with("the file is empty; remove it, or its servers one by one"),
+        "{errors:?}"
+    );
     assert_eq!(
-        (text_of(&host, "one/ok").await.unwrap(), text_of(&host, "two/ok").await.unwrap()),
+        (
+            text_of(&host, "one/ok").await.unwrap(),
+            text_of(&host, "two/ok").await.unwrap()
+        ),
         ("fine".into(), "fine".into())
     );
     // Whole again, and yet no configuration.
-    std::fs::write(&file, whole.replace("mode = \"yolo\"", "mode = \"neither\"")).unwrap();
+    std::fs::write(
+        &file,
+        whole.replace("mode = \"yolo\"", "mode = \"neither\""),
+    )
+    .unwrap();
     broken(&mut events).await;
 
     // Written beside and renamed, as editors do.
-    let beside = stage.scratch.write("beside", &whole.replace("[servers.\"two\"]", "[servers.\"two\"]\ncall_timeout = \"9s\""));
+    let beside = stage.scratch.write(
+        "beside",
+        &whole.replace(
+            "[servers.\"two\"]",
+            "[servers.\"two\"]\ncall_timeout = \"9s\"",
+        ),
+    );
     std::fs::rename(beside, &file).unwrap();
     let told = reloaded(&mut events).await;
-    assert_eq!((names(&told.adjusted), host.config_errors(), pids()), (vec!["two"], vec![], before));
-    assert_eq!(host.server("two").unwrap().config.timeouts.call, Duration::from_secs(9));
+    assert_eq!(
+        (names(&told.adjusted), host.config_errors(), pids()),
+        (vec!["two"], vec![], before)
+    );
+    assert_eq!(
+        host.server("two").unwrap().config.timeouts.call,
+        Duration::from_secs(9)
+    );
     host.stop().await;
 }
 
@@ -275,25 +429,66 @@ async fn f33_a_half_written_file_keeps_the_old_configuration_and_says_why() {
 async fn c20_a_removed_server_ends_after_its_calls_and_one_that_is_disabled_does_too() {
     let stage = Stage::new();
     let go = stage.scratch.path("go");
-    let entries = [stage.entry("removed", patient(&go)), stage.entry("off", patient(&go)), stage.entry("stays", good())];
+    let entries = [
+        stage.entry("removed", patient(&go)),
+        stage.entry("off", patient(&go)),
+        stage.entry("stays", good()),
+    ];
     let (host, mut events) = watched(&stage, &entries).await;
-    let pids = [snapshot(&host, "removed").pid.unwrap(), snapshot(&host, "off").pid.unwrap()];
+    let pids = [
+        snapshot(&host, "removed").pid.unwrap(),
+        snapshot(&host, "off").pid.unwrap(),
+    ];
     let mut calls = JoinSet::new();
     for tool in ["removed/wait", "off/wait"] {
         let host = host.clone();
-        calls.spawn(async move { text_of(&host, tool).await.map_err(|error| error.to_string()) });
+        calls.spawn(async move {
+            text_of(&host, tool)
+                .await
+                .map_err(|error| error.to_string())
+        });
     }
-    until("both calls run", PATIENCE, || calls_of(&stage, "removed") == 1 && calls_of(&stage, "off") == 1).await;
+    until("both calls run", PATIENCE, || {
+        calls_of(&stage, "removed") == 1 && calls_of(&stage, "off") == 1
+    })
+    .await;
 
-    stage.scratch.config(&[stage.entry("off", patient(&go)).set_toml("enabled", "false"), stage.entry("stays", good())]);
+    stage.scratch.config(&[
+        stage
+            .entry("off", patient(&go))
+            .set_toml("enabled", "false"),
+        stage.entry("stays", good()),
+    ]);
     let told = reloaded(&mut events).await;
-    assert_eq!((names(&told.removed), names(&told.stopped), names(&told.restarted)), (vec!["removed"], vec!["off"], vec![]));
-    assert_eq!((host.server("removed").is_none(), snapshot(&host, "off").state.clone()), (true, State::Disabled));
+    assert_eq!(
+        (
+            names(&told.removed),
+            names(&told.stopped),
+            names(&told.restarted)
+        ),
+        (vec!["removed"], vec!["off"], vec![])
+    );
+    assert_eq!(
+        (
+            host.server("removed").is_none(),
+            snapshot(&host, "off").state.clone()
+        ),
+        (true, State::Disabled)
+    );
     assert!(text_of(&host, "removed/ok").await.is_err());
-    assert!(pids.iter().all(|pid| is_alive(pid.cast_signed())), "their calls go on");
+    assert!(
+        pids.iter().all(|pid| is_alive(pid.cast_signed())),
+        "their calls go on"
+    );
     std::fs::write(&go, "").unwrap();
-    assert_eq!(calls.join_all().await, [Ok("waited".to_owned()), Ok("waited".to_owned())]);
-    until("both end", PATIENCE, || pids.iter().all(|pid| !is_alive(pid.cast_signed()))).await;
+    assert_eq!(
+        calls.join_all().await,
+        [Ok("waited".to_owned()), Ok("waited".to_owned())]
+    );
+    until("both end", PATIENCE, || {
+        pids.iter().all(|pid| !is_alive(pid.cast_signed()))
+    })
+    .await;
     host.stop().await;
     assert_eq!(stage.all(), []);
 }
@@ -310,26 +505,42 @@ async fn stopping_ends_a_server_that_is_on_its_way_out() {
         async move { text_of(&host, "old/wait").await.is_err() }
     });
     until("the call runs", PATIENCE, || calls_of(&stage, "old") == 1).await;
-    let file = stage.scratch.config(&[stage.entry("old", patient(&never)).env("NEW", "1")]);
-    let told = host.reload(config::load(&[ConfigFile::new(file, Scope::Given)]).unwrap()).await.unwrap();
+    let file = stage
+        .scratch
+        .config(&[stage.entry("old", patient(&never)).env("NEW", "1")]);
+    let told = host
+        .reload(config::load(&[ConfigFile::new(file, Scope::Given)]).unwrap())
+        .await
+        .unwrap();
     assert_eq!(names(&told.restarted), ["old"]);
     host.stop().await;
     assert!(calling.await.unwrap());
     assert_eq!(stage.all(), []);
 }
 
-/// S1-01: nothing is registered, the name is enough, however late the server comes and however often it comes anew.
+/// S1-01: nothing is registered, the name is enough, however late the server comes and however
+/// often it comes anew.
 #[tokio::test]
-async fn s1_01_tools_are_callable_as_soon_as_their_server_connects_also_late_or_after_a_reconnect() {
+async fn s1_01_tools_are_callable_as_soon_as_their_server_connects_also_late_or_after_a_reconnect()
+{
     let stage = Stage::new();
     let go = stage.scratch.path("go");
-    let late = good().tool("die", [Step::Exit(3)]).on_start(Step::WaitFile(go.clone()));
+    let late = good()
+        .tool("die", [Step::Exit(3)])
+        .on_start(Step::WaitFile(go.clone()));
     let host = stage.host(&[stage.entry("late", late)]).await;
     let early = tokio::spawn({
         let host = host.clone();
-        async move { text_of(&host, "late/ok").await.map_err(|error| error.to_string()) }
+        async move {
+            text_of(&host, "late/ok")
+                .await
+                .map_err(|error| error.to_string())
+        }
     });
-    until("its process is there", PATIENCE, || stage.of("late").len() == 1).await;
+    until("its process is there", PATIENCE, || {
+        stage.of("late").len() == 1
+    })
+    .await;
     assert!(!early.is_finished());
     std::fs::write(&go, "").unwrap();
     assert_eq!(early.await.unwrap(), Ok("fine".to_owned()));

@@ -6,10 +6,16 @@ use switchboard_testkit::record::{Entry as Line, Event};
 use switchboard_testkit::script::Era;
 use switchboard_testkit::{Chaos, Record, Step};
 
-use crate::support::{PATIENCE, Stage, good, is_ready, settled, snapshot, states, text_of, until_state};
+use crate::support::{
+    PATIENCE, Stage, good, is_ready, settled, snapshot, states, text_of, until_state,
+};
 
 fn offered(host: &Host) -> Vec<String> {
-    host.catalog().tools().iter().map(|tool| format!("{}/{}", tool.id.server, tool.id.tool.as_wire())).collect()
+    host.catalog()
+        .tools()
+        .iter()
+        .map(|tool| format!("{}/{}", tool.id.server, tool.id.tool.as_wire()))
+        .collect()
 }
 
 #[tokio::test]
@@ -17,16 +23,38 @@ async fn f17_a_slow_server_keeps_nobody_waiting_and_is_registered_when_it_comes(
     let stage = Stage::new();
     let gate = stage.scratch.path("gate");
     let slow = stage.entry("slow", good().on_start(Step::wait_file(&gate)));
-    let silent = Chaos::new().tool("ok", Step::Answer).on_start(Step::wait_file(stage.scratch.path("never")));
-    let silent = stage.entry("silent", silent).set("connect_timeout", "300ms");
-    let host = stage.host(&[slow.set("connect_timeout", "10m"), silent, stage.entry("fast", good())]).await;
+    let silent = Chaos::new()
+        .tool("ok", Step::Answer)
+        .on_start(Step::wait_file(stage.scratch.path("never")));
+    let silent = stage
+        .entry("silent", silent)
+        .set("connect_timeout", "300ms");
+    let host = stage
+        .host(&[
+            slow.set("connect_timeout", "10m"),
+            silent,
+            stage.entry("fast", good()),
+        ])
+        .await;
 
     assert_eq!(text_of(&host, "fast/ok").await.unwrap(), "fine");
     // Each has its own deadline.
-    let late = until_state(&host, "silent", |state| matches!(state, State::Backoff { .. })).await;
-    let State::Backoff { error, attempt: 1, .. } = &late.state else { panic!("{:?}", late.state) };
+    let late = until_state(&host, "silent", |state| {
+        matches!(state, State::Backoff { .. })
+    })
+    .await;
+    let State::Backoff {
+        error, attempt: 1, ..
+    } = &late.state
+    else {
+        panic!("{:?}", late.state)
+    };
     assert_eq!(error, "no answer to the handshake within 300 ms");
-    assert!(matches!(snapshot(&host, "slow").state, State::Connecting { .. }), "{:?}", states(&host));
+    assert!(
+        matches!(snapshot(&host, "slow").state, State::Connecting { .. }),
+        "{:?}",
+        states(&host)
+    );
     assert_eq!(offered(&host), ["fast/ok"]);
 
     std::fs::write(&gate, "").unwrap();
@@ -40,16 +68,25 @@ async fn f17_a_slow_server_keeps_nobody_waiting_and_is_registered_when_it_comes(
 #[tokio::test]
 async fn p2_fifty_servers_are_ready_long_before_a_silent_ones_deadline() {
     let stage = Stage::new();
-    let silent = Chaos::new().tool("ok", Step::Answer).on_start(Step::wait_file(stage.scratch.path("never")));
+    let silent = Chaos::new()
+        .tool("ok", Step::Answer)
+        .on_start(Step::wait_file(stage.scratch.path("never")));
     let mut entries = vec![stage.entry("silent", silent).set("connect_timeout", "5m")];
     entries.extend((0..50).map(|number| stage.entry(&format!("good{number}"), good())));
     let host = stage.host(&entries).await;
     for number in 0..50 {
         until_state(&host, &format!("good{number}"), is_ready).await;
     }
-    assert!(matches!(snapshot(&host, "silent").state, State::Connecting { .. }), "{:?}", states(&host));
+    assert!(
+        matches!(snapshot(&host, "silent").state, State::Connecting { .. }),
+        "{:?}",
+        states(&host)
+    );
     for number in 0..50 {
-        assert_eq!(text_of(&host, &format!("good{number}/ok")).await.unwrap(), "fine");
+        assert_eq!(
+            text_of(&host, &format!("good{number}/ok")).await.unwrap(),
+            "fine"
+        );
     }
     host.stop().await;
     assert_eq!(stage.all(), []);
@@ -62,24 +99,47 @@ async fn s3_08_s3_09_a_lazy_server_starts_with_its_first_use_and_once() {
     let lazy = |name: &str| stage.entry(name, good()).set("start", "lazy");
     let host = stage.host(&[lazy("one"), lazy("other")]).await;
     settled(&host).await;
-    assert_eq!((offered(&host), stage.all()), (vec![], vec![]), "nothing is started, nothing is known");
+    assert_eq!(
+        (offered(&host), stage.all()),
+        (vec![], vec![]),
+        "nothing is started, nothing is known"
+    );
 
     let mut calls = tokio::task::JoinSet::new();
     for _ in 0..20 {
         let host = host.clone();
-        calls.spawn(async move { text_of(&host, "one/ok").await.map_err(|error| error.to_string()) });
+        calls.spawn(async move {
+            text_of(&host, "one/ok")
+                .await
+                .map_err(|error| error.to_string())
+        });
     }
     assert_eq!(calls.join_all().await, vec![Ok("fine".to_owned()); 20]);
     let record = stage.record("one");
-    assert_eq!((record.starts(), record.count("initialize"), record.count("tools/call")), (1, 1, 20));
-    assert_eq!((stage.record("other").starts(), &snapshot(&host, "other").state), (0, &State::Idle));
+    assert_eq!(
+        (
+            record.starts(),
+            record.count("initialize"),
+            record.count("tools/call")
+        ),
+        (1, 1, 20)
+    );
+    assert_eq!(
+        (
+            stage.record("other").starts(),
+            &snapshot(&host, "other").state
+        ),
+        (0, &State::Idle)
+    );
     host.stop().await;
 }
 
 #[tokio::test]
 async fn s3_08_an_idle_server_shows_the_catalog_of_last_time() {
     let stage = Stage::new();
-    let entries = [stage.entry("lazy", good().tool("more", Step::Answer)).set("start", "lazy")];
+    let entries = [stage
+        .entry("lazy", good().tool("more", Step::Answer))
+        .set("start", "lazy")];
     let first = stage.host(&entries).await;
     assert_eq!(text_of(&first, "lazy/ok").await.unwrap(), "fine");
     first.stop().await;
@@ -88,10 +148,19 @@ async fn s3_08_an_idle_server_shows_the_catalog_of_last_time() {
     settled(&second).await;
     assert_eq!(offered(&second), ["lazy/ok", "lazy/more"]);
     let shown = snapshot(&second, "lazy");
-    assert_eq!((&shown.state, shown.cached, stage.record("lazy").starts()), (&State::Idle, true, 1));
+    assert_eq!(
+        (&shown.state, shown.cached, stage.record("lazy").starts()),
+        (&State::Idle, true, 1)
+    );
     // A use of what is shown starts it.
     assert_eq!(text_of(&second, "lazy/ok").await.unwrap(), "fine");
-    assert_eq!((snapshot(&second, "lazy").cached, stage.record("lazy").starts()), (false, 2));
+    assert_eq!(
+        (
+            snapshot(&second, "lazy").cached,
+            stage.record("lazy").starts()
+        ),
+        (false, 2)
+    );
     second.stop().await;
 }
 
@@ -125,10 +194,22 @@ async fn what_is_disabled_or_blocked_is_never_started() {
         let server = host.server(name).unwrap();
         server.restart().await;
         let error = server.ready(PATIENCE).await.unwrap_err().to_string();
-        assert!(error.starts_with(&format!("server \"{name}\": {why}")), "{error}");
-        let error = text_of(&host, &format!("{name}/ok")).await.unwrap_err().to_string();
+        assert!(
+            error.starts_with(&format!("server \"{name}\": {why}")),
+            "{error}"
+        );
+        let error = text_of(&host, &format!("{name}/ok"))
+            .await
+            .unwrap_err()
+            .to_string();
         assert!(error.contains(why), "{error}");
-        assert_eq!((server.snapshot().state.to_string().as_str(), stage.record(name).starts()), (state, 0));
+        assert_eq!(
+            (
+                server.snapshot().state.to_string().as_str(),
+                stage.record(name).starts()
+            ),
+            (state, 0)
+        );
     }
     host.stop().await;
 }
@@ -137,7 +218,12 @@ async fn what_is_disabled_or_blocked_is_never_started() {
 fn heard(record: &Record) -> Vec<Vec<String>> {
     let starts = record.0.iter().filter(|line| line.event == Event::Start);
     let of = |pid: u32| {
-        let lines: Vec<Line> = record.0.iter().filter(|line| line.pid == pid).cloned().collect();
+        let lines: Vec<Line> = record
+            .0
+            .iter()
+            .filter(|line| line.pid == pid)
+            .cloned()
+            .collect();
         Record(lines).methods()
     };
     starts.map(|start| of(start.pid)).collect()
@@ -153,10 +239,19 @@ async fn a_server_that_is_burnt_by_the_probe_is_started_again_and_not_probed_nex
         assert_eq!(text_of(&host, "burnt/ok").await.unwrap(), "fine");
         host.stop().await;
     }
-    let without_probe = ["initialize", "notifications/initialized", "tools/list", "tools/call"];
+    let without_probe = [
+        "initialize",
+        "notifications/initialized",
+        "tools/list",
+        "tools/call",
+    ];
     assert_eq!(
         heard(&stage.record("burnt")),
-        [&["server/discover", "initialize"][..], &without_probe[..], &without_probe[..]],
+        [
+            &["server/discover", "initialize"][..],
+            &without_probe[..],
+            &without_probe[..]
+        ],
         "probed once, started again at once, remembered"
     );
 }
@@ -176,16 +271,20 @@ async fn the_probe_is_paid_once() {
     assert_eq!(heard(&stage.record("old")), [probed, handshake.to_vec()]);
 }
 
-/// What every command relies on: once settled, the picture is whole, for whoever calls and for whoever lists.
+/// What every command relies on: once settled, the picture is whole, for whoever calls and for
+/// whoever lists.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn settled_servers_are_on_offer_by_every_name() {
     let stage = Stage::new();
-    let broken = stage.entry("broken", good().on_start(Step::Exit(1))).set("start", "lazy");
+    let broken = stage
+        .entry("broken", good().on_start(Step::Exit(1)))
+        .set("start", "lazy");
     let entries = [broken, stage.entry("one", good())];
     for _ in 0..5 {
         let host = stage.host(&entries).await;
         settled(&host).await;
-        // A call by exposed name looks at the picture as it is: it starts nobody, and waits for nobody who has settled.
+        // A call by exposed name looks at the picture as it is: it starts nobody, and waits for
+        // nobody who has settled.
         assert_eq!(text_of(&host, "mcp__one__ok").await.unwrap(), "fine");
         assert_eq!(offered(&host), ["one/ok"]);
         host.stop().await;

@@ -8,7 +8,9 @@ use switchboard::server::State;
 use switchboard::wire::RawJson;
 use switchboard_testkit::{Chaos, Step};
 
-use crate::support::{PATIENCE, Stage, good, history, is_ready, settled, snapshot, text_of, until_state};
+use crate::support::{
+    PATIENCE, Stage, good, history, is_ready, settled, snapshot, text_of, until_state,
+};
 
 const READY: &str = "ready, legacy 2025-11-25";
 
@@ -18,25 +20,53 @@ async fn f18_a_crash_loop_backs_off_and_is_given_up_after_five() {
     let crashing = good().on_start([Step::Stderr("no licence\n".to_owned()), Step::Exit(7)]);
     // Without a probe each attempt is one process.
     let crashing = stage.entry("crashing", crashing).set("protocol", "legacy");
-    let host = stage.host(&[crashing, stage.entry("neighbour", good())]).await;
+    let host = stage
+        .host(&[crashing, stage.entry("neighbour", good())])
+        .await;
 
     let error = "exited with status 7 before the handshake (last stderr: \"no licence\")";
-    let first = until_state(&host, "crashing", |state| matches!(state, State::Backoff { .. })).await;
-    let State::Backoff { error: told, attempt: 1, .. } = &first.state else { panic!("{:?}", first.state) };
+    let first = until_state(&host, "crashing", |state| {
+        matches!(state, State::Backoff { .. })
+    })
+    .await;
+    let State::Backoff {
+        error: told,
+        attempt: 1,
+        ..
+    } = &first.state
+    else {
+        panic!("{:?}", first.state)
+    };
     assert_eq!(told, error);
     assert_eq!(text_of(&host, "neighbour/ok").await.unwrap(), "fine");
 
-    let last = until_state(&host, "crashing", |state| matches!(state, State::Failed { .. })).await;
+    let last = until_state(&host, "crashing", |state| {
+        matches!(state, State::Failed { .. })
+    })
+    .await;
     let mut expected = vec!["connecting".to_owned()];
     for attempt in 1..=4 {
-        expected.extend([format!("backoff after failure {attempt}: {error}"), "connecting: its wait is over".to_owned()]);
+        expected.extend([
+            format!("backoff after failure {attempt}: {error}"),
+            "connecting: its wait is over".to_owned(),
+        ]);
     }
     expected.push(format!("failed: {error}"));
     assert_eq!(history(&last), expected);
     let times: Vec<_> = last.history.iter().map(|(when, _)| *when).collect();
-    let waits: Vec<f64> = (1..=4).map(|n| times[2 * n].duration_since(times[2 * n - 1]).unwrap().as_secs_f64()).collect();
+    let waits: Vec<f64> = (1..=4)
+        .map(|n| {
+            times[2 * n]
+                .duration_since(times[2 * n - 1])
+                .unwrap()
+                .as_secs_f64()
+        })
+        .collect();
     for (wait, at_least) in waits.iter().zip([0.39, 0.79, 1.59, 3.19]) {
-        assert!(*wait >= at_least, "half a second, doubled each time, less a fifth: {waits:?}");
+        assert!(
+            *wait >= at_least,
+            "half a second, doubled each time, less a fifth: {waits:?}"
+        );
     }
 
     // A use within the cool-down is told why, and starts nothing.
@@ -65,11 +95,18 @@ impl Caller for Panicking {
     }
 }
 
-/// A panic in the task that reads from a server ends the connection with a reason: no call waits for its deadline, and the next one works.
+/// A panic in the task that reads from a server ends the connection with a reason: no call waits
+/// for its deadline, and the next one works.
 #[tokio::test]
 async fn a_panic_in_the_reader_of_a_server_ends_its_calls_with_a_reason() {
     let stage = Stage::new();
-    let server = good().tool("moves", [Step::Progress(1.0), Step::WaitFile(stage.scratch.path("never"))]);
+    let server = good().tool(
+        "moves",
+        [
+            Step::Progress(1.0),
+            Step::WaitFile(stage.scratch.path("never")),
+        ],
+    );
     let host = stage.host(&[stage.entry("server", server)]).await;
     settled(&host).await;
     let call = Call {
@@ -80,8 +117,15 @@ async fn a_panic_in_the_reader_of_a_server_ends_its_calls_with_a_reason() {
         timeout: None,
         yes: true,
     };
-    let error = tokio::time::timeout(PATIENCE, host.call(call)).await.expect("long before its deadline").unwrap_err().to_string();
-    assert!(error.contains("the connection ended: internal error (\"for the test\"); please report it"), "{error}");
+    let error = tokio::time::timeout(PATIENCE, host.call(call))
+        .await
+        .expect("long before its deadline")
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("the connection ended: internal error (\"for the test\"); please report it"),
+        "{error}"
+    );
     assert_eq!(text_of(&host, "server/ok").await.unwrap(), "fine");
     host.stop().await;
 }
@@ -91,21 +135,51 @@ async fn f7_a_server_that_crashed_is_started_again_and_works() {
     let stage = Stage::new();
     let marker = stage.scratch.path("crashed");
     let crash = Step::once(marker, [Step::Stderr("boom\n".to_owned()), Step::Exit(7)]);
-    let fragile = stage.entry("fragile", Chaos::new().tool("work", [crash, Step::text("done")]));
-    let host = stage.host(&[fragile, stage.entry("neighbour", good())]).await;
+    let fragile = stage.entry(
+        "fragile",
+        Chaos::new().tool("work", [crash, Step::text("done")]),
+    );
+    let host = stage
+        .host(&[fragile, stage.entry("neighbour", good())])
+        .await;
     settled(&host).await;
     let before = snapshot(&host, "fragile").pid;
 
-    let error = text_of(&host, "fragile/work").await.unwrap_err().to_string();
-    assert!(error.starts_with("server \"fragile\": the connection ended: "), "{error}");
-    assert!(error.ends_with("(exited with status 7; last stderr: \"boom\")"), "{error}");
+    let error = text_of(&host, "fragile/work")
+        .await
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.starts_with("server \"fragile\": the connection ended: "),
+        "{error}"
+    );
+    assert!(
+        error.ends_with("(exited with status 7; last stderr: \"boom\")"),
+        "{error}"
+    );
 
     // The call that failed was not sent again; the next one waits for the new process.
     assert_eq!(text_of(&host, "fragile/work").await.unwrap(), "done");
     let now = snapshot(&host, "fragile");
-    assert!(is_ready(&now.state) && now.pid.is_some() && now.pid != before, "{now:?}");
-    assert_eq!((now.restarts, stage.record("fragile").starts(), stage.record("fragile").count("tools/call")), (1, 2, 2));
-    assert_eq!((snapshot(&host, "neighbour").restarts, stage.record("neighbour").starts()), (0, 1));
+    assert!(
+        is_ready(&now.state) && now.pid.is_some() && now.pid != before,
+        "{now:?}"
+    );
+    assert_eq!(
+        (
+            now.restarts,
+            stage.record("fragile").starts(),
+            stage.record("fragile").count("tools/call")
+        ),
+        (1, 2, 2)
+    );
+    assert_eq!(
+        (
+            snapshot(&host, "neighbour").restarts,
+            stage.record("neighbour").starts()
+        ),
+        (0, 1)
+    );
     host.stop().await;
 }
 
@@ -113,8 +187,16 @@ async fn f7_a_server_that_crashed_is_started_again_and_works() {
 async fn p9_every_change_of_state_is_on_record_with_its_reason() {
     let stage = Stage::new();
     let marker = stage.scratch.path("crashed");
-    let crash = Step::once(marker, [Step::Stderr("boom\n".to_owned()), Step::Signal("SIGKILL".to_owned())]);
-    let server = stage.entry("server", good().tool("crash", [crash, Step::Answer])).set("start", "lazy");
+    let crash = Step::once(
+        marker,
+        [
+            Step::Stderr("boom\n".to_owned()),
+            Step::Signal("SIGKILL".to_owned()),
+        ],
+    );
+    let server = stage
+        .entry("server", good().tool("crash", [crash, Step::Answer]))
+        .set("start", "lazy");
     let host = stage.host(&[server]).await;
     text_of(&host, "server/ok").await.unwrap();
     text_of(&host, "server/crash").await.unwrap_err();
@@ -148,7 +230,11 @@ async fn f2_a_server_that_failed_for_its_junk_still_shows_it() {
 
     let early = until_state(&host, "early", failed).await;
     let told = "the connection ended before the handshake: it prints non-JSON to stdout";
-    assert!(matches!(&early.state, State::Backoff { error, .. } if error.starts_with(told)), "{:?}", early.state);
+    assert!(
+        matches!(&early.state, State::Backoff { error, .. } if error.starts_with(told)),
+        "{:?}",
+        early.state
+    );
 
     let error = text_of(&host, "late/chat").await.unwrap_err().to_string();
     assert!(error.contains("it prints non-JSON to stdout"), "{error}");
@@ -156,8 +242,14 @@ async fn f2_a_server_that_failed_for_its_junk_still_shows_it() {
 
     for snapshot in [early, late] {
         let odd = snapshot.noticed.oddities();
-        let samples: Vec<_> = odd.junk_samples.iter().map(|sample| sample.raw().to_owned()).collect();
-        let expected: Vec<_> = (0..20).map(|number| format!("npm warn line {number} is no message")).collect();
+        let samples: Vec<_> = odd
+            .junk_samples
+            .iter()
+            .map(|sample| sample.raw().to_owned())
+            .collect();
+        let expected: Vec<_> = (0..20)
+            .map(|number| format!("npm warn line {number} is no message"))
+            .collect();
         assert_eq!((odd.junk_lines, samples), (1_000, expected));
     }
     host.stop().await;
@@ -167,11 +259,21 @@ async fn f2_a_server_that_failed_for_its_junk_still_shows_it() {
 #[tokio::test]
 async fn s2_69_a_record_that_is_asked_for_twice_around_a_change_shows_it() {
     let stage = Stage::new();
-    let host = stage.host(&[stage.entry("one", Chaos::new().tool("ok", Step::text("fine")))]).await;
+    let host = stage
+        .host(&[stage.entry("one", Chaos::new().tool("ok", Step::text("fine")))])
+        .await;
     settled(&host).await;
     let told = |host: &switchboard::Host| {
         let record = host.server("one").unwrap().record();
-        (record.status, record.error, record.tools.iter().map(|tool| tool.as_wire().to_owned()).collect::<Vec<_>>())
+        (
+            record.status,
+            record.error,
+            record
+                .tools
+                .iter()
+                .map(|tool| tool.as_wire().to_owned())
+                .collect::<Vec<_>>(),
+        )
     };
     assert_eq!(told(&host), ("CONNECTED", None, vec!["ok".to_owned()]));
     host.server("one").unwrap().stop().await;

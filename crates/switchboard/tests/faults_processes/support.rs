@@ -1,4 +1,5 @@
-//! A host over scripted servers, in a folder of its own, whose processes can be found wherever they went.
+//! A host over scripted servers, in a folder of its own, whose processes can be found wherever they
+//! went.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,7 +17,8 @@ use switchboard::wire::RawJson;
 use switchboard::{Host, HostBuilder};
 use switchboard_testkit::{Chaos, Entry, Process, Record, Scratch, Step, descendants_with_env};
 
-/// The longest that anything may take on a machine that is busy with other things; a test that passes does not wait for it.
+/// The longest that anything may take on a machine that is busy with other things; a test that
+/// passes does not wait for it.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What one test has to itself.
@@ -36,14 +38,22 @@ impl Stage {
             scratch: Scratch::new(),
             store: Arc::new(MemoryStore::default()),
             environment: Environment::new([("PATH".to_owned(), std::env::var("PATH").unwrap())]),
-            name: format!("{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed)),
+            name: format!(
+                "{}-{}",
+                std::process::id(),
+                COUNT.fetch_add(1, Ordering::Relaxed)
+            ),
         }
     }
 
-    /// The entry of a server whose processes are found by [`of`](Self::of), and whose record by [`record`](Self::record).
+    /// The entry of a server whose processes are found by [`of`](Self::of), and whose record by
+    /// [`record`](Self::record).
     pub(crate) fn entry(&self, server: &str, chaos: Chaos) -> Entry {
         let chaos = chaos.record(self.record_file(server));
-        chaos.entry(server).env("CANARY", &self.canary(server)).env("STAGE", &self.name)
+        chaos
+            .entry(server)
+            .env("CANARY", &self.canary(server))
+            .env("STAGE", &self.name)
     }
 
     pub(crate) async fn host(&self, entries: &[Entry]) -> Host {
@@ -52,7 +62,11 @@ impl Stage {
 
     /// With other tables than `[servers.…]`, and the mode `yolo`.
     pub(crate) async fn host_with(&self, tables: &str, entries: &[Entry]) -> Host {
-        self.host_of(self.scratch.config_with(&format!("[permissions]\nmode = \"yolo\"\n{tables}"), entries)).await
+        self.host_of(self.scratch.config_with(
+            &format!("[permissions]\nmode = \"yolo\"\n{tables}"),
+            entries,
+        ))
+        .await
     }
 
     pub(crate) async fn host_of(&self, file: PathBuf) -> Host {
@@ -61,7 +75,8 @@ impl Stage {
             config: config::load(&[ConfigFile::new(file, Scope::Given)]).unwrap(),
             environment: self.environment.clone(),
             store: self.store.clone(),
-            launcher: Launcher::start(PathBuf::from(env!("CARGO_BIN_EXE_switchboard-launcher"))).unwrap(),
+            launcher: Launcher::start(PathBuf::from(env!("CARGO_BIN_EXE_switchboard-launcher")))
+                .unwrap(),
             log_folder: Some(self.scratch.path("state")),
             private_folder: None,
             offers: Offers::default(),
@@ -117,13 +132,18 @@ pub(crate) async fn result_of(host: &Host, tool: &str) -> Result<Value, CallErro
         timeout: None,
         yes: false,
     };
-    let result = tokio::time::timeout(PATIENCE, host.call(call)).await.expect("every call ends")?;
+    let result = tokio::time::timeout(PATIENCE, host.call(call))
+        .await
+        .expect("every call ends")?;
     Ok(result.raw.to_value().unwrap())
 }
 
 /// The same: its text.
 pub(crate) async fn text_of(host: &Host, tool: &str) -> Result<String, CallError> {
-    Ok(result_of(host, tool).await?["content"][0]["text"].as_str().unwrap().to_owned())
+    Ok(result_of(host, tool).await?["content"][0]["text"]
+        .as_str()
+        .unwrap()
+        .to_owned())
 }
 
 pub(crate) async fn settled(host: &Host) {
@@ -136,7 +156,15 @@ pub(crate) fn snapshot(host: &Host, server: &str) -> Arc<Snapshot> {
 
 /// Every server's name and state, as the history tells it.
 pub(crate) fn states(host: &Host) -> Vec<(String, String)> {
-    host.servers().iter().map(|server| (server.config.name.to_string(), server.snapshot().state.to_string())).collect()
+    host.servers()
+        .iter()
+        .map(|server| {
+            (
+                server.config.name.to_string(),
+                server.snapshot().state.to_string(),
+            )
+        })
+        .collect()
 }
 
 pub(crate) fn is_ready(state: &State) -> bool {
@@ -144,7 +172,11 @@ pub(crate) fn is_ready(state: &State) -> bool {
 }
 
 /// Waits until the server stands like this.
-pub(crate) async fn until_state(host: &Host, server: &str, wanted: impl Fn(&State) -> bool) -> Arc<Snapshot> {
+pub(crate) async fn until_state(
+    host: &Host,
+    server: &str,
+    wanted: impl Fn(&State) -> bool,
+) -> Arc<Snapshot> {
     let mut events = host.events();
     let look = async {
         loop {
@@ -172,5 +204,9 @@ pub(crate) async fn until(what: &str, limit: Duration, condition: impl Fn() -> b
 
 /// The history without its times.
 pub(crate) fn history(snapshot: &Snapshot) -> Vec<&str> {
-    snapshot.history.iter().map(|(_, happened)| happened.as_str()).collect()
+    snapshot
+        .history
+        .iter()
+        .map(|(_, happened)| happened.as_str())
+        .collect()
 }

@@ -9,8 +9,7 @@ use switchboard_testkit::{Chaos, Scratch, Step};
 
 use crate::support::{self, Person, Stage, chaos, until};
 
-const MOVED: &str =
-    r#"server "chaos", tool ok: its definition changed after it was approved; look at it again and repeat the call"#;
+const MOVED: &str = r#"server "chaos", tool ok: its definition changed after it was approved; look at it again and repeat the call"#;
 
 /// A server that changes what `ok` is, and says so, once the file `flip` is there.
 fn turncoat(scratch: &Scratch) -> Chaos {
@@ -47,7 +46,10 @@ async fn p6_t9_a_definition_that_changes_between_approval_and_call_is_not_called
         })
     });
 
-    let refused = stage.host.call(support::call("chaos/ok", &slow_reader.arc())).await;
+    let refused = stage
+        .host
+        .call(support::call("chaos/ok", &slow_reader.arc()))
+        .await;
     assert_eq!(refused.unwrap_err().to_string(), MOVED);
     assert_eq!(stage.record("seen").count("tools/call"), 0);
     // Looked at again, it may run.
@@ -60,10 +62,16 @@ async fn p6_t9_a_definition_that_changes_between_approval_and_call_is_not_called
 async fn p6_a_definition_that_changes_while_a_call_waits_in_line_is_not_called() {
     let scratch = Scratch::new();
     let server = turncoat(&scratch).tool("ask", [Step::ask("who?"), Step::AnswerReply]);
-    let entry = chaos(&scratch, &server).set("call_timeout", "20s").set("asks", "yes");
+    let entry = chaos(&scratch, &server)
+        .set("call_timeout", "20s")
+        .set("asks", "yes");
     let stage = Stage::open_with(scratch, "", &[entry]).await;
 
-    let ada = Arc::new(Person::new("ada").approves(|| Box::pin(async { Approval::Once })).never_fills_in());
+    let ada = Arc::new(
+        Person::new("ada")
+            .approves(|| Box::pin(async { Approval::Once }))
+            .never_fills_in(),
+    );
     let first = tokio::spawn(call(&stage, "chaos/ask", &ada));
     ada.until(|asked| asked.questions.len() == 1).await;
     let bob = Arc::new(Person::new("bob"));
@@ -73,20 +81,32 @@ async fn p6_a_definition_that_changes_while_a_call_waits_in_line_is_not_called()
     first.abort();
 
     assert_eq!(second.await.unwrap().unwrap_err(), MOVED);
-    assert_eq!(stage.record("seen").count("tools/call"), 1, "only the first was sent");
+    assert_eq!(
+        stage.record("seen").count("tools/call"),
+        1,
+        "only the first was sent"
+    );
 }
 
 #[tokio::test]
 async fn f28_a_call_that_is_dropped_is_cancelled_at_the_server() {
     let scratch = Scratch::new();
-    let server = Chaos::new().tool("never", Step::Drop).tool("ok", Step::text("hi"));
+    let server = Chaos::new()
+        .tool("never", Step::Drop)
+        .tool("ok", Step::text("hi"));
     let entry = chaos(&scratch, &server).set("call_timeout", "20s");
     let stage = Stage::open(scratch, &[entry]).await;
 
     let never = tokio::spawn(call(&stage, "chaos/never", &Arc::new(Person::new("ada"))));
-    until("it is under way", || stage.record("seen").count("tools/call") == 1).await;
+    until("it is under way", || {
+        stage.record("seen").count("tools/call") == 1
+    })
+    .await;
     never.abort();
-    until("the server is told", || stage.record("seen").count("notifications/cancelled") == 1).await;
+    until("the server is told", || {
+        stage.record("seen").count("notifications/cancelled") == 1
+    })
+    .await;
     assert_eq!(stage.text("chaos/ok").await, "hi");
     assert_eq!(stage.record("seen").starts(), 1);
 }
@@ -94,7 +114,14 @@ async fn f28_a_call_that_is_dropped_is_cancelled_at_the_server() {
 #[tokio::test]
 async fn f28_the_questions_of_a_call_that_is_dropped_are_withdrawn() {
     let scratch = Scratch::new();
-    let server = Chaos::new().tool("ask", [Step::ask("who?"), Step::touch(scratch.path("replied")), Step::AnswerReply]);
+    let server = Chaos::new().tool(
+        "ask",
+        [
+            Step::ask("who?"),
+            Step::touch(scratch.path("replied")),
+            Step::AnswerReply,
+        ],
+    );
     let entry = chaos(&scratch, &server).set("call_timeout", "20s");
     let stage = Stage::open_with(scratch, "", &[entry]).await;
 
@@ -112,7 +139,10 @@ async fn f28_the_questions_of_a_call_that_is_dropped_are_withdrawn() {
     bob.until(|asked| asked.questions.len() == 1).await;
     asked.abort();
     bob.until(|asked| asked.withdrawn == 1).await;
-    until("the server has its reply", || stage.scratch.path("replied").exists()).await;
+    until("the server has its reply", || {
+        stage.scratch.path("replied").exists()
+    })
+    .await;
     let replies: Vec<String> = stage
         .record("seen")
         .messages()
@@ -124,8 +154,17 @@ async fn f28_the_questions_of_a_call_that_is_dropped_are_withdrawn() {
 }
 
 /// A call to be spawned: its text, or its sentence.
-fn call(stage: &Stage, tool: &str, person: &Arc<Person>) -> impl Future<Output = Result<String, String>> + Send + use<> {
+fn call(
+    stage: &Stage,
+    tool: &str,
+    person: &Arc<Person>,
+) -> impl Future<Output = Result<String, String>> + Send + use<> {
     let call = support::call(tool, &(person.clone() as Arc<dyn Caller>));
     let host = stage.host.clone();
-    async move { host.call(call).await.map(|result| support::text(&result)).map_err(|error| error.to_string()) }
+    async move {
+        host.call(call)
+            .await
+            .map(|result| support::text(&result))
+            .map_err(|error| error.to_string())
+    }
 }

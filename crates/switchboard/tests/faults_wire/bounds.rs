@@ -1,4 +1,5 @@
-//! Bounds: what a server sends too much of, or does not take, costs its own calls and no memory beyond the configuration.
+//! Bounds: what a server sends too much of, or does not take, costs its own calls and no memory
+//! beyond the configuration.
 
 use std::time::{Duration, Instant};
 
@@ -26,7 +27,9 @@ async fn f4_an_answer_past_the_bound_fails_its_own_call_and_the_server_stays() {
         .tool("last", Step::huge(MIB, IdPlace::Last))
         .tool("none", Step::huge(MIB, IdPlace::None))
         .tool("ok", Step::text("hi"));
-    let entry = chaos(&scratch, &server).set("call_timeout", "20s").set("max_message", "64KiB");
+    let entry = chaos(&scratch, &server)
+        .set("call_timeout", "20s")
+        .set("max_message", "64KiB");
     let stage = Stage::open(scratch, &[entry]).await;
 
     for tool in ["chaos/first", "chaos/last"] {
@@ -37,8 +40,14 @@ async fn f4_an_answer_past_the_bound_fails_its_own_call_and_the_server_stays() {
     assert_eq!(stage.record("seen").starts(), 1);
     // Nobody can tell which call it was for: the session fails, and says so.
     let reason = "it sent a message of more than 65536 bytes that answers no request";
-    assert_eq!(stage.failure("chaos/none").await.0, format!(r#"server "chaos": the connection ended: {reason}"#));
-    assert_eq!(stage.error("chaos").await, format!(r#"lost the connection: {reason}"#));
+    assert_eq!(
+        stage.failure("chaos/none").await.0,
+        format!(r#"server "chaos": the connection ended: {reason}"#)
+    );
+    assert_eq!(
+        stage.error("chaos").await,
+        format!(r#"lost the connection: {reason}"#)
+    );
 }
 
 #[tokio::test]
@@ -51,11 +60,22 @@ async fn f4_p3_a_line_of_100_mib_costs_no_more_memory_than_its_bound() {
         .tool("first", Step::huge(100 * MIB, IdPlace::First))
         .tool("last", Step::huge(100 * MIB, IdPlace::Last))
         .tool("ok", Step::text("hi"));
-    let entry = chaos(&scratch, &server).set("call_timeout", "60s").set("max_message", "8MiB");
+    let entry = chaos(&scratch, &server)
+        .set("call_timeout", "60s")
+        .set("max_message", "8MiB");
     let stage = Stage::open(scratch, &[entry]).await;
 
-    let (sentences, grown) = growth(async { [stage.failure("chaos/first").await.0, stage.failure("chaos/last").await.0] }).await;
-    assert_eq!(sentences, [r#"server "chaos": the answer is too large: more than 8388608 bytes"#; 2]);
+    let (sentences, grown) = growth(async {
+        [
+            stage.failure("chaos/first").await.0,
+            stage.failure("chaos/last").await.0,
+        ]
+    })
+    .await;
+    assert_eq!(
+        sentences,
+        [r#"server "chaos": the answer is too large: more than 8388608 bytes"#; 2]
+    );
     // The bound, a copy of it while the buffer grows, and what a few calls need.
     assert!(grown < 24 * MIB, "{grown} bytes");
     assert_eq!(stage.text("chaos/ok").await, "hi");
@@ -66,12 +86,18 @@ async fn f4_p3_a_line_of_100_mib_costs_no_more_memory_than_its_bound() {
 async fn f12_a_server_that_reads_nothing_delays_only_its_own_calls() {
     const LONGER: Duration = Duration::from_secs(2);
     let scratch = Scratch::new();
-    let deaf = Chaos::new().tool("deafen", [Step::StopReading, Step::Drop]).tool("ok", Step::text("hi"));
+    let deaf = Chaos::new()
+        .tool("deafen", [Step::StopReading, Step::Drop])
+        .tool("ok", Step::text("hi"));
     let deaf = chaos(&scratch, &deaf).set("call_timeout", "2s");
     let well = Chaos::new().tool("ok", Step::text("well")).entry("well");
     let stage = Stage::open(scratch, &[deaf, well]).await;
 
-    assert_on_time(stage.failure("chaos/deafen").await.1, LONGER, "the call that was read");
+    assert_on_time(
+        stage.failure("chaos/deafen").await.1,
+        LONGER,
+        "the call that was read",
+    );
     // More than the pipe and the queue hold: the first fills them, the others wait for room.
     let arguments = format!(r#"{{"x":"{}"}}"#, "x".repeat(1_200_000));
     let mut calls = JoinSet::new();
@@ -88,14 +114,22 @@ async fn f12_a_server_that_reads_nothing_delays_only_its_own_calls() {
     for _ in 0..3 {
         assert_eq!(stage.text("well/ok").await, "well");
     }
-    assert!(calls.try_join_next().is_none(), "the neighbour was answered while they waited");
-    assert_eq!(calls.join_all().await, [r#"server "chaos": no answer within 2s"#; 4]);
+    assert!(
+        calls.try_join_next().is_none(),
+        "the neighbour was answered while they waited"
+    );
+    assert_eq!(
+        calls.join_all().await,
+        [r#"server "chaos": no answer within 2s"#; 4]
+    );
 }
 
 #[tokio::test]
 async fn f12_a_server_without_stderr_works_on() {
     let scratch = Scratch::new();
-    let server = Chaos::new().tool("mute", [Step::CloseStderr, Step::text("quiet")]).tool("ok", Step::text("hi"));
+    let server = Chaos::new()
+        .tool("mute", [Step::CloseStderr, Step::text("quiet")])
+        .tool("ok", Step::text("hi"));
     let entry = chaos(&scratch, &server).set("call_timeout", "20s");
     let stage = Stage::open(scratch, &[entry]).await;
     assert_eq!(stage.text("chaos/mute").await, "quiet");
@@ -105,11 +139,16 @@ async fn f12_a_server_without_stderr_works_on() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f13_p3_a_flood_of_notifications_neither_delays_a_neighbour_nor_grows() {
-    if !support::is_alone("bounds::f13_p3_a_flood_of_notifications_neither_delays_a_neighbour_nor_grows") {
+    if !support::is_alone(
+        "bounds::f13_p3_a_flood_of_notifications_neither_delays_a_neighbour_nor_grows",
+    ) {
         return;
     }
     let scratch = Scratch::new();
-    let flood = Chaos::new().tool("flood", [Step::FloodNotifications(100_000), Step::text("done")]);
+    let flood = Chaos::new().tool(
+        "flood",
+        [Step::FloodNotifications(100_000), Step::text("done")],
+    );
     let entry = chaos(&scratch, &flood).set("call_timeout", "30s");
     let well = Chaos::new().tool("ok", Step::text("well")).entry("well");
     let stage = Stage::open(scratch, &[entry, well]).await;
@@ -118,7 +157,10 @@ async fn f13_p3_a_flood_of_notifications_neither_delays_a_neighbour_nor_grows() 
 
     let (longest, grown) = growth(async {
         let host = stage.host.clone();
-        let flood = tokio::spawn(async move { host.call(support::call("chaos/flood", &Person::new("somebody").arc())).await });
+        let flood = tokio::spawn(async move {
+            host.call(support::call("chaos/flood", &Person::new("somebody").arc()))
+                .await
+        });
         let mut longest = Duration::ZERO;
         while !flood.is_finished() {
             let began = Instant::now();
@@ -129,7 +171,8 @@ async fn f13_p3_a_flood_of_notifications_neither_delays_a_neighbour_nor_grows() 
         longest
     })
     .await;
-    // Seconds of notifications lie before the flood's own answer; a neighbour's does not wait for them.
+    // Seconds of notifications lie before the flood's own answer; a neighbour's does not wait for
+    // them.
     assert!(longest < Duration::from_millis(500), "{longest:?}");
     assert!(grown < 16 * MIB, "{grown} bytes");
 }
@@ -141,13 +184,23 @@ async fn f12_p3_a_server_that_asks_and_does_not_read_is_given_up() {
         return;
     }
     let scratch = Scratch::new();
-    let ping = Chaos::new().tool("ping", [Step::StopReading, Step::FloodPings(400_000), Step::text("done")]);
+    let ping = Chaos::new().tool(
+        "ping",
+        [
+            Step::StopReading,
+            Step::FloodPings(400_000),
+            Step::text("done"),
+        ],
+    );
     let entry = chaos(&scratch, &ping).set("call_timeout", "30s");
     let stage = Stage::open(scratch, &[entry]).await;
 
     let ((sentence, _), grown) = growth(stage.failure("chaos/ping")).await;
     let reason = "it asks without reading the answers: more than 1048576 bytes wait for it";
-    assert_eq!(sentence, format!(r#"server "chaos": the connection ended: {reason}"#));
+    assert_eq!(
+        sentence,
+        format!(r#"server "chaos": the connection ended: {reason}"#)
+    );
     assert!(grown < 12 * MIB, "{grown} bytes");
 }
 
@@ -159,6 +212,12 @@ async fn p3_t28_the_pages_of_a_list_may_together_be_no_larger_than_a_message() {
     let entry = chaos(&scratch, &server).set("max_message", "64KiB");
     let stage = Stage::open(scratch, &[entry]).await;
     let fact = "the answer is not valid: a list of more than 65536 bytes";
-    assert_eq!(stage.error("chaos").await, format!(r#"connected, but tools/list failed: {fact}"#));
-    until("it is asked for no more pages", || stage.record("seen").count("tools/list") < 12).await;
+    assert_eq!(
+        stage.error("chaos").await,
+        format!(r#"connected, but tools/list failed: {fact}"#)
+    );
+    until("it is asked for no more pages", || {
+        stage.record("seen").count("tools/list") < 12
+    })
+    .await;
 }

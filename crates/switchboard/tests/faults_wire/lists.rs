@@ -19,14 +19,35 @@ async fn f14_a_storm_of_changes_is_listed_a_few_times_and_the_new_definition_is_
     let check = async |era: Era| {
         let scratch = Scratch::new();
         let flip = support::flip("ok", &scratch.path("flip"));
-        let storm = [Step::touch(scratch.path("flip")), Step::ListChanged(5_000), Step::text("over")];
-        let server = Chaos::new().era(era).tool("ok", Step::text("hi")).tool("storm", storm).flip(flip);
+        let storm = [
+            Step::touch(scratch.path("flip")),
+            Step::ListChanged(5_000),
+            Step::text("over"),
+        ];
+        let server = Chaos::new()
+            .era(era)
+            .tool("ok", Step::text("hi"))
+            .tool("storm", storm)
+            .flip(flip);
         let entry = chaos(&scratch, &server).set("call_timeout", "20s");
         let stage = Stage::open_with(scratch, "", &[entry]).await;
-        let person = Arc::new(Person::new("ada").approves(|| Box::pin(async { Approval::AlwaysTool(Keep::Run) })));
-        let call = async |tool: &str| support::text(&stage.host.call(support::call(tool, &(person.clone() as _))).await.unwrap());
+        let person = Arc::new(
+            Person::new("ada").approves(|| Box::pin(async { Approval::AlwaysTool(Keep::Run) })),
+        );
+        let call = async |tool: &str| {
+            support::text(
+                &stage
+                    .host
+                    .call(support::call(tool, &(person.clone() as _)))
+                    .await
+                    .unwrap(),
+            )
+        };
 
-        assert_eq!([call("chaos/ok").await, call("chaos/ok").await], ["hi", "hi"]);
+        assert_eq!(
+            [call("chaos/ok").await, call("chaos/ok").await],
+            ["hi", "hi"]
+        );
         let known = |changed| ("chaos/ok".to_owned(), changed);
         assert_eq!(person.asked().approvals, [known(false)]);
 
@@ -34,7 +55,10 @@ async fn f14_a_storm_of_changes_is_listed_a_few_times_and_the_new_definition_is_
         let began = Instant::now();
         assert_eq!(call("chaos/storm").await, "over");
         let changed = loop {
-            match tokio::time::timeout(PATIENCE, events.next()).await.expect("the catalog changes") {
+            match tokio::time::timeout(PATIENCE, events.next())
+                .await
+                .expect("the catalog changes")
+            {
                 Some(Next::Event(Event::Catalog { changed, .. })) => break changed,
                 Some(_) => {}
                 None => panic!("the host has stopped"),
@@ -48,7 +72,10 @@ async fn f14_a_storm_of_changes_is_listed_a_few_times_and_the_new_definition_is_
 
         // T9: the yes was for what it was.
         assert_eq!(call("chaos/ok").await, "hi");
-        assert_eq!(person.asked().approvals, [known(false), ("chaos/storm".to_owned(), false), known(true)]);
+        assert_eq!(
+            person.asked().approvals,
+            [known(false), ("chaos/storm".to_owned(), false), known(true)]
+        );
     };
     check(Era::Legacy).await;
     check(Era::Modern).await;
@@ -61,24 +88,55 @@ async fn f15_t28_a_list_without_end_is_a_reason_and_not_a_loop() {
         let entry = chaos(&scratch, &server);
         let well = Chaos::new().tool("ok", Step::text("well")).entry("well");
         let stage = Stage::open(scratch, &[entry, well]).await;
-        let expected = format!(r#"connected, but tools/list failed: the answer is not valid: {fact}"#);
+        let expected =
+            format!(r#"connected, but tools/list failed: the answer is not valid: {fact}"#);
         assert_eq!(stage.error("chaos").await, expected);
         assert_eq!(stage.record("seen").count("tools/list"), pages, "{fact}");
         assert_eq!(stage.text("well/ok").await, "well");
-        let names: Vec<String> = stage.host.catalog().tools().iter().map(|tool| tool.id.shown().to_string()).collect();
+        let names: Vec<String> = stage
+            .host
+            .catalog()
+            .tools()
+            .iter()
+            .map(|tool| tool.id.shown().to_string())
+            .collect();
         assert_eq!(names, ["well/ok"], "{fact}");
     };
     let server = || Chaos::new().tool("ok", Step::text("hi"));
-    check(server().cursor(Cursor::Repeat), 2, "the same cursor came twice, so the list would never end").await;
-    check(server().cursor(Cursor::Huge(100_000)), 1, "a cursor of 100000 bytes").await;
-    check(server().cursor(Cursor::Endless).page_size(500), 41, "more than 20000 items").await;
-    check(server().cursor(Cursor::Endless), 1_000, "more than 1000 pages").await;
+    check(
+        server().cursor(Cursor::Repeat),
+        2,
+        "the same cursor came twice, so the list would never end",
+    )
+    .await;
+    check(
+        server().cursor(Cursor::Huge(100_000)),
+        1,
+        "a cursor of 100000 bytes",
+    )
+    .await;
+    check(
+        server().cursor(Cursor::Endless).page_size(500),
+        41,
+        "more than 20000 items",
+    )
+    .await;
+    check(
+        server().cursor(Cursor::Endless),
+        1_000,
+        "more than 1000 pages",
+    )
+    .await;
 }
 
 #[tokio::test]
 async fn f16_what_cannot_be_used_is_withheld_one_by_one_and_the_rest_is_on_offer() {
     let scratch = Scratch::new();
-    let deep = format!(r#"{{"name":"deep","inputSchema":{{"x":{}{}}}}}"#, "[".repeat(200), "]".repeat(200));
+    let deep = format!(
+        r#"{{"name":"deep","inputSchema":{{"x":{}{}}}}}"#,
+        "[".repeat(200),
+        "]".repeat(200)
+    );
     let server = Chaos::new()
         .fill(10_000)
         .page_size(1_000)
@@ -95,12 +153,27 @@ async fn f16_what_cannot_be_used_is_withheld_one_by_one_and_the_rest_is_on_offer
     let stage = Stage::open(scratch, &[entry]).await;
 
     let catalog = stage.host.catalog();
-    let names: Vec<&str> = catalog.tools().iter().map(|tool| tool.id.tool.as_wire()).collect();
-    let filled: Vec<String> = (0..10_000).map(|number| format!("tool_{number:05}")).collect();
+    let names: Vec<&str> = catalog
+        .tools()
+        .iter()
+        .map(|tool| tool.id.tool.as_wire())
+        .collect();
+    let filled: Vec<String> = (0..10_000)
+        .map(|number| format!("tool_{number:05}"))
+        .collect();
     assert!(names[..10_000] == filled[..], "in the server's order");
     assert_eq!(names[10_000..], ["last"]);
-    let withheld: Vec<String> =
-        catalog.withheld().iter().map(|tool| format!("{}: {}", tool.tool.untrusted().for_terminal_line(), tool.reason)).collect();
+    let withheld: Vec<String> = catalog
+        .withheld()
+        .iter()
+        .map(|tool| {
+            format!(
+                "{}: {}",
+                tool.tool.untrusted().for_terminal_line(),
+                tool.reason
+            )
+        })
+        .collect();
     insta::assert_snapshot!(withheld.join("\n"), @r"
     no_schema: it has no inputSchema
     odd_schema: its inputSchema is not an object
@@ -119,8 +192,16 @@ async fn f16_what_cannot_be_used_is_withheld_one_by_one_and_the_rest_is_on_offer
 async fn p8_the_catalog_is_one_consistent_picture_however_servers_change() {
     let server = |name: &str| {
         let churn = [Step::ListChanged(1), Step::text("churned")];
-        let server = Chaos::new().tool("churn", churn).tool("shifty", Step::Answer).tool("die", Step::Exit(1)).fill(50);
-        (1..30).fold(server, |server, lists| server.flip(support::flip_after_lists("shifty", lists))).entry(name)
+        let server = Chaos::new()
+            .tool("churn", churn)
+            .tool("shifty", Step::Answer)
+            .tool("die", Step::Exit(1))
+            .fill(50);
+        (1..30)
+            .fold(server, |server, lists| {
+                server.flip(support::flip_after_lists("shifty", lists))
+            })
+            .entry(name)
     };
     let stage = Stage::open(Scratch::new(), &["b", "a", "c"].map(server)).await;
     let reader = Reader::start(stage.host.clone());
@@ -130,13 +211,17 @@ async fn p8_the_catalog_is_one_consistent_picture_however_servers_change() {
         for tool in ["a/churn", "b/churn", "c/churn"] {
             assert_eq!(stage.text(tool).await, "churned");
         }
-        until("a change is seen", || stage.host.catalog().generation > before).await;
+        until("a change is seen", || {
+            stage.host.catalog().generation > before
+        })
+        .await;
         stage.call("a/die").await.unwrap_err();
     }
     assert!(reader.pictures() >= 5);
 }
 
-/// Looks at the catalog again and again, on a thread of its own, until it is dropped or asked what it saw.
+/// Looks at the catalog again and again, on a thread of its own, until it is dropped or asked what
+/// it saw.
 struct Reader {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<usize>,
@@ -153,8 +238,12 @@ impl Reader {
                 let catalog = host.catalog();
                 let tools = check(&catalog);
                 match &last {
-                    Some((before, _)) if before.generation > catalog.generation => panic!("older than the one before"),
-                    Some((before, shown)) if before.generation == catalog.generation => assert_eq!(*shown, tools),
+                    Some((before, _)) if before.generation > catalog.generation => {
+                        panic!("older than the one before")
+                    }
+                    Some((before, shown)) if before.generation == catalog.generation => {
+                        assert_eq!(*shown, tools)
+                    }
                     _ => pictures += 1,
                 }
                 last = Some((catalog, tools));
@@ -172,14 +261,26 @@ impl Reader {
     }
 }
 
-/// One picture: in the order of the configuration, each name leading to its tool, what a server offered still there while it starts
-/// again.
+/// One picture: in the order of the configuration, each name leading to its tool, what a server
+/// offered still there while it starts again.
 fn check(catalog: &Catalog) -> Vec<String> {
-    let place = |tool: &&Arc<Tool>| ["b", "a", "c"].iter().position(|name| *name == tool.id.server.as_str());
+    let place = |tool: &&Arc<Tool>| {
+        ["b", "a", "c"]
+            .iter()
+            .position(|name| *name == tool.id.server.as_str())
+    };
     assert!(catalog.tools().iter().is_sorted_by_key(|tool| place(&tool)));
-    assert!(catalog.tools().iter().all(|tool| Arc::ptr_eq(catalog.resolve(tool.exposed.as_str()).unwrap(), tool)));
-    let tools: Vec<String> =
-        catalog.tools().iter().map(|tool| format!("{} {:?}", tool.exposed.as_str(), tool.definition.hash)).collect();
+    assert!(
+        catalog
+            .tools()
+            .iter()
+            .all(|tool| Arc::ptr_eq(catalog.resolve(tool.exposed.as_str()).unwrap(), tool))
+    );
+    let tools: Vec<String> = catalog
+        .tools()
+        .iter()
+        .map(|tool| format!("{} {:?}", tool.exposed.as_str(), tool.definition.hash))
+        .collect();
     assert_eq!(tools.len(), 3 * 53);
     tools
 }

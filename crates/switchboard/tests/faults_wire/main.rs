@@ -1,7 +1,8 @@
-//! Faults and promises through the public library, against a real server that misbehaves on order (Linux).
+//! Faults and promises through the public library, against a real server that misbehaves on order
+//! (Linux).
 //!
-//! Each test carries the ids of the rows that it shows. Deadlines are short and set in the configuration; tests wait for events,
-//! records and answers.
+//! Each test carries the ids of the rows that it shows. Deadlines are short and set in the
+//! configuration; tests wait for events, records and answers.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used)]
 

@@ -8,35 +8,60 @@ use tokio::task::JoinSet;
 
 use crate::support::{self, ALLOWANCE, DEADLINE, Person, Stage};
 
-/// Servers whose tool `t` goes wrong in the way of their name, with the longest that a call of it may take.
+/// Servers whose tool `t` goes wrong in the way of their name, with the longest that a call of it
+/// may take.
 fn misbehaving() -> Vec<(Entry, Duration)> {
     let at_call = |name: &str, steps: &[Step]| {
-        (Chaos::new().tool("t", Steps(steps.to_vec())).entry(name).set("call_timeout", "300ms"), DEADLINE)
+        (
+            Chaos::new()
+                .tool("t", Steps(steps.to_vec()))
+                .entry(name)
+                .set("call_timeout", "300ms"),
+            DEADLINE,
+        )
     };
     // They have no tools until they are up, so a call waits for that first.
     let at_start = |name: &str, server: Chaos| {
-        (server.tool("t", Step::Drop).entry(name).set("call_timeout", "300ms").set("connect_timeout", "300ms"), 2 * DEADLINE)
+        (
+            server
+                .tool("t", Step::Drop)
+                .entry(name)
+                .set("call_timeout", "300ms")
+                .set("connect_timeout", "300ms"),
+            2 * DEADLINE,
+        )
     };
-    let progress: Vec<Step> = (0..100).flat_map(|done| [Step::Progress(f64::from(done)), Step::Sleep(100)]).collect();
+    let progress: Vec<Step> = (0..100)
+        .flat_map(|done| [Step::Progress(f64::from(done)), Step::Sleep(100)])
+        .collect();
     let (endless, _) = at_call("endless-progress", &progress);
     vec![
         at_call("silent", &[Step::Drop]),
         at_call("wrong-id", &[Step::AnswerAs(IdForm::Wrong)]),
         at_call("junk", &[Step::Junk(50), Step::Drop]),
         at_call("half-a-line", &[Step::HalfAnswer]),
-        at_call("huge-half-line", &[Step::Part("x".repeat(50_000)), Step::Drop]),
+        at_call(
+            "huge-half-line",
+            &[Step::Part("x".repeat(50_000)), Step::Drop],
+        ),
         at_call("huge", &[Step::huge(4 * 1024 * 1024, IdPlace::Last)]),
         at_call("flood", &[Step::FloodNotifications(5_000), Step::Drop]),
         at_call("deaf", &[Step::StopReading, Step::Drop]),
         at_call("closed", &[Step::CloseStdout, Step::Drop]),
         at_call("dead", &[Step::Exit(1)]),
         at_call("killed", &[Step::Signal("SIGKILL".to_owned())]),
-        at_call("asks", &[Step::ask("who?"), Step::ask("really?"), Step::Drop]),
+        at_call(
+            "asks",
+            &[Step::ask("who?"), Step::ask("really?"), Step::Drop],
+        ),
         (endless.set("call_timeout_max", "600ms"), 2 * DEADLINE),
         at_start("no-handshake", Chaos::new().on("initialize", Step::Drop)),
         at_start("no-list", Chaos::new().on("tools/list", Step::Drop)),
         at_start("dead-on-arrival", Chaos::new().on_start(Step::Exit(1))),
-        at_start("talks-first", Chaos::new().on_start([Step::Junk(2_000), Step::Drop])),
+        at_start(
+            "talks-first",
+            Chaos::new().on_start([Step::Junk(2_000), Step::Drop]),
+        ),
     ]
 }
 
@@ -46,25 +71,41 @@ async fn p1_every_call_ends_by_its_deadline_whatever_the_server_does() {
     let stage = Stage::open(Scratch::new(), &entries).await;
     let mut calls = JoinSet::new();
     for (server, deadline) in stage.host.servers().iter().zip(deadlines) {
-        let call = support::call(&format!("{}/t", server.config.name), &Person::new("somebody").arc());
+        let call = support::call(
+            &format!("{}/t", server.config.name),
+            &Person::new("somebody").arc(),
+        );
         let host = stage.host.clone();
         calls.spawn(async move {
             let began = Instant::now();
             let tool = call.tool.clone();
             let ended = tokio::time::timeout(Duration::from_secs(20), host.call(call)).await;
-            (tool, ended.map(|answer| answer.map(drop).map_err(|error| error.to_string())), began.elapsed(), deadline)
+            (
+                tool,
+                ended.map(|answer| answer.map(drop).map_err(|error| error.to_string())),
+                began.elapsed(),
+                deadline,
+            )
         });
     }
     for (tool, ended, took, deadline) in calls.join_all().await {
-        assert!(ended.is_ok() && took <= deadline + ALLOWANCE, "{tool}: {ended:?} after {took:?}, with {deadline:?} to go");
+        assert!(
+            ended.is_ok() && took <= deadline + ALLOWANCE,
+            "{tool}: {ended:?} after {took:?}, with {deadline:?} to go"
+        );
     }
 }
 
 /// A caller's own limit is for all of it: also for the server that is still coming up.
 #[tokio::test]
 async fn p1_a_callers_own_limit_holds_while_the_server_is_connecting() {
-    let slow = Chaos::new().tool("t", Step::text("hi")).on("initialize", Step::Drop);
-    let lazy = slow.entry("lazy").set("start", "lazy").set("connect_timeout", "20s");
+    let slow = Chaos::new()
+        .tool("t", Step::text("hi"))
+        .on("initialize", Step::Drop);
+    let lazy = slow
+        .entry("lazy")
+        .set("start", "lazy")
+        .set("connect_timeout", "20s");
     let eager = slow.entry("eager").set("connect_timeout", "20s");
     let tables = "[permissions]\nmode = \"yolo\"\n";
     let stage = Stage::start(Scratch::new(), tables, &[lazy, eager]).await;
@@ -81,16 +122,20 @@ async fn p1_a_callers_own_limit_holds_while_the_server_is_connecting() {
     }
 }
 
-/// The slack is for two busy cores; a neighbour that held the others up would cost its deadline, which is six times that.
+/// The slack is for two busy cores; a neighbour that held the others up would cost its deadline,
+/// which is six times that.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn p2_no_server_slows_another() {
     const SLACK: Duration = Duration::from_millis(50);
     if !support::is_alone("promises::p2_no_server_slows_another") {
         return;
     }
-    // Those that only burn the processor slow everybody on a machine with two of them; they are left to `f13`.
+    // Those that only burn the processor slow everybody on a machine with two of them; they are
+    // left to `f13`.
     let idle = |name: &&Entry| {
-        !["flood", "huge", "talks-first"].iter().any(|busy| name.render().starts_with(&format!("[servers.\"{busy}\"]")))
+        !["flood", "huge", "talks-first"]
+            .iter()
+            .any(|busy| name.render().starts_with(&format!("[servers.\"{busy}\"]")))
     };
     let bad: Vec<Entry> = misbehaving().into_iter().map(|(entry, _)| entry).collect();
     let bad: Vec<Entry> = bad.iter().filter(idle).cloned().collect();
@@ -113,12 +158,18 @@ async fn p2_no_server_slows_another() {
         let (host, tool) = (stage.host.clone(), format!("{}/t", server.config.name));
         calls.spawn(async move {
             loop {
-                host.call(support::call(&tool, &Person::new("somebody").arc())).await.unwrap_err();
+                host.call(support::call(&tool, &Person::new("somebody").arc()))
+                    .await
+                    .unwrap_err();
                 tokio::task::yield_now().await;
             }
         });
     }
     let busy = p99().await;
     calls.shutdown().await;
-    assert!(busy <= 2 * quiet + SLACK, "{quiet:?} alone, {busy:?} beside {} others", stage.host.servers().len() - 1);
+    assert!(
+        busy <= 2 * quiet + SLACK,
+        "{quiet:?} alone, {busy:?} beside {} others",
+        stage.host.servers().len() - 1
+    );
 }

@@ -12,7 +12,10 @@ use crate::support::{self, ALLOWANCE, Asked, DEADLINE, Person, Stage, chaos, unt
 /// Calls the same tool as both at once.
 async fn both(stage: &Stage, tool: &str, ada: &Arc<Person>, bob: &Arc<Person>) -> [String; 2] {
     let call = async |person: &Arc<Person>| {
-        let result = stage.host.call(support::call(tool, &(person.clone() as Arc<dyn Caller>))).await;
+        let result = stage
+            .host
+            .call(support::call(tool, &(person.clone() as Arc<dyn Caller>)))
+            .await;
         support::text(&result.unwrap_or_else(|error| panic!("{error}")))
     };
     let (ada, bob) = tokio::join!(call(ada), call(bob));
@@ -24,7 +27,10 @@ fn people() -> (Arc<Person>, Arc<Person>) {
 }
 
 fn asked(question: &str) -> Asked {
-    Asked { questions: vec![question.to_owned()], ..Asked::default() }
+    Asked {
+        questions: vec![question.to_owned()],
+        ..Asked::default()
+    }
 }
 
 fn accepted(by: &str) -> String {
@@ -35,11 +41,16 @@ fn accepted(by: &str) -> String {
 async fn legacy_callers_of_a_server_that_asks_take_turns_and_each_gets_their_own_question() {
     let scratch = Scratch::new();
     let server = Chaos::new().tool("ask", [Step::ask("who?"), Step::AnswerReply]);
-    let entry = chaos(&scratch, &server).set("call_timeout", "20s").set("asks", "yes");
+    let entry = chaos(&scratch, &server)
+        .set("call_timeout", "20s")
+        .set("asks", "yes");
     let stage = Stage::open(scratch, &[entry]).await;
     let (ada, bob) = people();
 
-    assert_eq!(both(&stage, "chaos/ask", &ada, &bob).await, [accepted("ada"), accepted("bob")]);
+    assert_eq!(
+        both(&stage, "chaos/ask", &ada, &bob).await,
+        [accepted("ada"), accepted("bob")]
+    );
     assert_eq!([ada.asked(), bob.asked()], [asked("who?"), asked("who?")]);
     let after_list: Vec<String> = stage
         .record("seen")
@@ -48,30 +59,51 @@ async fn legacy_callers_of_a_server_that_asks_take_turns_and_each_gets_their_own
         .map(|message| message.method.unwrap_or_else(|| "reply".to_owned()))
         .skip_while(|method| method != "tools/call")
         .collect();
-    assert_eq!(after_list, ["tools/call", "reply", "tools/call", "reply"], "the second call is sent after the first has ended");
+    assert_eq!(
+        after_list,
+        ["tools/call", "reply", "tools/call", "reply"],
+        "the second call is sent after the first has ended"
+    );
 }
 
-/// `asks = "auto"`: the first time, two callers may be under way together. Then nobody is asked, and nothing is guessed.
+/// `asks = "auto"`: the first time, two callers may be under way together. Then nobody is asked,
+/// and nothing is guessed.
 #[tokio::test]
-async fn legacy_a_question_that_could_be_anybodys_is_declined_and_from_then_on_callers_take_turns() {
+async fn legacy_a_question_that_could_be_anybodys_is_declined_and_from_then_on_callers_take_turns()
+{
     let scratch = Scratch::new();
     let go = scratch.path("go");
-    let server = Chaos::new().tool("ask", [Step::wait_file(&go), Step::ask("who?"), Step::AnswerReply]);
+    let server = Chaos::new().tool(
+        "ask",
+        [Step::wait_file(&go), Step::ask("who?"), Step::AnswerReply],
+    );
     let entry = chaos(&scratch, &server).set("call_timeout", "20s");
     let stage = Stage::open(scratch, &[entry]).await;
     let (ada, bob) = people();
 
     let together = async {
-        until("both are under way", || stage.record("seen").count("tools/call") == 2).await;
+        until("both are under way", || {
+            stage.record("seen").count("tools/call") == 2
+        })
+        .await;
         std::fs::write(&go, "").unwrap();
     };
     let (texts, ()) = tokio::join!(both(&stage, "chaos/ask", &ada, &bob), together);
     let unattributed = stage.oddities("chaos").unattributed;
-    let declined = texts.iter().filter(|text| *text == r#"{"result":{"action":"decline"}}"#).count();
+    let declined = texts
+        .iter()
+        .filter(|text| *text == r#"{"result":{"action":"decline"}}"#)
+        .count();
     // The second question may come when the other call is over: then it is certain whose it is.
-    assert!(unattributed >= 1 && declined as u64 == unattributed, "{unattributed} were unattributed: {texts:?}");
+    assert!(
+        unattributed >= 1 && declined as u64 == unattributed,
+        "{unattributed} were unattributed: {texts:?}"
+    );
 
-    assert_eq!(both(&stage, "chaos/ask", &ada, &bob).await, [accepted("ada"), accepted("bob")]);
+    assert_eq!(
+        both(&stage, "chaos/ask", &ada, &bob).await,
+        [accepted("ada"), accepted("bob")]
+    );
     assert_eq!(stage.oddities("chaos").unattributed, unattributed);
 }
 
@@ -79,24 +111,39 @@ async fn legacy_a_question_that_could_be_anybodys_is_declined_and_from_then_on_c
 #[tokio::test]
 async fn p1_a_call_that_waits_for_its_turn_ends_at_its_deadline() {
     let scratch = Scratch::new();
-    let server = Chaos::new().tool("ask", [Step::ask("who?"), Step::AnswerReply]).tool("ok", Step::text("hi"));
+    let server = Chaos::new()
+        .tool("ask", [Step::ask("who?"), Step::AnswerReply])
+        .tool("ok", Step::text("hi"));
     let entry = chaos(&scratch, &server).set("asks", "yes");
     let stage = Stage::open(scratch, &[entry]).await;
 
     let ada = Arc::new(Person::new("ada").never_answers());
     let first = support::call("chaos/ask", &(ada.clone() as Arc<dyn Caller>));
     let host = stage.host.clone();
-    let first = tokio::spawn(async move { host.call(first).await.map(drop).map_err(|error| error.to_string()) });
+    let first = tokio::spawn(async move {
+        host.call(first)
+            .await
+            .map(drop)
+            .map_err(|error| error.to_string())
+    });
     ada.until(|asked| asked.questions.len() == 1).await;
 
     let began = Instant::now();
-    let waited = tokio::time::timeout(Duration::from_secs(10), stage.call("chaos/ok")).await.expect("it ends");
-    let expected =
-        r#"server "chaos": not sent within 300ms: a call of another caller is under way, and this server asks questions"#;
+    let waited = tokio::time::timeout(Duration::from_secs(10), stage.call("chaos/ok"))
+        .await
+        .expect("it ends");
+    let expected = r#"server "chaos": not sent within 300ms: a call of another caller is under way, and this server asks questions"#;
     assert_eq!(waited.unwrap_err().to_string(), expected);
-    assert!(began.elapsed() < DEADLINE + ALLOWANCE, "{:?}", began.elapsed());
+    assert!(
+        began.elapsed() < DEADLINE + ALLOWANCE,
+        "{:?}",
+        began.elapsed()
+    );
 
-    assert!(!first.is_finished(), "the time that a person takes is not counted");
+    assert!(
+        !first.is_finished(),
+        "the time that a person takes is not counted"
+    );
     first.abort();
     assert_eq!(stage.text("chaos/ok").await, "hi", "the line goes on");
     assert_eq!(stage.record("seen").count("tools/call"), 2);
@@ -108,7 +155,11 @@ async fn modern_questions_come_with_their_call_and_calls_of_different_callers_ov
     let form = r#"{"message":"who?","requestedSchema":{"type":"object","properties":{"answer":{"type":"string"}}}}"#;
     let requests = format!(r#"{{"q":{{"method":"elicitation/create","params":{form}}}}}"#);
     let go = scratch.path("go");
-    let ask = [Step::input_required(Some(&requests), Some("state 1")), Step::wait_file(&go), Step::AnswerInput];
+    let ask = [
+        Step::input_required(Some(&requests), Some("state 1")),
+        Step::wait_file(&go),
+        Step::AnswerInput,
+    ];
     let server = Chaos::new().era(Era::Modern).tool("ask", ask).tool(
         "forbidden",
         [
@@ -124,18 +175,26 @@ async fn modern_questions_come_with_their_call_and_calls_of_different_callers_ov
 
     // Both retries are under way at once: nobody waits for a turn.
     let together = async {
-        until("four rounds were sent", || stage.record("seen").count("tools/call") == 4).await;
+        until("four rounds were sent", || {
+            stage.record("seen").count("tools/call") == 4
+        })
+        .await;
         std::fs::write(&go, "").unwrap();
     };
     let (texts, ()) = tokio::join!(both(&stage, "chaos/ask", &ada, &bob), together);
     let answered = |by: &str| {
-        format!(r#"{{"inputResponses":{{"q":{{"action":"accept","content":{{"answer":"{by}"}}}}}},"requestState":"state 1"}}"#)
+        format!(
+            r#"{{"inputResponses":{{"q":{{"action":"accept","content":{{"answer":"{by}"}}}}}},"requestState":"state 1"}}"#
+        )
     };
     assert_eq!(texts, [answered("ada"), answered("bob")]);
     assert_eq!([ada.asked(), bob.asked()], [asked("who?"), asked("who?")]);
 
     // A request on the wire is not how this era asks: it is counted, and nobody sees it.
-    assert_eq!(both(&stage, "chaos/forbidden", &ada, &bob).await, ["hi", "hi"]);
+    assert_eq!(
+        both(&stage, "chaos/forbidden", &ada, &bob).await,
+        ["hi", "hi"]
+    );
     assert_eq!(stage.oddities("chaos").forbidden_requests, 2);
     assert_eq!([ada.asked(), bob.asked()], [asked("who?"), asked("who?")]);
 }
@@ -144,13 +203,17 @@ async fn modern_questions_come_with_their_call_and_calls_of_different_callers_ov
 #[tokio::test]
 async fn p1_modern_rounds_without_end_are_ended() {
     let scratch = Scratch::new();
-    // A retry goes on after the first step that gave its state: here always before the second, which gives it again.
+    // A retry goes on after the first step that gave its state: here always before the second,
+    // which gives it again.
     let again = || Step::input_required(None, Some("again"));
-    let server =
-        Chaos::new().era(Era::Modern).tool("again", [again(), again(), Step::text("never")]).tool("ok", Step::text("hi"));
+    let server = Chaos::new()
+        .era(Era::Modern)
+        .tool("again", [again(), again(), Step::text("never")])
+        .tool("ok", Step::text("hi"));
     let entry = chaos(&scratch, &server).set("call_timeout", "20s");
     let stage = Stage::open(scratch, &[entry]).await;
-    let expected = r#"server "chaos": the answer is not valid: the server asked 16 times and came to no end"#;
+    let expected =
+        r#"server "chaos": the answer is not valid: the server asked 16 times and came to no end"#;
     assert_eq!(stage.failure("chaos/again").await.0, expected);
     assert_eq!(stage.record("seen").count("tools/call"), 16);
     assert_eq!(stage.text("chaos/ok").await, "hi");

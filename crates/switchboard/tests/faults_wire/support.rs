@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use serde_json::{Map, Value};
 use switchboard::call::{Call, CallError};
 use switchboard::caller::{
-    Answering, Approval, ApprovalRequest, Caller, CallerId, ElicitAnswer, Elicitation, ElicitationKind, Offers,
+    Answering, Approval, ApprovalRequest, Caller, CallerId, ElicitAnswer, Elicitation,
+    ElicitationKind, Offers,
 };
 use switchboard::config::{self, ConfigFile, Environment, Scope};
 use switchboard::launch::Launcher;
@@ -25,7 +26,8 @@ use tokio::sync::watch;
 /// The longest that anything here may take, on a machine that is busy with other things.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
-/// How much later than promised something may be seen here, where that is the promise's own allowance.
+/// How much later than promised something may be seen here, where that is the promise's own
+/// allowance.
 pub(crate) const ALLOWANCE: Duration = Duration::from_secs(1);
 
 /// The deadline of most calls here.
@@ -46,7 +48,10 @@ impl Stage {
     /// As [`open`](Self::open), with these tables instead of the mode.
     pub(crate) async fn open_with(scratch: Scratch, tables: &str, servers: &[Entry]) -> Self {
         let stage = Self::start(scratch, tables, servers).await;
-        assert!(stage.host.settled(PATIENCE).await, "the servers do not settle");
+        assert!(
+            stage.host.settled(PATIENCE).await,
+            "the servers do not settle"
+        );
         stage
     }
 
@@ -59,21 +64,31 @@ impl Stage {
             config,
             environment: Environment::default(),
             store: Arc::new(MemoryStore::default()),
-            launcher: Launcher::start(PathBuf::from(env!("CARGO_BIN_EXE_switchboard-launcher"))).unwrap(),
+            launcher: Launcher::start(PathBuf::from(env!("CARGO_BIN_EXE_switchboard-launcher")))
+                .unwrap(),
             log_folder: None,
             private_folder: None,
-            offers: Offers { elicit_form: true, elicit_url: true, ..Offers::default() },
+            offers: Offers {
+                elicit_form: true,
+                elicit_url: true,
+                ..Offers::default()
+            },
             roots: None,
             only: None,
             tools: Default::default(),
             connectors: Default::default(),
         };
-        Self { host: builder.start().await.unwrap(), scratch }
+        Self {
+            host: builder.start().await.unwrap(),
+            scratch,
+        }
     }
 
     /// A call of nobody in particular, without arguments.
     pub(crate) async fn call(&self, tool: &str) -> Result<CallResult, CallError> {
-        self.host.call(call(tool, &Person::new("somebody").arc())).await
+        self.host
+            .call(call(tool, &Person::new("somebody").arc()))
+            .await
     }
 
     /// The sentence of a call that must fail, and how long it took.
@@ -85,7 +100,12 @@ impl Stage {
 
     /// The text of a call that must succeed.
     pub(crate) async fn text(&self, tool: &str) -> String {
-        text(&self.call(tool).await.unwrap_or_else(|error| panic!("{tool}: {error}")))
+        text(
+            &self
+                .call(tool)
+                .await
+                .unwrap_or_else(|error| panic!("{tool}: {error}")),
+        )
     }
 
     pub(crate) fn server(&self, name: &str) -> ServerHandle {
@@ -94,14 +114,22 @@ impl Stage {
 
     /// What was odd about a server that is up.
     pub(crate) fn oddities(&self, server: &str) -> Oddities {
-        self.server(server).snapshot().session.as_ref().expect("the server is up").oddities()
+        self.server(server)
+            .snapshot()
+            .session
+            .as_ref()
+            .expect("the server is up")
+            .oddities()
     }
 
     /// Why a server failed the first time, as its history tells; by now it may be up again.
     pub(crate) async fn error(&self, server: &str) -> String {
         let told = || {
             let history = self.server(server).snapshot().history.clone();
-            history.iter().find_map(|(_, line)| line.strip_prefix("backoff after failure 1: ").map(str::to_owned))
+            history.iter().find_map(|(_, line)| {
+                line.strip_prefix("backoff after failure 1: ")
+                    .map(str::to_owned)
+            })
         };
         until("the server has failed", || told().is_some()).await;
         told().unwrap()
@@ -115,28 +143,47 @@ impl Stage {
 
 /// A server called `chaos` that writes down what it gets, in `seen`, and gives calls little time.
 pub(crate) fn chaos(scratch: &Scratch, server: &Chaos) -> Entry {
-    server.clone().record(scratch.path("seen")).entry("chaos").set("call_timeout", "300ms")
+    server
+        .clone()
+        .record(scratch.path("seen"))
+        .entry("chaos")
+        .set("call_timeout", "300ms")
 }
 
 /// As [`Chaos::entry`], for a script too long for an argument.
 pub(crate) fn by_file(scratch: &Scratch, name: &str, server: &Chaos) -> Entry {
     let script = scratch.write(&format!("{name}.json"), &server.json());
-    Entry::new(name, &Launch::new(program("chaosd")).arg(format!("@{}", script.display())))
+    Entry::new(
+        name,
+        &Launch::new(program("chaosd")).arg(format!("@{}", script.display())),
+    )
 }
 
 /// Another description of this tool, once the file is there.
 pub(crate) fn flip(tool: &str, when: &Path) -> Flip {
-    Flip { after_file: Some(when.to_owned()), ..flip_to(tool, "does something else") }
+    Flip {
+        after_file: Some(when.to_owned()),
+        ..flip_to(tool, "does something else")
+    }
 }
 
 /// Another description of this tool, once so many lists were answered.
 pub(crate) fn flip_after_lists(tool: &str, lists: usize) -> Flip {
-    Flip { after_lists: Some(lists), ..flip_to(tool, &format!("was listed {lists} times")) }
+    Flip {
+        after_lists: Some(lists),
+        ..flip_to(tool, &format!("was listed {lists} times"))
+    }
 }
 
 fn flip_to(tool: &str, description: &str) -> Flip {
     let description = serde_json::value::to_raw_value(description).unwrap();
-    Flip { tool: tool.to_owned(), define: [("description".to_owned(), description)].into_iter().collect(), ..Flip::default() }
+    Flip {
+        tool: tool.to_owned(),
+        define: [("description".to_owned(), description)]
+            .into_iter()
+            .collect(),
+        ..Flip::default()
+    }
 }
 
 /// A call without arguments.
@@ -147,7 +194,14 @@ pub(crate) fn call(tool: &str, caller: &Arc<dyn Caller>) -> Call {
 /// A call with arguments, as JSON.
 pub(crate) fn call_with(tool: &str, arguments: &str, caller: &Arc<dyn Caller>) -> Call {
     let arguments = RawJson::parse(arguments.to_owned()).unwrap();
-    Call { tool: tool.to_owned(), arguments, caller: caller.clone(), listed: None, timeout: None, yes: false }
+    Call {
+        tool: tool.to_owned(),
+        arguments,
+        caller: caller.clone(),
+        listed: None,
+        timeout: None,
+        yes: false,
+    }
 }
 
 /// What a model would see.
@@ -158,28 +212,42 @@ pub(crate) fn text(result: &CallResult) -> String {
 /// Asserts that a deadline was kept, and not undercut.
 #[track_caller]
 pub(crate) fn assert_on_time(took: Duration, deadline: Duration, what: &str) {
-    assert!(took >= deadline && took <= deadline + ALLOWANCE, "{what} took {took:?} with a deadline of {deadline:?}");
+    assert!(
+        took >= deadline && took <= deadline + ALLOWANCE,
+        "{what} took {took:?} with a deadline of {deadline:?}"
+    );
 }
 
 /// Waits for what another process does; what happens in this one is awaited.
 pub(crate) async fn until(what: &str, mut condition: impl FnMut() -> bool) {
     let began = Instant::now();
     while !condition() {
-        assert!(began.elapsed() < PATIENCE, "{what}: not within {PATIENCE:?}");
+        assert!(
+            began.elapsed() < PATIENCE,
+            "{what}: not within {PATIENCE:?}"
+        );
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
 
-/// Runs the test of this name in a process of its own, so that its memory is its own. True in that process.
+/// Runs the test of this name in a process of its own, so that its memory is its own. True in that
+/// process.
 pub(crate) fn is_alone(test: &str) -> bool {
     const ALONE: &str = "SWITCHBOARD_TEST_ALONE";
     if std::env::var_os(ALONE).is_some() {
         return true;
     }
     let mut command = Command::new(std::env::current_exe().unwrap());
-    let output = command.args(["--exact", test, "--nocapture"]).env(ALONE, "1").output().unwrap();
+    let output = command
+        .args(["--exact", test, "--nocapture"])
+        .env(ALONE, "1")
+        .output()
+        .unwrap();
     let told = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
-    assert!(output.status.success() && told.contains("1 passed"), "{told}");
+    assert!(
+        output.status.success() && told.contains("1 passed"),
+        "{told}"
+    );
     false
 }
 
@@ -208,7 +276,8 @@ pub(crate) struct Asked {
 impl Person {
     /// Says yes once to every call, and answers every form with their own name.
     pub(crate) fn new(name: &str) -> Self {
-        let answer = ElicitAnswer::Accept(Map::from_iter([("answer".to_owned(), Value::from(name))]));
+        let answer =
+            ElicitAnswer::Accept(Map::from_iter([("answer".to_owned(), Value::from(name))]));
         Self {
             id: CallerId::new(name),
             asked: watch::Sender::default(),
@@ -220,7 +289,10 @@ impl Person {
         }
     }
 
-    pub(crate) fn approves(mut self, answer: impl Fn() -> Answering<'static, Approval> + Send + Sync + 'static) -> Self {
+    pub(crate) fn approves(
+        mut self,
+        answer: impl Fn() -> Answering<'static, Approval> + Send + Sync + 'static,
+    ) -> Self {
         self.approves = Box::new(answer);
         self
     }
@@ -233,7 +305,8 @@ impl Person {
 
     /// Looks at every question and never answers.
     pub(crate) fn never_answers(self) -> Self {
-        self.approves(|| Box::pin(std::future::pending())).never_fills_in()
+        self.approves(|| Box::pin(std::future::pending()))
+            .never_fills_in()
     }
 
     pub(crate) fn arc(self) -> Arc<dyn Caller> {
@@ -247,7 +320,10 @@ impl Person {
     /// Waits until what they were asked is so.
     pub(crate) async fn until(&self, condition: impl FnMut(&Asked) -> bool) {
         let mut asked = self.asked.subscribe();
-        tokio::time::timeout(PATIENCE, asked.wait_for(condition)).await.expect("they were not asked").unwrap();
+        tokio::time::timeout(PATIENCE, asked.wait_for(condition))
+            .await
+            .expect("they were not asked")
+            .unwrap();
     }
 }
 
@@ -268,13 +344,18 @@ impl Caller for Person {
     }
 
     fn offers(&self) -> Offers {
-        Offers { elicit_form: true, elicit_url: true, ..Offers::default() }
+        Offers {
+            elicit_form: true,
+            elicit_url: true,
+            ..Offers::default()
+        }
     }
 
     fn approve<'a>(&'a self, request: &'a ApprovalRequest) -> Answering<'a, Approval> {
         Box::pin(async move {
             let tool = format!("{}/{}", request.id.server, request.id.tool.as_wire());
-            self.asked.send_modify(|asked| asked.approvals.push((tool, request.changed.is_some())));
+            self.asked
+                .send_modify(|asked| asked.approvals.push((tool, request.changed.is_some())));
             let mut open = Open(self, false);
             let answer = (self.approves)().await;
             open.1 = true;
@@ -284,8 +365,10 @@ impl Caller for Person {
 
     fn elicit<'a>(&'a self, question: &'a Elicitation) -> Answering<'a, ElicitAnswer> {
         Box::pin(async move {
-            let (ElicitationKind::Form { message, .. } | ElicitationKind::Url { message, .. }) = &question.kind;
-            self.asked.send_modify(|asked| asked.questions.push(message.raw().to_owned()));
+            let (ElicitationKind::Form { message, .. } | ElicitationKind::Url { message, .. }) =
+                &question.kind;
+            self.asked
+                .send_modify(|asked| asked.questions.push(message.raw().to_owned()));
             let mut open = Open(self, false);
             let answer = (self.fills_in)().await;
             open.1 = true;

@@ -20,9 +20,20 @@ fn check(way: Way) {
             let reading = tokio::spawn(async move { read(&session, LIMIT).await });
             let ended = tokio::time::timeout(HANGS, reading).await;
             let took = began.elapsed();
-            assert!(ended.as_ref().is_ok_and(|ended| ended.as_ref().is_ok_and(Result::is_err)), "{way:?}, {kind:?}: {ended:?}");
-            assert!(took <= LIMIT + ALLOWANCE, "{way:?}, {kind:?}: took {took:?}");
-            assert!(sent.load(std::sync::atomic::Ordering::Relaxed) > 0, "{way:?}, {kind:?}: nothing was flooded");
+            assert!(
+                ended
+                    .as_ref()
+                    .is_ok_and(|ended| ended.as_ref().is_ok_and(Result::is_err)),
+                "{way:?}, {kind:?}: {ended:?}"
+            );
+            assert!(
+                took <= LIMIT + ALLOWANCE,
+                "{way:?}, {kind:?}: took {took:?}"
+            );
+            assert!(
+                sent.load(std::sync::atomic::Ordering::Relaxed) > 0,
+                "{way:?}, {kind:?}: nothing was flooded"
+            );
         });
     }
 }
@@ -49,7 +60,8 @@ fn p1_f26_a_handshake_that_is_answered_with_a_flood_ends_at_its_deadline() {
             let began = Instant::now();
             let ended = tokio::time::timeout(HANGS, try_open(way, Kind::Comments, LIMIT)).await;
             assert!(
-                ended.is_ok_and(|(opened, _)| opened.is_err()) && began.elapsed() <= LIMIT + ALLOWANCE,
+                ended.is_ok_and(|(opened, _)| opened.is_err())
+                    && began.elapsed() <= LIMIT + ALLOWANCE,
                 "{way:?}: {:?}",
                 began.elapsed()
             );

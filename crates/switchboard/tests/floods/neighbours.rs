@@ -9,7 +9,8 @@ use crate::support::{Way, in_each_runtime, open, read};
 /// How long the others are called while two flood.
 const SPAN: Duration = Duration::from_secs(1);
 
-/// What a flood may bring in that time: what is read at once, what is read for each second, and what lies in buffers.
+/// What a flood may bring in that time: what is read at once, what is read for each second, and
+/// what lies in buffers.
 const MOST_BYTES: u64 = 120 << 20;
 
 fn check(way: Way, kind: Kind) {
@@ -18,7 +19,10 @@ fn check(way: Way, kind: Kind) {
         let mut floods = Vec::new();
         for _ in 0..2 {
             let (session, sent) = open(way, kind).await;
-            floods.push((tokio::spawn(async move { drop(read(&session, Duration::from_secs(60)).await) }), sent));
+            floods.push((
+                tokio::spawn(async move { drop(read(&session, Duration::from_secs(60)).await) }),
+                sent,
+            ));
         }
         let (began, mut calls, mut slowest) = (Instant::now(), 0, Duration::ZERO);
         while began.elapsed() < SPAN {
@@ -27,11 +31,17 @@ fn check(way: Way, kind: Kind) {
             slowest = slowest.max(sent.elapsed());
             calls += 1;
         }
-        assert!(calls > 10 && slowest < Duration::from_secs(1), "{way:?}, {kind:?}: {calls} calls, the slowest took {slowest:?}");
+        assert!(
+            calls > 10 && slowest < Duration::from_secs(1),
+            "{way:?}, {kind:?}: {calls} calls, the slowest took {slowest:?}"
+        );
         for (flood, sent) in floods {
             flood.abort();
             let sent = sent.load(Ordering::Relaxed);
-            assert!((1..MOST_BYTES).contains(&sent), "{way:?}, {kind:?}: {sent} bytes were taken from a server that floods");
+            assert!(
+                (1..MOST_BYTES).contains(&sent),
+                "{way:?}, {kind:?}: {sent} bytes were taken from a server that floods"
+            );
         }
     });
 }

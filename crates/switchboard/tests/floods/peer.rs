@@ -1,4 +1,5 @@
-//! The peer that floods: plain threads that write as fast as the other side reads, over pipes and over sockets.
+//! The peer that floods: plain threads that write as fast as the other side reads, over pipes and
+//! over sockets.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -39,15 +40,24 @@ impl Kind {
     ];
 
     fn message(self, id: u64) -> String {
-        let notification =
-            |method: &str, params: Value| json!({"jsonrpc": "2.0", "method": method, "params": params}).to_string();
+        let notification = |method: &str, params: Value| {
+            json!({"jsonrpc": "2.0", "method": method, "params": params}).to_string()
+        };
         match self {
             Self::Comments | Self::HugeComment | Self::TinyChunks => String::new(),
             Self::Notifications => notification("notifications/x", json!({})),
-            Self::Progress => notification("notifications/progress", json!({"progressToken": id, "progress": 1})),
-            Self::Logs => notification("notifications/message", json!({"level": "info", "data": "x"})),
+            Self::Progress => notification(
+                "notifications/progress",
+                json!({"progressToken": id, "progress": 1}),
+            ),
+            Self::Logs => notification(
+                "notifications/message",
+                json!({"level": "info", "data": "x"}),
+            ),
             Self::Pings => json!({"jsonrpc": "2.0", "id": "flood", "method": "ping"}).to_string(),
-            Self::UnknownIds => json!({"jsonrpc": "2.0", "id": 1_000_000, "result": {}}).to_string(),
+            Self::UnknownIds => {
+                json!({"jsonrpc": "2.0", "id": 1_000_000, "result": {}}).to_string()
+            }
             Self::HugeLines => notification("notifications/x", json!({"pad": "x".repeat(900_000)})),
             Self::ListChanges => notification("notifications/tools/list_changed", json!({})),
         }
@@ -115,7 +125,12 @@ impl Peer {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let sent = Sent::default();
-        let shared = Arc::new(Shared { at, kind, sent: sent.clone(), stream: Mutex::default() });
+        let shared = Arc::new(Shared {
+            at,
+            kind,
+            sent: sent.clone(),
+            stream: Mutex::default(),
+        });
         thread::spawn(move || {
             for stream in listener.incoming() {
                 let (stream, shared) = (stream.unwrap(), shared.clone());
@@ -136,9 +151,13 @@ impl Shared {
         let mut reader = BufReader::new(stream);
         while let Some((line, body)) = request(&mut reader) {
             let method = body["method"].as_str().unwrap_or_default();
-            let answer = body.get("id").filter(|_| !method.is_empty()).map(|id| answer(method, id));
+            let answer = body
+                .get("id")
+                .filter(|_| !method.is_empty())
+                .map(|id| answer(method, id));
             match (self.at, line.split(' ').next().unwrap(), method) {
-                (Where::Response, "POST", "resources/read") | (Where::Handshake, "POST", "initialize") => {
+                (Where::Response, "POST", "resources/read")
+                | (Where::Handshake, "POST", "initialize") => {
                     return self.flood(stream, body["id"].as_u64().unwrap());
                 }
                 (Where::Get, "POST", "resources/read") => {}
@@ -148,12 +167,20 @@ impl Shared {
                     *self.stream.lock().unwrap() = Some(stream.try_clone().unwrap());
                     let mut out = stream;
                     out.write_all(head(false).as_bytes()).unwrap();
-                    out.write_all(b"event: endpoint\ndata: /messages\n\n").unwrap();
+                    out.write_all(b"event: endpoint\ndata: /messages\n\n")
+                        .unwrap();
                 }
                 (_, "GET", _) => respond(stream, 405, ""),
                 (Where::Sse, _, _) => {
                     respond(stream, 202, "");
-                    let events = self.stream.lock().unwrap().as_ref().unwrap().try_clone().unwrap();
+                    let events = self
+                        .stream
+                        .lock()
+                        .unwrap()
+                        .as_ref()
+                        .unwrap()
+                        .try_clone()
+                        .unwrap();
                     if method == "resources/read" {
                         let (kind, sent) = (self.kind, self.sent.clone());
                         thread::spawn(move || pour(&events, &kind.events(2), &sent));
@@ -170,13 +197,19 @@ impl Shared {
     }
 
     fn flood(&self, mut stream: &TcpStream, id: u64) {
-        stream.write_all(head(self.kind == Kind::TinyChunks).as_bytes()).unwrap();
+        stream
+            .write_all(head(self.kind == Kind::TinyChunks).as_bytes())
+            .unwrap();
         pour(stream, &self.kind.events(id), &self.sent);
     }
 }
 
 /// A server over two pipes: floods once `resources/read` came.
-pub(crate) fn over_pipes(input: impl Read + Send + 'static, mut output: impl Write + Send + 'static, kind: Kind) -> Sent {
+pub(crate) fn over_pipes(
+    input: impl Read + Send + 'static,
+    mut output: impl Write + Send + 'static,
+    kind: Kind,
+) -> Sent {
     let sent = Sent::default();
     let counter = sent.clone();
     thread::spawn(move || {
@@ -189,7 +222,9 @@ pub(crate) fn over_pipes(input: impl Read + Send + 'static, mut output: impl Wri
                 thread::spawn(move || while lines.next().is_some_and(|line| line.is_ok()) {});
                 return pour(output, &kind.lines(body["id"].as_u64().unwrap()), &counter);
             } else if let Some(id) = body.get("id") {
-                output.write_all(format!("{}\n", answer(method, id)).as_bytes()).unwrap();
+                output
+                    .write_all(format!("{}\n", answer(method, id)).as_bytes())
+                    .unwrap();
             }
         }
     });
@@ -217,13 +252,27 @@ fn answer(method: &str, id: &Value) -> String {
 }
 
 fn head(is_chunked: bool) -> String {
-    let framing = if is_chunked { "Transfer-Encoding: chunked" } else { "Connection: close" };
+    let framing = if is_chunked {
+        "Transfer-Encoding: chunked"
+    } else {
+        "Connection: close"
+    };
     format!("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n{framing}\r\n\r\n")
 }
 
 fn respond(mut stream: &TcpStream, status: u16, body: &str) {
-    let kind = if body.is_empty() { "" } else { "Content-Type: application/json\r\n" };
-    let _ = stream.write_all(format!("HTTP/1.1 {status} X\r\n{kind}Content-Length: {}\r\n\r\n{body}", body.len()).as_bytes());
+    let kind = if body.is_empty() {
+        ""
+    } else {
+        "Content-Type: application/json\r\n"
+    };
+    let _ = stream.write_all(
+        format!(
+            "HTTP/1.1 {status} X\r\n{kind}Content-Length: {}\r\n\r\n{body}",
+            body.len()
+        )
+        .as_bytes(),
+    );
 }
 
 /// The first line of the next request, and its message.
@@ -231,7 +280,10 @@ fn request(reader: &mut BufReader<&TcpStream>) -> Option<(String, Value)> {
     let (mut first, mut length) = (String::new(), 0);
     loop {
         let mut line = String::new();
-        reader.read_line(&mut line).ok().filter(|&count| count > 0)?;
+        reader
+            .read_line(&mut line)
+            .ok()
+            .filter(|&count| count > 0)?;
         let line = line.trim_end();
         if line.is_empty() {
             break;

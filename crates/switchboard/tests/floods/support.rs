@@ -36,7 +36,11 @@ pub(crate) enum Way {
 pub(crate) fn in_each_runtime<F: Future<Output = ()>>(test: impl Fn() -> F) {
     let runtimes: [Runtime; 2] = [
         Builder::new_current_thread().enable_all().build().unwrap(),
-        Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap(),
+        Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()
+            .unwrap(),
     ];
     for runtime in runtimes {
         runtime.block_on(test());
@@ -52,22 +56,35 @@ pub(crate) async fn open(way: Way, kind: Kind) -> (Arc<Session>, Sent) {
 }
 
 /// The same of a handshake that may take this long.
-pub(crate) async fn try_open(way: Way, kind: Kind, limit: Duration) -> (Result<Arc<Session>, OpenFault>, Sent) {
+pub(crate) async fn try_open(
+    way: Way,
+    kind: Kind,
+    limit: Duration,
+) -> (Result<Arc<Session>, OpenFault>, Sent) {
     let (connector, sent): (Box<dyn Connector>, Sent) = match way {
         Way::Stdio => {
             let (stdin, input) = pipe::pipe().unwrap();
             let (output, stdout) = pipe::pipe().unwrap();
-            let [input, output] = [input.into_blocking_fd().unwrap(), output.into_blocking_fd().unwrap()];
+            let [input, output] = [
+                input.into_blocking_fd().unwrap(),
+                output.into_blocking_fd().unwrap(),
+            ];
             let sent = over_pipes(File::from(input), File::from(output), kind);
             (Box::new(StdioConnector::new(stdin, stdout, 1 << 20)), sent)
         }
         Way::Direct(at) | Way::Stack(at) => {
             let peer = Peer::start(at, kind);
-            (Box::new(HttpConnector::new(stack(way), target(&peer))), peer.sent)
+            (
+                Box::new(HttpConnector::new(stack(way), target(&peer))),
+                peer.sent,
+            )
         }
         Way::Sse | Way::SseOverStack => {
             let peer = Peer::start(Where::Sse, kind);
-            (Box::new(SseConnector::new(stack(way), target(&peer))), peer.sent)
+            (
+                Box::new(SseConnector::new(stack(way), target(&peer))),
+                peer.sent,
+            )
         }
     };
     let options = OpenOptions {
@@ -88,13 +105,28 @@ fn stack(way: Way) -> HttpStack {
 
 fn target(peer: &Peer) -> HttpTarget {
     let url = peer.url().parse().unwrap();
-    HttpTarget { url, headers: Vec::new(), credentials: Arc::new(NoCredentials), max_message_bytes: 1 << 20 }
+    HttpTarget {
+        url,
+        headers: Vec::new(),
+        credentials: Arc::new(NoCredentials),
+        max_message_bytes: 1 << 20,
+    }
 }
 
 /// Reads a resource. Progress or not, it may take this long.
 pub(crate) async fn read(session: &Session, limit: Duration) -> Result<RawJson, RequestFault> {
     let caller: Arc<dyn Caller> = Arc::new(Nobody);
-    session.read("a:b", &caller, Timeouts { connect: limit, call: limit, call_max: limit }).await
+    session
+        .read(
+            "a:b",
+            &caller,
+            Timeouts {
+                connect: limit,
+                call: limit,
+                call_max: limit,
+            },
+        )
+        .await
 }
 
 struct Nobody;

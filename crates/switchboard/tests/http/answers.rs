@@ -9,7 +9,12 @@ use switchboard::transport::WireFault;
 use crate::support::*;
 
 fn status(status: u16, said: &str, retry_after: Option<Duration>) -> Result<Value, RequestFault> {
-    Err(RequestFault::Wire(WireFault::Status { status, said: said.to_owned(), retry_after, error: None }))
+    Err(RequestFault::Wire(WireFault::Status {
+        status,
+        said: said.to_owned(),
+        retry_after,
+        error: None,
+    }))
 }
 
 /// What a modern session makes of a whole response.
@@ -19,7 +24,11 @@ async fn check(response: &str, expected: Result<Value, RequestFault>) {
     let asked = peer.expect("resources/read").await;
     let response = response.replace("{id}", &asked.body["id"].to_string());
     let (head, body) = response.split_once("\n\n").unwrap();
-    asked.raw(&format!("HTTP/1.1 {}\r\nContent-Length: {}\r\n\r\n{body}", head.replace('\n', "\r\n"), body.len()));
+    asked.raw(&format!(
+        "HTTP/1.1 {}\r\nContent-Length: {}\r\n\r\n{body}",
+        head.replace('\n', "\r\n"),
+        body.len()
+    ));
     assert_eq!(outcome(reading).await, expected, "{response}");
 }
 
@@ -27,49 +36,108 @@ async fn check(response: &str, expected: Result<Value, RequestFault>) {
 async fn a_batch_answers_and_tells() {
     let body =
         json!([{"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "x"}}]).to_string();
-    let batch = body
-        .replace('[', "[ ")
-        .replace(']', r#",{"jsonrpc":"2.0","id":{id},"result":{"contents":[{"uri":"a:b","text":"hi"}]}}]"#);
-    check(&format!("200 OK\nContent-Type: application/json; charset=utf-8\n\n{batch}"), seen("hi")).await;
+    let batch = body.replace('[', "[ ").replace(
+        ']',
+        r#",{"jsonrpc":"2.0","id":{id},"result":{"contents":[{"uri":"a:b","text":"hi"}]}}]"#,
+    );
+    check(
+        &format!("200 OK\nContent-Type: application/json; charset=utf-8\n\n{batch}"),
+        seen("hi"),
+    )
+    .await;
 }
 
 #[tokio::test]
 async fn f22_a_server_that_is_busy_says_until_when() {
     let said = ": come back later; it wants to be asked again in 7 s";
-    check("503 Busy\nRetry-After: 7\n\ncome back later", status(503, said, Some(Duration::from_secs(7)))).await;
+    check(
+        "503 Busy\nRetry-After: 7\n\ncome back later",
+        status(503, said, Some(Duration::from_secs(7))),
+    )
+    .await;
     let said = "; it wants to be asked again in 3600 s";
-    check("429 Slow Down\nRetry-After: 999999999\n\n", status(429, said, Some(Duration::from_secs(3600)))).await;
+    check(
+        "429 Slow Down\nRetry-After: 999999999\n\n",
+        status(429, said, Some(Duration::from_secs(3600))),
+    )
+    .await;
 }
 
 #[tokio::test]
 async fn f23_a_status_that_is_no_answer_is_told_with_the_start_of_its_body() {
-    check("500 Oh\nContent-Type: text/html\n\n<h1>Oh\u{1b}[2J</h1>\n", status(500, ": <h1>Oh\\u{1b}[2J</h1>", None)).await;
+    check(
+        "500 Oh\nContent-Type: text/html\n\n<h1>Oh\u{1b}[2J</h1>\n",
+        status(500, ": <h1>Oh\\u{1b}[2J</h1>", None),
+    )
+    .await;
     check("502 Bad\n\n", status(502, "", None)).await;
     let long = "x".repeat(5000);
-    check(&format!("500 Oh\n\n{long}"), status(500, &format!(": {}…", "x".repeat(1024)), None)).await;
+    check(
+        &format!("500 Oh\n\n{long}"),
+        status(500, &format!(": {}…", "x".repeat(1024)), None),
+    )
+    .await;
 }
 
 #[tokio::test]
 async fn f23_an_error_of_the_protocol_is_an_answer_whatever_the_status() {
-    let answered = || Err(RequestFault::Answered { code: -32002, message: "no such thing".to_owned(), data: None });
+    let answered = || {
+        Err(RequestFault::Answered {
+            code: -32002,
+            message: "no such thing".to_owned(),
+            data: None,
+        })
+    };
     let error = r#""error":{"code":-32002,"message":"no such thing"}"#;
     check(&format!("400 Bad\nContent-Type: application/json\n\n{{\"jsonrpc\":\"2.0\",\"id\":{{id}},{error}}}"), answered()).await;
-    check(&format!("500 Oh\nContent-Type: application/json\n\n{{\"jsonrpc\":\"2.0\",\"id\":null,{error}}}"), answered()).await;
-    check(&format!("200 OK\nContent-Type: application/json\n\n{{\"jsonrpc\":\"2.0\",\"id\":null,{error}}}"), answered()).await;
+    check(
+        &format!(
+            "500 Oh\nContent-Type: application/json\n\n{{\"jsonrpc\":\"2.0\",\"id\":null,{error}}}"
+        ),
+        answered(),
+    )
+    .await;
+    check(
+        &format!(
+            "200 OK\nContent-Type: application/json\n\n{{\"jsonrpc\":\"2.0\",\"id\":null,{error}}}"
+        ),
+        answered(),
+    )
+    .await;
 }
 
 #[tokio::test]
 async fn f23_a_body_that_is_no_message_is_told() {
     let said = ": answered with text/html instead of JSON or events: <title>Login</title> (is this the URL of an MCP endpoint?)";
-    check("200 OK\nContent-Type: text/html\n\n<title>Login</title>", status(200, said, None)).await;
-    check("202 Accepted\n\n", status(202, ": it took the request and gave no answer", None)).await;
-    check("200 OK\nContent-Type: application/json\n\n", status(200, ": it took the request and gave no answer", None)).await;
-    for (body, fact) in
-        [("{oops", "is no JSON-RPC message: \"{oops\""), (r#"{"id":999,"result":{}}"#, "holds no response to the request")]
-    {
+    check(
+        "200 OK\nContent-Type: text/html\n\n<title>Login</title>",
+        status(200, said, None),
+    )
+    .await;
+    check(
+        "202 Accepted\n\n",
+        status(202, ": it took the request and gave no answer", None),
+    )
+    .await;
+    check(
+        "200 OK\nContent-Type: application/json\n\n",
+        status(200, ": it took the request and gave no answer", None),
+    )
+    .await;
+    for (body, fact) in [
+        ("{oops", "is no JSON-RPC message: \"{oops\""),
+        (
+            r#"{"id":999,"result":{}}"#,
+            "holds no response to the request",
+        ),
+    ] {
         let (session, mut peer) = modern().await;
         let reading = read(&session, "a:b");
-        peer.expect("resources/read").await.status_with(200, "Content-Type: application/json\r\n", body);
+        peer.expect("resources/read").await.status_with(
+            200,
+            "Content-Type: application/json\r\n",
+            body,
+        );
         let expected = WireFault::Lost(format!("the answer of 127.0.0.1:{} {fact}", peer.port));
         assert_eq!(outcome(reading).await, Err(RequestFault::Wire(expected)));
     }

@@ -15,7 +15,9 @@ const TOO_LARGE: RequestFault = RequestFault::TooLarge { limit: 1 << 20 };
 async fn f4_a_body_past_the_bound_fails_its_request_and_no_other() {
     let (session, mut peer) = modern().await;
     let reading = read(&session, "a:b");
-    peer.expect("resources/read").await.json(contents(&"x".repeat(1 << 20)));
+    peer.expect("resources/read")
+        .await
+        .json(contents(&"x".repeat(1 << 20)));
     assert_eq!(outcome(reading).await, Err(TOO_LARGE));
     let reading = read(&session, "a:b");
     let nearly = "x".repeat((1 << 20) - 200);
@@ -43,7 +45,10 @@ async fn f4_an_event_past_the_bound_fails_its_request_and_no_other() {
 #[cfg(target_os = "linux")]
 fn peak_kib() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
+    let line = status
+        .lines()
+        .find(|line| line.starts_with("VmHWM:"))
+        .unwrap();
     line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
@@ -55,12 +60,23 @@ async fn t23_a_compressed_body_is_bounded_by_what_it_becomes() {
     let unasked = |peer: &Peer| {
         RequestFault::Wire(WireFault::Lost(format!(
             "{} answered compressed, which was not asked for",
-            peer.url().trim_start_matches("http://").trim_end_matches("/mcp")
+            peer.url()
+                .trim_start_matches("http://")
+                .trim_end_matches("/mcp")
         )))
     };
-    // On the short way nothing compressed is asked for, and what comes so all the same is not taken; the other way it is unpacked.
-    for (content_type, is_direct) in [("application/json", false), ("text/event-stream", false), ("application/json", true)] {
-        let (session, mut peer) = if is_direct { modern().await } else { modern_over_the_stack().await };
+    // On the short way nothing compressed is asked for, and what comes so all the same is not
+    // taken; the other way it is unpacked.
+    for (content_type, is_direct) in [
+        ("application/json", false),
+        ("text/event-stream", false),
+        ("application/json", true),
+    ] {
+        let (session, mut peer) = if is_direct {
+            modern().await
+        } else {
+            modern_over_the_stack().await
+        };
         let before = peak_kib();
         let reading = read(&session, "a:b");
         let asked = peer.expect("resources/read").await;
@@ -77,7 +93,8 @@ async fn t23_a_compressed_body_is_bounded_by_what_it_becomes() {
     }
 }
 
-/// Gzip of so many zeros: one literal, then as many copies of the byte before as fit into each of the longest matches.
+/// Gzip of so many zeros: one literal, then as many copies of the byte before as fit into each of
+/// the longest matches.
 #[cfg(target_os = "linux")]
 fn zeros_compressed(count: usize) -> Vec<u8> {
     let mut out = vec![0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255];
@@ -101,22 +118,30 @@ fn zeros_compressed(count: usize) -> Vec<u8> {
     out
 }
 
-/// 5,000 at once: never more than the bound under way, each answered with its own answer, those who came first go first.
+/// 5,000 at once: never more than the bound under way, each answered with its own answer, those who
+/// came first go first.
 #[tokio::test]
 async fn f27_five_thousand_calls_at_once_are_bounded_and_in_turn() {
     const CALLS: usize = 5_000;
     const BOUND: usize = 256;
     const BATCH: usize = 64;
     let (session, mut peer) = modern().await;
-    let patient = Timeouts { call: Duration::from_secs(300), call_max: Duration::from_secs(300), ..Timeouts::default() };
-    let readings: Vec<_> = (0..CALLS).map(|number| read_within(&session, &format!("a:{number}"), patient)).collect();
+    let patient = Timeouts {
+        call: Duration::from_secs(300),
+        call_max: Duration::from_secs(300),
+        ..Timeouts::default()
+    };
+    let readings: Vec<_> = (0..CALLS)
+        .map(|number| read_within(&session, &format!("a:{number}"), patient))
+        .collect();
     let answering = tokio::spawn(async move {
         let (mut order, mut held) = (Vec::new(), Vec::new());
         while order.len() < CALLS {
             while held.len() < BOUND.min(CALLS - order.len()) {
                 held.push(peer.next().await);
             }
-            // As many as may be are under way: who comes now is one too many, and would be seen here or the next time.
+            // As many as may be are under way: who comes now is one too many, and would be seen
+            // here or the next time.
             peer.quiet();
             for asked in held.drain(..BATCH.min(held.len())) {
                 let uri = asked.body["params"]["uri"].as_str().unwrap().to_owned();
@@ -127,10 +152,24 @@ async fn f27_five_thousand_calls_at_once_are_bounded_and_in_turn() {
         order
     });
     for (number, reading) in readings.into_iter().enumerate() {
-        let outcome = tokio::time::timeout(Duration::from_secs(120), reading).await.expect("all are served").unwrap();
-        assert_eq!(outcome.map(|result| result.to_value().unwrap()), seen(&format!("a:{number}")));
+        let outcome = tokio::time::timeout(Duration::from_secs(120), reading)
+            .await
+            .expect("all are served")
+            .unwrap();
+        assert_eq!(
+            outcome.map(|result| result.to_value().unwrap()),
+            seen(&format!("a:{number}"))
+        );
     }
     let order = answering.await.unwrap();
-    let latest = order.iter().enumerate().map(|(at, number)| at.abs_diff(*number)).max().unwrap();
-    assert!(latest <= 2 * BOUND, "one was {latest} places away from its turn");
+    let latest = order
+        .iter()
+        .enumerate()
+        .map(|(at, number)| at.abs_diff(*number))
+        .max()
+        .unwrap();
+    assert!(
+        latest <= 2 * BOUND,
+        "one was {latest} places away from its turn"
+    );
 }

@@ -1,4 +1,5 @@
-//! Connections that do not come to be, or end too soon: each has its own words. And the proxies that lead to a server.
+//! Connections that do not come to be, or end too soon: each has its own words. And the proxies
+//! that lead to a server.
 
 use std::time::Duration;
 
@@ -21,7 +22,10 @@ async fn f24_a_refused_connection_is_told() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let place = listener.local_addr().unwrap();
     drop(listener);
-    assert_eq!(fault(&format!("http://{place}/")).await, format!("{place} refused the connection (is the server running?)"));
+    assert_eq!(
+        fault(&format!("http://{place}/")).await,
+        format!("{place} refused the connection (is the server running?)")
+    );
 }
 
 #[tokio::test]
@@ -30,12 +34,16 @@ async fn f24_an_unknown_host_is_told() {
     assert_eq!(fault("http://nowhere.invalid/mcp").await, expected);
 }
 
-/// The listener takes connections and says nothing, so that the handshake of TLS waits for ever; the clock runs ahead when all wait.
+/// The listener takes connections and says nothing, so that the handshake of TLS waits for ever;
+/// the clock runs ahead when all wait.
 #[tokio::test(start_paused = true)]
 async fn f24_a_connection_that_does_not_come_to_be_in_time_is_told() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let place = listener.local_addr().unwrap();
-    assert_eq!(fault(&format!("https://{place}/")).await, format!("no connection to {place} within 10 s"));
+    assert_eq!(
+        fault(&format!("https://{place}/")).await,
+        format!("no connection to {place} within 10 s")
+    );
 }
 
 #[tokio::test]
@@ -50,8 +58,14 @@ async fn f24_a_reset_before_and_after_the_request_are_told_apart() {
             stream.set_zero_linger().unwrap();
         }
     });
-    assert_eq!(fault(&format!("https://{place}/")).await, format!("{place} reset the connection before it was established"));
-    assert_eq!(fault(&format!("http://{place}/")).await, format!("{place} reset the connection before the answer was complete"));
+    assert_eq!(
+        fault(&format!("https://{place}/")).await,
+        format!("{place} reset the connection before it was established")
+    );
+    assert_eq!(
+        fault(&format!("http://{place}/")).await,
+        format!("{place} reset the connection before the answer was complete")
+    );
     resetting.abort();
 }
 
@@ -62,10 +76,15 @@ async fn f24_a_place_that_speaks_no_tls_is_told() {
     let speaking = tokio::spawn(async move {
         let (mut stream, _) = listener.accept().await.unwrap();
         let _ = stream.read(&mut [0; 4096]).await;
-        let _ = tokio::io::AsyncWriteExt::write_all(&mut stream, b"HTTP/1.1 400 Bad Request\r\n\r\n").await;
+        let _ =
+            tokio::io::AsyncWriteExt::write_all(&mut stream, b"HTTP/1.1 400 Bad Request\r\n\r\n")
+                .await;
     });
     let told = fault(&format!("https://{place}/")).await;
-    assert!(told.starts_with(&format!("TLS with {place} failed: ")), "{told}");
+    assert!(
+        told.starts_with(&format!("TLS with {place} failed: ")),
+        "{told}"
+    );
     speaking.await.unwrap();
 }
 
@@ -77,20 +96,34 @@ async fn f24_what_broke_off_is_lost_and_what_never_left_was_not_sent() {
     asked.say("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{\"jsonrpc\"");
     asked.reset();
     let fault = outcome(reading).await.unwrap_err();
-    assert!(matches!(&fault, RequestFault::Wire(WireFault::Lost(_))), "{fault}");
+    assert!(
+        matches!(&fault, RequestFault::Wire(WireFault::Lost(_))),
+        "{fault}"
+    );
     let port = peer.port;
     drop(peer);
     // The listener goes with its task.
-    while tokio::net::TcpStream::connect(("127.0.0.1", port)).await.is_ok() {
+    while tokio::net::TcpStream::connect(("127.0.0.1", port))
+        .await
+        .is_ok()
+    {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     let fact = format!("127.0.0.1:{port} refused the connection (is the server running?)");
-    assert_eq!(outcome(read(&session, "a:b")).await, Err(RequestFault::Wire(WireFault::NotSent(fact))));
+    assert_eq!(
+        outcome(read(&session, "a:b")).await,
+        Err(RequestFault::Wire(WireFault::NotSent(fact)))
+    );
 }
 
 #[tokio::test]
 async fn a_proxy_of_the_environment_is_used_but_for_the_hosts_that_are_exempt() {
-    for (name, value) in [("HTTP_PROXY", None), ("http_proxy", None), ("ALL_PROXY", None), ("http_proxy", Some("127.0.0.0/8"))] {
+    for (name, value) in [
+        ("HTTP_PROXY", None),
+        ("http_proxy", None),
+        ("ALL_PROXY", None),
+        ("http_proxy", Some("127.0.0.0/8")),
+    ] {
         let mut proxy = Peer::start().await;
         let mut peer = Peer::start().await;
         let url = peer.url();
@@ -98,7 +131,8 @@ async fn a_proxy_of_the_environment_is_used_but_for_the_hosts_that_are_exempt() 
         let mut variables = vec![(name, through.as_str())];
         variables.extend(value.map(|exempt| ("NO_PROXY", exempt)));
         let connector = connector_in(&variables, target(&url));
-        let opening = tokio::spawn(async move { Session::open(&connector, options(Protocol::Modern)).await });
+        let opening =
+            tokio::spawn(async move { Session::open(&connector, options(Protocol::Modern)).await });
         let asked = match value {
             None => {
                 let asked = proxy.next().await;
@@ -112,20 +146,39 @@ async fn a_proxy_of_the_environment_is_used_but_for_the_hosts_that_are_exempt() 
     }
 }
 
-/// F24: where a proxy is refused, the server is not blamed for it; which of them it was is not known.
+/// F24: where a proxy is refused, the server is not blamed for it; which of them it was is not
+/// known.
 #[tokio::test]
 async fn f24_a_proxy_that_may_be_at_fault_is_named() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let gone = format!("http://me:secret@{}", listener.local_addr().unwrap());
     drop(listener);
     for (variables, place) in [
-        (&[("HTTP_PROXY", gone.as_str())][..], "127.0.0.1:9 or the proxy of HTTP_PROXY"),
-        (&[("all_proxy", gone.as_str())], "127.0.0.1:9 or the proxy of all_proxy"),
+        (
+            &[("HTTP_PROXY", gone.as_str())][..],
+            "127.0.0.1:9 or the proxy of HTTP_PROXY",
+        ),
+        (
+            &[("all_proxy", gone.as_str())],
+            "127.0.0.1:9 or the proxy of all_proxy",
+        ),
         (&[("https_proxy", gone.as_str())], "127.0.0.1:9"),
-        (&[("HTTP_PROXY", gone.as_str()), ("NO_PROXY", "example.com, 127.0.0.1")], "127.0.0.1:9"),
+        (
+            &[
+                ("HTTP_PROXY", gone.as_str()),
+                ("NO_PROXY", "example.com, 127.0.0.1"),
+            ],
+            "127.0.0.1:9",
+        ),
     ] {
         let connector = connector_in(variables, target("http://127.0.0.1:9/mcp"));
-        let fault = Session::open(&connector, options(Protocol::Legacy)).await.unwrap_err().to_string();
-        assert_eq!(fault, format!("{place} refused the connection (is the server running?)"));
+        let fault = Session::open(&connector, options(Protocol::Legacy))
+            .await
+            .unwrap_err()
+            .to_string();
+        assert_eq!(
+            fault,
+            format!("{place} refused the connection (is the server running?)")
+        );
     }
 }

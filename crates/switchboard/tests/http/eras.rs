@@ -8,14 +8,32 @@ use crate::support::*;
 #[tokio::test]
 async fn a_legacy_session_is_named_on_every_message_after_the_first() {
     let mut peer = Peer::start().await;
-    let opening =
-        open(target_with(&peer.url(), &[("X-Key", "k"), ("Content-Type", "application/json; charset=utf-8")]), Protocol::Legacy);
+    let opening = open(
+        target_with(
+            &peer.url(),
+            &[
+                ("X-Key", "k"),
+                ("Content-Type", "application/json; charset=utf-8"),
+            ],
+        ),
+        Protocol::Legacy,
+    );
     let asked = peer.expect("initialize").await;
-    assert_eq!(asked.header("accept"), Some("application/json, text/event-stream"));
-    assert_eq!(asked.header("content-type"), Some("application/json; charset=utf-8"));
+    assert_eq!(
+        asked.header("accept"),
+        Some("application/json, text/event-stream")
+    );
+    assert_eq!(
+        asked.header("content-type"),
+        Some("application/json; charset=utf-8")
+    );
     assert_eq!(asked.header("x-key"), Some("k"));
     assert_eq!(
-        (asked.header("mcp-protocol-version"), asked.header("mcp-session-id"), asked.header("mcp-method")),
+        (
+            asked.header("mcp-protocol-version"),
+            asked.header("mcp-session-id"),
+            asked.header("mcp-method")
+        ),
         (None, None, None)
     );
     let result = json!({"protocolVersion": "2025-06-18", "capabilities": {}, "serverInfo": {"name": "peer", "version": "1"}});
@@ -23,23 +41,50 @@ async fn a_legacy_session_is_named_on_every_message_after_the_first() {
 
     let asked = peer.expect("notifications/initialized").await;
     let of_session = (Some("2025-06-18"), Some("s-1"));
-    assert_eq!((asked.header("mcp-protocol-version"), asked.header("mcp-session-id")), of_session);
+    assert_eq!(
+        (
+            asked.header("mcp-protocol-version"),
+            asked.header("mcp-session-id")
+        ),
+        of_session
+    );
     asked.status(202, "");
     let session = opening.await.unwrap().unwrap();
     let asked = peer.expect_line("GET /mcp").await;
-    assert_eq!((asked.header("mcp-protocol-version"), asked.header("mcp-session-id")), of_session);
-    assert_eq!((asked.header("accept"), asked.header("content-type")), (Some("text/event-stream"), None));
+    assert_eq!(
+        (
+            asked.header("mcp-protocol-version"),
+            asked.header("mcp-session-id")
+        ),
+        of_session
+    );
+    assert_eq!(
+        (asked.header("accept"), asked.header("content-type")),
+        (Some("text/event-stream"), None)
+    );
     asked.status(405, "");
 
     let reading = read(&session, "a:b");
     let asked = peer.expect("resources/read").await;
-    assert_eq!((asked.header("mcp-protocol-version"), asked.header("mcp-session-id")), of_session);
+    assert_eq!(
+        (
+            asked.header("mcp-protocol-version"),
+            asked.header("mcp-session-id")
+        ),
+        of_session
+    );
     asked.json(contents("hi"));
     assert_eq!(outcome(reading).await, seen("hi"));
 
     session.close();
     let asked = peer.expect_line("DELETE /mcp").await;
-    assert_eq!((asked.header("mcp-protocol-version"), asked.header("mcp-session-id")), of_session);
+    assert_eq!(
+        (
+            asked.header("mcp-protocol-version"),
+            asked.header("mcp-session-id")
+        ),
+        of_session
+    );
     asked.status(405, "");
 }
 
@@ -50,7 +95,10 @@ async fn a_modern_message_says_beside_itself_what_it_is() {
     let asked = peer.expect("resources/read").await;
     assert_eq!(asked.header("mcp-protocol-version"), Some("2026-07-28"));
     assert_eq!(asked.header("mcp-method"), Some("resources/read"));
-    assert_eq!(asked.header("mcp-name"), Some("=?base64?ZmlsZTovLy/DpCBi?="));
+    assert_eq!(
+        asked.header("mcp-name"),
+        Some("=?base64?ZmlsZTovLy/DpCBi?=")
+    );
     assert_eq!(asked.header("mcp-session-id"), None);
     let id = asked.body["id"].clone();
     asked.stream();
@@ -68,7 +116,8 @@ async fn nothing_overtakes_the_end_of_the_handshake() {
     let initialized = peer.expect("notifications/initialized").await;
     let session = opening.await.unwrap().unwrap();
     let reading = read(&session, "a:b");
-    // Once nothing moves any more the clock runs ahead: whatever would overtake it has come by then.
+    // Once nothing moves any more the clock runs ahead: whatever would overtake it has come by
+    // then.
     tokio::time::pause();
     tokio::time::sleep(std::time::Duration::from_secs(1)).await;
     tokio::time::resume();
@@ -88,7 +137,9 @@ async fn nothing_overtakes_the_end_of_the_handshake() {
 async fn an_unknown_server_is_asked_which_era_it_speaks() {
     let mut peer = Peer::start().await;
     let opening = open(target(&peer.url()), Protocol::Auto);
-    peer.expect("server/discover").await.status(400, "Bad Request: no session");
+    peer.expect("server/discover")
+        .await
+        .status(400, "Bad Request: no session");
     peer.welcome(Some("s-1")).await;
     let session = opening.await.unwrap().unwrap();
     assert_eq!(session.hello().version, "2025-11-25");

@@ -12,7 +12,8 @@ use switchboard::transport::WireFault;
 
 use crate::support::*;
 
-/// Gives `Bearer 0`, and the next number each time it is refused; after `last` a person must log in.
+/// Gives `Bearer 0`, and the next number each time it is refused; after `last` a person must log
+/// in.
 #[derive(Debug, Default)]
 struct Counting {
     last: usize,
@@ -22,29 +23,55 @@ struct Counting {
 
 impl Credentials for Counting {
     fn authorization(&self) -> Answering<'_, Result<Option<Secret>, NeedsLogin>> {
-        Box::pin(async { Ok(Some(Secret::new(format!("Bearer {}", self.now.load(Ordering::SeqCst))))) })
+        Box::pin(async {
+            Ok(Some(Secret::new(format!(
+                "Bearer {}",
+                self.now.load(Ordering::SeqCst)
+            ))))
+        })
     }
 
     fn refused<'a>(&'a self, refusal: Refusal<'a>) -> Answering<'a, Result<(), NeedsLogin>> {
         Box::pin(async move {
             let sent = refusal.sent.map(Secret::expose).unwrap_or_default();
-            self.refusals.lock().unwrap().push(format!("{} {} {}", refusal.status, sent, refusal.challenge.unwrap_or("-")));
+            self.refusals.lock().unwrap().push(format!(
+                "{} {} {}",
+                refusal.status,
+                sent,
+                refusal.challenge.unwrap_or("-")
+            ));
             match self.now.fetch_add(1, Ordering::SeqCst) {
                 now if now < self.last => Ok(()),
-                _ => Err(NeedsLogin { reason: "log in".to_owned() }),
+                _ => Err(NeedsLogin {
+                    reason: "log in".to_owned(),
+                }),
             }
         })
     }
 }
 
 /// Opens a session whose first request is refused with each of these before it is served.
-async fn check(last: usize, refusals: &[(u16, &str)], expected: Result<(), OpenFault>, told: &[&str]) {
+async fn check(
+    last: usize,
+    refusals: &[(u16, &str)],
+    expected: Result<(), OpenFault>,
+    told: &[&str],
+) {
     let mut peer = Peer::start().await;
-    let credentials = Arc::new(Counting { last, ..Counting::default() });
-    let opening = open(authorized(&peer.url(), credentials.clone()), Protocol::Modern);
+    let credentials = Arc::new(Counting {
+        last,
+        ..Counting::default()
+    });
+    let opening = open(
+        authorized(&peer.url(), credentials.clone()),
+        Protocol::Modern,
+    );
     for (number, (status, headers)) in refusals.iter().enumerate() {
         let asked = peer.expect("server/discover").await;
-        assert_eq!(asked.header("authorization"), Some(format!("Bearer {number}").as_str()));
+        assert_eq!(
+            asked.header("authorization"),
+            Some(format!("Bearer {number}").as_str())
+        );
         asked.status_with(*status, headers, "");
     }
     if expected.is_ok() {
@@ -58,27 +85,48 @@ async fn check(last: usize, refusals: &[(u16, &str)], expected: Result<(), OpenF
 #[tokio::test]
 async fn a_refused_request_is_sent_again_after_a_login_that_helped() {
     let challenge = "WWW-Authenticate: Bearer realm=\"a\"\r\n";
-    check(9, &[(401, challenge)], Ok(()), &["401 Bearer 0 Bearer realm=\"a\""]).await;
+    check(
+        9,
+        &[(401, challenge)],
+        Ok(()),
+        &["401 Bearer 0 Bearer realm=\"a\""],
+    )
+    .await;
     let more = "WWW-Authenticate: Bearer error=\"insufficient_scope\", scope=\"x\"\r\n";
-    let told = ["401 Bearer 0 -", "403 Bearer 1 Bearer error=\"insufficient_scope\", scope=\"x\""];
+    let told = [
+        "401 Bearer 0 -",
+        "403 Bearer 1 Bearer error=\"insufficient_scope\", scope=\"x\"",
+    ];
     check(9, &[(401, ""), (403, more)], Ok(()), &told).await;
 }
 
 #[tokio::test]
 async fn a_person_is_asked_to_log_in_where_nothing_else_helps() {
-    let needed = OpenFault::NeedsLogin(NeedsLogin { reason: "log in".to_owned() });
+    let needed = OpenFault::NeedsLogin(NeedsLogin {
+        reason: "log in".to_owned(),
+    });
     check(0, &[(401, "")], Err(needed), &["401 Bearer 0 -"]).await;
 }
 
 #[tokio::test]
 async fn a_server_that_refuses_without_end_is_given_up() {
-    let refused = OpenFault::Wire(WireFault::Status { status: 401, said: String::new(), retry_after: None, error: None });
+    let refused = OpenFault::Wire(WireFault::Status {
+        status: 401,
+        said: String::new(),
+        retry_after: None,
+        error: None,
+    });
     let told = ["401 Bearer 0 -", "401 Bearer 1 -", "401 Bearer 2 -"];
     check(9, &[(401, ""); 4], Err(refused), &told).await;
 }
 
 #[tokio::test]
 async fn a_refusal_that_no_login_changes_is_told_as_it_is() {
-    let refused = OpenFault::Wire(WireFault::Status { status: 403, said: String::new(), retry_after: None, error: None });
+    let refused = OpenFault::Wire(WireFault::Status {
+        status: 403,
+        said: String::new(),
+        retry_after: None,
+        error: None,
+    });
     check(9, &[(403, "")], Err(refused), &[]).await;
 }

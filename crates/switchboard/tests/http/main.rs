@@ -1,4 +1,5 @@
-//! Streamable HTTP over real sockets, against a peer that a test scripts byte for byte. Each test carries the ids of the rows it shows.
+//! Streamable HTTP over real sockets, against a peer that a test scripts byte for byte. Each test
+//! carries the ids of the rows it shows.
 #![cfg(feature = "http")]
 #![allow(clippy::unwrap_used)]
 

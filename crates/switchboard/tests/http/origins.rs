@@ -1,4 +1,5 @@
-//! Nothing of ours goes where it was not meant to go: redirects stay within the origin, and no value breaks out of its header.
+//! Nothing of ours goes where it was not meant to go: redirects stay within the origin, and no
+//! value breaks out of its header.
 
 use std::sync::{Arc, Mutex};
 
@@ -11,7 +12,12 @@ use switchboard::wire::{Beside, Incoming, Outgoing, RequestId};
 use crate::support::*;
 
 fn status(status: u16, said: &str) -> Result<Value, RequestFault> {
-    Err(RequestFault::Wire(WireFault::Status { status, said: said.to_owned(), retry_after: None, error: None }))
+    Err(RequestFault::Wire(WireFault::Status {
+        status,
+        said: said.to_owned(),
+        retry_after: None,
+        error: None,
+    }))
 }
 
 #[tokio::test]
@@ -21,7 +27,9 @@ async fn t22_no_redirect_leads_to_another_origin() {
         let (session, mut peer) = modern().await;
         let reading = read(&session, "a:b");
         let location = format!("Location: http://127.0.0.1:{}/mcp\r\n", other.port);
-        peer.expect("resources/read").await.status_with(code, &location, "");
+        peer.expect("resources/read")
+            .await
+            .status_with(code, &location, "");
         let said = format!(
             ": it redirects to another origin, \"http://127.0.0.1:{}\"; put that URL into its entry if that is where it should go",
             other.port
@@ -34,7 +42,10 @@ async fn t22_no_redirect_leads_to_another_origin() {
 #[tokio::test]
 async fn t22_a_redirect_that_keeps_the_message_is_followed_within_the_origin() {
     let mut peer = Peer::start().await;
-    let opening = open(target_with(&peer.url(), &[("X-Key", "k")]), Protocol::Modern);
+    let opening = open(
+        target_with(&peer.url(), &[("X-Key", "k")]),
+        Protocol::Modern,
+    );
     let first = peer.expect("server/discover").await;
     let sent = first.body.clone();
     first.status_with(307, "Location: /v2/mcp?x=1\r\n", "");
@@ -42,7 +53,12 @@ async fn t22_a_redirect_that_keeps_the_message_is_followed_within_the_origin() {
     assert_eq!((second.header("x-key"), &second.body), (Some("k"), &sent));
     second.status_with(302, "Location: /login\r\n", "");
     let said = ": it redirects to \"/login\"; put that URL into its entry".to_owned();
-    let fault = WireFault::Status { status: 302, said, retry_after: None, error: None };
+    let fault = WireFault::Status {
+        status: 302,
+        said,
+        retry_after: None,
+        error: None,
+    };
     assert_eq!(opening.await.unwrap().unwrap_err(), OpenFault::Wire(fault));
 }
 
@@ -51,32 +67,60 @@ async fn t22_redirects_in_a_circle_end() {
     let (session, mut peer) = modern().await;
     let reading = read(&session, "a:b");
     for _ in 0..6 {
-        peer.expect("resources/read").await.status_with(308, "Location: /mcp\r\n", "");
+        peer.expect("resources/read")
+            .await
+            .status_with(308, "Location: /mcp\r\n", "");
     }
-    assert_eq!(outcome(reading).await, status(308, ": more than 5 redirects in a row"));
+    assert_eq!(
+        outcome(reading).await,
+        status(308, ": more than 5 redirects in a row")
+    );
     peer.quiet();
 }
 
 #[tokio::test]
 async fn t15_no_line_break_reaches_the_wire_in_a_header() {
     let mut peer = Peer::start().await;
-    let transport = connector(target(&peer.url())).connect(Arc::new(Heard::default())).await.unwrap();
+    let transport = connector(target(&peer.url()))
+        .connect(Arc::new(Heard::default()))
+        .await
+        .unwrap();
     let parameters = [
         ("Region".to_owned(), "a\r\nX-Evil: 1".to_owned()),
         ("Bad\r\nX-Evil".to_owned(), "1".to_owned()),
         ("Bad X".to_owned(), "1".to_owned()),
     ];
-    let beside = Beside { version: Some("2026-07-28"), name: Some("t\r\nX-Evil: 1\r\n\r\n"), parameters: &parameters };
-    transport.send(Outgoing { id: Some(1), method: Some("tools/call"), body: b"{}", beside }).unwrap();
+    let beside = Beside {
+        version: Some("2026-07-28"),
+        name: Some("t\r\nX-Evil: 1\r\n\r\n"),
+        parameters: &parameters,
+    };
+    transport
+        .send(Outgoing {
+            id: Some(1),
+            method: Some("tools/call"),
+            body: b"{}",
+            beside,
+        })
+        .unwrap();
     let asked = peer.expect_line("POST /mcp").await;
-    let said: Vec<_> = asked.headers.iter().filter(|(name, _)| name.starts_with("mcp-") || name.contains("evil")).collect();
+    let said: Vec<_> = asked
+        .headers
+        .iter()
+        .filter(|(name, _)| name.starts_with("mcp-") || name.contains("evil"))
+        .collect();
     let expected = [
         ("mcp-method", "tools/call"),
         ("mcp-name", "=?base64?dA0KWC1FdmlsOiAxDQoNCg==?="),
         ("mcp-param-region", "=?base64?YQ0KWC1FdmlsOiAx?="),
         ("mcp-protocol-version", "2026-07-28"),
     ];
-    assert_eq!(said.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect::<Vec<_>>(), expected);
+    assert_eq!(
+        said.iter()
+            .map(|(name, value)| (name.as_str(), value.as_str()))
+            .collect::<Vec<_>>(),
+        expected
+    );
 }
 
 /// Remembers what failed.

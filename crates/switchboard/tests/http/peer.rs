@@ -1,4 +1,5 @@
-//! The scripted peer: accepts connections, hands each request to the test, writes what the test says.
+//! The scripted peer: accepts connections, hands each request to the test, writes what the test
+//! says.
 
 use std::collections::BTreeMap;
 
@@ -53,7 +54,11 @@ impl Peer {
                 tokio::spawn(serve(stream, asks.clone()));
             }
         });
-        Self { port, asked, accepting }
+        Self {
+            port,
+            asked,
+            accepting,
+        }
     }
 
     pub(crate) fn url(&self) -> String {
@@ -62,13 +67,21 @@ impl Peer {
 
     /// The next request of ours.
     pub(crate) async fn next(&mut self) -> Asked {
-        tokio::time::timeout(HANGS, self.asked.recv()).await.expect("a request comes").unwrap()
+        tokio::time::timeout(HANGS, self.asked.recv())
+            .await
+            .expect("a request comes")
+            .unwrap()
     }
 
     /// The next request, which must be a POST of this method.
     pub(crate) async fn expect(&mut self, method: &str) -> Asked {
         let asked = self.next().await;
-        assert_eq!((asked.line.as_str(), asked.body["method"].as_str()), ("POST /mcp", Some(method)), "{}", asked.body);
+        assert_eq!(
+            (asked.line.as_str(), asked.body["method"].as_str()),
+            ("POST /mcp", Some(method)),
+            "{}",
+            asked.body
+        );
         asked
     }
 
@@ -94,9 +107,13 @@ impl Peer {
     pub(crate) async fn begin(&mut self, session: Option<&str>) {
         let asked = self.expect("initialize").await;
         let result = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {"name": "peer", "version": "1"}});
-        let header = session.map(|id| format!("Mcp-Session-Id: {id}\r\n")).unwrap_or_default();
+        let header = session
+            .map(|id| format!("Mcp-Session-Id: {id}\r\n"))
+            .unwrap_or_default();
         asked.json_with(&header, result);
-        self.expect("notifications/initialized").await.status(202, "");
+        self.expect("notifications/initialized")
+            .await
+            .status(202, "");
     }
 
     /// Shakes hands as a modern server.
@@ -131,7 +148,10 @@ impl Asked {
     }
 
     pub(crate) fn status_with(self, status: u16, headers: &str, body: &str) {
-        self.raw(&format!("HTTP/1.1 {status} X\r\n{headers}Content-Length: {}\r\n\r\n{body}", body.len()));
+        self.raw(&format!(
+            "HTTP/1.1 {status} X\r\n{headers}Content-Length: {}\r\n\r\n{body}",
+            body.len()
+        ));
     }
 
     /// An answer with this result.
@@ -141,7 +161,11 @@ impl Asked {
 
     pub(crate) fn json_with(self, headers: &str, result: Value) {
         let body = json!({"jsonrpc": "2.0", "id": self.body["id"], "result": result}).to_string();
-        self.status_with(200, &format!("Content-Type: application/json\r\n{headers}"), &body);
+        self.status_with(
+            200,
+            &format!("Content-Type: application/json\r\n{headers}"),
+            &body,
+        );
     }
 
     /// Opens a stream of events that ends with the connection.
@@ -176,17 +200,30 @@ impl Asked {
 
     /// Waits until the other side has closed the connection.
     pub(crate) async fn gone(&mut self) {
-        tokio::time::timeout(HANGS, self.gone.recv()).await.expect("the connection is closed");
+        tokio::time::timeout(HANGS, self.gone.recv())
+            .await
+            .expect("the connection is closed");
     }
 }
 
 async fn serve(mut stream: TcpStream, asks: mpsc::UnboundedSender<Asked>) {
     let mut buffer = Vec::new();
     loop {
-        let Some((line, headers, body)) = read_request(&mut stream, &mut buffer).await else { return };
+        let Some((line, headers, body)) = read_request(&mut stream, &mut buffer).await else {
+            return;
+        };
         let (says, mut said) = mpsc::unbounded_channel();
         let (goes, gone) = mpsc::unbounded_channel();
-        if asks.send(Asked { line, headers, body, says, gone }).is_err() {
+        if asks
+            .send(Asked {
+                line,
+                headers,
+                body,
+                says,
+                gone,
+            })
+            .is_err()
+        {
             return;
         }
         let mut sink = [0; 256];
@@ -216,7 +253,10 @@ async fn serve(mut stream: TcpStream, asks: mpsc::UnboundedSender<Asked>) {
     }
 }
 
-async fn read_request(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> Option<(String, BTreeMap<String, String>, Value)> {
+async fn read_request(
+    stream: &mut TcpStream,
+    buffer: &mut Vec<u8>,
+) -> Option<(String, BTreeMap<String, String>, Value)> {
     let end = loop {
         if let Some(end) = buffer.windows(4).position(|four| four == b"\r\n\r\n") {
             break end + 4;
@@ -227,12 +267,18 @@ async fn read_request(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> Option<(S
     };
     let head = String::from_utf8(buffer[..end].to_vec()).unwrap();
     let mut lines = head.trim_end().split("\r\n");
-    let line = lines.next().unwrap().trim_end_matches(" HTTP/1.1").to_owned();
+    let line = lines
+        .next()
+        .unwrap()
+        .trim_end_matches(" HTTP/1.1")
+        .to_owned();
     let headers: BTreeMap<_, _> = lines
         .map(|line| line.split_once(':').unwrap())
         .map(|(name, value)| (name.to_ascii_lowercase(), value.trim().to_owned()))
         .collect();
-    let length: usize = headers.get("content-length").map_or(0, |length| length.parse().unwrap());
+    let length: usize = headers
+        .get("content-length")
+        .map_or(0, |length| length.parse().unwrap());
     while buffer.len() < end + length {
         if stream.read_buf(buffer).await.ok()? == 0 {
             return None;

@@ -1,4 +1,5 @@
-//! Legacy sessions: begun anew when forgotten, ended when closed; and how each era is told that nobody waits.
+//! Legacy sessions: begun anew when forgotten, ended when closed; and how each era is told that
+//! nobody waits.
 
 use serde_json::json;
 use switchboard::HostBuilder;
@@ -13,27 +14,42 @@ use crate::support::*;
 fn legacy_entry(peer: &Peer) -> ServerConfig {
     let endpoint = Endpoint::Http(HttpEndpoint::new(peer.url()));
     let entry = ServerConfig::new(ServerName::new("peer").unwrap(), Source::code(), endpoint);
-    ServerConfig { protocol: Protocol::Legacy, ..entry }
+    ServerConfig {
+        protocol: Protocol::Legacy,
+        ..entry
+    }
 }
 
 /// Opens a session.
 async fn begin(peer: &mut Peer) {
-    let result =
-        json!({"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": {"name": "peer", "version": "1"}});
-    peer.expect("initialize").await.json_with("Mcp-Session-Id: s-1\r\n", result);
-    peer.expect("notifications/initialized").await.status(202, "");
+    let result = json!({"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": {"name": "peer", "version": "1"}});
+    peer.expect("initialize")
+        .await
+        .json_with("Mcp-Session-Id: s-1\r\n", result);
+    peer.expect("notifications/initialized")
+        .await
+        .status(202, "");
 }
 
 #[tokio::test]
 async fn f20_a_forgotten_session_is_begun_anew_once_for_all_who_found_out() {
     let (session, mut peer) = legacy(Some("s-1")).await;
     let readings = [read(&session, "a:1"), read(&session, "a:2")];
-    for asked in [peer.expect("resources/read").await, peer.expect("resources/read").await] {
+    for asked in [
+        peer.expect("resources/read").await,
+        peer.expect("resources/read").await,
+    ] {
         assert_eq!(asked.header("mcp-session-id"), Some("s-1"));
         asked.status(404, "");
     }
     let asked = peer.expect("initialize").await;
-    assert_eq!((asked.header("mcp-session-id"), asked.header("mcp-protocol-version")), (None, None));
+    assert_eq!(
+        (
+            asked.header("mcp-session-id"),
+            asked.header("mcp-protocol-version")
+        ),
+        (None, None)
+    );
     let result = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {"name": "peer", "version": "2"}});
     asked.json_with("Mcp-Session-Id: s-2\r\n", result);
     let asked = peer.expect("notifications/initialized").await;
@@ -58,7 +74,8 @@ async fn f20_a_forgotten_session_is_begun_anew_once_for_all_who_found_out() {
     session.list_changed().await;
 }
 
-/// Whoever found out may be gone before it is done: it is done all the same, for whoever comes next.
+/// Whoever found out may be gone before it is done: it is done all the same, for whoever comes
+/// next.
 #[tokio::test]
 async fn f20_a_session_is_begun_anew_although_whoever_found_out_is_gone() {
     let (session, mut peer) = legacy(Some("s-1")).await;
@@ -69,11 +86,16 @@ async fn f20_a_session_is_begun_anew_although_whoever_found_out_is_gone() {
     peer.expect("notifications/cancelled").await.status(202, "");
     let result = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {"name": "peer", "version": "2"}});
     beginning.json_with("Mcp-Session-Id: s-2\r\n", result);
-    peer.expect("notifications/initialized").await.status(202, "");
+    peer.expect("notifications/initialized")
+        .await
+        .status(202, "");
     peer.expect_line("GET /mcp").await.status(405, "");
     let reading = read(&session, "a:2");
     let asked = peer.expect("resources/read").await;
-    assert_eq!((asked.header("mcp-session-id"), &asked.body["params"]["uri"]), (Some("s-2"), &json!("a:2")));
+    assert_eq!(
+        (asked.header("mcp-session-id"), &asked.body["params"]["uri"]),
+        (Some("s-2"), &json!("a:2"))
+    );
     asked.json(contents("hi"));
     assert_eq!(outcome(reading).await, seen("hi"));
 }
@@ -93,7 +115,10 @@ async fn f20_a_session_that_was_forgotten_while_it_was_only_listened_to_is_begun
     assert_eq!(again.header("mcp-session-id"), Some("s-1"));
     again.status(404, "");
     peer.begin(Some("s-2")).await;
-    assert_eq!(peer.expect_line("GET /mcp").await.header("mcp-session-id"), Some("s-2"));
+    assert_eq!(
+        peer.expect_line("GET /mcp").await.header("mcp-session-id"),
+        Some("s-2")
+    );
     session.list_changed().await;
 }
 
@@ -106,7 +131,12 @@ async fn f20_a_request_is_sent_once_more_and_not_again() {
     for _ in 0..2 {
         peer.next().await.status(404, "");
     }
-    let gone = WireFault::Status { status: 404, said: String::new(), retry_after: None, error: None };
+    let gone = WireFault::Status {
+        status: 404,
+        said: String::new(),
+        retry_after: None,
+        error: None,
+    };
     assert_eq!(outcome(reading).await, Err(RequestFault::Wire(gone)));
 }
 
@@ -118,7 +148,10 @@ async fn f20_a_session_that_cannot_be_begun_anew_has_ended() {
     peer.expect("initialize").await.status(500, "down");
     let reason = "the server forgot the session, and a new one could not be begun: HTTP 500: down";
     assert_eq!(session.closed().await, reason);
-    assert_eq!(outcome(reading).await, Err(RequestFault::Closed(reason.to_owned())));
+    assert_eq!(
+        outcome(reading).await,
+        Err(RequestFault::Closed(reason.to_owned()))
+    );
 }
 
 #[tokio::test]
@@ -126,7 +159,12 @@ async fn f20_without_a_session_nothing_is_begun_anew() {
     let (session, mut peer) = legacy(None).await;
     let reading = read(&session, "a:b");
     peer.expect("resources/read").await.status(404, "");
-    let gone = WireFault::Status { status: 404, said: String::new(), retry_after: None, error: None };
+    let gone = WireFault::Status {
+        status: 404,
+        said: String::new(),
+        retry_after: None,
+        error: None,
+    };
     assert_eq!(outcome(reading).await, Err(RequestFault::Wire(gone)));
     peer.quiet();
 }
@@ -138,7 +176,14 @@ async fn a_404_that_means_the_method_is_an_answer() {
     let asked = peer.expect("resources/read").await;
     let body = json!({"jsonrpc": "2.0", "id": asked.body["id"], "error": {"code": -32601, "message": "no"}}).to_string();
     asked.status_with(404, "Content-Type: application/json\r\n", &body);
-    assert_eq!(outcome(reading).await, Err(RequestFault::Answered { code: -32601, message: "no".to_owned(), data: None }));
+    assert_eq!(
+        outcome(reading).await,
+        Err(RequestFault::Answered {
+            code: -32601,
+            message: "no".to_owned(),
+            data: None
+        })
+    );
 }
 
 #[tokio::test]
@@ -146,9 +191,14 @@ async fn t15_a_session_id_that_no_header_should_carry_is_refused() {
     let mut peer = Peer::start().await;
     let opening = open(target(&peer.url()), Protocol::Legacy);
     let result = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {"name": "peer", "version": "1"}});
-    peer.expect("initialize").await.json_with("Mcp-Session-Id: a b\r\n", result);
+    peer.expect("initialize")
+        .await
+        .json_with("Mcp-Session-Id: a b\r\n", result);
     let fault = opening.await.unwrap().unwrap_err();
-    assert_eq!(fault.to_string(), "the server gave a session id with characters that no id may have");
+    assert_eq!(
+        fault.to_string(),
+        "the server gave a session id with characters that no id may have"
+    );
 }
 
 #[tokio::test]
@@ -201,7 +251,10 @@ async fn f28_what_was_sent_before_the_end_arrives_before_it() {
 async fn a_server_that_could_not_be_listed_has_been_told_that_its_session_is_over() {
     let mut peer = Peer::start().await;
     let entry = legacy_entry(&peer);
-    let host = HostBuilder::new([entry].into_iter().collect::<Config>()).start().await.unwrap();
+    let host = HostBuilder::new([entry].into_iter().collect::<Config>())
+        .start()
+        .await
+        .unwrap();
     begin(&mut peer).await;
     for _ in 0..2 {
         let asked = peer.next().await;
@@ -215,7 +268,10 @@ async fn a_server_that_could_not_be_listed_has_been_told_that_its_session_is_ove
     let early = tokio::time::timeout(std::time::Duration::from_millis(300), &mut stopping).await;
     assert!(early.is_err(), "it is over before the server was told");
     asked.status(200, "");
-    tokio::time::timeout(HANGS, stopping).await.expect("it stops").unwrap();
+    tokio::time::timeout(HANGS, stopping)
+        .await
+        .expect("it stops")
+        .unwrap();
 }
 
 /// A program that ends right after it stopped its servers leaves no session behind.
@@ -224,7 +280,10 @@ async fn a_stopped_server_has_been_told_that_its_session_is_over() {
     let mut peer = Peer::start().await;
     let entry = legacy_entry(&peer);
     let starting = tokio::spawn(async move {
-        let host = HostBuilder::new([entry].into_iter().collect::<Config>()).start().await.unwrap();
+        let host = HostBuilder::new([entry].into_iter().collect::<Config>())
+            .start()
+            .await
+            .unwrap();
         assert!(host.settled(HANGS).await);
         host
     });
@@ -241,5 +300,8 @@ async fn a_stopped_server_has_been_told_that_its_session_is_over() {
     let asked = peer.expect_line("DELETE /mcp").await;
     assert!(!stopping.is_finished());
     asked.status(200, "");
-    tokio::time::timeout(HANGS, stopping).await.expect("it stops").unwrap();
+    tokio::time::timeout(HANGS, stopping)
+        .await
+        .expect("it stops")
+        .unwrap();
 }

@@ -1,4 +1,5 @@
-//! Streams of events: those that break and are resumed, those that trickle for ever, and the one on which a legacy server speaks unasked.
+//! Streams of events: those that break and are resumed, those that trickle for ever, and the one on
+//! which a legacy server speaks unasked.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -27,7 +28,10 @@ async fn answer_in_part(peer: &mut Peer, first: &str) -> Value {
 }
 
 fn lost(peer: &Peer) -> Result<Value, RequestFault> {
-    let fact = format!("127.0.0.1:{} ended the stream before it had answered", peer.port);
+    let fact = format!(
+        "127.0.0.1:{} ended the stream before it had answered",
+        peer.port
+    );
     Err(RequestFault::Wire(WireFault::Lost(fact)))
 }
 
@@ -39,7 +43,13 @@ async fn f25_a_legacy_stream_that_broke_is_resumed_after_the_pause_the_server_wa
     let again = peer.expect_line("GET /mcp").await;
     let waited = begun.elapsed();
     assert!(waited >= Duration::from_millis(300), "{waited:?}");
-    assert_eq!((again.header("last-event-id"), again.header("mcp-session-id")), (Some("e-1"), Some("s-1")));
+    assert_eq!(
+        (
+            again.header("last-event-id"),
+            again.header("mcp-session-id")
+        ),
+        (Some("e-1"), Some("s-1"))
+    );
     again.stream();
     again.event_result(Some("e-2"), &id, contents("hi"));
     assert_eq!(outcome(reading).await, seen("hi"));
@@ -47,7 +57,8 @@ async fn f25_a_legacy_stream_that_broke_is_resumed_after_the_pause_the_server_wa
 
 /// What is opened to resume a stream without saying where would be the stream of everybody.
 #[tokio::test]
-async fn f25_an_event_id_of_any_letters_is_given_back_and_one_that_no_header_can_carry_is_no_place_to_resume() {
+async fn f25_an_event_id_of_any_letters_is_given_back_and_one_that_no_header_can_carry_is_no_place_to_resume()
+ {
     let (session, mut peer) = legacy(None).await;
     let (reading, id) = broken(&session, &mut peer, "id: \u{e9}-1\nretry: 100\ndata:\n\n").await;
     let again = peer.expect_line("GET /mcp").await;
@@ -60,7 +71,8 @@ async fn f25_an_event_id_of_any_letters_is_given_back_and_one_that_no_header_can
     assert_eq!(outcome(reading).await, lost(&peer));
 }
 
-/// A question is answered however many requests are under way: it is one of them that waits for the answer.
+/// A question is answered however many requests are under way: it is one of them that waits for the
+/// answer.
 #[tokio::test]
 async fn s3_14_an_answer_does_not_wait_for_requests_to_end() {
     let (session, mut peer) = legacy(None).await;
@@ -72,13 +84,20 @@ async fn s3_14_an_answer_does_not_wait_for_requests_to_end() {
         under_way.push(asked);
     }
     let params = json!({"message": "?", "requestedSchema": {"type": "object", "properties": {}}});
-    under_way[7].event(None, &json!({"jsonrpc": "2.0", "id": "q", "method": "elicitation/create", "params": params}));
+    under_way[7].event(
+        None,
+        &json!({"jsonrpc": "2.0", "id": "q", "method": "elicitation/create", "params": params}),
+    );
     let answer = peer.next().await;
-    assert_eq!(answer.body, json!({"jsonrpc": "2.0", "id": "q", "result": {"action": "accept", "content": {}}}));
+    assert_eq!(
+        answer.body,
+        json!({"jsonrpc": "2.0", "id": "q", "result": {"action": "accept", "content": {}}})
+    );
     readings.iter().for_each(Reading::abort);
 }
 
-/// The ids of events are the server's own affair until a stream is resumed: one that says the same each time is heard all the same.
+/// The ids of events are the server's own affair until a stream is resumed: one that says the same
+/// each time is heard all the same.
 #[tokio::test]
 async fn f25_events_with_one_id_are_all_taken_while_the_stream_lasts() {
     let (session, mut peer) = legacy(None).await;
@@ -94,9 +113,13 @@ async fn f25_events_with_one_id_are_all_taken_while_the_stream_lasts() {
 #[tokio::test]
 async fn f25_a_resumed_stream_brings_nothing_twice() {
     let (session, mut peer) = legacy(None).await;
-    let log =
-        |text: &str| json!({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": text}});
-    let first = format!("id: 1\nretry: 100\ndata: {}\n\nid: 2\ndata: {}\n\nid: 3\ndata: {}", log("one"), log("two"), log("half"));
+    let log = |text: &str| json!({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": text}});
+    let first = format!(
+        "id: 1\nretry: 100\ndata: {}\n\nid: 2\ndata: {}\n\nid: 3\ndata: {}",
+        log("one"),
+        log("two"),
+        log("half")
+    );
     let caller = Agreeable::default();
     let reading = read_as(&session, "a:b", Timeouts::default(), caller.clone());
     let id = answer_in_part(&mut peer, &first).await;
@@ -148,14 +171,24 @@ async fn f26_a_server_that_ends_its_stream_at_once_is_not_hurried_back_to() {
         asked.close();
     }
     let pauses: Vec<_> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
-    assert!(pauses[0] >= Duration::from_millis(200) && pauses[1] >= Duration::from_millis(400), "{pauses:?}");
+    assert!(
+        pauses[0] >= Duration::from_millis(200) && pauses[1] >= Duration::from_millis(400),
+        "{pauses:?}"
+    );
 }
 
 #[tokio::test]
 async fn t29_a_stream_that_only_trickles_does_not_hold_a_call_past_its_deadline() {
     let (session, mut peer) = modern().await;
     let after = Duration::from_millis(300);
-    let reading = read_within(&session, "a:b", Timeouts { call: after, ..Timeouts::default() });
+    let reading = read_within(
+        &session,
+        "a:b",
+        Timeouts {
+            call: after,
+            ..Timeouts::default()
+        },
+    );
     let mut asked = peer.expect("resources/read").await;
     asked.stream();
     let trickle = async {
@@ -175,7 +208,14 @@ async fn t29_a_stream_that_only_trickles_does_not_hold_a_call_past_its_deadline(
 async fn f26_keep_alives_do_not_hold_a_call_past_its_deadline() {
     let (session, mut peer) = legacy(None).await;
     let after = Duration::from_millis(300);
-    let reading = read_within(&session, "a:b", Timeouts { call: after, ..Timeouts::default() });
+    let reading = read_within(
+        &session,
+        "a:b",
+        Timeouts {
+            call: after,
+            ..Timeouts::default()
+        },
+    );
     let mut asked = peer.expect("resources/read").await;
     asked.stream();
     let alive = async {
@@ -244,7 +284,9 @@ async fn f21_a_stream_that_is_opened_again_without_a_place_lists_again() {
     let asked = peer.expect_line("GET /mcp").await;
     assert_eq!(asked.header("last-event-id"), None);
     asked.stream();
-    tokio::time::timeout(HANGS, session.list_changed()).await.expect("it is listed again");
+    tokio::time::timeout(HANGS, session.list_changed())
+        .await
+        .expect("it is listed again");
 }
 
 /// F21: a server that fails is not one that offers no stream; it is asked again, later each time.
@@ -255,7 +297,9 @@ async fn f21_a_stream_that_fails_is_opened_again() {
     peer.begin(None).await;
     let session = opening.await.unwrap().unwrap();
     for _ in 0..2 {
-        peer.expect_line("GET /mcp").await.status_with(500, "Retry-After: 0\r\n", "oops");
+        peer.expect_line("GET /mcp")
+            .await
+            .status_with(500, "Retry-After: 0\r\n", "oops");
     }
     let asked = peer.expect_line("GET /mcp").await;
     asked.stream();
@@ -275,10 +319,17 @@ async fn s3_14_a_question_on_the_stream_of_a_request_is_answered_for_that_reques
     let asked = peer.expect("resources/read").await;
     let id = asked.body["id"].clone();
     asked.stream();
-    let params = json!({"message": "sure?", "requestedSchema": {"type": "object", "properties": {}}});
-    asked.event(None, &json!({"jsonrpc": "2.0", "id": "q-1", "method": "elicitation/create", "params": params}));
+    let params =
+        json!({"message": "sure?", "requestedSchema": {"type": "object", "properties": {}}});
+    asked.event(
+        None,
+        &json!({"jsonrpc": "2.0", "id": "q-1", "method": "elicitation/create", "params": params}),
+    );
     let answer = peer.expect_line("POST /mcp").await;
-    assert_eq!(answer.body, json!({"jsonrpc": "2.0", "id": "q-1", "result": {"action": "accept", "content": {}}}));
+    assert_eq!(
+        answer.body,
+        json!({"jsonrpc": "2.0", "id": "q-1", "result": {"action": "accept", "content": {}}})
+    );
     answer.status(202, "");
     asked.event_result(None, &id, contents("hi"));
     assert_eq!(outcome(reading).await, seen("hi"));
@@ -297,7 +348,10 @@ async fn a_session_that_is_dropped_leaves_no_stream_behind() {
     asked.stream();
     session.close();
     drop(session);
-    assert_eq!(outcome(reading).await, Err(RequestFault::Closed("it was closed".to_owned())));
+    assert_eq!(
+        outcome(reading).await,
+        Err(RequestFault::Closed("it was closed".to_owned()))
+    );
     asked.gone().await;
     shared.gone().await;
 }
@@ -311,7 +365,10 @@ async fn f26_a_stream_that_says_nothing_at_all_is_opened_anew() {
     let session = opening.await.unwrap().unwrap();
     let mut asked = peer.expect_line("GET /mcp").await;
     asked.stream();
-    asked.event(Some("g-1"), &json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}));
+    asked.event(
+        Some("g-1"),
+        &json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}),
+    );
     session.list_changed().await;
     tokio::time::pause();
     asked.gone_at_last().await;

@@ -5,7 +5,10 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use switchboard::auth::{Credentials, NoCredentials};
-use switchboard::caller::{Answering, Approval, ApprovalRequest, Caller, CallerId, ElicitAnswer, Elicitation, LogLine, Offers};
+use switchboard::caller::{
+    Answering, Approval, ApprovalRequest, Caller, CallerId, ElicitAnswer, Elicitation, LogLine,
+    Offers,
+};
 use switchboard::config::{Environment, Protocol, Timeouts};
 use switchboard::name::ServerName;
 use switchboard::secret::Secret;
@@ -29,12 +32,21 @@ pub(crate) fn target(url: &str) -> HttpTarget {
 }
 
 pub(crate) fn target_with(url: &str, headers: &[(&str, &str)]) -> HttpTarget {
-    let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), Secret::new(*value))).collect();
-    HttpTarget { headers, ..target(url) }
+    let headers = headers
+        .iter()
+        .map(|(name, value)| ((*name).to_owned(), Secret::new(*value)))
+        .collect();
+    HttpTarget {
+        headers,
+        ..target(url)
+    }
 }
 
 pub(crate) fn authorized(url: &str, credentials: Arc<dyn Credentials>) -> HttpTarget {
-    HttpTarget { credentials, ..target(url) }
+    HttpTarget {
+        credentials,
+        ..target(url)
+    }
 }
 
 pub(crate) fn connector(target: HttpTarget) -> HttpConnector {
@@ -43,14 +55,22 @@ pub(crate) fn connector(target: HttpTarget) -> HttpConnector {
 
 /// In an environment of these variables.
 pub(crate) fn connector_in(variables: &[(&str, &str)], target: HttpTarget) -> HttpConnector {
-    let variables = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-    HttpConnector::new(HttpStack::new(&Environment::new(variables)).unwrap(), target)
+    let variables = variables
+        .iter()
+        .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+    HttpConnector::new(
+        HttpStack::new(&Environment::new(variables)).unwrap(),
+        target,
+    )
 }
 
 pub(crate) fn options(protocol: Protocol) -> OpenOptions {
     OpenOptions {
         protocol,
-        offers: Offers { elicit_form: true, ..Offers::default() },
+        offers: Offers {
+            elicit_form: true,
+            ..Offers::default()
+        },
         connect_timeout: HANGS,
         max_message_bytes: 1 << 20,
         ..OpenOptions::new(ServerName::new("peer").unwrap())
@@ -58,7 +78,10 @@ pub(crate) fn options(protocol: Protocol) -> OpenOptions {
 }
 
 /// Opens a session in a task of its own, so that the test can play the server.
-pub(crate) fn open(target: HttpTarget, protocol: Protocol) -> JoinHandle<Result<Arc<Session>, OpenFault>> {
+pub(crate) fn open(
+    target: HttpTarget,
+    protocol: Protocol,
+) -> JoinHandle<Result<Arc<Session>, OpenFault>> {
     tokio::spawn(async move { Session::open(&connector(target), options(protocol)).await })
 }
 
@@ -78,11 +101,16 @@ pub(crate) async fn modern() -> (Arc<Session>, Peer) {
     (opening.await.unwrap().unwrap(), peer)
 }
 
-/// The same over the stack that all servers share, where the environment names a proxy, though not for this server.
+/// The same over the stack that all servers share, where the environment names a proxy, though not
+/// for this server.
 pub(crate) async fn modern_over_the_stack() -> (Arc<Session>, Peer) {
     let mut peer = Peer::start().await;
-    let connector = connector_in(&[("https_proxy", "http://127.0.0.1:9")], target(&peer.url()));
-    let opening = tokio::spawn(async move { Session::open(&connector, options(Protocol::Modern)).await });
+    let connector = connector_in(
+        &[("https_proxy", "http://127.0.0.1:9")],
+        target(&peer.url()),
+    );
+    let opening =
+        tokio::spawn(async move { Session::open(&connector, options(Protocol::Modern)).await });
     peer.discover().await;
     (opening.await.unwrap().unwrap(), peer)
 }
@@ -100,7 +128,12 @@ pub(crate) fn read_within(session: &Arc<Session>, uri: &str, timeouts: Timeouts)
 }
 
 /// For this caller.
-pub(crate) fn read_as(session: &Arc<Session>, uri: &str, timeouts: Timeouts, caller: Agreeable) -> Reading {
+pub(crate) fn read_as(
+    session: &Arc<Session>,
+    uri: &str,
+    timeouts: Timeouts,
+    caller: Agreeable,
+) -> Reading {
     let (session, uri) = (session.clone(), uri.to_owned());
     tokio::spawn(async move {
         let caller: Arc<dyn Caller> = Arc::new(caller);
@@ -119,7 +152,10 @@ pub(crate) fn seen(text: &str) -> Result<Value, RequestFault> {
 
 /// What came of a reading.
 pub(crate) async fn outcome(reading: Reading) -> Result<Value, RequestFault> {
-    let outcome = tokio::time::timeout(HANGS, reading).await.expect("the request ends").unwrap();
+    let outcome = tokio::time::timeout(HANGS, reading)
+        .await
+        .expect("the request ends")
+        .unwrap();
     outcome.map(|result| result.to_value().unwrap())
 }
 
@@ -133,7 +169,10 @@ impl Caller for Agreeable {
     }
 
     fn offers(&self) -> Offers {
-        Offers { elicit_form: true, ..Offers::default() }
+        Offers {
+            elicit_form: true,
+            ..Offers::default()
+        }
     }
 
     fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> Answering<'a, Approval> {

@@ -1,4 +1,5 @@
-//! One catalog for all: tools of servers of every dialect, the program's own, the resource tools; their names, and the one gate.
+//! One catalog for all: tools of servers of every dialect, the program's own, the resource tools;
+//! their names, and the one gate.
 #![allow(clippy::unwrap_used)]
 
 mod naming;

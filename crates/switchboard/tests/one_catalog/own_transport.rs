@@ -1,4 +1,5 @@
-//! A library user's own way to a server, with nothing but what the library shows: on offer, gated, called, stopped.
+//! A library user's own way to a server, with nothing but what the library shows: on offer, gated,
+//! called, stopped.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -7,7 +8,9 @@ use serde_json::{Value, json};
 use switchboard::HostBuilder;
 use switchboard::call::{Call, CallError};
 use switchboard::caller::{Answering, Approval, Caller};
-use switchboard::config::{Config, Dialect, Endpoint, Permissions, RuleText, ServerConfig, Source, StdioEndpoint};
+use switchboard::config::{
+    Config, Dialect, Endpoint, Permissions, RuleText, ServerConfig, Source, StdioEndpoint,
+};
 use switchboard::name::ServerName;
 use switchboard::server::State;
 use switchboard::transport::{Closed, ConnectFault, Connector, Inbound, Origin, Transport};
@@ -27,7 +30,10 @@ struct Inner {
 }
 
 impl Connector for InProcess {
-    fn connect<'a>(&'a self, inbound: Arc<dyn Inbound>) -> Answering<'a, Result<Arc<dyn Transport>, ConnectFault>> {
+    fn connect<'a>(
+        &'a self,
+        inbound: Arc<dyn Inbound>,
+    ) -> Answering<'a, Result<Arc<dyn Transport>, ConnectFault>> {
         *self.0.inbound.lock().unwrap() = Some(inbound);
         Box::pin(async { Ok(Arc::new(self.clone()) as Arc<dyn Transport>) })
     }
@@ -37,13 +43,18 @@ impl Transport for InProcess {
     fn send(&self, message: Outgoing<'_>) -> Result<(), Closed> {
         let inbound = self.0.inbound.lock().unwrap().clone().ok_or(Closed)?;
         let message: Value = serde_json::from_slice(message.body).unwrap();
-        let Some(mut answer) = self.answer(&message) else { return Ok(()) };
+        let Some(mut answer) = self.answer(&message) else {
+            return Ok(());
+        };
         answer["jsonrpc"] = json!("2.0");
         answer["id"] = message["id"].clone();
         // What is said is heard later, as on any wire.
         tokio::spawn(async move {
             let keep = |text: &str| RawJson::parse(text.to_owned()).unwrap();
-            parse(&answer.to_string(), &keep, &mut |message| inbound.message(message, Origin::Shared)).unwrap();
+            parse(&answer.to_string(), &keep, &mut |message| {
+                inbound.message(message, Origin::Shared)
+            })
+            .unwrap();
         });
         Ok(())
     }
@@ -67,12 +78,17 @@ impl InProcess {
     fn answer(&self, message: &Value) -> Option<Value> {
         let tool = |name: &str| json!({"name": name, "inputSchema": {"type": "object"}});
         Some(match message["method"].as_str()? {
-            "initialize" => json!({"result": {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}},
-                "serverInfo": {"name": "own", "version": "1"}}}),
+            "initialize" => {
+                json!({"result": {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}},
+                "serverInfo": {"name": "own", "version": "1"}}})
+            }
             "tools/list" => json!({"result": {"tools": [tool("greet"), tool("erase")]}}),
             "tools/call" => {
                 let name = message["params"]["name"].as_str()?.to_owned();
-                let text = format!("{name} says hello to {}", message["params"]["arguments"]["to"]);
+                let text = format!(
+                    "{name} says hello to {}",
+                    message["params"]["arguments"]["to"]
+                );
                 self.0.called.lock().unwrap().push(name);
                 json!({"result": {"content": [{"type": "text", "text": text}]}})
             }
@@ -86,35 +102,75 @@ impl InProcess {
 fn config() -> Config {
     let endpoint = Endpoint::Stdio(StdioEndpoint::new("/nowhere/at-all", [""; 0]));
     let entry = ServerConfig::new(ServerName::new("own").unwrap(), Source::code(), endpoint);
-    let deny =
-        RuleText { text: "own/erase".to_owned(), dialect: Dialect::Native, file: Arc::new(PathBuf::from("(code)")), line: 1 };
-    let permissions = Permissions { deny: vec![deny], configured: true, ..Permissions::default() };
-    Config { permissions, ..Config::from_iter([entry]) }
+    let deny = RuleText {
+        text: "own/erase".to_owned(),
+        dialect: Dialect::Native,
+        file: Arc::new(PathBuf::from("(code)")),
+        line: 1,
+    };
+    let permissions = Permissions {
+        deny: vec![deny],
+        configured: true,
+        ..Permissions::default()
+    };
+    Config {
+        permissions,
+        ..Config::from_iter([entry])
+    }
 }
 
-/// S1-24: the rest of the library does not notice that the transport is another: listed, gated, called, stopped, begun anew.
+/// S1-24: the rest of the library does not notice that the transport is another: listed, gated,
+/// called, stopped, begun anew.
 #[tokio::test]
 async fn s1_24_a_transport_of_ones_own_is_listed_called_through_the_gate_and_stopped() {
     let server = InProcess::default();
-    let host = HostBuilder::new(config()).connector("own", Arc::new(server.clone())).start().await.unwrap();
+    let host = HostBuilder::new(config())
+        .connector("own", Arc::new(server.clone()))
+        .start()
+        .await
+        .unwrap();
     assert!(host.settled(PATIENCE).await);
-    let names: Vec<_> = host.catalog().tools().iter().map(|tool| tool.exposed.to_string()).collect();
+    let names: Vec<_> = host
+        .catalog()
+        .tools()
+        .iter()
+        .map(|tool| tool.exposed.to_string())
+        .collect();
     assert_eq!(names, ["mcp__own__greet", "mcp__own__erase"]);
 
     let person = Person::who_says(Approval::Once);
-    let call = |tool: &str| host.call(Call::new(tool, json!({"to": "Anna"}), person.clone() as Arc<dyn Caller>));
+    let call = |tool: &str| {
+        host.call(Call::new(
+            tool,
+            json!({"to": "Anna"}),
+            person.clone() as Arc<dyn Caller>,
+        ))
+    };
     let denied = call("own/erase").await.map(|_| ()).unwrap_err();
     assert!(matches!(denied, CallError::Denied { .. }), "{denied}");
-    assert_eq!((person.asked(), server.0.called.lock().unwrap().clone()), (vec![], vec![]), "nothing reached it");
+    assert_eq!(
+        (person.asked(), server.0.called.lock().unwrap().clone()),
+        (vec![], vec![]),
+        "nothing reached it"
+    );
 
     let result = call("mcp__own__greet").await.unwrap();
-    assert_eq!(result.for_model().unwrap().raw(), "greet says hello to \"Anna\"");
-    assert_eq!((person.asked(), server.0.called.lock().unwrap().clone()), (vec!["mcp__own__greet".into()], vec!["greet".into()]));
+    assert_eq!(
+        result.for_model().unwrap().raw(),
+        "greet says hello to \"Anna\""
+    );
+    assert_eq!(
+        (person.asked(), server.0.called.lock().unwrap().clone()),
+        (vec!["mcp__own__greet".into()], vec!["greet".into()])
+    );
 
     let handle = host.server("own").unwrap();
     handle.stop().await;
     assert_eq!(handle.snapshot().state, State::Stopped);
-    assert!(server.0.inbound.lock().unwrap().is_none(), "the transport was closed");
+    assert!(
+        server.0.inbound.lock().unwrap().is_none(),
+        "the transport was closed"
+    );
     let later = call("own/greet").await.map(|_| ()).unwrap_err().to_string();
     assert_eq!(later, "server \"own\": closed; start it again to use it");
     assert_eq!(server.0.called.lock().unwrap().len(), 1);
@@ -122,14 +178,23 @@ async fn s1_24_a_transport_of_ones_own_is_listed_called_through_the_gate_and_sto
     // A reload begins it again the same way.
     host.reload(config()).await.unwrap();
     assert!(host.settled(PATIENCE).await);
-    assert_eq!(call("own/greet").await.unwrap().for_model().unwrap().raw(), "greet says hello to \"Anna\"");
+    assert_eq!(
+        call("own/greet").await.unwrap().for_model().unwrap().raw(),
+        "greet says hello to \"Anna\""
+    );
     host.stop().await;
 }
 
 /// S1-24: a transport that no entry uses is a mistake of the program, told at the start.
 #[tokio::test]
 async fn s1_24_a_connector_without_an_entry_is_an_error_at_the_start() {
-    let started = HostBuilder::new(config()).connector("other", Arc::new(InProcess::default())).start().await;
+    let started = HostBuilder::new(config())
+        .connector("other", Arc::new(InProcess::default()))
+        .start()
+        .await;
     let told = started.map(|_| ()).unwrap_err().to_string();
-    assert_eq!(told, "(code): connectors: no server \"other\" is configured; give its entry the name of its connector");
+    assert_eq!(
+        told,
+        "(code): connectors: no server \"other\" is configured; give its entry the name of its connector"
+    );
 }

@@ -25,14 +25,17 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    /// Servers in this order, each by the rules of its dialect; `tables` come before them in the file.
+    /// Servers in this order, each by the rules of its dialect; `tables` come before them in the
+    /// file.
     pub(crate) async fn open(
         tables: &str,
         servers: &[(Dialect, &str, Chaos)],
         more: impl FnOnce(HostBuilder) -> HostBuilder,
     ) -> Self {
         let scratch = Scratch::new();
-        let entry = |(_, name, chaos): &(Dialect, &str, Chaos)| chaos.clone().record(scratch.path(name)).entry(name);
+        let entry = |(_, name, chaos): &(Dialect, &str, Chaos)| {
+            chaos.clone().record(scratch.path(name)).entry(name)
+        };
         let entries: Vec<_> = servers.iter().map(entry).collect();
         let dialects: Vec<_> = servers.iter().map(|(dialect, ..)| *dialect).collect();
         let host = start(&scratch, tables, &entries, &dialects, more).await;
@@ -51,7 +54,12 @@ impl Stage {
     }
 
     pub(crate) fn names(&self) -> Vec<String> {
-        self.host.catalog().tools().iter().map(|tool| tool.exposed.to_string()).collect()
+        self.host
+            .catalog()
+            .tools()
+            .iter()
+            .map(|tool| tool.exposed.to_string())
+            .collect()
     }
 
     /// Waits until a name is on offer.
@@ -62,7 +70,9 @@ impl Stage {
                 events.next().await;
             }
         };
-        tokio::time::timeout(PATIENCE, shown).await.unwrap_or_else(|_| panic!("{name} is not on offer: {:?}", self.names()));
+        tokio::time::timeout(PATIENCE, shown)
+            .await
+            .unwrap_or_else(|_| panic!("{name} is not on offer: {:?}", self.names()));
     }
 
     pub(crate) fn record(&self, server: &str) -> Record {
@@ -77,18 +87,40 @@ impl Stage {
             params.as_object_mut().unwrap().remove("_meta");
             params
         };
-        self.record(server).with_method("tools/call").into_iter().map(|message| params(message.params)).collect()
+        self.record(server)
+            .with_method("tools/call")
+            .into_iter()
+            .map(|message| params(message.params))
+            .collect()
     }
 
-    pub(crate) async fn call(&self, tool: &str, arguments: Value, caller: &Arc<Person>) -> Result<CallResult, CallError> {
-        self.host.call(Call::new(tool, arguments, caller.clone() as Arc<dyn Caller>)).await
+    pub(crate) async fn call(
+        &self,
+        tool: &str,
+        arguments: Value,
+        caller: &Arc<Person>,
+    ) -> Result<CallResult, CallError> {
+        self.host
+            .call(Call::new(
+                tool,
+                arguments,
+                caller.clone() as Arc<dyn Caller>,
+            ))
+            .await
     }
 
     /// What a model is told of a call that nobody objects to.
     pub(crate) async fn told(&self, tool: &str, arguments: Value) -> String {
-        let result = self.call(tool, arguments, &Person::who_says(Approval::Once)).await.unwrap_or_else(CallResult::from);
+        let result = self
+            .call(tool, arguments, &Person::who_says(Approval::Once))
+            .await
+            .unwrap_or_else(CallResult::from);
         let text = result.for_model().unwrap().raw().to_owned();
-        if result.is_error() { format!("error: {text}") } else { text }
+        if result.is_error() {
+            format!("error: {text}")
+        } else {
+            text
+        }
     }
 }
 
@@ -104,9 +136,17 @@ pub(crate) async fn start(
     for (server, dialect) in config.servers.values_mut().zip(dialects) {
         Arc::make_mut(server).dialect = *dialect;
     }
-    let launcher = Launcher::start(PathBuf::from(env!("CARGO_BIN_EXE_switchboard-launcher"))).unwrap();
+    let launcher =
+        Launcher::start(PathBuf::from(env!("CARGO_BIN_EXE_switchboard-launcher"))).unwrap();
     let environment = Environment::new(std::env::vars().filter(|(name, _)| name == "PATH"));
-    more(HostBuilder::new(config).environment(environment).launcher(launcher)).start().await.unwrap()
+    more(
+        HostBuilder::new(config)
+            .environment(environment)
+            .launcher(launcher),
+    )
+    .start()
+    .await
+    .unwrap()
 }
 
 /// Says the same to every question, and keeps what was asked.
@@ -117,7 +157,10 @@ pub(crate) struct Person {
 
 impl Person {
     pub(crate) fn who_says(says: Approval) -> Arc<Self> {
-        Arc::new(Self { says, asked: Mutex::default() })
+        Arc::new(Self {
+            says,
+            asked: Mutex::default(),
+        })
     }
 
     /// The exposed names that were asked about, in order.
@@ -146,20 +189,37 @@ pub(crate) struct Own {
 impl Own {
     pub(crate) fn new(name: &'static str) -> (Self, Arc<AtomicUsize>) {
         let ran = Arc::<AtomicUsize>::default();
-        (Self { name, ran: ran.clone() }, ran)
+        (
+            Self {
+                name,
+                ran: ran.clone(),
+            },
+            ran,
+        )
     }
 }
 
 impl OwnTool for Own {
     fn definition(&self) -> OwnDefinition {
         let properties = json!({"text": {"type": "string"}});
-        OwnDefinition::new(self.name, "Says it.", json!({"type": "object", "properties": properties, "required": ["text"]}))
+        OwnDefinition::new(
+            self.name,
+            "Says it.",
+            json!({"type": "object", "properties": properties, "required": ["text"]}),
+        )
     }
 
-    fn call<'a>(&'a self, arguments: &'a RawJson, _: &'a Arc<dyn Caller>) -> Answering<'a, Result<CallResult, String>> {
+    fn call<'a>(
+        &'a self,
+        arguments: &'a RawJson,
+        _: &'a Arc<dyn Caller>,
+    ) -> Answering<'a, Result<CallResult, String>> {
         Box::pin(async move {
             self.ran.fetch_add(1, Ordering::Relaxed);
-            let text = arguments.to_value().unwrap()["text"].as_str().unwrap().to_owned();
+            let text = arguments.to_value().unwrap()["text"]
+                .as_str()
+                .unwrap()
+                .to_owned();
             match text.as_str() {
                 "fail" => Err("it did not work".to_owned()),
                 "wait" => std::future::pending().await,

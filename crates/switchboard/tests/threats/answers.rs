@@ -1,4 +1,5 @@
-//! What a person is asked and what becomes of their answer, by the kind of file that the server stands in.
+//! What a person is asked and what becomes of their answer, by the kind of file that the server
+//! stands in.
 
 use std::sync::Mutex;
 
@@ -16,7 +17,11 @@ struct Witness {
 
 impl Witness {
     fn who_says(says: Approval) -> (Arc<Self>, Arc<dyn Caller>) {
-        let witness = Arc::new(Self { says, asked: Mutex::default(), told: Mutex::default() });
+        let witness = Arc::new(Self {
+            says,
+            asked: Mutex::default(),
+            told: Mutex::default(),
+        });
         (witness.clone(), witness)
     }
 
@@ -36,7 +41,11 @@ impl Caller for Witness {
     }
 
     fn approve<'a>(&'a self, request: &'a ApprovalRequest) -> Answering<'a, Approval> {
-        self.asked.lock().unwrap().push(format!("{} {}", request.dialect.rules().word, request.id.shown()));
+        self.asked.lock().unwrap().push(format!(
+            "{} {}",
+            request.dialect.rules().word,
+            request.id.shown()
+        ));
         Box::pin(async { self.says })
     }
 
@@ -46,7 +55,13 @@ impl Caller for Witness {
 }
 
 /// A host with one server `s` of this kind of file, ready.
-async fn host_in(dialect: Dialect, scratch: &Scratch, tables: &str, chaos: Chaos, store: &Arc<MemoryStore>) -> (Host, PathBuf) {
+async fn host_in(
+    dialect: Dialect,
+    scratch: &Scratch,
+    tables: &str,
+    chaos: Chaos,
+    store: &Arc<MemoryStore>,
+) -> (Host, PathBuf) {
     let mut builder = builder(scratch, tables, chaos);
     for server in builder.0.config.servers.values_mut() {
         Arc::make_mut(server).dialect = dialect;
@@ -58,10 +73,13 @@ async fn host_in(dialect: Dialect, scratch: &Scratch, tables: &str, chaos: Chaos
 }
 
 fn two_tools() -> Chaos {
-    Chaos::new().tool("t", [Step::text("fine")]).tool("other", [Step::text("fine")])
+    Chaos::new()
+        .tool("t", [Step::text("fine")])
+        .tool("other", [Step::text("fine")])
 }
 
-/// S2-39, S2-40, S2-41: each choice and what it adds; all of it in memory, so the next run asks again.
+/// S2-39, S2-40, S2-41: each choice and what it adds; all of it in memory, so the next run asks
+/// again.
 #[tokio::test(flavor = "multi_thread")]
 async fn s2_39_s2_40_s2_41_a_gemini_answer_is_kept_in_memory_by_its_key() {
     let both = ["gemini s/t", "gemini s/other"];
@@ -86,7 +104,11 @@ async fn s2_39_s2_40_s2_41_a_gemini_answer_is_kept_in_memory_by_its_key() {
                 assert_eq!(witness.asked(), expected, "{says:?}");
             }
             assert_eq!(calls(&record), 4, "{says:?}");
-            assert_eq!(store.all(Shelf::Grants).unwrap(), [], "{says:?}: an answer in memory is in memory");
+            assert_eq!(
+                store.all(Shelf::Grants).unwrap(),
+                [],
+                "{says:?}: an answer in memory is in memory"
+            );
             host.stop().await;
         }
     }
@@ -94,7 +116,10 @@ async fn s2_39_s2_40_s2_41_a_gemini_answer_is_kept_in_memory_by_its_key() {
     let scratch = Scratch::new();
     let (host, record) = host_in(Dialect::Gemini, &scratch, "", two_tools(), &Arc::default()).await;
     let (_, caller) = Witness::who_says(Approval::No);
-    assert!(matches!(host.call(call("s/t", &caller)).await, Err(CallError::Denied { .. })));
+    assert!(matches!(
+        host.call(call("s/t", &caller)).await,
+        Err(CallError::Denied { .. })
+    ));
     assert_eq!(calls(&record), 0);
     host.stop().await;
 }
@@ -104,13 +129,21 @@ async fn s2_39_s2_40_s2_41_a_gemini_answer_is_kept_in_memory_by_its_key() {
 async fn s2_42_arguments_are_validated_before_anybody_is_asked_and_before_the_call() {
     let schema = r#"{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"],"additionalProperties":false}"#;
     let scratch = Scratch::new();
-    let chaos = Chaos::new().tool("t", [Step::text("fine")]).define("t", "inputSchema", schema);
+    let chaos = Chaos::new()
+        .tool("t", [Step::text("fine")])
+        .define("t", "inputSchema", schema);
     let (host, record) = host_in(Dialect::Gemini, &scratch, "", chaos, &Arc::default()).await;
     let (witness, caller) = Witness::who_says(Approval::Once);
-    let with = |arguments: &'static str| Call { arguments: RawJson::parse(arguments).unwrap(), ..call("s/t", &caller) };
+    let with = |arguments: &'static str| Call {
+        arguments: RawJson::parse(arguments).unwrap(),
+        ..call("s/t", &caller)
+    };
     for wrong in ["{}", r#"{"n":"one"}"#, r#"{"n":1,"more":2}"#] {
         let refused = host.call(with(wrong)).await.unwrap_err();
-        assert!(matches!(refused, CallError::Misfit { .. }), "{wrong}: {refused}");
+        assert!(
+            matches!(refused, CallError::Misfit { .. }),
+            "{wrong}: {refused}"
+        );
         assert_eq!((witness.asked(), calls(&record)), (vec![], 0), "{wrong}");
     }
     host.call(with(r#"{"n":1}"#)).await.unwrap();
@@ -140,8 +173,15 @@ async fn s2_38_c19_a_trusted_servers_change_is_shown_and_not_asked_about() {
 
     let mut events = host.events();
     std::fs::write(&turned, "").unwrap();
-    let changed = async { while !matches!(events.next().await, Some(Next::Event(Event::Catalog { .. }))) {} };
-    tokio::time::timeout(PATIENCE, changed).await.expect("the change was not seen");
+    let changed = async {
+        while !matches!(
+            events.next().await,
+            Some(Next::Event(Event::Catalog { .. }))
+        ) {}
+    };
+    tokio::time::timeout(PATIENCE, changed)
+        .await
+        .expect("the change was not seen");
     host.call(call("s/t", &caller)).await.unwrap();
     assert_eq!(
         witness.told(),
@@ -154,24 +194,45 @@ async fn s2_38_c19_a_trusted_servers_change_is_shown_and_not_asked_about() {
     for name in ["s/t", "s/other"] {
         host.call(call(name, &caller)).await.unwrap();
     }
-    assert_eq!((witness.asked(), witness.told(), calls(&builder.1)), (vec![], vec![], 6));
+    assert_eq!(
+        (witness.asked(), witness.told(), calls(&builder.1)),
+        (vec![], vec![], 6)
+    );
     host.stop().await;
-    assert_eq!(store.all(Shelf::Pins).unwrap().len(), 2, "the next run knows it too");
+    assert_eq!(
+        store.all(Shelf::Pins).unwrap().len(),
+        2,
+        "the next run knows it too"
+    );
 }
 
-/// S0-22, S0-26, S0-27: with no word about permissions nothing is asked; with one, everything that no entry allows.
+/// S0-22, S0-26, S0-27: with no word about permissions nothing is asked; with one, everything that
+/// no entry allows.
 #[tokio::test(flavor = "multi_thread")]
 async fn s0_22_s0_26_s0_27_whether_a_core_agent_servers_calls_are_gated() {
     let cases: [(&str, &[&str]); 5] = [
         ("", &[]),
         ("[permissions]\n", &["core-agent s/t", "core-agent s/other"]),
-        ("[permissions]\nmode = \"ask\"\n", &["core-agent s/t", "core-agent s/other"]),
-        ("[permissions]\nallow = [\"mcp:s_t\"]\n", &["core-agent s/other"]),
+        (
+            "[permissions]\nmode = \"ask\"\n",
+            &["core-agent s/t", "core-agent s/other"],
+        ),
+        (
+            "[permissions]\nallow = [\"mcp:s_t\"]\n",
+            &["core-agent s/other"],
+        ),
         ("[permissions]\nmode = \"yolo\"\n", &[]),
     ];
     for (tables, expected) in cases {
         let scratch = Scratch::new();
-        let (host, record) = host_in(Dialect::CoreAgent, &scratch, tables, two_tools(), &Arc::default()).await;
+        let (host, record) = host_in(
+            Dialect::CoreAgent,
+            &scratch,
+            tables,
+            two_tools(),
+            &Arc::default(),
+        )
+        .await;
         let (witness, caller) = Witness::who_says(Approval::Once);
         for name in ["s/t", "s/other"] {
             host.call(call(name, &caller)).await.unwrap();
@@ -182,14 +243,25 @@ async fn s0_22_s0_26_s0_27_whether_a_core_agent_servers_calls_are_gated() {
     }
 }
 
-/// T9: in whatever kind of file the server stands, an *always* is for the definition that was shown.
+/// T9: in whatever kind of file the server stands, an *always* is for the definition that was
+/// shown.
 #[tokio::test(flavor = "multi_thread")]
 async fn t9_a_changed_definition_is_asked_about_again_in_every_dialect() {
     for dialect in Dialect::ALL {
-        for says in [Approval::AlwaysTool(Keep::Run), Approval::AlwaysServer(Keep::Run)] {
+        for says in [
+            Approval::AlwaysTool(Keep::Run),
+            Approval::AlwaysServer(Keep::Run),
+        ] {
             let scratch = Scratch::new();
             let turned = scratch.path("turned");
-            let (host, record) = host_in(dialect, &scratch, "[permissions]\n", turning(&turned), &Arc::default()).await;
+            let (host, record) = host_in(
+                dialect,
+                &scratch,
+                "[permissions]\n",
+                turning(&turned),
+                &Arc::default(),
+            )
+            .await;
             let (witness, caller) = Witness::who_says(says);
             for expected in [1, 0] {
                 host.call(call("s/t", &caller)).await.unwrap();
@@ -197,10 +269,21 @@ async fn t9_a_changed_definition_is_asked_about_again_in_every_dialect() {
             }
             let mut events = host.events();
             std::fs::write(&turned, "").unwrap();
-            let changed = async { while !matches!(events.next().await, Some(Next::Event(Event::Catalog { .. }))) {} };
-            tokio::time::timeout(PATIENCE, changed).await.expect("the change was not seen");
+            let changed = async {
+                while !matches!(
+                    events.next().await,
+                    Some(Next::Event(Event::Catalog { .. }))
+                ) {}
+            };
+            tokio::time::timeout(PATIENCE, changed)
+                .await
+                .expect("the change was not seen");
             host.call(call("s/t", &caller)).await.unwrap();
-            assert_eq!((witness.asked().len(), calls(&record)), (1, 3), "{dialect:?} {says:?}");
+            assert_eq!(
+                (witness.asked().len(), calls(&record)),
+                (1, 3),
+                "{dialect:?} {says:?}"
+            );
             host.stop().await;
         }
     }
@@ -234,7 +317,12 @@ impl Store for HeldStore {
         if shelf == Shelf::Grants {
             self.entered.notify_one();
             let released = self.released.0.lock().unwrap();
-            drop(self.released.1.wait_timeout_while(released, Duration::from_secs(5), |released| !*released).unwrap());
+            drop(
+                self.released
+                    .1
+                    .wait_timeout_while(released, Duration::from_secs(5), |released| !*released)
+                    .unwrap(),
+            );
         }
         self.inner.put(shelf, key, value)
     }
@@ -244,11 +332,16 @@ impl Store for HeldStore {
     }
 }
 
-/// P1: while an answer is being stored, the one thread of the runtime serves others; the answer is stored all the same.
+/// P1: while an answer is being stored, the one thread of the runtime serves others; the answer is
+/// stored all the same.
 #[tokio::test(flavor = "current_thread")]
 async fn p1_an_answer_that_waits_to_be_stored_keeps_no_other_call_waiting() {
     let scratch = Scratch::new();
-    let store = Arc::new(HeldStore { inner: MemoryStore::default(), entered: Default::default(), released: Default::default() });
+    let store = Arc::new(HeldStore {
+        inner: MemoryStore::default(),
+        entered: Default::default(),
+        released: Default::default(),
+    });
     let (mut builder, record) = builder(&scratch, "", two_tools());
     builder.store = store.clone();
     let host = builder.start().await.unwrap();
@@ -260,10 +353,18 @@ async fn p1_an_answer_that_waits_to_be_stored_keeps_no_other_call_waiting() {
         store.entered.notified().await;
         let is_held = || !*store.released.0.lock().unwrap();
         host.call(call("s/other", &once)).await.unwrap();
-        assert!(is_held() && calls(&record) == 1, "the other call waited for the store");
+        assert!(
+            is_held() && calls(&record) == 1,
+            "the other call waited for the store"
+        );
         store.release();
     };
-    tokio::time::timeout(PATIENCE, async { tokio::join!(storing, meanwhile) }).await.expect("the store kept everybody waiting");
-    assert_eq!((calls(&record), store.all(Shelf::Grants).unwrap().len()), (2, 2));
+    tokio::time::timeout(PATIENCE, async { tokio::join!(storing, meanwhile) })
+        .await
+        .expect("the store kept everybody waiting");
+    assert_eq!(
+        (calls(&record), store.all(Shelf::Grants).unwrap().len()),
+        (2, 2)
+    );
     host.stop().await;
 }

@@ -74,18 +74,32 @@ pub(crate) async fn words(reached: &Reached, tool: (&str, &str), person: &Arc<Pe
 /// Some servers offer a tool only when they have heard what the other side can do.
 async fn appears(reached: &Reached, tool: &str) {
     let mut events = reached.host.events();
-    while reached.host.catalog().resolve(&format!("it/{tool}")).is_err() {
+    while reached
+        .host
+        .catalog()
+        .resolve(&format!("it/{tool}"))
+        .is_err()
+    {
         events.next().await.expect("the host goes on");
     }
 }
 
 fn request((tool, arguments): (&str, &str), person: &Arc<Person>) -> Call {
     let caller: Arc<dyn Caller> = person.clone();
-    Call { yes: true, ..Call::new(format!("it/{tool}"), RawJson::parse(arguments.to_owned()).unwrap(), caller) }
+    Call {
+        yes: true,
+        ..Call::new(
+            format!("it/{tool}"),
+            RawJson::parse(arguments.to_owned()).unwrap(),
+            caller,
+        )
+    }
 }
 
 async fn in_time<T>(what: &str, doing: impl Future<Output = T>) -> T {
-    tokio::time::timeout(PATIENCE, doing).await.unwrap_or_else(|_| panic!("{what}: not within {PATIENCE:?}"))
+    tokio::time::timeout(PATIENCE, doing)
+        .await
+        .unwrap_or_else(|_| panic!("{what}: not within {PATIENCE:?}"))
 }
 
 fn server() -> ServerName {
@@ -94,12 +108,29 @@ fn server() -> ServerName {
 
 fn list(reached: &Reached) {
     let catalog = reached.host.catalog();
-    let tools: Vec<&str> = catalog.tools().iter().map(|tool| tool.id.tool.as_wire()).collect();
+    let tools: Vec<&str> = catalog
+        .tools()
+        .iter()
+        .map(|tool| tool.id.tool.as_wire())
+        .collect();
     assert!(tools.contains(&reached.traits.call.0.0), "{tools:?}");
-    let [(_, offerings)] = catalog.offerings() else { panic!("one server offers something") };
+    let [(_, offerings)] = catalog.offerings() else {
+        panic!("one server offers something")
+    };
     if let Some(((uri, _), (name, _, _))) = reached.traits.read.zip(reached.traits.prompt) {
-        assert!(offerings.resources.iter().any(|resource| resource.uri == uri), "{uri}: {:?}", offerings.resources);
-        assert!(offerings.prompts.iter().any(|prompt| prompt.name == name), "{name}: {:?}", offerings.prompts);
+        assert!(
+            offerings
+                .resources
+                .iter()
+                .any(|resource| resource.uri == uri),
+            "{uri}: {:?}",
+            offerings.resources
+        );
+        assert!(
+            offerings.prompts.iter().any(|prompt| prompt.name == name),
+            "{name}: {:?}",
+            offerings.prompts
+        );
     }
 }
 
@@ -112,7 +143,9 @@ async fn call(reached: &Reached) {
 async fn read(reached: &Reached) {
     let (uri, expected) = reached.traits.read.unwrap();
     let caller: Arc<dyn Caller> = Person::new("reader");
-    let result = in_time("read", reached.host.read(&server(), uri, &caller)).await.unwrap();
+    let result = in_time("read", reached.host.read(&server(), uri, &caller))
+        .await
+        .unwrap();
     assert!(result.as_str().contains(expected), "{result:?}");
 }
 
@@ -120,32 +153,52 @@ async fn prompt(reached: &Reached) {
     let (name, arguments, expected) = reached.traits.prompt.unwrap();
     let caller: Arc<dyn Caller> = Person::new("reader");
     let arguments = RawJson::parse(arguments.to_owned()).unwrap();
-    let result = in_time("prompt", reached.host.prompt(&server(), name, &arguments, &caller)).await.unwrap();
+    let result = in_time(
+        "prompt",
+        reached.host.prompt(&server(), name, &arguments, &caller),
+    )
+    .await
+    .unwrap();
     assert!(result.as_str().contains(expected), "{result:?}");
 }
 
 async fn subscribe(reached: &Reached) {
     let (uri, change) = reached.traits.subscribe.unwrap();
     let mut events = reached.host.events();
-    in_time("subscribe", reached.host.subscribe(&server(), uri)).await.unwrap();
+    in_time("subscribe", reached.host.subscribe(&server(), uri))
+        .await
+        .unwrap();
     words(reached, change, &Person::new("changer")).await;
     in_time("the update", async {
         loop {
             match events.next().await {
-                Some(Next::Event(Event::ResourceUpdated { uri: told, .. })) if told.raw() == uri => return,
+                Some(Next::Event(Event::ResourceUpdated { uri: told, .. }))
+                    if told.raw() == uri =>
+                {
+                    return;
+                }
                 Some(_) => {}
                 None => panic!("the host has stopped"),
             }
         }
     })
     .await;
-    in_time("unsubscribe", reached.host.unsubscribe(&server(), uri)).await.unwrap();
+    in_time("unsubscribe", reached.host.unsubscribe(&server(), uri))
+        .await
+        .unwrap();
 }
 
 async fn complete(reached: &Reached) {
     let (prompt, argument, value, expected) = reached.traits.complete.unwrap();
     let of = Reference::Prompt(prompt.to_owned());
-    let result = in_time("complete", reached.host.complete(&server(), &of, argument, value, &Map::new())).await.unwrap();
+    let result = in_time(
+        "complete",
+        reached
+            .host
+            .complete(&server(), &of, argument, value, &Map::new()),
+    )
+    .await
+    .unwrap();
     assert!(result.as_str().contains(expected), "{result:?}");
 }
 
@@ -155,7 +208,10 @@ async fn elicit(reached: &Reached) {
     let said = words(reached, tool, &person).await;
     assert!(said.contains(expected), "{said}");
     let questions = person.heard().questions;
-    assert!(questions.len() == 1 && questions[0].contains(question), "{questions:?}");
+    assert!(
+        questions.len() == 1 && questions[0].contains(question),
+        "{questions:?}"
+    );
 }
 
 async fn sample(reached: &Reached) {
@@ -164,7 +220,10 @@ async fn sample(reached: &Reached) {
     let said = words(reached, tool, &person).await;
     assert!(said.contains(expected), "{said}");
     let samplings = person.heard().samplings;
-    assert!(samplings.len() == 1 && samplings[0].contains(prompt), "{samplings:?}");
+    assert!(
+        samplings.len() == 1 && samplings[0].contains(prompt),
+        "{samplings:?}"
+    );
 }
 
 async fn progress(reached: &Reached) {
@@ -181,16 +240,28 @@ async fn cancel(reached: &Reached) {
     let host = reached.host.clone();
     let call = request(slow, &person);
     let calling = tokio::spawn(async move { host.call(call).await });
-    in_time("the first progress", person.until(|heard| !heard.progress.is_empty())).await;
+    in_time(
+        "the first progress",
+        person.until(|heard| !heard.progress.is_empty()),
+    )
+    .await;
     calling.abort();
-    assert!(in_time("the end of the call", calling).await.unwrap_err().is_cancelled());
+    assert!(
+        in_time("the end of the call", calling)
+            .await
+            .unwrap_err()
+            .is_cancelled()
+    );
     let Some((tool, expected)) = stopped else {
         // The server does not tell; it must at least go on.
         return call_again(reached).await;
     };
     let began = Instant::now();
     while words(reached, (tool, "{}"), &Person::new("checker")).await != expected {
-        assert!(began.elapsed() < PATIENCE, "the server never stopped the call");
+        assert!(
+            began.elapsed() < PATIENCE,
+            "the server never stopped the call"
+        );
     }
 }
 

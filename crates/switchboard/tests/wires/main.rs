@@ -1,4 +1,5 @@
-//! Must-show 2: every feature on every wire in both eras, against our own server and one made with the official SDK.
+//! Must-show 2: every feature on every wire in both eras, against our own server and one made with
+//! the official SDK.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used)]
 
@@ -67,7 +68,11 @@ fn every_wire_stands_in_the_table_in_both_eras_once() {
     for kind in [Kind::Demo, Kind::Rmcp] {
         for wire in [Wire::Stdio, Wire::Http, Wire::Sse] {
             for era in [Era::Legacy, Era::Modern] {
-                assert_eq!(table::rows(kind, wire, era).count(), 1, "{kind:?} {wire:?} {era:?}");
+                assert_eq!(
+                    table::rows(kind, wire, era).count(),
+                    1,
+                    "{kind:?} {wire:?} {era:?}"
+                );
             }
         }
     }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use switchboard::caller::{
-    Answering, Approval, ApprovalRequest, Caller, CallerId, ElicitAnswer, Elicitation, ElicitationKind, Offers, Progress, Root,
-    SampleAnswer, Sampling,
+    Answering, Approval, ApprovalRequest, Caller, CallerId, ElicitAnswer, Elicitation,
+    ElicitationKind, Offers, Progress, Root, SampleAnswer, Sampling,
 };
 use switchboard::wire::RawJson;
 use tokio::sync::watch;
@@ -27,11 +27,19 @@ pub(crate) struct Heard {
 
 impl Person {
     pub(crate) fn new(name: &str) -> Arc<Self> {
-        Arc::new(Self { id: CallerId::new(name), heard: watch::Sender::default() })
+        Arc::new(Self {
+            id: CallerId::new(name),
+            heard: watch::Sender::default(),
+        })
     }
 
     pub(crate) fn offers() -> Offers {
-        Offers { elicit_form: true, elicit_url: true, sampling: true, ..Offers::default() }
+        Offers {
+            elicit_form: true,
+            elicit_url: true,
+            sampling: true,
+            ..Offers::default()
+        }
     }
 
     pub(crate) fn heard(&self) -> Heard {
@@ -58,24 +66,35 @@ impl Caller for Person {
 
     /// Fills in the name `Ada` and `yes`, whatever the form has besides.
     fn elicit<'a>(&'a self, question: &'a Elicitation) -> Answering<'a, ElicitAnswer> {
-        let (ElicitationKind::Form { message, .. } | ElicitationKind::Url { message, .. }) = &question.kind;
-        self.heard.send_modify(|heard| heard.questions.push(message.raw().to_owned()));
-        let Value::Object(content) = json!({"name": "Ada", "yes": true}) else { unreachable!("it is one") };
+        let (ElicitationKind::Form { message, .. } | ElicitationKind::Url { message, .. }) =
+            &question.kind;
+        self.heard
+            .send_modify(|heard| heard.questions.push(message.raw().to_owned()));
+        let Value::Object(content) = json!({"name": "Ada", "yes": true}) else {
+            unreachable!("it is one")
+        };
         Box::pin(async move { ElicitAnswer::Accept(content) })
     }
 
     fn sample<'a>(&'a self, request: &'a Sampling) -> Answering<'a, SampleAnswer> {
-        self.heard.send_modify(|heard| heard.samplings.push(request.params.as_str().to_owned()));
+        self.heard
+            .send_modify(|heard| heard.samplings.push(request.params.as_str().to_owned()));
         let content = json!({"type": "text", "text": "fine"});
-        let answer = RawJson::from_value(&json!({"role": "assistant", "model": "parrot", "content": content}));
+        let answer = RawJson::from_value(
+            &json!({"role": "assistant", "model": "parrot", "content": content}),
+        );
         Box::pin(async move { SampleAnswer::Answer(answer) })
     }
 
     fn roots(&self) -> Option<Vec<Root>> {
-        Some(vec![Root { uri: "file:///work".to_owned(), name: None }])
+        Some(vec![Root {
+            uri: "file:///work".to_owned(),
+            name: None,
+        }])
     }
 
     fn progress(&self, progress: &Progress) {
-        self.heard.send_modify(|heard| heard.progress.push(progress.progress));
+        self.heard
+            .send_modify(|heard| heard.progress.push(progress.progress));
     }
 }

@@ -1,5 +1,5 @@
-//! Must-show 2, in the ring of real servers: `server-everything` on each of its wires, Python's `mcp-server-time` in both eras, and
-//! servers of both eras whose handlers ask in the older way.
+//! Must-show 2, in the ring of real servers: `server-everything` on each of its wires, Python's
+//! `mcp-server-time` in both eras, and servers of both eras whose handlers ask in the older way.
 //!
 //! `SWITCHBOARD_REAL_SERVERS` names the file that `.ci/real-servers DIR` writes.
 #![cfg(target_os = "linux")]
@@ -32,13 +32,41 @@ const EVERYTHING: Traits = Traits {
     call: (("echo", r#"{"message": "hello"}"#), "hello"),
     read: Some(("demo://resource/static/document/features.md", "Features")),
     prompt: Some(("args-prompt", r#"{"city": "Vienna"}"#, "Vienna")),
-    subscribe: Some(("demo://resource/static/document/features.md", ("toggle-subscriber-updates", "{}"))),
-    complete: Some(("completable-prompt", "department", "S", r#"["Sales","Support"]"#)),
-    elicit: Some((("trigger-elicitation-request", "{}"), "Please provide inputs", "Ada")),
-    sample: Some((("trigger-sampling-request", r#"{"prompt": "how are you?", "maxTokens": 50}"#), "how are you?", "parrot")),
-    progress: Some(("trigger-long-running-operation", r#"{"duration": 0.1, "steps": 4}"#)),
+    subscribe: Some((
+        "demo://resource/static/document/features.md",
+        ("toggle-subscriber-updates", "{}"),
+    )),
+    complete: Some((
+        "completable-prompt",
+        "department",
+        "S",
+        r#"["Sales","Support"]"#,
+    )),
+    elicit: Some((
+        ("trigger-elicitation-request", "{}"),
+        "Please provide inputs",
+        "Ada",
+    )),
+    sample: Some((
+        (
+            "trigger-sampling-request",
+            r#"{"prompt": "how are you?", "maxTokens": 50}"#,
+        ),
+        "how are you?",
+        "parrot",
+    )),
+    progress: Some((
+        "trigger-long-running-operation",
+        r#"{"duration": 0.1, "steps": 4}"#,
+    )),
     // It does not look whether it was cancelled, so the longest that it may go on is bounded here.
-    cancel: Some((("trigger-long-running-operation", r#"{"duration": 20, "steps": 400}"#), None)),
+    cancel: Some((
+        (
+            "trigger-long-running-operation",
+            r#"{"duration": 20, "steps": 400}"#,
+        ),
+        None,
+    )),
 };
 
 const TIME: Traits = Traits {
@@ -55,8 +83,10 @@ const TIME: Traits = Traits {
 
 /// In the order list, call, read, prompt, subscribe, complete, elicit, sample, progress, cancel.
 const ALL: [Cell; 10] = [Run; 10];
-const LIST_AND_CALL: [Cell; 10] =
-    [Run, Run, NotOffered, NotOffered, NotOffered, NotOffered, NotOffered, NotOffered, NotOffered, NotOffered];
+const LIST_AND_CALL: [Cell; 10] = [
+    Run, Run, NotOffered, NotOffered, NotOffered, NotOffered, NotOffered, NotOffered, NotOffered,
+    NotOffered,
+];
 
 /// How a real server is started; `None` where this machine is said to be offline.
 fn launch(name: &str) -> Option<Launch> {
@@ -70,22 +100,41 @@ fn launch(name: &str) -> Option<Launch> {
              or set SWITCHBOARD_OFFLINE=1 to skip"
         )
     });
-    let text = std::fs::read_to_string(&file).unwrap_or_else(|error| panic!("SWITCHBOARD_REAL_SERVERS: {file}: {error}"));
+    let text = std::fs::read_to_string(&file)
+        .unwrap_or_else(|error| panic!("SWITCHBOARD_REAL_SERVERS: {file}: {error}"));
     let written: BTreeMap<String, Value> = serde_json::from_str(&text).unwrap();
     let entry = &written[name];
     let mut launch = Launch::new(entry["command"].as_str().unwrap());
-    launch.args = entry["args"].as_array().unwrap().iter().map(|word| word.as_str().unwrap().to_owned()).collect();
+    launch.args = entry["args"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|word| word.as_str().unwrap().to_owned())
+        .collect();
     launch.cwd = entry["cwd"].as_str().map(Into::into);
     Some(launch)
 }
 
 /// `server-everything` on a wire of HTTP, listening.
 fn listening(launch: Launch, mode: &str) -> (u16, Served) {
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let port = std::net::TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .port();
     let mut command = launch.arg(mode).env("PORT", &port.to_string()).command();
-    let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-    let said: Vec<String> = lines.by_ref().map_while(Result::ok).take_while(|line| !line.contains("port")).collect();
+    let said: Vec<String> = lines
+        .by_ref()
+        .map_while(Result::ok)
+        .take_while(|line| !line.contains("port"))
+        .collect();
     assert!(child.try_wait().unwrap().is_none(), "{said:?}");
     // Read on, so that it never waits for us.
     std::thread::spawn(move || lines.count());
@@ -94,27 +143,69 @@ fn listening(launch: Launch, mode: &str) -> (u16, Served) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn everything_on_stdio() {
-    let Some(launch) = launch("everything") else { return };
+    let Some(launch) = launch("everything") else {
+        return;
+    };
     let kind = Kind::Real("everything");
-    run(&reach(kind, Wire::Stdio, Era::Legacy, EVERYTHING, Place::Launch(launch), Behind::Host).await, ALL).await;
+    run(
+        &reach(
+            kind,
+            Wire::Stdio,
+            Era::Legacy,
+            EVERYTHING,
+            Place::Launch(launch),
+            Behind::Host,
+        )
+        .await,
+        ALL,
+    )
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn everything_on_streamable_http() {
-    let Some(launch) = launch("everything") else { return };
+    let Some(launch) = launch("everything") else {
+        return;
+    };
     let (port, child) = listening(launch, "streamableHttp");
     let place = Place::Url(format!("http://127.0.0.1:{port}/mcp"));
     let kind = Kind::Real("everything");
-    run(&reach(kind, Wire::Http, Era::Legacy, EVERYTHING, place, Behind::Process(child)).await, ALL).await;
+    run(
+        &reach(
+            kind,
+            Wire::Http,
+            Era::Legacy,
+            EVERYTHING,
+            place,
+            Behind::Process(child),
+        )
+        .await,
+        ALL,
+    )
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn everything_on_http_sse() {
-    let Some(launch) = launch("everything") else { return };
+    let Some(launch) = launch("everything") else {
+        return;
+    };
     let (port, child) = listening(launch, "sse");
     let place = Place::Url(format!("http://127.0.0.1:{port}/sse"));
     let kind = Kind::Real("everything");
-    run(&reach(kind, Wire::Sse, Era::Legacy, EVERYTHING, place, Behind::Process(child)).await, ALL).await;
+    run(
+        &reach(
+            kind,
+            Wire::Sse,
+            Era::Legacy,
+            EVERYTHING,
+            place,
+            Behind::Process(child),
+        )
+        .await,
+        ALL,
+    )
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -122,23 +213,53 @@ async fn python_time_on_stdio_in_both_eras() {
     let Some(launch) = launch("time") else { return };
     for era in [Era::Legacy, Era::Modern] {
         let place = Place::Launch(launch.clone());
-        run(&reach(Kind::Real("time"), Wire::Stdio, era, TIME, place, Behind::Host).await, LIST_AND_CALL).await;
+        run(
+            &reach(
+                Kind::Real("time"),
+                Wire::Stdio,
+                era,
+                TIME,
+                place,
+                Behind::Host,
+            )
+            .await,
+            LIST_AND_CALL,
+        )
+        .await;
     }
 }
 
 /// A host with one server whose entry says nothing of eras.
 async fn undictated(entry: &str) -> (Host, Scratch) {
     let scratch = Scratch::new();
-    let path = scratch.write("switchboard.toml", &format!("[permissions]\nmode = \"yolo\"\n{entry}"));
+    let path = scratch.write(
+        "switchboard.toml",
+        &format!("[permissions]\nmode = \"yolo\"\n{entry}"),
+    );
     let config = config::load(&[ConfigFile::new(path, Scope::Given)]).unwrap();
     let launcher = Launcher::start(env!("CARGO_BIN_EXE_switchboard-launcher").into()).unwrap();
-    (HostBuilder::new(config).launcher(launcher).offers(Person::offers()).start().await.unwrap(), scratch)
+    (
+        HostBuilder::new(config)
+            .launcher(launcher)
+            .offers(Person::offers())
+            .start()
+            .await
+            .unwrap(),
+        scratch,
+    )
 }
 
 /// What a call brings, or why it brings nothing.
 async fn call(host: &Host, tool: &str) -> String {
     let caller: Arc<dyn Caller> = Person::new("person");
-    match host.call(Call::new(tool, switchboard::wire::RawJson::from_value(&json!({})), caller)).await {
+    match host
+        .call(Call::new(
+            tool,
+            switchboard::wire::RawJson::from_value(&json!({})),
+            caller,
+        ))
+        .await
+    {
         Ok(result) => result.raw.as_str().to_owned(),
         Err(error) => error.to_string(),
     }
@@ -148,17 +269,45 @@ fn era(host: &Host) -> State {
     host.server("it").unwrap().snapshot().state.clone()
 }
 
-/// The first question is refused; then the server is opened with the other era, and each of its questions arrives.
+/// The first question is refused; then the server is opened with the other era, and each of its
+/// questions arrives.
 async fn questions_arrive_from_the_second_call_on(host: &Host) {
-    host.server("it").unwrap().ready(std::time::Duration::from_secs(60)).await.unwrap();
-    assert!(matches!(era(host), State::Ready { era: switchboard::session::Era::Modern, .. }), "{:?}", era(host));
+    host.server("it")
+        .unwrap()
+        .ready(std::time::Duration::from_secs(60))
+        .await
+        .unwrap();
+    assert!(
+        matches!(
+            era(host),
+            State::Ready {
+                era: switchboard::session::Era::Modern,
+                ..
+            }
+        ),
+        "{:?}",
+        era(host)
+    );
     let first = call(host, "it/sample").await;
-    assert!(first.contains("Cannot send 'sampling/createMessage'"), "{first}");
+    assert!(
+        first.contains("Cannot send 'sampling/createMessage'"),
+        "{first}"
+    );
     let sampled = call(host, "it/sample").await;
     assert!(sampled.contains("parrot said: fine"), "{sampled}");
     let elicited = call(host, "it/elicit").await;
     assert!(elicited.contains("accept: name='Ada'"), "{elicited}");
-    assert!(matches!(era(host), State::Ready { era: switchboard::session::Era::Legacy, .. }), "{:?}", era(host));
+    assert!(
+        matches!(
+            era(host),
+            State::Ready {
+                era: switchboard::session::Era::Legacy,
+                ..
+            }
+        ),
+        "{:?}",
+        era(host)
+    );
     host.stop().await;
 }
 
@@ -175,15 +324,31 @@ async fn python_servers_that_ask_in_the_older_way_are_answered_on_stdio() {
 async fn python_servers_that_ask_in_the_older_way_are_answered_over_http() {
     for name in ["asks-sdk", "asks-fastmcp"] {
         let Some(launch) = launch(name) else { return };
-        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = std::net::TcpListener::bind("127.0.0.1:0")
+            .unwrap()
+            .local_addr()
+            .unwrap()
+            .port();
         let mut command = launch.arg("http").arg(port.to_string()).command();
-        let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-        let said: Vec<String> = lines.by_ref().map_while(Result::ok).take_while(|line| !line.contains("running on")).collect();
+        let said: Vec<String> = lines
+            .by_ref()
+            .map_while(Result::ok)
+            .take_while(|line| !line.contains("running on"))
+            .collect();
         assert!(child.try_wait().unwrap().is_none(), "{said:?}");
         std::thread::spawn(move || lines.count());
         let _served = Served(child);
-        let (host, _scratch) = undictated(&format!("[servers.it]\nurl = \"http://127.0.0.1:{port}/mcp\"\n")).await;
+        let (host, _scratch) = undictated(&format!(
+            "[servers.it]\nurl = \"http://127.0.0.1:{port}/mcp\"\n"
+        ))
+        .await;
         questions_arrive_from_the_second_call_on(&host).await;
     }
 }

@@ -42,7 +42,8 @@ pub(crate) struct Traits {
     pub(crate) sample: Option<(Asked, &'static str, &'static str)>,
     /// A tool that tells how far it is.
     pub(crate) progress: Option<Asked>,
-    /// A tool that takes for ever, and the one that says how many were stopped, where there is one, and its words for one.
+    /// A tool that takes for ever, and the one that says how many were stopped, where there is
+    /// one, and its words for one.
     pub(crate) cancel: Option<(Asked, Option<(&'static str, &'static str)>)>,
 }
 
@@ -52,10 +53,21 @@ const DEMO: Traits = Traits {
     prompt: Some(("review", r#"{"language": "rust"}"#, "the rust code")),
     subscribe: Some(("demo://counter", ("count_up", "{}"))),
     complete: Some(("review", "language", "ru", r#"["ruby","rust"]"#)),
-    elicit: Some((("confirm", r#"{"subject": "it all"}"#), "Really erase it all?", "accepted: it all would be erased now")),
-    sample: Some((("ask_model", r#"{"prompt": "how are you?"}"#), "how are you?", "parrot said: fine")),
+    elicit: Some((
+        ("confirm", r#"{"subject": "it all"}"#),
+        "Really erase it all?",
+        "accepted: it all would be erased now",
+    )),
+    sample: Some((
+        ("ask_model", r#"{"prompt": "how are you?"}"#),
+        "how are you?",
+        "parrot said: fine",
+    )),
     progress: Some(("slow", r#"{"seconds": 0.05, "steps": 5}"#)),
-    cancel: Some((("slow", r#"{"seconds": 600, "steps": 60000}"#), Some(("stopped", "1 stopped")))),
+    cancel: Some((
+        ("slow", r#"{"seconds": 600, "steps": 60000}"#),
+        Some(("stopped", "1 stopped")),
+    )),
 };
 
 const RMCP: Traits = Traits {
@@ -64,10 +76,21 @@ const RMCP: Traits = Traits {
     prompt: Some(("greet", r#"{"name": "Grace"}"#, "Greet Grace.")),
     subscribe: Some(("fixture://counter", ("count_up", "{}"))),
     complete: Some(("greet", "name", "a", r#"["Ada","Alan"]"#)),
-    elicit: Some((("ask", r#"{"message": "What is your name?"}"#), "What is your name?", "accept: Ada")),
-    sample: Some((("sample", r#"{"prompt": "how are you?"}"#), "how are you?", "parrot said: fine")),
+    elicit: Some((
+        ("ask", r#"{"message": "What is your name?"}"#),
+        "What is your name?",
+        "accept: Ada",
+    )),
+    sample: Some((
+        ("sample", r#"{"prompt": "how are you?"}"#),
+        "how are you?",
+        "parrot said: fine",
+    )),
     progress: Some(("slow", r#"{"seconds": 0.05}"#)),
-    cancel: Some((("slow", r#"{"seconds": 600, "steps": 60000}"#), Some(("stopped", "1 stopped")))),
+    cancel: Some((
+        ("slow", r#"{"seconds": 600, "steps": 60000}"#),
+        Some(("stopped", "1 stopped")),
+    )),
 };
 
 /// A server behind a host that is ready. Dropping it ends whatever of it the host does not.
@@ -103,11 +126,23 @@ impl Drop for Served {
 pub(crate) async fn demo(wire: Wire, era: Era) -> Reached {
     let (place, behind) = match wire {
         // The demo offers both eras, so that it is the host that chooses.
-        Wire::Stdio => (Place::Launch(Launch::new(program("switchboard-demo"))), Behind::Host),
+        Wire::Stdio => (
+            Place::Launch(Launch::new(program("switchboard-demo"))),
+            Behind::Host,
+        ),
         Wire::Http | Wire::Sse => {
             let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-            let edge = Demo::new(Default::default()).serve_http(listener, HttpOptions::default()).unwrap();
-            (Place::Url(if wire == Wire::Http { edge.url() } else { edge.sse_url() }), Behind::Edge(edge))
+            let edge = Demo::new(Default::default())
+                .serve_http(listener, HttpOptions::default())
+                .unwrap();
+            (
+                Place::Url(if wire == Wire::Http {
+                    edge.url()
+                } else {
+                    edge.sse_url()
+                }),
+                Behind::Edge(edge),
+            )
         }
     };
     reach(Kind::Demo, wire, era, DEMO, place, behind).await
@@ -118,10 +153,21 @@ pub(crate) async fn rmcp(wire: Wire, era: Era) -> Reached {
     let (place, behind) = match wire {
         Wire::Stdio => (Place::Launch(launch), Behind::Host),
         Wire::Http | Wire::Sse => {
-            let mut child = launch.arg("--http").arg("127.0.0.1:0").command().stdout(Stdio::piped()).spawn().unwrap();
+            let mut child = launch
+                .arg("--http")
+                .arg("127.0.0.1:0")
+                .command()
+                .stdout(Stdio::piped())
+                .spawn()
+                .unwrap();
             let mut address = String::new();
-            BufReader::new(child.stdout.take().unwrap()).read_line(&mut address).unwrap();
-            (Place::Url(format!("http://{}/mcp", address.trim_end())), Behind::Process(Served(child)))
+            BufReader::new(child.stdout.take().unwrap())
+                .read_line(&mut address)
+                .unwrap();
+            (
+                Place::Url(format!("http://{}/mcp", address.trim_end())),
+                Behind::Process(Served(child)),
+            )
         }
     };
     reach(Kind::Rmcp, wire, era, RMCP, place, behind).await
@@ -134,24 +180,54 @@ pub(crate) enum Place {
 }
 
 /// Starts a host with this one server, called `it`, and waits until it is ready.
-pub(crate) async fn reach(kind: Kind, wire: Wire, era: Era, traits: Traits, place: Place, behind: Behind) -> Reached {
+pub(crate) async fn reach(
+    kind: Kind,
+    wire: Wire,
+    era: Era,
+    traits: Traits,
+    place: Place,
+    behind: Behind,
+) -> Reached {
     let scratch = Scratch::new();
-    let protocol = if era == Era::Legacy { "legacy" } else { "modern" };
+    let protocol = if era == Era::Legacy {
+        "legacy"
+    } else {
+        "modern"
+    };
     let entry = match place {
         Place::Launch(launch) => Entry::new("it", &launch).set("protocol", protocol).render(),
         Place::Url(url) => {
             let transport = if wire == Wire::Http { "http" } else { "sse" };
-            format!("[servers.it]\nurl = \"{url}\"\ntransport = \"{transport}\"\nprotocol = \"{protocol}\"\n")
+            format!(
+                "[servers.it]\nurl = \"{url}\"\ntransport = \"{transport}\"\nprotocol = \"{protocol}\"\n"
+            )
         }
     };
     let rules = "[permissions]\nmode = \"yolo\"\n";
     let path = scratch.write("switchboard.toml", &format!("{rules}{entry}"));
     let config = config::load(&[ConfigFile::new(path, Scope::Given)]).unwrap();
     let launcher = Launcher::start(env!("CARGO_BIN_EXE_switchboard-launcher").into()).unwrap();
-    let host = HostBuilder::new(config).launcher(launcher).offers(Person::offers()).start().await.unwrap();
-    let ready = host.server("it").unwrap().ready(std::time::Duration::from_secs(60)).await;
+    let host = HostBuilder::new(config)
+        .launcher(launcher)
+        .offers(Person::offers())
+        .start()
+        .await
+        .unwrap();
+    let ready = host
+        .server("it")
+        .unwrap()
+        .ready(std::time::Duration::from_secs(60))
+        .await;
     if let Err(error) = ready {
         panic!("{kind:?} {wire:?} {era:?}: {error:?}");
     }
-    Reached { kind, wire, era, traits, host, _behind: behind, _scratch: scratch }
+    Reached {
+        kind,
+        wire,
+        era,
+        traits,
+        host,
+        _behind: behind,
+        _scratch: scratch,
+    }
 }

@@ -27,7 +27,8 @@ pub(crate) enum Cell {
     /// The server has nothing of the kind; another one stands for it.
     #[allow(dead_code, reason = "only real servers lack something")]
     NotOffered,
-    /// The SDK that the server is made with has dropped this wire; the demo and `server-everything` stand for it.
+    /// The SDK that the server is made with has dropped this wire; the demo and `server-everything`
+    /// stand for it.
     NotInSdk,
 }
 
@@ -53,18 +54,26 @@ pub(crate) const TABLE: [(Kind, Wire, Era, [Cell; 10]); 12] = [
 ];
 
 pub(crate) fn rows(kind: Kind, wire: Wire, era: Era) -> impl Iterator<Item = [Cell; 10]> {
-    TABLE.into_iter().filter(move |row| (row.0, row.1, row.2) == (kind, wire, era)).map(|row| row.3)
+    TABLE
+        .into_iter()
+        .filter(move |row| (row.0, row.1, row.2) == (kind, wire, era))
+        .map(|row| row.3)
 }
 
 /// Runs every cell of a server's row, and says which one it is that fails.
 pub(crate) async fn row(reached: &Reached) {
-    let cells = rows(reached.kind, reached.wire, reached.era).next().expect("the table has this row");
+    let cells = rows(reached.kind, reached.wire, reached.era)
+        .next()
+        .expect("the table has this row");
     run(reached, cells).await;
 }
 
 pub(crate) async fn run(reached: &Reached, cells: [Cell; 10]) {
     for (feature, cell) in Feature::ALL.into_iter().zip(cells) {
-        println!("{:?} {:?} {:?} {feature:?}: {cell:?}", reached.kind, reached.wire, reached.era);
+        println!(
+            "{:?} {:?} {:?} {feature:?}: {cell:?}",
+            reached.kind, reached.wire, reached.era
+        );
         if cell == Cell::Run {
             cell::check(reached, feature).await;
         }

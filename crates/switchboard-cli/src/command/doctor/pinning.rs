@@ -17,26 +17,58 @@ pub(super) fn advice(command: &str, args: &[String]) -> Option<String> {
 }
 
 fn node(launcher: &str, words: &[&str]) -> Option<String> {
-    let package = named(words, &["-p", "--package"], &["-c", "--call", "--registry", "--prefix", "-w", "--workspace"])?;
+    let package = named(
+        words,
+        &["-p", "--package"],
+        &[
+            "-c",
+            "--call",
+            "--registry",
+            "--prefix",
+            "-w",
+            "--workspace",
+        ],
+    )?;
     if is_local(package) {
         return None;
     }
-    let version = package.get(1..).and_then(|rest| rest.rsplit_once('@')).map(|(_, version)| version);
+    let version = package
+        .get(1..)
+        .and_then(|rest| rest.rsplit_once('@'))
+        .map(|(_, version)| version);
     match version {
         Some("latest" | "next") | None => {
-            let name = version.map_or(package, |version| package.strip_suffix(version).unwrap_or(package).trim_end_matches('@'));
-            Some(format!("{launcher} takes whatever version \"{name}\" has that day; write {name}@VERSION"))
+            let name = version.map_or(package, |version| {
+                package
+                    .strip_suffix(version)
+                    .unwrap_or(package)
+                    .trim_end_matches('@')
+            });
+            Some(format!(
+                "{launcher} takes whatever version \"{name}\" has that day; write {name}@VERSION"
+            ))
         }
         Some(_) => None,
     }
 }
 
 fn python(launcher: &str, words: &[&str]) -> Option<String> {
-    let package = named(words, &["--from", "--spec"], &["--with", "--python", "-p", "--index-url", "--directory"])?;
-    let pinned = package.contains("==") || package.rsplit_once('@').is_some_and(|(_, version)| version != "latest");
-    let name = package.split(['=', '<', '>', '@', '~']).next().unwrap_or(package);
-    (!pinned && !is_local(package))
-        .then(|| format!("{launcher} takes whatever version \"{name}\" has that day; write {name}==VERSION"))
+    let package = named(
+        words,
+        &["--from", "--spec"],
+        &["--with", "--python", "-p", "--index-url", "--directory"],
+    )?;
+    let pinned = package.contains("==")
+        || package
+            .rsplit_once('@')
+            .is_some_and(|(_, version)| version != "latest");
+    let name = package
+        .split(['=', '<', '>', '@', '~'])
+        .next()
+        .unwrap_or(package);
+    (!pinned && !is_local(package)).then(|| {
+        format!("{launcher} takes whatever version \"{name}\" has that day; write {name}==VERSION")
+    })
 }
 
 fn container(words: &[&str]) -> Option<String> {
@@ -74,20 +106,26 @@ fn container(words: &[&str]) -> Option<String> {
     match last.split_once(':').map(|(_, tag)| tag) {
         Some("latest") | None => {
             let name = image.strip_suffix(":latest").unwrap_or(image);
-            Some(format!("the image \"{image}\" is whatever it is that day; write {name}:TAG or {name}@sha256:DIGEST"))
+            Some(format!(
+                "the image \"{image}\" is whatever it is that day; write {name}:TAG or {name}@sha256:DIGEST"
+            ))
         }
         Some(_) => None,
     }
 }
 
-/// The value of one of `naming`, or else the first word that is neither an option nor an option's value.
+/// The value of one of `naming`, or else the first word that is neither an option nor an option's
+/// value.
 fn named<'a>(words: &[&'a str], naming: &[&str], with_value: &[&str]) -> Option<&'a str> {
     let mut rest = words.iter().copied();
     while let Some(word) = rest.next() {
         if naming.contains(&word) {
             return rest.next();
         }
-        if let Some(value) = naming.iter().find_map(|flag| word.strip_prefix(flag)?.strip_prefix('=')) {
+        if let Some(value) = naming
+            .iter()
+            .find_map(|flag| word.strip_prefix(flag)?.strip_prefix('='))
+        {
             return Some(value);
         }
         if with_value.contains(&word) {
@@ -114,13 +152,24 @@ mod tests {
             let found = advice(&words[0], &words[1..]);
             match unpinned {
                 Some(name) => {
-                    assert!(found.as_deref().is_some_and(|text| text.contains(&format!("\"{name}\""))), "{line}: {found:?}")
+                    assert!(
+                        found
+                            .as_deref()
+                            .is_some_and(|text| text.contains(&format!("\"{name}\""))),
+                        "{line}: {found:?}"
+                    )
                 }
                 None => assert_eq!(found, None, "{line}"),
             }
         };
-        check("npx -y @modelcontextprotocol/server-everything", Some("@modelcontextprotocol/server-everything"));
-        check("npx -y @modelcontextprotocol/server-everything@latest stdio", Some("@modelcontextprotocol/server-everything"));
+        check(
+            "npx -y @modelcontextprotocol/server-everything",
+            Some("@modelcontextprotocol/server-everything"),
+        );
+        check(
+            "npx -y @modelcontextprotocol/server-everything@latest stdio",
+            Some("@modelcontextprotocol/server-everything"),
+        );
         check("npx -y @modelcontextprotocol/server-everything@1.2.3", None);
         check("npx --package=server@1.0.0 server", None);
         check("/usr/bin/npx server", Some("server"));
@@ -131,8 +180,14 @@ mod tests {
         check("uvx mcp-server-git@1.0", None);
         check("uvx --from mcp-server-git>=1 tool", Some("mcp-server-git"));
         check("uv tool run mcp-server-git", Some("mcp-server-git"));
-        check("docker run -i --rm -e API_KEY my-mcp-server:latest", Some("my-mcp-server:latest"));
-        check("docker run -i registry:5000/server", Some("registry:5000/server"));
+        check(
+            "docker run -i --rm -e API_KEY my-mcp-server:latest",
+            Some("my-mcp-server:latest"),
+        );
+        check(
+            "docker run -i registry:5000/server",
+            Some("registry:5000/server"),
+        );
         check("docker run -i server:1.2", None);
         check("docker run server@sha256:abcd", None);
         check("docker ps", None);

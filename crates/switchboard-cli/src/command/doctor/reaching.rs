@@ -1,4 +1,5 @@
-//! How far the way to a URL server leads, where it does not lead to the server: its name, its port, and what to type to look closer.
+//! How far the way to a URL server leads, where it does not lead to the server: its name, its port,
+//! and what to type to look closer.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -24,12 +25,21 @@ const SHOWN_ADDRESSES: usize = 4;
 /// What was found on the way to each server that was looked at.
 pub(super) type Ways = HashMap<ServerName, Vec<(&'static str, String)>>;
 
-/// Looks at the way to each URL server that could not be used. Only such as were contacted already: nothing untrusted is.
+/// Looks at the way to each URL server that could not be used. Only such as were contacted already:
+/// nothing untrusted is.
 pub(super) async fn look(host: &Host, server: Option<&str>, environment: &Environment) -> Ways {
     let mut looking = JoinSet::new();
-    for handle in host.servers().iter().filter(|handle| server.is_none_or(|name| name == handle.config.name.as_str())) {
+    for handle in host
+        .servers()
+        .iter()
+        .filter(|handle| server.is_none_or(|name| name == handle.config.name.as_str()))
+    {
         if let (Endpoint::Http(http), true) = (&handle.config.endpoint, is_lost(handle)) {
-            let (name, http, environment) = (handle.config.name.clone(), http.clone(), environment.clone());
+            let (name, http, environment) = (
+                handle.config.name.clone(),
+                http.clone(),
+                environment.clone(),
+            );
             looking.spawn(async move { (name, way(&http, &environment).await) });
         }
     }
@@ -41,26 +51,63 @@ pub(super) async fn look(host: &Host, server: Option<&str>, environment: &Enviro
 }
 
 fn is_lost(handle: &ServerHandle) -> bool {
-    matches!(handle.snapshot().state, State::Failed { .. } | State::Backoff { .. } | State::Connecting { .. })
+    matches!(
+        handle.snapshot().state,
+        State::Failed { .. } | State::Backoff { .. } | State::Connecting { .. }
+    )
 }
 
-/// The stations up to the first that fails. TLS and what HTTP answers are in the server's own error.
+/// The stations up to the first that fails. TLS and what HTTP answers are in the server's own
+/// error.
 async fn way(endpoint: &HttpEndpoint, environment: &Environment) -> Vec<(&'static str, String)> {
-    let Ok(resolved) = resolve_url(endpoint, environment) else { return Vec::new() };
-    let (Some(host), Some(port)) = (resolved.url.host_str(), resolved.url.port_or_known_default()) else { return Vec::new() };
+    let Ok(resolved) = resolve_url(endpoint, environment) else {
+        return Vec::new();
+    };
+    let (Some(host), Some(port)) = (
+        resolved.url.host_str(),
+        resolved.url.port_or_known_default(),
+    ) else {
+        return Vec::new();
+    };
     if let Some(variable) = proxy(environment) {
-        return vec![("Proxy", format!("{variable} is set; the way beyond it cannot be seen from here"))];
+        return vec![(
+            "Proxy",
+            format!("{variable} is set; the way beyond it cannot be seen from here"),
+        )];
     }
     // An IPv6 address stands in brackets in a URL.
     let host = host.trim_start_matches('[').trim_end_matches(']');
     let began = Instant::now();
     let addresses: Vec<SocketAddr> = match timeout(PATIENCE, lookup_host((host, port))).await {
         Ok(Ok(addresses)) => addresses.collect(),
-        Ok(Err(error)) => return vec![("Name", format!("{} has no address: {error}", escaped(host)))],
-        Err(_) => return vec![("Name", format!("no address for {} within {} s", escaped(host), PATIENCE.as_secs()))],
+        Ok(Err(error)) => {
+            return vec![("Name", format!("{} has no address: {error}", escaped(host)))];
+        }
+        Err(_) => {
+            return vec![(
+                "Name",
+                format!(
+                    "no address for {} within {} s",
+                    escaped(host),
+                    PATIENCE.as_secs()
+                ),
+            )];
+        }
     };
-    let shown: Vec<_> = addresses.iter().take(SHOWN_ADDRESSES).map(|address| address.ip().to_string()).collect();
-    let mut facts = vec![("Name", format!("{} is {} ({})", escaped(host), shown.join(", "), table::duration(began.elapsed())))];
+    let shown: Vec<_> = addresses
+        .iter()
+        .take(SHOWN_ADDRESSES)
+        .map(|address| address.ip().to_string())
+        .collect();
+    let mut facts = vec![(
+        "Name",
+        format!(
+            "{} is {} ({})",
+            escaped(host),
+            shown.join(", "),
+            table::duration(began.elapsed())
+        ),
+    )];
     let began = Instant::now();
     facts.push((
         "Port",
@@ -75,9 +122,20 @@ async fn way(endpoint: &HttpEndpoint, environment: &Environment) -> Vec<(&'stati
 
 /// The variable that sends requests another way, if one does.
 fn proxy(environment: &Environment) -> Option<&'static str> {
-    ["https_proxy", "HTTPS_PROXY", "http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"]
-        .into_iter()
-        .find(|name| environment.get(name).is_some_and(|value| !value.expose().is_empty()))
+    [
+        "https_proxy",
+        "HTTPS_PROXY",
+        "http_proxy",
+        "HTTP_PROXY",
+        "all_proxy",
+        "ALL_PROXY",
+    ]
+    .into_iter()
+    .find(|name| {
+        environment
+            .get(name)
+            .is_some_and(|value| !value.expose().is_empty())
+    })
 }
 
 /// A request that can be copied. A URL with something to hide in it cannot.
@@ -86,8 +144,12 @@ pub(super) fn by_hand(url: &str) -> Option<String> {
     is_whole.then(|| {
         let ping = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
         // A server may refuse a request that does not accept both.
-        let headers = "-H 'Content-Type: application/json' -H 'Accept: application/json, text/event-stream'";
-        format!("curl -i --max-time 10 {headers} -d '{ping}' '{}'", url.replace('\'', r"'\''"))
+        let headers =
+            "-H 'Content-Type: application/json' -H 'Accept: application/json, text/event-stream'";
+        format!(
+            "curl -i --max-time 10 {headers} -d '{ping}' '{}'",
+            url.replace('\'', r"'\''")
+        )
     })
 }
 
@@ -106,19 +168,33 @@ mod tests {
 
     #[tokio::test]
     async fn f24_the_way_is_told_up_to_where_it_ends() {
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0")
+            .await
+            .expect("a port");
         let open = listener.local_addr().expect("an address").port();
         let endpoint = |port: u16| HttpEndpoint::new(format!("http://127.0.0.1:{port}/mcp"));
         let facts = way(&endpoint(open), &Environment::default()).await;
-        assert_eq!(facts.iter().map(|(label, _)| *label).collect::<Vec<_>>(), ["Name", "Port"]);
-        assert!(facts[1].1.starts_with(&format!("{open} is open")), "{facts:?}");
+        assert_eq!(
+            facts.iter().map(|(label, _)| *label).collect::<Vec<_>>(),
+            ["Name", "Port"]
+        );
+        assert!(
+            facts[1].1.starts_with(&format!("{open} is open")),
+            "{facts:?}"
+        );
 
         drop(listener);
         let facts = way(&endpoint(open), &Environment::default()).await;
-        assert!(facts[1].1.starts_with(&format!("{open} does not answer")), "{facts:?}");
+        assert!(
+            facts[1].1.starts_with(&format!("{open} does not answer")),
+            "{facts:?}"
+        );
 
         let environment = Environment::new([("HTTPS_PROXY".to_owned(), "http://proxy".to_owned())]);
-        let expected = vec![("Proxy", "HTTPS_PROXY is set; the way beyond it cannot be seen from here".to_owned())];
+        let expected = vec![(
+            "Proxy",
+            "HTTPS_PROXY is set; the way beyond it cannot be seen from here".to_owned(),
+        )];
         assert_eq!(way(&endpoint(open), &environment).await, expected);
     }
 }

@@ -14,7 +14,8 @@ use crate::output;
 use crate::place::Place;
 use crate::view::server::escaped;
 
-/// What is remembered. No file is read: what was accepted can be taken back whatever they contain now.
+/// What is remembered. No file is read: what was accepted can be taken back whatever they contain
+/// now.
 struct Remembered {
     place: Place,
     store: Arc<dyn Store>,
@@ -26,13 +27,23 @@ impl Remembered {
     fn read() -> Result<Self, Failure> {
         let place = Place::find()?;
         let store = open_store(&place, Answer::Plain);
-        let (entries, folders) = (trust::accepted_entries(&*store)?, trust::accepted_folders(&*store)?);
-        Ok(Self { place, store, entries, folders })
+        let (entries, folders) = (
+            trust::accepted_entries(&*store)?,
+            trust::accepted_folders(&*store)?,
+        );
+        Ok(Self {
+            place,
+            store,
+            entries,
+            folders,
+        })
     }
 }
 
 pub(super) fn list(options: &Options) -> Result<u8, Failure> {
-    let Remembered { entries, folders, .. } = Remembered::read()?;
+    let Remembered {
+        entries, folders, ..
+    } = Remembered::read()?;
     if options.json {
         let servers: Vec<_> =
             entries.iter().map(|entry| json!({ "server": entry.server, "file": entry.file, "accepted": entry.lines })).collect();
@@ -41,15 +52,32 @@ pub(super) fn list(options: &Options) -> Result<u8, Failure> {
     }
     let mut text = String::new();
     for entry in &entries {
-        text.push_str(&format!("server {} in {}\n", escaped(&entry.server), shown(&entry.file)));
-        entry.lines.iter().for_each(|line| text.push_str(&format!("  │ {}\n", escaped(line))));
+        text.push_str(&format!(
+            "server {} in {}\n",
+            escaped(&entry.server),
+            shown(&entry.file)
+        ));
+        entry
+            .lines
+            .iter()
+            .for_each(|line| text.push_str(&format!("  │ {}\n", escaped(line))));
     }
-    folders.iter().for_each(|folder| text.push_str(&format!("folder {}\n", shown(folder))));
-    output::print(if text.is_empty() { "nothing was accepted\n" } else { &text })?;
+    folders
+        .iter()
+        .for_each(|folder| text.push_str(&format!("folder {}\n", shown(folder))));
+    output::print(if text.is_empty() {
+        "nothing was accepted\n"
+    } else {
+        &text
+    })?;
     Ok(0)
 }
 
-pub(super) fn revoke(options: &Options, named: &[String], current_folder: bool) -> Result<u8, Failure> {
+pub(super) fn revoke(
+    options: &Options,
+    named: &[String],
+    current_folder: bool,
+) -> Result<u8, Failure> {
     let remembered = Remembered::read()?;
     if named.is_empty() && !current_folder {
         return Err(Failure::new(Code::Usage, "nothing to revoke is named")
@@ -62,7 +90,11 @@ pub(super) fn revoke(options: &Options, named: &[String], current_folder: bool) 
     for name in named {
         let path = std::path::absolute(name).unwrap_or_default();
         let path = path.canonicalize().unwrap_or(path);
-        let of_file: Vec<_> = remembered.entries.iter().filter(|entry| entry.file == path).collect();
+        let of_file: Vec<_> = remembered
+            .entries
+            .iter()
+            .filter(|entry| entry.file == path)
+            .collect();
         if remembered.folders.contains(&path) {
             folders.push(path);
         } else if of_file.is_empty() {
@@ -78,11 +110,24 @@ pub(super) fn revoke(options: &Options, named: &[String], current_folder: bool) 
         trust::forget_folder(folder, &*remembered.store)?;
     }
     if options.json {
-        let servers: Vec<_> = entries.iter().map(|entry| json!({ "server": entry.server, "file": entry.file })).collect();
-        output::print_json(&json!({ "revoked": { "servers": servers, "folders": folders } }).to_string())?;
+        let servers: Vec<_> = entries
+            .iter()
+            .map(|entry| json!({ "server": entry.server, "file": entry.file }))
+            .collect();
+        output::print_json(
+            &json!({ "revoked": { "servers": servers, "folders": folders } }).to_string(),
+        )?;
     } else {
-        let servers = entries.iter().map(|entry| format!("revoked: {} in {}\n", escaped(&entry.server), shown(&entry.file)));
-        let folders = folders.iter().map(|folder| format!("revoked: folder {}\n", shown(folder)));
+        let servers = entries.iter().map(|entry| {
+            format!(
+                "revoked: {} in {}\n",
+                escaped(&entry.server),
+                shown(&entry.file)
+            )
+        });
+        let folders = folders
+            .iter()
+            .map(|folder| format!("revoked: folder {}\n", shown(folder)));
         output::print(&servers.chain(folders).collect::<String>())?;
     }
     Ok(0)
@@ -91,8 +136,14 @@ pub(super) fn revoke(options: &Options, named: &[String], current_folder: bool) 
 impl Remembered {
     /// The entry of a name: the one of this project where there are several.
     fn entry(&self, name: &str) -> Result<&AcceptedEntry, Failure> {
-        let of_name: Vec<_> = self.entries.iter().filter(|entry| entry.server == name).collect();
-        let of_project = of_name.iter().filter(|entry| entry.file.starts_with(&self.place.project));
+        let of_name: Vec<_> = self
+            .entries
+            .iter()
+            .filter(|entry| entry.server == name)
+            .collect();
+        let of_project = of_name
+            .iter()
+            .filter(|entry| entry.file.starts_with(&self.place.project));
         let found = match of_project.collect::<Vec<_>>().as_slice() {
             [one] => Some(**one),
             [] if of_name.len() == 1 => Some(of_name[0]),
@@ -101,12 +152,18 @@ impl Remembered {
         found.ok_or_else(|| {
             let fact = match of_name.len() {
                 0 => format!("nothing of the name \"{}\" was accepted", escaped(name)),
-                many => format!("{many} servers of the name \"{}\" were accepted", escaped(name)),
+                many => format!(
+                    "{many} servers of the name \"{}\" were accepted",
+                    escaped(name)
+                ),
             };
             let files: Vec<_> = of_name.iter().map(|entry| shown(&entry.file)).collect();
             let hint = match files.is_empty() {
                 true => "`switchboard trust --list` shows what was".to_owned(),
-                false => format!("name the file instead, with all that was accepted of it: {}", files.join(", ")),
+                false => format!(
+                    "name the file instead, with all that was accepted of it: {}",
+                    files.join(", ")
+                ),
             };
             Failure::new(Code::Usage, fact).hint(hint)
         })
@@ -119,7 +176,10 @@ pub(super) fn accept_folder(options: &Options) -> Result<u8, Failure> {
     if options.json {
         output::print_json(&json!({ "folder": place.current }).to_string())?;
     } else {
-        output::print(&format!("your own servers run in {} from now on\n", shown(&place.current)))?;
+        output::print(&format!(
+            "your own servers run in {} from now on\n",
+            shown(&place.current)
+        ))?;
     }
     Ok(0)
 }

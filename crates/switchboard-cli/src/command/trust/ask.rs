@@ -34,7 +34,11 @@ impl Choice {
     }
 
     fn legend(several: bool) -> &'static str {
-        if several { "all, none, details, quit" } else { "details, quit" }
+        if several {
+            "all, none, details, quit"
+        } else {
+            "details, quit"
+        }
     }
 }
 
@@ -42,8 +46,15 @@ impl Choice {
 pub(super) async fn each(terminal: &Tty, setup: &Setup, waiting: &[Waiting<'_>]) -> Vec<usize> {
     let several = waiting.len() > 1;
     if several {
-        let names: Vec<_> = waiting.iter().map(|(_, _, disclosure)| format!("{:?}", disclosure.name)).collect();
-        terminal.write_lines(&format!("{} servers wait: {}\n", names.len(), names.join(", ")));
+        let names: Vec<_> = waiting
+            .iter()
+            .map(|(_, _, disclosure)| format!("{:?}", disclosure.name))
+            .collect();
+        terminal.write_lines(&format!(
+            "{} servers wait: {}\n",
+            names.len(),
+            names.join(", ")
+        ));
     }
     let mut accepted = Vec::new();
     for (index, (server, standing, disclosure)) in waiting.iter().enumerate() {
@@ -53,9 +64,16 @@ pub(super) async fn each(terminal: &Tty, setup: &Setup, waiting: &[Waiting<'_>])
             continue;
         }
         terminal.pages(&text).await;
-        let place = if several { format!("{} of {}; ", index + 1, waiting.len()) } else { String::new() };
+        let place = if several {
+            format!("{} of {}; ", index + 1, waiting.len())
+        } else {
+            String::new()
+        };
         let legend = Choice::legend(several);
-        let question = format!("({place}y, n, {legend})\nTrust server {:?} exactly as shown? [y/N] ", disclosure.name);
+        let question = format!(
+            "({place}y, n, {legend})\nTrust server {:?} exactly as shown? [y/N] ",
+            disclosure.name
+        );
         let mut before = String::new();
         loop {
             match choice(terminal, &before, &question, several).await {
@@ -66,7 +84,9 @@ pub(super) async fn each(terminal: &Tty, setup: &Setup, waiting: &[Waiting<'_>])
                         before.clear();
                         continue;
                     }
-                    accepted.extend((index..waiting.len()).filter(|index| waiting[*index].2.refused.is_empty()));
+                    accepted.extend(
+                        (index..waiting.len()).filter(|index| waiting[*index].2.refused.is_empty()),
+                    );
                     return accepted;
                 }
                 Choice::None => return accepted,
@@ -82,29 +102,41 @@ pub(super) async fn each(terminal: &Tty, setup: &Setup, waiting: &[Waiting<'_>])
     accepted
 }
 
-/// Asks until the answer is one; a terminal that went away says no. What stands before the question is shown with it the first time.
+/// Asks until the answer is one; a terminal that went away says no. What stands before the question
+/// is shown with it the first time.
 async fn choice(terminal: &Tty, before: &str, question: &str, several: bool) -> Choice {
     let mut text = format!("{before}{question}");
     loop {
-        let Some(line) = terminal.line(&text).await else { return Choice::Quit };
+        let Some(line) = terminal.line(&text).await else {
+            return Choice::Quit;
+        };
         if let Some(choice) = Choice::parse(&line, several) {
             return choice;
         }
-        text = format!("Answer y or n, or one of: {}.\n{question}", Choice::legend(several));
+        text = format!(
+            "Answer y or n, or one of: {}.\n{question}",
+            Choice::legend(several)
+        );
     }
 }
 
 /// The others are shown as well before all of them are accepted.
 async fn all(terminal: &Tty, rest: &[Waiting<'_>]) -> bool {
     let others = rest.iter().skip(1);
-    let text: String = others.map(|(server, standing, disclosure)| show::entry(server, standing, disclosure)).collect();
+    let text: String = others
+        .map(|(server, standing, disclosure)| show::entry(server, standing, disclosure))
+        .collect();
     terminal.pages(&text).await;
     let names: Vec<_> = rest
         .iter()
         .filter(|(_, _, disclosure)| disclosure.refused.is_empty())
         .map(|(_, _, disclosure)| format!("{:?}", disclosure.name))
         .collect();
-    let question = format!("Trust these {} servers exactly as shown: {}? [y/N] ", names.len(), names.join(", "));
+    let question = format!(
+        "Trust these {} servers exactly as shown: {}? [y/N] ",
+        names.len(),
+        names.join(", ")
+    );
     choice(terminal, "", &question, false).await == Choice::Yes
 }
 
@@ -114,8 +146,9 @@ mod tests {
 
     #[test]
     fn an_unknown_answer_is_none_and_enter_is_no() {
-        let check =
-            |line: &str, several: bool, expected: Option<Choice>| assert_eq!(Choice::parse(line, several), expected, "{line}");
+        let check = |line: &str, several: bool, expected: Option<Choice>| {
+            assert_eq!(Choice::parse(line, several), expected, "{line}")
+        };
         check("\n", true, Some(Choice::No));
         check(" Yes\n", true, Some(Choice::Yes));
         check("all\n", true, Some(Choice::All));

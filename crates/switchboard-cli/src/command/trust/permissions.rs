@@ -1,4 +1,5 @@
-//! The second question of `trust`: what a project's file would let run without asking. The default is no.
+//! The second question of `trust`: what a project's file would let run without asking. The default
+//! is no.
 
 use switchboard::config::ProjectPermissions;
 use switchboard::trust::{self, Standing};
@@ -8,15 +9,30 @@ use crate::failure::Failure;
 use crate::opening::Setup;
 use crate::terminal::tty::Tty;
 
-/// Files whose permissions were not accepted as they stand now: all of them, or those of the servers named.
-pub(super) fn not_accepted<'a>(setup: &'a Setup, servers: &[String]) -> Vec<(&'a ProjectPermissions, Standing)> {
+/// Files whose permissions were not accepted as they stand now: all of them, or those of the
+/// servers named.
+pub(super) fn not_accepted<'a>(
+    setup: &'a Setup,
+    servers: &[String],
+) -> Vec<(&'a ProjectPermissions, Standing)> {
     let is_meant = |project: &ProjectPermissions| {
-        let of_file = |name: &String| setup.entry(name).is_ok_and(|server| server.source.file == project.file);
+        let of_file = |name: &String| {
+            setup
+                .entry(name)
+                .is_ok_and(|server| server.source.file == project.file)
+        };
         servers.is_empty() || servers.iter().any(of_file)
     };
-    let all = setup.config.project_permissions.iter().filter(|project| is_meant(project));
-    let with_standing = all.map(|project| (project, trust::permissions_standing(project, &*setup.store)));
-    with_standing.filter(|(_, standing)| *standing != Standing::Trusted).collect()
+    let all = setup
+        .config
+        .project_permissions
+        .iter()
+        .filter(|project| is_meant(project));
+    let with_standing =
+        all.map(|project| (project, trust::permissions_standing(project, &*setup.store)));
+    with_standing
+        .filter(|(_, standing)| *standing != Standing::Trusted)
+        .collect()
 }
 
 /// Asks about one file, and records a yes. True if it was one.
@@ -26,7 +42,10 @@ pub(super) async fn ask(
     (project, standing): &(&ProjectPermissions, Standing),
 ) -> Result<bool, Failure> {
     terminal.write_lines(&shown(project, standing));
-    let answer = terminal.line("Let all of this run without asking? [y/N] ").await.unwrap_or_default();
+    let answer = terminal
+        .line("Let all of this run without asking? [y/N] ")
+        .await
+        .unwrap_or_default();
     let is_yes = matches!(answer.trim().to_lowercase().as_str(), "y" | "yes");
     if is_yes {
         trust::accept_permissions(project, &*setup.store)?;
@@ -37,11 +56,18 @@ pub(super) async fn ask(
 /// All of it, escaped: the file's words cannot leave their bar.
 pub(super) fn shown(project: &ProjectPermissions, standing: &Standing) -> String {
     let line = |text: &str| Untrusted::new(text).for_terminal_line().to_string();
-    let mut text = format!("\n{} would let run without asking:\n", line(&project.file.display().to_string()));
-    project.lines().iter().for_each(|words| text.push_str(&format!("  │ {}\n", line(words))));
+    let mut text = format!(
+        "\n{} would let run without asking:\n",
+        line(&project.file.display().to_string())
+    );
+    project
+        .lines()
+        .iter()
+        .for_each(|words| text.push_str(&format!("  │ {}\n", line(words))));
     if let Standing::Changed { diff } = standing {
         text.push_str("You accepted it in another form. What changed (- then, + now):\n");
-        diff.iter().for_each(|words| text.push_str(&format!("  │ {}\n", line(words))));
+        diff.iter()
+            .for_each(|words| text.push_str(&format!("  │ {}\n", line(words))));
     }
     text.push_str(
         "With no, its servers' tools are asked about as if it did not say so. Deny rules of your own files hold in any case.\n",

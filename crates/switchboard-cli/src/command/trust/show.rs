@@ -1,4 +1,5 @@
-//! What a person sees of an entry before accepting it: all of it, untruncated and escaped, so that the file's words cannot leave their bar.
+//! What a person sees of an entry before accepting it: all of it, untruncated and escaped, so that
+//! the file's words cannot leave their bar.
 
 use switchboard::config::{self, Endpoint, ServerConfig};
 use switchboard::trust::{Disclosure, Standing};
@@ -18,22 +19,36 @@ pub(crate) fn entry(server: &ServerConfig, standing: &Standing, disclosure: &Dis
         Endpoint::Wrong(_) => "cannot be read",
     };
     // A name of another program's file may have quotes in it, and must not get out of its own.
-    let mut text = format!("\nServer {:?} in {} {would}:\n", disclosure.name, escaped(&disclosure.file.display().to_string()));
+    let mut text = format!(
+        "\nServer {:?} in {} {would}:\n",
+        disclosure.name,
+        escaped(&disclosure.file.display().to_string())
+    );
     let mut bar = |words: &str| text.push_str(&format!("  │ {}\n", escaped(words)));
     disclosure.lines.iter().for_each(|words| bar(words));
     if let Some(shadowed) = &server.source.shadows {
-        text.push_str(&format!("It replaces your own entry in {}.\n", escaped(&shadowed.display().to_string())));
+        text.push_str(&format!(
+            "It replaces your own entry in {}.\n",
+            escaped(&shadowed.display().to_string())
+        ));
     }
     if let Standing::Changed { diff } = standing {
         text.push_str("You trusted it in another form. What changed (- then, + now):\n");
-        diff.iter().for_each(|words| text.push_str(&format!("  │ {}\n", escaped(words))));
+        diff.iter()
+            .for_each(|words| text.push_str(&format!("  │ {}\n", escaped(words))));
     }
     for why in &disclosure.refused {
-        text.push_str(&format!("It cannot be trusted as it stands: {}\n", escaped(why)));
+        text.push_str(&format!(
+            "It cannot be trusted as it stands: {}\n",
+            escaped(why)
+        ));
     }
     if let Some(arguments) = many_arguments(server) {
-        let is_said_again = |line: &&String| line.starts_with("command: ") || line.starts_with("working folder: ");
-        text.push_str(&format!("All of that is one command with {arguments} arguments:\n"));
+        let is_said_again =
+            |line: &&String| line.starts_with("command: ") || line.starts_with("working folder: ");
+        text.push_str(&format!(
+            "All of that is one command with {arguments} arguments:\n"
+        ));
         let again = disclosure.lines.iter().filter(is_said_again);
         again.for_each(|words| text.push_str(&format!("  │ {}\n", escaped(words))));
     }
@@ -41,11 +56,14 @@ pub(crate) fn entry(server: &ServerConfig, standing: &Standing, disclosure: &Dis
 }
 
 fn many_arguments(server: &ServerConfig) -> Option<usize> {
-    let Endpoint::Stdio(stdio) = &server.endpoint else { return None };
+    let Endpoint::Stdio(stdio) = &server.endpoint else {
+        return None;
+    };
     (stdio.args.len() > FEW_ARGUMENTS).then_some(stdio.args.len())
 }
 
-/// What else there is to know: where the entry stands, which program it means here, and what to type to start it by hand.
+/// What else there is to know: where the entry stands, which program it means here, and what to
+/// type to start it by hand.
 pub(super) fn details(setup: &Setup, server: &ServerConfig) -> String {
     let source = &server.source;
     let mut lines = vec![format!(
@@ -55,13 +73,28 @@ pub(super) fn details(setup: &Setup, server: &ServerConfig) -> String {
         server.dialect.rules().word
     )];
     if let Endpoint::Stdio(stdio) = &server.endpoint {
-        lines.push(match config::resolve_launch(stdio, &source.folder, &setup.environment) {
-            Ok(launch) => format!("the program is {}", launch.program.display()),
-            Err(fault) => fault.to_string(),
-        });
-        let cwd = stdio.cwd.clone().or_else(|| Some(source.folder.display().to_string()));
-        let shown = config::StdioEndpoint { args: mask::arguments(&stdio.args), cwd, ..stdio.clone() };
-        lines.push(format!("by hand: {}", config::by_hand(&shown, &source.folder)));
+        lines.push(
+            match config::resolve_launch(stdio, &source.folder, &setup.environment) {
+                Ok(launch) => format!("the program is {}", launch.program.display()),
+                Err(fault) => fault.to_string(),
+            },
+        );
+        let cwd = stdio
+            .cwd
+            .clone()
+            .or_else(|| Some(source.folder.display().to_string()));
+        let shown = config::StdioEndpoint {
+            args: mask::arguments(&stdio.args),
+            cwd,
+            ..stdio.clone()
+        };
+        lines.push(format!(
+            "by hand: {}",
+            config::by_hand(&shown, &source.folder)
+        ));
     }
-    lines.iter().map(|line| format!("  │ {}\n", escaped(line))).collect()
+    lines
+        .iter()
+        .map(|line| format!("  │ {}\n", escaped(line)))
+        .collect()
 }

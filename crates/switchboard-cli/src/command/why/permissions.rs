@@ -1,4 +1,5 @@
-//! Which permissions concern a server, where each stands, whether it counts, and which answers are remembered.
+//! Which permissions concern a server, where each stands, whether it counts, and which answers are
+//! remembered.
 
 use serde_json::{Value, json};
 use switchboard::config::{Mode, ProjectPermissions, ServerConfig};
@@ -25,53 +26,101 @@ struct PermissionLine {
     ignored_because: Option<&'static str>,
 }
 
-const NOT_ACCEPTED: &str = "the project's own permissions were not accepted; `switchboard trust` asks";
+const NOT_ACCEPTED: &str =
+    "the project's own permissions were not accepted; `switchboard trust` asks";
 const SKIPPED: &str = "mode \"yolo\" of its file skips it";
 
 impl ServerPermissions {
     pub(super) fn of(setup: &Setup, server: &ServerConfig) -> Self {
         let config = &setup.config;
-        let is_accepted = |project: &ProjectPermissions| trust::permissions_standing(project, &*setup.store) == Standing::Trusted;
-        let ignored = |project: &ProjectPermissions| (!is_accepted(project)).then_some(NOT_ACCEPTED);
-        let line = |what: String, ignored_because| PermissionLine { what, place: None, ignored_because };
+        let is_accepted = |project: &ProjectPermissions| {
+            trust::permissions_standing(project, &*setup.store) == Standing::Trusted
+        };
+        let ignored =
+            |project: &ProjectPermissions| (!is_accepted(project)).then_some(NOT_ACCEPTED);
+        let line = |what: String, ignored_because| PermissionLine {
+            what,
+            place: None,
+            ignored_because,
+        };
         let mut lines = Vec::new();
-        if let (Some(place), mode) = (config.origins.get("permissions.mode"), config.permissions.mode) {
-            let place = Some(format!("{}:{}", escaped(&place.file.display().to_string()), place.line));
+        if let (Some(place), mode) = (
+            config.origins.get("permissions.mode"),
+            config.permissions.mode,
+        ) {
+            let place = Some(format!(
+                "{}:{}",
+                escaped(&place.file.display().to_string()),
+                place.line
+            ));
             let word = match mode {
                 Mode::Ask => "ask",
                 Mode::Yolo => "yolo",
                 Mode::Deny => "deny",
             };
-            lines.push(PermissionLine { what: format!("mode {word:?}"), place, ignored_because: None });
+            lines.push(PermissionLine {
+                what: format!("mode {word:?}"),
+                place,
+                ignored_because: None,
+            });
         }
         for project in &config.project_permissions {
             if let Some(place) = &project.yolo {
-                let place = Some(format!("{}:{}", escaped(&place.file.display().to_string()), place.line));
-                lines.push(PermissionLine { what: "mode \"yolo\"".to_owned(), place, ignored_because: ignored(project) });
+                let place = Some(format!(
+                    "{}:{}",
+                    escaped(&place.file.display().to_string()),
+                    place.line
+                ));
+                lines.push(PermissionLine {
+                    what: "mode \"yolo\"".to_owned(),
+                    place,
+                    ignored_because: ignored(project),
+                });
             }
             if project.file == server.source.file && project.trusted.contains(&server.name) {
-                lines.push(line("trust: every tool of it runs without asking".to_owned(), ignored(project)));
+                lines.push(line(
+                    "trust: every tool of it runs without asking".to_owned(),
+                    ignored(project),
+                ));
             }
             if project.file == server.source.file && project.ungated.contains(&server.name) {
-                lines.push(line("no permissions in its file: every tool of it runs without asking".to_owned(), ignored(project)));
+                lines.push(line(
+                    "no permissions in its file: every tool of it runs without asking".to_owned(),
+                    ignored(project),
+                ));
             }
         }
-        // With all that any project would allow, to show that too; a rule that cannot be read leaves what does count.
-        let gate = Gate::compile_with(config, &[], &|_| true).or_else(|_| Gate::compile_with(config, &[], &is_accepted));
+        // With all that any project would allow, to show that too; a rule that cannot be read
+        // leaves what does count.
+        let gate = Gate::compile_with(config, &[], &|_| true)
+            .or_else(|_| Gate::compile_with(config, &[], &is_accepted));
         // Whether a deny is skipped depends on what counts.
         let in_force = Gate::compile_with(config, &[], &is_accepted);
         for (list, rule) in gate.iter().flat_map(|gate| gate.rules_for(&server.name)) {
-            let of_project = config.project_permissions.iter().find(|project| list == "allow" && project.allow.contains(rule));
+            let of_project = config
+                .project_permissions
+                .iter()
+                .find(|project| list == "allow" && project.allow.contains(rule));
             let is_skipped = in_force.as_ref().is_ok_and(|gate| gate.skips(rule));
             lines.push(PermissionLine {
                 what: format!("{list} {:?}", escaped(&rule.text)),
-                place: Some(format!("{}:{}", escaped(&rule.file.display().to_string()), rule.line)),
-                ignored_because: of_project.and_then(ignored).or(is_skipped.then_some(SKIPPED)),
+                place: Some(format!(
+                    "{}:{}",
+                    escaped(&rule.file.display().to_string()),
+                    rule.line
+                )),
+                ignored_because: of_project
+                    .and_then(ignored)
+                    .or(is_skipped.then_some(SKIPPED)),
             });
         }
         let grants = setup.store.all(Shelf::Grants).unwrap_or_default();
-        let grants = grants.into_iter().filter_map(|(_, text)| Grant::from_json(&text));
-        let remembered = grants.filter(|grant| grant.id.server == server.name && grant.file == server.source.file).collect();
+        let grants = grants
+            .into_iter()
+            .filter_map(|(_, text)| Grant::from_json(&text));
+        let remembered = grants
+            .filter(|grant| grant.id.server == server.name && grant.file == server.source.file)
+            .collect();
         Self { lines, remembered }
     }
 
@@ -81,7 +130,11 @@ impl ServerPermissions {
             text.push_str("\nWhat is said about its calls:\n");
         }
         for line in &self.lines {
-            let place = line.place.as_ref().map(|place| format!(" ({place})")).unwrap_or_default();
+            let place = line
+                .place
+                .as_ref()
+                .map(|place| format!(" ({place})"))
+                .unwrap_or_default();
             let counts = match line.ignored_because {
                 None => "counts".to_owned(),
                 Some(why) => format!("does not count: {why}"),
@@ -89,8 +142,12 @@ impl ServerPermissions {
             text.push_str(&format!("  {}{place}: {counts}\n", line.what));
         }
         if !self.remembered.is_empty() {
-            text.push_str("\nYour remembered answers (`switchboard permissions revoke` takes them back):\n");
-            self.remembered.iter().for_each(|grant| text.push_str(&format!("  {}\n", grant_line(grant))));
+            text.push_str(
+                "\nYour remembered answers (`switchboard permissions revoke` takes them back):\n",
+            );
+            self.remembered
+                .iter()
+                .for_each(|grant| text.push_str(&format!("  {}\n", grant_line(grant))));
         }
         text
     }
@@ -98,6 +155,11 @@ impl ServerPermissions {
     pub(super) fn write_json(&self, document: &mut Value) {
         let line = |line: &PermissionLine| json!({ "says": line.what, "place": line.place, "counts": line.ignored_because.is_none(), "because": line.ignored_because });
         document["permissions"] = self.lines.iter().map(line).collect::<Vec<_>>().into();
-        document["remembered"] = self.remembered.iter().map(grant_json).collect::<Vec<_>>().into();
+        document["remembered"] = self
+            .remembered
+            .iter()
+            .map(grant_json)
+            .collect::<Vec<_>>()
+            .into();
     }
 }

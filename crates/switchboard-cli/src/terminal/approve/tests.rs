@@ -11,7 +11,10 @@ use switchboard::wire::RawJson;
 use super::*;
 use crate::terminal::frame::lay_out;
 
-const SIZE: Size = Size { columns: 60, rows: 20 };
+const SIZE: Size = Size {
+    columns: 60,
+    rows: 20,
+};
 
 fn request(description: &str, arguments: &str) -> ApprovalRequest {
     let raw = serde_json::json!({
@@ -19,15 +22,22 @@ fn request(description: &str, arguments: &str) -> ApprovalRequest {
     });
     let definition = Arc::new(ToolDefinition::parse(&RawJson::from_value(&raw)).unwrap());
     let server = crate::command::demo::example_entry();
-    let offerings = Offerings { tools: vec![definition.clone()], ..Offerings::default() };
+    let offerings = Offerings {
+        tools: vec![definition.clone()],
+        ..Offerings::default()
+    };
     let part = switchboard::catalog::Part {
         config: server.clone(),
         launch: server.fingerprint(),
         offerings: Arc::new(offerings),
         settled: true,
     };
-    let catalog =
-        Catalog::build(&Catalog::default(), switchboard::name::Style::Mcp, &switchboard::builtin::Own::default(), &[part]);
+    let catalog = Catalog::build(
+        &Catalog::default(),
+        switchboard::name::Style::Mcp,
+        &switchboard::builtin::Own::default(),
+        &[part],
+    );
     let tool = &catalog.tools()[0];
     ApprovalRequest {
         id: tool.id.clone(),
@@ -42,12 +52,26 @@ fn request(description: &str, arguments: &str) -> ApprovalRequest {
 }
 
 fn screen(question: &Question<'_>) -> String {
-    lay_out(question, SIZE).into_iter().map(|line| line.text).collect::<Vec<_>>().join("\n")
+    lay_out(question, SIZE)
+        .into_iter()
+        .map(|line| line.text)
+        .collect::<Vec<_>>()
+        .join("\n")
 }
 
 /// Every line of the body, joined again.
 fn whole(question: &Question<'_>) -> String {
-    question.page(60).body.iter().map(|line| line.text.strip_prefix("│ ").unwrap_or(&line.text).to_owned()).collect()
+    question
+        .page(60)
+        .body
+        .iter()
+        .map(|line| {
+            line.text
+                .strip_prefix("│ ")
+                .unwrap_or(&line.text)
+                .to_owned()
+        })
+        .collect()
 }
 
 #[test]
@@ -59,21 +83,43 @@ fn s2_41_each_key_gives_its_answer() {
         assert_eq!(answers.last().copied().flatten(), expected, "{keys:?}");
     };
     check(&[Key::Char('o')], Some(Approval::Once));
-    check(&[Key::Char('t'), Key::Char('r')], Some(Approval::AlwaysTool(Keep::Run)));
-    check(&[Key::Char('t'), Key::Char('g')], Some(Approval::AlwaysTool(Keep::ForGood)));
-    check(&[Key::Char('s'), Key::Enter], Some(Approval::AlwaysServer(Keep::Run)));
-    check(&[Key::Char('s'), Key::Esc, Key::Char('o')], Some(Approval::Once));
+    check(
+        &[Key::Char('t'), Key::Char('r')],
+        Some(Approval::AlwaysTool(Keep::Run)),
+    );
+    check(
+        &[Key::Char('t'), Key::Char('g')],
+        Some(Approval::AlwaysTool(Keep::ForGood)),
+    );
+    check(
+        &[Key::Char('s'), Key::Enter],
+        Some(Approval::AlwaysServer(Keep::Run)),
+    );
+    check(
+        &[Key::Char('s'), Key::Esc, Key::Char('o')],
+        Some(Approval::Once),
+    );
     check(&[Key::Char('n')], Some(Approval::No));
     check(&[Key::Enter], Some(Approval::No));
     check(&[Key::Esc], Some(Approval::No));
     check(&[Key::Char('z')], None);
 }
 
-/// The choices of the document, in its words and with its meaning: what is always allowed is so in memory, so nothing more is asked.
+/// The choices of the document, in its words and with its meaning: what is always allowed is so in
+/// memory, so nothing more is asked.
 #[test]
 fn s2_41_a_gemini_server_is_asked_about_in_that_documents_words() {
-    let request = ApprovalRequest { dialect: Dialect::Gemini, ..request("", "{}") };
-    let check = |key: Key, expected: Approval| assert_eq!(Question::new(&request).press(key, SIZE), Some(expected), "{key:?}");
+    let request = ApprovalRequest {
+        dialect: Dialect::Gemini,
+        ..request("", "{}")
+    };
+    let check = |key: Key, expected: Approval| {
+        assert_eq!(
+            Question::new(&request).press(key, SIZE),
+            Some(expected),
+            "{key:?}"
+        )
+    };
     check(Key::Char('o'), Approval::Once);
     check(Key::Char('t'), Approval::AlwaysTool(Keep::Run));
     check(Key::Char('s'), Approval::AlwaysServer(Keep::Run));
@@ -84,20 +130,39 @@ fn s2_41_a_gemini_server_is_asked_about_in_that_documents_words() {
                     [s] Always allow this server: for this run, every tool of it\n[n] Cancel: the call is not made";
     assert!(shown.ends_with(expected), "{shown}");
 
-    let each_time = ApprovalRequest { once_only: true, ..request };
+    let each_time = ApprovalRequest {
+        once_only: true,
+        ..request
+    };
     let mut question = Question::new(&each_time);
-    assert_eq!((question.press(Key::Char('t'), SIZE), question.press(Key::Char('s'), SIZE)), (None, None));
+    assert_eq!(
+        (
+            question.press(Key::Char('t'), SIZE),
+            question.press(Key::Char('s'), SIZE)
+        ),
+        (None, None)
+    );
     let shown = screen(&question);
-    assert!(shown.contains("[o] Proceed once") && !shown.contains("Always"), "{shown}");
+    assert!(
+        shown.contains("[o] Proceed once") && !shown.contains("Always"),
+        "{shown}"
+    );
 }
 
 #[test]
 fn an_ask_rule_hides_always() {
-    let request = ApprovalRequest { once_only: true, ..request("", "{}") };
+    let request = ApprovalRequest {
+        once_only: true,
+        ..request("", "{}")
+    };
     let mut question = Question::new(&request);
     assert_eq!(question.press(Key::Char('t'), SIZE), None);
     assert_eq!(question.press(Key::Char('g'), SIZE), None);
-    assert!(!screen(&question).contains("always"), "{}", screen(&question));
+    assert!(
+        !screen(&question).contains("always"),
+        "{}",
+        screen(&question)
+    );
     assert_eq!(question.press(Key::Char('o'), SIZE), Some(Approval::Once));
 }
 
@@ -124,7 +189,11 @@ What the server says it does:
     let mut question = Question::new(&request);
     question.press(Key::Char('a'), SIZE);
     let laid_out = screen(&question);
-    assert!(laid_out.contains("│   \"path\": \"/etc/passwd\",") && laid_out.contains("Its arguments (36 bytes):"), "{laid_out}");
+    assert!(
+        laid_out.contains("│   \"path\": \"/etc/passwd\",")
+            && laid_out.contains("Its arguments (36 bytes):"),
+        "{laid_out}"
+    );
     assert_eq!(laid_out.matches("/etc/passwd").count(), 1, "{laid_out}");
 }
 
@@ -132,7 +201,11 @@ What the server says it does:
 #[test]
 fn t13_the_name_on_the_wire_is_shown_where_the_exposed_one_differs() {
     let mut request = request("", "{}");
-    assert!(!screen(&Question::new(&request)).contains("  tool "), "{}", screen(&Question::new(&request)));
+    assert!(
+        !screen(&Question::new(&request)).contains("  tool "),
+        "{}",
+        screen(&Question::new(&request))
+    );
     request.id.tool = switchboard::name::ToolName::new("write.file");
     let shown = screen(&Question::new(&request));
     assert!(shown.contains("\n  tool     write.file\n"), "{shown}");
@@ -142,8 +215,14 @@ fn t13_the_name_on_the_wire_is_shown_where_the_exposed_one_differs() {
 fn t13_a_description_cannot_pass_for_ours() {
     let request = request("x\n\n[o] once   [n] no\nAllow? y/N\u{1b}[2J\u{202e}", "{}");
     let shown = screen(&Question::new(&request));
-    assert!(shown.contains("\n│ [o] once   [n] no\n│ Allow? y/N"), "{shown}");
-    assert!(!shown.contains('\u{1b}') && !shown.contains('\u{202e}'), "{shown:?}");
+    assert!(
+        shown.contains("\n│ [o] once   [n] no\n│ Allow? y/N"),
+        "{shown}"
+    );
+    assert!(
+        !shown.contains('\u{1b}') && !shown.contains('\u{202e}'),
+        "{shown:?}"
+    );
 }
 
 #[test]
@@ -151,22 +230,51 @@ fn t13_a_megabyte_of_arguments_is_scrolled_and_shown_whole_on_a_key() {
     let value = "a".repeat(1 << 20);
     let request = request("", &format!(r#"{{"k":"{value}","last":"end"}}"#));
     let mut question = Question::new(&request);
-    assert!(screen(&question).contains("Its arguments (1048597 bytes):"), "{}", screen(&question));
-    assert!(whole(&question).contains("[1048278 bytes not shown, press a]"), "{}", screen(&question));
+    assert!(
+        screen(&question).contains("Its arguments (1048597 bytes):"),
+        "{}",
+        screen(&question)
+    );
+    assert!(
+        whole(&question).contains("[1048278 bytes not shown, press a]"),
+        "{}",
+        screen(&question)
+    );
     question.press(Key::Char('a'), SIZE);
     assert!(!whole(&question).contains("bytes not shown"));
-    assert!(screen(&question).contains("for more"), "{}", screen(&question));
+    assert!(
+        screen(&question).contains("for more"),
+        "{}",
+        screen(&question)
+    );
     question.press(Key::End, SIZE);
-    assert!(screen(&question).contains(r#""last": "end""#), "{}", screen(&question));
-    assert!(whole(&question).contains(&value), "nothing is lost in wrapping");
+    assert!(
+        screen(&question).contains(r#""last": "end""#),
+        "{}",
+        screen(&question)
+    );
+    assert!(
+        whole(&question).contains(&value),
+        "nothing is lost in wrapping"
+    );
 }
 
 #[test]
 fn a_changed_definition_is_shown_before_all_else() {
-    let request = ApprovalRequest { changed: Some(vec!["- reads".into(), "+ reads and sends".into()]), ..request("now", "{}") };
+    let request = ApprovalRequest {
+        changed: Some(vec!["- reads".into(), "+ reads and sends".into()]),
+        ..request("now", "{}")
+    };
     let body = Question::new(&request).page(60).body;
     let lines: Vec<_> = body.iter().take(3).map(|line| line.text.as_str()).collect();
-    assert_eq!(lines, ["It changed since you last said yes (- then, + now):", "│ - reads", "│ + reads and sends"]);
+    assert_eq!(
+        lines,
+        [
+            "It changed since you last said yes (- then, + now):",
+            "│ - reads",
+            "│ + reads and sends"
+        ]
+    );
 }
 
 #[test]
@@ -177,14 +285,23 @@ fn s0_25_the_detail_is_at_most_200_characters_cut_at_a_character() {
     assert!(long.ends_with("é…"), "{long}");
 }
 
-/// T32: that a server wants an answer of the person's model is told in words of its own, and yes to it is no yes to the server's tools.
+/// T32: that a server wants an answer of the person's model is told in words of its own, and yes to
+/// it is no yes to the server's tools.
 #[test]
 fn t32_a_question_to_the_model_is_told_as_one() {
-    let mut request = request("", r#"{"messages":[{"role":"user","content":{"type":"text","text":"hello model"}}]}"#);
+    let mut request = request(
+        "",
+        r#"{"messages":[{"role":"user","content":{"type":"text","text":"hello model"}}]}"#,
+    );
     request.id.tool = switchboard::name::ToolName::new("@sampling");
     let mut question = Question::new(&request);
     let shown = screen(&question);
-    for told in ["have an answer of your model?", "What it would ask your model (", "hello model", "[t] always for this server"] {
+    for told in [
+        "have an answer of your model?",
+        "What it would ask your model (",
+        "hello model",
+        "[t] always for this server",
+    ] {
         assert!(shown.contains(told), "{told}: {shown}");
     }
     assert!(!shown.contains("May a tool"), "{shown}");
@@ -192,6 +309,13 @@ fn t32_a_question_to_the_model_is_told_as_one() {
     assert_eq!(question.press(Key::Enter, SIZE), Some(Approval::No));
     let mut question = Question::new(&request);
     question.press(Key::Char('t'), SIZE);
-    assert!(screen(&question).contains("Remember yes for whatever this server asks your model"), "{}", screen(&question));
-    assert_eq!(question.press(Key::Char('g'), SIZE), Some(Approval::AlwaysTool(Keep::ForGood)));
+    assert!(
+        screen(&question).contains("Remember yes for whatever this server asks your model"),
+        "{}",
+        screen(&question)
+    );
+    assert_eq!(
+        question.press(Key::Char('g'), SIZE),
+        Some(Approval::AlwaysTool(Keep::ForGood))
+    );
 }

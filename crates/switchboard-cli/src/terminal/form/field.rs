@@ -53,7 +53,8 @@ pub(super) enum Kind {
 }
 
 impl Field {
-    /// Looks at the value: `Some(None)` leaves it out of the answer; `None` is a fault, which is remembered.
+    /// Looks at the value: `Some(None)` leaves it out of the answer; `None` is a fault, which is
+    /// remembered.
     pub(super) fn check(&mut self) -> Option<Option<Value>> {
         match self.value() {
             Ok(value) => {
@@ -72,9 +73,21 @@ impl Field {
         if !matches!(self.kind, Kind::Text { .. }) {
             return false;
         }
-        let words = [Some(&self.name), self.title.as_ref(), self.description.as_ref()];
-        let text = words.into_iter().flatten().map(|text| text.to_lowercase()).collect::<Vec<_>>().join(" ");
-        let plain: String = text.chars().filter(|character| character.is_alphanumeric() || *character == ' ').collect();
+        let words = [
+            Some(&self.name),
+            self.title.as_ref(),
+            self.description.as_ref(),
+        ];
+        let text = words
+            .into_iter()
+            .flatten()
+            .map(|text| text.to_lowercase())
+            .collect::<Vec<_>>()
+            .join(" ");
+        let plain: String = text
+            .chars()
+            .filter(|character| character.is_alphanumeric() || *character == ' ')
+            .collect();
         let telling = [
             "password",
             "passwd",
@@ -97,7 +110,9 @@ impl Field {
         ];
         let short = ["pin", "pwd", "ssn", "otp", "cvc"];
         telling.iter().any(|word| plain.contains(word))
-            || text.split(|character: char| !character.is_alphanumeric()).any(|word| short.contains(&word))
+            || text
+                .split(|character: char| !character.is_alphanumeric())
+                .any(|word| short.contains(&word))
     }
 
     pub(super) fn press(&mut self, key: Key) {
@@ -112,14 +127,25 @@ impl Field {
                 _ => {}
             },
             Kind::Choice { options, chosen } => match key {
-                Key::Right | Key::Char(' ') => *chosen = Some(chosen.map_or(0, |index| (index + 1) % options.len())),
+                Key::Right | Key::Char(' ') => {
+                    *chosen = Some(chosen.map_or(0, |index| (index + 1) % options.len()))
+                }
                 Key::Left => {
-                    *chosen = Some(chosen.map_or(options.len() - 1, |index| (index + options.len() - 1) % options.len()))
+                    *chosen = Some(chosen.map_or(options.len() - 1, |index| {
+                        (index + options.len() - 1) % options.len()
+                    }))
                 }
                 Key::Backspace | Key::Delete if !self.required => *chosen = None,
                 Key::Char(letter) => {
-                    let starts = |title: &str| title.to_lowercase().starts_with(&letter.to_lowercase().to_string());
-                    *chosen = options.iter().position(|(_, title)| starts(title)).or(*chosen);
+                    let starts = |title: &str| {
+                        title
+                            .to_lowercase()
+                            .starts_with(&letter.to_lowercase().to_string())
+                    };
+                    *chosen = options
+                        .iter()
+                        .position(|(_, title)| starts(title))
+                        .or(*chosen);
                 }
                 _ => {}
             },
@@ -133,38 +159,74 @@ impl Field {
     }
 
     fn value(&self) -> Result<Option<Value>, String> {
-        let missing = |what: &str| if self.required { Err(what.to_owned()) } else { Ok(None) };
+        let missing = |what: &str| {
+            if self.required {
+                Err(what.to_owned())
+            } else {
+                Ok(None)
+            }
+        };
         match &self.kind {
-            Kind::Text { input, format, shortest, longest } => {
+            Kind::Text {
+                input,
+                format,
+                shortest,
+                longest,
+            } => {
                 let text = input.text();
-                if text.is_empty() && !(self.required && shortest.unwrap_or(0) == 0 && format.is_none()) {
+                if text.is_empty()
+                    && !(self.required && shortest.unwrap_or(0) == 0 && format.is_none())
+                {
                     return missing("expected some text");
                 }
                 let length = text.chars().count() as u64;
                 if let Some(shortest) = shortest.filter(|shortest| length < *shortest) {
-                    return Err(format!("expected at least {shortest} characters, found {length}"));
+                    return Err(format!(
+                        "expected at least {shortest} characters, found {length}"
+                    ));
                 }
                 if let Some(longest) = longest.filter(|longest| length > *longest) {
-                    return Err(format!("expected at most {longest} characters, found {length}"));
+                    return Err(format!(
+                        "expected at most {longest} characters, found {length}"
+                    ));
                 }
                 format.map_or(Ok(()), |format| check::format(format, &text))?;
                 Ok(Some(text.into()))
             }
-            Kind::Number { input, integer, minimum, maximum } => {
+            Kind::Number {
+                input,
+                integer,
+                minimum,
+                maximum,
+            } => {
                 let text = input.text();
                 if text.trim().is_empty() {
                     return missing("expected a number");
                 }
-                number(text.trim(), *integer, *minimum, *maximum).map(|number| Some(Value::Number(number)))
+                number(text.trim(), *integer, *minimum, *maximum)
+                    .map(|number| Some(Value::Number(number)))
             }
-            Kind::Boolean { value } => value.map_or_else(|| missing("expected yes or no"), |value| Ok(Some(value.into()))),
+            Kind::Boolean { value } => value.map_or_else(
+                || missing("expected yes or no"),
+                |value| Ok(Some(value.into())),
+            ),
             Kind::Choice { options, chosen } => match chosen {
                 Some(index) => Ok(Some(options[*index].0.clone())),
                 None => missing("expected one of these"),
             },
-            Kind::Many { options, ticked, fewest, most, .. } => {
-                let values: Vec<_> =
-                    options.iter().zip(ticked).filter(|(_, ticked)| **ticked).map(|((value, _), _)| value.clone()).collect();
+            Kind::Many {
+                options,
+                ticked,
+                fewest,
+                most,
+                ..
+            } => {
+                let values: Vec<_> = options
+                    .iter()
+                    .zip(ticked)
+                    .filter(|(_, ticked)| **ticked)
+                    .map(|((value, _), _)| value.clone())
+                    .collect();
                 let count = values.len() as u64;
                 if values.is_empty() && !self.required {
                     return Ok(None);
@@ -185,7 +247,12 @@ impl Kind {
     /// What it accepts, in words of ours.
     pub(super) fn describe(&self) -> String {
         match self {
-            Self::Text { format, shortest, longest, .. } => {
+            Self::Text {
+                format,
+                shortest,
+                longest,
+                ..
+            } => {
                 let kind = format.map_or("text", Format::describe);
                 match (shortest, longest) {
                     (Some(low), Some(high)) => format!("{kind} of {low} to {high} characters"),
@@ -194,7 +261,12 @@ impl Kind {
                     (None, None) => kind.to_owned(),
                 }
             }
-            Self::Number { integer, minimum, maximum, .. } => {
+            Self::Number {
+                integer,
+                minimum,
+                maximum,
+                ..
+            } => {
                 let kind = if *integer { "whole number" } else { "number" };
                 match (minimum, maximum) {
                     (Some(low), Some(high)) => format!("{kind} from {low} to {high}"),
@@ -205,7 +277,12 @@ impl Kind {
             }
             Self::Boolean { .. } => "yes or no".to_owned(),
             Self::Choice { options, .. } => format!("one of {}", options.len()),
-            Self::Many { options, fewest, most, .. } => match (fewest, most) {
+            Self::Many {
+                options,
+                fewest,
+                most,
+                ..
+            } => match (fewest, most) {
                 (Some(low), Some(high)) => format!("{low} to {high} of {}", options.len()),
                 (Some(low), None) => format!("at least {low} of {}", options.len()),
                 (None, Some(high)) => format!("at most {high} of {}", options.len()),
@@ -215,9 +292,19 @@ impl Kind {
     }
 }
 
-fn number(text: &str, integer: bool, minimum: Option<f64>, maximum: Option<f64>) -> Result<Number, String> {
-    let expected = if integer { "expected a whole number" } else { "expected a number" };
-    let number: Number = serde_json::from_str(text).map_err(|_| format!("{expected}, such as 42"))?;
+fn number(
+    text: &str,
+    integer: bool,
+    minimum: Option<f64>,
+    maximum: Option<f64>,
+) -> Result<Number, String> {
+    let expected = if integer {
+        "expected a whole number"
+    } else {
+        "expected a number"
+    };
+    let number: Number =
+        serde_json::from_str(text).map_err(|_| format!("{expected}, such as 42"))?;
     if integer && !number.is_i64() && !number.is_u64() {
         return Err(format!("{expected}, such as 42"));
     }
@@ -236,6 +323,11 @@ pub(super) fn titled(values: &[Value], titles: &[Value]) -> Vec<(Value, String)>
     values
         .iter()
         .enumerate()
-        .map(|(index, value)| (value.clone(), titles.get(index).map_or_else(|| as_text(value), as_text)))
+        .map(|(index, value)| {
+            (
+                value.clone(),
+                titles.get(index).map_or_else(|| as_text(value), as_text),
+            )
+        })
         .collect()
 }

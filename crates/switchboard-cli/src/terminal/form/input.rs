@@ -14,7 +14,10 @@ pub(super) struct Input {
 impl Input {
     pub(super) fn new(text: &str) -> Self {
         let characters: Vec<_> = text.chars().collect();
-        Self { cursor: characters.len(), characters }
+        Self {
+            cursor: characters.len(),
+            characters,
+        }
     }
 
     pub(super) fn text(&self) -> String {
@@ -31,7 +34,9 @@ impl Input {
                 self.cursor -= 1;
                 self.characters.remove(self.cursor);
             }
-            Key::Delete if self.cursor < self.characters.len() => _ = self.characters.remove(self.cursor),
+            Key::Delete if self.cursor < self.characters.len() => {
+                _ = self.characters.remove(self.cursor)
+            }
             Key::Left => self.cursor = self.cursor.saturating_sub(1),
             Key::Right => self.cursor = (self.cursor + 1).min(self.characters.len()),
             Key::Home | Key::Ctrl('a') => self.cursor = 0,
@@ -47,7 +52,11 @@ impl Input {
         let after: String = self.characters[self.cursor..].iter().collect();
         let mark = if with_cursor { "▏" } else { "" };
         let whole = format!("{}{mark}{}", safe(&before), safe(&after));
-        let width = |text: &str| text.chars().map(|character| character.width().unwrap_or(0)).sum::<usize>();
+        let width = |text: &str| {
+            text.chars()
+                .map(|character| character.width().unwrap_or(0))
+                .sum::<usize>()
+        };
         let mut skip = 0;
         let upto = width(&safe(&before)) + 1;
         if upto > room {
@@ -58,7 +67,11 @@ impl Input {
             .chars()
             .skip_while(|character| {
                 let skipping = used < skip;
-                used += if skipping { character.width().unwrap_or(0) } else { 0 };
+                used += if skipping {
+                    character.width().unwrap_or(0)
+                } else {
+                    0
+                };
                 skipping
             })
             .collect()

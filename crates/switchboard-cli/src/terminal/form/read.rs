@@ -15,23 +15,42 @@ const MOST_FIELDS: usize = 100;
 /// The fields of a flat object schema. The error is one line, safe to show.
 pub(super) fn fields(schema: &RawJson) -> Result<Vec<Field>, String> {
     let whole = schema.to_value().map_err(|error| error.to_string())?;
-    let required: Vec<_> =
-        whole.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect();
+    let required: Vec<_> = whole
+        .get("required")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect();
     let top = coerce::fields(schema)?;
-    let Some((_, properties)) = top.into_iter().find(|(key, _)| key == "properties") else { return Ok(Vec::new()) };
+    let Some((_, properties)) = top.into_iter().find(|(key, _)| key == "properties") else {
+        return Ok(Vec::new());
+    };
     let properties = RawJson::parse(properties.into_bytes()).map_err(|error| error.to_string())?;
     let listed = coerce::fields(&properties)?;
     if listed.len() > MOST_FIELDS {
-        return Err(format!("it has {} fields, the limit is {MOST_FIELDS}", listed.len()));
+        return Err(format!(
+            "it has {} fields, the limit is {MOST_FIELDS}",
+            listed.len()
+        ));
     }
     listed
         .into_iter()
         .map(|(name, text)| {
             let property: Value = serde_json::from_str(&text).map_err(|error| error.to_string())?;
-            let kind = kind(&property).ok_or_else(|| format!("field {} is of a kind that no form has", super::safe(&name)))?;
+            let kind = kind(&property).ok_or_else(|| {
+                format!("field {} is of a kind that no form has", super::safe(&name))
+            })?;
             let words = |key: &str| property.get(key).and_then(Value::as_str).map(str::to_owned);
             let is_required = required.contains(&name.as_str());
-            Ok(Field { title: words("title"), description: words("description"), required: is_required, kind, fault: None, name })
+            Ok(Field {
+                title: words("title"),
+                description: words("description"),
+                required: is_required,
+                kind,
+                fault: None,
+                name,
+            })
         })
         .collect()
 }
@@ -39,7 +58,8 @@ pub(super) fn fields(schema: &RawJson) -> Result<Vec<Field>, String> {
 fn kind(property: &Value) -> Option<Kind> {
     let default = property.get("default");
     if let Some(options) = options(property) {
-        let chosen = default.and_then(|default| options.iter().position(|(value, _)| value == default));
+        let chosen =
+            default.and_then(|default| options.iter().position(|(value, _)| value == default));
         return Some(Kind::Choice { options, chosen });
     }
     let number = |key: &str| property.get(key).and_then(Value::as_f64);
@@ -48,7 +68,10 @@ fn kind(property: &Value) -> Option<Kind> {
     match property.get("type").and_then(Value::as_str)? {
         "string" => Some(Kind::Text {
             input: Input::new(&typed),
-            format: property.get("format").and_then(Value::as_str).and_then(Format::of),
+            format: property
+                .get("format")
+                .and_then(Value::as_str)
+                .and_then(Format::of),
             shortest: count("minLength"),
             longest: count("maxLength"),
         }),
@@ -58,12 +81,26 @@ fn kind(property: &Value) -> Option<Kind> {
             minimum: number("minimum"),
             maximum: number("maximum"),
         }),
-        "boolean" => Some(Kind::Boolean { value: default.and_then(Value::as_bool) }),
+        "boolean" => Some(Kind::Boolean {
+            value: default.and_then(Value::as_bool),
+        }),
         "array" => {
             let options = options(property.get("items")?)?;
-            let preset = default.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-            let ticked = options.iter().map(|(value, _)| preset.contains(value)).collect();
-            Some(Kind::Many { options, ticked, cursor: 0, fewest: count("minItems"), most: count("maxItems") })
+            let preset = default
+                .and_then(Value::as_array)
+                .map(Vec::as_slice)
+                .unwrap_or_default();
+            let ticked = options
+                .iter()
+                .map(|(value, _)| preset.contains(value))
+                .collect();
+            Some(Kind::Many {
+                options,
+                ticked,
+                cursor: 0,
+                fewest: count("minItems"),
+                most: count("maxItems"),
+            })
         }
         _ => None,
     }
@@ -72,10 +109,17 @@ fn kind(property: &Value) -> Option<Kind> {
 /// `enum`, with `enumNames` (legacy) or without; or `oneOf`/`anyOf` of `const` with `title`.
 fn options(schema: &Value) -> Option<Vec<(Value, String)>> {
     if let Some(values) = schema.get("enum").and_then(Value::as_array) {
-        let titles = schema.get("enumNames").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+        let titles = schema
+            .get("enumNames")
+            .and_then(Value::as_array)
+            .map(Vec::as_slice)
+            .unwrap_or_default();
         return (!values.is_empty()).then(|| titled(values, titles));
     }
-    let listed = schema.get("oneOf").or_else(|| schema.get("anyOf"))?.as_array()?;
+    let listed = schema
+        .get("oneOf")
+        .or_else(|| schema.get("anyOf"))?
+        .as_array()?;
     let options: Option<Vec<_>> = listed
         .iter()
         .map(|option| {

@@ -1,4 +1,5 @@
-//! Carries the requests of the library that speaks OAuth over our own connections: guarded, and through the proxies that we were handed.
+//! Carries the requests of the library that speaks OAuth over our own connections: guarded, and
+//! through the proxies that we were handed.
 
 use rmcp::transport::auth::{OAuthHttpClient, OAuthHttpClientFuture, OAuthHttpRequest};
 
@@ -10,11 +11,14 @@ type Answer = <<OAuthHttpClientFuture<'static> as Future>::Output as IntoIterato
 /// The longest answer that is read.
 const MAX_BYTES: usize = 1024 * 1024;
 
-/// No redirect is followed, whatever the library would permit: metadata says where things are, and it follows those of metadata itself.
+/// No redirect is followed, whatever the library would permit: metadata says where things are, and
+/// it follows those of metadata itself.
 impl OAuthHttpClient for Guarded {
     fn execute(&self, request: OAuthHttpRequest) -> OAuthHttpClientFuture<'_> {
         Box::pin(async move {
-            let mut answer = self.carry(reqwest::Request::try_from(request.request)?).await?;
+            let mut answer = self
+                .carry(reqwest::Request::try_from(request.request)?)
+                .await?;
             let mut body = Vec::new();
             while let Some(chunk) = answer.chunk().await? {
                 body.extend_from_slice(&chunk);

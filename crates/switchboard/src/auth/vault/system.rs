@@ -1,4 +1,5 @@
-//! The vault of this machine: the system keyring where one answers, else a file (0600) in the state folder; chosen at first use.
+//! The vault of this machine: the system keyring where one answers, else a file (0600) in the state
+//! folder; chosen at first use.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -25,7 +26,8 @@ pub struct SystemVault {
     file: FileStore,
     folder: PathBuf,
     choice: VaultChoice,
-    /// Found out at first use, since asking costs time: whether the keyring is used, and what kept us from it.
+    /// Found out at first use, since asking costs time: whether the keyring is used, and what kept
+    /// us from it.
     keyring: OnceLock<Result<(), VaultFault>>,
 }
 
@@ -33,10 +35,16 @@ impl SystemVault {
     /// In this folder; nothing is asked of the keyring yet.
     pub fn open(folder: &Path, choice: VaultChoice) -> Result<Self, VaultFault> {
         let file = FileStore::open(folder).map_err(from_store)?;
-        Ok(Self { file, folder: folder.to_owned(), choice, keyring: OnceLock::new() })
+        Ok(Self {
+            file,
+            folder: folder.to_owned(),
+            choice,
+            keyring: OnceLock::new(),
+        })
     }
 
-    /// Whether the keyring is used. A keyring that was asked for and does not answer is a fault, not a reason to use the file.
+    /// Whether the keyring is used. A keyring that was asked for and does not answer is a fault,
+    /// not a reason to use the file.
     fn uses_keyring(&self) -> Result<bool, VaultFault> {
         match (self.choice, self.keyring.get_or_init(|| self.look())) {
             (VaultChoice::File, _) => Ok(false),
@@ -46,7 +54,11 @@ impl SystemVault {
     }
 
     fn look(&self) -> Result<(), VaultFault> {
-        if self.choice == VaultChoice::File { Ok(()) } else { keyring::probe() }
+        if self.choice == VaultChoice::File {
+            Ok(())
+        } else {
+            keyring::probe()
+        }
     }
 }
 
@@ -58,12 +70,19 @@ impl Vault for SystemVault {
             return Ok(Some(kept));
         }
         // Also where the keyring has none: the login may be older than the keyring.
-        Ok(self.file.get(Shelf::Logins, key).map_err(from_store)?.map(Secret::new))
+        Ok(self
+            .file
+            .get(Shelf::Logins, key)
+            .map_err(from_store)?
+            .map(Secret::new))
     }
 
     fn put(&self, key: &str, value: &Secret) -> Result<(), VaultFault> {
         if !self.uses_keyring()? {
-            return self.file.put(Shelf::Logins, key, value.expose()).map_err(from_store);
+            return self
+                .file
+                .put(Shelf::Logins, key, value.expose())
+                .map_err(from_store);
         }
         keyring::put(key, value)?;
         self.forget_in_file(key)
@@ -78,11 +97,17 @@ impl Vault for SystemVault {
 
     fn lock(&self, key: &str) -> Result<VaultLock, VaultFault> {
         let name = format!("login-{}", &blake3::hash(key.as_bytes()).to_hex()[..16]);
-        self.file.hold(&name, LOCK_WAIT).map(VaultLock::new).map_err(from_store)
+        self.file
+            .hold(&name, LOCK_WAIT)
+            .map(VaultLock::new)
+            .map_err(from_store)
     }
 
     fn place(&self) -> String {
-        let file = format!("{} (readable by you alone)", self.folder.join("logins.json").display());
+        let file = format!(
+            "{} (readable by you alone)",
+            self.folder.join("logins.json").display()
+        );
         match (self.choice, self.uses_keyring()) {
             (_, Ok(true)) => "the system keyring".to_owned(),
             (VaultChoice::Auto, Ok(false)) => match self.keyring.get() {

@@ -1,8 +1,9 @@
 //! Agent Apps: YAML with `metadata.mcp`, in a file or at the head of a Markdown file.
 //!
-//! Two kinds of references meet in it. `${a.b}` is replaced from the document's own metadata when it is read, and never from the
-//! environment. `\${NAME}` in `env` is left for the launch: it becomes the native reference. One pass does both, so nothing that was
-//! put in is looked at again, and every other `$` is escaped for the native syntax.
+//! Two kinds of references meet in it. `${a.b}` is replaced from the document's own metadata when
+//! it is read, and never from the environment. `\${NAME}` in `env` is left for the launch: it
+//! becomes the native reference. One pass does both, so nothing that was put in is looked at again,
+//! and every other `$` is escaped for the native syntax.
 
 use super::Reader;
 use crate::config::diagnostic::{Findings, visible_key};
@@ -26,33 +27,62 @@ const UNRESOLVED: &str = "a reference to something that the document's own metad
 
 impl Reader for AgentApps {
     fn open(&self, document: &Node, findings: &mut Findings<'_>) -> Written {
-        let Some(section) = document.get("metadata").and_then(|metadata| metadata.value.get("mcp")) else {
+        let Some(section) = document
+            .get("metadata")
+            .and_then(|metadata| metadata.value.get("mcp"))
+        else {
             return Written::default();
         };
         if !matches!(section.value.value, Tree::Table(_)) {
-            let message = format!("expected a table of servers by name, found {}", section.value.kind());
+            let message = format!(
+                "expected a table of servers by name, found {}",
+                section.value.kind()
+            );
             findings.error(section.value.at, SECTION, message);
         }
         let mut servers = Vec::new();
         for Entry { key, at, value } in section.value.entries() {
             let path = format!("{SECTION}.{}", visible_key(key));
-            let node = Resolving { document, path: &path, findings }.entry(value);
-            servers.push(WrittenServer { name: key.clone(), at: *at, path, node });
+            let node = Resolving {
+                document,
+                path: &path,
+                findings,
+            }
+            .entry(value);
+            servers.push(WrittenServer {
+                name: key.clone(),
+                at: *at,
+                path,
+                node,
+            });
         }
-        Written { servers, ..Written::default() }
+        Written {
+            servers,
+            ..Written::default()
+        }
     }
 
     fn entry(&self, server: &WrittenServer, findings: &mut Findings<'_>) -> Option<Fields> {
         let (node, unset) = without_unset(&server.node);
-        let mut fields = written::entry(&node, FIELDS, OURS, Syntax::Native, &server.path, findings)?;
+        let mut fields =
+            written::entry(&node, FIELDS, OURS, Syntax::Native, &server.path, findings)?;
         if let (Some(command), Some(url)) = (fields.at("command"), fields.at("url")) {
             // S3-04: the document says which one holds.
             fields.0.remove("command");
-            let message = format!("ignored: `url` (line {}) takes precedence", findings.lines.line(url));
+            let message = format!(
+                "ignored: `url` (line {}) takes precedence",
+                findings.lines.line(url)
+            );
             findings.warn(command, format!("{}.command", server.path), message);
         }
         if let (Some(at), false) = (fields.at("env"), unset.is_empty()) {
-            fields.0.insert(UNSET, At { at, value: Value::Texts(unset) });
+            fields.0.insert(
+                UNSET,
+                At {
+                    at,
+                    value: Value::Texts(unset),
+                },
+            );
         }
         Some(fields)
     }
@@ -66,7 +96,10 @@ fn without_unset(entry: &Node) -> (Node, Vec<At<String>>) {
         for Entry { key, value, .. } in fields {
             if let ("env", Tree::Table(variables)) = (key.as_str(), &mut value.value) {
                 let taken = variables.extract_if(.., |variable| variable.value.value == Tree::Null);
-                unset.extend(taken.map(|variable| At { at: variable.at, value: variable.key }));
+                unset.extend(taken.map(|variable| At {
+                    at: variable.at,
+                    value: variable.key,
+                }));
             }
         }
     }
@@ -90,22 +123,37 @@ enum Resolved {
 
 impl Resolving<'_, '_> {
     fn entry(&mut self, entry: &Node) -> Node {
-        let Tree::Table(fields) = &entry.value else { return entry.clone() };
+        let Tree::Table(fields) = &entry.value else {
+            return entry.clone();
+        };
         let fields = fields.iter().map(|field| {
             let value = match (field.key.as_str(), &field.value.value) {
                 ("env", Tree::Table(variables)) => {
-                    let variables = variables.iter().map(|variable| self.variable(variable)).collect();
-                    Node { at: field.value.at, value: Tree::Table(variables) }
+                    let variables = variables
+                        .iter()
+                        .map(|variable| self.variable(variable))
+                        .collect();
+                    Node {
+                        at: field.value.at,
+                        value: Tree::Table(variables),
+                    }
                 }
                 _ => self.value(&field.value, &field.key),
             };
-            Entry { value, ..field.clone() }
+            Entry {
+                value,
+                ..field.clone()
+            }
         });
         let value = Tree::Table(fields.collect());
-        Node { at: entry.at, value }
+        Node {
+            at: entry.at,
+            value,
+        }
     }
 
-    /// S3-22: a variable that cannot be resolved is unset, which the host's own of that name must not hide.
+    /// S3-22: a variable that cannot be resolved is unset, which the host's own of that name must
+    /// not hide.
     fn variable(&mut self, variable: &Entry) -> Entry {
         let value = match scalar(&variable.value.value) {
             Some(text) => match self.resolve(&text, true) {
@@ -124,18 +172,26 @@ impl Resolving<'_, '_> {
             },
             None => variable.value.value.clone(),
         };
-        Entry { value: Node { at: variable.value.at, value }, ..variable.clone() }
+        Entry {
+            value: Node {
+                at: variable.value.at,
+                value,
+            },
+            ..variable.clone()
+        }
     }
 
     fn value(&mut self, node: &Node, field: &str) -> Node {
         let value = match &node.value {
-            Tree::List(items) => Tree::List(items.iter().map(|item| self.value(item, field)).collect()),
+            Tree::List(items) => {
+                Tree::List(items.iter().map(|item| self.value(item, field)).collect())
+            }
             other => match scalar(other) {
                 Some(text) => {
                     if text.contains("\\${") {
-                        let message =
-                            "\"\\${…}\" is left for the start of the server in `env` only; here it is the text \"${…}\"";
-                        self.findings.warn(node.at, format!("{}.{field}", self.path), message);
+                        let message = "\"\\${…}\" is left for the start of the server in `env` only; here it is the text \"${…}\"";
+                        self.findings
+                            .warn(node.at, format!("{}.{field}", self.path), message);
                     }
                     match self.resolve(&text, false) {
                         Resolved::Text(text) => Tree::Text(text),
@@ -148,12 +204,15 @@ impl Resolving<'_, '_> {
         Node { at: node.at, value }
     }
 
-    /// `left_for_launch`: whether `\${NAME}` is a reference to the environment, or only the text `${NAME}`.
+    /// `left_for_launch`: whether `\${NAME}` is a reference to the environment, or only the text
+    /// `${NAME}`.
     fn resolve(&self, text: &str, left_for_launch: bool) -> Resolved {
         let mut resolved = String::with_capacity(text.len());
         let mut rest = text;
         while let Some(at) = rest.find("${") {
-            let Some(end) = rest[at..].find('}').map(|end| at + end) else { break };
+            let Some(end) = rest[at..].find('}').map(|end| at + end) else {
+                break;
+            };
             let name = &rest[at + 2..end];
             if let Some(before) = rest[..at].strip_suffix('\\') {
                 resolved.push_str(&escape(before));
@@ -176,14 +235,21 @@ impl Resolving<'_, '_> {
     /// A path through the metadata, or through the whole document.
     fn look_up(&self, path: &str) -> Option<String> {
         let metadata = self.document.get("metadata").map(|entry| &entry.value);
-        let step = |node: Option<&'_ Node>| path.split('.').try_fold(node?, |node, key| Some(&node.get(key)?.value)).cloned();
+        let step = |node: Option<&'_ Node>| {
+            path.split('.')
+                .try_fold(node?, |node, key| Some(&node.get(key)?.value))
+                .cloned()
+        };
         let found = step(metadata).or_else(|| step(Some(self.document)))?;
         scalar(&found.value)
     }
 }
 
 fn is_path(text: &str) -> bool {
-    text.len() <= 64 && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-[]".contains(&byte))
+    text.len() <= 64
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"._-[]".contains(&byte))
 }
 
 /// A value that can stand in a text: YAML tells `8080` from `"8080"`, and a command line does not.

@@ -1,4 +1,5 @@
-//! core-agent: `.agents/mcp.json` with `servers`, and permissions in the same file or in `config.json` beside it.
+//! core-agent: `.agents/mcp.json` with `servers`, and permissions in the same file or in
+//! `config.json` beside it.
 
 use super::recognise::tell_of_foreign_container;
 use super::{Dialect, Reader};
@@ -12,8 +13,10 @@ pub(super) struct CoreAgent;
 
 const SECTION: &str = "servers";
 
-const TRANSPORT: Kind =
-    Kind::Choice(&[("stdio", "a program that speaks over its standard streams"), ("http", "Streamable HTTP")]);
+const TRANSPORT: Kind = Kind::Choice(&[
+    ("stdio", "a program that speaks over its standard streams"),
+    ("http", "Streamable HTTP"),
+]);
 
 const FIELDS: &[Field] = &[
     field("transport", TRANSPORT, Side::Both, None, ""),
@@ -37,7 +40,14 @@ impl Reader for CoreAgent {
                 "permissions" | "$schema" => {}
                 key => {
                     if !tell_of_foreign_container(entry, SECTION, Dialect::CoreAgent, findings) {
-                        written::unknown(key, entry.at, "", "field", SECTIONS.into_iter(), findings);
+                        written::unknown(
+                            key,
+                            entry.at,
+                            "",
+                            "field",
+                            SECTIONS.into_iter(),
+                            findings,
+                        );
                     }
                 }
             }
@@ -46,13 +56,32 @@ impl Reader for CoreAgent {
     }
 
     fn permissions(&self, document: &Node, findings: &mut Findings<'_>) -> Written {
-        let Some(section) = document.get(PERMISSIONS.name) else { return Written::default() };
-        let fields = written::table(&section.value, PERMISSIONS.fields, Syntax::Literal, PERMISSIONS.name, findings);
-        Written { permissions: fields.unwrap_or_default(), gated: true, ..Written::default() }
+        let Some(section) = document.get(PERMISSIONS.name) else {
+            return Written::default();
+        };
+        let fields = written::table(
+            &section.value,
+            PERMISSIONS.fields,
+            Syntax::Literal,
+            PERMISSIONS.name,
+            findings,
+        );
+        Written {
+            permissions: fields.unwrap_or_default(),
+            gated: true,
+            ..Written::default()
+        }
     }
 
     fn entry(&self, server: &WrittenServer, findings: &mut Findings<'_>) -> Option<Fields> {
-        let fields = written::entry(&server.node, FIELDS, OURS, Syntax::Placeholder, &server.path, findings)?;
+        let fields = written::entry(
+            &server.node,
+            FIELDS,
+            OURS,
+            Syntax::Placeholder,
+            &server.path,
+            findings,
+        )?;
         if fields.at("transport").is_none() {
             let message = "`transport` is missing; expected \"stdio\" with a `command`, or \"http\" with a `url`";
             findings.missing(server.at, &server.path, message);
@@ -62,16 +91,30 @@ impl Reader for CoreAgent {
     }
 }
 
-/// S0-14: `transport` says which fields there can be, and those of the other one show a misunderstanding.
+/// S0-14: `transport` says which fields there can be, and those of the other one show a
+/// misunderstanding.
 fn mixes(fields: &Fields, server: &WrittenServer, findings: &mut Findings<'_>) -> bool {
-    let (Some(transport), Some(at)) = (fields.choice("transport"), fields.at("transport")) else { return false };
-    let (ours, other) = if transport == "stdio" { (Side::Stdio, "http") } else { (Side::Http, "stdio") };
-    let own = FIELDS.iter().find(|field| field.side == ours && fields.at(field.name).is_some());
+    let (Some(transport), Some(at)) = (fields.choice("transport"), fields.at("transport")) else {
+        return false;
+    };
+    let (ours, other) = if transport == "stdio" {
+        (Side::Stdio, "http")
+    } else {
+        (Side::Http, "stdio")
+    };
+    let own = FIELDS
+        .iter()
+        .find(|field| field.side == ours && fields.at(field.name).is_some());
     let own = own.and_then(|own| Some((own.name, findings.lines.line(fields.at(own.name)?))));
-    let own = own.map(|(name, line)| format!(" with `{name}` in line {line}")).unwrap_or_default();
+    let own = own
+        .map(|(name, line)| format!(" with `{name}` in line {line}"))
+        .unwrap_or_default();
     let line = findings.lines.line(at);
     let mut mixed = false;
-    for field in FIELDS.iter().filter(|field| field.side != Side::Both && field.side != ours) {
+    for field in FIELDS
+        .iter()
+        .filter(|field| field.side != Side::Both && field.side != ours)
+    {
         if let Some(at) = fields.at(field.name) {
             let message = format!(
                 "mixes transports: `{}` belongs to \"{other}\", and this server is \"{transport}\" (`transport`, line {line}){own}; \
@@ -89,7 +132,9 @@ fn mixes(fields: &Fields, server: &WrittenServer, findings: &mut Findings<'_>) -
 fn check_version(version: &Node, findings: &mut Findings<'_>) {
     let message = match &version.value {
         Tree::Number(number) if number == "1" => return,
-        Tree::Number(number) if number.bytes().all(|byte| byte.is_ascii_digit()) && number.len() < 10 => {
+        Tree::Number(number)
+            if number.bytes().all(|byte| byte.is_ascii_digit()) && number.len() < 10 =>
+        {
             format!("version {number} is not known; expected 1")
         }
         _ => format!("expected 1, found {}", findings.kind(version)),

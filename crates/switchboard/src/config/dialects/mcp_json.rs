@@ -1,5 +1,6 @@
-//! The shape that most programs share: `mcpServers` of `.mcp.json`, and what comes near it (VS Code's `servers`, Codex's
-//! `[mcp_servers.NAME]`, Zed's `context_servers`, opencode's `mcp`). Read tolerantly; one wrong entry never drops its neighbours.
+//! The shape that most programs share: `mcpServers` of `.mcp.json`, and what comes near it (VS
+//! Code's `servers`, Codex's `[mcp_servers.NAME]`, Zed's `context_servers`, opencode's `mcp`). Read
+//! tolerantly; one wrong entry never drops its neighbours.
 
 use std::time::Duration;
 
@@ -42,9 +43,27 @@ const FIELDS: &[Field] = &[
     field("disabled", Kind::Flag, Side::Both, Some("false"), ""),
     field("enabled", Kind::Flag, Side::Both, Some("true"), ""),
     field("timeout", Kind::Milliseconds, Side::Both, None, ""),
-    field("request_timeout_ms", Kind::Milliseconds, Side::Both, None, ""),
-    field("startup_timeout_ms", Kind::Milliseconds, Side::Both, None, ""),
-    field("startup_timeout_sec", Kind::Milliseconds, Side::Both, None, ""),
+    field(
+        "request_timeout_ms",
+        Kind::Milliseconds,
+        Side::Both,
+        None,
+        "",
+    ),
+    field(
+        "startup_timeout_ms",
+        Kind::Milliseconds,
+        Side::Both,
+        None,
+        "",
+    ),
+    field(
+        "startup_timeout_sec",
+        Kind::Milliseconds,
+        Side::Both,
+        None,
+        "",
+    ),
     field("tool_timeout_sec", Kind::Milliseconds, Side::Both, None, ""),
     field("description", Kind::Text, Side::Both, None, ""),
     field("tools", Kind::Texts, Side::Both, None, ""),
@@ -109,13 +128,21 @@ const WIRES: &[(&str, &str)] = &[
 impl Reader for McpJson {
     fn open(&self, document: &Node, findings: &mut Findings<'_>) -> Written {
         let mut written = Written::default();
-        let mut found = SECTIONS.into_iter().filter_map(|section| Some((section, document.get(section)?)));
+        let mut found = SECTIONS
+            .into_iter()
+            .filter_map(|section| Some((section, document.get(section)?)));
         let first = found.next();
         let of_project = of_project(document, findings);
         match first {
-            Some((section, entry)) => written.servers = written::servers(section, &entry.value, findings),
+            Some((section, entry)) => {
+                written.servers = written::servers(section, &entry.value, findings)
+            }
             None if document.entries().is_empty() || document.get(PROJECTS).is_some() => {}
-            None => findings.warn(document.at, "", "no server is in this file; expected them in `mcpServers`"),
+            None => findings.warn(
+                document.at,
+                "",
+                "no server is in this file; expected them in `mcpServers`",
+            ),
         }
         for (section, entry) in found.filter(|(section, _)| *section != "mcp") {
             let read = first.map(|(section, _)| section).unwrap_or_default();
@@ -123,7 +150,9 @@ impl Reader for McpJson {
             findings.warn(entry.at, section, message);
         }
         // A project's own entry holds before one of the same name for all projects.
-        written.servers.retain(|server| of_project.iter().all(|own| own.name != server.name));
+        written
+            .servers
+            .retain(|server| of_project.iter().all(|own| own.name != server.name));
         written.servers.extend(of_project);
         written
     }
@@ -131,7 +160,8 @@ impl Reader for McpJson {
     fn entry(&self, server: &WrittenServer, findings: &mut Findings<'_>) -> Option<Fields> {
         let section = server.path.split('.').next().unwrap_or_default();
         let node = tidy::entry(server, section == CODEX, findings);
-        let mut fields = written::entry(&node, FIELDS, OURS, Syntax::Braced, &server.path, findings)?;
+        let mut fields =
+            written::entry(&node, FIELDS, OURS, Syntax::Braced, &server.path, findings)?;
         set_seconds(&mut fields, section);
         ignore_short_timeout(&mut fields, server, findings);
         let wire = wire(&mut fields, server, findings);
@@ -139,8 +169,15 @@ impl Reader for McpJson {
             fields.rename_once(own, native, &server.path, findings);
         }
         if let Some(disabled) = fields.0.remove("disabled") {
-            let on = matches!(disabled.value, Value::Flag(false)) && fields.flag("enabled") != Some(false);
-            fields.0.insert("enabled", At { at: disabled.at, value: Value::Flag(on) });
+            let on = matches!(disabled.value, Value::Flag(false))
+                && fields.flag("enabled") != Some(false);
+            fields.0.insert(
+                "enabled",
+                At {
+                    at: disabled.at,
+                    value: Value::Flag(on),
+                },
+            );
         }
         // C6: where it is said which of the two is meant, that holds.
         if let (Some(wire), Some(_), Some(_)) = (wire, fields.at("command"), fields.at("url")) {
@@ -150,12 +187,23 @@ impl Reader for McpJson {
     }
 }
 
-/// Claude Code keeps servers for all projects, and for each project its own: those of the project that this folder belongs to.
+/// Claude Code keeps servers for all projects, and for each project its own: those of the project
+/// that this folder belongs to.
 fn of_project(document: &Node, findings: &mut Findings<'_>) -> Vec<WrittenServer> {
-    let (Some(projects), Ok(folder)) = (document.get(PROJECTS), std::path::absolute(".")) else { return Vec::new() };
-    let here = projects.value.entries().iter().filter(|project| folder.starts_with(&project.key));
-    let Some(project) = here.max_by_key(|project| project.key.len()) else { return Vec::new() };
-    let Some(section) = project.value.get(SECTIONS[0]) else { return Vec::new() };
+    let (Some(projects), Ok(folder)) = (document.get(PROJECTS), std::path::absolute(".")) else {
+        return Vec::new();
+    };
+    let here = projects
+        .value
+        .entries()
+        .iter()
+        .filter(|project| folder.starts_with(&project.key));
+    let Some(project) = here.max_by_key(|project| project.key.len()) else {
+        return Vec::new();
+    };
+    let Some(section) = project.value.get(SECTIONS[0]) else {
+        return Vec::new();
+    };
     let mut servers = written::servers(SECTIONS[0], &section.value, findings);
     for server in &mut servers {
         server.path = format!("{PROJECTS}.{}.{}", visible_key(&project.key), server.path);
@@ -163,11 +211,25 @@ fn of_project(document: &Node, findings: &mut Findings<'_>) -> Vec<WrittenServer
     servers
 }
 
-/// The word for the wire, in whatever spelling: put in as the native one, and returned (empty: some URL).
-fn wire(fields: &mut Fields, server: &WrittenServer, findings: &mut Findings<'_>) -> Option<&'static str> {
-    let own = if fields.at("type").is_some() { "type" } else { "transport" };
+/// The word for the wire, in whatever spelling: put in as the native one, and returned (empty: some
+/// URL).
+fn wire(
+    fields: &mut Fields,
+    server: &WrittenServer,
+    findings: &mut Findings<'_>,
+) -> Option<&'static str> {
+    let own = if fields.at("type").is_some() {
+        "type"
+    } else {
+        "transport"
+    };
     let at = fields.at(own)?;
-    let said = fields.text(own).map(|said| WIRES.iter().find(|(word, _)| *word == said).map(|(_, wire)| *wire));
+    let said = fields.text(own).map(|said| {
+        WIRES
+            .iter()
+            .find(|(word, _)| *word == said)
+            .map(|(_, wire)| *wire)
+    });
     fields.0.remove("transport");
     fields.0.remove("type");
     let Some(wire) = said? else {
@@ -177,15 +239,33 @@ fn wire(fields: &mut Fields, server: &WrittenServer, findings: &mut Findings<'_>
     };
     // A URL without more tries Streamable HTTP, then HTTP+SSE.
     if !wire.is_empty() {
-        fields.0.insert("transport", At { at, value: Value::Choice(wire) });
+        fields.0.insert(
+            "transport",
+            At {
+                at,
+                value: Value::Choice(wire),
+            },
+        );
         fields.spell("transport", own);
     }
     Some(wire)
 }
 
-fn drop_other_side(fields: &mut Fields, wire: &str, server: &WrittenServer, findings: &mut Findings<'_>) {
-    let (kept, dropped) = if wire == "stdio" { ("command", "url") } else { ("url", "command") };
-    let message = format!("ignored: the server is reached by its `{}`; remove one of them", fields.spelt(kept));
+fn drop_other_side(
+    fields: &mut Fields,
+    wire: &str,
+    server: &WrittenServer,
+    findings: &mut Findings<'_>,
+) {
+    let (kept, dropped) = if wire == "stdio" {
+        ("command", "url")
+    } else {
+        ("url", "command")
+    };
+    let message = format!(
+        "ignored: the server is reached by its `{}`; remove one of them",
+        fields.spelt(kept)
+    );
     let path = format!("{}.{}", server.path, fields.spelt(dropped));
     if let Some(dropped) = fields.0.remove(dropped) {
         findings.warn(dropped.at, path, message);
@@ -194,8 +274,19 @@ fn drop_other_side(fields: &mut Fields, wire: &str, server: &WrittenServer, find
 
 /// What counts in seconds was read as milliseconds.
 fn set_seconds(fields: &mut Fields, section: &str) {
-    for (field, counts) in [("startup_timeout_sec", true), ("tool_timeout_sec", true), ("timeout", section == ZED)] {
-        if let (true, Some(At { value: Value::Duration(duration), .. })) = (counts, fields.0.get_mut(field)) {
+    for (field, counts) in [
+        ("startup_timeout_sec", true),
+        ("tool_timeout_sec", true),
+        ("timeout", section == ZED),
+    ] {
+        if let (
+            true,
+            Some(At {
+                value: Value::Duration(duration),
+                ..
+            }),
+        ) = (counts, fields.0.get_mut(field))
+        {
             *duration = duration.saturating_mul(1000);
         }
     }
@@ -203,7 +294,9 @@ fn set_seconds(fields: &mut Fields, section: &str) {
 
 /// A `timeout` below a second was meant in seconds, or by mistake: no server answers in it.
 fn ignore_short_timeout(fields: &mut Fields, server: &WrittenServer, findings: &mut Findings<'_>) {
-    if fields.duration("timeout").is_some_and(|timeout| timeout < Duration::from_secs(1))
+    if fields
+        .duration("timeout")
+        .is_some_and(|timeout| timeout < Duration::from_secs(1))
         && let Some(short) = fields.0.remove("timeout")
     {
         let message = "ignored: less than a second; expected milliseconds, such as 60000";

@@ -15,6 +15,12 @@ impl Reader for Native {
     }
 
     fn entry(&self, server: &WrittenServer, findings: &mut Findings<'_>) -> Option<Fields> {
-        written::table(&server.node, SERVERS.fields, Syntax::Native, &server.path, findings)
+        written::table(
+            &server.node,
+            SERVERS.fields,
+            Syntax::Native,
+            &server.path,
+            findings,
+        )
     }
 }

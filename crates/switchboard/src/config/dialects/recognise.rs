@@ -1,4 +1,5 @@
-//! Finds out what kind of file one is: by where it lies, then by what only one kind has. What fits two is told.
+//! Finds out what kind of file one is: by where it lies, then by what only one kind has. What fits
+//! two is told.
 
 use std::path::Path;
 
@@ -31,8 +32,18 @@ const CONTAINERS: [&str; 4] = ["mcpServers", "servers", "mcp_servers", "context_
 const OF_GEMINI: &[&str] = &["httpUrl", "trust", "includeTools", "excludeTools"];
 
 /// Fields that of all files with `mcpServers` gemini's do not have.
-const OF_MCP_JSON: &[&str] =
-    &["type", "transport", "disabled", "enabled", "autoApprove", "alwaysAllow", "serverUrl", "baseUrl", "envFile", "environment"];
+const OF_MCP_JSON: &[&str] = &[
+    "type",
+    "transport",
+    "disabled",
+    "enabled",
+    "autoApprove",
+    "alwaysAllow",
+    "serverUrl",
+    "baseUrl",
+    "envFile",
+    "environment",
+];
 
 /// Fields that of the files with `mcp_servers` only Codex's have.
 const OF_CODEX: &[&str] = &[
@@ -53,7 +64,12 @@ const OF_CODEX: &[&str] = &[
 ];
 
 /// The kind of a file whose path (absolute) and document these are.
-pub(in crate::config) fn recognise(path: &Path, format: Format, document: &Node, findings: &mut Findings<'_>) -> Dialect {
+pub(in crate::config) fn recognise(
+    path: &Path,
+    format: Format,
+    document: &Node,
+    findings: &mut Findings<'_>,
+) -> Dialect {
     by_place(path).unwrap_or_else(|| by_shape(format, document, findings))
 }
 
@@ -76,8 +92,17 @@ fn by_shape(format: Format, document: &Node, findings: &mut Findings<'_>) -> Dia
     if get("metadata").is_some_and(|metadata| metadata.get("mcp").is_some()) {
         return Dialect::AgentApps;
     }
-    let lists_servers = |security: &Node| security.entries().iter().any(|entry| entry.key.starts_with("mcp_server_"));
-    let has_rules = |permissions: &Node| permissions.get("rules").is_some_and(|rules| matches!(rules.value.value, Tree::List(_)));
+    let lists_servers = |security: &Node| {
+        security
+            .entries()
+            .iter()
+            .any(|entry| entry.key.starts_with("mcp_server_"))
+    };
+    let has_rules = |permissions: &Node| {
+        permissions
+            .get("rules")
+            .is_some_and(|rules| matches!(rules.value.value, Tree::List(_)))
+    };
     if get("security").is_some_and(lists_servers) || get("permissions").is_some_and(has_rules) {
         return Dialect::AgentCode;
     }
@@ -93,7 +118,10 @@ fn by_shape(format: Format, document: &Node, findings: &mut Findings<'_>) -> Dia
         };
     }
     if let Some(entry) = document.get("mcpServers") {
-        return match (has_any(&entry.value, OF_GEMINI), has_any(&entry.value, OF_MCP_JSON)) {
+        return match (
+            has_any(&entry.value, OF_GEMINI),
+            has_any(&entry.value, OF_MCP_JSON),
+        ) {
             (true, _) => Dialect::Gemini,
             (false, true) => Dialect::McpJson,
             (false, false) if has_bare_reference(&entry.value) => Dialect::Gemini,
@@ -101,8 +129,13 @@ fn by_shape(format: Format, document: &Node, findings: &mut Findings<'_>) -> Dia
         };
     }
     if let Some(entry) = document.get("mcp_servers") {
-        // Codex's own file is known by its place; elsewhere this is how agent-code's document writes its servers.
-        return if has_any(&entry.value, OF_CODEX) { Dialect::McpJson } else { Dialect::AgentCode };
+        // Codex's own file is known by its place; elsewhere this is how agent-code's document
+        // writes its servers.
+        return if has_any(&entry.value, OF_CODEX) {
+            Dialect::McpJson
+        } else {
+            Dialect::AgentCode
+        };
     }
     match format {
         Format::Toml => Dialect::Native,
@@ -114,21 +147,39 @@ fn by_shape(format: Format, document: &Node, findings: &mut Findings<'_>) -> Dia
 /// Whether any of the entries has any of these fields.
 fn has_any(servers: &Node, fields: &[&str]) -> bool {
     let known = |entry: &Entry| fields.contains(&entry.key.as_str());
-    servers.entries().iter().any(|server| server.value.entries().iter().any(known))
+    servers
+        .entries()
+        .iter()
+        .any(|server| server.value.entries().iter().any(known))
 }
 
-/// Whether a variable is referred to as `$NAME`, which of all files with `mcpServers` only gemini's do.
+/// Whether a variable is referred to as `$NAME`, which of all files with `mcpServers` only gemini's
+/// do.
 fn has_bare_reference(servers: &Node) -> bool {
-    let starts_name = |text: &str| text.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_');
-    let is_bare = |entry: &Entry| entry.value.text().and_then(|text| text.strip_prefix('$')).is_some_and(starts_name);
-    let environments = servers.entries().iter().filter_map(|server| server.value.get("env"));
-    environments.flat_map(|environment| environment.value.entries()).any(is_bare)
+    let starts_name =
+        |text: &str| text.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_');
+    let is_bare = |entry: &Entry| {
+        entry
+            .value
+            .text()
+            .and_then(|text| text.strip_prefix('$'))
+            .is_some_and(starts_name)
+    };
+    let environments = servers
+        .entries()
+        .iter()
+        .filter_map(|server| server.value.get("env"));
+    environments
+        .flat_map(|environment| environment.value.entries())
+        .any(is_bare)
 }
 
 /// Whether a rule is spelled `mcp:tool`, as only core-agent's are.
 fn names_mcp_tools(permissions: &Node) -> bool {
     let names_one = |rules: &Entry| match &rules.value.value {
-        Tree::List(rules) => rules.iter().any(|rule| rule.text().is_some_and(|text| text.starts_with("mcp:"))),
+        Tree::List(rules) => rules
+            .iter()
+            .any(|rule| rule.text().is_some_and(|text| text.starts_with("mcp:"))),
         _ => false,
     };
     permissions.entries().iter().any(names_one)
@@ -137,14 +188,16 @@ fn names_mcp_tools(permissions: &Node) -> bool {
 fn fits_two(container: &Entry, other: Dialect, findings: &mut Findings<'_>) -> Dialect {
     if !container.value.entries().is_empty() {
         let (read, other) = (Dialect::McpJson.rules().word, other.rules().word);
-        let message =
-            format!("read as {read}; files of {other} look like this too: say which it is with --dialect {other} or {read}");
+        let message = format!(
+            "read as {read}; files of {other} look like this too: say which it is with --dialect {other} or {read}"
+        );
         findings.warn(container.at, container.key.clone(), message);
     }
     Dialect::McpJson
 }
 
-/// Tells of servers under a key of other kinds of files, which would pass unnoticed; whether it was such a key.
+/// Tells of servers under a key of other kinds of files, which would pass unnoticed; whether it was
+/// such a key.
 pub(super) fn tell_of_foreign_container(
     entry: &Entry,
     expected: &'static str,
@@ -156,7 +209,10 @@ pub(super) fn tell_of_foreign_container(
         return false;
     }
     let rules = dialect.rules();
-    let message = format!("not read: expected `{expected}`, where {} files have their servers, or another --dialect", rules.word);
+    let message = format!(
+        "not read: expected `{expected}`, where {} files have their servers, or another --dialect",
+        rules.word
+    );
     if rules.strict {
         findings.error(entry.at, entry.key.clone(), message);
     } else {

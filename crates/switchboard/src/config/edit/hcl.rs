@@ -1,4 +1,5 @@
-//! HCL: a block for each server. What is there keeps its text to the byte; only the lines of one block come, go or change.
+//! HCL: a block for each server. What is there keeps its text to the byte; only the lines of one
+//! block come, go or change.
 
 use hcl_edit::Span;
 use hcl_edit::parser::parse_body;
@@ -13,7 +14,9 @@ pub(super) fn edit(text: &str, place: &Place<'_>, operation: &Operation) -> Resu
     match operation {
         Operation::Add(fields) => {
             if body.get_attribute(keyword).is_some() {
-                return Err(format!("`{keyword}` is a list in it; edit the file by hand"));
+                return Err(format!(
+                    "`{keyword}` is a list in it; edit the file by hand"
+                ));
             }
             let gap = match text {
                 "" => "",
@@ -25,7 +28,10 @@ pub(super) fn edit(text: &str, place: &Place<'_>, operation: &Operation) -> Resu
         }
         Operation::Remove => {
             let span = find(&body, keyword, place.name)?.span().ok_or(NOT_FOUND)?;
-            Ok(without(&of(text), line_at(text, span.start)..line_at(text, span.end.saturating_sub(1)) + 1))
+            Ok(without(
+                &of(text),
+                line_at(text, span.start)..line_at(text, span.end.saturating_sub(1)) + 1,
+            ))
         }
         Operation::Set(field, flag) => set(text, find(&body, keyword, place.name)?, field, *flag),
     }
@@ -33,18 +39,33 @@ pub(super) fn edit(text: &str, place: &Place<'_>, operation: &Operation) -> Resu
 
 fn find<'b>(body: &'b Body, keyword: &str, name: &str) -> Result<&'b Block, String> {
     let named = |block: &&Block| {
-        block.has_ident(keyword) && block.body.get_attribute("name").and_then(|own| own.value.as_str()) == Some(name)
+        block.has_ident(keyword)
+            && block
+                .body
+                .get_attribute("name")
+                .and_then(|own| own.value.as_str())
+                == Some(name)
     };
-    body.blocks().find(named).ok_or_else(|| NOT_FOUND.to_owned())
+    body.blocks()
+        .find(named)
+        .ok_or_else(|| NOT_FOUND.to_owned())
 }
 
 fn set(text: &str, block: &Block, field: &str, flag: bool) -> Result<String, String> {
     if let Some(attribute) = block.body.get_attribute(field) {
         let span = attribute.value.span().ok_or(NOT_FOUND)?;
-        return Ok(format!("{}{flag}{}", &text[..span.start], &text[span.end..]));
+        return Ok(format!(
+            "{}{flag}{}",
+            &text[..span.start],
+            &text[span.end..]
+        ));
     }
     // Below its last attribute, written as that is.
-    let last = block.body.attributes().last().and_then(|last| Some((last.key.span()?, last.value.span()?)));
+    let last = block
+        .body
+        .attributes()
+        .last()
+        .and_then(|last| Some((last.key.span()?, last.value.span()?)));
     let (key, value) = last.ok_or(NOT_FOUND)?;
     let lines = of(text);
     let (first, last) = (line_at(text, key.start), line_at(text, value.end));
@@ -53,21 +74,40 @@ fn set(text: &str, block: &Block, field: &str, flag: bool) -> Result<String, Str
         return Err("the block is written in one line; edit the file by hand".to_owned());
     }
     let new = format!("{indent}{field} = {flag}{}", ending(text));
-    Ok(lines[..=last].iter().copied().chain([new.as_str()]).chain(lines[last + 1..].iter().copied()).collect())
+    Ok(lines[..=last]
+        .iter()
+        .copied()
+        .chain([new.as_str()])
+        .chain(lines[last + 1..].iter().copied())
+        .collect())
 }
 
 fn block(keyword: &str, name: &str, fields: &[(&'static str, Value)]) -> String {
-    let width = fields.iter().map(|(key, _)| key.len()).max().unwrap_or_default().max("name".len());
+    let width = fields
+        .iter()
+        .map(|(key, _)| key.len())
+        .max()
+        .unwrap_or_default()
+        .max("name".len());
     let line = |key: &str, value: String| format!("  {key:width$} = {value}\n");
     let mut text = format!("{keyword} {{\n{}", line("name", quoted(name)));
-    fields.iter().for_each(|(key, field)| text.push_str(&line(key, value(field))));
+    fields
+        .iter()
+        .for_each(|(key, field)| text.push_str(&line(key, value(field))));
     text + "}\n"
 }
 
 fn value(field: &Value) -> String {
     match field {
         Value::Text(text) => quoted(text),
-        Value::Texts(texts) => format!("[{}]", texts.iter().map(|text| quoted(text)).collect::<Vec<_>>().join(", ")),
+        Value::Texts(texts) => format!(
+            "[{}]",
+            texts
+                .iter()
+                .map(|text| quoted(text))
+                .collect::<Vec<_>>()
+                .join(", ")
+        ),
         Value::Table(pairs) => {
             let pair = |(key, text): &(String, Text)| match text {
                 Text::Plain(text) => format!("    {} = {}\n", self::key(key), quoted(text)),
@@ -80,7 +120,9 @@ fn value(field: &Value) -> String {
 
 fn key(key: &str) -> String {
     let bare = key.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
-        && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+        && key
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
     if bare { key.to_owned() } else { quoted(key) }
 }
 
@@ -92,7 +134,9 @@ fn quoted(text: &str) -> String {
             '\n' => quoted.push_str("\\n"),
             '\r' => quoted.push_str("\\r"),
             '\t' => quoted.push_str("\\t"),
-            letter if letter.is_control() => quoted.push_str(&format!("\\u{:04x}", u32::from(letter))),
+            letter if letter.is_control() => {
+                quoted.push_str(&format!("\\u{:04x}", u32::from(letter)))
+            }
             letter => quoted.push(letter),
         }
     }

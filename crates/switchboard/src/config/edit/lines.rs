@@ -1,8 +1,10 @@
-//! A text as lines, and what is cut out of it and put into it, for the formats that are edited as text.
+//! A text as lines, and what is cut out of it and put into it, for the formats that are edited as
+//! text.
 
 use std::ops::Range;
 
-/// The text without these lines and the comments right above them; where that leaves two blank lines together, one goes.
+/// The text without these lines and the comments right above them; where that leaves two blank
+/// lines together, one goes.
 pub(super) fn without(lines: &[&str], cut: Range<usize>) -> String {
     let is_comment = |line: &str| line.trim_start().starts_with(['#', '/']);
     let mut start = cut.start;
@@ -21,7 +23,11 @@ pub(super) fn without(lines: &[&str], cut: Range<usize>) -> String {
     if end == lines.len() && start > 0 && is_blank(start - 1) {
         start -= 1;
     }
-    lines[..start].iter().chain(&lines[end..]).copied().collect()
+    lines[..start]
+        .iter()
+        .chain(&lines[end..])
+        .copied()
+        .collect()
 }
 
 /// Each line with its end.

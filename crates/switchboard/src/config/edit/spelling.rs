@@ -10,7 +10,8 @@ pub(in crate::config) struct Spelling {
     pub(in crate::config) container: &'static [&'static str],
     /// What a program needs said beside its command.
     pub(in crate::config) stdio: Option<(&'static str, &'static str)>,
-    /// How an address is written whose wire nobody named, one for Streamable HTTP, and one for HTTP+SSE.
+    /// How an address is written whose wire nobody named, one for Streamable HTTP, and one for
+    /// HTTP+SSE.
     pub(in crate::config) auto: Address,
     pub(in crate::config) http: Address,
     pub(in crate::config) sse: Address,
@@ -45,16 +46,23 @@ impl Spelling {
         let wire = addition.transport.as_deref();
         match (&addition.target, wire) {
             (Target::Command(command, args), None | Some("stdio")) => {
-                fields.extend(self.stdio.map(|(field, word)| (field, Value::Text(word.to_owned()))));
+                fields.extend(
+                    self.stdio
+                        .map(|(field, word)| (field, Value::Text(word.to_owned()))),
+                );
                 fields.push(("command", Value::Text(command.clone())));
                 if !args.is_empty() {
                     fields.push(("args", Value::Texts(args.clone())));
                 }
             }
             (Target::Command(..), Some(_)) => {
-                return Err("a program is reached over stdio; give an address for any other".to_owned());
+                return Err(
+                    "a program is reached over stdio; give an address for any other".to_owned(),
+                );
             }
-            (Target::Url(_), Some("stdio")) => return Err("an address is not reached over stdio; give `-- COMMAND`".to_owned()),
+            (Target::Url(_), Some("stdio")) => {
+                return Err("an address is not reached over stdio; give `-- COMMAND`".to_owned());
+            }
             (Target::Url(url), wire) => {
                 let address = match wire {
                     None => self.auto,
@@ -62,51 +70,84 @@ impl Spelling {
                     Some(_) => self.sse,
                 };
                 let Some((field, beside)) = address else {
-                    return Err(format!("a file of this kind cannot say --transport {}", wire.unwrap_or_default()));
+                    return Err(format!(
+                        "a file of this kind cannot say --transport {}",
+                        wire.unwrap_or_default()
+                    ));
                 };
                 fields.extend(beside.map(|(field, word)| (field, Value::Text(word.to_owned()))));
                 fields.push((field, Value::Text(url.clone())));
             }
         }
         if let Some(cwd) = &addition.cwd {
-            let field = self.cwd.ok_or("a file of this kind has no word for --cwd")?;
+            let field = self
+                .cwd
+                .ok_or("a file of this kind has no word for --cwd")?;
             fields.push((field, Value::Text(cwd.clone())));
         }
         if !addition.env.is_empty() {
             fields.push(("env", Value::Table(self.texts(&addition.env)?)));
         }
         if !addition.headers.is_empty() {
-            let field = self.headers.ok_or("a file of this kind has no word for --header")?;
+            let field = self
+                .headers
+                .ok_or("a file of this kind has no word for --header")?;
             fields.push((field, Value::Table(self.texts(&addition.headers)?)));
         }
         Ok(fields)
     }
 
     fn texts(&self, pairs: &[(String, String)]) -> Result<Vec<(String, Text)>, String> {
-        pairs.iter().map(|(name, value)| Ok((name.clone(), self.text(name, value)?))).collect()
+        pairs
+            .iter()
+            .map(|(name, value)| Ok((name.clone(), self.text(name, value)?)))
+            .collect()
     }
 
     /// A value that was written with native references. The error does not repeat it.
     fn text(&self, name: &str, value: &str) -> Result<Text, String> {
-        let pieces = Syntax::Native.pieces(Part::Value, value).map_err(|fault| format!("{name}: {fault}"))?;
+        let pieces = Syntax::Native
+            .pieces(Part::Value, value)
+            .map_err(|fault| format!("{name}: {fault}"))?;
         let variable = |piece: &Piece<'_>| matches!(piece, Piece::Variable { .. });
         match (self.reference, pieces.as_slice()) {
-            (Reference::Between("${", "}"), _) if self.is_native() => Ok(Text::Plain(value.to_owned())),
+            (Reference::Between("${", "}"), _) if self.is_native() => {
+                Ok(Text::Plain(value.to_owned()))
+            }
             (_, pieces) if !pieces.iter().any(variable) => Ok(Text::Plain(literals(pieces))),
-            (Reference::Call, [Piece::Variable { name, default: None }]) => Ok(Text::Call((*name).to_owned())),
+            (
+                Reference::Call,
+                [
+                    Piece::Variable {
+                        name,
+                        default: None,
+                    },
+                ],
+            ) => Ok(Text::Call((*name).to_owned())),
             (Reference::Between(before, after), pieces) => {
                 let mut text = String::new();
                 for piece in pieces {
                     match piece {
                         Piece::Literal(literal) => text.push_str(literal),
-                        Piece::Variable { name, default: None } => text.extend([before, name, after]),
-                        Piece::Variable { .. } => return Err(format!("{name}: a file of this kind has no word for a default")),
+                        Piece::Variable {
+                            name,
+                            default: None,
+                        } => text.extend([before, name, after]),
+                        Piece::Variable { .. } => {
+                            return Err(format!(
+                                "{name}: a file of this kind has no word for a default"
+                            ));
+                        }
                     }
                 }
                 Ok(Text::Plain(text))
             }
-            (Reference::Call, _) => Err(format!("{name}: a file of this kind takes one ${{NAME}} and nothing beside it")),
-            (Reference::None, _) => Err(format!("{name}: a file of this kind has no references; a value is taken as it is")),
+            (Reference::Call, _) => Err(format!(
+                "{name}: a file of this kind takes one ${{NAME}} and nothing beside it"
+            )),
+            (Reference::None, _) => Err(format!(
+                "{name}: a file of this kind has no references; a value is taken as it is"
+            )),
         }
     }
 
@@ -117,7 +158,16 @@ impl Spelling {
 }
 
 fn literals(pieces: &[Piece<'_>]) -> String {
-    pieces.iter().filter_map(|piece| if let Piece::Literal(text) = piece { Some(*text) } else { None }).collect()
+    pieces
+        .iter()
+        .filter_map(|piece| {
+            if let Piece::Literal(text) = piece {
+                Some(*text)
+            } else {
+                None
+            }
+        })
+        .collect()
 }
 
 const URL: Address = Some(("url", None));

@@ -1,16 +1,22 @@
-//! TOML: tables with headers stay tables, inline ones stay inline; comments above an entry go with it, those set apart stay.
+//! TOML: tables with headers stay tables, inline ones stay inline; comments above an entry go with
+//! it, those set apart stay.
 
 use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, TableLike, value};
 
 use super::{NOT_FOUND, Operation, Place, Text, Value};
 
 pub(super) fn edit(text: &str, place: &Place<'_>, operation: &Operation) -> Result<String, String> {
-    let mut document: DocumentMut = text.parse().map_err(|_| "it is not valid TOML".to_owned())?;
+    let mut document: DocumentMut = text
+        .parse()
+        .map_err(|_| "it is not valid TOML".to_owned())?;
     match operation {
         Operation::Add(fields) => {
             // What a file without any table says stands above its first one.
-            let above =
-                if document.is_empty() { document.trailing().as_str().unwrap_or_default().to_owned() } else { "\n".to_owned() };
+            let above = if document.is_empty() {
+                document.trailing().as_str().unwrap_or_default().to_owned()
+            } else {
+                "\n".to_owned()
+            };
             if document.is_empty() {
                 document.set_trailing("");
             }
@@ -20,11 +26,21 @@ pub(super) fn edit(text: &str, place: &Place<'_>, operation: &Operation) -> Resu
         Operation::Set(field, flag) => set(document.as_table_mut(), place, field, *flag)?,
     }
     let edited = document.to_string();
-    // What stood above the first entry is gone with it; the blank line below it is not needed either.
-    Ok(if text.starts_with(['\n', '\r']) { edited } else { edited.trim_start_matches(['\n', '\r']).to_owned() })
+    // What stood above the first entry is gone with it; the blank line below it is not needed
+    // either.
+    Ok(if text.starts_with(['\n', '\r']) {
+        edited
+    } else {
+        edited.trim_start_matches(['\n', '\r']).to_owned()
+    })
 }
 
-fn add(document: &mut Table, place: &Place<'_>, fields: &[(&'static str, Value)], above: &str) -> Result<(), String> {
+fn add(
+    document: &mut Table,
+    place: &Place<'_>,
+    fields: &[(&'static str, Value)],
+    above: &str,
+) -> Result<(), String> {
     let mut at: &mut dyn TableLike = document;
     for key in place.container {
         let item = at.entry(key).or_insert_with(|| {
@@ -37,12 +53,16 @@ fn add(document: &mut Table, place: &Place<'_>, fields: &[(&'static str, Value)]
     // Beside entries that are values, a table with a header of its own would not be one of them.
     if at.iter().any(|(_, item)| item.is_value()) {
         let mut entry = InlineTable::new();
-        fields.iter().for_each(|(key, field)| _ = entry.insert(*key, inline(field)));
+        fields
+            .iter()
+            .for_each(|(key, field)| _ = entry.insert(*key, inline(field)));
         at.insert(place.name, value(entry));
         return Ok(());
     }
     let mut entry = Table::new();
-    fields.iter().for_each(|(key, field)| _ = entry.insert(key, value(inline(field))));
+    fields
+        .iter()
+        .for_each(|(key, field)| _ = entry.insert(key, value(inline(field))));
     entry.decor_mut().set_prefix(above);
     at.insert(place.name, Item::Table(entry));
     Ok(())
@@ -64,17 +84,26 @@ fn inline(field: &Value) -> toml_edit::Value {
     }
 }
 
-fn container<'d>(document: &'d mut Table, place: &Place<'_>) -> Result<&'d mut dyn TableLike, String> {
+fn container<'d>(
+    document: &'d mut Table,
+    place: &Place<'_>,
+) -> Result<&'d mut dyn TableLike, String> {
     let mut at: &mut dyn TableLike = document;
     for key in place.container {
-        at = at.get_mut(key).and_then(Item::as_table_like_mut).ok_or(NOT_FOUND)?;
+        at = at
+            .get_mut(key)
+            .and_then(Item::as_table_like_mut)
+            .ok_or(NOT_FOUND)?;
     }
     Ok(at)
 }
 
 fn set(document: &mut Table, place: &Place<'_>, field: &str, flag: bool) -> Result<(), String> {
     let entries = container(document, place)?;
-    let entry = entries.get_mut(place.name).and_then(Item::as_table_like_mut).ok_or(NOT_FOUND)?;
+    let entry = entries
+        .get_mut(place.name)
+        .and_then(Item::as_table_like_mut)
+        .ok_or(NOT_FOUND)?;
     match entry.get_mut(field) {
         // What stands around the value, such as a comment behind it, stays.
         Some(Item::Value(old)) => {
@@ -90,8 +119,14 @@ fn set(document: &mut Table, place: &Place<'_>, field: &str, flag: bool) -> Resu
 fn remove(document: &mut DocumentMut, place: &Place<'_>) -> Result<(), String> {
     let entries = container(document.as_table_mut(), place)?;
     let removed = entries.remove(place.name).ok_or(NOT_FOUND)?;
-    let Item::Table(table) = removed else { return Ok(()) };
-    let prefix = table.decor().prefix().and_then(|prefix| prefix.as_str()).unwrap_or_default();
+    let Item::Table(table) = removed else {
+        return Ok(());
+    };
+    let prefix = table
+        .decor()
+        .prefix()
+        .and_then(|prefix| prefix.as_str())
+        .unwrap_or_default();
     let kept = set_apart(prefix).to_owned();
     if kept.trim().is_empty() {
         return Ok(());
@@ -99,8 +134,15 @@ fn remove(document: &mut DocumentMut, place: &Place<'_>) -> Result<(), String> {
     let position = table.position().unwrap_or(isize::MAX);
     match next(document.as_table_mut(), position) {
         Some(after) => {
-            let prefix = after.decor().prefix().and_then(|prefix| prefix.as_str()).unwrap_or_default().to_owned();
-            after.decor_mut().set_prefix(kept + prefix.trim_start_matches('\n'));
+            let prefix = after
+                .decor()
+                .prefix()
+                .and_then(|prefix| prefix.as_str())
+                .unwrap_or_default()
+                .to_owned();
+            after
+                .decor_mut()
+                .set_prefix(kept + prefix.trim_start_matches('\n'));
         }
         None => {
             let trailing = document.trailing().as_str().unwrap_or_default().to_owned();
@@ -110,7 +152,8 @@ fn remove(document: &mut DocumentMut, place: &Place<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// Of what stands above an entry, that which a blank line sets apart from it: a heading of the file, not of the entry.
+/// Of what stands above an entry, that which a blank line sets apart from it: a heading of the
+/// file, not of the entry.
 pub(super) fn set_apart(prefix: &str) -> &str {
     match prefix.trim_end_matches([' ', '\t']).rfind("\n\n") {
         Some(at) => &prefix[..at + 2],
@@ -121,10 +164,15 @@ pub(super) fn set_apart(prefix: &str) -> &str {
 /// The table that stands next after this position.
 fn next(table: &mut Table, position: isize) -> Option<&mut Table> {
     fn nearest(table: &Table, position: isize) -> Option<isize> {
-        let own = table.position().filter(|own| *own > position && !table.is_implicit());
+        let own = table
+            .position()
+            .filter(|own| *own > position && !table.is_implicit());
         let inner = table.iter().filter_map(|(_, item)| match item {
             Item::Table(inner) => nearest(inner, position),
-            Item::ArrayOfTables(tables) => tables.iter().filter_map(|inner| nearest(inner, position)).min(),
+            Item::ArrayOfTables(tables) => tables
+                .iter()
+                .filter_map(|inner| nearest(inner, position))
+                .min(),
             _ => None,
         });
         own.into_iter().chain(inner).min()

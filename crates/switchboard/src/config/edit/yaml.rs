@@ -1,4 +1,5 @@
-//! YAML: the lines of one entry come, go or change; no other line is touched. A map that is written in one line is left to its author.
+//! YAML: the lines of one entry come, go or change; no other line is touched. A map that is written
+//! in one line is left to its author.
 
 use std::ops::Range;
 
@@ -8,13 +9,23 @@ use super::{Operation, Place, Text, Value};
 const ONE_LINE: &str = "its servers are written in one line; edit the file by hand";
 
 /// `front_matter`: only what stands between the first two lines of `---` is YAML.
-pub(super) fn edit(text: &str, place: &Place<'_>, operation: &Operation, front_matter: bool) -> Result<String, String> {
+pub(super) fn edit(
+    text: &str,
+    place: &Place<'_>,
+    operation: &Operation,
+    front_matter: bool,
+) -> Result<String, String> {
     let lines = of(text);
-    let whole = if front_matter { head(&lines)? } else { body(&lines) };
+    let whole = if front_matter {
+        head(&lines)?
+    } else {
+        body(&lines)
+    };
     match operation {
         Operation::Add(fields) => add(text, &lines, whole, place, fields),
         Operation::Remove => {
-            let (entries, indent) = descend(&lines, whole, place.container)?.ok_or(super::NOT_FOUND)?;
+            let (entries, indent) =
+                descend(&lines, whole, place.container)?.ok_or(super::NOT_FOUND)?;
             let entry = find(&lines, entries, indent, place.name).ok_or(super::NOT_FOUND)?;
             Ok(without(&lines, entry.whole))
         }
@@ -31,22 +42,41 @@ struct Found {
 
 fn head(lines: &[&str]) -> Result<Range<usize>, String> {
     let is_rule = |line: &&str| line.trim_end() == "---";
-    let end = lines.iter().skip(1).position(is_rule).filter(|_| lines.first().is_some_and(is_rule));
-    end.map(|end| 1..end + 1).ok_or_else(|| "it has no head between two lines of `---`; edit the file by hand".to_owned())
+    let end = lines
+        .iter()
+        .skip(1)
+        .position(is_rule)
+        .filter(|_| lines.first().is_some_and(is_rule));
+    end.map(|end| 1..end + 1).ok_or_else(|| {
+        "it has no head between two lines of `---`; edit the file by hand".to_owned()
+    })
 }
 
 fn body(lines: &[&str]) -> Range<usize> {
-    let start = lines.iter().position(|line| line.trim_end() == "---").map_or(0, |rule| rule + 1);
-    let end = lines[start..].iter().position(|line| matches!(line.trim_end(), "---" | "...")).map(|end| start + end);
+    let start = lines
+        .iter()
+        .position(|line| line.trim_end() == "---")
+        .map_or(0, |rule| rule + 1);
+    let end = lines[start..]
+        .iter()
+        .position(|line| matches!(line.trim_end(), "---" | "..."))
+        .map(|end| start + end);
     start..end.unwrap_or(lines.len())
 }
 
-/// The lines below the last of these keys, and how deep the keys in them stand; `None` where it is not there.
-fn descend(lines: &[&str], whole: Range<usize>, keys: &[&str]) -> Result<Option<(Range<usize>, usize)>, String> {
+/// The lines below the last of these keys, and how deep the keys in them stand; `None` where it is
+/// not there.
+fn descend(
+    lines: &[&str],
+    whole: Range<usize>,
+    keys: &[&str],
+) -> Result<Option<(Range<usize>, usize)>, String> {
     let mut range = whole;
     let mut indent = first_indent(lines, range.clone()).unwrap_or(0);
     for key in keys {
-        let Some(found) = find(lines, range.clone(), indent, key) else { return Ok(None) };
+        let Some(found) = find(lines, range.clone(), indent, key) else {
+            return Ok(None);
+        };
         if !opens_a_map(lines[found.whole.start]) {
             return Err(ONE_LINE.to_owned());
         }
@@ -64,13 +94,18 @@ fn add(
     fields: &[(&'static str, Value)],
 ) -> Result<String, String> {
     // As deep as the keys are there already; what is missing of them is written too.
-    let known =
-        (0..=place.container.len()).rev().find_map(|depth| match descend(lines, whole.clone(), &place.container[..depth]) {
+    let known = (0..=place.container.len()).rev().find_map(|depth| {
+        match descend(lines, whole.clone(), &place.container[..depth]) {
             Ok(None) => None,
             found => Some((depth, found)),
-        });
-    let Some((depth, found)) = known else { return Err(ONE_LINE.to_owned()) };
-    let Some((range, mut indent)) = found? else { return Err(ONE_LINE.to_owned()) };
+        }
+    });
+    let Some((depth, found)) = known else {
+        return Err(ONE_LINE.to_owned());
+    };
+    let Some((range, mut indent)) = found? else {
+        return Err(ONE_LINE.to_owned());
+    };
     let mut new = String::new();
     for key in &place.container[depth..] {
         new.push_str(&format!("{:indent$}{key}:\n", ""));
@@ -79,9 +114,17 @@ fn add(
     new.push_str(&entry(place.name, fields, indent));
     // Behind the last line that says something.
     let blank = |index: &usize| lines[*index].trim().is_empty();
-    let end = range.clone().rev().find(|index| !blank(index)).map_or(range.start, |last| last + 1);
+    let end = range
+        .clone()
+        .rev()
+        .find(|index| !blank(index))
+        .map_or(range.start, |last| last + 1);
     let before: String = lines[..end].concat();
-    let gap = if before.is_empty() || before.ends_with('\n') { "" } else { "\n" };
+    let gap = if before.is_empty() || before.ends_with('\n') {
+        ""
+    } else {
+        "\n"
+    };
     Ok(before + &format!("{gap}{new}").replace('\n', ending(text)) + &lines[end..].concat())
 }
 
@@ -91,14 +134,29 @@ fn entry(name: &str, fields: &[(&'static str, Value)], indent: usize) -> String 
     for (key, value) in fields {
         let value = match value {
             Value::Text(text) => scalar(text),
-            Value::Texts(texts) => format!("[{}]", texts.iter().map(|text| scalar(text)).collect::<Vec<_>>().join(", ")),
+            Value::Texts(texts) => format!(
+                "[{}]",
+                texts
+                    .iter()
+                    .map(|text| scalar(text))
+                    .collect::<Vec<_>>()
+                    .join(", ")
+            ),
             Value::Table(pairs) => {
                 let deeper = inner + 2;
                 let pair = |(key, text): &(String, Text)| match text {
-                    Text::Plain(text) => format!("\n{:deeper$}{}: {}", "", scalar(key), scalar(text)),
-                    Text::Call(name) => format!("\n{:deeper$}{}: {}", "", scalar(key), scalar(name)),
+                    Text::Plain(text) => {
+                        format!("\n{:deeper$}{}: {}", "", scalar(key), scalar(text))
+                    }
+                    Text::Call(name) => {
+                        format!("\n{:deeper$}{}: {}", "", scalar(key), scalar(name))
+                    }
                 };
-                text.push_str(&format!("{:inner$}{key}:{}\n", "", pairs.iter().map(pair).collect::<String>()));
+                text.push_str(&format!(
+                    "{:inner$}{key}:{}\n",
+                    "",
+                    pairs.iter().map(pair).collect::<String>()
+                ));
                 continue;
             }
         };
@@ -108,15 +166,20 @@ fn entry(name: &str, fields: &[(&'static str, Value)], indent: usize) -> String 
 }
 
 fn find(lines: &[&str], range: Range<usize>, indent: usize, key: &str) -> Option<Found> {
-    let start =
-        range.clone().find(|index| indent_of(lines[*index]) == Some(indent) && key_of(lines[*index]).as_deref() == Some(key))?;
-    let after = (start + 1..range.end).find(|index| indent_of(lines[*index]).is_some_and(|deep| deep <= indent));
+    let start = range.clone().find(|index| {
+        indent_of(lines[*index]) == Some(indent) && key_of(lines[*index]).as_deref() == Some(key)
+    })?;
+    let after = (start + 1..range.end)
+        .find(|index| indent_of(lines[*index]).is_some_and(|deep| deep <= indent));
     let mut end = after.unwrap_or(range.end);
     // Blank lines and comments below the last value belong to what follows.
     while end > start + 1 && indent_of(lines[end - 1]).is_none_or(|deep| deep <= indent) {
         end -= 1;
     }
-    Some(Found { whole: start..end, indent })
+    Some(Found {
+        whole: start..end,
+        indent,
+    })
 }
 
 fn first_indent(lines: &[&str], range: Range<usize>) -> Option<usize> {
@@ -131,11 +194,15 @@ fn indent_of(line: &str) -> Option<usize> {
 
 fn key_of(line: &str) -> Option<String> {
     let line = line.trim();
-    let quote = line.chars().next().filter(|first| matches!(first, '"' | '\''));
+    let quote = line
+        .chars()
+        .next()
+        .filter(|first| matches!(first, '"' | '\''));
     match quote {
-        Some(quote) => {
-            line[1..].split_once(quote).filter(|(_, rest)| rest.trim_start().starts_with(':')).map(|(key, _)| key.to_owned())
-        }
+        Some(quote) => line[1..]
+            .split_once(quote)
+            .filter(|(_, rest)| rest.trim_start().starts_with(':'))
+            .map(|(key, _)| key.to_owned()),
         None => {
             let (key, rest) = line.split_once(':')?;
             (rest.is_empty() || rest.starts_with([' ', '\t'])).then(|| key.trim_end().to_owned())
@@ -152,9 +219,14 @@ fn opens_a_map(line: &str) -> bool {
 
 /// Plain where nobody can misread it, in quotes elsewhere.
 fn scalar(text: &str) -> String {
-    let plain = text.starts_with(|first: char| first.is_ascii_alphabetic() || "./_".contains(first))
-        && text.chars().all(|letter| letter.is_ascii_alphanumeric() || "./_-@+=".contains(letter))
-        && !["true", "false", "yes", "no", "on", "off", "null", "y", "n"].iter().any(|word| text.eq_ignore_ascii_case(word))
+    let plain = text
+        .starts_with(|first: char| first.is_ascii_alphabetic() || "./_".contains(first))
+        && text
+            .chars()
+            .all(|letter| letter.is_ascii_alphanumeric() || "./_-@+=".contains(letter))
+        && !["true", "false", "yes", "no", "on", "off", "null", "y", "n"]
+            .iter()
+            .any(|word| text.eq_ignore_ascii_case(word))
         && !text.starts_with(".inf")
         && !text.starts_with(".nan")
         && text.parse::<f64>().is_err();

@@ -1,8 +1,9 @@
-//! HCL as a tree: blocks and attributes are entries of a table, and a block that stands twice is there twice.
+//! HCL as a tree: blocks and attributes are entries of a table, and a block that stands twice is
+//! there twice.
 //!
-//! A text leaves here in the native syntax of references: `env("NAME")` is `${NAME}`, and a `$` that is only a `$` is `$$`. What else HCL
-//! can compute is not computed: it becomes a value that no field takes and that says what is supported, so it is wrong where it stands
-//! and nowhere else.
+//! A text leaves here in the native syntax of references: `env("NAME")` is `${NAME}`, and a `$`
+//! that is only a `$` is `$$`. What else HCL can compute is not computed: it becomes a value that
+//! no field takes and that says what is supported, so it is wrong where it stands and nowhere else.
 
 use hcl_edit::Span;
 use hcl_edit::expr::{Expression, FuncCall, ObjectKey, UnaryOperator};
@@ -15,26 +16,39 @@ use crate::config::reference::{escape, is_name};
 use crate::config::tree::{Entry, Node, Tree};
 
 const COMPUTED: &str = "something to compute; only plain values and env(\"NAME\") are read";
-const OTHER_FUNCTION: &str = "a function other than env(\"NAME\"), which is the only one that is read";
+const OTHER_FUNCTION: &str =
+    "a function other than env(\"NAME\"), which is the only one that is read";
 const BAD_ENV: &str = "env() without the name of one variable; expected env(\"NAME\")";
-const TEMPLATE: &str = "a template that computes; only ${env(\"NAME\")} is read in it, and $${ is the text ${";
+const TEMPLATE: &str =
+    "a template that computes; only ${env(\"NAME\")} is read in it, and $${ is the text ${";
 
-/// The parser looks through an object for each key it adds, so the length of a text counts more than once.
+/// The parser looks through an object for each key it adds, so the length of a text counts more
+/// than once.
 const MAX_BYTES: usize = 256 * 1024;
 
 pub(super) fn parse(text: &str, findings: &mut Findings<'_>) -> Node {
     if text.len() > MAX_BYTES {
-        findings.broken(None, "larger than 256 KiB, which no HCL configuration is; is it the right file?");
-        return Node { at: 0, value: Tree::Table(Vec::new()) };
+        findings.broken(
+            None,
+            "larger than 256 KiB, which no HCL configuration is; is it the right file?",
+        );
+        return Node {
+            at: 0,
+            value: Tree::Table(Vec::new()),
+        };
     }
     // An editor's mark at the start is no text.
     let start = text.len() - text.trim_start_matches('\u{feff}').len();
     let value = match parse_body(&text[start..]) {
         Ok(parsed) => body(&parsed, start),
         Err(fault) => {
-            // The parser's own display quotes the line, and the line may hold a secret: its bare message does not.
+            // The parser's own display quotes the line, and the line may hold a secret: its bare
+            // message does not.
             let at = start + fault.location().offset();
-            findings.broken(Some(at), format!("not valid HCL: {}", syntax(fault.message())));
+            findings.broken(
+                Some(at),
+                format!("not valid HCL: {}", syntax(fault.message())),
+            );
             Tree::Table(Vec::new())
         }
     };
@@ -45,7 +59,11 @@ fn body(body: &Body, start: usize) -> Tree {
     let entry = |structure: &Structure| match structure {
         Structure::Attribute(attribute) => {
             let at = place(&attribute.key, start);
-            Entry { key: attribute.key.as_str().to_owned(), at, value: expression(&attribute.value, start) }
+            Entry {
+                key: attribute.key.as_str().to_owned(),
+                at,
+                value: expression(&attribute.value, start),
+            }
         }
         Structure::Block(found) => block(found, start),
     };
@@ -55,12 +73,26 @@ fn body(body: &Body, start: usize) -> Tree {
 /// A label stands for one more table around what it labels, as in HCL's JSON form.
 fn block(block: &Block, start: usize) -> Entry {
     let at = place(&block.ident, start);
-    let inner = Node { at, value: body(&block.body, start) };
+    let inner = Node {
+        at,
+        value: body(&block.body, start),
+    };
     let value = block.labels.iter().rev().fold(inner, |value, label| {
-        let entry = Entry { key: label.as_str().to_owned(), at: place(label, start), value };
-        Node { at, value: Tree::Table(vec![entry]) }
+        let entry = Entry {
+            key: label.as_str().to_owned(),
+            at: place(label, start),
+            value,
+        };
+        Node {
+            at,
+            value: Tree::Table(vec![entry]),
+        }
     });
-    Entry { key: block.ident.as_str().to_owned(), at, value }
+    Entry {
+        key: block.ident.as_str().to_owned(),
+        at,
+        value,
+    }
 }
 
 fn expression(found: &Expression, start: usize) -> Node {
@@ -71,17 +103,26 @@ fn expression(found: &Expression, start: usize) -> Node {
         Expression::String(text) => Tree::Text(escape(text.value())),
         Expression::StringTemplate(text) => template(text.iter()),
         Expression::HeredocTemplate(text) => template(text.template.iter()),
-        Expression::Array(items) => Tree::List(items.iter().map(|item| expression(item, start)).collect()),
+        Expression::Array(items) => {
+            Tree::List(items.iter().map(|item| expression(item, start)).collect())
+        }
         Expression::Object(object) => {
             let entries = object.iter().map(|(key, value)| {
                 let at = place(key, start);
-                key_text(key).map(|key| Entry { key, at, value: expression(value.expr(), start) })
+                key_text(key).map(|key| Entry {
+                    key,
+                    at,
+                    value: expression(value.expr(), start),
+                })
             });
-            entries.collect::<Option<_>>().map_or(Tree::Other(COMPUTED), Tree::Table)
+            entries
+                .collect::<Option<_>>()
+                .map_or(Tree::Other(COMPUTED), Tree::Table)
         }
         Expression::Parenthesis(inner) => return expression(inner.inner(), start),
         Expression::FuncCall(call) => variable(call),
-        // HCL writes a negative number as an operation; no field takes one, but it is a number to say so about.
+        // HCL writes a negative number as an operation; no field takes one, but it is a number to
+        // say so about.
         Expression::UnaryOp(operation) => match &operation.expr {
             Expression::Number(number) if *operation.operator.value() == UnaryOperator::Neg => {
                 Tree::Number(format!("-{}", number.value()))
@@ -94,10 +135,14 @@ fn expression(found: &Expression, start: usize) -> Node {
         | Expression::BinaryOp(_)
         | Expression::ForExpr(_) => Tree::Other(COMPUTED),
     };
-    Node { at: place(found, start), value }
+    Node {
+        at: place(found, start),
+        value,
+    }
 }
 
-/// A key as a text: keys are never expanded, so nothing is escaped. `None` where it would have to be computed.
+/// A key as a text: keys are never expanded, so nothing is escaped. `None` where it would have to
+/// be computed.
 fn key_text(key: &ObjectKey) -> Option<String> {
     match key {
         ObjectKey::Ident(name) => Some(name.as_str().to_owned()),
@@ -133,7 +178,9 @@ fn variable(call: &FuncCall) -> Tree {
     }
     let mut arguments = call.args.iter();
     match (arguments.next(), arguments.next()) {
-        (Some(Expression::String(name)), None) if is_name(name.value()) && !call.args.expand_final() => {
+        (Some(Expression::String(name)), None)
+            if is_name(name.value()) && !call.args.expand_final() =>
+        {
             Tree::Text(format!("${{{}}}", name.value()))
         }
         _ => Tree::Other(BAD_ENV),

@@ -11,12 +11,19 @@ use crate::config::tree::{Entry, Node, Tree};
 pub(super) fn parse(text: &str, findings: &mut Findings<'_>) -> Node {
     let (document, faults) = DeTable::parse_recoverable(text);
     for fault in faults {
-        // The parser's own display quotes the line, and the line may hold a secret: its bare message does not.
+        // The parser's own display quotes the line, and the line may hold a secret: its bare
+        // message does not.
         let at = fault.span().map(|span| span.start);
         let rest = at.and_then(|at| text.get(at..)).unwrap_or_default();
-        findings.broken(at, format!("not valid TOML: {}", syntax(fault.message(), rest)));
+        findings.broken(
+            at,
+            format!("not valid TOML: {}", syntax(fault.message(), rest)),
+        );
     }
-    Node { at: 0, value: table(document.get_ref()) }
+    Node {
+        at: 0,
+        value: table(document.get_ref()),
+    }
 }
 
 /// The entries in the order of the file: the parser keeps them by name.
@@ -36,7 +43,9 @@ fn node(value: &Spanned<DeValue<'_>>) -> Node {
         DeValue::String(text) => Tree::Text(text.to_string()),
         DeValue::Integer(number) => {
             let digits = i128::from_str_radix(number.as_str(), number.radix());
-            Tree::Number(digits.map_or_else(|_| number.as_str().to_owned(), |number| number.to_string()))
+            Tree::Number(
+                digits.map_or_else(|_| number.as_str().to_owned(), |number| number.to_string()),
+            )
         }
         DeValue::Float(number) => Tree::Number(format!("{}.", number.as_str())),
         DeValue::Boolean(flag) => Tree::Flag(*flag),
@@ -44,13 +53,25 @@ fn node(value: &Spanned<DeValue<'_>>) -> Node {
         DeValue::Array(items) => Tree::List(items.iter().map(node).collect()),
         DeValue::Table(entries) => table(entries),
     };
-    Node { at: value.span().start, value: tree }
+    Node {
+        at: value.span().start,
+        value: tree,
+    }
 }
 
-/// The parser's words for what a stranger meets most, in words to act on. `rest` is what follows the place, and is not shown.
+/// The parser's words for what a stranger meets most, in words to act on. `rest` is what follows
+/// the place, and is not shown.
 fn syntax(message: &str, rest: &str) -> String {
-    let next = rest.chars().next().filter(|next| *next != '\n' && *next != '\r');
-    let is_scalar = ["invalid float", "invalid integer", "invalid boolean", "string values must be quoted"];
+    let next = rest
+        .chars()
+        .next()
+        .filter(|next| *next != '\n' && *next != '\r');
+    let is_scalar = [
+        "invalid float",
+        "invalid integer",
+        "invalid boolean",
+        "string values must be quoted",
+    ];
     if is_scalar.iter().any(|start| message.starts_with(start)) {
         return match next {
             None | Some('#') => "the value is missing".to_owned(),
@@ -61,13 +82,16 @@ fn syntax(message: &str, rest: &str) -> String {
         };
     }
     match message {
-        "recursion limit" | "cannot recurse further; max recursion depth met" => "nested too deeply".to_owned(),
+        "recursion limit" | "cannot recurse further; max recursion depth met" => {
+            "nested too deeply".to_owned()
+        }
         "duplicate key" => "this name is already set above; each may stand once".to_owned(),
         "invalid key-value pair, expected key" if next == Some('{') => {
             "this looks like JSON; expected TOML, which begins with [servers.NAME]".to_owned()
         }
         "invalid basic string, expected `\"`" | "invalid literal string, expected `'`" => {
-            "the text is not closed; expected the closing quote before the end of the line".to_owned()
+            "the text is not closed; expected the closing quote before the end of the line"
+                .to_owned()
         }
         other => other.replace('\n', ", "),
     }

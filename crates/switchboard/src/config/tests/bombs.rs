@@ -13,21 +13,48 @@ fn t27_bombs_give_a_clean_error() {
         assert!(said.len() < 10_000, "{what}: says {} bytes", said.len());
         assert!(started.elapsed().as_secs() < 20, "{what}");
     };
-    check("arrays", format!("a = {}1{}", "[".repeat(100_000), "]".repeat(100_000)));
-    check("inline tables", format!("a = {}1{}", "{a=".repeat(100_000), "}".repeat(100_000)));
-    check("open inline tables", format!("a = {}", "{a=".repeat(100_000)));
+    check(
+        "arrays",
+        format!("a = {}1{}", "[".repeat(100_000), "]".repeat(100_000)),
+    );
+    check(
+        "inline tables",
+        format!("a = {}1{}", "{a=".repeat(100_000), "}".repeat(100_000)),
+    );
+    check(
+        "open inline tables",
+        format!("a = {}", "{a=".repeat(100_000)),
+    );
     check("dotted key", format!("{}a = 1", "a.".repeat(100_000)));
     check("dotted head", format!("[{}a]", "a.".repeat(100_000)));
-    check("dotted head of lists", format!("[[{}a]]", "a.".repeat(100_000)));
-    check("below a server", format!("[servers.a]\ncommand = {}", "[".repeat(100_000)));
+    check(
+        "dotted head of lists",
+        format!("[[{}a]]", "a.".repeat(100_000)),
+    );
+    check(
+        "below a server",
+        format!("[servers.a]\ncommand = {}", "[".repeat(100_000)),
+    );
 }
 
 #[test]
 fn t27_a_hundred_thousand_errors_are_told_in_a_hundred_lines() {
-    let said =
-        told("[servers._]\n".to_owned() + &(0..50_000).map(|number| format!("{number}\n")).collect::<String>(), Scope::User);
-    assert!(said.lines().count() <= 101, "{} lines", said.lines().count());
-    assert!(said.contains("more of the same file; correct the first ones and try again"), "{said:.300}");
+    let said = told(
+        "[servers._]\n".to_owned()
+            + &(0..50_000)
+                .map(|number| format!("{number}\n"))
+                .collect::<String>(),
+        Scope::User,
+    );
+    assert!(
+        said.lines().count() <= 101,
+        "{} lines",
+        said.lines().count()
+    );
+    assert!(
+        said.contains("more of the same file; correct the first ones and try again"),
+        "{said:.300}"
+    );
 }
 
 const VALID: &str = r#"# a comment
@@ -74,12 +101,24 @@ proptest! {
 #[test]
 fn t27_one_line_of_a_million_bytes_costs_what_many_lines_do() {
     let started = std::time::Instant::now();
-    let wrong = told(format!("[servers.a]\ncommand = 'x'\nargs = [{}]", "1,".repeat(500_000)), Scope::User);
+    let wrong = told(
+        format!(
+            "[servers.a]\ncommand = 'x'\nargs = [{}]",
+            "1,".repeat(500_000)
+        ),
+        Scope::User,
+    );
     assert!(wrong.lines().count() <= 101);
-    let servers: String = (0..20_000).map(|number| format!("s{number}={{command='x'}},")).collect();
+    let servers: String = (0..20_000)
+        .map(|number| format!("s{number}={{command='x'}},"))
+        .collect();
     let config = load_text(format!("servers = {{{servers}}}"), Scope::User).expect("a valid file");
     assert_eq!(config.servers.len(), 20_000);
-    let rules = load_text(format!("[permissions]\ndeny = [{}]", "'a',".repeat(200_000)), Scope::User).expect("a valid file");
+    let rules = load_text(
+        format!("[permissions]\ndeny = [{}]", "'a',".repeat(200_000)),
+        Scope::User,
+    )
+    .expect("a valid file");
     assert_eq!(rules.permissions.deny.len(), 200_000);
     // Minutes, if any of these were quadratic.
     assert!(started.elapsed().as_secs() < 60);

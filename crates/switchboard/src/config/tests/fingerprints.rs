@@ -6,7 +6,11 @@ use proptest::prelude::*;
 use super::*;
 
 fn server(endpoint: Endpoint, file: &str, scope: Scope) -> ServerConfig {
-    ServerConfig::new(ServerName::new("a").unwrap(), Source::new(Arc::new(file.into()), 1, scope), endpoint)
+    ServerConfig::new(
+        ServerName::new("a").unwrap(),
+        Source::new(Arc::new(file.into()), 1, scope),
+        endpoint,
+    )
 }
 
 fn fingerprint(endpoint: &Endpoint) -> Fingerprint {
@@ -14,39 +18,79 @@ fn fingerprint(endpoint: &Endpoint) -> Fingerprint {
 }
 
 fn secrets() -> impl Strategy<Value = IndexMap<String, Secret>> {
-    proptest::collection::vec(("[A-C]{0,2}", "[a-b=]{0,2}"), 0..4)
-        .prop_map(|pairs| pairs.into_iter().map(|(name, value)| (name, Secret::new(value))).collect())
+    proptest::collection::vec(("[A-C]{0,2}", "[a-b=]{0,2}"), 0..4).prop_map(|pairs| {
+        pairs
+            .into_iter()
+            .map(|(name, value)| (name, Secret::new(value)))
+            .collect()
+    })
 }
 
 /// Few letters, so that parts that run into one another would be found.
 fn endpoint() -> impl Strategy<Value = Endpoint> {
-    let stdio =
-        ("[ab/]{1,3}", proptest::collection::vec("[ab]{0,2}", 0..4), secrets(), any::<bool>(), proptest::option::of("[ab]{0,2}"))
-            .prop_map(|(command, args, env, inherit_env, cwd)| {
-                Endpoint::Stdio(StdioEndpoint { env, inherit_env, cwd, ..StdioEndpoint::new(command, args) })
-            });
-    let wire = prop_oneof![Just(HttpWire::Auto), Just(HttpWire::Streamable), Just(HttpWire::Sse)];
+    let stdio = (
+        "[ab/]{1,3}",
+        proptest::collection::vec("[ab]{0,2}", 0..4),
+        secrets(),
+        any::<bool>(),
+        proptest::option::of("[ab]{0,2}"),
+    )
+        .prop_map(|(command, args, env, inherit_env, cwd)| {
+            Endpoint::Stdio(StdioEndpoint {
+                env,
+                inherit_env,
+                cwd,
+                ..StdioEndpoint::new(command, args)
+            })
+        });
+    let wire = prop_oneof![
+        Just(HttpWire::Auto),
+        Just(HttpWire::Streamable),
+        Just(HttpWire::Sse)
+    ];
     let secret = || proptest::option::of("[ab]{0,2}".prop_map(Secret::new));
     let text = || proptest::option::of("[ab]{0,2}");
     let client = (secret(), text(), secret(), text(), text(), text());
-    let auth = (client, any::<bool>(), proptest::collection::vec("[ab]{0,2}", 0..3), proptest::option::of(1_u16..3)).prop_map(
-        |((bearer_token, client_id, client_secret, client_key, client_metadata_url, issuer), alone, scopes, callback_port)| {
-            HttpAuth {
-                bearer_token,
-                grant: if alone { Grant::ClientCredentials } else { Grant::AuthorizationCode },
-                issuer,
-                client_id,
-                client_secret,
-                client_key,
-                client_metadata_url,
+    let auth = (
+        client,
+        any::<bool>(),
+        proptest::collection::vec("[ab]{0,2}", 0..3),
+        proptest::option::of(1_u16..3),
+    )
+        .prop_map(
+            |(
+                (bearer_token, client_id, client_secret, client_key, client_metadata_url, issuer),
+                alone,
                 scopes,
                 callback_port,
-            }
-        },
-    );
+            )| {
+                HttpAuth {
+                    bearer_token,
+                    grant: if alone {
+                        Grant::ClientCredentials
+                    } else {
+                        Grant::AuthorizationCode
+                    },
+                    issuer,
+                    client_id,
+                    client_secret,
+                    client_key,
+                    client_metadata_url,
+                    scopes,
+                    callback_port,
+                }
+            },
+        );
     let auth = prop_oneof![Just(HttpAuth::default()), auth];
-    let http = ("[ab]{1,3}", secrets(), wire, auth)
-        .prop_map(|(url, headers, wire, auth)| Endpoint::Http(HttpEndpoint { url, headers, wire, auth, syntax: Syntax::Native }));
+    let http = ("[ab]{1,3}", secrets(), wire, auth).prop_map(|(url, headers, wire, auth)| {
+        Endpoint::Http(HttpEndpoint {
+            url,
+            headers,
+            wire,
+            auth,
+            syntax: Syntax::Native,
+        })
+    });
     prop_oneof![stdio, http]
 }
 
@@ -89,7 +133,9 @@ fn mutations(endpoint: &Endpoint) -> Vec<Endpoint> {
                     add(&|stdio| stdio.args.swap(index, index - 1));
                 }
             }
-            changed_map(&stdio.env).into_iter().for_each(|env| add(&|stdio| stdio.env = env.clone()));
+            changed_map(&stdio.env)
+                .into_iter()
+                .for_each(|env| add(&|stdio| stdio.env = env.clone()));
             all.push(Endpoint::Http(HttpEndpoint {
                 url: stdio.command.clone(),
                 headers: stdio.env.clone(),
@@ -108,23 +154,56 @@ fn mutations(endpoint: &Endpoint) -> Vec<Endpoint> {
                     add(&|http| http.wire = wire);
                 }
             }
-            add(&|http| http.auth.bearer_token = http.auth.bearer_token.take().map_or(Some(Secret::new("")), |_| None));
-            add(&|http| http.auth.client_id = http.auth.client_id.take().map_or(Some(String::new()), |_| None));
-            add(&|http| http.auth.client_secret = http.auth.client_secret.take().map_or(Some(Secret::new("")), |_| None));
-            add(&|http| http.auth.client_key = http.auth.client_key.take().map_or(Some(String::new()), |_| None));
             add(&|http| {
-                http.auth.client_metadata_url = Some(format!("{}x", http.auth.client_metadata_url.take().unwrap_or_default()))
+                http.auth.bearer_token = http
+                    .auth
+                    .bearer_token
+                    .take()
+                    .map_or(Some(Secret::new("")), |_| None)
+            });
+            add(&|http| {
+                http.auth.client_id = http
+                    .auth
+                    .client_id
+                    .take()
+                    .map_or(Some(String::new()), |_| None)
+            });
+            add(&|http| {
+                http.auth.client_secret = http
+                    .auth
+                    .client_secret
+                    .take()
+                    .map_or(Some(Secret::new("")), |_| None)
+            });
+            add(&|http| {
+                http.auth.client_key = http
+                    .auth
+                    .client_key
+                    .take()
+                    .map_or(Some(String::new()), |_| None)
+            });
+            add(&|http| {
+                http.auth.client_metadata_url = Some(format!(
+                    "{}x",
+                    http.auth.client_metadata_url.take().unwrap_or_default()
+                ))
             });
             add(&|http| http.auth.scopes.push(String::new()));
-            add(&|http| http.auth.issuer = Some(format!("{}x", http.auth.issuer.take().unwrap_or_default())));
-            add(&|http| http.auth.callback_port = Some(http.auth.callback_port.unwrap_or_default() + 1));
+            add(&|http| {
+                http.auth.issuer = Some(format!("{}x", http.auth.issuer.take().unwrap_or_default()))
+            });
+            add(&|http| {
+                http.auth.callback_port = Some(http.auth.callback_port.unwrap_or_default() + 1)
+            });
             add(&|http| {
                 http.auth.grant = match http.auth.grant {
                     Grant::AuthorizationCode => Grant::ClientCredentials,
                     Grant::ClientCredentials => Grant::AuthorizationCode,
                 }
             });
-            changed_map(&http.headers).into_iter().for_each(|headers| add(&|http| http.headers = headers.clone()));
+            changed_map(&http.headers)
+                .into_iter()
+                .for_each(|headers| add(&|http| http.headers = headers.clone()));
         }
         Endpoint::Wrong(_) => unreachable!("not among those made"),
     }
@@ -165,7 +244,9 @@ fn t2_formatting_and_settings_that_start_nothing_do_not_matter() {
     let one = of("[servers.a]\ncommand = 'x'\nargs = ['b', 'c']\nenv = { K = 'v', L = 'w' }\n");
     assert_eq!(
         one,
-        of("# a\n[servers.a.env]\nL = \"w\"\nK = \"v\"\n[servers.a]\nargs = [ \"b\",\n \"c\", ]\ncommand = \"\"\"x\"\"\"\n")
+        of(
+            "# a\n[servers.a.env]\nL = \"w\"\nK = \"v\"\n[servers.a]\nargs = [ \"b\",\n \"c\", ]\ncommand = \"\"\"x\"\"\"\n"
+        )
     );
     assert_eq!(
         one,
@@ -178,7 +259,10 @@ fn t2_formatting_and_settings_that_start_nothing_do_not_matter() {
 #[test]
 fn t2_the_folder_counts_where_it_decides_what_runs_and_for_every_project() {
     let same_elsewhere = |command: &str, cwd: Option<&str>, scope: Scope| {
-        let endpoint = Endpoint::Stdio(StdioEndpoint { cwd: cwd.map(str::to_owned), ..StdioEndpoint::new(command, [""; 0]) });
+        let endpoint = Endpoint::Stdio(StdioEndpoint {
+            cwd: cwd.map(str::to_owned),
+            ..StdioEndpoint::new(command, [""; 0])
+        });
         let at = |file: &str| server(endpoint.clone(), file, scope).fingerprint();
         at("/one/switchboard.toml") == at("/two/switchboard.toml")
     };
@@ -187,40 +271,86 @@ fn t2_the_folder_counts_where_it_decides_what_runs_and_for_every_project() {
     assert!(!same_elsewhere("./x", None, Scope::User));
     assert!(!same_elsewhere("${DIR}", None, Scope::User));
     assert!(!same_elsewhere("npx", Some("sub"), Scope::Given));
-    assert!(!same_elsewhere("npx", None, Scope::Project), "what one project was granted, another was not");
+    assert!(
+        !same_elsewhere("npx", None, Scope::Project),
+        "what one project was granted, another was not"
+    );
 }
 
-/// The same entry in another format is the same launch; only where a `$` means something else it is another one.
+/// The same entry in another format is the same launch; only where a `$` means something else it is
+/// another one.
 #[test]
 fn t2_the_format_does_not_count_and_the_syntax_only_where_a_dollar_is_read_otherwise() {
     let folder = tempfile::tempdir().unwrap();
     let fingerprint = |name: &str, dialect: Dialect, text: &str| {
         let path = folder.path().join(name);
         std::fs::write(&path, text).unwrap();
-        let file = ConfigFile { dialect: Some(dialect), ..ConfigFile::new(path, Scope::Project) };
+        let file = ConfigFile {
+            dialect: Some(dialect),
+            ..ConfigFile::new(path, Scope::Project)
+        };
         load(&[file]).unwrap().servers[0].fingerprint()
     };
-    let toml = |fields: &str| fingerprint("switchboard.toml", Dialect::Native, &format!("[servers.x]\n{fields}\n"));
-    let json = |dialect: Dialect, fields: &str| {
-        let container = if dialect == Dialect::CoreAgent { "servers" } else { "mcpServers" };
-        fingerprint("x.json", dialect, &format!("{{\"{container}\": {{\"x\": {{{fields}}}}}}}"))
+    let toml = |fields: &str| {
+        fingerprint(
+            "switchboard.toml",
+            Dialect::Native,
+            &format!("[servers.x]\n{fields}\n"),
+        )
     };
-    let native = toml("command = 'npx'\nargs = ['-y', 'x']\nenv = { B = '${T}', A = '1' }\ncwd = 'sub'");
-    let shared = r#""env": {"A": "1", "B": "${T}"}, "args": ["-y", "x"], "cwd": "sub", "command": "npx""#;
+    let json = |dialect: Dialect, fields: &str| {
+        let container = if dialect == Dialect::CoreAgent {
+            "servers"
+        } else {
+            "mcpServers"
+        };
+        fingerprint(
+            "x.json",
+            dialect,
+            &format!("{{\"{container}\": {{\"x\": {{{fields}}}}}}}"),
+        )
+    };
+    let native =
+        toml("command = 'npx'\nargs = ['-y', 'x']\nenv = { B = '${T}', A = '1' }\ncwd = 'sub'");
+    let shared =
+        r#""env": {"A": "1", "B": "${T}"}, "args": ["-y", "x"], "cwd": "sub", "command": "npx""#;
     assert_eq!(json(Dialect::McpJson, shared), native);
-    let native = toml("url = 'https://x.example/mcp'\nheaders = { A = 'Bearer ${T}' }\ntransport = 'http'");
+    let native =
+        toml("url = 'https://x.example/mcp'\nheaders = { A = 'Bearer ${T}' }\ntransport = 'http'");
     assert_eq!(
-        json(Dialect::McpJson, r#""type": "http", "url": "https://x.example/mcp", "headers": {"A": "Bearer ${T}"}"#),
+        json(
+            Dialect::McpJson,
+            r#""type": "http", "url": "https://x.example/mcp", "headers": {"A": "Bearer ${T}"}"#
+        ),
         native
     );
-    assert_eq!(json(Dialect::Gemini, r#""httpUrl": "https://x.example/mcp", "headers": {"A": "Bearer ${T}"}"#), native);
+    assert_eq!(
+        json(
+            Dialect::Gemini,
+            r#""httpUrl": "https://x.example/mcp", "headers": {"A": "Bearer ${T}"}"#
+        ),
+        native
+    );
     let plain = toml("url = 'https://x.example/mcp'\nheaders = { A = 'b' }\ntransport = 'http'");
-    let core_agent = r#""transport": "http", "url": "https://x.example/mcp", "headers": {"A": "b"}"#;
+    let core_agent =
+        r#""transport": "http", "url": "https://x.example/mcp", "headers": {"A": "b"}"#;
     assert_eq!(json(Dialect::CoreAgent, core_agent), plain);
 
     // A bare name is a reference in one and a text in the other.
     let bare = toml("url = 'https://x.example/mcp'\nheaders = { A = '$T' }\ntransport = 'http'");
-    assert_ne!(json(Dialect::Gemini, r#""httpUrl": "https://x.example/mcp", "headers": {"A": "$T"}"#), bare);
+    assert_ne!(
+        json(
+            Dialect::Gemini,
+            r#""httpUrl": "https://x.example/mcp", "headers": {"A": "$T"}"#
+        ),
+        bare
+    );
     let doubled = toml("url = 'https://x.example/mcp'\nheaders = { A = '$$' }\ntransport = 'http'");
-    assert_ne!(json(Dialect::McpJson, r#""type": "http", "url": "https://x.example/mcp", "headers": {"A": "$$"}"#), doubled);
+    assert_ne!(
+        json(
+            Dialect::McpJson,
+            r#""type": "http", "url": "https://x.example/mcp", "headers": {"A": "$$"}"#
+        ),
+        doubled
+    );
 }

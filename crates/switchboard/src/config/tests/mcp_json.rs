@@ -19,13 +19,28 @@ fn server(name: &str, line: usize, endpoint: Endpoint) -> ServerConfig {
 }
 
 fn stdio(command: &str, args: &[&str], env: &[(&str, &str)]) -> Endpoint {
-    let env = env.iter().map(|(name, value)| ((*name).to_owned(), Secret::new(*value))).collect();
-    Endpoint::Stdio(StdioEndpoint { env, syntax: Syntax::Braced, ..StdioEndpoint::new(command, args.iter().copied()) })
+    let env = env
+        .iter()
+        .map(|(name, value)| ((*name).to_owned(), Secret::new(*value)))
+        .collect();
+    Endpoint::Stdio(StdioEndpoint {
+        env,
+        syntax: Syntax::Braced,
+        ..StdioEndpoint::new(command, args.iter().copied())
+    })
 }
 
 fn url(url: &str, wire: HttpWire, headers: &[(&str, &str)]) -> Endpoint {
-    let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), Secret::new(*value))).collect();
-    Endpoint::Http(HttpEndpoint { headers, wire, syntax: Syntax::Braced, ..HttpEndpoint::new(url) })
+    let headers = headers
+        .iter()
+        .map(|(name, value)| ((*name).to_owned(), Secret::new(*value)))
+        .collect();
+    Endpoint::Http(HttpEndpoint {
+        headers,
+        wire,
+        syntax: Syntax::Braced,
+        ..HttpEndpoint::new(url)
+    })
 }
 
 #[track_caller]
@@ -37,23 +52,48 @@ fn check(fields: &str, endpoint: Endpoint, warnings: &[&str]) {
 
 #[track_caller]
 fn check_wrong(fields: &str, told: &str) {
-    let foreign = read(&format!("{{\"mcpServers\": {{\n\"x\": {{{fields}}},\n\"neighbour\": {{\"command\": \"a\"}}\n}}}}"));
-    let expected = [("x".to_owned(), Some(told.to_owned())), ("neighbour".to_owned(), None)];
+    let foreign = read(&format!(
+        "{{\"mcpServers\": {{\n\"x\": {{{fields}}},\n\"neighbour\": {{\"command\": \"a\"}}\n}}}}"
+    ));
+    let expected = [
+        ("x".to_owned(), Some(told.to_owned())),
+        ("neighbour".to_owned(), None),
+    ];
     assert_eq!(foreign.faults(), expected, "{fields}");
 }
 
 #[test]
 fn a_command_is_a_text_or_a_list_and_values_of_env_may_be_numbers() {
-    check(r#""command": "npx", "args": ["-y", "x"]"#, stdio("npx", &["-y", "x"], &[]), &[]);
-    check(r#""command": ["npx", "-y", "x"]"#, stdio("npx", &["-y", "x"], &[]), &[]);
-    check(r#""command": ["npx", "-y"], "args": ["x"]"#, stdio("npx", &["-y", "x"], &[]), &[]);
+    check(
+        r#""command": "npx", "args": ["-y", "x"]"#,
+        stdio("npx", &["-y", "x"], &[]),
+        &[],
+    );
+    check(
+        r#""command": ["npx", "-y", "x"]"#,
+        stdio("npx", &["-y", "x"], &[]),
+        &[],
+    );
+    check(
+        r#""command": ["npx", "-y"], "args": ["x"]"#,
+        stdio("npx", &["-y", "x"], &[]),
+        &[],
+    );
     check(
         r#""command": "a", "env": {"PORT": 8080, "ON": true, "NONE": null, "T": "${T}"}"#,
         stdio("a", &[], &[("PORT", "8080"), ("ON", "true"), ("T", "${T}")]),
         &[],
     );
-    check(r#""type": "local", "command": ["a"], "environment": {"A": "b"}"#, stdio("a", &[], &[("A", "b")]), &[]);
-    check(r#""transport": {"type": "stdio", "command": "a", "args": ["b"]}"#, stdio("a", &["b"], &[]), &[]);
+    check(
+        r#""type": "local", "command": ["a"], "environment": {"A": "b"}"#,
+        stdio("a", &[], &[("A", "b")]),
+        &[],
+    );
+    check(
+        r#""transport": {"type": "stdio", "command": "a", "args": ["b"]}"#,
+        stdio("a", &["b"], &[]),
+        &[],
+    );
 }
 
 /// C5: a word decides, in every program's spelling; without one the wire is found out.
@@ -68,11 +108,23 @@ fn c5_the_word_for_the_wire_decides_and_a_bare_url_lets_it_be_found_out() {
         ("sse", HttpWire::Sse),
         ("remote", HttpWire::Auto),
     ] {
-        check(&format!(r#""type": "{word}", "url": "{address}""#), url(address, wire, &[]), &[]);
-        check(&format!(r#""transport": "{word}", "url": "{address}""#), url(address, wire, &[]), &[]);
+        check(
+            &format!(r#""type": "{word}", "url": "{address}""#),
+            url(address, wire, &[]),
+            &[],
+        );
+        check(
+            &format!(r#""transport": "{word}", "url": "{address}""#),
+            url(address, wire, &[]),
+            &[],
+        );
     }
     for field in ["url", "serverUrl", "baseUrl", "httpUrl"] {
-        check(&format!(r#""{field}": "{address}""#), url(address, HttpWire::Auto, &[]), &[]);
+        check(
+            &format!(r#""{field}": "{address}""#),
+            url(address, HttpWire::Auto, &[]),
+            &[],
+        );
     }
     check_wrong(r#""type": "ws", "url": "wss://x.example""#, {
         ".mcp.json:2:7: mcpServers.x.type: no wire that is known here; expected \"stdio\", \"http\" or \"sse\""
@@ -87,9 +139,15 @@ fn c6_two_ways_to_reach_a_server_are_wrong_unless_the_type_says_which() {
          start or a URL to reach: remove one of them"
     });
     let ignored = |column: usize, lost: &str, kept: &str| {
-        format!(".mcp.json:2:{column}: mcpServers.x.{lost}: ignored: the server is reached by its `{kept}`; remove one of them")
+        format!(
+            ".mcp.json:2:{column}: mcpServers.x.{lost}: ignored: the server is reached by its `{kept}`; remove one of them"
+        )
     };
-    check(&format!("{both}, \"type\": \"stdio\""), stdio("a", &[], &[]), &[&ignored(23, "serverUrl", "command")]);
+    check(
+        &format!("{both}, \"type\": \"stdio\""),
+        stdio("a", &[], &[]),
+        &[&ignored(23, "serverUrl", "command")],
+    );
     check(
         &format!("{both}, \"type\": \"http\""),
         url("https://x.example/mcp", HttpWire::Streamable, &[]),
@@ -99,12 +157,29 @@ fn c6_two_ways_to_reach_a_server_are_wrong_unless_the_type_says_which() {
 
 #[test]
 fn headers_are_a_map_or_a_list() {
-    let endpoint = || url("https://x.example/mcp", HttpWire::Auto, &[("A", "b: c"), ("Authorization", "Bearer ${T}")]);
-    check(r#""url": "https://x.example/mcp", "headers": {"A": "b: c", "Authorization": "Bearer ${T}"}"#, endpoint(), &[]);
-    check(r#""url": "https://x.example/mcp", "headers": ["A: b: c", "Authorization: Bearer ${T}"]"#, endpoint(), &[]);
-    check_wrong(r#""url": "https://x.example/mcp", "headers": ["no colon"]"#, {
-        ".mcp.json:2:50: mcpServers.x.headers: expected an object of strings, such as { \"NAME\": \"value\" }, found a list"
-    });
+    let endpoint = || {
+        url(
+            "https://x.example/mcp",
+            HttpWire::Auto,
+            &[("A", "b: c"), ("Authorization", "Bearer ${T}")],
+        )
+    };
+    check(
+        r#""url": "https://x.example/mcp", "headers": {"A": "b: c", "Authorization": "Bearer ${T}"}"#,
+        endpoint(),
+        &[],
+    );
+    check(
+        r#""url": "https://x.example/mcp", "headers": ["A: b: c", "Authorization: Bearer ${T}"]"#,
+        endpoint(),
+        &[],
+    );
+    check_wrong(
+        r#""url": "https://x.example/mcp", "headers": ["no colon"]"#,
+        {
+            ".mcp.json:2:50: mcpServers.x.headers: expected an object of strings, such as { \"NAME\": \"value\" }, found a list"
+        },
+    );
 }
 
 #[test]
@@ -114,34 +189,49 @@ fn disabled_servers_stay_listed_and_approvals_of_other_programs_are_ignored_with
     assert!(enabled(r#""command": "a", "disabled": false"#));
     assert!(!enabled(r#""command": "a", "disabled": true"#));
     assert!(!enabled(r#""command": "a", "enabled": false"#));
-    assert!(!enabled(r#""command": "a", "enabled": false, "disabled": false"#));
-    let ignored = "ignored: what needs no confirmation is for `permissions.allow` of your own file to say";
+    assert!(!enabled(
+        r#""command": "a", "enabled": false, "disabled": false"#
+    ));
+    let ignored =
+        "ignored: what needs no confirmation is for `permissions.allow` of your own file to say";
     check(
         r#""command": "a", "autoApprove": ["x"]"#,
         stdio("a", &[], &[]),
-        &[&format!(".mcp.json:2:23: mcpServers.x.autoApprove: {ignored}")],
+        &[&format!(
+            ".mcp.json:2:23: mcpServers.x.autoApprove: {ignored}"
+        )],
     );
     check(
         r#""command": "a", "alwaysAllow": []"#,
         stdio("a", &[], &[]),
-        &[&format!(".mcp.json:2:23: mcpServers.x.alwaysAllow: {ignored}")],
+        &[&format!(
+            ".mcp.json:2:23: mcpServers.x.alwaysAllow: {ignored}"
+        )],
     );
 }
 
-/// What an editor would put in is empty here: the server is not started with it, and its neighbours are.
+/// What an editor would put in is empty here: the server is not started with it, and its neighbours
+/// are.
 #[test]
 fn what_an_editor_would_ask_for_is_an_error_of_that_server_alone() {
     check_wrong(r#""command": "a", "env": {"T": "${input:token}"}"#, {
         ".mcp.json:2:36: mcpServers.x.env.T: \"${input:…}\" is asked for by an editor, and nobody asks here; set a variable and \
          write \"${NAME}\""
     });
-    check_wrong(r#""command": "a", "args": ["-C", "${workspaceFolder}/x"]"#, {
-        ".mcp.json:2:38: mcpServers.x.args[1]: \"${workspaceFolder}\" is known to an editor only; write the folder, or a relative path"
-    });
+    check_wrong(
+        r#""command": "a", "args": ["-C", "${workspaceFolder}/x"]"#,
+        {
+            ".mcp.json:2:38: mcpServers.x.args[1]: \"${workspaceFolder}\" is known to an editor only; write the folder, or a relative path"
+        },
+    );
     check_wrong(r#""command": "a", "args": ["${A"]"#, {
         ".mcp.json:2:32: mcpServers.x.args[0]: a reference opened with \"${\" is not closed with \"}\"; write \"$${\" for the text itself"
     });
-    check(r#""command": "${userHome}/a""#, stdio("${HOME}/a", &[], &[]), &[]);
+    check(
+        r#""command": "${userHome}/a""#,
+        stdio("${HOME}/a", &[], &[]),
+        &[],
+    );
 }
 
 /// C7: braces alone refer; a password with dollars is what it is.
@@ -150,10 +240,25 @@ fn c7_only_braced_names_are_references() {
     let config =
         read(&entry(r#""command": "a", "env": {"A": "pa$$word", "B": "${env:T}", "C": "${GONE:-d}", "D": "x$T", "E": "$${T}"}"#))
             .config;
-    let child = child_environment(&config.servers[0].endpoint, &[("T", "t"), ("OTHERS_SECRET", "s")]);
-    let pairs: Vec<_> = child.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
-    let expected = [("A", "pa$$word"), ("B", "t"), ("C", "d"), ("D", "x$T"), ("E", "${T}")];
-    assert_eq!(pairs, expected, "and nothing of the host's that the short list does not name (C9)");
+    let child = child_environment(
+        &config.servers[0].endpoint,
+        &[("T", "t"), ("OTHERS_SECRET", "s")],
+    );
+    let pairs: Vec<_> = child
+        .iter()
+        .map(|(name, value)| (name.as_str(), value.as_str()))
+        .collect();
+    let expected = [
+        ("A", "pa$$word"),
+        ("B", "t"),
+        ("C", "d"),
+        ("D", "x$T"),
+        ("E", "${T}"),
+    ];
+    assert_eq!(
+        pairs, expected,
+        "and nothing of the host's that the short list does not name (C9)"
+    );
 }
 
 #[test]
@@ -166,10 +271,23 @@ fn vs_codes_shape_is_read() {
   }
 }"#;
     let foreign = read(text);
-    let github = url("https://api.githubcopilot.com/mcp", HttpWire::Streamable, &[]);
-    assert_eq!(foreign.servers(), [server("github", 4, github), server("local", 5, stdio("npx", &["-y", "x"], &[]))]);
+    let github = url(
+        "https://api.githubcopilot.com/mcp",
+        HttpWire::Streamable,
+        &[],
+    );
+    assert_eq!(
+        foreign.servers(),
+        [
+            server("github", 4, github),
+            server("local", 5, stdio("npx", &["-y", "x"], &[]))
+        ]
+    );
     let told = "not read; put its variables into `env`, or set them before the start";
-    assert_eq!(foreign.warnings(), [format!(".mcp.json:5:79: servers.local.envFile: {told}")]);
+    assert_eq!(
+        foreign.warnings(),
+        [format!(".mcp.json:5:79: servers.local.envFile: {told}")]
+    );
 }
 
 /// Codex's TOML: no text refers to a variable, variables are named instead; times are in seconds.
@@ -193,34 +311,77 @@ enabled = false
 "#;
     let foreign = load_foreign(Dialect::McpJson, "config.toml", text).unwrap();
     assert_eq!(foreign.warnings(), [""; 0]);
-    let named = |name: &str, line: usize, endpoint: Endpoint| expected(Dialect::McpJson, name, "config.toml", line, endpoint);
-    let [docs, figma] = &foreign.servers()[..] else { panic!("two servers") };
+    let named = |name: &str, line: usize, endpoint: Endpoint| {
+        expected(Dialect::McpJson, name, "config.toml", line, endpoint)
+    };
+    let [docs, figma] = &foreign.servers()[..] else {
+        panic!("two servers")
+    };
     let second = Duration::from_secs(1);
-    assert_eq!(docs.timeouts, Timeouts { connect: 20 * second, call: 45 * second, call_max: 600 * second });
+    assert_eq!(
+        docs.timeouts,
+        Timeouts {
+            connect: 20 * second,
+            call: 45 * second,
+            call_max: 600 * second
+        }
+    );
     assert_eq!(docs.include_tools, Some(vec!["search".to_owned()]));
-    assert_eq!(docs.endpoint, stdio("docs-server", &["$${LITERAL}"], &[("A", "a$B"), ("TOKEN", "${TOKEN}")]));
-    let Endpoint::Stdio(launch) = &docs.endpoint else { panic!("no program") };
-    let launch = StdioEndpoint { command: "/bin/sh".to_owned(), ..launch.clone() };
+    assert_eq!(
+        docs.endpoint,
+        stdio(
+            "docs-server",
+            &["$${LITERAL}"],
+            &[("A", "a$B"), ("TOKEN", "${TOKEN}")]
+        )
+    );
+    let Endpoint::Stdio(launch) = &docs.endpoint else {
+        panic!("no program")
+    };
+    let launch = StdioEndpoint {
+        command: "/bin/sh".to_owned(),
+        ..launch.clone()
+    };
     let launch = resolve_launch(&launch, Path::new("/"), &Environment::default()).unwrap();
     assert_eq!(launch.args, ["${LITERAL}"]);
-    let Endpoint::Http(endpoint) = url("https://mcp.figma.com/mcp", HttpWire::Auto, &[("X-Region", "eu"), ("X-Key", "${KEY}")])
-    else {
+    let Endpoint::Http(endpoint) = url(
+        "https://mcp.figma.com/mcp",
+        HttpWire::Auto,
+        &[("X-Region", "eu"), ("X-Key", "${KEY}")],
+    ) else {
         panic!("no URL")
     };
-    let auth = HttpAuth { bearer_token: Some(Secret::new("${FIGMA_TOKEN}")), ..HttpAuth::default() };
+    let auth = HttpAuth {
+        bearer_token: Some(Secret::new("${FIGMA_TOKEN}")),
+        ..HttpAuth::default()
+    };
     let endpoint = Endpoint::Http(HttpEndpoint { auth, ..endpoint });
-    assert_eq!(*figma, ServerConfig { enabled: false, ..named("figma", 10, endpoint) });
+    assert_eq!(
+        *figma,
+        ServerConfig {
+            enabled: false,
+            ..named("figma", 10, endpoint)
+        }
+    );
 }
 
 #[test]
 fn a_timeout_is_in_milliseconds_or_zeds_seconds() {
     let call = |text: &str| read(text).config.servers[0].timeouts.call;
-    assert_eq!(call(&entry(r#""command": "a", "timeout": 90000"#)), Duration::from_secs(90));
-    assert_eq!(call(r#"{"context_servers": {"x": {"command": "a", "timeout": 90}}}"#), Duration::from_secs(90));
+    assert_eq!(
+        call(&entry(r#""command": "a", "timeout": 90000"#)),
+        Duration::from_secs(90)
+    );
+    assert_eq!(
+        call(r#"{"context_servers": {"x": {"command": "a", "timeout": 90}}}"#),
+        Duration::from_secs(90)
+    );
     check(
         r#""command": "a", "timeout": 60"#,
         stdio("a", &[], &[]),
-        &[".mcp.json:2:23: mcpServers.x.timeout: ignored: less than a second; expected milliseconds, such as 60000"],
+        &[
+            ".mcp.json:2:23: mcpServers.x.timeout: ignored: less than a second; expected milliseconds, such as 60000",
+        ],
     );
 }
 
@@ -231,17 +392,41 @@ fn c12_one_bad_entry_never_drops_its_neighbours() {
 "a": {"command": "a"}, "b": null, "c": {"command": 5}, "d": {}, "e/f": {"command": "a"}, "g": {"url": "not a url"}, "h": {"command": "h"}
 }}"#;
     let foreign = read(text);
-    let names: Vec<_> = foreign.faults().into_iter().map(|(name, fault)| (name, fault.is_some())).collect();
-    let expected = [("a", false), ("b", true), ("c", true), ("d", true), ("g", true), ("h", false)];
-    assert_eq!(names, expected.map(|(name, wrong)| (name.to_owned(), wrong)));
-    assert!(foreign.warnings()[0].contains("mcpServers.\"e/f\""), "a name that cannot be one is told: {:?}", foreign.warnings());
+    let names: Vec<_> = foreign
+        .faults()
+        .into_iter()
+        .map(|(name, fault)| (name, fault.is_some()))
+        .collect();
+    let expected = [
+        ("a", false),
+        ("b", true),
+        ("c", true),
+        ("d", true),
+        ("g", true),
+        ("h", false),
+    ];
+    assert_eq!(
+        names,
+        expected.map(|(name, wrong)| (name.to_owned(), wrong))
+    );
+    assert!(
+        foreign.warnings()[0].contains("mcpServers.\"e/f\""),
+        "a name that cannot be one is told: {:?}",
+        foreign.warnings()
+    );
 }
 
 #[test]
 fn a_file_without_servers_says_which_key_was_expected() {
     assert_eq!(read("{}").warnings(), [""; 0]);
     let expected = [".mcp.json:1:1: no server is in this file; expected them in `mcpServers`"];
-    assert_eq!(read(r#"{"mcp-servers": {"x": {"command": "a"}}}"#).warnings(), expected);
+    assert_eq!(
+        read(r#"{"mcp-servers": {"x": {"command": "a"}}}"#).warnings(),
+        expected
+    );
     let two = read(r#"{"servers": {}, "mcpServers": {}}"#);
-    assert_eq!(two.warnings(), [".mcp.json:1:2: servers: not read beside `mcpServers`; expected all servers there"]);
+    assert_eq!(
+        two.warnings(),
+        [".mcp.json:1:2: servers: not read beside `mcpServers`; expected all servers there"]
+    );
 }

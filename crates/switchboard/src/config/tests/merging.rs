@@ -24,7 +24,11 @@ fn warnings(config: &Config) -> Vec<String> {
         .iter()
         .map(|warning| {
             let file = Arc::new(PathBuf::from(warning.file.file_name().unwrap()));
-            Diagnostic { file, ..warning.clone() }.to_string()
+            Diagnostic {
+                file,
+                ..warning.clone()
+            }
+            .to_string()
         })
         .collect()
 }
@@ -90,13 +94,24 @@ max_message = "1MiB"
         max_message_bytes: 1 << 20,
     };
     assert_eq!(*config.servers[&name], expected);
-    assert_eq!(config.origins["servers.git.cwd"], Place { file, line: 7, column: 1 });
+    assert_eq!(
+        config.origins["servers.git.cwd"],
+        Place {
+            file,
+            line: 7,
+            column: 1
+        }
+    );
     assert_eq!(config.warnings, []);
 }
 
 #[test]
 fn what_is_left_out_has_its_default() {
-    let (_folder, config) = load_files(&[("user.toml", Scope::User, "[servers.x]\nurl = 'https://x.example/mcp'\n")]);
+    let (_folder, config) = load_files(&[(
+        "user.toml",
+        Scope::User,
+        "[servers.x]\nurl = 'https://x.example/mcp'\n",
+    )]);
     let server = &config.servers[0];
     let endpoint = HttpEndpoint::new("https://x.example/mcp");
     let expected = ServerConfig {
@@ -128,9 +143,17 @@ fn what_is_left_out_has_its_default() {
 #[test]
 fn c10_a_timeout_that_is_written_moves_the_other_ones_default() {
     let check = |written: &str, call_seconds: u64, max_seconds: u64| {
-        let (_folder, config) = load_files(&[("user.toml", Scope::User, &format!("[servers.x]\ncommand = 'x'\n{written}\n"))]);
+        let (_folder, config) = load_files(&[(
+            "user.toml",
+            Scope::User,
+            &format!("[servers.x]\ncommand = 'x'\n{written}\n"),
+        )]);
         let Timeouts { call, call_max, .. } = config.servers[0].timeouts;
-        assert_eq!((call.as_secs(), call_max.as_secs()), (call_seconds, max_seconds), "{written}");
+        assert_eq!(
+            (call.as_secs(), call_max.as_secs()),
+            (call_seconds, max_seconds),
+            "{written}"
+        );
     };
     check("", 60, 600);
     check("call_timeout = '30m'", 1800, 1800);
@@ -141,7 +164,11 @@ fn c10_a_timeout_that_is_written_moves_the_other_ones_default() {
 #[test]
 fn a_higher_files_entry_replaces_the_lower_one_whole_and_knows_it() {
     let (folder, config) = load_files(&[
-        ("project.toml", Scope::Project, "[servers.b]\ncommand = 'theirs'\n[servers.a]\ncommand = 'a'\n"),
+        (
+            "project.toml",
+            Scope::Project,
+            "[servers.b]\ncommand = 'theirs'\n[servers.a]\ncommand = 'a'\n",
+        ),
         (
             "user.toml",
             Scope::User,
@@ -152,24 +179,58 @@ fn a_higher_files_entry_replaces_the_lower_one_whole_and_knows_it() {
     let shown: Vec<(&str, Scope, Option<Arc<PathBuf>>)> = config
         .servers
         .values()
-        .map(|server| (server.name.as_str(), server.source.scope, server.source.shadows.clone()))
+        .map(|server| {
+            (
+                server.name.as_str(),
+                server.source.scope,
+                server.source.shadows.clone(),
+            )
+        })
         .collect();
-    let expected = [("b", Scope::Project, Some(place("user.toml"))), ("a", Scope::Project, None), ("c", Scope::User, None)];
+    let expected = [
+        ("b", Scope::Project, Some(place("user.toml"))),
+        ("a", Scope::Project, None),
+        ("c", Scope::User, None),
+    ];
     assert_eq!(shown, expected);
-    let Endpoint::Stdio(b) = &config.servers[0].endpoint else { panic!() };
-    assert_eq!((b.command.as_str(), b.args.len(), b.env.len()), ("theirs", 0, 0), "no field of the lower entry shows through");
-    assert_eq!(config.origins["servers.b.command"], Place { file: place("project.toml"), line: 2, column: 1 });
+    let Endpoint::Stdio(b) = &config.servers[0].endpoint else {
+        panic!()
+    };
+    assert_eq!(
+        (b.command.as_str(), b.args.len(), b.env.len()),
+        ("theirs", 0, 0),
+        "no field of the lower entry shows through"
+    );
+    assert_eq!(
+        config.origins["servers.b.command"],
+        Place {
+            file: place("project.toml"),
+            line: 2,
+            column: 1
+        }
+    );
     assert!(!config.origins.contains_key("servers.b.args"));
 }
 
-/// S0-27: a section about permissions is a gate, also where it is empty, whoever's file it stands in; no section anywhere is none.
+/// S0-27: a section about permissions is a gate, also where it is empty, whoever's file it stands
+/// in; no section anywhere is none.
 #[test]
 fn s0_27_a_gate_is_configured_where_any_file_speaks_of_permissions() {
     let check = |projects: &str, users: &str, expected: bool| {
-        let (_folder, config) = load_files(&[("p.toml", Scope::Project, projects), ("u.toml", Scope::User, users)]);
-        assert_eq!(config.permissions.configured, expected, "{projects:?} {users:?}");
+        let (_folder, config) = load_files(&[
+            ("p.toml", Scope::Project, projects),
+            ("u.toml", Scope::User, users),
+        ]);
+        assert_eq!(
+            config.permissions.configured, expected,
+            "{projects:?} {users:?}"
+        );
     };
-    check("", "[servers.x]\ncommand = 'x'\n[security]\nlocked = true\n", false);
+    check(
+        "",
+        "[servers.x]\ncommand = 'x'\n[security]\nlocked = true\n",
+        false,
+    );
     check("", "[permissions]\n", true);
     check("", "[permissions]\nmode = 'ask'\n", true);
     check("[permissions]\ndeny = ['x']\n", "", true);
@@ -181,7 +242,11 @@ fn a_project_can_only_tighten() {
                      [security]\nallow_servers = ['evil']\ndeny_servers = ['y']\nlocked = true\n[naming]\nstyle = 'identity'\n";
     let (folder, config) = load_files(&[
         ("project.toml", Scope::Project, loosening),
-        ("user.toml", Scope::User, "[permissions]\ndeny = ['z']\n[security]\ndeny_servers = ['w']\n"),
+        (
+            "user.toml",
+            Scope::User,
+            "[permissions]\ndeny = ['z']\n[security]\ndeny_servers = ['w']\n",
+        ),
     ]);
     let file = |name: &str| Arc::new(folder.path().canonicalize().unwrap().join(name));
     let rule = |text: &str, name: &str, line: usize| RuleText {
@@ -198,7 +263,11 @@ fn a_project_can_only_tighten() {
         configured: true,
     };
     assert_eq!(config.permissions, permissions);
-    let security = Security { allow_servers: vec![], deny_servers: vec!["y".to_owned(), "w".to_owned()], locked: true };
+    let security = Security {
+        allow_servers: vec![],
+        deny_servers: vec!["y".to_owned(), "w".to_owned()],
+        locked: true,
+    };
     assert_eq!(config.security, security);
     assert_eq!(config.naming, Style::Mcp);
     assert!(!config.servers[0].trust);
@@ -207,9 +276,14 @@ fn a_project_can_only_tighten() {
         "project.toml:14:1: naming.style: ignored: names are for your own file to decide",
     ];
     assert_eq!(warnings(&config), expected);
-    assert!(!config.origins.contains_key("permissions.mode") && config.origins.contains_key("security.locked"));
+    assert!(
+        !config.origins.contains_key("permissions.mode")
+            && config.origins.contains_key("security.locked")
+    );
     // What would lift questions is held back, to be asked about.
-    let [held_back] = &config.project_permissions[..] else { panic!("{:?}", config.project_permissions) };
+    let [held_back] = &config.project_permissions[..] else {
+        panic!("{:?}", config.project_permissions)
+    };
     assert_eq!(held_back.file, file("project.toml"));
     assert_eq!(
         held_back.lines(),
@@ -221,18 +295,31 @@ fn a_project_can_only_tighten() {
     );
 }
 
-/// A yes is bound to the file and to all that it would let run: any change of that is another key, any other change is not.
+/// A yes is bound to the file and to all that it would let run: any change of that is another key,
+/// any other change is not.
 #[test]
 fn what_a_project_would_let_run_has_a_fingerprint_of_its_own() {
     let key = |name: &str, text: &str| {
         let (_folder, config) = load_files(&[(name, Scope::Project, text)]);
         let project = config.project_permissions.into_iter().next().unwrap();
-        crate::config::ProjectPermissions { file: Arc::new(name.into()), ..project }.key()
+        crate::config::ProjectPermissions {
+            file: Arc::new(name.into()),
+            ..project
+        }
+        .key()
     };
     let text = "[servers.x]\ncommand = 'x'\n[permissions]\nallow = ['x/a']\n";
     let first = key("0.toml", text);
-    assert_eq!(first, key("0.toml", &text.replace("'x'\n", "'y'\nstart = 'lazy'\n")), "the entry is another question");
-    assert_eq!(first, key("0.toml", &format!("# a remark\n{text}deny = ['x/b']\n")), "what tightens needs no yes");
+    assert_eq!(
+        first,
+        key("0.toml", &text.replace("'x'\n", "'y'\nstart = 'lazy'\n")),
+        "the entry is another question"
+    );
+    assert_eq!(
+        first,
+        key("0.toml", &format!("# a remark\n{text}deny = ['x/b']\n")),
+        "what tightens needs no yes"
+    );
     for other in [
         text.replace("x/a", "x/b"),
         text.replace("['x/a']", "['x/a', 'x/b']"),
@@ -244,39 +331,97 @@ fn what_a_project_would_let_run_has_a_fingerprint_of_its_own() {
     assert_ne!(first, key("1.toml", text));
 }
 
-/// A project that also says `ask` or `deny` lifts no question by `yolo`; what one file says nothing about, another may.
+/// A project that also says `ask` or `deny` lifts no question by `yolo`; what one file says nothing
+/// about, another may.
 #[test]
 fn a_projects_yolo_and_silence_give_way_to_what_any_file_says() {
     let lines = |files: &[(&str, Scope, &str)]| {
         let (_folder, config) = load_files(files);
-        config.project_permissions.iter().flat_map(|project| project.lines()).count()
+        config
+            .project_permissions
+            .iter()
+            .flat_map(|project| project.lines())
+            .count()
     };
-    let (yolo, ask) = ("[permissions]\nmode = 'yolo'\n", "[permissions]\nmode = 'ask'\n");
-    assert_eq!(lines(&[("0.toml", Scope::Project, yolo), ("1.toml", Scope::User, ask)]), 1);
-    assert_eq!(lines(&[("0.toml", Scope::Project, yolo), ("1.toml", Scope::Project, ask)]), 0);
+    let (yolo, ask) = (
+        "[permissions]\nmode = 'yolo'\n",
+        "[permissions]\nmode = 'ask'\n",
+    );
+    assert_eq!(
+        lines(&[
+            ("0.toml", Scope::Project, yolo),
+            ("1.toml", Scope::User, ask)
+        ]),
+        1
+    );
+    assert_eq!(
+        lines(&[
+            ("0.toml", Scope::Project, yolo),
+            ("1.toml", Scope::Project, ask)
+        ]),
+        0
+    );
     let silent = r#"{"version": 1, "servers": {"x": {"transport": "stdio", "command": "x"}}}"#;
     assert_eq!(lines(&[("mcp.json", Scope::Project, silent)]), 1);
-    assert_eq!(lines(&[("mcp.json", Scope::Project, silent), ("1.toml", Scope::User, ask)]), 0);
-    assert_eq!(lines(&[("0.toml", Scope::Project, "[servers.x]\ncommand = 'y'\n"), ("mcp.json", Scope::Project, silent)]), 0);
-    assert_eq!(lines(&[("0.toml", Scope::User, yolo), ("mcp.json", Scope::User, silent)]), 0, "only a project's is held back");
+    assert_eq!(
+        lines(&[
+            ("mcp.json", Scope::Project, silent),
+            ("1.toml", Scope::User, ask)
+        ]),
+        0
+    );
+    assert_eq!(
+        lines(&[
+            ("0.toml", Scope::Project, "[servers.x]\ncommand = 'y'\n"),
+            ("mcp.json", Scope::Project, silent)
+        ]),
+        0
+    );
+    assert_eq!(
+        lines(&[
+            ("0.toml", Scope::User, yolo),
+            ("mcp.json", Scope::User, silent)
+        ]),
+        0,
+        "only a project's is held back"
+    );
 }
 
 #[test]
 fn the_stricter_mode_holds_between_project_and_user_and_the_higher_one_between_the_users_own() {
     let check = |files: &[(Scope, &str)], expected: Mode| {
-        let texts: Vec<String> = files.iter().map(|(_, mode)| format!("[permissions]\nmode = '{mode}'\n")).collect();
+        let texts: Vec<String> = files
+            .iter()
+            .map(|(_, mode)| format!("[permissions]\nmode = '{mode}'\n"))
+            .collect();
         let names = ["0.toml", "1.toml", "2.toml"];
-        let files: Vec<_> =
-            files.iter().zip(&texts).zip(names).map(|(((scope, _), text), name)| (name, *scope, text.as_str())).collect();
+        let files: Vec<_> = files
+            .iter()
+            .zip(&texts)
+            .zip(names)
+            .map(|(((scope, _), text), name)| (name, *scope, text.as_str()))
+            .collect();
         assert_eq!(load_files(&files).1.permissions.mode, expected, "{files:?}");
     };
     check(&[(Scope::Project, "yolo"), (Scope::User, "ask")], Mode::Ask);
-    check(&[(Scope::Project, "yolo"), (Scope::User, "yolo")], Mode::Yolo);
+    check(
+        &[(Scope::Project, "yolo"), (Scope::User, "yolo")],
+        Mode::Yolo,
+    );
     check(&[(Scope::Project, "ask"), (Scope::User, "yolo")], Mode::Ask);
-    check(&[(Scope::Project, "ask"), (Scope::User, "deny")], Mode::Deny);
-    check(&[(Scope::Project, "deny"), (Scope::User, "yolo")], Mode::Deny);
+    check(
+        &[(Scope::Project, "ask"), (Scope::User, "deny")],
+        Mode::Deny,
+    );
+    check(
+        &[(Scope::Project, "deny"), (Scope::User, "yolo")],
+        Mode::Deny,
+    );
     check(&[(Scope::Project, "yolo")], Mode::Ask);
-    check(&[(Scope::Given, "yolo"), (Scope::Given, "deny")], Mode::Yolo);
+    check(
+        &[(Scope::Given, "yolo"), (Scope::Given, "deny")],
+        Mode::Yolo,
+    );
     check(&[(Scope::Given, "ask"), (Scope::User, "yolo")], Mode::Ask);
 }
 
@@ -293,5 +438,9 @@ fn only_files_that_exist_are_found_the_projects_first() {
     let projects = ConfigFile::new(project.join("switchboard.toml"), Scope::Project);
     std::fs::write(&projects.path, "").unwrap();
     assert_eq!(search(&project, &own, &own), [projects, users.clone()]);
-    assert_eq!(search(&own.join("switchboard"), &own, &own), [users], "the user's own folder is no project");
+    assert_eq!(
+        search(&own.join("switchboard"), &own, &own),
+        [users],
+        "the user's own folder is no project"
+    );
 }

@@ -5,7 +5,12 @@ use super::*;
 /// Every kind of file takes the deadlines, the era and the start of the native file.
 #[test]
 fn each_kind_of_file_takes_our_own_deadlines_protocol_and_start() {
-    let fields = [("connect_timeout", "45s"), ("call_timeout", "90s"), ("protocol", "legacy"), ("start", "lazy")];
+    let fields = [
+        ("connect_timeout", "45s"),
+        ("call_timeout", "90s"),
+        ("protocol", "legacy"),
+        ("start", "lazy"),
+    ];
     let json = |before: &str| {
         let own = fields.map(|(name, value)| format!("\"{name}\": \"{value}\""));
         format!("{{ {before} \"command\": \"run\", {} }}", own.join(", "))
@@ -15,38 +20,91 @@ fn each_kind_of_file_takes_our_own_deadlines_protocol_and_start() {
         format!("{before}command{equals}\"run\"\n{}", own.concat())
     };
     let files = [
-        (Dialect::Native, "switchboard.toml", format!("[servers.x]\n{}", lines("", " = "))),
-        (Dialect::McpJson, ".mcp.json", format!("{{ \"mcpServers\": {{ \"x\": {} }} }}", json(""))),
-        (Dialect::Gemini, "settings.json", format!("{{ \"mcpServers\": {{ \"x\": {} }} }}", json(""))),
-        (Dialect::CoreAgent, "mcp.json", format!("{{ \"servers\": {{ \"x\": {} }} }}", json("\"transport\": \"stdio\","))),
-        (Dialect::AgentCode, "config.toml", format!("[mcp_servers.x]\n{}", lines("", " = "))),
-        (Dialect::A3s, "agent.hcl", format!("mcp_servers {{\n  name = \"x\"\n{}}}\n", lines("  ", " = "))),
-        (Dialect::AgentApps, "app.yaml", format!("metadata:\n  mcp:\n    x:\n{}", lines("      ", ": "))),
+        (
+            Dialect::Native,
+            "switchboard.toml",
+            format!("[servers.x]\n{}", lines("", " = ")),
+        ),
+        (
+            Dialect::McpJson,
+            ".mcp.json",
+            format!("{{ \"mcpServers\": {{ \"x\": {} }} }}", json("")),
+        ),
+        (
+            Dialect::Gemini,
+            "settings.json",
+            format!("{{ \"mcpServers\": {{ \"x\": {} }} }}", json("")),
+        ),
+        (
+            Dialect::CoreAgent,
+            "mcp.json",
+            format!(
+                "{{ \"servers\": {{ \"x\": {} }} }}",
+                json("\"transport\": \"stdio\",")
+            ),
+        ),
+        (
+            Dialect::AgentCode,
+            "config.toml",
+            format!("[mcp_servers.x]\n{}", lines("", " = ")),
+        ),
+        (
+            Dialect::A3s,
+            "agent.hcl",
+            format!("mcp_servers {{\n  name = \"x\"\n{}}}\n", lines("  ", " = ")),
+        ),
+        (
+            Dialect::AgentApps,
+            "app.yaml",
+            format!("metadata:\n  mcp:\n    x:\n{}", lines("      ", ": ")),
+        ),
     ];
     for (dialect, name, text) in files {
-        let Foreign { config, .. } = load_foreign(dialect, name, &text).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let Foreign { config, .. } =
+            load_foreign(dialect, name, &text).unwrap_or_else(|error| panic!("{name}: {error}"));
         assert_eq!(config.warnings, [], "{name}");
         let server = &config.servers[0];
-        let (connect, call) = (server.timeouts.connect.as_secs(), server.timeouts.call.as_secs());
-        assert_eq!((connect, call, server.protocol, server.start), (45, 90, Protocol::Legacy, Start::Lazy), "{name}");
+        let (connect, call) = (
+            server.timeouts.connect.as_secs(),
+            server.timeouts.call.as_secs(),
+        );
+        assert_eq!(
+            (connect, call, server.protocol, server.start),
+            (45, 90, Protocol::Legacy, Start::Lazy),
+            "{name}"
+        );
     }
 }
 
 /// Of the dialect's own field and ours, ours holds, and the other is told as the file spells it.
 #[test]
 fn two_fields_for_one_deadline_are_told() {
-    let text = r#"{ "mcpServers": { "x": { "command": "run", "timeout": 5000, "call_timeout": "7s" } } }"#;
-    let Foreign { config, .. } = load_foreign(Dialect::Gemini, "settings.json", text).unwrap_or_else(|error| panic!("{error}"));
+    let text =
+        r#"{ "mcpServers": { "x": { "command": "run", "timeout": 5000, "call_timeout": "7s" } } }"#;
+    let Foreign { config, .. } = load_foreign(Dialect::Gemini, "settings.json", text)
+        .unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(config.servers[0].timeouts.call.as_secs(), 7);
-    let told: Vec<_> = config.warnings.iter().map(|warning| format!("{}: {}", warning.field, warning.message)).collect();
-    assert_eq!(told, ["mcpServers.x.timeout: ignored: `call_timeout` says it already; remove one of them"]);
+    let told: Vec<_> = config
+        .warnings
+        .iter()
+        .map(|warning| format!("{}: {}", warning.field, warning.message))
+        .collect();
+    assert_eq!(
+        told,
+        ["mcpServers.x.timeout: ignored: `call_timeout` says it already; remove one of them"]
+    );
 }
 
 /// C16: what is told of a list of servers names it as its file does.
 #[test]
 fn a_warning_spells_a_field_as_its_file_does() {
     let text = "[mcp_servers.x]\ncommand = \"run\"\n[security]\nmcp_server_allowlist = []\n";
-    let Foreign { config, .. } = load_foreign(Dialect::AgentCode, "config.toml", text).unwrap_or_else(|error| panic!("{error}"));
-    let told: Vec<_> = config.warnings.iter().map(|warning| warning.field.as_str()).collect();
+    let Foreign { config, .. } = load_foreign(Dialect::AgentCode, "config.toml", text)
+        .unwrap_or_else(|error| panic!("{error}"));
+    let told: Vec<_> = config
+        .warnings
+        .iter()
+        .map(|warning| warning.field.as_str())
+        .collect();
     assert_eq!(told, ["security.mcp_server_allowlist"]);
 }

@@ -10,14 +10,26 @@ fn check(text: &str, expected: &str) {
 
 #[test]
 fn bad_toml_says_where_and_what_without_the_line() {
-    check("[servers.git\ncommand = 'x'", "switchboard.toml:1:13: not valid TOML: unclosed table, expected `]`");
-    check("[servers.git]\ncommand = npx\n", "switchboard.toml:2:11: not valid TOML: a text stands in quotes: \"…\"");
-    check("[servers.git]\ncommand = \n", "switchboard.toml:2:11: not valid TOML: the value is missing");
+    check(
+        "[servers.git\ncommand = 'x'",
+        "switchboard.toml:1:13: not valid TOML: unclosed table, expected `]`",
+    );
+    check(
+        "[servers.git]\ncommand = npx\n",
+        "switchboard.toml:2:11: not valid TOML: a text stands in quotes: \"…\"",
+    );
+    check(
+        "[servers.git]\ncommand = \n",
+        "switchboard.toml:2:11: not valid TOML: the value is missing",
+    );
     check(
         "[servers.git]\ncommand = \"npx\nargs = []\n",
         "switchboard.toml:2:15: not valid TOML: the text is not closed; expected the closing quote before the end of the line",
     );
-    check("[servers.git]\ncommand: 'a'\n", "switchboard.toml:2:10: not valid TOML: key with no value, expected `=`");
+    check(
+        "[servers.git]\ncommand: 'a'\n",
+        "switchboard.toml:2:10: not valid TOML: key with no value, expected `=`",
+    );
     check(
         "[servers.git]\nargs = ['a' 'b']\ncommand = 'x'\n",
         "switchboard.toml:2:13: not valid TOML: missing comma between array elements, expected `,`",
@@ -155,12 +167,19 @@ fn a_bad_duration_or_size_says_what_one_looks_like() {
 
 #[test]
 fn a_bad_server_name_says_the_rule() {
-    let rule = "expected 1 to 32 of A-Z a-z 0-9 _ -, without \"__\" and without \"_\" at either end";
+    let rule =
+        "expected 1 to 32 of A-Z a-z 0-9 _ -, without \"__\" and without \"_\" at either end";
     for (key, shown) in [
         ("a__b", "servers.a__b: \"a__b\" cannot name a server: "),
         ("_a", "servers._a: \"_a\" cannot name a server: "),
-        ("\"my server\"", "servers.\"my server\": \"my server\" cannot name a server: "),
-        ("\"\\u001b[2J\"", "servers.\"\\u{1b}[2J\": \"\\u{1b}[2J\" cannot name a server: "),
+        (
+            "\"my server\"",
+            "servers.\"my server\": \"my server\" cannot name a server: ",
+        ),
+        (
+            "\"\\u001b[2J\"",
+            "servers.\"\\u{1b}[2J\": \"\\u{1b}[2J\" cannot name a server: ",
+        ),
         ("\"\"", "servers.\"\": \"\" cannot name a server: "),
         (
             "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
@@ -168,19 +187,31 @@ fn a_bad_server_name_says_the_rule() {
         ),
     ] {
         let said = told(format!("[servers.{key}]\ncommand = 'x'\n"), Scope::User);
-        assert!(said.starts_with(&format!("switchboard.toml:1:10: {shown}")) && said.ends_with(rule), "{said}");
+        assert!(
+            said.starts_with(&format!("switchboard.toml:1:10: {shown}")) && said.ends_with(rule),
+            "{said}"
+        );
     }
 }
 
 #[test]
 fn a_wrong_type_says_what_was_expected_and_found() {
-    check("servers = 1\n", "switchboard.toml:1:11: servers: expected a table for each server, [servers.NAME], found an integer");
+    check(
+        "servers = 1\n",
+        "switchboard.toml:1:11: servers: expected a table for each server, [servers.NAME], found an integer",
+    );
     check(
         "[[servers]]\nname = 'git'\n",
         "switchboard.toml:1:1: servers: expected a table for each server, [servers.NAME], found a list",
     );
-    check("servers.git = 'npx'\n", "switchboard.toml:1:15: servers.git: expected a table, [servers.git], found a string");
-    check("permissions = 'ask'\n", "switchboard.toml:1:15: permissions: expected a table, [permissions], found a string");
+    check(
+        "servers.git = 'npx'\n",
+        "switchboard.toml:1:15: servers.git: expected a table, [servers.git], found a string",
+    );
+    check(
+        "permissions = 'ask'\n",
+        "switchboard.toml:1:15: permissions: expected a table, [permissions], found a string",
+    );
     check(
         "[servers.git]\ncommand = ['npx', '-y']\nargs = '-y'\nenv = ['A=b']\nenabled = 'yes'\nstart = true\nexclude_tools = [1, 'b', 2.5]\n",
         "switchboard.toml:2:11: servers.git.command: expected a string in quotes, found a list\n\
@@ -289,18 +320,39 @@ fn a_file_that_cannot_be_read_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let check = |name: &str, scope: Scope, expected: &str| {
         let path = folder.path().join(name);
-        let said = load(&[ConfigFile::new(path.clone(), scope)]).unwrap_err().to_string();
+        let said = load(&[ConfigFile::new(path.clone(), scope)])
+            .unwrap_err()
+            .to_string();
         assert_eq!(said, format!("{}: {expected}", path.display()));
     };
-    check("missing.toml", Scope::Given, "no such file; correct the path");
+    check(
+        "missing.toml",
+        Scope::Given,
+        "no such file; correct the path",
+    );
     std::fs::create_dir(folder.path().join("folder")).unwrap();
     check("folder", Scope::Given, "is a folder; expected a file");
-    std::fs::write(folder.path().join("large.toml"), vec![b'#'; 1024 * 1024 + 1]).unwrap();
-    check("large.toml", Scope::Given, "larger than 1 MiB, which no configuration is; is it the right file?");
+    std::fs::write(
+        folder.path().join("large.toml"),
+        vec![b'#'; 1024 * 1024 + 1],
+    )
+    .unwrap();
+    check(
+        "large.toml",
+        Scope::Given,
+        "larger than 1 MiB, which no configuration is; is it the right file?",
+    );
     nix::unistd::mkfifo(&folder.path().join("pipe"), nix::sys::stat::Mode::S_IRWXU).unwrap();
-    check("pipe", Scope::Project, "is not a regular file; expected one");
+    check(
+        "pipe",
+        Scope::Project,
+        "is not a regular file; expected one",
+    );
     let said = told(b"# \xc3\xa9\n[servers.a]\n# \xff\n", Scope::User);
-    assert_eq!(said, "switchboard.toml:3:3: not UTF-8 text; save the file as UTF-8");
+    assert_eq!(
+        said,
+        "switchboard.toml:3:3: not UTF-8 text; save the file as UTF-8"
+    );
     // For the superuser no file is closed, so the words are asked for directly.
     assert_eq!(
         load::unreadable(std::io::ErrorKind::PermissionDenied.into()),
@@ -318,7 +370,10 @@ fn all_errors_of_all_files_come_at_once() {
     });
     let said = load(&files).unwrap_err().to_string();
     let expected = files.map(|file| {
-        format!("{}:2:8: permissions.mode: expected \"ask\", \"yolo\" or \"deny\", found an integer", file.path.display())
+        format!(
+            "{}:2:8: permissions.mode: expected \"ask\", \"yolo\" or \"deny\", found an integer",
+            file.path.display()
+        )
     });
     assert_eq!(said, expected.join("\n"));
 }

@@ -1,4 +1,5 @@
-//! What holds of rules whatever they are: more of them never widens, and every spelling of a pair says the same.
+//! What holds of rules whatever they are: more of them never widens, and every spelling of a pair
+//! says the same.
 
 #![allow(clippy::unwrap_used)]
 
@@ -69,7 +70,11 @@ proptest! {
 
 /// Every spelling of one pair (C14), each with a kind of file in which it counts.
 fn spellings_of(server: &str, tool: &str) -> Vec<(Dialect, String)> {
-    let (dashes, colon, dot) = (format!("mcp__{server}__{tool}"), format!("mcp:{server}_{tool}"), format!("{server}.{tool}"));
+    let (dashes, colon, dot) = (
+        format!("mcp__{server}__{tool}"),
+        format!("mcp:{server}_{tool}"),
+        format!("{server}.{tool}"),
+    );
     vec![
         (Dialect::Native, format!("{server}/{tool}")),
         (Dialect::Native, dashes.clone()),
@@ -95,8 +100,14 @@ fn spellings_of_server(server: &str) -> Vec<(Dialect, String)> {
     ]
 }
 
-/// What a gate with this one rule in this list says of each pair, as `reach`; `None` where the rule was refused.
-fn ruled(servers: &[&str], list: &str, (dialect, text): &(Dialect, String), pairs: &[(&str, &str)]) -> Option<Vec<u8>> {
+/// What a gate with this one rule in this list says of each pair, as `reach`; `None` where the rule
+/// was refused.
+fn ruled(
+    servers: &[&str],
+    list: &str,
+    (dialect, text): &(Dialect, String),
+    pairs: &[(&str, &str)],
+) -> Option<Vec<u8>> {
     let mut config = config(servers, Mode::Ask, &[], &[], &[]);
     let rules = rules_in(*dialect, &[text]);
     match list {
@@ -105,7 +116,12 @@ fn ruled(servers: &[&str], list: &str, (dialect, text): &(Dialect, String), pair
         _ => config.permissions.deny = rules,
     }
     let gate = Gate::compile(&config).ok()?;
-    Some(pairs.iter().map(|(server, tool)| reach(&decide(&gate, &of(server, tool), &Grants::default()))).collect())
+    Some(
+        pairs
+            .iter()
+            .map(|(server, tool)| reach(&decide(&gate, &of(server, tool), &Grants::default())))
+            .collect(),
+    )
 }
 
 /// Server names that share beginnings, so that where one ends is in doubt.

@@ -6,15 +6,28 @@ use super::*;
 use crate::name::Style;
 
 /// Which of (server, tool) a rule holds for, as a deny and as an allow.
-fn check_spelling(servers: &[&str], rule: &str, matching: &[(&str, &str)], others: &[(&str, &str)]) {
+fn check_spelling(
+    servers: &[&str],
+    rule: &str,
+    matching: &[(&str, &str)],
+    others: &[(&str, &str)],
+) {
     let denying = Gate::compile(&config(servers, Mode::Ask, &[], &[], &[rule])).unwrap();
     let allowing = Gate::compile(&config(servers, Mode::Ask, &[rule], &[], &[])).ok();
     for (expected, pairs) in [(true, matching), (false, others)] {
         for (server, tool) in pairs {
             let decided = |gate: &Gate| decide(gate, &of(server, tool), &Grants::default());
-            assert_eq!(matches!(decided(&denying), Decision::Deny { .. }), expected, "deny {rule} for {server}/{tool}");
+            assert_eq!(
+                matches!(decided(&denying), Decision::Deny { .. }),
+                expected,
+                "deny {rule} for {server}/{tool}"
+            );
             if let Some(allowing) = &allowing {
-                assert_eq!(matches!(decided(allowing), Decision::Allow { .. }), expected, "allow {rule} for {server}/{tool}");
+                assert_eq!(
+                    matches!(decided(allowing), Decision::Allow { .. }),
+                    expected,
+                    "allow {rule} for {server}/{tool}"
+                );
             }
         }
     }
@@ -24,33 +37,84 @@ fn check_spelling(servers: &[&str], rule: &str, matching: &[(&str, &str)], other
 fn c14_every_spelling_names_the_pairs_that_it_should() {
     let servers = &["fs", "fs2", "git", "my-server"];
     let check = |rule: &str, matching: &[_], others: &[_]| {
-        assert!(Gate::compile(&config(servers, Mode::Ask, &[rule], &[], &[])).is_ok(), "{rule}");
+        assert!(
+            Gate::compile(&config(servers, Mode::Ask, &[rule], &[], &[])).is_ok(),
+            "{rule}"
+        );
         check_spelling(servers, rule, matching, others);
     };
-    check("fs", &[("fs", "read"), ("fs", "x/y")], &[("fs2", "read"), ("git", "fs"), ("FS", "read")]);
-    check("fs/read", &[("fs", "read")], &[("fs", "read2"), ("fs", "Read"), ("fs2", "read")]);
+    check(
+        "fs",
+        &[("fs", "read"), ("fs", "x/y")],
+        &[("fs2", "read"), ("git", "fs"), ("FS", "read")],
+    );
+    check(
+        "fs/read",
+        &[("fs", "read")],
+        &[("fs", "read2"), ("fs", "Read"), ("fs2", "read")],
+    );
     check("fs/*", &[("fs", "a"), ("fs", "a/b")], &[("fs2", "a")]);
-    check("*/read_*", &[("fs", "read_"), ("git", "read_x")], &[("fs", "write"), ("fs", "xread_")]);
+    check(
+        "*/read_*",
+        &[("fs", "read_"), ("git", "read_x")],
+        &[("fs", "write"), ("fs", "xread_")],
+    );
     check("f*", &[("fs", "a"), ("fs2", "b")], &[("git", "f")]);
     check("*", &[("fs", "a"), ("git", "b")], &[]);
-    check("fs/{get,list}_*", &[("fs", "get_x"), ("fs", "list_y")], &[("fs", "put_x")]);
+    check(
+        "fs/{get,list}_*",
+        &[("fs", "get_x"), ("fs", "list_y")],
+        &[("fs", "put_x")],
+    );
     // Only the spelling of sanitised names is read as one.
-    check("my_server/do", &[("my_server", "do")], &[("my-server", "do")]);
+    check(
+        "my_server/do",
+        &[("my_server", "do")],
+        &[("my-server", "do")],
+    );
     // S1-18, S1-28: the bare prefix is that server and no other.
     check("mcp__fs", &[("fs", "a")], &[("fs2", "a"), ("git", "a")]);
     // S1-19, S1-20, S4-17.
-    check("mcp__git__create", &[("git", "create")], &[("git", "create2"), ("fs", "create")]);
+    check(
+        "mcp__git__create",
+        &[("git", "create")],
+        &[("git", "create2"), ("fs", "create")],
+    );
     check("mcp__*", &[("fs", "a"), ("git", "b")], &[]);
-    check("mcp__git__*", &[("git", "a"), ("git", "b__c")], &[("fs", "a")]);
-    check("mcp__*__create", &[("git", "create"), ("fs", "create")], &[("fs", "creat")]);
-    check("mcp__git__a__b", &[("git", "a__b")], &[("git", "a"), ("git", "b")]);
+    check(
+        "mcp__git__*",
+        &[("git", "a"), ("git", "b__c")],
+        &[("fs", "a")],
+    );
+    check(
+        "mcp__*__create",
+        &[("git", "create"), ("fs", "create")],
+        &[("fs", "creat")],
+    );
+    check(
+        "mcp__git__a__b",
+        &[("git", "a__b")],
+        &[("git", "a"), ("git", "b")],
+    );
     // S0-23: exactly that one.
-    check("mcp:fs_read", &[("fs", "read")], &[("fs", "read_x"), ("fs2", "read"), ("git", "fs_read")]);
-    check("mcp:my_server_do", &[("my-server", "do")], &[("my-server", "dont"), ("fs", "do")]);
+    check(
+        "mcp:fs_read",
+        &[("fs", "read")],
+        &[("fs", "read_x"), ("fs2", "read"), ("git", "fs_read")],
+    );
+    check(
+        "mcp:my_server_do",
+        &[("my-server", "do")],
+        &[("my-server", "dont"), ("fs", "do")],
+    );
     check("mcp:git_*", &[("git", "a")], &[("fs", "git_a")]);
     check("mcp:*", &[("git", "a"), ("fs", "b")], &[]);
     // S2-39.
-    check("git.log", &[("git", "log")], &[("git", "log2"), ("fs", "log")]);
+    check(
+        "git.log",
+        &[("git", "log")],
+        &[("git", "log2"), ("fs", "log")],
+    );
     // A server that is not configured is no reason to fail.
     check("gone/x", &[("gone", "x")], &[("git", "x")]);
 }
@@ -58,15 +122,28 @@ fn c14_every_spelling_names_the_pairs_that_it_should() {
 #[test]
 fn an_ambiguous_rule_denies_every_reading_and_allows_none() {
     let servers = &["a", "a_b"];
-    check_spelling(servers, "mcp:a_b_c", &[("a", "b_c"), ("a_b", "c")], &[("a", "c"), ("a_b", "b_c")]);
-    let errors = Gate::compile(&config(servers, Mode::Ask, &["a/x", "mcp:a_b_c", "mcp:a_*"], &[], &[])).unwrap_err();
+    check_spelling(
+        servers,
+        "mcp:a_b_c",
+        &[("a", "b_c"), ("a_b", "c")],
+        &[("a", "c"), ("a_b", "b_c")],
+    );
+    let errors = Gate::compile(&config(
+        servers,
+        Mode::Ask,
+        &["a/x", "mcp:a_b_c", "mcp:a_*"],
+        &[],
+        &[],
+    ))
+    .unwrap_err();
     assert_eq!(
         errors.to_string(),
         "s.toml:2:1: permissions.allow: \"mcp:a_b_c\" can be read as a/b_c or as a_b/c; write the one that is meant\n\
          s.toml:3:1: permissions.allow: \"mcp:a_*\" can be read as a/* or as a_*/*; write the one that is meant"
     );
     // Where a dialect's names make the double underscore ambiguous, too.
-    let errors = Gate::compile(&config(&["a", "a__b"], Mode::Ask, &["mcp__a__b"], &[], &[])).unwrap_err();
+    let errors =
+        Gate::compile(&config(&["a", "a__b"], Mode::Ask, &["mcp__a__b"], &[], &[])).unwrap_err();
     assert_eq!(
         errors.to_string(),
         "s.toml:1:1: permissions.allow: \"mcp__a__b\" can be read as a__b/* or as a/b; write the one that is meant"
@@ -76,7 +153,12 @@ fn an_ambiguous_rule_denies_every_reading_and_allows_none() {
 #[test]
 fn a_deny_by_glob_holds_for_every_exposed_name_that_fits() {
     let gate = gate(Mode::Ask, &["mcp__g*__log"], &[], &["mcp__g*__x"]);
-    let check = |tool: &str, expected: &str| assert_eq!(verdict(&decide(&gate, &of("git", tool), &Grants::default())), expected);
+    let check = |tool: &str, expected: &str| {
+        assert_eq!(
+            verdict(&decide(&gate, &of("git", tool), &Grants::default())),
+            expected
+        )
+    };
     check("a__x", "deny: deny rule \"mcp__g*__x\" (s.toml:1)");
     check("log", "allow: allow rule \"mcp__g*__log\" (s.toml:1)");
     // An allow is a glob per part: its star does not span them.
@@ -85,18 +167,27 @@ fn a_deny_by_glob_holds_for_every_exposed_name_that_fits() {
 
 #[test]
 fn s0_20_a_deny_by_exposed_spelling_finds_the_tool_however_its_server_spells_it() {
-    let gate = gate(Mode::Ask, &["mcp:fs_read_file"], &[], &["mcp:fs_drop_table"]);
+    let gate = gate(
+        Mode::Ask,
+        &["mcp:fs_read_file"],
+        &[],
+        &["mcp:fs_drop_table"],
+    );
     assert_eq!(
         verdict(&decide(&gate, &of("fs", "drop.table"), &Grants::default())),
         "deny: deny rule \"mcp:fs_drop_table\" (s.toml:1)"
     );
     // An allow is held to the letter: another tool could share the spelling.
-    assert_eq!(verdict(&decide(&gate, &of("fs", "read.file"), &Grants::default())), "ask: no rule applies");
+    assert_eq!(
+        verdict(&decide(&gate, &of("fs", "read.file"), &Grants::default())),
+        "ask: no rule applies"
+    );
 }
 
 #[test]
 fn a_rule_that_cannot_be_read_is_a_config_error_with_its_place() {
-    let errors = Gate::compile(&config(&["fs"], Mode::Ask, &[""], &["fs/"], &["fs/[a"])).unwrap_err();
+    let errors =
+        Gate::compile(&config(&["fs"], Mode::Ask, &[""], &["fs/"], &["fs/[a"])).unwrap_err();
     let shown = errors.to_string();
     let lines: Vec<&str> = shown.lines().collect();
     assert_eq!(
@@ -106,14 +197,20 @@ fn a_rule_that_cannot_be_read_is_a_config_error_with_its_place() {
             "s.toml:1:1: permissions.ask: \"fs/\" is no rule; expected \"server\" or \"server/tool\", a glob per part",
         ]
     );
-    assert!(lines[2].starts_with("s.toml:1:1: permissions.deny: \"fs/[a\" cannot be read: \"[a\": "), "{shown}");
+    assert!(
+        lines[2].starts_with("s.toml:1:1: permissions.deny: \"fs/[a\" cannot be read: \"[a\": "),
+        "{shown}"
+    );
 }
 
 #[test]
 fn a_rule_for_no_configured_server_is_warned_about() {
     let gate = gate(Mode::Ask, &["git"], &[], &["gti/push"]);
     let shown: Vec<String> = gate.warnings().iter().map(ToString::to_string).collect();
-    assert_eq!(shown, ["s.toml:1:1: permissions.deny: \"gti/push\" matches no configured server"]);
+    assert_eq!(
+        shown,
+        ["s.toml:1:1: permissions.deny: \"gti/push\" matches no configured server"]
+    );
 }
 
 #[test]
@@ -127,33 +224,53 @@ fn a_name_copied_from_the_list_of_tools_works_where_it_ends_in_a_hash() {
             &["fs", "git"],
             rule,
             &[("fs", "read.file")],
-            &[("fs", "read_file"), ("fs", "read:file"), ("git", "read.file")],
+            &[
+                ("fs", "read_file"),
+                ("fs", "read:file"),
+                ("git", "read.file"),
+            ],
         );
     }
 }
 
-/// T27: a rule is bounded before it is cut and compiled; one for another program's own tools may be as long as that program likes.
+/// T27: a rule is bounded before it is cut and compiled; one for another program's own tools may be
+/// as long as that program likes.
 #[test]
 fn t27_a_rule_is_bounded_in_length_and_in_the_ways_to_cut_it() {
     let check = |dialect: Dialect, text: &str, expected: Option<&str>| {
         let mut config = config(&["a"], Mode::Ask, &[], &[], &[]);
         config.permissions.deny = rules_in(dialect, &[text]);
-        let told = Gate::compile(&config).err().map(|errors| errors.to_string());
+        let told = Gate::compile(&config)
+            .err()
+            .map(|errors| errors.to_string());
         assert_eq!(told.is_some(), expected.is_some(), "{text:.100}: {told:?}");
         assert!(told.is_none_or(|told| told.ends_with(expected.unwrap_or_default()) && told.len() < 400), "{text:.100}");
     };
     let too_long = Some("a rule has at most 1024");
     check(Dialect::Native, &"a*".repeat(513), too_long);
     check(Dialect::Native, &"a*".repeat(100_000), too_long);
-    check(Dialect::A3s, &format!("mcp__{}", "a".repeat(2000)), too_long);
+    check(
+        Dialect::A3s,
+        &format!("mcp__{}", "a".repeat(2000)),
+        too_long,
+    );
     check(Dialect::Gemini, &".a".repeat(100_000), too_long);
     check(Dialect::A3s, &format!("Bash({})", "a".repeat(2000)), None);
-    check(Dialect::CoreAgent, &format!("bash:{}", "a".repeat(2000)), None);
-    check(Dialect::CoreAgent, &format!("mcp:{}", "*_".repeat(100)), Some("expected \"mcp:server_tool\""));
+    check(
+        Dialect::CoreAgent,
+        &format!("bash:{}", "a".repeat(2000)),
+        None,
+    );
+    check(
+        Dialect::CoreAgent,
+        &format!("mcp:{}", "*_".repeat(100)),
+        Some("expected \"mcp:server_tool\""),
+    );
     check(Dialect::CoreAgent, "mcp:a_b_c_d_e_f", None);
 }
 
-/// T27: nor can many rules together cost much; rules without wildcards may be as many as a file can hold.
+/// T27: nor can many rules together cost much; rules without wildcards may be as many as a file can
+/// hold.
 #[test]
 fn t27_rules_with_wildcards_are_bounded_together() {
     let compiled = |count: usize, rule: &str| {

@@ -6,7 +6,10 @@ use super::super::ToolName;
 use super::*;
 
 fn pair(server: &str, tool: &str) -> ToolId {
-    ToolId { server: ServerName::dialect(server).unwrap(), tool: ToolName::new(tool) }
+    ToolId {
+        server: ServerName::dialect(server).unwrap(),
+        tool: ToolName::new(tool),
+    }
 }
 
 /// One tool: server, tool, style, whether its bare name may be given.
@@ -14,11 +17,18 @@ type Asked<'a> = (&'a str, &'a str, Style, bool);
 
 /// The names given; `…` for one that waits, the reason in angle brackets for one that is withheld.
 fn named(asked: &[Asked<'_>], own: &[&str], published: &mut Arc<Published>) -> Vec<String> {
-    let pairs: Vec<_> = asked.iter().map(|(server, tool, ..)| pair(server, tool)).collect();
+    let pairs: Vec<_> = asked
+        .iter()
+        .map(|(server, tool, ..)| pair(server, tool))
+        .collect();
     let wishes: Vec<_> = asked
         .iter()
         .zip(&pairs)
-        .map(|((_, _, style, may_be_bare), pair)| Wish { pair, style: *style, may_be_bare: *may_be_bare })
+        .map(|((_, _, style, may_be_bare), pair)| Wish {
+            pair,
+            style: *style,
+            may_be_bare: *may_be_bare,
+        })
         .collect();
     let own = own.iter().copied().collect();
     let shown = |name: Result<ExposedName, Nameless>| match name {
@@ -26,7 +36,17 @@ fn named(asked: &[Asked<'_>], own: &[&str], published: &mut Arc<Published>) -> V
         Err(Nameless::Waits) => "…".to_owned(),
         Err(Nameless::Withheld(why)) => format!("<{why}>"),
     };
-    expose(&wishes, Reserved { own: &own, builtin: &["Bash"] }, published).into_iter().map(shown).collect()
+    expose(
+        &wishes,
+        Reserved {
+            own: &own,
+            builtin: &["Bash"],
+        },
+        published,
+    )
+    .into_iter()
+    .map(shown)
+    .collect()
 }
 
 fn once(asked: &[Asked<'_>], own: &[&str]) -> Vec<String> {
@@ -47,33 +67,60 @@ fn c1_each_server_is_named_in_its_own_style_beside_the_others() {
         ],
         &[],
     );
-    assert_eq!(named, ["filesystem_read_file", "mcp__github__read_file", "read_file", "js__read_file", "app-read-file"]);
+    assert_eq!(
+        named,
+        [
+            "filesystem_read_file",
+            "mcp__github__read_file",
+            "read_file",
+            "js__read_file",
+            "app-read-file"
+        ]
+    );
 }
 
 #[test]
 fn c2_where_styles_meet_the_earlier_server_keeps_the_name_and_the_later_one_ends_in_its_hash() {
     let hash = |server: &str, tool: &str| Style::hash_of(&pair(server, tool));
-    let check = |asked: &[Asked<'_>; 2], expected: [String; 2]| assert_eq!(once(asked, &[]), expected, "{asked:?}");
+    let check = |asked: &[Asked<'_>; 2], expected: [String; 2]| {
+        assert_eq!(once(asked, &[]), expected, "{asked:?}")
+    };
     check(
         &[("g", "mcp__a__b", BARE, true), ("a", "b", Style::Mcp, true)],
-        ["mcp__a__b".to_owned(), format!("mcp__a__b_{}", hash("a", "b"))],
+        [
+            "mcp__a__b".to_owned(),
+            format!("mcp__a__b_{}", hash("a", "b")),
+        ],
     );
-    check(&[("a", "b", Style::Mcp, true), ("g", "mcp__a__b", BARE, true)], ["mcp__a__b".to_owned(), "g__mcp__a__b".to_owned()]);
     check(
-        &[("g", "a_b", BARE, true), ("a", "b", Style::ServerTool, true)],
+        &[("a", "b", Style::Mcp, true), ("g", "mcp__a__b", BARE, true)],
+        ["mcp__a__b".to_owned(), "g__mcp__a__b".to_owned()],
+    );
+    check(
+        &[
+            ("g", "a_b", BARE, true),
+            ("a", "b", Style::ServerTool, true),
+        ],
         ["a_b".to_owned(), format!("a_b_{}", hash("a", "b"))],
     );
     check(
-        &[("g", "a-b", BARE, true), ("a", "b", Style::ServerDashTool, true)],
+        &[
+            ("g", "a-b", BARE, true),
+            ("a", "b", Style::ServerDashTool, true),
+        ],
         ["a-b".to_owned(), format!("a-b-{}", hash("a", "b"))],
     );
     check(
         &[("g", "x", BARE, true), ("i", "x", Style::Identity, true)],
-        ["x".to_owned(), "<its name x is also that of g/x>".to_owned()],
+        [
+            "x".to_owned(),
+            "<its name x is also that of g/x>".to_owned(),
+        ],
     );
 }
 
-/// S0-19, S4-11: nothing that a server offers takes the name of a tool of the program, in any style.
+/// S0-19, S4-11: nothing that a server offers takes the name of a tool of the program, in any
+/// style.
 #[test]
 fn s0_19_s4_11_the_programs_own_names_always_win() {
     let own = ["search", "a_b", "mcp__a__b", "a-b", "z"];
@@ -102,16 +149,31 @@ fn s0_19_s4_11_the_programs_own_names_always_win() {
 
 #[test]
 fn c15_a_bare_name_is_never_that_of_a_built_in_tool() {
-    let asked = [("g", "Bash", BARE, true), ("i", "Bash", Style::Identity, true), ("s", "Bash", Style::ServerTool, true)];
-    assert_eq!(once(&asked, &[]), ["g__Bash", "<its name Bash is that of a built-in tool>", "s_Bash"]);
+    let asked = [
+        ("g", "Bash", BARE, true),
+        ("i", "Bash", Style::Identity, true),
+        ("s", "Bash", Style::ServerTool, true),
+    ];
+    assert_eq!(
+        once(&asked, &[]),
+        [
+            "g__Bash",
+            "<its name Bash is that of a built-in tool>",
+            "s_Bash"
+        ]
+    );
 }
 
-/// S2-27, S2-28: a bare name waits for every earlier server, so that config order decides whoever connects first.
+/// S2-27, S2-28: a bare name waits for every earlier server, so that config order decides whoever
+/// connects first.
 #[test]
 fn s2_27_s2_28_config_order_decides_whichever_server_is_there_first() {
     let mut published = Arc::default();
     // `a` is still connecting: what `b` offers has no name yet.
-    assert_eq!(named(&[("b", "search", BARE, false)], &[], &mut published), ["…"]);
+    assert_eq!(
+        named(&[("b", "search", BARE, false)], &[], &mut published),
+        ["…"]
+    );
     let both = [("a", "search", BARE, true), ("b", "search", BARE, true)];
     assert_eq!(named(&both, &[], &mut published), ["search", "b__search"]);
 }
@@ -120,32 +182,62 @@ fn s2_27_s2_28_config_order_decides_whichever_server_is_there_first() {
 fn s2_28_a_latecomer_gets_the_prefixed_name_and_no_name_is_pointed_elsewhere() {
     let mut published = Arc::default();
     // `a` failed, so `b` had the bare name.
-    assert_eq!(named(&[("b", "search", BARE, true)], &[], &mut published), ["search"]);
+    assert_eq!(
+        named(&[("b", "search", BARE, true)], &[], &mut published),
+        ["search"]
+    );
     let both = [("a", "search", BARE, true), ("b", "search", BARE, true)];
     assert_eq!(named(&both, &[], &mut published), ["a__search", "search"]);
     // `b` is gone; its name stays its own, and is there when it comes back.
     assert_eq!(named(&both[..1], &[], &mut published), ["a__search"]);
     assert_eq!(named(&both, &[], &mut published), ["a__search", "search"]);
     // Also while an earlier server is connecting anew.
-    assert_eq!(named(&[("b", "search", BARE, false)], &[], &mut published), ["search"]);
+    assert_eq!(
+        named(&[("b", "search", BARE, false)], &[], &mut published),
+        ["search"]
+    );
 }
 
 #[test]
 fn c2_a_name_of_any_style_leads_to_its_pair_for_the_whole_run() {
     let mut published = Arc::default();
-    assert_eq!(named(&[("a_b", "c", Style::ServerTool, true)], &[], &mut published), ["a_b_c"]);
+    assert_eq!(
+        named(
+            &[("a_b", "c", Style::ServerTool, true)],
+            &[],
+            &mut published
+        ),
+        ["a_b_c"]
+    );
     let hash = Style::hash_of(&pair("a", "b_c"));
-    let both = [("a", "b_c", Style::ServerTool, true), ("a_b", "c", Style::ServerTool, true)];
-    assert_eq!(named(&both, &[], &mut published), [format!("a_b_c_{hash}"), "a_b_c".to_owned()]);
+    let both = [
+        ("a", "b_c", Style::ServerTool, true),
+        ("a_b", "c", Style::ServerTool, true),
+    ];
+    assert_eq!(
+        named(&both, &[], &mut published),
+        [format!("a_b_c_{hash}"), "a_b_c".to_owned()]
+    );
 }
 
 #[test]
 fn a_server_that_always_offers_other_tools_does_not_fill_the_memory() {
     let mut published = Arc::default();
-    let names: Vec<_> = (0..MAX_NAMES + 1).map(|index| format!("t{index}")).collect();
-    let asked: Vec<Asked<'_>> = names.iter().map(|name| ("s", name.as_str(), BARE, true)).collect();
+    let names: Vec<_> = (0..MAX_NAMES + 1)
+        .map(|index| format!("t{index}"))
+        .collect();
+    let asked: Vec<Asked<'_>> = names
+        .iter()
+        .map(|name| ("s", name.as_str(), BARE, true))
+        .collect();
     let given = named(&asked, &[], &mut published);
     assert_eq!(given[MAX_NAMES - 1], names[MAX_NAMES - 1]);
-    assert_eq!(given[MAX_NAMES], format!("<tools of its server have had {MAX_NAMES} names in this run>"));
-    assert_eq!(named(&[("other", "x", BARE, true)], &[], &mut published), ["x"]);
+    assert_eq!(
+        given[MAX_NAMES],
+        format!("<tools of its server have had {MAX_NAMES} names in this run>")
+    );
+    assert_eq!(
+        named(&[("other", "x", BARE, true)], &[], &mut published),
+        ["x"]
+    );
 }

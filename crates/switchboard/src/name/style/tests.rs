@@ -1,4 +1,5 @@
-//! What the five naming styles promise: tables from the seeds' documents, and properties over adversarial names.
+//! What the five naming styles promise: tables from the seeds' documents, and properties over
+//! adversarial names.
 
 #![allow(clippy::unwrap_used)]
 
@@ -10,21 +11,46 @@ use super::super::{ServerName, ToolName};
 use super::*;
 
 fn pair(server: &str, tool: &str) -> ToolId {
-    ToolId { server: ServerName::dialect(server).unwrap(), tool: ToolName::new(tool) }
+    ToolId {
+        server: ServerName::dialect(server).unwrap(),
+        tool: ToolName::new(tool),
+    }
 }
 
 /// Names the pairs; a withheld one is its reason in angle brackets.
 fn expose(style: Style, pairs: &[(&str, &str)]) -> Vec<String> {
-    let pairs: Vec<_> = pairs.iter().map(|(server, tool)| pair(server, tool)).collect();
-    style.expose(&pairs).into_iter().map(|name| name.map_or_else(|no| format!("<{no}>"), |name| name.to_string())).collect()
+    let pairs: Vec<_> = pairs
+        .iter()
+        .map(|(server, tool)| pair(server, tool))
+        .collect();
+    style
+        .expose(&pairs)
+        .into_iter()
+        .map(|name| name.map_or_else(|no| format!("<{no}>"), |name| name.to_string()))
+        .collect()
 }
 
 #[test]
 fn every_style_has_one_word() {
-    for style in [Style::Mcp, Style::ServerTool, Style::ServerDashTool, Style::FirstWins, Style::Identity] {
+    for style in [
+        Style::Mcp,
+        Style::ServerTool,
+        Style::ServerDashTool,
+        Style::FirstWins,
+        Style::Identity,
+    ] {
         assert_eq!(Style::parse(style.word()), Some(style));
     }
-    assert_eq!(Style::words().collect::<Vec<_>>(), ["mcp", "server_tool", "server-tool", "first-wins", "identity"]);
+    assert_eq!(
+        Style::words().collect::<Vec<_>>(),
+        [
+            "mcp",
+            "server_tool",
+            "server-tool",
+            "first-wins",
+            "identity"
+        ]
+    );
     assert_eq!(Style::parse("MCP"), None);
 }
 
@@ -54,7 +80,16 @@ fn c2_native_names_that_were_changed_or_cut_end_in_the_hash_of_their_pair() {
     let imitation = pair_hash(&pair("fs", &imitated));
     let unclear = pair_hash(&pair("a__b", "c"));
     assert_eq!(
-        expose(Style::Mcp, &[("fs", "read file"), ("fs", &long), ("fs", &imitated), ("a__b", "c"), ("a", "b__c")]),
+        expose(
+            Style::Mcp,
+            &[
+                ("fs", "read file"),
+                ("fs", &long),
+                ("fs", &imitated),
+                ("a__b", "c"),
+                ("a", "b__c")
+            ]
+        ),
         [
             format!("mcp__fs__read_file_{spaced}"),
             format!("mcp__fs__{}_{lengthy}", "t".repeat(44)),
@@ -76,7 +111,12 @@ fn c2_a_collision_that_remains_withholds_both() {
     let both = expose(Style::Mcp, &[("a", "x"), ("a", "x"), ("a", "y")]);
     assert_eq!(
         both,
-        ["<its name mcp__a__x is also that of a/x>", "<its name mcp__a__x is also that of a/x>", "mcp__a__y"].map(str::to_owned)
+        [
+            "<its name mcp__a__x is also that of a/x>",
+            "<its name mcp__a__x is also that of a/x>",
+            "mcp__a__y"
+        ]
+        .map(str::to_owned)
     );
 }
 
@@ -88,7 +128,14 @@ fn s0_18_to_s0_21_and_s0_44_server_tool() {
     assert_eq!(
         expose(
             Style::ServerTool,
-            &[("filesystem", "read_file"), ("my-server", "x"), ("file.system", "a.b"), ("a", "b_c"), ("a_b", "c"), ("fs", &long)]
+            &[
+                ("filesystem", "read_file"),
+                ("my-server", "x"),
+                ("file.system", "a.b"),
+                ("a", "b_c"),
+                ("a_b", "c"),
+                ("fs", &long)
+            ]
         ),
         [
             "filesystem_read_file".to_owned(),
@@ -107,7 +154,13 @@ fn s3_10_s3_11_s3_24_server_dash_tool() {
     assert_eq!(
         expose(
             Style::ServerDashTool,
-            &[("filesystem", "read_file"), ("filesystem", "Read--File"), ("My Server", "_do  it_"), ("x", "…"), ("x", "")]
+            &[
+                ("filesystem", "read_file"),
+                ("filesystem", "Read--File"),
+                ("My Server", "_do  it_"),
+                ("x", "…"),
+                ("x", "")
+            ]
         ),
         [
             "filesystem-read-file".to_owned(),
@@ -126,7 +179,15 @@ fn s2_25_to_s2_28_first_wins() {
     assert_eq!(
         expose(
             Style::FirstWins,
-            &[("a", "search"), ("b", "b__search"), ("b", "search"), ("c", "search"), ("c", "a b:c.d-é"), ("c", &long), ("c", "")]
+            &[
+                ("a", "search"),
+                ("b", "b__search"),
+                ("b", "search"),
+                ("c", "search"),
+                ("c", "a b:c.d-é"),
+                ("c", &long),
+                ("c", "")
+            ]
         ),
         [
             "search".to_owned(),
@@ -140,23 +201,41 @@ fn s2_25_to_s2_28_first_wins() {
     );
 }
 
-/// S2-26: 63 characters are kept, and one more is cut in the middle; a prefix counts as much as the rest.
+/// S2-26: 63 characters are kept, and one more is cut in the middle; a prefix counts as much as the
+/// rest.
 #[test]
 fn s2_26_a_name_longer_than_63_characters_is_cut_in_the_middle_its_prefix_included() {
-    let long = |length: usize| "abcdefghijklmnopqrstuvwxyz0123456789".chars().cycle().take(length).collect::<String>();
+    let long = |length: usize| {
+        "abcdefghijklmnopqrstuvwxyz0123456789"
+            .chars()
+            .cycle()
+            .take(length)
+            .collect::<String>()
+    };
     let cut = |name: &str| format!("{}___{}", &name[..28], &name[name.len() - 32..]);
-    let check = |pairs: &[(&str, &str)], expected: &[String]| assert_eq!(expose(Style::FirstWins, pairs), expected);
+    let check = |pairs: &[(&str, &str)], expected: &[String]| {
+        assert_eq!(expose(Style::FirstWins, pairs), expected)
+    };
     check(&[("a", &long(63))], &[long(63)]);
     check(&[("a", &long(64))], &[cut(&long(64))]);
     assert_eq!(cut(&long(64)).len(), 63);
-    check(&[("a", &long(60)), ("b", &long(60))], &[long(60), format!("b__{}", long(60))]);
-    check(&[("a", &long(61)), ("b", &long(61))], &[long(61), cut(&format!("b__{}", long(61)))]);
+    check(
+        &[("a", &long(60)), ("b", &long(60))],
+        &[long(60), format!("b__{}", long(60))],
+    );
+    check(
+        &[("a", &long(61)), ("b", &long(61))],
+        &[long(61), cut(&format!("b__{}", long(61)))],
+    );
 }
 
 #[test]
 fn identity_changes_nothing_and_withholds_what_meets() {
     assert_eq!(
-        expose(Style::Identity, &[("a", "x.y"), ("a", "z"), ("b", "z"), ("b", "no way")]),
+        expose(
+            Style::Identity,
+            &[("a", "x.y"), ("a", "z"), ("b", "z"), ("b", "no way")]
+        ),
         [
             "x.y",
             "<its name z is also that of b/z>",
@@ -168,13 +247,22 @@ fn identity_changes_nothing_and_withholds_what_meets() {
 
 #[test]
 fn ten_thousand_tools_that_all_meet_are_named_in_linear_time() {
-    let pairs: Vec<_> = (0..10_000).map(|index| pair(&format!("s{index}"), "same")).collect();
-    for style in [Style::Mcp, Style::ServerTool, Style::ServerDashTool, Style::FirstWins, Style::Identity] {
+    let pairs: Vec<_> = (0..10_000)
+        .map(|index| pair(&format!("s{index}"), "same"))
+        .collect();
+    for style in [
+        Style::Mcp,
+        Style::ServerTool,
+        Style::ServerDashTool,
+        Style::FirstWins,
+        Style::Identity,
+    ] {
         assert_eq!(style.expose(&pairs).len(), pairs.len());
     }
 }
 
-/// Names that are near one another: few letters, separators, long ones, and ones that imitate the hash of another pair.
+/// Names that are near one another: few letters, separators, long ones, and ones that imitate the
+/// hash of another pair.
 fn pairs() -> impl Strategy<Value = Vec<ToolId>> {
     let server = prop_oneof![
         "[ab_-]{1,4}".prop_filter("native", |name| ServerName::new(name).is_ok()),
@@ -182,8 +270,14 @@ fn pairs() -> impl Strategy<Value = Vec<ToolId>> {
         "[ab.:_ -]{1,5}",
         "[ab_]{120}",
     ];
-    let tool = prop_oneof!["[ab_.-]{1,5}", "[A-Ba-b_]{40,80}", "\\PC{0,6}", any::<String>()];
-    let imitating = proptest::collection::vec((server, tool, 0..4_u8, any::<prop::sample::Index>()), 1..24);
+    let tool = prop_oneof![
+        "[ab_.-]{1,5}",
+        "[A-Ba-b_]{40,80}",
+        "\\PC{0,6}",
+        any::<String>()
+    ];
+    let imitating =
+        proptest::collection::vec((server, tool, 0..4_u8, any::<prop::sample::Index>()), 1..24);
     imitating.prop_map(|drawn| {
         let mut pairs: Vec<ToolId> = Vec::new();
         let mut seen = HashSet::new();
@@ -197,7 +291,10 @@ fn pairs() -> impl Strategy<Value = Vec<ToolId>> {
                     // The very name that the victim is exposed under, less the prefix of the style.
                     let victim = &pairs[victim.index(pairs.len())];
                     let mut name = native(victim);
-                    name.split_off(name.len().min("mcp__".len() + victim.server.as_str().chars().count() + 2))
+                    name.split_off(
+                        name.len()
+                            .min("mcp__".len() + victim.server.as_str().chars().count() + 2),
+                    )
                 }
                 _ => tool,
             };
@@ -211,7 +308,11 @@ fn pairs() -> impl Strategy<Value = Vec<ToolId>> {
 }
 
 fn by_pair(style: Style, pairs: &[ToolId]) -> HashMap<ToolId, Option<ExposedName>> {
-    pairs.iter().cloned().zip(style.expose(pairs).into_iter().map(Result::ok)).collect()
+    pairs
+        .iter()
+        .cloned()
+        .zip(style.expose(pairs).into_iter().map(Result::ok))
+        .collect()
 }
 
 proptest! {

@@ -15,8 +15,16 @@ fn name(text: &str) -> ServerName {
 }
 
 fn server(text: &str, command: &str) -> ServerConfig {
-    let source = Source::new(Arc::new(PathBuf::from("/etc/switchboard.toml")), 3, Scope::User);
-    ServerConfig::new(name(text), source, Endpoint::Stdio(StdioEndpoint::new(command, [""; 0])))
+    let source = Source::new(
+        Arc::new(PathBuf::from("/etc/switchboard.toml")),
+        3,
+        Scope::User,
+    );
+    ServerConfig::new(
+        name(text),
+        source,
+        Endpoint::Stdio(StdioEndpoint::new(command, [""; 0])),
+    )
 }
 
 fn config(servers: impl IntoIterator<Item = ServerConfig>) -> Config {
@@ -24,7 +32,12 @@ fn config(servers: impl IntoIterator<Item = ServerConfig>) -> Config {
 }
 
 fn rule(text: &str) -> RuleText {
-    RuleText { text: text.to_owned(), dialect: Dialect::Native, file: Arc::new(PathBuf::from("f")), line: 1 }
+    RuleText {
+        text: text.to_owned(),
+        dialect: Dialect::Native,
+        file: Arc::new(PathBuf::from("f")),
+        line: 1,
+    }
 }
 
 fn started(_: &ServerName) -> Option<String> {
@@ -46,33 +59,126 @@ fn words(step: &Step) -> &str {
     }
 }
 
-/// What becomes of server `a` when its file changes, then when a person says so; and how much waits.
+/// What becomes of server `a` when its file changes, then when a person says so; and how much
+/// waits.
 fn check(old: ServerConfig, new: ServerConfig, watched: &str, waiting: usize, told: &str) {
     let (old, new) = (config([old]), config([new]));
     let found = changed(&old, &new);
-    assert_eq!((words(&found.steps["a"]), found.waiting.len()), (watched, waiting), "{new:?}: {:?}", found.waiting);
+    assert_eq!(
+        (words(&found.steps["a"]), found.waiting.len()),
+        (watched, waiting),
+        "{new:?}: {:?}",
+        found.waiting
+    );
     let found = difference(&old, &started, &new, Said::Person);
-    assert_eq!((words(&found.steps["a"]), found.waiting.len(), found.config), (told, 0, new));
+    assert_eq!(
+        (words(&found.steps["a"]), found.waiting.len(), found.config),
+        (told, 0, new)
+    );
 }
 
 #[test]
 fn c20_what_becomes_of_a_server_whose_entry_changed() {
     let a = || server("a", "x");
-    let line = Source { line: 90, ..a().source };
-    let timeouts = Timeouts { call: Duration::from_secs(1), ..Timeouts::default() };
+    let line = Source {
+        line: 90,
+        ..a().source
+    };
+    let timeouts = Timeouts {
+        call: Duration::from_secs(1),
+        ..Timeouts::default()
+    };
     check(a(), a(), "keep", 0, "keep");
-    check(a(), ServerConfig { source: line, ..a() }, "keep", 0, "keep");
+    check(
+        a(),
+        ServerConfig {
+            source: line,
+            ..a()
+        },
+        "keep",
+        0,
+        "keep",
+    );
     check(a(), ServerConfig { timeouts, ..a() }, "adopt", 0, "adopt");
-    check(a(), ServerConfig { exclude_tools: vec!["t".into()], ..a() }, "adopt", 0, "adopt");
-    check(ServerConfig { exclude_tools: vec!["t".into()], ..a() }, a(), "adopt", 0, "adopt");
-    check(a(), ServerConfig { protocol: Protocol::Legacy, ..a() }, "begin", 0, "begin");
-    check(a(), ServerConfig { enabled: false, ..a() }, "begin", 0, "begin");
+    check(
+        a(),
+        ServerConfig {
+            exclude_tools: vec!["t".into()],
+            ..a()
+        },
+        "adopt",
+        0,
+        "adopt",
+    );
+    check(
+        ServerConfig {
+            exclude_tools: vec!["t".into()],
+            ..a()
+        },
+        a(),
+        "adopt",
+        0,
+        "adopt",
+    );
+    check(
+        a(),
+        ServerConfig {
+            protocol: Protocol::Legacy,
+            ..a()
+        },
+        "begin",
+        0,
+        "begin",
+    );
+    check(
+        a(),
+        ServerConfig {
+            enabled: false,
+            ..a()
+        },
+        "begin",
+        0,
+        "begin",
+    );
     check(a(), server("a", "y"), "keep", 1, "begin");
-    check(a(), ServerConfig { timeouts, ..server("a", "y") }, "adopt", 1, "begin");
-    check(a(), ServerConfig { dialect: Dialect::Gemini, ..a() }, "keep", 1, "begin");
-    check(ServerConfig { enabled: false, ..a() }, a(), "wait", 0, "begin");
+    check(
+        a(),
+        ServerConfig {
+            timeouts,
+            ..server("a", "y")
+        },
+        "adopt",
+        1,
+        "begin",
+    );
+    check(
+        a(),
+        ServerConfig {
+            dialect: Dialect::Gemini,
+            ..a()
+        },
+        "keep",
+        1,
+        "begin",
+    );
+    check(
+        ServerConfig {
+            enabled: false,
+            ..a()
+        },
+        a(),
+        "wait",
+        0,
+        "begin",
+    );
     check(a(), ServerConfig { trust: true, ..a() }, "keep", 1, "adopt");
-    check(ServerConfig { trust: true, ..a() }, a(), "adopt", 0, "adopt");
+    check(
+        ServerConfig { trust: true, ..a() },
+        a(),
+        "adopt",
+        0,
+        "adopt",
+    );
     // Its tools run without a question, so the filter is what keeps them from running.
     let trusted = |exclude: &[&str]| ServerConfig {
         trust: true,
@@ -87,17 +193,38 @@ fn c20_what_becomes_of_a_server_whose_entry_changed() {
 fn t3_a_new_server_waits_in_every_scope_and_a_yes_for_exactly_it_starts_it() {
     for scope in [Scope::User, Scope::Project, Scope::Given] {
         let source = Source::new(Arc::new(PathBuf::from("/etc/switchboard.toml")), 7, scope);
-        let (old, new) = (config([server("a", "x")]), config([server("a", "x"), ServerConfig { source, ..server("b", "y") }]));
+        let (old, new) = (
+            config([server("a", "x")]),
+            config([
+                server("a", "x"),
+                ServerConfig {
+                    source,
+                    ..server("b", "y")
+                },
+            ]),
+        );
         let found = changed(&old, &new);
-        let reason = "it is new (/etc/switchboard.toml:7); nobody has said that it may start".to_owned();
-        assert_eq!((&found.steps["a"], &found.steps["b"]), (&Step::Keep, &Step::Wait(reason.clone())));
+        let reason =
+            "it is new (/etc/switchboard.toml:7); nobody has said that it may start".to_owned();
+        assert_eq!(
+            (&found.steps["a"], &found.steps["b"]),
+            (&Step::Keep, &Step::Wait(reason.clone()))
+        );
 
         // Another edit does not start it either, and the words stay those of the first.
         let waits = |server: &ServerName| (server.as_str() == "b").then(|| reason.clone());
         let again = difference(&found.config, &waits, &new, Said::Nobody(&|_| false));
         assert_eq!(again, found);
-        let yes = difference(&found.config, &waits, &new, Said::Nobody(&|server| server.name.as_str() == "b"));
-        assert_eq!((words(&yes.steps["a"]), words(&yes.steps["b"])), ("keep", "begin"));
+        let yes = difference(
+            &found.config,
+            &waits,
+            &new,
+            Said::Nobody(&|server| server.name.as_str() == "b"),
+        );
+        assert_eq!(
+            (words(&yes.steps["a"]), words(&yes.steps["b"])),
+            ("keep", "begin")
+        );
     }
 }
 
@@ -106,12 +233,40 @@ fn a_server_that_was_blocked_waits_and_one_that_is_blocked_now_ends() {
     let free = config([server("a", "x"), server("b", "y")]);
     let mut blocked = free.clone();
     blocked.security.deny_servers = vec!["a".to_owned()];
-    assert_eq!(changed(&free, &blocked).steps.values().map(words).collect::<Vec<_>>(), ["begin", "keep"]);
-    assert_eq!(changed(&blocked, &free).steps.values().map(words).collect::<Vec<_>>(), ["wait", "keep"]);
+    assert_eq!(
+        changed(&free, &blocked)
+            .steps
+            .values()
+            .map(words)
+            .collect::<Vec<_>>(),
+        ["begin", "keep"]
+    );
+    assert_eq!(
+        changed(&blocked, &free)
+            .steps
+            .values()
+            .map(words)
+            .collect::<Vec<_>>(),
+        ["wait", "keep"]
+    );
     let mut only_b = free.clone();
     only_b.security.allow_servers = vec!["b".to_owned()];
-    assert_eq!(changed(&free, &only_b).steps.values().map(words).collect::<Vec<_>>(), ["begin", "keep"]);
-    assert_eq!(changed(&only_b, &free).steps.values().map(words).collect::<Vec<_>>(), ["wait", "keep"]);
+    assert_eq!(
+        changed(&free, &only_b)
+            .steps
+            .values()
+            .map(words)
+            .collect::<Vec<_>>(),
+        ["begin", "keep"]
+    );
+    assert_eq!(
+        changed(&only_b, &free)
+            .steps
+            .values()
+            .map(words)
+            .collect::<Vec<_>>(),
+        ["wait", "keep"]
+    );
 }
 
 #[test]
@@ -124,13 +279,32 @@ fn rules_that_tighten_hold_at_once_and_rules_that_widen_wait() {
     (new.permissions.deny, new.permissions.mode) = (vec![rule("a/six")], Mode::Yolo);
 
     let found = changed(&old, &new);
-    let texts = |rules: &[RuleText]| rules.iter().map(|rule| rule.text.clone()).collect::<Vec<_>>();
+    let texts = |rules: &[RuleText]| {
+        rules
+            .iter()
+            .map(|rule| rule.text.clone())
+            .collect::<Vec<_>>()
+    };
     let now = &found.config.permissions;
     assert_eq!(
-        (now.mode, texts(&now.allow), texts(&now.ask), texts(&now.deny)),
-        (Mode::Ask, vec![], vec!["a/five".to_owned(), "a/two".to_owned()], vec!["a/six".to_owned(), "a/three".to_owned()])
+        (
+            now.mode,
+            texts(&now.allow),
+            texts(&now.ask),
+            texts(&now.deny)
+        ),
+        (
+            Mode::Ask,
+            vec![],
+            vec!["a/five".to_owned(), "a/two".to_owned()],
+            vec!["a/six".to_owned(), "a/three".to_owned()]
+        )
     );
-    let reasons: Vec<&str> = found.waiting.iter().map(|waiting| waiting.reason.as_str()).collect();
+    let reasons: Vec<&str> = found
+        .waiting
+        .iter()
+        .map(|waiting| waiting.reason.as_str())
+        .collect();
     assert_eq!(
         reasons,
         [
@@ -140,56 +314,136 @@ fn rules_that_tighten_hold_at_once_and_rules_that_widen_wait() {
             "\"a/three\" would no longer be denied",
         ]
     );
-    assert_eq!(difference(&old, &started, &new, Said::Person).config.permissions, new.permissions);
+    assert_eq!(
+        difference(&old, &started, &new, Said::Person)
+            .config
+            .permissions,
+        new.permissions
+    );
 }
 
-/// S0-39: what stands in a file that is not watched stays as it was read, whatever another file's change brings along.
+/// S0-39: what stands in a file that is not watched stays as it was read, whatever another file's
+/// change brings along.
 #[test]
 fn s0_39_an_edit_of_a_core_agent_file_takes_effect_only_when_a_person_says_so() {
-    let core = |text: &str, command: &str| ServerConfig { dialect: Dialect::CoreAgent, ..server(text, command) };
+    let core = |text: &str, command: &str| ServerConfig {
+        dialect: Dialect::CoreAgent,
+        ..server(text, command)
+    };
     let old = config([core("a", "x"), core("b", "x"), server("c", "x")]);
     let new = config([core("a", "y"), core("d", "x"), server("c", "x")]);
     let found = changed(&old, &new);
-    let entries: Vec<_> = found.config.servers.values().map(|server| (**server).clone()).collect();
+    let entries: Vec<_> = found
+        .config
+        .servers
+        .values()
+        .map(|server| (**server).clone())
+        .collect();
     assert_eq!(entries, [core("a", "x"), server("c", "x"), core("b", "x")]);
-    assert!(found.steps.values().all(|step| *step == Step::Keep) && found.removed.is_empty() && found.waiting.is_empty());
+    assert!(
+        found.steps.values().all(|step| *step == Step::Keep)
+            && found.removed.is_empty()
+            && found.waiting.is_empty()
+    );
 
     let told = difference(&old, &started, &new, Said::Person);
-    assert_eq!(told.steps.values().map(words).collect::<Vec<_>>(), ["begin together", "begin together", "keep"]);
+    assert_eq!(
+        told.steps.values().map(words).collect::<Vec<_>>(),
+        ["begin together", "begin together", "keep"]
+    );
     assert_eq!((told.removed, told.config), (vec![name("b")], new));
 }
 
 fn any_server(text: &'static str) -> impl Strategy<Value = ServerConfig> {
-    let dialect = prop_oneof![Just(Dialect::Native), Just(Dialect::CoreAgent), Just(Dialect::Gemini)];
-    let tools = || prop::collection::vec(prop_oneof![Just("t".to_owned()), Just("u".to_owned())], 0..2);
+    let dialect = prop_oneof![
+        Just(Dialect::Native),
+        Just(Dialect::CoreAgent),
+        Just(Dialect::Gemini)
+    ];
+    let tools = || {
+        prop::collection::vec(
+            prop_oneof![Just("t".to_owned()), Just("u".to_owned())],
+            0..2,
+        )
+    };
     let protocol = prop_oneof![Just(Protocol::Auto), Just(Protocol::Legacy)];
-    (dialect, prop_oneof![Just("x"), Just("y")], any::<[bool; 2]>(), prop::option::of(tools()), tools(), protocol, 1..3_u64)
-        .prop_map(move |(dialect, command, [enabled, trust], include_tools, exclude_tools, protocol, seconds)| ServerConfig {
-            dialect,
-            enabled,
-            trust,
-            include_tools,
-            exclude_tools,
-            protocol,
-            timeouts: Timeouts { call: Duration::from_secs(seconds), ..Timeouts::default() },
-            ..server(text, command)
-        })
+    (
+        dialect,
+        prop_oneof![Just("x"), Just("y")],
+        any::<[bool; 2]>(),
+        prop::option::of(tools()),
+        tools(),
+        protocol,
+        1..3_u64,
+    )
+        .prop_map(
+            move |(
+                dialect,
+                command,
+                [enabled, trust],
+                include_tools,
+                exclude_tools,
+                protocol,
+                seconds,
+            )| ServerConfig {
+                dialect,
+                enabled,
+                trust,
+                include_tools,
+                exclude_tools,
+                protocol,
+                timeouts: Timeouts {
+                    call: Duration::from_secs(seconds),
+                    ..Timeouts::default()
+                },
+                ..server(text, command)
+            },
+        )
 }
 
 fn any_config() -> impl Strategy<Value = Config> {
-    let servers = (prop::option::of(any_server("a")), prop::option::of(any_server("b")), prop::option::of(any_server("c")));
-    let rules = || prop::collection::vec(prop_oneof![Just("a"), Just("b/t"), Just("*/u")].prop_map(rule), 0..3);
-    let names = || prop::collection::vec(prop_oneof![Just("a".to_owned()), Just("b".to_owned())], 0..2);
+    let servers = (
+        prop::option::of(any_server("a")),
+        prop::option::of(any_server("b")),
+        prop::option::of(any_server("c")),
+    );
+    let rules = || {
+        prop::collection::vec(
+            prop_oneof![Just("a"), Just("b/t"), Just("*/u")].prop_map(rule),
+            0..3,
+        )
+    };
+    let names = || {
+        prop::collection::vec(
+            prop_oneof![Just("a".to_owned()), Just("b".to_owned())],
+            0..2,
+        )
+    };
     let mode = prop_oneof![Just(Mode::Ask), Just(Mode::Yolo), Just(Mode::Deny)];
-    (servers, rules(), rules(), rules(), names(), names(), mode, any::<bool>()).prop_map(
-        |((a, b, c), allow, ask, deny, deny_servers, allow_servers, mode, locked)| {
-            let mut config = config([a, b, c].into_iter().flatten());
-            (config.permissions.allow, config.permissions.ask, config.permissions.deny) = (allow, ask, deny);
-            (config.permissions.mode, config.security.locked) = (mode, locked);
-            (config.security.deny_servers, config.security.allow_servers) = (deny_servers, allow_servers);
-            config
-        },
+    (
+        servers,
+        rules(),
+        rules(),
+        rules(),
+        names(),
+        names(),
+        mode,
+        any::<bool>(),
     )
+        .prop_map(
+            |((a, b, c), allow, ask, deny, deny_servers, allow_servers, mode, locked)| {
+                let mut config = config([a, b, c].into_iter().flatten());
+                (
+                    config.permissions.allow,
+                    config.permissions.ask,
+                    config.permissions.deny,
+                ) = (allow, ask, deny);
+                (config.permissions.mode, config.security.locked) = (mode, locked);
+                (config.security.deny_servers, config.security.allow_servers) =
+                    (deny_servers, allow_servers);
+                config
+            },
+        )
 }
 
 proptest! {

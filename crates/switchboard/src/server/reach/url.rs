@@ -1,6 +1,8 @@
-//! A server that is given by its URL: resolves it, finds the wire and the era it speaks, and remembers what worked.
+//! A server that is given by its URL: resolves it, finds the wire and the era it speaks, and
+//! remembers what worked.
 //!
-//! Owns the order of wires within one attempt. Leaves the eras to the session's handshake and everything on the wire to the transports.
+//! Owns the order of wires within one attempt. Leaves the eras to the session's handshake and
+//! everything on the wire to the transports.
 
 use std::sync::{Arc, OnceLock};
 
@@ -28,7 +30,8 @@ use plan::{Known, Plan, Step};
 mod known;
 mod plan;
 
-/// The HTTP stack that all servers of a host share, made when the first of them connects: a host without any pays nothing for it.
+/// The HTTP stack that all servers of a host share, made when the first of them connects: a host
+/// without any pays nothing for it.
 #[derive(Debug, Clone, Default)]
 pub struct SharedStack(Arc<OnceLock<Result<HttpStack, ConnectFault>>>);
 
@@ -45,7 +48,8 @@ pub(super) struct ByUrl {
     environment: Arc<Environment>,
     stack: SharedStack,
     store: Arc<dyn Store>,
-    /// Holds no line of a server without a process, but what keeps its secrets out of what is told.
+    /// Holds no line of a server without a process, but what keeps its secrets out of what is
+    /// told.
     stderr: StderrTail,
     auth: AuthMeans,
     /// Shared by all connections, so that one refreshed token serves them all.
@@ -53,7 +57,12 @@ pub(super) struct ByUrl {
 }
 
 impl ByUrl {
-    pub(super) fn new(config: Arc<ServerConfig>, endpoint: HttpEndpoint, means: &Means, stderr: StderrTail) -> Self {
+    pub(super) fn new(
+        config: Arc<ServerConfig>,
+        endpoint: HttpEndpoint,
+        means: &Means,
+        stderr: StderrTail,
+    ) -> Self {
         Self {
             config,
             endpoint,
@@ -67,24 +76,58 @@ impl ByUrl {
     }
 
     fn resolve(&self) -> Result<Begun, Failure> {
-        let never = |fact: String| Failure { fact, retry: Retry::OnUse };
-        let resolved = resolve_url(&self.endpoint, &self.environment).map_err(|fault| never(fault.to_string()))?;
-        let stack = self.stack.get(&self.environment).map_err(|fault| never(fault.0))?;
+        let never = |fact: String| Failure {
+            fact,
+            retry: Retry::OnUse,
+        };
+        let resolved = resolve_url(&self.endpoint, &self.environment)
+            .map_err(|fault| never(fault.to_string()))?;
+        let stack = self
+            .stack
+            .get(&self.environment)
+            .map_err(|fault| never(fault.0))?;
         let credentials = self.credentials(&resolved);
-        let ResolvedUrl { url, headers, unset, secrets, auth: _ } = resolved;
+        let ResolvedUrl {
+            url,
+            headers,
+            unset,
+            secrets,
+            auth: _,
+        } = resolved;
         let redactor = Redactor::new(secrets).and_live(credentials.secrets());
         self.stderr.redact_with(redactor.clone());
         let wires = Wires::new(self.store.clone(), &url);
-        let target = HttpTarget { url, headers, credentials, max_message_bytes: self.config.max_message_bytes };
+        let target = HttpTarget {
+            url,
+            headers,
+            credentials,
+            max_message_bytes: self.config.max_message_bytes,
+        };
         let sse_below = self.config.dialect.rules().sse_below;
-        let plan = Plan { wire: self.endpoint.wire, protocol: self.config.protocol, sse_below };
-        let opening = Box::new(ByWire { stack, target, wires, plan });
-        Ok(Begun { process: None, opening, unset, redactor: Some(redactor) })
+        let plan = Plan {
+            wire: self.endpoint.wire,
+            protocol: self.config.protocol,
+            sse_below,
+        };
+        let opening = Box::new(ByWire {
+            stack,
+            target,
+            wires,
+            plan,
+        });
+        Ok(Begun {
+            process: None,
+            opening,
+            unset,
+            redactor: Some(redactor),
+        })
     }
 
     /// What this server's requests are authorized with.
     fn credentials(&self, resolved: &ResolvedUrl) -> Arc<dyn Credentials> {
-        self.credentials.get_or_init(|| auth::for_server(&self.config, resolved, &self.environment, &self.auth)).clone()
+        self.credentials
+            .get_or_init(|| auth::for_server(&self.config, resolved, &self.environment, &self.auth))
+            .clone()
     }
 }
 
@@ -105,7 +148,9 @@ impl Reach for ByUrl {
 
     fn address(&self) -> String {
         match resolve_url(&self.endpoint, &self.environment) {
-            Ok(ResolvedUrl { url, secrets, .. }) => Redactor::new(secrets).redact(&bare(url)).into_owned(),
+            Ok(ResolvedUrl { url, secrets, .. }) => {
+                Redactor::new(secrets).redact(&bare(url)).into_owned()
+            }
             Err(_) => String::new(),
         }
     }
@@ -139,22 +184,34 @@ impl ByWire {
     async fn find(&self, options: OpenOptions) -> Result<Opened, OpenFault> {
         let deadline = Instant::now() + options.connect_timeout;
         let known = self.wires.known().await;
-        let mut step = self.plan.first(self.plan.with_era(known, options.known_era));
+        let mut step = self
+            .plan
+            .first(self.plan.with_era(known, options.known_era));
         let mut given_up = GivenUp::default();
         loop {
             let fault = match self.attempt(step, &options, deadline).await {
                 Ok(session) => {
-                    let found = Known { wire: step.wire, era: session.hello().era };
+                    let found = Known {
+                        wire: step.wire,
+                        era: session.hello().era,
+                    };
                     if known != Some(found) && self.plan.tells_era(found) {
                         self.wires.keep(found).await;
                     }
-                    return Ok(Opened { link: session, wire: Some(step.wire) });
+                    return Ok(Opened {
+                        link: session,
+                        wire: Some(step.wire),
+                    });
                 }
                 Err(fault) => fault,
             };
-            let Some(next) = self.plan.after(step, &fault) else { return Err(given_up.and(fault)) };
+            let Some(next) = self.plan.after(step, &fault) else {
+                return Err(given_up.and(fault));
+            };
             match (fault, step.wire, next.wire) {
-                (OpenFault::WrongWire(said), Wire::Http, Wire::Sse) => given_up.streamable = Some(said),
+                (OpenFault::WrongWire(said), Wire::Http, Wire::Sse) => {
+                    given_up.streamable = Some(said)
+                }
                 (fault, Wire::Sse, Wire::Sse) => given_up.sse = Some(fault.to_string()),
                 _ => {}
             }
@@ -162,11 +219,21 @@ impl ByWire {
         }
     }
 
-    async fn attempt(&self, step: Step, options: &OpenOptions, deadline: Instant) -> Result<Arc<Session>, OpenFault> {
+    async fn attempt(
+        &self,
+        step: Step,
+        options: &OpenOptions,
+        deadline: Instant,
+    ) -> Result<Arc<Session>, OpenFault> {
         let left = deadline.saturating_duration_since(Instant::now());
         // What is remembered may hang; then there must be time left to find out anew.
         let connect_timeout = if step.remembered { left * 2 / 3 } else { left };
-        let options = OpenOptions { protocol: step.protocol, known_era: step.known_era, connect_timeout, ..options.clone() };
+        let options = OpenOptions {
+            protocol: step.protocol,
+            known_era: step.known_era,
+            connect_timeout,
+            ..options.clone()
+        };
         let connector: Box<dyn Connector> = match step.wire {
             Wire::Http => Box::new(HttpConnector::new(self.stack.clone(), self.target.clone())),
             Wire::Sse => {
@@ -198,12 +265,31 @@ impl GivenUp {
     fn and(self, fault: OpenFault) -> OpenFault {
         let all = match (self, &fault) {
             (_, OpenFault::NeedsLogin(_) | OpenFault::Timeout(_)) => return fault,
-            (Self { streamable: None, sse: None }, _) => return fault,
-            (Self { streamable: Some(refusal), .. }, _) => {
+            (
+                Self {
+                    streamable: None,
+                    sse: None,
+                },
+                _,
+            ) => return fault,
+            (
+                Self {
+                    streamable: Some(refusal),
+                    ..
+                },
+                _,
+            ) => {
                 format!("it speaks neither Streamable HTTP ({refusal}) nor HTTP+SSE ({fault})")
             }
-            (Self { sse: Some(refusal), .. }, _) => {
-                format!("it has an HTTP+SSE stream neither at its URL ({refusal}) nor at /sse under it ({fault})")
+            (
+                Self {
+                    sse: Some(refusal), ..
+                },
+                _,
+            ) => {
+                format!(
+                    "it has an HTTP+SSE stream neither at its URL ({refusal}) nor at /sse under it ({fault})"
+                )
             }
         };
         OpenFault::Refused(all)

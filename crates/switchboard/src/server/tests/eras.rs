@@ -1,4 +1,5 @@
-//! A dual-era server whose handlers need the other era than the one it was opened with, scripted, in paused time.
+//! A dual-era server whose handlers need the other era than the one it was opened with, scripted,
+//! in paused time.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -16,14 +17,22 @@ use crate::config::{Asks, Protocol};
 use crate::session::Era;
 use crate::store::{MemoryStore, Store};
 
-const ELICITS: EraEvidence = EraEvidence::NeedsLegacy { only_sampling: false };
+const ELICITS: EraEvidence = EraEvidence::NeedsLegacy {
+    only_sampling: false,
+};
 
 fn modern() -> Play {
-    Play { era: Era::Modern, ..Play::default() }
+    Play {
+        era: Era::Modern,
+        ..Play::default()
+    }
 }
 
 fn legacy() -> Play {
-    Play { era: Era::Legacy, ..Play::default() }
+    Play {
+        era: Era::Legacy,
+        ..Play::default()
+    }
 }
 
 fn store() -> Arc<dyn Store> {
@@ -35,7 +44,13 @@ async fn remembered(store: &Arc<dyn Store>) -> Habits {
 }
 
 fn eras_tried(rig: &Rig) -> Vec<Option<Era>> {
-    rig.script.approaches.lock().unwrap().iter().map(|(_, era, _)| *era).collect()
+    rig.script
+        .approaches
+        .lock()
+        .unwrap()
+        .iter()
+        .map(|(_, era, _)| *era)
+        .collect()
 }
 
 /// What a caller that can be asked anything is told.
@@ -46,12 +61,21 @@ async fn refused(rig: &Rig, era: Era, evidence: EraEvidence) -> Option<String> {
 
 /// All that a question may want.
 fn everything() -> Offers {
-    Offers { elicit_form: true, sampling: true, ..Offers::default() }
+    Offers {
+        elicit_form: true,
+        sampling: true,
+        ..Offers::default()
+    }
 }
 
 /// A server whose entry says which era to speak.
 fn dictated(protocol: Protocol, play: Play, store: Arc<dyn Store>) -> Rig {
-    Rig::of(|config| config.protocol = protocol, connecting(), [play], store)
+    Rig::of(
+        |config| config.protocol = protocol,
+        connecting(),
+        [play],
+        store,
+    )
 }
 
 #[tokio::test(start_paused = true)]
@@ -67,9 +91,21 @@ async fn a_refused_question_restarts_the_server_in_the_legacy_era_once_and_is_re
     // A call that comes now waits for the new connection.
     assert!(matches!(rig.state(), State::Connecting { .. }));
     rig.until_ready().await;
-    assert_eq!((eras_tried(&rig), rig.most_alive()), (vec![None, Some(Era::Legacy)], 1));
+    assert_eq!(
+        (eras_tried(&rig), rig.most_alive()),
+        (vec![None, Some(Era::Legacy)], 1)
+    );
     let habits = remembered(&store).await;
-    assert!(matches!(habits.verdict, Some(EraVerdict::Legacy { confirmed: false, .. })), "{habits:?}");
+    assert!(
+        matches!(
+            habits.verdict,
+            Some(EraVerdict::Legacy {
+                confirmed: false,
+                ..
+            })
+        ),
+        "{habits:?}"
+    );
 
     // The next run begins with legacy.
     rig.handle.stop().await;
@@ -85,14 +121,34 @@ async fn a_server_with_other_calls_under_way_is_restarted_when_they_have_ended()
     let stage = rig.stage();
     stage.busy.send_replace(true);
     let told = refused(&rig, Era::Modern, ELICITS).await.unwrap();
-    assert!(told.contains("its process is restarted with 2025-11-25 when its other calls have ended"), "{told}");
+    assert!(
+        told.contains("its process is restarted with 2025-11-25 when its other calls have ended"),
+        "{told}"
+    );
     // A second refusal changes nothing.
     assert_eq!(refused(&rig, Era::Modern, ELICITS).await.unwrap(), told);
     sleep(Duration::from_secs(60)).await;
-    assert!(matches!(rig.state(), State::Ready { era: Era::Modern, .. }) && !stage.is_closed());
+    assert!(
+        matches!(
+            rig.state(),
+            State::Ready {
+                era: Era::Modern,
+                ..
+            }
+        ) && !stage.is_closed()
+    );
 
     stage.busy.send_replace(false);
-    rig.until(|state| matches!(state, State::Ready { era: Era::Legacy, .. })).await;
+    rig.until(|state| {
+        matches!(
+            state,
+            State::Ready {
+                era: Era::Legacy,
+                ..
+            }
+        )
+    })
+    .await;
     assert_eq!((rig.starts(), rig.most_alive()), (2, 1));
 }
 
@@ -106,7 +162,16 @@ async fn a_question_confirms_the_switch_for_good() {
     rig.stage().questioned.store(true, Ordering::Relaxed);
     rig.handle.stop().await;
     let habits = remembered(&store).await;
-    assert!(matches!(habits.verdict, Some(EraVerdict::Legacy { confirmed: true, .. })), "{habits:?}");
+    assert!(
+        matches!(
+            habits.verdict,
+            Some(EraVerdict::Legacy {
+                confirmed: true,
+                ..
+            })
+        ),
+        "{habits:?}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -128,7 +193,10 @@ async fn a_server_that_cannot_ask_in_either_era_is_switched_back_and_left_alone(
     );
     assert_eq!((rig.starts(), eras_tried(&rig)[2]), (3, Some(Era::Modern)));
     let habits = remembered(&store).await;
-    assert!(matches!(habits.verdict, Some(EraVerdict::Modern { both: false, .. })), "{habits:?}");
+    assert!(
+        matches!(habits.verdict, Some(EraVerdict::Modern { both: false, .. })),
+        "{habits:?}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -137,8 +205,15 @@ async fn a_handler_that_asks_in_its_result_leads_back_and_both_kinds_are_named()
     rig.until_ready().await;
     refused(&rig, Era::Modern, ELICITS).await.unwrap();
     rig.until_ready().await;
-    let told = refused(&rig, Era::Legacy, EraEvidence::NeedsModern).await.unwrap();
-    assert!(told.starts_with("server \"play\" asks in the newer way, which its 2025-11-25 connection cannot carry"), "{told}");
+    let told = refused(&rig, Era::Legacy, EraEvidence::NeedsModern)
+        .await
+        .unwrap();
+    assert!(
+        told.starts_with(
+            "server \"play\" asks in the newer way, which its 2025-11-25 connection cannot carry"
+        ),
+        "{told}"
+    );
     rig.until_ready().await;
     assert_eq!(
         refused(&rig, Era::Modern, ELICITS).await.unwrap(),
@@ -155,20 +230,38 @@ async fn a_confirmed_server_stays_legacy_and_says_so_when_a_handler_asks_in_its_
     refused(&rig, Era::Modern, ELICITS).await.unwrap();
     rig.until_ready().await;
     rig.stage().questioned.store(true, Ordering::Relaxed);
-    let told = refused(&rig, Era::Legacy, EraEvidence::NeedsModern).await.unwrap();
-    assert!(told.ends_with("it stays with 2025-11-25. For this tool, add an entry with `protocol = \"modern\"`"), "{told}");
+    let told = refused(&rig, Era::Legacy, EraEvidence::NeedsModern)
+        .await
+        .unwrap();
+    assert!(
+        told.ends_with(
+            "it stays with 2025-11-25. For this tool, add an entry with `protocol = \"modern\"`"
+        ),
+        "{told}"
+    );
     assert_eq!(rig.starts(), 2);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_server_that_cannot_be_opened_with_legacy_returns_to_modern() {
-    let dies = Play { fault: Some(crate::session::OpenFault::Channel("ended".to_owned())), ..legacy() };
+    let dies = Play {
+        fault: Some(crate::session::OpenFault::Channel("ended".to_owned())),
+        ..legacy()
+    };
     let rig = Rig::eager([modern(), dies, modern()]);
     rig.until_ready().await;
     refused(&rig, Era::Modern, ELICITS).await.unwrap();
     rig.until_ready().await;
-    assert_eq!(eras_tried(&rig), [None, Some(Era::Legacy), Some(Era::Modern)]);
-    assert!(refused(&rig, Era::Modern, ELICITS).await.unwrap().contains("neither"));
+    assert_eq!(
+        eras_tried(&rig),
+        [None, Some(Era::Legacy), Some(Era::Modern)]
+    );
+    assert!(
+        refused(&rig, Era::Modern, ELICITS)
+            .await
+            .unwrap()
+            .contains("neither")
+    );
     assert_eq!(rig.starts(), 3);
 }
 
@@ -176,17 +269,33 @@ async fn a_server_that_cannot_be_opened_with_legacy_returns_to_modern() {
 async fn a_question_that_the_caller_cannot_answer_is_no_reason_to_switch() {
     let rig = Rig::eager([modern()]);
     rig.until_ready().await;
-    let samples = EraEvidence::NeedsLegacy { only_sampling: true };
-    assert_eq!(rig.handle.era_refused(Era::Modern, samples, Offers::default()).await, None);
-    assert!(matches!(rig.handle.era_refused(Era::Modern, samples, everything()).await, Some(EraOutcome::Reopening { .. })));
+    let samples = EraEvidence::NeedsLegacy {
+        only_sampling: true,
+    };
+    assert_eq!(
+        rig.handle
+            .era_refused(Era::Modern, samples, Offers::default())
+            .await,
+        None
+    );
+    assert!(matches!(
+        rig.handle
+            .era_refused(Era::Modern, samples, everything())
+            .await,
+        Some(EraOutcome::Reopening { .. })
+    ));
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_entry_that_dictates_the_era_neither_switches_nor_tells_other_entries_what_to_begin_with() {
+async fn an_entry_that_dictates_the_era_neither_switches_nor_tells_other_entries_what_to_begin_with()
+ {
     let store = store();
     let rig = dictated(Protocol::Legacy, legacy(), store.clone());
     rig.until_ready().await;
-    assert_eq!(refused(&rig, Era::Legacy, EraEvidence::NeedsModern).await, None);
+    assert_eq!(
+        refused(&rig, Era::Legacy, EraEvidence::NeedsModern).await,
+        None
+    );
     rig.handle.stop().await;
     assert_eq!(remembered(&store).await.era, None);
 
@@ -201,11 +310,29 @@ async fn an_unconfirmed_switch_expires() {
     let now = seconds(std::time::SystemTime::now());
     for (age_days, first) in [(6, Era::Legacy), (8, Era::Modern)] {
         let store = store();
-        let verdict = EraVerdict::Legacy { since: now - age_days * 24 * 3600, confirmed: false };
-        let habits = Habits { era: Some(Era::Legacy), asks: false, verdict: Some(verdict) };
+        let verdict = EraVerdict::Legacy {
+            since: now - age_days * 24 * 3600,
+            confirmed: false,
+        };
+        let habits = Habits {
+            era: Some(Era::Legacy),
+            asks: false,
+            verdict: Some(verdict),
+        };
         Memory::new(store.clone(), LAUNCH).keep_habits(habits).await;
-        let rig = Rig::new(connecting(), [Play { era: first, ..Play::default() }], store);
+        let rig = Rig::new(
+            connecting(),
+            [Play {
+                era: first,
+                ..Play::default()
+            }],
+            store,
+        );
         rig.until_ready().await;
-        assert_eq!(*rig.script.approaches.lock().unwrap(), [(Protocol::Auto, Some(first), Asks::Auto)], "{age_days} days");
+        assert_eq!(
+            *rig.script.approaches.lock().unwrap(),
+            [(Protocol::Auto, Some(first), Asks::Auto)],
+            "{age_days} days"
+        );
     }
 }

@@ -25,7 +25,10 @@ struct InProcess {
 struct Own(Arc<InProcess>);
 
 impl Connector for Own {
-    fn connect<'a>(&'a self, inbound: Arc<dyn Inbound>) -> Answering<'a, Result<Arc<dyn Transport>, ConnectFault>> {
+    fn connect<'a>(
+        &'a self,
+        inbound: Arc<dyn Inbound>,
+    ) -> Answering<'a, Result<Arc<dyn Transport>, ConnectFault>> {
         *self.0.inbound.lock().unwrap() = Some(inbound);
         Box::pin(async move { Ok(Arc::new(Own(self.0.clone())) as Arc<dyn Transport>) })
     }
@@ -35,14 +38,19 @@ impl Transport for Own {
     fn send(&self, message: Outgoing<'_>) -> Result<(), Closed> {
         let message: Value = serde_json::from_slice(message.body).unwrap();
         let answer = match message["method"].as_str() {
-            Some("server/discover") => json!({"error": {"code": -32601, "message": "unknown method"}}),
+            Some("server/discover") => {
+                json!({"error": {"code": -32601, "message": "unknown method"}})
+            }
             Some("initialize") => {
                 json!({"result": {"protocolVersion": "2025-11-25", "capabilities": {"tools": {"listChanged": true}},
                     "serverInfo": {"name": "own", "version": "1"}}})
             }
             Some("tools/list") => {
                 let tools = self.0.tools.lock().unwrap();
-                let tools: Vec<_> = tools.iter().map(|name| json!({"name": name, "inputSchema": {"type": "object"}})).collect();
+                let tools: Vec<_> = tools
+                    .iter()
+                    .map(|name| json!({"name": name, "inputSchema": {"type": "object"}}))
+                    .collect();
                 json!({"result": {"tools": tools}})
             }
             _ => return Ok(()),
@@ -72,9 +80,12 @@ impl InProcess {
         let inbound = self.inbound.lock().unwrap().clone().unwrap();
         // A wire has two ends: what is said is heard later.
         let message = message.to_string();
-        tokio::spawn(
-            async move { parse(&message, &RawJson::keep, &mut |message| inbound.message(message, Origin::Shared)).unwrap() },
-        );
+        tokio::spawn(async move {
+            parse(&message, &RawJson::keep, &mut |message| {
+                inbound.message(message, Origin::Shared)
+            })
+            .unwrap()
+        });
     }
 
     fn hang_up(&self, reason: &str) {
@@ -85,7 +96,13 @@ impl InProcess {
 }
 
 fn names(handle: &ServerHandle) -> Vec<String> {
-    handle.snapshot().offerings.tools.iter().map(|tool| tool.name.as_wire().to_owned()).collect()
+    handle
+        .snapshot()
+        .offerings
+        .tools
+        .iter()
+        .map(|tool| tool.name.as_wire().to_owned())
+        .collect()
 }
 
 #[tokio::test(start_paused = true)]
@@ -93,19 +110,36 @@ async fn s1_24_a_transport_of_ones_own_connects_lists_reconnects_and_stops() {
     let server = Arc::new(InProcess::default());
     server.tools.lock().unwrap().push("one");
     let reach = Arc::new(ByConnector(Arc::new(Own(server.clone()))));
-    let handle = ServerHandle::supervise(supervised(reach, Arc::new(MemoryStore::default())), connecting());
+    let handle = ServerHandle::supervise(
+        supervised(reach, Arc::new(MemoryStore::default())),
+        connecting(),
+    );
     let session = handle.ready(Duration::from_secs(10)).await.unwrap();
-    let ready = State::Ready { era: Era::Legacy, version: "2025-11-25".to_owned() };
-    assert_eq!((handle.snapshot().state.clone(), names(&handle)), (ready.clone(), vec!["one".to_owned()]));
+    let ready = State::Ready {
+        era: Era::Legacy,
+        version: "2025-11-25".to_owned(),
+    };
+    assert_eq!(
+        (handle.snapshot().state.clone(), names(&handle)),
+        (ready.clone(), vec!["one".to_owned()])
+    );
 
     // The lists change.
     server.tools.lock().unwrap().push("two");
     server.say(&json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}));
-    handle.snapshot.clone().wait_for(|now| now.offerings.tools.len() == 2).await.unwrap();
+    handle
+        .snapshot
+        .clone()
+        .wait_for(|now| now.offerings.tools.len() == 2)
+        .await
+        .unwrap();
 
     // The connection is lost, and made again.
     server.hang_up("the other side went away");
-    assert_eq!(handle.death().await.as_deref(), Some("the other side went away"));
+    assert_eq!(
+        handle.death().await.as_deref(),
+        Some("the other side went away")
+    );
     let second = handle.ready(Duration::from_secs(10)).await.unwrap();
     assert!(!Arc::ptr_eq(&session, &second));
     assert_eq!(handle.snapshot().state, ready);

@@ -1,4 +1,5 @@
-//! Real processes under the real session: what a person is told when a server does not start, or dies.
+//! Real processes under the real session: what a person is told when a server does not start, or
+//! dies.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,7 +33,9 @@ done"#;
 fn server(change: impl FnOnce(&mut ServerConfig, &mut StdioEndpoint)) -> Arc<ServerConfig> {
     let mut config = entry();
     config.protocol = Protocol::Legacy;
-    let Endpoint::Stdio(mut endpoint) = config.endpoint.clone() else { unreachable!() };
+    let Endpoint::Stdio(mut endpoint) = config.endpoint.clone() else {
+        unreachable!()
+    };
     endpoint.command = "sh".to_owned();
     change(&mut config, &mut endpoint);
     config.endpoint = Endpoint::Stdio(endpoint);
@@ -104,7 +107,8 @@ async fn s2_65_a_server_that_does_not_start_says_why() {
     }
 }
 
-/// F7, S2-63: the death of a process is told with its signal and the last of its stderr; the next use finds a new process.
+/// F7, S2-63: the death of a process is told with its signal and the last of its stderr; the next
+/// use finds a new process.
 #[tokio::test]
 async fn f7_a_killed_process_is_told_and_replaced() {
     let folder = tempfile::tempdir().unwrap();
@@ -113,7 +117,10 @@ async fn f7_a_killed_process_is_told_and_replaced() {
     let pid = handle.snapshot().pid.unwrap();
     kill(Pid::from_raw(pid.cast_signed()), Signal::SIGKILL).unwrap();
     session.closed().await;
-    assert_eq!(handle.death().await.as_deref(), Some("was killed by SIGKILL; last stderr: \"complaint\""));
+    assert_eq!(
+        handle.death().await.as_deref(),
+        Some("was killed by SIGKILL; last stderr: \"complaint\"")
+    );
 
     handle.ready(Duration::from_secs(30)).await.unwrap();
     let second = handle.snapshot();
@@ -121,10 +128,19 @@ async fn f7_a_killed_process_is_told_and_replaced() {
     handle.stop().await;
 
     let log = LogFile::read_tail(folder.path(), &handle.config.name, 50).unwrap();
-    let told: Vec<_> = log.iter().filter_map(|line| line.raw().split_once(' ')).map(|(_, told)| told).collect();
+    let told: Vec<_> = log
+        .iter()
+        .filter_map(|line| line.raw().split_once(' '))
+        .map(|(_, told)| told)
+        .collect();
     let lost = "note backoff after failure 1: lost the connection: its process was killed by SIGKILL \
                 (last stderr: \"complaint\")";
-    for expected in ["stderr complaint", "note ready, legacy 2025-11-25", lost, "note stopped"] {
+    for expected in [
+        "stderr complaint",
+        "note ready, legacy 2025-11-25",
+        lost,
+        "note stopped",
+    ] {
         assert!(told.contains(&expected), "{expected:?} in {told:#?}");
     }
 }
@@ -132,8 +148,13 @@ async fn f7_a_killed_process_is_told_and_replaced() {
 #[tokio::test]
 async fn a_secret_in_last_words_is_redacted() {
     let config = server(|_, endpoint| {
-        endpoint.args = vec!["-c".to_owned(), "echo \"bad token $TOKEN\" >&2; exit 1".to_owned()];
-        endpoint.env.insert("TOKEN".to_owned(), Secret::new("s3cr3t-value"));
+        endpoint.args = vec![
+            "-c".to_owned(),
+            "echo \"bad token $TOKEN\" >&2; exit 1".to_owned(),
+        ];
+        endpoint
+            .env
+            .insert("TOKEN".to_owned(), Secret::new("s3cr3t-value"));
     });
     let handle = start(config, None);
     handle.settled().await;
@@ -153,5 +174,10 @@ async fn a_url_server_says_that_this_build_has_no_http() {
     let handle = start(Arc::new(config), None);
     handle.settled().await;
     let error = "this build has no HTTP; use one with the feature `http`, or give a `command`";
-    assert_eq!(handle.snapshot().state, crate::server::State::Failed { error: error.to_owned() });
+    assert_eq!(
+        handle.snapshot().state,
+        crate::server::State::Failed {
+            error: error.to_owned()
+        }
+    );
 }

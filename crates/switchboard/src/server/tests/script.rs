@@ -15,7 +15,9 @@ use super::super::reach::{Begun, Failure, Link, Opened, Opening, Process, Reach}
 use super::super::{ServerHandle, State, Supervised};
 use crate::caller::{Answering, Offers};
 use crate::catalog::{Offerings, ToolDefinition};
-use crate::config::{Asks, Endpoint, Fingerprint, Protocol, Scope, ServerConfig, Source, StdioEndpoint};
+use crate::config::{
+    Asks, Endpoint, Fingerprint, Protocol, Scope, ServerConfig, Source, StdioEndpoint,
+};
 use crate::event::Event;
 use crate::launch::{Exit, StderrTail};
 use crate::name::{ServerName, ToolName};
@@ -68,14 +70,21 @@ pub(super) const NEVER: Duration = Duration::from_secs(1_000_000);
 
 /// Offerings that can be told from others by one name.
 pub(super) fn offering(name: &str) -> Offerings {
-    Offerings { withheld: vec![(ToolName::new(name), "for the test".to_owned())], ..Offerings::default() }
+    Offerings {
+        withheld: vec![(ToolName::new(name), "for the test".to_owned())],
+        ..Offerings::default()
+    }
 }
 
 /// A tool that can be remembered.
 pub(super) fn tool(name: &str) -> Offerings {
-    let raw = RawJson::from_value(&serde_json::json!({"name": name, "inputSchema": {"type": "object"}}));
+    let raw =
+        RawJson::from_value(&serde_json::json!({"name": name, "inputSchema": {"type": "object"}}));
     let tool = ToolDefinition::parse(&raw).expect("a good definition");
-    Offerings { tools: vec![Arc::new(tool)], ..Offerings::default() }
+    Offerings {
+        tools: vec![Arc::new(tool)],
+        ..Offerings::default()
+    }
 }
 
 /// An approach that was tried.
@@ -159,7 +168,10 @@ impl Stage {
 
 async fn told<T: Clone>(sender: &watch::Sender<Option<T>>) -> T {
     let mut receiver = sender.subscribe();
-    let told = receiver.wait_for(Option::is_some).await.expect("the sender is borrowed");
+    let told = receiver
+        .wait_for(Option::is_some)
+        .await
+        .expect("the sender is borrowed");
     told.clone().expect("waited for")
 }
 
@@ -248,13 +260,19 @@ struct Entrance {
 impl Opening for Entrance {
     fn open(&self, options: OpenOptions) -> Answering<'_, Result<Opened, OpenFault>> {
         let approach = (options.protocol, options.known_era, options.asks);
-        self.approaches.lock().expect("no test panics with it").push(approach);
+        self.approaches
+            .lock()
+            .expect("no test panics with it")
+            .push(approach);
         let stage = self.stage.clone();
         Box::pin(async move {
             sleep(stage.play.handshake).await;
             match stage.play.fault.clone() {
                 Some(fault) => Err(fault),
-                None => Ok(Opened { link: stage, wire: None }),
+                None => Ok(Opened {
+                    link: stage,
+                    wire: None,
+                }),
             }
         })
     }
@@ -276,16 +294,34 @@ impl Reach for Script {
             std::panic::resume_unwind(Box::new("for the test"));
         }
         if let Some((fact, retry)) = play.unstartable {
-            return Box::pin(async move { Err(Failure { fact: fact.to_owned(), retry }) });
+            return Box::pin(async move {
+                Err(Failure {
+                    fact: fact.to_owned(),
+                    retry,
+                })
+            });
         }
         let now = self.alive.now.fetch_add(1, Ordering::Relaxed) + 1;
         self.alive.most.fetch_max(now, Ordering::Relaxed);
         let stage = Arc::new(Stage::new(play));
         self.stage.send_replace(Some(stage.clone()));
-        let opening = Box::new(Entrance { stage: stage.clone(), approaches: self.approaches.clone() });
-        let process = Actor { stage, alive: self.alive.clone() };
+        let opening = Box::new(Entrance {
+            stage: stage.clone(),
+            approaches: self.approaches.clone(),
+        });
+        let process = Actor {
+            stage,
+            alive: self.alive.clone(),
+        };
         let unset = vec![("TOKEN".to_owned(), "env.TOKEN".to_owned())];
-        Box::pin(async move { Ok(Begun { process: Some(Box::new(process)), opening, unset, redactor: None }) })
+        Box::pin(async move {
+            Ok(Begun {
+                process: Some(Box::new(process)),
+                opening,
+                unset,
+                redactor: None,
+            })
+        })
     }
 
     fn address(&self) -> String {
@@ -310,7 +346,11 @@ impl Rig {
         Self::new(State::Idle, plays, Arc::new(MemoryStore::default()))
     }
 
-    pub(super) fn new(initial: State, plays: impl IntoIterator<Item = Play>, store: Arc<dyn Store>) -> Self {
+    pub(super) fn new(
+        initial: State,
+        plays: impl IntoIterator<Item = Play>,
+        store: Arc<dyn Store>,
+    ) -> Self {
         Self::of(|_| {}, initial, plays, store)
     }
 
@@ -330,9 +370,17 @@ impl Rig {
         });
         let mut config = entry();
         change(&mut config);
-        let server = Supervised { config: Arc::new(config), ..supervised(script.clone(), store) };
+        let server = Supervised {
+            config: Arc::new(config),
+            ..supervised(script.clone(), store)
+        };
         let (events, changed) = (server.events.subscribe(), server.changed.clone());
-        Self { handle: ServerHandle::supervise(server, initial), script, events, changed }
+        Self {
+            handle: ServerHandle::supervise(server, initial),
+            script,
+            events,
+            changed,
+        }
     }
 
     pub(super) fn state(&self) -> State {
@@ -353,18 +401,26 @@ impl Rig {
 
     /// The newest connection.
     pub(super) fn stage(&self) -> Arc<Stage> {
-        self.script.stage.borrow().clone().expect("the server was started")
+        self.script
+            .stage
+            .borrow()
+            .clone()
+            .expect("the server was started")
     }
 
     /// Waits for a state.
     pub(super) async fn until(&self, wanted: impl Fn(&State) -> bool) -> State {
         let mut seen = self.handle.snapshot.clone();
-        let now = seen.wait_for(|now| wanted(&now.state)).await.expect("the task runs");
+        let now = seen
+            .wait_for(|now| wanted(&now.state))
+            .await
+            .expect("the task runs");
         now.state.clone()
     }
 
     pub(super) async fn until_ready(&self) {
-        self.until(|state| matches!(state, State::Ready { .. })).await;
+        self.until(|state| matches!(state, State::Ready { .. }))
+            .await;
     }
 
     /// Every state that was told so far, in words, with the steps of connecting.
@@ -372,7 +428,10 @@ impl Rig {
         let mut told = Vec::new();
         while let Ok(event) = self.events.try_recv() {
             match event {
-                Event::State { state: State::Connecting { step, .. }, .. } => told.push(format!("connecting: {step}")),
+                Event::State {
+                    state: State::Connecting { step, .. },
+                    ..
+                } => told.push(format!("connecting: {step}")),
                 Event::State { state, .. } => told.push(state.to_string()),
                 Event::Notice { line, .. } => told.push(format!("notice: {line}")),
                 _ => {}
@@ -383,14 +442,22 @@ impl Rig {
 
     /// The reasons on record.
     pub(super) fn history(&self) -> Vec<String> {
-        self.handle.snapshot().history.iter().map(|(_, line)| line.clone()).collect()
+        self.handle
+            .snapshot()
+            .history
+            .iter()
+            .map(|(_, line)| line.clone())
+            .collect()
     }
 }
 
 pub(super) const LAUNCH: Fingerprint = Fingerprint([3; 32]);
 
 pub(super) fn connecting() -> State {
-    State::Connecting { since: std::time::SystemTime::now(), step: "spawn" }
+    State::Connecting {
+        since: std::time::SystemTime::now(),
+        step: "spawn",
+    }
 }
 
 /// A server that is reached this way.

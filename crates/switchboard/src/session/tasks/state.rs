@@ -64,13 +64,19 @@ impl Task {
             #[serde(borrow, default)]
             input_requests: Option<indexmap::IndexMap<String, &'a RawValue>>,
         }
-        let wire: Wire<'_> = raw.decode().map_err(|fault| RequestFault::Invalid(format!("a task: {fault}")))?;
+        let wire: Wire<'_> = raw
+            .decode()
+            .map_err(|fault| RequestFault::Invalid(format!("a task: {fault}")))?;
         if wire.task_id.is_empty() {
             return Err(RequestFault::Invalid("a task without an id".into()));
         }
         // Only these may be anything: they change how it is told, not what it comes to.
-        let message = wire.status_message.and_then(|message| serde_json::from_str::<String>(message.get()).ok());
-        let interval = wire.poll_interval.and_then(|interval| serde_json::from_str::<f64>(interval.get()).ok());
+        let message = wire
+            .status_message
+            .and_then(|message| serde_json::from_str::<String>(message.get()).ok());
+        let interval = wire
+            .poll_interval
+            .and_then(|interval| serde_json::from_str::<f64>(interval.get()).ok());
         Ok(Self {
             id: wire.task_id,
             status: wire.status,
@@ -78,20 +84,28 @@ impl Task {
             interval: interval.map_or(USUAL_INTERVAL, within_bounds),
             result: wire.result.map(|result| raw.part(result)),
             error: wire.error.map(|error| raw.part(error)),
-            questions: wire.input_requests.into_iter().flatten().map(|(key, question)| (key, raw.part(question))).collect(),
+            questions: wire
+                .input_requests
+                .into_iter()
+                .flatten()
+                .map(|(key, question)| (key, raw.part(question)))
+                .collect(),
         })
     }
 
     /// The server's words, to follow ours: empty, or `: …`, safe to show.
     pub(super) fn words(&self) -> String {
-        self.message
-            .as_ref()
-            .map_or_else(String::new, |message| format!(": {}", Untrusted::new(message.clone()).for_terminal_line()))
+        self.message.as_ref().map_or_else(String::new, |message| {
+            format!(": {}", Untrusted::new(message.clone()).for_terminal_line())
+        })
     }
 }
 
 fn within_bounds(milliseconds: f64) -> Duration {
-    let bounded = milliseconds.clamp(SHORTEST_INTERVAL.as_secs_f64() * 1e3, LONGEST_INTERVAL.as_secs_f64() * 1e3);
+    let bounded = milliseconds.clamp(
+        SHORTEST_INTERVAL.as_secs_f64() * 1e3,
+        LONGEST_INTERVAL.as_secs_f64() * 1e3,
+    );
     // Of what is no number nothing is left but the bound.
     Duration::try_from_secs_f64(bounded / 1e3).unwrap_or(LONGEST_INTERVAL)
 }
@@ -104,13 +118,21 @@ mod tests {
     #[track_caller]
     fn check(fields: &str, expected: Result<(Status, Option<&str>, u64), &str>) {
         let raw: RawJson = format!(r#"{{"taskId":"t",{fields}}}"#).parse().unwrap();
-        let got = Task::read(&raw).map(|task| (task.status, task.message, task.interval.as_millis()));
+        let got =
+            Task::read(&raw).map(|task| (task.status, task.message, task.interval.as_millis()));
         match expected {
             Ok((status, message, interval)) => {
-                assert_eq!(got, Ok((status, message.map(str::to_owned), u128::from(interval))), "{fields}");
+                assert_eq!(
+                    got,
+                    Ok((status, message.map(str::to_owned), u128::from(interval))),
+                    "{fields}"
+                );
             }
             Err(words) => {
-                assert!(matches!(&got, Err(RequestFault::Invalid(fault)) if fault.contains(words)), "{fields}: {got:?}")
+                assert!(
+                    matches!(&got, Err(RequestFault::Invalid(fault)) if fault.contains(words)),
+                    "{fields}: {got:?}"
+                )
             }
         }
     }
@@ -118,12 +140,30 @@ mod tests {
     #[test]
     fn tasks_of_both_kinds_are_read_and_their_intervals_bounded() {
         check(r#""status":"working""#, Ok((Status::Working, None, 1_000)));
-        check(r#""status":"working","pollInterval":250,"ttl":null"#, Ok((Status::Working, None, 250)));
-        check(r#""status":"input_required","pollIntervalMs":5000"#, Ok((Status::InputRequired, None, 5_000)));
-        check(r#""status":"completed","pollInterval":0,"statusMessage":"m""#, Ok((Status::Completed, Some("m"), 100)));
-        check(r#""status":"failed","pollInterval":-7,"statusMessage":"""#, Ok((Status::Failed, None, 100)));
-        check(r#""status":"cancelled","pollIntervalMs":1e300,"statusMessage":7"#, Ok((Status::Cancelled, None, 30_000)));
-        check(r#""status":"working","pollInterval":"soon""#, Ok((Status::Working, None, 1_000)));
+        check(
+            r#""status":"working","pollInterval":250,"ttl":null"#,
+            Ok((Status::Working, None, 250)),
+        );
+        check(
+            r#""status":"input_required","pollIntervalMs":5000"#,
+            Ok((Status::InputRequired, None, 5_000)),
+        );
+        check(
+            r#""status":"completed","pollInterval":0,"statusMessage":"m""#,
+            Ok((Status::Completed, Some("m"), 100)),
+        );
+        check(
+            r#""status":"failed","pollInterval":-7,"statusMessage":"""#,
+            Ok((Status::Failed, None, 100)),
+        );
+        check(
+            r#""status":"cancelled","pollIntervalMs":1e300,"statusMessage":7"#,
+            Ok((Status::Cancelled, None, 30_000)),
+        );
+        check(
+            r#""status":"working","pollInterval":"soon""#,
+            Ok((Status::Working, None, 1_000)),
+        );
         check(r#""status":"resting""#, Err("unknown variant"));
         check(r#""task":1"#, Err("missing field"));
     }

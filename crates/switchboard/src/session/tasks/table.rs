@@ -1,4 +1,5 @@
-//! The tasks that are followed now, so that what the server says of them (progress, a change, a question) finds the call they belong to.
+//! The tasks that are followed now, so that what the server says of them (progress, a change, a
+//! question) finds the call they belong to.
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -49,7 +50,8 @@ impl Followed {
         let _ = self.id.set(id.to_owned());
     }
 
-    /// Tells the caller the server's words: with the progress made, or counted where there are no numbers.
+    /// Tells the caller the server's words: with the progress made, or counted where there are no
+    /// numbers.
     pub(super) fn tell(&self, count: u32, words: Redacted) {
         let (progress, total) = self.reached().unwrap_or((f64::from(count), None));
         self.ongoing.progress(progress, total, Some(words));
@@ -69,10 +71,19 @@ impl Tasks {
     pub(in crate::session) fn learn(&self, hello: &Hello) {
         let capabilities = hello.capabilities.to_value().unwrap_or_default();
         let tasks = &capabilities["tasks"];
-        let declared = Declared { calls: tasks["requests"]["tools"]["call"].is_object(), cancel: tasks["cancel"].is_object() };
+        let declared = Declared {
+            calls: tasks["requests"]["tools"]["call"].is_object(),
+            cancel: tasks["cancel"].is_object(),
+        };
         // Only 2025-11-25 has them, whatever else declares them.
-        let declared = if hello.version == "2025-11-25" { declared } else { Declared::default() };
-        self.declared.set(declared).expect("a session shakes hands once");
+        let declared = if hello.version == "2025-11-25" {
+            declared
+        } else {
+            Declared::default()
+        };
+        self.declared
+            .set(declared)
+            .expect("a session shakes hands once");
     }
 
     /// Whether a call may ask to become a task.
@@ -97,7 +108,8 @@ impl Tasks {
     }
 
     pub(super) fn remove(&self, followed: &Arc<Followed>) {
-        self.followed().retain(|other| !Arc::ptr_eq(other, followed));
+        self.followed()
+            .retain(|other| !Arc::ptr_eq(other, followed));
     }
 
     pub(super) fn count(&self) -> usize {
@@ -105,23 +117,32 @@ impl Tasks {
     }
 
     fn by_id(&self, id: &str) -> Option<Arc<Followed>> {
-        self.followed().iter().find(|followed| followed.id.get().is_some_and(|own| own == id)).cloned()
+        self.followed()
+            .iter()
+            .find(|followed| followed.id.get().is_some_and(|own| own == id))
+            .cloned()
     }
 
     fn by_request(&self, request: u64) -> Option<Arc<Followed>> {
-        self.followed().iter().find(|followed| followed.request == Some(request)).cloned()
+        self.followed()
+            .iter()
+            .find(|followed| followed.request == Some(request))
+            .cloned()
     }
 }
 
 impl Receiver {
-    /// The server says that a task changed, in either kind's words. What it became is asked for: not every server says it all.
+    /// The server says that a task changed, in either kind's words. What it became is asked for:
+    /// not every server says it all.
     pub(in crate::session) fn task_changed(&self, params: Option<&RawJson>) {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
         struct Wire {
             task_id: String,
         }
-        let Some(Wire { task_id }) = params.and_then(|params| params.decode().ok()) else { return };
+        let Some(Wire { task_id }) = params.and_then(|params| params.decode().ok()) else {
+            return;
+        };
         for followed in self.tasks.followed().iter() {
             // One whose creation is just being read may be the one.
             if followed.id.get().is_none_or(|id| *id == task_id) {
@@ -130,17 +151,26 @@ impl Receiver {
         }
     }
 
-    /// The request of a caller under this id: waiting for its answer, or for the task that was its answer.
+    /// The request of a caller under this id: waiting for its answer, or for the task that was its
+    /// answer.
     pub(in crate::session) fn ongoing(&self, request: u64) -> Option<Arc<Ongoing>> {
-        let task = || self.tasks.by_request(request).map(|followed| followed.ongoing.clone());
+        let task = || {
+            self.tasks
+                .by_request(request)
+                .map(|followed| followed.ongoing.clone())
+        };
         self.pending.ongoing(request).or_else(task)
     }
 
     /// Every request of a caller that is under way, a task between two polls included.
     /// And whose requests were given up not long ago.
     pub(in crate::session) fn suspects(&self) -> (Vec<(u64, Arc<Ongoing>)>, Vec<CallerId>) {
-        let tasks: Vec<(u64, Arc<Ongoing>)> =
-            self.tasks.followed().iter().filter_map(|followed| Some((followed.request?, followed.ongoing.clone()))).collect();
+        let tasks: Vec<(u64, Arc<Ongoing>)> = self
+            .tasks
+            .followed()
+            .iter()
+            .filter_map(|followed| Some((followed.request?, followed.ongoing.clone())))
+            .collect();
         let (mut all, gone) = self.pending.suspects();
         // A poll under way is the task's own.
         all.retain(|(_, ongoing)| !tasks.iter().any(|(_, task)| Arc::ptr_eq(task, ongoing)));
@@ -155,10 +185,19 @@ impl Receiver {
         }
     }
 
-    /// Where a question says which task it is of: that call, or nothing where we follow no such task. `None`: it does not say.
-    pub(in crate::session) fn asked_for_task(&self, params: Option<&RawJson>) -> Option<Vec<(u64, Arc<Ongoing>)>> {
+    /// Where a question says which task it is of: that call, or nothing where we follow no such
+    /// task. `None`: it does not say.
+    pub(in crate::session) fn asked_for_task(
+        &self,
+        params: Option<&RawJson>,
+    ) -> Option<Vec<(u64, Arc<Ongoing>)>> {
         let followed = self.tasks.by_id(&related_task(params?)?);
-        Some(followed.and_then(|followed| Some((followed.request?, followed.ongoing.clone()))).into_iter().collect())
+        Some(
+            followed
+                .and_then(|followed| Some((followed.request?, followed.ongoing.clone())))
+                .into_iter()
+                .collect(),
+        )
     }
 }
 
@@ -173,7 +212,9 @@ pub(in crate::session) fn in_answer(params: Option<&RawJson>, mut result: Value)
 /// The same for an answer that is passed on as it is.
 pub(in crate::session) fn in_raw_answer(params: &RawJson, answer: RawJson) -> RawJson {
     match (related_task(params), answer.to_value()) {
-        (Some(_), Ok(result @ Value::Object(_))) => RawJson::from_value(&in_answer(Some(params), result)),
+        (Some(_), Ok(result @ Value::Object(_))) => {
+            RawJson::from_value(&in_answer(Some(params), result))
+        }
         _ => answer,
     }
 }
@@ -196,5 +237,8 @@ fn related_task(params: &RawJson) -> Option<String> {
     }
     // Most questions are of no task.
     memchr::memmem::find(params.as_bytes(), RELATED_TASK.as_bytes())?;
-    params.decode::<Wire>().ok().map(|wire| wire.meta.related.id)
+    params
+        .decode::<Wire>()
+        .ok()
+        .map(|wire| wire.meta.related.id)
 }

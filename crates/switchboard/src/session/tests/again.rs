@@ -8,7 +8,12 @@ use crate::transport::WireFault;
 
 /// The server is busy, and may say for how long.
 fn busy(status: u16, seconds: Option<u64>) -> WireFault {
-    WireFault::Status { status, said: String::new(), retry_after: seconds.map(Duration::from_secs), error: None }
+    WireFault::Status {
+        status,
+        said: String::new(),
+        retry_after: seconds.map(Duration::from_secs),
+        error: None,
+    }
 }
 
 fn lost() -> WireFault {
@@ -23,15 +28,36 @@ impl Peer {
 }
 
 /// Calls a tool that the entry names in `idempotent_tools`, or one that it does not.
-fn call(session: &Arc<Session>, idempotent: bool) -> tokio::task::JoinHandle<Result<RawJson, RequestFault>> {
+fn call(
+    session: &Arc<Session>,
+    idempotent: bool,
+) -> tokio::task::JoinHandle<Result<RawJson, RequestFault>> {
     let raw = json!({"name": "errand", "inputSchema": {"type": "object"}});
     let definition = Arc::new(ToolDefinition::parse(&RawJson::from_value(&raw)).unwrap());
-    let tool = Arc::new(Tool { idempotent, ..tool(server("peer"), definition) });
-    let permit = Decision::Allow { because: "a test".into() }.permit(&tool, &RawJson::from_value(&json!({})), &caller("ada"));
+    let tool = Arc::new(Tool {
+        idempotent,
+        ..tool(server("peer"), definition)
+    });
+    let permit = Decision::Allow {
+        because: "a test".into(),
+    }
+    .permit(&tool, &RawJson::from_value(&json!({})), &caller("ada"));
     let session = session.clone();
     tokio::spawn(async move {
-        let timeouts = Timeouts { call: Duration::from_secs(60), ..Timeouts::default() };
-        session.call(permit.unwrap(), Terms { timeouts, since: None, still: &|| true }).await
+        let timeouts = Timeouts {
+            call: Duration::from_secs(60),
+            ..Timeouts::default()
+        };
+        session
+            .call(
+                permit.unwrap(),
+                Terms {
+                    timeouts,
+                    since: None,
+                    still: &|| true,
+                },
+            )
+            .await
     })
 }
 
@@ -43,7 +69,11 @@ async fn check(era: Era, idempotent: bool, fault: WireFault, waits: Option<Durat
     peer.fail(&first, fault.clone());
     let failed = tokio::time::Instant::now();
     let Some(waits) = waits else {
-        assert_eq!(calling.await.unwrap(), Err(RequestFault::Wire(fault.clone())), "{era:?} {fault:?}");
+        assert_eq!(
+            calling.await.unwrap(),
+            Err(RequestFault::Wire(fault.clone())),
+            "{era:?} {fault:?}"
+        );
         assert_eq!(failed.elapsed(), Duration::ZERO, "{era:?} {fault:?}");
         return peer.quiet();
     };
@@ -53,7 +83,11 @@ async fn check(era: Era, idempotent: bool, fault: WireFault, waits: Option<Durat
     assert_ne!(second["id"], first["id"], "an id is used once");
     // Once is enough.
     peer.fail(&second, fault.clone());
-    assert_eq!(calling.await.unwrap(), Err(RequestFault::Wire(fault.clone())), "{era:?} {fault:?}");
+    assert_eq!(
+        calling.await.unwrap(),
+        Err(RequestFault::Wire(fault.clone())),
+        "{era:?} {fault:?}"
+    );
     peer.quiet();
 }
 
@@ -63,7 +97,13 @@ async fn f22_a_busy_server_is_asked_again_when_it_wants_where_that_does_no_harm(
     for era in [Era::Legacy, Era::Modern] {
         for status in [429, 503] {
             check(era, true, busy(status, Some(7)), Some(seconds(7))).await;
-            check(era, true, busy(status, Some(0)), Some(Duration::from_millis(100))).await;
+            check(
+                era,
+                true,
+                busy(status, Some(0)),
+                Some(Duration::from_millis(100)),
+            )
+            .await;
             // Longer than the call may take, or for nobody knows how long.
             check(era, true, busy(status, Some(60)), None).await;
             check(era, true, busy(status, Some(3600)), None).await;
@@ -90,13 +130,28 @@ async fn f22_what_changed_during_the_wait_is_not_sent() {
     let (session, mut peer) = opened(Era::Modern).await;
     let raw = json!({"name": "errand", "inputSchema": {"type": "object"}});
     let definition = Arc::new(ToolDefinition::parse(&RawJson::from_value(&raw)).unwrap());
-    let tool = Arc::new(Tool { idempotent: true, ..tool(server("peer"), definition) });
-    let permit = Decision::Allow { because: "a test".into() }.permit(&tool, &RawJson::from_value(&json!({})), &caller("ada"));
+    let tool = Arc::new(Tool {
+        idempotent: true,
+        ..tool(server("peer"), definition)
+    });
+    let permit = Decision::Allow {
+        because: "a test".into(),
+    }
+    .permit(&tool, &RawJson::from_value(&json!({})), &caller("ada"));
     let is_same = Arc::new(std::sync::atomic::AtomicBool::new(true));
     let seen = is_same.clone();
     let calling = tokio::spawn(async move {
         let still = || seen.load(Ordering::Relaxed);
-        session.call(permit.unwrap(), Terms { timeouts: Timeouts::default(), since: None, still: &still }).await
+        session
+            .call(
+                permit.unwrap(),
+                Terms {
+                    timeouts: Timeouts::default(),
+                    since: None,
+                    still: &still,
+                },
+            )
+            .await
     });
     let first = peer.expect("tools/call").await;
     peer.fail(&first, busy(503, Some(7)));
@@ -105,19 +160,24 @@ async fn f22_what_changed_during_the_wait_is_not_sent() {
     peer.quiet();
 }
 
-/// F22: handshakes and lists do no harm, so a busy server is waited for, once and within the deadline.
+/// F22: handshakes and lists do no harm, so a busy server is waited for, once and within the
+/// deadline.
 #[tokio::test(start_paused = true)]
 async fn f22_handshakes_and_lists_wait_for_a_busy_server() {
     let capabilities = json!({"tools": {}});
     let (connector, peer) = wire();
-    let opening = tokio::spawn(async move { Session::open(&connector, options(Protocol::Auto)).await });
+    let opening =
+        tokio::spawn(async move { Session::open(&connector, options(Protocol::Auto)).await });
     let mut peer = peer.await;
     let began = tokio::time::Instant::now();
     let first = peer.expect("server/discover").await;
     peer.fail(&first, busy(503, Some(4)));
     let second = peer.expect("server/discover").await;
     assert_eq!(began.elapsed(), Duration::from_secs(4));
-    peer.answer(&second, json!({"supportedVersions": ["2026-07-28"], "capabilities": capabilities}));
+    peer.answer(
+        &second,
+        json!({"supportedVersions": ["2026-07-28"], "capabilities": capabilities}),
+    );
     let session = opening.await.unwrap().unwrap();
 
     let listing = {
@@ -128,14 +188,20 @@ async fn f22_handshakes_and_lists_wait_for_a_busy_server() {
     peer.fail(&first, busy(429, Some(9)));
     let second = peer.expect("tools/list").await;
     assert_eq!(began.elapsed(), Duration::from_secs(13));
-    peer.answer(&second, json!({"tools": [{"name": "errand", "inputSchema": {"type": "object"}}]}));
+    peer.answer(
+        &second,
+        json!({"tools": [{"name": "errand", "inputSchema": {"type": "object"}}]}),
+    );
     let offerings = listing.await.unwrap().unwrap();
     assert_eq!((offerings.tools.len(), offerings.faults), (1, Vec::new()));
     // A resource is read for a caller, who decides.
     let reading = read(&session, "a:b", "ada");
     let asked = peer.expect("resources/read").await;
     peer.fail(&asked, busy(429, Some(9)));
-    assert_eq!(reading.await.unwrap(), Err(RequestFault::Wire(busy(429, Some(9)))));
+    assert_eq!(
+        reading.await.unwrap(),
+        Err(RequestFault::Wire(busy(429, Some(9))))
+    );
     peer.quiet();
 }
 
@@ -143,7 +209,8 @@ async fn f22_handshakes_and_lists_wait_for_a_busy_server() {
 async fn f22_a_server_that_is_busy_for_longer_than_a_handshake_may_take_is_told_at_once() {
     for (waits, twice) in [(4, true), (3600, false)] {
         let (connector, peer) = wire();
-        let opening = tokio::spawn(async move { Session::open(&connector, options(Protocol::Legacy)).await });
+        let opening =
+            tokio::spawn(async move { Session::open(&connector, options(Protocol::Legacy)).await });
         let mut peer = peer.await;
         let first = peer.expect("initialize").await;
         peer.fail(&first, busy(503, Some(waits)));
@@ -151,7 +218,10 @@ async fn f22_a_server_that_is_busy_for_longer_than_a_handshake_may_take_is_told_
             let second = peer.expect("initialize").await;
             peer.fail(&second, busy(503, Some(waits)));
         }
-        assert_eq!(opening.await.unwrap().unwrap_err(), OpenFault::Wire(busy(503, Some(waits))));
+        assert_eq!(
+            opening.await.unwrap().unwrap_err(),
+            OpenFault::Wire(busy(503, Some(waits)))
+        );
         peer.quiet();
     }
 }

@@ -13,11 +13,22 @@ struct Somebody {
     visits: ElicitAnswer,
 }
 
-const ALL: Offers = Offers { elicit_form: true, elicit_url: true, sampling: true, sampling_tools: false };
+const ALL: Offers = Offers {
+    elicit_form: true,
+    elicit_url: true,
+    sampling: true,
+    sampling_tools: false,
+};
 
 impl Somebody {
     fn new(name: &'static str) -> Self {
-        Self { name, offers: ALL, roots: None, told: Mutex::default(), visits: ElicitAnswer::Accept(Default::default()) }
+        Self {
+            name,
+            offers: ALL,
+            roots: None,
+            told: Mutex::default(),
+            visits: ElicitAnswer::Accept(Default::default()),
+        }
     }
 
     fn told(&self) -> Vec<String> {
@@ -81,17 +92,28 @@ impl Caller for Somebody {
 struct Lets(Result<(), String>);
 
 impl Overseer for Lets {
-    fn permit<'a>(&'a self, _: &'a Sampling, _: &'a Arc<dyn Caller>) -> Answering<'a, Result<(), String>> {
+    fn permit<'a>(
+        &'a self,
+        _: &'a Sampling,
+        _: &'a Arc<dyn Caller>,
+    ) -> Answering<'a, Result<(), String>> {
         Box::pin(async { self.0.clone() })
     }
 }
 
 fn sampling_options(protocol: Protocol, lets: Result<(), &str>) -> OpenOptions {
     let overseer: Arc<dyn Overseer> = Arc::new(Lets(lets.map_err(str::to_owned)));
-    OpenOptions { offers: ALL, overseer: Some(overseer), ..options(protocol) }
+    OpenOptions {
+        offers: ALL,
+        overseer: Some(overseer),
+        ..options(protocol)
+    }
 }
 
-fn reads(session: &Arc<Session>, who: &Arc<Somebody>) -> tokio::task::JoinHandle<Result<RawJson, RequestFault>> {
+fn reads(
+    session: &Arc<Session>,
+    who: &Arc<Somebody>,
+) -> tokio::task::JoinHandle<Result<RawJson, RequestFault>> {
     let (session, caller) = (session.clone(), who.clone() as Arc<dyn Caller>);
     tokio::spawn(async move { session.read("a:b", &caller, Timeouts::default()).await })
 }
@@ -108,11 +130,15 @@ fn sample(id: &str) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "method": "sampling/createMessage", "params": {"messages": [], "maxTokens": 1}})
 }
 
-/// S3-14, S3-15, S3-20: what comes with an answer belongs to that call, whoever else is calling; nobody takes turns because of it.
+/// S3-14, S3-15, S3-20: what comes with an answer belongs to that call, whoever else is calling;
+/// nobody takes turns because of it.
 #[tokio::test(start_paused = true)]
 async fn s3_14_a_question_on_an_answer_stream_is_of_that_call() {
     let (session, mut peer) = opened(Era::Legacy).await;
-    let (anna, bert) = (Arc::new(Somebody::new("anna")), Arc::new(Somebody::new("bert")));
+    let (anna, bert) = (
+        Arc::new(Somebody::new("anna")),
+        Arc::new(Somebody::new("bert")),
+    );
     let first = reads(&session, &anna);
     let of_anna = peer.expect("resources/read").await;
     let second = reads(&session, &bert);
@@ -121,11 +147,18 @@ async fn s3_14_a_question_on_an_answer_stream_is_of_that_call() {
         peer.say_on(&form("q", name), Origin::Answer(id(request)));
         let expected = json!({"jsonrpc": "2.0", "id": "q", "result": {"action": "accept", "content": {"by": name}}});
         assert_eq!(peer.next().await, expected);
-        let log = json!({"method": "notifications/message", "params": {"level": "info", "data": name}});
+        let log =
+            json!({"method": "notifications/message", "params": {"level": "info", "data": name}});
         peer.say_on(&log, Origin::Answer(id(request)));
     }
-    assert_eq!([anna.told(), bert.told()], [["form anna", "log anna"], ["form bert", "log bert"]]);
-    assert_eq!((session.asks(), session.oddities().unattributed), (false, 0));
+    assert_eq!(
+        [anna.told(), bert.told()],
+        [["form anna", "log anna"], ["form bert", "log bert"]]
+    );
+    assert_eq!(
+        (session.asks(), session.oddities().unattributed),
+        (false, 0)
+    );
 
     // A request that is over, or that is nobody's, has no questions.
     peer.answer(&of_anna, json!({}));
@@ -134,16 +167,23 @@ async fn s3_14_a_question_on_an_answer_stream_is_of_that_call() {
         peer.say_on(&form("late", "?"), Origin::Answer(request));
         assert_eq!(peer.next().await["result"], json!({"action": "decline"}));
     }
-    assert_eq!((session.asks(), session.oddities().unattributed), (false, 2));
+    assert_eq!(
+        (session.asks(), session.oddities().unattributed),
+        (false, 2)
+    );
     peer.answer(&of_bert, json!({}));
     second.await.unwrap().unwrap();
 }
 
-/// S3-20: a call that was given up may still be what a server asks about, so nobody else is asked for a while.
+/// S3-20: a call that was given up may still be what a server asks about, so nobody else is asked
+/// for a while.
 #[tokio::test(start_paused = true)]
 async fn s3_20_what_a_given_up_call_caused_is_not_put_to_another_caller() {
     let (session, mut peer) = opened(Era::Legacy).await;
-    let (anna, bert) = (Arc::new(Somebody::new("anna")), Arc::new(Somebody::new("bert")));
+    let (anna, bert) = (
+        Arc::new(Somebody::new("anna")),
+        Arc::new(Somebody::new("bert")),
+    );
     let given_up = reads(&session, &anna);
     let of_anna = peer.expect("resources/read").await;
     given_up.abort();
@@ -157,12 +197,16 @@ async fn s3_20_what_a_given_up_call_caused_is_not_put_to_another_caller() {
     // Once the server has answered it, it asks no more.
     peer.answer(&of_anna, json!({}));
     peer.say(&form("berts", "?"));
-    assert_eq!(peer.next().await["result"]["content"], json!({"by": "bert"}));
+    assert_eq!(
+        peer.next().await["result"]["content"],
+        json!({"by": "bert"})
+    );
     peer.answer(&of_bert, json!({}));
     second.await.unwrap().unwrap();
 }
 
-/// F28: what only that call caused is withdrawn with it; the server is told, in the way of what it asked.
+/// F28: what only that call caused is withdrawn with it; the server is told, in the way of what it
+/// asked.
 #[tokio::test(start_paused = true)]
 async fn f28_questions_end_with_the_call_that_caused_them() {
     struct Silent;
@@ -183,7 +227,8 @@ async fn f28_questions_end_with_the_call_that_caused_them() {
             Box::pin(std::future::pending())
         }
     }
-    let (session, mut peer) = opened_with(Era::Legacy, sampling_options(Protocol::Legacy, Ok(()))).await;
+    let (session, mut peer) =
+        opened_with(Era::Legacy, sampling_options(Protocol::Legacy, Ok(()))).await;
     let caller: Arc<dyn Caller> = Arc::new(Silent);
     let reading = tokio::spawn({
         let session = session.clone();
@@ -198,54 +243,84 @@ async fn f28_questions_end_with_the_call_that_caused_them() {
     let mut told = [peer.next().await, peer.next().await];
     told.sort_by_key(|message| message["id"].to_string());
     assert_eq!(told[0]["result"], json!({"action": "cancel"}));
-    assert_eq!(told[1]["error"], json!({"code": -1, "message": "the call that wanted it is over"}));
+    assert_eq!(
+        told[1]["error"],
+        json!({"code": -1, "message": "the call that wanted it is over"})
+    );
 }
 
-/// T32: sampling is advertised where it is offered, let by whoever oversees it, answered byte for byte, and counted.
+/// T32: sampling is advertised where it is offered, let by whoever oversees it, answered byte for
+/// byte, and counted.
 #[tokio::test(start_paused = true)]
 async fn t32_sampling_is_let_answered_and_bounded() {
-    let (session, mut peer) = opened_with(Era::Legacy, sampling_options(Protocol::Legacy, Ok(()))).await;
+    let (session, mut peer) =
+        opened_with(Era::Legacy, sampling_options(Protocol::Legacy, Ok(()))).await;
     let anna = Arc::new(Somebody::new("anna"));
     let reading = reads(&session, &anna);
     let request = peer.expect("resources/read").await;
     for number in 0..16 {
         peer.say(&sample(&format!("s{number}")));
-        assert_eq!(peer.next().await["result"], json!({"model": "m", "by": "anna", "n": 1.5}));
+        assert_eq!(
+            peer.next().await["result"],
+            json!({"model": "m", "by": "anna", "n": 1.5})
+        );
     }
     peer.say(&sample("one more"));
-    let expected = json!({"code": -1, "message": "one call may want 16 answers of a model, no more"});
+    let expected =
+        json!({"code": -1, "message": "one call may want 16 answers of a model, no more"});
     assert_eq!(peer.next().await["error"], expected);
-    assert_eq!(anna.told().len(), 17, "16 answers, and why there is no more");
+    assert_eq!(
+        anna.told().len(),
+        17,
+        "16 answers, and why there is no more"
+    );
     let mut tools = sample("tools");
     tools["params"]["tools"] = json!([]);
     peer.say(&tools);
-    let expected = json!({"code": -32602, "message": "sampling/createMessage: tools are not offered"});
+    let expected =
+        json!({"code": -32602, "message": "sampling/createMessage: tools are not offered"});
     assert_eq!(peer.next().await["error"], expected);
     peer.answer(&request, json!({}));
     reading.await.unwrap().unwrap();
 }
 
-/// T32: refused is refused, in the specification's words; the caller is told why, the server is not.
+/// T32: refused is refused, in the specification's words; the caller is told why, the server is
+/// not.
 #[tokio::test(start_paused = true)]
 async fn t32_sampling_that_is_not_let_never_reaches_the_model() {
-    let (session, mut peer) = opened_with(Era::Legacy, sampling_options(Protocol::Legacy, Err("rule x"))).await;
+    let (session, mut peer) = opened_with(
+        Era::Legacy,
+        sampling_options(Protocol::Legacy, Err("rule x")),
+    )
+    .await;
     let anna = Arc::new(Somebody::new("anna"));
     let reading = reads(&session, &anna);
     let request = peer.expect("resources/read").await;
     peer.say(&sample("s"));
-    assert_eq!(peer.next().await["error"], json!({"code": -1, "message": "User rejected sampling request"}));
-    assert_eq!(anna.told(), [r#"server "peer" wanted an answer of a model and got none: rule x"#]);
+    assert_eq!(
+        peer.next().await["error"],
+        json!({"code": -1, "message": "User rejected sampling request"})
+    );
+    assert_eq!(
+        anna.told(),
+        [r#"server "peer" wanted an answer of a model and got none: rule x"#]
+    );
     peer.answer(&request, json!({}));
     reading.await.unwrap().unwrap();
 }
 
-/// T32, the modern way: what the caller offers is declared, let, and answered within the round; a no ends the call.
+/// T32, the modern way: what the caller offers is declared, let, and answered within the round; a
+/// no ends the call.
 #[tokio::test(start_paused = true)]
 async fn t32_modern_sampling_is_answered_in_the_round_and_a_no_ends_the_call() {
     let questions = json!({"q": {"method": "sampling/createMessage", "params": {"messages": [], "maxTokens": 1}}});
     let asks = || json!({"resultType": "input_required", "inputRequests": questions});
-    let (session, mut peer) = opened_with(Era::Modern, sampling_options(Protocol::Modern, Ok(()))).await;
-    let anna = Arc::new(Somebody { roots: Some(vec![root("file:///annas")]), ..Somebody::new("anna") });
+    let (session, mut peer) =
+        opened_with(Era::Modern, sampling_options(Protocol::Modern, Ok(()))).await;
+    let anna = Arc::new(Somebody {
+        roots: Some(vec![root("file:///annas")]),
+        ..Somebody::new("anna")
+    });
     let reading = reads(&session, &anna);
     let first = peer.expect("resources/read").await;
     let declared = &first["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"];
@@ -260,34 +335,53 @@ async fn t32_modern_sampling_is_answered_in_the_round_and_a_no_ends_the_call() {
     );
     peer.answer(&first, asks());
     let second = peer.expect("resources/read").await;
-    assert_eq!(second["params"]["inputResponses"], json!({"q": {"model": "m", "by": "anna", "n": 1.5}}));
+    assert_eq!(
+        second["params"]["inputResponses"],
+        json!({"q": {"model": "m", "by": "anna", "n": 1.5}})
+    );
     assert_eq!(second["params"].get("requestState"), None);
-    let state = json!({"resultType": "input_required", "inputRequests": {"r": {"method": "roots/list"}}});
+    let state =
+        json!({"resultType": "input_required", "inputRequests": {"r": {"method": "roots/list"}}});
     peer.answer(&second, state);
     let third = peer.expect("resources/read").await;
-    assert_eq!(third["params"]["inputResponses"], json!({"r": {"roots": [{"uri": "file:///annas"}]}}), "the caller's own");
+    assert_eq!(
+        third["params"]["inputResponses"],
+        json!({"r": {"roots": [{"uri": "file:///annas"}]}}),
+        "the caller's own"
+    );
     peer.answer(&third, json!({"resultType": "complete"}));
     reading.await.unwrap().unwrap();
 
-    let (session, mut peer) = opened_with(Era::Modern, sampling_options(Protocol::Modern, Err("rule x"))).await;
+    let (session, mut peer) = opened_with(
+        Era::Modern,
+        sampling_options(Protocol::Modern, Err("rule x")),
+    )
+    .await;
     let reading = reads(&session, &anna);
     let first = peer.expect("resources/read").await;
     peer.answer(&first, asks());
     let refused = reading.await.unwrap().unwrap_err();
     assert_eq!(refused, RequestFault::Declined("rule x".into()));
     peer.quiet();
-    let modest = Arc::new(Somebody { offers: Offers::default(), ..Somebody::new("modest") });
+    let modest = Arc::new(Somebody {
+        offers: Offers::default(),
+        ..Somebody::new("modest")
+    });
     let reading = reads(&session, &modest);
     let first = peer.expect("resources/read").await;
     peer.answer(&first, asks());
     let undeclared = "the server asked for \"sampling/createMessage\", which was not offered";
-    assert_eq!(reading.await.unwrap(), Err(RequestFault::Invalid(undeclared.into())));
+    assert_eq!(
+        reading.await.unwrap(),
+        Err(RequestFault::Invalid(undeclared.into()))
+    );
 }
 
 /// Several questions of one round are put one after the other, in the server's order.
 #[tokio::test(start_paused = true)]
 async fn questions_of_one_round_are_put_in_their_order() {
-    let (session, mut peer) = opened_with(Era::Modern, sampling_options(Protocol::Modern, Ok(()))).await;
+    let (session, mut peer) =
+        opened_with(Era::Modern, sampling_options(Protocol::Modern, Ok(()))).await;
     let anna = Arc::new(Somebody::new("anna"));
     let reading = reads(&session, &anna);
     let first = peer.expect("resources/read").await;
@@ -300,11 +394,23 @@ async fn questions_of_one_round_are_put_in_their_order() {
         first["id"],
         &questions[1..]
     );
-    parse(&text, &RawJson::keep, &mut |message| peer.inbound.message(message, Origin::Shared)).unwrap();
+    parse(&text, &RawJson::keep, &mut |message| {
+        peer.inbound.message(message, Origin::Shared)
+    })
+    .unwrap();
     let second = peer.expect("resources/read").await;
-    assert_eq!(anna.told(), (0..9).rev().map(|n| format!("form {n}")).collect::<Vec<_>>());
+    assert_eq!(
+        anna.told(),
+        (0..9)
+            .rev()
+            .map(|n| format!("form {n}"))
+            .collect::<Vec<_>>()
+    );
     peer.answer(&second, json!({"resultType": "input_required"}));
-    assert!(matches!(reading.await.unwrap(), Err(RequestFault::Invalid(_))), "input of no kind is no question");
+    assert!(
+        matches!(reading.await.unwrap(), Err(RequestFault::Invalid(_))),
+        "input of no kind is no question"
+    );
 }
 
 /// Roots: what is advertised, what is answered, and that a change is told.
@@ -316,17 +422,32 @@ async fn roots_are_the_hosts_and_their_change_is_told_to_legacy_servers() {
     let open = tokio::spawn(async move { Session::open(&connector, options).await.unwrap() });
     let mut peer = peer.await;
     let request = peer.expect("initialize").await;
-    assert_eq!(request["params"]["capabilities"]["roots"], json!({"listChanged": true}));
-    peer.answer(&request, json!({"protocolVersion": "2025-11-25", "capabilities": {}}));
+    assert_eq!(
+        request["params"]["capabilities"]["roots"],
+        json!({"listChanged": true})
+    );
+    peer.answer(
+        &request,
+        json!({"protocolVersion": "2025-11-25", "capabilities": {}}),
+    );
     peer.expect("notifications/initialized").await;
     let session = open.await.unwrap();
 
-    let now = Root { uri: "file:///other".to_owned(), name: Some("other".to_owned()) };
+    let now = Root {
+        uri: "file:///other".to_owned(),
+        name: Some("other".to_owned()),
+    };
     assert!(roots.set(vec![now]));
     peer.expect("notifications/roots/list_changed").await;
     peer.say(&json!({"id": 1, "method": "roots/list"}));
-    assert_eq!(peer.next().await["result"], json!({"roots": [{"uri": "file:///other", "name": "other"}]}));
-    assert!(!Roots::new(None).set(vec![]), "what was not advertised cannot be offered later");
+    assert_eq!(
+        peer.next().await["result"],
+        json!({"roots": [{"uri": "file:///other", "name": "other"}]})
+    );
+    assert!(
+        !Roots::new(None).set(vec![]),
+        "what was not advertised cannot be offered later"
+    );
     drop(session);
 }
 
@@ -334,14 +455,23 @@ fn page(id: &str) -> Value {
     json!({"mode": "url", "message": "please", "url": format!("https://x.example/{id}"), "elicitationId": id})
 }
 
-/// T31, URL mode: accepted without content, the end told to whoever went there, a mode that was not offered refused.
+/// T31, URL mode: accepted without content, the end told to whoever went there, a mode that was not
+/// offered refused.
 #[tokio::test(start_paused = true)]
 async fn t31_a_page_is_visited_by_its_caller_and_only_they_learn_that_it_is_done() {
     let (session, mut peer) = opened(Era::Legacy).await;
-    let (anna, bert) =
-        (Arc::new(Somebody::new("anna")), Arc::new(Somebody { visits: ElicitAnswer::Decline, ..Somebody::new("bert") }));
+    let (anna, bert) = (
+        Arc::new(Somebody::new("anna")),
+        Arc::new(Somebody {
+            visits: ElicitAnswer::Decline,
+            ..Somebody::new("bert")
+        }),
+    );
     let readings = [reads(&session, &anna), reads(&session, &bert)];
-    let requests = [peer.expect("resources/read").await, peer.expect("resources/read").await];
+    let requests = [
+        peer.expect("resources/read").await,
+        peer.expect("resources/read").await,
+    ];
     let of_anna = usize::from(requests[0]["id"].as_u64() > requests[1]["id"].as_u64());
     let ask = |id: &str| json!({"jsonrpc": "2.0", "id": id, "method": "elicitation/create", "params": page(id)});
     peer.say_on(&ask("v1"), Origin::Answer(id(&requests[of_anna])));
@@ -352,14 +482,32 @@ async fn t31_a_page_is_visited_by_its_caller_and_only_they_learn_that_it_is_done
         peer.say(&json!({"method": "notifications/elicitation/complete", "params": {"elicitationId": done}}));
     }
     let done = r#"server "peer": what it asked for at its page is done"#;
-    assert_eq!([anna.told(), bert.told()], [vec!["page https://x.example/v1", done], vec!["page https://x.example/v2"]]);
-    requests.iter().for_each(|request| peer.answer(request, json!({})));
+    assert_eq!(
+        [anna.told(), bert.told()],
+        [
+            vec!["page https://x.example/v1", done],
+            vec!["page https://x.example/v2"]
+        ]
+    );
+    requests
+        .iter()
+        .for_each(|request| peer.answer(request, json!({})));
     for reading in readings {
         reading.await.unwrap().unwrap();
     }
 
-    let forms = Offers { elicit_url: false, ..ALL };
-    let (_session, mut peer) = opened_with(Era::Legacy, OpenOptions { offers: forms, ..options(Protocol::Legacy) }).await;
+    let forms = Offers {
+        elicit_url: false,
+        ..ALL
+    };
+    let (_session, mut peer) = opened_with(
+        Era::Legacy,
+        OpenOptions {
+            offers: forms,
+            ..options(Protocol::Legacy)
+        },
+    )
+    .await;
     peer.say(&ask("v3"));
     let expected = json!({"code": -32602, "message": "urls are not offered"});
     assert_eq!(peer.next().await["error"], expected);
@@ -371,7 +519,8 @@ fn needs_pages(request: &Value, ids: &[&str]) -> Value {
     json!({"jsonrpc": "2.0", "id": request["id"], "error": error})
 }
 
-/// -32042: the pages are put to the caller; once they are done the request, which was not executed, is sent once more, and only once.
+/// -32042: the pages are put to the caller; once they are done the request, which was not executed,
+/// is sent once more, and only once.
 #[tokio::test(start_paused = true)]
 async fn t31_a_request_that_needs_pages_visited_is_sent_once_more_after_that() {
     let (session, mut peer) = opened(Era::Legacy).await;
@@ -387,12 +536,22 @@ async fn t31_a_request_that_needs_pages_visited_is_sent_once_more_after_that() {
         peer.say(&json!({"method": "notifications/elicitation/complete", "params": {"elicitationId": done}}));
     }
     let second = peer.expect("resources/read").await;
-    assert_eq!(began.elapsed(), Duration::ZERO, "the server said that both are done");
+    assert_eq!(
+        began.elapsed(),
+        Duration::ZERO,
+        "the server said that both are done"
+    );
     assert_ne!(first["id"], second["id"]);
     assert_eq!(first["params"]["uri"], second["params"]["uri"]);
     peer.say(&needs_pages(&second, &["p3"]));
-    assert!(matches!(reading.await.unwrap(), Err(RequestFault::Answered { code: -32042, .. })));
-    assert_eq!(anna.told()[..2], ["page https://x.example/p1", "page https://x.example/p2"]);
+    assert!(matches!(
+        reading.await.unwrap(),
+        Err(RequestFault::Answered { code: -32042, .. })
+    ));
+    assert_eq!(
+        anna.told()[..2],
+        ["page https://x.example/p1", "page https://x.example/p2"]
+    );
     peer.quiet();
 }
 
@@ -409,11 +568,23 @@ async fn t31_without_word_it_is_sent_after_a_minute_and_after_a_no_not_at_all() 
     peer.answer(&second, json!({"contents": []}));
     reading.await.unwrap().unwrap();
 
-    for (visits, ids) in [(ElicitAnswer::Decline, &["p"][..]), (ElicitAnswer::Accept(Default::default()), &[])] {
-        let reading = reads(&session, &Arc::new(Somebody { visits, ..Somebody::new("anna") }));
+    for (visits, ids) in [
+        (ElicitAnswer::Decline, &["p"][..]),
+        (ElicitAnswer::Accept(Default::default()), &[]),
+    ] {
+        let reading = reads(
+            &session,
+            &Arc::new(Somebody {
+                visits,
+                ..Somebody::new("anna")
+            }),
+        );
         let first = peer.expect("resources/read").await;
         peer.say(&needs_pages(&first, ids));
-        assert!(matches!(reading.await.unwrap(), Err(RequestFault::Answered { code: -32042, .. })));
+        assert!(matches!(
+            reading.await.unwrap(),
+            Err(RequestFault::Answered { code: -32042, .. })
+        ));
         peer.quiet();
     }
 }

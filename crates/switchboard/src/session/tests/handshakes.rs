@@ -14,9 +14,17 @@ fn discovery() -> Value {
     })
 }
 
-fn open(options: OpenOptions) -> (tokio::task::JoinHandle<Result<Arc<Session>, OpenFault>>, impl Future<Output = Peer>) {
+fn open(
+    options: OpenOptions,
+) -> (
+    tokio::task::JoinHandle<Result<Arc<Session>, OpenFault>>,
+    impl Future<Output = Peer>,
+) {
     let (connector, peer) = wire();
-    (tokio::spawn(async move { Session::open(&connector, options).await }), peer)
+    (
+        tokio::spawn(async move { Session::open(&connector, options).await }),
+        peer,
+    )
 }
 
 #[tokio::test(start_paused = true)]
@@ -25,17 +33,30 @@ async fn a_modern_server_answers_the_probe() {
     let mut peer = peer.await;
     let probe = peer.expect("server/discover").await;
     let meta = &probe["params"]["_meta"];
-    assert_eq!(meta["io.modelcontextprotocol/protocolVersion"], "2026-07-28");
-    assert_eq!(meta["io.modelcontextprotocol/clientInfo"]["name"], "switchboard");
+    assert_eq!(
+        meta["io.modelcontextprotocol/protocolVersion"],
+        "2026-07-28"
+    );
+    assert_eq!(
+        meta["io.modelcontextprotocol/clientInfo"]["name"],
+        "switchboard"
+    );
     peer.answer(&probe, discovery());
     let session = session.await.unwrap().unwrap();
     let hello = session.hello();
-    assert_eq!((hello.era, hello.version.as_str()), (Era::Modern, "2026-07-28"));
-    assert_eq!(hello.instructions.as_ref().map(|words| words.raw()), Some("be kind"));
+    assert_eq!(
+        (hello.era, hello.version.as_str()),
+        (Era::Modern, "2026-07-28")
+    );
+    assert_eq!(
+        hello.instructions.as_ref().map(|words| words.raw()),
+        Some("be kind")
+    );
     peer.quiet();
 }
 
-/// S4-03: the order on the wire against a legacy server. Any error but a recognised modern one means legacy.
+/// S4-03: the order on the wire against a legacy server. Any error but a recognised modern one
+/// means legacy.
 #[tokio::test(start_paused = true)]
 async fn s4_03_a_legacy_server_is_initialised_after_any_refusal_of_the_probe() {
     for code in [-32601, -32602, -32600, -32000, 0] {
@@ -49,23 +70,43 @@ async fn s4_03_a_legacy_server_is_initialised_after_any_refusal_of_the_probe() {
             request["params"]["capabilities"],
             json!({"elicitation": {"form": {}, "url": {}}, "roots": {"listChanged": true}})
         );
-        peer.answer(&request, json!({"protocolVersion": "2025-11-25", "capabilities": {}}));
-        assert_eq!(peer.next().await, json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
-        assert_eq!(session.await.unwrap().unwrap().hello().era, Era::Legacy, "{code}");
+        peer.answer(
+            &request,
+            json!({"protocolVersion": "2025-11-25", "capabilities": {}}),
+        );
+        assert_eq!(
+            peer.next().await,
+            json!({"jsonrpc": "2.0", "method": "notifications/initialized"})
+        );
+        assert_eq!(
+            session.await.unwrap().unwrap().hello().era,
+            Era::Legacy,
+            "{code}"
+        );
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_four_legacy_versions_are_negotiated_and_no_other() {
-    for (version, accepted) in
-        [("2024-11-05", true), ("2025-03-26", true), ("2025-06-18", true), ("2025-11-25", true), ("2019-01-01", false)]
-    {
+    for (version, accepted) in [
+        ("2024-11-05", true),
+        ("2025-03-26", true),
+        ("2025-06-18", true),
+        ("2025-11-25", true),
+        ("2019-01-01", false),
+    ] {
         let (session, peer) = open(options(Protocol::Legacy));
         let mut peer = peer.await;
         let request = peer.expect("initialize").await;
-        peer.answer(&request, json!({"protocolVersion": version, "capabilities": {}}));
+        peer.answer(
+            &request,
+            json!({"protocolVersion": version, "capabilities": {}}),
+        );
         let outcome = session.await.unwrap();
-        assert_eq!(outcome.map(|session| session.hello().version.clone()).ok(), accepted.then(|| version.to_owned()));
+        assert_eq!(
+            outcome.map(|session| session.hello().version.clone()).ok(),
+            accepted.then(|| version.to_owned())
+        );
     }
 }
 
@@ -82,7 +123,10 @@ async fn f17_after_five_silent_seconds_initialize_is_sent_as_well() {
         if modern {
             peer.answer(&probe, discovery());
         } else {
-            peer.answer(&request, json!({"protocolVersion": "2025-06-18", "capabilities": {}}));
+            peer.answer(
+                &request,
+                json!({"protocolVersion": "2025-06-18", "capabilities": {}}),
+            );
         }
         let era = session.await.unwrap().unwrap().hello().era;
         assert_eq!(era, if modern { Era::Modern } else { Era::Legacy });
@@ -97,19 +141,28 @@ async fn a_server_that_refuses_initialize_after_a_probe_is_to_be_started_again()
     peer.refuse(&probe, -32601);
     let request = peer.expect("initialize").await;
     peer.refuse(&request, -32600);
-    assert_eq!(session.await.unwrap().err(), Some(OpenFault::RefusedAfterProbe));
+    assert_eq!(
+        session.await.unwrap().err(),
+        Some(OpenFault::RefusedAfterProbe)
+    );
 
     let (session, peer) = open(options(Protocol::Auto));
     let mut peer = peer.await;
     peer.expect("server/discover").await;
     peer.inbound.closed("the server closed its stdout".into());
-    assert_eq!(session.await.unwrap().err(), Some(OpenFault::RefusedAfterProbe));
+    assert_eq!(
+        session.await.unwrap().err(),
+        Some(OpenFault::RefusedAfterProbe)
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_known_legacy_server_is_not_probed_and_may_turn_modern() {
     for turned in [false, true] {
-        let (session, peer) = open(OpenOptions { known_era: Some(Era::Legacy), ..options(Protocol::Auto) });
+        let (session, peer) = open(OpenOptions {
+            known_era: Some(Era::Legacy),
+            ..options(Protocol::Auto)
+        });
         let mut peer = peer.await;
         if turned {
             let request = peer.expect("initialize").await;
@@ -135,12 +188,16 @@ async fn a_version_refusal_that_names_a_legacy_version_means_legacy() {
     assert_eq!(session.await.unwrap().unwrap().hello().era, Era::Legacy);
 }
 
-/// Whether the era is to be found out or given: the refusal names what to choose, and that is tried once.
+/// Whether the era is to be found out or given: the refusal names what to choose, and that is tried
+/// once.
 #[tokio::test(start_paused = true)]
 async fn a_version_refusal_that_names_our_version_is_tried_once_more() {
-    for (protocol, content) in
-        [(Protocol::Auto, true), (Protocol::Modern, true), (Protocol::Auto, false), (Protocol::Modern, false)]
-    {
+    for (protocol, content) in [
+        (Protocol::Auto, true),
+        (Protocol::Modern, true),
+        (Protocol::Auto, false),
+        (Protocol::Modern, false),
+    ] {
         let (session, peer) = open(options(protocol));
         let mut peer = peer.await;
         let error = json!({"code": -32022, "message": "no", "data": {"supported": ["2026-07-28"]}});
@@ -154,7 +211,15 @@ async fn a_version_refusal_that_names_our_version_is_tried_once_more() {
         }
         let outcome = session.await.unwrap().map(|session| session.hello().era);
         let refused = OpenFault::Refused("the server answered with error -32022: no".to_owned());
-        assert_eq!(outcome, if content { Ok(Era::Modern) } else { Err(refused) }, "{protocol:?}");
+        assert_eq!(
+            outcome,
+            if content {
+                Ok(Era::Modern)
+            } else {
+                Err(refused)
+            },
+            "{protocol:?}"
+        );
     }
 }
 
@@ -163,6 +228,9 @@ async fn silence_ends_at_the_connect_deadline() {
     let (session, peer) = open(options(Protocol::Auto));
     let _peer = peer.await;
     let started = tokio::time::Instant::now();
-    assert_eq!(session.await.unwrap().err(), Some(OpenFault::Timeout(Duration::from_secs(30))));
+    assert_eq!(
+        session.await.unwrap().err(),
+        Some(OpenFault::Timeout(Duration::from_secs(30)))
+    );
     assert_eq!(started.elapsed(), Duration::from_secs(30));
 }

@@ -3,15 +3,23 @@
 use super::*;
 
 /// Opens a session whose server declares resources, and starts listing.
-async fn listing() -> (tokio::task::JoinHandle<Result<Offerings, RequestFault>>, Peer) {
+async fn listing() -> (
+    tokio::task::JoinHandle<Result<Offerings, RequestFault>>,
+    Peer,
+) {
     let (connector, peer) = wire();
     let task = tokio::spawn(async move {
-        let session = Session::open(&connector, options(Protocol::Legacy)).await.unwrap();
+        let session = Session::open(&connector, options(Protocol::Legacy))
+            .await
+            .unwrap();
         session.offerings().await
     });
     let mut peer = peer.await;
     let request = peer.expect("initialize").await;
-    peer.answer(&request, json!({"protocolVersion": "2025-11-25", "capabilities": {"resources": {}}}));
+    peer.answer(
+        &request,
+        json!({"protocolVersion": "2025-11-25", "capabilities": {"resources": {}}}),
+    );
     peer.expect("notifications/initialized").await;
     (task, peer)
 }
@@ -58,40 +66,83 @@ async fn every_page_is_followed_in_order() {
     })
     .await;
     assert_eq!(pages, 2);
-    assert_eq!(offerings.resources.iter().map(|resource| resource.uri.as_str()).collect::<Vec<_>>(), ["r:1", "r:2"]);
+    assert_eq!(
+        offerings
+            .resources
+            .iter()
+            .map(|resource| resource.uri.as_str())
+            .collect::<Vec<_>>(),
+        ["r:1", "r:2"]
+    );
     assert_eq!(offerings.faults, []);
 }
 
-/// F15, T28: endless, repeated and huge cursors, and too many items, end in an error of that list alone.
+/// F15, T28: endless, repeated and huge cursors, and too many items, end in an error of that list
+/// alone.
 #[tokio::test(start_paused = true)]
 async fn f15_t28_lists_that_never_end_are_ended() {
     let faults = |offerings: Offerings| {
-        offerings.faults.into_iter().map(|(method, fault)| format!("{method}: {fault}")).collect::<Vec<_>>()
+        offerings
+            .faults
+            .into_iter()
+            .map(|(method, fault)| format!("{method}: {fault}"))
+            .collect::<Vec<_>>()
     };
 
     let (task, peer) = listing().await;
-    let (offerings, pages) = serve(task, peer, |_, _| json!({"resources": [], "nextCursor": "again"})).await;
+    let (offerings, pages) = serve(
+        task,
+        peer,
+        |_, _| json!({"resources": [], "nextCursor": "again"}),
+    )
+    .await;
     assert_eq!(pages, 2);
     assert_eq!(
         faults(offerings),
-        ["resources/list: the answer is not valid: the same cursor came twice, so the list would never end"]
+        [
+            "resources/list: the answer is not valid: the same cursor came twice, so the list would never end"
+        ]
     );
 
     let (task, peer) = listing().await;
-    let (offerings, pages) = serve(task, peer, |page, _| json!({"resources": [], "nextCursor": page.to_string()})).await;
+    let (offerings, pages) = serve(
+        task,
+        peer,
+        |page, _| json!({"resources": [], "nextCursor": page.to_string()}),
+    )
+    .await;
     assert_eq!(pages, 1_000);
-    assert_eq!(faults(offerings), ["resources/list: the answer is not valid: more than 1000 pages"]);
+    assert_eq!(
+        faults(offerings),
+        ["resources/list: the answer is not valid: more than 1000 pages"]
+    );
 
     let (task, peer) = listing().await;
     let many: Vec<Value> = (0..500).map(resource).collect();
-    let (offerings, pages) = serve(task, peer, |page, _| json!({"resources": many, "nextCursor": page.to_string()})).await;
+    let (offerings, pages) = serve(
+        task,
+        peer,
+        |page, _| json!({"resources": many, "nextCursor": page.to_string()}),
+    )
+    .await;
     assert_eq!(pages, 41);
-    assert_eq!(faults(offerings), ["resources/list: the answer is not valid: more than 20000 items"]);
+    assert_eq!(
+        faults(offerings),
+        ["resources/list: the answer is not valid: more than 20000 items"]
+    );
 
     let (task, peer) = listing().await;
     let cursor = "c".repeat(65 * 1024);
-    let (offerings, _) = serve(task, peer, |_, _| json!({"resources": [], "nextCursor": cursor})).await;
-    assert_eq!(faults(offerings), ["resources/list: the answer is not valid: a cursor of 66560 bytes"]);
+    let (offerings, _) = serve(
+        task,
+        peer,
+        |_, _| json!({"resources": [], "nextCursor": cursor}),
+    )
+    .await;
+    assert_eq!(
+        faults(offerings),
+        ["resources/list: the answer is not valid: a cursor of 66560 bytes"]
+    );
 }
 
 #[tokio::test(start_paused = true)]

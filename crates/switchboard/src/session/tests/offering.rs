@@ -1,4 +1,5 @@
-//! What a server offers beside calls: subscriptions, completions, logging, answers that may be kept. In both eras.
+//! What a server offers beside calls: subscriptions, completions, logging, answers that may be
+//! kept. In both eras.
 
 use super::*;
 use crate::caller::LogLine;
@@ -12,22 +13,40 @@ const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
 const WAIT: Duration = Duration::from_secs(5);
 
 /// An open session with a server that declares `capabilities`, and what happens.
-async fn offered(era: Era, capabilities: Value, options: OpenOptions) -> (Arc<Session>, Peer, broadcast::Receiver<Event>) {
+async fn offered(
+    era: Era,
+    capabilities: Value,
+    options: OpenOptions,
+) -> (Arc<Session>, Peer, broadcast::Receiver<Event>) {
     let (connector, peer) = wire();
     let (events, seen) = broadcast::channel(64);
-    let protocol = if era == Era::Modern { Protocol::Modern } else { Protocol::Legacy };
-    let options = OpenOptions { protocol, events: Some(events), ..options };
+    let protocol = if era == Era::Modern {
+        Protocol::Modern
+    } else {
+        Protocol::Legacy
+    };
+    let options = OpenOptions {
+        protocol,
+        events: Some(events),
+        ..options
+    };
     let open = tokio::spawn(async move { Session::open(&connector, options).await.unwrap() });
     let mut peer = peer.await;
     match era {
         Era::Legacy => {
             let request = peer.expect("initialize").await;
-            peer.answer(&request, json!({"protocolVersion": "2025-11-25", "capabilities": capabilities}));
+            peer.answer(
+                &request,
+                json!({"protocolVersion": "2025-11-25", "capabilities": capabilities}),
+            );
             peer.expect("notifications/initialized").await;
         }
         Era::Modern => {
             let request = peer.expect("server/discover").await;
-            peer.answer(&request, json!({"supportedVersions": ["2026-07-28"], "capabilities": capabilities}));
+            peer.answer(
+                &request,
+                json!({"supportedVersions": ["2026-07-28"], "capabilities": capabilities}),
+            );
         }
     }
     (open.await.unwrap(), peer, seen)
@@ -62,7 +81,11 @@ impl Peer {
     }
 
     fn acknowledge(&self, listen: &Value, agreed: Value) {
-        self.tell(listen, "notifications/subscriptions/acknowledged", json!({"notifications": agreed}));
+        self.tell(
+            listen,
+            "notifications/subscriptions/acknowledged",
+            json!({"notifications": agreed}),
+        );
     }
 
     /// Tells something under a standing request.
@@ -87,12 +110,21 @@ fn updates(seen: &mut broadcast::Receiver<Event>) -> Vec<String> {
 async fn what_a_server_does_not_offer_is_not_asked_for() {
     for era in [Era::Legacy, Era::Modern] {
         let (session, mut peer, _) = offered(era, json!({"resources": {}}), plain()).await;
-        let refused = |what: &str| RequestFault::NotAsked(format!("the server does not offer {what}"));
+        let refused =
+            |what: &str| RequestFault::NotAsked(format!("the server does not offer {what}"));
         let of = Reference::Prompt("p".to_owned());
-        let completed = session.completions(&of, "a", "", &serde_json::Map::new(), WAIT).await;
+        let completed = session
+            .completions(&of, "a", "", &serde_json::Map::new(), WAIT)
+            .await;
         assert_eq!(completed, Err(refused("completions")));
-        assert_eq!(session.subscribe("a:b", WAIT).await, Err(refused("subscriptions to resources")));
-        assert_eq!(session.set_log_level(LogLevel::Info, WAIT).await, Err(refused("logging")));
+        assert_eq!(
+            session.subscribe("a:b", WAIT).await,
+            Err(refused("subscriptions to resources"))
+        );
+        assert_eq!(
+            session.set_log_level(LogLevel::Info, WAIT).await,
+            Err(refused("logging"))
+        );
         assert_eq!(session.unsubscribe("a:b", WAIT).await, Ok(()));
         peer.quiet();
     }
@@ -107,15 +139,21 @@ async fn a_legacy_server_is_told_of_each_subscription_and_again_when_it_forgot()
     assert!(!first.is_finished());
     peer.answer(&request, json!({}));
     assert_eq!(first.await.unwrap(), Ok(()));
-    peer.say(&json!({"method": "notifications/resources/updated", "params": {"uri": "a:b", "x": 1}}));
+    peer.say(
+        &json!({"method": "notifications/resources/updated", "params": {"uri": "a:b", "x": 1}}),
+    );
     assert_eq!(updates(&mut seen), ["a:b"]);
 
     let refused = subscribe(&session, "a:c");
     let request = peer.expect("resources/subscribe").await;
     peer.refuse(&request, -32002);
-    assert!(matches!(refused.await.unwrap(), Err(RequestFault::Answered { code: -32002, .. })));
+    assert!(matches!(
+        refused.await.unwrap(),
+        Err(RequestFault::Answered { code: -32002, .. })
+    ));
 
-    // A renewed session knows nothing: what was agreed to is asked for again, what was refused is not.
+    // A renewed session knows nothing: what was agreed to is asked for again, what was refused is
+    // not.
     peer.inbound.renewed();
     let request = peer.expect("resources/subscribe").await;
     assert_eq!(request["params"], json!({"uri": "a:b"}));
@@ -132,7 +170,10 @@ async fn a_legacy_server_is_told_of_each_subscription_and_again_when_it_forgot()
 #[tokio::test(start_paused = true)]
 async fn wishes_outlive_a_session_and_a_refusal_of_one_is_told() {
     let wishes = Wishes::default();
-    let options = || OpenOptions { wishes: wishes.clone(), ..plain() };
+    let options = || OpenOptions {
+        wishes: wishes.clone(),
+        ..plain()
+    };
     let declared = json!({"resources": {"subscribe": true}, "logging": {}});
     let (session, mut peer, _) = offered(Era::Legacy, declared.clone(), options()).await;
     let subscribed = subscribe(&session, "a:b");
@@ -157,10 +198,14 @@ async fn wishes_outlive_a_session_and_a_refusal_of_one_is_told() {
             break line;
         }
     };
-    assert_eq!(told, "the subscription to \"a:b\" is lost: the server answered with error -32002: no");
+    assert_eq!(
+        told,
+        "the subscription to \"a:b\" is lost: the server answered with error -32002: no"
+    );
 
     let (_third, mut peer, _) = offered(Era::Modern, subscribes(), options()).await;
-    peer.expect_listen(json!({"resourceSubscriptions": ["a:b"]})).await;
+    peer.expect_listen(json!({"resourceSubscriptions": ["a:b"]}))
+        .await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -171,38 +216,82 @@ async fn a_modern_server_is_listened_to_by_one_request_that_fits_the_wishes() {
     peer.acknowledge(&lists, json!({"toolsListChanged": true}));
 
     let subscribed = subscribe(&session, "a:b");
-    let both = peer.expect_listen(json!({"toolsListChanged": true, "resourceSubscriptions": ["a:b"]})).await;
+    let both = peer
+        .expect_listen(json!({"toolsListChanged": true, "resourceSubscriptions": ["a:b"]}))
+        .await;
     // The old one stands until the new one does.
     peer.tell(&lists, "notifications/tools/list_changed", json!({}));
     session.list_changed().await;
     assert!(!subscribed.is_finished());
-    peer.acknowledge(&both, json!({"toolsListChanged": true, "resourceSubscriptions": ["a:b"]}));
+    peer.acknowledge(
+        &both,
+        json!({"toolsListChanged": true, "resourceSubscriptions": ["a:b"]}),
+    );
     let cancelled = peer.expect("notifications/cancelled").await;
     assert_eq!(cancelled["params"]["requestId"], lists["id"]);
     assert_eq!(subscribed.await.unwrap(), Ok(()));
 
-    peer.tell(&both, "notifications/resources/updated", json!({"uri": "a:b"}));
-    peer.tell(&lists, "notifications/resources/updated", json!({"uri": "a:late"}));
+    peer.tell(
+        &both,
+        "notifications/resources/updated",
+        json!({"uri": "a:b"}),
+    );
+    peer.tell(
+        &lists,
+        "notifications/resources/updated",
+        json!({"uri": "a:late"}),
+    );
     assert_eq!(updates(&mut seen), ["a:b"]);
 
     // It may agree to less.
     let refused = subscribe(&session, "a:c");
-    let three = peer.expect_listen(json!({"toolsListChanged": true, "resourceSubscriptions": ["a:b", "a:c"]})).await;
-    peer.acknowledge(&three, json!({"toolsListChanged": true, "resourceSubscriptions": ["a:b"]}));
+    let three = peer
+        .expect_listen(json!({"toolsListChanged": true, "resourceSubscriptions": ["a:b", "a:c"]}))
+        .await;
+    peer.acknowledge(
+        &three,
+        json!({"toolsListChanged": true, "resourceSubscriptions": ["a:b"]}),
+    );
     peer.expect("notifications/cancelled").await;
     let told = refused.await.unwrap();
-    assert_eq!(told, Err(RequestFault::Unwilling("the server does not tell of changes to this resource".to_owned())));
-    let again = peer.expect_listen(json!({"toolsListChanged": true, "resourceSubscriptions": ["a:b"]})).await;
-    peer.acknowledge(&again, json!({"toolsListChanged": true, "resourceSubscriptions": ["a:b"]}));
+    assert_eq!(
+        told,
+        Err(RequestFault::Unwilling(
+            "the server does not tell of changes to this resource".to_owned()
+        ))
+    );
+    let again = peer
+        .expect_listen(json!({"toolsListChanged": true, "resourceSubscriptions": ["a:b"]}))
+        .await;
+    peer.acknowledge(
+        &again,
+        json!({"toolsListChanged": true, "resourceSubscriptions": ["a:b"]}),
+    );
     peer.expect("notifications/cancelled").await;
 
     // A clean end is followed by another request, and so is a stream that broke.
-    peer.answer(&again, json!({"resultType": "complete", "_meta": {SUBSCRIPTION: again["id"]}}));
-    let anew = peer.expect_listen(json!({"toolsListChanged": true, "resourceSubscriptions": ["a:b"]})).await;
-    peer.acknowledge(&anew, json!({"toolsListChanged": true, "resourceSubscriptions": ["a:b"]}));
-    peer.inbound.failed(anew["id"].as_u64().unwrap(), WireFault::Lost("reset".to_owned()));
-    let anew = peer.expect_listen(json!({"toolsListChanged": true, "resourceSubscriptions": ["a:b"]})).await;
-    peer.acknowledge(&anew, json!({"toolsListChanged": true, "resourceSubscriptions": ["a:b"]}));
+    peer.answer(
+        &again,
+        json!({"resultType": "complete", "_meta": {SUBSCRIPTION: again["id"]}}),
+    );
+    let anew = peer
+        .expect_listen(json!({"toolsListChanged": true, "resourceSubscriptions": ["a:b"]}))
+        .await;
+    peer.acknowledge(
+        &anew,
+        json!({"toolsListChanged": true, "resourceSubscriptions": ["a:b"]}),
+    );
+    peer.inbound.failed(
+        anew["id"].as_u64().unwrap(),
+        WireFault::Lost("reset".to_owned()),
+    );
+    let anew = peer
+        .expect_listen(json!({"toolsListChanged": true, "resourceSubscriptions": ["a:b"]}))
+        .await;
+    peer.acknowledge(
+        &anew,
+        json!({"toolsListChanged": true, "resourceSubscriptions": ["a:b"]}),
+    );
 
     let ended = unsubscribe(&session, "a:b");
     let lists = peer.expect_listen(json!({"toolsListChanged": true})).await;
@@ -212,15 +301,27 @@ async fn a_modern_server_is_listened_to_by_one_request_that_fits_the_wishes() {
 
 #[tokio::test(start_paused = true)]
 async fn what_may_have_changed_while_nothing_was_heard_is_listed_again() {
-    let (session, mut peer, _) = offered(Era::Modern, json!({"tools": {"listChanged": true}}), plain()).await;
+    let (session, mut peer, _) = offered(
+        Era::Modern,
+        json!({"tools": {"listChanged": true}}),
+        plain(),
+    )
+    .await;
     let wanted = json!({"toolsListChanged": true});
-    let changed = async || tokio::time::timeout(Duration::from_millis(10), session.list_changed()).await.is_ok();
+    let changed = async || {
+        tokio::time::timeout(Duration::from_millis(10), session.list_changed())
+            .await
+            .is_ok()
+    };
     let mut seen = Vec::new();
     for _ in 0..2 {
         let listen = peer.expect_listen(wanted.clone()).await;
         peer.acknowledge(&listen, wanted.clone());
         seen.push(changed().await);
-        peer.inbound.failed(listen["id"].as_u64().unwrap(), WireFault::Lost("it broke".to_owned()));
+        peer.inbound.failed(
+            listen["id"].as_u64().unwrap(),
+            WireFault::Lost("it broke".to_owned()),
+        );
         seen.push(changed().await);
     }
     assert_eq!(seen, [false, false, true, false]);
@@ -232,7 +333,10 @@ async fn a_new_wish_does_not_wait_for_the_pause_after_a_stream_that_ended() {
     let (session, mut peer, _) = offered(Era::Modern, declared, plain()).await;
     for _ in 0..5 {
         let listen = peer.expect_listen(json!({"toolsListChanged": true})).await;
-        peer.inbound.failed(listen["id"].as_u64().unwrap(), WireFault::Lost("it broke".to_owned()));
+        peer.inbound.failed(
+            listen["id"].as_u64().unwrap(),
+            WireFault::Lost("it broke".to_owned()),
+        );
     }
     tokio::time::sleep(Duration::from_millis(1)).await;
     let subscribed = subscribe(&session, "a:b");
@@ -248,12 +352,21 @@ async fn a_server_that_will_not_listen_is_not_asked_again_for_the_same() {
     let refused = subscribe(&session, "a:b");
     let request = peer.expect("subscriptions/listen").await;
     peer.refuse(&request, -32601);
-    assert!(matches!(refused.await.unwrap(), Err(RequestFault::Answered { code: -32601, .. })));
+    assert!(matches!(
+        refused.await.unwrap(),
+        Err(RequestFault::Answered { code: -32601, .. })
+    ));
     tokio::time::sleep(Duration::from_secs(600)).await;
     peer.quiet();
     let silent = subscribe(&session, "a:b");
     peer.expect("subscriptions/listen").await;
-    assert_eq!(silent.await.unwrap(), Err(RequestFault::Timeout { after: WAIT, total: true }));
+    assert_eq!(
+        silent.await.unwrap(),
+        Err(RequestFault::Timeout {
+            after: WAIT,
+            total: true
+        })
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -263,24 +376,46 @@ async fn completions_are_asked_with_what_is_known_already() {
         let ask = |of: Reference, given: Value| {
             let session = session.clone();
             let given = given.as_object().unwrap().clone();
-            tokio::spawn(async move { session.completions(&of, "framework", "fla", &given, WAIT).await })
+            tokio::spawn(async move {
+                session
+                    .completions(&of, "framework", "fla", &given, WAIT)
+                    .await
+            })
         };
-        let asked = ask(Reference::Prompt("review".to_owned()), json!({"language": "python"}));
+        let asked = ask(
+            Reference::Prompt("review".to_owned()),
+            json!({"language": "python"}),
+        );
         let mut request = peer.expect("completion/complete").await;
         request["params"].as_object_mut().unwrap().remove("_meta");
         let argument = json!({"name": "framework", "value": "fla"});
         let reference = json!({"type": "ref/prompt", "name": "review"});
         let context = json!({"arguments": {"language": "python"}});
-        assert_eq!(request["params"], json!({"ref": reference, "argument": argument, "context": context}));
-        peer.answer(&request, json!({"completion": {"values": ["flask"]}, "x": 1.0}));
-        assert_eq!(asked.await.unwrap().unwrap().as_str(), r#"{"completion":{"values":["flask"]},"x":1.0}"#);
+        assert_eq!(
+            request["params"],
+            json!({"ref": reference, "argument": argument, "context": context})
+        );
+        peer.answer(
+            &request,
+            json!({"completion": {"values": ["flask"]}, "x": 1.0}),
+        );
+        assert_eq!(
+            asked.await.unwrap().unwrap().as_str(),
+            r#"{"completion":{"values":["flask"]},"x":1.0}"#
+        );
 
         let asked = ask(Reference::Resource("a:{framework}".to_owned()), json!({}));
         let mut request = peer.expect("completion/complete").await;
         request["params"].as_object_mut().unwrap().remove("_meta");
-        assert_eq!(request["params"], json!({"ref": {"type": "ref/resource", "uri": "a:{framework}"}, "argument": argument}));
+        assert_eq!(
+            request["params"],
+            json!({"ref": {"type": "ref/resource", "uri": "a:{framework}"}, "argument": argument})
+        );
         peer.refuse(&request, -32602);
-        assert!(matches!(asked.await.unwrap(), Err(RequestFault::Answered { code: -32602, .. })));
+        assert!(matches!(
+            asked.await.unwrap(),
+            Err(RequestFault::Answered { code: -32602, .. })
+        ));
     }
 }
 
@@ -293,10 +428,17 @@ struct Reader {
 
 impl Reader {
     fn new(name: &'static str, level: Option<LogLevel>) -> Arc<Self> {
-        Arc::new(Self { name, level, lines: Mutex::default() })
+        Arc::new(Self {
+            name,
+            level,
+            lines: Mutex::default(),
+        })
     }
 
-    fn reads(self: &Arc<Self>, session: &Arc<Session>) -> tokio::task::JoinHandle<Result<RawJson, RequestFault>> {
+    fn reads(
+        self: &Arc<Self>,
+        session: &Arc<Session>,
+    ) -> tokio::task::JoinHandle<Result<RawJson, RequestFault>> {
         let (session, caller) = (session.clone(), self.clone() as Arc<dyn Caller>);
         tokio::spawn(async move { session.read("a:b", &caller, Timeouts::default()).await })
     }
@@ -322,7 +464,10 @@ impl Caller for Reader {
     fn log(&self, line: &LogLine) {
         let logger = line.logger.as_ref().map_or("-", |logger| logger.raw());
         let level = line.level.map_or("?", LogLevel::as_str);
-        self.lines.lock().unwrap().push(format!("{level} {logger} {}", line.text.raw()));
+        self.lines
+            .lock()
+            .unwrap()
+            .push(format!("{level} {logger} {}", line.text.raw()));
     }
 }
 
@@ -343,46 +488,83 @@ fn message(level: &str, text: &str) -> Value {
 #[tokio::test(start_paused = true)]
 async fn a_modern_server_is_told_with_each_request_from_which_level_on_it_may_log() {
     let (session, mut peer, mut seen) = offered(Era::Modern, json!({"logging": {}}), plain()).await;
-    let level = |request: &Value| request["params"]["_meta"]["io.modelcontextprotocol/logLevel"].clone();
-    let (curious, quiet) = (Reader::new("curious", Some(LogLevel::Debug)), Reader::new("quiet", None));
+    let level =
+        |request: &Value| request["params"]["_meta"]["io.modelcontextprotocol/logLevel"].clone();
+    let (curious, quiet) = (
+        Reader::new("curious", Some(LogLevel::Debug)),
+        Reader::new("quiet", None),
+    );
     let _one = curious.reads(&session);
     let first = peer.expect("resources/read").await;
     let _two = quiet.reads(&session);
     let second = peer.expect("resources/read").await;
-    assert_eq!((level(&first), level(&second)), (json!("debug"), Value::Null));
+    assert_eq!(
+        (level(&first), level(&second)),
+        (json!("debug"), Value::Null)
+    );
     // Only one of the two calls may be logged for.
     peer.say(&message("info", "hello"));
-    assert_eq!((curious.lines(), quiet.lines(), logs(&mut seen)), (vec!["info db hello".to_owned()], vec![], vec![]));
+    assert_eq!(
+        (curious.lines(), quiet.lines(), logs(&mut seen)),
+        (vec!["info db hello".to_owned()], vec![], vec![])
+    );
 
     session.set_log_level(LogLevel::Error, WAIT).await.unwrap();
     let _three = quiet.reads(&session);
     let third = peer.expect("resources/read").await;
     let _four = curious.reads(&session);
     let fourth = peer.expect("resources/read").await;
-    assert_eq!((level(&third), level(&fourth)), (json!("error"), json!("debug")));
-    // Now it could be anybody's: nobody's call it is, and it is told to whoever looks after the server.
+    assert_eq!(
+        (level(&third), level(&fourth)),
+        (json!("error"), json!("debug"))
+    );
+    // Now it could be anybody's: nobody's call it is, and it is told to whoever looks after the
+    // server.
     peer.say(&message("error", "whose?"));
-    assert_eq!((curious.lines(), quiet.lines(), logs(&mut seen)), (vec![], vec![], vec!["error whose?".to_owned()]));
+    assert_eq!(
+        (curious.lines(), quiet.lines(), logs(&mut seen)),
+        (vec![], vec![], vec!["error whose?".to_owned()])
+    );
     // A wire that marks the origin leaves no doubt.
     let text = message("error", "yours").to_string();
     let origin = Origin::Answer(third["id"].as_u64().unwrap());
-    parse(&text, &RawJson::keep, &mut |message| peer.inbound.message(message, origin)).unwrap();
-    assert_eq!((curious.lines(), quiet.lines(), logs(&mut seen)), (vec![], vec!["error db yours".to_owned()], vec![]));
+    parse(&text, &RawJson::keep, &mut |message| {
+        peer.inbound.message(message, origin)
+    })
+    .unwrap();
+    assert_eq!(
+        (curious.lines(), quiet.lines(), logs(&mut seen)),
+        (vec![], vec!["error db yours".to_owned()], vec![])
+    );
 }
 
-/// T25: a library's user gets the words of a server without the secrets of its launch, in events and as a caller.
+/// T25: a library's user gets the words of a server without the secrets of its launch, in events
+/// and as a caller.
 #[tokio::test(start_paused = true)]
 async fn t25_events_and_callers_get_no_secret() {
     let redactor = Redactor::new([Secret::new("canary")]);
-    let (session, mut peer, mut seen) = offered(Era::Legacy, json!({"logging": {}}), OpenOptions { redactor, ..plain() }).await;
+    let (session, mut peer, mut seen) = offered(
+        Era::Legacy,
+        json!({"logging": {}}),
+        OpenOptions {
+            redactor,
+            ..plain()
+        },
+    )
+    .await;
     let reader = Reader::new("reader", Some(LogLevel::Debug));
     let _reading = reader.reads(&session);
     let request = peer.expect("resources/read").await;
     peer.say(&message("canary level", "a canary"));
     assert_eq!(logs(&mut seen), ["[secret] level a [secret]"]);
-    let text = message("info", "a canary").to_string().replace("db", "canary");
+    let text = message("info", "a canary")
+        .to_string()
+        .replace("db", "canary");
     let origin = Origin::Answer(request["id"].as_u64().unwrap());
-    parse(&text, &RawJson::keep, &mut |message| peer.inbound.message(message, origin)).unwrap();
+    parse(&text, &RawJson::keep, &mut |message| {
+        peer.inbound.message(message, origin)
+    })
+    .unwrap();
     assert_eq!(reader.lines(), ["info [secret] a [secret]"]);
 }
 
@@ -392,13 +574,29 @@ async fn what_a_legacy_server_logs_belongs_to_a_call_only_where_the_wire_says_so
     let reader = Reader::new("reader", Some(LogLevel::Debug));
     let _reading = reader.reads(&session);
     let request = peer.expect("resources/read").await;
-    assert_eq!(request["params"]["_meta"].as_object().unwrap().keys().collect::<Vec<_>>(), ["progressToken"]);
+    assert_eq!(
+        request["params"]["_meta"]
+            .as_object()
+            .unwrap()
+            .keys()
+            .collect::<Vec<_>>(),
+        ["progressToken"]
+    );
     peer.say(&message("info", "hello"));
-    assert_eq!((reader.lines(), logs(&mut seen)), (vec![], vec!["info hello".to_owned()]));
+    assert_eq!(
+        (reader.lines(), logs(&mut seen)),
+        (vec![], vec!["info hello".to_owned()])
+    );
     let text = message("odd", "yours").to_string();
     let origin = Origin::Answer(request["id"].as_u64().unwrap());
-    parse(&text, &RawJson::keep, &mut |message| peer.inbound.message(message, origin)).unwrap();
-    assert_eq!((reader.lines(), logs(&mut seen)), (vec!["? db yours".to_owned()], vec![]));
+    parse(&text, &RawJson::keep, &mut |message| {
+        peer.inbound.message(message, origin)
+    })
+    .unwrap();
+    assert_eq!(
+        (reader.lines(), logs(&mut seen)),
+        (vec!["? db yours".to_owned()], vec![])
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -421,7 +619,10 @@ async fn a_fresh_answer_is_not_asked_for_again_until_it_changes() {
     let again = read(&session, "a:b", "me");
     let request = peer.expect("resources/read").await;
     // This answer depends on more than the question.
-    peer.answer(&request, json!({"resultType": "input_required", "requestState": "s"}));
+    peer.answer(
+        &request,
+        json!({"resultType": "input_required", "requestState": "s"}),
+    );
     let request = peer.expect("resources/read").await;
     assert_eq!(request["params"]["requestState"], "s");
     peer.answer(&request, fresh);
@@ -430,59 +631,101 @@ async fn a_fresh_answer_is_not_asked_for_again_until_it_changes() {
     peer.expect("resources/read").await;
 }
 
-/// T15: on a wire that says headers, a tool whose annotation no header can follow is withheld; elsewhere the annotation means nothing.
+/// T15: on a wire that says headers, a tool whose annotation no header can follow is withheld;
+/// elsewhere the annotation means nothing.
 #[tokio::test(start_paused = true)]
 async fn t15_a_tool_whose_headers_cannot_be_said_is_withheld_where_headers_are_said() {
     let tool = |name: &str, header: &str| {
         let region = json!({"type": "string", "x-mcp-header": header});
         json!({"name": name, "inputSchema": {"type": "object", "properties": {"region": region}}})
     };
-    for (era, says_headers, expected) in
-        [(Era::Modern, true, vec!["good"]), (Era::Modern, false, vec!["good", "evil"]), (Era::Legacy, true, vec!["good", "evil"])]
-    {
+    for (era, says_headers, expected) in [
+        (Era::Modern, true, vec!["good"]),
+        (Era::Modern, false, vec!["good", "evil"]),
+        (Era::Legacy, true, vec!["good", "evil"]),
+    ] {
         let (connector, peer) = wire();
-        let connector = Wire { says_headers, ..connector };
-        let protocol = if era == Era::Modern { Protocol::Modern } else { Protocol::Legacy };
+        let connector = Wire {
+            says_headers,
+            ..connector
+        };
+        let protocol = if era == Era::Modern {
+            Protocol::Modern
+        } else {
+            Protocol::Legacy
+        };
         let listing = tokio::spawn(async move {
             let session = Session::open(&connector, options(protocol)).await.unwrap();
             session.offerings().await.unwrap()
         });
         let mut peer = peer.await;
         let request = peer.next().await;
-        let versions =
-            json!({"supportedVersions": ["2026-07-28"], "protocolVersion": "2025-11-25", "capabilities": {"tools": {}}});
+        let versions = json!({"supportedVersions": ["2026-07-28"], "protocolVersion": "2025-11-25", "capabilities": {"tools": {}}});
         peer.answer(&request, versions);
         if era == Era::Legacy {
             peer.expect("notifications/initialized").await;
         }
         let request = peer.expect("tools/list").await;
-        peer.answer(&request, json!({"tools": [tool("good", "Region"), tool("evil", "Region\r\nX-Evil: 1")]}));
+        peer.answer(
+            &request,
+            json!({"tools": [tool("good", "Region"), tool("evil", "Region\r\nX-Evil: 1")]}),
+        );
         let offerings = listing.await.unwrap();
         assert_eq!(tools(&offerings), expected, "{era:?}, {says_headers}");
-        let reasons: Vec<_> = offerings.withheld.iter().map(|(name, reason)| (name.as_wire(), reason.as_str())).collect();
-        let reason = r#"its x-mcp-header "Region\u{d}\u{a}X-Evil: 1" cannot be part of a header's name"#;
-        let withheld = if expected.len() == 1 { vec![("evil", reason)] } else { vec![] };
+        let reasons: Vec<_> = offerings
+            .withheld
+            .iter()
+            .map(|(name, reason)| (name.as_wire(), reason.as_str()))
+            .collect();
+        let reason =
+            r#"its x-mcp-header "Region\u{d}\u{a}X-Evil: 1" cannot be part of a header's name"#;
+        let withheld = if expected.len() == 1 {
+            vec![("evil", reason)]
+        } else {
+            vec![]
+        };
         assert_eq!(reasons, withheld, "{era:?}, {says_headers}");
     }
 }
 
-/// The specification allows integers in headers only as far as JavaScript counts exactly: beyond that a call is not sent, and told why.
+/// The specification allows integers in headers only as far as JavaScript counts exactly: beyond
+/// that a call is not sent, and told why.
 #[tokio::test(start_paused = true)]
 async fn an_integer_that_no_header_may_carry_is_not_sent_where_headers_are_said() {
     let schema = json!({"type": "object", "properties": {"shard": {"type": "integer", "x-mcp-header": "Shard"}}});
     let raw = json!({"name": "errand", "inputSchema": schema});
     let definition = Arc::new(ToolDefinition::parse(&RawJson::from_value(&raw)).unwrap());
     let tool = Arc::new(tool(server("peer"), definition));
-    for (says_headers, shard, is_sent) in
-        [(true, 9_007_199_254_740_991_u64, true), (true, 9_007_199_254_740_993, false), (false, 9_007_199_254_740_993, true)]
-    {
+    for (says_headers, shard, is_sent) in [
+        (true, 9_007_199_254_740_991_u64, true),
+        (true, 9_007_199_254_740_993, false),
+        (false, 9_007_199_254_740_993, true),
+    ] {
         let (connector, peer) = wire();
-        let connector = Wire { says_headers, ..connector };
+        let connector = Wire {
+            says_headers,
+            ..connector
+        };
         let arguments = RawJson::from_value(&json!({"shard": shard}));
-        let permit = Decision::Allow { because: "a test".into() }.permit(&tool, &arguments, &caller("ada")).unwrap();
+        let permit = Decision::Allow {
+            because: "a test".into(),
+        }
+        .permit(&tool, &arguments, &caller("ada"))
+        .unwrap();
         let calling = tokio::spawn(async move {
-            let session = Session::open(&connector, options(Protocol::Modern)).await.unwrap();
-            session.call(permit, Terms { timeouts: Timeouts::default(), since: None, still: &|| true }).await
+            let session = Session::open(&connector, options(Protocol::Modern))
+                .await
+                .unwrap();
+            session
+                .call(
+                    permit,
+                    Terms {
+                        timeouts: Timeouts::default(),
+                        since: None,
+                        still: &|| true,
+                    },
+                )
+                .await
         });
         let mut peer = peer.await;
         let request = peer.expect("server/discover").await;
@@ -499,7 +742,11 @@ async fn an_integer_that_no_header_may_carry_is_not_sent_where_headers_are_said(
                     .to_owned(),
             ))
         };
-        assert_eq!(calling.await.unwrap().map(drop), expected, "{says_headers}, {shard}");
+        assert_eq!(
+            calling.await.unwrap().map(drop),
+            expected,
+            "{says_headers}, {shard}"
+        );
         peer.quiet();
     }
 }
@@ -511,7 +758,11 @@ fn list(session: &Arc<Session>) -> tokio::task::JoinHandle<Result<Offerings, Req
 }
 
 fn tools(offerings: &Offerings) -> Vec<&str> {
-    offerings.tools.iter().map(|tool| tool.name.as_wire()).collect()
+    offerings
+        .tools
+        .iter()
+        .map(|tool| tool.name.as_wire())
+        .collect()
 }
 
 #[tokio::test(start_paused = true)]
@@ -520,7 +771,10 @@ async fn f14_only_the_list_that_changed_is_listed_again() {
     let (session, mut peer, _) = offered(Era::Legacy, declared, plain()).await;
     let listing = list(&session);
     let request = peer.expect("tools/list").await;
-    peer.answer(&request, json!({"tools": [{"name": "one", "inputSchema": {}}]}));
+    peer.answer(
+        &request,
+        json!({"tools": [{"name": "one", "inputSchema": {}}]}),
+    );
     let request = peer.expect("prompts/list").await;
     peer.answer(&request, json!({"prompts": [{"name": "p"}]}));
     assert_eq!(tools(&listing.await.unwrap().unwrap()), ["one"]);
@@ -529,9 +783,15 @@ async fn f14_only_the_list_that_changed_is_listed_again() {
     session.list_changed().await;
     let listing = list(&session);
     let request = peer.expect("tools/list").await;
-    peer.answer(&request, json!({"tools": [{"name": "two", "inputSchema": {}}]}));
+    peer.answer(
+        &request,
+        json!({"tools": [{"name": "two", "inputSchema": {}}]}),
+    );
     let offerings = listing.await.unwrap().unwrap();
-    assert_eq!((tools(&offerings), offerings.prompts.len()), (vec!["two"], 1));
+    assert_eq!(
+        (tools(&offerings), offerings.prompts.len()),
+        (vec!["two"], 1)
+    );
     peer.quiet();
 
     peer.inbound.renewed();
@@ -544,7 +804,10 @@ async fn f14_only_the_list_that_changed_is_listed_again() {
 #[tokio::test(start_paused = true)]
 async fn a_fresh_list_is_not_asked_for_again_when_the_server_is_connected_anew() {
     let cache = Cache::default();
-    let options = || OpenOptions { cache: cache.clone(), ..plain() };
+    let options = || OpenOptions {
+        cache: cache.clone(),
+        ..plain()
+    };
     let page = |name: &str, ttl_ms: u64| json!({"tools": [{"name": name, "inputSchema": {}}], "ttlMs": ttl_ms});
     let (session, mut peer, _) = offered(Era::Modern, json!({"tools": {}}), options()).await;
     let listing = list(&session);
@@ -557,7 +820,10 @@ async fn a_fresh_list_is_not_asked_for_again_when_the_server_is_connected_anew()
     assert_eq!(tools(&listing.await.unwrap().unwrap()), ["one", "two"]);
 
     let (session, mut peer, _) = offered(Era::Modern, json!({"tools": {}}), options()).await;
-    assert_eq!(tools(&list(&session).await.unwrap().unwrap()), ["one", "two"]);
+    assert_eq!(
+        tools(&list(&session).await.unwrap().unwrap()),
+        ["one", "two"]
+    );
     peer.quiet();
     // All pages are as fresh as the one that spoils first.
     tokio::time::sleep(Duration::from_millis(1_000)).await;

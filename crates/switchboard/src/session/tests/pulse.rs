@@ -1,4 +1,5 @@
-//! F25: who is gone without a word is noticed, and nobody who is there is taken for gone. With paused time.
+//! F25: who is gone without a word is noticed, and nobody who is there is taken for gone. With
+//! paused time.
 
 use super::*;
 use crate::transport::WireFault;
@@ -6,8 +7,15 @@ use crate::transport::WireFault;
 /// An open legacy session on a wire that does not show its end.
 async fn unseen() -> (Arc<Session>, Peer) {
     let (connector, peer) = wire();
-    let connector = Wire { may_end_unseen: true, ..connector };
-    let open = tokio::spawn(async move { Session::open(&connector, options(Protocol::Legacy)).await.unwrap() });
+    let connector = Wire {
+        may_end_unseen: true,
+        ..connector
+    };
+    let open = tokio::spawn(async move {
+        Session::open(&connector, options(Protocol::Legacy))
+            .await
+            .unwrap()
+    });
     let mut peer = peer.await;
     peer.welcome().await;
     (open.await.unwrap(), peer)
@@ -17,8 +25,15 @@ async fn unseen() -> (Arc<Session>, Peer) {
 async fn f25_a_server_that_answers_no_ping_is_gone() {
     let (session, _peer) = unseen().await;
     let begun = tokio::time::Instant::now();
-    assert_eq!(session.closed().await, "nobody answers: 2 pings in a row brought nothing");
-    assert!(begun.elapsed() <= Duration::from_secs(150), "{:?}", begun.elapsed());
+    assert_eq!(
+        session.closed().await,
+        "nobody answers: 2 pings in a row brought nothing"
+    );
+    assert!(
+        begun.elapsed() <= Duration::from_secs(150),
+        "{:?}",
+        begun.elapsed()
+    );
 }
 
 /// One that does not know `ping`, or is too busy for it, or misses one now and then, is there.
@@ -31,7 +46,12 @@ async fn f25_a_server_that_says_anything_at_all_is_there() {
             0 => peer.answer(&ping, json!({})),
             1 => peer.refuse(&ping, -32601),
             2 => {
-                let busy = WireFault::Status { status: 503, said: String::new(), retry_after: None, error: None };
+                let busy = WireFault::Status {
+                    status: 503,
+                    said: String::new(),
+                    retry_after: None,
+                    error: None,
+                };
                 peer.inbound.failed(ping["id"].as_u64().unwrap(), busy);
             }
             3 => drop(peer.expect("notifications/cancelled").await),
@@ -42,7 +62,8 @@ async fn f25_a_server_that_says_anything_at_all_is_there() {
     drop(session);
 }
 
-/// A server that is busy with a call may answer nothing else; the call's own deadlines are what ends it.
+/// A server that is busy with a call may answer nothing else; the call's own deadlines are what
+/// ends it.
 #[tokio::test(start_paused = true)]
 async fn f25_nobody_is_pinged_during_a_call() {
     let (session, mut peer) = unseen().await;

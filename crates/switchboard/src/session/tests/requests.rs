@@ -7,13 +7,20 @@ fn form(id: &str) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "method": "elicitation/create", "params": {"message": "who?", "requestedSchema": schema}})
 }
 
-/// F1, S1-23: at the deadline an error, `notifications/cancelled` on the wire, and the connection goes on.
+/// F1, S1-23: at the deadline an error, `notifications/cancelled` on the wire, and the connection
+/// goes on.
 #[tokio::test(start_paused = true)]
 async fn f1_s1_23_a_late_answer_is_cancelled_and_ignored() {
     let (session, mut peer) = opened(Era::Legacy).await;
     let reading = read(&session, "a:b", "me");
     let request = peer.expect("resources/read").await;
-    assert_eq!(reading.await.unwrap(), Err(RequestFault::Timeout { after: Duration::from_secs(60), total: false }));
+    assert_eq!(
+        reading.await.unwrap(),
+        Err(RequestFault::Timeout {
+            after: Duration::from_secs(60),
+            total: false
+        })
+    );
     let cancelled = peer.expect("notifications/cancelled").await;
     assert_eq!(cancelled["params"]["requestId"], request["id"]);
     peer.answer(&request, json!({"late": true}));
@@ -51,11 +58,18 @@ async fn p1_progress_keeps_a_request_alive_up_to_the_maximum() {
             }
         }
     };
-    assert_eq!(outcome, Err(RequestFault::Timeout { after: Duration::from_secs(600), total: true }));
+    assert_eq!(
+        outcome,
+        Err(RequestFault::Timeout {
+            after: Duration::from_secs(600),
+            total: true
+        })
+    );
     assert_eq!(started.elapsed(), Duration::from_secs(600));
 }
 
-/// S3-16, S0-35: the question goes to the caller whose call is under way; defaults fill what it left out (SEP-1034).
+/// S3-16, S0-35: the question goes to the caller whose call is under way; defaults fill what it
+/// left out (SEP-1034).
 #[tokio::test(start_paused = true)]
 async fn s3_16_a_question_reaches_the_caller_that_caused_it() {
     let (session, mut peer) = opened(Era::Legacy).await;
@@ -70,34 +84,56 @@ async fn s3_16_a_question_reaches_the_caller_that_caused_it() {
     assert!(session.asks());
 }
 
-/// S3-18, S3-20: with calls of two callers under way, or with none, it is declined and counted, never guessed.
+/// S3-18, S3-20: with calls of two callers under way, or with none, it is declined and counted,
+/// never guessed.
 #[tokio::test(start_paused = true)]
 async fn s3_20_a_question_that_could_be_anybodys_is_declined() {
     let (session, mut peer) = opened(Era::Legacy).await;
     let reading = [read(&session, "a:b", "anna"), read(&session, "a:b", "bert")];
-    let requests = [peer.expect("resources/read").await, peer.expect("resources/read").await];
+    let requests = [
+        peer.expect("resources/read").await,
+        peer.expect("resources/read").await,
+    ];
     peer.say(&form("whose"));
-    assert_eq!(peer.next().await, json!({"jsonrpc": "2.0", "id": "whose", "result": {"action": "decline"}}));
-    requests.iter().for_each(|request| peer.answer(request, json!({})));
+    assert_eq!(
+        peer.next().await,
+        json!({"jsonrpc": "2.0", "id": "whose", "result": {"action": "decline"}})
+    );
+    requests
+        .iter()
+        .for_each(|request| peer.answer(request, json!({})));
     for read in reading {
         read.await.unwrap().unwrap();
     }
     peer.say(&form("nobody"));
-    assert_eq!(peer.next().await, json!({"jsonrpc": "2.0", "id": "nobody", "result": {"action": "decline"}}));
+    assert_eq!(
+        peer.next().await,
+        json!({"jsonrpc": "2.0", "id": "nobody", "result": {"action": "decline"}})
+    );
     assert_eq!(session.oddities().unattributed, 2);
 }
 
-/// On a legacy session every request is answered: what is offered with a result, what is not with -32601 (T32).
+/// On a legacy session every request is answered: what is offered with a result, what is not with
+/// -32601 (T32).
 #[tokio::test(start_paused = true)]
 async fn t32_every_request_of_a_legacy_server_is_answered() {
     let (_session, mut peer) = opened(Era::Legacy).await;
     peer.say(&json!({"id": 1, "method": "ping"}));
-    assert_eq!(peer.next().await, json!({"jsonrpc": "2.0", "id": 1, "result": {}}));
+    assert_eq!(
+        peer.next().await,
+        json!({"jsonrpc": "2.0", "id": 1, "result": {}})
+    );
     peer.say(&json!({"id": "r", "method": "roots/list"}));
-    assert_eq!(peer.next().await, json!({"jsonrpc": "2.0", "id": "r", "result": {"roots": [{"uri": "file:///work"}]}}));
+    assert_eq!(
+        peer.next().await,
+        json!({"jsonrpc": "2.0", "id": "r", "result": {"roots": [{"uri": "file:///work"}]}})
+    );
     peer.say(&json!({"id": 2, "method": "sampling/createMessage", "params": {}}));
     let refused = peer.next().await;
-    assert_eq!((&refused["id"], &refused["error"]["code"]), (&json!(2), &json!(-32601)));
+    assert_eq!(
+        (&refused["id"], &refused["error"]["code"]),
+        (&json!(2), &json!(-32601))
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -108,7 +144,8 @@ async fn a_request_on_a_modern_session_is_counted_and_not_answered() {
     assert_eq!(session.oddities().forbidden_requests, 1);
 }
 
-/// The modern way: questions come as a result, the answers go with a new id and the very state that came.
+/// The modern way: questions come as a result, the answers go with a new id and the very state that
+/// came.
 #[tokio::test(start_paused = true)]
 async fn input_required_is_answered_with_a_new_id_and_the_same_state() {
     let (session, mut peer) = opened(Era::Modern).await;
@@ -125,7 +162,10 @@ async fn input_required_is_answered_with_a_new_id_and_the_same_state() {
         "name": {"method": "elicitation/create", "params": form("")["params"]},
         "where": {"method": "roots/list"},
     });
-    peer.answer(&first, json!({"resultType": "input_required", "inputRequests": questions, "requestState": state}));
+    peer.answer(
+        &first,
+        json!({"resultType": "input_required", "inputRequests": questions, "requestState": state}),
+    );
     let second = peer.expect("resources/read").await;
     assert_ne!(first["id"], second["id"]);
     assert_eq!(second["params"]["requestState"], state);
@@ -134,9 +174,18 @@ async fn input_required_is_answered_with_a_new_id_and_the_same_state() {
         "where": {"roots": [{"uri": "file:///work"}]},
     });
     assert_eq!(second["params"]["inputResponses"], expected);
-    peer.answer(&second, json!({"resultType": "input_required", "requestState": "2"}));
+    peer.answer(
+        &second,
+        json!({"resultType": "input_required", "requestState": "2"}),
+    );
     let third = peer.expect("resources/read").await;
-    assert_eq!((third["params"].get("inputResponses"), &third["params"]["requestState"]), (None, &json!("2")));
+    assert_eq!(
+        (
+            third["params"].get("inputResponses"),
+            &third["params"]["requestState"]
+        ),
+        (None, &json!("2"))
+    );
     peer.answer(&third, json!({"resultType": "complete", "contents": []}));
     assert!(reading.await.unwrap().is_ok());
 }
@@ -147,13 +196,22 @@ async fn a_result_type_from_the_future_is_invalid_and_endless_questions_end() {
     let reading = read(&session, "a:b", "anna");
     let request = peer.expect("resources/read").await;
     peer.answer(&request, json!({"resultType": "dream"}));
-    assert!(matches!(reading.await.unwrap(), Err(RequestFault::Invalid(_))));
+    assert!(matches!(
+        reading.await.unwrap(),
+        Err(RequestFault::Invalid(_))
+    ));
     let reading = read(&session, "a:b", "anna");
     for _ in 0..16 {
         let request = peer.expect("resources/read").await;
-        peer.answer(&request, json!({"resultType": "input_required", "requestState": "x"}));
+        peer.answer(
+            &request,
+            json!({"resultType": "input_required", "requestState": "x"}),
+        );
     }
-    assert!(matches!(reading.await.unwrap(), Err(RequestFault::Invalid(_))));
+    assert!(matches!(
+        reading.await.unwrap(),
+        Err(RequestFault::Invalid(_))
+    ));
     peer.quiet();
 }
 
@@ -164,7 +222,12 @@ async fn f6_t30_wrong_ids_are_counted_and_change_nothing() {
     let reading = read(&session, "a:b", "me");
     let request = peer.expect("resources/read").await;
     let id = request["id"].as_u64().unwrap();
-    for odd in [json!(id.to_string()), json!(id as f64 + 0.5), json!(id + 1), json!(null)] {
+    for odd in [
+        json!(id.to_string()),
+        json!(id as f64 + 0.5),
+        json!(id + 1),
+        json!(null),
+    ] {
         peer.say(&json!({"id": odd, "error": {"code": 1, "message": "x"}}));
     }
     peer.answer(&request, json!({"mine": 1}));
@@ -187,9 +250,15 @@ async fn f2_junk_is_counted_and_a_flood_of_it_ends_the_session() {
         peer.inbound.junk(b"npm warn");
     }
     assert!(session.closed().await.contains("non-JSON"));
-    assert!(matches!(reading.await.unwrap(), Err(RequestFault::Closed(_))));
+    assert!(matches!(
+        reading.await.unwrap(),
+        Err(RequestFault::Closed(_))
+    ));
     let oddities = session.oddities();
-    assert_eq!((oddities.junk_lines, oddities.junk_samples.len()), (1999, 20));
+    assert_eq!(
+        (oddities.junk_lines, oddities.junk_samples.len()),
+        (1999, 20)
+    );
 }
 
 /// F4: an answer past the bound fails its call by name; one that answers nothing ends the session.
@@ -199,8 +268,13 @@ async fn f4_an_oversized_answer_fails_its_call_alone() {
     let (big, small) = (read(&session, "big:", "me"), read(&session, "small:", "me"));
     let first = peer.expect("resources/read").await;
     let second = peer.expect("resources/read").await;
-    peer.inbound.oversized(Some(crate::wire::RequestId::Number(first["id"].as_u64().unwrap())));
-    assert_eq!(big.await.unwrap(), Err(RequestFault::TooLarge { limit: 1 << 20 }));
+    peer.inbound.oversized(Some(crate::wire::RequestId::Number(
+        first["id"].as_u64().unwrap(),
+    )));
+    assert_eq!(
+        big.await.unwrap(),
+        Err(RequestFault::TooLarge { limit: 1 << 20 })
+    );
     peer.answer(&second, json!({}));
     small.await.unwrap().unwrap();
     peer.inbound.oversized(None);

@@ -1,4 +1,5 @@
-//! Calls whose answer is a task, in both kinds: followed to the end, asked, cancelled, late, gone, never mixed.
+//! Calls whose answer is a task, in both kinds: followed to the end, asked, cancelled, late, gone,
+//! never mixed.
 
 use std::collections::HashMap;
 
@@ -21,7 +22,10 @@ struct Watcher {
 
 impl Watcher {
     fn named(name: &'static str) -> Arc<Self> {
-        Arc::new(Self { name, ..Self::default() })
+        Arc::new(Self {
+            name,
+            ..Self::default()
+        })
     }
 
     fn told(&self) -> Vec<(f64, Option<f64>, String)> {
@@ -35,7 +39,11 @@ impl Caller for Watcher {
     }
 
     fn offers(&self) -> Offers {
-        Offers { elicit_form: true, elicit_url: true, ..Offers::default() }
+        Offers {
+            elicit_form: true,
+            elicit_url: true,
+            ..Offers::default()
+        }
     }
 
     fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> Answering<'a, Approval> {
@@ -48,8 +56,15 @@ impl Caller for Watcher {
     }
 
     fn progress(&self, progress: &Progress) {
-        let words = progress.message.as_ref().map_or("", |words| words.raw()).to_owned();
-        self.told.lock().unwrap().push((progress.progress, progress.total, words));
+        let words = progress
+            .message
+            .as_ref()
+            .map_or("", |words| words.raw())
+            .to_owned();
+        self.told
+            .lock()
+            .unwrap()
+            .push((progress.progress, progress.total, words));
     }
 }
 
@@ -62,9 +77,15 @@ impl Named {
 
 /// A legacy session with a server that declares these capabilities, or a modern one.
 async fn open(legacy: Option<&str>) -> (Arc<Session>, Peer) {
-    let Some(capabilities) = legacy else { return opened(Era::Modern).await };
+    let Some(capabilities) = legacy else {
+        return opened(Era::Modern).await;
+    };
     let (connector, peer) = wire();
-    let open = tokio::spawn(async move { Session::open(&connector, options(Protocol::Legacy)).await.unwrap() });
+    let open = tokio::spawn(async move {
+        Session::open(&connector, options(Protocol::Legacy))
+            .await
+            .unwrap()
+    });
     let mut peer = peer.await;
     let request = peer.expect("initialize").await;
     let capabilities: Value = serde_json::from_str(capabilities).unwrap();
@@ -74,15 +95,27 @@ async fn open(legacy: Option<&str>) -> (Arc<Session>, Peer) {
 }
 
 /// Calls a tool with this `execution`, in a task of its own.
-fn call(session: &Arc<Session>, execution: Value, caller: &Arc<Watcher>) -> JoinHandle<Result<RawJson, RequestFault>> {
+fn call(
+    session: &Arc<Session>,
+    execution: Value,
+    caller: &Arc<Watcher>,
+) -> JoinHandle<Result<RawJson, RequestFault>> {
     let raw = json!({"name": "errand", "inputSchema": {"type": "object"}, "execution": execution});
     let definition = Arc::new(ToolDefinition::parse(&RawJson::from_value(&raw)).unwrap());
     let tool = Arc::new(tool(server("peer"), definition));
     let caller: Arc<dyn Caller> = caller.clone();
-    let permit = Decision::Allow { because: "a test".into() }.permit(&tool, &RawJson::from_value(&json!({})), &caller).unwrap();
+    let permit = Decision::Allow {
+        because: "a test".into(),
+    }
+    .permit(&tool, &RawJson::from_value(&json!({})), &caller)
+    .unwrap();
     let session = session.clone();
     tokio::spawn(async move {
-        let terms = Terms { timeouts: Timeouts::default(), since: None, still: &|| true };
+        let terms = Terms {
+            timeouts: Timeouts::default(),
+            since: None,
+            still: &|| true,
+        };
         session.call(permit, terms).await
     })
 }
@@ -93,8 +126,7 @@ fn required() -> Value {
 
 /// A task as either kind has it: the modern one flat, with units in its names.
 fn state(era: Era, status: &str, more: Value) -> Value {
-    let mut task =
-        json!({"taskId": "t-1", "status": status, "createdAt": "2026-01-01T00:00:00Z", "lastUpdatedAt": "2026-01-01T00:00:00Z"});
+    let mut task = json!({"taskId": "t-1", "status": status, "createdAt": "2026-01-01T00:00:00Z", "lastUpdatedAt": "2026-01-01T00:00:00Z"});
     match era {
         Era::Legacy => (task["ttl"], task["pollInterval"]) = (json!(60_000), json!(500)),
         Era::Modern => (task["ttlMs"], task["pollIntervalMs"]) = (json!(60_000), json!(500)),
@@ -108,15 +140,25 @@ fn state(era: Era, status: &str, more: Value) -> Value {
 fn created(era: Era) -> Value {
     match era {
         Era::Legacy => json!({"task": state(era, "working", json!({"statusMessage": "begun"}))}),
-        Era::Modern => state(era, "working", json!({"resultType": "task", "statusMessage": "begun"})),
+        Era::Modern => state(
+            era,
+            "working",
+            json!({"resultType": "task", "statusMessage": "begun"}),
+        ),
     }
 }
 
 impl Peer {
     /// Answers with these bytes as the result.
     fn answer_bytes(&self, request: &Value, result: &str) {
-        let text = format!(r#"{{"jsonrpc":"2.0","id":{},"result":{result}}}"#, request["id"]);
-        parse(&text, &RawJson::keep, &mut |message| self.inbound.message(message, Origin::Shared)).unwrap();
+        let text = format!(
+            r#"{{"jsonrpc":"2.0","id":{},"result":{result}}}"#,
+            request["id"]
+        );
+        parse(&text, &RawJson::keep, &mut |message| {
+            self.inbound.message(message, Origin::Shared)
+        })
+        .unwrap();
     }
 
     /// Answers the next poll with this state.
@@ -135,13 +177,25 @@ async fn a_modern_task_is_followed_to_its_end_and_its_result_is_the_calls_byte_f
     let calling = call(&session, json!({}), &watcher);
     let request = peer.expect("tools/call").await;
     let declared = &request["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"];
-    assert_eq!(declared["extensions"], json!({"io.modelcontextprotocol/tasks": {}}));
+    assert_eq!(
+        declared["extensions"],
+        json!({"io.modelcontextprotocol/tasks": {}})
+    );
     assert_eq!(request["params"].get("task"), None);
     peer.answer(&request, created(Era::Modern));
-    peer.polled(Era::Modern, "working", json!({"statusMessage": "begun"})).await;
-    peer.polled(Era::Modern, "working", json!({"statusMessage": "half", "resultType": "complete"})).await;
+    peer.polled(Era::Modern, "working", json!({"statusMessage": "begun"}))
+        .await;
+    peer.polled(
+        Era::Modern,
+        "working",
+        json!({"statusMessage": "half", "resultType": "complete"}),
+    )
+    .await;
     let poll = peer.expect("tasks/get").await;
-    assert_eq!(poll["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"], *declared);
+    assert_eq!(
+        poll["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"],
+        *declared
+    );
     assert_eq!(started.elapsed(), Duration::from_millis(1_500));
     let odd = r#"{"z":1e400, "content":[{"type":"hologram","x":12345678901234567890123}],"isError":true ,"z":0.70}"#;
     peer.answer_bytes(
@@ -149,7 +203,13 @@ async fn a_modern_task_is_followed_to_its_end_and_its_result_is_the_calls_byte_f
         &format!(r#"{{"resultType":"complete","taskId":"t-1","result":{odd},"status":"completed","ttlMs":null}}"#),
     );
     assert_eq!(calling.await.unwrap().unwrap().as_str(), odd);
-    assert_eq!(watcher.told(), [(1.0, None, "begun".to_owned()), (2.0, None, "half".to_owned())]);
+    assert_eq!(
+        watcher.told(),
+        [
+            (1.0, None, "begun".to_owned()),
+            (2.0, None, "half".to_owned())
+        ]
+    );
     peer.quiet();
 }
 
@@ -164,18 +224,43 @@ async fn what_a_modern_task_asks_is_answered_by_its_caller_once() {
         let schema = json!({"type": "object", "properties": {"by": {"type": "string"}}});
         json!({"method": "elicitation/create", "params": {"mode": "form", "message": words, "requestedSchema": schema}})
     };
-    peer.polled(Era::Modern, "input_required", json!({"inputRequests": {"a": form("who?")}})).await;
+    peer.polled(
+        Era::Modern,
+        "input_required",
+        json!({"inputRequests": {"a": form("who?")}}),
+    )
+    .await;
     let update = peer.expect("tasks/update").await;
     assert_eq!(update["params"]["taskId"], "t-1");
-    assert_eq!(update["params"]["inputResponses"], json!({"a": {"action": "accept", "content": {"by": "anna"}}}));
+    assert_eq!(
+        update["params"]["inputResponses"],
+        json!({"a": {"action": "accept", "content": {"by": "anna"}}})
+    );
     peer.answer(&update, json!({"resultType": "complete"}));
-    peer.polled(Era::Modern, "input_required", json!({"inputRequests": {"a": form("who?")}})).await;
-    peer.polled(Era::Modern, "input_required", json!({"inputRequests": {"a": form("who?"), "b": form("really?")}})).await;
+    peer.polled(
+        Era::Modern,
+        "input_required",
+        json!({"inputRequests": {"a": form("who?")}}),
+    )
+    .await;
+    peer.polled(
+        Era::Modern,
+        "input_required",
+        json!({"inputRequests": {"a": form("who?"), "b": form("really?")}}),
+    )
+    .await;
     let update = peer.expect("tasks/update").await;
-    assert_eq!(update["params"]["inputResponses"], json!({"b": {"action": "accept", "content": {"by": "anna"}}}));
+    assert_eq!(
+        update["params"]["inputResponses"],
+        json!({"b": {"action": "accept", "content": {"by": "anna"}}})
+    );
     peer.answer(&update, json!({"resultType": "complete"}));
-    peer.polled(Era::Modern, "completed", json!({"result": {"content": []}})).await;
-    assert_eq!(calling.await.unwrap().unwrap().as_str(), r#"{"content":[]}"#);
+    peer.polled(Era::Modern, "completed", json!({"result": {"content": []}}))
+        .await;
+    assert_eq!(
+        calling.await.unwrap().unwrap().as_str(),
+        r#"{"content":[]}"#
+    );
 }
 
 /// What a modern task ends with besides a result, each as one sentence.
@@ -186,12 +271,32 @@ async fn a_modern_task_that_fails_says_why() {
         (
             "failed",
             json!({"error": {"code": -32603, "message": "no paper"}}),
-            RequestFault::Answered { code: -32603, message: "no paper".into(), data: None },
+            RequestFault::Answered {
+                code: -32603,
+                message: "no paper".into(),
+                data: None,
+            },
         ),
-        ("failed", json!({"statusMessage": "no ink\u{1b}[2J"}), task(r"the task failed: no ink\u{1b}[2J")),
-        ("cancelled", json!({}), task("the server cancelled the task")),
-        ("cancelled", json!({"statusMessage": "too dear"}), task("the server cancelled the task: too dear")),
-        ("completed", json!({}), RequestFault::Invalid("a completed task without its result".into())),
+        (
+            "failed",
+            json!({"statusMessage": "no ink\u{1b}[2J"}),
+            task(r"the task failed: no ink\u{1b}[2J"),
+        ),
+        (
+            "cancelled",
+            json!({}),
+            task("the server cancelled the task"),
+        ),
+        (
+            "cancelled",
+            json!({"statusMessage": "too dear"}),
+            task("the server cancelled the task: too dear"),
+        ),
+        (
+            "completed",
+            json!({}),
+            RequestFault::Invalid("a completed task without its result".into()),
+        ),
     ];
     for (status, more, expected) in cases {
         let (session, mut peer) = open(None).await;
@@ -207,7 +312,11 @@ async fn a_modern_task_that_fails_says_why() {
 /// P5: the task runs, so what a poll is answered with is no reason to make the call again.
 #[tokio::test(start_paused = true)]
 async fn p5_headers_that_are_refused_count_as_not_executed_only_in_the_first_answer() {
-    let expected = |code| RequestFault::Answered { code, message: "no".into(), data: None };
+    let expected = |code| RequestFault::Answered {
+        code,
+        message: "no".into(),
+        data: None,
+    };
     let (session, mut peer) = open(None).await;
     let calling = call(&session, json!({}), &Watcher::named("anna"));
     let request = peer.expect("tools/call").await;
@@ -219,7 +328,10 @@ async fn p5_headers_that_are_refused_count_as_not_executed_only_in_the_first_ans
 
     let calling = call(&session, json!({}), &Watcher::named("anna"));
     let request = peer.expect("tools/call").await;
-    peer.answer(&request, json!({"resultType": "input_required", "requestState": "half way"}));
+    peer.answer(
+        &request,
+        json!({"resultType": "input_required", "requestState": "half way"}),
+    );
     let request = peer.expect("tools/call").await;
     peer.refuse(&request, -32020);
     assert_eq!(calling.await.unwrap(), Err(expected(-32020)));
@@ -227,13 +339,23 @@ async fn p5_headers_that_are_refused_count_as_not_executed_only_in_the_first_ans
     let calling = call(&session, json!({}), &Watcher::named("anna"));
     let request = peer.expect("tools/call").await;
     peer.refuse(&request, -32020);
-    assert_eq!(calling.await.unwrap(), Err(RequestFault::HeaderMismatch { message: "no".into(), data: None }));
+    assert_eq!(
+        calling.await.unwrap(),
+        Err(RequestFault::HeaderMismatch {
+            message: "no".into(),
+            data: None
+        })
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_task_that_the_server_forgot_is_an_error_and_nothing_to_cancel() {
     for legacy in [Some(EVERYTHING), None] {
-        let era = if legacy.is_some() { Era::Legacy } else { Era::Modern };
+        let era = if legacy.is_some() {
+            Era::Legacy
+        } else {
+            Era::Modern
+        };
         let (session, mut peer) = open(legacy).await;
         let calling = call(&session, required(), &Watcher::named("anna"));
         let request = peer.expect("tools/call").await;
@@ -241,7 +363,10 @@ async fn a_task_that_the_server_forgot_is_an_error_and_nothing_to_cancel() {
         let poll = peer.expect("tasks/get").await;
         peer.refuse(&poll, -32602);
         let expected = "the task is gone before its result came: no; a server keeps a task only for its time to live";
-        assert_eq!(calling.await.unwrap(), Err(RequestFault::Task(expected.into())));
+        assert_eq!(
+            calling.await.unwrap(),
+            Err(RequestFault::Task(expected.into()))
+        );
         peer.quiet();
     }
 }
@@ -250,7 +375,11 @@ async fn a_task_that_the_server_forgot_is_an_error_and_nothing_to_cancel() {
 #[tokio::test(start_paused = true)]
 async fn f28_a_caller_that_goes_away_cancels_its_task() {
     for legacy in [Some(EVERYTHING), None] {
-        let era = if legacy.is_some() { Era::Legacy } else { Era::Modern };
+        let era = if legacy.is_some() {
+            Era::Legacy
+        } else {
+            Era::Modern
+        };
         let (session, mut peer) = open(legacy).await;
         let calling = call(&session, required(), &Watcher::named("anna"));
         let request = peer.expect("tools/call").await;
@@ -283,7 +412,11 @@ async fn f28_a_caller_that_goes_away_before_the_task_is_there_cancels_it_when_it
 #[tokio::test(start_paused = true)]
 async fn p1_a_task_may_take_as_long_as_the_whole_call_and_is_cancelled_then() {
     for legacy in [Some(EVERYTHING), None] {
-        let era = if legacy.is_some() { Era::Legacy } else { Era::Modern };
+        let era = if legacy.is_some() {
+            Era::Legacy
+        } else {
+            Era::Modern
+        };
         let (session, mut peer) = open(legacy).await;
         let started = tokio::time::Instant::now();
         let calling = call(&session, required(), &Watcher::named("anna"));
@@ -296,8 +429,17 @@ async fn p1_a_task_may_take_as_long_as_the_whole_call_and_is_cancelled_then() {
                 _ => break message,
             }
         };
-        assert_eq!((&cancel["method"], &cancel["params"]["taskId"]), (&json!("tasks/cancel"), &json!("t-1")));
-        assert_eq!(calling.await.unwrap(), Err(RequestFault::Timeout { after: Duration::from_secs(600), total: true }));
+        assert_eq!(
+            (&cancel["method"], &cancel["params"]["taskId"]),
+            (&json!("tasks/cancel"), &json!("t-1"))
+        );
+        assert_eq!(
+            calling.await.unwrap(),
+            Err(RequestFault::Timeout {
+                after: Duration::from_secs(600),
+                total: true
+            })
+        );
         assert_eq!(started.elapsed(), Duration::from_secs(600));
     }
 }
@@ -310,7 +452,13 @@ async fn f1_a_poll_without_an_answer_is_late_at_the_idle_deadline() {
     let request = peer.expect("tools/call").await;
     peer.answer(&request, created(Era::Modern));
     peer.expect("tasks/get").await;
-    assert_eq!(calling.await.unwrap(), Err(RequestFault::Timeout { after: Duration::from_secs(60), total: false }));
+    assert_eq!(
+        calling.await.unwrap(),
+        Err(RequestFault::Timeout {
+            after: Duration::from_secs(60),
+            total: false
+        })
+    );
     peer.expect("notifications/cancelled").await;
     peer.expect("tasks/cancel").await;
 }
@@ -321,10 +469,20 @@ async fn the_end_of_the_connection_is_the_end_of_a_task() {
     let calling = call(&session, json!({}), &Watcher::named("anna"));
     let request = peer.expect("tools/call").await;
     let started = tokio::time::Instant::now();
-    peer.answer(&request, state(Era::Modern, "working", json!({"resultType": "task", "pollIntervalMs": 4_000})));
+    peer.answer(
+        &request,
+        state(
+            Era::Modern,
+            "working",
+            json!({"resultType": "task", "pollIntervalMs": 4_000}),
+        ),
+    );
     tokio::time::sleep(Duration::from_secs(1)).await;
     peer.inbound.closed("it exited".into());
-    assert_eq!(calling.await.unwrap(), Err(RequestFault::Closed("it exited".into())));
+    assert_eq!(
+        calling.await.unwrap(),
+        Err(RequestFault::Closed("it exited".into()))
+    );
     assert_eq!(started.elapsed(), Duration::from_secs(1));
 }
 
@@ -344,10 +502,17 @@ async fn a_legacy_call_asks_for_a_task_where_the_tool_can_be_called_in_no_other_
         let calling = call(&session, execution.clone(), &Watcher::named("anna"));
         let request = peer.expect("tools/call").await;
         let task = is_task.then(|| json!({"ttl": 900_000}));
-        assert_eq!(request["params"].get("task"), task.as_ref(), "{capabilities} {execution}");
+        assert_eq!(
+            request["params"].get("task"),
+            task.as_ref(),
+            "{capabilities} {execution}"
+        );
         // It may have the result at once.
         peer.answer(&request, json!({"content": []}));
-        assert_eq!(calling.await.unwrap().unwrap().as_str(), r#"{"content":[]}"#);
+        assert_eq!(
+            calling.await.unwrap().unwrap().as_str(),
+            r#"{"content":[]}"#
+        );
     }
 }
 
@@ -362,15 +527,24 @@ async fn a_legacy_task_is_followed_to_its_end_with_progress_and_its_result_is_fe
     peer.polled(Era::Legacy, "working", json!({})).await;
     let token = &request["params"]["_meta"]["progressToken"];
     peer.say(&json!({"method": "notifications/progress", "params": {"progressToken": token, "progress": 3, "total": 4, "message": "far"}}));
-    peer.polled(Era::Legacy, "working", json!({"statusMessage": "nearly"})).await;
-    peer.polled(Era::Legacy, "completed", json!({"statusMessage": "nearly"})).await;
+    peer.polled(Era::Legacy, "working", json!({"statusMessage": "nearly"}))
+        .await;
+    peer.polled(Era::Legacy, "completed", json!({"statusMessage": "nearly"}))
+        .await;
     let fetch = peer.expect("tasks/result").await;
     assert_eq!(fetch["params"]["taskId"], "t-1");
     let odd = r#"{"content":[ ],"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"t-1"}},"n":1.10}"#;
     peer.answer_bytes(&fetch, odd);
     assert_eq!(calling.await.unwrap().unwrap().as_str(), odd);
-    let told = [(1.0, None, "begun"), (3.0, Some(4.0), "far"), (3.0, Some(4.0), "nearly")];
-    assert_eq!(watcher.told(), told.map(|(progress, total, words)| (progress, total, words.to_owned())));
+    let told = [
+        (1.0, None, "begun"),
+        (3.0, Some(4.0), "far"),
+        (3.0, Some(4.0), "nearly"),
+    ];
+    assert_eq!(
+        watcher.told(),
+        told.map(|(progress, total, words)| (progress, total, words.to_owned()))
+    );
     peer.quiet();
 }
 
@@ -392,13 +566,19 @@ async fn s3_16_a_question_of_a_legacy_task_reaches_the_tasks_caller() {
     };
     peer.say(&question("of the task", &related));
     let result = json!({"action": "accept", "content": {"by": "anna"}, "_meta": related});
-    assert_eq!(peer.next().await, json!({"jsonrpc": "2.0", "id": "of the task", "result": result}));
+    assert_eq!(
+        peer.next().await,
+        json!({"jsonrpc": "2.0", "id": "of the task", "result": result})
+    );
     // Of a task that nobody follows, or of none while two callers are served: nobody's.
     let unknown = json!({"io.modelcontextprotocol/related-task": {"taskId": "t-2"}});
     for (id, meta) in [("unknown", &unknown), ("unsaid", &json!({}))] {
         peer.say(&question(id, meta));
         let answer = peer.next().await;
-        assert_eq!((&answer["id"], &answer["result"]["action"]), (&json!(id), &json!("decline")));
+        assert_eq!(
+            (&answer["id"], &answer["result"]["action"]),
+            (&json!(id), &json!("decline"))
+        );
     }
     peer.answer(&other_request, json!({"content": []}));
     other.await.unwrap().unwrap();
@@ -406,7 +586,8 @@ async fn s3_16_a_question_of_a_legacy_task_reaches_the_tasks_caller() {
     peer.expect("tasks/cancel").await;
 }
 
-/// `input_required`: `tasks/result` is open while the question is, and the state is watched beside it.
+/// `input_required`: `tasks/result` is open while the question is, and the state is watched beside
+/// it.
 #[tokio::test(start_paused = true)]
 async fn a_legacy_task_that_wants_input_is_asked_for_its_result_and_its_question_answered() {
     let (session, mut peer) = open(Some(EVERYTHING)).await;
@@ -414,22 +595,44 @@ async fn a_legacy_task_that_wants_input_is_asked_for_its_result_and_its_question
     let calling = call(&session, required(), &watcher);
     let request = peer.expect("tools/call").await;
     peer.answer(&request, created(Era::Legacy));
-    peer.polled(Era::Legacy, "input_required", json!({"statusMessage": "who?"})).await;
+    peer.polled(
+        Era::Legacy,
+        "input_required",
+        json!({"statusMessage": "who?"}),
+    )
+    .await;
     let fetch = peer.expect("tasks/result").await;
     let schema = json!({"type": "object", "properties": {}});
     let related = json!({"io.modelcontextprotocol/related-task": {"taskId": "t-1"}});
     let params = json!({"message": "who?", "requestedSchema": schema, "_meta": related});
-    peer.say(&json!({"jsonrpc": "2.0", "id": "q", "method": "elicitation/create", "params": params}));
-    assert_eq!(peer.next().await["result"]["content"], json!({"by": "anna"}));
-    peer.polled(Era::Legacy, "working", json!({"statusMessage": "on"})).await;
+    peer.say(
+        &json!({"jsonrpc": "2.0", "id": "q", "method": "elicitation/create", "params": params}),
+    );
+    assert_eq!(
+        peer.next().await["result"]["content"],
+        json!({"by": "anna"})
+    );
+    peer.polled(Era::Legacy, "working", json!({"statusMessage": "on"}))
+        .await;
     peer.polled(Era::Legacy, "completed", json!({})).await;
     peer.answer(&fetch, json!({"content": []}));
-    assert_eq!(calling.await.unwrap().unwrap().as_str(), r#"{"content":[]}"#);
-    assert_eq!(watcher.told().into_iter().map(|told| told.2).collect::<Vec<_>>(), ["begun", "who?", "on"]);
+    assert_eq!(
+        calling.await.unwrap().unwrap().as_str(),
+        r#"{"content":[]}"#
+    );
+    assert_eq!(
+        watcher
+            .told()
+            .into_iter()
+            .map(|told| told.2)
+            .collect::<Vec<_>>(),
+        ["begun", "who?", "on"]
+    );
     peer.quiet();
 }
 
-/// The result says how it failed; where that is an error, the server's words on the task go with it.
+/// The result says how it failed; where that is an error, the server's words on the task go with
+/// it.
 #[tokio::test(start_paused = true)]
 async fn a_legacy_task_that_fails_is_what_the_call_would_have_been() {
     let (session, mut peer) = open(Some(EVERYTHING)).await;
@@ -437,21 +640,33 @@ async fn a_legacy_task_that_fails_is_what_the_call_would_have_been() {
         let calling = call(&session, required(), &Watcher::named("anna"));
         let request = peer.expect("tools/call").await;
         peer.answer(&request, created(Era::Legacy));
-        peer.polled(Era::Legacy, "failed", json!({"statusMessage": "no paper"})).await;
+        peer.polled(Era::Legacy, "failed", json!({"statusMessage": "no paper"}))
+            .await;
         let fetch = peer.expect("tasks/result").await;
         if is_error {
             peer.refuse(&fetch, -32603);
             let message = "no (of the task: no paper)".to_owned();
-            assert_eq!(calling.await.unwrap(), Err(RequestFault::Answered { code: -32603, message, data: None }));
+            assert_eq!(
+                calling.await.unwrap(),
+                Err(RequestFault::Answered {
+                    code: -32603,
+                    message,
+                    data: None
+                })
+            );
         } else {
             peer.answer(&fetch, json!({"isError": true}));
-            assert_eq!(calling.await.unwrap().unwrap().as_str(), r#"{"isError":true}"#);
+            assert_eq!(
+                calling.await.unwrap().unwrap().as_str(),
+                r#"{"isError":true}"#
+            );
         }
         peer.quiet();
     }
 }
 
-/// T31: -32042 instead of a task, or as what became of one: nothing was executed, so it is asked for anew after the visit, and only once.
+/// T31: -32042 instead of a task, or as what became of one: nothing was executed, so it is asked
+/// for anew after the visit, and only once.
 #[tokio::test(start_paused = true)]
 async fn t31_a_legacy_task_that_needs_a_page_visited_is_asked_for_once_more_after_that() {
     let page = json!({"mode": "url", "message": "log in", "url": "https://x.example/p", "elicitationId": "p"});
@@ -476,28 +691,47 @@ async fn t31_a_legacy_task_that_needs_a_page_visited_is_asked_for_once_more_afte
         peer.polled(Era::Legacy, "completed", json!({})).await;
         let fetch = peer.expect("tasks/result").await;
         peer.answer(&fetch, json!({"content": []}));
-        assert_eq!(calling.await.unwrap().unwrap().as_str(), r#"{"content":[]}"#, "{is_created_first}");
+        assert_eq!(
+            calling.await.unwrap().unwrap().as_str(),
+            r#"{"content":[]}"#,
+            "{is_created_first}"
+        );
         peer.quiet();
     }
 }
 
-/// Told of a change, it asks at once, though never more often than every 100 ms. A modern server is asked to tell where polls are far apart.
+/// Told of a change, it asks at once, though never more often than every 100 ms. A modern server is
+/// asked to tell where polls are far apart.
 #[tokio::test(start_paused = true)]
 async fn a_change_that_the_server_tells_of_is_seen_before_the_next_poll() {
     for legacy in [Some(EVERYTHING), None] {
-        let (era, method) =
-            if legacy.is_some() { (Era::Legacy, "notifications/tasks/status") } else { (Era::Modern, "notifications/tasks") };
-        let interval = if legacy.is_some() { "pollInterval" } else { "pollIntervalMs" };
+        let (era, method) = if legacy.is_some() {
+            (Era::Legacy, "notifications/tasks/status")
+        } else {
+            (Era::Modern, "notifications/tasks")
+        };
+        let interval = if legacy.is_some() {
+            "pollInterval"
+        } else {
+            "pollIntervalMs"
+        };
         let (session, mut peer) = open(legacy).await;
         let calling = call(&session, required(), &Watcher::named("anna"));
         let request = peer.expect("tools/call").await;
         let mut first = created(era);
-        let first_task = if era == Era::Legacy { &mut first["task"] } else { &mut first };
+        let first_task = if era == Era::Legacy {
+            &mut first["task"]
+        } else {
+            &mut first
+        };
         first_task[interval] = json!(90_000);
         peer.answer(&request, first);
         if era == Era::Modern {
             let listen = peer.expect("subscriptions/listen").await;
-            assert_eq!(listen["params"]["notifications"], json!({"taskIds": ["t-1"]}));
+            assert_eq!(
+                listen["params"]["notifications"],
+                json!({"taskIds": ["t-1"]})
+            );
         }
         let started = tokio::time::Instant::now();
         for _ in 0..5 {
@@ -513,7 +747,10 @@ async fn a_change_that_the_server_tells_of_is_seen_before_the_next_poll() {
                 let fetch = peer.expect("tasks/result").await;
                 peer.answer(&fetch, json!({}));
             }
-            Era::Modern => assert_eq!(peer.expect("notifications/cancelled").await["params"]["requestId"], 3),
+            Era::Modern => assert_eq!(
+                peer.expect("notifications/cancelled").await["params"]["requestId"],
+                3
+            ),
         }
         assert_eq!(calling.await.unwrap().unwrap().as_str(), "{}");
     }
@@ -524,7 +761,9 @@ async fn a_change_that_the_server_tells_of_is_seen_before_the_next_poll() {
 #[tokio::test(start_paused = true)]
 async fn only_so_many_tasks_have_a_standing_request_each() {
     let (session, mut peer) = open(None).await;
-    let calls: Vec<_> = (0..40).map(|_| call(&session, json!({}), &Watcher::named("anna"))).collect();
+    let calls: Vec<_> = (0..40)
+        .map(|_| call(&session, json!({}), &Watcher::named("anna")))
+        .collect();
     for number in 0..40 {
         let request = peer.expect("tools/call").await;
         let slow = json!({"resultType": "task", "taskId": format!("t-{number}"), "pollIntervalMs": 30_000});
@@ -545,7 +784,9 @@ async fn only_so_many_tasks_have_a_standing_request_each() {
 #[tokio::test(start_paused = true)]
 async fn parallel_tasks_are_not_mixed() {
     let (session, mut peer) = open(None).await;
-    let calls: Vec<_> = (0..100).map(|_| call(&session, json!({}), &Watcher::named("anna"))).collect();
+    let calls: Vec<_> = (0..100)
+        .map(|_| call(&session, json!({}), &Watcher::named("anna")))
+        .collect();
     let mut polls: HashMap<String, u32> = HashMap::new();
     let (mut begun, mut open_tasks) = (0_u32, 100);
     while open_tasks > 0 {
@@ -554,28 +795,46 @@ async fn parallel_tasks_are_not_mixed() {
             Some("tools/call") => {
                 peer.answer(
                     &message,
-                    state(Era::Modern, "working", json!({"resultType": "task", "taskId": format!("t-{begun}")})),
+                    state(
+                        Era::Modern,
+                        "working",
+                        json!({"resultType": "task", "taskId": format!("t-{begun}")}),
+                    ),
                 );
                 begun += 1;
             }
             _ => {
                 let id = message["params"]["taskId"].as_str().unwrap().to_owned();
-                let count = polls.entry(id.clone()).and_modify(|count| *count += 1).or_insert(1);
+                let count = polls
+                    .entry(id.clone())
+                    .and_modify(|count| *count += 1)
+                    .or_insert(1);
                 let number: u32 = id[2..].parse().unwrap();
                 let is_done = *count > (100 - number) / 20;
                 open_tasks -= i32::from(is_done);
                 let status = if is_done { "completed" } else { "working" };
-                peer.answer(&message, state(Era::Modern, status, json!({"taskId": id, "result": {"of": id}})));
+                peer.answer(
+                    &message,
+                    state(
+                        Era::Modern,
+                        status,
+                        json!({"taskId": id, "result": {"of": id}}),
+                    ),
+                );
             }
         }
     }
     // The calls began in the order of their requests, which is the order of their ids.
     for (number, calling) in calls.into_iter().enumerate() {
-        assert_eq!(calling.await.unwrap().unwrap().as_str(), format!(r#"{{"of":"t-{number}"}}"#));
+        assert_eq!(
+            calling.await.unwrap().unwrap().as_str(),
+            format!(r#"{{"of":"t-{number}"}}"#)
+        );
     }
 }
 
-/// Asking for the state of a task only reads: what the wire loses is asked again, three times in a row.
+/// Asking for the state of a task only reads: what the wire loses is asked again, three times in a
+/// row.
 #[tokio::test(start_paused = true)]
 async fn a_poll_that_the_wire_loses_is_made_again() {
     let lost = || WireFault::Lost("the connection broke".into());
@@ -589,7 +848,8 @@ async fn a_poll_that_the_wire_loses_is_made_again() {
             peer.inbound.failed(poll["id"].as_u64().unwrap(), lost());
         }
         if losses == 3 {
-            peer.polled(Era::Modern, "completed", json!({"result": {}})).await;
+            peer.polled(Era::Modern, "completed", json!({"result": {}}))
+                .await;
             assert_eq!(calling.await.unwrap().unwrap().as_str(), "{}");
         } else {
             assert_eq!(calling.await.unwrap(), Err(RequestFault::Wire(lost())));
@@ -604,5 +864,10 @@ async fn only_a_call_may_become_a_task() {
     let reading = read(&session, "a:b", "me");
     let request = peer.expect("resources/read").await;
     peer.answer(&request, created(Era::Modern));
-    assert_eq!(reading.await.unwrap(), Err(RequestFault::Invalid("a task in answer to resources/read".into())));
+    assert_eq!(
+        reading.await.unwrap(),
+        Err(RequestFault::Invalid(
+            "a task in answer to resources/read".into()
+        ))
+    );
 }

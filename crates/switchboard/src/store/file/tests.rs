@@ -6,10 +6,20 @@ use std::process::Command;
 
 use super::*;
 
-const SHELVES: [Shelf; 5] = [Shelf::Grants, Shelf::Pins, Shelf::Trust, Shelf::Eras, Shelf::Catalogs];
+const SHELVES: [Shelf; 5] = [
+    Shelf::Grants,
+    Shelf::Pins,
+    Shelf::Trust,
+    Shelf::Eras,
+    Shelf::Catalogs,
+];
 
 fn mode(path: &Path) -> u32 {
-    std::fs::symlink_metadata(path).unwrap().permissions().mode() & 0o777
+    std::fs::symlink_metadata(path)
+        .unwrap()
+        .permissions()
+        .mode()
+        & 0o777
 }
 
 fn files_below(folder: &Path) -> Vec<PathBuf> {
@@ -30,13 +40,18 @@ fn every_shelf_remembers_across_stores_and_forgets_on_request() {
     for shelf in SHELVES {
         let store = FileStore::open(folder.path()).unwrap();
         assert_eq!(store.get(shelf, "a").unwrap(), None);
-        store.put(shelf, "b/../c\n", r#"{"n": 1.0, "m":[1,2]}"#).unwrap();
+        store
+            .put(shelf, "b/../c\n", r#"{"n": 1.0, "m":[1,2]}"#)
+            .unwrap();
         store.put(shelf, "a", "1").unwrap();
         store.put(shelf, "a", "\"two\"").unwrap();
 
         let again = FileStore::open(folder.path()).unwrap();
         assert_eq!(again.get(shelf, "a").unwrap().as_deref(), Some("\"two\""));
-        let all = vec![("a".to_owned(), "\"two\"".to_owned()), ("b/../c\n".to_owned(), r#"{"n": 1.0, "m":[1,2]}"#.to_owned())];
+        let all = vec![
+            ("a".to_owned(), "\"two\"".to_owned()),
+            ("b/../c\n".to_owned(), r#"{"n": 1.0, "m":[1,2]}"#.to_owned()),
+        ];
         assert_eq!(again.all(shelf).unwrap(), all);
         again.remove(shelf, "a").unwrap();
         again.remove(shelf, "never there").unwrap();
@@ -61,7 +76,9 @@ fn t35_with_umask_0_the_folder_is_0700_and_every_file_0600() {
     if let Some(folder) = std::env::var_os("SWITCHBOARD_TEST_UMASK_FOLDER") {
         nix::sys::stat::umask(nix::sys::stat::Mode::empty());
         let store = FileStore::open(folder).unwrap();
-        SHELVES.iter().for_each(|shelf| store.put(*shelf, "k", "1").unwrap());
+        SHELVES
+            .iter()
+            .for_each(|shelf| store.put(*shelf, "k", "1").unwrap());
         return;
     }
     let outer = tempfile::tempdir().unwrap();
@@ -77,7 +94,11 @@ fn t35_with_umask_0_the_folder_is_0700_and_every_file_0600() {
     let files = files_below(&folder);
     assert!(files.len() >= 2 * SHELVES.len(), "{files:?}");
     for path in files {
-        assert_eq!(mode(&path), if path.is_dir() { 0o700 } else { 0o600 }, "{path:?}");
+        assert_eq!(
+            mode(&path),
+            if path.is_dir() { 0o700 } else { 0o600 },
+            "{path:?}"
+        );
     }
 }
 
@@ -100,7 +121,10 @@ fn t35_a_planted_link_is_neither_read_nor_written_through() {
             let file = store.file(shelf, "k");
             let planted = match suffix {
                 "lock" => file.with_file_name(format!("{}.lock", shelf_name(shelf))),
-                suffix => file.with_file_name(format!("{}{suffix}", file.file_name().unwrap().to_str().unwrap())),
+                suffix => file.with_file_name(format!(
+                    "{}{suffix}",
+                    file.file_name().unwrap().to_str().unwrap()
+                )),
             };
             std::fs::create_dir_all(planted.parent().unwrap()).unwrap();
             symlink(&victim, &planted).unwrap();
@@ -108,10 +132,20 @@ fn t35_a_planted_link_is_neither_read_nor_written_through() {
             let read = store.get(shelf, "k");
             assert!(!matches!(read, Ok(Some(_))), "{shelf:?} {suffix}: {read:?}");
             let _ = store.put(shelf, "k", "\"ours\"");
-            assert_eq!(std::fs::read_to_string(&victim).unwrap(), r#"{"k":"planted"}"#, "{shelf:?} {suffix}");
+            assert_eq!(
+                std::fs::read_to_string(&victim).unwrap(),
+                r#"{"k":"planted"}"#,
+                "{shelf:?} {suffix}"
+            );
             if suffix.is_empty() && shelf != Shelf::Catalogs {
                 let said = store.get(shelf, "k").unwrap_err().to_string();
-                assert_eq!(said, format!("{}: is a symbolic link, which is never followed here; remove it", planted.display()));
+                assert_eq!(
+                    said,
+                    format!(
+                        "{}: is a symbolic link, which is never followed here; remove it",
+                        planted.display()
+                    )
+                );
             }
         }
     }
@@ -128,7 +162,10 @@ fn t35_a_crash_between_write_and_rename_leaves_the_old_answers_and_no_obstacle()
         half.push(".new");
         std::fs::write(&half, "{\"k\":").unwrap();
         assert_eq!(store.get(shelf, "k").unwrap().as_deref(), Some("1"));
-        assert_eq!(store.all(shelf).unwrap(), [("k".to_owned(), "1".to_owned())]);
+        assert_eq!(
+            store.all(shelf).unwrap(),
+            [("k".to_owned(), "1".to_owned())]
+        );
         store.put(shelf, "k", "2").unwrap();
         assert_eq!(store.get(shelf, "k").unwrap().as_deref(), Some("2"));
         assert!(!Path::new(&half).exists());
@@ -137,14 +174,25 @@ fn t35_a_crash_between_write_and_rename_leaves_the_old_answers_and_no_obstacle()
 
 #[test]
 fn f31_a_damaged_file_is_kept_aside_and_reported_once_and_takes_no_other_shelf_with_it() {
-    for (shelf, damage) in SHELVES.iter().flat_map(|shelf| ["", "{\"k\":", "[]", "\0\0\0"].map(|damage| (*shelf, damage))) {
+    for (shelf, damage) in SHELVES
+        .iter()
+        .flat_map(|shelf| ["", "{\"k\":", "[]", "\0\0\0"].map(|damage| (*shelf, damage)))
+    {
         let folder = tempfile::tempdir().unwrap();
         let store = FileStore::open(folder.path()).unwrap();
-        SHELVES.iter().for_each(|shelf| store.put(*shelf, "k", "1").unwrap());
+        SHELVES
+            .iter()
+            .for_each(|shelf| store.put(*shelf, "k", "1").unwrap());
         let path = store.file(shelf, "k");
         std::fs::write(&path, damage).unwrap();
 
-        let Err(StoreError::Damaged { path: said, kept_as }) = store.get(shelf, "k") else { panic!("{shelf:?} {damage:?}") };
+        let Err(StoreError::Damaged {
+            path: said,
+            kept_as,
+        }) = store.get(shelf, "k")
+        else {
+            panic!("{shelf:?} {damage:?}")
+        };
         assert_eq!(said, path);
         assert_eq!(std::fs::read_to_string(&kept_as).unwrap(), damage);
         assert_eq!(store.get(shelf, "k").unwrap(), None);
@@ -155,7 +203,12 @@ fn f31_a_damaged_file_is_kept_aside_and_reported_once_and_takes_no_other_shelf_w
         }
         // A second accident does not overwrite what the first one left.
         std::fs::write(&path, "again").unwrap();
-        let Err(StoreError::Damaged { kept_as: second, .. }) = store.all(shelf) else { panic!("{shelf:?}") };
+        let Err(StoreError::Damaged {
+            kept_as: second, ..
+        }) = store.all(shelf)
+        else {
+            panic!("{shelf:?}")
+        };
         assert_ne!(second, kept_as);
         assert_eq!(store.damaged(), [kept_as.clone(), second]);
         assert_eq!(std::fs::read_to_string(&kept_as).unwrap(), damage);
@@ -168,7 +221,9 @@ fn f31_a_damaged_file_is_never_overwritten_by_a_new_answer() {
     let store = FileStore::open(folder.path()).unwrap();
     let path = store.file(Shelf::Grants, "");
     std::fs::write(&path, "precious").unwrap();
-    let Err(StoreError::Damaged { kept_as, .. }) = store.put(Shelf::Grants, "k", "1") else { panic!() };
+    let Err(StoreError::Damaged { kept_as, .. }) = store.put(Shelf::Grants, "k", "1") else {
+        panic!()
+    };
     assert_eq!(std::fs::read_to_string(kept_as).unwrap(), "precious");
 }
 
@@ -182,7 +237,10 @@ fn f31_a_write_that_fails_says_so_and_keeps_the_old_answers() {
         let mut in_the_way = store.file(shelf, "k").into_os_string();
         in_the_way.push(".new");
         std::fs::create_dir(in_the_way).unwrap();
-        assert!(matches!(store.put(shelf, "k", "2"), Err(StoreError::Io { .. })));
+        assert!(matches!(
+            store.put(shelf, "k", "2"),
+            Err(StoreError::Io { .. })
+        ));
         assert_eq!(store.get(shelf, "k").unwrap().as_deref(), Some("1"));
     }
 }
@@ -193,12 +251,24 @@ fn only_so_many_catalogs_are_kept_and_the_oldest_goes() {
     let store = FileStore::open(folder.path()).unwrap();
     store.put(Shelf::Catalogs, "old", "1").unwrap();
     let long_ago = std::time::SystemTime::UNIX_EPOCH;
-    File::options().write(true).open(store.file(Shelf::Catalogs, "old")).unwrap().set_modified(long_ago).unwrap();
-    (1..MAX_CATALOGS).for_each(|number| store.put(Shelf::Catalogs, &number.to_string(), "1").unwrap());
+    File::options()
+        .write(true)
+        .open(store.file(Shelf::Catalogs, "old"))
+        .unwrap()
+        .set_modified(long_ago)
+        .unwrap();
+    (1..MAX_CATALOGS).for_each(|number| {
+        store
+            .put(Shelf::Catalogs, &number.to_string(), "1")
+            .unwrap()
+    });
     assert_eq!(store.all(Shelf::Catalogs).unwrap().len(), MAX_CATALOGS);
     assert!(store.get(Shelf::Catalogs, "old").unwrap().is_some());
     store.put(Shelf::Catalogs, "1", "2").unwrap();
-    assert!(store.get(Shelf::Catalogs, "old").unwrap().is_some(), "replacing needs no room");
+    assert!(
+        store.get(Shelf::Catalogs, "old").unwrap().is_some(),
+        "replacing needs no room"
+    );
     store.put(Shelf::Catalogs, "new", "1").unwrap();
     assert_eq!(store.all(Shelf::Catalogs).unwrap().len(), MAX_CATALOGS);
     assert_eq!(store.get(Shelf::Catalogs, "old").unwrap(), None);
@@ -209,7 +279,11 @@ fn f31_two_processes_lose_nothing_of_each_others() {
     if let Some(folder) = std::env::var_os("SWITCHBOARD_TEST_LOCK_FOLDER") {
         let store = FileStore::open(folder).unwrap();
         let who = std::env::var("SWITCHBOARD_TEST_LOCK_WHO").unwrap();
-        (0..25).for_each(|number| store.put(Shelf::Grants, &format!("{who}-{number}"), "1").unwrap());
+        (0..25).for_each(|number| {
+            store
+                .put(Shelf::Grants, &format!("{who}-{number}"), "1")
+                .unwrap()
+        });
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -225,10 +299,20 @@ fn f31_two_processes_lose_nothing_of_each_others() {
     };
     let mut started = [start("a"), start("b")];
     let store = FileStore::open(folder.path()).unwrap();
-    (0..25).for_each(|number| store.put(Shelf::Grants, &format!("c-{number}"), "1").unwrap());
-    assert!(started.iter_mut().all(|child| child.wait().unwrap().success()));
-    let mut expected: Vec<_> =
-        ["a", "b", "c"].iter().flat_map(|who| (0..25).map(move |number| (format!("{who}-{number}"), "1".to_owned()))).collect();
+    (0..25).for_each(|number| {
+        store
+            .put(Shelf::Grants, &format!("c-{number}"), "1")
+            .unwrap()
+    });
+    assert!(
+        started
+            .iter_mut()
+            .all(|child| child.wait().unwrap().success())
+    );
+    let mut expected: Vec<_> = ["a", "b", "c"]
+        .iter()
+        .flat_map(|who| (0..25).map(move |number| (format!("{who}-{number}"), "1".to_owned())))
+        .collect();
     expected.sort();
     assert_eq!(store.all(Shelf::Grants).unwrap(), expected);
 }
@@ -244,8 +328,16 @@ fn f31_a_lock_that_another_process_holds_is_waited_for_and_then_named() {
     assert!(path.exists());
     let began = Instant::now();
     let fault = lock(&path, wait).unwrap_err();
-    assert!(began.elapsed() >= wait && fault.kind() == io::ErrorKind::TimedOut, "{fault:?}");
-    assert!(fault.to_string().starts_with("another process has held this lock"), "{fault}");
+    assert!(
+        began.elapsed() >= wait && fault.kind() == io::ErrorKind::TimedOut,
+        "{fault:?}"
+    );
+    assert!(
+        fault
+            .to_string()
+            .starts_with("another process has held this lock"),
+        "{fault}"
+    );
     // What only looks is not kept waiting, and other shelves are free.
     assert_eq!(store.get(Shelf::Grants, "k").unwrap().as_deref(), Some("1"));
     store.put(Shelf::Pins, "k", "1").unwrap();
@@ -264,5 +356,8 @@ fn f31_a_folder_that_cannot_be_made_is_an_error_that_names_it() {
     let file = folder.path().join("file");
     std::fs::write(&file, "").unwrap();
     let said = FileStore::open(file.join("state")).unwrap_err().to_string();
-    assert!(said.starts_with(file.join("state").to_str().unwrap()), "{said}");
+    assert!(
+        said.starts_with(file.join("state").to_str().unwrap()),
+        "{said}"
+    );
 }

@@ -8,7 +8,8 @@ const LINE_BYTES: usize = 8 * 1024;
 /// So much of a long line is looked at, so that no half of a secret shows where it is cut.
 const PENDING_BYTES: usize = 64 * 1024;
 
-/// Writes chunks to a log as whole lines. What has no newline yet is written with [`finish`](Self::finish), or when dropped.
+/// Writes chunks to a log as whole lines. What has no newline yet is written with
+/// [`finish`](Self::finish), or when dropped.
 #[derive(Debug)]
 pub struct LineWriter {
     log: LogFile,
@@ -22,7 +23,13 @@ pub struct LineWriter {
 
 impl LineWriter {
     pub(super) fn new(log: LogFile, stream: LogStream) -> Self {
-        Self { log, stream, pending: Vec::new(), cut_bytes: 0, unwanted: None }
+        Self {
+            log,
+            stream,
+            pending: Vec::new(),
+            cut_bytes: 0,
+            unwanted: None,
+        }
     }
 
     /// The same, without lines of one kind.
@@ -51,7 +58,11 @@ impl LineWriter {
 
     /// Writes what is pending, and how much was left out.
     pub fn finish(&mut self) {
-        let last = if self.pending.is_empty() { None } else { self.take_line() };
+        let last = if self.pending.is_empty() {
+            None
+        } else {
+            self.take_line()
+        };
         self.log.append(self.stream, last.as_slice());
     }
 
@@ -59,7 +70,8 @@ impl LineWriter {
     fn leave_out(&mut self, chunk: &[u8]) {
         let lines = memchr::memchr_iter(b'\n', chunk).count() as u64;
         match memchr::memrchr(b'\n', chunk) {
-            // The line that goes on from here has lost its beginning only where nothing of it came before.
+            // The line that goes on from here has lost its beginning only where nothing of it came
+            // before.
             Some(end) => {
                 self.log.leave_out(lines);
                 self.pending.clear();
@@ -71,19 +83,26 @@ impl LineWriter {
     }
 
     fn keep(&mut self, part: &[u8]) {
-        let room = PENDING_BYTES.saturating_sub(self.pending.len()).min(part.len());
+        let room = PENDING_BYTES
+            .saturating_sub(self.pending.len())
+            .min(part.len());
         self.pending.extend_from_slice(&part[..room]);
         self.cut_bytes += part.len() - room;
     }
 
     fn take_line(&mut self) -> Option<Untrusted> {
-        let line = String::from_utf8_lossy(self.pending.strip_suffix(b"\r").unwrap_or(&self.pending));
+        let line =
+            String::from_utf8_lossy(self.pending.strip_suffix(b"\r").unwrap_or(&self.pending));
         let unwanted = self.unwanted.is_some_and(|unwanted| unwanted(&line));
         let line = match self.log.inner().redactor.redact(&line) {
             clean if clean.len() <= LINE_BYTES => clean.into_owned(),
             clean => {
                 let end = clean.floor_char_boundary(LINE_BYTES);
-                format!("{} … {} bytes left out", &clean[..end], clean.len() - end + self.cut_bytes)
+                format!(
+                    "{} … {} bytes left out",
+                    &clean[..end],
+                    clean.len() - end + self.cut_bytes
+                )
             }
         };
         self.pending.clear();

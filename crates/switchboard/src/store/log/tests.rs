@@ -12,13 +12,21 @@ fn name() -> ServerName {
 /// Without the timestamps.
 fn tail(folder: &Path, count: usize) -> Vec<String> {
     let lines = LogFile::read_tail(folder, &name(), count).unwrap();
-    lines.iter().map(|line| line.raw().split_once(' ').unwrap().1.to_owned()).collect()
+    lines
+        .iter()
+        .map(|line| line.raw().split_once(' ').unwrap().1.to_owned())
+        .collect()
 }
 
 #[test]
 fn timestamps_are_utc_dates() {
     let check = |seconds: u64, expected: &str| {
-        assert_eq!(timestamp(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds) + Duration::from_millis(7)), expected);
+        assert_eq!(
+            timestamp(
+                SystemTime::UNIX_EPOCH + Duration::from_secs(seconds) + Duration::from_millis(7)
+            ),
+            expected
+        );
     };
     check(0, "1970-01-01T00:00:00.007Z");
     check(951_782_399, "2000-02-28T23:59:59.007Z");
@@ -37,7 +45,12 @@ fn what_is_written_is_read_back_line_by_line() {
     log.write(LogStream::Note, "exited with status 1");
     writer.push(b"o\n\x1b[2Jthree");
     drop(writer);
-    let all = ["stderr one", "note exited with status 1", "stderr two", "stderr \\u{1b}[2Jthree"];
+    let all = [
+        "stderr one",
+        "note exited with status 1",
+        "stderr two",
+        "stderr \\u{1b}[2Jthree",
+    ];
     assert_eq!(tail(folder.path(), 9), all);
     assert_eq!(tail(folder.path(), 2), all[2..]);
 }
@@ -71,12 +84,24 @@ fn f11_a_flood_is_cut_to_size_and_counted() {
     }
     drop(writer);
     let path = path(folder.path(), &name());
-    let sizes = (fs::metadata(&path).unwrap().len(), fs::metadata(rotated(&path)).unwrap().len());
-    assert!(sizes.0 <= ROTATE_BYTES && sizes.1 <= ROTATE_BYTES, "{sizes:?}");
+    let sizes = (
+        fs::metadata(&path).unwrap().len(),
+        fs::metadata(rotated(&path)).unwrap().len(),
+    );
+    assert!(
+        sizes.0 <= ROTATE_BYTES && sizes.1 <= ROTATE_BYTES,
+        "{sizes:?}"
+    );
     let (mut written, mut left_out) = (0, 0);
     for line in tail(folder.path(), usize::MAX) {
         match line.strip_prefix("note … ") {
-            Some(count) => left_out += count.strip_suffix(" lines left out").unwrap().parse::<usize>().unwrap(),
+            Some(count) => {
+                left_out += count
+                    .strip_suffix(" lines left out")
+                    .unwrap()
+                    .parse::<usize>()
+                    .unwrap()
+            }
             None => written += 1,
         }
     }
@@ -90,7 +115,10 @@ fn t35_the_log_is_ours_alone_and_follows_no_link() {
     drop(LogFile::open(folder.path(), &name()).unwrap());
     let path = path(folder.path(), &name());
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
-    assert_eq!((mode(&folder.path().join("logs")), mode(&path)), (0o700, 0o600));
+    assert_eq!(
+        (mode(&folder.path().join("logs")), mode(&path)),
+        (0o700, 0o600)
+    );
 
     fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
     drop(LogFile::open(folder.path(), &name()).unwrap());
@@ -101,7 +129,10 @@ fn t35_the_log_is_ours_alone_and_follows_no_link() {
     fs::remove_file(&path).unwrap();
     symlink(&target, &path).unwrap();
     let error = LogFile::open(folder.path(), &name()).unwrap_err();
-    assert_eq!(error.to_string(), about(&path, &io::Error::from_raw_os_error(libc::ELOOP)).to_string());
+    assert_eq!(
+        error.to_string(),
+        about(&path, &io::Error::from_raw_os_error(libc::ELOOP)).to_string()
+    );
     assert!(LogFile::read_tail(folder.path(), &name(), 1).is_err());
     assert_eq!(fs::read_to_string(&target).unwrap(), "precious");
 }
@@ -118,5 +149,8 @@ fn a_log_that_cannot_be_written_is_written_again_once_it_can() {
     log.write(LogStream::Stderr, "lost\nlost too\n");
     fs::remove_dir(&path).unwrap();
     log.write(LogStream::Stderr, "found\n");
-    assert_eq!(tail(folder.path(), 9), ["note … 2 lines left out", "stderr found"]);
+    assert_eq!(
+        tail(folder.path(), 9),
+        ["note … 2 lines left out", "stderr found"]
+    );
 }

@@ -1,4 +1,5 @@
-//! Reads the answer to a request: a JSON body or a stream of events, each with bounds; a legacy stream that broke is resumed.
+//! Reads the answer to a request: a JSON body or a stream of events, each with bounds; a legacy
+//! stream that broke is resumed.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -76,12 +77,29 @@ pub(super) async fn drain(mut response: Response) {
 }
 
 impl<'a> Reading<'a> {
-    pub(super) fn new(channel: &'a Channel, id: u64, use_for: Use, silence: Option<Duration>) -> Self {
-        Self { channel, id, use_for, silence, answered: None, seen: VecDeque::new(), is_resumed: false }
+    pub(super) fn new(
+        channel: &'a Channel,
+        id: u64,
+        use_for: Use,
+        silence: Option<Duration>,
+    ) -> Self {
+        Self {
+            channel,
+            id,
+            use_for,
+            silence,
+            answered: None,
+            seen: VecDeque::new(),
+            is_resumed: false,
+        }
     }
 
     /// Reads until the request is answered.
-    pub(super) async fn read(&mut self, mut response: Response, legacy: bool) -> Result<(), WireFault> {
+    pub(super) async fn read(
+        &mut self,
+        mut response: Response,
+        legacy: bool,
+    ) -> Result<(), WireFault> {
         match kind(response.header(&CONTENT_TYPE)) {
             Kind::Events => {
                 let mut frames = EventFrames::new(self.channel.endpoint.max_message_bytes);
@@ -94,7 +112,12 @@ impl<'a> Reading<'a> {
                 }
             }
             Kind::Json => self.read_body(&mut response).await,
-            Kind::Unsaid if matches!(response.status(), StatusCode::ACCEPTED | StatusCode::NO_CONTENT) => {
+            Kind::Unsaid
+                if matches!(
+                    response.status(),
+                    StatusCode::ACCEPTED | StatusCode::NO_CONTENT
+                ) =>
+            {
                 Err(unanswered(&response))
             }
             Kind::Unsaid => self.read_body(&mut response).await,
@@ -110,7 +133,9 @@ impl<'a> Reading<'a> {
         let mut pacer = Pacer::new(&self.channel.read_limit);
         while let Some(chunk) = self.chunk(response).await? {
             if whole.len() + gathered.len() + chunk.len() > max_bytes {
-                self.channel.inbound.oversized(Some(RequestId::Number(self.id)));
+                self.channel
+                    .inbound
+                    .oversized(Some(RequestId::Number(self.id)));
                 return Ok(());
             }
             if whole.is_empty() && gathered.is_empty() {
@@ -123,36 +148,57 @@ impl<'a> Reading<'a> {
                 pause.await;
             }
             if gathered.is_empty() {
-                let rest = usize::try_from(response.left().unwrap_or_default()).unwrap_or(max_bytes);
-                gathered.reserve((whole.len() + chunk.len()).saturating_add(rest).min(max_bytes));
+                let rest =
+                    usize::try_from(response.left().unwrap_or_default()).unwrap_or(max_bytes);
+                gathered.reserve(
+                    (whole.len() + chunk.len())
+                        .saturating_add(rest)
+                        .min(max_bytes),
+                );
                 gathered.extend_from_slice(&std::mem::take(&mut whole));
             }
             gathered.extend_from_slice(&chunk);
         }
-        let body = if gathered.is_empty() { whole } else { gathered.freeze() };
+        let body = if gathered.is_empty() {
+            whole
+        } else {
+            gathered.freeze()
+        };
         if body.trim_ascii().is_empty() {
             return Err(unanswered(response));
         }
         let place = &self.channel.endpoint.place;
         if self.take(&body, Some(&body)).is_err() {
             let start = String::from_utf8_lossy(&body[..body.len().min(200)]);
-            return Err(WireFault::Lost(format!("the answer of {place} is no JSON-RPC message: {}", quoted(&start))));
+            return Err(WireFault::Lost(format!(
+                "the answer of {place} is no JSON-RPC message: {}",
+                quoted(&start)
+            )));
         }
         match self.answered {
             Some(_) => Ok(()),
-            None => Err(WireFault::Lost(format!("the answer of {place} holds no response to the request"))),
+            None => Err(WireFault::Lost(format!(
+                "the answer of {place} holds no response to the request"
+            ))),
         }
     }
 
     /// The streams that continue one that broke.
-    async fn resume(&mut self, mut broken: WireFault, frames: &mut EventFrames, legacy: bool) -> Result<(), WireFault> {
+    async fn resume(
+        &mut self,
+        mut broken: WireFault,
+        frames: &mut EventFrames,
+        legacy: bool,
+    ) -> Result<(), WireFault> {
         let mut fruitless = 0;
         while let (true, Some(last_id)) = (legacy, frames.last_id().map(str::to_owned)) {
             if fruitless == MAX_FRUITLESS_RESUMES {
                 break;
             }
             sleep(listening::pause(frames.retry(), fruitless)).await;
-            let Ok(mut response) = listening::open(self.channel, Some(&last_id)).await else { break };
+            let Ok(mut response) = listening::open(self.channel, Some(&last_id)).await else {
+                break;
+            };
             frames.restart();
             self.is_resumed = true;
             match self.read_stream(&mut response, frames).await {
@@ -177,7 +223,8 @@ impl<'a> Reading<'a> {
                 Ok(Some(chunk)) => chunk,
                 Ok(None) => {
                     let place = &self.channel.endpoint.place;
-                    let fault = WireFault::Lost(format!("{place} ended the stream before it had answered"));
+                    let fault =
+                        WireFault::Lost(format!("{place} ended the stream before it had answered"));
                     return Ended::Broken { fault, fruitful };
                 }
                 Err(fault) => return Ended::Broken { fault, fruitful },
@@ -195,7 +242,9 @@ impl<'a> Reading<'a> {
                     ServerEvent::Oversized(_) => too_large = true,
                 });
                 if too_large || frames.is_oversized() {
-                    self.channel.inbound.oversized(Some(RequestId::Number(self.id)));
+                    self.channel
+                        .inbound
+                        .oversized(Some(RequestId::Number(self.id)));
                     return Ended::Answered;
                 }
             }
@@ -206,8 +255,14 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// The answer is there. A stream that ends by itself leaves its connection to others; what it still says is heard.
-    async fn finish(&mut self, response: &mut Response, frames: &mut EventFrames, pacer: &mut Pacer<'_>) {
+    /// The answer is there. A stream that ends by itself leaves its connection to others; what it
+    /// still says is heard.
+    async fn finish(
+        &mut self,
+        response: &mut Response,
+        frames: &mut EventFrames,
+        pacer: &mut Pacer<'_>,
+    ) {
         let channel = self.channel;
         let mut deadline = None;
         loop {
@@ -216,12 +271,15 @@ impl<'a> Reading<'a> {
                 // Few have anything left to wait for.
                 None => {
                     let deadline = *deadline.get_or_insert_with(|| Instant::now() + TAIL);
-                    let Ok(chunk) = timeout_at(deadline, response.chunk()).await else { return };
+                    let Ok(chunk) = timeout_at(deadline, response.chunk()).await else {
+                        return;
+                    };
                     chunk
                 }
             };
             let Ok(Some(chunk)) = chunk else { return };
-            // A server that sends without pause is never waited for above, so the deadline must be looked at.
+            // A server that sends without pause is never waited for above, so the deadline must be
+            // looked at.
             if Instant::now() > *deadline.get_or_insert_with(|| Instant::now() + TAIL) {
                 return;
             }
@@ -264,7 +322,9 @@ impl<'a> Reading<'a> {
     fn take(&mut self, text: &[u8], shared: Option<&Bytes>) -> Result<(), ()> {
         let text = std::str::from_utf8(text).map_err(drop)?;
         let shared = shared.filter(|bytes| bytes.len() >= SHARED_LINE_BYTES);
-        let keep = |part: &str| shared.map_or_else(|| RawJson::keep(part), |bytes| RawJson::share(bytes, part));
+        let keep = |part: &str| {
+            shared.map_or_else(|| RawJson::keep(part), |bytes| RawJson::share(bytes, part))
+        };
         parse(text, &keep, &mut |message| self.message(message)).map_err(drop)
     }
 
@@ -272,7 +332,10 @@ impl<'a> Reading<'a> {
         let ours = RequestId::Number(self.id);
         let message = match message {
             // An error about nothing in particular, in answer to this request, is about it.
-            Incoming::Error { id: None, error } => Incoming::Error { id: Some(ours.clone()), error },
+            Incoming::Error { id: None, error } => Incoming::Error {
+                id: Some(ours.clone()),
+                error,
+            },
             other => other,
         };
         match &message {
@@ -282,17 +345,22 @@ impl<'a> Reading<'a> {
                     self.note_version(result);
                 }
             }
-            Incoming::Error { id: Some(id), .. } if *id == ours => self.answered = Some(Answered::Error),
+            Incoming::Error { id: Some(id), .. } if *id == ours => {
+                self.answered = Some(Answered::Error)
+            }
             // Another request has a stream of its own.
             Incoming::Result { .. } | Incoming::Error { .. } => return,
             Incoming::Request { .. } | Incoming::Notification { .. } => {}
         }
         if self.use_for != Use::Renew {
-            self.channel.inbound.message(message, Origin::Answer(self.id));
+            self.channel
+                .inbound
+                .message(message, Origin::Answer(self.id));
         }
     }
 
-    /// Every message after `initialize` says the version that its answer chose; the very next one, too.
+    /// Every message after `initialize` says the version that its answer chose; the very next one,
+    /// too.
     fn note_version(&self, result: &RawJson) {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
@@ -300,7 +368,9 @@ impl<'a> Reading<'a> {
             protocol_version: String,
         }
         if let Ok(chosen) = result.decode::<Chosen>() {
-            self.channel.set_legacy(|legacy| legacy.version = HeaderValue::from_str(&chosen.protocol_version).ok());
+            self.channel.set_legacy(|legacy| {
+                legacy.version = HeaderValue::from_str(&chosen.protocol_version).ok()
+            });
         }
     }
 
@@ -319,14 +389,15 @@ pub(super) async fn next_chunk(
     let chunk = match (response.at_hand(), silence) {
         (Some(chunk), _) => chunk,
         (None, None) => response.chunk().await,
-        (None, Some(silence)) => timeout(silence, response.chunk())
-            .await
-            .map_err(|_| WireFault::Lost(format!("{place} was silent for {} s", silence.as_secs())))?,
+        (None, Some(silence)) => timeout(silence, response.chunk()).await.map_err(|_| {
+            WireFault::Lost(format!("{place} was silent for {} s", silence.as_secs()))
+        })?,
     };
     chunk.map_err(|broken| trouble::cut_off(&broken, place))
 }
 
-/// Whether an event carries a message. Others, and those that only carry an id, are no concern of ours.
+/// Whether an event carries a message. Others, and those that only carry an id, are no concern of
+/// ours.
 pub(super) fn is_message(name: &str, data: &EventData<'_>) -> bool {
     matches!(name, "" | "message") && !data.as_ref().trim_ascii().is_empty()
 }
@@ -346,8 +417,14 @@ pub(super) enum Kind {
 }
 
 pub(super) fn kind(content_type: Option<&[u8]>) -> Kind {
-    let Some(value) = content_type else { return Kind::Unsaid };
-    let essence = value.split(|&byte| byte == b';').next().unwrap_or_default().trim_ascii();
+    let Some(value) = content_type else {
+        return Kind::Unsaid;
+    };
+    let essence = value
+        .split(|&byte| byte == b';')
+        .next()
+        .unwrap_or_default()
+        .trim_ascii();
     if essence.eq_ignore_ascii_case(b"application/json") {
         Kind::Json
     } else if essence.eq_ignore_ascii_case(b"text/event-stream") {
@@ -359,5 +436,10 @@ pub(super) fn kind(content_type: Option<&[u8]>) -> Kind {
 
 fn unanswered(response: &Response) -> WireFault {
     let said = ": it took the request and gave no answer".to_owned();
-    WireFault::Status { status: response.status().as_u16(), said, retry_after: None, error: None }
+    WireFault::Status {
+        status: response.status().as_u16(),
+        said,
+        retry_after: None,
+        error: None,
+    }
 }

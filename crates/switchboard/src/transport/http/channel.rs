@@ -1,4 +1,5 @@
-//! What one channel keeps: the POSTs under way and their bound, the legacy session, and who hears what arrives.
+//! What one channel keeps: the POSTs under way and their bound, the legacy session, and who hears
+//! what arrives.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -37,7 +38,8 @@ pub(super) struct Channel {
     legacy: Mutex<Arc<Legacy>>,
     /// The handshake came to the modern era.
     modern: AtomicBool,
-    /// False from the sending of `notifications/initialized` until it is answered: nothing may overtake it.
+    /// False from the sending of `notifications/initialized` until it is answered: nothing may
+    /// overtake it.
     settled: watch::Sender<bool>,
     flights: Mutex<Flights>,
     /// How many notes are under way. Answers that wait for room hold the other end.
@@ -53,7 +55,8 @@ pub(super) struct Channel {
 #[derive(Default)]
 struct Flights {
     under_way: HashMap<Flight, Option<AbortHandle>, foldhash::fast::RandomState>,
-    /// Those who wait for room, first come first: only the first may go, so that nobody is overtaken. Each holds the other end of its bell.
+    /// Those who wait for room, first come first: only the first may go, so that nobody is
+    /// overtaken. Each holds the other end of its bell.
     queue: VecDeque<Arc<Notify>>,
     /// The number of the last message that was no request.
     last_note: u64,
@@ -71,7 +74,11 @@ pub(super) enum Flight {
 }
 
 impl Channel {
-    pub(super) fn new(endpoint: Endpoint, answering: Endpoint, inbound: Arc<dyn Inbound>) -> Arc<Self> {
+    pub(super) fn new(
+        endpoint: Endpoint,
+        answering: Endpoint,
+        inbound: Arc<dyn Inbound>,
+    ) -> Arc<Self> {
         let legacy = Legacy::new(&endpoint);
         Arc::new(Self {
             endpoint,
@@ -105,12 +112,16 @@ impl Channel {
             Flight::Request,
         );
         flights.under_way.insert(flight, None);
-        Ok(Landing { channel: self.clone(), flight })
+        Ok(Landing {
+            channel: self.clone(),
+            flight,
+        })
     }
 
     /// Goes on with a message in a task of this channel's own.
     pub(super) fn launch(&self, flight: Flight, work: Answering<'static, ()>) {
-        // Not under the lock: where the runtime is shutting down, the task ends here and now, and lands.
+        // Not under the lock: where the runtime is shutting down, the task ends here and now, and
+        // lands.
         let inbound = self.inbound.clone();
         let supervised = async move {
             if let (Err(panicked), Flight::Request(id)) = (catch_panic(work).await, flight) {
@@ -125,12 +136,16 @@ impl Channel {
         }
     }
 
-    /// The same with what is left of a request whose sender waits no longer, unless it was forgotten: then it ends here.
+    /// The same with what is left of a request whose sender waits no longer, unless it was
+    /// forgotten: then it ends here.
     pub(super) fn adopt(&self, id: u64, rest: Answering<'static, ()>) {
         let flight = Flight::Request(id);
         let is_under_way = lock(&self.flights).under_way.contains_key(&flight);
         if is_under_way {
-            self.launch(flight, Box::pin(async { drop(timeout(LONGEST_SILENCE, rest).await) }));
+            self.launch(
+                flight,
+                Box::pin(async { drop(timeout(LONGEST_SILENCE, rest).await) }),
+            );
         }
     }
 
@@ -169,21 +184,32 @@ impl Channel {
             flights.queue.push_back(bell.clone());
             flights.call_next();
         }
-        let waiting = Waiting { channel: self, bell };
+        let waiting = Waiting {
+            channel: self,
+            bell,
+        };
         loop {
             waiting.bell.notified().await;
             let flights = lock(&self.flights);
-            let is_first = flights.queue.front().is_some_and(|first| Arc::ptr_eq(first, &waiting.bell));
+            let is_first = flights
+                .queue
+                .front()
+                .is_some_and(|first| Arc::ptr_eq(first, &waiting.bell));
             if flights.closed || (is_first && flights.has_place()) {
                 return;
             }
         }
     }
 
-    /// Waits for room among the notes. Those who waited go on together; there are no more of them than questions may be open.
+    /// Waits for room among the notes. Those who waited go on together; there are no more of them
+    /// than questions may be open.
     pub(super) async fn ready_to_answer(&self) {
         // The sender lives as long as this channel.
-        let _ = self.notes.subscribe().wait_for(|notes| *notes < MAX_NOTES).await;
+        let _ = self
+            .notes
+            .subscribe()
+            .wait_for(|notes| *notes < MAX_NOTES)
+            .await;
     }
 
     /// What the legacy session is made of now.

@@ -1,4 +1,5 @@
-//! The end of a channel: requests end at once, what was said before still leaves, and a legacy server is told that the session is over.
+//! The end of a channel: requests end at once, what was said before still leaves, and a legacy
+//! server is told that the session is over.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,7 +39,11 @@ impl Farewell {
         let endpoint = &channel.endpoint;
         let headers = legacy.beside(&headers::listening(&endpoint.posting));
         // It may not let us (405), or be gone: it forgets the session by itself then.
-        let _ = timeout(FAREWELL, endpoint.ask(Request::delete(&endpoint.url, &headers))).await;
+        let _ = timeout(
+            FAREWELL,
+            endpoint.ask(Request::delete(&endpoint.url, &headers)),
+        )
+        .await;
     }
 }
 

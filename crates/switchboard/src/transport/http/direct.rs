@@ -1,7 +1,9 @@
-//! Plain HTTP to one origin, with no proxy between: the connections that wait for a request, and the answers that come over them.
+//! Plain HTTP to one origin, with no proxy between: the connections that wait for a request, and
+//! the answers that come over them.
 //!
-//! The shared stack runs every connection in a task of its own, so that a request and its answer each pass from task to task; on the way
-//! to a server on this machine that took longer than all the rest. Here whoever waits for an answer writes and reads by itself.
+//! The shared stack runs every connection in a task of its own, so that a request and its answer
+//! each pass from task to task; on the way to a server on this machine that took longer than all
+//! the rest. Here whoever waits for an answer writes and reads by itself.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -40,13 +42,17 @@ struct Shared {
 
 impl fmt::Debug for Direct {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Direct").field("host", &self.0.host).field("port", &self.0.port).finish_non_exhaustive()
+        f.debug_struct("Direct")
+            .field("host", &self.0.host)
+            .field("port", &self.0.port)
+            .finish_non_exhaustive()
     }
 }
 
 impl Direct {
-    /// The way to this URL's origin, if it is plain HTTP to an address or to this machine: a name may stand for several addresses, and
-    /// which of them answers is the shared stack's to find out.
+    /// The way to this URL's origin, if it is plain HTTP to an address or to this machine: a name
+    /// may stand for several addresses, and which of them answers is the shared stack's to find
+    /// out.
     pub(super) fn to(url: &Url) -> Option<Self> {
         let host = match url.host()? {
             _ if url.scheme() != "http" => return None,
@@ -57,11 +63,21 @@ impl Direct {
         };
         let authority = url[Position::BeforeHost..Position::AfterPort].to_owned();
         let port = url.port_or_known_default()?;
-        Some(Self(Arc::new(Shared { host, port, authority, idle: Mutex::default() })))
+        Some(Self(Arc::new(Shared {
+            host,
+            port,
+            authority,
+            idle: Mutex::default(),
+        })))
     }
 
-    /// Sends a request within the origin and answers with the response, whose body is still to be read.
-    pub(super) async fn send(&self, request: &Request<'_>, place: &str) -> Result<Answer, WireFault> {
+    /// Sends a request within the origin and answers with the response, whose body is still to be
+    /// read.
+    pub(super) async fn send(
+        &self,
+        request: &Request<'_>,
+        place: &str,
+    ) -> Result<Answer, WireFault> {
         loop {
             let idle = self.take();
             let was_idle = idle.is_some();
@@ -71,13 +87,25 @@ impl Direct {
             };
             match line.ask(request, &self.0.authority).await {
                 Ok(head) if head.is_encoded => {
-                    return Err(WireFault::Lost(format!("{place} answered compressed, which was not asked for")));
+                    return Err(WireFault::Lost(format!(
+                        "{place} answered compressed, which was not asked for"
+                    )));
                 }
-                Ok(head) => return Ok(Answer { head, line: Some(line), way: self.clone() }),
+                Ok(head) => {
+                    return Ok(Answer {
+                        head,
+                        line: Some(line),
+                        way: self.clone(),
+                    });
+                }
                 // The server closed it just before; nothing of the request has left.
                 Err(Unanswered::Unsent(_)) if was_idle => {}
                 Err(Unanswered::Unsent(error)) => {
-                    return Err(trouble::unconnected(Some(error.kind()), &error.to_string(), place));
+                    return Err(trouble::unconnected(
+                        Some(error.kind()),
+                        &error.to_string(),
+                        place,
+                    ));
                 }
                 Err(Unanswered::Lost(error)) => return Err(trouble::broken_line(&error, place)),
             }
@@ -88,15 +116,27 @@ impl Direct {
     fn take(&self) -> Option<Box<Line>> {
         let mut idle = self.idle();
         let now = Instant::now();
-        std::iter::from_fn(|| idle.pop_back()).find(|line| now.duration_since(line.used) < IDLE_CONNECTION && line.is_quiet())
+        std::iter::from_fn(|| idle.pop_back())
+            .find(|line| now.duration_since(line.used) < IDLE_CONNECTION && line.is_quiet())
     }
 
     async fn open(&self, place: &str) -> Result<Box<Line>, WireFault> {
-        let connecting = timeout(CONNECT_DEADLINE, TcpStream::connect((self.0.host.as_str(), self.0.port)));
+        let connecting = timeout(
+            CONNECT_DEADLINE,
+            TcpStream::connect((self.0.host.as_str(), self.0.port)),
+        );
         match connecting.await {
             Ok(Ok(socket)) => Ok(Box::new(Line::over(socket))),
-            Ok(Err(error)) => Err(trouble::unconnected(Some(error.kind()), &error.to_string(), place)),
-            Err(_) => Err(trouble::unconnected(Some(io::ErrorKind::TimedOut), "", place)),
+            Ok(Err(error)) => Err(trouble::unconnected(
+                Some(error.kind()),
+                &error.to_string(),
+                place,
+            )),
+            Err(_) => Err(trouble::unconnected(
+                Some(io::ErrorKind::TimedOut),
+                "",
+                place,
+            )),
         }
     }
 
@@ -107,7 +147,11 @@ impl Direct {
         }
         let mut idle = self.idle();
         let now = line.used;
-        while idle.len() == MAX_IDLE || idle.front().is_some_and(|first| now.duration_since(first.used) >= IDLE_CONNECTION) {
+        while idle.len() == MAX_IDLE
+            || idle
+                .front()
+                .is_some_and(|first| now.duration_since(first.used) >= IDLE_CONNECTION)
+        {
             idle.pop_front();
         }
         idle.push_back(line);
@@ -118,7 +162,8 @@ impl Direct {
     }
 }
 
-/// An answer. Read to its end it gives the connection back; dropped before, it closes it, and the server sees that.
+/// An answer. Read to its end it gives the connection back; dropped before, it closes it, and the
+/// server sees that.
 pub(super) struct Answer {
     pub(super) head: Head,
     /// The connection, until the body has ended.
@@ -127,13 +172,16 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    /// The next piece of the body, as soon as there is any; `None` at its end. Dropping this loses nothing.
+    /// The next piece of the body, as soon as there is any; `None` at its end. Dropping this loses
+    /// nothing.
     pub(super) async fn chunk(&mut self) -> io::Result<Option<Bytes>> {
         loop {
             if let Some(chunk) = self.at_hand() {
                 return chunk;
             }
-            let Some(line) = &mut self.line else { return Ok(None) };
+            let Some(line) = &mut self.line else {
+                return Ok(None);
+            };
             let outcome = match line.more().await {
                 Ok(true) => continue,
                 Ok(false) if self.head.framing == Framing::UntilClose => Ok(None),
@@ -147,7 +195,9 @@ impl Answer {
 
     /// The same, if it was read already.
     pub(super) fn at_hand(&mut self) -> Option<io::Result<Option<Bytes>>> {
-        let Some(line) = &mut self.line else { return Some(Ok(None)) };
+        let Some(line) = &mut self.line else {
+            return Some(Ok(None));
+        };
         match self.head.framing.take(&mut line.read) {
             Ok(Piece::Bytes(bytes)) => Some(Ok(Some(bytes))),
             Ok(Piece::Waits) => None,

@@ -1,4 +1,5 @@
-//! One request to an endpoint: authorized, sent again where a refusal was answered by a login, followed only within its origin.
+//! One request to an endpoint: authorized, sent again where a refusal was answered by a login,
+//! followed only within its origin.
 
 use std::sync::Arc;
 
@@ -40,20 +41,33 @@ pub(in crate::transport) struct Endpoint {
 }
 
 impl Endpoint {
-    pub(in crate::transport) fn new(stack: &HttpStack, target: &HttpTarget) -> Result<Self, ConnectFault> {
+    pub(in crate::transport) fn new(
+        stack: &HttpStack,
+        target: &HttpTarget,
+    ) -> Result<Self, ConnectFault> {
         let mut url = target.url.clone();
         let host = match url.scheme() {
             "http" | "https" => url.host_str().unwrap_or_default().to_owned(),
-            scheme => return Err(ConnectFault(format!("its URL begins with {}; expected http or https", quoted(scheme)))),
+            scheme => {
+                return Err(ConnectFault(format!(
+                    "its URL begins with {}; expected http or https",
+                    quoted(scheme)
+                )));
+            }
         };
         let posting = headers::posting(&url, &target.headers)?;
-        // A user and a password go as a header, and a fragment nowhere. These cannot fail on a URL with a host.
+        // A user and a password go as a header, and a fragment nowhere. These cannot fail on a URL
+        // with a host.
         let _ = url.set_username("").and_then(|()| url.set_password(None));
         url.set_fragment(None);
         let place = format!("{host}:{}", url.port_or_known_default().unwrap_or_default());
         Ok(Self {
             pool: stack.pool.clone(),
-            direct: if stack.has_proxies() { None } else { Direct::to(&url) },
+            direct: if stack.has_proxies() {
+                None
+            } else {
+                Direct::to(&url)
+            },
             listening: headers::listening(&posting),
             posting,
             credentials: target.credentials.clone(),
@@ -64,34 +78,66 @@ impl Endpoint {
         })
     }
 
-    /// Sends a request and answers with the response, whatever its status; a refused one is sent again after a login, if that helps.
-    pub(in crate::transport) async fn ask(&self, request: Request<'_>) -> Result<Response, WireFault> {
+    /// Sends a request and answers with the response, whatever its status; a refused one is sent
+    /// again after a login, if that helps.
+    pub(in crate::transport) async fn ask(
+        &self,
+        request: Request<'_>,
+    ) -> Result<Response, WireFault> {
         let mut refusals = 0;
         loop {
-            let sent = self.credentials.authorization().await.map_err(WireFault::NeedsLogin)?;
-            let authorized = sent.as_ref().map(|sent| with_token(request.own, sent)).transpose()?;
+            let sent = self
+                .credentials
+                .authorization()
+                .await
+                .map_err(WireFault::NeedsLogin)?;
+            let authorized = sent
+                .as_ref()
+                .map(|sent| with_token(request.own, sent))
+                .transpose()?;
             let authorized = request.beside(authorized.as_ref().or(request.own));
             let mut response = self.send(&authorized).await?;
             if response.status().is_redirection() {
-                // Boxed, like all that few requests come to: what carries a request has room for the largest part of it.
+                // Boxed, like all that few requests come to: what carries a request has room for
+                // the largest part of it.
                 response = Box::pin(self.redirected(&authorized, response)).await?;
             }
-            let Some(challenge) = refused(&response) else { return Ok(response) };
+            let Some(challenge) = refused(&response) else {
+                return Ok(response);
+            };
             refusals += 1;
             if refusals > MAX_REFUSALS {
                 return Err(Box::pin(refusal::read(response, None)).await);
             }
-            self.answer_refusal(response.status(), challenge.as_deref(), sent.as_ref()).await?;
+            self.answer_refusal(response.status(), challenge.as_deref(), sent.as_ref())
+                .await?;
         }
     }
 
-    async fn answer_refusal(&self, status: StatusCode, challenge: Option<&str>, sent: Option<&Secret>) -> Result<(), WireFault> {
-        let refusal = Refusal { status: status.as_u16(), challenge, sent };
-        self.credentials.refused(refusal).await.map_err(WireFault::NeedsLogin)
+    async fn answer_refusal(
+        &self,
+        status: StatusCode,
+        challenge: Option<&str>,
+        sent: Option<&Secret>,
+    ) -> Result<(), WireFault> {
+        let refusal = Refusal {
+            status: status.as_u16(),
+            challenge,
+            sent,
+        };
+        self.credentials
+            .refused(refusal)
+            .await
+            .map_err(WireFault::NeedsLogin)
     }
 
-    /// Follows redirects that keep method and body, within the origin: nothing of ours goes anywhere else.
-    async fn redirected(&self, request: &Request<'_>, mut response: Response) -> Result<Response, WireFault> {
+    /// Follows redirects that keep method and body, within the origin: nothing of ours goes
+    /// anywhere else.
+    async fn redirected(
+        &self,
+        request: &Request<'_>,
+        mut response: Response,
+    ) -> Result<Response, WireFault> {
         let mut url = request.url.clone();
         for _ in 0..MAX_REDIRECTS {
             url = redirect(&url, &response)?;
@@ -101,7 +147,10 @@ impl Endpoint {
                 return Ok(response);
             }
         }
-        Err(not_followed(response.status(), &format!("more than {MAX_REDIRECTS} redirects in a row")))
+        Err(not_followed(
+            response.status(),
+            &format!("more than {MAX_REDIRECTS} redirects in a row"),
+        ))
     }
 
     async fn send(&self, request: &Request<'_>) -> Result<Response, WireFault> {
@@ -109,13 +158,17 @@ impl Endpoint {
             return direct.send(request, &self.place).await.map(Response::from);
         }
         let sent = Box::pin(self.pool.execute(request.for_stack())).await;
-        sent.map(Response::from).map_err(|error| trouble::unsent(&error, &self.way))
+        sent.map(Response::from)
+            .map_err(|error| trouble::unsent(&error, &self.way))
     }
 }
 
 fn with_token(own: Option<&HeaderMap>, token: &Secret) -> Result<HeaderMap, WireFault> {
-    let value = headers::secret(token)
-        .ok_or_else(|| WireFault::NotSent("the token to authorize with is no header value; log in again".to_owned()))?;
+    let value = headers::secret(token).ok_or_else(|| {
+        WireFault::NotSent(
+            "the token to authorize with is no header value; log in again".to_owned(),
+        )
+    })?;
     let mut own = own.cloned().unwrap_or_default();
     own.insert(AUTHORIZATION, value);
     Ok(own)
@@ -129,14 +182,19 @@ fn refused(response: &Response) -> Option<Option<String>> {
     }
     let challenges = response.texts(&WWW_AUTHENTICATE);
     let challenge = (!challenges.is_empty()).then(|| challenges.join(", "));
-    let scope = challenge.as_deref().is_some_and(|challenge| challenge.contains("insufficient_scope"));
+    let scope = challenge
+        .as_deref()
+        .is_some_and(|challenge| challenge.contains("insufficient_scope"));
     (status == StatusCode::UNAUTHORIZED || scope).then_some(challenge)
 }
 
 /// Where a redirect leads, if it may be followed.
 fn redirect(from: &Url, response: &Response) -> Result<Url, WireFault> {
     let status = response.status();
-    let Some(next) = response.text(&LOCATION).and_then(|location| from.join(location).ok()) else {
+    let Some(next) = response
+        .text(&LOCATION)
+        .and_then(|location| from.join(location).ok())
+    else {
         return Err(not_followed(status, "a redirect without a place to go to"));
     };
     if next.origin() != from.origin() {
@@ -149,12 +207,26 @@ fn redirect(from: &Url, response: &Response) -> Result<Url, WireFault> {
             ),
         ));
     }
-    if !matches!(status, StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT) {
-        return Err(not_followed(status, &format!("it redirects to {}; put that URL into its entry", quoted(next.path()))));
+    if !matches!(
+        status,
+        StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT
+    ) {
+        return Err(not_followed(
+            status,
+            &format!(
+                "it redirects to {}; put that URL into its entry",
+                quoted(next.path())
+            ),
+        ));
     }
     Ok(next)
 }
 
 fn not_followed(status: StatusCode, fact: &str) -> WireFault {
-    WireFault::Status { status: status.as_u16(), said: format!(": {fact}"), retry_after: None, error: None }
+    WireFault::Status {
+        status: status.as_u16(),
+        said: format!(": {fact}"),
+        retry_after: None,
+        error: None,
+    }
 }

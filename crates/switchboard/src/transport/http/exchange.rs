@@ -1,4 +1,5 @@
-//! One message and what comes of it: the POST, and again where the session had to be begun anew; then its answer.
+//! One message and what comes of it: the POST, and again where the session had to be begun anew;
+//! then its answer.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -32,16 +33,23 @@ const METHOD_NOT_FOUND: i64 = -32601;
 /// A message on its way.
 struct Message {
     body: Bytes,
-    /// What a modern message says in headers of its own, as lines; a legacy one says what its session does.
+    /// What a modern message says in headers of its own, as lines; a legacy one says what its
+    /// session does.
     modern: Option<String>,
 }
 
 /// Sends a message and reads what comes of it, in a task.
 pub(super) fn send(channel: &Arc<Channel>, message: Outgoing<'_>) -> Result<(), Closed> {
-    let Some((flight, mut work)) = begin(channel, message, Some(LONGEST_SILENCE))? else { return Ok(()) };
-    // The first step is made here and now: most messages leave by it, and the task is made while the server is at work.
+    let Some((flight, mut work)) = begin(channel, message, Some(LONGEST_SILENCE))? else {
+        return Ok(());
+    };
+    // The first step is made here and now: most messages leave by it, and the task is made while
+    // the server is at work.
     let runtime = channel.runtime.enter();
-    let is_over = work.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready();
+    let is_over = work
+        .as_mut()
+        .poll(&mut Context::from_waker(Waker::noop()))
+        .is_ready();
     drop(runtime);
     if !is_over {
         channel.launch(flight, work);
@@ -49,26 +57,41 @@ pub(super) fn send(channel: &Arc<Channel>, message: Outgoing<'_>) -> Result<(), 
     Ok(())
 }
 
-/// Sends a request for somebody who waits, and whose deadline is the only one: it gets no further than what comes back is polled.
-pub(super) fn ask(channel: &Arc<Channel>, message: Outgoing<'_>) -> Result<Option<Answering<'static, ()>>, Closed> {
+/// Sends a request for somebody who waits, and whose deadline is the only one: it gets no further
+/// than what comes back is polled.
+pub(super) fn ask(
+    channel: &Arc<Channel>,
+    message: Outgoing<'_>,
+) -> Result<Option<Answering<'static, ()>>, Closed> {
     Ok(begin(channel, message, None)?.map(|(_, work)| work))
 }
 
-/// All that a message takes, and the place it has until then. A request may be met with so much silence.
+/// All that a message takes, and the place it has until then. A request may be met with so much
+/// silence.
 fn begin(
     channel: &Arc<Channel>,
     message: Outgoing<'_>,
     silence: Option<Duration>,
 ) -> Result<Option<(Flight, Answering<'static, ()>)>, Closed> {
-    let Outgoing { id, method, body, beside } = message;
+    let Outgoing {
+        id,
+        method,
+        body,
+        beside,
+    } = message;
     if channel.is_modern() && id.is_none() && method.is_none() {
         // A modern server asks nothing on this wire, and must be sent no answers.
         return Ok(None);
     }
     let landing = channel.take_off(id)?;
     let flight = landing.flight;
-    let modern = beside.version.map(|version| headers::beside(version, method, &beside));
-    let message = Message { body: Bytes::copy_from_slice(body), modern };
+    let modern = beside
+        .version
+        .map(|version| headers::beside(version, method, &beside));
+    let message = Message {
+        body: Bytes::copy_from_slice(body),
+        modern,
+    };
     let part = match (method, id) {
         (None, None) => Part::Answer,
         (Some("initialize"), Some(id)) => {
@@ -124,7 +147,10 @@ async fn request(
             Ok(response) => response?,
             Err(_) => {
                 let place = &channel.endpoint.place;
-                return Err(WireFault::Lost(format!("{place} gave no answer within {} s", silence.as_secs())));
+                return Err(WireFault::Lost(format!(
+                    "{place} gave no answer within {} s",
+                    silence.as_secs()
+                )));
             }
         },
     };
@@ -136,7 +162,9 @@ async fn request(
         }
         Part::Initialized(_) | Part::Answer | Part::Plain => Use::Deliver,
     };
-    Reading::new(channel, id, use_for, silence).read(response, message.modern.is_none()).await
+    Reading::new(channel, id, use_for, silence)
+        .read(response, message.modern.is_none())
+        .await
 }
 
 /// Nobody waits for what becomes of it. A server that goes on would refuse the next request, too.
@@ -148,14 +176,28 @@ async fn note(channel: &Arc<Channel>, message: &Message, part: &Part) {
     });
     match sent.await {
         Ok(Ok(())) => {}
-        Ok(Err(fault)) => tracing::debug!(place = channel.endpoint.place, %fault, "a message that asks nothing was refused"),
-        Err(_) => tracing::debug!(place = channel.endpoint.place, "a message that asks nothing was not taken in time"),
+        Ok(Err(fault)) => {
+            tracing::debug!(place = channel.endpoint.place, %fault, "a message that asks nothing was refused")
+        }
+        Err(_) => tracing::debug!(
+            place = channel.endpoint.place,
+            "a message that asks nothing was not taken in time"
+        ),
     }
 }
 
 /// Sends it, and once more if the server had forgotten the session.
-async fn post(channel: &Arc<Channel>, message: &Message, id: Option<u64>, part: &Part) -> Result<Response, WireFault> {
-    let endpoint = if matches!(part, Part::Answer) { &channel.answering } else { &channel.endpoint };
+async fn post(
+    channel: &Arc<Channel>,
+    message: &Message,
+    id: Option<u64>,
+    part: &Part,
+) -> Result<Response, WireFault> {
+    let endpoint = if matches!(part, Part::Answer) {
+        &channel.answering
+    } else {
+        &channel.endpoint
+    };
     let mut renewed = false;
     loop {
         let legacy = channel.legacy();
@@ -163,15 +205,21 @@ async fn post(channel: &Arc<Channel>, message: &Message, id: Option<u64>, part: 
             (Some(_), _) | (None, Part::Initialize) => (&endpoint.posting, None),
             (None, _) => (&legacy.headers, legacy.id.as_ref()),
         };
-        let response =
-            endpoint.ask(Request::post(&endpoint.url, headers, &message.body).with_lines(message.modern.as_deref())).await?;
+        let response = endpoint
+            .ask(
+                Request::post(&endpoint.url, headers, &message.body)
+                    .with_lines(message.modern.as_deref()),
+            )
+            .await?;
         let status = response.status();
         if status.is_success() {
             return Ok(response);
         }
         let fault = Box::pin(refusal::read(response, id)).await;
         match session {
-            Some(session) if status == StatusCode::NOT_FOUND && !renewed && !knows_session(&fault) => {
+            Some(session)
+                if status == StatusCode::NOT_FOUND && !renewed && !knows_session(&fault) =>
+            {
                 Box::pin(renewal::renew(channel, session)).await?;
                 renewed = true;
             }
@@ -182,7 +230,12 @@ async fn post(channel: &Arc<Channel>, message: &Message, id: Option<u64>, part: 
 
 /// A 404 that means the method.
 fn knows_session(fault: &WireFault) -> bool {
-    let WireFault::Status { error: Some(error), .. } = fault else { return false };
+    let WireFault::Status {
+        error: Some(error), ..
+    } = fault
+    else {
+        return false;
+    };
     code(error) == Some(METHOD_NOT_FOUND)
 }
 
@@ -192,9 +245,13 @@ fn code(error: &RawJson) -> Option<i64> {
 
 /// The session that an answer to `initialize` opens.
 pub(super) fn given_session(response: &Response) -> Result<Option<HeaderValue>, WireFault> {
-    let Some(id) = response.header(&SESSION_ID) else { return Ok(None) };
+    let Some(id) = response.header(&SESSION_ID) else {
+        return Ok(None);
+    };
     match HeaderValue::from_bytes(id) {
         Ok(value) if headers::is_visible(id) => Ok(Some(value)),
-        _ => Err(WireFault::Lost("the server gave a session id with characters that no id may have".to_owned())),
+        _ => Err(WireFault::Lost(
+            "the server gave a session id with characters that no id may have".to_owned(),
+        )),
     }
 }

@@ -1,4 +1,5 @@
-//! Where a body ends: after so many bytes, after its last chunk, or with the connection. Takes its pieces from what was read. Pure.
+//! Where a body ends: after so many bytes, after its last chunk, or with the connection. Takes its
+//! pieces from what was read. Pure.
 
 use bytes::{Buf as _, Bytes, BytesMut};
 use memchr::memchr;
@@ -77,7 +78,9 @@ impl Place {
         loop {
             match self {
                 Self::Size => {
-                    let Some(length) = line(read, MAX_LINE_BYTES)? else { return Ok(Piece::Waits) };
+                    let Some(length) = line(read, MAX_LINE_BYTES)? else {
+                        return Ok(Piece::Waits);
+                    };
                     *self = match size(&read[..length])? {
                         0 => Self::Trailers(MAX_TRAILER_BYTES),
                         size => Self::Chunk(size),
@@ -102,9 +105,15 @@ impl Place {
                     *self = Self::Size;
                 }
                 Self::Trailers(room) => {
-                    let Some(length) = line(read, *room)? else { return Ok(Piece::Waits) };
+                    let Some(length) = line(read, *room)? else {
+                        return Ok(Piece::Waits);
+                    };
                     read.advance(length + LINE_END.len());
-                    *self = if length == 0 { Self::Over } else { Self::Trailers(*room - length) };
+                    *self = if length == 0 {
+                        Self::Over
+                    } else {
+                        Self::Trailers(*room - length)
+                    };
                 }
                 Self::Over => return Ok(Piece::End),
             }
@@ -135,10 +144,19 @@ fn line(read: &[u8], max_bytes: usize) -> Result<Option<usize>, &'static str> {
 
 /// The size that a line gives. What stands behind it is for others.
 fn size(line: &[u8]) -> Result<u64, &'static str> {
-    let digits = line.iter().take_while(|byte| byte.is_ascii_hexdigit()).count();
-    let goes_on = line[digits..].trim_ascii_start().first().is_none_or(|&next| next == b';');
-    let text = std::str::from_utf8(&line[..digits]).ok().filter(|_| (1..=MAX_SIZE_DIGITS).contains(&digits) && goes_on);
-    text.and_then(|text| u64::from_str_radix(text, 16).ok()).ok_or("a chunk has a size that is none")
+    let digits = line
+        .iter()
+        .take_while(|byte| byte.is_ascii_hexdigit())
+        .count();
+    let goes_on = line[digits..]
+        .trim_ascii_start()
+        .first()
+        .is_none_or(|&next| next == b';');
+    let text = std::str::from_utf8(&line[..digits])
+        .ok()
+        .filter(|_| (1..=MAX_SIZE_DIGITS).contains(&digits) && goes_on);
+    text.and_then(|text| u64::from_str_radix(text, 16).ok())
+        .ok_or("a chunk has a size that is none")
 }
 
 #[cfg(test)]
@@ -159,7 +177,12 @@ mod tests {
         loop {
             match framing.take(&mut read)? {
                 Piece::Bytes(bytes) => body.extend_from_slice(&bytes),
-                Piece::End => return Ok(Some((body, [&read[..], &pieces.copied().collect::<Vec<_>>().concat()].concat()))),
+                Piece::End => {
+                    return Ok(Some((
+                        body,
+                        [&read[..], &pieces.copied().collect::<Vec<_>>().concat()].concat(),
+                    )));
+                }
                 Piece::Waits => match pieces.next() {
                     Some(piece) => read.extend_from_slice(piece),
                     None => return Ok(None),
@@ -171,7 +194,9 @@ mod tests {
     /// However it is sliced, a body is the same.
     #[track_caller]
     fn check(framing: Framing, text: &str, expected: Result<Option<(&str, &str)>, &str>) {
-        let expected = expected.map(|whole| whole.map(|(body, rest)| (body.as_bytes().to_vec(), rest.as_bytes().to_vec())));
+        let expected = expected.map(|whole| {
+            whole.map(|(body, rest)| (body.as_bytes().to_vec(), rest.as_bytes().to_vec()))
+        });
         let bytes: Vec<&[u8]> = text.as_bytes().chunks(1).collect();
         assert_eq!(read(framing, &[text.as_bytes()]), expected, "{text:?}");
         assert_eq!(read(framing, &bytes), expected, "{text:?}, byte by byte");
@@ -205,11 +230,27 @@ mod tests {
         for line in ["", "x", "-1", "+1", "0x1", "1 2", " 1", "1000000000000000"] {
             check(chunked, &format!("{line}\r\nok\r\n"), Err(no_size));
         }
-        check(chunked, "2\r\nok!\n0\r\n\r\n", Err("a chunk is longer than it says"));
-        check(chunked, "2\nok\r\n", Err("a line among the chunks ends in no way that it may"));
+        check(
+            chunked,
+            "2\r\nok!\n0\r\n\r\n",
+            Err("a chunk is longer than it says"),
+        );
+        check(
+            chunked,
+            "2\nok\r\n",
+            Err("a line among the chunks ends in no way that it may"),
+        );
         let too_long = "a line among the chunks is too long";
-        check(chunked, &format!("1;{}", "x".repeat(MAX_LINE_BYTES)), Err(too_long));
-        check(chunked, &format!("0\r\n{}", "X: 1\r\n".repeat(MAX_TRAILER_BYTES)), Err(too_long));
+        check(
+            chunked,
+            &format!("1;{}", "x".repeat(MAX_LINE_BYTES)),
+            Err(too_long),
+        );
+        check(
+            chunked,
+            &format!("0\r\n{}", "X: 1\r\n".repeat(MAX_TRAILER_BYTES)),
+            Err(too_long),
+        );
     }
 
     proptest! {

@@ -42,7 +42,9 @@ pub fn read_http_response(pieces: &[&[u8]]) -> Result<Option<HttpResponse>, Stri
     let mut read = BytesMut::new();
     let mut pieces = pieces.iter();
     let mut head = loop {
-        let Some(piece) = pieces.next() else { return Ok(None) };
+        let Some(piece) = pieces.next() else {
+            return Ok(None);
+        };
         read.extend_from_slice(piece);
         if let Some(head) = Head::take(&mut read)? {
             break head;
@@ -65,5 +67,10 @@ pub fn read_http_response(pieces: &[&[u8]]) -> Result<Option<HttpResponse>, Stri
             },
         }
     };
-    Ok(Some(HttpResponse { status: head.status.as_u16(), after_head, has_plain_body, body }))
+    Ok(Some(HttpResponse {
+        status: head.status.as_u16(),
+        after_head,
+        has_plain_body,
+        body,
+    }))
 }

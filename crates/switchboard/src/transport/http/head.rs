@@ -1,4 +1,5 @@
-//! The head of an answer: its status and headers as they came, and what they say about the body and the connection. Pure.
+//! The head of an answer: its status and headers as they came, and what they say about the body and
+//! the connection. Pure.
 
 use std::mem::MaybeUninit;
 use std::ops::Range;
@@ -6,7 +7,9 @@ use std::ops::Range;
 use bytes::{Bytes, BytesMut};
 use httparse::ParserConfig;
 use reqwest::StatusCode;
-use reqwest::header::{CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, HeaderName, TRANSFER_ENCODING};
+use reqwest::header::{
+    CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, HeaderName, TRANSFER_ENCODING,
+};
 
 use super::framing::Framing;
 
@@ -40,12 +43,14 @@ struct Said {
 }
 
 impl Head {
-    /// Takes a whole head from the start of what was read; `None` where there is more to come. Heads that only announce another one are
-    /// passed over.
+    /// Takes a whole head from the start of what was read; `None` where there is more to come.
+    /// Heads that only announce another one are passed over.
     pub(super) fn take(read: &mut BytesMut) -> Result<Option<Self>, String> {
         for _ in 0..MAX_INTERIM {
             match Self::parse(read)? {
-                Some(head) if head.status.is_informational() && head.status != StatusCode::SWITCHING_PROTOCOLS => {}
+                Some(head)
+                    if head.status.is_informational()
+                        && head.status != StatusCode::SWITCHING_PROTOCOLS => {}
                 head => return Ok(head),
             }
         }
@@ -55,25 +60,40 @@ impl Head {
     fn parse(read: &mut BytesMut) -> Result<Option<Self>, String> {
         let mut room = [const { MaybeUninit::uninit() }; MAX_HEADERS];
         let mut parsed = httparse::Response::new(&mut []);
-        let length = match ParserConfig::default().parse_response_with_uninit_headers(&mut parsed, read, &mut room) {
+        let length = match ParserConfig::default().parse_response_with_uninit_headers(
+            &mut parsed,
+            read,
+            &mut room,
+        ) {
             Ok(httparse::Status::Complete(length)) if length <= MAX_HEAD_BYTES => length,
             Ok(httparse::Status::Partial) if read.len() <= MAX_HEAD_BYTES => return Ok(None),
             Ok(_) => return Err(format!("its head is longer than {MAX_HEAD_BYTES} bytes")),
             Err(error) => return Err(error.to_string()),
         };
-        let status = parsed.code.and_then(|code| StatusCode::from_u16(code).ok()).ok_or("its status is none")?;
-        let mut said = Said { length: None, is_chunked: false, keeps: parsed.version == Some(1), is_encoded: false };
+        let status = parsed
+            .code
+            .and_then(|code| StatusCode::from_u16(code).ok())
+            .ok_or("its status is none")?;
+        let mut said = Said {
+            length: None,
+            is_chunked: false,
+            keeps: parsed.version == Some(1),
+            is_encoded: false,
+        };
         let start = read.as_ptr().addr();
-        let place = |part: &[u8]| part.as_ptr().addr() - start..part.as_ptr().addr() - start + part.len();
+        let place =
+            |part: &[u8]| part.as_ptr().addr() - start..part.as_ptr().addr() - start + part.len();
         let mut headers = Vec::with_capacity(parsed.headers.len());
         for header in parsed.headers.iter() {
             said.hear(header)?;
             headers.push((place(header.name.as_bytes()), place(header.value)));
         }
-        let has_no_body = status.is_informational() || matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
+        let has_no_body = status.is_informational()
+            || matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
         let framing = match said.length {
             _ if has_no_body => Framing::Length(0),
-            // Whoever says both may mean either; the one that can be followed is, and then the connection is not trusted further.
+            // Whoever says both may mean either; the one that can be followed is, and then the
+            // connection is not trusted further.
             length if said.is_chunked => {
                 said.keeps &= length.is_none();
                 Framing::chunked()
@@ -82,8 +102,17 @@ impl Head {
             None => Framing::UntilClose,
         };
         let text = read.split_to(length).freeze();
-        let keeps = said.keeps && !matches!(framing, Framing::UntilClose) && status != StatusCode::SWITCHING_PROTOCOLS;
-        Ok(Some(Self { status, text, headers, framing, keeps, is_encoded: said.is_encoded }))
+        let keeps = said.keeps
+            && !matches!(framing, Framing::UntilClose)
+            && status != StatusCode::SWITCHING_PROTOCOLS;
+        Ok(Some(Self {
+            status,
+            text,
+            headers,
+            framing,
+            keeps,
+            is_encoded: said.is_encoded,
+        }))
     }
 
     /// The first value of a header.
@@ -93,8 +122,13 @@ impl Head {
 
     /// Its values, in the order in which they came.
     pub(super) fn headers<'a>(&'a self, name: &HeaderName) -> impl Iterator<Item = &'a [u8]> {
-        let is_named = move |place: &Range<usize>| self.text[place.clone()].eq_ignore_ascii_case(name.as_str().as_bytes());
-        self.headers.iter().filter(move |(place, _)| is_named(place)).map(|(_, place)| &self.text[place.clone()])
+        let is_named = move |place: &Range<usize>| {
+            self.text[place.clone()].eq_ignore_ascii_case(name.as_str().as_bytes())
+        };
+        self.headers
+            .iter()
+            .filter(move |(place, _)| is_named(place))
+            .map(|(_, place)| &self.text[place.clone()])
     }
 }
 
@@ -103,7 +137,11 @@ impl Said {
         let is = |name: HeaderName| header.name.eq_ignore_ascii_case(name.as_str());
         if is(CONTENT_LENGTH) {
             let length = number(header.value).ok_or("its length is no number")?;
-            if self.length.replace(length).is_some_and(|before| before != length) {
+            if self
+                .length
+                .replace(length)
+                .is_some_and(|before| before != length)
+            {
                 return Err("it gives two lengths".to_owned());
             }
         } else if is(TRANSFER_ENCODING) {
@@ -113,7 +151,8 @@ impl Said {
                 self.is_chunked = true;
             }
         } else if is(CONTENT_ENCODING) {
-            self.is_encoded |= parts(header.value).any(|coding| !coding.eq_ignore_ascii_case(b"identity"));
+            self.is_encoded |=
+                parts(header.value).any(|coding| !coding.eq_ignore_ascii_case(b"identity"));
         } else if is(CONNECTION) {
             for word in parts(header.value) {
                 if word.eq_ignore_ascii_case(b"close") {
@@ -127,12 +166,19 @@ impl Said {
 
 fn number(text: &[u8]) -> Option<u64> {
     let is_number = !text.is_empty() && text.iter().all(u8::is_ascii_digit);
-    std::str::from_utf8(text).ok().filter(|_| is_number)?.parse().ok()
+    std::str::from_utf8(text)
+        .ok()
+        .filter(|_| is_number)?
+        .parse()
+        .ok()
 }
 
 /// The parts of a list.
 fn parts(value: &[u8]) -> impl Iterator<Item = &[u8]> {
-    value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii).filter(|part| !part.is_empty())
+    value
+        .split(|&byte| byte == b',')
+        .map(<[u8]>::trim_ascii)
+        .filter(|part| !part.is_empty())
 }
 
 #[cfg(test)]
@@ -143,7 +189,8 @@ mod tests {
 
     use super::*;
 
-    /// What is made of a head that comes byte by byte: status, framing, whether the connection serves again; or why it is none.
+    /// What is made of a head that comes byte by byte: status, framing, whether the connection
+    /// serves again; or why it is none.
     #[track_caller]
     fn check(text: &str, expected: Result<(u16, Framing, bool), &str>) {
         let text = format!("{}\r\n\r\n", text.replace('\n', "\r\n"));
@@ -154,7 +201,11 @@ mod tests {
                 Ok(None) => assert!(at + 1 < text.len(), "it has not ended: {text:?}"),
                 Ok(Some(head)) => {
                     assert_eq!(at + 1, text.len(), "it ended too soon: {text:?}");
-                    assert_eq!(Ok((head.status.as_u16(), head.framing, head.keeps)), expected, "{text:?}");
+                    assert_eq!(
+                        Ok((head.status.as_u16(), head.framing, head.keeps)),
+                        expected,
+                        "{text:?}"
+                    );
                 }
                 Err(fact) => return assert_eq!(Err(fact.as_str()), expected, "{text:?}"),
             }
@@ -163,14 +214,35 @@ mod tests {
 
     #[test]
     fn a_head_says_how_the_body_ends_and_whether_the_connection_stays() {
-        check("HTTP/1.1 200 OK\nContent-Length: 7", Ok((200, Framing::Length(7), true)));
-        check("HTTP/1.1 200 OK\ncontent-length: 7\nCONTENT-LENGTH: 7", Ok((200, Framing::Length(7), true)));
-        check("HTTP/1.1 200 OK\nTransfer-Encoding: Chunked", Ok((200, Framing::chunked(), true)));
+        check(
+            "HTTP/1.1 200 OK\nContent-Length: 7",
+            Ok((200, Framing::Length(7), true)),
+        );
+        check(
+            "HTTP/1.1 200 OK\ncontent-length: 7\nCONTENT-LENGTH: 7",
+            Ok((200, Framing::Length(7), true)),
+        );
+        check(
+            "HTTP/1.1 200 OK\nTransfer-Encoding: Chunked",
+            Ok((200, Framing::chunked(), true)),
+        );
         check("HTTP/1.1 200 OK", Ok((200, Framing::UntilClose, false)));
-        check("HTTP/1.0 200 OK\nContent-Length: 7", Ok((200, Framing::Length(7), false)));
-        check("HTTP/1.1 500\nConnection: x, Close\nContent-Length: 7", Ok((500, Framing::Length(7), false)));
-        check("HTTP/1.1 204 No Content", Ok((204, Framing::Length(0), true)));
-        check("HTTP/1.1 304 Not Modified\nContent-Length: 7", Ok((304, Framing::Length(0), true)));
+        check(
+            "HTTP/1.0 200 OK\nContent-Length: 7",
+            Ok((200, Framing::Length(7), false)),
+        );
+        check(
+            "HTTP/1.1 500\nConnection: x, Close\nContent-Length: 7",
+            Ok((500, Framing::Length(7), false)),
+        );
+        check(
+            "HTTP/1.1 204 No Content",
+            Ok((204, Framing::Length(0), true)),
+        );
+        check(
+            "HTTP/1.1 304 Not Modified\nContent-Length: 7",
+            Ok((304, Framing::Length(0), true)),
+        );
     }
 
     /// An answer in which two ends of the body can be seen could hide another answer.
@@ -178,11 +250,20 @@ mod tests {
     fn a_head_that_can_be_read_in_two_ways_is_refused_or_ends_the_connection() {
         let both = "HTTP/1.1 200 OK\nContent-Length: 7\nTransfer-Encoding: chunked";
         check(both, Ok((200, Framing::chunked(), false)));
-        check("HTTP/1.1 200 OK\nContent-Length: 7\nContent-Length: 8", Err("it gives two lengths"));
+        check(
+            "HTTP/1.1 200 OK\nContent-Length: 7\nContent-Length: 8",
+            Err("it gives two lengths"),
+        );
         for length in ["-7", "+7", "7, 7", "0x7", "", "99999999999999999999"] {
-            check(&format!("HTTP/1.1 200 OK\nContent-Length: {length}"), Err("its length is no number"));
+            check(
+                &format!("HTTP/1.1 200 OK\nContent-Length: {length}"),
+                Err("its length is no number"),
+            );
         }
-        check("HTTP/1.1 200 OK\nA: 1\n folded: 2", Err("invalid header name"));
+        check(
+            "HTTP/1.1 200 OK\nA: 1\n folded: 2",
+            Err("invalid header name"),
+        );
         check("HTTP/1.1 200 OK\nA : 1", Err("invalid header name"));
         check("ICY 200 OK", Err("invalid HTTP version"));
         check("HTTP/1.1 099 Odd", Err("its status is none"));
@@ -191,17 +272,36 @@ mod tests {
     #[test]
     fn heads_that_announce_an_answer_are_passed_over_within_a_bound() {
         let interim = "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n";
-        let mut read = BytesMut::from(format!("{interim}HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").as_bytes());
-        assert_eq!(Head::take(&mut read).unwrap().unwrap().status, StatusCode::OK);
+        let mut read = BytesMut::from(
+            format!("{interim}HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").as_bytes(),
+        );
+        assert_eq!(
+            Head::take(&mut read).unwrap().unwrap().status,
+            StatusCode::OK
+        );
         let mut read = BytesMut::from(interim.repeat(MAX_INTERIM).as_bytes());
-        assert_eq!(Head::take(&mut read).err().unwrap(), "it announces an answer over and over");
+        assert_eq!(
+            Head::take(&mut read).err().unwrap(),
+            "it announces an answer over and over"
+        );
     }
 
     #[test]
     fn a_head_is_bounded() {
-        let mut long = BytesMut::from(format!("HTTP/1.1 200 OK\r\nA: {}", "x".repeat(MAX_HEAD_BYTES)).as_bytes());
-        assert_eq!(Head::take(&mut long).err().unwrap(), "its head is longer than 65536 bytes");
-        let mut many = BytesMut::from(format!("HTTP/1.1 200 OK\r\n{}\r\n", "A: 1\r\n".repeat(MAX_HEADERS + 1)).as_bytes());
+        let mut long = BytesMut::from(
+            format!("HTTP/1.1 200 OK\r\nA: {}", "x".repeat(MAX_HEAD_BYTES)).as_bytes(),
+        );
+        assert_eq!(
+            Head::take(&mut long).err().unwrap(),
+            "its head is longer than 65536 bytes"
+        );
+        let mut many = BytesMut::from(
+            format!(
+                "HTTP/1.1 200 OK\r\n{}\r\n",
+                "A: 1\r\n".repeat(MAX_HEADERS + 1)
+            )
+            .as_bytes(),
+        );
         assert_eq!(Head::take(&mut many).err().unwrap(), "too many headers");
     }
 
@@ -210,7 +310,10 @@ mod tests {
         let text = "HTTP/1.1 401 No\r\ncontent-TYPE:  text/plain \r\nwww-authenticate: a\r\nWWW-Authenticate: b\r\n\r\n";
         let head = Head::take(&mut BytesMut::from(text)).unwrap().unwrap();
         assert_eq!(head.header(&CONTENT_TYPE), Some(&b"text/plain"[..]));
-        assert_eq!(head.headers(&WWW_AUTHENTICATE).collect::<Vec<_>>(), [b"a", b"b"]);
+        assert_eq!(
+            head.headers(&WWW_AUTHENTICATE).collect::<Vec<_>>(),
+            [b"a", b"b"]
+        );
         assert_eq!(head.header(&CONNECTION), None);
     }
 
@@ -224,8 +327,13 @@ mod tests {
             ("Transfer-Encoding: chunked, gzip", true),
             ("Transfer-Encoding: chunked", false),
         ] {
-            let mut read = BytesMut::from(format!("HTTP/1.1 200 OK\r\n{header}\r\n\r\n").as_bytes());
-            assert_eq!(Head::take(&mut read).unwrap().unwrap().is_encoded, expected, "{header}");
+            let mut read =
+                BytesMut::from(format!("HTTP/1.1 200 OK\r\n{header}\r\n\r\n").as_bytes());
+            assert_eq!(
+                Head::take(&mut read).unwrap().unwrap().is_encoded,
+                expected,
+                "{header}"
+            );
         }
     }
 }

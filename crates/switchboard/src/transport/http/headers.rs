@@ -1,8 +1,10 @@
-//! The headers of a request: what an entry says, what the protocol says beside a message, and how a value must be spelled. Pure.
+//! The headers of a request: what an entry says, what the protocol says beside a message, and how a
+//! value must be spelled. Pure.
 
 use data_encoding::BASE64;
 use reqwest::header::{
-    ACCEPT, AUTHORIZATION, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, TRANSFER_ENCODING,
+    ACCEPT, AUTHORIZATION, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName,
+    HeaderValue, TRANSFER_ENCODING,
 };
 
 use crate::secret::Secret;
@@ -18,9 +20,15 @@ const NAME: &str = "mcp-name";
 const PARAMETER: &str = "mcp-param-";
 
 /// The headers of every POST to an endpoint. Those of the entry win, whatever they are.
-pub(in crate::transport) fn posting(url: &url::Url, entry: &[(String, Secret)]) -> Result<HeaderMap, ConnectFault> {
+pub(in crate::transport) fn posting(
+    url: &url::Url,
+    entry: &[(String, Secret)],
+) -> Result<HeaderMap, ConnectFault> {
     let mut headers = HeaderMap::new();
-    headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
+    headers.insert(
+        ACCEPT,
+        HeaderValue::from_static("application/json, text/event-stream"),
+    );
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     if let Some(basic) = of_user(url) {
         headers.insert(AUTHORIZATION, basic);
@@ -50,9 +58,13 @@ pub(in crate::transport) fn secret(value: &Secret) -> Option<HeaderValue> {
     Some(value)
 }
 
-/// What stands beside a modern message, as the lines of headers. A value that no header can carry is encoded; a name that none can have
-/// is left out.
-pub(in crate::transport) fn beside(version: &str, method: Option<&str>, beside: &Beside<'_>) -> String {
+/// What stands beside a modern message, as the lines of headers. A value that no header can carry
+/// is encoded; a name that none can have is left out.
+pub(in crate::transport) fn beside(
+    version: &str,
+    method: Option<&str>,
+    beside: &Beside<'_>,
+) -> String {
     let mut lines = String::with_capacity(160);
     say(&mut lines, PROTOCOL_VERSION, version);
     if let Some(method) = method {
@@ -72,14 +84,18 @@ pub(in crate::transport) fn beside(version: &str, method: Option<&str>, beside: 
 
 /// Whether such a line has this name: no other header may have it, too.
 pub(in crate::transport) fn is_beside(name: &HeaderName) -> bool {
-    [PROTOCOL_VERSION, METHOD, NAME].contains(&name.as_str()) || name.as_str().starts_with(PARAMETER)
+    [PROTOCOL_VERSION, METHOD, NAME].contains(&name.as_str())
+        || name.as_str().starts_with(PARAMETER)
 }
 
 /// Such lines taken apart.
 pub(in crate::transport) fn pairs(lines: &str) -> impl Iterator<Item = (HeaderName, HeaderValue)> {
     let pair = |line: &str| {
         let (name, value) = line.split_once(": ")?;
-        Some((HeaderName::from_bytes(name.as_bytes()).ok()?, HeaderValue::from_str(value).ok()?))
+        Some((
+            HeaderName::from_bytes(name.as_bytes()).ok()?,
+            HeaderValue::from_str(value).ok()?,
+        ))
     };
     lines.split_terminator("\r\n").filter_map(pair)
 }
@@ -90,12 +106,16 @@ pub(in crate::transport) fn is_visible(bytes: &[u8]) -> bool {
 }
 
 fn of_entry(name: &str, value: &Secret) -> Result<(HeaderName, HeaderValue), ConnectFault> {
-    let refused = |why: &str| ConnectFault(format!("the header {} of its entry {why}", quoted(name)));
-    let header = HeaderName::from_bytes(name.as_bytes()).map_err(|_| refused("has a name that no header can have"))?;
+    let refused =
+        |why: &str| ConnectFault(format!("the header {} of its entry {why}", quoted(name)));
+    let header = HeaderName::from_bytes(name.as_bytes())
+        .map_err(|_| refused("has a name that no header can have"))?;
     if [CONTENT_LENGTH, TRANSFER_ENCODING, CONNECTION].contains(&header) {
         return Err(refused("belongs to the connection; leave it out"));
     }
-    let value = secret(value).ok_or_else(|| refused("has a value with a line break or another control character in it"))?;
+    let value = secret(value).ok_or_else(|| {
+        refused("has a value with a line break or another control character in it")
+    })?;
     Ok((header, value))
 }
 
@@ -105,7 +125,12 @@ fn of_user(url: &url::Url) -> Option<HeaderValue> {
         return None;
     }
     let plain = |text: &str| percent_decoded(text);
-    let pair = [plain(url.username()), b":".to_vec(), plain(url.password().unwrap_or_default())].concat();
+    let pair = [
+        plain(url.username()),
+        b":".to_vec(),
+        plain(url.password().unwrap_or_default()),
+    ]
+    .concat();
     secret(&Secret::new(format!("Basic {}", BASE64.encode(&pair))))
 }
 
@@ -114,8 +139,13 @@ fn percent_decoded(text: &str) -> Vec<u8> {
     let mut out = Vec::with_capacity(bytes.len());
     let mut at = 0;
     while at < bytes.len() {
-        let hex = bytes.get(at + 1..at + 3).and_then(|hex| std::str::from_utf8(hex).ok());
-        match (bytes[at], hex.and_then(|hex| u8::from_str_radix(hex, 16).ok())) {
+        let hex = bytes
+            .get(at + 1..at + 3)
+            .and_then(|hex| std::str::from_utf8(hex).ok());
+        match (
+            bytes[at],
+            hex.and_then(|hex| u8::from_str_radix(hex, 16).ok()),
+        ) {
             (b'%', Some(byte)) => {
                 out.push(byte);
                 at += 3;
@@ -140,7 +170,9 @@ fn say(lines: &mut String, name: &str, value: &str) {
 
 /// Whether a value can stand in a header as it is and be told from an encoded one.
 fn is_plain(value: &str) -> bool {
-    let visible = value.bytes().all(|byte| matches!(byte, b' '..=b'~' | b'\t'));
+    let visible = value
+        .bytes()
+        .all(|byte| matches!(byte, b' '..=b'~' | b'\t'));
     let padded = value.starts_with([' ', '\t']) || value.ends_with([' ', '\t']);
     visible && !padded && !(value.starts_with("=?base64?") && value.ends_with("?="))
 }
@@ -169,15 +201,24 @@ mod tests {
             let mut lines = String::new();
             say(&mut lines, NAME, value);
             assert_eq!(lines, format!("mcp-name: {expected}\r\n"), "{value:?}");
-            let [(name, value)] = &pairs(&lines).collect::<Vec<_>>()[..] else { panic!("{lines:?}") };
+            let [(name, value)] = &pairs(&lines).collect::<Vec<_>>()[..] else {
+                panic!("{lines:?}")
+            };
             assert_eq!((name.as_str(), value.to_str().unwrap()), (NAME, expected));
         }
     }
 
     #[test]
     fn t15_a_parameter_whose_name_is_no_header_is_left_out() {
-        let parameters = [("Region".to_owned(), "west".to_owned()), ("X\r\nEvil".to_owned(), "1".to_owned())];
-        let said = Beside { version: None, name: Some("t"), parameters: &parameters };
+        let parameters = [
+            ("Region".to_owned(), "west".to_owned()),
+            ("X\r\nEvil".to_owned(), "1".to_owned()),
+        ];
+        let said = Beside {
+            version: None,
+            name: Some("t"),
+            parameters: &parameters,
+        };
         assert_eq!(
             beside("2026-07-28", Some("tools/call"), &said),
             "mcp-protocol-version: 2026-07-28\r\nmcp-method: tools/call\r\nmcp-name: t\r\nmcp-param-region: west\r\n"
@@ -188,7 +229,11 @@ mod tests {
     fn headers_of_an_entry_win_and_bad_ones_are_refused_without_their_value() {
         let url = "http://us%40r:p@localhost/mcp".parse().unwrap();
         let entry = |name: &str, value: &str| vec![(name.to_owned(), Secret::new(value))];
-        let headers = posting(&url, &entry("content-type", "application/json; charset=utf-8")).unwrap();
+        let headers = posting(
+            &url,
+            &entry("content-type", "application/json; charset=utf-8"),
+        )
+        .unwrap();
         assert_eq!(headers[CONTENT_TYPE], "application/json; charset=utf-8");
         assert_eq!(headers[AUTHORIZATION], "Basic dXNAcjpw");
         for (name, value, expected) in [
@@ -197,10 +242,21 @@ mod tests {
                 "hidden\r\nX-Evil: 1",
                 "the header \"X-A\" of its entry has a value with a line break or another control character in it",
             ),
-            ("X A", "hidden", "the header \"X A\" of its entry has a name that no header can have"),
-            ("Content-Length", "3", "the header \"Content-Length\" of its entry belongs to the connection; leave it out"),
+            (
+                "X A",
+                "hidden",
+                "the header \"X A\" of its entry has a name that no header can have",
+            ),
+            (
+                "Content-Length",
+                "3",
+                "the header \"Content-Length\" of its entry belongs to the connection; leave it out",
+            ),
         ] {
-            assert_eq!(posting(&url, &entry(name, value)), Err(ConnectFault(expected.to_owned())));
+            assert_eq!(
+                posting(&url, &entry(name, value)),
+                Err(ConnectFault(expected.to_owned()))
+            );
         }
     }
 }

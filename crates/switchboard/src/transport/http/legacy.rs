@@ -14,7 +14,8 @@ pub(super) struct Legacy {
     pub(super) version: Option<HeaderValue>,
     /// The headers of every legacy POST, with both of these.
     pub(super) headers: HeaderMap,
-    /// Our own words, to begin anew with: the id of `initialize`, its bytes, and those of `notifications/initialized`.
+    /// Our own words, to begin anew with: the id of `initialize`, its bytes, and those of
+    /// `notifications/initialized`.
     pub(super) initialize: Option<(u64, Bytes)>,
     pub(super) initialized: Option<Bytes>,
 }
@@ -22,7 +23,13 @@ pub(super) struct Legacy {
 impl Legacy {
     /// Nothing is agreed yet.
     pub(super) fn new(endpoint: &Endpoint) -> Self {
-        Self { id: None, version: None, headers: endpoint.posting.clone(), initialize: None, initialized: None }
+        Self {
+            id: None,
+            version: None,
+            headers: endpoint.posting.clone(),
+            initialize: None,
+            initialized: None,
+        }
     }
 
     /// These headers, and what each message of the session says of it.

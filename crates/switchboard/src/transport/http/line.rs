@@ -15,7 +15,8 @@ use super::head::Head;
 use super::request::Request;
 use super::stack::KEEPALIVE;
 
-/// The room for one read: this much at first, and up to that much where the reads before were filled.
+/// The room for one read: this much at first, and up to that much where the reads before were
+/// filled.
 const FIRST_READ_BYTES: usize = 8 * 1024;
 const LARGEST_READ_BYTES: usize = 256 * 1024;
 
@@ -47,24 +48,48 @@ impl Line {
         // Each message is one write, and waits for nothing.
         let _ = socket.set_nodelay(true);
         // A peer that is gone without a word is noticed, also by whoever only listens.
-        let keepalive = TcpKeepalive::new().with_time(KEEPALIVE).with_interval(KEEPALIVE);
+        let keepalive = TcpKeepalive::new()
+            .with_time(KEEPALIVE)
+            .with_interval(KEEPALIVE);
         let _ = SockRef::from(&socket).set_tcp_keepalive(&keepalive);
         let (head, read) = (Vec::new(), BytesMut::new());
-        Self { socket, head, read, read_bytes: FIRST_READ_BYTES, used: Instant::now() }
+        Self {
+            socket,
+            head,
+            read,
+            read_bytes: FIRST_READ_BYTES,
+            used: Instant::now(),
+        }
     }
 
     /// Sends a request and reads the head of its answer.
-    pub(super) async fn ask(&mut self, request: &Request<'_>, authority: &str) -> Result<Head, Unanswered> {
+    pub(super) async fn ask(
+        &mut self,
+        request: &Request<'_>,
+        authority: &str,
+    ) -> Result<Head, Unanswered> {
         self.head.clear();
         request.write_head(authority, &mut self.head);
         let body = request.body.map_or(&[][..], |body| body);
         let mut written = 0;
         let answered = poll_fn(|task| self.poll_head(task, body, &mut written)).await;
-        answered.map_err(|error| if written == 0 { Unanswered::Unsent(error) } else { Unanswered::Lost(error) })
+        answered.map_err(|error| {
+            if written == 0 {
+                Unanswered::Unsent(error)
+            } else {
+                Unanswered::Lost(error)
+            }
+        })
     }
 
-    /// Both ways at once: a server may answer before it has taken everything, and what it said before it closed can still be read.
-    fn poll_head(&mut self, task: &mut Context<'_>, body: &[u8], written: &mut usize) -> Poll<io::Result<Head>> {
+    /// Both ways at once: a server may answer before it has taken everything, and what it said
+    /// before it closed can still be read.
+    fn poll_head(
+        &mut self,
+        task: &mut Context<'_>,
+        body: &[u8],
+        written: &mut usize,
+    ) -> Poll<io::Result<Head>> {
         let sending = self.poll_write(task, body, written);
         loop {
             let broken = match self.poll_more(task) {
@@ -87,7 +112,12 @@ impl Line {
     }
 
     /// Writes what is left of the request.
-    fn poll_write(&mut self, task: &mut Context<'_>, body: &[u8], written: &mut usize) -> Poll<io::Result<()>> {
+    fn poll_write(
+        &mut self,
+        task: &mut Context<'_>,
+        body: &[u8],
+        written: &mut usize,
+    ) -> Poll<io::Result<()>> {
         while *written < self.head.len() + body.len() {
             let head = &self.head[(*written).min(self.head.len())..];
             let body = &body[written.saturating_sub(self.head.len())..];
@@ -102,7 +132,9 @@ impl Line {
 
     /// Waits for more of the answer and reads it. False once the other side has closed.
     pub(super) async fn more(&mut self) -> io::Result<bool> {
-        poll_fn(|task| self.poll_more(task)).await.map(|count| count > 0)
+        poll_fn(|task| self.poll_more(task))
+            .await
+            .map(|count| count > 0)
     }
 
     fn poll_more(&mut self, task: &mut Context<'_>) -> Poll<io::Result<usize>> {
@@ -115,7 +147,8 @@ impl Line {
         Poll::Ready(Ok(count))
     }
 
-    /// Makes it ready to wait for another request. False where it cannot take one: there is something in it that nobody asked for.
+    /// Makes it ready to wait for another request. False where it cannot take one: there is
+    /// something in it that nobody asked for.
     pub(super) fn rest(&mut self) -> bool {
         if self.head.capacity() > KEPT_BYTES {
             self.head = Vec::new();
@@ -131,7 +164,8 @@ impl Line {
         true
     }
 
-    /// Whether it is open still, as far as the server has said: anything that came while it rested is the end of it.
+    /// Whether it is open still, as far as the server has said: anything that came while it rested
+    /// is the end of it.
     pub(super) fn is_quiet(&self) -> bool {
         matches!(self.socket.try_read(&mut [0]), Err(error) if error.kind() == io::ErrorKind::WouldBlock)
     }

@@ -1,4 +1,5 @@
-//! The stream on which a legacy server speaks unasked: opened where it is offered, opened again when it ends, never in a hurry.
+//! The stream on which a legacy server speaks unasked: opened where it is offered, opened again
+//! when it ends, never in a hurry.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,14 +35,19 @@ const WORTHWHILE: Duration = Duration::from_secs(30);
 
 /// Listens from now on; the channel owns the task.
 pub(super) fn start(channel: &Arc<Channel>) {
-    let task = channel.runtime.spawn(supervised(channel.inbound.clone(), listen(channel.clone())));
+    let task = channel
+        .runtime
+        .spawn(supervised(channel.inbound.clone(), listen(channel.clone())));
     channel.listen_with(task.abort_handle());
 }
 
-/// How long to wait before a stream is opened again: what the server wants, within reason, and longer each time in vain.
+/// How long to wait before a stream is opened again: what the server wants, within reason, and
+/// longer each time in vain.
 pub(super) fn pause(wanted: Option<Duration>, in_vain: u32) -> Duration {
     let first = wanted.unwrap_or(PAUSE).clamp(SHORTEST_PAUSE, LONGEST_PAUSE);
-    first.saturating_mul(1 << in_vain.min(10)).min(LONGEST_PAUSE)
+    first
+        .saturating_mul(1 << in_vain.min(10))
+        .min(LONGEST_PAUSE)
 }
 
 /// Opens a stream of the session, after this event if one is named.
@@ -52,8 +58,13 @@ pub(super) async fn open(channel: &Channel, last_id: Option<&str>) -> Result<Res
     if let Some(id) = last_id.and_then(|id| HeaderValue::from_bytes(id.as_bytes()).ok()) {
         headers.insert(LAST_EVENT_ID, id);
     }
-    let asked = timeout(NOTE_DEADLINE, endpoint.ask(Request::get(&endpoint.url, &headers))).await;
-    let response = asked.unwrap_or_else(|_| Err(WireFault::Lost("no stream was opened in time".to_owned())))?;
+    let asked = timeout(
+        NOTE_DEADLINE,
+        endpoint.ask(Request::get(&endpoint.url, &headers)),
+    )
+    .await;
+    let response = asked
+        .unwrap_or_else(|_| Err(WireFault::Lost("no stream was opened in time".to_owned())))?;
     if !response.status().is_success() {
         return Err(refusal::read(response, None).await);
     }
@@ -84,11 +95,16 @@ async fn listen(channel: Arc<Channel>) {
                 let fruitful = hear(&channel, response, &mut frames).await;
                 in_vain = if fruitful { 0 } else { in_vain + 1 };
             }
-            Err(WireFault::Status { status, retry_after, .. }) if may_come(status, is_offered, in_vain) => {
+            Err(WireFault::Status {
+                status,
+                retry_after,
+                ..
+            }) if may_come(status, is_offered, in_vain) => {
                 wanted = retry_after;
                 in_vain += 1;
             }
-            // It has forgotten the session since, and whoever only listens would never find out. Beginning anew listens anew, too.
+            // It has forgotten the session since, and whoever only listens would never find out.
+            // Beginning anew listens anew, too.
             Err(WireFault::Status { status: 404, .. }) if is_offered => {
                 if let Some(forgotten) = &session {
                     let _ = renewal::renew(&channel, forgotten).await;
@@ -104,8 +120,8 @@ async fn listen(channel: Arc<Channel>) {
     }
 }
 
-/// Whether a server that answered so may open a stream yet: it is busy, or it fails. Where it never opened one, failing may be how it says
-/// that it has none.
+/// Whether a server that answered so may open a stream yet: it is busy, or it fails. Where it never
+/// opened one, failing may be how it says that it has none.
 fn may_come(status: u16, is_offered: bool, in_vain: u32) -> bool {
     match status {
         408 | 429 | 502..=504 => true,
@@ -133,7 +149,8 @@ async fn hear(channel: &Channel, mut response: Response, frames: &mut EventFrame
     heard || begun.elapsed() > WORTHWHILE
 }
 
-/// Hands on what came on a stream that serves all requests: nothing says which of them a message belongs to.
+/// Hands on what came on a stream that serves all requests: nothing says which of them a message
+/// belongs to.
 pub(in crate::transport) fn deliver(event: ServerEvent<'_>, inbound: &dyn Inbound) {
     let data = match event {
         ServerEvent::Oversized(id) => return inbound.oversized(id),
@@ -145,7 +162,12 @@ pub(in crate::transport) fn deliver(event: ServerEvent<'_>, inbound: &dyn Inboun
         EventData::Long(bytes) => RawJson::share(bytes, part),
     };
     let text = std::str::from_utf8(data.as_ref()).ok();
-    let read = text.and_then(|text| parse(text, &keep, &mut |message| inbound.message(message, Origin::Shared)).ok());
+    let read = text.and_then(|text| {
+        parse(text, &keep, &mut |message| {
+            inbound.message(message, Origin::Shared)
+        })
+        .ok()
+    });
     if read.is_none() {
         inbound.junk(data.as_ref());
     }
@@ -168,7 +190,11 @@ mod tests {
             (405, true, 0, false),
             (400, false, 0, false),
         ] {
-            assert_eq!(may_come(status, is_offered, in_vain), expected, "{status}, {is_offered}, {in_vain}");
+            assert_eq!(
+                may_come(status, is_offered, in_vain),
+                expected,
+                "{status}, {is_offered}, {in_vain}"
+            );
         }
     }
 

@@ -23,16 +23,41 @@ pub(in crate::transport) struct Request<'a> {
 }
 
 impl<'a> Request<'a> {
-    pub(in crate::transport) fn post(url: &'a Url, headers: &'a HeaderMap, body: &'a Bytes) -> Self {
-        Self { method: &Method::POST, url, headers, own: None, lines: "", body: Some(body) }
+    pub(in crate::transport) fn post(
+        url: &'a Url,
+        headers: &'a HeaderMap,
+        body: &'a Bytes,
+    ) -> Self {
+        Self {
+            method: &Method::POST,
+            url,
+            headers,
+            own: None,
+            lines: "",
+            body: Some(body),
+        }
     }
 
     pub(in crate::transport) fn get(url: &'a Url, headers: &'a HeaderMap) -> Self {
-        Self { method: &Method::GET, url, headers, own: None, lines: "", body: None }
+        Self {
+            method: &Method::GET,
+            url,
+            headers,
+            own: None,
+            lines: "",
+            body: None,
+        }
     }
 
     pub(in crate::transport) fn delete(url: &'a Url, headers: &'a HeaderMap) -> Self {
-        Self { method: &Method::DELETE, url, headers, own: None, lines: "", body: None }
+        Self {
+            method: &Method::DELETE,
+            url,
+            headers,
+            own: None,
+            lines: "",
+            body: None,
+        }
     }
 
     /// The same, with what this one says beside.
@@ -47,10 +72,14 @@ impl<'a> Request<'a> {
 
     /// The same, with what stands beside its message.
     pub(super) fn with_lines(self, lines: Option<&'a str>) -> Self {
-        Self { lines: lines.unwrap_or_default(), ..self }
+        Self {
+            lines: lines.unwrap_or_default(),
+            ..self
+        }
     }
 
-    /// Everything before the body, as it goes over a connection. `authority` is what `Host` says unless a header does.
+    /// Everything before the body, as it goes over a connection. `authority` is what `Host` says
+    /// unless a header does.
     pub(super) fn write_head(&self, authority: &str, out: &mut Vec<u8>) {
         out.extend_from_slice(self.method.as_str().as_bytes());
         out.push(b' ');
@@ -62,10 +91,15 @@ impl<'a> Request<'a> {
                 write_header(out, &name, value.as_bytes());
             }
         }
-        self.said().for_each(|(name, value)| write_header(out, name, value.as_bytes()));
+        self.said()
+            .for_each(|(name, value)| write_header(out, name, value.as_bytes()));
         out.extend_from_slice(self.lines.as_bytes());
         if let Some(body) = self.body {
-            write_header(out, &CONTENT_LENGTH, itoa::Buffer::new().format(body.len()).as_bytes());
+            write_header(
+                out,
+                &CONTENT_LENGTH,
+                itoa::Buffer::new().format(body.len()).as_bytes(),
+            );
         }
         out.extend_from_slice(b"\r\n");
     }
@@ -85,9 +119,13 @@ impl<'a> Request<'a> {
     fn said(&self) -> impl Iterator<Item = (&'a HeaderName, &'a HeaderValue)> {
         let Self { own, lines, .. } = *self;
         let counts = move |name: &HeaderName| {
-            own.is_none_or(|own| !own.contains_key(name)) && (lines.is_empty() || !headers::is_beside(name))
+            own.is_none_or(|own| !own.contains_key(name))
+                && (lines.is_empty() || !headers::is_beside(name))
         };
-        self.headers.iter().filter(move |(name, _)| counts(name)).chain(own.into_iter().flatten())
+        self.headers
+            .iter()
+            .filter(move |(name, _)| counts(name))
+            .chain(own.into_iter().flatten())
     }
 
     fn says(&self, name: &HeaderName) -> bool {
@@ -122,12 +160,26 @@ mod tests {
     fn check(request: Request<'_>, expected: &[&str]) {
         let mut out = Vec::new();
         request.write_head("here:1", &mut out);
-        assert_eq!(String::from_utf8(out).unwrap(), format!("{}\r\n\r\n", expected.join("\r\n")));
-        let headers =
-            |line: &&&str| !["host: here:1"].contains(*line) && !line.starts_with("content-length") && !line.contains(OUR_NAME);
-        let expected: Vec<_> = expected[1..].iter().filter(headers).map(|line| (*line).to_owned()).collect();
+        assert_eq!(
+            String::from_utf8(out).unwrap(),
+            format!("{}\r\n\r\n", expected.join("\r\n"))
+        );
+        let headers = |line: &&&str| {
+            !["host: here:1"].contains(*line)
+                && !line.starts_with("content-length")
+                && !line.contains(OUR_NAME)
+        };
+        let expected: Vec<_> = expected[1..]
+            .iter()
+            .filter(headers)
+            .map(|line| (*line).to_owned())
+            .collect();
         let request = request.for_stack();
-        let said: Vec<_> = request.headers().iter().map(|(name, value)| format!("{name}: {}", value.to_str().unwrap())).collect();
+        let said: Vec<_> = request
+            .headers()
+            .iter()
+            .map(|(name, value)| format!("{name}: {}", value.to_str().unwrap()))
+            .collect();
         assert_eq!(said, expected);
     }
 
@@ -152,7 +204,13 @@ mod tests {
         let own = headers(&[(ACCEPT, "three"), (USER_AGENT, "we"), (HOST, "there")]);
         check(
             Request::get(&url, &common).beside(Some(&own)),
-            &["GET /a%20b/mcp?key=%22 HTTP/1.1", "content-type: a", "accept: three", "user-agent: we", "host: there"],
+            &[
+                "GET /a%20b/mcp?key=%22 HTTP/1.1",
+                "content-type: a",
+                "accept: three",
+                "user-agent: we",
+                "host: there",
+            ],
         );
         let common = headers(&[
             (HeaderName::from_static("mcp-name"), "of the entry"),
@@ -162,7 +220,14 @@ mod tests {
         let lines = "mcp-method: x\r\nmcp-name: y\r\n";
         check(
             Request::get(&url, &common).with_lines(Some(lines)),
-            &["GET /a%20b/mcp?key=%22 HTTP/1.1", "host: here:1", &us, "mcp-tenant: of the entry", "mcp-method: x", "mcp-name: y"],
+            &[
+                "GET /a%20b/mcp?key=%22 HTTP/1.1",
+                "host: here:1",
+                &us,
+                "mcp-tenant: of the entry",
+                "mcp-method: x",
+                "mcp-name: y",
+            ],
         );
     }
 }

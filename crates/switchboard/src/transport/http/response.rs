@@ -1,4 +1,5 @@
-//! A response, over a connection of our own or from the shared stack: status, headers, and a body that comes piece by piece.
+//! A response, over a connection of our own or from the shared stack: status, headers, and a body
+//! that comes piece by piece.
 
 use std::io;
 
@@ -47,15 +48,25 @@ impl Response {
     pub(in crate::transport) fn texts(&self, name: &HeaderName) -> Vec<&str> {
         let values: Vec<&[u8]> = match &self.came {
             Came::Direct(answer) => answer.head.headers(name).collect(),
-            Came::Stack(response) => response.headers().get_all(name).iter().map(AsRef::as_ref).collect(),
+            Came::Stack(response) => response
+                .headers()
+                .get_all(name)
+                .iter()
+                .map(AsRef::as_ref)
+                .collect(),
         };
         let is_plain = |value: &&[u8]| value.iter().all(|byte| matches!(byte, b'\t' | b' '..=b'~'));
-        values.into_iter().filter(is_plain).filter_map(|value| std::str::from_utf8(value).ok()).collect()
+        values
+            .into_iter()
+            .filter(is_plain)
+            .filter_map(|value| std::str::from_utf8(value).ok())
+            .collect()
     }
 
     /// The first value of a header, if it is text.
     pub(in crate::transport) fn text(&self, name: &HeaderName) -> Option<&str> {
-        self.header(name).and_then(|value| std::str::from_utf8(value).ok())
+        self.header(name)
+            .and_then(|value| std::str::from_utf8(value).ok())
     }
 
     /// How much of the body is to come, where that was said.
@@ -74,7 +85,8 @@ impl Response {
         }
     }
 
-    /// The next piece of the body, as soon as there is any; `None` at its end. Dropping this loses nothing.
+    /// The next piece of the body, as soon as there is any; `None` at its end. Dropping this loses
+    /// nothing.
     pub(in crate::transport) async fn chunk(&mut self) -> Result<Option<Bytes>, Broken> {
         match &mut self.came {
             Came::Direct(answer) => answer.chunk().await.map_err(Broken::Direct),
@@ -85,12 +97,18 @@ impl Response {
 
 impl From<Answer> for Response {
     fn from(answer: Answer) -> Self {
-        Self { came: Came::Direct(answer), moved: None }
+        Self {
+            came: Came::Direct(answer),
+            moved: None,
+        }
     }
 }
 
 impl From<reqwest::Response> for Response {
     fn from(response: reqwest::Response) -> Self {
-        Self { came: Came::Stack(Box::new(response)), moved: None }
+        Self {
+            came: Came::Stack(Box::new(response)),
+            moved: None,
+        }
     }
 }

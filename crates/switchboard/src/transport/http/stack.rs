@@ -1,4 +1,5 @@
-//! The pool of connections that every URL server of a host shares: proxies, TLS, and the time a connection may take.
+//! The pool of connections that every URL server of a host shares: proxies, TLS, and the time a
+//! connection may take.
 
 use std::fmt;
 use std::sync::Arc;
@@ -64,21 +65,41 @@ impl HttpStack {
                 .redirect(redirect::Policy::none())
                 .referer(false)
                 .no_proxy();
-            let builder = proxies.iter().fold(builder, |builder, (_, _, proxy)| builder.proxy(proxy.clone()));
-            builder.build().map_err(|error| ConnectFault(format!("the HTTP stack could not be set up: {error:?}")))
+            let builder = proxies.iter().fold(builder, |builder, (_, _, proxy)| {
+                builder.proxy(proxy.clone())
+            });
+            builder.build().map_err(|error| {
+                ConnectFault(format!("the HTTP stack could not be set up: {error:?}"))
+            })
         };
-        let exempt = variable(environment, "no_proxy").map(|(_, hosts)| hosts).unwrap_or_default();
+        let exempt = variable(environment, "no_proxy")
+            .map(|(_, hosts)| hosts)
+            .unwrap_or_default();
         let named = Named {
-            exempt: exempt.split(',').map(|host| host.trim().trim_start_matches('.').to_owned()).collect(),
-            proxies: proxies.iter().map(|(kind, name, _)| (*kind, name.clone())).collect(),
+            exempt: exempt
+                .split(',')
+                .map(|host| host.trim().trim_start_matches('.').to_owned())
+                .collect(),
+            proxies: proxies
+                .iter()
+                .map(|(kind, name, _)| (*kind, name.clone()))
+                .collect(),
         };
-        Ok(Self { pool: pool()?, answers: pool()?, named: Arc::new(named) })
+        Ok(Self {
+            pool: pool()?,
+            answers: pool()?,
+            named: Arc::new(named),
+        })
     }
 
-    /// The same over connections of its own, for answers to questions: over HTTP/2 a server takes only so many requests at once, and
-    /// all of them may be calls that wait for such an answer.
+    /// The same over connections of its own, for answers to questions: over HTTP/2 a server takes
+    /// only so many requests at once, and all of them may be calls that wait for such an
+    /// answer.
     pub(in crate::transport) fn for_answers(&self) -> Self {
-        Self { pool: self.answers.clone(), ..self.clone() }
+        Self {
+            pool: self.answers.clone(),
+            ..self.clone()
+        }
     }
 
     /// Whether the environment names any proxy at all.
@@ -86,14 +107,23 @@ impl HttpStack {
         !self.named.proxies.is_empty()
     }
 
-    /// Who may be at fault where there is no connection to `place`: also the proxy in front of it, if one is named.
+    /// Who may be at fault where there is no connection to `place`: also the proxy in front of it,
+    /// if one is named.
     pub(in crate::transport) fn way_to(&self, url: &Url, place: &str) -> String {
         let host = url.host_str().unwrap_or_default();
-        let is_exempt = |exempt: &String| exempt == "*" || host == exempt || host.ends_with(&format!(".{exempt}"));
+        let is_exempt = |exempt: &String| {
+            exempt == "*" || host == exempt || host.ends_with(&format!(".{exempt}"))
+        };
         let wanted = format!("{}_proxy", url.scheme());
-        let proxy = self.named.proxies.iter().find(|(kind, _)| *kind == wanted || *kind == "all_proxy");
+        let proxy = self
+            .named
+            .proxies
+            .iter()
+            .find(|(kind, _)| *kind == wanted || *kind == "all_proxy");
         match proxy {
-            Some((_, name)) if !self.named.exempt.iter().any(is_exempt) => format!("{place} or the proxy of {name}"),
+            Some((_, name)) if !self.named.exempt.iter().any(is_exempt) => {
+                format!("{place} or the proxy of {name}")
+            }
             _ => place.to_owned(),
         }
     }
@@ -102,18 +132,32 @@ impl HttpStack {
 #[cfg(feature = "oauth")]
 /// The proxies that the environment names, in the order in which they are asked.
 pub(crate) fn proxies(environment: &Environment) -> Result<Vec<Proxy>, ConnectFault> {
-    Ok(named(environment)?.into_iter().map(|(_, _, proxy)| proxy).collect())
+    Ok(named(environment)?
+        .into_iter()
+        .map(|(_, _, proxy)| proxy)
+        .collect())
 }
 
 /// The same, each with its kind and its variable.
 fn named(environment: &Environment) -> Result<Vec<(&'static str, String, Proxy)>, ConnectFault> {
-    let exempt = variable(environment, "no_proxy").and_then(|(_, hosts)| NoProxy::from_string(hosts));
-    let kinds = [("http_proxy", Proxy::http as fn(_) -> _), ("https_proxy", Proxy::https), ("all_proxy", Proxy::all)];
+    let exempt =
+        variable(environment, "no_proxy").and_then(|(_, hosts)| NoProxy::from_string(hosts));
+    let kinds = [
+        ("http_proxy", Proxy::http as fn(_) -> _),
+        ("https_proxy", Proxy::https),
+        ("all_proxy", Proxy::all),
+    ];
     let mut proxies = Vec::new();
     for (kind, make) in kinds {
-        let Some((name, url)) = variable(environment, kind) else { continue };
+        let Some((name, url)) = variable(environment, kind) else {
+            continue;
+        };
         // The value may hold a password.
-        let proxy = make(url).map_err(|_| ConnectFault(format!("the variable {name} names no proxy; expected a URL")))?;
+        let proxy = make(url).map_err(|_| {
+            ConnectFault(format!(
+                "the variable {name} names no proxy; expected a URL"
+            ))
+        })?;
         proxies.push((kind, name, proxy.no_proxy(exempt.clone())));
     }
     Ok(proxies)
@@ -123,5 +167,10 @@ fn named(environment: &Environment) -> Result<Vec<(&'static str, String, Proxy)>
 fn variable<'a>(environment: &'a Environment, small: &str) -> Option<(String, &'a str)> {
     [small.to_owned(), small.to_uppercase()]
         .into_iter()
-        .find_map(|name| environment.get(&name).map(|value| (name, value.expose().trim())).filter(|(_, value)| !value.is_empty()))
+        .find_map(|name| {
+            environment
+                .get(&name)
+                .map(|value| (name, value.expose().trim()))
+                .filter(|(_, value)| !value.is_empty())
+        })
 }

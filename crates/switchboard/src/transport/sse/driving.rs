@@ -17,8 +17,8 @@ use crate::transport::http::request::Request;
 use crate::transport::read_limit::ReadLimit;
 use crate::transport::{Inbound, WireFault};
 
-/// A server may take the POST of a request only when it has answered it, so this is as long as any call; a caller that waits no
-/// longer ends it.
+/// A server may take the POST of a request only when it has answered it, so this is as long as any
+/// call; a caller that waits no longer ends it.
 const REQUEST_DEADLINE: Duration = Duration::from_secs(60 * 60);
 
 /// What nobody waits for may take this long.
@@ -30,8 +30,14 @@ const LAST_WORDS: Duration = Duration::from_millis(500);
 /// So much of what a POST is answered with is read, to keep its connection.
 const MAX_DRAINED_BYTES: usize = 64 * 1024;
 
-/// Drives one connection to its end. Answers leave through an endpoint of their own, which no request can hold up.
-pub(super) async fn drive(endpoint: Endpoint, answering: Endpoint, outbox: Arc<Outbox>, inbound: Arc<dyn Inbound>) {
+/// Drives one connection to its end. Answers leave through an endpoint of their own, which no
+/// request can hold up.
+pub(super) async fn drive(
+    endpoint: Endpoint,
+    answering: Endpoint,
+    outbox: Arc<Outbox>,
+    inbound: Arc<dyn Inbound>,
+) {
     let limit = ReadLimit::default();
     let opened = tokio::select! {
         opened = Stream::open(&endpoint, &*inbound, &limit) => opened,
@@ -39,7 +45,11 @@ pub(super) async fn drive(endpoint: Endpoint, answering: Endpoint, outbox: Arc<O
     };
     match opened {
         Ok(stream) => {
-            let posting = Posting { endpoint, answering, messages: stream.messages.clone() };
+            let posting = Posting {
+                endpoint,
+                answering,
+                messages: stream.messages.clone(),
+            };
             Driving::new(posting, outbox, inbound).run(stream).await;
         }
         Err(fault) => refuse(&fault, &outbox, &*inbound).await,
@@ -94,7 +104,14 @@ enum Next {
 
 impl Driving {
     fn new(posting: Posting, outbox: Arc<Outbox>, inbound: Arc<dyn Inbound>) -> Self {
-        Self { posting: Arc::new(posting), outbox, inbound, posts: JoinSet::new(), requests: HashMap::new(), alone: false }
+        Self {
+            posting: Arc::new(posting),
+            outbox,
+            inbound,
+            posts: JoinSet::new(),
+            requests: HashMap::new(),
+            alone: false,
+        }
     }
 
     async fn run(mut self, stream: Stream<'_>) {
@@ -125,7 +142,8 @@ impl Driving {
                 }
                 Next::Item(Some(item)) => self.begin(item),
                 Next::Item(None) => {
-                    // Requests are over with the session; what else was said before its end still leaves.
+                    // Requests are over with the session; what else was said before its end still
+                    // leaves.
                     self.requests.values().for_each(AbortHandle::abort);
                     while self.posts.join_next().await.is_some() {}
                     return;
@@ -140,7 +158,13 @@ impl Driving {
                 let (id, alone) = (message.id, message.goes_alone);
                 self.alone = alone;
                 let posting = self.posting.clone();
-                let post = async move { Posted { id, alone, outcome: posting.post(message).await } };
+                let post = async move {
+                    Posted {
+                        id,
+                        alone,
+                        outcome: posting.post(message).await,
+                    }
+                };
                 let handle = self.posts.spawn(post);
                 if let Some(id) = id {
                     self.requests.insert(id, handle);
@@ -157,14 +181,21 @@ impl Driving {
     /// Answers with a reason where the connection is of no use any more.
     fn posted(&mut self, posted: Option<Posted>) -> Option<String> {
         // One that was ended by us was a request, and has nothing to say.
-        self.outbox.over(posted.as_ref().is_none_or(|posted| posted.id.is_some()));
+        self.outbox
+            .over(posted.as_ref().is_none_or(|posted| posted.id.is_some()));
         let Posted { id, alone, outcome } = posted?;
         self.alone &= !alone;
         if let Some(id) = id {
             self.requests.remove(&id);
         }
         let fault = outcome.err()?;
-        let forgotten = matches!(fault, WireFault::Status { status: 404 | 410, .. });
+        let forgotten = matches!(
+            fault,
+            WireFault::Status {
+                status: 404 | 410,
+                ..
+            }
+        );
         let reason = format!("the server no longer knows this connection: {fault}");
         match id {
             Some(id) => self.inbound.failed(id, fault),
@@ -176,12 +207,27 @@ impl Driving {
 
 impl Posting {
     async fn post(&self, message: Message) -> Result<(), WireFault> {
-        let Message { id, body, is_answer, goes_alone: _ } = message;
-        let limit = if id.is_some() { REQUEST_DEADLINE } else { NOTE_DEADLINE };
-        let endpoint = if is_answer { &self.answering } else { &self.endpoint };
+        let Message {
+            id,
+            body,
+            is_answer,
+            goes_alone: _,
+        } = message;
+        let limit = if id.is_some() {
+            REQUEST_DEADLINE
+        } else {
+            NOTE_DEADLINE
+        };
+        let endpoint = if is_answer {
+            &self.answering
+        } else {
+            &self.endpoint
+        };
         let Endpoint { place, posting, .. } = endpoint;
         let taken = async {
-            let mut response = endpoint.ask(Request::post(&self.messages, posting, &body)).await?;
+            let mut response = endpoint
+                .ask(Request::post(&self.messages, posting, &body))
+                .await?;
             if !response.status().is_success() {
                 return Err(refusal::read(response, id).await);
             }
@@ -196,7 +242,10 @@ impl Posting {
         };
         match timeout(limit, taken).await {
             Ok(outcome) => outcome,
-            Err(_) => Err(WireFault::Lost(format!("{place} did not take a message within {} s", limit.as_secs()))),
+            Err(_) => Err(WireFault::Lost(format!(
+                "{place} did not take a message within {} s",
+                limit.as_secs()
+            ))),
         }
     }
 }

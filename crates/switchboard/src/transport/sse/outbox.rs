@@ -1,4 +1,5 @@
-//! What is to be posted, in order: a queue that requests wait for room in, and answers only for other answers.
+//! What is to be posted, in order: a queue that requests wait for room in, and answers only for
+//! other answers.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,14 +13,16 @@ use crate::wire::Outgoing;
 /// Requests wait while so many messages are queued or being posted.
 const MAX_UNDER_WAY: usize = 256;
 
-/// Answers to questions wait while so many messages are, that are no requests: a server may hold every request until it has its answer.
+/// Answers to questions wait while so many messages are, that are no requests: a server may hold
+/// every request until it has its answer.
 const MAX_NOTES: usize = 64;
 
 /// The queue. The transport puts in, the driving task takes out.
 #[derive(Default)]
 pub(super) struct Outbox {
     queue: Mutex<Queue>,
-    /// Rung when something was put in, or the channel closes. The driving task holds the other end.
+    /// Rung when something was put in, or the channel closes. The driving task holds the other
+    /// end.
     filled: Notify,
     /// Rung when a message is over. Whoever waits for room holds the other end.
     freed: Notify,
@@ -58,7 +61,9 @@ pub(super) struct Message {
 
 impl Item {
     pub(super) fn message(message: Outgoing<'_>) -> Self {
-        let Outgoing { id, method, body, .. } = message;
+        let Outgoing {
+            id, method, body, ..
+        } = message;
         Self::Post(Message {
             id,
             body: Bytes::copy_from_slice(body),
@@ -109,7 +114,9 @@ impl Outbox {
     /// One message was posted, or never will be.
     pub(super) fn over(&self, is_request: bool) {
         let mut queue = self.lock();
-        let Queue { requests, notes, .. } = &mut *queue;
+        let Queue {
+            requests, notes, ..
+        } = &mut *queue;
         let count = if is_request { requests } else { notes };
         *count = count.saturating_sub(1);
         drop(queue);
@@ -125,7 +132,8 @@ impl Outbox {
         self.until(Self::has_room).await;
     }
 
-    /// Waits for room among the notes. Those who waited go on together; there are no more of them than questions may be open.
+    /// Waits for room among the notes. Those who waited go on together; there are no more of them
+    /// than questions may be open.
     pub(super) async fn ready_to_answer(&self) {
         let has_room = |outbox: &Self| {
             let queue = outbox.lock();

@@ -1,4 +1,5 @@
-//! The stream of one connection: opened with a GET, its first event says where messages go, the others carry them.
+//! The stream of one connection: opened with a GET, its first event says where messages go, the
+//! others carry them.
 
 use std::time::Duration;
 
@@ -33,8 +34,13 @@ pub(super) struct Stream<'a> {
 }
 
 impl<'a> Stream<'a> {
-    /// Opens the stream and waits for its `endpoint` event. What comes right behind it goes to `inbound`.
-    pub(super) async fn open(endpoint: &Endpoint, inbound: &dyn Inbound, limit: &'a ReadLimit) -> Result<Self, WireFault> {
+    /// Opens the stream and waits for its `endpoint` event. What comes right behind it goes to
+    /// `inbound`.
+    pub(super) async fn open(
+        endpoint: &Endpoint,
+        inbound: &dyn Inbound,
+        limit: &'a ReadLimit,
+    ) -> Result<Self, WireFault> {
         match timeout(OPENING, Self::begin(endpoint, inbound, limit)).await {
             Ok(opened) => opened,
             Err(_) => Err(WireFault::Lost(format!(
@@ -45,12 +51,20 @@ impl<'a> Stream<'a> {
         }
     }
 
-    async fn begin(endpoint: &Endpoint, inbound: &dyn Inbound, limit: &'a ReadLimit) -> Result<Self, WireFault> {
-        let response = endpoint.ask(Request::get(&endpoint.url, &endpoint.listening)).await?;
+    async fn begin(
+        endpoint: &Endpoint,
+        inbound: &dyn Inbound,
+        limit: &'a ReadLimit,
+    ) -> Result<Self, WireFault> {
+        let response = endpoint
+            .ask(Request::get(&endpoint.url, &endpoint.listening))
+            .await?;
         if !response.status().is_success() {
             return Err(refusal::read(response, None).await);
         }
-        let kind = response.header(&CONTENT_TYPE).map(|kind| String::from_utf8_lossy(kind).into_owned());
+        let kind = response
+            .header(&CONTENT_TYPE)
+            .map(|kind| String::from_utf8_lossy(kind).into_owned());
         let kind = kind.unwrap_or_default();
         let essence = kind.split(';').next().unwrap_or_default().trim();
         if !essence.eq_ignore_ascii_case("text/event-stream") {
@@ -59,18 +73,37 @@ impl<'a> Stream<'a> {
         let frames = EventFrames::new(endpoint.max_message_bytes);
         let base = response.moved.as_deref().unwrap_or(&endpoint.url).clone();
         let place = endpoint.place.clone();
-        let mut stream = Self { response, frames, pacer: Pacer::new(limit), unhandled: Bytes::new(), place, messages: base };
+        let mut stream = Self {
+            response,
+            frames,
+            pacer: Pacer::new(limit),
+            unhandled: Bytes::new(),
+            place,
+            messages: base,
+        };
         let mut messages = None;
         loop {
             match stream.piece().await {
-                Ok(Some(piece)) => stream.pacer.push(&piece, &mut stream.frames, inbound, &mut |event| match event {
-                    ServerEvent::Event { name: "endpoint", data, .. } if messages.is_none() => {
-                        messages = Some(destination(&stream.messages, data.as_ref()));
-                    }
-                    event => deliver(event, inbound),
-                }),
+                Ok(Some(piece)) => stream.pacer.push(
+                    &piece,
+                    &mut stream.frames,
+                    inbound,
+                    &mut |event| match event {
+                        ServerEvent::Event {
+                            name: "endpoint",
+                            data,
+                            ..
+                        } if messages.is_none() => {
+                            messages = Some(destination(&stream.messages, data.as_ref()));
+                        }
+                        event => deliver(event, inbound),
+                    },
+                ),
                 Ok(None) => {
-                    let fact = format!("{} ended the stream before its `endpoint` event", endpoint.place);
+                    let fact = format!(
+                        "{} ended the stream before its `endpoint` event",
+                        endpoint.place
+                    );
                     return Err(WireFault::Lost(fact));
                 }
                 Err(fault) => return Err(fault),
@@ -82,11 +115,17 @@ impl<'a> Stream<'a> {
         }
     }
 
-    /// Reads on, handing each message to `inbound`; answers with the reason once it has ended. Cancel-safe.
+    /// Reads on, handing each message to `inbound`; answers with the reason once it has ended.
+    /// Cancel-safe.
     pub(super) async fn read(&mut self, inbound: &dyn Inbound) -> String {
         loop {
             match self.piece().await {
-                Ok(Some(piece)) => self.pacer.push(&piece, &mut self.frames, inbound, &mut |event| deliver(event, inbound)),
+                Ok(Some(piece)) => {
+                    self.pacer
+                        .push(&piece, &mut self.frames, inbound, &mut |event| {
+                            deliver(event, inbound)
+                        })
+                }
                 Ok(None) => return format!("{} ended the stream", self.place),
                 Err(fault) => return fault.to_string(),
             }
@@ -105,18 +144,31 @@ impl<'a> Stream<'a> {
                 Err(error) => return Err(trouble::cut_off(&error, &self.place)),
             }
         }
-        Ok(Some(self.unhandled.split_to(self.unhandled.len().min(PIECE_BYTES))))
+        Ok(Some(
+            self.unhandled
+                .split_to(self.unhandled.len().min(PIECE_BYTES)),
+        ))
     }
 }
 
-/// Where messages go: within the origin of the stream, since everything that is sent there carries what this server is trusted with.
+/// Where messages go: within the origin of the stream, since everything that is sent there carries
+/// what this server is trusted with.
 fn destination(base: &Url, data: &[u8]) -> Result<Url, WireFault> {
-    let refused = |fact: String| WireFault::NotSent(format!("its `endpoint` event {fact}; nothing was sent there"));
+    let refused = |fact: String| {
+        WireFault::NotSent(format!(
+            "its `endpoint` event {fact}; nothing was sent there"
+        ))
+    };
     let text = String::from_utf8_lossy(data);
     let text = text.trim();
-    let mut url = base.join(text).map_err(|_| refused(format!("names no address: {}", quoted(text))))?;
+    let mut url = base
+        .join(text)
+        .map_err(|_| refused(format!("names no address: {}", quoted(text))))?;
     if url.origin() != base.origin() {
-        return Err(refused(format!("names another origin, {}", quoted(&url.origin().ascii_serialization()))));
+        return Err(refused(format!(
+            "names another origin, {}",
+            quoted(&url.origin().ascii_serialization())
+        )));
     }
     // These cannot fail on a URL of this origin, which has a host.
     let _ = url.set_username("").and_then(|()| url.set_password(None));
@@ -136,19 +188,40 @@ mod tests {
         let base = Url::parse("https://example.com/a/sse?key=1").unwrap();
         let check = |data: &str, expected: Result<&str, &str>| {
             let got = destination(&base, data.as_bytes()).map(String::from);
-            let expected = expected.map(str::to_owned).map_err(|fact| WireFault::NotSent(fact.to_owned()));
+            let expected = expected
+                .map(str::to_owned)
+                .map_err(|fact| WireFault::NotSent(fact.to_owned()));
             assert_eq!(got, expected, "{data}");
         };
-        check("/messages?sessionId=7", Ok("https://example.com/messages?sessionId=7"));
+        check(
+            "/messages?sessionId=7",
+            Ok("https://example.com/messages?sessionId=7"),
+        );
         check(" messages\n", Ok("https://example.com/a/messages"));
         check("?s=1", Ok("https://example.com/a/sse?s=1"));
-        check("https://user:word@example.com/m#x", Ok("https://example.com/m"));
-        let other = |origin: &str| format!("its `endpoint` event names another origin, \"{origin}\"; nothing was sent there");
-        check("https://evil.example/m", Err(&other("https://evil.example")));
+        check(
+            "https://user:word@example.com/m#x",
+            Ok("https://example.com/m"),
+        );
+        let other = |origin: &str| {
+            format!(
+                "its `endpoint` event names another origin, \"{origin}\"; nothing was sent there"
+            )
+        };
+        check(
+            "https://evil.example/m",
+            Err(&other("https://evil.example")),
+        );
         check("//evil.example/m", Err(&other("https://evil.example")));
         check("http://example.com/m", Err(&other("http://example.com")));
-        check("https://example.com:444/m", Err(&other("https://example.com:444")));
+        check(
+            "https://example.com:444/m",
+            Err(&other("https://example.com:444")),
+        );
         check("data:text/plain,x", Err(&other("null")));
-        check("https://[", Err("its `endpoint` event names no address: \"https://[\"; nothing was sent there"));
+        check(
+            "https://[",
+            Err("its `endpoint` event names no address: \"https://[\"; nothing was sent there"),
+        );
     }
 }

@@ -11,12 +11,16 @@ fn heard(pieces: &[&[u8]], max_bytes: usize) -> (Vec<String>, Option<String>, Op
     for piece in pieces {
         frames.push(piece, &mut |event| {
             found.push(match event {
-                ServerEvent::Event { name, data, .. } => format!("{name}|{}", String::from_utf8_lossy(data.as_ref())),
+                ServerEvent::Event { name, data, .. } => {
+                    format!("{name}|{}", String::from_utf8_lossy(data.as_ref()))
+                }
                 ServerEvent::Oversized(id) => format!("oversized {id:?}"),
             });
         });
     }
-    let retry = frames.retry().map(|retry| u64::try_from(retry.as_millis()).expect("small"));
+    let retry = frames
+        .retry()
+        .map(|retry| u64::try_from(retry.as_millis()).expect("small"));
     (found, frames.last_id().map(str::to_owned), retry)
 }
 
@@ -27,7 +31,14 @@ fn check(stream: &str, events: &[&str], last_id: Option<&str>, retry: Option<u64
         let (found, id, pause) = heard(&pieces, 1024);
         assert_eq!(
             (&*found, id.as_deref(), pause),
-            (&*events.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>(), last_id, retry),
+            (
+                &*events
+                    .iter()
+                    .map(|text| (*text).to_owned())
+                    .collect::<Vec<_>>(),
+                last_id,
+                retry
+            ),
             "{stream:?} in pieces of {size}"
         );
     }
@@ -37,22 +48,47 @@ fn check(stream: &str, events: &[&str], last_id: Option<&str>, retry: Option<u64
 fn events_are_read_as_the_standard_says() {
     check("data: a\n\n", &["|a"], None, None);
     check("data:a\r\rdata:  b\r\n\r\n", &["|a", "| b"], None, None);
-    check("event: message\ndata: {\ndata: }\n\n", &["message|{\n}"], None, None);
+    check(
+        "event: message\ndata: {\ndata: }\n\n",
+        &["message|{\n}"],
+        None,
+        None,
+    );
     check("\u{feff}data: a\n\n", &["|a"], None, None);
     check("\u{feff}\u{feff}data: a\n\n", &[], None, None);
     check(": keep-alive\n\n:\n\ndata: ä€𝄞\n\n", &["|ä€𝄞"], None, None);
     check("id: 7\nretry: 250\ndata:\n\n", &["|"], Some("7"), Some(250));
-    check("id: 7\ndata: a\n\ndata: b\n\nid: 9\n\n", &["|a", "|b"], Some("9"), None);
+    check(
+        "id: 7\ndata: a\n\ndata: b\n\nid: 9\n\n",
+        &["|a", "|b"],
+        Some("9"),
+        None,
+    );
     check("id: 7\ndata: a\n\nid\n\n", &["|a"], None, None);
-    check("retry: soon\nretry: -1\nretry\nretry: \n\n", &[], None, None);
+    check(
+        "retry: soon\nretry: -1\nretry\nretry: \n\n",
+        &[],
+        None,
+        None,
+    );
     check("data\n\ndata\ndata\n\n", &["|", "|\n"], None, None);
-    check("datas: x\nevent: a\nevent: b\ndata: 1\n\ndata: 2\n\n", &["b|1", "|2"], None, None);
+    check(
+        "datas: x\nevent: a\nevent: b\ndata: 1\n\ndata: 2\n\n",
+        &["b|1", "|2"],
+        None,
+        None,
+    );
     check("dataaaaaaaaaaaaaaaaa: x\n\n", &[], None, None);
 }
 
 #[test]
 fn f25_what_is_cut_off_is_no_event_and_its_id_does_not_count() {
-    check("id: 1\ndata: a\n\nid: 2\ndata: b\n", &["|a"], Some("1"), None);
+    check(
+        "id: 1\ndata: a\n\nid: 2\ndata: b\n",
+        &["|a"],
+        Some("1"),
+        None,
+    );
     check("id: 1\ndata: a\n\nid: 2\ndata: b", &["|a"], Some("1"), None);
 }
 
@@ -71,8 +107,18 @@ fn f4_past_the_bound_the_message_is_named_and_the_next_event_works() {
         Some("4"),
         None,
     );
-    check(&format!("data: {{\"result\":\"{padding}\"}}\n\ndata: n\n\n"), &["oversized None", "|n"], None, None);
-    check(&format!("id: {padding}\nevent: {padding}\n\ndata: n\n\n"), &["|n"], None, None);
+    check(
+        &format!("data: {{\"result\":\"{padding}\"}}\n\ndata: n\n\n"),
+        &["oversized None", "|n"],
+        None,
+        None,
+    );
+    check(
+        &format!("id: {padding}\nevent: {padding}\n\ndata: n\n\n"),
+        &["|n"],
+        None,
+        None,
+    );
 }
 
 #[test]
@@ -97,7 +143,10 @@ fn a_long_event_is_handed_out_whole() {
     let long = "x".repeat(SHARED_LINE_BYTES);
     let stream = format!("data: {long}\n\ndata: n\n\n");
     let pieces: Vec<&[u8]> = stream.as_bytes().chunks(1000).collect();
-    assert_eq!(heard(&pieces, 1 << 20).0, [format!("|{long}"), "|n".to_owned()]);
+    assert_eq!(
+        heard(&pieces, 1 << 20).0,
+        [format!("|{long}"), "|n".to_owned()]
+    );
 }
 
 proptest! {

@@ -16,7 +16,9 @@ type Stream = Arc<Mutex<Option<TcpStream>>>;
 /// Serves until the test ends; where it is reached.
 pub async fn serve(wire: Wire, script: Arc<Script>) -> HttpTarget {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}/mcp", listener.local_addr().unwrap()).parse().unwrap();
+    let url = format!("http://{}/mcp", listener.local_addr().unwrap())
+        .parse()
+        .unwrap();
     let stream = Stream::default();
     tokio::spawn(async move {
         while let Ok((socket, _)) = listener.accept().await {
@@ -24,7 +26,12 @@ pub async fn serve(wire: Wire, script: Arc<Script>) -> HttpTarget {
             tokio::spawn(connection(wire, socket, script.clone(), stream.clone()));
         }
     });
-    HttpTarget { url, headers: Vec::new(), credentials: Arc::new(NoCredentials), max_message_bytes: MAX_BYTES }
+    HttpTarget {
+        url,
+        headers: Vec::new(),
+        credentials: Arc::new(NoCredentials),
+        max_message_bytes: MAX_BYTES,
+    }
 }
 
 /// One connection, request after request.
@@ -44,15 +51,26 @@ async fn connection(wire: Wire, mut socket: TcpStream, script: Arc<Script>, stre
             continue;
         }
         let Reaction { before, answer } = script.react(&body);
-        let events: String = before.iter().chain(&answer).map(|message| format!("event: message\ndata: {message}\n\n")).collect();
+        let events: String = before
+            .iter()
+            .chain(&answer)
+            .map(|message| format!("event: message\ndata: {message}\n\n"))
+            .collect();
         match (wire, answer) {
             (Wire::Sse, _) => {
                 respond(&mut socket, "202 Accepted", "text/plain", "").await;
                 let mut stream = stream.lock().await;
-                stream.as_mut().expect("the stream is open").write_all(events.as_bytes()).await.unwrap();
+                stream
+                    .as_mut()
+                    .expect("the stream is open")
+                    .write_all(events.as_bytes())
+                    .await
+                    .unwrap();
             }
             (_, None) => respond(&mut socket, "202 Accepted", "text/plain", "").await,
-            (Wire::HttpJson, Some(answer)) => respond(&mut socket, "200 OK", "application/json", &answer).await,
+            (Wire::HttpJson, Some(answer)) => {
+                respond(&mut socket, "200 OK", "application/json", &answer).await
+            }
             (_, Some(_)) => respond(&mut socket, "200 OK", "text/event-stream", &events).await,
         }
     }
@@ -67,7 +85,13 @@ async fn request(socket: &mut TcpStream, buffer: &mut Vec<u8>) -> Option<(String
         more(socket, buffer).await?;
     };
     let head = String::from_utf8(buffer[..head_end].to_vec()).unwrap();
-    let length = head.lines().find_map(|line| line.to_ascii_lowercase().strip_prefix("content-length:")?.trim().parse().ok());
+    let length = head.lines().find_map(|line| {
+        line.to_ascii_lowercase()
+            .strip_prefix("content-length:")?
+            .trim()
+            .parse()
+            .ok()
+    });
     let end = head_end + length.unwrap_or(0_usize);
     while buffer.len() < end {
         more(socket, buffer).await?;
@@ -78,11 +102,19 @@ async fn request(socket: &mut TcpStream, buffer: &mut Vec<u8>) -> Option<(String
 }
 
 async fn more(socket: &mut TcpStream, buffer: &mut Vec<u8>) -> Option<()> {
-    socket.read_buf(buffer).await.ok().filter(|count| *count > 0).map(drop)
+    socket
+        .read_buf(buffer)
+        .await
+        .ok()
+        .filter(|count| *count > 0)
+        .map(drop)
 }
 
 async fn respond(socket: &mut TcpStream, status: &str, kind: &str, body: &str) {
-    let head = format!("HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\n\r\n", body.len());
+    let head = format!(
+        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    );
     // Whoever asked may have gone.
     let _ = socket.write_all(format!("{head}{body}").as_bytes()).await;
 }

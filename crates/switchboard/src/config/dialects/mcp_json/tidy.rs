@@ -9,30 +9,54 @@ use crate::config::written::WrittenServer;
 const CONFIRMATIONS: [&str; 3] = ["autoApprove", "alwaysAllow", "default_tools_approval_mode"];
 
 /// Known, and of no meaning here.
-const PASSED_OVER: [&str; 8] =
-    ["name", "dev", "gallery", "alwaysLoad", "required", "auth", "$schema", "supports_parallel_tool_calls"];
+const PASSED_OVER: [&str; 8] = [
+    "name",
+    "dev",
+    "gallery",
+    "alwaysLoad",
+    "required",
+    "auth",
+    "$schema",
+    "supports_parallel_tool_calls",
+];
 
 /// What cannot be had here, and what to do instead.
 const MISSED: &[(&str, &str)] = &[
-    ("envFile", "not read; put its variables into `env`, or set them before the start"),
+    (
+        "envFile",
+        "not read; put its variables into `env`, or set them before the start",
+    ),
     ("sandboxEnabled", "ignored: there is no sandbox here"),
     ("headersHelper", "not run; put the headers into `headers`"),
-    ("http_headers_helper", "not run; put the headers into `http_headers`"),
+    (
+        "http_headers_helper",
+        "not run; put the headers into `http_headers`",
+    ),
 ];
 
-/// The entry with each thing written in one way. In Codex's files (`literal`) no text refers to a variable.
+/// The entry with each thing written in one way. In Codex's files (`literal`) no text refers to a
+/// variable.
 pub(super) fn entry(server: &WrittenServer, literal: bool, findings: &mut Findings<'_>) -> Node {
     let mut node = flat(&server.node);
-    let Tree::Table(entries) = &mut node.value else { return node };
+    let Tree::Table(entries) = &mut node.value else {
+        return node;
+    };
     entries.retain(|entry| !is_nothing(&entry.value));
     drop_unused(entries, &server.path, findings);
     headers_of_list(entries);
     for key in ["env", "environment"] {
         node = node.with_plain_texts(key);
     }
-    let Tree::Table(entries) = &mut node.value else { return node };
+    let Tree::Table(entries) = &mut node.value else {
+        return node;
+    };
     for entry in &mut *entries {
-        texts(&mut entry.value, &format!("{}.{}", server.path, visible_key(&entry.key)), literal, findings);
+        texts(
+            &mut entry.value,
+            &format!("{}.{}", server.path, visible_key(&entry.key)),
+            literal,
+            findings,
+        );
     }
     references_by_name(entries);
     split_command(entries);
@@ -42,12 +66,21 @@ pub(super) fn entry(server: &WrittenServer, literal: bool, findings: &mut Findin
 /// Cline's `transport: {…}` and everybody's `oauth: {…}` as fields of the entry itself.
 fn flat(node: &Node) -> Node {
     let mut flat = node.without(&["transport", "oauth"]);
-    let Tree::Table(entries) = &mut flat.value else { return flat };
-    for entry in node.entries().iter().filter(|entry| matches!(entry.key.as_str(), "transport" | "oauth")) {
+    let Tree::Table(entries) = &mut flat.value else {
+        return flat;
+    };
+    for entry in node
+        .entries()
+        .iter()
+        .filter(|entry| matches!(entry.key.as_str(), "transport" | "oauth"))
+    {
         match (entry.key.as_str(), &entry.value.value) {
             ("transport", Tree::Table(nested)) => entries.extend(nested.iter().cloned()),
             ("oauth", Tree::Table(nested)) => {
-                entries.extend(nested.iter().map(|nested| Entry { key: format!("oauth.{}", nested.key), ..nested.clone() }));
+                entries.extend(nested.iter().map(|nested| Entry {
+                    key: format!("oauth.{}", nested.key),
+                    ..nested.clone()
+                }));
             }
             // Some say only whether.
             ("oauth", Tree::Flag(_)) => {}
@@ -75,11 +108,20 @@ fn drop_unused(entries: &mut Vec<Entry>, path: &str, findings: &mut Findings<'_>
 /// `["Name: value"]` as the table of headers that it is.
 fn headers_of_list(entries: &mut [Entry]) {
     for entry in entries.iter_mut().filter(|entry| entry.key == "headers") {
-        let Tree::List(items) = &entry.value.value else { continue };
+        let Tree::List(items) = &entry.value.value else {
+            continue;
+        };
         let header = |item: &Node| {
             let (name, value) = item.text()?.split_once(':')?;
-            let value = Node { at: item.at, value: Tree::Text(value.trim().to_owned()) };
-            Some(Entry { key: name.trim().to_owned(), at: item.at, value })
+            let value = Node {
+                at: item.at,
+                value: Tree::Text(value.trim().to_owned()),
+            };
+            Some(Entry {
+                key: name.trim().to_owned(),
+                at: item.at,
+                value,
+            })
         };
         if let Some(headers) = items.iter().map(header).collect() {
             entry.value.value = Tree::Table(headers);
@@ -89,8 +131,12 @@ fn headers_of_list(entries: &mut [Entry]) {
 
 /// `["program", "argument"]` as a command and its arguments.
 fn split_command(entries: &mut Vec<Entry>) {
-    let Some(command) = entries.iter_mut().find(|entry| entry.key == "command") else { return };
-    let Tree::List(words) = &mut command.value.value else { return };
+    let Some(command) = entries.iter_mut().find(|entry| entry.key == "command") else {
+        return;
+    };
+    let Tree::List(words) = &mut command.value.value else {
+        return;
+    };
     if words.is_empty() {
         return;
     }
@@ -99,12 +145,25 @@ fn split_command(entries: &mut Vec<Entry>) {
     if let Some(program) = words.pop() {
         command.value = program;
     }
-    if let Some(Entry { value: Node { value: Tree::List(args), .. }, .. }) = entries.iter_mut().find(|entry| entry.key == "args")
+    if let Some(Entry {
+        value: Node {
+            value: Tree::List(args),
+            ..
+        },
+        ..
+    }) = entries.iter_mut().find(|entry| entry.key == "args")
     {
         rest.append(args);
         *args = rest;
     } else if !rest.is_empty() {
-        entries.push(Entry { key: "args".to_owned(), at, value: Node { at, value: Tree::List(rest) } });
+        entries.push(Entry {
+            key: "args".to_owned(),
+            at,
+            value: Node {
+                at,
+                value: Tree::List(rest),
+            },
+        });
     }
 }
 
@@ -114,17 +173,48 @@ fn references_by_name(entries: &mut Vec<Entry>) {
         let at = entries.iter().position(|entry| entry.key == key)?;
         Some(entries.remove(at))
     };
-    let named = ["bearer_token_env_var", "bearerTokenEnv"].into_iter().find_map(&mut taken);
+    let named = ["bearer_token_env_var", "bearerTokenEnv"]
+        .into_iter()
+        .find_map(&mut taken);
     let (headers, variables) = (taken("env_http_headers"), taken("env_vars"));
     if let Some(Entry { at, value, .. }) = named {
-        entries.push(Entry { key: "bearer_token".to_owned(), at, value: reference(value) });
+        entries.push(Entry {
+            key: "bearer_token".to_owned(),
+            at,
+            value: reference(value),
+        });
     }
-    if let Some(Entry { at, value: Node { value: Tree::Table(named), .. }, .. }) = headers {
-        let named = named.into_iter().map(|header| Entry { value: reference(header.value), ..header });
+    if let Some(Entry {
+        at,
+        value: Node {
+            value: Tree::Table(named),
+            ..
+        },
+        ..
+    }) = headers
+    {
+        let named = named.into_iter().map(|header| Entry {
+            value: reference(header.value),
+            ..header
+        });
         extend_table(entries, "http_headers", at, named);
     }
-    if let Some(Entry { at, value: Node { value: Tree::List(names), .. }, .. }) = variables {
-        let variable = |name: Node| Some(Entry { key: name.text()?.to_owned(), at: name.at, value: reference(name) });
+    if let Some(Entry {
+        at,
+        value: Node {
+            value: Tree::List(names),
+            ..
+        },
+        ..
+    }) = variables
+    {
+        let variable = |name: Node| {
+            Some(Entry {
+                key: name.text()?.to_owned(),
+                at: name.at,
+                value: reference(name),
+            })
+        };
         extend_table(entries, "env", at, names.into_iter().filter_map(variable));
     }
 }
@@ -138,14 +228,30 @@ fn reference(mut name: Node) -> Node {
 
 fn extend_table(entries: &mut Vec<Entry>, key: &str, at: usize, more: impl Iterator<Item = Entry>) {
     match entries.iter_mut().find(|entry| entry.key == key) {
-        Some(Entry { value: Node { value: Tree::Table(table), .. }, .. }) => {
-            let more: Vec<Entry> = more.filter(|more| table.iter().all(|entry| entry.key != more.key)).collect();
+        Some(Entry {
+            value:
+                Node {
+                    value: Tree::Table(table),
+                    ..
+                },
+            ..
+        }) => {
+            let more: Vec<Entry> = more
+                .filter(|more| table.iter().all(|entry| entry.key != more.key))
+                .collect();
             table.extend(more);
         }
         Some(_) => {}
         None => {
-            let value = Node { at, value: Tree::Table(more.collect()) };
-            entries.push(Entry { key: key.to_owned(), at, value });
+            let value = Node {
+                at,
+                value: Tree::Table(more.collect()),
+            };
+            entries.push(Entry {
+                key: key.to_owned(),
+                at,
+                value,
+            });
         }
     }
 }
@@ -172,7 +278,12 @@ fn texts(node: &mut Node, path: &str, literal: bool, findings: &mut Findings<'_>
         }
         Tree::Table(entries) => {
             for entry in entries {
-                texts(&mut entry.value, &format!("{path}.{}", visible_key(&entry.key)), literal, findings);
+                texts(
+                    &mut entry.value,
+                    &format!("{path}.{}", visible_key(&entry.key)),
+                    literal,
+                    findings,
+                );
             }
         }
         _ => {}

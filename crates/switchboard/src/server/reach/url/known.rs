@@ -14,16 +14,22 @@ pub(super) struct Wires {
 }
 
 impl Wires {
-    /// Of the endpoint at `url`. Servers of different kinds may share an origin, so the path counts as well; it may hold a key, so it is
-    /// not written out.
+    /// Of the endpoint at `url`. Servers of different kinds may share an origin, so the path counts
+    /// as well; it may hold a key, so it is not written out.
     pub(super) fn new(store: Arc<dyn Store>, url: &url::Url) -> Self {
         let path = blake3::hash(url.path().as_bytes()).to_hex();
-        Self { store, key: format!("{} {}", url.origin().ascii_serialization(), &path[..16]) }
+        Self {
+            store,
+            key: format!("{} {}", url.origin().ascii_serialization(), &path[..16]),
+        }
     }
 
     pub(super) async fn known(&self) -> Option<Known> {
         let Self { store, key } = self.clone();
-        memory::aside(move || serde_json::from_str(&memory::kept(store.get(Shelf::Wires, &key))??).ok()).await
+        memory::aside(move || {
+            serde_json::from_str(&memory::kept(store.get(Shelf::Wires, &key))??).ok()
+        })
+        .await
     }
 
     /// Written only where it is news.

@@ -1,6 +1,8 @@
-//! Which wire and era to try on a URL, and what after a failure, by the specification's rules. Pure.
+//! Which wire and era to try on a URL, and what after a failure, by the specification's rules.
+//! Pure.
 //!
-//! Modern, then legacy Streamable HTTP (the session's handshake tells these apart), then HTTP+SSE; what is remembered comes first.
+//! Modern, then legacy Streamable HTTP (the session's handshake tells these apart), then HTTP+SSE;
+//! what is remembered comes first.
 
 use serde::{Deserialize, Serialize};
 
@@ -41,7 +43,16 @@ impl Plan {
     /// What is known, where the launch itself is remembered for another era than its URL.
     pub(super) fn with_era(self, known: Option<Known>, era: Option<Era>) -> Option<Known> {
         match (known, era) {
-            (Some(Known { wire: Wire::Http, .. }) | None, Some(era)) => Some(Known { wire: Wire::Http, era }),
+            (
+                Some(Known {
+                    wire: Wire::Http, ..
+                })
+                | None,
+                Some(era),
+            ) => Some(Known {
+                wire: Wire::Http,
+                era,
+            }),
             _ => known,
         }
     }
@@ -55,31 +66,54 @@ impl Plan {
     pub(super) fn first(self, known: Option<Known>) -> Step {
         match (self.wire, known) {
             (HttpWire::Sse, _) => SSE,
-            (HttpWire::Auto, Some(Known { wire: Wire::Sse, .. })) if self.protocol != Protocol::Modern => {
-                Step { remembered: true, ..SSE }
-            }
+            (
+                HttpWire::Auto,
+                Some(Known {
+                    wire: Wire::Sse, ..
+                }),
+            ) if self.protocol != Protocol::Modern => Step {
+                remembered: true,
+                ..SSE
+            },
             // A server that is known to be modern is asked what an unknown one is asked.
-            (_, Some(Known { wire: Wire::Http, era: Era::Legacy })) if self.protocol == Protocol::Auto => {
-                Step { known_era: Some(Era::Legacy), remembered: true, ..self.probe() }
-            }
+            (
+                _,
+                Some(Known {
+                    wire: Wire::Http,
+                    era: Era::Legacy,
+                }),
+            ) if self.protocol == Protocol::Auto => Step {
+                known_era: Some(Era::Legacy),
+                remembered: true,
+                ..self.probe()
+            },
             _ => self.probe(),
         }
     }
 
-    /// What to try after `fault`. Each step knows less or is older than the one before, so this ends.
+    /// What to try after `fault`. Each step knows less or is older than the one before, so this
+    /// ends.
     pub(super) fn after(self, step: Step, fault: &OpenFault) -> Option<Step> {
         match fault {
             // Nothing else would be found at the same place.
-            OpenFault::NeedsLogin(_) | OpenFault::Misconduct(_) | OpenFault::Wire(WireFault::NotSent(_)) => None,
+            OpenFault::NeedsLogin(_)
+            | OpenFault::Misconduct(_)
+            | OpenFault::Wire(WireFault::NotSent(_)) => None,
             _ if step.remembered => Some(self.probe()),
             // Said without the probe, a refusal comes with its reason.
-            OpenFault::RefusedAfterProbe if step.protocol == Protocol::Auto => Some(Step { protocol: Protocol::Legacy, ..step }),
+            OpenFault::RefusedAfterProbe if step.protocol == Protocol::Auto => Some(Step {
+                protocol: Protocol::Legacy,
+                ..step
+            }),
             OpenFault::WrongWire(_)
-                if step.wire == Wire::Http && self.wire == HttpWire::Auto && self.protocol != Protocol::Modern =>
+                if step.wire == Wire::Http
+                    && self.wire == HttpWire::Auto
+                    && self.protocol != Protocol::Modern =>
             {
                 Some(SSE)
             }
-            // An answer that is no stream; trouble of the server's own says nothing about where it has one.
+            // An answer that is no stream; trouble of the server's own says nothing about where it
+            // has one.
             OpenFault::WrongWire(_) | OpenFault::Wire(WireFault::Status { status: ..500, .. })
                 if step.wire == Wire::Sse && self.sse_below && !step.below =>
             {
@@ -93,15 +127,25 @@ impl Plan {
     fn probe(self) -> Step {
         match self.wire {
             HttpWire::Sse => SSE,
-            HttpWire::Auto | HttpWire::Streamable => {
-                Step { wire: Wire::Http, protocol: self.protocol, known_era: None, below: false, remembered: false }
-            }
+            HttpWire::Auto | HttpWire::Streamable => Step {
+                wire: Wire::Http,
+                protocol: self.protocol,
+                known_era: None,
+                below: false,
+                remembered: false,
+            },
         }
     }
 }
 
 /// There is one era on this wire.
-const SSE: Step = Step { wire: Wire::Sse, protocol: Protocol::Legacy, known_era: None, below: false, remembered: false };
+const SSE: Step = Step {
+    wire: Wire::Sse,
+    protocol: Protocol::Legacy,
+    known_era: None,
+    below: false,
+    remembered: false,
+};
 
 #[cfg(test)]
 mod tests {
@@ -112,7 +156,12 @@ mod tests {
 
     /// Every fault a step may meet, and whether it is news about the wire.
     fn faults() -> Vec<(&'static str, OpenFault)> {
-        let status = |status| WireFault::Status { status, said: String::new(), retry_after: None, error: None };
+        let status = |status| WireFault::Status {
+            status,
+            said: String::new(),
+            retry_after: None,
+            error: None,
+        };
         vec![
             ("wrong wire", OpenFault::WrongWire("HTTP 404".to_owned())),
             ("probed", OpenFault::RefusedAfterProbe),
@@ -122,27 +171,56 @@ mod tests {
             ("500", OpenFault::Wire(status(500))),
             ("a page", OpenFault::Wire(status(200))),
             ("late", OpenFault::Timeout(Duration::from_secs(1))),
-            ("unreachable", OpenFault::Wire(WireFault::NotSent("refused".to_owned()))),
-            ("login", OpenFault::NeedsLogin(NeedsLogin { reason: "401".to_owned() })),
+            (
+                "unreachable",
+                OpenFault::Wire(WireFault::NotSent("refused".to_owned())),
+            ),
+            (
+                "login",
+                OpenFault::NeedsLogin(NeedsLogin {
+                    reason: "401".to_owned(),
+                }),
+            ),
             ("misconduct", OpenFault::Misconduct("junk".to_owned())),
         ]
     }
 
     fn shown(step: Step) -> String {
-        let Step { wire, protocol, known_era, below, remembered } = step;
-        let known = known_era.map(|era| format!(" known {era:?}")).unwrap_or_default();
+        let Step {
+            wire,
+            protocol,
+            known_era,
+            below,
+            remembered,
+        } = step;
+        let known = known_era
+            .map(|era| format!(" known {era:?}"))
+            .unwrap_or_default();
         let below = if below { " below" } else { "" };
-        format!("{wire:?} {protocol:?}{known}{below}{}", if remembered { " remembered" } else { "" })
+        format!(
+            "{wire:?} {protocol:?}{known}{below}{}",
+            if remembered { " remembered" } else { "" }
+        )
     }
 
-    /// The whole walk: at each step every fault, and where it leads; then on along the fault that led furthest.
+    /// The whole walk: at each step every fault, and where it leads; then on along the fault that
+    /// led furthest.
     fn check(plan: Plan, known: Option<Known>, expected: &[(&str, &[(&str, &str)])]) {
         let mut step = plan.first(known);
         for (index, (name, ways)) in expected.iter().enumerate() {
             assert_eq!(shown(step), *name, "step {index} of {plan:?}, {known:?}");
-            let next: Vec<_> = faults().iter().filter_map(|(fault, open)| Some((*fault, plan.after(step, open)?))).collect();
-            let shown_next: Vec<_> = next.iter().map(|(fault, step)| (*fault, shown(*step))).collect();
-            let wanted: Vec<_> = ways.iter().map(|(fault, step)| (*fault, (*step).to_owned())).collect();
+            let next: Vec<_> = faults()
+                .iter()
+                .filter_map(|(fault, open)| Some((*fault, plan.after(step, open)?)))
+                .collect();
+            let shown_next: Vec<_> = next
+                .iter()
+                .map(|(fault, step)| (*fault, shown(*step)))
+                .collect();
+            let wanted: Vec<_> = ways
+                .iter()
+                .map(|(fault, step)| (*fault, (*step).to_owned()))
+                .collect();
             assert_eq!(shown_next, wanted, "after {name} of {plan:?}");
             if let Some((_, next)) = next.first() {
                 step = *next;
@@ -153,8 +231,15 @@ mod tests {
     #[test]
     fn f21_a_url_is_tried_by_the_specifications_rules() {
         use HttpWire::{Auto, Sse, Streamable};
-        let plan = |wire, protocol| Plan { wire, protocol, sse_below: false };
-        let probe = ("Http Auto", &[("wrong wire", "Sse Legacy"), ("probed", "Http Legacy")][..]);
+        let plan = |wire, protocol| Plan {
+            wire,
+            protocol,
+            sse_below: false,
+        };
+        let probe = (
+            "Http Auto",
+            &[("wrong wire", "Sse Legacy"), ("probed", "Http Legacy")][..],
+        );
         let again: &[(&str, &str)] = &[
             ("wrong wire", "Http Auto"),
             ("probed", "Http Auto"),
@@ -165,26 +250,90 @@ mod tests {
             ("a page", "Http Auto"),
             ("late", "Http Auto"),
         ];
-        let sse = Some(Known { wire: Wire::Sse, era: Era::Legacy });
-        let legacy = Some(Known { wire: Wire::Http, era: Era::Legacy });
-        let modern = Some(Known { wire: Wire::Http, era: Era::Modern });
+        let sse = Some(Known {
+            wire: Wire::Sse,
+            era: Era::Legacy,
+        });
+        let legacy = Some(Known {
+            wire: Wire::Http,
+            era: Era::Legacy,
+        });
+        let modern = Some(Known {
+            wire: Wire::Http,
+            era: Era::Modern,
+        });
 
-        check(plan(Auto, Protocol::Auto), None, &[probe, ("Sse Legacy", &[])]);
-        check(plan(Auto, Protocol::Auto), modern, &[probe, ("Sse Legacy", &[])]);
-        check(plan(Auto, Protocol::Auto), legacy, &[("Http Auto known Legacy remembered", again), probe, ("Sse Legacy", &[])]);
-        check(plan(Auto, Protocol::Auto), sse, &[("Sse Legacy remembered", again), probe, ("Sse Legacy", &[])]);
-        check(plan(Auto, Protocol::Legacy), None, &[("Http Legacy", &[("wrong wire", "Sse Legacy")]), ("Sse Legacy", &[])]);
+        check(
+            plan(Auto, Protocol::Auto),
+            None,
+            &[probe, ("Sse Legacy", &[])],
+        );
+        check(
+            plan(Auto, Protocol::Auto),
+            modern,
+            &[probe, ("Sse Legacy", &[])],
+        );
+        check(
+            plan(Auto, Protocol::Auto),
+            legacy,
+            &[
+                ("Http Auto known Legacy remembered", again),
+                probe,
+                ("Sse Legacy", &[]),
+            ],
+        );
+        check(
+            plan(Auto, Protocol::Auto),
+            sse,
+            &[("Sse Legacy remembered", again), probe, ("Sse Legacy", &[])],
+        );
+        check(
+            plan(Auto, Protocol::Legacy),
+            None,
+            &[
+                ("Http Legacy", &[("wrong wire", "Sse Legacy")]),
+                ("Sse Legacy", &[]),
+            ],
+        );
         check(plan(Auto, Protocol::Modern), sse, &[("Http Modern", &[])]);
-        check(plan(Streamable, Protocol::Auto), sse, &[("Http Auto", &[("probed", "Http Legacy")]), ("Http Legacy", &[])]);
+        check(
+            plan(Streamable, Protocol::Auto),
+            sse,
+            &[
+                ("Http Auto", &[("probed", "Http Legacy")]),
+                ("Http Legacy", &[]),
+            ],
+        );
         check(plan(Sse, Protocol::Auto), legacy, &[("Sse Legacy", &[])]);
     }
     /// S4-09: an answer that is no stream sends on to `/sse`, once; trouble does not.
     #[test]
     fn s4_09_a_base_url_is_tried_itself_and_then_at_sse_under_it() {
-        let plan = |wire| Plan { wire, protocol: Protocol::Auto, sse_below: true };
-        let base = ("Sse Legacy", &[("wrong wire", "Sse Legacy below"), ("a page", "Sse Legacy below")][..]);
-        check(plan(HttpWire::Sse), None, &[base, ("Sse Legacy below", &[])]);
-        let probe = ("Http Auto", &[("wrong wire", "Sse Legacy"), ("probed", "Http Legacy")][..]);
-        check(plan(HttpWire::Auto), None, &[probe, base, ("Sse Legacy below", &[])]);
+        let plan = |wire| Plan {
+            wire,
+            protocol: Protocol::Auto,
+            sse_below: true,
+        };
+        let base = (
+            "Sse Legacy",
+            &[
+                ("wrong wire", "Sse Legacy below"),
+                ("a page", "Sse Legacy below"),
+            ][..],
+        );
+        check(
+            plan(HttpWire::Sse),
+            None,
+            &[base, ("Sse Legacy below", &[])],
+        );
+        let probe = (
+            "Http Auto",
+            &[("wrong wire", "Sse Legacy"), ("probed", "Http Legacy")][..],
+        );
+        check(
+            plan(HttpWire::Auto),
+            None,
+            &[probe, base, ("Sse Legacy below", &[])],
+        );
     }
 }

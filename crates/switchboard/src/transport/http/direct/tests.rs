@@ -16,16 +16,24 @@ const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 /// The way to a listener, and a URL there.
 async fn way() -> (Direct, Url, TcpListener) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url: Url = format!("http://{}/mcp", listener.local_addr().unwrap()).parse().unwrap();
+    let url: Url = format!("http://{}/mcp", listener.local_addr().unwrap())
+        .parse()
+        .unwrap();
     (Direct::to(&url).unwrap(), url, listener)
 }
 
 /// Sends a request and reads the whole answer.
 async fn ask(way: &Direct, url: &Url, body: &Bytes) -> Result<Vec<u8>, WireFault> {
     let headers = HeaderMap::new();
-    let mut answer = way.send(&Request::post(url, &headers, body), "here").await?;
+    let mut answer = way
+        .send(&Request::post(url, &headers, body), "here")
+        .await?;
     let mut whole = Vec::new();
-    while let Some(chunk) = answer.chunk().await.map_err(|error| trouble::broken_line(&error, "here"))? {
+    while let Some(chunk) = answer
+        .chunk()
+        .await
+        .map_err(|error| trouble::broken_line(&error, "here"))?
+    {
         whole.extend_from_slice(&chunk);
     }
     Ok(whole)
@@ -69,13 +77,15 @@ async fn check(times: usize, expected: usize) {
 }
 
 #[tokio::test]
-async fn a_connection_serves_one_request_after_the_other_and_is_not_used_once_the_server_closed_it() {
+async fn a_connection_serves_one_request_after_the_other_and_is_not_used_once_the_server_closed_it()
+{
     check(7, 1).await;
     check(2, 3).await;
     check(1, 6).await;
 }
 
-/// What a server that answers each request with this text leaves behind: the answer, and how many connections rest.
+/// What a server that answers each request with this text leaves behind: the answer, and how many
+/// connections rest.
 async fn outcome(text: &'static str) -> (Result<String, String>, usize) {
     let (way, url, listener) = way().await;
     let serving = tokio::spawn(async move {
@@ -90,7 +100,12 @@ async fn outcome(text: &'static str) -> (Result<String, String>, usize) {
     let resting = way.idle().len();
     drop(way);
     serving.await.unwrap();
-    (answer.map(|body| String::from_utf8(body).unwrap()).map_err(|fault| fault.to_string()), resting)
+    (
+        answer
+            .map(|body| String::from_utf8(body).unwrap())
+            .map_err(|fault| fault.to_string()),
+        resting,
+    )
 }
 
 #[tokio::test]
@@ -98,16 +113,44 @@ async fn f24_answers_end_where_they_say_and_what_ends_before_is_told() {
     let cut_off = "the connection to here ended before the answer was complete: it was closed";
     for (text, expected, resting) in [
         (OK, Ok("ok"), 1),
-        ("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", Ok("ok"), 1),
-        ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\no\r\n1\r\nk\r\n0\r\nX: 1\r\n\r\n", Ok("ok"), 1),
+        (
+            "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
+            Ok("ok"),
+            1,
+        ),
+        (
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\no\r\n1\r\nk\r\n0\r\nX: 1\r\n\r\n",
+            Ok("ok"),
+            1,
+        ),
         ("HTTP/1.1 200 OK\r\n\r\nok", Ok("ok"), 0),
-        ("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok", Ok("ok"), 0),
-        ("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokHTTP/1.1 200 OK\r\n\r\n", Ok("ok"), 0),
-        ("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nok", Err(cut_off), 0),
-        ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n", Err(cut_off), 0),
+        (
+            "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok",
+            Ok("ok"),
+            0,
+        ),
+        (
+            "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokHTTP/1.1 200 OK\r\n\r\n",
+            Ok("ok"),
+            0,
+        ),
+        (
+            "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nok",
+            Err(cut_off),
+            0,
+        ),
+        (
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n",
+            Err(cut_off),
+            0,
+        ),
         ("HTTP/1.1 200 OK\r\nContent-", Err(cut_off), 0),
         ("", Err(cut_off), 0),
-        ("SSH-2.0-x\r\n", Err("the answer of here is no HTTP: invalid HTTP version"), 0),
+        (
+            "SSH-2.0-x\r\n",
+            Err("the answer of here is no HTTP: invalid HTTP version"),
+            0,
+        ),
         (
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nokay",
             Err("the answer of here is no HTTP: a chunk is longer than it says"),
@@ -119,14 +162,18 @@ async fn f24_answers_end_where_they_say_and_what_ends_before_is_told() {
     }
 }
 
-/// A server may refuse a body before it has read it: its answer counts, and the rest of the body never leaves.
+/// A server may refuse a body before it has read it: its answer counts, and the rest of the body
+/// never leaves.
 #[tokio::test]
 async fn an_answer_that_comes_before_the_request_has_left_is_heard() {
     let (way, url, listener) = way().await;
     let serving = tokio::spawn(async move {
         let mut socket = listener.accept().await.unwrap().0;
         assert_ne!(socket.read(&mut [0; 4096]).await.unwrap(), 0);
-        socket.write_all(b"HTTP/1.1 413 Too Large\r\nContent-Length: 2\r\n\r\nno").await.unwrap();
+        socket
+            .write_all(b"HTTP/1.1 413 Too Large\r\nContent-Length: 2\r\n\r\nno")
+            .await
+            .unwrap();
         socket
     });
     let body = Bytes::from(vec![b'x'; 32 << 20]);
@@ -144,6 +191,12 @@ async fn a_connection_asks_whether_its_peer_is_still_there() {
     assert!(socket.nodelay().unwrap());
     let options = socket2::SockRef::from(socket);
     assert!(options.keepalive().unwrap());
-    assert_eq!(options.tcp_keepalive_time().unwrap(), Duration::from_secs(30));
-    assert_eq!(options.tcp_keepalive_interval().unwrap(), Duration::from_secs(30));
+    assert_eq!(
+        options.tcp_keepalive_time().unwrap(),
+        Duration::from_secs(30)
+    );
+    assert_eq!(
+        options.tcp_keepalive_interval().unwrap(),
+        Duration::from_secs(30)
+    );
 }
