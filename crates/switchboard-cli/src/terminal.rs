@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use switchboard::caller::{
-    Answering, Approval, ApprovalRequest, Caller, CallerId, ElicitAnswer, Elicitation,
+    Approval, ApprovalRequest, BoxFuture, Caller, CallerId, ElicitAnswer, Elicitation,
     ElicitationKind, LogLine, Offers, Progress,
 };
 use switchboard::event::LogLevel;
@@ -65,7 +65,7 @@ impl Caller for Person {
         }
     }
 
-    fn approve<'a>(&'a self, request: &'a ApprovalRequest) -> Answering<'a, Approval> {
+    fn approve<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Approval> {
         Box::pin(async move {
             let _turn = self.asking.lock().await;
             // The refusal that follows is the line on stderr.
@@ -78,7 +78,7 @@ impl Caller for Person {
         })
     }
 
-    fn elicit<'a>(&'a self, question: &'a Elicitation) -> Answering<'a, ElicitAnswer> {
+    fn elicit<'a>(&'a self, question: &'a Elicitation) -> BoxFuture<'a, ElicitAnswer> {
         Box::pin(async move {
             let _turn = self.asking.lock().await;
             let Some(terminal) = Tty::open() else {

@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 use switchboard::auth::{LoginPage, Opened, Opener};
 use switchboard::call::Call;
 use switchboard::caller::{
-    Answering, Approval, ApprovalRequest, Caller, CallerId, ElicitAnswer, Elicitation,
+    Approval, ApprovalRequest, BoxFuture, Caller, CallerId, ElicitAnswer, Elicitation,
     ElicitationKind, Offers,
 };
 use switchboard::catalog::Tool;
@@ -345,11 +345,11 @@ impl Caller for Agent {
         }
     }
 
-    fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> Answering<'a, Approval> {
+    fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, Approval> {
         Box::pin(async { Approval::Once })
     }
 
-    fn elicit<'a>(&'a self, question: &'a Elicitation) -> Answering<'a, ElicitAnswer> {
+    fn elicit<'a>(&'a self, question: &'a Elicitation) -> BoxFuture<'a, ElicitAnswer> {
         Box::pin(async {
             match &question.kind {
                 ElicitationKind::Form { schema, .. } => match schema.to_value() {
@@ -368,7 +368,7 @@ impl Caller for Agent {
 struct Browser;
 
 impl Opener for Browser {
-    fn open<'a>(&'a self, page: &'a LoginPage) -> Answering<'a, Opened> {
+    fn open<'a>(&'a self, page: &'a LoginPage) -> BoxFuture<'a, Opened> {
         Box::pin(async {
             match reqwest::get(page.url.clone()).await {
                 Ok(_) => Opened::Shown,

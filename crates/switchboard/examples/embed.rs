@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use switchboard::call::Call;
-use switchboard::caller::{Answering, Approval, ApprovalRequest, Caller, CallerId};
+use switchboard::caller::{Approval, ApprovalRequest, BoxFuture, Caller, CallerId};
 use switchboard::config::{self, ConfigFile, Environment, Scope};
 use switchboard::launch::Launcher;
 use switchboard::wire::RawJson;
@@ -20,7 +20,7 @@ impl Caller for Agent {
         CallerId::new("embed")
     }
 
-    fn approve<'a>(&'a self, request: &'a ApprovalRequest) -> Answering<'a, Approval> {
+    fn approve<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Approval> {
         eprintln!(
             "asked about {} ({}): once",
             request.exposed, request.because

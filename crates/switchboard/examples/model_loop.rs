@@ -12,7 +12,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use switchboard::builtin::{OwnDefinition, OwnTool};
 use switchboard::call::Call;
-use switchboard::caller::{Answering, Approval, ApprovalRequest, Caller, CallerId};
+use switchboard::caller::{Approval, ApprovalRequest, BoxFuture, Caller, CallerId};
 use switchboard::config::{self, ConfigFile, Environment, Scope};
 use switchboard::launch::Launcher;
 use switchboard::result::CallResult;
@@ -38,7 +38,7 @@ impl OwnTool for CountWords {
         &'a self,
         arguments: &'a RawJson,
         _: &'a Arc<dyn Caller>,
-    ) -> Answering<'a, Result<CallResult, String>> {
+    ) -> BoxFuture<'a, Result<CallResult, String>> {
         Box::pin(async move {
             let arguments = arguments.to_value().map_err(|error| error.to_string())?;
             let words = arguments["text"]
@@ -91,7 +91,7 @@ impl Caller for Owner {
         CallerId::new("model")
     }
 
-    fn approve<'a>(&'a self, request: &'a ApprovalRequest) -> Answering<'a, Approval> {
+    fn approve<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Approval> {
         eprintln!(
             "may it call {}? ({}) yes, once",
             request.exposed, request.because

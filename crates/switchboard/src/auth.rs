@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use crate::caller::Answering;
+use crate::caller::BoxFuture;
 use crate::config::{Environment, HttpAuth, ResolvedUrl, ServerConfig};
 use crate::secret::{LiveSecrets, Secret};
 
@@ -121,11 +121,11 @@ impl fmt::Debug for AuthMeans {
 pub trait Credentials: Send + Sync + fmt::Debug {
     /// The value of `Authorization` for a request that is sent now, renewed ahead of its end;
     /// `None` sends no such header.
-    fn authorization(&self) -> Answering<'_, Result<Option<Secret>, NeedsLogin>>;
+    fn authorization(&self) -> BoxFuture<'_, Result<Option<Secret>, NeedsLogin>>;
 
     /// The server refused a request. `Ok` means that something changed, and the request may be sent
     /// once more.
-    fn refused<'a>(&'a self, refusal: Refusal<'a>) -> Answering<'a, Result<(), NeedsLogin>>;
+    fn refused<'a>(&'a self, refusal: Refusal<'a>) -> BoxFuture<'a, Result<(), NeedsLogin>>;
 
     /// The tokens in use, to be kept out of whatever is shown.
     fn secrets(&self) -> LiveSecrets {
@@ -157,11 +157,11 @@ pub struct NeedsLogin {
 pub struct NoCredentials;
 
 impl Credentials for NoCredentials {
-    fn authorization(&self) -> Answering<'_, Result<Option<Secret>, NeedsLogin>> {
+    fn authorization(&self) -> BoxFuture<'_, Result<Option<Secret>, NeedsLogin>> {
         Box::pin(async { Ok(None) })
     }
 
-    fn refused<'a>(&'a self, refusal: Refusal<'a>) -> Answering<'a, Result<(), NeedsLogin>> {
+    fn refused<'a>(&'a self, refusal: Refusal<'a>) -> BoxFuture<'a, Result<(), NeedsLogin>> {
         let reason = format!(
             "the server answered with HTTP {}; check the headers of its entry",
             refusal.status
@@ -175,11 +175,11 @@ impl Credentials for NoCredentials {
 struct Bearer(Secret);
 
 impl Credentials for Bearer {
-    fn authorization(&self) -> Answering<'_, Result<Option<Secret>, NeedsLogin>> {
+    fn authorization(&self) -> BoxFuture<'_, Result<Option<Secret>, NeedsLogin>> {
         Box::pin(async { Ok(Some(self.0.clone())) })
     }
 
-    fn refused<'a>(&'a self, refusal: Refusal<'a>) -> Answering<'a, Result<(), NeedsLogin>> {
+    fn refused<'a>(&'a self, refusal: Refusal<'a>) -> BoxFuture<'a, Result<(), NeedsLogin>> {
         let reason = format!(
             "the server refused the token (HTTP {}); check `bearer_token` of its entry",
             refusal.status

@@ -12,7 +12,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use serde_json::{Value, json};
 
 use crate::call::SAMPLING;
-use crate::caller::{Answering, Caller};
+use crate::caller::{BoxFuture, Caller};
 use crate::catalog::{Tool, ToolDefinition};
 use crate::config::{
     ConfigErrors, Diagnostic, Endpoint, Fingerprint, ServerConfig, Source, StdioEndpoint,
@@ -71,7 +71,7 @@ pub trait OwnTool: Send + Sync {
         &'a self,
         arguments: &'a RawJson,
         caller: &'a Arc<dyn Caller>,
-    ) -> Answering<'a, Result<CallResult, String>>;
+    ) -> BoxFuture<'a, Result<CallResult, String>>;
 }
 
 /// What a model and a person are told of an [`OwnTool`].

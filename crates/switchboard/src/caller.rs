@@ -16,8 +16,8 @@ use crate::secret::Redacted;
 use crate::untrusted::Untrusted;
 use crate::wire::RawJson;
 
-/// A future that a `dyn Caller` can return.
-pub type Answering<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+/// A boxed future that may borrow for `'a`: what the methods of a `dyn` trait return.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// Who asked. Two calls of one caller carry the same id.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -75,18 +75,18 @@ pub trait Caller: Send + Sync {
     }
 
     /// May this call run? Dropping the future withdraws the question.
-    fn approve<'a>(&'a self, request: &'a ApprovalRequest) -> Answering<'a, Approval>;
+    fn approve<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Approval>;
 
     /// A server's question during a call of this caller. Of a kind that it does not
     /// [offer](Self::offers), it is declined unasked.
-    fn elicit<'a>(&'a self, question: &'a Elicitation) -> Answering<'a, ElicitAnswer> {
+    fn elicit<'a>(&'a self, question: &'a Elicitation) -> BoxFuture<'a, ElicitAnswer> {
         let _ = question;
         Box::pin(async { ElicitAnswer::Decline })
     }
 
     /// A server wants an answer of the caller's model during a call of this caller. It has passed
     /// the gate as `server/@sampling`.
-    fn sample<'a>(&'a self, request: &'a Sampling) -> Answering<'a, SampleAnswer> {
+    fn sample<'a>(&'a self, request: &'a Sampling) -> BoxFuture<'a, SampleAnswer> {
         let _ = request;
         Box::pin(async { SampleAnswer::Refuse("nobody here answers for a model".to_owned()) })
     }
@@ -276,7 +276,7 @@ impl Caller for Headless {
         self.0.clone()
     }
 
-    fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> Answering<'a, Approval> {
+    fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, Approval> {
         Box::pin(async { Approval::Unavailable })
     }
 }

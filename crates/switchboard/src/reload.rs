@@ -13,7 +13,7 @@ use std::time::SystemTime;
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
 
-use crate::caller::Answering;
+use crate::caller::BoxFuture;
 use crate::config::{Config, ConfigErrors, ServerConfig};
 use crate::event::Event;
 use crate::host::{Host, Roster, Shared, initial_state};
@@ -322,7 +322,7 @@ impl Parting {
     }
 }
 
-fn all_gone(partings: Vec<watch::Receiver<()>>) -> Answering<'static, ()> {
+fn all_gone(partings: Vec<watch::Receiver<()>>) -> BoxFuture<'static, ()> {
     Box::pin(async move {
         for mut parting in partings {
             // Nothing is ever sent: it ends when the sender is gone.

@@ -10,7 +10,7 @@ use tokio::time::timeout;
 
 use crate::advice::Advice;
 use crate::auth::AuthMeans;
-use crate::caller::{Answering, Offers};
+use crate::caller::{BoxFuture, Offers};
 use crate::catalog::Tool;
 use crate::config::{Environment, Fingerprint, ServerConfig, Start};
 use crate::event::Event;
@@ -146,7 +146,7 @@ impl ServerHandle {
         config: Arc<ServerConfig>,
         means: Means,
         initial: State,
-        others: Option<Answering<'static, ()>>,
+        others: Option<BoxFuture<'static, ()>>,
     ) -> Self {
         match means.connectors.of(&config.name) {
             Some(connector) => Self::start_by(config, means, initial, others, connector),
@@ -158,7 +158,7 @@ impl ServerHandle {
         config: Arc<ServerConfig>,
         means: Means,
         initial: State,
-        others: Option<Answering<'static, ()>>,
+        others: Option<BoxFuture<'static, ()>>,
     ) -> Self {
         let log = open_log(&config, &means, &initial);
         let stderr = StderrTail::of(log.clone(), config.dialect.rules().drops_info_lines);
@@ -183,7 +183,7 @@ impl ServerHandle {
         config: Arc<ServerConfig>,
         means: Means,
         initial: State,
-        others: Option<Answering<'static, ()>>,
+        others: Option<BoxFuture<'static, ()>>,
         connector: Arc<dyn Connector>,
     ) -> Self {
         let log = open_log(&config, &means, &initial);
@@ -484,7 +484,7 @@ impl ServerHandle {
         match &self.callers {
             // A caller's own connection has none: this ends.
             Some(callers) => {
-                let own: Answering<'_, ()> = Box::pin(callers.stop());
+                let own: BoxFuture<'_, ()> = Box::pin(callers.stop());
                 tokio::join!(shared, own);
             }
             None => shared.await,
@@ -531,7 +531,7 @@ struct Supervised {
     /// It is a caller's own.
     own: bool,
     /// Those that must have left before it starts.
-    others: Option<Answering<'static, ()>>,
+    others: Option<BoxFuture<'static, ()>>,
 }
 
 impl Supervised {

@@ -15,7 +15,7 @@ use self::link::{Link, Request};
 use self::ongoing::Ongoing;
 use self::receiver::Receiver;
 use self::turns::Turns;
-use crate::caller::{Answering, Caller};
+use crate::caller::{BoxFuture, Caller};
 use crate::catalog::{Offerings, Tool, parameters};
 use crate::config::{Asks, MAX_MESSAGE_BYTES, Protocol, Sharing, Timeouts};
 use crate::event::Event;
@@ -613,7 +613,7 @@ impl Session {
     }
 
     /// Waits until the server has been told that the session is over, where the wire tells it.
-    pub(crate) fn farewell(&self) -> Answering<'static, ()> {
+    pub(crate) fn farewell(&self) -> BoxFuture<'static, ()> {
         self.link.transport.farewell()
     }
 

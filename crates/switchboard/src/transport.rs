@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::auth::NeedsLogin;
-use crate::caller::Answering;
+use crate::caller::BoxFuture;
 use crate::panics::catch_panic;
 use crate::wire::{Incoming, Outgoing, RawJson, RequestId};
 
@@ -28,7 +28,7 @@ pub trait Connector: Send + Sync {
     fn connect<'a>(
         &'a self,
         inbound: Arc<dyn Inbound>,
-    ) -> Answering<'a, Result<Arc<dyn Transport>, ConnectFault>>;
+    ) -> BoxFuture<'a, Result<Arc<dyn Transport>, ConnectFault>>;
 }
 
 /// Runs a task that a channel needs: if it panics, the channel is closed.
@@ -51,12 +51,12 @@ pub trait Transport: Send + Sync {
     /// Sends a request for somebody who waits for its answer. Where something comes back, the
     /// request gets no further than that is polled; once the wait is over, what is left of it
     /// goes to [`leave`](Self::leave).
-    fn ask(&self, message: Outgoing<'_>) -> Result<Option<Answering<'static, ()>>, Closed> {
+    fn ask(&self, message: Outgoing<'_>) -> Result<Option<BoxFuture<'static, ()>>, Closed> {
         self.send(message).map(|()| None)
     }
 
     /// Takes back what is left of a request that nobody polls any more.
-    fn leave(&self, id: u64, rest: Answering<'static, ()>) {
+    fn leave(&self, id: u64, rest: BoxFuture<'static, ()>) {
         drop((id, rest));
     }
 
@@ -64,11 +64,11 @@ pub trait Transport: Send + Sync {
     fn has_room(&self) -> bool;
 
     /// Waits until the queue has room.
-    fn ready(&self) -> Answering<'_, ()>;
+    fn ready(&self) -> BoxFuture<'_, ()>;
 
     /// Waits until the answer to a question of the server has room. Never for a request to end: it
     /// may wait for this very answer.
-    fn ready_to_answer(&self) -> Answering<'_, ()> {
+    fn ready_to_answer(&self) -> BoxFuture<'_, ()> {
         self.ready()
     }
 
@@ -76,7 +76,7 @@ pub trait Transport: Send + Sync {
     fn close(&self);
 
     /// Waits until a closed channel has said its last words. They have a deadline of their own.
-    fn farewell(&self) -> Answering<'static, ()> {
+    fn farewell(&self) -> BoxFuture<'static, ()> {
         Box::pin(async {})
     }
 

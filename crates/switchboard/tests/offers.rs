@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 use switchboard::call::Call;
-use switchboard::caller::{Answering, Approval, ApprovalRequest, Caller, CallerId, LogLine};
+use switchboard::caller::{Approval, ApprovalRequest, BoxFuture, Caller, CallerId, LogLine};
 use switchboard::config::{self, ConfigFile, Scope};
 use switchboard::event::{Event, Events, LogLevel, Next};
 use switchboard::launch::Launcher;
@@ -100,7 +100,7 @@ impl Caller for Somebody {
         CallerId::new("somebody")
     }
 
-    fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> Answering<'a, Approval> {
+    fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, Approval> {
         Box::pin(async { Approval::Once })
     }
 

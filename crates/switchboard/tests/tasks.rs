@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use switchboard::call::{Call, CallError};
 use switchboard::caller::{
-    Answering, Approval, ApprovalRequest, Caller, CallerId, ElicitAnswer, Elicitation, Offers,
+    Approval, ApprovalRequest, BoxFuture, Caller, CallerId, ElicitAnswer, Elicitation, Offers,
     Progress,
 };
 use switchboard::config::{ConfigFile, Environment, Scope, load};
@@ -115,11 +115,11 @@ impl Caller for Person {
         }
     }
 
-    fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> Answering<'a, Approval> {
+    fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, Approval> {
         Box::pin(async { Approval::Once })
     }
 
-    fn elicit<'a>(&'a self, _: &'a Elicitation) -> Answering<'a, ElicitAnswer> {
+    fn elicit<'a>(&'a self, _: &'a Elicitation) -> BoxFuture<'a, ElicitAnswer> {
         *self.asked.lock().unwrap() += 1;
         let fields = json!({"name": self.name}).as_object().unwrap().clone();
         Box::pin(async { ElicitAnswer::Accept(fields) })

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use switchboard::call::{Call, CallError};
 use switchboard::caller::{
-    Answering, Approval, ApprovalRequest, Caller, CallerId, ElicitAnswer, Elicitation, Keep, Offers,
+    Approval, ApprovalRequest, BoxFuture, Caller, CallerId, ElicitAnswer, Elicitation, Keep, Offers,
 };
 use switchboard::config::{ConfigFile, Environment, Scope, load};
 use switchboard::event::{Event, Next};
@@ -98,7 +98,7 @@ impl Caller for Person {
         CallerId::new("person")
     }
 
-    fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> Answering<'a, Approval> {
+    fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, Approval> {
         Box::pin(async move {
             let first = self.asked.fetch_add(1, Ordering::Relaxed) == 0;
             if let Some((host, file)) = self.meanwhile.get().filter(|_| first) {
@@ -302,11 +302,11 @@ impl Caller for Patient {
         }
     }
 
-    fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> Answering<'a, Approval> {
+    fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, Approval> {
         Box::pin(async { Approval::Once })
     }
 
-    fn elicit<'a>(&'a self, _: &'a Elicitation) -> Answering<'a, ElicitAnswer> {
+    fn elicit<'a>(&'a self, _: &'a Elicitation) -> BoxFuture<'a, ElicitAnswer> {
         self.0.fetch_add(1, Ordering::Relaxed);
         Box::pin(std::future::pending())
     }

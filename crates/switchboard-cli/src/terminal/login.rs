@@ -4,7 +4,7 @@
 use std::io::BufRead;
 
 use switchboard::auth::{LoginPage, Opened, Opener};
-use switchboard::caller::Answering;
+use switchboard::caller::BoxFuture;
 use switchboard::untrusted::Untrusted;
 
 use super::tty::Tty;
@@ -16,7 +16,7 @@ use crate::output;
 pub(crate) struct Asking;
 
 impl Opener for Asking {
-    fn open<'a>(&'a self, page: &'a LoginPage) -> Answering<'a, Opened> {
+    fn open<'a>(&'a self, page: &'a LoginPage) -> BoxFuture<'a, Opened> {
         Box::pin(async move {
             match Tty::open() {
                 Some(terminal) => url::ask_login(terminal, page).await,
@@ -39,7 +39,7 @@ pub(crate) struct Pasting;
 const QUESTION: &str = "Paste the address that the browser ends at (it begins with http://127.0.0.1), even if it shows an error there:\n";
 
 impl Opener for Pasting {
-    fn open<'a>(&'a self, page: &'a LoginPage) -> Answering<'a, Opened> {
+    fn open<'a>(&'a self, page: &'a LoginPage) -> BoxFuture<'a, Opened> {
         Box::pin(async move {
             print(page);
             let line = match Tty::open() {

@@ -19,7 +19,7 @@ use super::login::{Occasion, log_in, log_in_alone};
 use super::record::{Login, Record, Registration, union};
 use super::site::Site;
 use super::{Credentials, NeedsLogin, Opener, Refusal, VaultLock, binding};
-use crate::caller::Answering;
+use crate::caller::BoxFuture;
 use crate::config::Grant;
 use crate::secret::{LiveSecrets, Secret};
 
@@ -124,7 +124,7 @@ impl OAuth {
 }
 
 impl Credentials for OAuth {
-    fn authorization(&self) -> Answering<'_, Result<Option<Secret>, NeedsLogin>> {
+    fn authorization(&self) -> BoxFuture<'_, Result<Option<Secret>, NeedsLogin>> {
         if !self.shared.wants_care() {
             // As with nearly every request: nothing is waited for, so nothing is kept for it.
             return Box::pin(ready(Ok(self.shared.header())));
@@ -136,7 +136,7 @@ impl Credentials for OAuth {
         })
     }
 
-    fn refused<'a>(&'a self, refusal: Refusal<'a>) -> Answering<'a, Result<(), NeedsLogin>> {
+    fn refused<'a>(&'a self, refusal: Refusal<'a>) -> BoxFuture<'a, Result<(), NeedsLogin>> {
         let shared = self.shared.clone();
         let Refusal {
             status,

@@ -4,14 +4,14 @@ use std::fmt;
 
 use url::Url;
 
-use crate::caller::Answering;
+use crate::caller::BoxFuture;
 use crate::name::ServerName;
 
 /// Brings a login page before whoever logs in. A terminal asks and opens a browser; a program may
 /// follow the page by itself.
 pub trait Opener: Send + Sync + fmt::Debug {
     /// Shows the page. The answer may come to the redirect address meanwhile; then this is dropped.
-    fn open<'a>(&'a self, page: &'a LoginPage) -> Answering<'a, Opened>;
+    fn open<'a>(&'a self, page: &'a LoginPage) -> BoxFuture<'a, Opened>;
 }
 
 /// The page of one login.

@@ -24,7 +24,7 @@ struct Follower {
 }
 
 impl Opener for Follower {
-    fn open<'a>(&'a self, page: &'a LoginPage) -> Answering<'a, Opened> {
+    fn open<'a>(&'a self, page: &'a LoginPage) -> BoxFuture<'a, Opened> {
         Box::pin(async move {
             let redirects = if self.visits {
                 reqwest::redirect::Policy::limited(5)
@@ -49,7 +49,7 @@ impl Opener for Follower {
 struct Nobody;
 
 impl Opener for Nobody {
-    fn open<'a>(&'a self, _: &'a LoginPage) -> Answering<'a, Opened> {
+    fn open<'a>(&'a self, _: &'a LoginPage) -> BoxFuture<'a, Opened> {
         Box::pin(async { Opened::Refused("nobody is there".to_owned()) })
     }
 }
@@ -312,7 +312,7 @@ async fn t18_an_answer_of_another_issuer_is_never_redeemed() {
 struct Away(std::sync::Mutex<String>);
 
 impl Opener for Away {
-    fn open<'a>(&'a self, page: &'a LoginPage) -> Answering<'a, Opened> {
+    fn open<'a>(&'a self, page: &'a LoginPage) -> BoxFuture<'a, Opened> {
         *self.0.lock().unwrap() = page.redirect.clone();
         tokio::time::pause();
         Box::pin(async { Opened::Shown })

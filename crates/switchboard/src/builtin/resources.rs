@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::{OwnDefinition, OwnTool};
-use crate::caller::{Answering, Caller};
+use crate::caller::{BoxFuture, Caller};
 use crate::catalog::Catalog;
 use crate::host::{Host, Shared};
 use crate::name::ServerName;
@@ -59,7 +59,7 @@ impl OwnTool for List {
         &'a self,
         arguments: &'a RawJson,
         _: &'a Arc<dyn Caller>,
-    ) -> Answering<'a, Result<CallResult, String>> {
+    ) -> BoxFuture<'a, Result<CallResult, String>> {
         Box::pin(async move {
             let (host, wanted) = (host(&self.0)?, wanted(arguments)?);
             host.settled(SETTLE).await;
@@ -96,7 +96,7 @@ impl OwnTool for Read {
         &'a self,
         arguments: &'a RawJson,
         caller: &'a Arc<dyn Caller>,
-    ) -> Answering<'a, Result<CallResult, String>> {
+    ) -> BoxFuture<'a, Result<CallResult, String>> {
         Box::pin(async move {
             let (host, wanted) = (host(&self.0)?, wanted(arguments)?);
             let uri = wanted.uri.unwrap_or_default();

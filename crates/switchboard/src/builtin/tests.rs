@@ -22,7 +22,7 @@ impl OwnTool for Named {
         &'a self,
         _: &'a RawJson,
         _: &'a Arc<dyn Caller>,
-    ) -> Answering<'a, Result<CallResult, String>> {
+    ) -> BoxFuture<'a, Result<CallResult, String>> {
         Box::pin(async { Ok(CallResult::text("done")) })
     }
 }

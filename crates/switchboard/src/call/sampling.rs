@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use serde_json::json;
 
-use crate::caller::{Answering, ApprovalRequest, Caller, Sampling};
+use crate::caller::{ApprovalRequest, BoxFuture, Caller, Sampling};
 use crate::catalog::Tool;
 use crate::gate::Decision;
 use crate::host::Shared;
@@ -32,7 +32,7 @@ impl Overseer for Overseeing {
         &'a self,
         request: &'a Sampling,
         caller: &'a Arc<dyn Caller>,
-    ) -> Answering<'a, Result<(), String>> {
+    ) -> BoxFuture<'a, Result<(), String>> {
         Box::pin(async move {
             match self.0.get().and_then(Weak::upgrade) {
                 Some(host) => host.permit_sampling(request, caller).await,

@@ -1,11 +1,11 @@
 //! What a server's task writes to the store beside its supervision, one thing after the other.
 
-use crate::caller::Answering;
+use crate::caller::BoxFuture;
 
 /// Work that nobody waits for until the task ends. Each piece starts when the one before it is
 /// done, so the newest is written last.
 #[derive(Default)]
-pub(super) struct Chores(Option<Answering<'static, ()>>);
+pub(super) struct Chores(Option<BoxFuture<'static, ()>>);
 
 impl Chores {
     pub(super) fn add(&mut self, chore: impl Future<Output = ()> + Send + 'static) {

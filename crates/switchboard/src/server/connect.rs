@@ -18,7 +18,7 @@ use super::sentence;
 use super::state::Wire;
 use super::worth::verdict_on;
 use crate::auth::NeedsLogin;
-use crate::caller::Answering;
+use crate::caller::BoxFuture;
 use crate::catalog::Offerings;
 use crate::config::{Asks, Protocol, ServerConfig};
 use crate::launch::Exit;
@@ -57,7 +57,7 @@ pub(super) struct Attempt {
 pub(super) struct Outcome {
     pub(super) process: Option<Box<dyn Process>>,
     /// The last words of a session that came to be and is of no use.
-    pub(super) farewell: Option<Answering<'static, ()>>,
+    pub(super) farewell: Option<BoxFuture<'static, ()>>,
     /// What the server was known for when the attempt began.
     pub(super) habits: Habits,
     pub(super) result: Result<Arrival, Unconnected>,

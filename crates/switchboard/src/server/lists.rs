@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 
-use crate::caller::Answering;
+use crate::caller::BoxFuture;
 use crate::catalog::Offerings;
 use crate::session::RequestFault;
 use crate::wire::RawJson;
@@ -17,7 +17,7 @@ const QUIET: Duration = Duration::from_millis(200);
 #[derive(Default)]
 pub(super) struct Lists {
     due: Option<Instant>,
-    running: Option<Answering<'static, Result<Offerings, RequestFault>>>,
+    running: Option<BoxFuture<'static, Result<Offerings, RequestFault>>>,
 }
 
 impl Lists {

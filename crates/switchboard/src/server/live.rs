@@ -9,7 +9,7 @@ use super::connect::{ENDS_TOGETHER, redacted, without_secrets};
 use super::lists::Lists;
 use super::reach::{Link, Process};
 use super::sentence;
-use crate::caller::Answering;
+use crate::caller::BoxFuture;
 use crate::catalog::Offerings;
 use crate::config::{ServerConfig, Stop};
 use crate::launch::Exit;
@@ -138,7 +138,7 @@ impl Live {
 
     /// Ends the process, but leaves the session, where it has none, to the calls that are under way
     /// on it.
-    pub(super) fn let_go(self) -> Answering<'static, ()> {
+    pub(super) fn let_go(self) -> BoxFuture<'static, ()> {
         if self.process.is_some() {
             self.leave()
         } else {
@@ -147,10 +147,10 @@ impl Live {
     }
 
     /// Closes the session and ends the process.
-    pub(super) fn leave(self) -> Answering<'static, ()> {
+    pub(super) fn leave(self) -> BoxFuture<'static, ()> {
         self.link.close();
         let (farewell, patience) = (self.link.farewell(), self.patience);
-        let farewell: Answering<'static, ()> = Box::pin(async move {
+        let farewell: BoxFuture<'static, ()> = Box::pin(async move {
             match patience {
                 // The words leave by themselves, as long as the process lives.
                 Some(patience) => _ = timeout(patience, farewell).await,
@@ -165,8 +165,8 @@ impl Live {
 /// closed by now, and both are bounded.
 pub(super) fn leave(
     process: Option<Box<dyn Process>>,
-    farewell: Option<Answering<'static, ()>>,
-) -> Answering<'static, ()> {
+    farewell: Option<BoxFuture<'static, ()>>,
+) -> BoxFuture<'static, ()> {
     match (process, farewell) {
         (Some(process), Some(farewell)) => {
             let stopped = process.stop();

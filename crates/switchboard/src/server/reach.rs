@@ -16,7 +16,7 @@ use super::backoff::Retry;
 use super::connect::Approach;
 use super::state::Wire;
 use super::{Means, ServerConfig};
-use crate::caller::Answering;
+use crate::caller::BoxFuture;
 use crate::catalog::Offerings;
 use crate::config::{
     Endpoint, Environment, LaunchFault, ResolvedLaunch, Scope, StdioEndpoint, Stop, resolve_launch,
@@ -72,7 +72,7 @@ pub(super) fn reach(
 /// Starts a server and opens sessions with it.
 pub(super) trait Reach: Send + Sync {
     /// Starts what must run before anything can be said.
-    fn begin(&self) -> Answering<'_, Result<Begun, Failure>>;
+    fn begin(&self) -> BoxFuture<'_, Result<Begun, Failure>>;
 
     /// What connecting begins with, in one word for people.
     fn first_step(&self) -> &'static str {
@@ -105,7 +105,7 @@ pub(super) struct Begun {
 /// The way to a session with a server that was started.
 pub(super) trait Opening: Send + Sync {
     /// Connects and shakes hands, within the options' time.
-    fn open(&self, options: OpenOptions) -> Answering<'_, Result<Opened, OpenFault>>;
+    fn open(&self, options: OpenOptions) -> BoxFuture<'_, Result<Opened, OpenFault>>;
 }
 
 /// A session, and what it was found to run over where there was a choice.
@@ -118,7 +118,7 @@ pub(super) struct Opened {
 struct Over(Arc<dyn Connector>);
 
 impl Opening for Over {
-    fn open(&self, options: OpenOptions) -> Answering<'_, Result<Opened, OpenFault>> {
+    fn open(&self, options: OpenOptions) -> BoxFuture<'_, Result<Opened, OpenFault>> {
         Box::pin(async move {
             let session = Session::open(&*self.0, options).await?;
             Ok(Opened {
@@ -144,26 +144,26 @@ pub(super) trait Process: Send {
     /// The last lines of its stderr, safe to show. What it wrote before it ended may still be on
     /// its way: that is waited for, but only `until` then, since other processes may hold its
     /// stderr.
-    fn last_words(&self, until: Instant) -> Answering<'_, Vec<String>>;
+    fn last_words(&self, until: Instant) -> BoxFuture<'_, Vec<String>>;
 
     /// Waits for its end. Cancel-safe, and may be called again.
-    fn exited(&mut self) -> Answering<'_, Exit>;
+    fn exited(&mut self) -> BoxFuture<'_, Exit>;
 
     /// Ends it and all its descendants, in the 3.5 s that any [`StopTiming`] takes. The channel
     /// must be closed.
-    fn stop(self: Box<Self>) -> Answering<'static, ()>;
+    fn stop(self: Box<Self>) -> BoxFuture<'static, ()>;
 }
 
 /// A live session, as far as keeping it alive goes.
 pub(super) trait Link: Send + Sync {
     fn hello(&self) -> &Hello;
-    fn offerings(&self) -> Answering<'_, Result<Offerings, RequestFault>>;
-    fn list_changed(&self) -> Answering<'_, ()>;
-    fn closed(&self) -> Answering<'_, String>;
+    fn offerings(&self) -> BoxFuture<'_, Result<Offerings, RequestFault>>;
+    fn list_changed(&self) -> BoxFuture<'_, ()>;
+    fn closed(&self) -> BoxFuture<'_, String>;
     fn close(&self);
 
     /// Waits until a closed session has said its last words.
-    fn farewell(&self) -> Answering<'static, ()> {
+    fn farewell(&self) -> BoxFuture<'static, ()> {
         Box::pin(async {})
     }
 
@@ -176,7 +176,7 @@ pub(super) trait Link: Send + Sync {
     fn is_idle(&self) -> bool;
 
     /// Waits until no call is under way. Cancel-safe.
-    fn idle(&self) -> Answering<'_, ()>;
+    fn idle(&self) -> BoxFuture<'_, ()>;
 
     /// What calls are made on.
     fn session(self: Arc<Self>) -> Option<Arc<Session>>;
@@ -187,15 +187,15 @@ impl Link for Session {
         self.hello()
     }
 
-    fn offerings(&self) -> Answering<'_, Result<Offerings, RequestFault>> {
+    fn offerings(&self) -> BoxFuture<'_, Result<Offerings, RequestFault>> {
         Box::pin(self.offerings())
     }
 
-    fn list_changed(&self) -> Answering<'_, ()> {
+    fn list_changed(&self) -> BoxFuture<'_, ()> {
         Box::pin(self.list_changed())
     }
 
-    fn closed(&self) -> Answering<'_, String> {
+    fn closed(&self) -> BoxFuture<'_, String> {
         Box::pin(self.closed())
     }
 
@@ -203,7 +203,7 @@ impl Link for Session {
         self.close();
     }
 
-    fn farewell(&self) -> Answering<'static, ()> {
+    fn farewell(&self) -> BoxFuture<'static, ()> {
         self.farewell()
     }
 
@@ -219,7 +219,7 @@ impl Link for Session {
         self.is_idle()
     }
 
-    fn idle(&self) -> Answering<'_, ()> {
+    fn idle(&self) -> BoxFuture<'_, ()> {
         Box::pin(self.idle())
     }
 
@@ -240,7 +240,7 @@ struct ByProcess {
 }
 
 impl Reach for ByProcess {
-    fn begin(&self) -> Answering<'_, Result<Begun, Failure>> {
+    fn begin(&self) -> BoxFuture<'_, Result<Begun, Failure>> {
         Box::pin(self.spawn())
     }
 }
@@ -383,7 +383,7 @@ impl Process for Spawned {
         self.child.pid
     }
 
-    fn last_words(&self, until: Instant) -> Answering<'_, Vec<String>> {
+    fn last_words(&self, until: Instant) -> BoxFuture<'_, Vec<String>> {
         Box::pin(async move {
             let _ = timeout_at(until, self.stderr.drained()).await;
             self.stderr
@@ -394,11 +394,11 @@ impl Process for Spawned {
         })
     }
 
-    fn exited(&mut self) -> Answering<'_, Exit> {
+    fn exited(&mut self) -> BoxFuture<'_, Exit> {
         Box::pin(self.child.exited())
     }
 
-    fn stop(self: Box<Self>) -> Answering<'static, ()> {
+    fn stop(self: Box<Self>) -> BoxFuture<'static, ()> {
         Box::pin(async move {
             self.child.stop(self.stop).await;
         })
@@ -409,7 +409,7 @@ impl Process for Spawned {
 pub(super) struct ByConnector(pub(super) Arc<dyn Connector>);
 
 impl Reach for ByConnector {
-    fn begin(&self) -> Answering<'_, Result<Begun, Failure>> {
+    fn begin(&self) -> BoxFuture<'_, Result<Begun, Failure>> {
         let opening = Box::new(Over(self.0.clone()));
         Box::pin(async move {
             Ok(Begun {
@@ -426,7 +426,7 @@ impl Reach for ByConnector {
 struct NoWay(String);
 
 impl Reach for NoWay {
-    fn begin(&self) -> Answering<'_, Result<Begun, Failure>> {
+    fn begin(&self) -> BoxFuture<'_, Result<Begun, Failure>> {
         let fact = self.0.clone();
         Box::pin(async move {
             Err(Failure {

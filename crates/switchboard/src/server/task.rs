@@ -21,7 +21,7 @@ use super::reach::{Failure, Link, Process, Reach};
 use super::switching::EraOutcome;
 use super::worth::verdict_on;
 use super::{Snapshot, State, sentence};
-use crate::caller::Answering;
+use crate::caller::BoxFuture;
 use crate::catalog::Offerings;
 use crate::config::{Protocol, ServerConfig};
 use crate::secret::Redactor;
@@ -85,14 +85,14 @@ pub(super) enum Phase {
     Waiting(Instant),
     /// An attempt.
     Connecting {
-        attempt: Answering<'static, Outcome>,
+        attempt: BoxFuture<'static, Outcome>,
         cancel: Option<oneshot::Sender<()>>,
     },
     /// The end of a connection.
     Live(Box<Live>),
     /// The end of a process; then the time to connect, if one was set.
     Leaving {
-        ending: Answering<'static, ()>,
+        ending: BoxFuture<'static, ()>,
         then: Option<Instant>,
     },
 }
@@ -177,7 +177,7 @@ impl Task {
         let _ = heeded.send(());
     }
 
-    fn needs_login(&mut self, reason: &str, ending: Answering<'static, ()>, attempted: bool) {
+    fn needs_login(&mut self, reason: &str, ending: BoxFuture<'static, ()>, attempted: bool) {
         self.phase = Phase::Leaving { ending, then: None };
         let state = State::NeedsLogin {
             url: self.reach.address(),
@@ -372,7 +372,7 @@ impl Task {
         );
     }
 
-    fn failed(&mut self, failure: Failure, ending: Answering<'static, ()>, death: Option<String>) {
+    fn failed(&mut self, failure: Failure, ending: BoxFuture<'static, ()>, death: Option<String>) {
         let now = Instant::now();
         let error = failure.fact;
         let mut again = None;
@@ -515,7 +515,7 @@ impl Task {
         // Nothing will be heeded any more, so nobody should wait for it.
         self.commands.close();
         while self.commands.try_recv().is_ok() {}
-        let ending: Answering<'static, ()> = match std::mem::take(&mut self.phase) {
+        let ending: BoxFuture<'static, ()> = match std::mem::take(&mut self.phase) {
             Phase::Resting | Phase::Waiting(_) => Box::pin(async {}),
             Phase::Leaving { ending, .. } => ending,
             Phase::Connecting { attempt, cancel } => {

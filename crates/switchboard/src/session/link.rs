@@ -16,7 +16,7 @@ use super::ongoing::Ongoing;
 use super::pending::Answer;
 use super::receiver::Receiver;
 use super::{Era, RequestFault, Still, again};
-use crate::caller::Answering;
+use crate::caller::BoxFuture;
 use crate::transport::{Closed, Transport};
 use crate::wire::{Beside, Outgoing};
 
@@ -273,7 +273,7 @@ pub(super) struct Waiting<'a> {
     pub(super) id: u64,
     reply: oneshot::Receiver<Answer>,
     /// What brings the answer, where the wire leaves that to whoever waits.
-    errand: Option<Answering<'static, ()>>,
+    errand: Option<BoxFuture<'static, ()>>,
     /// The answer was taken.
     is_over: bool,
     cancellable: bool,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::caller::{Answering, Caller, Sampling};
+use crate::caller::{BoxFuture, Caller, Sampling};
 use crate::wire::RawJson;
 
 /// The protocol's code for a person's no.
@@ -24,7 +24,7 @@ pub trait Overseer: Send + Sync + fmt::Debug {
         &'a self,
         request: &'a Sampling,
         caller: &'a Arc<dyn Caller>,
-    ) -> Answering<'a, Result<(), String>>;
+    ) -> BoxFuture<'a, Result<(), String>>;
 }
 
 /// Why a server gets no answer of a model.

@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 
 use super::*;
 use crate::caller::{
-    Answering, Approval, ApprovalRequest, CallerId, ElicitAnswer, Elicitation, Offers,
+    Approval, ApprovalRequest, BoxFuture, CallerId, ElicitAnswer, Elicitation, Offers,
 };
 use crate::transport::{Closed, ConnectFault, Inbound, Origin, Transport};
 use crate::wire::{Outgoing, parse};
@@ -48,7 +48,7 @@ impl Connector for Wire {
     fn connect<'a>(
         &'a self,
         inbound: Arc<dyn Inbound>,
-    ) -> Answering<'a, Result<Arc<dyn Transport>, ConnectFault>> {
+    ) -> BoxFuture<'a, Result<Arc<dyn Transport>, ConnectFault>> {
         let sent = self.sent.lock().unwrap().take().unwrap();
         self.connected.send(inbound).unwrap();
         let transport = WireTransport {
@@ -71,7 +71,7 @@ impl Transport for WireTransport {
         true
     }
 
-    fn ready(&self) -> Answering<'_, ()> {
+    fn ready(&self) -> BoxFuture<'_, ()> {
         Box::pin(async {})
     }
 
@@ -215,11 +215,11 @@ impl Caller for Named {
         }
     }
 
-    fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> Answering<'a, Approval> {
+    fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, Approval> {
         Box::pin(async { Approval::Once })
     }
 
-    fn elicit<'a>(&'a self, _: &'a Elicitation) -> Answering<'a, ElicitAnswer> {
+    fn elicit<'a>(&'a self, _: &'a Elicitation) -> BoxFuture<'a, ElicitAnswer> {
         let fields = json!({"by": self.0}).as_object().unwrap().clone();
         Box::pin(async { ElicitAnswer::Accept(fields) })
     }

@@ -15,7 +15,7 @@ use self::channel::Channel;
 use self::endpoint::Endpoint;
 use super::{Agreed, Closed, ConnectFault, Connector, Inbound, Transport};
 use crate::auth::Credentials;
-use crate::caller::Answering;
+use crate::caller::BoxFuture;
 use crate::secret::Secret;
 use crate::wire::Outgoing;
 
@@ -83,7 +83,7 @@ impl Connector for HttpConnector {
     fn connect<'a>(
         &'a self,
         inbound: Arc<dyn Inbound>,
-    ) -> Answering<'a, Result<Arc<dyn Transport>, ConnectFault>> {
+    ) -> BoxFuture<'a, Result<Arc<dyn Transport>, ConnectFault>> {
         // Nothing is said yet: the first message opens the first connection.
         Box::pin(async move {
             let endpoint = Endpoint::new(&self.stack, &self.target)?;
@@ -104,11 +104,11 @@ impl Transport for HttpTransport {
         exchange::send(&self.0, message)
     }
 
-    fn ask(&self, message: Outgoing<'_>) -> Result<Option<Answering<'static, ()>>, Closed> {
+    fn ask(&self, message: Outgoing<'_>) -> Result<Option<BoxFuture<'static, ()>>, Closed> {
         exchange::ask(&self.0, message)
     }
 
-    fn leave(&self, id: u64, rest: Answering<'static, ()>) {
+    fn leave(&self, id: u64, rest: BoxFuture<'static, ()>) {
         self.0.adopt(id, rest);
     }
 
@@ -116,11 +116,11 @@ impl Transport for HttpTransport {
         self.0.has_room()
     }
 
-    fn ready(&self) -> Answering<'_, ()> {
+    fn ready(&self) -> BoxFuture<'_, ()> {
         Box::pin(self.0.ready())
     }
 
-    fn ready_to_answer(&self) -> Answering<'_, ()> {
+    fn ready_to_answer(&self) -> BoxFuture<'_, ()> {
         Box::pin(self.0.ready_to_answer())
     }
 
@@ -128,7 +128,7 @@ impl Transport for HttpTransport {
         closing::close(&self.0);
     }
 
-    fn farewell(&self) -> Answering<'static, ()> {
+    fn farewell(&self) -> BoxFuture<'static, ()> {
         let channel = self.0.clone();
         Box::pin(async move { channel.over().await })
     }

@@ -13,7 +13,7 @@ use tokio::task::yield_now;
 use tokio::time::{Instant, sleep_until};
 
 use super::Inbound;
-use crate::caller::Answering;
+use crate::caller::BoxFuture;
 #[cfg(feature = "http")]
 use crate::wire::events::{EventFrames, ServerEvent};
 
@@ -162,7 +162,7 @@ impl<'a> Pacer<'a> {
 
     /// What to wait for before more is read, if anything. Boxed, since most reads wait for nothing.
     /// Dropping it loses nothing.
-    pub(super) fn pause(&mut self) -> Option<Answering<'_, ()>> {
+    pub(super) fn pause(&mut self) -> Option<BoxFuture<'_, ()>> {
         if self.resume_at.is_none() && self.turn_cost < COST_PER_TURN {
             return None;
         }

@@ -10,7 +10,7 @@ use self::outbox::{Item, Outbox};
 use super::http::endpoint::Endpoint;
 use super::http::{HttpStack, HttpTarget};
 use super::{Closed, ConnectFault, Connector, Inbound, Transport, supervised};
-use crate::caller::Answering;
+use crate::caller::BoxFuture;
 use crate::wire::Outgoing;
 
 mod driving;
@@ -35,7 +35,7 @@ impl Connector for SseConnector {
     fn connect<'a>(
         &'a self,
         inbound: Arc<dyn Inbound>,
-    ) -> Answering<'a, Result<Arc<dyn Transport>, ConnectFault>> {
+    ) -> BoxFuture<'a, Result<Arc<dyn Transport>, ConnectFault>> {
         // Nothing is waited for: what keeps the stream from opening is told to the first request,
         // which can tell one fault from another.
         Box::pin(async move {
@@ -65,11 +65,11 @@ impl Transport for SseTransport {
         self.outbox.has_room()
     }
 
-    fn ready(&self) -> Answering<'_, ()> {
+    fn ready(&self) -> BoxFuture<'_, ()> {
         Box::pin(self.outbox.ready())
     }
 
-    fn ready_to_answer(&self) -> Answering<'_, ()> {
+    fn ready_to_answer(&self) -> BoxFuture<'_, ()> {
         Box::pin(self.outbox.ready_to_answer())
     }
 

@@ -11,7 +11,7 @@ use tokio::time::timeout;
 
 use super::read_limit::{Handled, Pacer, ReadLimit};
 use super::{Closed, ConnectFault, Connector, Inbound, Origin, Transport, supervised};
-use crate::caller::Answering;
+use crate::caller::BoxFuture;
 use crate::wire::line::{Frame, LineFrames};
 use crate::wire::{Outgoing, RawJson, parse};
 
@@ -50,7 +50,7 @@ impl Connector for StdioConnector {
     fn connect<'a>(
         &'a self,
         inbound: Arc<dyn Inbound>,
-    ) -> Answering<'a, Result<Arc<dyn Transport>, ConnectFault>> {
+    ) -> BoxFuture<'a, Result<Arc<dyn Transport>, ConnectFault>> {
         Box::pin(async move {
             let pipes = lock(&self.pipes).take();
             let (stdin, stdout) =
@@ -132,7 +132,7 @@ impl Transport for StdioTransport {
         queue.closed || queue.bytes.len() < OUTBOX_BYTES
     }
 
-    fn ready(&self) -> Answering<'_, ()> {
+    fn ready(&self) -> BoxFuture<'_, ()> {
         Box::pin(async move {
             loop {
                 let taken = self.outbox.taken.notified();

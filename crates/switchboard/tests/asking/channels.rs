@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::json;
 use switchboard::call::Call;
 use switchboard::caller::{
-    Answering, Approval, ApprovalRequest, Caller, CallerId, ElicitAnswer, Elicitation, Offers,
+    Approval, ApprovalRequest, BoxFuture, Caller, CallerId, ElicitAnswer, Elicitation, Offers,
 };
 use switchboard::config::{ConfigFile, Dialect, Scope};
 use switchboard::event::{Event, Next};
@@ -117,10 +117,10 @@ async fn s0_38_a_hosts_own_prompt_blocks_the_call_until_the_user_has_answered() 
                 ..Offers::default()
             }
         }
-        fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> Answering<'a, Approval> {
+        fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, Approval> {
             Box::pin(async { Approval::Once })
         }
-        fn elicit<'a>(&'a self, _: &'a Elicitation) -> Answering<'a, ElicitAnswer> {
+        fn elicit<'a>(&'a self, _: &'a Elicitation) -> BoxFuture<'a, ElicitAnswer> {
             Box::pin(async {
                 self.opened.notify_one();
                 self.typed.notified().await;
@@ -233,10 +233,10 @@ async fn s0_35_a_host_supplied_function_answers_the_questions_of_a_core_agent_se
                 ..Offers::default()
             }
         }
-        fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> Answering<'a, Approval> {
+        fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, Approval> {
             Box::pin(async { Approval::No })
         }
-        fn elicit<'a>(&'a self, _: &'a Elicitation) -> Answering<'a, ElicitAnswer> {
+        fn elicit<'a>(&'a self, _: &'a Elicitation) -> BoxFuture<'a, ElicitAnswer> {
             let answer = self.0.clone();
             Box::pin(async move { answer })
         }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 use switchboard::call::{Call, CallError};
 use switchboard::caller::{
-    Answering, Approval, ApprovalRequest, Caller, CallerId, ElicitAnswer, Elicitation,
+    Approval, ApprovalRequest, BoxFuture, Caller, CallerId, ElicitAnswer, Elicitation,
     ElicitationKind, Offers, Progress, SampleAnswer, Sampling,
 };
 use switchboard::config::{self, ConfigFile, Scope};
@@ -135,7 +135,7 @@ impl Caller for Person {
         ALL
     }
 
-    fn approve<'a>(&'a self, request: &'a ApprovalRequest) -> Answering<'a, Approval> {
+    fn approve<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Approval> {
         self.note(format!(
             "approve {} {}",
             request.id.shown(),
@@ -145,7 +145,7 @@ impl Caller for Person {
         Box::pin(async move { answer })
     }
 
-    fn elicit<'a>(&'a self, question: &'a Elicitation) -> Answering<'a, ElicitAnswer> {
+    fn elicit<'a>(&'a self, question: &'a Elicitation) -> BoxFuture<'a, ElicitAnswer> {
         let (ElicitationKind::Form { message, .. } | ElicitationKind::Url { message, .. }) =
             &question.kind;
         self.note(message.raw().to_owned());
@@ -157,7 +157,7 @@ impl Caller for Person {
         })
     }
 
-    fn sample<'a>(&'a self, request: &'a Sampling) -> Answering<'a, SampleAnswer> {
+    fn sample<'a>(&'a self, request: &'a Sampling) -> BoxFuture<'a, SampleAnswer> {
         self.note(format!("sample {}", request.params.as_str()));
         let answer = format!(
             r#"{{"role":"assistant","model":"{}","content":{{"type":"text","text":"hi"}}}}"#,

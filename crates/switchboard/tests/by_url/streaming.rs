@@ -6,7 +6,7 @@ use std::time::Duration;
 use switchboard::auth::NoCredentials;
 use switchboard::call::CallError;
 use switchboard::caller::{
-    Answering, Approval, ApprovalRequest, Caller, CallerId, ElicitAnswer, Elicitation, Offers,
+    Approval, ApprovalRequest, BoxFuture, Caller, CallerId, ElicitAnswer, Elicitation, Offers,
 };
 use switchboard::config::{Endpoint, Environment, HttpWire, Protocol, ServerConfig, Timeouts};
 use switchboard::name::ServerName;
@@ -68,11 +68,11 @@ impl Caller for Agreeable {
         }
     }
 
-    fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> Answering<'a, Approval> {
+    fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, Approval> {
         Box::pin(async { Approval::Once })
     }
 
-    fn elicit<'a>(&'a self, _: &'a Elicitation) -> Answering<'a, ElicitAnswer> {
+    fn elicit<'a>(&'a self, _: &'a Elicitation) -> BoxFuture<'a, ElicitAnswer> {
         Box::pin(async { ElicitAnswer::Accept(serde_json::Map::new()) })
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use switchboard::call::Call;
-use switchboard::caller::{Answering, Approval, ApprovalRequest, Caller, CallerId, Progress};
+use switchboard::caller::{Approval, ApprovalRequest, BoxFuture, Caller, CallerId, Progress};
 use switchboard::server::State;
 use switchboard::wire::RawJson;
 use switchboard_testkit::{Chaos, Step};
@@ -85,7 +85,7 @@ impl Caller for Panicking {
         CallerId::new("panicking")
     }
 
-    fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> Answering<'a, Approval> {
+    fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, Approval> {
         Box::pin(async { Approval::No })
     }
 

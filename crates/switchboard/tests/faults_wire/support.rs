@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Map, Value};
 use switchboard::call::{Call, CallError};
 use switchboard::caller::{
-    Answering, Approval, ApprovalRequest, Caller, CallerId, ElicitAnswer, Elicitation,
+    Approval, ApprovalRequest, BoxFuture, Caller, CallerId, ElicitAnswer, Elicitation,
     ElicitationKind, Offers,
 };
 use switchboard::config::{self, ConfigFile, Environment, Scope};
@@ -260,7 +260,7 @@ pub(crate) struct Person {
 }
 
 /// How a person comes to an answer.
-pub(crate) type Answers<T> = Box<dyn Fn() -> Answering<'static, T> + Send + Sync>;
+pub(crate) type Answers<T> = Box<dyn Fn() -> BoxFuture<'static, T> + Send + Sync>;
 
 /// What a person was asked so far.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -291,7 +291,7 @@ impl Person {
 
     pub(crate) fn approves(
         mut self,
-        answer: impl Fn() -> Answering<'static, Approval> + Send + Sync + 'static,
+        answer: impl Fn() -> BoxFuture<'static, Approval> + Send + Sync + 'static,
     ) -> Self {
         self.approves = Box::new(answer);
         self
@@ -351,7 +351,7 @@ impl Caller for Person {
         }
     }
 
-    fn approve<'a>(&'a self, request: &'a ApprovalRequest) -> Answering<'a, Approval> {
+    fn approve<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Approval> {
         Box::pin(async move {
             let tool = format!("{}/{}", request.id.server, request.id.tool.as_wire());
             self.asked
@@ -363,7 +363,7 @@ impl Caller for Person {
         })
     }
 
-    fn elicit<'a>(&'a self, question: &'a Elicitation) -> Answering<'a, ElicitAnswer> {
+    fn elicit<'a>(&'a self, question: &'a Elicitation) -> BoxFuture<'a, ElicitAnswer> {
         Box::pin(async move {
             let (ElicitationKind::Form { message, .. } | ElicitationKind::Url { message, .. }) =
                 &question.kind;

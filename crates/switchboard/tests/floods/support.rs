@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use switchboard::auth::NoCredentials;
-use switchboard::caller::{Answering, Approval, ApprovalRequest, Caller, CallerId, Offers};
+use switchboard::caller::{Approval, ApprovalRequest, BoxFuture, Caller, CallerId, Offers};
 use switchboard::config::{Environment, Protocol, Timeouts};
 use switchboard::name::ServerName;
 use switchboard::session::{OpenFault, OpenOptions, RequestFault, Session};
@@ -140,7 +140,7 @@ impl Caller for Nobody {
         Offers::default()
     }
 
-    fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> Answering<'a, Approval> {
+    fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, Approval> {
         Box::pin(async { Approval::Once })
     }
 }

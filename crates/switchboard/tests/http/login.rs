@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use switchboard::auth::{Credentials, NeedsLogin, Refusal};
-use switchboard::caller::Answering;
+use switchboard::caller::BoxFuture;
 use switchboard::config::Protocol;
 use switchboard::secret::Secret;
 use switchboard::session::OpenFault;
@@ -22,7 +22,7 @@ struct Counting {
 }
 
 impl Credentials for Counting {
-    fn authorization(&self) -> Answering<'_, Result<Option<Secret>, NeedsLogin>> {
+    fn authorization(&self) -> BoxFuture<'_, Result<Option<Secret>, NeedsLogin>> {
         Box::pin(async {
             Ok(Some(Secret::new(format!(
                 "Bearer {}",
@@ -31,7 +31,7 @@ impl Credentials for Counting {
         })
     }
 
-    fn refused<'a>(&'a self, refusal: Refusal<'a>) -> Answering<'a, Result<(), NeedsLogin>> {
+    fn refused<'a>(&'a self, refusal: Refusal<'a>) -> BoxFuture<'a, Result<(), NeedsLogin>> {
         Box::pin(async move {
             let sent = refusal.sent.map(Secret::expose).unwrap_or_default();
             self.refusals.lock().unwrap().push(format!(

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use switchboard::auth::{Credentials, NoCredentials};
 use switchboard::caller::{
-    Answering, Approval, ApprovalRequest, Caller, CallerId, ElicitAnswer, Elicitation, LogLine,
+    Approval, ApprovalRequest, BoxFuture, Caller, CallerId, ElicitAnswer, Elicitation, LogLine,
     Offers,
 };
 use switchboard::config::{Environment, Protocol, Timeouts};
@@ -175,7 +175,7 @@ impl Caller for Agreeable {
         }
     }
 
-    fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> Answering<'a, Approval> {
+    fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, Approval> {
         Box::pin(async { Approval::Once })
     }
 
@@ -183,7 +183,7 @@ impl Caller for Agreeable {
         self.0.lock().unwrap().push(line.text.raw().to_owned());
     }
 
-    fn elicit<'a>(&'a self, _: &'a Elicitation) -> Answering<'a, ElicitAnswer> {
+    fn elicit<'a>(&'a self, _: &'a Elicitation) -> BoxFuture<'a, ElicitAnswer> {
         Box::pin(async { ElicitAnswer::Accept(serde_json::Map::new()) })
     }
 }

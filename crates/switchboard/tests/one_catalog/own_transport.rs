@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Value, json};
 use switchboard::HostBuilder;
 use switchboard::call::{Call, CallError};
-use switchboard::caller::{Answering, Approval, Caller};
+use switchboard::caller::{Approval, BoxFuture, Caller};
 use switchboard::config::{
     Config, Dialect, Endpoint, Permissions, RuleText, ServerConfig, Source, StdioEndpoint,
 };
@@ -33,7 +33,7 @@ impl Connector for InProcess {
     fn connect<'a>(
         &'a self,
         inbound: Arc<dyn Inbound>,
-    ) -> Answering<'a, Result<Arc<dyn Transport>, ConnectFault>> {
+    ) -> BoxFuture<'a, Result<Arc<dyn Transport>, ConnectFault>> {
         *self.0.inbound.lock().unwrap() = Some(inbound);
         Box::pin(async { Ok(Arc::new(self.clone()) as Arc<dyn Transport>) })
     }
@@ -63,7 +63,7 @@ impl Transport for InProcess {
         true
     }
 
-    fn ready(&self) -> Answering<'_, ()> {
+    fn ready(&self) -> BoxFuture<'_, ()> {
         Box::pin(async {})
     }
 

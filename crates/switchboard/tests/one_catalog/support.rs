@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use switchboard::builtin::{OwnDefinition, OwnTool};
 use switchboard::call::{Call, CallError};
-use switchboard::caller::{Answering, Approval, ApprovalRequest, Caller, CallerId};
+use switchboard::caller::{Approval, ApprovalRequest, BoxFuture, Caller, CallerId};
 use switchboard::config::{self, ConfigFile, Dialect, Environment, Scope};
 use switchboard::launch::Launcher;
 use switchboard::result::CallResult;
@@ -174,7 +174,7 @@ impl Caller for Person {
         CallerId::new("person")
     }
 
-    fn approve<'a>(&'a self, request: &'a ApprovalRequest) -> Answering<'a, Approval> {
+    fn approve<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Approval> {
         self.asked.lock().unwrap().push(request.exposed.to_string());
         Box::pin(async { self.says })
     }
@@ -213,7 +213,7 @@ impl OwnTool for Own {
         &'a self,
         arguments: &'a RawJson,
         _: &'a Arc<dyn Caller>,
-    ) -> Answering<'a, Result<CallResult, String>> {
+    ) -> BoxFuture<'a, Result<CallResult, String>> {
         Box::pin(async move {
             self.ran.fetch_add(1, Ordering::Relaxed);
             let text = arguments.to_value().unwrap()["text"]

@@ -40,7 +40,7 @@ impl Caller for Witness {
         CallerId::new("witness")
     }
 
-    fn approve<'a>(&'a self, request: &'a ApprovalRequest) -> Answering<'a, Approval> {
+    fn approve<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Approval> {
         self.asked.lock().unwrap().push(format!(
             "{} {}",
             request.dialect.rules().word,

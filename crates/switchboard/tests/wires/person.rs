@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use switchboard::caller::{
-    Answering, Approval, ApprovalRequest, Caller, CallerId, ElicitAnswer, Elicitation,
+    Approval, ApprovalRequest, BoxFuture, Caller, CallerId, ElicitAnswer, Elicitation,
     ElicitationKind, Offers, Progress, Root, SampleAnswer, Sampling,
 };
 use switchboard::wire::RawJson;
@@ -60,12 +60,12 @@ impl Caller for Person {
         Self::offers()
     }
 
-    fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> Answering<'a, Approval> {
+    fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, Approval> {
         Box::pin(async { Approval::Once })
     }
 
     /// Fills in the name `Ada` and `yes`, whatever the form has besides.
-    fn elicit<'a>(&'a self, question: &'a Elicitation) -> Answering<'a, ElicitAnswer> {
+    fn elicit<'a>(&'a self, question: &'a Elicitation) -> BoxFuture<'a, ElicitAnswer> {
         let (ElicitationKind::Form { message, .. } | ElicitationKind::Url { message, .. }) =
             &question.kind;
         self.heard
@@ -76,7 +76,7 @@ impl Caller for Person {
         Box::pin(async move { ElicitAnswer::Accept(content) })
     }
 
-    fn sample<'a>(&'a self, request: &'a Sampling) -> Answering<'a, SampleAnswer> {
+    fn sample<'a>(&'a self, request: &'a Sampling) -> BoxFuture<'a, SampleAnswer> {
         self.heard
             .send_modify(|heard| heard.samplings.push(request.params.as_str().to_owned()));
         let content = json!({"type": "text", "text": "fine"});

@@ -11,7 +11,7 @@ use url::Url;
 
 use super::{Begun, Failure, Opened, Opening, Reach};
 use crate::auth::{self, AuthMeans, Credentials};
-use crate::caller::Answering;
+use crate::caller::BoxFuture;
 use crate::config::{Environment, HttpEndpoint, ResolvedUrl, resolve_url};
 use crate::launch::StderrTail;
 use crate::secret::Redactor;
@@ -132,7 +132,7 @@ impl ByUrl {
 }
 
 impl Reach for ByUrl {
-    fn begin(&self) -> Answering<'_, Result<Begun, Failure>> {
+    fn begin(&self) -> BoxFuture<'_, Result<Begun, Failure>> {
         let begun = self.resolve();
         Box::pin(async move { begun })
     }
@@ -174,7 +174,7 @@ struct ByWire {
 }
 
 impl Opening for ByWire {
-    fn open(&self, options: OpenOptions) -> Answering<'_, Result<Opened, OpenFault>> {
+    fn open(&self, options: OpenOptions) -> BoxFuture<'_, Result<Opened, OpenFault>> {
         Box::pin(self.find(options))
     }
 }

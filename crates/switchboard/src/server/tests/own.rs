@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::super::reach::ByConnector;
 use super::super::{ServerHandle, State};
 use super::script::{connecting, supervised};
-use crate::caller::Answering;
+use crate::caller::BoxFuture;
 use crate::session::Era;
 use crate::store::MemoryStore;
 use crate::transport::{Closed, ConnectFault, Connector, Inbound, Origin, Transport};
@@ -28,7 +28,7 @@ impl Connector for Own {
     fn connect<'a>(
         &'a self,
         inbound: Arc<dyn Inbound>,
-    ) -> Answering<'a, Result<Arc<dyn Transport>, ConnectFault>> {
+    ) -> BoxFuture<'a, Result<Arc<dyn Transport>, ConnectFault>> {
         *self.0.inbound.lock().unwrap() = Some(inbound);
         Box::pin(async move { Ok(Arc::new(Own(self.0.clone())) as Arc<dyn Transport>) })
     }
@@ -66,7 +66,7 @@ impl Transport for Own {
         true
     }
 
-    fn ready(&self) -> Answering<'_, ()> {
+    fn ready(&self) -> BoxFuture<'_, ()> {
         Box::pin(async {})
     }
 

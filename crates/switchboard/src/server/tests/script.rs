@@ -13,7 +13,7 @@ use super::super::backoff::Retry;
 use super::super::memory::Memory;
 use super::super::reach::{Begun, Failure, Link, Opened, Opening, Process, Reach};
 use super::super::{ServerHandle, State, Supervised};
-use crate::caller::{Answering, Offers};
+use crate::caller::{BoxFuture, Offers};
 use crate::catalog::{Offerings, ToolDefinition};
 use crate::config::{
     Asks, Endpoint, Fingerprint, Protocol, Scope, ServerConfig, Source, StdioEndpoint,
@@ -180,7 +180,7 @@ impl Link for Stage {
         &self.hello
     }
 
-    fn offerings(&self) -> Answering<'_, Result<Offerings, RequestFault>> {
+    fn offerings(&self) -> BoxFuture<'_, Result<Offerings, RequestFault>> {
         Box::pin(async move {
             self.listings.fetch_add(1, Ordering::Relaxed);
             sleep(self.play.listing).await;
@@ -188,11 +188,11 @@ impl Link for Stage {
         })
     }
 
-    fn list_changed(&self) -> Answering<'_, ()> {
+    fn list_changed(&self) -> BoxFuture<'_, ()> {
         Box::pin(self.changed.notified())
     }
 
-    fn closed(&self) -> Answering<'_, String> {
+    fn closed(&self) -> BoxFuture<'_, String> {
         Box::pin(told(&self.closed))
     }
 
@@ -212,7 +212,7 @@ impl Link for Stage {
         !*self.busy.borrow()
     }
 
-    fn idle(&self) -> Answering<'_, ()> {
+    fn idle(&self) -> BoxFuture<'_, ()> {
         Box::pin(async {
             let _ = self.busy.subscribe().wait_for(|busy| !busy).await;
         })
@@ -233,15 +233,15 @@ impl Process for Actor {
         42
     }
 
-    fn last_words(&self, _: Instant) -> Answering<'_, Vec<String>> {
+    fn last_words(&self, _: Instant) -> BoxFuture<'_, Vec<String>> {
         Box::pin(async { self.stage.play.stderr.clone() })
     }
 
-    fn exited(&mut self) -> Answering<'_, Exit> {
+    fn exited(&mut self) -> BoxFuture<'_, Exit> {
         Box::pin(told(&self.stage.exit))
     }
 
-    fn stop(self: Box<Self>) -> Answering<'static, ()> {
+    fn stop(self: Box<Self>) -> BoxFuture<'static, ()> {
         Box::pin(async move { sleep(self.stage.play.stopping).await })
     }
 }
@@ -258,7 +258,7 @@ struct Entrance {
 }
 
 impl Opening for Entrance {
-    fn open(&self, options: OpenOptions) -> Answering<'_, Result<Opened, OpenFault>> {
+    fn open(&self, options: OpenOptions) -> BoxFuture<'_, Result<Opened, OpenFault>> {
         let approach = (options.protocol, options.known_era, options.asks);
         self.approaches
             .lock()
@@ -279,7 +279,7 @@ impl Opening for Entrance {
 }
 
 impl Reach for Script {
-    fn begin(&self) -> Answering<'_, Result<Begun, Failure>> {
+    fn begin(&self) -> BoxFuture<'_, Result<Begun, Failure>> {
         let play = {
             let mut plays = self.plays.lock().expect("no test panics with it");
             let play = plays.pop_front().expect("a script has a play");

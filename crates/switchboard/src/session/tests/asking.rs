@@ -53,11 +53,11 @@ impl Caller for Somebody {
         self.roots.clone()
     }
 
-    fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> Answering<'a, Approval> {
+    fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, Approval> {
         Box::pin(async { Approval::No })
     }
 
-    fn elicit<'a>(&'a self, question: &'a Elicitation) -> Answering<'a, ElicitAnswer> {
+    fn elicit<'a>(&'a self, question: &'a Elicitation) -> BoxFuture<'a, ElicitAnswer> {
         use crate::caller::ElicitationKind::{Form, Url};
         let answer = match &question.kind {
             Form { message, .. } => {
@@ -72,7 +72,7 @@ impl Caller for Somebody {
         Box::pin(async { answer })
     }
 
-    fn sample<'a>(&'a self, request: &'a Sampling) -> Answering<'a, SampleAnswer> {
+    fn sample<'a>(&'a self, request: &'a Sampling) -> BoxFuture<'a, SampleAnswer> {
         self.note(format!("sample {}", request.params.as_str()));
         let answer = format!(r#"{{"model":"m", "by":"{}","n":1.50}}"#, self.name);
         Box::pin(async { SampleAnswer::Answer(RawJson::parse(answer).unwrap()) })
@@ -96,7 +96,7 @@ impl Overseer for Lets {
         &'a self,
         _: &'a Sampling,
         _: &'a Arc<dyn Caller>,
-    ) -> Answering<'a, Result<(), String>> {
+    ) -> BoxFuture<'a, Result<(), String>> {
         Box::pin(async { self.0.clone() })
     }
 }
@@ -217,13 +217,13 @@ async fn f28_questions_end_with_the_call_that_caused_them() {
         fn offers(&self) -> Offers {
             ALL
         }
-        fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> Answering<'a, Approval> {
+        fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, Approval> {
             Box::pin(std::future::pending())
         }
-        fn elicit<'a>(&'a self, _: &'a Elicitation) -> Answering<'a, ElicitAnswer> {
+        fn elicit<'a>(&'a self, _: &'a Elicitation) -> BoxFuture<'a, ElicitAnswer> {
             Box::pin(std::future::pending())
         }
-        fn sample<'a>(&'a self, _: &'a Sampling) -> Answering<'a, SampleAnswer> {
+        fn sample<'a>(&'a self, _: &'a Sampling) -> BoxFuture<'a, SampleAnswer> {
             Box::pin(std::future::pending())
         }
     }

@@ -46,11 +46,11 @@ impl Caller for Watcher {
         }
     }
 
-    fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> Answering<'a, Approval> {
+    fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, Approval> {
         Box::pin(async { Approval::Once })
     }
 
-    fn elicit<'a>(&'a self, question: &'a Elicitation) -> Answering<'a, ElicitAnswer> {
+    fn elicit<'a>(&'a self, question: &'a Elicitation) -> BoxFuture<'a, ElicitAnswer> {
         assert!(question.tool.is_some(), "the question says whose it is");
         Named(self.name).answer()
     }
@@ -69,7 +69,7 @@ impl Caller for Watcher {
 }
 
 impl Named {
-    fn answer<'a>(&self) -> Answering<'a, ElicitAnswer> {
+    fn answer<'a>(&self) -> BoxFuture<'a, ElicitAnswer> {
         let fields = json!({"by": self.0}).as_object().unwrap().clone();
         Box::pin(async { ElicitAnswer::Accept(fields) })
     }

@@ -14,7 +14,7 @@ use tokio::time::timeout;
 use super::endpoint::Endpoint;
 use super::exchange::LONGEST_SILENCE;
 use super::legacy::Legacy;
-use crate::caller::Answering;
+use crate::caller::BoxFuture;
 use crate::panics::catch_panic;
 use crate::transport::read_limit::ReadLimit;
 use crate::transport::{Agreed, Closed, Inbound, WireFault};
@@ -119,7 +119,7 @@ impl Channel {
     }
 
     /// Goes on with a message in a task of this channel's own.
-    pub(super) fn launch(&self, flight: Flight, work: Answering<'static, ()>) {
+    pub(super) fn launch(&self, flight: Flight, work: BoxFuture<'static, ()>) {
         // Not under the lock: where the runtime is shutting down, the task ends here and now, and
         // lands.
         let inbound = self.inbound.clone();
@@ -138,7 +138,7 @@ impl Channel {
 
     /// The same with what is left of a request whose sender waits no longer, unless it was
     /// forgotten: then it ends here.
-    pub(super) fn adopt(&self, id: u64, rest: Answering<'static, ()>) {
+    pub(super) fn adopt(&self, id: u64, rest: BoxFuture<'static, ()>) {
         let flight = Flight::Request(id);
         let is_under_way = lock(&self.flights).under_way.contains_key(&flight);
         if is_under_way {

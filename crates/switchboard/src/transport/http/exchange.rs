@@ -17,7 +17,7 @@ use super::headers::{self, SESSION_ID};
 use super::request::Request;
 use super::response::Response;
 use super::{refusal, renewal};
-use crate::caller::Answering;
+use crate::caller::BoxFuture;
 use crate::transport::{Closed, WireFault};
 use crate::wire::{Outgoing, RawJson};
 
@@ -62,7 +62,7 @@ pub(super) fn send(channel: &Arc<Channel>, message: Outgoing<'_>) -> Result<(), 
 pub(super) fn ask(
     channel: &Arc<Channel>,
     message: Outgoing<'_>,
-) -> Result<Option<Answering<'static, ()>>, Closed> {
+) -> Result<Option<BoxFuture<'static, ()>>, Closed> {
     Ok(begin(channel, message, None)?.map(|(_, work)| work))
 }
 
@@ -72,7 +72,7 @@ fn begin(
     channel: &Arc<Channel>,
     message: Outgoing<'_>,
     silence: Option<Duration>,
-) -> Result<Option<(Flight, Answering<'static, ()>)>, Closed> {
+) -> Result<Option<(Flight, BoxFuture<'static, ()>)>, Closed> {
     let Outgoing {
         id,
         method,
