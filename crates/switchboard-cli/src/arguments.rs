@@ -41,7 +41,7 @@ Exit codes:
 pub(crate) struct Options {
     /// Read this file only; its servers start without being asked about (repeatable, highest
     /// precedence first)
-    #[arg(short, long, value_name = "FILE", global = true, action = ArgAction::Append, add = paths())]
+    #[arg(short, long, value_name = "FILE", global = true, action = ArgAction::Append, add = path_completer())]
     pub(crate) config: Vec<PathBuf>,
     /// What kind of files -c names, where their path and shape do not tell
     #[arg(long, value_name = "DIALECT", global = true, value_parser = dialects(), requires = "config")]
@@ -56,7 +56,7 @@ pub(crate) struct Options {
     #[arg(long, global = true, alias = "debug_mode")]
     pub(crate) debug: bool,
     /// Let servers know this folder, where they ask for one (repeatable; none by default)
-    #[arg(long, value_name = "DIR", global = true, action = ArgAction::Append, add = paths())]
+    #[arg(long, value_name = "DIR", global = true, action = ArgAction::Append, add = path_completer())]
     pub(crate) root: Vec<PathBuf>,
     /// How long to wait for servers; late ones are shown as connecting [default: 10; on a
     /// terminal, and for a first start that installs, until they answer]
@@ -75,54 +75,54 @@ impl Options {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// How every configured server stands (the default)
-    Status(status::Wanted),
+    Status(status::StatusArgs),
     /// What tools are on offer, and which are withheld and why
-    Tools(tools::Wanted),
+    Tools(tools::ToolsArgs),
     /// Call one tool, through the gate
-    Call(call::Wanted),
+    Call(call::CallArgs),
     /// What resources are on offer
-    Resources(resources::Wanted),
+    Resources(resources::ResourcesArgs),
     /// Read one resource
-    Read(read::Wanted),
+    Read(read::ReadArgs),
     /// What prompts are on offer
-    Prompts(prompts::Wanted),
+    Prompts(prompts::PromptsArgs),
     /// Get one prompt
-    Prompt(prompt::Wanted),
+    Prompt(prompt::PromptArgs),
     /// How the value of an argument of a prompt or template may go on
-    Complete(complete::Wanted),
+    Complete(complete::CompleteArgs),
     /// One line for each change of a resource, until Ctrl-C
-    Watch(watch::Wanted),
+    Watch(watch::WatchArgs),
     /// Look at the servers that a project's file wants to start, and accept them one by one
-    Trust(trust::Wanted),
+    Trust(trust::TrustArgs),
     /// Answers that are remembered for good: list them, take them back
     Permissions(permissions::PermissionsArgs),
     /// Where each value of a server's entry comes from, what it shadows, what it reads
-    Why(why::Wanted),
+    Why(why::WhyArgs),
     /// Write a server into your own switchboard.toml, or into the file that --file names
-    Add(edit::Added),
+    Add(edit::AddArgs),
     /// Take a server out of the file
-    Remove(edit::Named),
+    Remove(edit::EditArgs),
     /// Let a server run that was disabled
-    Enable(edit::Named),
+    Enable(edit::EditArgs),
     /// Keep a server in the file, and from running
-    Disable(edit::Named),
+    Disable(edit::EditArgs),
     /// Log in to a server that asks for it
-    Login(login::Wanted),
+    Login(login::LoginArgs),
     /// Give a login back, and forget it
-    Logout(logout::Wanted),
+    Logout(logout::LogoutArgs),
     /// Start each server, time each step, and say what is wrong and what to try
-    Doctor(doctor::Wanted),
+    Doctor(doctor::DoctorArgs),
     /// What servers wrote to stderr, and what happened to them
-    Logs(logs::Wanted),
+    Logs(logs::LogsArgs),
     /// Print the completion script of a shell; server and tool names complete from last time
-    Completions(completions::Wanted),
+    Completions(completions::CompletionsArgs),
     /// Everything above on an embedded server, nothing to install
     Demo,
 }
 
 impl Default for Command {
     fn default() -> Self {
-        Self::Status(status::Wanted::default())
+        Self::Status(status::StatusArgs::default())
     }
 }
 
@@ -133,33 +133,33 @@ fn dialects() -> impl TypedValueParser<Value = Dialect> {
 }
 
 /// Completes to paths that a shell reads as they stand.
-pub(crate) fn paths() -> ArgValueCompleter {
-    ArgValueCompleter::new(crate::remembered::path_candidates)
+pub(crate) fn path_completer() -> ArgValueCompleter {
+    ArgValueCompleter::new(crate::cached_catalog::path_candidates)
 }
 
 /// Completes to configured server names. Never starts one.
 pub(crate) fn server_names() -> ArgValueCandidates {
-    ArgValueCandidates::new(crate::remembered::server_candidates)
+    ArgValueCandidates::new(crate::cached_catalog::server_candidates)
 }
 
 /// Completes to tool names of last time's catalogs. Never starts a server.
 pub(crate) fn tool_names() -> ArgValueCandidates {
-    ArgValueCandidates::new(crate::remembered::tool_candidates)
+    ArgValueCandidates::new(crate::cached_catalog::tool_candidates)
 }
 
 /// Completes to `key=` for each argument of the tool on the line.
 pub(crate) fn argument_names() -> ArgValueCandidates {
-    ArgValueCandidates::new(crate::remembered::argument_candidates)
+    ArgValueCandidates::new(crate::cached_catalog::argument_candidates)
 }
 
 /// Completes to addresses of resources that were listed last time.
 pub(crate) fn resource_addresses() -> ArgValueCandidates {
-    ArgValueCandidates::new(crate::remembered::resource_candidates)
+    ArgValueCandidates::new(crate::cached_catalog::resource_candidates)
 }
 
 /// Completes to names of prompts that were listed last time.
 pub(crate) fn prompt_names() -> ArgValueCandidates {
-    ArgValueCandidates::new(crate::remembered::prompt_candidates)
+    ArgValueCandidates::new(crate::cached_catalog::prompt_candidates)
 }
 
 /// Reads seconds, whole or not: `10`, `0.5`.

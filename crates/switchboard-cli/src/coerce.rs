@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use switchboard::wire::RawJson;
 
 /// No value is taken from a file that is larger.
-const LARGEST_FILE: u64 = 64 << 20;
+const MAX_FILE_BYTES: u64 = 64 << 20;
 
 /// One word of the command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,13 +53,13 @@ fn read(file: &str) -> Result<String, String> {
     let opened =
         std::fs::File::open(file).map_err(|error| format!("{file:?} cannot be read: {error}"))?;
     opened
-        .take(LARGEST_FILE + 1)
+        .take(MAX_FILE_BYTES + 1)
         .read_to_end(&mut bytes)
         .map_err(|error| format!("{file:?} cannot be read: {error}"))?;
-    if bytes.len() as u64 > LARGEST_FILE {
+    if bytes.len() as u64 > MAX_FILE_BYTES {
         return Err(format!(
             "{file:?} is larger than {} MiB",
-            LARGEST_FILE >> 20
+            MAX_FILE_BYTES >> 20
         ));
     }
     String::from_utf8(bytes).map_err(|_| format!("{file:?} is not text (UTF-8)"))
@@ -90,7 +90,7 @@ pub(crate) fn arguments(
         Some(raw) => fields(raw)?,
         None => Vec::new(),
     };
-    for (key, text) in coerced(pairs, schema)? {
+    for (key, text) in coerce_pairs(pairs, schema)? {
         match fields.iter_mut().find(|(known, _)| *known == key) {
             Some((_, old)) => *old = text,
             None => fields.push((key, text)),
@@ -106,7 +106,7 @@ pub(crate) fn arguments(
 
 /// The keys that a schema does not name, though it names others and lets any pass: most likely
 /// slips of the pen.
-pub(crate) fn unnamed<'a>(pairs: &'a [Pair], schema: &Value) -> Vec<&'a str> {
+pub(crate) fn unknown_keys<'a>(pairs: &'a [Pair], schema: &Value) -> Vec<&'a str> {
     const OPEN: [&str; 6] = [
         "additionalProperties",
         "patternProperties",
@@ -159,7 +159,7 @@ pub(crate) fn fields(raw: &RawJson) -> Result<Vec<(String, String)>, String> {
 }
 
 /// Each key once, as JSON text. A key given several times makes an array.
-fn coerced(pairs: &[Pair], schema: &Value) -> Result<Vec<(String, String)>, String> {
+fn coerce_pairs(pairs: &[Pair], schema: &Value) -> Result<Vec<(String, String)>, String> {
     let mut done: Vec<(String, String)> = Vec::new();
     for pair in pairs {
         if done.iter().any(|(key, _)| *key == pair.key) {
@@ -191,10 +191,10 @@ fn value(pair: &Pair, property: Option<&Value>, root: &Value) -> Result<String, 
     if pair.json {
         return json_text(text).map_err(|error| format!("not JSON: {error}"));
     }
-    let Some(property) = property.map(|property| followed(property, root)) else {
+    let Some(property) = property.map(|property| follow_refs(property, root)) else {
         return Ok(Value::from(text).to_string());
     };
-    if let Some(chosen) = enumerated(property)
+    if let Some(chosen) = enum_values(property)
         .into_iter()
         .find(|choice| choice_text(choice) == text)
     {
@@ -240,7 +240,7 @@ fn kind_of(json: &str) -> &'static str {
 }
 
 pub(crate) fn property<'a>(schema: &'a Value, key: &str) -> Option<&'a Value> {
-    let schema = followed(schema, schema);
+    let schema = follow_refs(schema, schema);
     let own = schema
         .get("properties")
         .and_then(|properties| properties.get(key));
@@ -256,14 +256,14 @@ pub(crate) fn property<'a>(schema: &'a Value, key: &str) -> Option<&'a Value> {
 }
 
 pub(crate) fn items<'a>(property: Option<&'a Value>, root: &'a Value) -> Option<&'a Value> {
-    let property = followed(property?, root);
+    let property = follow_refs(property?, root);
     let alternatives = ["anyOf", "oneOf", "allOf"]
         .iter()
         .filter_map(|word| property.get(word)?.as_array())
         .flatten();
     property.get("items").or_else(|| {
         alternatives
-            .filter_map(|part| followed(part, root).get("items"))
+            .filter_map(|part| follow_refs(part, root).get("items"))
             .next()
     })
 }
@@ -273,7 +273,7 @@ fn allows(property: Option<&Value>, root: &Value, kind: &str) -> bool {
 }
 
 /// Follows local `$ref`s, a bounded number of them.
-pub(crate) fn followed<'a>(schema: &'a Value, root: &'a Value) -> &'a Value {
+pub(crate) fn follow_refs<'a>(schema: &'a Value, root: &'a Value) -> &'a Value {
     let mut schema = schema;
     for _ in 0..16 {
         let target = schema
@@ -289,7 +289,7 @@ pub(crate) fn followed<'a>(schema: &'a Value, root: &'a Value) -> &'a Value {
 }
 
 pub(crate) fn types(schema: &Value, root: &Value, depth: usize) -> Vec<String> {
-    let schema = followed(schema, root);
+    let schema = follow_refs(schema, root);
     let mut found: Vec<String> = match schema.get("type") {
         Some(Value::String(one)) => vec![one.clone()],
         Some(Value::Array(many)) => many
@@ -301,7 +301,7 @@ pub(crate) fn types(schema: &Value, root: &Value, depth: usize) -> Vec<String> {
     };
     if found.is_empty() {
         found.extend(
-            enumerated(schema)
+            enum_values(schema)
                 .into_iter()
                 .map(|choice| kind_of(&choice.to_string()).to_owned()),
         );
@@ -317,7 +317,7 @@ pub(crate) fn types(schema: &Value, root: &Value, depth: usize) -> Vec<String> {
     found
 }
 
-pub(crate) fn enumerated(schema: &Value) -> Vec<&Value> {
+pub(crate) fn enum_values(schema: &Value) -> Vec<&Value> {
     let listed = schema
         .get("enum")
         .and_then(Value::as_array)
@@ -415,11 +415,11 @@ mod tests {
     #[test]
     fn a_key_that_the_schema_does_not_name_is_noticed_unless_it_says_more() {
         let pairs = [pair("text=x").unwrap(), pair("txet=x").unwrap()];
-        assert_eq!(unnamed(&pairs, &schema()), ["txet"]);
+        assert_eq!(unknown_keys(&pairs, &schema()), ["txet"]);
         let open =
             serde_json::json!({ "properties": { "text": {} }, "additionalProperties": true });
-        assert!(unnamed(&pairs, &open).is_empty());
-        assert!(unnamed(&pairs, &serde_json::json!({ "type": "object" })).is_empty());
+        assert!(unknown_keys(&pairs, &open).is_empty());
+        assert!(unknown_keys(&pairs, &serde_json::json!({ "type": "object" })).is_empty());
     }
 
     #[test]

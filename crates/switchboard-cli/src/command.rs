@@ -12,8 +12,8 @@ use tokio::task::JoinSet;
 
 use crate::arguments::Options;
 use crate::failure::{Code, Failure};
-use crate::opening::Setup;
 use crate::progress::WaitLimit;
+use crate::setup::Setup;
 use crate::view::server::{escaped, login_advice};
 use crate::{coerce, hints, output, progress};
 
@@ -54,58 +54,62 @@ fn with_servers_of(
     server: Option<&str>,
     work: impl AsyncFnOnce(&Host) -> Result<u8, Failure>,
 ) -> Result<u8, Failure> {
-    let only = setup.only(server)?;
+    let only = setup.servers_to_start(server)?;
     setup.run(only, async |host, _| {
-        settle(host, options, server).await?;
+        wait_for_servers(host, options, server).await?;
         work(host).await
     })
 }
 
 /// Waits for what a listing needs: the server named, which must be usable, or all of them, as far
 /// as they come in time.
-async fn settle(host: &Host, options: &Options, server: Option<&str>) -> Result<(), Failure> {
+async fn wait_for_servers(
+    host: &Host,
+    options: &Options,
+    server: Option<&str>,
+) -> Result<(), Failure> {
     let limit = WaitLimit::start(options);
     let Some(handle) = server.and_then(|name| host.server(name)) else {
-        progress::settle(host, limit).await;
-        wake_unknown(host, limit).await;
-        say_who_is_missing(host);
+        progress::wait_until_settled(host, limit).await;
+        start_unlisted_servers(host, limit).await;
+        report_unavailable_servers(host);
         return Ok(());
     };
-    connected(&handle, limit).await
+    wait_until_ready(&handle, limit).await
 }
 
 /// Starts a server and waits for it.
-async fn connected(handle: &ServerHandle, limit: WaitLimit) -> Result<(), Failure> {
+async fn wait_until_ready(handle: &ServerHandle, limit: WaitLimit) -> Result<(), Failure> {
     let ready = handle.ready(handle.config.longest_connect() + Duration::from_secs(1));
     tokio::pin!(ready);
-    let mut look = tokio::time::interval(Duration::from_millis(100));
+    let mut poll = tokio::time::interval(Duration::from_millis(100));
     let waiting = async {
         loop {
             tokio::select! {
                 ready = &mut ready => return ready.map(|_| ()),
-                _ = look.tick() => if limit.left(handle).is_zero() { return handle.ready(Duration::ZERO).await.map(|_| ()) },
+                _ = poll.tick() => if limit.remaining(handle).is_zero() { return handle.ready(Duration::ZERO).await.map(|_| ()) },
             }
         }
     };
-    Ok(progress::during(format!("connecting {}", handle.config.name), waiting).await?)
+    Ok(progress::with_spinner(format!("connecting {}", handle.config.name), waiting).await?)
 }
 
 /// A listing needs what lazy servers offer as well: those of which nothing is remembered are
 /// started, all at once (S3-08).
-async fn wake_unknown(host: &Host, limit: WaitLimit) {
-    let mut waking = JoinSet::new();
+async fn start_unlisted_servers(host: &Host, limit: WaitLimit) {
+    let mut starting = JoinSet::new();
     for handle in host.servers().iter() {
         if handle.may_offer_more() {
             let handle = handle.clone();
             // Why one did not come is told by its state.
-            waking.spawn(async move { connected(&handle, limit).await.is_ok() });
+            starting.spawn(async move { wait_until_ready(&handle, limit).await.is_ok() });
         }
     }
-    progress::during("starting what is lazy".to_owned(), waking.join_all()).await;
+    progress::with_spinner("starting what is lazy".to_owned(), starting.join_all()).await;
 }
 
 /// One line for each server that should have come and has not.
-fn say_who_is_missing(host: &Host) {
+fn report_unavailable_servers(host: &Host) {
     for handle in host.servers().iter() {
         let name = &handle.config.name;
         match &handle.snapshot().shown_state() {
@@ -117,7 +121,7 @@ fn say_who_is_missing(host: &Host) {
                 ));
             }
             State::Connecting { step, .. } => {
-                let doing = progress::doing(handle, step);
+                let doing = progress::connecting_step(handle, step);
                 output::notice(&format!(
                     "server \"{name}\": still connecting ({doing}); wait longer with --wait SECS"
                 ));
@@ -134,16 +138,16 @@ fn say_who_is_missing(host: &Host) {
 }
 
 /// What a server offers.
-type Offered = (ServerName, Arc<Offerings>);
+type ServerOfferings = (ServerName, Arc<Offerings>);
 
 /// The one server that offers it. `what` is how it is named where several do; where none does, the
 /// failure is of the command's own words.
-fn the_one(
-    offering: &[ServerName],
+fn single_server(
+    found: &[ServerName],
     what: &str,
     none: impl FnOnce() -> Failure,
 ) -> Result<ServerName, Failure> {
-    match offering {
+    match found {
         [one] => Ok(one.clone()),
         [] => Err(none()),
         many => {
@@ -158,7 +162,10 @@ fn the_one(
 }
 
 /// Those of them that offer something.
-fn offering(offerings: &[Offered], offers: impl Fn(&Offerings) -> bool) -> Vec<ServerName> {
+fn servers_offering(
+    offerings: &[ServerOfferings],
+    offers: impl Fn(&Offerings) -> bool,
+) -> Vec<ServerName> {
     offerings
         .iter()
         .filter(|(_, offered)| offers(offered))
@@ -167,20 +174,20 @@ fn offering(offerings: &[Offered], offers: impl Fn(&Offerings) -> bool) -> Vec<S
 }
 
 /// The servers a listing is about, with what each offers.
-fn offerings(host: &Host, server: Option<&str>) -> Vec<Offered> {
+fn offerings(host: &Host, server: Option<&str>) -> Vec<ServerOfferings> {
     let catalog = host.catalog();
-    let wanted = |name: &ServerName| server.is_none_or(|server| server == name.as_str());
+    let is_selected = |name: &ServerName| server.is_none_or(|server| server == name.as_str());
     catalog
         .offerings()
         .iter()
-        .filter(|(name, _)| wanted(name))
+        .filter(|(name, _)| is_selected(name))
         .cloned()
         .collect()
 }
 
 /// A server's object with fields of ours before its own, which keep their text. Ours win where both
 /// have one.
-fn tagged(raw: &RawJson, ours: &[(&str, &str)]) -> String {
+fn with_fields(raw: &RawJson, ours: &[(&str, &str)]) -> String {
     let mut parts: Vec<_> = ours
         .iter()
         .map(|(key, value)| format!("\"{key}\":{}", serde_json::Value::from(*value)))
@@ -194,7 +201,7 @@ fn tagged(raw: &RawJson, ours: &[(&str, &str)]) -> String {
 }
 
 /// Text for a person, ending in a newline.
-fn ended(text: String) -> String {
+fn with_final_newline(text: String) -> String {
     if text.ends_with('\n') || text.is_empty() {
         text
     } else {
@@ -213,7 +220,7 @@ mod tests {
             RawJson::parse(&br#"{"name":"x","n":1.00,"server":"liar","_meta":{"b":1,"a":2}}"#[..])
                 .unwrap();
         assert_eq!(
-            tagged(
+            with_fields(
                 &raw,
                 &[("name", "mcp__s__x"), ("server", "s"), ("tool", "x")]
             ),

@@ -121,7 +121,7 @@ pub(crate) fn exit(outcome: Result<u8, Failure>, json: bool) -> ExitCode {
 }
 
 /// Ends a run whose words clap refused, or that asked for help.
-pub(crate) fn usage(error: &clap::Error) -> ExitCode {
+pub(crate) fn exit_with_usage_error(error: &clap::Error) -> ExitCode {
     let wants_json = std::env::args_os()
         .skip(1)
         .take_while(|word| word != "--")
@@ -192,7 +192,7 @@ impl From<CallError> for Failure {
                     RequestFault::Wire(WireFault::Lost(_)) => Some(
                         "it may have been done all the same: look before you repeat it".to_owned(),
                     ),
-                    fault if lacks_offer(fault) => {
+                    fault if lacks_capability(fault) => {
                         Some("it wants to ask for something that is not on offer here".to_owned())
                     }
                     _ => advice.and_then(|advice| hints::words(advice, &server, None)),
@@ -227,7 +227,7 @@ fn code_of_fault(fault: &RequestFault) -> Code {
 
 /// The server cannot do it without asking for what the caller does not offer, such as an answer of
 /// a model (2026-07-28).
-fn lacks_offer(fault: &RequestFault) -> bool {
+fn lacks_capability(fault: &RequestFault) -> bool {
     matches!(fault, RequestFault::Answered { code: -32021, .. })
 }
 

@@ -10,7 +10,7 @@ use switchboard::name::ServerName;
 use switchboard::shell;
 
 use crate::arguments::{Command, Options};
-use crate::place::Place;
+use crate::paths::Paths;
 use crate::view::server::escaped;
 
 /// How this run was started.
@@ -47,10 +47,10 @@ pub(crate) fn start(options: &Options, command: &Command) {
 
 /// Remembers which file takes rules: the user's own, or the first given one that has a place for
 /// them.
-pub(crate) fn set_rules_file(options: &Options, place: &Place, config: &Config) {
+pub(crate) fn set_rules_file(options: &Options, paths: &Paths, config: &Config) {
     let file = if options.config.is_empty() {
         Some((
-            place.config.join("switchboard/switchboard.toml"),
+            paths.config.join("switchboard/switchboard.toml"),
             Dialect::Native,
         ))
     } else {

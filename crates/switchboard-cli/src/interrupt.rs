@@ -14,19 +14,19 @@ use crate::progress;
 use crate::terminal::tty;
 
 /// Rung when Ctrl-C is pressed at a prompt, where the terminal sends a key and no signal.
-static PRESSED: Notify = Notify::const_new();
+static CTRL_C_PRESSED: Notify = Notify::const_new();
 
 /// How long a token refresh may keep a second signal from ending the program: without its answer a
 /// login may be lost.
-const LAST_WAIT: Duration = Duration::from_secs(3);
+const REFRESH_GRACE: Duration = Duration::from_secs(3);
 
 /// Ctrl-C was pressed at a prompt.
-pub(crate) fn pressed() {
-    PRESSED.notify_one();
+pub(crate) fn ctrl_c_pressed() {
+    CTRL_C_PRESSED.notify_one();
 }
 
 /// Does the work, then stops the host's servers, whatever the outcome.
-pub(crate) async fn guard(
+pub(crate) async fn run_with_host(
     host: &Host,
     work: impl Future<Output = Result<u8, Failure>>,
 ) -> Result<u8, Failure> {
@@ -34,7 +34,7 @@ pub(crate) async fn guard(
     tracing::debug!("from here on, Ctrl-C cancels and stops");
     let outcome = tokio::select! {
         outcome = work => outcome,
-        code = signals.next() => Err(stopped_by(code)),
+        code = signals.next() => Err(ended_by(code)),
     };
     if outcome
         .as_ref()
@@ -47,8 +47,8 @@ pub(crate) async fn guard(
     let outcome = tokio::select! {
         () = host.stop() => outcome,
         code = signals.next() => {
-            host.finish_renewals(LAST_WAIT).await;
-            leave_at_once(code)
+            host.finish_renewals(REFRESH_GRACE).await;
+            exit_now(code)
         }
     };
     progress::clear();
@@ -56,11 +56,13 @@ pub(crate) async fn guard(
 }
 
 /// Does work that needs no host.
-pub(crate) async fn watch<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+pub(crate) async fn run_until_signal<T>(
+    work: impl Future<Output = Result<T, Failure>>,
+) -> Result<T, Failure> {
     let mut signals = Signals::listen()?;
     tokio::select! {
         outcome = work => outcome,
-        code = signals.next() => Err(stopped_by(code)),
+        code = signals.next() => Err(ended_by(code)),
     }
 }
 
@@ -97,7 +99,7 @@ impl Signals {
     async fn next(&mut self) -> Code {
         tokio::select! {
             _ = self.interrupt.recv() => Code::Interrupted,
-            () = PRESSED.notified() => Code::Interrupted,
+            () = CTRL_C_PRESSED.notified() => Code::Interrupted,
             _ = self.terminate.recv() => Code::Terminated,
             _ = self.quit.recv() => Code::Quit,
             Some(_) = recv(self.hangup.as_mut()) => Code::HungUp,
@@ -120,7 +122,7 @@ fn ignores_hangup() -> bool {
     })
 }
 
-fn stopped_by(code: Code) -> Failure {
+fn ended_by(code: Code) -> Failure {
     let what = match code {
         Code::Terminated => "terminated",
         Code::HungUp => "the terminal was closed",
@@ -131,7 +133,7 @@ fn stopped_by(code: Code) -> Failure {
 }
 
 /// The launcher sees its lifeline break and ends the servers.
-fn leave_at_once(code: Code) -> ! {
+fn exit_now(code: Code) -> ! {
     progress::clear();
     tty::restore();
     std::process::exit(i32::from(code as u8))

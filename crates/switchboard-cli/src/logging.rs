@@ -22,31 +22,31 @@ pub(crate) fn start(verbosity: u8) {
     };
     let logs = tracing_subscriber::fmt()
         .with_env_filter(EnvFilter::new(filter))
-        .with_writer(Redacting)
+        .with_writer(RedactingWriter)
         .with_ansi(false);
     // A second start in one process (tests) keeps the first.
     let _ = logs.try_init();
 }
 
 /// From now on these values do not show.
-pub(crate) fn keep_out(secrets: impl IntoIterator<Item = Secret>) {
+pub(crate) fn redact(secrets: impl IntoIterator<Item = Secret>) {
     let _ = SECRETS.set(Redactor::new(secrets));
 }
 
-struct Redacting;
+struct RedactingWriter;
 
-impl<'a> MakeWriter<'a> for Redacting {
-    type Writer = Line;
+impl<'a> MakeWriter<'a> for RedactingWriter {
+    type Writer = EventBuffer;
 
     fn make_writer(&'a self) -> Self::Writer {
-        Line(Vec::new())
+        EventBuffer(Vec::new())
     }
 }
 
 /// One event, written whole when it is complete.
-struct Line(Vec<u8>);
+struct EventBuffer(Vec<u8>);
 
-impl Write for Line {
+impl Write for EventBuffer {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.extend_from_slice(bytes);
         Ok(bytes.len())
@@ -57,14 +57,14 @@ impl Write for Line {
     }
 }
 
-impl Drop for Line {
+impl Drop for EventBuffer {
     fn drop(&mut self) {
         let text = String::from_utf8_lossy(&self.0);
         let text = match SECRETS.get() {
             Some(redactor) => redactor.redact(&text),
             None => text,
         };
-        crate::progress::suspended(|| {
+        crate::progress::with_spinner_hidden(|| {
             let _ = io::stderr().lock().write_all(text.as_bytes());
         });
     }

@@ -12,7 +12,7 @@ use crate::view::server::escaped;
 use crate::{hints, output};
 
 /// Does the work while telling what happens beside it.
-pub(crate) async fn telling<T>(host: &Host, work: impl Future<Output = T>) -> T {
+pub(crate) async fn with_notices<T>(host: &Host, work: impl Future<Output = T>) -> T {
     let mut events = host.events();
     host.notices()
         .iter()
@@ -23,38 +23,38 @@ pub(crate) async fn telling<T>(host: &Host, work: impl Future<Output = T>) -> T 
             // Work that is done ends the loop; what happened meanwhile is told below.
             biased;
             done = &mut work => {
-                tell_the_rest(host, &mut events);
+                print_remaining(host, &mut events);
                 return done;
             }
-            Some(next) = events.next() => tell(host, next),
+            Some(next) = events.next() => print_event(host, next),
         }
     }
 }
 
-fn tell_the_rest(host: &Host, events: &mut Events) {
+fn print_remaining(host: &Host, events: &mut Events) {
     while let Some(next) = events.happened() {
-        tell(host, next);
+        print_event(host, next);
     }
 }
 
 /// Does the work while telling what a server logs that belongs to no call, from this level on.
-pub(crate) async fn telling_log<T>(
+pub(crate) async fn with_server_log<T>(
     host: &Host,
     server: &ServerName,
     least: LogLevel,
     work: impl Future<Output = T>,
 ) -> T {
     let mut events = host.events();
-    let tell = |next: Next| {
+    let print_event = |next: Next| {
         if let Next::Event(Event::Log {
-            server: whose,
+            server: sender,
             level,
             text,
         }) = next
-            && whose == *server
+            && sender == *server
             && LogLevel::read(&level).is_none_or(|level| level >= least)
         {
-            log_line(&whose, &level, &text);
+            log_line(&sender, &level, &text);
         }
     };
     tokio::pin!(work);
@@ -63,11 +63,11 @@ pub(crate) async fn telling_log<T>(
             biased;
             done = &mut work => {
                 while let Some(next) = events.happened() {
-                    tell(next);
+                    print_event(next);
                 }
                 return done;
             }
-            Some(next) = events.next() => tell(next),
+            Some(next) = events.next() => print_event(next),
         }
     }
 }
@@ -80,7 +80,7 @@ pub(crate) fn log_line(server: &ServerName, level: &str, text: &Untrusted) {
     ));
 }
 
-fn tell(host: &Host, next: Next) {
+fn print_event(host: &Host, next: Next) {
     match next {
         Next::Event(Event::Notice { server: None, line }) => output::notice(&escaped(&line)),
         Next::Event(Event::Notice {
@@ -89,13 +89,14 @@ fn tell(host: &Host, next: Next) {
         }) => {
             output::notice(&format!("server \"{server}\": {}", escaped(&line)));
         }
-        Next::Event(Event::State { server, .. }) => {
-            host.server(server.as_str()).iter().for_each(tell_unset)
-        }
+        Next::Event(Event::State { server, .. }) => host
+            .server(server.as_str())
+            .iter()
+            .for_each(report_unset_variables),
         // A reader that fell behind asks the servers themselves.
-        Next::Gap(_) => host.servers().iter().for_each(tell_unset),
+        Next::Gap(_) => host.servers().iter().for_each(report_unset_variables),
         Next::Event(Event::Reloaded(reloaded)) => {
-            of_reload(&reloaded).into_iter().for_each(output::log)
+            reload_lines(&reloaded).into_iter().for_each(output::log)
         }
         Next::Event(Event::ConfigBroken { errors }) => {
             output::log(
@@ -109,7 +110,7 @@ fn tell(host: &Host, next: Next) {
 }
 
 /// What a change of the configuration came to, one line each.
-fn of_reload(reloaded: &Reloaded) -> Vec<String> {
+fn reload_lines(reloaded: &Reloaded) -> Vec<String> {
     let Reloaded {
         added,
         restarted,
@@ -118,7 +119,7 @@ fn of_reload(reloaded: &Reloaded) -> Vec<String> {
         removed,
         waiting,
     } = reloaded;
-    let told = |servers: &[ServerName], what: &str| {
+    let line_about = |servers: &[ServerName], what: &str| {
         let names: Vec<String> = servers
             .iter()
             .map(|server| format!("\"{server}\""))
@@ -127,11 +128,11 @@ fn of_reload(reloaded: &Reloaded) -> Vec<String> {
             .then(|| format!("the configuration changed: {} {what}", names.join(", ")))
     };
     let mut lines: Vec<String> = [
-        told(added, "added"),
-        told(restarted, "restarted, after its calls"),
-        told(stopped, "stopped, after its calls"),
-        told(adjusted, "runs on with other settings"),
-        told(removed, "removed, after its calls"),
+        line_about(added, "added"),
+        line_about(restarted, "restarted, after its calls"),
+        line_about(stopped, "stopped, after its calls"),
+        line_about(adjusted, "runs on with other settings"),
+        line_about(removed, "removed, after its calls"),
     ]
     .into_iter()
     .flatten()
@@ -153,18 +154,18 @@ fn of_reload(reloaded: &Reloaded) -> Vec<String> {
 
 /// A reference to a variable that is not there reaches the server as nothing: often why it fails
 /// later.
-fn tell_unset(handle: &ServerHandle) {
+fn report_unset_variables(handle: &ServerHandle) {
     for (variable, field) in &handle.snapshot().unset {
         output::notice(&format!(
             "server \"{}\": {}",
             handle.config.name,
-            unset_words(&handle.config.endpoint, variable, field)
+            describe_unset_variable(&handle.config.endpoint, variable, field)
         ));
     }
 }
 
 /// What a variable that is not set leaves of a field: nothing, or the rest of its text.
-pub(crate) fn unset_words(endpoint: &Endpoint, variable: &str, field: &str) -> String {
+pub(crate) fn describe_unset_variable(endpoint: &Endpoint, variable: &str, field: &str) -> String {
     let text = match (endpoint, field.split_once('.')) {
         (Endpoint::Stdio(stdio), Some(("env", name))) => {
             stdio.env.get(name).map(|value| value.expose().to_owned())

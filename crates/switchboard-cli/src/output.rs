@@ -20,20 +20,20 @@ const ERROR: Style = AnsiColor::Red.on_default().bold();
 const NOTICE: Style = AnsiColor::Yellow.on_default();
 
 /// With `--json`, notices wait for the outcome, so that a failure leaves one JSON line on stderr.
-static HOLD: AtomicBool = AtomicBool::new(false);
-static HELD: Mutex<Vec<String>> = Mutex::new(Vec::new());
+static HOLD_NOTICES: AtomicBool = AtomicBool::new(false);
+static HELD_NOTICES: Mutex<Vec<String>> = Mutex::new(Vec::new());
 /// What has been said: the same line twice tells nobody more.
-static SAID: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+static PRINTED_NOTICES: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 
 /// Prints text for a person on stdout, without colours where they are not wanted.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
     let text = if io::stdout().is_terminal() {
-        isolated(text)
+        isolate_right_to_left(text)
     } else {
         Cow::Borrowed(text)
     };
     let mut stdout = anstream::stdout().lock();
-    quiet_if_closed(
+    ignore_closed_pipe(
         stdout
             .write_all(text.as_bytes())
             .and_then(|()| stdout.flush()),
@@ -50,7 +50,7 @@ pub(crate) fn print_json(document: &str) -> Result<(), Failure> {
         document.to_owned()
     };
     let mut stdout = stdout.lock();
-    quiet_if_closed(
+    ignore_closed_pipe(
         stdout
             .write_all(line.as_bytes())
             .and_then(|()| stdout.write_all(b"\n"))
@@ -59,7 +59,7 @@ pub(crate) fn print_json(document: &str) -> Result<(), Failure> {
 }
 
 /// A reader that has seen enough is not an error.
-fn quiet_if_closed(written: io::Result<()>) -> Result<(), Failure> {
+fn ignore_closed_pipe(written: io::Result<()>) -> Result<(), Failure> {
     match written {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::new(
             Code::Usage,
@@ -102,7 +102,7 @@ pub(crate) fn escape_for_terminal(document: &str) -> String {
 /// Keeps letters that are written from right to left from reordering what stands beside them (T13):
 /// each stretch of such words is isolated. Punctuation ends a stretch, so that a key and its value,
 /// or a name and our words, keep their places.
-pub(crate) fn isolated(text: &str) -> Cow<'_, str> {
+pub(crate) fn isolate_right_to_left(text: &str) -> Cow<'_, str> {
     if !text.contains(is_right_to_left) {
         return Cow::Borrowed(text);
     }
@@ -115,9 +115,9 @@ pub(crate) fn isolated(text: &str) -> Cow<'_, str> {
         let end = rest[start..]
             .find(|character| !inside(character))
             .map_or(rest.len(), |length| start + length);
-        let stretch = rest[start..end].trim_end_matches(' ');
-        shown.extend([&rest[..start], "\u{2068}", stretch, "\u{2069}"]);
-        rest = &rest[start + stretch.len()..];
+        let run = rest[start..end].trim_end_matches(' ');
+        shown.extend([&rest[..start], "\u{2068}", run, "\u{2069}"]);
+        rest = &rest[start + run.len()..];
     }
     shown.push_str(rest);
     Cow::Owned(shown)
@@ -131,42 +131,44 @@ fn is_right_to_left(character: char) -> bool {
 /// Says one line beside the answer, once: at once, or with the outcome where `--json` is on.
 pub(crate) fn notice(line: &str) {
     let line = line.replace("\n    ", " ").replace('\n', " ");
-    if !SAID
+    if !PRINTED_NOTICES
         .lock()
         .unwrap_or_else(std::sync::PoisonError::into_inner)
         .insert(line.clone())
     {
         return;
     }
-    if HOLD.load(Ordering::Relaxed) {
-        HELD.lock()
+    if HOLD_NOTICES.load(Ordering::Relaxed) {
+        HELD_NOTICES
+            .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner)
             .push(line);
     } else {
-        crate::progress::line(format!("{NOTICE}{line}{NOTICE:#}"));
+        crate::progress::print_line(format!("{NOTICE}{line}{NOTICE:#}"));
     }
 }
 
 /// Says one line that may be said again: at once, or with the outcome where `--json` is on.
 pub(crate) fn log(line: String) {
-    if HOLD.load(Ordering::Relaxed) {
-        HELD.lock()
+    if HOLD_NOTICES.load(Ordering::Relaxed) {
+        HELD_NOTICES
+            .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner)
             .push(line);
     } else {
-        crate::progress::line(line);
+        crate::progress::print_line(line);
     }
 }
 
 /// Holds notices back until the outcome is known.
 pub(crate) fn hold_notices() {
-    HOLD.store(true, Ordering::Relaxed);
+    HOLD_NOTICES.store(true, Ordering::Relaxed);
 }
 
 /// The notices that were held back.
 pub(crate) fn take_held_notices() -> Vec<String> {
     std::mem::take(
-        &mut *HELD
+        &mut *HELD_NOTICES
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner),
     )
@@ -175,7 +177,7 @@ pub(crate) fn take_held_notices() -> Vec<String> {
 /// One line on stderr. Nobody is left to tell if it cannot be written.
 pub(crate) fn line_on_stderr(line: &str) {
     let line = if io::stderr().is_terminal() {
-        isolated(line)
+        isolate_right_to_left(line)
     } else {
         Cow::Borrowed(line)
     };
@@ -183,10 +185,10 @@ pub(crate) fn line_on_stderr(line: &str) {
 }
 
 /// Several lines on stderr, with the spinner out of the way.
-pub(crate) fn suspended_stderr(text: &str) {
-    crate::progress::suspended(|| {
+pub(crate) fn print_on_stderr(text: &str) {
+    crate::progress::with_spinner_hidden(|| {
         let text = if io::stderr().is_terminal() {
-            isolated(text)
+            isolate_right_to_left(text)
         } else {
             Cow::Borrowed(text)
         };
@@ -198,8 +200,8 @@ pub(crate) fn suspended_stderr(text: &str) {
 /// Indented ones go on with the one before.
 pub(crate) fn error_on_stderr(text: &str) {
     for line in text.lines() {
-        let is_continued = line.starts_with("    ");
-        line_on_stderr(&if is_continued {
+        let is_continuation = line.starts_with("    ");
+        line_on_stderr(&if is_continuation {
             line.to_owned()
         } else {
             format!("{ERROR}error:{ERROR:#} {line}")
@@ -225,7 +227,9 @@ mod tests {
 
     #[test]
     fn t13_each_stretch_of_letters_from_right_to_left_is_isolated() {
-        let check = |text: &str, expected: &str| assert_eq!(isolated(text), expected, "{text:?}");
+        let check = |text: &str, expected: &str| {
+            assert_eq!(isolate_right_to_left(text), expected, "{text:?}")
+        };
         check("plain, é, 漢", "plain, é, 漢");
         check(
             "\"אב\": \"גד\"",

@@ -14,54 +14,54 @@ use crate::arguments::Options;
 use crate::view::table;
 
 /// Work that is done sooner shows nothing.
-const PATIENCE: Duration = Duration::from_millis(150);
-const TURN: Duration = Duration::from_millis(100);
+const SPINNER_DELAY: Duration = Duration::from_millis(150);
+const FRAME_INTERVAL: Duration = Duration::from_millis(100);
 const FRAMES: [char; 10] = ['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧', '⠇', '⠏'];
 const ERASE: &str = "\r\x1b[2K";
 
-struct Shown {
+struct Spinner {
     /// What is being done; shown again after a question.
     message: Option<String>,
     /// The spinner is on the screen.
-    drawn: bool,
+    is_drawn: bool,
     frame: usize,
     /// A thread turns the spinner, until there is no message.
-    turning: bool,
+    animated: bool,
     /// A question has the screen.
-    paused: bool,
+    is_paused: bool,
     /// Lines that wait for the question to go.
-    held: Vec<String>,
+    waiting_lines: Vec<String>,
 }
 
-static SHOWN: Mutex<Shown> = Mutex::new(Shown {
+static SPINNER: Mutex<Spinner> = Mutex::new(Spinner {
     message: None,
-    drawn: false,
+    is_drawn: false,
     frame: 0,
-    turning: false,
-    paused: false,
-    held: Vec::new(),
+    animated: false,
+    is_paused: false,
+    waiting_lines: Vec::new(),
 });
 
 /// Shows what is being done, if anybody is looking.
 pub(crate) fn show(message: String) {
-    let mut shown = shown();
-    shown.message = Some(message);
-    shown.draw();
+    let mut spinner = spinner();
+    spinner.message = Some(message);
+    spinner.draw();
 }
 
 /// Takes the spinner away.
 pub(crate) fn clear() {
-    let mut shown = shown();
-    shown.message = None;
-    shown.erase();
+    let mut spinner = spinner();
+    spinner.message = None;
+    spinner.erase();
 }
 
-impl Shown {
+impl Spinner {
     fn draw(&mut self) {
         let Some(message) = self
             .message
             .as_ref()
-            .filter(|_| !self.paused && std::io::stderr().is_terminal())
+            .filter(|_| !self.is_paused && std::io::stderr().is_terminal())
         else {
             return;
         };
@@ -69,49 +69,49 @@ impl Shown {
         // being erased.
         let columns = crossterm::terminal::size().map_or(80, |(columns, _)| usize::from(columns));
         let message = table::cut(message, columns.saturating_sub(6).max(10));
-        let message = crate::output::isolated(&message);
+        let message = crate::output::isolate_right_to_left(&message);
         let _ = write!(
             std::io::stderr(),
             "{ERASE}{} {message}",
             FRAMES[self.frame % FRAMES.len()]
         );
-        self.drawn = true;
-        if !self.turning {
-            self.turning = std::thread::Builder::new()
+        self.is_drawn = true;
+        if !self.animated {
+            self.animated = std::thread::Builder::new()
                 .name("spinner".into())
-                .spawn(turn)
+                .spawn(animate)
                 .is_ok();
         }
     }
 
     fn erase(&mut self) {
-        if std::mem::take(&mut self.drawn) {
+        if std::mem::take(&mut self.is_drawn) {
             let _ = write!(std::io::stderr(), "{ERASE}");
         }
     }
 }
 
-fn turn() {
+fn animate() {
     loop {
-        std::thread::sleep(TURN);
-        let mut shown = shown();
-        if shown.message.is_none() {
-            shown.turning = false;
+        std::thread::sleep(FRAME_INTERVAL);
+        let mut spinner = spinner();
+        if spinner.message.is_none() {
+            spinner.animated = false;
             return;
         }
-        shown.frame += 1;
-        shown.draw();
+        spinner.frame += 1;
+        spinner.draw();
     }
 }
 
 /// Does the work, and says what is being done once that takes a while.
-pub(crate) async fn during<T>(message: String, work: impl Future<Output = T>) -> T {
+pub(crate) async fn with_spinner<T>(message: String, work: impl Future<Output = T>) -> T {
     tokio::pin!(work);
     let done = tokio::select! {
         done = &mut work => done,
-        () = tokio::time::sleep(PATIENCE) => {
+        () = tokio::time::sleep(SPINNER_DELAY) => {
             // What the work says of itself is worth more.
-            if shown().message.is_none() {
+            if spinner().message.is_none() {
                 show(message);
             }
             work.await
@@ -123,9 +123,9 @@ pub(crate) async fn during<T>(message: String, work: impl Future<Output = T>) ->
 
 /// Keeps the screen free until the guard is dropped.
 pub(crate) fn pause() -> Paused {
-    let mut shown = shown();
-    shown.erase();
-    shown.paused = true;
+    let mut spinner = spinner();
+    spinner.erase();
+    spinner.is_paused = true;
     Paused
 }
 
@@ -134,69 +134,71 @@ pub(crate) struct Paused;
 
 impl Drop for Paused {
     fn drop(&mut self) {
-        let mut shown = shown();
-        shown.paused = false;
-        shown
-            .held
+        let mut spinner = spinner();
+        spinner.is_paused = false;
+        spinner
+            .waiting_lines
             .drain(..)
             .for_each(|line| crate::output::line_on_stderr(&line));
-        shown.draw();
+        spinner.draw();
     }
 }
 
 /// One line on stderr, with the spinner out of the way; after the question, while one has the
 /// screen.
-pub(crate) fn line(line: String) {
-    let mut shown = shown();
-    if shown.paused {
-        shown.held.push(line);
+pub(crate) fn print_line(line: String) {
+    let mut spinner = spinner();
+    if spinner.is_paused {
+        spinner.waiting_lines.push(line);
         return;
     }
-    shown.erase();
+    spinner.erase();
     crate::output::line_on_stderr(&line);
-    shown.draw();
+    spinner.draw();
 }
 
 /// Writes to stderr with the spinner out of the way.
-pub(crate) fn suspended(write: impl FnOnce()) {
-    let mut shown = shown();
-    shown.erase();
+pub(crate) fn with_spinner_hidden(write: impl FnOnce()) {
+    let mut spinner = spinner();
+    spinner.erase();
     write();
-    shown.draw();
+    spinner.draw();
 }
 
-fn shown() -> MutexGuard<'static, Shown> {
-    SHOWN.lock().unwrap_or_else(PoisonError::into_inner)
+fn spinner() -> MutexGuard<'static, Spinner> {
+    SPINNER.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// How long servers are waited for: as long as was said; else until they settle where somebody is
 /// looking, who can end it; else ten seconds, and longer for one that may be being installed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct WaitLimit {
-    began: Instant,
-    said: Option<Duration>,
-    is_watched: bool,
+    started_at: Instant,
+    requested: Option<Duration>,
+    is_interactive: bool,
 }
 
 /// How long servers are waited for where nobody is looking.
-const UNWATCHED: Duration = Duration::from_secs(10);
+const NON_INTERACTIVE_WAIT: Duration = Duration::from_secs(10);
 
 impl WaitLimit {
     pub(crate) fn start(options: &Options) -> Self {
         Self {
-            began: Instant::now(),
-            said: options.wait,
-            is_watched: std::io::stderr().is_terminal(),
+            started_at: Instant::now(),
+            requested: options.wait,
+            is_interactive: std::io::stderr().is_terminal(),
         }
     }
 
     /// What is left for one server. Its own deadline for connecting holds in any case.
-    pub(crate) fn left(&self, server: &ServerHandle) -> Duration {
+    pub(crate) fn remaining(&self, server: &ServerHandle) -> Duration {
         let most = server.config.longest_connect() + Duration::from_secs(1);
-        match self.said {
-            Some(said) => said.saturating_sub(self.began.elapsed()),
-            None if self.is_watched || may_be_installing(server) => most,
-            None => UNWATCHED.saturating_sub(self.began.elapsed()).min(most),
+        match self.requested {
+            Some(requested) => requested.saturating_sub(self.started_at.elapsed()),
+            None if self.is_interactive || may_be_installing(server) => most,
+            None => NON_INTERACTIVE_WAIT
+                .saturating_sub(self.started_at.elapsed())
+                .min(most),
         }
     }
 }
@@ -209,45 +211,48 @@ fn may_be_installing(server: &ServerHandle) -> bool {
 
 /// Waits until every server is settled, or for as long as the limit says, naming those that are not
 /// yet.
-pub(crate) async fn settle(host: &Host, limit: WaitLimit) {
+pub(crate) async fn wait_until_settled(host: &Host, limit: WaitLimit) {
     let mut waiting = JoinSet::new();
     for server in host.servers().iter() {
         let server = server.clone();
-        waiting.spawn(async move { settle_one(&server, limit).await });
+        waiting.spawn(async move { wait_for_one(&server, limit).await });
     }
     let all = waiting.join_all();
     tokio::pin!(all);
-    let mut tick = tokio::time::interval_at(Instant::now() + PATIENCE, Duration::from_millis(200));
+    let mut tick =
+        tokio::time::interval_at(Instant::now() + SPINNER_DELAY, Duration::from_millis(200));
     loop {
         tokio::select! {
             _ = &mut all => break,
-            _ = tick.tick() => show(connecting(host)),
+            _ = tick.tick() => show(connecting_message(host)),
         }
     }
     clear();
 }
 
-async fn settle_one(server: &ServerHandle, limit: WaitLimit) {
+async fn wait_for_one(server: &ServerHandle, limit: WaitLimit) {
     let settled = server.settled();
     tokio::pin!(settled);
     // That it is being installed may turn out while it is waited for.
-    let mut look = tokio::time::interval(Duration::from_millis(100));
+    let mut poll = tokio::time::interval(Duration::from_millis(100));
     loop {
         tokio::select! {
             () = &mut settled => return,
-            _ = look.tick() => if limit.left(server).is_zero() { return },
+            _ = poll.tick() => if limit.remaining(server).is_zero() { return },
         }
     }
 }
 
-fn connecting(host: &Host) -> String {
+fn connecting_message(host: &Host) -> String {
     let servers = host.servers();
     let late: Vec<_> = servers
         .iter()
         .filter_map(|server| match &server.snapshot().state {
-            State::Connecting { step, .. } => {
-                Some(format!("{} ({})", server.config.name, doing(server, step)))
-            }
+            State::Connecting { step, .. } => Some(format!(
+                "{} ({})",
+                server.config.name,
+                connecting_step(server, step)
+            )),
             _ => None,
         })
         .collect();
@@ -263,7 +268,7 @@ fn connecting(host: &Host) -> String {
 }
 
 /// What a server that is not there yet is doing.
-pub(crate) fn doing(server: &ServerHandle, step: &str) -> String {
+pub(crate) fn connecting_step(server: &ServerHandle, step: &str) -> String {
     match server
         .config
         .endpoint
@@ -276,7 +281,7 @@ pub(crate) fn doing(server: &ServerHandle, step: &str) -> String {
 }
 
 /// A call's own report: `step 3 of 10: reading`.
-pub(crate) fn of_call(progress: &Progress) -> String {
+pub(crate) fn describe(progress: &Progress) -> String {
     let share = match progress.total {
         Some(total) if total > 0.0 => format!("{} of {}", progress.progress, total),
         _ => format!("{}", progress.progress),

@@ -9,18 +9,18 @@ use switchboard::untrusted::Untrusted;
 use crate::failure::{Code, Failure};
 
 /// The folders as servers are told of them; `None` where none was named, so that none is offered.
-pub(crate) fn named(folders: &[PathBuf]) -> Result<Option<Vec<Root>>, Failure> {
+pub(crate) fn from_options(folders: &[PathBuf]) -> Result<Option<Vec<Root>>, Failure> {
     if folders.is_empty() {
         return Ok(None);
     }
     folders
         .iter()
-        .map(|folder| root(folder))
+        .map(|folder| to_root(folder))
         .collect::<Result<_, _>>()
         .map(Some)
 }
 
-fn root(folder: &Path) -> Result<Root, Failure> {
+fn to_root(folder: &Path) -> Result<Root, Failure> {
     let wrong = |why: String| {
         let shown = Untrusted::new(folder.display().to_string());
         Failure::new(
@@ -29,17 +29,17 @@ fn root(folder: &Path) -> Result<Root, Failure> {
         )
         .hint("give a folder that is there")
     };
-    let whole = folder
+    let path = folder
         .canonicalize()
         .map_err(|error| wrong(error.to_string()))?;
-    if !whole.is_dir() {
+    if !path.is_dir() {
         return Err(wrong("it is no folder".to_owned()));
     }
-    let uri = url::Url::from_file_path(&whole)
+    let uri = url::Url::from_file_path(&path)
         .map_err(|()| wrong("its path cannot be written as an address".to_owned()))?;
     Ok(Root {
         uri: uri.into(),
-        name: whole
+        name: path
             .file_name()
             .map(|name| name.to_string_lossy().into_owned()),
     })
@@ -53,17 +53,17 @@ mod tests {
     /// T32: a server learns of no folder that was not named.
     #[test]
     fn t32_only_folders_that_were_named_are_told() {
-        assert_eq!(named(&[]).unwrap_or_default(), None);
-        let whole = std::env::temp_dir().canonicalize().unwrap();
-        let uri = url::Url::from_file_path(&whole).unwrap().to_string();
-        let name = whole
+        assert_eq!(from_options(&[]).unwrap_or_default(), None);
+        let path = std::env::temp_dir().canonicalize().unwrap();
+        let uri = url::Url::from_file_path(&path).unwrap().to_string();
+        let name = path
             .file_name()
             .map(|name| name.to_string_lossy().into_owned());
         assert_eq!(
-            named(&[std::env::temp_dir()]).unwrap_or_default(),
+            from_options(&[std::env::temp_dir()]).unwrap_or_default(),
             Some(vec![Root { uri, name }])
         );
-        let failure = named(&[PathBuf::from("/nowhere/at/all")]).unwrap_err();
+        let failure = from_options(&[PathBuf::from("/nowhere/at/all")]).unwrap_err();
         assert_eq!(failure.code, Code::Usage);
     }
 }

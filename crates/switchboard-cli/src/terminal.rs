@@ -39,20 +39,20 @@ pub(crate) fn caller() -> Arc<dyn Caller> {
 
 /// The same, who also wants to see what a server logs during the call, from this level on.
 pub(crate) fn caller_with_log(level: Option<LogLevel>) -> Arc<dyn Caller> {
-    Arc::new(Person {
-        asking: Mutex::new(()),
+    Arc::new(TerminalCaller {
+        prompt_lock: Mutex::new(()),
         level,
     })
 }
 
-struct Person {
+struct TerminalCaller {
     /// One question at a time.
-    asking: Mutex<()>,
+    prompt_lock: Mutex<()>,
     /// What of a server's log they want to see.
     level: Option<LogLevel>,
 }
 
-impl Caller for Person {
+impl Caller for TerminalCaller {
     fn id(&self) -> CallerId {
         CallerId::new("terminal")
     }
@@ -67,12 +67,12 @@ impl Caller for Person {
 
     fn approve<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Approval> {
         Box::pin(async move {
-            let _turn = self.asking.lock().await;
+            let _turn = self.prompt_lock.lock().await;
             // The refusal that follows is the line on stderr.
             let Some(terminal) = Tty::open() else {
                 return Approval::Unavailable;
             };
-            converse(terminal, &mut approve::Question::new(request))
+            run_dialog(terminal, &mut approve::ApprovalDialog::new(request))
                 .await
                 .unwrap_or(Approval::Unavailable)
         })
@@ -80,7 +80,7 @@ impl Caller for Person {
 
     fn elicit<'a>(&'a self, question: &'a Elicitation) -> BoxFuture<'a, ElicitAnswer> {
         Box::pin(async move {
-            let _turn = self.asking.lock().await;
+            let _turn = self.prompt_lock.lock().await;
             let Some(terminal) = Tty::open() else {
                 output::notice(&format!(
                     "server \"{}\" asks something: declined, there is no terminal to ask on",
@@ -91,7 +91,7 @@ impl Caller for Person {
             match &question.kind {
                 ElicitationKind::Form { message, schema } => {
                     match form::Form::new(&question.server, message, schema) {
-                        Ok(mut form) => converse(terminal, &mut form)
+                        Ok(mut form) => run_dialog(terminal, &mut form)
                             .await
                             .unwrap_or(ElicitAnswer::Cancel),
                         Err(fault) => {
@@ -128,7 +128,7 @@ impl Caller for Person {
     }
 
     fn progress(&self, report: &Progress) {
-        progress::show(progress::of_call(report));
+        progress::show(progress::describe(report));
     }
 
     fn notice(&self, line: &str) {
@@ -138,7 +138,7 @@ impl Caller for Person {
 
 /// Draws a dialog until a key answers it. Dropping the future takes it off the screen and restores
 /// the terminal (F28).
-async fn converse<D: Dialog>(terminal: Tty, dialog: &mut D) -> Option<D::Answer> {
+async fn run_dialog<D: Dialog>(terminal: Tty, dialog: &mut D) -> Option<D::Answer> {
     let _quiet = progress::pause();
     let mut screen = Screen::enter(terminal).ok()?;
     let mut resized = tokio::time::interval(std::time::Duration::from_millis(250));
@@ -152,7 +152,7 @@ async fn converse<D: Dialog>(terminal: Tty, dialog: &mut D) -> Option<D::Answer>
         tokio::select! {
             key = screen.key() => match key? {
                 Key::Ctrl('c') => {
-                    interrupt::pressed();
+                    interrupt::ctrl_c_pressed();
                     // The one who waits for this answer drops the question now.
                     std::future::pending::<()>().await;
                 }

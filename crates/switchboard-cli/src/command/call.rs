@@ -17,15 +17,15 @@ use switchboard::session::RequestFault;
 use switchboard::wire::{NotJson, RawJson};
 use tokio::task::JoinSet;
 
-use crate::arguments::{Options, argument_names, paths, seconds, tool_names};
+use crate::arguments::{Options, argument_names, path_completer, seconds, tool_names};
 use crate::coerce::{self, Pair};
 use crate::failure::{Code, Failure};
-use crate::opening::Setup;
-use crate::place::Place;
+use crate::paths::Paths;
 use crate::progress::WaitLimit;
+use crate::setup::Setup;
 use crate::view::server::escaped;
 use crate::view::signature;
-use crate::{hints, nearest, notices, output, progress, remembered, saving, terminal};
+use crate::{cached_catalog, hints, notices, output, progress, save_files, suggestion, terminal};
 
 /// How much of a result is printed on a terminal; the whole is in a file that is named.
 const PRINTED_BYTES: usize = 1024 * 1024;
@@ -44,7 +44,7 @@ Examples:
   switchboard call browser/screenshot --save pictures
   echo '{\"text\":\"hi\"}' | switchboard call demo/echo --args - --yes
   switchboard call --server 'npx -y server-x' TOOL key=value")]
-pub(crate) struct Wanted {
+pub(crate) struct CallArgs {
     /// A name that `switchboard tools` shows, or server/tool
     #[arg(add = tool_names())]
     tool: String,
@@ -62,12 +62,12 @@ pub(crate) struct Wanted {
     /// Use this server, which is in no file: a command line or a URL; TOOL is then one of its
     /// tools
     #[arg(long = "server", value_name = "COMMAND|URL")]
-    other: Option<String>,
+    ad_hoc: Option<String>,
     /// The longest the call may take in all
     #[arg(long, value_name = "SECS", value_parser = seconds)]
     timeout: Option<Duration>,
     /// Write images, sound and other binary parts of the result to files in this folder
-    #[arg(long, value_name = "DIR", add = paths())]
+    #[arg(long, value_name = "DIR", add = path_completer())]
     save: Option<PathBuf>,
     /// Show on stderr what the server logs meanwhile, from this level on: debug, info, notice,
     /// warning, error, critical, alert, emergency
@@ -82,51 +82,51 @@ fn log_level(word: &str) -> Result<LogLevel, String> {
     })
 }
 
-pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
+pub(crate) fn run(options: &Options, args: &CallArgs) -> Result<u8, Failure> {
     let mut setup = Setup::read(options)?;
-    let mut name = wanted.tool.clone();
-    if let Some(other) = &wanted.other {
-        setup = setup.with_server(other, wanted.yes)?;
-        name = in_only_server(&setup, name);
+    let mut name = args.tool.clone();
+    if let Some(ad_hoc) = &args.ad_hoc {
+        setup = setup.with_server(ad_hoc, args.yes)?;
+        name = qualify_with_server(&setup, name);
     }
-    if let Some(failure) = misspelt(&setup, &name) {
+    if let Some(failure) = misspelled_tool(&setup, &name) {
         return Err(failure);
     }
-    wanted.save.as_deref().map(saving::prepare).transpose()?;
-    let base = wanted.args.as_deref().map(read_arguments).transpose()?;
-    let server = server_of(&setup, &name)?;
-    let only = started_for(&setup, &name, server.as_ref());
-    setup.run(only, async |host, place| {
-        let tool = find(host, &name, server.as_ref(), options).await?;
-        let arguments = arguments(&tool, base.as_ref(), &wanted.pairs)?;
-        let mut call = Call::new(
-            &*name,
-            arguments,
-            terminal::caller_with_log(wanted.log_level),
-        );
-        call.timeout = wanted.timeout;
-        call.yes = wanted.yes;
+    args.save.as_deref().map(save_files::prepare).transpose()?;
+    let base = args.args.as_deref().map(read_arguments).transpose()?;
+    let server = server_to_start(&setup, &name)?;
+    let only = servers_to_start(&setup, &name, server.as_ref());
+    setup.run(only, async |host, paths| {
+        let tool = find_tool(host, &name, server.as_ref(), options).await?;
+        let arguments = build_arguments(&tool, base.as_ref(), &args.pairs)?;
+        let mut call = Call::new(&*name, arguments, terminal::caller_with_log(args.log_level));
+        call.timeout = args.timeout;
+        call.yes = args.yes;
         let doing = format!(
             "calling {}/{}",
             tool.id.server,
             tool.id.tool.untrusted().for_terminal_line()
         );
-        let making = progress::during(doing, host.call(call));
-        let result = match wanted.log_level {
-            None => making.await,
+        let call = progress::with_spinner(doing, host.call(call));
+        let result = match args.log_level {
+            None => call.await,
             // A tool of our own has no server that could log.
-            Some(_) if tool.id.server.is_host() => making.await,
+            Some(_) if tool.id.server.is_host() => call.await,
             Some(level) => {
-                want_log(host, &tool.id.server, level).await?;
-                notices::telling_log(host, &tool.id.server, level, making).await
+                request_log_level(host, &tool.id.server, level).await?;
+                notices::with_server_log(host, &tool.id.server, level, call).await
             }
         };
-        show(&tool, &result?, options.json, place, wanted.save.as_deref())
+        print_outcome(&tool, &result?, options.json, paths, args.save.as_deref())
     })
 }
 
 /// A legacy server is told once what to log; a modern one with the call itself.
-async fn want_log(host: &Host, server: &ServerName, level: LogLevel) -> Result<(), Failure> {
+async fn request_log_level(
+    host: &Host,
+    server: &ServerName,
+    level: LogLevel,
+) -> Result<(), Failure> {
     match host.set_log_level(server, level).await {
         // The call is worth more than its log.
         Err(CallError::Request { fault, .. }) if !matches!(fault, RequestFault::Closed(_)) => {
@@ -141,9 +141,9 @@ async fn want_log(host: &Host, server: &ServerName, level: LogLevel) -> Result<(
 
 /// The one server to start, where the name tells: `server/tool`, an exposed name of last time, or
 /// one that no other server's tool can have.
-pub(super) fn server_of(setup: &Setup, tool: &str) -> Result<Option<ServerName>, Failure> {
+pub(super) fn server_to_start(setup: &Setup, tool: &str) -> Result<Option<ServerName>, Failure> {
     let mut names = setup.config.servers.keys();
-    let named = names.find(|name| is_pair_of(tool, name));
+    let named = names.find(|name| is_tool_of(tool, name));
     if let Some(name) = named {
         return Ok(Some(setup.trusted_entry(name.as_str())?.name.clone()));
     }
@@ -163,10 +163,10 @@ pub(super) fn server_of(setup: &Setup, tool: &str) -> Result<Option<ServerName>,
             .ok()
             .map(|[server]| server)
     };
-    let remembered = remembered::server_of(config, &*setup.store, tool);
+    let remembered = cached_catalog::server_of(config, &*setup.store, tool);
     match remembered
         .or_else(only_one)
-        .or_else(|| looks_like(config, tool))
+        .or_else(|| server_by_name_style(config, tool))
     {
         Some(name) => Ok(Some(setup.trusted_entry(name.as_str())?.name.clone())),
         None => Ok(None),
@@ -175,13 +175,13 @@ pub(super) fn server_of(setup: &Setup, tool: &str) -> Result<Option<ServerName>,
 
 /// The servers to start for a tool of this one: a pair needs no other, a name those that it depends
 /// on.
-pub(super) fn started_for(
+pub(super) fn servers_to_start(
     setup: &Setup,
     tool: &str,
     server: Option<&ServerName>,
 ) -> Option<Vec<ServerName>> {
     let server = server?;
-    Some(if is_pair_of(tool, server) {
+    Some(if is_tool_of(tool, server) {
         vec![server.clone()]
     } else {
         setup.needed_to_name(server)
@@ -189,13 +189,13 @@ pub(super) fn started_for(
 }
 
 /// Whether a name is `server/tool` of this server.
-fn is_pair_of(tool: &str, server: &ServerName) -> bool {
+fn is_tool_of(tool: &str, server: &ServerName) -> bool {
     tool.strip_prefix(server.as_str())
         .is_some_and(|rest| rest.starts_with('/'))
 }
 
 /// A tool's own name as that of the only server there is.
-fn in_only_server(setup: &Setup, name: String) -> String {
+fn qualify_with_server(setup: &Setup, name: String) -> String {
     match setup.config.servers.keys().next() {
         Some(server) if !name.starts_with(&format!("{server}/")) && !name.starts_with("mcp__") => {
             format!("{server}/{name}")
@@ -205,7 +205,7 @@ fn in_only_server(setup: &Setup, name: String) -> String {
 }
 
 /// The one server whose tools are named like this, known or not.
-fn looks_like(config: &Config, name: &str) -> Option<ServerName> {
+fn server_by_name_style(config: &Config, name: &str) -> Option<ServerName> {
     let style = |server: &ServerConfig| server.dialect.rules().naming.unwrap_or(config.naming);
     let mut found = config
         .servers
@@ -219,7 +219,7 @@ fn looks_like(config: &Config, name: &str) -> Option<ServerName> {
 
 /// No tool has this name, and last time's catalogs have one that was probably meant: nothing needs
 /// to start to say so.
-fn misspelt(setup: &Setup, name: &str) -> Option<Failure> {
+fn misspelled_tool(setup: &Setup, name: &str) -> Option<Failure> {
     let named = setup.config.servers.keys().find(|server| {
         name.strip_prefix(server.as_str())
             .is_some_and(|rest| rest.starts_with('/'))
@@ -228,8 +228,8 @@ fn misspelt(setup: &Setup, name: &str) -> Option<Failure> {
         // A server that is not configured, which is told as that.
         return None;
     }
-    let catalog = remembered::catalog_of_all(setup, named)?;
-    let nearest = nearest_pairs(&catalog, name, catalog.resolve(name).err()?)?;
+    let catalog = cached_catalog::catalog_of_all(setup, named)?;
+    let nearest = suggested_names(&catalog, name, catalog.resolve(name).err()?)?;
     let look_again =
         hints::command(&[&["tools"], named.map(ServerName::as_str).as_slice()].concat());
     let message = format!("no tool {name:?} as of last time");
@@ -263,12 +263,16 @@ fn read_arguments(given: &str) -> Result<RawJson, Failure> {
     })
 }
 
-fn arguments(tool: &Tool, base: Option<&RawJson>, pairs: &[Pair]) -> Result<RawJson, Failure> {
+fn build_arguments(
+    tool: &Tool,
+    base: Option<&RawJson>,
+    pairs: &[Pair],
+) -> Result<RawJson, Failure> {
     let schema = tool.definition.input_schema.to_value().unwrap_or_default();
     let (server, name) = (&tool.id.server, tool.id.tool.untrusted());
     let name = name.for_terminal_line();
-    for key in coerce::unnamed(pairs, &schema) {
-        let meant = nearest::question(key, signature::names(&schema));
+    for key in coerce::unknown_keys(pairs, &schema) {
+        let meant = suggestion::did_you_mean(key, signature::names(&schema));
         output::notice(&format!(
             "server \"{server}\", tool {name}: it names no argument \"{}\"; {meant}sent anyway",
             escaped(key)
@@ -288,7 +292,7 @@ fn arguments(tool: &Tool, base: Option<&RawJson>, pairs: &[Pair]) -> Result<RawJ
 }
 
 /// The tool, as soon as its server has come; other servers are not waited for.
-pub(super) async fn find(
+pub(super) async fn find_tool(
     host: &Host,
     name: &str,
     server: Option<&ServerName>,
@@ -303,32 +307,32 @@ pub(super) async fn find(
         let wait = options
             .wait
             .unwrap_or_else(|| handle.config.longest_connect());
-        progress::during(
+        progress::with_spinner(
             format!("connecting {}", handle.config.name),
             handle.ready(wait),
         )
         .await?;
     }
-    if let Some(tool) = appears(host, name, limit).await {
+    if let Some(tool) = wait_for_tool(host, name, limit).await {
         return Ok(tool);
     }
-    if !server.is_some_and(|server| is_pair_of(name, server)) {
+    if !server.is_some_and(|server| is_tool_of(name, server)) {
         // Last time's catalog led astray, or there is none of a lazy server: ask everybody who may
         // have it.
-        wake_all(host, name, limit).await;
-        if let Some(tool) = appears(host, name, limit).await {
+        start_candidates(host, name, limit).await;
+        if let Some(tool) = wait_for_tool(host, name, limit).await {
             return Ok(tool);
         }
     }
     progress::clear();
     if server.is_none() {
-        super::say_who_is_missing(host);
+        super::report_unavailable_servers(host);
     }
-    Err(unresolved(host, name))
+    Err(unknown_tool(host, name))
 }
 
 /// No such tool: a server's name is explained, and a pair is told the nearest pairs.
-fn unresolved(host: &Host, name: &str) -> Failure {
+fn unknown_tool(host: &Host, name: &str) -> Failure {
     let catalog = host.catalog();
     if let Some(handle) = host.server(name.trim_end_matches('/')) {
         let server = &handle.config.name;
@@ -345,7 +349,7 @@ fn unresolved(host: &Host, name: &str) -> Failure {
     let mut why = catalog.resolve(name).err().unwrap_or(Unresolved::Unknown {
         nearest: Vec::new(),
     });
-    if let Some(pairs) = nearest_pairs(&catalog, name, why.clone()) {
+    if let Some(pairs) = suggested_names(&catalog, name, why.clone()) {
         why = Unresolved::Unknown { nearest: pairs };
     }
     CallError::Unresolved {
@@ -357,7 +361,7 @@ fn unresolved(host: &Host, name: &str) -> Failure {
 
 /// The names that were probably meant, as pairs where a pair was given; `None` where there are
 /// none.
-fn nearest_pairs(catalog: &Catalog, name: &str, why: Unresolved) -> Option<Vec<String>> {
+fn suggested_names(catalog: &Catalog, name: &str, why: Unresolved) -> Option<Vec<String>> {
     let Unresolved::Unknown { nearest } = why else {
         return None;
     };
@@ -374,9 +378,9 @@ fn nearest_pairs(catalog: &Catalog, name: &str, why: Unresolved) -> Option<Vec<S
 }
 
 /// Waits for a name to be on offer, until every server is settled.
-async fn appears(host: &Host, name: &str, limit: WaitLimit) -> Option<Arc<Tool>> {
+async fn wait_for_tool(host: &Host, name: &str, limit: WaitLimit) -> Option<Arc<Tool>> {
     let mut events = host.events();
-    let settled = progress::settle(host, limit);
+    let settled = progress::wait_until_settled(host, limit);
     tokio::pin!(settled);
     loop {
         if let Ok(tool) = host.catalog().resolve(name) {
@@ -389,29 +393,29 @@ async fn appears(host: &Host, name: &str, limit: WaitLimit) -> Option<Arc<Tool>>
     }
 }
 
-async fn wake_all(host: &Host, name: &str, limit: WaitLimit) {
-    let mut waking = JoinSet::new();
+async fn start_candidates(host: &Host, name: &str, limit: WaitLimit) {
+    let mut starting = JoinSet::new();
     for handle in host.servers_for(name) {
-        waking.spawn(async move { super::connected(&handle, limit).await.is_ok() });
+        starting.spawn(async move { super::wait_until_ready(&handle, limit).await.is_ok() });
     }
-    while waking.join_next().await.is_some() {}
+    while starting.join_next().await.is_some() {}
 }
 
 /// Prints the result, whatever else fails: the tool has run (F31). One that answers `isError` has
 /// answered: its words are the answer on stdout, and stderr says that it failed.
-fn show(
+fn print_outcome(
     tool: &Tool,
     result: &CallResult,
     json: bool,
-    place: &Place,
+    paths: &Paths,
     save: Option<&Path>,
 ) -> Result<u8, Failure> {
     if json {
         output::print_json(result.raw.as_str())?;
     } else {
-        print(result, place)?;
+        print_text(result, paths)?;
     }
-    save.map(|folder| saving::save(&result.raw, folder))
+    save.map(|folder| save_files::save(&result.raw, folder))
         .transpose()?;
     if !result.is_error() {
         return Ok(0);
@@ -427,7 +431,7 @@ fn show(
 
 /// A terminal gets the text for a person, cut where it is very long; a program gets the text alone,
 /// whole.
-fn print(result: &CallResult, place: &Place) -> Result<(), Failure> {
+fn print_text(result: &CallResult, paths: &Paths) -> Result<(), Failure> {
     let unreadable = |error: NotJson| {
         Failure::new(
             Code::Answered,
@@ -435,17 +439,19 @@ fn print(result: &CallResult, place: &Place) -> Result<(), Failure> {
         )
         .hint("--json prints it as it came")
     };
-    forget_old(&place.results());
+    forget_old(&paths.results());
     if output::stdout_columns().is_none() {
         let text = result.for_model().map_err(unreadable)?;
         // JSON stays JSON: what a terminal would obey is escaped in JSON's own way.
         return match RawJson::parse(text.raw().to_owned()) {
-            Ok(_) => output::print(&super::ended(output::escape_for_terminal(text.raw()))),
-            Err(_) => output::print(&super::ended(text.for_terminal().to_string())),
+            Ok(_) => output::print(&super::with_final_newline(output::escape_for_terminal(
+                text.raw(),
+            ))),
+            Err(_) => output::print(&super::with_final_newline(text.for_terminal().to_string())),
         };
     }
     let text = result.for_person().map_err(unreadable)?;
-    let folder = place.results();
+    let folder = paths.results();
     let fitted = fit(text.clone(), PRINTED_BYTES, &folder).unwrap_or_else(|error| {
         output::notice(&format!(
             "the result is long, and could not be kept in {}: {error}",
@@ -456,7 +462,9 @@ fn print(result: &CallResult, place: &Place) -> Result<(), Failure> {
             spilled: None,
         }
     });
-    output::print(&super::ended(fitted.text.for_terminal().to_string()))?;
+    output::print(&super::with_final_newline(
+        fitted.text.for_terminal().to_string(),
+    ))?;
     // After a text that fills many screens, so that it is seen.
     if let Some(file) = &fitted.spilled {
         let file = escaped(&file.display().to_string());

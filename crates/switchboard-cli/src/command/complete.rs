@@ -14,14 +14,14 @@ use crate::arguments::{Options, prompt_names, server_names};
 use crate::coerce::{self, Pair};
 use crate::failure::{Code, Failure};
 use crate::view::server::escaped;
-use crate::{hints, nearest, output, progress};
+use crate::{hints, output, progress, suggestion};
 
 /// Which argument, and how it begins.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  switchboard complete review language ru\n  switchboard complete 'demo://greeting/{name}' name A\n  switchboard complete review framework --with language=python"
 )]
-pub(crate) struct Wanted {
+pub(crate) struct CompleteArgs {
     /// A prompt's name, or the template of a family of resources
     #[arg(value_name = "PROMPT|TEMPLATE", add = prompt_names())]
     of: String,
@@ -38,30 +38,30 @@ pub(crate) struct Wanted {
     server: Option<String>,
 }
 
-pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
-    super::with_servers(options, wanted.server.as_deref(), async |host| {
-        let (server, of) = whose(host, wanted)?;
-        let given: Map<_, _> = wanted
+pub(crate) fn run(options: &Options, args: &CompleteArgs) -> Result<u8, Failure> {
+    super::with_servers(options, args.server.as_deref(), async |host| {
+        let (server, of) = find_reference(host, args)?;
+        let given: Map<_, _> = args
             .given
             .iter()
             .map(|pair| (pair.key().to_owned(), Value::from(pair.value())))
             .collect();
-        let asked = host.complete(&server, &of, &wanted.argument, &wanted.value, &given);
-        let result = progress::during(format!("asking {server}"), asked).await?;
+        let request = host.complete(&server, &of, &args.argument, &args.value, &given);
+        let result = progress::with_spinner(format!("asking {server}"), request).await?;
         if options.json {
             output::print_json(result.as_str())?;
         } else {
-            show(&result)?;
+            print_values(&result)?;
         }
         Ok(0)
     })
 }
 
 /// The one server that offers a prompt of this name; else the one that offers this template.
-fn whose(host: &Host, wanted: &Wanted) -> Result<(ServerName, Reference), Failure> {
-    let offerings = super::offerings(host, wanted.server.as_deref());
-    let of = &wanted.of;
-    let prompts = super::offering(&offerings, |offered| {
+fn find_reference(host: &Host, args: &CompleteArgs) -> Result<(ServerName, Reference), Failure> {
+    let offerings = super::offerings(host, args.server.as_deref());
+    let of = &args.of;
+    let prompts = super::servers_offering(&offerings, |offered| {
         offered.prompts.iter().any(|prompt| prompt.name == *of)
     });
     let (found, reference) = if prompts.is_empty() {
@@ -72,13 +72,13 @@ fn whose(host: &Host, wanted: &Wanted) -> Result<(ServerName, Reference), Failur
                 .any(|template| template.uri_template == *of)
         };
         (
-            super::offering(&offerings, has),
+            super::servers_offering(&offerings, has),
             Reference::Resource(of.clone()),
         )
     } else {
         (prompts, Reference::Prompt(of.clone()))
     };
-    let server = super::the_one(&found, &format!("\"{}\"", escaped(of)), || {
+    let server = super::single_server(&found, &format!("\"{}\"", escaped(of)), || {
         let names = offerings.iter().flat_map(|(_, offered)| {
             let prompts = offered.prompts.iter().map(|prompt| prompt.name.as_str());
             prompts.chain(
@@ -90,7 +90,7 @@ fn whose(host: &Host, wanted: &Wanted) -> Result<(ServerName, Reference), Failur
         });
         let hint = format!(
             "{}{} and {} list them",
-            nearest::question(of, names),
+            suggestion::did_you_mean(of, names),
             hints::command(&["prompts"]),
             hints::command(&["resources"])
         );
@@ -104,7 +104,7 @@ fn whose(host: &Host, wanted: &Wanted) -> Result<(ServerName, Reference), Failur
 }
 
 /// One value a line; that there are more is said beside.
-fn show(result: &RawJson) -> Result<(), Failure> {
+fn print_values(result: &RawJson) -> Result<(), Failure> {
     let (lines, more) = lines(result).ok_or_else(|| {
         Failure::new(Code::Answered, "the answer has no values").hint("--json prints it as it came")
     })?;

@@ -17,20 +17,17 @@ Examples:
   source <(switchboard completions bash)                                   bash, in ~/.bashrc
   source <(switchboard completions zsh)                                    zsh, in ~/.zshrc
   switchboard completions fish > ~/.config/fish/completions/switchboard.fish")]
-pub(crate) struct Wanted {
+pub(crate) struct CompletionsArgs {
     /// bash, zsh, fish, elvish or powershell
     #[arg(value_parser = ["bash", "zsh", "fish", "elvish", "powershell"])]
     shell: String,
 }
 
-pub(crate) fn run(wanted: &Wanted) -> Result<u8, Failure> {
+pub(crate) fn run(args: &CompletionsArgs) -> Result<u8, Failure> {
     let shells = Shells::builtins();
-    let shell = shells.completer(&wanted.shell).ok_or_else(|| {
-        Failure::new(
-            Code::Usage,
-            format!("no completions for {:?}", wanted.shell),
-        )
-    })?;
+    let shell = shells
+        .completer(&args.shell)
+        .ok_or_else(|| Failure::new(Code::Usage, format!("no completions for {:?}", args.shell)))?;
     let mut script = Vec::new();
     shell
         .write_registration(

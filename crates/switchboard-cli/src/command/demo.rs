@@ -16,8 +16,8 @@ use switchboard::{Host, HostBuilder};
 
 use crate::arguments::Options;
 use crate::failure::{Code, Failure};
-use crate::opening::{in_runtime, launcher};
-use crate::place;
+use crate::paths;
+use crate::setup::{block_on, launcher};
 use crate::terminal::{self, tty::Tty};
 use crate::view::server::escaped;
 use crate::view::status::{Detail, render};
@@ -31,9 +31,9 @@ pub(crate) fn run(options: &Options) -> Result<u8, Failure> {
         .prefix("switchboard-demo-")
         .tempdir()
         .map_err(|error| Failure::new(Code::Usage, format!("no temporary folder: {error}")))?;
-    in_runtime(async {
+    block_on(async {
         let host = HostBuilder::new(config(folder.path().to_owned())?)
-            .environment(place::environment())
+            .environment(paths::environment())
             .launcher(launcher())
             .offers(Offers {
                 elicit_form: true,
@@ -42,7 +42,11 @@ pub(crate) fn run(options: &Options) -> Result<u8, Failure> {
             })
             .start()
             .await?;
-        interrupt::guard(&host, notices::telling(&host, show(&host, options))).await
+        interrupt::run_with_host(
+            &host,
+            notices::with_notices(&host, run_demo(&host, options)),
+        )
+        .await
     })
 }
 
@@ -52,12 +56,12 @@ pub(crate) fn server_options() -> Option<Vec<String>> {
     (words.next()? == SERVER_WORD).then(|| words.collect())
 }
 
-async fn show(host: &Host, options: &Options) -> Result<u8, Failure> {
+async fn run_demo(host: &Host, options: &Options) -> Result<u8, Failure> {
     if options.json {
-        return show_json(host, options).await;
+        return run_as_json(host, options).await;
     }
     output::print("Two servers start: this program itself, once for each protocol era.\n\n")?;
-    progress::settle(host, progress::WaitLimit::start(options)).await;
+    progress::wait_until_settled(host, progress::WaitLimit::start(options)).await;
     for handle in host.servers().iter() {
         let snapshot = handle.snapshot();
         let took: Duration = snapshot.steps.iter().map(|(_, took)| *took).sum();
@@ -83,7 +87,7 @@ async fn show(host: &Host, options: &Options) -> Result<u8, Failure> {
         output::stdout_columns(),
     ))?;
     for handle in host.servers().iter() {
-        call(host, &handle.config.name).await?;
+        run_call(host, &handle.config.name).await?;
     }
     output::print(
         "\nThat was it; the servers stop now. Next: `switchboard add NAME -- COMMAND`, then `switchboard status`.\n",
@@ -93,8 +97,8 @@ async fn show(host: &Host, options: &Options) -> Result<u8, Failure> {
 
 /// The same as one document: `{"status", "calls": [{"tool", "arguments", "result"}]}`; a call that
 /// was denied has `denied` instead.
-async fn show_json(host: &Host, options: &Options) -> Result<u8, Failure> {
-    progress::settle(host, progress::WaitLimit::start(options)).await;
+async fn run_as_json(host: &Host, options: &Options) -> Result<u8, Failure> {
+    progress::wait_until_settled(host, progress::WaitLimit::start(options)).await;
     let mut calls = Vec::new();
     for handle in host.servers().iter() {
         let (name, arguments, call) = example_call(host, &handle.config.name)?;
@@ -120,7 +124,7 @@ async fn show_json(host: &Host, options: &Options) -> Result<u8, Failure> {
 }
 
 /// One call, through the gate: asked on a terminal, answered yes without one.
-async fn call(host: &Host, server: &ServerName) -> Result<(), Failure> {
+async fn run_call(host: &Host, server: &ServerName) -> Result<(), Failure> {
     let (name, arguments, call) = example_call(host, server)?;
     output::print(&format!(
         "\n$ switchboard call {name} {}{}\n",

@@ -11,56 +11,56 @@ use tokio::task::JoinSet;
 
 use crate::arguments::{Options, server_names};
 use crate::failure::{Code, Failure};
-use crate::notices::unset_words;
-use crate::opening::{Answer, Setup, keeping_words};
-use crate::view::server::{endpoint, era_word, escaped, own_sessions, state_word, wire_words};
+use crate::notices::describe_unset_variable;
+use crate::setup::{OutputScope, Setup, describe_keeping};
+use crate::view::server::{endpoint, era_word, escaped, session_count, state_word, transport_name};
 use crate::view::{counted, mask, table};
 use crate::{hints, output, progress};
 
-mod pinning;
-mod reaching;
+mod reachability;
+mod version_pinning;
 
 /// Which server.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  switchboard doctor\n  switchboard doctor git --json")]
-pub(crate) struct Wanted {
+pub(crate) struct DoctorArgs {
     /// Only this one
     #[arg(add = server_names())]
     server: Option<String>,
 }
 
-pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
-    let setup = Setup::read_for(options, Answer::Everything)?;
-    let server = wanted.server.as_deref();
-    let only = setup.only(server)?;
+pub(crate) fn run(options: &Options, args: &DoctorArgs) -> Result<u8, Failure> {
+    let setup = Setup::read_for(options, OutputScope::AllFindings)?;
+    let server = args.server.as_deref();
+    let only = setup.servers_to_start(server)?;
     if setup.config.servers.is_empty() {
         output::notice("no server is configured: `switchboard status` shows how to begin");
     }
     let environment = setup.environment.clone();
     setup.run(only, async |host, _| {
-        wake(host, server, options.wait).await;
-        let ways = reaching::look(host, server, &environment).await;
+        start_and_wait(host, server, options.wait).await;
+        let network = reachability::probe_servers(host, server, &environment).await;
         host.notices().iter().for_each(|line| output::notice(&escaped(line)));
         // Held back until now: the report is where they belong.
         let warnings = output::take_held_notices();
         let servers = host.servers();
         let handles: Vec<_> =
             servers.iter().filter(|handle| server.is_none_or(|name| name == handle.config.name.as_str())).collect();
-        let findings: Vec<_> = handles.iter().map(|handle| examine(handle, host, &ways)).collect();
-        let logins = logins_kept_in(host).await;
+        let findings: Vec<_> = handles.iter().map(|handle| examine_server(handle, host, &network)).collect();
+        let logins = login_storage(host).await;
         if options.json {
             let servers: Vec<_> = findings.iter().map(Finding::as_json).collect();
-            let mut document = json!({ "keeping": keeping_words(host.keeping()), "warnings": warnings, "servers": servers });
+            let mut document = json!({ "keeping": describe_keeping(host.keeping()), "warnings": warnings, "servers": servers });
             if let Some(logins) = logins {
                 document["logins"] = logins.into();
             }
             output::print_json(&document.to_string())?;
         } else {
-            let mut text = report(&findings, &warnings, keeping_words(host.keeping()));
+            let mut text = report(&findings, &warnings, describe_keeping(host.keeping()));
             text.extend(logins.map(|logins| format!("Logins are kept in: {}\n", escaped(&logins))));
             output::print(&text)?;
         }
-        let any = |wanted: fn(&State) -> bool| handles.iter().any(|handle| wanted(&handle.snapshot().state));
+        let any = |args: fn(&State) -> bool| handles.iter().any(|handle| args(&handle.snapshot().state));
         Ok(match (any(is_failed), any(|state| matches!(state, State::NeedsLogin { .. }))) {
             (true, _) => Code::Unreachable as u8,
             (false, true) => Code::Login as u8,
@@ -70,20 +70,20 @@ pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
 }
 
 /// Where tokens are kept, if any server could have one.
-async fn logins_kept_in(host: &Host) -> Option<String> {
+async fn login_storage(host: &Host) -> Option<String> {
     let by_url = host
         .servers()
         .iter()
         .any(|handle| matches!(handle.config.endpoint, Endpoint::Http(_)));
     let asked = host.clone();
     // A keyring is asked whether it is there, which may take a moment.
-    let place = tokio::task::spawn_blocking(move || by_url.then(|| asked.logins_kept_in()));
-    place.await.ok().flatten()
+    let location = tokio::task::spawn_blocking(move || by_url.then(|| asked.logins_kept_in()));
+    location.await.ok().flatten()
 }
 
 /// Starts what may start, lazy servers too, and waits for each as long as its own deadline allows.
-async fn wake(host: &Host, server: Option<&str>, wait: Option<Duration>) {
-    let mut waking = JoinSet::new();
+async fn start_and_wait(host: &Host, server: Option<&str>, wait: Option<Duration>) {
+    let mut starting = JoinSet::new();
     for handle in host
         .servers()
         .iter()
@@ -97,12 +97,12 @@ async fn wake(host: &Host, server: Option<&str>, wait: Option<Duration>) {
             continue;
         }
         let wait = wait.unwrap_or(handle.config.longest_connect() + Duration::from_secs(2));
-        waking.spawn(async move { handle.ready(wait).await.is_ok() });
+        starting.spawn(async move { handle.ready(wait).await.is_ok() });
     }
-    let mut left = waking.len();
+    let mut left = starting.len();
     while left > 0 {
         progress::show(format!("examining, {left} to go"));
-        if waking.join_next().await.is_none() {
+        if starting.join_next().await.is_none() {
             break;
         }
         left -= 1;
@@ -122,10 +122,10 @@ struct Finding {
     name: String,
     state: &'static str,
     headline: String,
-    good: bool,
+    is_ok: bool,
     /// (label, value) in the order of the report; values are masked and escaped.
     facts: Vec<(&'static str, String)>,
-    try_next: Vec<String>,
+    advice: Vec<String>,
 }
 
 impl Finding {
@@ -136,12 +136,16 @@ impl Finding {
             .map(|(label, value)| json!({ "fact": label, "value": value }))
             .collect();
         json!({
-            "name": self.name, "state": self.state, "ok": self.good, "summary": self.headline, "facts": facts, "try": self.try_next
+            "name": self.name, "state": self.state, "ok": self.is_ok, "summary": self.headline, "facts": facts, "try": self.advice
         })
     }
 }
 
-fn examine(handle: &ServerHandle, host: &Host, ways: &reaching::Ways) -> Finding {
+fn examine_server(
+    handle: &ServerHandle,
+    host: &Host,
+    network: &reachability::NetworkFacts,
+) -> Finding {
     let snapshot = handle.snapshot();
     let config = &*handle.config;
     let mut facts = vec![endpoint(config)];
@@ -162,49 +166,53 @@ fn examine(handle: &ServerHandle, host: &Host, ways: &reaching::Ways) -> Finding
         facts.push(("Steps", steps.join(", ")));
     }
     if let (State::Ready { .. }, Some(wire)) = (&snapshot.state, snapshot.wire) {
-        facts.push(("Wire", wire_words(Some(wire)).to_owned()));
+        facts.push(("Wire", transport_name(Some(wire)).to_owned()));
     }
-    facts.extend(ways.get(&config.name).into_iter().flatten().cloned());
-    offers(&mut facts, handle, host);
+    facts.extend(network.get(&config.name).into_iter().flatten().cloned());
+    push_offers(&mut facts, handle, host);
     if config.session == Sharing::PerCaller {
-        facts.push(("Sessions", own_sessions(handle)));
+        facts.push(("Sessions", session_count(handle)));
     }
-    let odd = snapshot.noticed.oddities();
-    if odd.unattributed > 0 {
+    let oddities = snapshot.noticed.oddities();
+    if oddities.unattributed > 0 {
         facts.push((
             "Questions",
             format!(
                 "{} belonged to no call that could be told, and were declined",
-                odd.unattributed
+                oddities.unattributed
             ),
         ));
     }
-    let mut try_next = Vec::new();
+    let mut advice = Vec::new();
     for (variable, field) in &snapshot.unset {
-        facts.push(("Not set", unset_words(&config.endpoint, variable, field)));
-        try_next.push(format!("set {}", escaped(variable)));
+        facts.push((
+            "Not set",
+            describe_unset_variable(&config.endpoint, variable, field),
+        ));
+        advice.push(format!("set {}", escaped(variable)));
     }
     if let Endpoint::Stdio(stdio) = &config.endpoint
-        && let Some(advice) = pinning::advice(&stdio.command, &stdio.args)
+        && let Some(warning) = version_pinning::warning(&stdio.command, &stdio.args)
     {
-        facts.push(("Not pinned", escaped(&advice)));
+        facts.push(("Not pinned", escaped(&warning)));
     }
-    if odd.junk_lines > 0 {
+    if oddities.junk_lines > 0 {
         let by_url = matches!(config.endpoint, Endpoint::Http(_));
         let junk = if by_url { "events" } else { "lines on stdout" };
         facts.push((
             "Junk",
-            format!("{} {junk} that are no messages", odd.junk_lines),
+            format!("{} {junk} that are no messages", oddities.junk_lines),
         ));
-        odd.junk_samples
+        oddities
+            .junk_samples
             .iter()
             .for_each(|sample| facts.push(("│", escaped(sample.raw()))));
         if !by_url {
-            try_next.push("have it log to stderr: stdout is for messages only".to_owned());
+            advice.push("have it log to stderr: stdout is for messages only".to_owned());
         }
     }
-    let good = !is_failed(&snapshot.state);
-    let lines = handle.stderr.last_lines(if good { 3 } else { 10 });
+    let is_ok = !is_failed(&snapshot.state);
+    let lines = handle.stderr.last_lines(if is_ok { 3 } else { 10 });
     if !lines.is_empty() {
         facts.push((
             "Stderr",
@@ -215,24 +223,24 @@ fn examine(handle: &ServerHandle, host: &Host, ways: &reaching::Ways) -> Finding
             .for_each(|line| facts.push(("│", line.for_terminal_line().to_string())));
     }
     let headline = headline(&snapshot.state, &snapshot.steps);
-    if !good {
+    if !is_ok {
         for (_, happened) in snapshot.history.iter().rev().take(5).rev() {
             facts.push(("History", escaped(happened)));
         }
-        try_next.extend(
-            by_hand(config).map(|command| format!("run it by hand: {}", escaped(&command))),
+        advice.extend(
+            command_to_run(config).map(|command| format!("run it by hand: {}", escaped(&command))),
         );
         if let Endpoint::Http(http) = &config.endpoint {
-            try_next.extend(config.dialect.rules().to_change_wire(http.wire));
+            advice.extend(config.dialect.rules().to_change_wire(http.wire));
         }
-        try_next.push(format!(
+        advice.push(format!(
             "read {}",
             hints::command(&["logs", config.name.as_str()])
         ));
     }
     match &snapshot.state {
         State::Untrusted { .. } => {
-            try_next.push(format!(
+            advice.push(format!(
                 "look at it with {}",
                 hints::command(&["trust", config.name.as_str()])
             ));
@@ -240,13 +248,13 @@ fn examine(handle: &ServerHandle, host: &Host, ways: &reaching::Ways) -> Finding
         State::NeedsLogin { reason, .. } => match reason.rsplit_once("; ") {
             // A login would change nothing: what to check in the entry stands at the end of the
             // reason.
-            Some((fact, advice)) if config.endpoint.has_own_token() => {
+            Some((fact, next_step)) if config.endpoint.has_own_token() => {
                 facts.push(("Reason", escaped(fact)));
-                try_next.push(escaped(advice));
+                advice.push(escaped(next_step));
             }
             _ => {
                 facts.push(("Reason", escaped(reason)));
-                try_next.push(format!(
+                advice.push(format!(
                     "run {}",
                     hints::command(&["login", config.name.as_str()])
                 ));
@@ -258,14 +266,14 @@ fn examine(handle: &ServerHandle, host: &Host, ways: &reaching::Ways) -> Finding
         name: config.name.to_string(),
         state: state_word(&snapshot.state),
         headline,
-        good,
+        is_ok,
         facts,
-        try_next,
+        advice,
     }
 }
 
 /// How many of each kind, what is withheld and why, which lists failed.
-fn offers(facts: &mut Vec<(&'static str, String)>, handle: &ServerHandle, host: &Host) {
+fn push_offers(facts: &mut Vec<(&'static str, String)>, handle: &ServerHandle, host: &Host) {
     let snapshot = handle.snapshot();
     if !matches!(snapshot.state, State::Ready { .. }) {
         return;
@@ -331,10 +339,10 @@ fn headline(state: &State, steps: &[(&'static str, Duration)]) -> String {
 
 /// A command that can be copied (S2-65). References stay references for the shell; secrets are
 /// masked.
-fn by_hand(config: &ServerConfig) -> Option<String> {
+fn command_to_run(config: &ServerConfig) -> Option<String> {
     let stdio = match &config.endpoint {
         Endpoint::Stdio(stdio) => stdio,
-        Endpoint::Http(http) => return reaching::by_hand(&http.url),
+        Endpoint::Http(http) => return reachability::curl_command(&http.url),
         Endpoint::Wrong(_) => return None,
     };
     let in_project = || {
@@ -353,7 +361,7 @@ fn report(findings: &[Finding], warnings: &[String], keeping: &str) -> String {
     let mut text = String::new();
     for finding in findings {
         let mark = match finding.state {
-            _ if !finding.good => "✗",
+            _ if !finding.is_ok => "✗",
             "ready" => "✓",
             _ => "–",
         };
@@ -363,9 +371,9 @@ fn report(findings: &[Finding], warnings: &[String], keeping: &str) -> String {
             text.push_str(&format!("    {label}{colon} {value}\n"));
         }
         finding
-            .try_next
+            .advice
             .iter()
-            .for_each(|advice| text.push_str(&format!("    Try: {advice}\n")));
+            .for_each(|line| text.push_str(&format!("    Try: {line}\n")));
         text.push('\n');
     }
     warnings
@@ -385,18 +393,18 @@ mod tests {
             name: "files".into(),
             state: "failed",
             headline: "exited with status 1 before the handshake".into(),
-            good: false,
+            is_ok: false,
             facts: vec![
                 ("Command", "npx -y server-files".into()),
                 (
                     "Not pinned",
-                    pinning::advice("npx", &["-y".into(), "server-files".into()])
+                    version_pinning::warning("npx", &["-y".into(), "server-files".into()])
                         .unwrap_or_default(),
                 ),
                 ("Stderr", "the last 1 line".into()),
                 ("│", "no such folder".into()),
             ],
-            try_next: vec!["run it by hand: npx -y server-files".into()],
+            advice: vec!["run it by hand: npx -y server-files".into()],
         };
         let expected = "✗ files: exited with status 1 before the handshake
     Command: npx -y server-files

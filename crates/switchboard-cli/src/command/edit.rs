@@ -10,10 +10,10 @@ use switchboard::config::{
 };
 use switchboard::shell;
 
-use crate::arguments::{Options, paths, server_names};
+use crate::arguments::{Options, path_completer, server_names};
 use crate::failure::{Code, Failure};
-use crate::opening::in_runtime;
-use crate::place::Place;
+use crate::paths::Paths;
+use crate::setup::block_on;
 use crate::terminal::tty::Tty;
 use crate::view::server::{escaped, shell_word};
 use crate::{hints, interrupt, output};
@@ -23,7 +23,7 @@ use crate::{hints, interrupt, output};
 #[command(
     after_help = "Examples:\n  switchboard add time -- uvx mcp-server-time\n  switchboard add github --env GITHUB_TOKEN='${GITHUB_TOKEN}' -- npx -y @modelcontextprotocol/server-github\n  switchboard add docs https://example.com/mcp --header Authorization='Bearer ${DOCS_TOKEN}'\n  switchboard add time --file .gemini/settings.json -- uvx mcp-server-time"
 )]
-pub(crate) struct Added {
+pub(crate) struct AddArgs {
     /// What it is to be called
     name: String,
     /// The address of a server that is reached by one
@@ -46,7 +46,7 @@ pub(crate) struct Added {
     #[arg(long, value_parser = ["stdio", "http", "sse"])]
     transport: Option<String>,
     #[command(flatten)]
-    place: Where,
+    target_file: FileArgs,
     /// The program and its arguments, after `--`
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<String>,
@@ -54,33 +54,33 @@ pub(crate) struct Added {
 
 /// A server that is there.
 #[derive(Debug, Args)]
-pub(crate) struct Named {
+pub(crate) struct EditArgs {
     /// The server
     #[arg(add = server_names())]
     name: String,
     #[command(flatten)]
-    place: Where,
+    target_file: FileArgs,
 }
 
 /// Which file.
 #[derive(Debug, Args)]
-pub(crate) struct Where {
+pub(crate) struct FileArgs {
     /// Change this file, in its own dialect and format, instead of your own switchboard.toml
-    #[arg(long, value_name = "FILE", add = paths())]
+    #[arg(long, value_name = "FILE", add = path_completer())]
     file: Option<PathBuf>,
 }
 
-pub(crate) fn add(options: &Options, added: Added) -> Result<u8, Failure> {
-    let Added {
+pub(crate) fn add(options: &Options, args: AddArgs) -> Result<u8, Failure> {
+    let AddArgs {
         name,
         url,
         env,
         header,
         cwd,
         transport,
-        place,
+        target_file,
         command,
-    } = added;
+    } = args;
     let target = match (url, command.split_first()) {
         (Some(url), _) => Target::Url(url),
         (None, Some((program, arguments))) => Target::Command(program.clone(), arguments.to_vec()),
@@ -99,47 +99,47 @@ pub(crate) fn add(options: &Options, added: Added) -> Result<u8, Failure> {
         headers: header,
         cwd,
     };
-    change(options, &place, Change::Add(addition), &name, "added")
+    change(options, &target_file, Change::Add(addition), &name, "added")
 }
 
-pub(crate) fn remove(options: &Options, named: &Named) -> Result<u8, Failure> {
+pub(crate) fn remove(options: &Options, args: &EditArgs) -> Result<u8, Failure> {
     change(
         options,
-        &named.place,
-        Change::Remove(named.name.clone()),
-        &named.name,
+        &args.target_file,
+        Change::Remove(args.name.clone()),
+        &args.name,
         "removed",
     )
 }
 
-pub(crate) fn enable(options: &Options, named: &Named, wanted: bool) -> Result<u8, Failure> {
-    let done = if wanted { "enabled" } else { "disabled" };
+pub(crate) fn enable(options: &Options, args: &EditArgs, is_enabled: bool) -> Result<u8, Failure> {
+    let done = if is_enabled { "enabled" } else { "disabled" };
     change(
         options,
-        &named.place,
-        Change::Enable(named.name.clone(), wanted),
-        &named.name,
+        &args.target_file,
+        Change::Enable(args.name.clone(), is_enabled),
+        &args.name,
         done,
     )
 }
 
 fn change(
     options: &Options,
-    wanted: &Where,
+    target_file: &FileArgs,
     change: Change,
     name: &str,
     done: &str,
 ) -> Result<u8, Failure> {
-    let place = Place::find()?;
-    let mut file = file(&place, options, wanted);
+    let paths = Paths::find()?;
+    let mut file = file_to_change(&paths, options, target_file);
     let mut edited = config::edit(&file, &change);
-    if let (Err(EditFault::Missing { .. }), None) = (&edited, &wanted.file)
-        && let Some(holder) = holder(&place, options, name)
+    if let (Err(EditFault::Missing { .. }), None) = (&edited, &target_file.file)
+        && let Some(holder) = effective_entry(&paths, options, name)
     {
-        file = other_file(options, holder, name, done)?;
+        file = confirm_other_file(options, holder, name, done)?;
         edited = config::edit(&file, &change);
     }
-    let edited = edited.map_err(|fault| failure(fault, name))?;
+    let edited = edited.map_err(|fault| edit_failure(fault, name))?;
     let shown = escaped(&edited.file.display().to_string());
     let verb = match (edited.unchanged, edited.created) {
         (true, _) => format!("already {done}"),
@@ -159,17 +159,17 @@ fn change(
             edited.line
         ))?;
     }
-    say_what_is_left(&place, options, &file, &edited, &change, name);
+    print_follow_up(&paths, options, &file, &edited, &change, name);
     Ok(0)
 }
 
 /// The file to change, and whose it is.
-fn file(place: &Place, options: &Options, wanted: &Where) -> ConfigFile {
-    let Some(path) = &wanted.file else {
-        return ConfigFile::new(place.own_file(), Scope::User);
+fn file_to_change(paths: &Paths, options: &Options, target_file: &FileArgs) -> ConfigFile {
+    let Some(path) = &target_file.file else {
+        return ConfigFile::new(paths.own_file(), Scope::User);
     };
     let same = |other: &PathBuf| matches!((path.canonicalize(), other.canonicalize()), (Ok(one), Ok(other)) if one == other);
-    let found = place
+    let found = paths
         .found_files()
         .into_iter()
         .find(|file| same(&file.path));
@@ -184,8 +184,8 @@ fn file(place: &Place, options: &Options, wanted: &Where) -> ConfigFile {
 }
 
 /// The entry of that name that holds in this folder, in whichever file.
-fn holder(place: &Place, options: &Options, name: &str) -> Option<Arc<ServerConfig>> {
-    let files = place.config_files(&Options {
+fn effective_entry(paths: &Paths, options: &Options, name: &str) -> Option<Arc<ServerConfig>> {
+    let files = paths.config_files(&Options {
         config: Vec::new(),
         ..options.clone()
     });
@@ -199,7 +199,7 @@ fn holder(place: &Place, options: &Options, name: &str) -> Option<Arc<ServerConf
 
 /// The file of an entry that does not stand in the user's own: changed after a yes at a terminal,
 /// and elsewhere named.
-fn other_file(
+fn confirm_other_file(
     options: &Options,
     holder: Arc<ServerConfig>,
     name: &str,
@@ -213,7 +213,7 @@ fn other_file(
     );
     if let Some(terminal) = Tty::open().filter(|_| !options.json) {
         let question = format!("{fact}. Change that file? [y/N] ");
-        let line = in_runtime(interrupt::watch(async {
+        let line = block_on(interrupt::run_until_signal(async {
             Ok(terminal.line(&question).await)
         }))?;
         if line.is_some_and(|line| matches!(line.trim().to_lowercase().as_str(), "y" | "yes")) {
@@ -240,8 +240,8 @@ fn other_file(
 
 /// What else a person must know for the change to hold: trust, another file, a file that is not
 /// read by itself.
-fn say_what_is_left(
-    place: &Place,
+fn print_follow_up(
+    paths: &Paths,
     options: &Options,
     file: &ConfigFile,
     edited: &Edited,
@@ -249,7 +249,7 @@ fn say_what_is_left(
     name: &str,
 ) {
     let same = |path: &PathBuf| path.canonicalize().is_ok_and(|path| path == edited.file);
-    let found = place
+    let found = paths
         .found_files()
         .into_iter()
         .find(|other| same(&other.path));
@@ -269,7 +269,8 @@ fn say_what_is_left(
         ));
         return;
     }
-    if let Some(holder) = holder(place, options, &name).filter(|holder| !same(&holder.source.file))
+    if let Some(holder) =
+        effective_entry(paths, options, &name).filter(|holder| !same(&holder.source.file))
     {
         let source = &holder.source;
         let other = escaped(&source.file.display().to_string());
@@ -280,7 +281,7 @@ fn say_what_is_left(
     }
 }
 
-fn failure(fault: EditFault, name: &str) -> Failure {
+fn edit_failure(fault: EditFault, name: &str) -> Failure {
     let message = fault.to_string();
     let lines: Vec<_> = message.lines().map(escaped).collect();
     let failure = Failure::new(Code::Usage, lines.join("\n")).server(escaped(name));

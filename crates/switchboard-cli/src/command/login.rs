@@ -6,8 +6,8 @@ use switchboard::auth::{self, LoggedIn, LoginFault};
 
 use crate::arguments::{Options, server_names};
 use crate::failure::{Code, Failure};
-use crate::opening::{Setup, in_runtime};
-use crate::terminal::login::{Asking, Pasting};
+use crate::setup::{Setup, block_on};
+use crate::terminal::login::{OpenInBrowser, PasteRedirect};
 use crate::{hints, interrupt, output};
 
 /// Where, and how.
@@ -18,7 +18,7 @@ The address is shown and nothing is opened before a yes. Tokens go to the system
 Examples:
   switchboard login github
   switchboard login github --no-browser    on a machine without one: open the address elsewhere, paste what it leads to")]
-pub(crate) struct Wanted {
+pub(crate) struct LoginArgs {
     /// The server, by its name in the configuration
     #[arg(add = server_names())]
     server: String,
@@ -27,33 +27,33 @@ pub(crate) struct Wanted {
     no_browser: bool,
 }
 
-pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
+pub(crate) fn run(options: &Options, args: &LoginArgs) -> Result<u8, Failure> {
     let setup = Setup::read(options)?;
-    let entry = setup.trusted_entry(&wanted.server)?;
-    let means = setup.auth();
-    let given = in_runtime(interrupt::watch(async {
-        let login = if wanted.no_browser {
-            auth::login(entry, &setup.environment, &means, &Pasting).await
+    let entry = setup.trusted_entry(&args.server)?;
+    let auth = setup.auth();
+    let outcome = block_on(interrupt::run_until_signal(async {
+        let login = if args.no_browser {
+            auth::login(entry, &setup.environment, &auth, &PasteRedirect).await
         } else {
-            auth::login(entry, &setup.environment, &means, &Asking).await
+            auth::login(entry, &setup.environment, &auth, &OpenInBrowser).await
         };
         Ok(login?)
     }))?;
     if options.json {
-        output::print_json(&as_json(&given).to_string())?;
+        output::print_json(&as_json(&outcome).to_string())?;
     } else {
-        output::print(&sentence(&given))?;
+        output::print(&sentence(&outcome))?;
     }
     Ok(0)
 }
 
-fn sentence(given: &LoggedIn) -> String {
+fn sentence(outcome: &LoggedIn) -> String {
     let LoggedIn {
         server,
         issuer,
         scopes,
         lasts,
-    } = given;
+    } = outcome;
     let scopes = if scopes.is_empty() {
         String::new()
     } else {
@@ -67,8 +67,8 @@ fn sentence(given: &LoggedIn) -> String {
     format!("logged in to server \"{server}\" (by {issuer}{scopes}){lasts}\n")
 }
 
-fn as_json(given: &LoggedIn) -> serde_json::Value {
-    json!({ "server": given.server.as_str(), "loggedIn": true, "issuer": given.issuer, "scopes": given.scopes, "renews": given.lasts })
+fn as_json(outcome: &LoggedIn) -> serde_json::Value {
+    json!({ "server": outcome.server.as_str(), "loggedIn": true, "issuer": outcome.issuer, "scopes": outcome.scopes, "renews": outcome.lasts })
 }
 
 impl From<LoginFault> for Failure {

@@ -6,24 +6,24 @@ use switchboard::auth::{self, LoggedOut};
 
 use crate::arguments::{Options, server_names};
 use crate::failure::Failure;
-use crate::opening::{Setup, in_runtime};
+use crate::setup::{Setup, block_on};
 use crate::{interrupt, output};
 
 /// Where.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  switchboard logout github")]
-pub(crate) struct Wanted {
+pub(crate) struct LogoutArgs {
     /// The server, by its name in the configuration
     #[arg(add = server_names())]
     server: String,
 }
 
-pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
+pub(crate) fn run(options: &Options, args: &LogoutArgs) -> Result<u8, Failure> {
     let setup = Setup::read(options)?;
-    let entry = setup.trusted_entry(&wanted.server)?;
-    let means = setup.auth();
-    let done = in_runtime(interrupt::watch(async {
-        Ok(auth::logout(entry, &setup.environment, &means).await?)
+    let entry = setup.trusted_entry(&args.server)?;
+    let auth = setup.auth();
+    let done = block_on(interrupt::run_until_signal(async {
+        Ok(auth::logout(entry, &setup.environment, &auth).await?)
     }))?;
     let LoggedOut {
         server,
@@ -36,7 +36,7 @@ pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
         output::print_json(&document.to_string())?;
         return Ok(0);
     }
-    let told = match (was_logged_in, revoked) {
+    let line = match (was_logged_in, revoked) {
         (false, _) => format!(
             "nobody was logged in to server \"{server}\"; all that was kept of it is forgotten\n"
         ),
@@ -47,6 +47,6 @@ pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
             "logged out of server \"{server}\": the token is forgotten here; its authorization server was not told, and may honour it until it ends\n"
         ),
     };
-    output::print(&told)?;
+    output::print(&line)?;
     Ok(0)
 }

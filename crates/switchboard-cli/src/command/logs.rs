@@ -10,14 +10,14 @@ use switchboard::untrusted::Untrusted;
 use crate::arguments::{Options, server_names};
 use crate::failure::{Code, Failure};
 use crate::output;
-use crate::place::Place;
+use crate::paths::Paths;
 
 /// Whose log, and how much of it.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  switchboard logs git\n  switchboard logs git -n 500\n  switchboard logs --json"
 )]
-pub(crate) struct Wanted {
+pub(crate) struct LogsArgs {
     /// Only this server's
     #[arg(add = server_names())]
     server: Option<String>,
@@ -26,16 +26,16 @@ pub(crate) struct Wanted {
     lines: usize,
 }
 
-pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
-    let place = Place::find()?;
-    let servers = found(&place.logs(), wanted.server.as_deref())?;
+pub(crate) fn run(options: &Options, args: &LogsArgs) -> Result<u8, Failure> {
+    let paths = Paths::find()?;
+    let servers = servers_with_logs(&paths.logs(), args.server.as_deref())?;
     if servers.is_empty() {
         output::notice("there is no log yet: a server has one once it was started");
     }
     let mut text = String::new();
     let mut document = Vec::new();
     for server in &servers {
-        let lines = LogFile::read_tail(&place.state, server, wanted.lines).map_err(|error| {
+        let lines = LogFile::read_tail(&paths.state, server, args.lines).map_err(|error| {
             Failure::new(
                 Code::Usage,
                 format!("the log of server \"{server}\" cannot be read: {error}"),
@@ -59,7 +59,7 @@ pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
 }
 
 /// The servers that have a log, by name. A server that was named must have one.
-fn found(folder: &Path, server: Option<&str>) -> Result<Vec<ServerName>, Failure> {
+fn servers_with_logs(folder: &Path, server: Option<&str>) -> Result<Vec<ServerName>, Failure> {
     let mut servers: Vec<_> = std::fs::read_dir(folder)
         .into_iter()
         .flatten()
@@ -102,8 +102,8 @@ mod tests {
             std::fs::write(folder.path().join(name), "line\n").unwrap();
         }
         let names = |server| {
-            found(folder.path(), server)
-                .map(|found| found.iter().map(ToString::to_string).collect::<Vec<_>>())
+            servers_with_logs(folder.path(), server)
+                .map(|names| names.iter().map(ToString::to_string).collect::<Vec<_>>())
         };
         assert_eq!(
             names(None),

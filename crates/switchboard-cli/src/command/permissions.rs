@@ -8,9 +8,9 @@ use switchboard::trust::{self, AcceptedPermissions};
 
 use crate::arguments::Options;
 use crate::failure::{Code, Failure};
-use crate::opening::{Answer, open_store};
 use crate::output;
-use crate::place::Place;
+use crate::paths::Paths;
+use crate::setup::{OutputScope, open_store};
 use crate::view::server::escaped;
 
 /// What to do with them.
@@ -177,7 +177,7 @@ pub(super) fn grant_json(grant: &Grant) -> Value {
 }
 
 pub(crate) fn run(options: &Options, wanted: &PermissionsArgs) -> Result<u8, Failure> {
-    let store = open_store(&Place::find()?, Answer::Plain);
+    let store = open_store(&Paths::find()?, OutputScope::Result);
     let answers = Answers::read(&*store)?;
     let (answers, done, nothing) = match &wanted.action {
         None | Some(Action::List) => (answers, "", "no answer is remembered\n"),

@@ -11,16 +11,16 @@ use switchboard::wire::RawJson;
 use crate::arguments::{Options, prompt_names, server_names};
 use crate::coerce::{self, Pair};
 use crate::failure::{Code, Failure};
-use crate::opening::Setup;
+use crate::setup::Setup;
 use crate::view::server::escaped;
-use crate::{hints, nearest, output, progress, remembered, terminal};
+use crate::{cached_catalog, hints, output, progress, suggestion, terminal};
 
 /// Which prompt, with what.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  switchboard prompt review language=rust\n  switchboard prompt demo/review language=rust\n  switchboard prompt haiku --server demo --json"
 )]
-pub(crate) struct Wanted {
+pub(crate) struct PromptArgs {
     /// Its name, or server/name
     #[arg(add = prompt_names())]
     name: String,
@@ -32,37 +32,40 @@ pub(crate) struct Wanted {
     server: Option<String>,
 }
 
-pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
+pub(crate) fn run(options: &Options, args: &PromptArgs) -> Result<u8, Failure> {
     let setup = Setup::read(options)?;
-    let (server, name) = parts(&setup, wanted);
+    let (server, name) = split_name(&setup, args);
     super::with_servers_of(setup, options, server.as_deref(), async |host| {
-        let server = whose(host, server.as_deref(), name)?;
-        let arguments: Map<_, _> = wanted
+        let server = server_with_prompt(host, server.as_deref(), name)?;
+        let arguments: Map<_, _> = args
             .pairs
             .iter()
             .map(|pair| (pair.key().to_owned(), Value::from(pair.value())))
             .collect();
         let (arguments, caller) = (RawJson::from_value(&arguments), terminal::caller());
-        let asked = host.prompt(&server, name, &arguments, &caller);
-        let result = progress::during(format!("getting a prompt from {server}"), asked).await?;
+        let request = host.prompt(&server, name, &arguments, &caller);
+        let result =
+            progress::with_spinner(format!("getting a prompt from {server}"), request).await?;
         if options.json {
             output::print_json(result.as_str())?;
         } else {
-            output::print(&super::ended(messages(&result)?.for_terminal().to_string()))?;
+            output::print(&super::with_final_newline(
+                messages(&result)?.for_terminal().to_string(),
+            ))?;
         }
         Ok(0)
     })
 }
 
 /// Which server, as far as it is said or last time's catalogs tell, and which of its prompts.
-fn parts<'a>(setup: &Setup, wanted: &'a Wanted) -> (Option<String>, &'a str) {
-    let name = wanted.name.as_str();
-    if wanted.server.is_some() {
-        return (wanted.server.clone(), name);
+fn split_name<'a>(setup: &Setup, args: &'a PromptArgs) -> (Option<String>, &'a str) {
+    let name = args.name.as_str();
+    if args.server.is_some() {
+        return (args.server.clone(), name);
     }
     let offers = |offered: &Offerings| offered.prompts.iter().any(|prompt| prompt.name == name);
-    if let Some(server) = remembered::only_server(setup, |catalog| {
-        super::offering(catalog.offerings(), offers)
+    if let Some(server) = cached_catalog::only_server(setup, |catalog| {
+        super::servers_offering(catalog.offerings(), offers)
     }) {
         return (Some(server.to_string()), name);
     }
@@ -72,17 +75,21 @@ fn parts<'a>(setup: &Setup, wanted: &'a Wanted) -> (Option<String>, &'a str) {
     }
 }
 
-fn whose(host: &Host, server: Option<&str>, name: &str) -> Result<ServerName, Failure> {
+fn server_with_prompt(
+    host: &Host,
+    server: Option<&str>,
+    name: &str,
+) -> Result<ServerName, Failure> {
     let offerings = super::offerings(host, server);
     let shown = format!("prompt \"{}\"", escaped(name));
-    let found = super::offering(&offerings, |offered| {
+    let found = super::servers_offering(&offerings, |offered| {
         offered.prompts.iter().any(|prompt| prompt.name == name)
     });
-    super::the_one(&found, &format!("a {shown}"), || {
+    super::single_server(&found, &format!("a {shown}"), || {
         let known = offerings
             .iter()
             .flat_map(|(_, offered)| offered.prompts.iter().map(|prompt| prompt.name.as_str()));
-        let meant = nearest::question(name, known);
+        let meant = suggestion::did_you_mean(name, known);
         Failure::new(Code::Usage, format!("no {shown}")).hint(format!(
             "{meant}{} lists them",
             hints::command(&["prompts"])

@@ -11,20 +11,23 @@ use crate::view::table;
 /// Whose prompts.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  switchboard prompts\n  switchboard prompts demo --json")]
-pub(crate) struct Wanted {
+pub(crate) struct PromptsArgs {
     /// Only this server's, and start only this one
     #[arg(add = server_names())]
     server: Option<String>,
 }
 
-pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
-    let server = wanted.server.as_deref();
+pub(crate) fn run(options: &Options, args: &PromptsArgs) -> Result<u8, Failure> {
+    let server = args.server.as_deref();
     super::with_servers(options, server, async |host| {
         let mut prompts = Vec::new();
         let mut rows = Vec::new();
         for (name, offerings) in super::offerings(host, server) {
             for prompt in &offerings.prompts {
-                prompts.push(super::tagged(&prompt.raw, &[("server", name.as_str())]));
+                prompts.push(super::with_fields(
+                    &prompt.raw,
+                    &[("server", name.as_str())],
+                ));
                 let arguments: Vec<_> = prompt
                     .arguments
                     .iter()

@@ -9,19 +9,19 @@ use switchboard::name::ServerName;
 use switchboard::untrusted::Untrusted;
 use switchboard::wire::RawJson;
 
-use crate::arguments::{Options, paths, resource_addresses, server_names};
+use crate::arguments::{Options, path_completer, resource_addresses, server_names};
 use crate::failure::{Code, Failure};
-use crate::opening::Setup;
+use crate::setup::Setup;
 use crate::view::server::escaped;
 use crate::view::table;
-use crate::{hints, nearest, output, progress, remembered, saving, terminal};
+use crate::{cached_catalog, hints, output, progress, save_files, suggestion, terminal};
 
 /// Which resource.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  switchboard read demo://greeting/Ada\n  switchboard read file:///etc/hosts --server files --json"
 )]
-pub(crate) struct Wanted {
+pub(crate) struct ReadArgs {
     /// Its address
     #[arg(add = resource_addresses())]
     uri: String,
@@ -29,37 +29,38 @@ pub(crate) struct Wanted {
     #[arg(long, short, add = server_names())]
     server: Option<String>,
     /// Write what is not text to files in this folder
-    #[arg(long, value_name = "DIR", add = paths())]
+    #[arg(long, value_name = "DIR", add = path_completer())]
     save: Option<PathBuf>,
 }
 
-pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
-    wanted.save.as_deref().map(saving::prepare).transpose()?;
+pub(crate) fn run(options: &Options, args: &ReadArgs) -> Result<u8, Failure> {
+    args.save.as_deref().map(save_files::prepare).transpose()?;
     let setup = Setup::read(options)?;
     // Where last time's catalogs tell whose it is, no other server is started.
-    let remembered =
-        || remembered::only_server(&setup, |catalog| catalog.servers_of_resource(&wanted.uri));
-    let server = wanted
+    let cached =
+        || cached_catalog::only_server(&setup, |catalog| catalog.servers_of_resource(&args.uri));
+    let server = args
         .server
         .clone()
-        .or_else(|| remembered().map(|name| name.to_string()));
+        .or_else(|| cached().map(|name| name.to_string()));
     super::with_servers_of(setup, options, server.as_deref(), async |host| {
-        let server = whose(host, &wanted.uri, server.as_deref())?;
+        let server = server_with_resource(host, &args.uri, server.as_deref())?;
         let caller = terminal::caller();
-        let result = progress::during(
+        let result = progress::with_spinner(
             format!("reading from {server}"),
-            host.read(&server, &wanted.uri, &caller),
+            host.read(&server, &args.uri, &caller),
         )
         .await?;
         if options.json {
             output::print_json(result.as_str())?;
         } else {
-            output::print(&super::ended(contents(&result)?.for_terminal().to_string()))?;
+            output::print(&super::with_final_newline(
+                contents(&result)?.for_terminal().to_string(),
+            ))?;
         }
-        wanted
-            .save
+        args.save
             .as_deref()
-            .map(|folder| saving::save(&result, folder))
+            .map(|folder| save_files::save(&result, folder))
             .transpose()?;
         Ok(0)
     })
@@ -67,12 +68,16 @@ pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
 
 /// The server named; else the one that lists the address; else the only one whose templates begin
 /// like it (S4-26).
-pub(super) fn whose(host: &Host, uri: &str, server: Option<&str>) -> Result<ServerName, Failure> {
+pub(super) fn server_with_resource(
+    host: &Host,
+    uri: &str,
+    server: Option<&str>,
+) -> Result<ServerName, Failure> {
     if let Some(handle) = server.and_then(|name| host.server(name)) {
         return Ok(handle.config.name.clone());
     }
     let shown = escaped(uri);
-    super::the_one(&host.catalog().servers_of_resource(uri), &shown, || {
+    super::single_server(&host.catalog().servers_of_resource(uri), &shown, || {
         let offerings = super::offerings(host, server);
         let known = offerings.iter().flat_map(|(_, offered)| {
             offered
@@ -80,7 +85,7 @@ pub(super) fn whose(host: &Host, uri: &str, server: Option<&str>) -> Result<Serv
                 .iter()
                 .map(|resource| resource.uri.as_str())
         });
-        let meant = nearest::question(uri, known);
+        let meant = suggestion::did_you_mean(uri, known);
         let hint = format!(
             "{meant}{} lists them; --server SERVER asks one that does not list it",
             hints::command(&["resources"])

@@ -12,21 +12,24 @@ use crate::view::table;
 /// Whose resources.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  switchboard resources\n  switchboard resources demo --json")]
-pub(crate) struct Wanted {
+pub(crate) struct ResourcesArgs {
     /// Only this server's, and start only this one
     #[arg(add = server_names())]
     server: Option<String>,
 }
 
-pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
-    let server = wanted.server.as_deref();
+pub(crate) fn run(options: &Options, args: &ResourcesArgs) -> Result<u8, Failure> {
+    let server = args.server.as_deref();
     super::with_servers(options, server, async |host| {
         let mut resources = Vec::new();
         let mut templates = Vec::new();
         let mut rows = Vec::new();
         for (name, offerings) in super::offerings(host, server) {
             for resource in &offerings.resources {
-                resources.push(super::tagged(&resource.raw, &[("server", name.as_str())]));
+                resources.push(super::with_fields(
+                    &resource.raw,
+                    &[("server", name.as_str())],
+                ));
                 let kind = resource.mime_type.as_ref().map(line).unwrap_or_default();
                 rows.push(vec![
                     escaped(&resource.uri),
@@ -36,7 +39,10 @@ pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
                 ]);
             }
             for template in &offerings.templates {
-                templates.push(super::tagged(&template.raw, &[("server", name.as_str())]));
+                templates.push(super::with_fields(
+                    &template.raw,
+                    &[("server", name.as_str())],
+                ));
                 rows.push(vec![
                     escaped(&template.uri_template),
                     name.to_string(),

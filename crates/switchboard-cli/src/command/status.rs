@@ -5,8 +5,8 @@ use switchboard::config::{self, Addition, ConfigFile, Scope, Target};
 
 use crate::arguments::Options;
 use crate::failure::Failure;
-use crate::opening::{Answer, Setup};
 use crate::progress::WaitLimit;
+use crate::setup::{OutputScope, Setup};
 use crate::view::server::{escaped, shell_word};
 use crate::view::status::{Detail, render};
 use crate::{output, progress, view};
@@ -16,35 +16,35 @@ use crate::{output, progress, view};
 #[command(
     after_help = "Examples:\n  switchboard status --descriptions\n  switchboard -v status          pid, uptime, memory, restarts, timeouts\n  switchboard status --json | jq '.servers[] | select(.status != \"CONNECTED\")'"
 )]
-pub(crate) struct Wanted {
+pub(crate) struct StatusArgs {
     /// Show what each tool does
     #[arg(long)]
     descriptions: bool,
     /// Show this server, which is in no file: a command line or a URL
     #[arg(long = "server", value_name = "COMMAND|URL")]
-    other: Option<String>,
+    ad_hoc: Option<String>,
     /// Do not ask whether to start the server of --server
-    #[arg(long, requires = "other")]
+    #[arg(long, requires = "ad_hoc")]
     yes: bool,
 }
 
-pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
-    let mut setup = Setup::read_for(options, Answer::States)?;
-    if let Some(other) = &wanted.other {
-        setup = setup.with_server(other, wanted.yes)?;
+pub(crate) fn run(options: &Options, args: &StatusArgs) -> Result<u8, Failure> {
+    let mut setup = Setup::read_for(options, OutputScope::ServerStates)?;
+    if let Some(ad_hoc) = &args.ad_hoc {
+        setup = setup.with_server(ad_hoc, args.yes)?;
     }
     if setup.config.servers.is_empty() && !options.json {
-        output::suspended_stderr(&first_steps(&setup, options));
+        output::print_on_stderr(&first_steps(&setup, options));
     }
     setup.run(None, async |host, _| {
-        progress::settle(host, WaitLimit::start(options)).await;
+        progress::wait_until_settled(host, WaitLimit::start(options)).await;
         if options.json {
             output::print_json(
                 &view::server::status_json(host, options.verbosity() > 0).to_string(),
             )?;
         } else {
             let detail = Detail {
-                descriptions: wanted.descriptions,
+                descriptions: args.descriptions,
                 verbose: options.verbosity() > 0,
             };
             output::print(&render(
@@ -61,7 +61,7 @@ pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
 /// for.
 fn first_steps(setup: &Setup, options: &Options) -> String {
     let looked = if options.config.is_empty() {
-        setup.place.searched()
+        setup.paths.searched()
     } else {
         options.config.clone()
     };
@@ -69,7 +69,7 @@ fn first_steps(setup: &Setup, options: &Options) -> String {
         .iter()
         .map(|file| format!("  {}\n", escaped(&file.display().to_string())))
         .collect();
-    let own = setup.place.own_file();
+    let own = setup.paths.own_file();
     let file = options.config.first().unwrap_or(&own);
     let kind = ConfigFile {
         dialect: options.dialect,

@@ -10,18 +10,18 @@ use switchboard::vendor::{self, Toolset};
 
 use crate::arguments::{Options, server_names};
 use crate::failure::Failure;
-use crate::opening::Setup;
-use crate::terminal::json::laid_out;
+use crate::setup::Setup;
+use crate::terminal::json::pretty_json;
 use crate::view::server::escaped;
 use crate::view::{counted, signature, table};
-use crate::{output, progress, remembered};
+use crate::{cached_catalog, output, progress};
 
 /// Which tools, and how.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  switchboard tools\n  switchboard tools git                 of one server\n  switchboard tools git/git_log         one tool: what it takes, how to call it\n  switchboard tools git --schema\n  switchboard tools --json | jq -r '.tools[].name'\n  switchboard tools --vendor gemini      for a request to a model"
 )]
-pub(crate) struct Wanted {
+pub(crate) struct ToolsArgs {
     /// Only this server's, and start only this one; or one tool, with what it takes
     #[arg(value_name = "SERVER|TOOL", add = server_names())]
     server: Option<String>,
@@ -33,9 +33,9 @@ pub(crate) struct Wanted {
     vendor: Option<Vendor>,
     /// Use this server, which is in no file: a command line or a URL
     #[arg(long = "server", value_name = "COMMAND|URL")]
-    other: Option<String>,
+    ad_hoc: Option<String>,
     /// Do not ask whether to start the server of --server
-    #[arg(long, requires = "other")]
+    #[arg(long, requires = "ad_hoc")]
     yes: bool,
 }
 
@@ -56,31 +56,31 @@ impl From<Vendor> for vendor::Vendor {
     }
 }
 
-pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
+pub(crate) fn run(options: &Options, args: &ToolsArgs) -> Result<u8, Failure> {
     let mut setup = Setup::read(options)?;
-    if let Some(other) = &wanted.other {
-        setup = setup.with_server(other, wanted.yes)?;
+    if let Some(ad_hoc) = &args.ad_hoc {
+        setup = setup.with_server(ad_hoc, args.yes)?;
     }
-    let server = wanted.server.as_deref();
+    let server = args.server.as_deref();
     if let Some(tool) = server.filter(|name| is_tool(&setup, name)) {
-        return one(options, setup, tool, wanted);
+        return print_one(options, setup, tool, args);
     }
     let only = setup
-        .only(server)?
+        .servers_to_start(server)?
         .and_then(|only| only.first().map(|name| setup.needed_to_name(name)));
     setup.run(only, async |host, _| {
-        super::settle(host, options, server).await?;
+        super::wait_for_servers(host, options, server).await?;
         if server.is_some() {
-            progress::settle(host, progress::WaitLimit::start(options)).await;
+            progress::wait_until_settled(host, progress::WaitLimit::start(options)).await;
         }
         let catalog = host.catalog();
-        if let Some(vendor) = wanted.vendor {
-            adapted(
+        if let Some(vendor) = args.vendor {
+            print_for_vendor(
                 vendor,
                 catalog
                     .tools()
                     .iter()
-                    .filter(|tool| is_wanted(server, &tool.id.server)),
+                    .filter(|tool| is_selected(server, &tool.id.server)),
             )?;
         } else if options.json {
             output::print_json(&json(&catalog, server))?;
@@ -88,7 +88,7 @@ pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
             if catalog
                 .tools()
                 .iter()
-                .all(|tool| !is_wanted(server, &tool.id.server))
+                .all(|tool| !is_selected(server, &tool.id.server))
                 && !host.servers().is_empty()
             {
                 output::notice("no tool is on offer");
@@ -96,7 +96,7 @@ pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
             output::print(&text(
                 &catalog,
                 server,
-                wanted.schema,
+                args.schema,
                 output::stdout_columns(),
             ))?;
         }
@@ -112,12 +112,15 @@ fn is_tool(setup: &Setup, name: &str) -> bool {
         .servers
         .keys()
         .any(|server| server.as_str() == name);
-    let was_tool = || remembered::server_of(&setup.config, &*setup.store, name).is_some();
+    let was_tool = || cached_catalog::server_of(&setup.config, &*setup.store, name).is_some();
     !is_server && (name.contains('/') || name.contains("__") || was_tool())
 }
 
 /// The array that a vendor's API takes; what it would not take is told beside.
-fn adapted<'a>(vendor: Vendor, tools: impl Iterator<Item = &'a Arc<Tool>>) -> Result<(), Failure> {
+fn print_for_vendor<'a>(
+    vendor: Vendor,
+    tools: impl Iterator<Item = &'a Arc<Tool>>,
+) -> Result<(), Failure> {
     let set = Toolset::new(vendor.into(), tools);
     for withheld in set.withheld() {
         let tool = withheld.tool.untrusted();
@@ -132,20 +135,20 @@ fn adapted<'a>(vendor: Vendor, tools: impl Iterator<Item = &'a Arc<Tool>>) -> Re
 }
 
 /// One tool, whole.
-fn one(options: &Options, setup: Setup, name: &str, wanted: &Wanted) -> Result<u8, Failure> {
-    let server = super::call::server_of(&setup, name)?;
-    let only = super::call::started_for(&setup, name, server.as_ref());
+fn print_one(options: &Options, setup: Setup, name: &str, args: &ToolsArgs) -> Result<u8, Failure> {
+    let server = super::call::server_to_start(&setup, name)?;
+    let only = super::call::servers_to_start(&setup, name, server.as_ref());
     setup.run(only, async |host, _| {
-        let tool = super::call::find(host, name, server.as_ref(), options).await?;
-        if let Some(vendor) = wanted.vendor {
-            adapted(vendor, std::iter::once(&tool))?;
+        let tool = super::call::find_tool(host, name, server.as_ref(), options).await?;
+        if let Some(vendor) = args.vendor {
+            print_for_vendor(vendor, std::iter::once(&tool))?;
         } else if options.json {
             output::print_json(&format!(
                 r#"{{"tools":[{}],"withheld":[]}}"#,
                 as_json(&tool)
             ))?;
         } else {
-            let schema = if wanted.schema {
+            let schema = if args.schema {
                 format!("\nSchema:\n{}", indented_schema(&tool.shown_schema()))
             } else {
                 String::new()
@@ -156,7 +159,7 @@ fn one(options: &Options, setup: Setup, name: &str, wanted: &Wanted) -> Result<u
     })
 }
 
-fn is_wanted(server: Option<&str>, name: &ServerName) -> bool {
+fn is_selected(server: Option<&str>, name: &ServerName) -> bool {
     server.is_none_or(|server| server == name.as_str())
 }
 
@@ -166,13 +169,13 @@ fn json(catalog: &Catalog, server: Option<&str>) -> String {
     let tools: Vec<_> = catalog
         .tools()
         .iter()
-        .filter(|tool| is_wanted(server, &tool.id.server))
+        .filter(|tool| is_selected(server, &tool.id.server))
         .map(|tool| as_json(tool))
         .collect();
     let withheld: Vec<_> = catalog
         .withheld()
         .iter()
-        .filter(|withheld| is_wanted(server, &withheld.server))
+        .filter(|withheld| is_selected(server, &withheld.server))
         .map(|withheld| {
             serde_json::json!({
                 "server": withheld.server.as_str(), "tool": withheld.tool.as_wire(), "reason": withheld.reason
@@ -195,7 +198,7 @@ fn as_json(tool: &Tool) -> String {
         ("tool", tool.id.tool.as_wire()),
     ];
     ours.extend(source.as_deref().map(|source| ("source", source)));
-    super::tagged(&tool.shown_definition(), &ours)
+    super::with_fields(&tool.shown_definition(), &ours)
 }
 
 /// A pipe gets a line for each tool: name, server, what it does. A screen gets the servers as
@@ -204,10 +207,10 @@ fn text(catalog: &Catalog, server: Option<&str>, schema: bool, columns: Option<u
     let tools: Vec<_> = catalog
         .tools()
         .iter()
-        .filter(|tool| is_wanted(server, &tool.id.server))
+        .filter(|tool| is_selected(server, &tool.id.server))
         .collect();
     let mut text = match columns {
-        Some(columns) => headed(&tools, schema, columns),
+        Some(columns) => grouped_by_server(&tools, schema, columns),
         None => {
             let rows = tools
                 .iter()
@@ -215,7 +218,7 @@ fn text(catalog: &Catalog, server: Option<&str>, schema: bool, columns: Option<u
                     vec![
                         tool.exposed.to_string(),
                         tool.id.server.to_string(),
-                        about(tool),
+                        summary(tool),
                     ]
                 })
                 .collect();
@@ -225,7 +228,7 @@ fn text(catalog: &Catalog, server: Option<&str>, schema: bool, columns: Option<u
     let withheld: Vec<_> = catalog
         .withheld()
         .iter()
-        .filter(|withheld| is_wanted(server, &withheld.server))
+        .filter(|withheld| is_selected(server, &withheld.server))
         .collect();
     if !withheld.is_empty() {
         text.push_str(if text.is_empty() {
@@ -246,7 +249,7 @@ fn text(catalog: &Catalog, server: Option<&str>, schema: bool, columns: Option<u
     text
 }
 
-fn headed(tools: &[&Arc<Tool>], schema: bool, columns: usize) -> String {
+fn grouped_by_server(tools: &[&Arc<Tool>], schema: bool, columns: usize) -> String {
     let mut text = String::new();
     for of_one in tools.chunk_by(|one, next| one.id.server == next.id.server) {
         let heading = Style::new().bold();
@@ -264,14 +267,14 @@ fn headed(tools: &[&Arc<Tool>], schema: bool, columns: usize) -> String {
         if longest + 30 <= columns {
             let rows = of_one
                 .iter()
-                .map(|tool| vec![format!("  {}", tool.exposed), about(tool)])
+                .map(|tool| vec![format!("  {}", tool.exposed), summary(tool)])
                 .collect();
             text.push_str(&with_schemas(rows, of_one, schema, Some(columns)));
         } else {
             // Too narrow for two columns: what it does stands below its name.
             for tool in of_one {
                 text.push_str(&format!("  {}\n", tool.exposed));
-                let about = about(tool);
+                let about = summary(tool);
                 if !about.is_empty() {
                     text.push_str(&format!(
                         "      {}\n",
@@ -300,15 +303,15 @@ fn with_schemas(
     text
 }
 
-fn schema_of(tool: &Tool, wanted: bool) -> String {
-    if wanted {
+fn schema_of(tool: &Tool, show: bool) -> String {
+    if show {
         indented_schema(&tool.shown_schema())
     } else {
         String::new()
     }
 }
 
-fn about(tool: &Tool) -> String {
+fn summary(tool: &Tool) -> String {
     tool.definition
         .description
         .as_ref()
@@ -322,7 +325,7 @@ fn first_line(text: &str) -> String {
 
 fn indented_schema(schema: &switchboard::wire::RawJson) -> String {
     // JSON has no line breaks of the server's own inside a value.
-    laid_out(schema.as_str(), None)
+    pretty_json(schema.as_str(), None)
         .lines()
         .map(|line| format!("    {}\n", escaped(line)))
         .collect()

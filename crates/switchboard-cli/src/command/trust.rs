@@ -7,7 +7,7 @@ use switchboard::trust::{self, Disclosure, Standing};
 
 use crate::arguments::{Options, server_names};
 use crate::failure::{Code, Failure};
-use crate::opening::{Setup, in_runtime};
+use crate::setup::{Setup, block_on};
 use crate::terminal::tty::Tty;
 use crate::view::server::escaped;
 use crate::{hints, interrupt, output};
@@ -36,7 +36,7 @@ Examples:
   switchboard trust --folder         let your own servers run in this folder
   switchboard trust --list           what was accepted so far
   switchboard trust --revoke git     take it back: the server waits again")]
-pub(crate) struct Wanted {
+pub(crate) struct TrustArgs {
     /// Only these servers
     #[arg(add = server_names())]
     servers: Vec<String>,
@@ -58,33 +58,29 @@ pub(crate) struct Wanted {
     permissions: bool,
 }
 
-pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
-    match wanted {
-        Wanted { list: true, .. } => return accepted::list(options),
-        Wanted {
+pub(crate) fn run(options: &Options, args: &TrustArgs) -> Result<u8, Failure> {
+    match args {
+        TrustArgs { list: true, .. } => return accepted::list(options),
+        TrustArgs {
             revoke: true,
             folder,
             servers,
             ..
         } => return accepted::revoke(options, servers, *folder),
-        Wanted { folder: true, .. } => return accepted::accept_folder(options),
+        TrustArgs { folder: true, .. } => return accepted::accept_folder(options),
         _ => {}
     }
     let setup = Setup::read(options)?;
-    for name in &wanted.servers {
+    for name in &args.servers {
         setup.entry(name)?;
     }
     let mut waiting = trust::waiting(&setup.config, &setup.environment, &*setup.store);
     waiting.retain(|(server, _)| {
-        wanted.servers.is_empty()
-            || wanted
-                .servers
-                .iter()
-                .any(|name| name == server.name.as_str())
+        args.servers.is_empty() || args.servers.iter().any(|name| name == server.name.as_str())
     });
     // An entry of a person's own file waits only in a host that runs already and saw it change: a
     // yes counts there.
-    let own = wanted
+    let own = args
         .servers
         .iter()
         .filter_map(|name| setup.entry(name).ok())
@@ -103,29 +99,33 @@ pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
             )
         })
         .collect();
-    let unasked = permissions::not_accepted(&setup, &wanted.servers);
-    if waiting.is_empty() && (unasked.is_empty() || wanted.yes && !wanted.permissions) {
+    let project_permissions = permissions::not_accepted(&setup, &args.servers);
+    if waiting.is_empty() && (project_permissions.is_empty() || args.yes && !args.permissions) {
         return report(options, &[], "nothing waits for trust\n");
     }
-    if wanted.yes {
-        for (project, standing) in unasked.iter().filter(|_| wanted.permissions) {
+    if args.yes {
+        for (project, standing) in project_permissions.iter().filter(|_| args.permissions) {
             if !options.json {
-                output::suspended_stderr(&permissions::shown(project, standing));
+                output::print_on_stderr(&permissions::shown(project, standing));
             }
             trust::accept_permissions(project, &*setup.store)?;
         }
         return accept_named(options, &setup, &waiting);
     }
-    ask_each(options, &setup, &waiting, &unasked)
+    ask_each(options, &setup, &waiting, &project_permissions)
 }
 
-type Waiting<'a> = (&'a ServerConfig, Standing, Disclosure);
+type UntrustedServer<'a> = (&'a ServerConfig, Standing, Disclosure);
 
-fn accept_named(options: &Options, setup: &Setup, waiting: &[Waiting<'_>]) -> Result<u8, Failure> {
+fn accept_named(
+    options: &Options,
+    setup: &Setup,
+    waiting: &[UntrustedServer<'_>],
+) -> Result<u8, Failure> {
     let mut accepted = Vec::new();
     for (server, standing, disclosure) in waiting {
         if !options.json {
-            output::suspended_stderr(&show::entry(server, standing, disclosure));
+            output::print_on_stderr(&show::entry(server, standing, disclosure));
         }
         trust::accept(disclosure, &*setup.store)?;
         accepted.push(disclosure.name.to_string());
@@ -136,8 +136,8 @@ fn accept_named(options: &Options, setup: &Setup, waiting: &[Waiting<'_>]) -> Re
 fn ask_each(
     options: &Options,
     setup: &Setup,
-    waiting: &[Waiting<'_>],
-    unasked: &[(&ProjectPermissions, Standing)],
+    waiting: &[UntrustedServer<'_>],
+    project_permissions: &[(&ProjectPermissions, Standing)],
 ) -> Result<u8, Failure> {
     let Some(terminal) = Tty::open().filter(|_| !options.json) else {
         if waiting.is_empty() {
@@ -153,7 +153,7 @@ fn ask_each(
             .collect();
         for (server, standing, disclosure) in waiting {
             if !options.json {
-                output::suspended_stderr(&show::entry(server, standing, disclosure));
+                output::print_on_stderr(&show::entry(server, standing, disclosure));
             }
         }
         return Err(Failure::new(
@@ -166,7 +166,7 @@ fn ask_each(
             hints::command(&[&["trust"], names.as_slice()].concat())
         )));
     };
-    let chosen = in_runtime(interrupt::watch(async {
+    let chosen = block_on(interrupt::run_until_signal(async {
         Ok(ask::each(&terminal, setup, waiting).await)
     }))?;
     let mut accepted = Vec::new();
@@ -176,8 +176,13 @@ fn ask_each(
         accepted.push(disclosure.name.to_string());
     }
     // Whoever trusts none of a file's servers need not think about what they may do.
-    for file in unasked.iter().filter(|(project, _)| setup.is_used(project)) {
-        if in_runtime(interrupt::watch(permissions::ask(&terminal, setup, file)))? {
+    for file in project_permissions
+        .iter()
+        .filter(|(project, _)| setup.is_in_effect(project))
+    {
+        if block_on(interrupt::run_until_signal(permissions::ask(
+            &terminal, setup, file,
+        )))? {
             accepted.push(format!(
                 "permissions of {}",
                 escaped(&file.0.file.display().to_string())

@@ -10,8 +10,8 @@ use switchboard::server::{NotReady, State};
 
 use crate::arguments::{Options, resource_addresses, server_names};
 use crate::failure::{Code, Failure};
-use crate::opening::Setup;
-use crate::place::Place;
+use crate::paths::Paths;
+use crate::setup::Setup;
 use crate::view::server::escaped;
 use crate::{output, progress};
 
@@ -20,7 +20,7 @@ use crate::{output, progress};
 #[command(
     after_help = "Examples:\n  switchboard watch demo://counter\n  switchboard watch file:///etc/hosts --server files --json"
 )]
-pub(crate) struct Wanted {
+pub(crate) struct WatchArgs {
     /// Its address
     #[arg(add = resource_addresses())]
     uri: String,
@@ -31,24 +31,24 @@ pub(crate) struct Wanted {
 
 /// A person may edit the configuration meanwhile: what it changes is told, and done as far as
 /// nobody must be asked.
-fn keep_up(host: &Host, place: &Place, options: &Options) {
+fn watch_config(host: &Host, paths: &Paths, options: &Options) {
     let files = if options.config.is_empty() {
-        place.searched()
+        paths.searched()
     } else {
         options.config.clone()
     };
-    let (place, options) = (place.clone(), options.clone());
+    let (paths, options) = (paths.clone(), options.clone());
     // A yes that is given in another terminal counts here.
     let files = files
         .into_iter()
-        .chain(["trust.json", "permissions.json"].map(|name| place.state.join(name)));
-    if let Err(error) = host.watch(files, move || config::load(&place.config_files(&options))) {
+        .chain(["trust.json", "permissions.json"].map(|name| paths.state.join(name)));
+    if let Err(error) = host.watch(files, move || config::load(&paths.config_files(&options))) {
         output::notice(&error.to_string());
     }
 }
 
 /// Says what became of the server; an error where nothing will be heard from it any more (P9).
-fn check(host: &Host, server: &ServerName) -> Result<(), Failure> {
+fn check_server(host: &Host, server: &ServerName) -> Result<(), Failure> {
     let Some(handle) = host.server(server.as_str()) else {
         return Err(Failure::new(
             Code::Unreachable,
@@ -86,32 +86,33 @@ fn check(host: &Host, server: &ServerName) -> Result<(), Failure> {
     }
 }
 
-pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
+pub(crate) fn run(options: &Options, args: &WatchArgs) -> Result<u8, Failure> {
     let setup = Setup::read(options)?;
-    let only = setup.only(wanted.server.as_deref())?;
-    let watched = setup.run(only, async |host, place| {
-        keep_up(host, place, options);
-        super::settle(host, options, wanted.server.as_deref()).await?;
-        let server = super::read::whose(host, &wanted.uri, wanted.server.as_deref())?;
+    let only = setup.servers_to_start(args.server.as_deref())?;
+    let watched = setup.run(only, async |host, paths| {
+        watch_config(host, paths, options);
+        super::wait_for_servers(host, options, args.server.as_deref()).await?;
+        let server = super::read::server_with_resource(host, &args.uri, args.server.as_deref())?;
         // Before the server agrees: its first word may come with the yes.
         let mut events = host.events();
-        progress::during(
+        progress::with_spinner(
             format!("subscribing at {server}"),
-            host.subscribe(&server, &wanted.uri),
+            host.subscribe(&server, &args.uri),
         )
         .await?;
         output::notice(&format!(
             "watching {} of server \"{server}\"; Ctrl-C ends it",
-            escaped(&wanted.uri)
+            escaped(&args.uri)
         ));
         loop {
             match events.next().await {
-                Some(Next::Event(Event::ResourceUpdated { server: whose, uri }))
-                    if whose == server =>
-                {
+                Some(Next::Event(Event::ResourceUpdated {
+                    server: sender,
+                    uri,
+                })) if sender == server => {
                     if options.json {
                         output::print_json(
-                            &serde_json::json!({"server": whose.as_str(), "uri": uri.raw()})
+                            &serde_json::json!({"server": sender.as_str(), "uri": uri.raw()})
                                 .to_string(),
                         )?;
                     } else {
@@ -120,12 +121,12 @@ pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
                 }
                 Some(Next::Gap(missed)) => {
                     output::notice(&format!("{missed} events came too fast to be told"));
-                    check(host, &server)?;
+                    check_server(host, &server)?;
                 }
-                Some(Next::Event(Event::State { server: whose, .. })) if whose == server => {
-                    check(host, &server)?
+                Some(Next::Event(Event::State { server: sender, .. })) if sender == server => {
+                    check_server(host, &server)?
                 }
-                Some(Next::Event(Event::Reloaded(_))) => check(host, &server)?,
+                Some(Next::Event(Event::Reloaded(_))) => check_server(host, &server)?,
                 Some(Next::Event(_)) => {}
                 None => return Err(Failure::new(Code::Unreachable, "the host has stopped")),
             }
@@ -137,6 +138,6 @@ pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
             code: code @ Code::Interrupted,
             ..
         }) => Ok(code as u8),
-        ended => ended,
+        outcome => outcome,
     }
 }

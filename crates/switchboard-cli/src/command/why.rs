@@ -9,7 +9,7 @@ use switchboard::config::{
 
 use crate::arguments::{Options, server_names};
 use crate::failure::{Code, Failure};
-use crate::opening::{Answer, Setup};
+use crate::setup::{OutputScope, Setup};
 use crate::view::server::escaped;
 use crate::view::{mask, table};
 use crate::{hints, output};
@@ -23,7 +23,7 @@ mod permissions;
 #[command(
     after_help = "Examples:\n  switchboard why git\n  switchboard why git timeout\n  switchboard why git env --json"
 )]
-pub(crate) struct Wanted {
+pub(crate) struct WhyArgs {
     /// The server
     #[arg(add = server_names())]
     server: String,
@@ -31,19 +31,19 @@ pub(crate) struct Wanted {
     field: Option<String>,
 }
 
-pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
-    let setup = Setup::read_for(options, Answer::States)?;
-    let server = setup.entry(&wanted.server)?;
+pub(crate) fn run(options: &Options, args: &WhyArgs) -> Result<u8, Failure> {
+    let setup = Setup::read_for(options, OutputScope::ServerStates)?;
+    let server = setup.entry(&args.server)?;
     let entries = entries(
         &setup.config,
         server,
         &config::readings(server, &setup.environment),
     );
-    let shown: Vec<Entry> = match &wanted.field {
-        Some(field) => only(entries, field, server)?,
+    let shown: Vec<EntryView> = match &args.field {
+        Some(field) => select_field(entries, field, server)?,
         None => entries,
     };
-    let is_whole = wanted.field.is_none();
+    let is_whole = args.field.is_none();
     let permissions = is_whole.then(|| ServerPermissions::of(&setup, server));
     if options.json {
         let mut document = as_json(server, &shown, is_whole);
@@ -61,13 +61,13 @@ pub(crate) fn run(options: &Options, wanted: &Wanted) -> Result<u8, Failure> {
 }
 
 /// One entry: the one that holds, or one that it replaced.
-struct Entry<'a> {
+struct EntryView<'a> {
     server: &'a ServerConfig,
-    values: Vec<Line>,
+    values: Vec<ValueLine>,
 }
 
 /// One value, masked and escaped.
-struct Line {
+struct ValueLine {
     field: String,
     written: String,
     value: String,
@@ -82,13 +82,13 @@ fn entries<'a>(
     config: &'a Config,
     server: &'a ServerConfig,
     readings: &[Reading],
-) -> Vec<Entry<'a>> {
+) -> Vec<EntryView<'a>> {
     let own = config
         .values
         .get(&server.name)
         .map(Vec::as_slice)
         .unwrap_or_default();
-    let mut entries = vec![Entry {
+    let mut entries = vec![EntryView {
         server,
         values: lines(server, own, readings),
     }];
@@ -96,14 +96,14 @@ fn entries<'a>(
         .shadowed
         .iter()
         .filter(|(lower, _)| lower.name == server.name);
-    entries.extend(shadowed.map(|(lower, values)| Entry {
+    entries.extend(shadowed.map(|(lower, values)| EntryView {
         server: lower,
         values: lines(lower, values, &[]),
     }));
     entries
 }
 
-fn lines(server: &ServerConfig, values: &[Origin], readings: &[Reading]) -> Vec<Line> {
+fn lines(server: &ServerConfig, values: &[Origin], readings: &[Reading]) -> Vec<ValueLine> {
     let has_parts = |origin: &Origin| {
         values
             .iter()
@@ -117,22 +117,23 @@ fn lines(server: &ServerConfig, values: &[Origin], readings: &[Reading]) -> Vec<
                 .iter()
                 .any(|other| other.place == origin.place && is_own_name(other, origin))
     };
-    let told = values
+    let shown = values
         .iter()
         .filter(|origin| (origin.is_part || !has_parts(origin)) && !derived(origin));
-    told.map(|origin| Line {
-        field: origin.field.clone(),
-        written: escaped(&origin.written),
-        value: escaped(&value(server, origin)),
-        line: origin.place.line,
-        column: origin.place.column,
-        reads: readings
-            .iter()
-            .filter(|reading| part_of(&reading.field, &origin.field))
-            .cloned()
-            .collect(),
-    })
-    .collect()
+    shown
+        .map(|origin| ValueLine {
+            field: origin.field.clone(),
+            written: escaped(&origin.written),
+            value: escaped(&value(server, origin)),
+            line: origin.place.line,
+            column: origin.place.column,
+            reads: readings
+                .iter()
+                .filter(|reading| is_part_of(&reading.field, &origin.field))
+                .cloned()
+                .collect(),
+        })
+        .collect()
 }
 
 /// `transport` of a file that says `httpUrl`, beside the `url` that this is.
@@ -141,7 +142,7 @@ fn is_own_name(other: &Origin, origin: &Origin) -> bool {
 }
 
 /// `args[0]` is of `args`; `env.A` is of `env.A` and of nothing else.
-fn part_of(reading: &str, field: &str) -> bool {
+fn is_part_of(reading: &str, field: &str) -> bool {
     reading == field
         || reading
             .strip_prefix(field)
@@ -184,23 +185,23 @@ fn plain(server: &ServerConfig, text: &str) -> String {
 }
 
 /// Those values that were asked about; what is not set is told with what holds instead.
-fn only<'a>(
-    entries: Vec<Entry<'a>>,
+fn select_field<'a>(
+    entries: Vec<EntryView<'a>>,
     field: &str,
     server: &ServerConfig,
-) -> Result<Vec<Entry<'a>>, Failure> {
+) -> Result<Vec<EntryView<'a>>, Failure> {
     let is_meant = |name: &str| {
         name == field
             || name
                 .strip_prefix(field)
                 .is_some_and(|rest| rest.starts_with(['.', '[']))
     };
-    let kept = entries.into_iter().map(|Entry { server, values }| {
+    let kept = entries.into_iter().map(|EntryView { server, values }| {
         let values = values
             .into_iter()
             .filter(|line| is_meant(&line.field) || is_meant(&line.written))
             .collect();
-        Entry { server, values }
+        EntryView { server, values }
     });
     let mut kept: Vec<_> = kept.collect();
     if kept.first().is_none_or(|own| own.values.is_empty()) {
@@ -264,7 +265,7 @@ fn scope(scope: Scope) -> &'static str {
     }
 }
 
-fn as_text(server: &ServerConfig, entries: &[Entry<'_>], whole: bool) -> String {
+fn as_text(server: &ServerConfig, entries: &[EntryView<'_>], whole: bool) -> String {
     let mut text = String::new();
     for (index, entry) in entries.iter().enumerate() {
         let source = &entry.server.source;
@@ -302,9 +303,9 @@ fn as_text(server: &ServerConfig, entries: &[Entry<'_>], whole: bool) -> String 
                 "  {}{native} = {}    line {}\n",
                 line.written, line.value, line.line
             ));
-            line.reads
-                .iter()
-                .for_each(|reading| text.push_str(&format!("      {}\n", told(reading))));
+            line.reads.iter().for_each(|reading| {
+                text.push_str(&format!("      {}\n", describe_reading(reading)))
+            });
         }
         if index == 0 && whole {
             let set = |name: &str| entry.values.iter().any(|line| line.field == name);
@@ -319,7 +320,7 @@ fn as_text(server: &ServerConfig, entries: &[Entry<'_>], whole: bool) -> String 
     text
 }
 
-fn told(reading: &Reading) -> String {
+fn describe_reading(reading: &Reading) -> String {
     let variable = escaped(&reading.variable);
     match reading.found {
         Found::Set => format!("{variable} is set"),
@@ -329,14 +330,14 @@ fn told(reading: &Reading) -> String {
     }
 }
 
-fn as_json(server: &ServerConfig, entries: &[Entry<'_>], whole: bool) -> Value {
+fn as_json(server: &ServerConfig, entries: &[EntryView<'_>], whole: bool) -> Value {
     let word = |found: Found| match found {
         Found::Set => "set",
         Found::Empty => "empty",
         Found::Default => "default",
         Found::Unset => "unset",
     };
-    let value = |line: &Line| {
+    let value = |line: &ValueLine| {
         let reads: Vec<_> = line
             .reads
             .iter()
@@ -347,7 +348,7 @@ fn as_json(server: &ServerConfig, entries: &[Entry<'_>], whole: bool) -> Value {
             "line": line.line, "column": line.column, "reads": reads
         })
     };
-    let entry = |entry: &Entry<'_>| {
+    let entry = |entry: &EntryView<'_>| {
         let source = &entry.server.source;
         json!({
             "file": source.file.display().to_string(),

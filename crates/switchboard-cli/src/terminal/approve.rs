@@ -5,8 +5,8 @@ use switchboard::caller::{Approval, ApprovalRequest, Keep};
 use switchboard::config::Answers;
 
 use super::frame::{
-    self, CHOSEN, Dialog, Drawn, FAINT, FAULT, KEYS, Key, PLAIN, Page, Size, TITLE, WARNING, ours,
-    ours_wrapped, safe, strangers,
+    self, CHOSEN, Dialog, FAINT, FAULT, KEYS, Key, PLAIN, Page, ScreenLine, Size, TITLE, WARNING,
+    own_line, own_lines, quoted_lines, safe,
 };
 use super::json;
 
@@ -30,7 +30,7 @@ const PROCEED: &str = "[o] Proceed once: this call only";
 const CANCEL: &str = "[n] Cancel: the call is not made";
 
 /// One approval on the screen.
-pub(super) struct Question<'a> {
+pub(super) struct ApprovalDialog<'a> {
     request: &'a ApprovalRequest,
     stage: Stage,
     offset: usize,
@@ -51,7 +51,7 @@ enum Always {
     Server,
 }
 
-impl<'a> Question<'a> {
+impl<'a> ApprovalDialog<'a> {
     pub(super) fn new(request: &'a ApprovalRequest) -> Self {
         Self {
             request,
@@ -132,7 +132,7 @@ impl<'a> Question<'a> {
         self.request.id.tool.as_wire() == "@sampling"
     }
 
-    fn head(&self, columns: usize) -> Vec<Drawn> {
+    fn head(&self, columns: usize) -> Vec<ScreenLine> {
         let request = self.request;
         let fact = |label: &str, value: &str| {
             // No line but the first begins at the edge: what wraps cannot pass for a fact of its
@@ -142,7 +142,7 @@ impl<'a> Question<'a> {
                 .enumerate();
             let indented = lines.map(|(number, line)| {
                 let label = if number == 0 { label } else { "" };
-                ours(format!("  {label:<8} {line}"), PLAIN)
+                own_line(format!("  {label:<8} {line}"), PLAIN)
             });
             indented.collect::<Vec<_>>()
         };
@@ -153,7 +153,7 @@ impl<'a> Question<'a> {
             ),
             false => format!("May a tool of server {:?} run?", request.id.server),
         };
-        let mut head = ours_wrapped(&title, columns, TITLE);
+        let mut head = own_lines(&title, columns, TITLE);
         let (exposed, name) = (request.exposed.as_str(), safe(request.id.tool.as_wire()));
         // The server's own name for the tool, where the name below does not tell it.
         if !self.is_sampling() && !exposed.ends_with(&name) {
@@ -171,19 +171,19 @@ impl<'a> Question<'a> {
         head
     }
 
-    fn body(&self, columns: usize) -> Vec<Drawn> {
+    fn body(&self, columns: usize) -> Vec<ScreenLine> {
         let request = self.request;
         let mut body = Vec::new();
         if let Some(lines) = &request.changed {
-            body.push(ours(
+            body.push(own_line(
                 "It changed since you last said yes (- then, + now):",
                 WARNING,
             ));
             for line in lines {
                 let style = if line.starts_with('-') { FAULT } else { PLAIN };
-                body.extend(strangers(line, columns, style));
+                body.extend(quoted_lines(line, columns, style));
             }
-            body.push(ours(String::new(), PLAIN));
+            body.push(own_line(String::new(), PLAIN));
         }
         if let Some(description) = request
             .definition
@@ -193,19 +193,19 @@ impl<'a> Question<'a> {
         {
             match self.is_sampling() {
                 // The words are the host's own.
-                true => body.extend(ours_wrapped(&safe(description.raw()), columns, PLAIN)),
+                true => body.extend(own_lines(&safe(description.raw()), columns, PLAIN)),
                 false => {
-                    body.push(ours("What the server says it does:", FAINT));
-                    body.extend(strangers(description.raw(), columns, PLAIN));
+                    body.push(own_line("What the server says it does:", FAINT));
+                    body.extend(quoted_lines(description.raw(), columns, PLAIN));
                 }
             }
-            body.push(ours(String::new(), PLAIN));
+            body.push(own_line(String::new(), PLAIN));
         }
         let name = safe(request.id.tool.as_wire());
         if shortened(&name) != name {
-            body.push(ours("Its whole name:", FAINT));
-            body.extend(strangers(&name, columns, PLAIN));
-            body.push(ours(String::new(), PLAIN));
+            body.push(own_line("Its whole name:", FAINT));
+            body.extend(quoted_lines(&name, columns, PLAIN));
+            body.push(own_line(String::new(), PLAIN));
         }
         let raw = request.arguments.as_str();
         let what = if self.is_sampling() {
@@ -216,9 +216,9 @@ impl<'a> Question<'a> {
         // What the one line above has room for is not shown twice.
         if self.whole || self.is_sampling() || detail(request.exposed.as_str(), raw).ends_with('…')
         {
-            body.push(ours(format!("{what} ({} bytes):", raw.len()), FAINT));
-            body.extend(strangers(
-                &json::laid_out(raw, (!self.whole).then_some(LONGEST)),
+            body.push(own_line(format!("{what} ({} bytes):", raw.len()), FAINT));
+            body.extend(quoted_lines(
+                &json::pretty_json(raw, (!self.whole).then_some(LONGEST)),
                 columns,
                 PLAIN,
             ));
@@ -228,7 +228,7 @@ impl<'a> Question<'a> {
         body
     }
 
-    fn foot(&self, columns: usize) -> Vec<Drawn> {
+    fn foot(&self, columns: usize) -> Vec<ScreenLine> {
         let question = match self.stage {
             Stage::Choose => {
                 let whole = if self.whole {
@@ -241,23 +241,23 @@ impl<'a> Question<'a> {
                 } else {
                     "no"
                 };
-                ours_wrapped(
+                own_lines(
                     &format!("↑ ↓ space scroll · {whole} · Enter is {no}"),
                     columns,
                     FAINT,
                 )
             }
-            Stage::Keep(_) if self.is_sampling() => ours_wrapped(
+            Stage::Keep(_) if self.is_sampling() => own_lines(
                 "Remember yes for whatever this server asks your model:",
                 columns,
                 CHOSEN,
             ),
-            Stage::Keep(Always::Tool) => ours_wrapped(
+            Stage::Keep(Always::Tool) => own_lines(
                 "Remember yes for this tool, as it is defined now:",
                 columns,
                 CHOSEN,
             ),
-            Stage::Keep(Always::Server) => ours_wrapped(
+            Stage::Keep(Always::Server) => own_lines(
                 "Remember yes for every tool this server offers today:",
                 columns,
                 CHOSEN,
@@ -266,7 +266,7 @@ impl<'a> Question<'a> {
         let choices = self
             .choices()
             .iter()
-            .flat_map(|choice| ours_wrapped(choice, columns, KEYS));
+            .flat_map(|choice| own_lines(choice, columns, KEYS));
         question.into_iter().chain(choices).collect()
     }
 
@@ -305,7 +305,7 @@ impl<'a> Question<'a> {
     }
 }
 
-impl Dialog for Question<'_> {
+impl Dialog for ApprovalDialog<'_> {
     type Answer = Approval;
 
     fn page(&self, columns: usize) -> Page {

@@ -8,8 +8,8 @@ use switchboard::untrusted::Untrusted;
 use switchboard::wire::RawJson;
 
 use super::frame::{
-    CHOSEN, Dialog, Drawn, FAINT, FAULT, Key, PLAIN, Page, Size, TITLE, WARNING, choices, ours,
-    ours_wrapped, safe, strangers,
+    CHOSEN, Dialog, FAINT, FAULT, Key, PLAIN, Page, ScreenLine, Size, TITLE, WARNING, choices,
+    own_line, own_lines, quoted_lines, safe,
 };
 use field::{Field, Kind};
 
@@ -106,16 +106,16 @@ impl Dialog for Form {
     }
 
     fn page(&self, columns: usize) -> Page {
-        let mut head = vec![ours(format!("Server \"{}\" asks", self.server), TITLE)];
-        head.extend(ours_wrapped(
+        let mut head = vec![own_line(format!("Server \"{}\" asks", self.server), TITLE)];
+        head.extend(own_lines(
             "What stands behind a bar are its words. You need not answer.",
             columns,
             FAINT,
         ));
-        let mut body = strangers(&self.message, columns, PLAIN);
+        let mut body = quoted_lines(&self.message, columns, PLAIN);
         let mut focus_line = None;
         for (index, field) in self.fields.iter().enumerate() {
-            body.push(ours(String::new(), PLAIN));
+            body.push(own_line(String::new(), PLAIN));
             let here = index == self.focus;
             let from = body.len();
             draw_field(&mut body, field, here, (index, self.fields.len()), columns);
@@ -124,11 +124,14 @@ impl Dialog for Form {
                 focus_line = Some(body.len().saturating_sub(1).max(from));
             }
         }
-        body.push(ours(String::new(), PLAIN));
+        body.push(own_line(String::new(), PLAIN));
         let at_button = self.focus == self.fields.len();
-        body.push(ours("  [ Send ]", if at_button { CHOSEN } else { PLAIN }));
+        body.push(own_line(
+            "  [ Send ]",
+            if at_button { CHOSEN } else { PLAIN },
+        ));
         let focus = focus_line.or(Some(body.len() - 1));
-        let mut foot = ours_wrapped("Tab ↑ ↓ move · ← → choose · space ticks", columns, FAINT);
+        let mut foot = own_lines("Tab ↑ ↓ move · ← → choose · space ticks", columns, FAINT);
         foot.extend(choices(
             &[
                 "[Enter] next, send",
@@ -147,7 +150,7 @@ impl Dialog for Form {
 }
 
 fn draw_field(
-    body: &mut Vec<Drawn>,
+    body: &mut Vec<ScreenLine>,
     field: &Field,
     here: bool,
     (index, count): (usize, usize),
@@ -158,7 +161,7 @@ fn draw_field(
     } else {
         "may be left empty"
     };
-    body.extend(ours_wrapped(
+    body.extend(own_lines(
         &format!(
             "{} of {count} · {}, {required}",
             index + 1,
@@ -167,23 +170,23 @@ fn draw_field(
         columns,
         FAINT,
     ));
-    body.extend(strangers(
+    body.extend(quoted_lines(
         field.title.as_deref().unwrap_or(&field.name),
         columns,
         TITLE,
     ));
     if let Some(description) = &field.description {
-        body.extend(strangers(description, columns, PLAIN));
+        body.extend(quoted_lines(description, columns, PLAIN));
     }
     if field.looks_secret() {
         let warning = "  This looks like a secret. A server should not ask for one here: decline if in doubt.";
-        body.extend(ours_wrapped(warning, columns, WARNING));
+        body.extend(own_lines(warning, columns, WARNING));
     }
     let style = if here { CHOSEN } else { PLAIN };
     match &field.kind {
         Kind::Text { input, .. } | Kind::Number { input, .. } => {
             let room = columns.saturating_sub(5);
-            body.push(ours(format!("  > {}", input.shown(here, room)), style));
+            body.push(own_line(format!("  > {}", input.shown(here, room)), style));
         }
         Kind::Boolean { value } => {
             let mark = |wanted: bool| {
@@ -193,7 +196,7 @@ fn draw_field(
                     "( )"
                 }
             };
-            body.push(ours(
+            body.push(own_line(
                 format!("  {} yes   {} no", mark(true), mark(false)),
                 style,
             ));
@@ -205,7 +208,7 @@ fn draw_field(
                 } else {
                     "( )"
                 };
-                body.push(ours(
+                body.push(own_line(
                     format!("  {mark} │ {}", safe(title)),
                     if *chosen == Some(index) { style } else { PLAIN },
                 ));
@@ -219,7 +222,7 @@ fn draw_field(
         } => {
             for (index, (_, title)) in options.iter().enumerate() {
                 let mark = if ticked[index] { "[x]" } else { "[ ]" };
-                body.push(ours(
+                body.push(own_line(
                     format!("  {mark} │ {}", safe(title)),
                     if *cursor == index { style } else { PLAIN },
                 ));
@@ -227,7 +230,7 @@ fn draw_field(
         }
     }
     if let Some(fault) = &field.fault {
-        body.extend(ours_wrapped(&format!("  ! {fault}"), columns, FAULT));
+        body.extend(own_lines(&format!("  ! {fault}"), columns, FAULT));
     }
 }
 

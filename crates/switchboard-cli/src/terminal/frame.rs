@@ -1,4 +1,4 @@
-//! Pages of lines that fit the screen: a head and a foot that are ours, and between them a body
+//! Pages of lines that fit the screen: a head and a foot that are own_line, and between them a body
 //! that scrolls.
 //!
 //! Words of a server stand behind a bar, line by line, so that they cannot pass for ours (T13,
@@ -41,7 +41,7 @@ pub(super) struct Size {
 
 /// One row, as it is drawn.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Drawn {
+pub(super) struct ScreenLine {
     pub(super) text: String,
     pub(super) style: Style,
 }
@@ -66,9 +66,9 @@ pub(super) trait Dialog {
 /// All lines of a question. `head` and `foot` are always on the screen.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Page {
-    pub(super) head: Vec<Drawn>,
-    pub(super) body: Vec<Drawn>,
-    pub(super) foot: Vec<Drawn>,
+    pub(super) head: Vec<ScreenLine>,
+    pub(super) body: Vec<ScreenLine>,
+    pub(super) foot: Vec<ScreenLine>,
     /// A line of the body that must be seen.
     pub(super) focus: Option<usize>,
 }
@@ -82,26 +82,26 @@ pub(super) const CHOSEN: Style = Style::new().invert();
 pub(super) const KEYS: Style = AnsiColor::Cyan.on_default();
 
 /// A line of ours.
-pub(super) fn ours(text: impl Into<String>, style: Style) -> Drawn {
-    Drawn {
+pub(super) fn own_line(text: impl Into<String>, style: Style) -> ScreenLine {
+    ScreenLine {
         text: text.into(),
         style,
     }
 }
 
-/// Words of ours, wrapped between words; lines after the first are indented.
-pub(super) fn ours_wrapped(text: &str, columns: usize, style: Style) -> Vec<Drawn> {
+/// Words of own_line, wrapped between words; lines after the first are indented.
+pub(super) fn own_lines(text: &str, columns: usize, style: Style) -> Vec<ScreenLine> {
     super::super::view::table::wrapped(text, columns)
         .into_iter()
-        .map(|line| ours(line, style))
+        .map(|line| own_line(line, style))
         .collect()
 }
 
 /// A stranger's words: escaped, wrapped, every line behind the bar.
-pub(super) fn strangers(text: &str, columns: usize, style: Style) -> Vec<Drawn> {
+pub(super) fn quoted_lines(text: &str, columns: usize, style: Style) -> Vec<ScreenLine> {
     text.lines()
         .flat_map(|line| wrap(&safe(line), columns.saturating_sub(BAR.chars().count() + 1)))
-        .map(|line| Drawn {
+        .map(|line| ScreenLine {
             text: format!("{BAR}{line}"),
             style,
         })
@@ -154,7 +154,7 @@ pub(super) fn wrap(text: &str, width: usize) -> Vec<String> {
 
 /// Lines cut to the width of a screen: what goes on in the next row is indented, behind the bar
 /// where its line has one, so that no stranger's word comes to stand at the edge.
-pub(super) fn folded(text: &str, columns: usize) -> String {
+pub(super) fn fold_to_width(text: &str, columns: usize) -> String {
     let fold = |line: &str| {
         let (first, next, words) = match line.strip_prefix(INDENTED_BAR) {
             Some(words) => (INDENTED_BAR, INDENTED_BAR, words),
@@ -174,8 +174,8 @@ const INDENTED_BAR: &str = "  │ ";
 /// As wide as the bar.
 const FOLD: &str = "    ";
 
-/// Choices of ours, side by side on as many lines as they need. None is ever cut.
-pub(super) fn choices(each: &[&str], columns: usize) -> Vec<Drawn> {
+/// Choices of own_line, side by side on as many lines as they need. None is ever cut.
+pub(super) fn choices(each: &[&str], columns: usize) -> Vec<ScreenLine> {
     let mut lines = vec![String::new()];
     for choice in each {
         if let Some(line) = lines
@@ -188,7 +188,7 @@ pub(super) fn choices(each: &[&str], columns: usize) -> Vec<Drawn> {
             lines.push((*choice).to_owned());
         }
     }
-    lines.into_iter().map(|line| ours(line, KEYS)).collect()
+    lines.into_iter().map(|line| own_line(line, KEYS)).collect()
 }
 
 /// How many lines of a body fit beside this head and foot.
@@ -204,7 +204,7 @@ pub(super) fn last_offset(page: &Page, size: Size) -> usize {
 }
 
 /// The rows of the screen: head, as much of the body as fits, how much that is, foot.
-pub(super) fn lay_out<D: Dialog>(dialog: &D, size: Size) -> Vec<Drawn> {
+pub(super) fn lay_out<D: Dialog>(dialog: &D, size: Size) -> Vec<ScreenLine> {
     let page = dialog.page(size.columns);
     let rows = body_rows(&page, size);
     let mut first = dialog.offset().min(last_offset(&page, size));
@@ -213,7 +213,7 @@ pub(super) fn lay_out<D: Dialog>(dialog: &D, size: Size) -> Vec<Drawn> {
     }
     let last = (first + rows).min(page.body.len());
     let mut screen = page.head.clone();
-    screen.push(ours(String::new(), PLAIN));
+    screen.push(own_line(String::new(), PLAIN));
     screen.extend(page.body[first..last].iter().cloned());
     if page.body.len() > rows {
         let more = if last < page.body.len() {
@@ -221,12 +221,12 @@ pub(super) fn lay_out<D: Dialog>(dialog: &D, size: Size) -> Vec<Drawn> {
         } else {
             ""
         };
-        screen.push(ours(
+        screen.push(own_line(
             format!("lines {} to {last} of {}{more}", first + 1, page.body.len()),
             FAINT,
         ));
     } else {
-        screen.push(ours(String::new(), PLAIN));
+        screen.push(own_line(String::new(), PLAIN));
     }
     screen.extend(page.foot);
     for line in &mut screen {
@@ -242,7 +242,7 @@ mod tests {
 
     #[test]
     fn t1_lines_that_are_folded_stay_behind_their_bar_and_lose_nothing() {
-        let check = |text: &str, expected: &str| assert_eq!(folded(text, 12), expected);
+        let check = |text: &str, expected: &str| assert_eq!(fold_to_width(text, 12), expected);
         check("ours\n  │ theirs", "ours\n  │ theirs\n");
         check("  │ 12345678y/N? y", "  │ 12345678\n  │ y/N? y\n");
         check("123456789", "12345678\n    9\n");

@@ -3,7 +3,7 @@
 
 /// One line for each member or element. Strings longer than `longest` are cut in the middle, saying
 /// how much is left out.
-pub(crate) fn laid_out(text: &str, longest: Option<usize>) -> String {
+pub(crate) fn pretty_json(text: &str, longest: Option<usize>) -> String {
     let mut laid = String::with_capacity(text.len() * 2);
     let mut depth = 0_usize;
     let mut rest = text.trim();
@@ -138,7 +138,7 @@ mod tests {
   "a": "x{,}\"\n",
   "é": null
 }"#;
-        assert_eq!(laid_out(text, None), expected);
+        assert_eq!(pretty_json(text, None), expected);
     }
 
     #[test]
@@ -153,7 +153,7 @@ mod tests {
         );
         check(r#""\ud83d \u12""#, r#""\ud83d \u12""#);
         assert_eq!(
-            laid_out(r#"{"\u0061":"\u0062"}"#, None),
+            pretty_json(r#"{"\u0061":"\u0062"}"#, None),
             "{\n  \"a\": \"b\"\n}"
         );
     }
@@ -161,7 +161,7 @@ mod tests {
     #[test]
     fn t13_a_long_value_says_how_much_of_it_is_not_shown() {
         let value = format!("{}{}", "a".repeat(1000), "z".repeat(1000));
-        let laid = laid_out(&format!(r#"{{"k":"{value}"}}"#), Some(60));
+        let laid = pretty_json(&format!(r#"{{"k":"{value}"}}"#), Some(60));
         assert_eq!(
             laid,
             format!(
@@ -170,12 +170,12 @@ mod tests {
                 "z".repeat(19)
             )
         );
-        assert!(laid_out(&format!(r#"{{"k":"{value}"}}"#), None).contains(&value));
+        assert!(pretty_json(&format!(r#"{{"k":"{value}"}}"#), None).contains(&value));
     }
 
     #[test]
     fn f5_depth_is_no_danger() {
         let deep = "[".repeat(100_000) + &"]".repeat(100_000);
-        assert!(laid_out(&deep, None).len() > 200_000);
+        assert!(pretty_json(&deep, None).len() > 200_000);
     }
 }

@@ -13,9 +13,9 @@ use crate::output;
 
 /// Asks at the terminal, and opens the browser on a yes.
 #[derive(Debug)]
-pub(crate) struct Asking;
+pub(crate) struct OpenInBrowser;
 
-impl Opener for Asking {
+impl Opener for OpenInBrowser {
     fn open<'a>(&'a self, page: &'a LoginPage) -> BoxFuture<'a, Opened> {
         Box::pin(async move {
             match Tty::open() {
@@ -24,7 +24,7 @@ impl Opener for Asking {
                     // Nothing is opened unasked; the address alone does no harm, and the answer may
                     // come.
                     print(page);
-                    say_what_is_awaited(page);
+                    print_waiting(page);
                     Opened::Shown
                 }
             }
@@ -34,11 +34,11 @@ impl Opener for Asking {
 
 /// Prints the address, and reads the one that it leads to.
 #[derive(Debug)]
-pub(crate) struct Pasting;
+pub(crate) struct PasteRedirect;
 
 const QUESTION: &str = "Paste the address that the browser ends at (it begins with http://127.0.0.1), even if it shows an error there:\n";
 
-impl Opener for Pasting {
+impl Opener for PasteRedirect {
     fn open<'a>(&'a self, page: &'a LoginPage) -> BoxFuture<'a, Opened> {
         Box::pin(async move {
             print(page);
@@ -47,14 +47,17 @@ impl Opener for Pasting {
                 None => {
                     output::line_on_stderr(QUESTION.trim_end());
                     // Left behind if the answer comes another way: it ends with the program.
-                    tokio::task::spawn_blocking(one_line).await.ok().flatten()
+                    tokio::task::spawn_blocking(read_line_from_stdin)
+                        .await
+                        .ok()
+                        .flatten()
                 }
             };
             match line {
                 Some(line) if !line.trim().is_empty() => Opened::Returned(line),
                 // The end of input is no answer; the browser may be on this machine.
                 _ => {
-                    say_what_is_awaited(page);
+                    print_waiting(page);
                     Opened::Shown
                 }
             }
@@ -62,7 +65,7 @@ impl Opener for Pasting {
     }
 }
 
-fn one_line() -> Option<String> {
+fn read_line_from_stdin() -> Option<String> {
     let mut line = String::new();
     let read = std::io::Read::take(std::io::stdin().lock(), 64 * 1024).read_line(&mut line);
     read.is_ok_and(|count| count > 0).then_some(line)
@@ -81,7 +84,7 @@ fn print(page: &LoginPage) {
 }
 
 /// Without it a program that waits for a browser looks like one that hangs.
-fn say_what_is_awaited(page: &LoginPage) {
+fn print_waiting(page: &LoginPage) {
     output::line_on_stderr(&format!(
         "waiting up to 10 minutes until a browser on this machine comes back from there to {}; on another machine: \
          `switchboard login {} --no-browser`",

@@ -10,19 +10,22 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::termios::{FlushArg, SetArg, Termios, cfmakeraw, tcflush, tcgetattr, tcsetattr};
 use tokio::sync::mpsc;
 
-use super::frame::{Drawn, Key, Size, folded};
+use super::frame::{Key, ScreenLine, Size, fold_to_width};
 use super::keys::Decoder;
-use crate::output::isolated;
+use crate::output::isolate_right_to_left;
 
 /// What the terminal was like before a question took it.
-static BEFORE: Mutex<Option<(Arc<File>, Termios)>> = Mutex::new(None);
+static SAVED_TERMINAL: Mutex<Option<(Arc<File>, Termios)>> = Mutex::new(None);
 
 const ENTER: &str = "\x1b[?1049h\x1b[?25l";
 const LEAVE: &str = "\x1b[?25h\x1b[?1049l";
 
 /// Gives the terminal back, whoever has it.
 pub(crate) fn restore() {
-    let before = BEFORE.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let before = SAVED_TERMINAL
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .take();
     if let Some((device, termios)) = before {
         let _ = (&*device).write_all(LEAVE.as_bytes());
         let _ = tcsetattr(&device, SetArg::TCSAFLUSH, &termios);
@@ -54,18 +57,18 @@ impl Tty {
     /// Writes text that has been made safe.
     pub(crate) fn write(&self, text: &str) {
         // A terminal that went away cannot be told so.
-        let _ = (&*self.device).write_all(isolated(text).as_bytes());
+        let _ = (&*self.device).write_all(isolate_right_to_left(text).as_bytes());
     }
 
     /// Writes lines that have been made safe, cut to the width of the screen.
     pub(crate) fn write_lines(&self, text: &str) {
-        self.write(&folded(text, Screen::size().columns));
+        self.write(&fold_to_width(text, Screen::size().columns));
     }
 
     /// Writes lines that have been made safe, a screen at a time where one does not hold them all.
     pub(crate) async fn pages(&self, text: &str) {
         let size = Screen::size();
-        let text = folded(text, size.columns);
+        let text = fold_to_width(text, size.columns);
         let lines: Vec<&str> = text.lines().collect();
         // Room for the question below.
         let page = size.rows - 2;
@@ -106,7 +109,7 @@ impl Tty {
     pub(crate) async fn line(&self, question: &str) -> Option<String> {
         // What was typed before the question is no answer to it.
         let _ = tcflush(&self.device, FlushArg::TCIFLUSH);
-        self.write(folded(question, Screen::size().columns).trim_end_matches('\n'));
+        self.write(fold_to_width(question, Screen::size().columns).trim_end_matches('\n'));
         let mut input = Input::start(self.device.clone()).ok()?;
         let mut line = Vec::new();
         while !line.ends_with(b"\n") {
@@ -138,7 +141,9 @@ impl Screen {
         let mut raw = before.clone();
         cfmakeraw(&mut raw);
         let input = Input::start(device.clone())?;
-        *BEFORE.lock().unwrap_or_else(PoisonError::into_inner) = Some((device.clone(), before));
+        *SAVED_TERMINAL
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = Some((device.clone(), before));
         let screen = Self {
             device,
             input,
@@ -160,7 +165,7 @@ impl Screen {
     }
 
     /// Replaces what is on the screen.
-    pub(super) fn draw(&mut self, lines: &[Drawn]) {
+    pub(super) fn draw(&mut self, lines: &[ScreenLine]) {
         let colours = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
         let mut text = String::from("\x1b[H");
         for (index, line) in lines.iter().enumerate() {
@@ -174,7 +179,10 @@ impl Screen {
             } else {
                 line.style.fg_color(None).bg_color(None)
             };
-            text.push_str(&format!("{style}{}{style:#}\x1b[K", isolated(&line.text)));
+            text.push_str(&format!(
+                "{style}{}{style:#}\x1b[K",
+                isolate_right_to_left(&line.text)
+            ));
         }
         text.push_str("\x1b[J");
         let _ = (&*self.device).write_all(text.as_bytes());

@@ -8,11 +8,11 @@ use switchboard::name::ServerName;
 use switchboard::untrusted::Untrusted;
 use url::Url;
 
-use super::converse;
 use super::frame::{
-    Dialog, FAINT, Key, PLAIN, Page, Size, TITLE, WARNING, choices, ours, ours_wrapped, safe,
-    strangers, wrap,
+    Dialog, FAINT, Key, PLAIN, Page, Size, TITLE, WARNING, choices, own_line, own_lines,
+    quoted_lines, safe, wrap,
 };
+use super::run_dialog;
 use super::tty::Tty;
 use crate::output;
 
@@ -34,22 +34,22 @@ pub(super) async fn ask(
         }
     };
     let title = format!("Server \"{server}\" asks you to open a page");
-    let mut visit = Visit {
+    let mut dialog = OpenPageDialog {
         title,
         message: message.raw().to_owned(),
         page,
     };
-    match converse(terminal, &mut visit).await {
-        Some(Wish::Open) => {
-            open(visit.page).await;
+    match run_dialog(terminal, &mut dialog).await {
+        Some(OpenPageAnswer::Open) => {
+            open(dialog.page).await;
             ElicitAnswer::Accept(Map::new())
         }
-        Some(Wish::ByHand) => {
-            output::notice(&format!("open it yourself: {}", visit.page));
+        Some(OpenPageAnswer::ByHand) => {
+            output::notice(&format!("open it yourself: {}", dialog.page));
             ElicitAnswer::Accept(Map::new())
         }
-        Some(Wish::Decline) => ElicitAnswer::Decline,
-        Some(Wish::Cancel) | None => ElicitAnswer::Cancel,
+        Some(OpenPageAnswer::Decline) => ElicitAnswer::Decline,
+        Some(OpenPageAnswer::Cancel) | None => ElicitAnswer::Cancel,
     }
 }
 
@@ -65,21 +65,21 @@ pub(super) async fn ask_login(terminal: Tty, page: &LoginPage) -> Opened {
     } else {
         format!("It asks for: {}", page.scopes.join(", "))
     };
-    let mut visit = Visit {
+    let mut dialog = OpenPageDialog {
         title: format!("Log in to server \"{}\"", page.server),
         message: asks,
         page: url,
     };
-    match converse(terminal, &mut visit).await {
-        Some(Wish::Open) => {
-            open(visit.page).await;
+    match run_dialog(terminal, &mut dialog).await {
+        Some(OpenPageAnswer::Open) => {
+            open(dialog.page).await;
             Opened::Shown
         }
-        Some(Wish::ByHand) => {
-            output::notice(&format!("open it yourself: {}", visit.page));
+        Some(OpenPageAnswer::ByHand) => {
+            output::notice(&format!("open it yourself: {}", dialog.page));
             Opened::Shown
         }
-        Some(Wish::Decline | Wish::Cancel) | None => {
+        Some(OpenPageAnswer::Decline | OpenPageAnswer::Cancel) | None => {
             Opened::Refused("the page was not opened".to_owned())
         }
     }
@@ -101,7 +101,7 @@ async fn open(page: Url) {
 }
 
 /// The question on the screen.
-struct Visit {
+struct OpenPageDialog {
     title: String,
     message: String,
     page: Url,
@@ -109,53 +109,53 @@ struct Visit {
 
 /// What the person wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Wish {
+enum OpenPageAnswer {
     Open,
     ByHand,
     Decline,
     Cancel,
 }
 
-impl Dialog for Visit {
-    type Answer = Wish;
+impl Dialog for OpenPageDialog {
+    type Answer = OpenPageAnswer;
 
-    fn press(&mut self, key: Key, _: Size) -> Option<Wish> {
+    fn press(&mut self, key: Key, _: Size) -> Option<OpenPageAnswer> {
         match key {
-            Key::Char('o') => Some(Wish::Open),
-            Key::Char('m') => Some(Wish::ByHand),
-            Key::Char('n') | Key::Ctrl('d') | Key::Enter => Some(Wish::Decline),
-            Key::Esc => Some(Wish::Cancel),
+            Key::Char('o') => Some(OpenPageAnswer::Open),
+            Key::Char('m') => Some(OpenPageAnswer::ByHand),
+            Key::Char('n') | Key::Ctrl('d') | Key::Enter => Some(OpenPageAnswer::Decline),
+            Key::Esc => Some(OpenPageAnswer::Cancel),
             _ => None,
         }
     }
 
     fn page(&self, columns: usize) -> Page {
         let host = self.page.host_str().unwrap_or_default();
-        let mut head = ours_wrapped(&self.title, columns, TITLE);
-        head.extend(ours_wrapped(
+        let mut head = own_lines(&self.title, columns, TITLE);
+        head.extend(own_lines(
             "Nothing has been fetched. What stands behind a bar are its words.",
             columns,
             FAINT,
         ));
         let mut body = Vec::new();
         if !self.message.is_empty() {
-            body = strangers(&self.message, columns, PLAIN);
-            body.push(ours(String::new(), PLAIN));
+            body = quoted_lines(&self.message, columns, PLAIN);
+            body.push(own_line(String::new(), PLAIN));
         }
-        body.push(ours("The host:", FAINT));
+        body.push(own_line("The host:", FAINT));
         body.extend(
             wrap(&format!("  {}", safe(host)), columns)
                 .into_iter()
-                .map(|line| ours(line, TITLE)),
+                .map(|line| own_line(line, TITLE)),
         );
         if host.split('.').any(|label| label.starts_with("xn--")) {
             let warning =
                 "  The name is written in other letters (Punycode) and may imitate another.";
-            body.extend(ours_wrapped(warning, columns, WARNING));
+            body.extend(own_lines(warning, columns, WARNING));
         }
-        body.push(ours("The whole address:", FAINT));
-        body.extend(strangers(self.page.as_str(), columns, PLAIN));
-        let mut foot = vec![ours("Enter is no", FAINT)];
+        body.push(own_line("The whole address:", FAINT));
+        body.extend(quoted_lines(self.page.as_str(), columns, PLAIN));
+        let mut foot = vec![own_line("Enter is no", FAINT)];
         let keys = [
             "[o] open it",
             "[m] I open it myself",
@@ -179,12 +179,12 @@ mod tests {
     #[test]
     fn t31_a_name_in_other_letters_is_warned_about() {
         let page = |address: &str| {
-            let visit = Visit {
+            let dialog = OpenPageDialog {
                 title: "x".into(),
                 message: String::new(),
                 page: visitable(address).unwrap_or_else(|fault| panic!("{fault}")),
             };
-            visit
+            dialog
                 .page(80)
                 .body
                 .into_iter()

@@ -13,10 +13,10 @@ use switchboard::session::Era;
 use switchboard::untrusted::Untrusted;
 
 use super::mask;
-use super::status::{Discovery, ServerView, StatusView, ToolView, Word};
+use super::status::{Discovery, ServerView, StateWord, StatusView, ToolView};
 use super::table::{bytes, duration};
 use crate::hints;
-use crate::opening::keeping_words;
+use crate::setup::describe_keeping;
 
 /// How many changes of state `-v` shows; `switchboard logs` has them all.
 const SHOWN_HISTORY: usize = 10;
@@ -27,7 +27,7 @@ pub(crate) fn status(host: &Host) -> StatusView {
     let servers = host
         .servers()
         .iter()
-        .map(|handle| one(handle, &catalog, host))
+        .map(|handle| server_view(handle, &catalog, host))
         .collect();
     StatusView {
         discovery: discovery_of(host),
@@ -41,7 +41,8 @@ pub(crate) fn status(host: &Host) -> StatusView {
 /// is what the server's own dialect says.
 pub(crate) fn status_json(host: &Host, verbose: bool) -> Value {
     let catalog = host.catalog();
-    let entry = |handle: &ServerHandle| entry(handle, &one(handle, &catalog, host), verbose);
+    let entry =
+        |handle: &ServerHandle| entry(handle, &server_view(handle, &catalog, host), verbose);
     let servers: Vec<_> = host.servers().iter().map(entry).collect();
     json!({ "discovery": discovery_of(host).as_str(), "servers": servers })
 }
@@ -68,7 +69,7 @@ fn entry(handle: &ServerHandle, view: &ServerView, verbose: bool) -> Value {
         "cwd": view.working_directory,
         "timeouts": timeouts_json(handle.config.timeouts),
         "dialect": handle.config.dialect.rules().word,
-        "word": view.said,
+        "word": view.dialect_word,
     });
     if verbose {
         entry["endpoint"] = view.endpoint.1.as_str().into();
@@ -92,7 +93,7 @@ fn timeouts_json(limits: Timeouts) -> Value {
     json!({ "connect": connect.as_millis() as u64, "call": call.as_millis() as u64, "callMax": call_max.as_millis() as u64 })
 }
 
-fn one(handle: &ServerHandle, catalog: &Catalog, host: &Host) -> ServerView {
+fn server_view(handle: &ServerHandle, catalog: &Catalog, host: &Host) -> ServerView {
     let snapshot = handle.snapshot();
     let config = &handle.config;
     let words = config.dialect.rules().words;
@@ -105,7 +106,7 @@ fn one(handle: &ServerHandle, catalog: &Catalog, host: &Host) -> ServerView {
         } else {
             seen.plain()
         },
-        said: shown.word(words),
+        dialect_word: shown.word(words),
         docker: matches!(&config.endpoint, Endpoint::Stdio(stdio) if stdio.command.rsplit('/').next() == Some("docker")),
         endpoint: endpoint(config),
         working_directory: match &config.endpoint {
@@ -186,11 +187,11 @@ fn reason(config: &ServerConfig, snapshot: &Snapshot) -> Option<(&'static str, S
     match &snapshot.shown_state() {
         State::Ready { .. } => {
             let faults = &snapshot.offerings.faults;
-            let told: Vec<_> = faults
+            let faults_text: Vec<_> = faults
                 .iter()
                 .map(|(method, what)| format!("{method}: {}", one_line(what)))
                 .collect();
-            (!told.is_empty()).then(|| ("Error", told.join("; ")))
+            (!faults_text.is_empty()).then(|| ("Error", faults_text.join("; ")))
         }
         State::Connecting { step, .. } => Some(("Step", (*step).to_owned())),
         State::Disabled => Some((
@@ -252,7 +253,7 @@ pub(crate) fn login_advice(config: &ServerConfig, reason: &str) -> String {
 }
 
 /// How many callers have a session of their own, where the entry gives each one.
-pub(crate) fn own_sessions(handle: &ServerHandle) -> String {
+pub(crate) fn session_count(handle: &ServerHandle) -> String {
     format!(
         "one for each caller, {} open beside the shared one",
         handle.own_sessions()
@@ -280,7 +281,7 @@ fn facts(handle: &ServerHandle, snapshot: &Snapshot, host: &Host) -> Vec<(&'stat
     if let (State::Ready { .. }, true) = (&snapshot.state, by_url) {
         facts.push((
             "Connection",
-            format!("{}, up {up}", wire_words(snapshot.wire)),
+            format!("{}, up {up}", transport_name(snapshot.wire)),
         ));
     }
     if let Some(pid) = snapshot.pid {
@@ -290,7 +291,7 @@ fn facts(handle: &ServerHandle, snapshot: &Snapshot, host: &Host) -> Vec<(&'stat
         facts.push(("Process", format!("pid {pid}, up {up}, memory {memory}")));
     }
     if handle.config.session == Sharing::PerCaller {
-        facts.push(("Sessions", own_sessions(handle)));
+        facts.push(("Sessions", session_count(handle)));
     }
     facts.push((
         if by_url { "Reconnects" } else { "Restarts" },
@@ -298,7 +299,7 @@ fn facts(handle: &ServerHandle, snapshot: &Snapshot, host: &Host) -> Vec<(&'stat
     ));
     facts.push(("Timeouts", timeouts(handle.config.timeouts)));
     if !by_url {
-        facts.push(("Kept by", keeping_words(host.keeping()).to_owned()));
+        facts.push(("Kept by", describe_keeping(host.keeping()).to_owned()));
     }
     facts.push((
         "File",
@@ -320,7 +321,7 @@ fn facts(handle: &ServerHandle, snapshot: &Snapshot, host: &Host) -> Vec<(&'stat
             format!("{} (in {})", escaped(variable), escaped(field)),
         ));
     }
-    let odd = snapshot.noticed.oddities();
+    let oddities = snapshot.noticed.oddities();
     let mut counted = |count: u64, what: &str| {
         if count > 0 {
             facts.push(("Odd", format!("{count} {what}")));
@@ -328,19 +329,19 @@ fn facts(handle: &ServerHandle, snapshot: &Snapshot, host: &Host) -> Vec<(&'stat
     };
     let junk = if by_url { "events" } else { "lines on stdout" };
     counted(
-        odd.junk_lines,
+        oddities.junk_lines,
         &format!(
             "{junk} that are no messages ({} shows them)",
             hints::command(&["doctor", handle.config.name.as_str()])
         ),
     );
-    counted(odd.unknown_ids, "answers to no request");
+    counted(oddities.unknown_ids, "answers to no request");
     counted(
-        odd.forbidden_requests,
+        oddities.forbidden_requests,
         "requests that its protocol version does not allow",
     );
     counted(
-        odd.unattributed,
+        oddities.unattributed,
         "questions that belonged to no call, declined",
     );
     facts.extend(recent(snapshot).map(|line| ("History", line)));
@@ -380,14 +381,14 @@ fn discovery_of(host: &Host) -> Discovery {
 
 /// Each server's word, and whether it has settled: one that failed and is being tried again was
 /// discovered (S2-36).
-fn discovery(servers: impl Iterator<Item = (Word, bool)>) -> Discovery {
+fn discovery(servers: impl Iterator<Item = (StateWord, bool)>) -> Discovery {
     let servers: Vec<_> = servers.collect();
     if servers.iter().any(|(_, is_settled)| !is_settled) {
         Discovery::InProgress
     } else if servers.iter().all(|(word, _)| {
         matches!(
             word,
-            Word::Idle | Word::Untrusted | Word::Blocked | Word::Disabled
+            StateWord::Idle | StateWord::Untrusted | StateWord::Blocked | StateWord::Disabled
         )
     }) {
         Discovery::NotStarted
@@ -397,17 +398,17 @@ fn discovery(servers: impl Iterator<Item = (Word, bool)>) -> Discovery {
 }
 
 /// The state in one word for a person.
-pub(crate) fn word(state: &State) -> Word {
+pub(crate) fn word(state: &State) -> StateWord {
     match state {
-        State::Disabled => Word::Disabled,
-        State::Blocked { .. } => Word::Blocked,
-        State::Untrusted { .. } => Word::Untrusted,
-        State::Idle => Word::Idle,
-        State::Connecting { .. } => Word::Connecting,
-        State::Ready { .. } => Word::Connected,
-        State::NeedsLogin { .. } => Word::NeedsLogin,
-        State::Backoff { .. } | State::Failed { .. } => Word::Disconnected,
-        State::Stopped => Word::Stopped,
+        State::Disabled => StateWord::Disabled,
+        State::Blocked { .. } => StateWord::Blocked,
+        State::Untrusted { .. } => StateWord::Untrusted,
+        State::Idle => StateWord::Idle,
+        State::Connecting { .. } => StateWord::Connecting,
+        State::Ready { .. } => StateWord::Connected,
+        State::NeedsLogin { .. } => StateWord::NeedsLogin,
+        State::Backoff { .. } | State::Failed { .. } => StateWord::Disconnected,
+        State::Stopped => StateWord::Stopped,
     }
 }
 
@@ -449,7 +450,7 @@ fn transport_word(config: &ServerConfig, snapshot: &Snapshot) -> &'static str {
 }
 
 /// The same for a person.
-pub(crate) fn wire_words(wire: Option<Wire>) -> &'static str {
+pub(crate) fn transport_name(wire: Option<Wire>) -> &'static str {
     match wire {
         Some(Wire::Sse) => "HTTP+SSE",
         Some(Wire::Http) | None => "Streamable HTTP",
@@ -487,7 +488,7 @@ mod tests {
 
     #[test]
     fn s2_48_discovery_is_in_progress_while_any_server_connects() {
-        let check = |servers: &[(Word, bool)], expected: &str| {
+        let check = |servers: &[(StateWord, bool)], expected: &str| {
             assert_eq!(
                 discovery(servers.iter().copied()).as_str(),
                 expected,
@@ -495,30 +496,36 @@ mod tests {
             );
         };
         check(&[], "NOT_STARTED");
-        check(&[(Word::Idle, true), (Word::Idle, true)], "NOT_STARTED");
+        check(
+            &[(StateWord::Idle, true), (StateWord::Idle, true)],
+            "NOT_STARTED",
+        );
         check(
             &[
-                (Word::Untrusted, true),
-                (Word::Disabled, true),
-                (Word::Blocked, true),
+                (StateWord::Untrusted, true),
+                (StateWord::Disabled, true),
+                (StateWord::Blocked, true),
             ],
             "NOT_STARTED",
         );
         check(
-            &[(Word::Connected, true), (Word::Connecting, false)],
+            &[(StateWord::Connected, true), (StateWord::Connecting, false)],
             "IN_PROGRESS",
         );
         check(
             &[
-                (Word::Connected, true),
-                (Word::Disconnected, true),
-                (Word::Untrusted, true),
+                (StateWord::Connected, true),
+                (StateWord::Disconnected, true),
+                (StateWord::Untrusted, true),
             ],
             "COMPLETED",
         );
         // It is being tried again after it failed.
         check(
-            &[(Word::Connected, true), (Word::Disconnected, true)],
+            &[
+                (StateWord::Connected, true),
+                (StateWord::Disconnected, true),
+            ],
             "COMPLETED",
         );
     }

@@ -75,7 +75,7 @@ fn rows(schema: &Value) -> Vec<Vec<String>> {
         } else {
             ""
         };
-        let about = coerce::followed(property, schema)
+        let about = coerce::follow_refs(property, schema)
             .get("description")
             .and_then(Value::as_str)
             .unwrap_or_default();
@@ -90,8 +90,8 @@ fn rows(schema: &Value) -> Vec<Vec<String>> {
 
 /// `integer, default 5`.
 fn kind(property: &Value, root: &Value) -> String {
-    let property = coerce::followed(property, root);
-    let choices = coerce::enumerated(property);
+    let property = coerce::follow_refs(property, root);
+    let choices = coerce::enum_values(property);
     let types = coerce::types(property, root, 0);
     let mut words = if !choices.is_empty() {
         let shown: Vec<_> = choices
@@ -171,7 +171,7 @@ fn example(tool: &Tool, schema: &Value, own_name: &str) -> String {
 }
 
 fn properties(schema: &Value) -> impl Iterator<Item = (&String, &Value)> {
-    coerce::followed(schema, schema)
+    coerce::follow_refs(schema, schema)
         .get("properties")
         .and_then(Value::as_object)
         .into_iter()
@@ -179,7 +179,7 @@ fn properties(schema: &Value) -> impl Iterator<Item = (&String, &Value)> {
 }
 
 fn is_required(schema: &Value, name: &str) -> bool {
-    let required = coerce::followed(schema, schema)
+    let required = coerce::follow_refs(schema, schema)
         .get("required")
         .and_then(Value::as_array);
     required.is_some_and(|names| names.iter().any(|required| required == name))

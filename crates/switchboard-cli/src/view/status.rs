@@ -27,7 +27,7 @@ pub(crate) enum Discovery {
 
 /// Where a server stands, as far as its block looks different.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Word {
+pub(crate) enum StateWord {
     Connected,
     Connecting,
     Disconnected,
@@ -44,9 +44,9 @@ pub(crate) enum Word {
 pub(crate) struct ServerView {
     pub(crate) name: String,
     /// Where it stands: decides on icon, colour and lines.
-    pub(crate) word: Word,
+    pub(crate) word: StateWord,
     /// The same in the words of its file's dialect (C16).
-    pub(crate) said: &'static str,
+    pub(crate) dialect_word: &'static str,
     /// The command is `docker`.
     pub(crate) docker: bool,
     /// `Command` or `URL`, and its text.
@@ -87,7 +87,7 @@ impl Discovery {
     }
 }
 
-impl Word {
+impl StateWord {
     /// As a dialect of three words or two sees it.
     pub(crate) fn plain(self) -> Self {
         match self {
@@ -128,28 +128,28 @@ pub(crate) struct Detail {
 }
 
 /// More servers than this are shown in a line each, where no document says how they look.
-const MOST_BLOCKS: usize = 8;
+const MAX_BLOCKS: usize = 8;
 
 /// Of a fact of many lines, such as a server's instructions, this many are shown.
-const LINES_OF_A_FACT: usize = 12;
+const MAX_FACT_LINES: usize = 12;
 
 /// A screen shows this many names of a server's tools; a pipe gets all.
-const NAMES_ON_A_SCREEN: usize = 60;
+const MAX_SCREEN_NAMES: usize = 60;
 
 /// Of the tools that a server offers in vain, this many are shown with their reasons.
-const WITHHELD_SHOWN: usize = 5;
+const MAX_WITHHELD: usize = 5;
 
 /// The whole view, ending in a newline. Styled; a stream that wants no colours takes them off. On a
 /// screen of so many columns, long lists of names are wrapped and end in a count.
 pub(crate) fn render(view: &StatusView, detail: Detail, columns: Option<usize>) -> String {
     let mut text = String::from("MCP Servers Status:\n\n");
-    let is_brief = detail == Detail::default() && view.servers.len() > MOST_BLOCKS;
+    let is_brief = detail == Detail::default() && view.servers.len() > MAX_BLOCKS;
     let (brief, whole): (Vec<_>, Vec<_>) = view
         .servers
         .iter()
         .partition(|server| is_brief && server.is_brief);
     for server in &brief {
-        in_brief(&mut text, server, columns);
+        one_line_block(&mut text, server, columns);
     }
     if !brief.is_empty() {
         text.push_str(&format!(
@@ -173,10 +173,13 @@ fn block(text: &mut String, server: &ServerView, detail: Detail, columns: Option
     line(
         text,
         "",
-        &format!("{icon} {} ({style}{}{style:#})", server.name, server.said),
+        &format!(
+            "{icon} {} ({style}{}{style:#})",
+            server.name, server.dialect_word
+        ),
     );
     fact(text, server.endpoint.0, &server.endpoint.1);
-    let connected = server.word == Word::Connected;
+    let connected = server.word == StateWord::Connected;
     if let Some(folder) = server.working_directory.as_ref().filter(|_| connected) {
         fact(text, "Working Directory", folder);
     }
@@ -200,11 +203,11 @@ fn block(text: &mut String, server: &ServerView, detail: Detail, columns: Option
 }
 
 /// A line, and why it is not connected.
-fn in_brief(text: &mut String, server: &ServerView, columns: Option<usize>) {
+fn one_line_block(text: &mut String, server: &ServerView, columns: Option<usize>) {
     let style = server.word.style();
     let icon = server.word.icon(server.docker);
     let mut offers = match (server.tools.len(), server.word) {
-        (0, word) if word != Word::Connected => String::new(),
+        (0, word) if word != StateWord::Connected => String::new(),
         (count, _) => format!("  {}", counted(count, "tool")),
     };
     if server.cached && !offers.is_empty() {
@@ -218,7 +221,7 @@ fn in_brief(text: &mut String, server: &ServerView, columns: Option<usize>) {
         "",
         &format!(
             "{icon} {} ({style}{}{style:#}){offers}",
-            server.name, server.said
+            server.name, server.dialect_word
         ),
     );
     if let Some((label, why)) = &server.why {
@@ -234,7 +237,7 @@ fn tools(text: &mut String, server: &ServerView, detail: Detail, columns: Option
         "Tools"
     };
     if server.tools.is_empty() {
-        if server.word == Word::Connected {
+        if server.word == StateWord::Connected {
             fact(text, label, "none");
         }
         return;
@@ -244,7 +247,7 @@ fn tools(text: &mut String, server: &ServerView, detail: Detail, columns: Option
         let Some(columns) = columns else {
             return fact(text, label, &names.join(", "));
         };
-        let (shown, more) = names.split_at(names.len().min(NAMES_ON_A_SCREEN));
+        let (shown, more) = names.split_at(names.len().min(MAX_SCREEN_NAMES));
         let mut shown = shown.join(", ");
         if !more.is_empty() {
             shown.push_str(&format!(
@@ -267,13 +270,13 @@ fn tools(text: &mut String, server: &ServerView, detail: Detail, columns: Option
 
 /// What is not on offer and why, a line each (S2-24).
 fn withheld(text: &mut String, server: &ServerView) {
-    for (tool, reason) in server.withheld.iter().take(WITHHELD_SHOWN) {
+    for (tool, reason) in server.withheld.iter().take(MAX_WITHHELD) {
         fact(text, "Withheld", &format!("{tool} ({reason})"));
     }
     if let Some(more) = server
         .withheld
         .len()
-        .checked_sub(WITHHELD_SHOWN)
+        .checked_sub(MAX_WITHHELD)
         .filter(|more| *more > 0)
     {
         fact(
@@ -296,11 +299,11 @@ fn fact(text: &mut String, label: &str, value: &str) {
     line(text, "  ", &format!("{label}:"));
     lines
         .iter()
-        .take(LINES_OF_A_FACT)
+        .take(MAX_FACT_LINES)
         .for_each(|words| line(text, "  │ ", words));
     if let Some(more) = lines
         .len()
-        .checked_sub(LINES_OF_A_FACT)
+        .checked_sub(MAX_FACT_LINES)
         .filter(|more| *more > 0)
     {
         line(text, "  │ ", &format!("… and {more} more lines"));
@@ -316,13 +319,13 @@ fn line(text: &mut String, indent: &str, words: &str) {
 mod tests {
     use super::*;
 
-    fn server(name: &str, word: Word, command: &str, tools: &[&str]) -> ServerView {
+    fn server(name: &str, word: StateWord, command: &str, tools: &[&str]) -> ServerView {
         ServerView {
             name: name.into(),
             word,
-            said: match word {
-                Word::Connected => "CONNECTED",
-                Word::Connecting => "CONNECTING",
+            dialect_word: match word {
+                StateWord::Connected => "CONNECTED",
+                StateWord::Connecting => "CONNECTING",
                 _ => "DISCONNECTED",
             },
             docker: command.starts_with("docker "),
@@ -353,7 +356,7 @@ mod tests {
                     timeout_ms: Some(15000),
                     ..server(
                         "pythonTools",
-                        Word::Connected,
+                        StateWord::Connected,
                         "python -m my_mcp_server --port 8080",
                         &["calculate_sum", "file_analyzer", "data_processor"],
                     )
@@ -365,14 +368,14 @@ mod tests {
                     why: Some(("Error", "Connection refused".into())),
                     ..server(
                         "nodeServer",
-                        Word::Disconnected,
+                        StateWord::Disconnected,
                         "node dist/server.js --verbose",
                         &[],
                     )
                 },
                 server(
                     "dockerizedServer",
-                    Word::Connected,
+                    StateWord::Connected,
                     "docker run -i --rm -e API_KEY my-mcp-server:latest",
                     &["docker__deploy", "docker__status"],
                 ),
@@ -392,7 +395,7 @@ mod tests {
             .collect();
         let names: Vec<_> = names.iter().map(String::as_str).collect();
         let view = StatusView {
-            servers: vec![server("a", Word::Connected, "run", &names)],
+            servers: vec![server("a", StateWord::Connected, "run", &names)],
             discovery: Discovery::Completed,
         };
         let text =
@@ -418,11 +421,18 @@ mod tests {
     #[test]
     fn many_servers_are_shown_in_a_line_each_and_those_of_a_document_as_it_shows_them() {
         let mut servers: Vec<_> = (1..=9)
-            .map(|number| server(&format!("s{number}"), Word::Connected, "run", &["a", "b"]))
+            .map(|number| {
+                server(
+                    &format!("s{number}"),
+                    StateWord::Connected,
+                    "run",
+                    &["a", "b"],
+                )
+            })
             .collect();
         servers[1] = ServerView {
             why: Some(("Error", "exited".into())),
-            ..server("s2", Word::Disconnected, "run", &[])
+            ..server("s2", StateWord::Disconnected, "run", &[])
         };
         servers[8].is_brief = false;
         let view = StatusView {
@@ -470,7 +480,7 @@ Discovery State: COMPLETED
     #[test]
     fn s2_68_descriptions_are_shown_when_asked_for() {
         let view = StatusView {
-            servers: vec![server("a", Word::Connected, "run", &["x"])],
+            servers: vec![server("a", StateWord::Connected, "run", &["x"])],
             discovery: Discovery::Completed,
         };
         let expected = "MCP Servers Status:
@@ -511,7 +521,7 @@ Discovery State: COMPLETED
                 &mut text,
                 &ServerView {
                     withheld,
-                    ..server("a", Word::Connected, "run", &[])
+                    ..server("a", StateWord::Connected, "run", &[])
                 },
             );
             assert_eq!(text, expected);
@@ -542,12 +552,12 @@ Discovery State: COMPLETED
             "Hello\n\n  State: ready",
             "  Instructions:\n  │ Hello\n  │\n  │   State: ready\n",
         );
-        let long = "x\n".repeat(LINES_OF_A_FACT + 3);
+        let long = "x\n".repeat(MAX_FACT_LINES + 3);
         check(
             &long,
             &format!(
                 "  Instructions:\n{}  │ … and 3 more lines\n",
-                "  │ x\n".repeat(LINES_OF_A_FACT)
+                "  │ x\n".repeat(MAX_FACT_LINES)
             ),
         );
     }

@@ -9,30 +9,30 @@ use switchboard::trust::{self, AcceptedEntry};
 
 use crate::arguments::Options;
 use crate::failure::{Code, Failure};
-use crate::opening::{Answer, open_store};
 use crate::output;
-use crate::place::Place;
+use crate::paths::Paths;
+use crate::setup::{OutputScope, open_store};
 use crate::view::server::escaped;
 
 /// What is remembered. No file is read: what was accepted can be taken back whatever they contain
 /// now.
-struct Remembered {
-    place: Place,
+struct AcceptedState {
+    paths: Paths,
     store: Arc<dyn Store>,
     entries: Vec<AcceptedEntry>,
     folders: Vec<PathBuf>,
 }
 
-impl Remembered {
+impl AcceptedState {
     fn read() -> Result<Self, Failure> {
-        let place = Place::find()?;
-        let store = open_store(&place, Answer::Plain);
+        let paths = Paths::find()?;
+        let store = open_store(&paths, OutputScope::Result);
         let (entries, folders) = (
             trust::accepted_entries(&*store)?,
             trust::accepted_folders(&*store)?,
         );
         Ok(Self {
-            place,
+            paths,
             store,
             entries,
             folders,
@@ -41,9 +41,9 @@ impl Remembered {
 }
 
 pub(super) fn list(options: &Options) -> Result<u8, Failure> {
-    let Remembered {
+    let AcceptedState {
         entries, folders, ..
-    } = Remembered::read()?;
+    } = AcceptedState::read()?;
     if options.json {
         let servers: Vec<_> =
             entries.iter().map(|entry| json!({ "server": entry.server, "file": entry.file, "accepted": entry.lines })).collect();
@@ -78,36 +78,36 @@ pub(super) fn revoke(
     named: &[String],
     current_folder: bool,
 ) -> Result<u8, Failure> {
-    let remembered = Remembered::read()?;
+    let accepted = AcceptedState::read()?;
     if named.is_empty() && !current_folder {
         return Err(Failure::new(Code::Usage, "nothing to revoke is named")
             .hint("name a server, a file or a folder of `switchboard trust --list`, or give --folder for the current folder"));
     }
     let (mut entries, mut folders) = (Vec::new(), Vec::new());
     if current_folder {
-        folders.push(remembered.place.current.clone());
+        folders.push(accepted.paths.current.clone());
     }
     for name in named {
         let path = std::path::absolute(name).unwrap_or_default();
         let path = path.canonicalize().unwrap_or(path);
-        let of_file: Vec<_> = remembered
+        let of_file: Vec<_> = accepted
             .entries
             .iter()
             .filter(|entry| entry.file == path)
             .collect();
-        if remembered.folders.contains(&path) {
+        if accepted.folders.contains(&path) {
             folders.push(path);
         } else if of_file.is_empty() {
-            entries.push(remembered.entry(name)?);
+            entries.push(accepted.entry(name)?);
         } else {
             entries.extend(of_file);
         }
     }
     for entry in &entries {
-        entry.revoke(&*remembered.store)?;
+        entry.revoke(&*accepted.store)?;
     }
     for folder in &folders {
-        trust::forget_folder(folder, &*remembered.store)?;
+        trust::forget_folder(folder, &*accepted.store)?;
     }
     if options.json {
         let servers: Vec<_> = entries
@@ -133,7 +133,7 @@ pub(super) fn revoke(
     Ok(0)
 }
 
-impl Remembered {
+impl AcceptedState {
     /// The entry of a name: the one of this project where there are several.
     fn entry(&self, name: &str) -> Result<&AcceptedEntry, Failure> {
         let of_name: Vec<_> = self
@@ -143,7 +143,7 @@ impl Remembered {
             .collect();
         let of_project = of_name
             .iter()
-            .filter(|entry| entry.file.starts_with(&self.place.project));
+            .filter(|entry| entry.file.starts_with(&self.paths.project));
         let found = match of_project.collect::<Vec<_>>().as_slice() {
             [one] => Some(**one),
             [] if of_name.len() == 1 => Some(of_name[0]),
@@ -171,14 +171,14 @@ impl Remembered {
 }
 
 pub(super) fn accept_folder(options: &Options) -> Result<u8, Failure> {
-    let place = Place::find()?;
-    trust::accept_folder(&place.current, &*open_store(&place, Answer::Plain))?;
+    let paths = Paths::find()?;
+    trust::accept_folder(&paths.current, &*open_store(&paths, OutputScope::Result))?;
     if options.json {
-        output::print_json(&json!({ "folder": place.current }).to_string())?;
+        output::print_json(&json!({ "folder": paths.current }).to_string())?;
     } else {
         output::print(&format!(
             "your own servers run in {} from now on\n",
-            shown(&place.current)
+            shown(&paths.current)
         ))?;
     }
     Ok(0)

@@ -1,9 +1,9 @@
 //! The questions of `trust` at a terminal: each server in turn, or all at once.
 
-use crate::opening::Setup;
+use crate::setup::Setup;
 use crate::terminal::tty::Tty;
 
-use super::{Waiting, show};
+use super::{UntrustedServer, show};
 
 /// What a person may answer about one server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,7 +43,11 @@ impl Choice {
 }
 
 /// The servers that were accepted, by index. Nothing is recorded here.
-pub(super) async fn each(terminal: &Tty, setup: &Setup, waiting: &[Waiting<'_>]) -> Vec<usize> {
+pub(super) async fn each(
+    terminal: &Tty,
+    setup: &Setup,
+    waiting: &[UntrustedServer<'_>],
+) -> Vec<usize> {
     let several = waiting.len() > 1;
     if several {
         let names: Vec<_> = waiting
@@ -121,7 +125,7 @@ async fn choice(terminal: &Tty, before: &str, question: &str, several: bool) -> 
 }
 
 /// The others are shown as well before all of them are accepted.
-async fn all(terminal: &Tty, rest: &[Waiting<'_>]) -> bool {
+async fn all(terminal: &Tty, rest: &[UntrustedServer<'_>]) -> bool {
     let others = rest.iter().skip(1);
     let text: String = others
         .map(|(server, standing, disclosure)| show::entry(server, standing, disclosure))

@@ -6,7 +6,7 @@ use switchboard::trust::{self, Standing};
 use switchboard::untrusted::Untrusted;
 
 use crate::failure::Failure;
-use crate::opening::Setup;
+use crate::setup::Setup;
 use crate::terminal::tty::Tty;
 
 /// Files whose permissions were not accepted as they stand now: all of them, or those of the

@@ -4,7 +4,7 @@
 use switchboard::config::{self, Endpoint, ServerConfig};
 use switchboard::trust::{Disclosure, Standing};
 
-use crate::opening::Setup;
+use crate::setup::Setup;
 use crate::view::mask;
 use crate::view::server::escaped;
 

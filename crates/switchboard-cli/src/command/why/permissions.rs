@@ -8,7 +8,7 @@ use switchboard::store::Shelf;
 use switchboard::trust::{self, Standing};
 
 use crate::command::permissions::{grant_json, grant_line};
-use crate::opening::Setup;
+use crate::setup::Setup;
 use crate::view::server::escaped;
 
 /// What is said about the calls of one server.

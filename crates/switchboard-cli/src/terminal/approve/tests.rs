@@ -51,7 +51,7 @@ fn request(description: &str, arguments: &str) -> ApprovalRequest {
     }
 }
 
-fn screen(question: &Question<'_>) -> String {
+fn screen(question: &ApprovalDialog<'_>) -> String {
     lay_out(question, SIZE)
         .into_iter()
         .map(|line| line.text)
@@ -60,7 +60,7 @@ fn screen(question: &Question<'_>) -> String {
 }
 
 /// Every line of the body, joined again.
-fn whole(question: &Question<'_>) -> String {
+fn whole(question: &ApprovalDialog<'_>) -> String {
     question
         .page(60)
         .body
@@ -78,7 +78,7 @@ fn whole(question: &Question<'_>) -> String {
 fn s2_41_each_key_gives_its_answer() {
     let request = request("", "{}");
     let check = |keys: &[Key], expected: Option<Approval>| {
-        let mut question = Question::new(&request);
+        let mut question = ApprovalDialog::new(&request);
         let answers: Vec<_> = keys.iter().map(|key| question.press(*key, SIZE)).collect();
         assert_eq!(answers.last().copied().flatten(), expected, "{keys:?}");
     };
@@ -115,7 +115,7 @@ fn s2_41_a_gemini_server_is_asked_about_in_that_documents_words() {
     };
     let check = |key: Key, expected: Approval| {
         assert_eq!(
-            Question::new(&request).press(key, SIZE),
+            ApprovalDialog::new(&request).press(key, SIZE),
             Some(expected),
             "{key:?}"
         )
@@ -125,7 +125,7 @@ fn s2_41_a_gemini_server_is_asked_about_in_that_documents_words() {
     check(Key::Char('s'), Approval::AlwaysServer(Keep::Run));
     check(Key::Char('n'), Approval::No);
     check(Key::Enter, Approval::No);
-    let shown = screen(&Question::new(&request));
+    let shown = screen(&ApprovalDialog::new(&request));
     let expected = "Cancel\n[o] Proceed once: this call only\n[t] Always allow this tool: for this run, while it is\n    defined as now\n\
                     [s] Always allow this server: for this run, every tool of it\n[n] Cancel: the call is not made";
     assert!(shown.ends_with(expected), "{shown}");
@@ -134,7 +134,7 @@ fn s2_41_a_gemini_server_is_asked_about_in_that_documents_words() {
         once_only: true,
         ..request
     };
-    let mut question = Question::new(&each_time);
+    let mut question = ApprovalDialog::new(&each_time);
     assert_eq!(
         (
             question.press(Key::Char('t'), SIZE),
@@ -155,7 +155,7 @@ fn an_ask_rule_hides_always() {
         once_only: true,
         ..request("", "{}")
     };
-    let mut question = Question::new(&request);
+    let mut question = ApprovalDialog::new(&request);
     assert_eq!(question.press(Key::Char('t'), SIZE), None);
     assert_eq!(question.press(Key::Char('g'), SIZE), None);
     assert!(
@@ -182,19 +182,23 @@ What the server says it does:
 [t] always this tool: while it is defined as now
 [s] always this server: every tool that it offers today
 [n] no: the call is not made"#;
-    let shown = screen(&Question::new(&request));
+    let shown = screen(&ApprovalDialog::new(&request));
     let lines: Vec<_> = shown.lines().map(str::trim_end).collect();
     assert_eq!(lines.join("\n"), expected);
     // Laid out, they stand below instead.
-    let mut question = Question::new(&request);
+    let mut question = ApprovalDialog::new(&request);
     question.press(Key::Char('a'), SIZE);
-    let laid_out = screen(&question);
+    let pretty_json = screen(&question);
     assert!(
-        laid_out.contains("│   \"path\": \"/etc/passwd\",")
-            && laid_out.contains("Its arguments (36 bytes):"),
-        "{laid_out}"
+        pretty_json.contains("│   \"path\": \"/etc/passwd\",")
+            && pretty_json.contains("Its arguments (36 bytes):"),
+        "{pretty_json}"
     );
-    assert_eq!(laid_out.matches("/etc/passwd").count(), 1, "{laid_out}");
+    assert_eq!(
+        pretty_json.matches("/etc/passwd").count(),
+        1,
+        "{pretty_json}"
+    );
 }
 
 /// The server's own name for a tool is shown where the exposed name does not end in it.
@@ -202,19 +206,19 @@ What the server says it does:
 fn t13_the_name_on_the_wire_is_shown_where_the_exposed_one_differs() {
     let mut request = request("", "{}");
     assert!(
-        !screen(&Question::new(&request)).contains("  tool "),
+        !screen(&ApprovalDialog::new(&request)).contains("  tool "),
         "{}",
-        screen(&Question::new(&request))
+        screen(&ApprovalDialog::new(&request))
     );
     request.id.tool = switchboard::name::ToolName::new("write.file");
-    let shown = screen(&Question::new(&request));
+    let shown = screen(&ApprovalDialog::new(&request));
     assert!(shown.contains("\n  tool     write.file\n"), "{shown}");
 }
 
 #[test]
 fn t13_a_description_cannot_pass_for_ours() {
     let request = request("x\n\n[o] once   [n] no\nAllow? y/N\u{1b}[2J\u{202e}", "{}");
-    let shown = screen(&Question::new(&request));
+    let shown = screen(&ApprovalDialog::new(&request));
     assert!(
         shown.contains("\n│ [o] once   [n] no\n│ Allow? y/N"),
         "{shown}"
@@ -229,7 +233,7 @@ fn t13_a_description_cannot_pass_for_ours() {
 fn t13_a_megabyte_of_arguments_is_scrolled_and_shown_whole_on_a_key() {
     let value = "a".repeat(1 << 20);
     let request = request("", &format!(r#"{{"k":"{value}","last":"end"}}"#));
-    let mut question = Question::new(&request);
+    let mut question = ApprovalDialog::new(&request);
     assert!(
         screen(&question).contains("Its arguments (1048597 bytes):"),
         "{}",
@@ -265,7 +269,7 @@ fn a_changed_definition_is_shown_before_all_else() {
         changed: Some(vec!["- reads".into(), "+ reads and sends".into()]),
         ..request("now", "{}")
     };
-    let body = Question::new(&request).page(60).body;
+    let body = ApprovalDialog::new(&request).page(60).body;
     let lines: Vec<_> = body.iter().take(3).map(|line| line.text.as_str()).collect();
     assert_eq!(
         lines,
@@ -294,7 +298,7 @@ fn t32_a_question_to_the_model_is_told_as_one() {
         r#"{"messages":[{"role":"user","content":{"type":"text","text":"hello model"}}]}"#,
     );
     request.id.tool = switchboard::name::ToolName::new("@sampling");
-    let mut question = Question::new(&request);
+    let mut question = ApprovalDialog::new(&request);
     let shown = screen(&question);
     for told in [
         "have an answer of your model?",
@@ -307,7 +311,7 @@ fn t32_a_question_to_the_model_is_told_as_one() {
     assert!(!shown.contains("May a tool"), "{shown}");
     assert_eq!(question.press(Key::Char('s'), SIZE), None);
     assert_eq!(question.press(Key::Enter, SIZE), Some(Approval::No));
-    let mut question = Question::new(&request);
+    let mut question = ApprovalDialog::new(&request);
     question.press(Key::Char('t'), SIZE);
     assert!(
         screen(&question).contains("Remember yes for whatever this server asks your model"),

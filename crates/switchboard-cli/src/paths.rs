@@ -14,7 +14,7 @@ use crate::failure::{Code, Failure};
 
 /// Where things are on this machine.
 #[derive(Debug, Clone)]
-pub(crate) struct Place {
+pub(crate) struct Paths {
     /// The current folder, links followed.
     pub(crate) current: PathBuf,
     /// The folder of the project that the current one belongs to, or the current one.
@@ -27,7 +27,7 @@ pub(crate) struct Place {
     pub(crate) state: PathBuf,
 }
 
-impl Place {
+impl Paths {
     /// Looks around.
     pub(crate) fn find() -> Result<Self, Failure> {
         let current = std::env::current_dir()

@@ -19,9 +19,11 @@ use switchboard::{Host, HostBuilder};
 
 use crate::arguments::Options;
 use crate::failure::{Code, Failure};
-use crate::place::{self, Place};
+use crate::paths::{self, Paths};
 use crate::view::server::escaped;
-use crate::{folder, foreign, hints, interrupt, logging, nearest, notices, output, roots};
+use crate::{
+    hints, interrupt, logging, notices, output, roots, suggestion, unread_configs, working_folder,
+};
 
 /// What to do where nothing is configured.
 const NO_SERVER: &str = "no server is configured: `switchboard status` shows how to begin, `switchboard demo` needs nothing";
@@ -29,12 +31,12 @@ const NO_SERVER: &str = "no server is configured: `switchboard status` shows how
 /// Everything that is known before a server starts.
 #[derive(Debug)]
 pub(crate) struct Setup {
-    pub(crate) place: Place,
+    pub(crate) paths: Paths,
     pub(crate) environment: Environment,
     pub(crate) config: Config,
     pub(crate) store: Arc<dyn Store>,
     /// How much of what is to be told the command's own answer tells.
-    pub(crate) answer: Answer,
+    pub(crate) scope: OutputScope,
     /// What servers are told where they ask for folders.
     roots: Option<Vec<Root>>,
     pub(crate) json: bool,
@@ -42,35 +44,35 @@ pub(crate) struct Setup {
 
 /// What a command's answer tells by itself, so that it is not told twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Answer {
+pub(crate) enum OutputScope {
     /// What was asked for.
-    Plain,
+    Result,
     /// How servers stand, untrusted ones too.
-    States,
+    ServerStates,
     /// Everything that is found.
-    Everything,
+    AllFindings,
 }
 
 impl Setup {
     /// Reads files and state. Nothing starts.
     pub(crate) fn read(options: &Options) -> Result<Self, Failure> {
-        Self::read_for(options, Answer::Plain)
+        Self::read_for(options, OutputScope::Result)
     }
 
     /// The same, for a command whose answer tells more.
-    pub(crate) fn read_for(options: &Options, answer: Answer) -> Result<Self, Failure> {
-        if options.json || answer == Answer::Everything {
+    pub(crate) fn read_for(options: &Options, scope: OutputScope) -> Result<Self, Failure> {
+        if options.json || scope == OutputScope::AllFindings {
             output::hold_notices();
         }
-        let roots = roots::named(&options.root)?;
-        let place = Place::find()?;
-        let files = place.config_files(options);
+        let roots = roots::from_options(&options.root)?;
+        let paths = Paths::find()?;
+        let files = paths.config_files(options);
         let config = config::load(&files)?;
         for file in &files {
             tracing::debug!("{}: read", escaped(&file.path.display().to_string()));
         }
         if options.config.is_empty() {
-            place
+            paths
                 .project_notices()
                 .iter()
                 .for_each(|line| output::notice(line));
@@ -81,22 +83,22 @@ impl Setup {
                 Untrusted::new(warning.to_string()).for_terminal_line()
             ));
         }
-        hints::set_rules_file(options, &place, &config);
-        let store = open_store(&place, answer);
+        hints::set_rules_file(options, &paths, &config);
+        let store = open_store(&paths, scope);
         if options.config.is_empty() {
-            foreign::tell(&place, &*store);
+            unread_configs::report(&paths, &*store);
         }
         let setup = Self {
-            place,
-            environment: place::environment(),
+            paths,
+            environment: paths::environment(),
             config,
             store,
-            answer,
+            scope,
             roots,
             json: options.json,
         };
         if options.verbosity() > 0 {
-            logging::keep_out(setup.secrets());
+            logging::redact(setup.secrets());
         }
         Ok(setup)
     }
@@ -138,7 +140,7 @@ impl Setup {
     /// What logins work with: tokens are kept where this machine keeps such.
     pub(crate) fn auth(&self) -> AuthMeans {
         AuthMeans {
-            vault: open_vault(&self.place),
+            vault: open_vault(&self.paths),
             ..AuthMeans::default()
         }
     }
@@ -156,7 +158,7 @@ impl Setup {
                 } else {
                     format!(
                         "{}configured are: {}",
-                        nearest::question(name, known.iter().copied()),
+                        suggestion::did_you_mean(name, known.iter().copied()),
                         known.join(", ")
                     )
                 };
@@ -192,7 +194,10 @@ impl Setup {
     }
 
     /// The servers to start for a command that may name one.
-    pub(crate) fn only(&self, name: Option<&str>) -> Result<Option<Vec<ServerName>>, Failure> {
+    pub(crate) fn servers_to_start(
+        &self,
+        name: Option<&str>,
+    ) -> Result<Option<Vec<ServerName>>, Failure> {
         name.map(|name| Ok(vec![self.trusted_entry(name)?.name.clone()]))
             .transpose()
     }
@@ -209,19 +214,19 @@ impl Setup {
     pub(crate) fn run(
         self,
         only: Option<Vec<ServerName>>,
-        work: impl AsyncFnOnce(&Host, &Place) -> Result<u8, Failure>,
+        work: impl AsyncFnOnce(&Host, &Paths) -> Result<u8, Failure>,
     ) -> Result<u8, Failure> {
-        self.say_what_is_missing(only.as_deref());
-        let private_folder = folder::private_folder(&self, only.as_deref())?;
-        self.mention_permissions();
-        in_runtime(async move {
+        self.print_startup_notices(only.as_deref());
+        let private_folder = working_folder::private_folder(&self, only.as_deref())?;
+        self.print_permission_notices();
+        block_on(async move {
             let auth = self.auth();
             let Self {
-                place,
+                paths,
                 environment,
                 config,
                 store,
-                answer,
+                scope,
                 roots,
                 ..
             } = self;
@@ -231,7 +236,7 @@ impl Setup {
                 auth,
                 store,
                 launcher: launcher(),
-                log_folder: Some(place.state.clone()),
+                log_folder: Some(paths.state.clone()),
                 private_folder,
                 // A server may always ask: without a terminal it is told no, with a line on stderr
                 // (S0-36).
@@ -247,30 +252,30 @@ impl Setup {
             }
             .start()
             .await?;
-            let work = work(&host, &place);
-            match answer {
-                Answer::Everything => interrupt::guard(&host, work).await,
-                _ => interrupt::guard(&host, notices::telling(&host, work)).await,
+            let work = work(&host, &paths);
+            match scope {
+                OutputScope::AllFindings => interrupt::run_with_host(&host, work).await,
+                _ => interrupt::run_with_host(&host, notices::with_notices(&host, work)).await,
             }
         })
     }
 
     /// One line where nothing is configured, or where a server waits for trust; not where the
     /// answer on the same screen tells it.
-    fn say_what_is_missing(&self, only: Option<&[ServerName]>) {
-        let tells = self.answer != Answer::Plain;
+    fn print_startup_notices(&self, only: Option<&[ServerName]>) {
+        let covers_states = self.scope != OutputScope::Result;
         if self.config.servers.is_empty() {
-            if !tells {
+            if !covers_states {
                 output::notice(NO_SERVER);
             }
         } else if let Some(line) = self
-            .who_waits(only)
-            .filter(|_| !tells || output::stdout_columns().is_none())
+            .untrusted_servers_notice(only)
+            .filter(|_| !covers_states || output::stdout_columns().is_none())
         {
-            match self.answer {
+            match self.scope {
                 // Its notices become part of the report; whoever reads the report elsewhere is told
                 // here as well.
-                Answer::Everything if !self.json => output::line_on_stderr(&line),
+                OutputScope::AllFindings if !self.json => output::line_on_stderr(&line),
                 _ => output::notice(&line),
             }
         }
@@ -278,7 +283,7 @@ impl Setup {
 
     /// Whether the permissions of a project's file can matter by now: one of its servers is
     /// trusted; or, where it has none, one of the project's, or the project has none at all.
-    pub(crate) fn is_used(&self, project: &ProjectPermissions) -> bool {
+    pub(crate) fn is_in_effect(&self, project: &ProjectPermissions) -> bool {
         let is_trusted = |server: &&Arc<ServerConfig>| {
             trust::standing(server, &self.environment, &*self.store) == Standing::Trusted
         };
@@ -296,7 +301,7 @@ impl Setup {
     }
 
     /// One line for each project file whose own permissions do not count: once, until they change.
-    fn mention_permissions(&self) {
+    fn print_permission_notices(&self) {
         // With `--json` a notice may never be seen.
         for project in self
             .config
@@ -305,7 +310,10 @@ impl Setup {
             .filter(|_| !self.json)
         {
             let counts = trust::permissions_standing(project, &*self.store) == Standing::Trusted;
-            if !counts && self.is_used(project) && trust::is_first_mention(project, &*self.store) {
+            if !counts
+                && self.is_in_effect(project)
+                && trust::is_first_mention(project, &*self.store)
+            {
                 let file = project.file.display().to_string();
                 output::notice(&format!(
                     "{} would let tools run without asking; that does not count until you accept it with `switchboard trust`",
@@ -316,7 +324,7 @@ impl Setup {
     }
 
     /// One line that names `switchboard trust`, if any of these servers waits for it.
-    fn who_waits(&self, only: Option<&[ServerName]>) -> Option<String> {
+    fn untrusted_servers_notice(&self, only: Option<&[ServerName]>) -> Option<String> {
         let waiting: Vec<_> = trust::waiting(&self.config, &self.environment, &*self.store)
             .into_iter()
             .filter(|(server, _)| only.is_none_or(|only| only.contains(&server.name)))
@@ -336,7 +344,7 @@ impl Setup {
 }
 
 /// Runs async work to its end.
-pub(crate) fn in_runtime<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+pub(crate) fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
@@ -359,7 +367,7 @@ pub(crate) fn launcher() -> Launcher {
 }
 
 /// What `status` and `doctor` say about how children are kept.
-pub(crate) fn keeping_words(keeping: Keeping) -> &'static str {
+pub(crate) fn describe_keeping(keeping: Keeping) -> &'static str {
     match keeping {
         Keeping::Launcher => "launcher (nothing outlives us)",
         Keeping::ProcessGroups => {
@@ -369,10 +377,10 @@ pub(crate) fn keeping_words(keeping: Keeping) -> &'static str {
 }
 
 /// The store in the state folder; where that cannot be used, one that forgets, said aloud.
-pub(crate) fn open_store(place: &Place, answer: Answer) -> Arc<dyn Store> {
-    match FileStore::open(&place.state) {
+pub(crate) fn open_store(paths: &Paths, scope: OutputScope) -> Arc<dyn Store> {
+    match FileStore::open(&paths.state) {
         Ok(store) => {
-            say_what_is_damaged(&store, answer);
+            report_damaged_files(&store, scope);
             Arc::new(store)
         }
         Err(error) => {
@@ -386,7 +394,7 @@ pub(crate) fn open_store(place: &Place, answer: Answer) -> Arc<dyn Store> {
 
 /// A damaged file is reported by the command that finds it, and by those that show how things stand
 /// until a person removes it (F31).
-fn say_what_is_damaged(store: &FileStore, answer: Answer) {
+fn report_damaged_files(store: &FileStore, scope: OutputScope) {
     let before = store.damaged();
     let shelves = [
         Shelf::Grants,
@@ -406,7 +414,7 @@ fn say_what_is_damaged(store: &FileStore, answer: Answer) {
     let found = store
         .damaged()
         .into_iter()
-        .filter(|file| answer != Answer::Plain || !before.contains(file));
+        .filter(|file| scope != OutputScope::Result || !before.contains(file));
     for file in found {
         output::notice(&format!(
             "a damaged file of the state folder was set aside as {}; what it remembered must be given again; remove it to be told no more",
@@ -416,8 +424,8 @@ fn say_what_is_damaged(store: &FileStore, answer: Answer) {
 }
 
 /// The keyring or the file; where neither can be used, a vault that forgets, said aloud.
-fn open_vault(place: &Place) -> Arc<dyn Vault> {
-    match SystemVault::open(&place.state, place::vault_choice()) {
+fn open_vault(paths: &Paths) -> Arc<dyn Vault> {
+    match SystemVault::open(&paths.state, paths::vault_choice()) {
         Ok(vault) => Arc::new(vault),
         Err(error) => {
             output::notice(&error.to_string());

@@ -23,10 +23,10 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
 );
 
 /// More files of one kind than anybody has in one folder.
-const MOST_NUMBERS: usize = 100_000;
+const MAX_FILE_NUMBER: usize = 100_000;
 
 /// Bytes in a result, as they came.
-struct Binary<'a> {
+struct BinaryPart<'a> {
     /// `image`, `audio` or `resource`.
     kind: &'static str,
     mime_type: &'a str,
@@ -52,7 +52,7 @@ pub(crate) fn save(result: &RawJson, folder: &Path) -> Result<(), Failure> {
     let value = result
         .to_value()
         .map_err(|error| wrong(format!("the result cannot be read: {error}")))?;
-    for binary in binaries(&value) {
+    for binary in binary_parts(&value) {
         let Ok(bytes) = BASE64.decode(binary.base64) else {
             output::notice(&format!(
                 "a part of type {} is not saved: it is not base64",
@@ -60,7 +60,7 @@ pub(crate) fn save(result: &RawJson, folder: &Path) -> Result<(), Failure> {
             ));
             continue;
         };
-        let path = write(folder, &binary, &bytes)
+        let path = write_new_file(folder, &binary, &bytes)
             .map_err(|error| wrong(format!("{folder:?}: {error}")))?;
         output::notice(&format!("saved {}", escaped(&path.display().to_string())));
     }
@@ -68,15 +68,15 @@ pub(crate) fn save(result: &RawJson, folder: &Path) -> Result<(), Failure> {
 }
 
 /// The parts of a tool's `content`, or of a resource's `contents`, that are not text.
-fn binaries(result: &Value) -> Vec<Binary<'_>> {
+fn binary_parts(result: &Value) -> Vec<BinaryPart<'_>> {
     let parts = ["content", "contents"]
         .into_iter()
         .filter_map(|key| result.get(key)?.as_array())
         .flatten();
-    parts.filter_map(binary).collect()
+    parts.filter_map(binary_part).collect()
 }
 
-fn binary(part: &Value) -> Option<Binary<'_>> {
+fn binary_part(part: &Value) -> Option<BinaryPart<'_>> {
     let inner = part.get("resource").unwrap_or(part);
     let (kind, key) = match part.get("type").and_then(Value::as_str) {
         Some("image") => ("image", "data"),
@@ -87,7 +87,7 @@ fn binary(part: &Value) -> Option<Binary<'_>> {
         .get("mimeType")
         .and_then(Value::as_str)
         .unwrap_or("unknown");
-    Some(Binary {
+    Some(BinaryPart {
         kind,
         mime_type,
         base64: inner.get(key)?.as_str()?,
@@ -95,12 +95,12 @@ fn binary(part: &Value) -> Option<Binary<'_>> {
 }
 
 /// Writes to the first name that is free.
-fn write(folder: &Path, binary: &Binary<'_>, bytes: &[u8]) -> io::Result<PathBuf> {
-    for number in 1..MOST_NUMBERS {
+fn write_new_file(folder: &Path, binary: &BinaryPart<'_>, bytes: &[u8]) -> io::Result<PathBuf> {
+    for number in 1..MAX_FILE_NUMBER {
         let path = folder.join(format!(
             "{}-{number}.{}",
             binary.kind,
-            ending(binary.mime_type)
+            extension(binary.mime_type)
         ));
         match OpenOptions::new().write(true).create_new(true).open(&path) {
             Ok(mut file) => {
@@ -123,7 +123,7 @@ fn write(folder: &Path, binary: &Binary<'_>, bytes: &[u8]) -> io::Result<PathBuf
     ))
 }
 
-fn ending(mime_type: &str) -> &'static str {
+fn extension(mime_type: &str) -> &'static str {
     match mime_type.split(';').next().unwrap_or_default().trim() {
         "image/png" => "png",
         "image/jpeg" => "jpg",

@@ -8,7 +8,7 @@ use switchboard::trust::{self, FolderAnswer};
 use std::path::PathBuf;
 
 use crate::failure::Failure;
-use crate::opening::{Setup, in_runtime};
+use crate::setup::{Setup, block_on};
 use crate::terminal::tty::Tty;
 use crate::view::server::escaped;
 use crate::{interrupt, output};
@@ -18,9 +18,9 @@ pub(crate) fn private_folder(
     setup: &Setup,
     only: Option<&[ServerName]>,
 ) -> Result<Option<PathBuf>, Failure> {
-    let current = &setup.place.current;
+    let current = &setup.paths.current;
     let mut answer = trust::folder_answer(current, &*setup.store);
-    let names = concerned(setup, only);
+    let names = affected_servers(setup, only);
     if answer.is_none() && !names.is_empty() {
         answer = ask(setup, &names)?;
     }
@@ -39,12 +39,12 @@ pub(crate) fn private_folder(
             escaped(&current.display().to_string()),
         ));
     }
-    Ok(Some(setup.place.private_folder()))
+    Ok(Some(setup.paths.private_folder()))
 }
 
 /// The servers that would run in the current folder, if they start: of the user's own files,
 /// without a folder of their own.
-fn concerned(setup: &Setup, only: Option<&[ServerName]>) -> Vec<String> {
+fn affected_servers(setup: &Setup, only: Option<&[ServerName]>) -> Vec<String> {
     let servers = setup
         .config
         .servers
@@ -72,13 +72,13 @@ fn ask(setup: &Setup, names: &[String]) -> Result<Option<FolderAnswer>, Failure>
     let Some(terminal) = Tty::open().filter(|_| !setup.json) else {
         return Ok(None);
     };
-    let current = &setup.place.current;
+    let current = &setup.paths.current;
     let question = format!(
         "\nYour own servers can be steered by the files of the folder they run in.\nLet {} run in {}? [y/N] ",
         names.join(", "),
         escaped(&current.display().to_string()),
     );
-    let line = in_runtime(interrupt::watch(async {
+    let line = block_on(interrupt::run_until_signal(async {
         Ok(terminal.line(&question).await)
     }))?;
     // A terminal that went away gave no answer.

@@ -15,8 +15,8 @@ use switchboard::server::remembered_offerings;
 use switchboard::store::{FileStore, Store};
 use switchboard::trust::{self, Standing};
 
-use crate::opening::Setup;
-use crate::place::Place;
+use crate::paths::Paths;
+use crate::setup::Setup;
 use crate::view::signature;
 
 /// The server that offered a tool of this exposed name last time.
@@ -48,7 +48,7 @@ pub(crate) fn catalog_of_all(setup: &Setup, only: Option<&ServerName>) -> Option
         .values()
         .filter(|server| only.is_none_or(|only| *only == server.name) && may_run(server))
     {
-        let offerings = offerings(server, &**store)?;
+        let offerings = cached_offerings(server, &**store)?;
         parts.push(Part {
             config: server.clone(),
             launch: server.fingerprint(),
@@ -79,14 +79,13 @@ pub(crate) fn only_server(
 /// ones open (S2-27).
 fn catalog(config: &Config, store: &dyn Store) -> Catalog {
     let part = |server: &Arc<ServerConfig>| {
-        let remembered = offerings(server, store);
-        let settled = remembered.is_some()
-            || !server.enabled
-            || config.security.blocks(&server.name).is_some();
+        let cached = cached_offerings(server, store);
+        let settled =
+            cached.is_some() || !server.enabled || config.security.blocks(&server.name).is_some();
         Part {
             config: server.clone(),
             launch: server.fingerprint(),
-            offerings: remembered.unwrap_or_default(),
+            offerings: cached.unwrap_or_default(),
             settled,
         }
     };
@@ -95,13 +94,13 @@ fn catalog(config: &Config, store: &dyn Store) -> Catalog {
 }
 
 /// What one server offered last time.
-fn offerings(server: &Arc<ServerConfig>, store: &dyn Store) -> Option<Arc<Offerings>> {
+fn cached_offerings(server: &Arc<ServerConfig>, store: &dyn Store) -> Option<Arc<Offerings>> {
     remembered_offerings(store, server.fingerprint()).map(Arc::new)
 }
 
 /// Configured server names, for a shell.
 pub(crate) fn server_candidates() -> Vec<CompletionCandidate> {
-    let Some((config, _)) = read() else {
+    let Some((config, _)) = read_state() else {
         return Vec::new();
     };
     candidates(config.servers.keys().map(ToString::to_string))
@@ -109,7 +108,7 @@ pub(crate) fn server_candidates() -> Vec<CompletionCandidate> {
 
 /// Exposed names and `server/tool`, for a shell.
 pub(crate) fn tool_candidates() -> Vec<CompletionCandidate> {
-    let Some((config, store)) = read() else {
+    let Some((config, store)) = read_state() else {
         return Vec::new();
     };
     let catalog = catalog(&config, &store);
@@ -126,7 +125,7 @@ pub(crate) fn tool_candidates() -> Vec<CompletionCandidate> {
 
 /// `key=` for each argument of the tool on the line, required ones first.
 pub(crate) fn argument_candidates() -> Vec<CompletionCandidate> {
-    let Some((config, store)) = read() else {
+    let Some((config, store)) = read_state() else {
         return Vec::new();
     };
     let catalog = catalog(&config, &store);
@@ -141,11 +140,11 @@ pub(crate) fn argument_candidates() -> Vec<CompletionCandidate> {
     let schema = tool.definition.input_schema.to_value().unwrap_or_default();
     let names = signature::names(&schema)
         .into_iter()
-        .filter(|name| !given(&words, name));
+        .filter(|name| !is_given(&words, name));
     candidates(names.map(|name| format!("{name}=")))
 }
 
-fn given(words: &[String], name: &str) -> bool {
+fn is_given(words: &[String], name: &str) -> bool {
     words.iter().any(|word| {
         word.strip_prefix(name)
             .is_some_and(|rest| rest.starts_with('=') || rest.starts_with(":="))
@@ -154,7 +153,7 @@ fn given(words: &[String], name: &str) -> bool {
 
 /// Addresses of resources, for a shell.
 pub(crate) fn resource_candidates() -> Vec<CompletionCandidate> {
-    offered(|offerings| {
+    offering_candidates(|offerings| {
         offerings
             .resources
             .iter()
@@ -165,7 +164,7 @@ pub(crate) fn resource_candidates() -> Vec<CompletionCandidate> {
 
 /// Names of prompts, for a shell.
 pub(crate) fn prompt_candidates() -> Vec<CompletionCandidate> {
-    offered(|offerings| {
+    offering_candidates(|offerings| {
         offerings
             .prompts
             .iter()
@@ -174,14 +173,14 @@ pub(crate) fn prompt_candidates() -> Vec<CompletionCandidate> {
     })
 }
 
-fn offered(names: impl Fn(&Offerings) -> Vec<String>) -> Vec<CompletionCandidate> {
-    let Some((config, store)) = read() else {
+fn offering_candidates(names: impl Fn(&Offerings) -> Vec<String>) -> Vec<CompletionCandidate> {
+    let Some((config, store)) = read_state() else {
         return Vec::new();
     };
     let all = config
         .servers
         .values()
-        .filter_map(|server| offerings(server, &store));
+        .filter_map(|server| cached_offerings(server, &store));
     candidates(all.flat_map(|offerings| names(&offerings)))
 }
 
@@ -190,7 +189,7 @@ pub(crate) fn path_candidates(typed: &OsStr) -> Vec<CompletionCandidate> {
     let found = PathCompleter::any().complete(typed);
     found
         .into_iter()
-        .filter(|path| path.get_value().to_str().is_some_and(is_plain))
+        .filter(|path| path.get_value().to_str().is_some_and(is_shell_safe))
         .collect()
 }
 
@@ -198,13 +197,13 @@ pub(crate) fn path_candidates(typed: &OsStr) -> Vec<CompletionCandidate> {
 /// on its command line unquoted (T6).
 fn candidates(names: impl Iterator<Item = String>) -> Vec<CompletionCandidate> {
     names
-        .filter(|name| is_plain(name))
+        .filter(|name| is_shell_safe(name))
         .map(CompletionCandidate::new)
         .collect()
 }
 
 /// Whether every shell reads it as itself, and this program as no option.
-fn is_plain(name: &str) -> bool {
+fn is_shell_safe(name: &str) -> bool {
     let is_harmless =
         |character: char| character.is_ascii_alphanumeric() || "_-./:@=".contains(character);
     let rest = name.strip_prefix("~/").unwrap_or(name);
@@ -212,22 +211,22 @@ fn is_plain(name: &str) -> bool {
 }
 
 /// Files and state, in silence: a shell is waiting for words.
-fn read() -> Option<(Config, FileStore)> {
-    let place = Place::find().ok()?;
-    let given = given_files();
+fn read_state() -> Option<(Config, FileStore)> {
+    let paths = Paths::find().ok()?;
+    let given = files_on_command_line();
     let files = if given.is_empty() {
-        place.found_files()
+        paths.found_files()
     } else {
         given
     };
     Some((
         config::load(&files).ok()?,
-        FileStore::open(&place.state).ok()?,
+        FileStore::open(&paths.state).ok()?,
     ))
 }
 
 /// The `-c FILE` words of the line being completed.
-fn given_files() -> Vec<ConfigFile> {
+fn files_on_command_line() -> Vec<ConfigFile> {
     let words: Vec<_> = std::env::args_os().skip(1).collect();
     let mut files = Vec::new();
     for (index, word) in words.iter().enumerate() {
@@ -247,7 +246,8 @@ mod tests {
 
     #[test]
     fn t6_what_a_shell_would_obey_does_not_complete() {
-        let check = |name: &str, expected: bool| assert_eq!(is_plain(name), expected, "{name}");
+        let check =
+            |name: &str, expected: bool| assert_eq!(is_shell_safe(name), expected, "{name}");
         for name in [
             "git",
             "git/",

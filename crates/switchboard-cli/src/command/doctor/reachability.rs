@@ -17,40 +17,44 @@ use crate::view::server::escaped;
 use crate::view::{mask, table};
 
 /// Each station of the way may take this long.
-const PATIENCE: Duration = Duration::from_secs(3);
+const PROBE_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// So many addresses of a name are shown.
 const SHOWN_ADDRESSES: usize = 4;
 
 /// What was found on the way to each server that was looked at.
-pub(super) type Ways = HashMap<ServerName, Vec<(&'static str, String)>>;
+pub(super) type NetworkFacts = HashMap<ServerName, Vec<(&'static str, String)>>;
 
 /// Looks at the way to each URL server that could not be used. Only such as were contacted already:
 /// nothing untrusted is.
-pub(super) async fn look(host: &Host, server: Option<&str>, environment: &Environment) -> Ways {
-    let mut looking = JoinSet::new();
+pub(super) async fn probe_servers(
+    host: &Host,
+    server: Option<&str>,
+    environment: &Environment,
+) -> NetworkFacts {
+    let mut probes = JoinSet::new();
     for handle in host
         .servers()
         .iter()
         .filter(|handle| server.is_none_or(|name| name == handle.config.name.as_str()))
     {
-        if let (Endpoint::Http(http), true) = (&handle.config.endpoint, is_lost(handle)) {
+        if let (Endpoint::Http(http), true) = (&handle.config.endpoint, is_unreachable(handle)) {
             let (name, http, environment) = (
                 handle.config.name.clone(),
                 http.clone(),
                 environment.clone(),
             );
-            looking.spawn(async move { (name, way(&http, &environment).await) });
+            probes.spawn(async move { (name, probe(&http, &environment).await) });
         }
     }
-    let mut ways = Ways::new();
-    while let Some(found) = looking.join_next().await {
-        ways.extend(found);
+    let mut facts = NetworkFacts::new();
+    while let Some(found) = probes.join_next().await {
+        facts.extend(found);
     }
-    ways
+    facts
 }
 
-fn is_lost(handle: &ServerHandle) -> bool {
+fn is_unreachable(handle: &ServerHandle) -> bool {
     matches!(
         handle.snapshot().state,
         State::Failed { .. } | State::Backoff { .. } | State::Connecting { .. }
@@ -59,7 +63,7 @@ fn is_lost(handle: &ServerHandle) -> bool {
 
 /// The stations up to the first that fails. TLS and what HTTP answers are in the server's own
 /// error.
-async fn way(endpoint: &HttpEndpoint, environment: &Environment) -> Vec<(&'static str, String)> {
+async fn probe(endpoint: &HttpEndpoint, environment: &Environment) -> Vec<(&'static str, String)> {
     let Ok(resolved) = resolve_url(endpoint, environment) else {
         return Vec::new();
     };
@@ -69,7 +73,7 @@ async fn way(endpoint: &HttpEndpoint, environment: &Environment) -> Vec<(&'stati
     ) else {
         return Vec::new();
     };
-    if let Some(variable) = proxy(environment) {
+    if let Some(variable) = proxy_variable(environment) {
         return vec![(
             "Proxy",
             format!("{variable} is set; the way beyond it cannot be seen from here"),
@@ -77,8 +81,8 @@ async fn way(endpoint: &HttpEndpoint, environment: &Environment) -> Vec<(&'stati
     }
     // An IPv6 address stands in brackets in a URL.
     let host = host.trim_start_matches('[').trim_end_matches(']');
-    let began = Instant::now();
-    let addresses: Vec<SocketAddr> = match timeout(PATIENCE, lookup_host((host, port))).await {
+    let started_at = Instant::now();
+    let addresses: Vec<SocketAddr> = match timeout(PROBE_TIMEOUT, lookup_host((host, port))).await {
         Ok(Ok(addresses)) => addresses.collect(),
         Ok(Err(error)) => {
             return vec![("Name", format!("{} has no address: {error}", escaped(host)))];
@@ -89,7 +93,7 @@ async fn way(endpoint: &HttpEndpoint, environment: &Environment) -> Vec<(&'stati
                 format!(
                     "no address for {} within {} s",
                     escaped(host),
-                    PATIENCE.as_secs()
+                    PROBE_TIMEOUT.as_secs()
                 ),
             )];
         }
@@ -105,23 +109,26 @@ async fn way(endpoint: &HttpEndpoint, environment: &Environment) -> Vec<(&'stati
             "{} is {} ({})",
             escaped(host),
             shown.join(", "),
-            table::duration(began.elapsed())
+            table::duration(started_at.elapsed())
         ),
     )];
-    let began = Instant::now();
+    let started_at = Instant::now();
     facts.push((
         "Port",
-        match timeout(PATIENCE, TcpStream::connect(addresses.as_slice())).await {
-            Ok(Ok(_)) => format!("{port} is open ({})", table::duration(began.elapsed())),
+        match timeout(PROBE_TIMEOUT, TcpStream::connect(addresses.as_slice())).await {
+            Ok(Ok(_)) => format!("{port} is open ({})", table::duration(started_at.elapsed())),
             Ok(Err(error)) => format!("{port} does not answer: {error}"),
-            Err(_) => format!("{port} does not answer within {} s", PATIENCE.as_secs()),
+            Err(_) => format!(
+                "{port} does not answer within {} s",
+                PROBE_TIMEOUT.as_secs()
+            ),
         },
     ));
     facts
 }
 
 /// The variable that sends requests another way, if one does.
-fn proxy(environment: &Environment) -> Option<&'static str> {
+fn proxy_variable(environment: &Environment) -> Option<&'static str> {
     [
         "https_proxy",
         "HTTPS_PROXY",
@@ -139,9 +146,9 @@ fn proxy(environment: &Environment) -> Option<&'static str> {
 }
 
 /// A request that can be copied. A URL with something to hide in it cannot.
-pub(super) fn by_hand(url: &str) -> Option<String> {
-    let is_whole = mask::url(url) == url && !url.contains('$');
-    is_whole.then(|| {
+pub(super) fn curl_command(url: &str) -> Option<String> {
+    let hides_nothing = mask::url(url) == url && !url.contains('$');
+    hides_nothing.then(|| {
         let ping = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
         // A server may refuse a request that does not accept both.
         let headers =
@@ -159,7 +166,8 @@ mod tests {
 
     #[test]
     fn the_request_to_copy_is_shown_only_where_nothing_is_hidden_in_it() {
-        let check = |url: &str, shown: bool| assert_eq!(by_hand(url).is_some(), shown, "{url}");
+        let check =
+            |url: &str, shown: bool| assert_eq!(curl_command(url).is_some(), shown, "{url}");
         check("https://example.com/mcp", true);
         check("https://example.com/mcp?key=1", false);
         check("https://me:word@example.com/mcp", false);
@@ -173,7 +181,7 @@ mod tests {
             .expect("a port");
         let open = listener.local_addr().expect("an address").port();
         let endpoint = |port: u16| HttpEndpoint::new(format!("http://127.0.0.1:{port}/mcp"));
-        let facts = way(&endpoint(open), &Environment::default()).await;
+        let facts = probe(&endpoint(open), &Environment::default()).await;
         assert_eq!(
             facts.iter().map(|(label, _)| *label).collect::<Vec<_>>(),
             ["Name", "Port"]
@@ -184,7 +192,7 @@ mod tests {
         );
 
         drop(listener);
-        let facts = way(&endpoint(open), &Environment::default()).await;
+        let facts = probe(&endpoint(open), &Environment::default()).await;
         assert!(
             facts[1].1.starts_with(&format!("{open} does not answer")),
             "{facts:?}"
@@ -195,6 +203,6 @@ mod tests {
             "Proxy",
             "HTTPS_PROXY is set; the way beyond it cannot be seen from here".to_owned(),
         )];
-        assert_eq!(way(&endpoint(open), &environment).await, expected);
+        assert_eq!(probe(&endpoint(open), &environment).await, expected);
     }
 }

@@ -11,19 +11,19 @@ use switchboard::trust::{self, Standing};
 
 use crate::command::trust::show;
 use crate::failure::{Code, Failure};
-use crate::opening::{Setup, in_runtime};
-use crate::place::Place;
+use crate::paths::Paths;
+use crate::setup::{Setup, block_on};
 use crate::terminal::tty::Tty;
 use crate::{interrupt, output};
 
 /// What messages and `trust` call the place of such an entry.
-const FILE: &str = "(command line)";
+const SOURCE: &str = "(command line)";
 
 impl Setup {
     /// With this server instead of those of the files, once a person has accepted it as a project's
     /// entry is accepted.
     pub(crate) fn with_server(mut self, words: &str, yes: bool) -> Result<Self, Failure> {
-        let server = entry(words, &self.place)?;
+        let server = entry(words, &self.paths)?;
         self.accept(&server, yes)?;
         self.config.servers = [(server.name.clone(), Arc::new(server))]
             .into_iter()
@@ -47,14 +47,14 @@ impl Setup {
         };
         if !yes {
             let Some(terminal) = Tty::open().filter(|_| !self.json) else {
-                output::suspended_stderr(&text);
+                output::print_on_stderr(&text);
                 return Err(
                     denied("it is in no file, and there is no terminal to ask on")
                         .hint("accept it with `--yes`"),
                 );
             };
             terminal.write_lines(&text);
-            let answer = in_runtime(interrupt::watch(async {
+            let answer = block_on(interrupt::run_until_signal(async {
                 Ok(terminal
                     .line("Start it exactly as shown? [y/N] ")
                     .await
@@ -68,10 +68,10 @@ impl Setup {
     }
 }
 
-fn entry(words: &str, place: &Place) -> Result<ServerConfig, Failure> {
+fn entry(words: &str, paths: &Paths) -> Result<ServerConfig, Failure> {
     let source = Source {
-        folder: Arc::new(place.project.clone()),
-        ..Source::new(Arc::new(FILE.into()), 1, Scope::Project)
+        folder: Arc::new(paths.project.clone()),
+        ..Source::new(Arc::new(SOURCE.into()), 1, Scope::Project)
     };
     if words.starts_with("http://") || words.starts_with("https://") {
         let endpoint = HttpEndpoint {
@@ -86,13 +86,13 @@ fn entry(words: &str, place: &Place) -> Result<ServerConfig, Failure> {
             .next()
             .unwrap_or_default();
         return Ok(ServerConfig::new(
-            name_of(host),
+            name_from(host),
             source,
             Endpoint::Http(endpoint),
         ));
     }
     let wrong = |message: &str| Failure::new(Code::Usage, format!("--server: {message}"));
-    let mut words = split(words)
+    let mut words = split_words(words)
         .ok_or_else(|| wrong("a quote is not closed"))?
         .into_iter();
     let command = words
@@ -108,14 +108,14 @@ fn entry(words: &str, place: &Place) -> Result<ServerConfig, Failure> {
         .find(|word| !word.starts_with('-'))
         .filter(|_| endpoint.package_runner().is_some());
     Ok(ServerConfig::new(
-        name_of(package.unwrap_or(&command)),
+        name_from(package.unwrap_or(&command)),
         source,
         endpoint,
     ))
 }
 
 /// A name made of a program's or a package's: `@scope/server-x@1.2` is `server-x`.
-fn name_of(text: &str) -> ServerName {
+fn name_from(text: &str) -> ServerName {
     let last = text.rsplit('/').next().unwrap_or_default();
     let plain: String = last
         .split('@')
@@ -137,7 +137,7 @@ fn name_of(text: &str) -> ServerName {
 
 /// Words as a shell would split them: blanks divide, quotes and backslashes hold together. Nothing
 /// is expanded.
-fn split(line: &str) -> Option<Vec<String>> {
+fn split_words(line: &str) -> Option<Vec<String>> {
     let mut words: Vec<String> = Vec::new();
     let mut word: Option<String> = None;
     let mut quote: Option<char> = None;
@@ -166,7 +166,7 @@ mod tests {
     #[test]
     fn words_are_split_as_a_shell_splits_them() {
         let check = |line: &str, expected: Option<&[&str]>| {
-            let words = split(line);
+            let words = split_words(line);
             assert_eq!(
                 words
                     .as_ref()
@@ -191,7 +191,7 @@ mod tests {
             ("mcp_time", "mcp-time"),
             ("@", "server"),
         ] {
-            assert_eq!(name_of(text).as_str(), name);
+            assert_eq!(name_from(text).as_str(), name);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Launchers that fetch whatever is newest that day (T7): npx, uvx, docker and their kin.
 
 /// What to write instead, where a launcher is given no version.
-pub(super) fn advice(command: &str, args: &[String]) -> Option<String> {
+pub(super) fn warning(command: &str, args: &[String]) -> Option<String> {
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
     let program = command.rsplit('/').next().unwrap_or(command);
     match (program, words.as_slice()) {
@@ -17,7 +17,7 @@ pub(super) fn advice(command: &str, args: &[String]) -> Option<String> {
 }
 
 fn node(launcher: &str, words: &[&str]) -> Option<String> {
-    let package = named(
+    let package = package_word(
         words,
         &["-p", "--package"],
         &[
@@ -53,7 +53,7 @@ fn node(launcher: &str, words: &[&str]) -> Option<String> {
 }
 
 fn python(launcher: &str, words: &[&str]) -> Option<String> {
-    let package = named(
+    let package = package_word(
         words,
         &["--from", "--spec"],
         &["--with", "--python", "-p", "--index-url", "--directory"],
@@ -98,7 +98,7 @@ fn container(words: &[&str]) -> Option<String> {
         "--memory",
         "--cpus",
     ];
-    let image = named(words, &[], &TAKE_A_VALUE)?;
+    let image = package_word(words, &[], &TAKE_A_VALUE)?;
     if image.contains("@sha256:") {
         return None;
     }
@@ -116,19 +116,23 @@ fn container(words: &[&str]) -> Option<String> {
 
 /// The value of one of `naming`, or else the first word that is neither an option nor an option's
 /// value.
-fn named<'a>(words: &[&'a str], naming: &[&str], with_value: &[&str]) -> Option<&'a str> {
+fn package_word<'a>(
+    words: &[&'a str],
+    package_options: &[&str],
+    value_options: &[&str],
+) -> Option<&'a str> {
     let mut rest = words.iter().copied();
     while let Some(word) = rest.next() {
-        if naming.contains(&word) {
+        if package_options.contains(&word) {
             return rest.next();
         }
-        if let Some(value) = naming
+        if let Some(value) = package_options
             .iter()
             .find_map(|flag| word.strip_prefix(flag)?.strip_prefix('='))
         {
             return Some(value);
         }
-        if with_value.contains(&word) {
+        if value_options.contains(&word) {
             rest.next();
         } else if !word.starts_with('-') {
             return Some(word);
@@ -149,7 +153,7 @@ mod tests {
     fn t7_unpinned_launchers_are_named_and_pinned_ones_are_not() {
         let check = |line: &str, unpinned: Option<&str>| {
             let words: Vec<_> = line.split(' ').map(str::to_owned).collect();
-            let found = advice(&words[0], &words[1..]);
+            let found = warning(&words[0], &words[1..]);
             match unpinned {
                 Some(name) => {
                     assert!(

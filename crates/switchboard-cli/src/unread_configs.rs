@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use switchboard::config::{self, ConfigFile, Scope};
 use switchboard::store::{Shelf, Store};
 
-use crate::place::Place;
+use crate::paths::Paths;
 use crate::view::counted;
 use crate::view::server::escaped;
 use crate::{hints, output};
@@ -19,26 +19,26 @@ const IN_HOME: [&str; 3] = [".codex/config.toml", ".cursor/mcp.json", ".claude.j
 const IN_CONFIG: [&str; 2] = ["Claude/claude_desktop_config.json", "Code/User/mcp.json"];
 
 /// Names each such file that has servers, unless it was named before.
-pub(crate) fn tell(place: &Place, store: &dyn Store) {
+pub(crate) fn report(paths: &Paths, store: &dyn Store) {
     let all = IN_PROJECT
-        .map(|name| place.project.join(name))
+        .map(|name| paths.project.join(name))
         .into_iter()
-        .chain(IN_HOME.map(|name| place.home.join(name)))
-        .chain(IN_CONFIG.map(|name| place.config.join(name)));
+        .chain(IN_HOME.map(|name| paths.home.join(name)))
+        .chain(IN_CONFIG.map(|name| paths.config.join(name)));
     for file in all.filter(|file| file.is_file()) {
         let key = file.display().to_string();
-        let is_told = store
+        let was_reported = store
             .get(Shelf::Notices, &key)
-            .is_ok_and(|told| told.is_some());
-        if is_told {
+            .is_ok_and(|value| value.is_some());
+        if was_reported {
             continue;
         }
-        let Some(count) = servers_in(&file) else {
+        let Some(count) = server_count(&file) else {
             continue;
         };
         let (servers, read) = (counted(count, "server"), hints::with_file(&file));
         // A file given with `-c` is accepted for that run, and this one may be a stranger's.
-        let warning = if file.starts_with(&place.project) && place.project != place.home {
+        let warning = if file.starts_with(&paths.project) && paths.project != paths.home {
             " and starts its servers without asking"
         } else {
             ""
@@ -53,7 +53,7 @@ pub(crate) fn tell(place: &Place, store: &dyn Store) {
 }
 
 /// How many servers it has; `None` where it has none, or cannot be read.
-fn servers_in(file: &PathBuf) -> Option<usize> {
+fn server_count(file: &PathBuf) -> Option<usize> {
     let config = config::load(&[ConfigFile::new(file, Scope::Given)]).ok()?;
     Some(config.servers.len()).filter(|count| *count > 0)
 }
