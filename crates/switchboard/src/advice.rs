@@ -1,6 +1,8 @@
 //! What a person could do about a failure, as a value: whoever shows it words it, in commands and
 //! fields that the person has.
 
+pub use crate::config::TimeField;
+
 /// What a person could do about a failure of one server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -18,29 +20,4 @@ pub enum Advice {
         /// A yes that is said with the call counts for it.
         beforehand: bool,
     },
-}
-
-/// The field of an entry that limits a call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TimeField {
-    /// The native one for the silence between two reports.
-    CallTimeout,
-    /// The native one for the whole call.
-    CallTimeoutMax,
-    /// Gemini's for the whole call.
-    Timeout,
-    /// A3S Code's for the whole call.
-    TimeoutMs,
-}
-
-impl TimeField {
-    /// As its file spells it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::CallTimeout => "call_timeout",
-            Self::CallTimeoutMax => "call_timeout_max",
-            Self::Timeout => "timeout",
-            Self::TimeoutMs => "timeout_ms",
-        }
-    }
 }

@@ -12,23 +12,13 @@
 //!   Without it, a server that wants a login is in [`State::NeedsLogin`](server::State::NeedsLogin)
 //!   until its entry brings a token.
 
-/// Names: the pair (server, tool) is the identity; what a model sees is made from it.
-pub mod name;
-
-/// Text that must not print.
-pub mod secret;
-
-/// Text that must not reach a terminal raw.
-pub mod untrusted;
-
-/// Text quoted for a shell.
-pub mod shell;
+#[doc(inline)]
+pub use switchboard_config as config;
+#[doc(inline)]
+pub use switchboard_config::{name, secret, shell, untrusted};
 
 /// Panics in tasks, caught for their owners.
 mod panics;
-
-/// What the files say: as written, then as meant.
-pub mod config;
 
 /// Which project files a person has accepted, per server, by fingerprint.
 pub mod trust;

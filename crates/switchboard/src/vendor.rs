@@ -216,13 +216,13 @@ impl Tool {
     /// its file makes of that.
     pub fn shown_schema(&self) -> RawJson {
         let schema = &self.definition.input_schema;
-        match self.server.dialect.rules().schemas_for {
-            Some(Vendor::Gemini) => schema
-                .decode::<Json>()
-                .map(gemini::cleaned)
-                .map_or(schema.clone(), |clean| RawJson::from_value(&clean)),
-            Some(Vendor::OpenAi | Vendor::Anthropic) | None => schema.clone(),
+        if !self.server.dialect.rules().gemini_schemas {
+            return schema.clone();
         }
+        schema
+            .decode::<Json>()
+            .map(gemini::cleaned)
+            .map_or(schema.clone(), |clean| RawJson::from_value(&clean))
     }
 }
 
@@ -231,7 +231,7 @@ impl Tool {
     /// [shown](Self::shown_schema) one.
     pub fn shown_definition(&self) -> RawJson {
         let raw = &self.definition.raw;
-        if self.server.dialect.rules().schemas_for.is_none() {
+        if !self.server.dialect.rules().gemini_schemas {
             return raw.clone();
         }
         let schema = self.shown_schema();

@@ -11,17 +11,17 @@ use crate::machine::Machine;
 #[test]
 fn s1_31_the_documents_files_are_shown_listed_and_called() {
     let machine = Machine::new().variable("GITHUB_TOKEN", "a-token-of-the-person");
-    let remote = include_str!("../../../switchboard/tests/seeds/a3s/remote.hcl")
+    let remote = include_str!("../../../switchboard-config/tests/seeds/a3s/remote.hcl")
         .replace("https://mcp.example.com", machine.address());
     let machine = machine
         .file(
             "stdio.hcl",
-            include_str!("../../../switchboard/tests/seeds/a3s/stdio.hcl"),
+            include_str!("../../../switchboard-config/tests/seeds/a3s/stdio.hcl"),
         )
         .file("remote.hcl", &remote)
         .file(
             "reference.hcl",
-            include_str!("../../../switchboard/tests/seeds/a3s/reference.hcl"),
+            include_str!("../../../switchboard-config/tests/seeds/a3s/reference.hcl"),
         );
     insta::assert_snapshot!(machine.transcript(&[
         "-c stdio.hcl status",

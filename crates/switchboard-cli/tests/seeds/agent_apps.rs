@@ -7,10 +7,11 @@ use crate::machine::Machine;
 #[test]
 fn s3_21_the_documents_example_is_shown_listed_and_called() {
     let machine = Machine::new().variable("GITHUB_TOKEN", "a-token-of-the-person");
-    let text = include_str!("../../../switchboard/tests/seeds/agent-apps/agent.yaml").replace(
-        "https://mcp.example.com/tools",
-        &format!("{}/mcp", machine.address()),
-    );
+    let text = include_str!("../../../switchboard-config/tests/seeds/agent-apps/agent.yaml")
+        .replace(
+            "https://mcp.example.com/tools",
+            &format!("{}/mcp", machine.address()),
+        );
     let machine = machine.file("skill.yaml", &text).file(
         "SKILL.md",
         &format!("---\nname: a skill\n{text}---\n\n# What it does\n"),

@@ -7,12 +7,12 @@ use crate::machine::Machine;
 #[test]
 fn s4_28_the_documents_examples_alone_and_joined() {
     let machine = Machine::new();
-    let remote = include_str!("../../../switchboard/tests/seeds/agent-code/sse.toml")
+    let remote = include_str!("../../../switchboard-config/tests/seeds/agent-code/sse.toml")
         .replace("http://localhost:8080", machine.address());
     let (github, security, permissions) = (
-        include_str!("../../../switchboard/tests/seeds/agent-code/stdio.toml"),
-        include_str!("../../../switchboard/tests/seeds/agent-code/security.toml"),
-        include_str!("../../../switchboard/tests/seeds/agent-code/permissions.toml"),
+        include_str!("../../../switchboard-config/tests/seeds/agent-code/stdio.toml"),
+        include_str!("../../../switchboard-config/tests/seeds/agent-code/security.toml"),
+        include_str!("../../../switchboard-config/tests/seeds/agent-code/permissions.toml"),
     );
     let joined = [github, &remote, security, permissions].join("\n");
     let machine = machine

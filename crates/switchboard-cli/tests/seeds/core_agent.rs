@@ -6,7 +6,7 @@ use crate::machine::Machine;
 
 /// The document's first example; its address is a server on this machine.
 fn example(address: &str) -> String {
-    include_str!("../../../switchboard/tests/seeds/core-agent/schema.json").replace(
+    include_str!("../../../switchboard-config/tests/seeds/core-agent/schema.json").replace(
         "https://api.githubcopilot.com/mcp/",
         &format!("{address}/mcp"),
     )

@@ -14,9 +14,9 @@ fn three() -> String {
         text[start..end].trim_end().to_owned()
     };
     let servers = [
-        include_str!("../../../switchboard/tests/seeds/gemini/python.json"),
-        include_str!("../../../switchboard/tests/seeds/gemini/node.json"),
-        include_str!("../../../switchboard/tests/seeds/gemini/docker.json"),
+        include_str!("../../../switchboard-config/tests/seeds/gemini/python.json"),
+        include_str!("../../../switchboard-config/tests/seeds/gemini/node.json"),
+        include_str!("../../../switchboard-config/tests/seeds/gemini/docker.json"),
     ];
     format!(
         "{{\n  \"theme\": \"dark\",\n  \"mcpServers\": {{{}\n  }}\n}}\n",
@@ -57,30 +57,31 @@ fn s2_71_each_of_the_documents_examples_loads_as_it_stands() {
     let files = [
         (
             "schematic",
-            include_str!("../../../switchboard/tests/seeds/gemini/structure.json").to_owned(),
+            include_str!("../../../switchboard-config/tests/seeds/gemini/structure.json")
+                .to_owned(),
         ),
         (
             "python",
-            include_str!("../../../switchboard/tests/seeds/gemini/python.json").to_owned(),
+            include_str!("../../../switchboard-config/tests/seeds/gemini/python.json").to_owned(),
         ),
         (
             "node",
-            include_str!("../../../switchboard/tests/seeds/gemini/node.json").to_owned(),
+            include_str!("../../../switchboard-config/tests/seeds/gemini/node.json").to_owned(),
         ),
         (
             "docker",
-            include_str!("../../../switchboard/tests/seeds/gemini/docker.json").to_owned(),
+            include_str!("../../../switchboard-config/tests/seeds/gemini/docker.json").to_owned(),
         ),
         (
             "http",
             here(include_str!(
-                "../../../switchboard/tests/seeds/gemini/http.json"
+                "../../../switchboard-config/tests/seeds/gemini/http.json"
             )),
         ),
         (
             "headers",
             here(include_str!(
-                "../../../switchboard/tests/seeds/gemini/http-headers.json"
+                "../../../switchboard-config/tests/seeds/gemini/http-headers.json"
             )),
         ),
     ];
@@ -660,7 +661,7 @@ fn s2_12_the_server_gets_its_env_with_both_kinds_of_references_read() {
         .variable("EXTERNAL_API_KEY", "a key $HOME")
         .file(
             ".gemini/settings.json",
-            include_str!("../../../switchboard/tests/seeds/gemini/python.json"),
+            include_str!("../../../switchboard-config/tests/seeds/gemini/python.json"),
         )
         .file("mcp-servers/python/README", "");
     machine.stand_in(
@@ -699,7 +700,7 @@ fn s2_16_the_docker_example_is_run_with_the_folder_and_the_token() {
         .variable("PWD", "/home/ada/my project")
         .file(
             ".gemini/settings.json",
-            include_str!("../../../switchboard/tests/seeds/gemini/docker.json"),
+            include_str!("../../../switchboard-config/tests/seeds/gemini/docker.json"),
         );
     machine.stand_in(
         "container",

@@ -229,7 +229,7 @@ fn watched(
 fn place(what: &str, server: &ServerConfig) -> String {
     format!(
         "{what} ({}:{})",
-        crate::config::diagnostic::visible_path(&server.source.file),
+        crate::config::visible_path(&server.source.file),
         server.source.line
     )
 }

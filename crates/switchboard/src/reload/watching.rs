@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
 
 use super::{By, locked};
-use crate::config::diagnostic::visible_path;
+use crate::config::visible_path;
 use crate::config::{Config, ConfigErrors};
 use crate::host::Shared;
 use crate::name::ServerName;

@@ -502,7 +502,8 @@ fn t4_a_urls_disclosure_names_what_it_reads() {
 fn t5_every_loader_variable_is_refused_in_a_project_and_allowed_with_a_warning_in_the_users_own_file()
  {
     let none = environment(&[]);
-    for name in hijack::REFUSED.split_whitespace() {
+    let refused = include_str!("../../../switchboard-config/tests/refused-variables.txt");
+    for name in refused.split_whitespace() {
         let (folder, config) = project(&format!(
             "[servers.a]\ncommand = 'x'\nenv = {{ {name} = 'v' }}\n"
         ));

@@ -11,7 +11,8 @@ use crate::peer::{Kind, Peer};
 use crate::support::{call, start};
 
 /// The document's file, with the address of a server on this machine.
-const DOCUMENTS: &str = include_str!("../seeds/gemini/http-headers.json");
+const DOCUMENTS: &str =
+    include_str!("../../../switchboard-config/tests/seeds/gemini/http-headers.json");
 
 /// S2-11, S2-17: headers of any name go with every request; one that the wire has as well goes
 /// once.

@@ -278,7 +278,12 @@ async fn s4_14_only_listed_servers_run_and_s4_15_a_denied_one_never_does() {
 
     let examples = ["stdio", "sse", "security", "permissions"];
     let joined = examples
-        .map(|name| std::fs::read_to_string(format!("tests/seeds/agent-code/{name}.toml")).unwrap())
+        .map(|name| {
+            std::fs::read_to_string(format!(
+                "../switchboard-config/tests/seeds/agent-code/{name}.toml"
+            ))
+            .unwrap()
+        })
         .join("\n");
     let joined = joined
         .replace("\"npx\"", &format!("{:?}", stage.server("github")))

@@ -1,0 +1,333 @@
+//! What is wrong in a file, or odd: with file, line, column, the field and what was expected.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::tree::{Node, Tree};
+
+/// One finding in one place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Diagnostic {
+    /// The file.
+    pub file: Arc<PathBuf>,
+    /// 1-based line; 0 where the file as a whole is meant.
+    pub line: usize,
+    /// 1-based column, in characters.
+    pub column: usize,
+    /// The field, dotted: `servers.git.command`.
+    pub field: String,
+    /// The fact and what was expected.
+    pub message: String,
+}
+
+impl Diagnostic {
+    /// A finding about a file as a whole.
+    pub fn of_file(file: &Arc<PathBuf>, message: impl Into<String>) -> Self {
+        Self {
+            file: file.clone(),
+            line: 0,
+            column: 0,
+            field: String::new(),
+            message: message.into(),
+        }
+    }
+}
+
+impl fmt::Display for Diagnostic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&visible_path(&self.file))?;
+        if self.line > 0 {
+            write!(f, ":{}:{}", self.line, self.column)?;
+        }
+        if !self.field.is_empty() {
+            write!(f, ": {}", self.field)?;
+        }
+        write!(f, ": {}", self.message)
+    }
+}
+
+/// Everything wrong in the files, at once. Nothing starts while there is any.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConfigErrors(pub Vec<Diagnostic>);
+
+impl fmt::Display for ConfigErrors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, finding) in self.0.iter().enumerate() {
+            if index > 0 {
+                writeln!(f)?;
+            }
+            write!(f, "{finding}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for ConfigErrors {}
+
+/// A path as text in which every control or invisible character shows: a folder's name is a
+/// stranger's text too.
+pub fn visible_path(path: &Path) -> String {
+    let text = path.to_string_lossy();
+    let quoted = format!("{text:?}");
+    // Debug escapes quotes and backslashes too; those alone are no reason to show a path in quotes.
+    if quoted.len() == text.len() + 2 {
+        text.into_owned()
+    } else {
+        quoted
+    }
+}
+
+/// A key as it stands in a dotted field: bare where TOML allows it, quoted and escaped elsewhere.
+pub(super) fn visible_key(key: &str) -> String {
+    let bare = !key.is_empty()
+        && key
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'));
+    match key.char_indices().nth(LONGEST_KEY) {
+        Some((end, _)) => format!("{:?}…", &key[..end]),
+        None if bare => key.to_owned(),
+        None => format!("{key:?}"),
+    }
+}
+
+/// A longer key is shown cut: it is no name that anybody meant.
+const LONGEST_KEY: usize = 80;
+
+/// Where lines begin, to turn an offset into line and column at a cost that no file can drive up.
+#[derive(Debug)]
+pub(super) struct Lines<'a> {
+    text: &'a str,
+    starts: Vec<usize>,
+    /// How many characters begin before each block of bytes: a file may be one line of a million.
+    before: Vec<usize>,
+}
+
+const BLOCK_BYTES: usize = 256;
+
+impl<'a> Lines<'a> {
+    pub(super) fn new(text: &'a str) -> Self {
+        let starts = std::iter::once(0)
+            .chain(text.match_indices('\n').map(|(at, _)| at + 1))
+            .collect();
+        let mut before = vec![0];
+        let mut characters = 0;
+        for block in text.as_bytes().chunks(BLOCK_BYTES) {
+            characters += characters_begun(block);
+            before.push(characters);
+        }
+        Self {
+            text,
+            starts,
+            before,
+        }
+    }
+
+    /// 1-based line and column (in characters) of a byte offset.
+    pub(super) fn place(&self, offset: usize) -> (usize, usize) {
+        let offset = self.text.floor_char_boundary(offset.min(self.text.len()));
+        let line = self.line(offset);
+        (
+            line,
+            self.characters_before(offset) - self.characters_before(self.starts[line - 1]) + 1,
+        )
+    }
+
+    /// 1-based line of a byte offset.
+    pub(super) fn line(&self, offset: usize) -> usize {
+        self.starts.partition_point(|start| *start <= offset)
+    }
+
+    fn characters_before(&self, offset: usize) -> usize {
+        let block = offset / BLOCK_BYTES;
+        self.before[block] + characters_begun(&self.text.as_bytes()[block * BLOCK_BYTES..offset])
+    }
+}
+
+/// Counts the bytes that are not the middle of a character.
+fn characters_begun(bytes: &[u8]) -> usize {
+    bytes.iter().filter(|byte| **byte & 0xc0 != 0x80).count()
+}
+
+/// Collects what one file has to be told, in the order of the file.
+#[derive(Debug)]
+pub(super) struct Findings<'a> {
+    pub(super) file: Arc<PathBuf>,
+    pub(super) lines: Lines<'a>,
+    pub(super) errors: Vec<Diagnostic>,
+    pub(super) warnings: Vec<Diagnostic>,
+    /// Fields that nobody knows, and what may be meant: warnings, but beside an error perhaps its
+    /// cause (a misspelt `command`).
+    pub(super) unknown: Vec<(Diagnostic, String)>,
+    /// The file is JSON, whose people call a table an object.
+    pub(super) json: bool,
+    /// Lines that are not TOML: what is found on them besides would only repeat it.
+    pub(super) broken_lines: BTreeSet<usize>,
+}
+
+/// More findings than this in one file help nobody.
+const MAX_FINDINGS: usize = 100;
+
+impl<'a> Findings<'a> {
+    pub(super) fn new(file: Arc<PathBuf>, text: &'a str) -> Self {
+        let (errors, warnings, unknown) = (Vec::new(), Vec::new(), Vec::new());
+        Self {
+            file,
+            lines: Lines::new(text),
+            errors,
+            warnings,
+            unknown,
+            json: false,
+            broken_lines: BTreeSet::new(),
+        }
+    }
+
+    pub(super) fn error(
+        &mut self,
+        offset: usize,
+        field: impl Into<String>,
+        message: impl Into<String>,
+    ) {
+        let finding = self.finding(offset, field.into(), message.into());
+        if !self.broken_lines.contains(&finding.line) {
+            self.errors.push(finding);
+        }
+    }
+
+    /// As [`error`](Self::error), for something missing: a broken line may be what holds it.
+    pub(super) fn missing(
+        &mut self,
+        offset: usize,
+        field: impl Into<String>,
+        message: impl Into<String>,
+    ) {
+        if self.broken_lines.is_empty() {
+            self.error(offset, field, message);
+        }
+    }
+
+    /// As [`error`](Self::error), for text that is not TOML. The first of a line counts: the parser
+    /// trips over it again and again.
+    pub(super) fn broken(&mut self, offset: Option<usize>, message: impl Into<String>) {
+        let finding = match offset {
+            Some(offset) => self.finding(offset, String::new(), message.into()),
+            None => Diagnostic::of_file(&self.file, message),
+        };
+        if self.broken_lines.insert(finding.line) {
+            self.errors.push(finding);
+        }
+    }
+
+    pub(super) fn warn(
+        &mut self,
+        offset: usize,
+        field: impl Into<String>,
+        message: impl Into<String>,
+    ) {
+        let finding = self.finding(offset, field.into(), message.into());
+        self.warnings.push(finding);
+    }
+
+    /// Tells of something that nobody knows; `hint` is empty or begins with a semicolon.
+    pub(super) fn unknown(
+        &mut self,
+        offset: usize,
+        field: impl Into<String>,
+        noun: &str,
+        hint: impl Into<String>,
+    ) {
+        let finding = self.finding(offset, field.into(), format!("unknown {noun}"));
+        self.unknown.push((finding, hint.into()));
+    }
+
+    /// What a value is, in the words of its format and without the value.
+    pub(super) fn kind(&self, node: &Node) -> &'static str {
+        if self.json && matches!(node.value, Tree::Table(_)) {
+            "an object"
+        } else {
+            node.kind()
+        }
+    }
+
+    /// Errors and warnings, each in the order of the file and bounded.
+    pub(super) fn finish(mut self) -> (Vec<Diagnostic>, Vec<Diagnostic>) {
+        // Beside text that is not TOML a field may only look unknown, because the line before it
+        // ran on.
+        if self.broken_lines.is_empty() {
+            // Nothing is ignored in a file that is not used.
+            let (told, fate) = if self.errors.is_empty() {
+                (&mut self.warnings, ", ignored")
+            } else {
+                (&mut self.errors, "")
+            };
+            told.extend(self.unknown.drain(..).map(|(mut finding, hint)| {
+                finding.message.extend([fate, &hint]);
+                finding
+            }));
+        }
+        (bounded(self.errors), bounded(self.warnings))
+    }
+
+    fn finding(&self, offset: usize, field: String, message: String) -> Diagnostic {
+        let (line, column) = self.lines.place(offset);
+        Diagnostic {
+            file: self.file.clone(),
+            line,
+            column,
+            field,
+            message,
+        }
+    }
+}
+
+fn bounded(mut findings: Vec<Diagnostic>) -> Vec<Diagnostic> {
+    findings.sort_by_key(|finding| (finding.line, finding.column));
+    let more = findings.len().saturating_sub(MAX_FINDINGS);
+    if more > 0 {
+        let file = findings[0].file.clone();
+        findings.truncate(MAX_FINDINGS);
+        findings.push(Diagnostic::of_file(
+            &file,
+            format!("and {more} more of the same file; correct the first ones and try again"),
+        ));
+    }
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_count_characters_wherever_the_line_is() {
+        let text = format!("é\n{}x\n", "é".repeat(1000));
+        let lines = Lines::new(&text);
+        assert_eq!(lines.place(0), (1, 1));
+        assert_eq!(lines.place(2), (1, 2));
+        assert_eq!(lines.place(3), (2, 1));
+        assert_eq!(lines.place(3 + 2000), (2, 1001));
+        assert_eq!(
+            lines.place(4),
+            (2, 1),
+            "the middle of a character is that character"
+        );
+        assert_eq!(lines.place(usize::MAX), (3, 1));
+        for (offset, _) in text.char_indices() {
+            let start = text[..offset].rfind('\n').map_or(0, |newline| newline + 1);
+            assert_eq!(
+                lines.place(offset).1,
+                text[start..offset].chars().count() + 1
+            );
+        }
+    }
+
+    #[test]
+    fn a_path_with_controls_shows_them() {
+        assert_eq!(visible_path(Path::new("a/b.toml")), "a/b.toml");
+        assert_eq!(
+            visible_path(Path::new("a\u{1b}[2J/b.toml")),
+            "\"a\\u{1b}[2J/b.toml\""
+        );
+    }
+}

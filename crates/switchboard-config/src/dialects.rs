@@ -1,0 +1,447 @@
+//! The kinds of files there are, and in what they differ: one table. How each is read stands in a
+//! file of its own.
+//!
+//! A dialect is the shape of another program's file together with what that program's document says
+//! of it. A server goes by the rules of its file, also beside servers of other files.
+
+use std::time::Duration;
+
+use super::diagnostic::Findings;
+use super::edit::spelling::{self, Address, Spelling};
+use super::format::Format;
+use super::reference::Syntax;
+use super::tree::Node;
+use super::written::{Fields, Written, WrittenServer};
+use super::{HttpWire, Start, TimeField};
+use crate::name::{Style, as_word};
+
+mod a3s;
+mod agent_apps;
+mod agent_code;
+mod core_agent;
+mod gemini;
+mod mcp_json;
+mod native;
+mod recognise;
+
+pub(super) use recognise::recognise;
+
+/// A kind of file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub enum Dialect {
+    /// `switchboard.toml`.
+    #[default]
+    Native,
+    /// `.agents/mcp.json`.
+    CoreAgent,
+    /// HCL with `mcp_servers` blocks.
+    A3s,
+    /// `.gemini/settings.json`.
+    Gemini,
+    /// YAML with `metadata.mcp`.
+    AgentApps,
+    /// TOML with `[mcp_servers.NAME]`.
+    AgentCode,
+    /// `.mcp.json`, and the shape most programs share.
+    McpJson,
+}
+
+/// What holds for the servers of a dialect, where their document says it or the native rule does.
+#[derive(Debug)]
+pub struct Rules {
+    /// Its word on the command line.
+    pub word: &'static str,
+    /// How its files are written, where their name does not tell.
+    pub(super) format: Format,
+    /// The folder that it keeps its file in, inside the project's or the user's: relative paths
+    /// start outside of it.
+    pub(super) own_folder: Option<&'static str>,
+    /// Relative paths of the user's own file start at the current folder (S2-60); elsewhere at a
+    /// folder that is the file's.
+    pub user_paths_start_at_current_folder: bool,
+    /// The file beside its own, in that folder, that says what is permitted.
+    pub(super) permissions_file: Option<&'static str>,
+    /// How its tools are named; `None` takes the style that the configuration as a whole has.
+    pub naming: Option<Style>,
+    /// How its texts refer to variables.
+    pub syntax: Syntax,
+    /// A wrong entry, or a field of the other transport, is an error of the whole file; elsewhere
+    /// of that server alone, or a warning.
+    pub strict: bool,
+    /// A server's name is one that the native style can carry unchanged; elsewhere nearly any
+    /// visible text.
+    pub narrow_names: bool,
+    /// A child gets the whole environment.
+    pub inherits_environment: bool,
+    /// When its servers start.
+    pub start: Start,
+    /// From start to ready, where the entry does not say.
+    pub(super) connect_timeout: Duration,
+    /// A call may take this long in all, progress or not; `None` goes by the native pair of
+    /// deadlines.
+    pub call_timeout: Option<Duration>,
+    /// What its entries call that deadline, where the dialect has a name of its own for it.
+    pub call_timeout_field: Option<TimeField>,
+    /// What a URL means that says nothing else.
+    pub wire: HttpWire,
+    /// An HTTP+SSE stream is looked for at the URL itself, and then at `/sse` under it.
+    pub sse_below: bool,
+    /// A tool is withheld if its own name is that of a built-in tool, although its exposed name
+    /// would not be.
+    pub refuses_builtin_names: bool,
+    /// `ListMcpResources` and `ReadMcpResource` are on offer beside its tools.
+    pub offers_resource_tools: bool,
+    /// A model is shown only what Gemini's API accepts of a tool's schema.
+    pub gemini_schemas: bool,
+    /// A server that offers prompts or resources, but no tool, is closed.
+    pub closes_without_tools: bool,
+    /// How a child is ended.
+    pub stop: Stop,
+    /// A change of the file is noticed by itself.
+    pub watched: bool,
+    /// Where the file says nothing about permissions, calls are not asked about. In a project's
+    /// file that must be accepted.
+    pub ungated_by_default: bool,
+    /// The mode `yolo` skips the deny rules of the same file for servers' tools (S0-26).
+    pub yolo_skips_denies: bool,
+    /// Calls of different callers never overlap on one session that cannot tell whose question it
+    /// asks.
+    pub keeps_callers_apart: bool,
+    /// Many of its servers are shown in a line each: no document says how they look.
+    pub is_brief: bool,
+    /// What it calls the states of a server.
+    pub words: Words,
+    /// Lines of a server's stderr that a logger marked as INFO are not kept.
+    pub drops_info_lines: bool,
+    /// How its entries are written, for whoever edits a file.
+    pub(super) writing: Spelling,
+    /// How the rules in its files name tools.
+    pub spellings: Spellings,
+    /// What a person may answer when a call of its servers is asked about.
+    pub answers: Answers,
+}
+
+/// Which spellings of a rule count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Spellings {
+    /// `server` and `server/tool`, a glob per part; and all of the others.
+    Every,
+    /// `mcp:server_tool`: behind the colon a glob on the name that the tool has in that style.
+    Colon,
+    /// `mcp__server` for the whole server, `mcp__server__tool`, `mcp__*`.
+    Prefix,
+    /// `server` and `server.tool`, to the letter.
+    Keys,
+    /// A glob on `mcp__server__tool`.
+    Exposed,
+}
+
+impl Spellings {
+    /// What a rule should look like, for messages.
+    pub const fn expected(self) -> &'static str {
+        match self {
+            Self::Every => "\"server\" or \"server/tool\", a glob per part",
+            Self::Colon => "\"mcp:server_tool\"",
+            Self::Prefix => "\"mcp__server\" or \"mcp__server__tool\"",
+            Self::Keys => "\"server\" or \"server.tool\"",
+            Self::Exposed => "a glob on \"mcp__server__tool\"",
+        }
+    }
+}
+
+/// What a person may answer when a call is asked about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Answers {
+    /// Once, always this tool or this server (for this run or for good), no.
+    Kept,
+    /// Proceed once, always allow this tool or this server (in memory, by a key), cancel.
+    InMemory,
+}
+
+/// The words that a dialect has for the state of a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Words {
+    /// One for each state.
+    All,
+    /// `CONNECTED`, `CONNECTING`, and `DISCONNECTED` for everything else.
+    Three,
+    /// `ok` and `error`.
+    Two,
+}
+
+/// How a child is ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stop {
+    /// Its input is closed; SIGTERM at 2 s, SIGKILL at 3 s.
+    CloseFirst,
+    /// SIGTERM at once, SIGKILL at 3 s.
+    Terminate,
+}
+
+const NATIVE: Rules = Rules {
+    word: "native",
+    format: Format::Toml,
+    own_folder: None,
+    user_paths_start_at_current_folder: false,
+    permissions_file: None,
+    naming: None,
+    syntax: Syntax::Native,
+    strict: true,
+    narrow_names: true,
+    inherits_environment: false,
+    start: Start::Eager,
+    connect_timeout: Duration::from_secs(30),
+    call_timeout: None,
+    call_timeout_field: None,
+    wire: HttpWire::Auto,
+    sse_below: false,
+    refuses_builtin_names: true,
+    offers_resource_tools: false,
+    gemini_schemas: false,
+    closes_without_tools: false,
+    stop: Stop::CloseFirst,
+    watched: true,
+    ungated_by_default: false,
+    yolo_skips_denies: false,
+    keeps_callers_apart: false,
+    is_brief: true,
+    words: Words::All,
+    drops_info_lines: false,
+    writing: spelling::NATIVE,
+    spellings: Spellings::Every,
+    answers: Answers::Kept,
+};
+
+/// What the five documents have in common where they differ from the native file.
+const FOREIGN: Rules = Rules {
+    strict: false,
+    narrow_names: false,
+    inherits_environment: true,
+    refuses_builtin_names: false,
+    is_brief: false,
+    ..NATIVE
+};
+
+const CORE_AGENT: Rules = Rules {
+    word: "core-agent",
+    format: Format::Json,
+    own_folder: Some(".agents"),
+    permissions_file: Some("config.json"),
+    naming: Some(Style::ServerTool),
+    syntax: Syntax::Placeholder,
+    strict: true,
+    wire: HttpWire::Streamable,
+    stop: Stop::Terminate,
+    watched: false,
+    ungated_by_default: true,
+    yolo_skips_denies: true,
+    words: Words::Two,
+    writing: spelling::CORE_AGENT,
+    spellings: Spellings::Colon,
+    ..FOREIGN
+};
+
+const A3S: Rules = Rules {
+    word: "a3s",
+    format: Format::Hcl,
+    naming: Some(Style::Mcp),
+    // `env("NAME")` is a call, not a text: the reader writes it as the native reference, and every
+    // other `$` as `$$`.
+    syntax: Syntax::Native,
+    call_timeout: Some(Duration::from_secs(60)),
+    call_timeout_field: Some(TimeField::TimeoutMs),
+    wire: HttpWire::Sse,
+    refuses_builtin_names: true,
+    writing: spelling::A3S,
+    spellings: Spellings::Prefix,
+    ..FOREIGN
+};
+
+const GEMINI: Rules = Rules {
+    word: "gemini",
+    format: Format::Json,
+    own_folder: Some(".gemini"),
+    user_paths_start_at_current_folder: true,
+    naming: Some(Style::FirstWins),
+    syntax: Syntax::Shell,
+    // S2-21: the document's one timeout is for connecting as well.
+    connect_timeout: Duration::from_secs(600),
+    call_timeout: Some(Duration::from_secs(600)),
+    call_timeout_field: Some(TimeField::Timeout),
+    wire: HttpWire::Sse,
+    gemini_schemas: true,
+    closes_without_tools: true,
+    words: Words::Three,
+    drops_info_lines: true,
+    writing: spelling::GEMINI,
+    spellings: Spellings::Keys,
+    answers: Answers::InMemory,
+    ..FOREIGN
+};
+
+const AGENT_APPS: Rules = Rules {
+    word: "agent-apps",
+    format: Format::Yaml,
+    naming: Some(Style::ServerDashTool),
+    // `\${NAME}` is what is left for the launch: the reader writes it as the native reference, and
+    // every other `$` as `$$`.
+    syntax: Syntax::Native,
+    start: Start::Lazy,
+    wire: HttpWire::Streamable,
+    keeps_callers_apart: true,
+    // S3-13: the document has no gate.
+    ungated_by_default: true,
+    writing: spelling::AGENT_APPS,
+    ..FOREIGN
+};
+
+const AGENT_CODE: Rules = Rules {
+    word: "agent-code",
+    naming: Some(Style::Mcp),
+    syntax: Syntax::Literal,
+    wire: HttpWire::Sse,
+    writing: spelling::AGENT_CODE,
+    sse_below: true,
+    spellings: Spellings::Exposed,
+    offers_resource_tools: true,
+    ..FOREIGN
+};
+
+const MCP_JSON: Rules = Rules {
+    word: "mcp-json",
+    format: Format::Json,
+    syntax: Syntax::Braced,
+    strict: false,
+    narrow_names: false,
+    refuses_builtin_names: false,
+    writing: spelling::MCP_JSON,
+    ..NATIVE
+};
+
+impl Rules {
+    /// How an entry says that its server may run.
+    pub fn to_enable(&self) -> String {
+        match self.writing.enabled {
+            Some((field, on)) => format!("set `{field}` to {on}"),
+            None => "enable it".to_owned(),
+        }
+    }
+
+    /// How an entry with this wire is changed so that the server is reached over another; `None`
+    /// where such a file has no word for it.
+    pub fn to_change_wire(&self, wire: HttpWire) -> Option<String> {
+        let field = |address: Address| address.map(|(field, _)| field);
+        let beside = |address: Address| address.and_then(|(_, beside)| beside);
+        let Spelling {
+            auto, http, sse, ..
+        } = &self.writing;
+        let (now, other, name) = match wire {
+            HttpWire::Auto => return None,
+            HttpWire::Streamable => (*http, *sse, "HTTP+SSE"),
+            HttpWire::Sse => (*sse, *http, "Streamable HTTP"),
+        };
+        if let (Some((said, _)), true) = (beside(now), beside(*auto).is_none()) {
+            return Some(format!(
+                "leave out `{said}` in its entry: the wire is then found out"
+            ));
+        }
+        let (now, other) = (field(now)?, field(other)?);
+        (now != other).then(|| {
+            format!("if it speaks {name}, write `{other}` instead of `{now}` in its entry")
+        })
+    }
+}
+
+impl Dialect {
+    /// Every one of them.
+    pub const ALL: [Self; 7] = [
+        Self::Native,
+        Self::CoreAgent,
+        Self::A3s,
+        Self::Gemini,
+        Self::AgentApps,
+        Self::AgentCode,
+        Self::McpJson,
+    ];
+
+    /// What holds for its servers.
+    pub const fn rules(self) -> &'static Rules {
+        match self {
+            Self::Native => &NATIVE,
+            Self::CoreAgent => &CORE_AGENT,
+            Self::A3s => &A3S,
+            Self::Gemini => &GEMINI,
+            Self::AgentApps => &AGENT_APPS,
+            Self::AgentCode => &AGENT_CODE,
+            Self::McpJson => &MCP_JSON,
+        }
+    }
+
+    /// Reads its word.
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL
+            .into_iter()
+            .find(|dialect| dialect.rules().word == word)
+    }
+
+    /// How a file of this kind allows one tool, for people to write there; `None` where it has no
+    /// place for that, or where the names cannot stand in a rule as they are.
+    pub fn to_allow(self, server: &str, tool: &str) -> Option<String> {
+        let is_plain = |text: &str| {
+            !text.is_empty()
+                && text
+                    .bytes()
+                    .all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte))
+        };
+        if !is_plain(server) || !is_plain(tool) {
+            return None;
+        }
+        match self {
+            Self::Native => Some(format!(
+                "`allow = [\"{server}/{tool}\"]` under [permissions]"
+            )),
+            Self::CoreAgent => Some(format!(
+                "`\"allow\": [\"mcp:{}_{}\"]` under \"permissions\"",
+                as_word(server),
+                as_word(tool)
+            )),
+            Self::A3s => Some(format!(
+                "`allow = [\"mcp__{server}__{tool}\"]` in a `permissions` block"
+            )),
+            Self::AgentCode => Some(format!(
+                "`tool = \"mcp__{server}__{tool}\"` and `action = \"allow\"` under [[permissions.rules]]"
+            )),
+            Self::Gemini => Some("`\"trust\": true` in its entry".to_owned()),
+            Self::AgentApps | Self::McpJson => None,
+        }
+    }
+
+    /// Who reads its files.
+    pub(super) fn reader(self) -> &'static dyn Reader {
+        match self {
+            Self::Native => &native::Native,
+            Self::A3s => &a3s::A3s,
+            Self::AgentApps => &agent_apps::AgentApps,
+            Self::AgentCode => &agent_code::AgentCode,
+            Self::CoreAgent => &core_agent::CoreAgent,
+            Self::Gemini => &gemini::Gemini,
+            Self::McpJson => &mcp_json::McpJson,
+        }
+    }
+}
+
+/// How the files of one dialect are read: from a tree to the fields of the native file.
+pub(super) trait Reader: Sync {
+    /// What the document says, its entries not read yet.
+    fn open(&self, document: &Node, findings: &mut Findings<'_>) -> Written;
+
+    /// The fields of one entry, by their native names and with native values; where they contradict
+    /// each other, the dialect has decided already. `None` where it is no table at all, which
+    /// has been told.
+    fn entry(&self, server: &WrittenServer, findings: &mut Findings<'_>) -> Option<Fields>;
+
+    /// What the file beside ([`Rules::permissions_file`]) permits.
+    fn permissions(&self, _document: &Node, _findings: &mut Findings<'_>) -> Written {
+        Written::default()
+    }
+}

@@ -1,0 +1,262 @@
+//! Agent Apps: YAML with `metadata.mcp`, in a file or at the head of a Markdown file.
+//!
+//! Two kinds of references meet in it. `${a.b}` is replaced from the document's own metadata when
+//! it is read, and never from the environment. `\${NAME}` in `env` is left for the launch: it
+//! becomes the native reference. One pass does both, so nothing that was put in is looked at again,
+//! and every other `$` is escaped for the native syntax.
+
+use super::Reader;
+use crate::diagnostic::{Findings, visible_key};
+use crate::fields::{Field, Kind, OURS, Side, field};
+use crate::reference::{Syntax, escape, is_name};
+use crate::tree::{Entry, Node, Tree};
+use crate::written::{self, At, Fields, UNSET, Value, Written, WrittenServer};
+
+pub(super) struct AgentApps;
+
+const SECTION: &str = "metadata.mcp";
+
+const FIELDS: &[Field] = &[
+    field("command", Kind::Text, Side::Stdio, None, ""),
+    field("args", Kind::Texts, Side::Stdio, None, ""),
+    field("env", Kind::Secrets, Side::Stdio, None, ""),
+    field("url", Kind::Text, Side::Http, None, ""),
+];
+
+const UNRESOLVED: &str = "a reference to something that the document's own metadata does not have";
+
+impl Reader for AgentApps {
+    fn open(&self, document: &Node, findings: &mut Findings<'_>) -> Written {
+        let Some(section) = document
+            .get("metadata")
+            .and_then(|metadata| metadata.value.get("mcp"))
+        else {
+            return Written::default();
+        };
+        if !matches!(section.value.value, Tree::Table(_)) {
+            let message = format!(
+                "expected a table of servers by name, found {}",
+                section.value.kind()
+            );
+            findings.error(section.value.at, SECTION, message);
+        }
+        let mut servers = Vec::new();
+        for Entry { key, at, value } in section.value.entries() {
+            let path = format!("{SECTION}.{}", visible_key(key));
+            let node = Resolving {
+                document,
+                path: &path,
+                findings,
+            }
+            .entry(value);
+            servers.push(WrittenServer {
+                name: key.clone(),
+                at: *at,
+                path,
+                node,
+            });
+        }
+        Written {
+            servers,
+            ..Written::default()
+        }
+    }
+
+    fn entry(&self, server: &WrittenServer, findings: &mut Findings<'_>) -> Option<Fields> {
+        let (node, unset) = without_unset(&server.node);
+        let mut fields =
+            written::entry(&node, FIELDS, OURS, Syntax::Native, &server.path, findings)?;
+        if let (Some(command), Some(url)) = (fields.at("command"), fields.at("url")) {
+            // S3-04: the document says which one holds.
+            fields.0.remove("command");
+            let message = format!(
+                "ignored: `url` (line {}) takes precedence",
+                findings.lines.line(url)
+            );
+            findings.warn(command, format!("{}.command", server.path), message);
+        }
+        if let (Some(at), false) = (fields.at("env"), unset.is_empty()) {
+            fields.0.insert(
+                UNSET,
+                At {
+                    at,
+                    value: Value::Texts(unset),
+                },
+            );
+        }
+        Some(fields)
+    }
+}
+
+/// An entry, and apart from it the variables whose value is nothing: those are to be unset.
+fn without_unset(entry: &Node) -> (Node, Vec<At<String>>) {
+    let mut entry = entry.clone();
+    let mut unset = Vec::new();
+    if let Tree::Table(fields) = &mut entry.value {
+        for Entry { key, value, .. } in fields {
+            if let ("env", Tree::Table(variables)) = (key.as_str(), &mut value.value) {
+                let taken = variables.extract_if(.., |variable| variable.value.value == Tree::Null);
+                unset.extend(taken.map(|variable| At {
+                    at: variable.at,
+                    value: variable.key,
+                }));
+            }
+        }
+    }
+    (entry, unset)
+}
+
+/// One server's entry while its references are replaced.
+struct Resolving<'a, 'f> {
+    document: &'a Node,
+    path: &'a str,
+    findings: &'a mut Findings<'f>,
+}
+
+/// What becomes of a text.
+enum Resolved {
+    /// In the native syntax.
+    Text(String),
+    /// A path that the metadata does not have.
+    Missing(String),
+}
+
+impl Resolving<'_, '_> {
+    fn entry(&mut self, entry: &Node) -> Node {
+        let Tree::Table(fields) = &entry.value else {
+            return entry.clone();
+        };
+        let fields = fields.iter().map(|field| {
+            let value = match (field.key.as_str(), &field.value.value) {
+                ("env", Tree::Table(variables)) => {
+                    let variables = variables
+                        .iter()
+                        .map(|variable| self.variable(variable))
+                        .collect();
+                    Node {
+                        at: field.value.at,
+                        value: Tree::Table(variables),
+                    }
+                }
+                _ => self.value(&field.value, &field.key),
+            };
+            Entry {
+                value,
+                ..field.clone()
+            }
+        });
+        let value = Tree::Table(fields.collect());
+        Node {
+            at: entry.at,
+            value,
+        }
+    }
+
+    /// S3-22: a variable that cannot be resolved is unset, which the host's own of that name must
+    /// not hide.
+    fn variable(&mut self, variable: &Entry) -> Entry {
+        let value = match scalar(&variable.value.value) {
+            Some(text) => match self.resolve(&text, true) {
+                Resolved::Text(text) => Tree::Text(text),
+                Resolved::Missing(name) => {
+                    // What does not look like a path may be a part of a secret.
+                    let name = if is_path(&name) { name.as_str() } else { "…" };
+                    let message = format!(
+                        "\"${{{name}}}\" is not in the document's own metadata, so the variable is left unset; to take it from the \
+                         environment when the server starts, write \"\\${{{name}}}\""
+                    );
+                    let path = format!("{}.env.{}", self.path, visible_key(&variable.key));
+                    self.findings.warn(variable.value.at, path, message);
+                    Tree::Null
+                }
+            },
+            None => variable.value.value.clone(),
+        };
+        Entry {
+            value: Node {
+                at: variable.value.at,
+                value,
+            },
+            ..variable.clone()
+        }
+    }
+
+    fn value(&mut self, node: &Node, field: &str) -> Node {
+        let value = match &node.value {
+            Tree::List(items) => {
+                Tree::List(items.iter().map(|item| self.value(item, field)).collect())
+            }
+            other => match scalar(other) {
+                Some(text) => {
+                    if text.contains("\\${") {
+                        let message = "\"\\${…}\" is left for the start of the server in `env` only; here it is the text \"${…}\"";
+                        self.findings
+                            .warn(node.at, format!("{}.{field}", self.path), message);
+                    }
+                    match self.resolve(&text, false) {
+                        Resolved::Text(text) => Tree::Text(text),
+                        Resolved::Missing(_) => Tree::Other(UNRESOLVED),
+                    }
+                }
+                None => other.clone(),
+            },
+        };
+        Node { at: node.at, value }
+    }
+
+    /// `left_for_launch`: whether `\${NAME}` is a reference to the environment, or only the text
+    /// `${NAME}`.
+    fn resolve(&self, text: &str, left_for_launch: bool) -> Resolved {
+        let mut resolved = String::with_capacity(text.len());
+        let mut rest = text;
+        while let Some(at) = rest.find("${") {
+            let Some(end) = rest[at..].find('}').map(|end| at + end) else {
+                break;
+            };
+            let name = &rest[at + 2..end];
+            if let Some(before) = rest[..at].strip_suffix('\\') {
+                resolved.push_str(&escape(before));
+                let reference = format!("${{{name}}}");
+                let known = left_for_launch && is_name(name);
+                resolved.push_str(&if known { reference } else { escape(&reference) });
+            } else {
+                resolved.push_str(&escape(&rest[..at]));
+                match self.look_up(name.trim()) {
+                    Some(value) => resolved.push_str(&escape(&value)),
+                    None => return Resolved::Missing(name.trim().to_owned()),
+                }
+            }
+            rest = &rest[end + 1..];
+        }
+        resolved.push_str(&escape(rest));
+        Resolved::Text(resolved)
+    }
+
+    /// A path through the metadata, or through the whole document.
+    fn look_up(&self, path: &str) -> Option<String> {
+        let metadata = self.document.get("metadata").map(|entry| &entry.value);
+        let step = |node: Option<&'_ Node>| {
+            path.split('.')
+                .try_fold(node?, |node, key| Some(&node.get(key)?.value))
+                .cloned()
+        };
+        let found = step(metadata).or_else(|| step(Some(self.document)))?;
+        scalar(&found.value)
+    }
+}
+
+fn is_path(text: &str) -> bool {
+    text.len() <= 64
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"._-[]".contains(&byte))
+}
+
+/// A value that can stand in a text: YAML tells `8080` from `"8080"`, and a command line does not.
+fn scalar(value: &Tree) -> Option<String> {
+    match value {
+        Tree::Text(text) | Tree::Number(text) => Some(text.clone()),
+        Tree::Flag(flag) => Some(flag.to_string()),
+        Tree::Null | Tree::List(_) | Tree::Table(_) | Tree::Other(_) => None,
+    }
+}

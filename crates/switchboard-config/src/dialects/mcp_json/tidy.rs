@@ -1,0 +1,291 @@
+//! Brings the many ways to write one thing into one, before the fields are read.
+
+use super::is_nothing;
+use crate::diagnostic::{Findings, visible_key};
+use crate::tree::{Entry, Node, Tree};
+use crate::written::WrittenServer;
+
+/// What programs ask a person before they act, which only rules and answers decide here.
+const CONFIRMATIONS: [&str; 3] = ["autoApprove", "alwaysAllow", "default_tools_approval_mode"];
+
+/// Known, and of no meaning here.
+const PASSED_OVER: [&str; 8] = [
+    "name",
+    "dev",
+    "gallery",
+    "alwaysLoad",
+    "required",
+    "auth",
+    "$schema",
+    "supports_parallel_tool_calls",
+];
+
+/// What cannot be had here, and what to do instead.
+const MISSED: &[(&str, &str)] = &[
+    (
+        "envFile",
+        "not read; put its variables into `env`, or set them before the start",
+    ),
+    ("sandboxEnabled", "ignored: there is no sandbox here"),
+    ("headersHelper", "not run; put the headers into `headers`"),
+    (
+        "http_headers_helper",
+        "not run; put the headers into `http_headers`",
+    ),
+];
+
+/// The entry with each thing written in one way. In Codex's files (`literal`) no text refers to a
+/// variable.
+pub(super) fn entry(server: &WrittenServer, literal: bool, findings: &mut Findings<'_>) -> Node {
+    let mut node = flat(&server.node);
+    let Tree::Table(entries) = &mut node.value else {
+        return node;
+    };
+    entries.retain(|entry| !is_nothing(&entry.value));
+    drop_unused(entries, &server.path, findings);
+    headers_of_list(entries);
+    for key in ["env", "environment"] {
+        node = node.with_plain_texts(key);
+    }
+    let Tree::Table(entries) = &mut node.value else {
+        return node;
+    };
+    for entry in &mut *entries {
+        texts(
+            &mut entry.value,
+            &format!("{}.{}", server.path, visible_key(&entry.key)),
+            literal,
+            findings,
+        );
+    }
+    references_by_name(entries);
+    split_command(entries);
+    node
+}
+
+/// Cline's `transport: {…}` and everybody's `oauth: {…}` as fields of the entry itself.
+fn flat(node: &Node) -> Node {
+    let mut flat = node.without(&["transport", "oauth"]);
+    let Tree::Table(entries) = &mut flat.value else {
+        return flat;
+    };
+    for entry in node
+        .entries()
+        .iter()
+        .filter(|entry| matches!(entry.key.as_str(), "transport" | "oauth"))
+    {
+        match (entry.key.as_str(), &entry.value.value) {
+            ("transport", Tree::Table(nested)) => entries.extend(nested.iter().cloned()),
+            ("oauth", Tree::Table(nested)) => {
+                entries.extend(nested.iter().map(|nested| Entry {
+                    key: format!("oauth.{}", nested.key),
+                    ..nested.clone()
+                }));
+            }
+            // Some say only whether.
+            ("oauth", Tree::Flag(_)) => {}
+            _ => entries.push(entry.clone()),
+        }
+    }
+    flat
+}
+
+fn drop_unused(entries: &mut Vec<Entry>, path: &str, findings: &mut Findings<'_>) {
+    entries.retain(|Entry { key, at, value }| {
+        let is_off = matches!(value.value, Tree::Flag(false));
+        let told = if CONFIRMATIONS.contains(&key.as_str()) {
+            Some("ignored: what needs no confirmation is for `permissions.allow` of your own file to say")
+        } else {
+            MISSED.iter().find(|(missed, _)| missed == key).map(|(_, message)| *message)
+        };
+        if let Some(message) = told.filter(|_| !is_off) {
+            findings.warn(*at, format!("{path}.{key}"), message);
+        }
+        told.is_none() && !PASSED_OVER.contains(&key.as_str())
+    });
+}
+
+/// `["Name: value"]` as the table of headers that it is.
+fn headers_of_list(entries: &mut [Entry]) {
+    for entry in entries.iter_mut().filter(|entry| entry.key == "headers") {
+        let Tree::List(items) = &entry.value.value else {
+            continue;
+        };
+        let header = |item: &Node| {
+            let (name, value) = item.text()?.split_once(':')?;
+            let value = Node {
+                at: item.at,
+                value: Tree::Text(value.trim().to_owned()),
+            };
+            Some(Entry {
+                key: name.trim().to_owned(),
+                at: item.at,
+                value,
+            })
+        };
+        if let Some(headers) = items.iter().map(header).collect() {
+            entry.value.value = Tree::Table(headers);
+        }
+    }
+}
+
+/// `["program", "argument"]` as a command and its arguments.
+fn split_command(entries: &mut Vec<Entry>) {
+    let Some(command) = entries.iter_mut().find(|entry| entry.key == "command") else {
+        return;
+    };
+    let Tree::List(words) = &mut command.value.value else {
+        return;
+    };
+    if words.is_empty() {
+        return;
+    }
+    let mut rest = words.split_off(1);
+    let at = command.at;
+    if let Some(program) = words.pop() {
+        command.value = program;
+    }
+    if let Some(Entry {
+        value: Node {
+            value: Tree::List(args),
+            ..
+        },
+        ..
+    }) = entries.iter_mut().find(|entry| entry.key == "args")
+    {
+        rest.append(args);
+        *args = rest;
+    } else if !rest.is_empty() {
+        entries.push(Entry {
+            key: "args".to_owned(),
+            at,
+            value: Node {
+                at,
+                value: Tree::List(rest),
+            },
+        });
+    }
+}
+
+/// Codex names variables instead of referring to them.
+fn references_by_name(entries: &mut Vec<Entry>) {
+    let mut taken = |key: &str| {
+        let at = entries.iter().position(|entry| entry.key == key)?;
+        Some(entries.remove(at))
+    };
+    let named = ["bearer_token_env_var", "bearerTokenEnv"]
+        .into_iter()
+        .find_map(&mut taken);
+    let (headers, variables) = (taken("env_http_headers"), taken("env_vars"));
+    if let Some(Entry { at, value, .. }) = named {
+        entries.push(Entry {
+            key: "bearer_token".to_owned(),
+            at,
+            value: reference(value),
+        });
+    }
+    if let Some(Entry {
+        at,
+        value: Node {
+            value: Tree::Table(named),
+            ..
+        },
+        ..
+    }) = headers
+    {
+        let named = named.into_iter().map(|header| Entry {
+            value: reference(header.value),
+            ..header
+        });
+        extend_table(entries, "http_headers", at, named);
+    }
+    if let Some(Entry {
+        at,
+        value: Node {
+            value: Tree::List(names),
+            ..
+        },
+        ..
+    }) = variables
+    {
+        let variable = |name: Node| {
+            Some(Entry {
+                key: name.text()?.to_owned(),
+                at: name.at,
+                value: reference(name),
+            })
+        };
+        extend_table(entries, "env", at, names.into_iter().filter_map(variable));
+    }
+}
+
+fn reference(mut name: Node) -> Node {
+    if let Tree::Text(name) = &mut name.value {
+        *name = format!("${{{name}}}");
+    }
+    name
+}
+
+fn extend_table(entries: &mut Vec<Entry>, key: &str, at: usize, more: impl Iterator<Item = Entry>) {
+    match entries.iter_mut().find(|entry| entry.key == key) {
+        Some(Entry {
+            value:
+                Node {
+                    value: Tree::Table(table),
+                    ..
+                },
+            ..
+        }) => {
+            let more: Vec<Entry> = more
+                .filter(|more| table.iter().all(|entry| entry.key != more.key))
+                .collect();
+            table.extend(more);
+        }
+        Some(_) => {}
+        None => {
+            let value = Node {
+                at,
+                value: Tree::Table(more.collect()),
+            };
+            entries.push(Entry {
+                key: key.to_owned(),
+                at,
+                value,
+            });
+        }
+    }
+}
+
+/// Every text of a value: what an editor would put in is told, since it would be empty here.
+fn texts(node: &mut Node, path: &str, literal: bool, findings: &mut Findings<'_>) {
+    match &mut node.value {
+        Tree::Text(text) if literal => *text = text.replace("${", "$${"),
+        Tree::Text(text) => {
+            *text = text.replace("${userHome}", "${HOME}");
+            let message = if text.contains("${input:") {
+                "\"${input:…}\" is asked for by an editor, and nobody asks here; set a variable and write \"${NAME}\""
+            } else if text.contains("${workspaceFolder") {
+                "\"${workspaceFolder}\" is known to an editor only; write the folder, or a relative path"
+            } else {
+                return;
+            };
+            findings.error(node.at, path, message);
+        }
+        Tree::List(items) => {
+            for (index, item) in items.iter_mut().enumerate() {
+                texts(item, &format!("{path}[{index}]"), literal, findings);
+            }
+        }
+        Tree::Table(entries) => {
+            for entry in entries {
+                texts(
+                    &mut entry.value,
+                    &format!("{path}.{}", visible_key(&entry.key)),
+                    literal,
+                    findings,
+                );
+            }
+        }
+        _ => {}
+    }
+}

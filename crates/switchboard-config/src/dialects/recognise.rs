@@ -1,0 +1,222 @@
+//! Finds out what kind of file one is: by where it lies, then by what only one kind has. What fits
+//! two is told.
+
+use std::path::Path;
+
+use super::Dialect;
+use crate::diagnostic::Findings;
+use crate::format::Format;
+use crate::tree::{Entry, Node, Tree};
+
+/// Where programs keep their files: the folder (any, if empty) and the name.
+const PLACES: &[(&str, &str, Dialect)] = &[
+    ("", "switchboard.toml", Dialect::Native),
+    (".agents", "mcp.json", Dialect::CoreAgent),
+    (".gemini", "settings.json", Dialect::Gemini),
+    ("gemini-cli", "settings.json", Dialect::Gemini),
+    ("", ".mcp.json", Dialect::McpJson),
+    (".cursor", "mcp.json", Dialect::McpJson),
+    (".vscode", "mcp.json", Dialect::McpJson),
+    (".copilot", "mcp-config.json", Dialect::McpJson),
+    (".codex", "config.toml", Dialect::McpJson),
+    ("", ".claude.json", Dialect::McpJson),
+    ("", "claude_desktop_config.json", Dialect::McpJson),
+    ("", "cline_mcp_settings.json", Dialect::McpJson),
+    ("windsurf", "mcp_config.json", Dialect::McpJson),
+];
+
+/// The keys under which programs keep their servers.
+const CONTAINERS: [&str; 4] = ["mcpServers", "servers", "mcp_servers", "context_servers"];
+
+/// Fields that of all files with `mcpServers` only gemini's have.
+const OF_GEMINI: &[&str] = &["httpUrl", "trust", "includeTools", "excludeTools"];
+
+/// Fields that of all files with `mcpServers` gemini's do not have.
+const OF_MCP_JSON: &[&str] = &[
+    "type",
+    "transport",
+    "disabled",
+    "enabled",
+    "autoApprove",
+    "alwaysAllow",
+    "serverUrl",
+    "baseUrl",
+    "envFile",
+    "environment",
+];
+
+/// Fields that of the files with `mcp_servers` only Codex's have.
+const OF_CODEX: &[&str] = &[
+    "bearer_token_env_var",
+    "http_headers",
+    "env_http_headers",
+    "env_vars",
+    "startup_timeout_sec",
+    "startup_timeout_ms",
+    "tool_timeout_sec",
+    "enabled_tools",
+    "disabled_tools",
+    "enabled",
+    "required",
+    "cwd",
+    "scopes",
+    "oauth",
+];
+
+/// The kind of a file whose path (absolute) and document these are.
+pub(crate) fn recognise(
+    path: &Path,
+    format: Format,
+    document: &Node,
+    findings: &mut Findings<'_>,
+) -> Dialect {
+    by_place(path).unwrap_or_else(|| by_shape(format, document, findings))
+}
+
+fn by_place(path: &Path) -> Option<Dialect> {
+    let name = path.file_name()?;
+    let folder = path.parent().and_then(Path::file_name);
+    let lies = |(of, called, _): &&(&str, &str, Dialect)| {
+        name == *called && (of.is_empty() || folder.is_some_and(|folder| folder == *of))
+    };
+    PLACES.iter().find(lies).map(|(_, _, dialect)| *dialect)
+}
+
+fn by_shape(format: Format, document: &Node, findings: &mut Findings<'_>) -> Dialect {
+    match format {
+        Format::Hcl => return Dialect::A3s,
+        Format::FrontMatter => return Dialect::AgentApps,
+        Format::Toml | Format::Json | Format::Yaml => {}
+    }
+    let get = |key| document.get(key).map(|entry| &entry.value);
+    if get("metadata").is_some_and(|metadata| metadata.get("mcp").is_some()) {
+        return Dialect::AgentApps;
+    }
+    let lists_servers = |security: &Node| {
+        security
+            .entries()
+            .iter()
+            .any(|entry| entry.key.starts_with("mcp_server_"))
+    };
+    let has_rules = |permissions: &Node| {
+        permissions
+            .get("rules")
+            .is_some_and(|rules| matches!(rules.value.value, Tree::List(_)))
+    };
+    if get("security").is_some_and(lists_servers) || get("permissions").is_some_and(has_rules) {
+        return Dialect::AgentCode;
+    }
+    if get("permissions").is_some_and(names_mcp_tools) {
+        return Dialect::CoreAgent;
+    }
+    if let Some(servers) = get("servers") {
+        return match format {
+            Format::Toml => Dialect::Native,
+            // VS Code says `type`, and has no version.
+            _ if get("version").is_some() || has_any(servers, &["transport"]) => Dialect::CoreAgent,
+            _ => Dialect::McpJson,
+        };
+    }
+    if let Some(entry) = document.get("mcpServers") {
+        return match (
+            has_any(&entry.value, OF_GEMINI),
+            has_any(&entry.value, OF_MCP_JSON),
+        ) {
+            (true, _) => Dialect::Gemini,
+            (false, true) => Dialect::McpJson,
+            (false, false) if has_bare_reference(&entry.value) => Dialect::Gemini,
+            (false, false) => fits_two(entry, Dialect::Gemini, findings),
+        };
+    }
+    if let Some(entry) = document.get("mcp_servers") {
+        // Codex's own file is known by its place; elsewhere this is how agent-code's document
+        // writes its servers.
+        return if has_any(&entry.value, OF_CODEX) {
+            Dialect::McpJson
+        } else {
+            Dialect::AgentCode
+        };
+    }
+    match format {
+        Format::Toml => Dialect::Native,
+        Format::Yaml if document.get("context_servers").is_none() => Dialect::AgentApps,
+        _ => Dialect::McpJson,
+    }
+}
+
+/// Whether any of the entries has any of these fields.
+fn has_any(servers: &Node, fields: &[&str]) -> bool {
+    let known = |entry: &Entry| fields.contains(&entry.key.as_str());
+    servers
+        .entries()
+        .iter()
+        .any(|server| server.value.entries().iter().any(known))
+}
+
+/// Whether a variable is referred to as `$NAME`, which of all files with `mcpServers` only gemini's
+/// do.
+fn has_bare_reference(servers: &Node) -> bool {
+    let starts_name =
+        |text: &str| text.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_');
+    let is_bare = |entry: &Entry| {
+        entry
+            .value
+            .text()
+            .and_then(|text| text.strip_prefix('$'))
+            .is_some_and(starts_name)
+    };
+    let environments = servers
+        .entries()
+        .iter()
+        .filter_map(|server| server.value.get("env"));
+    environments
+        .flat_map(|environment| environment.value.entries())
+        .any(is_bare)
+}
+
+/// Whether a rule is spelled `mcp:tool`, as only core-agent's are.
+fn names_mcp_tools(permissions: &Node) -> bool {
+    let names_one = |rules: &Entry| match &rules.value.value {
+        Tree::List(rules) => rules
+            .iter()
+            .any(|rule| rule.text().is_some_and(|text| text.starts_with("mcp:"))),
+        _ => false,
+    };
+    permissions.entries().iter().any(names_one)
+}
+
+fn fits_two(container: &Entry, other: Dialect, findings: &mut Findings<'_>) -> Dialect {
+    if !container.value.entries().is_empty() {
+        let (read, other) = (Dialect::McpJson.rules().word, other.rules().word);
+        let message = format!(
+            "read as {read}; files of {other} look like this too: say which it is with --dialect {other} or {read}"
+        );
+        findings.warn(container.at, container.key.clone(), message);
+    }
+    Dialect::McpJson
+}
+
+/// Tells of servers under a key of other kinds of files, which would pass unnoticed; whether it was
+/// such a key.
+pub(super) fn tell_of_foreign_container(
+    entry: &Entry,
+    expected: &'static str,
+    dialect: Dialect,
+    findings: &mut Findings<'_>,
+) -> bool {
+    let is_container = entry.key != expected && CONTAINERS.contains(&entry.key.as_str());
+    if !is_container || !matches!(entry.value.value, Tree::Table(_)) {
+        return false;
+    }
+    let rules = dialect.rules();
+    let message = format!(
+        "not read: expected `{expected}`, where {} files have their servers, or another --dialect",
+        rules.word
+    );
+    if rules.strict {
+        findings.error(entry.at, entry.key.clone(), message);
+    } else {
+        findings.warn(entry.at, entry.key.clone(), message);
+    }
+    true
+}

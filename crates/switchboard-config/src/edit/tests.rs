@@ -1,0 +1,381 @@
+#![allow(clippy::unwrap_used)]
+use std::os::unix::fs::symlink;
+
+use super::*;
+use crate::{Scope, load};
+
+fn command(name: &str) -> Addition {
+    Addition {
+        name: name.to_owned(),
+        target: Target::Command("npx".to_owned(), vec!["-y".to_owned(), "server".to_owned()]),
+        transport: None,
+        env: vec![("TOKEN".to_owned(), "${TOKEN}".to_owned())],
+        headers: Vec::new(),
+        cwd: None,
+    }
+}
+
+fn url(name: &str, transport: Option<&str>) -> Addition {
+    Addition {
+        target: Target::Url("https://example.com/mcp".to_owned()),
+        transport: transport.map(str::to_owned),
+        env: Vec::new(),
+        headers: vec![("Authorization".to_owned(), "Bearer ${T}".to_owned())],
+        ..command(name)
+    }
+}
+
+fn check(file: &str, dialect: Dialect, before: &str, change: &Change, after: &str) {
+    let format = Format::of(Path::new(file)).unwrap();
+    assert_eq!(
+        edited(before, format, dialect, change).unwrap(),
+        after,
+        "{file} {dialect:?} {change:?}"
+    );
+}
+
+fn refused(file: &str, dialect: Dialect, before: &str, change: &Change, told: &str) {
+    let fact = edited(
+        before,
+        Format::of(Path::new(file)).unwrap(),
+        dialect,
+        change,
+    )
+    .unwrap_err();
+    assert!(fact.contains(told), "{change:?}: {fact}");
+}
+
+#[test]
+fn toml_entries_come_and_go_and_all_else_stays() {
+    let native = |before: &str, change: &Change, after: &str| {
+        check("x.toml", Dialect::Native, before, change, after)
+    };
+    let added = "[servers.new]\ncommand = \"npx\"\nargs = [\"-y\", \"server\"]\nenv = { TOKEN = \"${TOKEN}\" }\n";
+    native("", &Change::Add(command("new")), added);
+    native(
+        "# mine\n\n",
+        &Change::Add(command("new")),
+        &format!("# mine\n\n{added}"),
+    );
+    native(
+        "# mine\n[servers.a] # first\ncommand = \"x\"   # odd spacing\n\n# rules\n[permissions]\nmode = \"ask\"\n",
+        &Change::Add(command("new")),
+        &format!(
+            "# mine\n[servers.a] # first\ncommand = \"x\"   # odd spacing\n\n{added}\n# rules\n[permissions]\nmode = \"ask\"\n"
+        ),
+    );
+    native(
+        "[servers]\na = { command = \"x\" }\n",
+        &Change::Add(url("new", Some("sse"))),
+        "[servers]\na = { command = \"x\" }\nnew = { transport = \"sse\", url = \"https://example.com/mcp\", headers = { Authorization = \"Bearer ${T}\" } }\n",
+    );
+    // What stands right above an entry goes with it; a heading that a blank line sets apart stays.
+    native(
+        "# My servers.\n\n# the first\n[servers.a]\ncommand = \"x\"\n[servers.a.env]\nT = \"1\"\n\n# the second\n[servers.b]\ncommand = \"y\"\n",
+        &Change::Remove("a".to_owned()),
+        "# My servers.\n\n# the second\n[servers.b]\ncommand = \"y\"\n",
+    );
+    native(
+        "[servers.a]\ncommand = \"x\"\n\n# about all\n\n[servers.b]\ncommand = \"y\"\n",
+        &Change::Remove("b".to_owned()),
+        "[servers.a]\ncommand = \"x\"\n\n# about all\n\n",
+    );
+    native(
+        "[servers.a]\ncommand = \"x\"\n",
+        &Change::Enable("a".to_owned(), false),
+        "[servers.a]\ncommand = \"x\"\nenabled = false\n",
+    );
+    native(
+        "[servers.a]\nenabled = false # for now\ncommand = \"x\"\n",
+        &Change::Enable("a".to_owned(), true),
+        "[servers.a]\nenabled = true # for now\ncommand = \"x\"\n",
+    );
+    let code = |before: &str, change: &Change, after: &str| {
+        check("x.toml", Dialect::AgentCode, before, change, after)
+    };
+    let literal = Addition {
+        env: vec![("A".to_owned(), "b".to_owned())],
+        ..command("new")
+    };
+    code(
+        "",
+        &Change::Add(literal),
+        "[mcp_servers.new]\ncommand = \"npx\"\nargs = [\"-y\", \"server\"]\nenv = { A = \"b\" }\n",
+    );
+    refused(
+        "x.toml",
+        Dialect::AgentCode,
+        "",
+        &Change::Add(command("new")),
+        "has no references",
+    );
+    refused(
+        "x.toml",
+        Dialect::AgentCode,
+        "",
+        &Change::Enable("a".to_owned(), false),
+        "has no word for a server that is disabled",
+    );
+}
+
+#[test]
+fn json_entries_come_and_go_in_the_files_own_hand() {
+    let gemini = |before: &str, change: &Change, after: &str| {
+        check("x.json", Dialect::Gemini, before, change, after)
+    };
+    gemini(
+        "{\n    // mine\n    \"theme\": \"dark\",\n    \"mcpServers\": {\n        \"a\": { \"command\": \"x\" } // first\n    }\n}\n",
+        &Change::Add(command("new")),
+        "{\n    // mine\n    \"theme\": \"dark\",\n    \"mcpServers\": {\n        \"a\": { \"command\": \"x\" }, // first\n        \"new\": {\n            \
+         \"command\": \"npx\",\n            \"args\": [\"-y\", \"server\"],\n            \"env\": {\n                \"TOKEN\": \"${TOKEN}\"\n            }\n        }\n    }\n}\n",
+    );
+    gemini(
+        "{\n  \"mcpServers\": {\n    \"a\": { \"command\": \"x\" },\n    // two\n    \"b\": { \"command\": \"y\" }\n  }\n}\n",
+        &Change::Remove("a".to_owned()),
+        "{\n  \"mcpServers\": {\n    // two\n    \"b\": { \"command\": \"y\" }\n  }\n}\n",
+    );
+    refused(
+        "x.json",
+        Dialect::Gemini,
+        "{}",
+        &Change::Enable("a".to_owned(), false),
+        "try `switchboard remove a`",
+    );
+    check(
+        "x.json",
+        Dialect::CoreAgent,
+        "",
+        &Change::Add(url("new", None)),
+        "{\n  \"version\": 1,\n  \"servers\": {\n    \"new\": {\n      \"transport\": \"http\",\n      \"url\": \"https://example.com/mcp\",\n      \
+         \"headers\": {\n        \"Authorization\": \"Bearer ${env:T}\"\n      }\n    }\n  }\n}\n",
+    );
+    refused(
+        "x.json",
+        Dialect::CoreAgent,
+        "{}",
+        &Change::Add(url("new", Some("sse"))),
+        "cannot say --transport sse",
+    );
+    check(
+        "x.json",
+        Dialect::McpJson,
+        "{\n  \"mcpServers\": {\n    \"a\": {\n      \"command\": \"x\"\n    }\n  }\n}\n",
+        &Change::Enable("a".to_owned(), false),
+        "{\n  \"mcpServers\": {\n    \"a\": {\n      \"command\": \"x\",\n      \"disabled\": true\n    }\n  }\n}\n",
+    );
+}
+
+#[test]
+fn hcl_blocks_come_and_go_and_all_else_stays() {
+    let a3s = |before: &str, change: &Change, after: &str| {
+        check("x.hcl", Dialect::A3s, before, change, after)
+    };
+    let first = "# mine\nmodel = \"x\"\n\n# files\nmcp_servers {\n  name    = \"a\" # odd\n  command = \"x\"\n}\n";
+    a3s(
+        first,
+        &Change::Add(command("new")),
+        &format!(
+            "{first}\nmcp_servers {{\n  name      = \"new\"\n  transport = \"stdio\"\n  command   = \"npx\"\n  args      = [\"-y\", \"server\"]\n  \
+             env       = {{\n    TOKEN = env(\"TOKEN\")\n  }}\n}}\n"
+        ),
+    );
+    a3s(
+        first,
+        &Change::Remove("a".to_owned()),
+        "# mine\nmodel = \"x\"\n",
+    );
+    a3s(
+        first,
+        &Change::Enable("a".to_owned(), false),
+        "# mine\nmodel = \"x\"\n\n# files\nmcp_servers {\n  name    = \"a\" # odd\n  command = \"x\"\n  enabled = false\n}\n",
+    );
+    a3s(
+        "mcp_servers {\n  name = \"a\"\n  enabled = true # yes\n  command = \"x\"\n}\n",
+        &Change::Enable("a".to_owned(), false),
+        "mcp_servers {\n  name = \"a\"\n  enabled = false # yes\n  command = \"x\"\n}\n",
+    );
+    let odd = Addition {
+        env: vec![("A-B".to_owned(), "$${x} \"%{\n".to_owned())],
+        ..command("new")
+    };
+    let made = edited("", Format::Hcl, Dialect::A3s, &Change::Add(odd)).unwrap();
+    assert!(made.contains("\"A-B\" = \"$${x} \\\"%%{\\n\""), "{made}");
+    let mixed = Addition {
+        env: vec![("A".to_owned(), "x${B}".to_owned())],
+        ..command("new")
+    };
+    refused(
+        "x.hcl",
+        Dialect::A3s,
+        "",
+        &Change::Add(mixed),
+        "takes one ${NAME} and nothing beside it",
+    );
+    refused(
+        "x.hcl",
+        Dialect::A3s,
+        "mcp_servers = []\n",
+        &Change::Add(command("new")),
+        "edit the file by hand",
+    );
+}
+
+#[test]
+fn yaml_lines_come_and_go_and_no_other_is_touched() {
+    let apps = |before: &str, change: &Change, after: &str| {
+        check("x.yaml", Dialect::AgentApps, before, change, after)
+    };
+    let new = "    new:\n      command: npx\n      args: ['-y', server]\n      env:\n        TOKEN: '\\${TOKEN}'\n";
+    apps(
+        "",
+        &Change::Add(command("new")),
+        &format!("metadata:\n  mcp:\n{new}"),
+    );
+    let file = "# mine\nmetadata:\n  title: x\n  mcp:\n    a: # first\n      command: x\n\n    # second\n    \"b\":\n      url: https://b.example\n\nrest: 1\n";
+    apps(
+        file,
+        &Change::Add(command("new")),
+        &file.replace(
+            "url: https://b.example\n",
+            &format!("url: https://b.example\n{new}"),
+        ),
+    );
+    apps(
+        file,
+        &Change::Remove("b".to_owned()),
+        "# mine\nmetadata:\n  title: x\n  mcp:\n    a: # first\n      command: x\n\nrest: 1\n",
+    );
+    apps(
+        file,
+        &Change::Remove("a".to_owned()),
+        "# mine\nmetadata:\n  title: x\n  mcp:\n\n    # second\n    \"b\":\n      url: https://b.example\n\nrest: 1\n",
+    );
+    apps(
+        "metadata:\n  title: x\n",
+        &Change::Add(command("new")),
+        &format!("metadata:\n  title: x\n  mcp:\n{new}"),
+    );
+    refused(
+        "x.yaml",
+        Dialect::AgentApps,
+        "metadata: { mcp: { a: { command: x } } }\n",
+        &Change::Remove("a".to_owned()),
+        "one line",
+    );
+    check(
+        "x.md",
+        Dialect::AgentApps,
+        "---\nmetadata:\n  title: x\n---\n# Text\n\nmetadata:\n",
+        &Change::Add(command("new")),
+        &format!("---\nmetadata:\n  title: x\n  mcp:\n{new}---\n# Text\n\nmetadata:\n"),
+    );
+    for (text, written) in [
+        ("true", "'true'"),
+        ("it's", "'it''s'"),
+        ("1.5", "'1.5'"),
+        ("./x", "./x"),
+        ("a\nb", "\"a\\nb\""),
+    ] {
+        let addition = Addition {
+            target: Target::Command(text.to_owned(), Vec::new()),
+            env: Vec::new(),
+            ..command("new")
+        };
+        let made = edited("", Format::Yaml, Dialect::AgentApps, &Change::Add(addition)).unwrap();
+        assert_eq!(
+            made,
+            format!("metadata:\n  mcp:\n    new:\n      command: {written}\n")
+        );
+    }
+}
+
+fn given(path: &Path) -> ConfigFile {
+    ConfigFile::new(path, Scope::Given)
+}
+
+fn mode(path: &Path) -> u32 {
+    path.metadata().unwrap().permissions().mode() & 0o777
+}
+
+#[test]
+fn a_new_file_and_its_folder_are_for_their_owner_only() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("switchboard/switchboard.toml");
+    let done = edit(&given(&path), &Change::Add(command("new"))).unwrap();
+    assert_eq!(
+        (done.created, done.line, done.dialect),
+        (true, 1, Dialect::Native)
+    );
+    assert_eq!((mode(&path), mode(path.parent().unwrap())), (0o600, 0o700));
+    assert_eq!(load(&[given(&path)]).unwrap().servers.len(), 1);
+}
+
+#[test]
+fn permissions_and_links_are_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let (real, link) = (
+        folder.path().join("real.toml"),
+        folder.path().join("switchboard.toml"),
+    );
+    std::fs::write(&real, "[servers.a]\ncommand = \"x\"\n").unwrap();
+    std::fs::set_permissions(&real, Permissions::from_mode(0o640)).unwrap();
+    symlink(&real, &link).unwrap();
+    edit(&given(&link), &Change::Enable("a".to_owned(), false)).unwrap();
+    assert!(link.symlink_metadata().unwrap().is_symlink());
+    assert_eq!(mode(&real), 0o640);
+    assert_eq!(
+        std::fs::read_to_string(&real).unwrap(),
+        "[servers.a]\ncommand = \"x\"\nenabled = false\n"
+    );
+    assert!(
+        edit(&given(&link), &Change::Enable("a".to_owned(), false))
+            .unwrap()
+            .unchanged
+    );
+    let left: Vec<_> = std::fs::read_dir(folder.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
+    assert_eq!(left.len(), 2, "nothing else is left: {left:?}");
+}
+
+#[test]
+fn what_cannot_be_done_leaves_the_file_as_it_is_and_says_why() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("switchboard.toml");
+    let text = "# top\n[servers.a]\ncommand = \"x\"\n";
+    std::fs::write(&path, text).unwrap();
+    let shown = path.canonicalize().unwrap().display().to_string();
+    let check = |change: Change, told: &str| {
+        let fault = edit(&given(&path), &change).unwrap_err().to_string();
+        assert!(fault.contains(told), "{change:?}: {fault}");
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
+    };
+    check(
+        Change::Add(command("a")),
+        &format!("{shown}:2 has a server \"a\" already"),
+    );
+    check(
+        Change::Remove("b".to_owned()),
+        &format!("{shown} has no server \"b\"; it has: a"),
+    );
+    check(
+        Change::Add(command("a__b")),
+        "not written, since the file would not load",
+    );
+    check(
+        Change::Add(Addition {
+            cwd: Some(String::new()),
+            ..command("new")
+        }),
+        "empty; expected a folder",
+    );
+    std::fs::write(&path, "[servers.a\n").unwrap();
+    let fault = edit(&given(&path), &Change::Add(command("new")))
+        .unwrap_err()
+        .to_string();
+    assert!(
+        fault.starts_with("the file does not load as it is; correct it first:\n"),
+        "{fault}"
+    );
+}

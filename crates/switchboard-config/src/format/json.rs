@@ -1,0 +1,177 @@
+//! JSON as a tree, with comments and trailing commas, as editors allow them in configuration files.
+//!
+//! The parser stops at the first fault and bounds the depth. No message repeats a value, which may
+//! be a secret.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry as Slot;
+
+use jsonc_parser::ast::{Object, Value};
+use jsonc_parser::common::Ranged;
+use jsonc_parser::errors::ParseErrorKind;
+use jsonc_parser::{CollectOptions, ParseOptions, ParseStringErrorKind, parse_to_ast};
+
+use crate::diagnostic::{Findings, visible_key};
+use crate::tree::{Entry, Node, Tree};
+
+/// What some editors put before the text: no part of it.
+const BYTE_ORDER_MARK: char = '\u{feff}';
+
+const OPTIONS: ParseOptions = ParseOptions {
+    allow_comments: true,
+    allow_trailing_commas: true,
+    allow_loose_object_property_names: false,
+    allow_missing_commas: false,
+    allow_single_quoted_strings: false,
+    allow_hexadecimal_numbers: false,
+    allow_unary_plus_numbers: false,
+    allow_bare_decimal_point_numbers: false,
+    allow_non_finite_numbers: false,
+    allow_extended_string_escapes: false,
+};
+
+pub(super) fn parse(text: &str, findings: &mut Findings<'_>) -> Node {
+    let bare = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text);
+    let mut reading = Reading {
+        before: text.len() - bare.len(),
+        findings,
+    };
+    let empty = Node {
+        at: 0,
+        value: Tree::Table(Vec::new()),
+    };
+    match parse_to_ast(bare, &CollectOptions::default(), &OPTIONS) {
+        Ok(parsed) => match parsed.value {
+            Some(value @ Value::Object(_)) => reading.node(value),
+            Some(other) => {
+                let at = reading.before + other.start();
+                let kind = reading.node(other).kind();
+                reading.findings.broken(
+                    Some(at),
+                    format!("expected an object, {{ … }}, found {kind}"),
+                );
+                empty
+            }
+            None => {
+                reading
+                    .findings
+                    .broken(None, "empty; expected a JSON object, { … }");
+                empty
+            }
+        },
+        Err(fault) => {
+            let at = fault.range().start.min(bare.len());
+            let rest = bare.get(at..).unwrap_or_default();
+            reading.findings.broken(
+                Some(reading.before + at),
+                format!("not valid JSON: {}", syntax(fault.kind(), rest)),
+            );
+            empty
+        }
+    }
+}
+
+/// A text on its way to a tree.
+struct Reading<'f, 'a> {
+    /// How many bytes stand before what was parsed.
+    before: usize,
+    findings: &'f mut Findings<'a>,
+}
+
+impl Reading<'_, '_> {
+    fn node(&mut self, value: Value<'_>) -> Node {
+        let at = self.before + value.start();
+        let value = match value {
+            Value::StringLit(text) => Tree::Text(text.value.into_owned()),
+            Value::NumberLit(number) => Tree::Number(number.value.to_owned()),
+            Value::BooleanLit(flag) => Tree::Flag(flag.value),
+            Value::NullKeyword(_) => Tree::Null,
+            Value::Array(list) => Tree::List(
+                list.elements
+                    .into_iter()
+                    .map(|item| self.node(item))
+                    .collect(),
+            ),
+            Value::Object(object) => Tree::Table(self.entries(object)),
+        };
+        Node { at, value }
+    }
+
+    /// Which of two values of one key was meant cannot be known, and programs disagree on which one
+    /// counts.
+    fn entries(&mut self, object: Object<'_>) -> Vec<Entry> {
+        let mut entries = Vec::with_capacity(object.properties.len());
+        let mut seen = HashMap::new();
+        for property in object.properties {
+            let at = self.before + property.name.start();
+            let key = property.name.into_string();
+            match seen.entry(key.clone()) {
+                Slot::Occupied(first) => {
+                    let line = self.findings.lines.line(*first.get());
+                    let message = format!(
+                        "{} is already set in line {line}; each key may stand once",
+                        visible_key(&key)
+                    );
+                    self.findings.broken(Some(at), message);
+                }
+                Slot::Vacant(free) => {
+                    free.insert(at);
+                    let value = self.node(property.value);
+                    entries.push(Entry { key, at, value });
+                }
+            }
+        }
+        entries
+    }
+}
+
+/// The parser's findings in words to act on. `rest` is what follows the place; no more than its
+/// first character decides.
+fn syntax(kind: &ParseErrorKind, rest: &str) -> &'static str {
+    use ParseErrorKind as Fault;
+    let next = rest.chars().next();
+    match kind {
+        Fault::ExpectedColonAfterObjectKey | Fault::UnexpectedColon => {
+            "expected `\"key\": value`, with one colon between them"
+        }
+        Fault::ExpectedObjectValue => "the value is missing after the colon",
+        Fault::ExpectedStringObjectProperty => "a key stands in double quotes: \"…\"",
+        Fault::ExpectedComma => "expected a comma between this and what stands before it",
+        Fault::UnexpectedComma => "a comma too many",
+        Fault::MultipleRootJsonValues => {
+            "more follows after the closing brace; a file is one object, { … }"
+        }
+        Fault::SingleQuotedStringsNotAllowed => {
+            "a text stands in double quotes, not in single ones"
+        }
+        Fault::String(ParseStringErrorKind::UnterminatedStringLiteral) => {
+            "the text is not closed; expected the closing double quote before the end of the line"
+        }
+        Fault::String(
+            ParseStringErrorKind::ExpectedFourHexDigits
+            | ParseStringErrorKind::InvalidUnicodeEscapeSequence(_),
+        ) => "an escape that is no character; expected \\u and four hexadecimal digits",
+        Fault::String(_) => "an escape that JSON does not have; a backslash itself is written \\\\",
+        Fault::UnexpectedCloseBrace => "a closing brace without its opening one",
+        Fault::UnexpectedCloseBracket => "a closing bracket without its opening one",
+        Fault::UnterminatedArray => "the list that begins here is not closed; expected ]",
+        Fault::UnterminatedObject => "the object that begins here is not closed; expected }",
+        Fault::UnterminatedCommentBlock => {
+            "the comment that begins here is not closed; expected */"
+        }
+        Fault::NestingDepthExceeded => "nested too deeply",
+        Fault::UnexpectedWord | Fault::UnexpectedToken | Fault::UnexpectedTokenInObject
+            if next.is_some_and(|next| next == '[' || next.is_alphabetic()) =>
+        {
+            "neither a text in double quotes, a number, true, false, null, a list nor an object"
+        }
+        Fault::ExpectedDigit
+        | Fault::ExpectedDigitFollowingNegativeSign
+        | Fault::ExpectedPlusMinusOrDigitInNumberLiteral
+        | Fault::BareDecimalPointNumbersNotAllowed
+        | Fault::HexadecimalNumbersNotAllowed
+        | Fault::NonFiniteNumbersNotAllowed
+        | Fault::UnaryPlusNumbersNotAllowed => "not a number as JSON writes them, such as 15000",
+        _ => "something that has no place here",
+    }
+}

@@ -1,0 +1,436 @@
+//! YAML as a tree: one document, the core types, no key twice. What is merely YAML's (tags, complex
+//! keys) is refused where it stands.
+//!
+//! Two things are done to it on the way. `\$` is kept in every kind of scalar, although YAML has no
+//! such escape in double quotes: files of the agent-apps dialect need it. And an alias is a copy,
+//! so what copies come to is bounded.
+
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
+
+use granit_parser::{Event, Parser, ScalarStyle, Tag};
+
+use crate::diagnostic::Findings;
+use crate::tree::{Entry, Node, Tree};
+
+/// No configuration is nested deeper; reading and dropping a tree takes stack.
+const MAX_DEPTH: usize = 64;
+
+const TOO_DEEP: &str = "nested too deeply";
+
+/// What all aliases of a file may copy, in bytes of text and values together.
+const MAX_COPIED: usize = 256 * 1024;
+
+const TAGGED: &str = "a value with a tag; only plain values are read";
+
+pub(super) fn parse(text: &str, findings: &mut Findings<'_>) -> Node {
+    parse_at(text, 0, findings)
+}
+
+/// The head of a Markdown file: what stands between its first line, `---`, and the next such line.
+pub(super) fn parse_front_matter(text: &str, findings: &mut Findings<'_>) -> Node {
+    match front_matter(text) {
+        Ok((start, head)) => parse_at(head, start, findings),
+        Err(message) => {
+            findings.broken(Some(0), message);
+            Node {
+                at: 0,
+                value: Tree::Table(Vec::new()),
+            }
+        }
+    }
+}
+
+fn front_matter(text: &str) -> Result<(usize, &str), &'static str> {
+    let is_fence = |line: &str| line.trim_end() == "---";
+    let mut at = text.len() - text.trim_start_matches('\u{feff}').len();
+    let mut start = None;
+    for line in text[at..].split_inclusive('\n') {
+        let next = at + line.len();
+        match start {
+            None if is_fence(line) => start = Some(next),
+            None => {
+                return Err(
+                    "no front matter; expected the line `---` first, then YAML, then `---` again",
+                );
+            }
+            Some(start) if is_fence(line) => return Ok((start, &text[start..at])),
+            Some(_) => {}
+        }
+        at = next;
+    }
+    match start {
+        Some(_) => Err("the front matter is not closed; expected a second line `---` after it"),
+        None => Err("no front matter; expected the line `---` first, then YAML, then `---` again"),
+    }
+}
+
+/// Reads a text that begins at the offset `start` of its file.
+fn parse_at(text: &str, start: usize, findings: &mut Findings<'_>) -> Node {
+    let kept = Kept::new(text);
+    let options = granit_parser::options! {
+        emit_comments: false,
+        flow_nesting_limit: MAX_DEPTH,
+        block_nesting_limit: MAX_DEPTH,
+    };
+    let mut building = Building {
+        start,
+        kept: &kept,
+        open: Vec::new(),
+        root: None,
+        anchors: HashMap::new(),
+        copied: 0,
+    };
+    let mut documents = 0;
+    for event in Parser::new_from_str_with_options(&kept.text, options) {
+        let fault = match event {
+            Ok((Event::DocumentStart(..), span)) => {
+                documents += 1;
+                let second = "a second document begins here; expected one";
+                if documents > 1 {
+                    Err((
+                        span.start.byte_offset().unwrap_or_default(),
+                        second.to_owned(),
+                    ))
+                } else {
+                    Ok(())
+                }
+            }
+            Ok((event, span)) => {
+                let at = span.start.byte_offset().unwrap_or_default();
+                building
+                    .take(event, at)
+                    .map_err(|message| (at, message.to_owned()))
+            }
+            Err(fault) => {
+                // Of the kind of fault only: a message of the parser may quote the text.
+                let at = fault.marker().byte_offset().unwrap_or_default();
+                let said = fault.info();
+                let is_deep = said.contains("recursion limit");
+                Err((
+                    at,
+                    if is_deep {
+                        TOO_DEEP.to_owned()
+                    } else {
+                        format!("not valid YAML: {}", kept.restore(&said))
+                    },
+                ))
+            }
+        };
+        if let Err((at, message)) = fault {
+            findings.broken(Some(start + at), message);
+            break;
+        }
+    }
+    // An empty text is an empty table, as in every other format.
+    match building.root {
+        Some(Node {
+            value: Tree::Null, ..
+        })
+        | None => Node {
+            at: start,
+            value: Tree::Table(Vec::new()),
+        },
+        Some(root) => root,
+    }
+}
+
+/// A text in which every `\$` is one character of as many bytes, so that offsets stay.
+struct Kept<'t> {
+    text: Cow<'t, str>,
+    stand_in: Option<char>,
+}
+
+impl<'t> Kept<'t> {
+    fn new(text: &'t str) -> Self {
+        if !text.contains("\\$") {
+            return Self {
+                text: Cow::Borrowed(text),
+                stand_in: None,
+            };
+        }
+        let used: HashSet<char> = text.chars().collect();
+        // Letters of two bytes; no text that a person wrote has all of them.
+        let Some(stand_in) = ('\u{400}'..='\u{52f}').find(|letter| !used.contains(letter)) else {
+            return Self {
+                text: Cow::Borrowed(text),
+                stand_in: None,
+            };
+        };
+        let mut kept = String::with_capacity(text.len());
+        let mut rest = text;
+        while let Some(at) = rest.find("\\$") {
+            let before = &rest[..at];
+            // After an odd number of backslashes this one belongs to the pair `\\`, which YAML can
+            // read by itself.
+            let backslashes = before.len() - before.trim_end_matches('\\').len();
+            kept.push_str(before);
+            if backslashes % 2 == 1 {
+                kept.push_str("\\$");
+            } else {
+                kept.push(stand_in);
+            }
+            rest = &rest[at + 2..];
+        }
+        kept.push_str(rest);
+        Self {
+            text: Cow::Owned(kept),
+            stand_in: Some(stand_in),
+        }
+    }
+
+    fn restore(&self, text: &str) -> String {
+        match self.stand_in {
+            Some(stand_in) => text.replace(stand_in, "\\$"),
+            None => text.to_owned(),
+        }
+    }
+}
+
+/// The tree on its way.
+struct Building<'k> {
+    start: usize,
+    kept: &'k Kept<'k>,
+    /// Collections that are not closed yet, outermost first.
+    open: Vec<Open>,
+    root: Option<Node>,
+    /// By the parser's number, from when it is closed: an alias inside of what it names is
+    /// refused.
+    anchors: HashMap<usize, Anchored>,
+    copied: usize,
+}
+
+struct Open {
+    at: usize,
+    anchor: usize,
+    tagged: bool,
+    kind: OpenKind,
+}
+
+enum OpenKind {
+    List(Vec<Node>),
+    /// The entries, their keys, and the key that waits for its value.
+    Table(Vec<Entry>, HashSet<String>, Option<(String, usize)>),
+}
+
+struct Anchored {
+    node: Node,
+    size: usize,
+    depth: usize,
+}
+
+impl Building<'_> {
+    fn take(&mut self, event: Event<'_>, at: usize) -> Result<(), &'static str> {
+        let at = self.start + at;
+        match event {
+            Event::Scalar(text, style, anchor, tag) => {
+                let text = self.kept.restore(&text);
+                let value = match tag {
+                    Some(tag) if is_text(&tag) => Tree::Text(text),
+                    Some(_) => Tree::Other(TAGGED),
+                    None if style == ScalarStyle::Plain && !self.expects_key() => plain(text),
+                    None => Tree::Text(text),
+                };
+                self.place(Node { at, value }, anchor)
+            }
+            Event::SequenceStart(_, anchor, tag) => {
+                self.enter(at, anchor, tag.is_some(), OpenKind::List(Vec::new()))
+            }
+            Event::MappingStart(_, anchor, tag) => self.enter(
+                at,
+                anchor,
+                tag.is_some(),
+                OpenKind::Table(Vec::new(), HashSet::new(), None),
+            ),
+            Event::SequenceEnd | Event::MappingEnd => match self.open.pop() {
+                Some(Open {
+                    at,
+                    anchor,
+                    tagged,
+                    kind,
+                }) => {
+                    let value = match kind {
+                        _ if tagged => Tree::Other(TAGGED),
+                        OpenKind::List(items) => Tree::List(items),
+                        OpenKind::Table(entries, ..) => Tree::Table(entries),
+                    };
+                    self.place(Node { at, value }, anchor)
+                }
+                None => Ok(()),
+            },
+            Event::Alias(anchor) => self.copy(anchor),
+            _ => Ok(()),
+        }
+    }
+
+    fn expects_key(&self) -> bool {
+        matches!(
+            self.open.last(),
+            Some(Open {
+                kind: OpenKind::Table(_, _, None),
+                ..
+            })
+        )
+    }
+
+    fn enter(
+        &mut self,
+        at: usize,
+        anchor: usize,
+        tagged: bool,
+        kind: OpenKind,
+    ) -> Result<(), &'static str> {
+        if self.expects_key() {
+            return Err("a key is a plain text; a list or a table cannot be one");
+        }
+        if self.open.len() >= MAX_DEPTH {
+            return Err(TOO_DEEP);
+        }
+        self.open.push(Open {
+            at,
+            anchor,
+            tagged,
+            kind,
+        });
+        Ok(())
+    }
+
+    /// What an alias stands for, once more.
+    fn copy(&mut self, anchor: usize) -> Result<(), &'static str> {
+        let Some(Anchored { node, size, depth }) = self.anchors.get(&anchor) else {
+            return Err("this alias stands inside of what it names");
+        };
+        self.copied = self.copied.saturating_add(*size);
+        if self.copied > MAX_COPIED {
+            return Err("aliases copy more than any configuration is; write the values out");
+        }
+        if self.open.len() + depth > MAX_DEPTH {
+            return Err(TOO_DEEP);
+        }
+        let node = node.clone();
+        self.place(node, 0)
+    }
+
+    fn place(&mut self, node: Node, anchor: usize) -> Result<(), &'static str> {
+        if anchor != 0 {
+            let (size, depth) = measure(&node);
+            self.anchors.insert(
+                anchor,
+                Anchored {
+                    node: node.clone(),
+                    size,
+                    depth,
+                },
+            );
+        }
+        match self.open.last_mut().map(|open| &mut open.kind) {
+            None => self.root = Some(node),
+            Some(OpenKind::List(items)) => items.push(node),
+            Some(OpenKind::Table(entries, seen, waiting)) => match waiting.take() {
+                Some((key, at)) => entries.push(Entry {
+                    key,
+                    at,
+                    value: node,
+                }),
+                None => {
+                    let Tree::Text(key) = node.value else {
+                        return Err(
+                            "a key is a plain text; a list, a table or a tagged value cannot be one",
+                        );
+                    };
+                    if !seen.insert(key.clone()) {
+                        return Err("this name is already set above; each may stand once");
+                    }
+                    *waiting = Some((key, node.at));
+                }
+            },
+        }
+        Ok(())
+    }
+}
+
+/// What a copy of a node costs, and how deep it is.
+fn measure(node: &Node) -> (usize, usize) {
+    let inside = |nodes: &mut dyn Iterator<Item = (usize, &Node)>| {
+        nodes.fold((1, 1), |(size, depth), (own, node)| {
+            let (more, deeper) = measure(node);
+            (size + own + more, depth.max(deeper + 1))
+        })
+    };
+    match &node.value {
+        Tree::List(items) => inside(&mut items.iter().map(|item| (0, item))),
+        Tree::Table(entries) => {
+            inside(&mut entries.iter().map(|entry| (entry.key.len(), &entry.value)))
+        }
+        Tree::Text(text) | Tree::Number(text) => (1 + text.len(), 0),
+        Tree::Flag(_) | Tree::Null | Tree::Other(_) => (1, 0),
+    }
+}
+
+fn is_text(tag: &Tag) -> bool {
+    tag.is_yaml_core_schema_tag("str")
+}
+
+/// A scalar without quotes, by YAML's core schema.
+fn plain(text: String) -> Tree {
+    match text.as_str() {
+        "" | "~" | "null" | "Null" | "NULL" => return Tree::Null,
+        "true" | "True" | "TRUE" => return Tree::Flag(true),
+        "false" | "False" | "FALSE" => return Tree::Flag(false),
+        _ => {}
+    }
+    if let Some(digits) = integer(&text) {
+        return Tree::Number(digits);
+    }
+    if is_decimal(&text) {
+        Tree::Number(text)
+    } else {
+        Tree::Text(text)
+    }
+}
+
+/// The decimal digits of a whole number.
+fn integer(text: &str) -> Option<String> {
+    let based = [("0x", 16), ("0o", 8)]
+        .into_iter()
+        .find_map(|(prefix, radix)| Some((text.strip_prefix(prefix)?, radix)));
+    if let Some((digits, radix)) = based {
+        // A sign after the prefix is none of YAML's.
+        return digits
+            .starts_with(|first: char| first.is_digit(radix))
+            .then(|| i128::from_str_radix(digits, radix).ok())?
+            .map(|number| number.to_string());
+    }
+    let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
+    let whole = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    whole.then(|| {
+        text.parse::<i128>()
+            .map_or_else(|_| text.to_owned(), |number| number.to_string())
+    })
+}
+
+/// `[-+]? ( \. [0-9]+ | [0-9]+ ( \. [0-9]* )? ) ( [eE] [-+]? [0-9]+ )?`, and the numbers that are
+/// none.
+fn is_decimal(text: &str) -> bool {
+    let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
+    if matches!(unsigned, ".inf" | ".Inf" | ".INF") || matches!(text, ".nan" | ".NaN" | ".NAN") {
+        return true;
+    }
+    let all_digits =
+        |digits: &str| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    let (mantissa, exponent) = match unsigned.split_once(['e', 'E']) {
+        Some((mantissa, exponent)) => (
+            mantissa,
+            Some(exponent.strip_prefix(['+', '-']).unwrap_or(exponent)),
+        ),
+        None => (unsigned, None),
+    };
+    let mantissa = match mantissa.split_once('.') {
+        Some((whole, fraction)) => {
+            (whole.is_empty() && all_digits(fraction))
+                || (all_digits(whole) && (fraction.is_empty() || all_digits(fraction)))
+        }
+        None => all_digits(mantissa),
+    };
+    mantissa && exponent.is_none_or(all_digits)
+}

@@ -1,0 +1,183 @@
+//! Gives every tool its exposed name, across servers whose styles differ: no name twice, and none
+//! to another tool later in the run.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use foldhash::fast::RandomState;
+
+use super::style::{Style, Unnameable, met};
+use super::{ExposedName, ServerName, ToolId};
+
+/// How many names the tools of one server may have in a run; a server that always offers others
+/// would fill the memory.
+const MAX_NAMES: usize = 20_000;
+
+/// A tool that wants a name.
+#[derive(Debug, Clone, Copy)]
+pub struct Wish<'a> {
+    /// The tool.
+    pub pair: &'a ToolId,
+    /// How its name is made.
+    pub style: Style,
+    /// Every server before its own is ready, has failed, or is not awaited: a bare name can be
+    /// told apart from theirs.
+    pub may_be_bare: bool,
+}
+
+/// Why a tool has no name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Nameless {
+    /// Not yet: an earlier server may want the name that it would have.
+    Waits,
+    /// Never.
+    Withheld(Unnameable),
+}
+
+/// Names that no server's tool may have.
+#[derive(Debug, Clone, Copy)]
+pub struct Reserved<'a> {
+    /// Of the tools of the program that embeds the host.
+    pub own: &'a HashSet<&'a str>,
+    /// Of the tools that agents bring along, in capitals or not. A prefix tells a server's tool
+    /// from them, so this is about bare names.
+    pub builtin: &'a [&'a str],
+}
+
+impl Reserved<'_> {
+    fn forbids(self, name: &str, style: Style) -> bool {
+        let is_same = |known: &&str| known.eq_ignore_ascii_case(name);
+        self.own.contains(name)
+            || style.is_bare() && (self.builtin.iter().any(is_same) || self.own.iter().any(is_same))
+    }
+}
+
+/// The names that were given during a run. Each leads to its pair for good, also when that tool is
+/// gone.
+#[derive(Debug, Clone, Default)]
+pub struct Published {
+    names: HashMap<ExposedName, ToolId, RandomState>,
+    of_server: HashMap<ServerName, usize>,
+}
+
+/// Names every tool, in the order given (servers in config order). The answer stands in the same
+/// order.
+pub fn expose(
+    wishes: &[Wish<'_>],
+    reserved: Reserved<'_>,
+    published: &mut Arc<Published>,
+) -> Vec<Result<ExposedName, Nameless>> {
+    let plain: Vec<_> = wishes
+        .iter()
+        .map(|wish| wish.style.plain(wish.pair))
+        .collect();
+    let claims = Claims::of(wishes, &plain);
+    let mut given = Vec::with_capacity(wishes.len());
+    for (index, (wish, plain)) in wishes.iter().zip(&plain).enumerate() {
+        let named = plain.clone().map_err(Nameless::Withheld).and_then(|plain| {
+            if let Some(other) = claims.other(wish.style, &plain, index) {
+                return Err(Nameless::Withheld(met(&plain, wishes[other].pair)));
+            }
+            pick(wish, plain, reserved, published)
+        });
+        given.push(named);
+    }
+    given
+}
+
+/// The first name that the pair's style has for it and that nobody else has or had.
+fn pick(
+    wish: &Wish<'_>,
+    plain: String,
+    reserved: Reserved<'_>,
+    published: &mut Arc<Published>,
+) -> Result<ExposedName, Nameless> {
+    let Wish {
+        pair,
+        style,
+        may_be_bare,
+    } = *wish;
+    let holder = |name: &str| published.names.get(name);
+    let is_free = |name: &str| {
+        !reserved.forbids(name, style) && holder(name).is_none_or(|holder| holder == pair)
+    };
+    let mut wanted = plain;
+    if style == Style::FirstWins {
+        if !is_free(&wanted) {
+            wanted = Style::prefixed(pair);
+        } else if !may_be_bare && holder(&wanted).is_none() {
+            return Err(Nameless::Waits);
+        }
+    }
+    // What changes no names has no other to fall back on.
+    if style != Style::Identity && !is_free(&wanted) {
+        wanted = style.hashed(&wanted, pair);
+    }
+    if !is_free(&wanted) {
+        let reason = match holder(&wanted) {
+            Some(other) => met(&wanted, other),
+            None => Unnameable {
+                reason: format!("its name {wanted} is that of a built-in tool"),
+            },
+        };
+        return Err(Nameless::Withheld(reason));
+    }
+    publish(wanted, pair, published).map_err(Nameless::Withheld)
+}
+
+fn publish(
+    name: String,
+    pair: &ToolId,
+    published: &mut Arc<Published>,
+) -> Result<ExposedName, Unnameable> {
+    if let Some((known, _)) = published.names.get_key_value(name.as_str()) {
+        return Ok(known.clone());
+    }
+    if published
+        .of_server
+        .get(&pair.server)
+        .is_some_and(|&names| names >= MAX_NAMES)
+    {
+        return Err(Unnameable {
+            reason: format!("tools of its server have had {MAX_NAMES} names in this run"),
+        });
+    }
+    let name = ExposedName(name.into());
+    // A copy only where a catalog of before still holds it.
+    let published = Arc::make_mut(published);
+    *published.of_server.entry(pair.server.clone()).or_default() += 1;
+    published.names.insert(name.clone(), pair.clone());
+    Ok(name)
+}
+
+/// Who wants which name in the styles in which a name depends on nothing but its pair: pairs that
+/// meet there are both withheld.
+struct Claims<'a>(HashMap<(bool, &'a str), (usize, Option<usize>)>);
+
+impl<'a> Claims<'a> {
+    fn of(wishes: &[Wish<'_>], plain: &'a [Result<String, Unnameable>]) -> Self {
+        let mut claims: HashMap<_, (usize, Option<usize>)> = HashMap::new();
+        for (index, (wish, plain)) in wishes.iter().zip(plain).enumerate() {
+            let (Ok(plain), true) = (plain, wish.style.withholds_both()) else {
+                continue;
+            };
+            let claim = claims.entry((wish.style == Style::Mcp, plain.as_str()));
+            claim
+                .and_modify(|claim| claim.1 = claim.1.or(Some(index)))
+                .or_insert((index, None));
+        }
+        Self(claims)
+    }
+
+    /// Another that wants the same.
+    fn other(&self, style: Style, plain: &str, index: usize) -> Option<usize> {
+        if !style.withholds_both() {
+            return None;
+        }
+        let (first, second) = self.0.get(&(style == Style::Mcp, plain))?;
+        second.map(|second| if *first == index { second } else { *first })
+    }
+}
+
+#[cfg(test)]
+mod tests;

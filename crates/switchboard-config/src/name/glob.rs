@@ -1,0 +1,183 @@
+//! Patterns over names: `*`, `?`, `[a-z]` and `{a,b}`, case-sensitive, matched in linear time.
+//! Their length and the memory of each are bounded, since files that nobody has accepted hold them
+//! too (T27).
+
+use std::fmt;
+
+use globset::GlobBuilder;
+use regex_automata::nfa::thompson::{self, pikevm::PikeVM};
+use regex_automata::util::syntax;
+
+use crate::untrusted::{escaped_line, quoted};
+
+/// The longest pattern that is read: longer than any name of a server and a tool that is in use.
+const MAX_PATTERN_BYTES: usize = 1024;
+
+/// How large a compiled pattern may become.
+const MAX_COMPILED_BYTES: usize = 256 * 1024;
+
+/// A pattern over the name of a server or a tool. `*` stands for any characters, a slash too.
+#[derive(Clone)]
+pub struct Glob {
+    text: String,
+    matcher: Matcher,
+}
+
+#[derive(Clone)]
+enum Matcher {
+    Any,
+    Exact,
+    // The simplest engine: it has no caches of its own, so a thousand patterns cost what their
+    // text does.
+    Pattern(PikeVM),
+}
+
+impl Glob {
+    /// Reads a pattern. The error is one line, safe to show.
+    pub fn new(text: &str) -> Result<Self, String> {
+        if text.len() > MAX_PATTERN_BYTES {
+            return Err(format!(
+                "{} has {} bytes; a pattern has at most {MAX_PATTERN_BYTES}",
+                quoted(text),
+                text.len()
+            ));
+        }
+        let matcher =
+            if text == "*" {
+                Matcher::Any
+            } else if !Self::has_wildcard(text) {
+                // Most patterns are plain names: no engine for those.
+                Matcher::Exact
+            } else {
+                let glob = GlobBuilder::new(text)
+                    .literal_separator(false)
+                    .backslash_escape(true)
+                    .build();
+                let glob = glob.map_err(|error| {
+                    format!(
+                        "{}: {}",
+                        quoted(text),
+                        escaped_line(&error.kind().to_string())
+                    )
+                })?;
+                Matcher::Pattern(compile(glob.regex()).ok_or_else(|| {
+                    format!("{} is too complex or nested too deeply", quoted(text))
+                })?)
+            };
+        Ok(Self {
+            text: text.to_owned(),
+            matcher,
+        })
+    }
+
+    /// Whether a pattern needs an engine.
+    pub fn has_wildcard(text: &str) -> bool {
+        text.contains(['*', '?', '[', ']', '{', '}', '\\', '!'])
+    }
+
+    /// A name in which no character is a wildcard.
+    pub fn literal(text: &str) -> Self {
+        Self {
+            text: text.to_owned(),
+            matcher: Matcher::Exact,
+        }
+    }
+
+    /// Whether it stands for one name alone.
+    pub fn is_literal(&self) -> bool {
+        matches!(self.matcher, Matcher::Exact)
+    }
+
+    /// Whether the whole of a name fits.
+    pub fn matches(&self, name: &str) -> bool {
+        match &self.matcher {
+            Matcher::Any => true,
+            Matcher::Exact => self.text == name,
+            Matcher::Pattern(matcher) => matcher.is_match(&mut matcher.create_cache(), name),
+        }
+    }
+
+    /// The pattern as written.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+}
+
+/// `globset`'s own engine panics on what it cannot compile, and its bounds are far wider.
+fn compile(regex: &str) -> Option<PikeVM> {
+    PikeVM::builder()
+        .syntax(syntax::Config::new().utf8(false).dot_matches_new_line(true))
+        .thompson(
+            thompson::Config::new()
+                .utf8(false)
+                .nfa_size_limit(Some(MAX_COMPILED_BYTES)),
+        )
+        .build(regex)
+        .ok()
+}
+
+impl fmt::Debug for Glob {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.text, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn t33_a_pattern_matches_whole_names_and_minds_case() {
+        let check = |pattern: &str, name: &str, matches: bool| {
+            assert_eq!(
+                Glob::new(pattern).unwrap().matches(name),
+                matches,
+                "{pattern} against {name:?}"
+            );
+        };
+        check("*", "", true);
+        check("*", "a/b\nc", true);
+        check("read_file", "read_file", true);
+        check("read_file", "Read_File", false);
+        check("read_*", "read_file", true);
+        check("read_*", "xread_file", false);
+        check("read_*", "Read_file", false);
+        check("*_file", "a/b_file", true);
+        check("*_file", "a\n_file", true);
+        check("*.js", "a/.js", true);
+        check("{get,list}_?", "list_x", true);
+        check("[a-c]", "b", true);
+        check("a**b", "a/x/b", true);
+    }
+
+    #[test]
+    fn a_pattern_that_cannot_be_read_says_why() {
+        assert!(Glob::new("[a").unwrap_err().starts_with("\"[a\": "));
+        // T12: what the reason repeats of the pattern is escaped too.
+        assert_eq!(
+            Glob::new("[a-\u{1b}]").unwrap_err(),
+            "\"[a-\\u{1b}]\": invalid range; 'a' > '\\u{1b}'"
+        );
+        let deep = format!("{}a{}", "{".repeat(300), "}".repeat(300));
+        assert!(
+            Glob::new(&deep)
+                .unwrap_err()
+                .ends_with("is too complex or nested too deeply")
+        );
+    }
+
+    #[test]
+    fn t27_a_pattern_is_bounded_before_it_is_compiled() {
+        for piece in ["*a", "[!-~]", "{a,b}", "a", "?", "é"] {
+            let longest = piece.repeat(MAX_PATTERN_BYTES / piece.len());
+            assert!(Glob::new(&longest).is_ok(), "{piece}");
+            let fault = Glob::new(&piece.repeat(100_000)).unwrap_err();
+            assert!(
+                fault.ends_with("bytes; a pattern has at most 1024") && fault.len() < 300,
+                "{fault}"
+            );
+        }
+    }
+}

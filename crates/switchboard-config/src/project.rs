@@ -1,0 +1,146 @@
+//! What a project's file would let run without asking: held back until a person has accepted
+//! exactly that.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::fingerprint::Digest;
+use super::policy::Policy;
+use super::{Config, Dialect, Fingerprint, Mode, Place, RuleText, ServerConfig};
+use crate::name::ServerName;
+
+/// What a project's file would let run without asking. Not in force until a person has accepted it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProjectPermissions {
+    /// The file of the servers: its folder absolute and free of links.
+    pub file: Arc<PathBuf>,
+    /// Its kind.
+    pub dialect: Dialect,
+    /// Where it sets the mode `yolo`.
+    pub yolo: Option<Place>,
+    /// Its allow rules.
+    pub allow: Vec<RuleText>,
+    /// Its servers with `trust = true`.
+    pub trusted: Vec<ServerName>,
+    /// Its servers, where it says nothing about permissions and its document has no gate then
+    /// (S0-27).
+    pub ungated: Vec<ServerName>,
+    /// Its ask and deny rules, one a line. They hold anyway; a yes was given in view of them, and
+    /// ends when one of them goes.
+    pub exceptions: Vec<String>,
+}
+
+impl ProjectPermissions {
+    /// What the policies of a file hold back, its own and that of the file beside it, together with
+    /// its servers.
+    pub(super) fn collect(
+        file: &Arc<PathBuf>,
+        dialect: Dialect,
+        policies: &mut [Policy],
+        servers: &[ServerName],
+        trusted: Vec<ServerName>,
+    ) -> Self {
+        let is_silent =
+            dialect.rules().ungated_by_default && !policies.iter().any(|policy| policy.configured);
+        // As among a person's own files, the first that sets a mode decides.
+        let mode = policies.iter_mut().find(|policy| policy.mode.is_some());
+        let yolo = mode.and_then(|policy| policy.mode.take_if(|(mode, _)| *mode == Mode::Yolo));
+        policies
+            .iter_mut()
+            .for_each(|policy| drop(policy.mode.take_if(|(mode, _)| *mode == Mode::Yolo)));
+        let line = |list: &str, rule: &RuleText| format!("{list} {:?}", rule.text);
+        let asked = policies
+            .iter()
+            .flat_map(|policy| &policy.ask)
+            .map(|rule| line("ask", rule));
+        let denied = policies
+            .iter()
+            .flat_map(|policy| &policy.deny)
+            .map(|rule| line("deny", rule));
+        let exceptions = asked.chain(denied).collect();
+        Self {
+            file: file.clone(),
+            dialect,
+            yolo: yolo.map(|(_, place)| place),
+            allow: policies
+                .iter_mut()
+                .flat_map(|policy| std::mem::take(&mut policy.allow))
+                .collect(),
+            trusted,
+            ungated: if is_silent {
+                servers.to_vec()
+            } else {
+                Vec::new()
+            },
+            exceptions,
+        }
+    }
+
+    /// Leaves out what has no effect among all files: entries that another file replaced, silence
+    /// where some file speaks.
+    pub(super) fn settle(&mut self, config: &Config, is_stricter: bool) {
+        let is_here = |name: &ServerName| {
+            config
+                .servers
+                .get(name)
+                .is_some_and(|server| server.source.file == self.file)
+        };
+        self.trusted.retain(is_here);
+        self.ungated
+            .retain(|name| !config.permissions.configured && is_here(name));
+        self.yolo.take_if(|_| is_stricter);
+    }
+
+    /// It holds nothing back.
+    pub fn is_empty(&self) -> bool {
+        self.lines().is_empty()
+    }
+
+    /// One fact a line, for a person. Every text from the file is quoted, so that no line can pass
+    /// for another.
+    pub fn lines(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        if self.yolo.is_some() {
+            lines.push(
+                "mode \"yolo\": no tool of any server is asked about, your own servers included"
+                    .to_owned(),
+            );
+        }
+        lines.extend(
+            self.allow
+                .iter()
+                .map(|rule| format!("allow {:?}: every tool that this matches", rule.text)),
+        );
+        lines.extend(
+            self.trusted
+                .iter()
+                .map(|name| format!("trust of server {name:?}: every tool of it")),
+        );
+        lines.extend(
+            self.ungated
+                .iter()
+                .map(|name| format!("no permissions in the file: every tool of server {name:?}")),
+        );
+        lines
+    }
+
+    /// What a yes is bound to: the file and all that it would let run.
+    pub fn key(&self) -> Fingerprint {
+        use std::os::unix::ffi::OsStrExt;
+        let mut digest = Digest::new("switchboard permissions 1");
+        digest.part("file", self.file.as_os_str().as_bytes());
+        digest.part("kind", self.dialect.rules().word.as_bytes());
+        digest.list("lines", self.lines().iter().map(String::as_bytes));
+        digest.finish()
+    }
+
+    /// Whether it lifts every question about a server by its `trust`.
+    pub fn trusts(&self, server: &ServerConfig) -> bool {
+        self.file == server.source.file && self.trusted.contains(&server.name)
+    }
+
+    /// Whether it lifts every question about a server by its silence.
+    pub fn leaves_ungated(&self, server: &ServerConfig) -> bool {
+        self.file == server.source.file && self.ungated.contains(&server.name)
+    }
+}
