@@ -1,4 +1,4 @@
-//! Catches a panic, so that the owner of a task can report it and others go on.
+//! Catches panics, so that the owner of a task can report one and other tasks continue.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -7,13 +7,13 @@ use std::task::Poll;
 
 use crate::untrusted::quoted;
 
-/// A panic that was caught: one line, safe to show.
+/// A caught panic: one line, safe to show.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("internal error ({0}); please report it")]
-pub(crate) struct Panicked(String);
+pub(crate) struct CaughtPanic(String);
 
-impl Panicked {
-    /// From what a panic or a task that panicked left.
+impl CaughtPanic {
+    /// From the payload of a panic.
     pub(crate) fn new(payload: &(dyn Any + Send)) -> Self {
         let text = payload
             .downcast_ref::<String>()
@@ -23,8 +23,9 @@ impl Panicked {
     }
 }
 
-/// Runs a future. Whoever calls this drops what the future worked on, or can use it half done.
-pub(crate) async fn catch_panic<T>(work: impl Future<Output = T>) -> Result<T, Panicked> {
+/// Runs a future and catches its panic. The caller must drop what the future worked on, or tolerate
+/// its being half done.
+pub(crate) async fn catch_panic<T>(work: impl Future<Output = T>) -> Result<T, CaughtPanic> {
     let mut work = pin!(work);
     std::future::poll_fn(|task| match catch(|| work.as_mut().poll(task)) {
         Ok(Poll::Ready(done)) => Poll::Ready(Ok(done)),
@@ -34,9 +35,9 @@ pub(crate) async fn catch_panic<T>(work: impl Future<Output = T>) -> Result<T, P
     .await
 }
 
-/// Runs a function, likewise.
-pub(crate) fn catch<T>(work: impl FnOnce() -> T) -> Result<T, Panicked> {
-    catch_unwind(AssertUnwindSafe(work)).map_err(|payload| Panicked::new(&*payload))
+/// Runs a function and catches its panic, with the same requirement.
+pub(crate) fn catch<T>(work: impl FnOnce() -> T) -> Result<T, CaughtPanic> {
+    catch_unwind(AssertUnwindSafe(work)).map_err(|payload| CaughtPanic::new(&*payload))
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! Schemas: checked cheaply when listed, compiled at first call, bounded, without network or files.
+//! JSON schemas of tools: a cheap check when a tool is listed, compiled at its first call. Bounded;
+//! nothing is fetched from the network or read from files.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
@@ -9,14 +10,14 @@ use crate::catalog::DefinitionHash;
 use crate::untrusted::escaped_line;
 use crate::wire::RawJson;
 
-use compile::Compiled;
-pub(crate) use tree::Tree;
+use compile::CompiledSchema;
+pub(crate) use json_tree::JsonTree;
 
-mod borrowed;
 mod compile;
 mod cost;
+mod json_tree;
 mod keyword;
-mod tree;
+mod validated_json;
 
 /// Why a schema is not usable: one line, safe to show.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -33,25 +34,27 @@ const MAX_BYTES: usize = 256 * 1024;
 const MAX_DEPTH: usize = 64;
 const MAX_SUBSCHEMAS: usize = 2_000;
 
-/// The schemas that stand directly in a schema.
-pub(crate) fn subschemas<'t, 'a>(schema: &'t Tree<'a>) -> impl Iterator<Item = &'t Tree<'a>> {
+/// The direct subschemas of a schema.
+pub(crate) fn subschemas<'t, 'a>(
+    schema: &'t JsonTree<'a>,
+) -> impl Iterator<Item = &'t JsonTree<'a>> {
     keyword::subschemas(schema).map(|(_, subschema)| subschema)
 }
 
 /// Cheap check when listed: object root, size, depth, number of subschemas, no remote `$ref`.
 pub fn check(schema: &RawJson) -> Result<(), SchemaFault> {
-    let tree: Tree<'_> = schema
+    let tree: JsonTree<'_> = schema
         .decode()
         .map_err(|error| SchemaFault::new(format!("is not usable: {error}")))?;
     check_tree(&tree, schema.as_bytes().len())
 }
 
 /// As [`check`], of a schema that is already read.
-pub(crate) fn check_tree(schema: &Tree<'_>, bytes: usize) -> Result<(), SchemaFault> {
-    let is_object = |kind: &Tree<'_>| kind.as_str() == Some("object");
+pub(crate) fn check_tree(schema: &JsonTree<'_>, bytes: usize) -> Result<(), SchemaFault> {
+    let is_object = |kind: &JsonTree<'_>| kind.as_str() == Some("object");
     let describes_objects = match (schema, schema.get("type")) {
-        (Tree::Object(_), None) => true,
-        (Tree::Object(_), Some(Tree::List(kinds))) => kinds.iter().any(is_object),
+        (JsonTree::Object(_), None) => true,
+        (JsonTree::Object(_), Some(JsonTree::List(kinds))) => kinds.iter().any(is_object),
         (_, Some(kind)) => is_object(kind),
         (_, None) => false,
     };
@@ -61,8 +64,8 @@ pub(crate) fn check_tree(schema: &Tree<'_>, bytes: usize) -> Result<(), SchemaFa
     check_bounds(schema, bytes)
 }
 
-/// As [`check_tree`], of a schema that may describe anything.
-fn check_bounds(schema: &Tree<'_>, bytes: usize) -> Result<(), SchemaFault> {
+/// As [`check_tree`], without requiring an object at the root.
+fn check_bounds(schema: &JsonTree<'_>, bytes: usize) -> Result<(), SchemaFault> {
     if bytes > MAX_BYTES {
         return Err(SchemaFault::new(format!(
             "is larger than 256 KiB ({} KiB)",
@@ -96,7 +99,7 @@ fn check_bounds(schema: &Tree<'_>, bytes: usize) -> Result<(), SchemaFault> {
         }
         waiting.extend(subschemas(schema));
     }
-    // Only references can make a small schema dear.
+    // Only references can make a small schema expensive to check.
     if refers {
         cost::deepest(schema).map(|_| ())
     } else {
@@ -104,42 +107,45 @@ fn check_bounds(schema: &Tree<'_>, bytes: usize) -> Result<(), SchemaFault> {
     }
 }
 
-/// How many compiled schemas are kept.
-const KEPT: usize = 512;
+/// The most compiled schemas that are cached.
+const MAX_COMPILED: usize = 512;
 
-/// Compiled schemas, a bounded number of them.
+/// A bounded cache of compiled schemas.
 #[derive(Default)]
 pub struct Validators {
-    kept: RwLock<Kept>,
+    cache: RwLock<CompiledCache>,
 }
 
 #[derive(Default)]
-struct Kept {
-    compiled:
-        HashMap<DefinitionHash, Arc<Result<Compiled, SchemaFault>>, BuildHasherDefault<FirstBytes>>,
-    /// In the order they were compiled; the oldest goes first.
+struct CompiledCache {
+    compiled: HashMap<
+        DefinitionHash,
+        Arc<Result<CompiledSchema, SchemaFault>>,
+        BuildHasherDefault<FirstBytes>,
+    >,
+    /// In the order they were compiled; the oldest is evicted first.
     order: VecDeque<DefinitionHash>,
 }
 
-/// Why arguments do not fit.
+/// Why a value failed validation.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Misfit {
+pub enum ValidationFault {
     /// The schema cannot be compiled.
     #[error("the tool's input schema cannot be used: it {0}")]
     Schema(SchemaFault),
-    /// The arguments break it: (JSON pointer, what was expected), at most ten, safe to show.
+    /// The arguments violate it: (JSON pointer, what was expected), at most ten, safe to show.
     #[error("the arguments do not fit the tool's input schema: {}", listed(.0))]
     Arguments(Vec<(String, String)>),
 }
 
 /// What a schema must describe at its root.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Root {
+enum RootType {
     Object,
     Anything,
 }
 
-fn listed(told: &[(String, String)]) -> String {
+fn listed(reported: &[(String, String)]) -> String {
     let one = |(at, what): &(String, String)| {
         if at.is_empty() {
             what.clone()
@@ -147,10 +153,10 @@ fn listed(told: &[(String, String)]) -> String {
             format!("{at}: {what}")
         }
     };
-    told.iter().map(one).collect::<Vec<_>>().join("; ")
+    reported.iter().map(one).collect::<Vec<_>>().join("; ")
 }
 
-impl Misfit {
+impl ValidationFault {
     fn whole(what: impl fmt::Display) -> Self {
         Self::Arguments(vec![(
             String::new(),
@@ -166,54 +172,54 @@ impl Validators {
         hash: DefinitionHash,
         schema: &RawJson,
         arguments: &RawJson,
-    ) -> Result<(), Misfit> {
-        let tree: Tree<'_> = arguments
+    ) -> Result<(), ValidationFault> {
+        let tree: JsonTree<'_> = arguments
             .decode()
-            .map_err(|error| Misfit::whole(format!("expected a JSON object: {error}")))?;
-        let Tree::Object(_) = &tree else {
-            return Err(Misfit::whole("expected a JSON object"));
+            .map_err(|error| ValidationFault::whole(format!("expected a JSON object: {error}")))?;
+        let JsonTree::Object(_) = &tree else {
+            return Err(ValidationFault::whole("expected a JSON object"));
         };
         if let Some(key) = tree.repeated_key() {
-            // Parsers differ in which of the two they take: what was checked might not be what the
-            // server reads.
-            return Err(Misfit::whole(format!(
-                "the key {key:?} stands twice in one object"
+            // Parsers differ in which of the two they use: the server might read another value than
+            // the one that was checked.
+            return Err(ValidationFault::whole(format!(
+                "the key {key:?} occurs twice in one object"
             )));
         }
-        match &*self.compiled(hash, schema, Root::Object) {
+        match &*self.compiled(hash, schema, RootType::Object) {
             Ok(compiled) => compiled.validate(&tree),
-            Err(fault) => Err(Misfit::Schema(fault.clone())),
+            Err(fault) => Err(ValidationFault::Schema(fault.clone())),
         }
     }
 
-    /// Checks the structured content of a result against the tool's output schema: what does not
-    /// fit, in one line safe to show. What cannot be checked (a schema that is none, what is
-    /// nested deeper than 128) is not held against the result.
-    pub fn misfit_of_result(
+    /// Checks the structured content of a result against the tool's output schema. Returns the
+    /// violations as one line, safe to show. A result that cannot be checked (the schema is
+    /// invalid, or the content is nested deeper than 128) passes.
+    pub fn check_result(
         &self,
         hash: DefinitionHash,
         schema: &RawJson,
         structured: &RawJson,
     ) -> Option<String> {
-        let tree: Tree<'_> = structured.decode().ok()?;
-        // One definition has two schemas: this key cannot be the hash of another definition.
+        let tree: JsonTree<'_> = structured.decode().ok()?;
+        // A definition has two schemas and one hash; the inverted hash is the output schema's key.
         let key = DefinitionHash(hash.0.map(|byte| !byte));
         match self
-            .compiled(key, schema, Root::Anything)
+            .compiled(key, schema, RootType::Anything)
             .as_ref()
             .as_ref()
             .ok()?
             .validate(&tree)
         {
-            Err(Misfit::Arguments(told)) => Some(listed(&told)),
-            Err(Misfit::Schema(_)) | Ok(()) => None,
+            Err(ValidationFault::Arguments(reported)) => Some(listed(&reported)),
+            Err(ValidationFault::Schema(_)) | Ok(()) => None,
         }
     }
 
-    /// What of the schema is not checked, one line each, safe to show: patterns that a linear-time
-    /// engine cannot take.
+    /// The parts of the schema that are not checked, one line each, safe to show: patterns that a
+    /// linear-time regex engine does not support.
     pub fn warnings(&self, hash: DefinitionHash, schema: &RawJson) -> Vec<String> {
-        match &*self.compiled(hash, schema, Root::Object) {
+        match &*self.compiled(hash, schema, RootType::Object) {
             Ok(compiled) => compiled.warnings.clone(),
             Err(_) => Vec::new(),
         }
@@ -223,12 +229,11 @@ impl Validators {
         &self,
         hash: DefinitionHash,
         schema: &RawJson,
-        root: Root,
-    ) -> Arc<Result<Compiled, SchemaFault>> {
-        // A panic while the lock was held cannot leave the maps half-written: each change is one
-        // insertion.
+        root: RootType,
+    ) -> Arc<Result<CompiledSchema, SchemaFault>> {
+        // A poisoned lock is safe to use: each change is one insertion.
         if let Some(compiled) = self
-            .kept
+            .cache
             .read()
             .unwrap_or_else(PoisonError::into_inner)
             .compiled
@@ -236,38 +241,38 @@ impl Validators {
         {
             return Arc::clone(compiled);
         }
-        // Compiled outside the lock: a large schema delays no other tool. Two callers may do it
-        // twice; the first one's is kept.
-        let fresh = Arc::new(Compiled::new(schema, root));
-        let mut kept = self.kept.write().unwrap_or_else(PoisonError::into_inner);
-        if let Some(compiled) = kept.compiled.get(&hash) {
+        // Compiled outside the lock: a large schema delays no other tool. If two callers compile the
+        // same schema at once, the first result is cached.
+        let fresh = Arc::new(CompiledSchema::new(schema, root));
+        let mut cache = self.cache.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(compiled) = cache.compiled.get(&hash) {
             return Arc::clone(compiled);
         }
-        while kept.compiled.len() >= KEPT {
-            let Some(oldest) = kept.order.pop_front() else {
+        while cache.compiled.len() >= MAX_COMPILED {
+            let Some(oldest) = cache.order.pop_front() else {
                 break;
             };
-            kept.compiled.remove(&oldest);
+            cache.compiled.remove(&oldest);
         }
-        kept.compiled.insert(hash, Arc::clone(&fresh));
-        kept.order.push_back(hash);
+        cache.compiled.insert(hash, Arc::clone(&fresh));
+        cache.order.push_back(hash);
         fresh
     }
 }
 
 impl fmt::Debug for Validators {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kept = self
-            .kept
+        let cache = self
+            .cache
             .read()
             .unwrap_or_else(PoisonError::into_inner)
             .compiled
             .len();
-        write!(f, "Validators({kept} compiled)")
+        write!(f, "Validators({cache} compiled)")
     }
 }
 
-/// The key is a cryptographic hash: its first bytes are as good as any hash of it.
+/// Hashes a cryptographic hash by taking its first bytes.
 #[derive(Default)]
 struct FirstBytes(u64);
 

@@ -98,7 +98,7 @@ pub trait Transport: Send + Sync {
         false
     }
 
-    /// Whether this wire says in headers what stands [beside](crate::wire::Beside) a modern
+    /// Whether this wire says in headers what stands [beside](crate::wire::RequestMetadata) a modern
     /// message. Streamable HTTP does.
     fn says_headers(&self) -> bool {
         self.marks_origin()

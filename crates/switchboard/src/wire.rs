@@ -1,7 +1,7 @@
-//! JSON-RPC messages as envelopes around untouched bytes.
+//! JSON-RPC messages whose payload is kept as the original bytes.
 //!
-//! Only what is routed on is parsed (`id`, `method`); params, results and errors stay the bytes
-//! that came (`RawJson`).
+//! Only the members needed for routing are parsed (`id`, `method`); params, results and errors stay
+//! unparsed ([`RawJson`]).
 
 use std::fmt;
 
@@ -9,10 +9,10 @@ use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-pub use message::{Beside, Incoming, Outgoing, RequestId, parse};
+pub use message::{Incoming, Outgoing, RequestId, RequestMetadata, parse};
 
 pub mod events;
-pub mod line;
+pub mod lines;
 mod message;
 mod oversize;
 mod scan;
@@ -21,7 +21,7 @@ mod scan;
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct RawJson(Bytes);
 
-/// Why a text is not one JSON value, or cannot be taken apart.
+/// Why a text is not one JSON value, or cannot be decoded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct NotJson(pub String);
@@ -42,17 +42,17 @@ impl RawJson {
     pub fn from_value<T: serde::Serialize + ?Sized>(value: &T) -> Self {
         Self(
             serde_json::to_vec(value)
-                .expect("a value of ours serialises")
+                .expect("only serializable values are passed")
                 .into(),
         )
     }
 
-    /// Copies what a parser has just found to be one JSON value.
+    /// Copies a text that is known to be one JSON value.
     pub(crate) fn keep(text: &str) -> Self {
         Self(Bytes::copy_from_slice(text.as_bytes()))
     }
 
-    /// As [`keep`](Self::keep), sharing the bytes of `line` that `text` was borrowed from.
+    /// As [`keep`](Self::keep), but shares the bytes of `line` that `text` was borrowed from.
     pub(crate) fn share(line: &Bytes, text: &str) -> Self {
         Self(line.slice_ref(text.as_bytes()))
     }
@@ -73,7 +73,7 @@ impl RawJson {
         &self.0
     }
 
-    /// Takes it apart into `T`, which may borrow from it. Deeper than 128 is an error, never a
+    /// Decodes it into `T`, which may borrow from it. Nesting deeper than 128 is an error, never a
     /// stack overflow.
     pub fn decode<'a, T: Deserialize<'a>>(&'a self) -> Result<T, NotJson> {
         serde_json::from_str(self.as_str()).map_err(|error| {
@@ -85,7 +85,7 @@ impl RawJson {
         })
     }
 
-    /// Takes it apart as a value.
+    /// Decodes it into a `serde_json` value.
     pub fn to_value(&self) -> Result<serde_json::Value, NotJson> {
         self.decode()
     }

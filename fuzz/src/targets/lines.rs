@@ -1,7 +1,7 @@
 //! Newline framing: the lines are those of a plain split, however the bytes come, and nothing past
 //! the bound is kept.
 
-use switchboard::wire::line::{Frame, LineFrames};
+use switchboard::wire::lines::{Frame, LineFrames};
 
 use super::{Target, cuts};
 

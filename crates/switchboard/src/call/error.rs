@@ -4,7 +4,7 @@ use crate::advice::Advice;
 use crate::catalog::Unresolved;
 use crate::name::ServerName;
 use crate::result::CallResult;
-use crate::schema::Misfit;
+use crate::schema::ValidationFault;
 use crate::server::NotReady;
 use crate::session::RequestFault;
 
@@ -33,7 +33,7 @@ pub enum CallError {
         /// Which tool, escaped.
         tool: String,
         /// How.
-        misfit: Misfit,
+        misfit: ValidationFault,
     },
     /// A rule, a mode, or a person said no.
     #[error("{}tool {tool}: denied: {reason}", of(.server))]

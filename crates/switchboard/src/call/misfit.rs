@@ -44,11 +44,11 @@ pub(super) async fn of_result(host: &Shared, tool: &Tool, result: &RawJson) -> O
     };
     let (hash, bytes) = (tool.definition.hash, structured.as_bytes().len());
     let misfit = if bytes <= MAX_INLINE_BYTES {
-        host.validators.misfit_of_result(hash, schema, &structured)
+        host.validators.check_result(hash, schema, &structured)
     } else if bytes <= MAX_BYTES {
         let (validators, schema) = (host.validators.clone(), schema.clone());
         let checking = tokio::task::spawn_blocking(move || {
-            validators.misfit_of_result(hash, &schema, &structured)
+            validators.check_result(hash, &schema, &structured)
         });
         timeout(MAX_TIME, checking).await.ok()?.ok()?
     } else {

@@ -10,7 +10,7 @@ use unicode_security::{MixedScript, skeleton};
 use super::icon::{self, Icon};
 use super::mirror::{self, Mirrored};
 use crate::name::ToolName;
-use crate::schema::{self, Tree};
+use crate::schema::{self, JsonTree};
 use crate::untrusted::{Untrusted, is_hidden};
 use crate::wire::RawJson;
 
@@ -266,15 +266,15 @@ fn text(field: &str, raw: Option<&RawValue>) -> Result<Option<Untrusted>, String
 }
 
 /// Since 2026-07-28 a result may be of any kind, so its schema may be any.
-fn schema_of_result(raw: Option<&RawValue>) -> Result<Option<Tree<'_>>, String> {
+fn schema_of_result(raw: Option<&RawValue>) -> Result<Option<JsonTree<'_>>, String> {
     match raw.map(RawValue::get) {
-        Some("true") => Ok(Some(Tree::Bool(true))),
-        Some("false") => Ok(Some(Tree::Bool(false))),
+        Some("true") => Ok(Some(JsonTree::Bool(true))),
+        Some("false") => Ok(Some(JsonTree::Bool(false))),
         _ => object("outputSchema", raw),
     }
 }
 
-fn object<'a>(field: &str, raw: Option<&'a RawValue>) -> Result<Option<Tree<'a>>, String> {
+fn object<'a>(field: &str, raw: Option<&'a RawValue>) -> Result<Option<JsonTree<'a>>, String> {
     let Some(raw) = raw else { return Ok(None) };
     if !raw.get().starts_with('{') {
         return Err(format!("its {field} is not an object"));

@@ -1,7 +1,7 @@
 //! Arguments that a tool wants mirrored in HTTP headers (`x-mcp-header`): which they are, and what
 //! is said of a call's.
 
-use crate::schema::{Tree, subschemas};
+use crate::schema::{JsonTree, subschemas};
 use crate::untrusted::quoted;
 use crate::wire::RawJson;
 
@@ -18,7 +18,7 @@ pub struct Mirrored {
 
 /// Finds the annotations of an input schema. The error is why a wire that says headers cannot carry
 /// this tool.
-pub(super) fn find(schema: &Tree<'_>, text: &RawJson) -> Result<Vec<Mirrored>, String> {
+pub(super) fn find(schema: &JsonTree<'_>, text: &RawJson) -> Result<Vec<Mirrored>, String> {
     // Hardly any tool has one, and ten thousand tools are listed at once: look for the word before
     // taking the schema apart.
     if memchr::memmem::find(text.as_bytes(), KEYWORD.as_bytes()).is_none() {
@@ -58,8 +58,8 @@ pub(super) fn find(schema: &Tree<'_>, text: &RawJson) -> Result<Vec<Mirrored>, S
 }
 
 /// The key under which this very schema stands in `properties`.
-fn key_of<'t>(properties: &'t Tree<'_>, subschema: &Tree<'_>) -> Option<&'t str> {
-    let Tree::Object(entries) = properties else {
+fn key_of<'t>(properties: &'t JsonTree<'_>, subschema: &JsonTree<'_>) -> Option<&'t str> {
+    let JsonTree::Object(entries) = properties else {
         return None;
     };
     entries
@@ -70,8 +70,8 @@ fn key_of<'t>(properties: &'t Tree<'_>, subschema: &Tree<'_>) -> Option<&'t str>
 
 fn read(
     path: Option<&[String]>,
-    annotation: &Tree<'_>,
-    kind: Option<&Tree<'_>>,
+    annotation: &JsonTree<'_>,
+    kind: Option<&JsonTree<'_>>,
 ) -> Result<Mirrored, String> {
     let Some(header) = annotation.as_str() else {
         return Err(format!("its {KEYWORD} is not a text"));
@@ -88,7 +88,7 @@ fn read(
             quoted(header)
         ));
     };
-    match kind.and_then(Tree::as_str) {
+    match kind.and_then(JsonTree::as_str) {
         Some("string" | "integer" | "boolean") => Ok(Mirrored {
             header: header.to_owned(),
             path: path.to_vec(),
@@ -115,7 +115,7 @@ pub(crate) fn parameters(
     if mirrored.is_empty() {
         return Ok(Vec::new());
     }
-    let Ok(arguments) = arguments.decode::<Tree<'_>>() else {
+    let Ok(arguments) = arguments.decode::<JsonTree<'_>>() else {
         return Ok(Vec::new());
     };
     let mut said = Vec::new();
@@ -141,12 +141,12 @@ pub(crate) fn parameters(
 const LARGEST: i64 = 9_007_199_254_740_991;
 
 /// The error is an integer that is too large.
-fn text<'t>(value: &'t Tree<'_>) -> Result<Option<String>, &'t serde_json::Number> {
+fn text<'t>(value: &'t JsonTree<'_>) -> Result<Option<String>, &'t serde_json::Number> {
     let number = match value {
-        Tree::Bool(value) => return Ok(Some(value.to_string())),
-        Tree::Text(text) => return Ok(Some(text.to_string())),
-        Tree::Null | Tree::List(_) | Tree::Object(_) => return Ok(None),
-        Tree::Number(number) => number,
+        JsonTree::Bool(value) => return Ok(Some(value.to_string())),
+        JsonTree::Text(text) => return Ok(Some(text.to_string())),
+        JsonTree::Null | JsonTree::List(_) | JsonTree::Object(_) => return Ok(None),
+        JsonTree::Number(number) => number,
     };
     let integer = match (number.as_i64(), number.as_f64()) {
         (Some(integer), _) => integer,

@@ -16,7 +16,7 @@ use crate::config::visible_path;
 use crate::config::{Config, ConfigErrors};
 use crate::host::Shared;
 use crate::name::ServerName;
-use crate::panics::{Panicked, catch_panic};
+use crate::panics::{CaughtPanic, catch_panic};
 
 /// What is written is read when nothing was written for so long.
 const QUIET: Duration = Duration::from_millis(200);
@@ -182,7 +182,10 @@ impl Watching {
         match tokio::task::spawn_blocking(move || load()).await {
             Ok(loaded) => loaded.map_err(lines),
             Err(fault) => Err(vec![match fault.try_into_panic() {
-                Ok(payload) => format!("the files could not be read: {}", Panicked::new(&*payload)),
+                Ok(payload) => format!(
+                    "the files could not be read: {}",
+                    CaughtPanic::new(&*payload)
+                ),
                 Err(_) => "the files could not be read: the program is ending".to_owned(),
             }]),
         }

@@ -1,49 +1,51 @@
-//! One schema compiled: patterns that a linear-time engine cannot take are left out, and nothing is
-//! ever fetched.
+//! Compiles one schema. Patterns that a linear-time regex engine does not support are left out;
+//! nothing is fetched.
 
 use std::sync::Arc;
 
 use jsonschema::PatternOptions;
 
-use super::borrowed::Borrowed;
-use super::{Misfit, Root, SchemaFault, Tree, check_bounds, check_tree, cost, keyword};
+use super::validated_json::ValidatedJson;
+use super::{
+    JsonTree, RootType, SchemaFault, ValidationFault, check_bounds, check_tree, cost, keyword,
+};
 use crate::untrusted::{escaped_line, quoted};
 use crate::wire::RawJson;
 
-/// A schema ready to check arguments.
-pub(super) struct Compiled {
-    validator: jsonschema::Validator<Borrowed>,
-    /// What is not checked.
+/// A schema that is ready to validate arguments.
+pub(super) struct CompiledSchema {
+    validator: jsonschema::Validator<ValidatedJson>,
+    /// The patterns that are not checked.
     pub(super) warnings: Vec<String>,
-    /// How deep arguments may be.
+    /// How deep arguments may be nested.
     deepest: usize,
 }
 
-/// How many misfits are told.
-const TOLD: usize = 10;
+/// The most violations that are reported.
+const MAX_REPORTED: usize = 10;
 /// How many patterns of one schema are compiled, and how large each may become.
 const MAX_PATTERNS: usize = 64;
 const MAX_PATTERN_BYTES: usize = 128 * 1024;
 
-impl Compiled {
-    pub(super) fn new(schema: &RawJson, root: Root) -> Result<Self, SchemaFault> {
-        let mut tree: Tree<'_> = schema
+impl CompiledSchema {
+    pub(super) fn new(schema: &RawJson, root: RootType) -> Result<Self, SchemaFault> {
+        let mut tree: JsonTree<'_> = schema
             .decode()
             .map_err(|error| SchemaFault::new(format!("is not usable: {error}")))?;
         match root {
-            Root::Object => check_tree(&tree, schema.as_bytes().len())?,
-            Root::Anything => check_bounds(&tree, schema.as_bytes().len())?,
+            RootType::Object => check_tree(&tree, schema.as_bytes().len())?,
+            RootType::Anything => check_bounds(&tree, schema.as_bytes().len())?,
         }
         let deepest = cost::deepest(&tree)?;
-        forget_strange_drafts(&mut tree);
-        let warnings = drop_patterns(&mut tree);
+        remove_unknown_drafts(&mut tree);
+        let warnings = remove_unsupported_patterns(&mut tree);
         let value = serde_json::to_value(&tree)
             .map_err(|error| SchemaFault::new(format!("is not usable: {error}")))?;
         let validator = options().build(&value).map_err(|error| {
             let text = format!("{}: {}", error.instance_path(), error.masked());
             SchemaFault::new(format!(
                 "is not a valid schema: {}",
-                brief(text.trim_start_matches(": "))
+                shortened(text.trim_start_matches(": "))
             ))
         })?;
         Ok(Self {
@@ -53,9 +55,9 @@ impl Compiled {
         })
     }
 
-    pub(super) fn validate(&self, arguments: &Tree<'_>) -> Result<(), Misfit> {
+    pub(super) fn validate(&self, arguments: &JsonTree<'_>) -> Result<(), ValidationFault> {
         if self.deepest < 128 && arguments.depth() > self.deepest {
-            return Err(Misfit::whole(format!(
+            return Err(ValidationFault::whole(format!(
                 "nested deeper than {}, the most that this recursive schema allows to check",
                 self.deepest
             )));
@@ -63,31 +65,32 @@ impl Compiled {
         if self.validator.is_valid(arguments) {
             return Ok(());
         }
-        let told = self
+        let reported = self
             .validator
             .iter_errors(arguments)
-            .take(TOLD)
+            .take(MAX_REPORTED)
             .map(|error| {
                 let at = escaped_line(error.instance_path().as_str()).to_string();
-                (at, brief(&error.masked().to_string()))
+                (at, shortened(&error.masked().to_string()))
             });
-        Err(Misfit::Arguments(told.collect()))
+        Err(ValidationFault::Arguments(reported.collect()))
     }
 }
 
-fn options<'a>() -> jsonschema::ValidationOptions<'a, Arc<dyn jsonschema::Retrieve>, Borrowed> {
+fn options<'a>() -> jsonschema::ValidationOptions<'a, Arc<dyn jsonschema::Retrieve>, ValidatedJson>
+{
     let patterns = PatternOptions::regex()
         .size_limit(MAX_PATTERN_BYTES)
         .dfa_size_limit(MAX_PATTERN_BYTES);
-    // `format` is an annotation to the specification; what it means is the server's to check.
-    jsonschema::options_for::<Borrowed>()
+    // The specification makes `format` an annotation; checking it is the server's business.
+    jsonschema::options_for::<ValidatedJson>()
         .offline()
         .with_pattern_options(patterns)
         .should_validate_formats(false)
 }
 
-/// One line of a length that can be read.
-fn brief(text: &str) -> String {
+/// One line, cut to a readable length.
+fn shortened(text: &str) -> String {
     const LONGEST: usize = 300;
     match text.char_indices().nth(LONGEST) {
         None => escaped_line(text).to_string(),
@@ -95,8 +98,8 @@ fn brief(text: &str) -> String {
     }
 }
 
-/// A `$schema` of nobody's would have to be fetched: such a schema is read as 2020-12.
-fn forget_strange_drafts(schema: &mut Tree<'_>) {
+/// An unknown `$schema` would have to be fetched: such a schema is read as 2020-12.
+fn remove_unknown_drafts(schema: &mut JsonTree<'_>) {
     const KNOWN: [&str; 5] = [
         "json-schema.org/draft-04/schema",
         "json-schema.org/draft-06/schema",
@@ -104,7 +107,7 @@ fn forget_strange_drafts(schema: &mut Tree<'_>) {
         "json-schema.org/draft/2019-09/schema",
         "json-schema.org/draft/2020-12/schema",
     ];
-    let known = |draft: &Tree<'_>| {
+    let known = |draft: &JsonTree<'_>| {
         let draft = draft.as_str().unwrap_or_default();
         let draft = draft
             .strip_prefix("https://")
@@ -113,14 +116,14 @@ fn forget_strange_drafts(schema: &mut Tree<'_>) {
         KNOWN.contains(&draft.trim_end_matches('#'))
     };
     keyword::edit_each(schema, &mut |schema| {
-        if let Tree::Object(entries) = schema {
+        if let JsonTree::Object(entries) = schema {
             entries.retain(|(key, value)| key != "$schema" || known(value));
         }
     });
 }
 
-/// Leaves out what cannot be matched in linear time; the server still checks it.
-fn drop_patterns(schema: &mut Tree<'_>) -> Vec<String> {
+/// Removes patterns that cannot be matched in linear time; the server still checks them.
+fn remove_unsupported_patterns(schema: &mut JsonTree<'_>) -> Vec<String> {
     let mut warnings = Vec::new();
     let mut tried = 0;
     let mut usable = |pattern: &str| {
@@ -135,22 +138,22 @@ fn drop_patterns(schema: &mut Tree<'_>) -> Vec<String> {
         usable
     };
     keyword::edit_each(schema, &mut |schema| {
-        let Tree::Object(entries) = schema else {
+        let JsonTree::Object(entries) = schema else {
             return;
         };
         entries.retain(|(key, value)| match (&**key, value) {
-            ("pattern", Tree::Text(pattern)) => usable(pattern),
+            ("pattern", JsonTree::Text(pattern)) => usable(pattern),
             _ => true,
         });
         let mut dropped = false;
         for (key, value) in entries.iter_mut() {
-            if let ("patternProperties", Tree::Object(patterns)) = (&**key, value) {
+            if let ("patternProperties", JsonTree::Object(patterns)) = (&**key, value) {
                 let before = patterns.len();
                 patterns.retain(|(pattern, _)| usable(pattern));
                 dropped |= patterns.len() < before;
             }
         }
-        // What the dropped pattern would have taken must not fall to these.
+        // Properties that the removed pattern would have matched must not be treated as additional.
         if dropped {
             entries.retain(|(key, _)| {
                 !matches!(&**key, "additionalProperties" | "unevaluatedProperties")

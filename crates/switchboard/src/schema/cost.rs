@@ -1,32 +1,31 @@
-//! What a schema can cost: references let a few lines unfold into billions of checks, so the
-//! unfolding is counted beforehand.
+//! How many checks a schema can cause. References let a few lines expand into billions of checks,
+//! so the expansion is counted before any arguments come.
 //!
-//! The count is an upper bound for one place of the instance at a given depth. It needs no
-//! instance.
+//! The count is an upper bound for one value of the instance at a given depth.
 
 use std::collections::HashMap;
 
-use super::keyword::{Reach, references, subschemas};
-use super::{MAX_SUBSCHEMAS, SchemaFault, Tree};
+use super::keyword::{AppliesTo, references, subschemas};
+use super::{JsonTree, MAX_SUBSCHEMAS, SchemaFault};
 use crate::untrusted::quoted;
 
-/// How many checks one place of the arguments may take.
+/// The most checks that one value of the arguments may cause.
 const MAX_CHECKS: u64 = 100_000;
-/// How many checks may stand in one another; each takes a piece of the stack.
+/// How deep checks may be nested; each level uses stack.
 const MAX_NESTED: u64 = 1_000;
-/// What the parser accepts; arguments are never deeper.
+/// The parser's limit; arguments are never nested deeper.
 const DEEPEST: usize = 128;
 
-/// How deep arguments may be nested so that checking them stays cheap: 128 for nearly every schema.
-pub(super) fn deepest(root: &Tree<'_>) -> Result<usize, SchemaFault> {
-    let graph = Graph::of(root)?;
-    let mut inside = vec![Weight::default(); graph.nodes.len()];
+/// How deep arguments may be nested so that checking them stays cheap: 128 for almost every schema.
+pub(super) fn deepest(root: &JsonTree<'_>) -> Result<usize, SchemaFault> {
+    let graph = SchemaGraph::of(root)?;
+    let mut inside = vec![CheckCost::default(); graph.nodes.len()];
     for depth in 0..=DEEPEST {
         let here = graph.weigh(&inside);
         if here[0].checks > MAX_CHECKS || here[0].nested > MAX_NESTED {
-            // A tool whose plainest arguments cannot be checked cannot be offered.
+            // A tool whose simplest arguments cannot be checked is not offered.
             return if depth <= 2 {
-                Err(SchemaFault::new("unfolds into too many checks"))
+                Err(SchemaFault::new("expands into too many checks"))
             } else {
                 Ok(depth - 1)
             };
@@ -40,29 +39,29 @@ pub(super) fn deepest(root: &Tree<'_>) -> Result<usize, SchemaFault> {
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Weight {
+struct CheckCost {
     checks: u64,
     nested: u64,
 }
 
 /// Schemas by number, the root first.
 #[derive(Default)]
-struct Graph {
-    nodes: Vec<Node>,
-    /// Every node behind those that it applies to the same place.
+struct SchemaGraph {
+    nodes: Vec<SchemaNode>,
+    /// Topological: each node after those it applies to the same value.
     order: Vec<usize>,
 }
 
 #[derive(Default)]
-struct Node {
+struct SchemaNode {
     same: Vec<usize>,
     one_child: Vec<usize>,
     children: Vec<usize>,
 }
 
-impl Graph {
-    fn of(root: &Tree<'_>) -> Result<Self, SchemaFault> {
-        let mut numbers: HashMap<*const Tree<'_>, usize> =
+impl SchemaGraph {
+    fn of(root: &JsonTree<'_>) -> Result<Self, SchemaFault> {
+        let mut numbers: HashMap<*const JsonTree<'_>, usize> =
             HashMap::from([(std::ptr::from_ref(root), 0)]);
         let mut schemas = vec![root];
         let mut anchors: HashMap<&str, Vec<usize>> = HashMap::new();
@@ -78,14 +77,14 @@ impl Graph {
                         schemas.len() - 1
                     })
             };
-            let mut node = Node::default();
-            for (reach, subschema) in subschemas(schema) {
+            let mut node = SchemaNode::default();
+            for (applies_to, subschema) in subschemas(schema) {
                 let number = number(subschema);
-                match reach {
-                    Reach::Same => node.same.push(number),
-                    Reach::OneChild => node.one_child.push(number),
-                    Reach::Children => node.children.push(number),
-                    Reach::Nothing => {}
+                match applies_to {
+                    AppliesTo::Same => node.same.push(number),
+                    AppliesTo::OneChild => node.one_child.push(number),
+                    AppliesTo::Children => node.children.push(number),
+                    AppliesTo::Nothing => {}
                 }
             }
             for reference in references(schema) {
@@ -103,7 +102,7 @@ impl Graph {
                 return Err(SchemaFault::new("has references and an $id below its root"));
             }
             for anchor in ["$anchor", "$dynamicAnchor"] {
-                if let Some(anchor) = schema.get(anchor).and_then(Tree::as_str) {
+                if let Some(anchor) = schema.get(anchor).and_then(JsonTree::as_str) {
                     anchors.entry(anchor).or_default().push(next);
                 }
             }
@@ -140,7 +139,7 @@ impl Graph {
                 if seen == 0 {
                     match marks[node] {
                         Mark::New => marks[node] = Mark::Open,
-                        Mark::Open => return Err(SchemaFault::new("refers to itself without end")),
+                        Mark::Open => return Err(SchemaFault::new("refers to itself endlessly")),
                         Mark::Done => continue,
                     }
                 }
@@ -156,12 +155,12 @@ impl Graph {
         Ok(order)
     }
 
-    /// What each schema costs, given what each costs one step further inside.
-    fn weigh(&self, inside: &[Weight]) -> Vec<Weight> {
-        let mut here = vec![Weight::default(); self.nodes.len()];
+    /// The cost of each schema, given the cost of each schema one level deeper.
+    fn weigh(&self, inside: &[CheckCost]) -> Vec<CheckCost> {
+        let mut here = vec![CheckCost::default(); self.nodes.len()];
         for &number in &self.order {
             let node = &self.nodes[number];
-            let mut weight = Weight {
+            let mut weight = CheckCost {
                 checks: 1,
                 nested: 0,
             };
@@ -204,12 +203,12 @@ fn dangling(reference: &str) -> SchemaFault {
 }
 
 /// Follows a JSON pointer as a URI fragment spells it.
-fn follow<'t, 'a>(root: &'t Tree<'a>, pointer: &str) -> Option<&'t Tree<'a>> {
+fn follow<'t, 'a>(root: &'t JsonTree<'a>, pointer: &str) -> Option<&'t JsonTree<'a>> {
     let mut place = root;
     for step in pointer.split('/').skip(1) {
         let step = percent_decode(step)?.replace("~1", "/").replace("~0", "~");
         place = match place {
-            Tree::List(items) => items.get(step.parse::<usize>().ok()?)?,
+            JsonTree::List(items) => items.get(step.parse::<usize>().ok()?)?,
             object => object.get(&step)?,
         };
     }

@@ -1,93 +1,94 @@
-//! Where a schema holds other schemas. A property that is *named* like a keyword is none.
+//! Which keywords of a schema contain subschemas. A property that is *named* like a keyword is not
+//! a keyword.
 
 use std::borrow::Cow;
 
-use super::{SchemaFault, Tree};
+use super::{JsonTree, SchemaFault};
 use crate::untrusted::quoted;
 
-/// What part of the instance a subschema is applied to.
+/// The part of the instance that a subschema applies to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Reach {
+pub(super) enum AppliesTo {
     /// The same part as its parent.
     Same,
-    /// A part inside it, of which no sibling of this kind sees the same one.
+    /// One child, which no sibling subschema of this keyword applies to.
     OneChild,
-    /// Parts inside it.
+    /// Several children, which sibling subschemas may apply to as well.
     Children,
-    /// None, unless something refers to it.
+    /// None, unless it is referenced.
     Nothing,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Shape {
+enum KeywordShape {
     /// One schema, or a list of them.
     Schemas,
-    /// An object of them.
+    /// An object whose values are schemas.
     Map,
 }
 
-fn shape(keyword: &str) -> Option<(Shape, Reach)> {
+fn shape(keyword: &str) -> Option<(KeywordShape, AppliesTo)> {
     Some(match keyword {
         "allOf" | "anyOf" | "oneOf" | "not" | "if" | "then" | "else" => {
-            (Shape::Schemas, Reach::Same)
+            (KeywordShape::Schemas, AppliesTo::Same)
         }
-        "dependentSchemas" | "dependencies" => (Shape::Map, Reach::Same),
-        "properties" => (Shape::Map, Reach::OneChild),
-        "prefixItems" => (Shape::Schemas, Reach::OneChild),
-        "patternProperties" => (Shape::Map, Reach::Children),
+        "dependentSchemas" | "dependencies" => (KeywordShape::Map, AppliesTo::Same),
+        "properties" => (KeywordShape::Map, AppliesTo::OneChild),
+        "prefixItems" => (KeywordShape::Schemas, AppliesTo::OneChild),
+        "patternProperties" => (KeywordShape::Map, AppliesTo::Children),
         "items"
         | "additionalItems"
         | "contains"
         | "additionalProperties"
         | "propertyNames"
         | "unevaluatedItems"
-        | "unevaluatedProperties" => (Shape::Schemas, Reach::Children),
-        "$defs" | "definitions" => (Shape::Map, Reach::Nothing),
-        "contentSchema" => (Shape::Schemas, Reach::Nothing),
+        | "unevaluatedProperties" => (KeywordShape::Schemas, AppliesTo::Children),
+        "$defs" | "definitions" => (KeywordShape::Map, AppliesTo::Nothing),
+        "contentSchema" => (KeywordShape::Schemas, AppliesTo::Nothing),
         _ => return None,
     })
 }
 
-/// The schemas that stand directly in a schema.
+/// The direct subschemas of a schema.
 pub(super) fn subschemas<'t, 'a>(
-    schema: &'t Tree<'a>,
-) -> impl Iterator<Item = (Reach, &'t Tree<'a>)> {
-    let entries: &[(Cow<'a, str>, Tree<'a>)] = if let Tree::Object(entries) = schema {
+    schema: &'t JsonTree<'a>,
+) -> impl Iterator<Item = (AppliesTo, &'t JsonTree<'a>)> {
+    let entries: &[(Cow<'a, str>, JsonTree<'a>)] = if let JsonTree::Object(entries) = schema {
         entries
     } else {
         &[]
     };
     entries
         .iter()
-        .filter_map(|(key, value)| shape(key).map(|(shape, reach)| (shape, reach, value)))
-        .flat_map(|(shape, reach, value)| {
-            let found: Vec<&'t Tree<'a>> = match (shape, value) {
-                (Shape::Schemas, Tree::List(items)) => items.iter().collect(),
-                (Shape::Schemas, one) => vec![one],
-                (Shape::Map, Tree::Object(entries)) => {
+        .filter_map(|(key, value)| shape(key).map(|(shape, applies_to)| (shape, applies_to, value)))
+        .flat_map(|(shape, applies_to, value)| {
+            let found: Vec<&'t JsonTree<'a>> = match (shape, value) {
+                (KeywordShape::Schemas, JsonTree::List(items)) => items.iter().collect(),
+                (KeywordShape::Schemas, one) => vec![one],
+                (KeywordShape::Map, JsonTree::Object(entries)) => {
                     entries.iter().map(|(_, value)| value).collect()
                 }
-                (Shape::Map, _) => Vec::new(),
+                (KeywordShape::Map, _) => Vec::new(),
             };
             found
                 .into_iter()
-                .filter(|schema| matches!(schema, Tree::Object(_) | Tree::Bool(_)))
-                .map(move |schema| (reach, schema))
+                .filter(|schema| matches!(schema, JsonTree::Object(_) | JsonTree::Bool(_)))
+                .map(move |schema| (applies_to, schema))
         })
 }
 
-/// Finds the mistakes that servers make most, so that a broken tool is withheld when listed and not
-/// when called.
-pub(super) fn check_form(schema: &Tree<'_>) -> Result<(), SchemaFault> {
-    let Tree::Object(entries) = schema else {
+/// Finds the most common mistakes, so that a broken tool is withheld when it is listed and does not
+/// fail when it is called.
+pub(super) fn check_form(schema: &JsonTree<'_>) -> Result<(), SchemaFault> {
+    let JsonTree::Object(entries) = schema else {
         return Ok(());
     };
     let fault = |key: &str, what: &str| Err(SchemaFault::new(format!("has a \"{key}\" {what}")));
     for (key, value) in entries {
         let key = &**key;
         match (key, value) {
-            ("type", Tree::Text(kind)) => check_kind(kind)?,
-            ("type", Tree::List(kinds)) => {
+            ("type", JsonTree::Text(kind)) => check_kind(kind)?,
+            ("type", JsonTree::List(kinds)) => {
                 for kind in kinds {
                     match kind.as_str() {
                         Some(kind) => check_kind(kind)?,
@@ -96,19 +97,19 @@ pub(super) fn check_form(schema: &Tree<'_>) -> Result<(), SchemaFault> {
                 }
             }
             ("type", _) => return fault(key, "that is not a text or a list of texts"),
-            ("required", Tree::List(names)) if names.iter().all(|name| name.as_str().is_some()) => {
-            }
+            ("required", JsonTree::List(names))
+                if names.iter().all(|name| name.as_str().is_some()) => {}
             ("required", _) => return fault(key, "that is not a list of texts"),
-            ("enum" | "allOf" | "anyOf" | "oneOf", Tree::List(_)) => {}
+            ("enum" | "allOf" | "anyOf" | "oneOf", JsonTree::List(_)) => {}
             ("enum" | "allOf" | "anyOf" | "oneOf", _) => return fault(key, "that is not a list"),
             (
                 "properties" | "patternProperties" | "$defs" | "definitions",
-                Tree::Object(entries),
+                JsonTree::Object(entries),
             ) if entries
                 .iter()
-                .all(|(_, value)| matches!(value, Tree::Object(_) | Tree::Bool(_))) => {}
-            ("properties" | "patternProperties" | "$defs" | "definitions", Tree::Object(_)) => {
-                return fault(key, "with something in it that is no schema");
+                .all(|(_, value)| matches!(value, JsonTree::Object(_) | JsonTree::Bool(_))) => {}
+            ("properties" | "patternProperties" | "$defs" | "definitions", JsonTree::Object(_)) => {
+                return fault(key, "with a value that is not a schema");
             }
             ("properties" | "patternProperties" | "$defs" | "definitions", _) => {
                 return fault(key, "that is not an object");
@@ -130,27 +131,27 @@ fn check_kind(kind: &str) -> Result<(), SchemaFault> {
 }
 
 /// Calls `edit` for a schema and every schema inside it.
-pub(super) fn edit_each(schema: &mut Tree<'_>, edit: &mut impl FnMut(&mut Tree<'_>)) {
+pub(super) fn edit_each(schema: &mut JsonTree<'_>, edit: &mut impl FnMut(&mut JsonTree<'_>)) {
     edit(schema);
-    let Tree::Object(entries) = schema else {
+    let JsonTree::Object(entries) = schema else {
         return;
     };
     for (key, value) in entries {
         match (shape(key), value) {
-            (Some((Shape::Schemas, _)), Tree::List(items)) => {
+            (Some((KeywordShape::Schemas, _)), JsonTree::List(items)) => {
                 items.iter_mut().for_each(|item| edit_each(item, edit))
             }
-            (Some((Shape::Schemas, _)), one) => edit_each(one, edit),
-            (Some((Shape::Map, _)), Tree::Object(entries)) => entries
+            (Some((KeywordShape::Schemas, _)), one) => edit_each(one, edit),
+            (Some((KeywordShape::Map, _)), JsonTree::Object(entries)) => entries
                 .iter_mut()
                 .for_each(|(_, value)| edit_each(value, edit)),
-            (Some((Shape::Map, _)) | None, _) => {}
+            (Some((KeywordShape::Map, _)) | None, _) => {}
         }
     }
 }
 
-/// What a schema refers to.
-pub(super) fn references<'t>(schema: &'t Tree<'_>) -> impl Iterator<Item = &'t str> {
+/// The references of a schema.
+pub(super) fn references<'t>(schema: &'t JsonTree<'_>) -> impl Iterator<Item = &'t str> {
     ["$ref", "$dynamicRef", "$recursiveRef"]
         .into_iter()
         .filter_map(|keyword| schema.get(keyword)?.as_str())

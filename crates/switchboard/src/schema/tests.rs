@@ -16,12 +16,12 @@ fn hash(value: &Value) -> DefinitionHash {
     DefinitionHash(*blake3::hash(value.to_string().as_bytes()).as_bytes())
 }
 
-fn validate(schema: &Value, arguments: &Value) -> Result<(), Misfit> {
+fn validate(schema: &Value, arguments: &Value) -> Result<(), ValidationFault> {
     Validators::default().validate(hash(schema), &raw(schema), &raw(arguments))
 }
 
-fn misfits(pairs: &[(&str, &str)]) -> Result<(), Misfit> {
-    Err(Misfit::Arguments(
+fn mismatches(pairs: &[(&str, &str)]) -> Result<(), ValidationFault> {
+    Err(ValidationFault::Arguments(
         pairs
             .iter()
             .map(|(at, what)| ((*at).to_owned(), (*what).to_owned()))
@@ -86,7 +86,7 @@ fn t14_a_schema_is_checked_cheaply_when_it_is_listed() {
     );
     check(
         json!({"allOf": [{"$ref": "#"}]}),
-        Some("refers to itself without end"),
+        Some("refers to itself endlessly"),
     );
     check(
         json!({"$ref": "#/$defs/none"}),
@@ -114,7 +114,7 @@ fn t14_a_schema_is_checked_cheaply_when_it_is_listed() {
     );
     check(
         json!({"properties": {"a": "string"}}),
-        Some("has a \"properties\" with something in it that is no schema"),
+        Some("has a \"properties\" with a value that is not a schema"),
     );
     check(
         json!({"required": true}),
@@ -141,11 +141,11 @@ fn s2_42_arguments_are_checked_and_every_misfit_is_told() {
     assert_eq!(validate(&schema, &json!({"a": 1, "b": "x"})), Ok(()));
     assert_eq!(
         validate(&schema, &json!({})),
-        misfits(&[("", "\"a\" is a required property")])
+        mismatches(&[("", "\"a\" is a required property")])
     );
     assert_eq!(
         validate(&schema, &json!({"a": "secret", "b": "z", "\u{1b}": 0})),
-        misfits(&[
+        mismatches(&[
             ("/a", "value is not of type \"integer\""),
             ("/b", "value is not one of \"x\" or \"y\""),
             (
@@ -156,14 +156,17 @@ fn s2_42_arguments_are_checked_and_every_misfit_is_told() {
     );
     assert_eq!(
         validate(&schema, &json!([])),
-        misfits(&[("", "expected a JSON object")])
+        mismatches(&[("", "expected a JSON object")])
     );
     let none = Validators::default().validate(
         hash(&schema),
         &raw(&schema),
         &RawJson::parse("{\"a\":1e999}").unwrap(),
     );
-    assert!(matches!(none, Err(Misfit::Arguments(_))), "{none:?}");
+    assert!(
+        matches!(none, Err(ValidationFault::Arguments(_))),
+        "{none:?}"
+    );
 }
 
 #[test]
@@ -185,10 +188,10 @@ fn at_most_ten_misfits_are_told() {
     let arguments = (0..100)
         .map(|index| (format!("k{index}"), json!("x")))
         .collect::<serde_json::Map<_, _>>();
-    let Err(Misfit::Arguments(told)) = validate(&schema, &arguments.into()) else {
+    let Err(ValidationFault::Arguments(reported)) = validate(&schema, &arguments.into()) else {
         panic!("it fits")
     };
-    assert_eq!(told.len(), 10);
+    assert_eq!(reported.len(), 10);
 }
 
 #[test]
@@ -212,15 +215,15 @@ fn t14_a_pattern_that_the_engine_cannot_take_is_skipped_and_reported() {
     );
     check(
         json!({"b": "c"}),
-        misfits(&[("/b", "value does not match \"^b+$\"")]),
+        mismatches(&[("/b", "value does not match \"^b+$\"")]),
     );
     check(
         json!({"n1": "c"}),
-        misfits(&[("/n1", "value is not of type \"integer\"")]),
+        mismatches(&[("/n1", "value is not of type \"integer\"")]),
     );
     check(
         json!({"pattern": 1}),
-        misfits(&[("/pattern", "value is not of type \"string\"")]),
+        mismatches(&[("/pattern", "value is not of type \"string\"")]),
     );
     assert_eq!(
         validators.warnings(hash(&schema), &raw(&schema)),
@@ -326,7 +329,7 @@ fn f5_deep_recursion_does_not_overflow_the_stack() {
     check(
         7,
         120,
-        misfits(&[(
+        mismatches(&[(
             "",
             "nested deeper than 61, the most that this recursive schema allows to check",
         )]),
@@ -334,8 +337,8 @@ fn f5_deep_recursion_does_not_overflow_the_stack() {
     check(
         600,
         1,
-        Err(Misfit::Schema(SchemaFault::new(
-            "unfolds into too many checks",
+        Err(ValidationFault::Schema(SchemaFault::new(
+            "expands into too many checks",
         ))),
     );
 }
@@ -345,19 +348,19 @@ fn t14_nothing_is_fetched_and_strange_drafts_are_read_as_the_newest() {
     let schema = json!({"$schema": "http://127.0.0.1:1/meta", "properties": {"a": {"prefixItems": [{"type": "string"}]}}});
     assert_eq!(
         validate(&schema, &json!({"a": [1]})),
-        misfits(&[("/a/0", "value is not of type \"string\"")])
+        mismatches(&[("/a/0", "value is not of type \"string\"")])
     );
     let draft7 = json!({"$schema": "http://json-schema.org/draft-07/schema#", "properties": {"a": {"items": [{"type": "string"}]}}});
     assert_eq!(
         validate(&draft7, &json!({"a": [1]})),
-        misfits(&[("/a/0", "value is not of type \"string\"")])
+        mismatches(&[("/a/0", "value is not of type \"string\"")])
     );
 }
 
 #[test]
 fn a_schema_that_cannot_be_compiled_says_why() {
     let check = |schema: Value, expected: &str| {
-        let Err(Misfit::Schema(SchemaFault(fault))) = validate(&schema, &json!({})) else {
+        let Err(ValidationFault::Schema(SchemaFault(fault))) = validate(&schema, &json!({})) else {
             panic!("{schema} compiles")
         };
         assert_eq!(fault, expected);
@@ -375,18 +378,22 @@ fn a_schema_that_cannot_be_compiled_says_why() {
 #[test]
 fn p3_only_so_many_compiled_schemas_are_kept() {
     let validators = Validators::default();
-    for index in 0..KEPT + 10 {
+    for index in 0..MAX_COMPILED + 10 {
         let schema = json!({"title": index.to_string()});
         validators
             .validate(hash(&schema), &raw(&schema), &raw(&json!({})))
             .unwrap();
     }
-    let kept = validators.kept.read().unwrap();
-    assert_eq!((kept.compiled.len(), kept.order.len()), (KEPT, KEPT));
-    assert!(!kept.compiled.contains_key(&hash(&json!({"title": "0"}))));
+    let cache = validators.cache.read().unwrap();
+    assert_eq!(
+        (cache.compiled.len(), cache.order.len()),
+        (MAX_COMPILED, MAX_COMPILED)
+    );
+    assert!(!cache.compiled.contains_key(&hash(&json!({"title": "0"}))));
     assert!(
-        kept.compiled
-            .contains_key(&hash(&json!({"title": (KEPT + 9).to_string()})))
+        cache
+            .compiled
+            .contains_key(&hash(&json!({"title": (MAX_COMPILED + 9).to_string()})))
     );
 }
 
@@ -402,7 +409,7 @@ fn t34_arguments_with_a_key_that_stands_twice_are_refused() {
             .validate(DefinitionHash([7; 32]), &schema, &arguments)
             .map_err(|misfit| misfit.to_string())
     };
-    let refusal = "the arguments do not fit the tool's input schema: the key \"a\" stands twice in one object";
+    let refusal = "the arguments do not fit the tool's input schema: the key \"a\" occurs twice in one object";
     assert_eq!(check(r#"{"a":1,"b":{"a":2}}"#), Ok(()));
     assert_eq!(check(r#"{"a":1,"b":2,"a":3}"#), Err(refusal.to_owned()));
     assert_eq!(

@@ -18,7 +18,7 @@ use super::receiver::Receiver;
 use super::{Era, RequestFault, Still, again};
 use crate::caller::BoxFuture;
 use crate::transport::{Closed, Transport};
-use crate::wire::{Beside, Outgoing};
+use crate::wire::{Outgoing, RequestMetadata};
 
 /// A request on its way out.
 #[derive(Clone, Copy)]
@@ -242,7 +242,7 @@ impl Link {
             declared
         };
         let body = envelope::request(era, id, method, fields, ongoing.is_some(), declared);
-        let beside = Beside {
+        let metadata = RequestMetadata {
             version: (era == Era::Modern).then_some(envelope::MODERN_VERSION),
             name,
             parameters,
@@ -251,7 +251,7 @@ impl Link {
             id: Some(id),
             method: Some(method),
             body: &body,
-            beside,
+            metadata,
         }) {
             Ok(()) => Ok((id, reply)),
             Err(closed) => {

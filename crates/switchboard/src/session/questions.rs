@@ -22,7 +22,7 @@ use crate::caller::{CallerId, ElicitAnswer, ElicitationKind};
 use crate::panics::catch_panic;
 use crate::transport::Origin;
 use crate::untrusted::Untrusted;
-use crate::wire::{Beside, Outgoing, RawJson, RequestId};
+use crate::wire::{Outgoing, RawJson, RequestId, RequestMetadata};
 
 /// A server may have this many questions open at once.
 const MAX_OPEN: usize = 1024;
@@ -288,7 +288,7 @@ impl Receiver {
                     id: None,
                     method: None,
                     body: &body,
-                    beside: Beside::default(),
+                    metadata: RequestMetadata::default(),
                 });
             }
         });

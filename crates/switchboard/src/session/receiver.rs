@@ -24,7 +24,7 @@ use crate::event::Event;
 use crate::panics::catch_panic;
 use crate::transport::{Inbound, Origin, Transport, WireFault};
 use crate::untrusted::{Untrusted, quoted};
-use crate::wire::{Beside, Incoming, Outgoing, RawJson, RequestId};
+use crate::wire::{Incoming, Outgoing, RawJson, RequestId, RequestMetadata};
 
 /// After this many lines in a row that are no messages, the server is not one.
 const MAX_JUNK_RUN: u64 = 1_000;
@@ -136,7 +136,7 @@ impl Receiver {
             id: None,
             method,
             body,
-            beside: Beside::default(),
+            metadata: RequestMetadata::default(),
         });
     }
 

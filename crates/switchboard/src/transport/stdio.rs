@@ -12,7 +12,7 @@ use tokio::time::timeout;
 use super::read_limit::{Handled, Pacer, ReadLimit};
 use super::{Closed, ConnectFault, Connector, Inbound, Origin, Transport, supervised};
 use crate::caller::BoxFuture;
-use crate::wire::line::{Frame, LineFrames};
+use crate::wire::lines::{Frame, LineFrames};
 use crate::wire::{Outgoing, RawJson, parse};
 
 /// Requests wait while this much is queued and not yet taken by the server.
@@ -292,7 +292,7 @@ mod tests {
 
     use super::*;
     use crate::transport::WireFault;
-    use crate::wire::{Beside, Incoming, RequestId};
+    use crate::wire::{Incoming, RequestId, RequestMetadata};
 
     struct Deaf;
 
@@ -319,7 +319,7 @@ mod tests {
                 id: None,
                 method: None,
                 body: &vec![b'x'; sent - 1],
-                beside: Beside::default(),
+                metadata: RequestMetadata::default(),
             })
             .unwrap();
         drop(transport);

@@ -1,5 +1,5 @@
-//! Server-sent events with a bound: bytes in, events out; past the bound the bytes are dropped and
-//! only the id of the message is looked for.
+//! Parses server-sent events with a size limit. Of an event over the limit only the id of its
+//! message is read; the rest is dropped.
 
 use std::time::Duration;
 
@@ -7,22 +7,22 @@ use bytes::{Bytes, BytesMut};
 use memchr::memchr2;
 
 use super::RequestId;
-use super::line::SHARED_LINE_BYTES;
-use super::oversize::OversizeScan;
+use super::lines::SHARED_LINE_BYTES;
+use super::oversize::OversizedScanner;
 
 #[cfg(test)]
 mod tests;
 
-/// Event ids and names longer than this are not kept: an id goes back in a header.
+/// Event ids and names longer than this are ignored: an id is sent back in a header.
 const MAX_FIELD_BYTES: usize = 1024;
 
-/// No field that means anything has a longer name.
+/// No known field has a longer name.
 const MAX_NAME_BYTES: usize = 8;
 
 /// The byte order mark that may open a stream.
 const MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// What the framing found.
+/// What the parser found.
 #[derive(Debug)]
 pub enum ServerEvent<'a> {
     /// An event with data.
@@ -31,19 +31,19 @@ pub enum ServerEvent<'a> {
         name: &'a str,
         /// Its data, lines joined by newlines.
         data: EventData<'a>,
-        /// Its own id, if it has one.
+        /// The id of the event, if it has one.
         id: Option<&'a str>,
     },
-    /// An event past the bound ended; the id of the message in it, where the scan found one.
+    /// An event over the size limit ended; the id of the message in it, if one was found.
     Oversized(Option<RequestId>),
 }
 
 /// The data of an event.
 #[derive(Debug)]
 pub enum EventData<'a> {
-    /// Short: copy what you keep.
+    /// Short: borrowed from the buffer, to be copied.
     Short(&'a [u8]),
-    /// Long: sharing it costs nothing.
+    /// Long: can be shared without a copy.
     Long(Bytes),
 }
 
@@ -60,8 +60,8 @@ impl AsRef<[u8]> for EventData<'_> {
 #[derive(Debug)]
 pub struct EventFrames {
     max_bytes: usize,
-    place: Place,
-    /// The last line ended with CR: a LF right after it belongs to it.
+    state: LineState,
+    /// The last line ended with CR: a LF right after it is part of the line end.
     after_return: bool,
     /// The name of the field being read.
     field: FieldName,
@@ -72,49 +72,49 @@ pub struct EventFrames {
     data: BytesMut,
     /// The event being read has a data field.
     has_data: bool,
-    oversize: Option<Oversize>,
-    /// How much of a line was read.
+    oversize: Option<OversizedEvent>,
+    /// How many bytes of the current line were read.
     line_bytes: usize,
-    /// What the stream said so far, for whoever resumes it.
+    /// For resuming the stream: the last event id and the reconnection time.
     last_id: Option<String>,
     retry_after: Option<Duration>,
 }
 
-/// Where in a line the next byte stands.
+/// What the next byte of a line belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
-    /// In the byte order mark: so many of its bytes were seen.
+enum LineState {
+    /// The byte order mark: this many of its bytes were seen.
     Mark(usize),
-    /// In the name of a field; the line may end here.
+    /// The name of a field; the line may end here.
     Field,
-    /// Right after the colon, where one space is left out.
-    Colon(Target),
-    Value(Target),
+    /// Right after the colon, where one space is skipped.
+    Colon(EventField),
+    Value(EventField),
 }
 
-/// What a field is for.
+/// The fields of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Target {
+enum EventField {
     Data,
     Name,
     Id,
     Retry,
-    /// A comment, or a field that nobody knows.
+    /// A comment, or an unknown field.
     Nothing,
 }
 
 #[derive(Debug, Default)]
-struct Oversize {
-    scan: OversizeScan,
+struct OversizedEvent {
+    scan: OversizedScanner,
     found: Option<RequestId>,
 }
 
 impl EventFrames {
-    /// Frames with a bound on the data of one event.
+    /// A parser with a limit on the data of one event.
     pub fn new(max_bytes: usize) -> Self {
         Self {
             max_bytes,
-            place: Place::Mark(0),
+            state: LineState::Mark(0),
             after_return: false,
             field: FieldName::default(),
             name: Vec::new(),
@@ -129,25 +129,23 @@ impl EventFrames {
         }
     }
 
-    /// The id of the last event that ended, or of an earlier one if that had none: where a stream
-    /// can be resumed.
+    /// The id of the last complete event that had one: where a stream can be resumed.
     pub fn last_id(&self) -> Option<&str> {
         self.last_id.as_deref()
     }
 
-    /// How long the server wants us to wait before we connect again, as it said it.
+    /// The reconnection time that the server sent (`retry`).
     pub fn retry(&self) -> Option<Duration> {
         self.retry_after
     }
 
-    /// Whether what is being read is past the bound already: whoever will not wait for the rest can
-    /// stop here.
+    /// Whether the event being read is over the limit already, so that a reader can stop here.
     pub fn is_oversized(&self) -> bool {
         self.oversize.is_some() || self.line_bytes > self.max_bytes.saturating_add(MAX_FIELD_BYTES)
     }
 
-    /// The stream ended and another continues it: what was incomplete is dropped, the last id and
-    /// the pause stay.
+    /// Prepares for a stream that resumes this one: the incomplete event is dropped, the last id and
+    /// the reconnection time stay.
     pub fn restart(&mut self) {
         let (last_id, retry_after) = (self.last_id.take(), self.retry_after);
         *self = Self {
@@ -157,28 +155,28 @@ impl EventFrames {
         };
     }
 
-    /// How many bytes of an incomplete event are kept.
+    /// How many bytes of an incomplete event are buffered.
     pub fn buffered(&self) -> usize {
         self.data.len()
     }
 
-    /// Takes the next bytes and hands out every event that they complete; answers how many lines
-    /// ended. What is incomplete at the end of a stream is no event.
+    /// Parses the next bytes, passes every completed event to `each`, and returns how many lines
+    /// ended. An event that is incomplete at the end of the stream is dropped.
     pub fn push(&mut self, bytes: &[u8], each: &mut dyn FnMut(ServerEvent<'_>)) -> usize {
         let (mut rest, mut lines) = (bytes, 0);
-        while let Place::Mark(seen) = self.place {
+        while let LineState::Mark(seen) = self.state {
             let Some(&byte) = rest.first() else {
                 return lines;
             };
             if byte == MARK[seen] {
                 rest = &rest[1..];
-                self.place = if seen + 1 == MARK.len() {
-                    Place::Field
+                self.state = if seen + 1 == MARK.len() {
+                    LineState::Field
                 } else {
-                    Place::Mark(seen + 1)
+                    LineState::Mark(seen + 1)
                 };
             } else {
-                self.place = Place::Field;
+                self.state = LineState::Field;
                 self.take(&MARK[..seen]);
             }
         }
@@ -200,54 +198,54 @@ impl EventFrames {
         lines
     }
 
-    /// Takes bytes of a line.
+    /// Parses bytes within a line.
     fn take(&mut self, mut bytes: &[u8]) {
         self.line_bytes = self.line_bytes.saturating_add(bytes.len());
-        if self.place == Place::Field {
+        if self.state == LineState::Field {
             let colon = bytes.iter().position(|byte| *byte == b':');
             let name = &bytes[..colon.unwrap_or(bytes.len())];
             self.field.extend(name);
             let Some(colon) = colon else { return };
             bytes = &bytes[colon + 1..];
-            self.place = Place::Colon(self.begin_value());
+            self.state = LineState::Colon(self.begin_value());
         }
-        if let Place::Colon(target) = self.place {
+        if let LineState::Colon(field) = self.state {
             let Some(&first) = bytes.first() else { return };
             if first == b' ' {
                 bytes = &bytes[1..];
             }
-            self.place = Place::Value(target);
+            self.state = LineState::Value(field);
         }
-        let Place::Value(target) = self.place else {
+        let LineState::Value(field) = self.state else {
             return;
         };
-        match target {
-            Target::Data => self.take_data(bytes),
-            Target::Name => keep(&mut self.name, bytes),
-            Target::Id => keep(self.id.get_or_insert_default(), bytes),
-            Target::Retry => keep(&mut self.retry, bytes),
-            Target::Nothing => {}
+        match field {
+            EventField::Data => self.take_data(bytes),
+            EventField::Name => keep(&mut self.name, bytes),
+            EventField::Id => keep(self.id.get_or_insert_default(), bytes),
+            EventField::Retry => keep(&mut self.retry, bytes),
+            EventField::Nothing => {}
         }
     }
 
-    /// The name of a field is complete: what its value is for.
-    fn begin_value(&mut self) -> Target {
-        let target = match self.field.bytes() {
-            b"data" => Target::Data,
-            b"event" => Target::Name,
-            b"id" => Target::Id,
-            b"retry" => Target::Retry,
-            _ => Target::Nothing,
+    /// The name of a field is complete: finds the field, and clears its old value.
+    fn begin_value(&mut self) -> EventField {
+        let field = match self.field.bytes() {
+            b"data" => EventField::Data,
+            b"event" => EventField::Name,
+            b"id" => EventField::Id,
+            b"retry" => EventField::Retry,
+            _ => EventField::Nothing,
         };
-        match target {
-            Target::Data if self.has_data => self.take_data(b"\n"),
-            Target::Data => self.has_data = true,
-            Target::Name => self.name.clear(),
-            Target::Id => self.id = Some(Vec::new()),
-            Target::Retry => self.retry.clear(),
-            Target::Nothing => {}
+        match field {
+            EventField::Data if self.has_data => self.take_data(b"\n"),
+            EventField::Data => self.has_data = true,
+            EventField::Name => self.name.clear(),
+            EventField::Id => self.id = Some(Vec::new()),
+            EventField::Retry => self.retry.clear(),
+            EventField::Nothing => {}
         }
-        target
+        field
     }
 
     fn take_data(&mut self, bytes: &[u8]) {
@@ -256,8 +254,8 @@ impl EventFrames {
                 self.data.extend_from_slice(bytes);
                 return;
             }
-            let mut oversize = Oversize::default();
-            // The bound may have grown the buffer to its size: give that back.
+            let mut oversize = OversizedEvent::default();
+            // Frees the buffer, which may have grown up to the limit.
             oversize.feed(&std::mem::take(&mut self.data));
             self.oversize = Some(oversize);
         }
@@ -268,8 +266,8 @@ impl EventFrames {
 
     fn end_line(&mut self, each: &mut dyn FnMut(ServerEvent<'_>)) {
         self.line_bytes = 0;
-        let place = std::mem::replace(&mut self.place, Place::Field);
-        if place == Place::Field {
+        let state = std::mem::replace(&mut self.state, LineState::Field);
+        if state == LineState::Field {
             if self.field.bytes().is_empty() {
                 return self.end_event(each);
             }
@@ -287,8 +285,7 @@ impl EventFrames {
     }
 
     fn end_event(&mut self, each: &mut dyn FnMut(ServerEvent<'_>)) {
-        // Longer than the bound, or with a control character in it, it could not be given back in a
-        // header.
+        // An id that is too long or has control characters could not be sent back in a header.
         let id = self
             .id
             .take()
@@ -324,8 +321,8 @@ impl EventFrames {
     }
 }
 
-/// The start of a field's name: one byte more than any that means anything has, so that a longer
-/// one is not taken for a shorter one.
+/// The start of a field's name: one byte more than the longest known name, so that a longer name is
+/// not mistaken for a known one.
 #[derive(Debug, Default)]
 struct FieldName {
     kept: [u8; MAX_NAME_BYTES + 1],
@@ -345,9 +342,9 @@ impl FieldName {
     }
 }
 
-impl Oversize {
+impl OversizedEvent {
     fn feed(&mut self, bytes: &[u8]) {
-        // Between lines of data there is only white space, which the scan need not see.
+        // The newline between lines of data is white space to the scanner.
         let found = if bytes == b"\n" {
             None
         } else {
@@ -359,7 +356,7 @@ impl Oversize {
     }
 }
 
-/// Keeps one byte more than allowed, so that whoever looks can tell.
+/// Keeps one byte more than allowed, so that an overlong value can be recognised.
 fn keep(into: &mut Vec<u8>, bytes: &[u8]) {
     let room = (MAX_FIELD_BYTES + 1).saturating_sub(into.len());
     into.extend_from_slice(&bytes[..bytes.len().min(room)]);

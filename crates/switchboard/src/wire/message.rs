@@ -1,17 +1,17 @@
-//! One JSON-RPC message: what is routed on is taken out, the rest stays the bytes that came.
+//! One JSON-RPC message: the members needed for routing are parsed, the rest stays bytes.
 
 use std::borrow::Cow;
 
 use serde_json::value::RawValue;
 
-use super::scan::{self, Syntax};
+use super::scan::{self, ScanError};
 use super::{NotJson, RawJson};
 
-/// The id of a request: ours are integers; a server's may be either, and goes back exactly as it
-/// came.
+/// The id of a request. Ours are integers; a server's may be any JSON value, and is returned
+/// byte for byte.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum RequestId {
-    /// An integer, such as those we give.
+    /// An integer, as in our own requests.
     Number(u64),
     /// Anything else, as JSON text.
     Other(RawJson),
@@ -20,12 +20,12 @@ pub enum RequestId {
 impl RequestId {
     /// Reads an id from its JSON text. `1.0`, `"1"` and `01` are not the number 1.
     fn read(text: &str) -> Self {
-        // What the scan let through is JSON: no sign, no leading zero.
+        // The scanner accepts JSON alone, so there is no plus sign and no leading zero.
         text.parse()
             .map_or_else(|_| Self::Other(RawJson::keep(text)), Self::Number)
     }
 
-    /// Writes it exactly as it came.
+    /// Writes it exactly as it was received.
     pub fn write(&self, out: &mut Vec<u8>) {
         match self {
             Self::Number(number) => {
@@ -36,69 +36,69 @@ impl RequestId {
     }
 }
 
-/// One message that arrived.
+/// One received message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Incoming {
-    /// The server asks.
+    /// A request of the server.
     Request {
-        /// To be given back exactly.
+        /// The id, which the response repeats exactly.
         id: RequestId,
-        /// What it wants.
+        /// The method.
         method: String,
-        /// As they came.
+        /// The params, unparsed.
         params: Option<RawJson>,
     },
-    /// The server tells.
+    /// A notification of the server.
     Notification {
-        /// What.
+        /// The method.
         method: String,
-        /// As they came.
+        /// The params, unparsed.
         params: Option<RawJson>,
     },
-    /// The server answers with a result.
+    /// A response with a result.
     Result {
-        /// Of which request.
+        /// The id of the request.
         id: RequestId,
-        /// As it came.
+        /// The result, unparsed.
         result: RawJson,
     },
-    /// The server answers with an error.
+    /// A response with an error.
     Error {
-        /// Of which request; `None` for `null`.
+        /// The id of the request; `None` for `null`.
         id: Option<RequestId>,
-        /// As it came.
+        /// The error object, unparsed.
         error: RawJson,
     },
 }
 
-/// One message on its way out: the bytes, and what a wire may want to say about them beside.
+/// One message to send: the bytes, and the metadata that HTTP repeats in headers.
 #[derive(Debug, Clone, Copy)]
 pub struct Outgoing<'a> {
-    /// The id, of a request.
+    /// The id, if this is a request.
     pub id: Option<u64>,
-    /// The method, of a request or notification.
+    /// The method, if this is a request or a notification.
     pub method: Option<&'a str>,
     /// The whole message, one line of JSON without its newline.
     pub body: &'a [u8],
-    /// What HTTP says in headers; other wires leave it out.
-    pub beside: Beside<'a>,
+    /// Sent as headers over HTTP; other transports ignore it.
+    pub metadata: RequestMetadata<'a>,
 }
 
-/// What HTTP says in headers beside a modern message, so that whatever stands between can route it
-/// without reading it.
+/// What HTTP repeats in the headers of a modern message, so that intermediaries can route it without
+/// parsing the body.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Beside<'a> {
-    /// The revision that a modern message speaks. A legacy one speaks what its session agreed on.
+pub struct RequestMetadata<'a> {
+    /// The protocol version of a modern message. A legacy message uses its session's version.
     pub version: Option<&'a str>,
     /// `params.name` or `params.uri`.
     pub name: Option<&'a str>,
-    /// Arguments that the tool's schema wants mirrored (`x-mcp-header`): the part of the name
-    /// after `Mcp-Param-`, and the value as text.
+    /// Arguments that the tool's schema mirrors in headers (`x-mcp-header`): the part of the header
+    /// name after `Mcp-Param-`, and the value as text.
     pub parameters: &'a [(String, String)],
 }
 
-/// Reads one message, or a batch of them (2025-03-26), and gives each to `each`. `keep` decides
-/// whether values are copied or shared.
+/// Parses one message, or a batch of them (2025-03-26), and passes each to `each`. `keep` copies or
+/// shares the values.
 pub fn parse(
     text: &str,
     keep: &dyn Fn(&str) -> RawJson,
@@ -118,7 +118,7 @@ pub fn parse(
     Ok(())
 }
 
-/// The members that are routed on, as they stand.
+/// The members needed for routing, as JSON text.
 #[derive(Default)]
 struct Envelope<'a> {
     id: Option<&'a str>,
@@ -139,10 +139,10 @@ fn open(text: &str, keep: &dyn Fn(&str) -> RawJson) -> Result<Incoming, NotJson>
             "error" => &mut envelope.error,
             _ => return Ok(()),
         };
-        // Two of one name: nobody could say which is meant.
-        place.replace(value).map_or(Ok(()), |_| Err(Syntax))
+        // A repeated member is ambiguous.
+        place.replace(value).map_or(Ok(()), |_| Err(ScanError))
     })
-    .map_err(|Syntax| NotJson("not a JSON object".into()))?;
+    .map_err(|ScanError| NotJson("not a JSON object".into()))?;
     let id = envelope.id.filter(|id| *id != "null").map(RequestId::read);
     match (
         envelope.method.map(method).transpose()?,
@@ -167,22 +167,22 @@ fn open(text: &str, keep: &dyn Fn(&str) -> RawJson) -> Result<Incoming, NotJson>
             id,
             error: keep(error),
         }),
-        _ => Err(NotJson("neither a request nor an answer".into())),
+        _ => Err(NotJson("neither a request nor a response".into())),
     }
 }
 
-/// A key may be spelled with escapes, though nobody does.
-fn unescaped(key: &str) -> Result<Cow<'_, str>, Syntax> {
+/// Keys may contain escapes, though in practice none does.
+fn unescaped(key: &str) -> Result<Cow<'_, str>, ScanError> {
     if !key.contains('\\') {
         return Ok(Cow::Borrowed(key));
     }
     serde_json::from_str(&format!("\"{key}\""))
         .map(Cow::Owned)
-        .map_err(|_| Syntax)
+        .map_err(|_| ScanError)
 }
 
 fn method(text: &str) -> Result<String, NotJson> {
-    serde_json::from_str(text).map_err(|_| NotJson("method is no string".into()))
+    serde_json::from_str(text).map_err(|_| NotJson("`method` is not a string".into()))
 }
 
 #[cfg(test)]

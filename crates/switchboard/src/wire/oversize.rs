@@ -1,32 +1,32 @@
-//! A message past the bound: holds none of its bytes, and keeps looking for the `id` at depth 1 so
-//! that its call can fail by name.
+//! Finds the `id` of a message over the size limit without buffering it, so that the right call
+//! fails.
 
 use memchr::memchr2;
 
 use super::{RawJson, RequestId};
 
-/// Ids longer than this are not ours.
+/// None of our ids is longer.
 const MAX_ID_BYTES: usize = 64;
 
-/// Scans a message that is being thrown away.
+/// Scans a message that is being dropped.
 #[derive(Debug, Default)]
-pub(super) struct OversizeScan {
+pub(super) struct OversizedScanner {
     depth: u64,
     in_string: bool,
     escaped: bool,
-    /// The string at depth 1 being read, as far as it could still be `id`.
+    /// The start of the depth-1 key being read.
     key: Vec<u8>,
-    place: Place,
+    position: ObjectPosition,
     id: Vec<u8>,
 }
 
-/// Where in the depth-1 object the scan is.
+/// Where in the depth-1 object the scanner is.
 #[derive(Debug, Default, PartialEq, Eq)]
-enum Place {
-    /// A key comes, or is being read.
+enum ObjectPosition {
+    /// Before or in a key.
     #[default]
     Key,
-    /// A key has been read; `true`: it was `id`.
+    /// After a key; `true`: it was `id`.
     Colon(bool),
     /// In a value; `true`: of `id`.
     Value(bool),
@@ -34,21 +34,21 @@ enum Place {
     Found,
 }
 
-impl OversizeScan {
-    /// Feeds bytes (without the newline that ends the message). Answers the id once it is known.
+impl OversizedScanner {
+    /// Feeds bytes (without the newline that ends the message). Returns the id once it is known.
     pub(super) fn feed(&mut self, bytes: &[u8]) -> Option<RequestId> {
-        if self.place == Place::Found {
+        if self.position == ObjectPosition::Found {
             return None;
         }
         let mut at = 0;
         while at < bytes.len() {
             if self.in_string && !self.escaped && !self.collects() {
-                // Most of what is thrown away is text that nobody reads: on to what ends it.
+                // Skips to the end of a string that is not needed: most of a message is such text.
                 at += memchr2(b'"', b'\\', &bytes[at..])?;
             }
             self.step(bytes[at]);
             at += 1;
-            if self.place == Place::Found {
+            if self.position == ObjectPosition::Found {
                 return self.read_id();
             }
         }
@@ -57,7 +57,11 @@ impl OversizeScan {
 
     /// Whether the bytes here belong to a depth-1 key or to the id.
     fn collects(&self) -> bool {
-        self.depth == 1 && matches!(self.place, Place::Key | Place::Value(true))
+        self.depth == 1
+            && matches!(
+                self.position,
+                ObjectPosition::Key | ObjectPosition::Value(true)
+            )
     }
 
     fn step(&mut self, byte: u8) {
@@ -73,8 +77,8 @@ impl OversizeScan {
             }
             b'{' | b'[' => {
                 self.depth += 1;
-                if self.place == Place::Value(true) {
-                    self.place = Place::Value(false);
+                if self.position == ObjectPosition::Value(true) {
+                    self.position = ObjectPosition::Value(false);
                 }
             }
             b'}' | b']' => {
@@ -82,14 +86,14 @@ impl OversizeScan {
                 self.depth = self.depth.saturating_sub(1);
             }
             b':' if self.depth == 1 => {
-                if let Place::Colon(is_id) = self.place {
-                    self.place = Place::Value(is_id);
+                if let ObjectPosition::Colon(is_id) = self.position {
+                    self.position = ObjectPosition::Value(is_id);
                 }
             }
             b',' if self.depth == 1 => {
                 self.end_value();
-                if self.place != Place::Found {
-                    self.place = Place::Key;
+                if self.position != ObjectPosition::Found {
+                    self.position = ObjectPosition::Key;
                 }
             }
             b' ' | b'\t' | b'\r' => {}
@@ -105,20 +109,20 @@ impl OversizeScan {
             self.escaped = true;
         } else if byte == b'"' {
             self.in_string = false;
-            if self.depth == 1 && self.place == Place::Key {
-                self.place = Place::Colon(self.key == b"\"id\"");
+            if self.depth == 1 && self.position == ObjectPosition::Key {
+                self.position = ObjectPosition::Colon(self.key == b"\"id\"");
             }
         }
     }
 
-    /// Keeps a byte if it belongs to a depth-1 key or to the id.
+    /// Stores a byte if it belongs to a depth-1 key or to the id.
     fn collect(&mut self, byte: u8) {
         if self.depth != 1 {
             return;
         }
-        let into = match self.place {
-            Place::Key => &mut self.key,
-            Place::Value(true) => &mut self.id,
+        let into = match self.position {
+            ObjectPosition::Key => &mut self.key,
+            ObjectPosition::Value(true) => &mut self.id,
             _ => return,
         };
         if into.len() < MAX_ID_BYTES {
@@ -127,8 +131,8 @@ impl OversizeScan {
     }
 
     fn end_value(&mut self) {
-        if self.depth == 1 && self.place == Place::Value(true) {
-            self.place = Place::Found;
+        if self.depth == 1 && self.position == ObjectPosition::Value(true) {
+            self.position = ObjectPosition::Found;
         }
     }
 
@@ -148,7 +152,7 @@ mod tests {
     #[track_caller]
     fn check(message: &str, expected: Option<RequestId>) {
         for piece in [1, 3, message.len()] {
-            let mut scan = OversizeScan::default();
+            let mut scan = OversizedScanner::default();
             let mut found = None;
             for bytes in message.as_bytes().chunks(piece) {
                 if let Some(id) = scan.feed(bytes) {

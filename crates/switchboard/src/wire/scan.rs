@@ -1,57 +1,56 @@
-//! Finds the members of a JSON object as slices of its text, checking that the whole is JSON of any
-//! depth.
+//! Finds the members of a JSON object as slices of its text, and checks that the text is valid JSON
+//! of any depth.
 //!
-//! This is the message path's own parser: it takes nothing apart, copies nothing and does not
-//! recurse. What it accepts and where it cuts is compared with `serde_json` by a property test.
+//! Every message is scanned, so this copies nothing, allocates nothing up to depth 64, and does not
+//! recurse. A property test compares it with `serde_json`.
 
 /// Not one JSON object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Syntax;
+pub(super) struct ScanError;
 
-/// Gives each member of the one object in `text`, in order: its key (between the quotes, escapes as
-/// they stand) and its value.
+/// Passes each member of the one object in `text` to `each`, in order: its key (between the quotes,
+/// escapes not decoded) and its value.
 pub(super) fn members<'a>(
     text: &'a str,
-    mut each: impl FnMut(&'a str, &'a str) -> Result<(), Syntax>,
-) -> Result<(), Syntax> {
-    let mut scan = Scan {
+    mut each: impl FnMut(&'a str, &'a str) -> Result<(), ScanError>,
+) -> Result<(), ScanError> {
+    let mut scanner = Scanner {
         text,
         bytes: text.as_bytes(),
         at: 0,
         open: Nesting::default(),
     };
-    scan.take(b'{')?;
-    if scan.next()? == b'}' {
-        scan.at += 1;
-        return scan.end();
+    scanner.take(b'{')?;
+    if scanner.next()? == b'}' {
+        scanner.at += 1;
+        return scanner.end();
     }
     loop {
-        let key = scan.key()?;
-        scan.space();
-        let from = scan.at;
-        scan.value()?;
-        each(key, &text[from..scan.at])?;
-        match scan.next()? {
-            b',' => scan.at += 1,
+        let key = scanner.key()?;
+        scanner.space();
+        let from = scanner.at;
+        scanner.value()?;
+        each(key, &text[from..scanner.at])?;
+        match scanner.next()? {
+            b',' => scanner.at += 1,
             b'}' => {
-                scan.at += 1;
-                return scan.end();
+                scanner.at += 1;
+                return scanner.end();
             }
-            _ => return Err(Syntax),
+            _ => return Err(ScanError),
         }
     }
 }
 
-struct Scan<'a> {
+struct Scanner<'a> {
     text: &'a str,
     bytes: &'a [u8],
     at: usize,
-    /// What is open inside the value being read.
+    /// The arrays and objects that are open inside the value being read.
     open: Nesting,
 }
 
-/// A stack of bits, one for each level: set for an object. The first 64 levels need no memory of
-/// their own.
+/// A stack of bits, one for each level: set for an object. The first 64 levels need no allocation.
 #[derive(Default)]
 struct Nesting {
     depth: usize,
@@ -82,38 +81,38 @@ impl Nesting {
     }
 }
 
-impl<'a> Scan<'a> {
+impl<'a> Scanner<'a> {
     fn space(&mut self) {
         while let Some(b' ' | b'\t' | b'\n' | b'\r') = self.bytes.get(self.at) {
             self.at += 1;
         }
     }
 
-    /// The next byte that is no space, not consumed.
-    fn next(&mut self) -> Result<u8, Syntax> {
+    /// The next byte that is not white space; it is not consumed.
+    fn next(&mut self) -> Result<u8, ScanError> {
         self.space();
-        self.bytes.get(self.at).copied().ok_or(Syntax)
+        self.bytes.get(self.at).copied().ok_or(ScanError)
     }
 
-    fn take(&mut self, byte: u8) -> Result<(), Syntax> {
+    fn take(&mut self, byte: u8) -> Result<(), ScanError> {
         if self.next()? != byte {
-            return Err(Syntax);
+            return Err(ScanError);
         }
         self.at += 1;
         Ok(())
     }
 
-    fn end(&mut self) -> Result<(), Syntax> {
+    fn end(&mut self) -> Result<(), ScanError> {
         self.space();
         if self.at == self.bytes.len() {
             Ok(())
         } else {
-            Err(Syntax)
+            Err(ScanError)
         }
     }
 
     /// A key and its colon.
-    fn key(&mut self) -> Result<&'a str, Syntax> {
+    fn key(&mut self) -> Result<&'a str, ScanError> {
         self.take(b'"')?;
         let from = self.at;
         self.string()?;
@@ -122,8 +121,8 @@ impl<'a> Scan<'a> {
         Ok(key)
     }
 
-    /// One value, whatever is in it.
-    fn value(&mut self) -> Result<(), Syntax> {
+    /// One value of any kind.
+    fn value(&mut self) -> Result<(), ScanError> {
         loop {
             let first = self.next()?;
             self.at += 1;
@@ -148,7 +147,7 @@ impl<'a> Scan<'a> {
                 b't' => self.word(b"rue")?,
                 b'f' => self.word(b"alse")?,
                 b'n' => self.word(b"ull")?,
-                _ => return Err(Syntax),
+                _ => return Err(ScanError),
             }
             if self.close()? {
                 return Ok(());
@@ -156,9 +155,9 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// After a value: closes what ends here. True once nothing is open; false if another value
-    /// comes.
-    fn close(&mut self) -> Result<bool, Syntax> {
+    /// After a value: closes the arrays and objects that end here. True once none is open; false if
+    /// another value follows.
+    fn close(&mut self) -> Result<bool, ScanError> {
         while let Some(is_object) = self.open.innermost() {
             let byte = self.next()?;
             self.at += 1;
@@ -169,24 +168,24 @@ impl<'a> Scan<'a> {
                 }
                 (b',', false) => return Ok(false),
                 (b'}', true) | (b']', false) => self.open.pop(),
-                _ => return Err(Syntax),
+                _ => return Err(ScanError),
             }
         }
         Ok(true)
     }
 
-    fn word(&mut self, rest: &[u8]) -> Result<(), Syntax> {
+    fn word(&mut self, rest: &[u8]) -> Result<(), ScanError> {
         if !self.bytes[self.at..].starts_with(rest) {
-            return Err(Syntax);
+            return Err(ScanError);
         }
         self.at += rest.len();
         Ok(())
     }
 
-    /// The rest of a number whose first byte is behind us.
-    fn number(&mut self, first: u8) -> Result<(), Syntax> {
+    /// The rest of a number whose first byte was consumed.
+    fn number(&mut self, first: u8) -> Result<(), ScanError> {
         let lead = if first == b'-' {
-            let lead = self.bytes.get(self.at).copied().ok_or(Syntax)?;
+            let lead = self.bytes.get(self.at).copied().ok_or(ScanError)?;
             self.at += 1;
             lead
         } else {
@@ -195,23 +194,23 @@ impl<'a> Scan<'a> {
         match lead {
             b'0' => {}
             b'1'..=b'9' => drop(self.digits()),
-            _ => return Err(Syntax),
+            _ => return Err(ScanError),
         }
         if self.bytes.get(self.at) == Some(&b'.') {
             self.at += 1;
-            self.digits().ok_or(Syntax)?;
+            self.digits().ok_or(ScanError)?;
         }
         if let Some(b'e' | b'E') = self.bytes.get(self.at) {
             self.at += 1;
             if let Some(b'+' | b'-') = self.bytes.get(self.at) {
                 self.at += 1;
             }
-            self.digits().ok_or(Syntax)?;
+            self.digits().ok_or(ScanError)?;
         }
         Ok(())
     }
 
-    /// Digits, at least one of them.
+    /// At least one digit.
     fn digits(&mut self) -> Option<()> {
         let from = self.at;
         while let Some(b'0'..=b'9') = self.bytes.get(self.at) {
@@ -220,42 +219,42 @@ impl<'a> Scan<'a> {
         (self.at > from).then_some(())
     }
 
-    /// The rest of a string whose opening quote is behind us, to behind its closing one.
-    fn string(&mut self) -> Result<(), Syntax> {
+    /// The rest of a string whose opening quote was consumed, and its closing quote.
+    fn string(&mut self) -> Result<(), ScanError> {
         loop {
             self.at = plain_end(self.bytes, self.at);
-            let byte = self.bytes.get(self.at).copied().ok_or(Syntax)?;
+            let byte = self.bytes.get(self.at).copied().ok_or(ScanError)?;
             self.at += 1;
             match byte {
                 b'"' => return Ok(()),
                 b'\\' => self.escape()?,
                 // A control character must be escaped.
-                _ => return Err(Syntax),
+                _ => return Err(ScanError),
             }
         }
     }
 
-    fn escape(&mut self) -> Result<(), Syntax> {
-        let byte = self.bytes.get(self.at).copied().ok_or(Syntax)?;
+    fn escape(&mut self) -> Result<(), ScanError> {
+        let byte = self.bytes.get(self.at).copied().ok_or(ScanError)?;
         self.at += 1;
         match byte {
             b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => Ok(()),
             b'u' => {
-                let digits = self.bytes.get(self.at..self.at + 4).ok_or(Syntax)?;
+                let digits = self.bytes.get(self.at..self.at + 4).ok_or(ScanError)?;
                 self.at += 4;
                 if digits.iter().all(u8::is_ascii_hexdigit) {
                     Ok(())
                 } else {
-                    Err(Syntax)
+                    Err(ScanError)
                 }
             }
-            _ => Err(Syntax),
+            _ => Err(ScanError),
         }
     }
 }
 
 /// Where the plain characters of a string end: at a quote, a backslash, a control character, or the
-/// end. Eight at a time.
+/// end of the text. Checks eight bytes at a time.
 fn plain_end(bytes: &[u8], mut at: usize) -> usize {
     const ONES: u64 = u64::from_ne_bytes([1; 8]);
     const HIGH: u64 = ONES << 7;
@@ -267,7 +266,7 @@ fn plain_end(bytes: &[u8], mut at: usize) -> usize {
             | zero_bytes(word ^ (ONES * u64::from(b'"')))
             | zero_bytes(word ^ (ONES * u64::from(b'\\')));
         if special != 0 {
-            // Bits above the first hit may be false; the first one is not.
+            // Higher bits may be false positives; the lowest set bit is exact.
             return at + special.trailing_zeros() as usize / 8;
         }
         at += 8;
@@ -321,7 +320,7 @@ mod tests {
     fn got(text: &str) -> Option<Vec<(String, String)>> {
         let mut pairs = Vec::new();
         let scanned = members(text, |key, value| {
-            let key: String = serde_json::from_str(&format!("\"{key}\"")).map_err(|_| Syntax)?;
+            let key: String = serde_json::from_str(&format!("\"{key}\"")).map_err(|_| ScanError)?;
             pairs.push((key, value.to_owned()));
             Ok(())
         });

@@ -13,7 +13,7 @@ use switchboard::config::{Protocol, Timeouts};
 use switchboard::name::ServerName;
 use switchboard::session::{Era, OpenOptions, Session};
 use switchboard::transport::{Inbound, Origin, WireFault};
-use switchboard::wire::{Beside, Incoming, Outgoing, RawJson, RequestId};
+use switchboard::wire::{Incoming, Outgoing, RawJson, RequestId, RequestMetadata};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
@@ -97,7 +97,7 @@ async fn pass(wire: Wire, corpus: &[Example]) {
                     id,
                     method,
                     body: body.as_bytes(),
-                    beside: Beside::default(),
+                    metadata: RequestMetadata::default(),
                 })
                 .unwrap();
         };

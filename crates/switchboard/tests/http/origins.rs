@@ -7,7 +7,7 @@ use serde_json::Value;
 use switchboard::config::Protocol;
 use switchboard::session::{OpenFault, RequestFault};
 use switchboard::transport::{Connector, Inbound, Origin, WireFault};
-use switchboard::wire::{Beside, Incoming, Outgoing, RequestId};
+use switchboard::wire::{Incoming, Outgoing, RequestId, RequestMetadata};
 
 use crate::support::*;
 
@@ -90,7 +90,7 @@ async fn t15_no_line_break_reaches_the_wire_in_a_header() {
         ("Bad\r\nX-Evil".to_owned(), "1".to_owned()),
         ("Bad X".to_owned(), "1".to_owned()),
     ];
-    let beside = Beside {
+    let metadata = RequestMetadata {
         version: Some("2026-07-28"),
         name: Some("t\r\nX-Evil: 1\r\n\r\n"),
         parameters: &parameters,
@@ -100,7 +100,7 @@ async fn t15_no_line_break_reaches_the_wire_in_a_header() {
             id: Some(1),
             method: Some("tools/call"),
             body: b"{}",
-            beside,
+            metadata,
         })
         .unwrap();
     let asked = peer.expect_line("POST /mcp").await;

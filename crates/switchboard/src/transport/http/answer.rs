@@ -17,7 +17,7 @@ use crate::transport::read_limit::{Handled, PIECE_BYTES, Pacer};
 use crate::transport::{Origin, WireFault};
 use crate::untrusted::quoted;
 use crate::wire::events::{EventData, EventFrames, ServerEvent};
-use crate::wire::line::SHARED_LINE_BYTES;
+use crate::wire::lines::SHARED_LINE_BYTES;
 use crate::wire::{Incoming, RawJson, RequestId, parse};
 
 /// After its answer a stream may take this long to end: then its connection can serve again.

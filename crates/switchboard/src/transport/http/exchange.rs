@@ -77,7 +77,7 @@ fn begin(
         id,
         method,
         body,
-        beside,
+        metadata,
     } = message;
     if channel.is_modern() && id.is_none() && method.is_none() {
         // A modern server asks nothing on this wire, and must be sent no answers.
@@ -85,9 +85,9 @@ fn begin(
     }
     let landing = channel.take_off(id)?;
     let flight = landing.flight;
-    let modern = beside
+    let modern = metadata
         .version
-        .map(|version| headers::beside(version, method, &beside));
+        .map(|version| headers::beside(version, method, &metadata));
     let message = Message {
         body: Bytes::copy_from_slice(body),
         modern,

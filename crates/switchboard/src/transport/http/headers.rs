@@ -10,7 +10,7 @@ use reqwest::header::{
 use crate::secret::Secret;
 use crate::transport::ConnectFault;
 use crate::untrusted::quoted;
-use crate::wire::Beside;
+use crate::wire::RequestMetadata;
 
 pub(in crate::transport) const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 pub(in crate::transport) const PROTOCOL_VERSION: &str = "mcp-protocol-version";
@@ -63,7 +63,7 @@ pub(in crate::transport) fn secret(value: &Secret) -> Option<HeaderValue> {
 pub(in crate::transport) fn beside(
     version: &str,
     method: Option<&str>,
-    beside: &Beside<'_>,
+    beside: &RequestMetadata<'_>,
 ) -> String {
     let mut lines = String::with_capacity(160);
     say(&mut lines, PROTOCOL_VERSION, version);
@@ -214,7 +214,7 @@ mod tests {
             ("Region".to_owned(), "west".to_owned()),
             ("X\r\nEvil".to_owned(), "1".to_owned()),
         ];
-        let said = Beside {
+        let said = RequestMetadata {
             version: None,
             name: Some("t"),
             parameters: &parameters,

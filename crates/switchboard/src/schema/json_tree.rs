@@ -1,5 +1,5 @@
-//! JSON as a tree that borrows its text, keys sorted: one reading serves the hash, the check and
-//! the diff of a definition.
+//! A JSON value that borrows its text, with sorted keys: parsed once for the hash, the check and the
+//! diff of a definition.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,19 +10,19 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 /// A JSON value. The parser refuses what is nested deeper than 128, so recursion over it is
 /// bounded.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Tree<'a> {
+pub(crate) enum JsonTree<'a> {
     Null,
     Bool(bool),
     Number(serde_json::Number),
     Text(Cow<'a, str>),
-    List(Vec<Tree<'a>>),
-    /// Sorted by key. A key that came twice stands here twice, so that it counts in a hash.
-    Object(Vec<(Cow<'a, str>, Tree<'a>)>),
+    List(Vec<JsonTree<'a>>),
+    /// Sorted by key. A repeated key is kept twice, so that both values count in a hash.
+    Object(Vec<(Cow<'a, str>, JsonTree<'a>)>),
 }
 
-impl<'a> Tree<'a> {
-    /// The last value of a key, which is the one that other parsers take.
-    pub(crate) fn get(&self, key: &str) -> Option<&Tree<'a>> {
+impl<'a> JsonTree<'a> {
+    /// The last value of a key, which is the one that most parsers use.
+    pub(crate) fn get(&self, key: &str) -> Option<&JsonTree<'a>> {
         let Self::Object(entries) = self else {
             return None;
         };
@@ -41,7 +41,7 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// A key that stands twice in one object, anywhere.
+    /// A key that occurs twice in one object, at any depth.
     pub(crate) fn repeated_key(&self) -> Option<&str> {
         match self {
             Self::List(items) => items.iter().find_map(Self::repeated_key),
@@ -72,96 +72,96 @@ impl<'a> Tree<'a> {
     }
 }
 
-impl<'de> Deserialize<'de> for Tree<'de> {
+impl<'de> Deserialize<'de> for JsonTree<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(TreeVisitor)
+        deserializer.deserialize_any(JsonTreeVisitor)
     }
 }
 
-struct TreeVisitor;
+struct JsonTreeVisitor;
 
-impl<'de> Visitor<'de> for TreeVisitor {
-    type Value = Tree<'de>;
+impl<'de> Visitor<'de> for JsonTreeVisitor {
+    type Value = JsonTree<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("JSON")
     }
 
-    fn visit_unit<E>(self) -> Result<Tree<'de>, E> {
-        Ok(Tree::Null)
+    fn visit_unit<E>(self) -> Result<JsonTree<'de>, E> {
+        Ok(JsonTree::Null)
     }
 
-    fn visit_bool<E>(self, value: bool) -> Result<Tree<'de>, E> {
-        Ok(Tree::Bool(value))
+    fn visit_bool<E>(self, value: bool) -> Result<JsonTree<'de>, E> {
+        Ok(JsonTree::Bool(value))
     }
 
-    fn visit_u64<E>(self, value: u64) -> Result<Tree<'de>, E> {
-        Ok(Tree::Number(value.into()))
+    fn visit_u64<E>(self, value: u64) -> Result<JsonTree<'de>, E> {
+        Ok(JsonTree::Number(value.into()))
     }
 
-    fn visit_i64<E>(self, value: i64) -> Result<Tree<'de>, E> {
-        Ok(Tree::Number(value.into()))
+    fn visit_i64<E>(self, value: i64) -> Result<JsonTree<'de>, E> {
+        Ok(JsonTree::Number(value.into()))
     }
 
-    fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Tree<'de>, E> {
+    fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<JsonTree<'de>, E> {
         serde_json::Number::from_f64(value)
-            .map(Tree::Number)
+            .map(JsonTree::Number)
             .ok_or_else(|| E::custom("number out of range"))
     }
 
-    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Tree<'de>, E> {
-        Ok(Tree::Text(Cow::Borrowed(text)))
+    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<JsonTree<'de>, E> {
+        Ok(JsonTree::Text(Cow::Borrowed(text)))
     }
 
-    fn visit_str<E>(self, text: &str) -> Result<Tree<'de>, E> {
-        Ok(Tree::Text(Cow::Owned(text.to_owned())))
+    fn visit_str<E>(self, text: &str) -> Result<JsonTree<'de>, E> {
+        Ok(JsonTree::Text(Cow::Owned(text.to_owned())))
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Tree<'de>, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<JsonTree<'de>, A::Error> {
         let mut items = Vec::new();
         while let Some(item) = list.next_element()? {
             items.push(item);
         }
-        Ok(Tree::List(items))
+        Ok(JsonTree::List(items))
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut object: A) -> Result<Tree<'de>, A::Error> {
-        let mut entries: Vec<(Cow<'de, str>, Tree<'de>)> = Vec::new();
-        while let Some(Key(key)) = object.next_key()? {
+    fn visit_map<A: MapAccess<'de>>(self, mut object: A) -> Result<JsonTree<'de>, A::Error> {
+        let mut entries: Vec<(Cow<'de, str>, JsonTree<'de>)> = Vec::new();
+        while let Some(BorrowedKey(key)) = object.next_key()? {
             entries.push((key, object.next_value()?));
         }
         // Stable, so that of two equal keys the last stays last.
         entries.sort_by(|(one, _), (other, _)| one.cmp(other));
-        Ok(Tree::Object(entries))
+        Ok(JsonTree::Object(entries))
     }
 }
 
-/// A key that borrows where it can, which `Cow` by itself never does.
-struct Key<'a>(Cow<'a, str>);
+/// A key that borrows where possible; deserializing a plain `Cow` always copies.
+struct BorrowedKey<'a>(Cow<'a, str>);
 
-impl<'de> Deserialize<'de> for Key<'de> {
+impl<'de> Deserialize<'de> for BorrowedKey<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct KeyVisitor;
         impl<'de> Visitor<'de> for KeyVisitor {
-            type Value = Key<'de>;
+            type Value = BorrowedKey<'de>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a key")
             }
 
-            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Key<'de>, E> {
-                Ok(Key(Cow::Borrowed(text)))
+            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<BorrowedKey<'de>, E> {
+                Ok(BorrowedKey(Cow::Borrowed(text)))
             }
 
-            fn visit_str<E>(self, text: &str) -> Result<Key<'de>, E> {
-                Ok(Key(Cow::Owned(text.to_owned())))
+            fn visit_str<E>(self, text: &str) -> Result<BorrowedKey<'de>, E> {
+                Ok(BorrowedKey(Cow::Owned(text.to_owned())))
             }
         }
         deserializer.deserialize_str(KeyVisitor)
     }
 }
 
-impl Serialize for Tree<'_> {
+impl Serialize for JsonTree<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::Null => serializer.serialize_unit(),
@@ -191,7 +191,7 @@ mod tests {
     fn key_order_and_formatting_do_not_matter() {
         let raw =
             RawJson::parse(r#"{ "b": [1, -2, 2.5, null], "a": {"d":true,"c":"x\ny"} }"#).unwrap();
-        let tree: Tree<'_> = raw.decode().unwrap();
+        let tree: JsonTree<'_> = raw.decode().unwrap();
         assert_eq!(
             serde_json::to_string(&tree).unwrap(),
             r#"{"a":{"c":"x\ny","d":true},"b":[1,-2,2.5,null]}"#
@@ -202,8 +202,8 @@ mod tests {
     #[test]
     fn of_two_equal_keys_the_last_is_found_and_both_are_kept() {
         let raw = RawJson::parse(r#"{"a":1,"b":2,"a":3}"#).unwrap();
-        let tree: Tree<'_> = raw.decode().unwrap();
-        assert_eq!(tree.get("a"), Some(&Tree::Number(3.into())));
+        let tree: JsonTree<'_> = raw.decode().unwrap();
+        assert_eq!(tree.get("a"), Some(&JsonTree::Number(3.into())));
         assert_eq!(tree.get("c"), None);
         assert_eq!(
             serde_json::to_string(&tree).unwrap(),
@@ -216,7 +216,7 @@ mod tests {
         let raw =
             RawJson::parse(format!("{}{}", "[".repeat(100_000), "]".repeat(100_000))).unwrap();
         assert_eq!(
-            raw.decode::<Tree<'_>>().unwrap_err().to_string(),
+            raw.decode::<JsonTree<'_>>().unwrap_err().to_string(),
             "nested deeper than 128"
         );
     }

@@ -1,46 +1,46 @@
-//! Newline framing with a bound: bytes in, lines out; past the bound the bytes are dropped and only
-//! the id is looked for.
+//! Splits a stream into lines with a size limit. Of a line over the limit only the id is read; the
+//! rest is dropped.
 
 use bytes::{Buf, Bytes, BytesMut};
 use memchr::memchr;
 
 use super::RequestId;
-use super::oversize::OversizeScan;
+use super::oversize::OversizedScanner;
 
-/// Lines shorter than this are handed out borrowed; longer ones can be shared without a copy.
+/// Lines shorter than this are passed on borrowed; longer ones can be shared without a copy.
 pub const SHARED_LINE_BYTES: usize = 32 * 1024;
 
-/// What the framing found.
+/// What the parser found.
 #[derive(Debug)]
 pub enum Frame<'a> {
-    /// A short line, without its newline. Copy what you keep.
+    /// A short line, without its newline: borrowed from the buffer, to be copied.
     Short(&'a [u8]),
-    /// A long line, without its newline. Sharing it costs nothing.
+    /// A long line, without its newline: can be shared without a copy.
     Long(Bytes),
-    /// A line past the bound; its id, once (as soon as it is known).
+    /// A line over the limit: its id, once, as soon as it is known.
     Oversized(RequestId),
-    /// A line past the bound ended, and no id was found in it.
+    /// A line over the limit ended, and no id was found in it.
     OversizedUnknown,
 }
 
-/// Cuts a stream of bytes into lines.
+/// Splits a stream of bytes into lines.
 #[derive(Debug)]
 pub struct LineFrames {
     buffer: BytesMut,
     /// Bytes at the start of `buffer` that hold no newline.
     scanned: usize,
     max_bytes: usize,
-    oversize: Option<Oversize>,
+    oversize: Option<OversizedLine>,
 }
 
 #[derive(Debug, Default)]
-struct Oversize {
-    scan: OversizeScan,
+struct OversizedLine {
+    scan: OversizedScanner,
     found: bool,
 }
 
 impl LineFrames {
-    /// Frames with a bound on one line.
+    /// A splitter with a limit on one line.
     pub fn new(max_bytes: usize) -> Self {
         Self {
             buffer: BytesMut::new(),
@@ -57,12 +57,12 @@ impl LineFrames {
         &mut self.buffer
     }
 
-    /// How many bytes wait in the buffer.
+    /// How many bytes are in the buffer.
     pub fn buffered(&self) -> usize {
         self.buffer.len()
     }
 
-    /// Hands out every complete line in the buffer.
+    /// Passes every complete line in the buffer to `each`.
     pub fn drain(&mut self, each: &mut dyn FnMut(Frame<'_>)) {
         self.drain_while(&mut |frame| {
             each(frame);
@@ -70,8 +70,8 @@ impl LineFrames {
         });
     }
 
-    /// Hands out complete lines for as long as `each` answers true. False once there is no complete
-    /// line left.
+    /// Passes complete lines to `each` for as long as it returns true. Returns false once there is no
+    /// complete line left.
     pub fn drain_while(&mut self, each: &mut dyn FnMut(Frame<'_>) -> bool) -> bool {
         let mut wants_more = true;
         loop {
@@ -88,14 +88,14 @@ impl LineFrames {
             else {
                 self.scanned = self.buffer.len();
                 if self.scanned > self.max_bytes {
-                    self.oversize = Some(Oversize::default());
+                    self.oversize = Some(OversizedLine::default());
                     continue;
                 }
                 return false;
             };
             self.scanned = 0;
             if at > self.max_bytes {
-                self.oversize = Some(Oversize::default());
+                self.oversize = Some(OversizedLine::default());
             } else if at < SHARED_LINE_BYTES {
                 wants_more = each(Frame::Short(&self.buffer[..at]));
                 self.buffer.advance(at + 1);
@@ -113,7 +113,7 @@ impl LineFrames {
         self.drain(each);
     }
 
-    /// Throws bytes of an oversized line away; true once its newline is behind us.
+    /// Drops bytes of an oversized line; true once its newline was consumed.
     fn skip(&mut self, each: &mut dyn FnMut(Frame<'_>)) -> bool {
         let Some(oversize) = &mut self.oversize else {
             return true;
@@ -138,7 +138,7 @@ impl LineFrames {
                 true
             }
             None => {
-                // The bound may have grown the buffer to its size: give that back.
+                // Frees the buffer, which may have grown up to the limit.
                 self.buffer = BytesMut::new();
                 false
             }

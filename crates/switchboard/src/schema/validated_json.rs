@@ -1,4 +1,4 @@
-//! Arguments as the validator reads them: the borrowed [`Tree`], so that checking a call copies
+//! Lets the validator read arguments from the borrowed [`JsonTree`], so that checking a call copies
 //! none of its text.
 
 use std::borrow::Cow;
@@ -7,15 +7,15 @@ use jsonschema::JsonType;
 use jsonschema::json::{Array, Json, Node, NodeIdentity, Object};
 use serde_json::Value;
 
-use super::Tree;
+use super::JsonTree;
 
 /// The representation that schemas are compiled for.
-pub(super) struct Borrowed;
+pub(super) struct ValidatedJson;
 
-type Entry<'a> = (Cow<'a, str>, Tree<'a>);
+type TreeEntry<'a> = (Cow<'a, str>, JsonTree<'a>);
 
-impl Json for Borrowed {
-    type Node<'a> = &'a Tree<'a>;
+impl Json for ValidatedJson {
+    type Node<'a> = &'a JsonTree<'a>;
     type PreparedKey = Box<str>;
     type StringBuffer = ();
 
@@ -24,25 +24,25 @@ impl Json for Borrowed {
     }
 
     fn with_string_node<T>(_: &mut (), string: &str, f: impl FnOnce(Self::Node<'_>) -> T) -> T {
-        f(&Tree::Text(Cow::Borrowed(string)))
+        f(&JsonTree::Text(Cow::Borrowed(string)))
     }
 }
 
-impl<'a> Node<'a, Borrowed> for &'a Tree<'a> {
-    type Object = &'a [Entry<'a>];
-    type Array = &'a [Tree<'a>];
+impl<'a> Node<'a, ValidatedJson> for &'a JsonTree<'a> {
+    type Object = &'a [TreeEntry<'a>];
+    type Array = &'a [JsonTree<'a>];
     type Number = &'a serde_json::Number;
 
-    fn as_object(&self) -> Option<&'a [Entry<'a>]> {
-        if let Tree::Object(entries) = self {
+    fn as_object(&self) -> Option<&'a [TreeEntry<'a>]> {
+        if let JsonTree::Object(entries) = self {
             Some(entries)
         } else {
             None
         }
     }
 
-    fn as_array(&self) -> Option<&'a [Tree<'a>]> {
-        if let Tree::List(items) = self {
+    fn as_array(&self) -> Option<&'a [JsonTree<'a>]> {
+        if let JsonTree::List(items) = self {
             Some(items)
         } else {
             None
@@ -50,7 +50,7 @@ impl<'a> Node<'a, Borrowed> for &'a Tree<'a> {
     }
 
     fn as_string(&self) -> Option<Cow<'a, str>> {
-        if let Tree::Text(text) = self {
+        if let JsonTree::Text(text) = self {
             Some(Cow::Borrowed(text))
         } else {
             None
@@ -58,7 +58,7 @@ impl<'a> Node<'a, Borrowed> for &'a Tree<'a> {
     }
 
     fn as_number(&self) -> Option<&'a serde_json::Number> {
-        if let Tree::Number(number) = self {
+        if let JsonTree::Number(number) = self {
             Some(number)
         } else {
             None
@@ -66,7 +66,7 @@ impl<'a> Node<'a, Borrowed> for &'a Tree<'a> {
     }
 
     fn as_boolean(&self) -> Option<bool> {
-        if let Tree::Bool(truth) = self {
+        if let JsonTree::Bool(truth) = self {
             Some(*truth)
         } else {
             None
@@ -74,17 +74,17 @@ impl<'a> Node<'a, Borrowed> for &'a Tree<'a> {
     }
 
     fn is_null(&self) -> bool {
-        matches!(self, Tree::Null)
+        matches!(self, JsonTree::Null)
     }
 
     fn json_type(&self) -> JsonType {
         match self {
-            Tree::Null => JsonType::Null,
-            Tree::Bool(_) => JsonType::Boolean,
-            Tree::Number(_) => JsonType::Number,
-            Tree::Text(_) => JsonType::String,
-            Tree::List(_) => JsonType::Array,
-            Tree::Object(_) => JsonType::Object,
+            JsonTree::Null => JsonType::Null,
+            JsonTree::Bool(_) => JsonType::Boolean,
+            JsonTree::Number(_) => JsonType::Number,
+            JsonTree::Text(_) => JsonType::String,
+            JsonTree::List(_) => JsonType::Array,
+            JsonTree::Object(_) => JsonType::Object,
         }
     }
 
@@ -94,68 +94,68 @@ impl<'a> Node<'a, Borrowed> for &'a Tree<'a> {
 
     fn identity(&self) -> Option<NodeIdentity> {
         Some(NodeIdentity::new(
-            std::ptr::from_ref::<Tree<'a>>(self) as usize
+            std::ptr::from_ref::<JsonTree<'a>>(self) as usize
         ))
     }
 }
 
-/// For what the validator compares or tells, not for what it passes over. As deep as the parser
-/// lets a tree be.
-fn owned(tree: &Tree<'_>) -> Value {
+/// Copies a value that the validator compares or reports. The recursion is bounded by the parser's
+/// depth limit.
+fn owned(tree: &JsonTree<'_>) -> Value {
     match tree {
-        Tree::Null => Value::Null,
-        Tree::Bool(truth) => Value::Bool(*truth),
-        Tree::Number(number) => Value::Number(number.clone()),
-        Tree::Text(text) => Value::String(text.clone().into_owned()),
-        Tree::List(items) => items.iter().map(owned).collect(),
-        Tree::Object(entries) => entries
+        JsonTree::Null => Value::Null,
+        JsonTree::Bool(truth) => Value::Bool(*truth),
+        JsonTree::Number(number) => Value::Number(number.clone()),
+        JsonTree::Text(text) => Value::String(text.clone().into_owned()),
+        JsonTree::List(items) => items.iter().map(owned).collect(),
+        JsonTree::Object(entries) => entries
             .iter()
             .map(|(key, value)| (key.clone().into_owned(), owned(value)))
             .collect(),
     }
 }
 
-impl<'a> Object<'a, Borrowed> for &'a [Entry<'a>] {
-    type Node = &'a Tree<'a>;
+impl<'a> Object<'a, ValidatedJson> for &'a [TreeEntry<'a>] {
+    type Node = &'a JsonTree<'a>;
     type MemberName = &'a str;
-    type MembersIter = Members<'a>;
+    type MembersIter = TreeMembers<'a>;
 
     fn len(&self) -> usize {
-        <[Entry<'a>]>::len(self)
+        <[TreeEntry<'a>]>::len(self)
     }
 
-    fn get(&self, key: &Box<str>) -> Option<&'a Tree<'a>> {
+    fn get(&self, key: &Box<str>) -> Option<&'a JsonTree<'a>> {
         let at = self
             .binary_search_by(|(known, _)| (**known).cmp(key))
             .ok()?;
         Some(&self[at].1)
     }
 
-    fn members(&self) -> Members<'a> {
-        Members(self.iter())
+    fn members(&self) -> TreeMembers<'a> {
+        TreeMembers(self.iter())
     }
 }
 
-/// The members of an object, by key.
-pub(super) struct Members<'a>(std::slice::Iter<'a, Entry<'a>>);
+/// The members of an object, sorted by key.
+pub(super) struct TreeMembers<'a>(std::slice::Iter<'a, TreeEntry<'a>>);
 
-impl<'a> Iterator for Members<'a> {
-    type Item = (&'a str, &'a Tree<'a>);
+impl<'a> Iterator for TreeMembers<'a> {
+    type Item = (&'a str, &'a JsonTree<'a>);
 
     fn next(&mut self) -> Option<Self::Item> {
         self.0.next().map(|(key, value)| (&**key, value))
     }
 }
 
-impl<'a> Array<'a, Borrowed> for &'a [Tree<'a>] {
-    type Node = &'a Tree<'a>;
-    type ElementsIter = std::slice::Iter<'a, Tree<'a>>;
+impl<'a> Array<'a, ValidatedJson> for &'a [JsonTree<'a>] {
+    type Node = &'a JsonTree<'a>;
+    type ElementsIter = std::slice::Iter<'a, JsonTree<'a>>;
 
     fn len(&self) -> usize {
-        <[Tree<'a>]>::len(self)
+        <[JsonTree<'a>]>::len(self)
     }
 
-    fn elements(&self) -> std::slice::Iter<'a, Tree<'a>> {
+    fn elements(&self) -> std::slice::Iter<'a, JsonTree<'a>> {
         self.iter()
     }
 }
@@ -184,7 +184,7 @@ mod tests {
             "required": ["text"],
             "additionalProperties": false,
         });
-        let ours = jsonschema::options_for::<Borrowed>()
+        let ours = jsonschema::options_for::<ValidatedJson>()
             .build(&schema)
             .expect("a good schema");
         let theirs = jsonschema::options().build(&schema).expect("a good schema");
@@ -220,17 +220,17 @@ mod tests {
             r#"[]"#,
             r#"null"#,
         ] {
-            let tree: Tree<'_> = serde_json::from_str(text).expect("JSON");
+            let tree: JsonTree<'_> = serde_json::from_str(text).expect("JSON");
             let value: Value = serde_json::from_str(text).expect("JSON");
             assert_eq!(ours.is_valid(&tree), theirs.is_valid(&value), "{text}");
-            let told = |errors: Vec<String>| errors;
+            let reported = |errors: Vec<String>| errors;
             assert_eq!(
-                told(
+                reported(
                     ours.iter_errors(&tree)
                         .map(|error| format!("{}: {error}", error.instance_path()))
                         .collect()
                 ),
-                told(
+                reported(
                     theirs
                         .iter_errors(&value)
                         .map(|error| format!("{}: {error}", error.instance_path()))
