@@ -20,13 +20,12 @@ use nix::sys::signal::Signal;
 use tokio::net::unix::pipe;
 use tokio::time::{Instant, timeout_at};
 
-use crate::config::ResolvedLaunch;
-use crate::secret::Redactor;
-
+pub use command::Command;
 pub use stderr::{StderrTail, TAIL_BYTES};
 
 #[cfg(target_os = "linux")]
 mod birth;
+mod command;
 #[cfg(target_os = "linux")]
 mod descent;
 mod group;
@@ -104,30 +103,26 @@ impl Launcher {
         }
     }
 
-    /// Starts one child, and returns once its program runs. `stderr` is emptied, then receives what
-    /// the child writes there, drained for ever; the launch's secrets are redacted in it.
-    pub async fn spawn(
-        &self,
-        launch: &ResolvedLaunch,
-        stderr: StderrTail,
-    ) -> std::io::Result<Child> {
+    /// Starts one child, and returns once its program runs. All three of its standard streams are
+    /// pipes, which must be read: see [`StderrTail::drain`].
+    pub async fn spawn(&self, command: &Command) -> std::io::Result<Child> {
         let (host, child) = pipes::open()?;
         let (pid, leash) = match &*self.kind {
             #[cfg(target_os = "linux")]
             LauncherKind::Process(process) => {
-                let (pid, control) = process.spawn(launch, child).await?;
+                let (pid, control) = process.spawn(command, child).await?;
                 (pid, Leash::Keeper(control))
             }
             LauncherKind::Groups => {
-                let (pid, group) = group::Group::spawn(launch, child).await?;
+                let (pid, group) = group::Group::spawn(command, child).await?;
                 (pid, Leash::Group(group))
             }
         };
-        stderr.begin(Redactor::new(launch.secrets.iter().cloned()), host.stderr);
         Ok(Child {
             pid,
             stdin: Some(host.stdin),
             stdout: Some(host.stdout),
+            stderr: Some(host.stderr),
             leash,
         })
     }
@@ -142,6 +137,8 @@ pub struct Child {
     pub stdin: Option<pipe::Sender>,
     /// Taken by the transport.
     pub stdout: Option<pipe::Receiver>,
+    /// Taken by whoever reads it, such as a [`StderrTail`].
+    pub stderr: Option<pipe::Receiver>,
     leash: Leash,
 }
 

@@ -14,7 +14,7 @@ use crate::caller::{BoxFuture, Offers};
 use crate::catalog::Tool;
 use crate::config::{Environment, Fingerprint, ServerConfig, Start};
 use crate::event::Event;
-use crate::launch::{Launcher, StderrTail};
+use crate::launch::Launcher;
 use crate::panics::catch_panic;
 use crate::secret::Redactor;
 use crate::session::{Cache, Noticed, OpenOptions, Overseer, Roots, Session, Wishes};
@@ -28,6 +28,7 @@ pub use memory::remembered_offerings;
 pub use reach::SharedStack;
 pub use record::Record;
 pub use state::{Snapshot, State, Wire};
+pub use stderr::ServerStderr;
 
 pub(crate) use era::EraEvidence;
 
@@ -54,6 +55,7 @@ mod reach;
 mod record;
 mod sentence;
 mod state;
+mod stderr;
 mod switching;
 mod task;
 #[cfg(test)]
@@ -108,7 +110,7 @@ pub struct ServerHandle {
     /// What its grants are bound to.
     pub launch: Fingerprint,
     /// The last of its stderr.
-    pub stderr: StderrTail,
+    pub stderr: ServerStderr,
     commands: mpsc::Sender<Command>,
     snapshot: watch::Receiver<Arc<Snapshot>>,
     /// Set after a good answer, read by the task when a connection ends.
@@ -161,7 +163,7 @@ impl ServerHandle {
         others: Option<BoxFuture<'static, ()>>,
     ) -> Self {
         let log = open_log(&config, &means, &initial);
-        let stderr = StderrTail::of(log.clone(), config.dialect.rules().drops_info_lines);
+        let stderr = ServerStderr::new(log.clone(), config.dialect.rules().drops_info_lines);
         let reach = reach::reach(&config, &means, &stderr);
         let wishes = Wishes::default();
         let callers = Callers::new(&config, &means, None, log.clone(), &wishes);
@@ -518,7 +520,7 @@ struct Supervised {
     config: Arc<ServerConfig>,
     launch: Fingerprint,
     log: Option<LogFile>,
-    stderr: StderrTail,
+    stderr: ServerStderr,
     reach: Arc<dyn Reach>,
     memory: Memory,
     offers: Offers,
@@ -541,7 +543,7 @@ impl Supervised {
             config,
             launch,
             log: None,
-            stderr: StderrTail::default(),
+            stderr: ServerStderr::default(),
             reach,
             memory: Memory::new(means.store.clone(), launch),
             offers: means.offers,

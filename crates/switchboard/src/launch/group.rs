@@ -5,10 +5,12 @@
 //! is reaped. As soon as the leader has ended, the rest of its group is killed; nobody waits for
 //! it, as its parent is init.
 
+use std::ffi::OsStr;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::{Command, ExitStatus};
+use std::process::ExitStatus;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use nix::errno::Errno;
@@ -17,8 +19,8 @@ use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use tokio::sync::{oneshot, watch};
 
+use super::Command;
 use super::Exit;
-use crate::config::ResolvedLaunch;
 
 /// A running group. Dropping it kills it.
 #[derive(Debug)]
@@ -33,12 +35,9 @@ struct Leader(Mutex<Option<Pid>>);
 
 impl Group {
     /// Starts a child; its ends of the pipes are closed here in any case.
-    pub(super) async fn spawn(
-        launch: &ResolvedLaunch,
-        stdio: [OwnedFd; 3],
-    ) -> io::Result<(u32, Self)> {
-        let command = command(launch, stdio);
-        let program = launch.program.display();
+    pub(super) async fn spawn(command: &Command, stdio: [OwnedFd; 3]) -> io::Result<(u32, Self)> {
+        let program = command.program.display();
+        let command = std_command(command, stdio);
         let (started, starting) = oneshot::channel();
         let (ending, ended) = watch::channel(None);
         let leader = Arc::new(Leader::default());
@@ -93,7 +92,7 @@ impl Leader {
 }
 
 fn live(
-    mut command: Command,
+    mut command: std::process::Command,
     leader: &Leader,
     started: oneshot::Sender<io::Result<u32>>,
     ending: &watch::Sender<Option<Exit>>,
@@ -124,17 +123,15 @@ fn live(
     ending.send_replace(Some(exit));
 }
 
-fn command(launch: &ResolvedLaunch, [stdin, stdout, stderr]: [OwnedFd; 3]) -> Command {
-    let mut command = Command::new(&launch.program);
-    command.arg0(&launch.argv0).args(&launch.args);
-    command.env_clear().envs(
-        launch
-            .env
-            .iter()
-            .map(|(name, value)| (name, value.expose())),
-    );
-    if let Some(cwd) = &launch.cwd {
-        command.current_dir(cwd);
+fn std_command(wanted: &Command, [stdin, stdout, stderr]: [OwnedFd; 3]) -> std::process::Command {
+    let mut command = std::process::Command::new(&wanted.program);
+    command.arg0(&wanted.arg0).args(&wanted.args);
+    let variables = wanted.env.iter();
+    command
+        .env_clear()
+        .envs(variables.map(|(name, value)| (name, OsStr::from_bytes(&value.0))));
+    if let Some(folder) = &wanted.folder {
+        command.current_dir(folder);
     }
     command.stdin(stdin).stdout(stdout).stderr(stderr);
     // SAFETY: system calls only, none of which takes a lock or allocates.

@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream as BlockingStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
@@ -18,10 +18,11 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::UnixStream;
 use tokio::time::{Instant, sleep, timeout_at};
 
+use super::Command;
+use super::command::WipedBytes;
 use super::keeper::RESUME;
 use super::order::{self, REPORT_BYTES, Report, Step};
 use super::{Exit, zygote};
-use crate::config::ResolvedLaunch;
 
 /// How long a launcher and keeper may take to start a server.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
@@ -49,16 +50,16 @@ impl LauncherProcess {
     /// Starts a server; the child's ends of its pipes are closed here in any case.
     pub(super) async fn spawn(
         &self,
-        launch: &ResolvedLaunch,
+        command: &Command,
         stdio: [OwnedFd; 3],
     ) -> io::Result<(u32, Control)> {
         let deadline = Instant::now() + ANSWER_TIMEOUT;
-        let text = Wiped(order::encode(launch)?);
-        match self.order(launch, &text, &stdio, deadline).await {
+        let text = WipedBytes(order::encode(command)?);
+        match self.order(command, &text, &stdio, deadline).await {
             // It died with the order in its hands: a server that nobody reported as started was not, or ended with its keeper.
             Err(Unstarted::LauncherEnded) if self.link().has_answered() => {
                 self.link().restart(&self.program)?;
-                self.order(launch, &text, &stdio, deadline).await
+                self.order(command, &text, &stdio, deadline).await
             }
             outcome => outcome,
         }
@@ -66,7 +67,7 @@ impl LauncherProcess {
             Unstarted::LauncherEnded => io::Error::other(format!(
                 "the launcher {} ended before {} was started; its main must call switchboard::launcher_main() before anything else",
                 self.program.display(),
-                launch.program.display()
+                command.program.display()
             )),
             Unstarted::Told(error) => error,
         })
@@ -75,8 +76,8 @@ impl LauncherProcess {
     /// Gives one order, and waits for what becomes of it.
     async fn order(
         &self,
-        launch: &ResolvedLaunch,
-        text: &Wiped,
+        command: &Command,
+        text: &WipedBytes,
         stdio: &[OwnedFd; 3],
         deadline: Instant,
     ) -> Result<(u32, Control), Unstarted> {
@@ -103,7 +104,7 @@ impl LauncherProcess {
             Ok(Ok(Report::Started { pid })) => Ok((pid.unsigned_abs(), control)),
             Ok(Ok(Report::Failed { step, errno })) => {
                 control.gone = true;
-                Err(failure(launch, step, errno).into())
+                Err(failure(command, step, errno).into())
             }
             Ok(Ok(Report::Exited(_) | Report::Gone)) => {
                 Err(io::Error::other("the keeper answered out of turn").into())
@@ -187,7 +188,7 @@ struct Link {
 impl Link {
     fn start(program: &Path) -> io::Result<Self> {
         let (ours, theirs) = BlockingStream::pair()?;
-        let mut command = Command::new(program);
+        let mut command = std::process::Command::new(program);
         // Not our own name, so that whoever kills all processes of that name leaves the keepers to
         // do their work.
         command.arg0("mcp-launcher");
@@ -390,21 +391,11 @@ impl Drop for Control {
     }
 }
 
-/// An encoded order, wiped when dropped: it holds the server's secrets.
-struct Wiped(Vec<u8>);
-
-impl Drop for Wiped {
-    fn drop(&mut self) {
-        self.0.fill(0);
-        std::hint::black_box(&self.0);
-    }
-}
-
-fn failure(launch: &ResolvedLaunch, step: Step, errno: i32) -> io::Error {
+fn failure(command: &Command, step: Step, errno: i32) -> io::Error {
     let error = io::Error::from_raw_os_error(errno);
-    let program = launch.program.display();
+    let program = command.program.display();
     let message = match step {
-        Step::Program if errno == Errno::ENOENT as i32 && launch.program.exists() => {
+        Step::Program if errno == Errno::ENOENT as i32 && command.program.exists() => {
             format!(
                 "cannot run {program}: the interpreter that its first line names does not exist"
             )
@@ -416,7 +407,11 @@ fn failure(launch: &ResolvedLaunch, step: Step, errno: i32) -> io::Error {
         }
         Step::Program => format!("cannot run {program}: {error}"),
         Step::Folder => {
-            let folder = launch.cwd.as_deref().unwrap_or(Path::new(".")).display();
+            let folder = command
+                .folder
+                .as_deref()
+                .unwrap_or(Path::new("."))
+                .display();
             format!("cannot run {program} in the folder {folder}: {error}")
         }
         Step::Keeper | Step::Fork => {

@@ -4,9 +4,10 @@
 use std::ffi::{CStr, OsStr};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
+use super::Command;
 use super::Exit;
-use crate::config::ResolvedLaunch;
 
 /// Host to keeper: SIGTERM to every descendant.
 pub(super) const TERM: u8 = b'T';
@@ -31,23 +32,20 @@ pub(super) struct Order<'a> {
 }
 
 /// Writes the order down, its length first.
-pub(super) fn encode(launch: &ResolvedLaunch) -> io::Result<Vec<u8>> {
+pub(super) fn encode(command: &Command) -> io::Result<Vec<u8>> {
     let mut text = vec![0; HEAD_BYTES];
-    put(&mut text, launch.program.as_os_str(), "the program's path")?;
-    put(
-        &mut text,
-        launch
-            .cwd
-            .as_deref()
-            .map_or(OsStr::new(""), |cwd| cwd.as_os_str()),
-        "the working folder",
-    )?;
-    put(&mut text, launch.argv0.as_ref(), "the command")?;
-    for argument in &launch.args {
-        put(&mut text, argument.as_ref(), "an argument")?;
+    put(&mut text, command.program.as_os_str(), "the program's path")?;
+    let folder = command
+        .folder
+        .as_deref()
+        .map_or(OsStr::new(""), Path::as_os_str);
+    put(&mut text, folder, "the working folder")?;
+    put(&mut text, &command.arg0, "the command")?;
+    for argument in &command.args {
+        put(&mut text, argument, "an argument")?;
     }
-    for (name, value) in &launch.env {
-        if name.is_empty() || name.contains(['=', '\0']) {
+    for (name, value) in &command.env {
+        if name.is_empty() || name.as_bytes().iter().any(|byte| b"=\0".contains(byte)) {
             return Err(invalid(format!(
                 "{name:?} cannot name an environment variable"
             )));
@@ -56,8 +54,8 @@ pub(super) fn encode(launch: &ResolvedLaunch) -> io::Result<Vec<u8>> {
         text.push(b'=');
         put(
             &mut text,
-            value.expose().as_ref(),
-            &format!("the value of the variable {name}"),
+            OsStr::from_bytes(&value.0),
+            &format!("the value of the variable {}", name.display()),
         )?;
     }
     if text.len() > LIMIT_BYTES {
@@ -68,8 +66,8 @@ pub(super) fn encode(launch: &ResolvedLaunch) -> io::Result<Vec<u8>> {
     }
     let body = (text.len() - 4) as u32;
     text[0..4].copy_from_slice(&body.to_le_bytes());
-    text[4..8].copy_from_slice(&(launch.args.len() as u32 + 1).to_le_bytes());
-    text[8..12].copy_from_slice(&(launch.env.len() as u32).to_le_bytes());
+    text[4..8].copy_from_slice(&(command.args.len() as u32 + 1).to_le_bytes());
+    text[8..12].copy_from_slice(&(command.env.len() as u32).to_le_bytes());
     Ok(text)
 }
 
@@ -211,26 +209,18 @@ fn invalid(message: String) -> io::Error {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::secret::Secret;
 
-    fn launch() -> ResolvedLaunch {
-        ResolvedLaunch {
-            program: "/bin/echo".into(),
-            argv0: "echo".into(),
-            args: vec!["".into(), "; $( ) && \n".into()],
-            env: vec![
-                ("A".into(), Secret::new("=1=")),
-                ("B".into(), Secret::new("")),
-            ],
-            cwd: Some("/tmp".into()),
-            unset: vec![],
-            secrets: vec![],
-        }
+    fn command() -> Command {
+        Command::new("/bin/echo")
+            .arg0("echo")
+            .args(["", "; $( ) && \n"])
+            .envs([("A", "=1="), ("B", "")])
+            .current_dir("/tmp")
     }
 
     #[test]
     fn an_order_arrives_as_it_was_given() {
-        let text = encode(&launch()).unwrap();
+        let text = encode(&command()).unwrap();
         let body = read(&mut text.as_slice()).unwrap();
         let expected = Order {
             program: c"/bin/echo",
@@ -243,21 +233,22 @@ mod tests {
 
     #[test]
     fn what_no_program_can_be_given_is_refused_by_name() {
-        let check = |change: fn(&mut ResolvedLaunch), expected: &str| {
-            let mut launch = launch();
-            change(&mut launch);
-            assert_eq!(encode(&launch).unwrap_err().to_string(), expected);
+        let check = |change: fn(Command) -> Command, expected: &str| {
+            assert_eq!(
+                encode(&change(command())).unwrap_err().to_string(),
+                expected
+            );
         };
         check(
-            |launch| launch.args.push("a\0b".into()),
+            |command| command.arg("a\0b"),
             "an argument holds a NUL character, which no program can be given",
         );
         check(
-            |launch| launch.env[0].0 = "A=B".into(),
+            |command| command.env("A=B", "x"),
             "\"A=B\" cannot name an environment variable",
         );
         check(
-            |launch| launch.env[0].1 = Secret::new("\0"),
+            |command| command.env("A", "\0"),
             "the value of the variable A holds a NUL character, which no program can be given",
         );
     }
@@ -279,7 +270,7 @@ mod tests {
 
     #[test]
     fn a_damaged_order_is_no_order() {
-        let body = encode(&launch()).unwrap().split_off(4);
+        let body = encode(&command()).unwrap().split_off(4);
         for cut in 0..body.len() {
             assert_eq!(decode(&body[..cut]), None, "cut at {cut}");
         }

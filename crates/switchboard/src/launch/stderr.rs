@@ -1,4 +1,5 @@
-//! A server's stderr: the last 64 KiB in memory, all of it to the server's log, drained for ever.
+//! The last 64 KiB of what a child wrote to stderr. Stderr is read until its end, so that a child
+//! never blocks on it.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,78 +8,65 @@ use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 use tokio::sync::watch;
 
-use crate::secret::Redactor;
-use crate::store::{LogFile, LogStream};
-use crate::untrusted::Untrusted;
-
-mod info;
-
-/// How much is kept in memory for each server.
+/// How much a [`StderrTail`] holds.
 pub const TAIL_BYTES: usize = 64 * 1024;
 
-/// Of a line that alone fills the tail, so much is shown: far enough from where it was cut that no
-/// half of a secret is left unredacted.
+/// How much is shown of a line that fills the whole tail: not all of it, because a filter cannot
+/// recognise a secret whose first half was dropped.
 const SHOWN_OF_ENDLESS_LINE_BYTES: usize = 4 * 1024;
 /// As much as a pipe holds.
 const CHUNK_BYTES: usize = 64 * 1024;
 
-/// The last of what a server wrote to stderr. Clones share it.
-#[derive(Debug, Clone)]
-pub struct StderrTail(Arc<Inner>);
+/// The last of what a child wrote to stderr. Clones share it, and it can be used for one child
+/// after another.
+#[derive(Debug, Clone, Default)]
+pub struct StderrTail(Arc<TailState>);
 
-#[derive(Debug)]
-struct Inner {
-    tail: Mutex<Tail>,
-    log: Option<LogFile>,
-    /// Lines marked as INFO are left out, of the log and of what is shown.
-    drops_info: bool,
+#[derive(Debug, Default)]
+struct TailState {
+    buffer: Mutex<TailBuffer>,
     /// How many tasks are reading a stderr into this.
-    drains: watch::Sender<usize>,
+    readers: watch::Sender<usize>,
 }
 
 #[derive(Debug, Default)]
-struct Tail {
-    /// As the server wrote it. Taken apart and redacted only when asked for: a flood must cost
+struct TailBuffer {
+    /// As the child wrote it. Split into lines only when they are asked for: a flood must cost
     /// little.
     bytes: VecDeque<u8>,
     /// Something older was dropped, so the first line is not whole.
     cut: bool,
-    redactor: Redactor,
-    /// Which run it is of: what an earlier one still says goes to the log alone.
+    /// Counts the children. Only the output of the latest is taken.
     run: u64,
 }
 
-impl Default for StderrTail {
-    fn default() -> Self {
-        Self::new(None)
-    }
-}
-
 impl StderrTail {
-    /// An empty tail that passes all it gets on to `log`.
-    pub fn new(log: Option<LogFile>) -> Self {
-        Self::of(log, false)
+    /// Empties the tail for a new child and reads its stderr until the last process that holds it
+    /// has ended. `sink` is given every chunk, also once another child has taken over the tail; it
+    /// must not block.
+    pub fn drain(&self, stderr: pipe::Receiver, sink: impl FnMut(&[u8]) + Send + 'static) {
+        let run = {
+            let mut buffer = self.buffer();
+            *buffer = TailBuffer {
+                run: buffer.run + 1,
+                ..TailBuffer::default()
+            };
+            buffer.run
+        };
+        self.0.readers.send_modify(|count| *count += 1);
+        // The task ends with the last process that holds the pipe, and those are ended with the
+        // child.
+        tokio::spawn(read(Reader(self.clone()), run, stderr, sink));
     }
 
-    /// The same; with `drops_info`, without the lines that the server's logger marked as INFO
-    /// (S2-51).
-    pub fn of(log: Option<LogFile>, drops_info: bool) -> Self {
-        Self(Arc::new(Inner {
-            tail: Mutex::default(),
-            log,
-            drops_info,
-            drains: watch::Sender::new(0),
-        }))
-    }
-
-    /// The last `count` lines of the current run, oldest first, secrets redacted.
-    pub fn last_lines(&self, count: usize) -> Vec<Untrusted> {
-        let (bytes, cut, redactor) = {
-            let tail = self.tail();
+    /// The last `count` lines of the current child, oldest first. `filter` is given each whole
+    /// line: what it returns is shown instead, and a line for which it returns `None` is left out.
+    pub fn last_lines(&self, count: usize, filter: impl Fn(&str) -> Option<String>) -> Vec<String> {
+        let (bytes, cut) = {
+            let buffer = self.buffer();
             (
-                tail.bytes.iter().copied().collect::<Vec<u8>>(),
-                tail.cut,
-                tail.redactor.clone(),
+                buffer.bytes.iter().copied().collect::<Vec<u8>>(),
+                buffer.cut,
             )
         };
         let text = String::from_utf8_lossy(&bytes);
@@ -86,133 +74,78 @@ impl StderrTail {
         let whole = match (cut, text.split_once('\n')) {
             (false, _) => text,
             (true, Some((_, whole))) => whole,
-            (true, None) => return vec![Untrusted::new(end_of_line(&redactor.redact(text)))],
+            (true, None) => return filter(text).iter().map(|line| end_of_line(line)).collect(),
         };
-        if whole.is_empty() || count == 0 {
+        if whole.is_empty() {
             return Vec::new();
         }
-        let mut lines: Vec<Untrusted> = whole
+        let mut lines: Vec<String> = whole
             .rsplit('\n')
-            .filter(|line| !(self.0.drops_info && info::is_info(line)))
+            .filter_map(|line| filter(line.strip_suffix('\r').unwrap_or(line)))
             .take(count)
-            .map(|line| {
-                Untrusted::new(
-                    redactor
-                        .redact(line.strip_suffix('\r').unwrap_or(line))
-                        .into_owned(),
-                )
-            })
             .collect();
         lines.reverse();
         lines
     }
 
-    /// A text of the same server without the secrets of its current run.
-    pub fn redact(&self, text: &str) -> String {
-        let redactor = self.tail().redactor.clone();
-        redactor.redact(text).into_owned()
-    }
-
-    /// For a server that has no stderr of its own: what is told of it is to be free of these
-    /// secrets.
-    #[cfg(feature = "http")]
-    pub(crate) fn redact_with(&self, redactor: Redactor) {
-        if let Some(log) = &self.0.log {
-            log.redact_with(redactor.clone());
-        }
-        self.tail().redactor = redactor;
-    }
-
-    /// Waits until everything that was written has been read, which takes until the last writer has
-    /// ended; so with a deadline. For who wants the last words of a process that has just
-    /// exited.
+    /// Waits until everything that was written has been read. That takes until the last process
+    /// that holds the pipe has ended, so use a timeout.
     pub async fn drained(&self) {
-        // An error would mean that the sender is gone, and we hold it.
+        // Cannot fail: we hold the sender.
         let _ = self
             .0
-            .drains
+            .readers
             .subscribe()
             .wait_for(|count| *count == 0)
             .await;
     }
 
-    /// Empties the tail for a new run and drains `from` for as long as anybody holds its other end.
-    pub(super) fn begin(&self, redactor: Redactor, from: pipe::Receiver) {
-        if let Some(log) = &self.0.log {
-            log.redact_with(redactor.clone());
-        }
-        let run = {
-            let mut tail = self.tail();
-            *tail = Tail {
-                redactor,
-                run: tail.run + 1,
-                ..Tail::default()
-            };
-            tail.run
-        };
-        self.0.drains.send_modify(|count| *count += 1);
-        // Nobody waits for this task: it ends with the last of the processes that hold the pipe,
-        // and these have a keeper.
-        tokio::spawn(drain(Drain(self.clone()), run, from));
-    }
-
     fn push(&self, run: u64, chunk: &[u8]) {
-        let mut tail = self.tail();
-        if tail.run != run {
+        let mut buffer = self.buffer();
+        if buffer.run != run {
             return;
         }
-        let chunk_kept = &chunk[chunk.len().saturating_sub(TAIL_BYTES)..];
-        let excess = (tail.bytes.len() + chunk_kept.len()).saturating_sub(TAIL_BYTES);
-        tail.cut |= excess > 0 || chunk_kept.len() < chunk.len();
-        tail.bytes.drain(..excess);
-        tail.bytes.extend(chunk_kept);
+        let chunk_end = &chunk[chunk.len().saturating_sub(TAIL_BYTES)..];
+        let excess = (buffer.bytes.len() + chunk_end.len()).saturating_sub(TAIL_BYTES);
+        buffer.cut |= excess > 0 || chunk_end.len() < chunk.len();
+        buffer.bytes.drain(..excess);
+        buffer.bytes.extend(chunk_end);
     }
 
-    fn tail(&self) -> MutexGuard<'_, Tail> {
-        self.0.tail.lock().unwrap_or_else(PoisonError::into_inner)
+    fn buffer(&self) -> MutexGuard<'_, TailBuffer> {
+        self.0.buffer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-async fn drain(drain: Drain, run: u64, mut from: pipe::Receiver) {
-    let stderr = &drain.0;
-    let mut log = stderr.0.log.as_ref().map(|log| {
-        let writer = log.writer(LogStream::Stderr);
-        if stderr.0.drops_info {
-            writer.without(info::is_info)
-        } else {
-            writer
-        }
-    });
+async fn read(reader: Reader, run: u64, mut stderr: pipe::Receiver, mut sink: impl FnMut(&[u8])) {
     let mut chunk = Vec::new();
     loop {
-        // Most servers say little: no 64 KiB for each while it is silent.
-        if chunk.is_empty() && from.readable().await.is_err() {
+        // Most children write little: no 64 KiB for each while it is silent.
+        if chunk.is_empty() && stderr.readable().await.is_err() {
             break;
         }
         chunk.resize(CHUNK_BYTES, 0);
-        match from.read(&mut chunk).await {
+        match stderr.read(&mut chunk).await {
             Ok(0) | Err(_) => break,
             Ok(count) => {
-                stderr.push(run, &chunk[..count]);
-                if let Some(log) = &mut log {
-                    log.push(&chunk[..count]);
-                }
+                reader.0.push(run, &chunk[..count]);
+                sink(&chunk[..count]);
                 if count < CHUNK_BYTES {
                     chunk = Vec::new();
                 }
             }
         }
-        // A flood is read for ever, but never at the cost of whoever else wants to run.
+        // A flood is read without end, but other tasks run in between.
         tokio::task::yield_now().await;
     }
 }
 
-/// One task's share in the count of drains, given back however the task ends.
-struct Drain(StderrTail);
+/// One task's share in the count of readers, given back however the task ends.
+struct Reader(StderrTail);
 
-impl Drop for Drain {
+impl Drop for Reader {
     fn drop(&mut self) {
-        self.0.0.drains.send_modify(|count| *count -= 1);
+        self.0.0.readers.send_modify(|count| *count -= 1);
     }
 }
 
@@ -224,14 +157,9 @@ fn end_of_line(line: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::secret::Secret;
 
     fn lines(stderr: &StderrTail, count: usize) -> Vec<String> {
-        stderr
-            .last_lines(count)
-            .iter()
-            .map(|line| line.raw().to_owned())
-            .collect()
+        stderr.last_lines(count, |line| Some(line.to_owned()))
     }
 
     #[test]
@@ -252,17 +180,15 @@ mod tests {
         check(&["old\n", &"y\n".repeat(TAIL_BYTES)], 2, &["y", "y"]);
     }
 
-    /// S2-51: neither in what an error quotes.
     #[test]
-    fn s2_51_info_lines_are_left_out_where_the_dialect_says_so() {
-        for (drops_info, expected) in [
-            (true, &["starting", "ERROR: no"][..]),
-            (false, &["starting", "INFO: up", "ERROR: no", "[info] x"]),
-        ] {
-            let stderr = StderrTail::of(None, drops_info);
-            stderr.push(0, b"starting\nINFO: up\nERROR: no\n[info] x\n");
-            assert_eq!(lines(&stderr, 9), expected);
-        }
+    fn a_filter_replaces_lines_and_leaves_lines_out() {
+        let stderr = StderrTail::default();
+        stderr.push(0, b"password hunt");
+        stderr.push(0, b"er22 rejected\ndebug: x\nlast\n");
+        let shown = stderr.last_lines(2, |line| {
+            (!line.starts_with("debug")).then(|| line.replace("hunter22", "[secret]"))
+        });
+        assert_eq!(shown, ["password [secret] rejected", "last"]);
     }
 
     /// F11: 64 KiB, whatever comes.
@@ -273,40 +199,30 @@ mod tests {
             stderr.push(0, &[b'x'; 3 * 1000]);
             stderr.push(0, &[b'x'; 100 * 1000]);
         }
-        let tail = stderr.tail();
+        let buffer = stderr.buffer();
         assert_eq!(
-            (tail.bytes.len(), tail.bytes.capacity()),
+            (buffer.bytes.len(), buffer.bytes.capacity()),
             (TAIL_BYTES, TAIL_BYTES)
         );
-        drop(tail);
+        drop(buffer);
         assert_eq!(
             lines(&stderr, 9),
             [format!("…{}", "x".repeat(SHOWN_OF_ENDLESS_LINE_BYTES))]
         );
     }
 
-    /// A server that is started again right away: what the one before says late is not its last
-    /// word.
+    /// A server that is started again right away: what the process before it writes late is not
+    /// shown as its output.
     #[test]
     fn what_an_earlier_run_says_late_is_not_taken_for_this_one() {
         let stderr = StderrTail::default();
         stderr.push(0, b"first\n");
-        *stderr.tail() = Tail {
+        *stderr.buffer() = TailBuffer {
             run: 1,
-            ..Tail::default()
+            ..TailBuffer::default()
         };
         stderr.push(0, b"late\n");
         stderr.push(1, b"second\n");
         assert_eq!(lines(&stderr, 9), ["second"]);
-    }
-
-    /// T25.
-    #[test]
-    fn t25_secrets_are_redacted_even_where_chunks_cut_them() {
-        let stderr = StderrTail::default();
-        stderr.tail().redactor = Redactor::new([Secret::new("hunter22")]);
-        stderr.push(0, b"password hunt");
-        stderr.push(0, b"er22 rejected\n");
-        assert_eq!(lines(&stderr, 1), ["password [secret] rejected"]);
     }
 }

@@ -13,11 +13,11 @@ use tokio::sync::Notify;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::Instant;
 
+use super::stderr::ServerStderr;
 use super::{Means, NotReady, ServerHandle, Supervised, connecting_now, reach};
 use crate::caller::CallerId;
 use crate::catalog::ToolDefinition;
 use crate::config::{ServerConfig, Sharing};
-use crate::launch::StderrTail;
 use crate::session::{Era, Session, Wishes};
 use crate::store::LogFile;
 use crate::transport::Connector;
@@ -198,7 +198,7 @@ impl Callers {
     /// A connection like the shared one. Its states are nobody else's business, what its server
     /// says is.
     fn begin(&self) -> ServerHandle {
-        let stderr = StderrTail::of(
+        let stderr = ServerStderr::new(
             self.log.clone(),
             self.config.dialect.rules().drops_info_lines,
         );

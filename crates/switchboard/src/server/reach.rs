@@ -15,13 +15,14 @@ use tokio::time::{Instant, timeout_at};
 use super::backoff::Retry;
 use super::connect::Approach;
 use super::state::Wire;
+use super::stderr::ServerStderr;
 use super::{Means, ServerConfig};
 use crate::caller::BoxFuture;
 use crate::catalog::Offerings;
 use crate::config::{
     Endpoint, Environment, LaunchFault, ResolvedLaunch, Scope, StdioEndpoint, Stop, resolve_launch,
 };
-use crate::launch::{Child, Exit, Launcher, StderrTail, StopTiming};
+use crate::launch::{Child, Command, Exit, Launcher, StopTiming};
 use crate::secret::Redactor;
 use crate::session::{Hello, OpenFault, OpenOptions, RequestFault, Session};
 use crate::store;
@@ -42,7 +43,7 @@ const LAST_WORDS: usize = 5;
 pub(super) fn reach(
     config: &Arc<ServerConfig>,
     means: &Means,
-    stderr: &StderrTail,
+    stderr: &ServerStderr,
 ) -> Arc<dyn Reach> {
     match &config.endpoint {
         Endpoint::Stdio(endpoint) => Arc::new(ByProcess {
@@ -236,7 +237,7 @@ struct ByProcess {
     launcher: Launcher,
     /// Where the user's own servers run that name no folder; `None`: in this process's.
     private_folder: Option<Arc<PathBuf>>,
-    stderr: StderrTail,
+    stderr: ServerStderr,
 }
 
 impl Reach for ByProcess {
@@ -251,16 +252,20 @@ impl ByProcess {
             fact,
             retry: Retry::OnUse,
         })?;
-        let mut child = match self.launcher.spawn(&launch, self.stderr.clone()).await {
+        let mut child = match self.launcher.spawn(&command(&launch)).await {
             Ok(child) => child,
             Err(error) => return Err(spawn_failure(&launch, &error)),
         };
-        let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
+        let (Some(stdin), Some(stdout), Some(stderr)) =
+            (child.stdin.take(), child.stdout.take(), child.stderr.take())
+        else {
             return Err(Failure {
                 fact: "its process came without standard streams".to_owned(),
                 retry: Retry::Soon,
             });
         };
+        let redactor = Redactor::new(launch.secrets);
+        self.stderr.drain(redactor.clone(), stderr);
         let connector = StdioConnector::new(stdin, stdout, self.config.max_message_bytes);
         Ok(Begun {
             process: Some(Box::new(Spawned {
@@ -270,7 +275,7 @@ impl ByProcess {
             })),
             opening: Box::new(Over(Arc::new(connector))),
             unset: launch.unset,
-            redactor: Some(Redactor::new(launch.secrets)),
+            redactor: Some(redactor),
         })
     }
 }
@@ -314,6 +319,18 @@ impl ByProcess {
             });
         }
         Ok(launch)
+    }
+}
+
+fn command(launch: &ResolvedLaunch) -> Command {
+    let variables = launch.env.iter();
+    let command = Command::new(&launch.program)
+        .arg0(&launch.argv0)
+        .args(&launch.args)
+        .envs(variables.map(|(name, value)| (name, value.expose())));
+    match &launch.cwd {
+        Some(folder) => command.current_dir(folder),
+        None => command,
     }
 }
 
@@ -363,7 +380,7 @@ fn spawn_failure(launch: &ResolvedLaunch, error: &io::Error) -> Failure {
 struct Spawned {
     child: Child,
     /// Begun anew by each spawn, and free of the launch's secrets.
-    stderr: StderrTail,
+    stderr: ServerStderr,
     stop: StopTiming,
 }
 

@@ -13,11 +13,11 @@ use super::{Begun, Failure, Opened, Opening, Reach};
 use crate::auth::{self, AuthMeans, Credentials};
 use crate::caller::BoxFuture;
 use crate::config::{Environment, HttpEndpoint, ResolvedUrl, resolve_url};
-use crate::launch::StderrTail;
 use crate::secret::Redactor;
 use crate::server::backoff::Retry;
 use crate::server::connect::Approach;
 use crate::server::state::Wire;
+use crate::server::stderr::ServerStderr;
 use crate::server::{Means, ServerConfig};
 use crate::session::{OpenFault, OpenOptions, Session};
 use crate::store::Store;
@@ -50,7 +50,7 @@ pub(super) struct ByUrl {
     store: Arc<dyn Store>,
     /// Holds no line of a server without a process, but what keeps its secrets out of what is
     /// told.
-    stderr: StderrTail,
+    stderr: ServerStderr,
     auth: AuthMeans,
     /// Shared by all connections, so that one refreshed token serves them all.
     credentials: OnceLock<Arc<dyn Credentials>>,
@@ -61,7 +61,7 @@ impl ByUrl {
         config: Arc<ServerConfig>,
         endpoint: HttpEndpoint,
         means: &Means,
-        stderr: StderrTail,
+        stderr: ServerStderr,
     ) -> Self {
         Self {
             config,

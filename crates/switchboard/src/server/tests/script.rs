@@ -12,6 +12,7 @@ use tokio::time::{Instant, sleep};
 use super::super::backoff::Retry;
 use super::super::memory::Memory;
 use super::super::reach::{Begun, Failure, Link, Opened, Opening, Process, Reach};
+use super::super::stderr::ServerStderr;
 use super::super::{ServerHandle, State, Supervised};
 use crate::caller::{BoxFuture, Offers};
 use crate::catalog::{Offerings, ToolDefinition};
@@ -19,7 +20,7 @@ use crate::config::{
     Asks, Endpoint, Fingerprint, Protocol, Scope, ServerConfig, Source, StdioEndpoint,
 };
 use crate::event::Event;
-use crate::launch::{Exit, StderrTail};
+use crate::launch::Exit;
 use crate::name::{ServerName, ToolName};
 use crate::session::{Era, Hello, OpenFault, OpenOptions, RequestFault, Session};
 use crate::store::{MemoryStore, Store};
@@ -466,7 +467,7 @@ pub(super) fn supervised(reach: Arc<dyn Reach>, store: Arc<dyn Store>) -> Superv
         config: Arc::new(entry()),
         launch: LAUNCH,
         log: None,
-        stderr: StderrTail::default(),
+        stderr: ServerStderr::default(),
         reach,
         memory: Memory::new(store, LAUNCH),
         offers: Offers::default(),
