@@ -13,7 +13,7 @@ const PROGRAMS: [(&str, &str); 6] = [
     ("wiretee", "switchboard-testkit"),
     ("switchboard", "switchboard-cli"),
     ("switchboard-demo", "switchboard-demo"),
-    ("switchboard-launcher", "switchboard"),
+    ("switchboard-launcher", "switchboard-launch"),
     ("rmcp-fixture", "switchboard-rmcp-fixture"),
 ];
 

@@ -27,7 +27,7 @@ pub mod trust;
 pub mod store;
 
 /// Child processes: the launcher, spawn, bounded stderr, stop.
-pub mod launch;
+pub use switchboard_launch as launch;
 
 /// JSON-RPC envelopes over raw JSON; lines and streams of events, cut with bounds.
 pub mod wire;

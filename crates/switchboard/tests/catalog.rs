@@ -29,7 +29,7 @@ async fn p8_the_catalog_shows_the_tools_of_every_server_that_was_seen_ready() {
         config: config::load(&[file]).unwrap(),
         environment: Environment::default(),
         store: Arc::new(MemoryStore::default()),
-        launcher: Launcher::start(env!("CARGO_BIN_EXE_switchboard-launcher").into()).unwrap(),
+        launcher: Launcher::start(switchboard_testkit::program("switchboard-launcher")).unwrap(),
         log_folder: None,
         private_folder: None,
         offers: Offers::default(),

@@ -2,7 +2,6 @@
 //! that misbehaves.
 #![allow(clippy::unwrap_used)]
 
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -37,8 +36,7 @@ impl Stage {
         let scratch = Scratch::new();
         let path = scratch.config(&[entry(&scratch)]);
         let config = config::load(&[ConfigFile::new(path, Scope::Given)]).unwrap();
-        let launcher =
-            Launcher::start(PathBuf::from(env!("CARGO_BIN_EXE_switchboard-launcher"))).unwrap();
+        let launcher = Launcher::start(program("switchboard-launcher")).unwrap();
         let host = HostBuilder::new(config)
             .launcher(launcher)
             .start()

@@ -70,9 +70,7 @@ async fn start(path: PathBuf) -> Host {
         .environment(Environment::new(
             std::env::vars().filter(|(name, _)| name == "PATH"),
         ))
-        .launcher(
-            Launcher::start(PathBuf::from(env!("CARGO_BIN_EXE_switchboard-launcher"))).unwrap(),
-        )
+        .launcher(Launcher::start(program("switchboard-launcher")).unwrap())
         .offers(Offers {
             elicit_form: true,
             ..Offers::default()

@@ -34,8 +34,7 @@ fn builder(scratch: &Scratch, tables: &str, chaos: Chaos) -> (HostBuilder, PathB
         config: load(&[ConfigFile::new(path, Scope::User)]).unwrap(),
         environment: Environment::new(std::env::vars().filter(|(name, _)| name == "PATH")),
         store: Arc::new(MemoryStore::default()),
-        launcher: Launcher::start(PathBuf::from(env!("CARGO_BIN_EXE_switchboard-launcher")))
-            .unwrap(),
+        launcher: Launcher::start(switchboard_testkit::program("switchboard-launcher")).unwrap(),
         log_folder: None,
         private_folder: None,
         offers: Offers {

@@ -1,6 +1,5 @@
 //! A host for one test, and the people who call through it.
 
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -44,9 +43,7 @@ pub(crate) async fn open(scratch: &Scratch, tables: &str) -> Host {
 pub(crate) async fn open_file(file: ConfigFile) -> Host {
     let config = config::load(&[file]).unwrap();
     let builder = HostBuilder::new(config)
-        .launcher(
-            Launcher::start(PathBuf::from(env!("CARGO_BIN_EXE_switchboard-launcher"))).unwrap(),
-        )
+        .launcher(Launcher::start(switchboard_testkit::program("switchboard-launcher")).unwrap())
         .offers(ALL);
     let host = builder.start().await.unwrap();
     assert!(host.settled(PATIENCE).await, "the servers do not settle");

@@ -1,7 +1,6 @@
 //! A host over one file of a dialect, and a server that writes down how it was started.
 
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -73,7 +72,7 @@ impl Stage {
             .iter()
             .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         let launcher =
-            Launcher::start(PathBuf::from(env!("CARGO_BIN_EXE_switchboard-launcher"))).unwrap();
+            Launcher::start(switchboard_testkit::program("switchboard-launcher")).unwrap();
         let builder = HostBuilder::new(self.load(dialect, name, text)).launcher(launcher);
         let host = builder
             .environment(Environment::new(variables))

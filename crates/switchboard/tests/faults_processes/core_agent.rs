@@ -47,8 +47,7 @@ async fn start(stage: &Stage, entries: &[Entry]) -> Host {
             elicit_form: true,
             ..Offers::default()
         },
-        launcher: Launcher::start(PathBuf::from(env!("CARGO_BIN_EXE_switchboard-launcher")))
-            .unwrap(),
+        launcher: Launcher::start(switchboard_testkit::program("switchboard-launcher")).unwrap(),
         ..HostBuilder::new(core_agent(&stage.scratch.config(entries)))
     };
     builder.start().await.unwrap()

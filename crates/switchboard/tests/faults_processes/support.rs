@@ -75,7 +75,7 @@ impl Stage {
             config: config::load(&[ConfigFile::new(file, Scope::Given)]).unwrap(),
             environment: self.environment.clone(),
             store: self.store.clone(),
-            launcher: Launcher::start(PathBuf::from(env!("CARGO_BIN_EXE_switchboard-launcher")))
+            launcher: Launcher::start(switchboard_testkit::program("switchboard-launcher"))
                 .unwrap(),
             log_folder: Some(self.scratch.path("state")),
             private_folder: None,

@@ -1,6 +1,6 @@
 //! A host for one test, the people who call through it, and waiting for what happens.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -64,8 +64,7 @@ impl Stage {
             config,
             environment: Environment::default(),
             store: Arc::new(MemoryStore::default()),
-            launcher: Launcher::start(PathBuf::from(env!("CARGO_BIN_EXE_switchboard-launcher")))
-                .unwrap(),
+            launcher: Launcher::start(program("switchboard-launcher")).unwrap(),
             log_folder: None,
             private_folder: None,
             offers: Offers {

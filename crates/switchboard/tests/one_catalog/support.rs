@@ -1,6 +1,5 @@
 //! A host of scripted servers of any dialect, a tool of the program's own, and whoever calls them.
 
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -136,8 +135,7 @@ pub(crate) async fn start(
     for (server, dialect) in config.servers.values_mut().zip(dialects) {
         Arc::make_mut(server).dialect = *dialect;
     }
-    let launcher =
-        Launcher::start(PathBuf::from(env!("CARGO_BIN_EXE_switchboard-launcher"))).unwrap();
+    let launcher = Launcher::start(switchboard_testkit::program("switchboard-launcher")).unwrap();
     let environment = Environment::new(std::env::vars().filter(|(name, _)| name == "PATH"));
     more(
         HostBuilder::new(config)

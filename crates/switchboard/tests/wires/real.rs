@@ -237,7 +237,7 @@ async fn undictated(entry: &str) -> (Host, Scratch) {
         &format!("[permissions]\nmode = \"yolo\"\n{entry}"),
     );
     let config = config::load(&[ConfigFile::new(path, Scope::Given)]).unwrap();
-    let launcher = Launcher::start(env!("CARGO_BIN_EXE_switchboard-launcher").into()).unwrap();
+    let launcher = Launcher::start(switchboard_testkit::program("switchboard-launcher")).unwrap();
     (
         HostBuilder::new(config)
             .launcher(launcher)

@@ -206,7 +206,7 @@ pub(crate) async fn reach(
     let rules = "[permissions]\nmode = \"yolo\"\n";
     let path = scratch.write("switchboard.toml", &format!("{rules}{entry}"));
     let config = config::load(&[ConfigFile::new(path, Scope::Given)]).unwrap();
-    let launcher = Launcher::start(env!("CARGO_BIN_EXE_switchboard-launcher").into()).unwrap();
+    let launcher = Launcher::start(program("switchboard-launcher")).unwrap();
     let host = HostBuilder::new(config)
         .launcher(launcher)
         .offers(Person::offers())

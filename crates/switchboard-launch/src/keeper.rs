@@ -24,7 +24,7 @@ use super::{Exit, birth, descent};
 /// Sent by the kernel to a keeper whose launcher died, and to a launcher whose host died; by the
 /// launcher to a keeper that was stopped. It continues a stopped process, so that no server can
 /// keep them from their work by SIGSTOP.
-pub(super) const RESUME: Signal = Signal::SIGCONT;
+pub(crate) const RESUME: Signal = Signal::SIGCONT;
 
 /// How long descendants have after SIGTERM once the host is gone.
 const GRACE: Duration = Duration::from_millis(1500);
@@ -32,7 +32,7 @@ const GRACE: Duration = Duration::from_millis(1500);
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// The life of a keeper. Runs in the forked process and never returns.
-pub(super) fn run(
+pub(crate) fn run(
     mut control: UnixStream,
     stdio: [OwnedFd; 3],
     signals: &SignalFd,
@@ -247,7 +247,7 @@ impl Keeper {
 }
 
 /// What `waitpid` says of all children.
-pub(super) enum Waited {
+pub(crate) enum Waited {
     Ended(Pid, Exit),
     /// Only where that is asked for (`WUNTRACED`).
     Stopped(Pid),
@@ -256,7 +256,7 @@ pub(super) enum Waited {
 }
 
 /// Looks once. The options are those of `waitpid`.
-pub(super) fn wait_for_any(options: i32) -> Waited {
+pub(crate) fn wait_for_any(options: i32) -> Waited {
     loop {
         let mut status = 0;
         // Not nix's: it answers with an error, and loses the pid, where a real-time signal ended

@@ -7,12 +7,12 @@ use nix::unistd::Pid;
 
 /// The direct children of a process. Those of a single-threaded caller stay theirs until it waits
 /// for them, so no stranger is among them.
-pub(super) fn children(of: Pid) -> Vec<Pid> {
+pub(crate) fn children(of: Pid) -> Vec<Pid> {
     listed(of).unwrap_or_else(|| scanned(of))
 }
 
 /// Sends a signal to every descendant of this process, parents first.
-pub(super) fn signal_all(signal: Signal) {
+pub(crate) fn signal_all(signal: Signal) {
     let mut pending = children(Pid::this());
     // A tree deeper or wider than this is a fork bomb; SIGKILL goes by layers and has no such
     // limit.

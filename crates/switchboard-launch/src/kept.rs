@@ -29,14 +29,14 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The launcher process, started again should it have died.
 #[derive(Debug)]
-pub(super) struct LauncherProcess {
+pub(crate) struct LauncherProcess {
     program: PathBuf,
     /// Each server's control holds it weakly.
     link: Arc<Mutex<Link>>,
 }
 
 impl LauncherProcess {
-    pub(super) fn start(program: PathBuf) -> io::Result<Self> {
+    pub(crate) fn start(program: PathBuf) -> io::Result<Self> {
         if std::env::var_os(zygote::MARKER).is_some() {
             // Otherwise a program that forgot to call it would start itself for ever.
             return Err(io::Error::other(
@@ -48,7 +48,7 @@ impl LauncherProcess {
     }
 
     /// Starts a server; the child's ends of its pipes are closed here in any case.
-    pub(super) async fn spawn(
+    pub(crate) async fn spawn(
         &self,
         command: &Command,
         stdio: [OwnedFd; 3],
@@ -297,7 +297,7 @@ impl Drop for Link {
 
 /// The host's end of a keeper's socket. Dropping it kills what is left of the server.
 #[derive(Debug)]
-pub(super) struct Control {
+pub(crate) struct Control {
     stream: UnixStream,
     /// A report that has come in part, kept here so that a wait may be given up at any point.
     partial: [u8; REPORT_BYTES],
@@ -320,7 +320,7 @@ impl Control {
     }
 
     /// The server itself has ended.
-    pub(super) async fn exited(&mut self) -> Exit {
+    pub(crate) async fn exited(&mut self) -> Exit {
         while self.exit.is_none() && !self.gone {
             self.take_in().await;
         }
@@ -328,21 +328,21 @@ impl Control {
     }
 
     /// No descendant is left, or the keeper is not, and then the launcher kills what it finds.
-    pub(super) async fn gone(&mut self) {
+    pub(crate) async fn gone(&mut self) {
         while !self.gone {
             self.take_in().await;
         }
     }
 
-    pub(super) fn is_gone(&self) -> bool {
+    pub(crate) fn is_gone(&self) -> bool {
         self.gone
     }
 
-    pub(super) fn term(&self) {
+    pub(crate) fn term(&self) {
         self.tell(order::TERM);
     }
 
-    pub(super) fn kill(&self) {
+    pub(crate) fn kill(&self) {
         self.tell(order::KILL);
     }
 

@@ -26,9 +26,9 @@ use super::order::{Report, Step};
 use super::{birth, descent};
 
 /// Set in the environment of a launcher, and of no server.
-pub(super) const MARKER: &str = "SWITCHBOARD_LAUNCHER";
+pub(crate) const MARKER: &str = "SWITCHBOARD_LAUNCHER";
 /// Written to the host once, to show that the program is a launcher indeed.
-pub(super) const READY: u8 = b'R';
+pub(crate) const READY: u8 = b'R';
 
 /// How soon to look again while strays are being killed, should no SIGCHLD come first.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
@@ -38,7 +38,7 @@ const MAX_STOPS: u32 = 3;
 
 /// Serves and exits where the marker is set and stdin is the host's socket; otherwise returns at
 /// once.
-pub(super) fn main_if_marked() {
+pub(crate) fn main_if_marked() {
     let stdin = std::io::stdin();
     if std::env::var_os(MARKER).is_none() || getsockopt(&stdin, sockopt::SockType).is_err() {
         return;

@@ -13,11 +13,11 @@ use std::path::{Path, PathBuf};
 /// its `Debug` output shows only their names.
 #[derive(Clone)]
 pub struct Command {
-    pub(super) program: PathBuf,
-    pub(super) arg0: OsString,
-    pub(super) args: Vec<OsString>,
-    pub(super) env: BTreeMap<OsString, WipedBytes>,
-    pub(super) folder: Option<PathBuf>,
+    pub(crate) program: PathBuf,
+    pub(crate) arg0: OsString,
+    pub(crate) args: Vec<OsString>,
+    pub(crate) env: BTreeMap<OsString, WipedBytes>,
+    pub(crate) folder: Option<PathBuf>,
 }
 
 impl Command {
@@ -94,7 +94,7 @@ impl fmt::Debug for Command {
 
 /// Bytes that are overwritten when dropped, because they hold secrets.
 #[derive(Clone)]
-pub(super) struct WipedBytes(pub(super) Vec<u8>);
+pub(crate) struct WipedBytes(pub(crate) Vec<u8>);
 
 impl Drop for WipedBytes {
     fn drop(&mut self) {

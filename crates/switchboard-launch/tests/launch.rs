@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use switchboard::launch::{Child, Command, Exit, Keeping, Launcher, StderrTail, StopTiming};
+use switchboard_launch::{Child, Command, Exit, Keeping, Launcher, StderrTail, StopTiming};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 /// Ends on TERM and on end of input.

@@ -24,7 +24,7 @@ use super::Exit;
 
 /// A running group. Dropping it kills it.
 #[derive(Debug)]
-pub(super) struct Group {
+pub(crate) struct Group {
     leader: Arc<Leader>,
     ended: watch::Receiver<Option<Exit>>,
 }
@@ -35,7 +35,7 @@ struct Leader(Mutex<Option<Pid>>);
 
 impl Group {
     /// Starts a child; its ends of the pipes are closed here in any case.
-    pub(super) async fn spawn(command: &Command, stdio: [OwnedFd; 3]) -> io::Result<(u32, Self)> {
+    pub(crate) async fn spawn(command: &Command, stdio: [OwnedFd; 3]) -> io::Result<(u32, Self)> {
         let program = command.program.display();
         let command = std_command(command, stdio);
         let (started, starting) = oneshot::channel();
@@ -61,18 +61,18 @@ impl Group {
         }
     }
 
-    pub(super) async fn exited(&mut self) -> Exit {
+    pub(crate) async fn exited(&mut self) -> Exit {
         match self.ended.wait_for(Option::is_some).await {
             Ok(exit) => exit.unwrap_or(Exit::Unknown),
             Err(_) => Exit::Unknown,
         }
     }
 
-    pub(super) fn is_gone(&self) -> bool {
+    pub(crate) fn is_gone(&self) -> bool {
         self.ended.borrow().is_some()
     }
 
-    pub(super) fn signal(&self, signal: Signal) {
+    pub(crate) fn signal(&self, signal: Signal) {
         if let Some(pid) = *self.leader.lock() {
             let _ = killpg(pid, signal);
         }

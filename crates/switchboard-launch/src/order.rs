@@ -10,9 +10,9 @@ use super::Command;
 use super::Exit;
 
 /// Host to keeper: SIGTERM to every descendant.
-pub(super) const TERM: u8 = b'T';
+pub(crate) const TERM: u8 = b'T';
 /// Host to keeper: SIGKILL until no descendant is left.
-pub(super) const KILL: u8 = b'K';
+pub(crate) const KILL: u8 = b'K';
 
 /// The kernel takes less than this for arguments and environment together, so more is a mistake.
 const LIMIT_BYTES: usize = 16 * 1024 * 1024;
@@ -22,17 +22,17 @@ const HEAD_BYTES: usize = 12;
 /// What a keeper starts: NUL-terminated strings in one buffer, so that it is read once and taken
 /// apart without copies.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Order<'a> {
-    pub(super) program: &'a CStr,
+pub(crate) struct Order<'a> {
+    pub(crate) program: &'a CStr,
     /// Empty: the folder of the launcher, which is the host's at its start.
-    pub(super) cwd: &'a CStr,
-    pub(super) args: Vec<&'a CStr>,
+    pub(crate) cwd: &'a CStr,
+    pub(crate) args: Vec<&'a CStr>,
     /// `NAME=value` each.
-    pub(super) env: Vec<&'a CStr>,
+    pub(crate) env: Vec<&'a CStr>,
 }
 
 /// Writes the order down, its length first.
-pub(super) fn encode(command: &Command) -> io::Result<Vec<u8>> {
+pub(crate) fn encode(command: &Command) -> io::Result<Vec<u8>> {
     let mut text = vec![0; HEAD_BYTES];
     put(&mut text, command.program.as_os_str(), "the program's path")?;
     let folder = command
@@ -72,7 +72,7 @@ pub(super) fn encode(command: &Command) -> io::Result<Vec<u8>> {
 }
 
 /// Reads one order off a blocking stream. It holds secrets: whoever took it apart wipes it.
-pub(super) fn read(from: &mut impl io::Read) -> io::Result<Vec<u8>> {
+pub(crate) fn read(from: &mut impl io::Read) -> io::Result<Vec<u8>> {
     let mut length = [0; 4];
     from.read_exact(&mut length)?;
     let length = u32::from_le_bytes(length) as usize;
@@ -85,7 +85,7 @@ pub(super) fn read(from: &mut impl io::Read) -> io::Result<Vec<u8>> {
 }
 
 /// Takes an order apart that [`read`] returned.
-pub(super) fn decode(body: &[u8]) -> Option<Order<'_>> {
+pub(crate) fn decode(body: &[u8]) -> Option<Order<'_>> {
     let args_count = u32::from_le_bytes(body.get(0..4)?.try_into().ok()?) as usize;
     let env_count = u32::from_le_bytes(body.get(4..8)?.try_into().ok()?) as usize;
     let mut rest = body.get(8..)?;
@@ -110,7 +110,7 @@ pub(super) fn decode(body: &[u8]) -> Option<Order<'_>> {
 
 /// What a keeper tells the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Report {
+pub(crate) enum Report {
     /// The program runs.
     Started { pid: i32 },
     /// It does not.
@@ -123,7 +123,7 @@ pub(super) enum Report {
 
 /// What was being done when a start failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Step {
+pub(crate) enum Step {
     /// The launcher forks a keeper.
     Keeper,
     /// The keeper forks the server.
@@ -145,16 +145,16 @@ impl Step {
         Self::Program,
     ];
 
-    pub(super) fn from_byte(byte: u8) -> Option<Self> {
+    pub(crate) fn from_byte(byte: u8) -> Option<Self> {
         Self::ALL.get(usize::from(byte)).copied()
     }
 }
 
 /// The length of every report.
-pub(super) const REPORT_BYTES: usize = 9;
+pub(crate) const REPORT_BYTES: usize = 9;
 
 impl Report {
-    pub(super) fn encode(self) -> [u8; REPORT_BYTES] {
+    pub(crate) fn encode(self) -> [u8; REPORT_BYTES] {
         let (tag, first, second) = match self {
             Self::Started { pid } => (b'S', pid, 0),
             Self::Failed { step, errno } => (b'F', step as i32, errno),
@@ -169,7 +169,7 @@ impl Report {
         bytes
     }
 
-    pub(super) fn decode(bytes: [u8; REPORT_BYTES]) -> Option<Self> {
+    pub(crate) fn decode(bytes: [u8; REPORT_BYTES]) -> Option<Self> {
         let [tag, a, b, c, d, e, f, g, h] = bytes;
         let (first, second) = (
             i32::from_le_bytes([a, b, c, d]),

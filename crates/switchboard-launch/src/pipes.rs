@@ -6,14 +6,14 @@ use std::os::fd::OwnedFd;
 use tokio::net::unix::pipe;
 
 /// Our ends.
-pub(super) struct HostEnds {
-    pub(super) stdin: pipe::Sender,
-    pub(super) stdout: pipe::Receiver,
-    pub(super) stderr: pipe::Receiver,
+pub(crate) struct HostEnds {
+    pub(crate) stdin: pipe::Sender,
+    pub(crate) stdout: pipe::Receiver,
+    pub(crate) stderr: pipe::Receiver,
 }
 
 /// Makes the pipes, close-on-exec at both ends: ours, and the child's stdin, stdout and stderr.
-pub(super) fn open() -> io::Result<(HostEnds, [OwnedFd; 3])> {
+pub(crate) fn open() -> io::Result<(HostEnds, [OwnedFd; 3])> {
     let (stdin_read, stdin_write) = io::pipe()?;
     let (stdout_read, stdout_write) = io::pipe()?;
     let (stderr_read, stderr_write) = io::pipe()?;

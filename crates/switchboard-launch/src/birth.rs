@@ -15,7 +15,7 @@ use super::order::{Order, Step};
 
 /// The signals that the launcher ignores, and a server must not: what is ignored stays so through
 /// `execve`.
-pub(super) const IGNORED: [Signal; 5] = [
+pub(crate) const IGNORED: [Signal; 5] = [
     Signal::SIGHUP,
     Signal::SIGINT,
     Signal::SIGQUIT,
@@ -32,7 +32,7 @@ const STACK_BYTES: usize = 64 * 1024;
 /// The child borrows our memory while we stand still (`CLONE_VM | CLONE_VFORK`): nothing is copied
 /// for the moment before `execve`, which halves what a keeper costs. It runs on a stack of its own,
 /// so it cannot disturb ours.
-pub(super) fn give(order: &Order<'_>, stdio: [OwnedFd; 3]) -> Result<Pid, (Step, Errno)> {
+pub(crate) fn give(order: &Order<'_>, stdio: [OwnedFd; 3]) -> Result<Pid, (Step, Errno)> {
     let mut failure = None;
     let parent = Pid::this();
     let child = {
@@ -68,7 +68,7 @@ pub(super) fn give(order: &Order<'_>, stdio: [OwnedFd; 3]) -> Result<Pid, (Step,
 
 /// Sets every signal to its default action. Past the C library, which keeps two of them to itself:
 /// what is ignored there stays so, too.
-pub(super) fn default_signals() {
+pub(crate) fn default_signals() {
     const LAST_SIGNAL: i32 = 64;
     // The kernel's `struct sigaction`: default action, no flags, nothing masked.
     let default = [0u64; 4];
