@@ -16,11 +16,14 @@ use super::load::{ReadFile, interpret, text_of};
 use super::{ConfigErrors, ConfigFile, Dialect, ServerConfig};
 use crate::shell;
 
+#[cfg(feature = "hcl")]
 mod hcl;
 mod json;
+#[cfg(any(feature = "hcl", feature = "yaml"))]
 mod lines;
 pub(super) mod spelling;
 mod toml;
+#[cfg(feature = "yaml")]
 mod yaml;
 
 /// What to do to a file.
@@ -293,10 +296,16 @@ fn edited(text: &str, format: Format, dialect: Dialect, change: &Change) -> Resu
     match format {
         Format::Toml => toml::edit(text, &place, &operation),
         Format::Json => json::edit(text, &place, &operation),
+        #[cfg(feature = "hcl")]
         Format::Hcl => hcl::edit(text, &place, &operation),
+        #[cfg(not(feature = "hcl"))]
+        Format::Hcl => Err(super::format::NO_HCL.to_owned()),
+        #[cfg(feature = "yaml")]
         Format::Yaml | Format::FrontMatter => {
             yaml::edit(text, &place, &operation, format == Format::FrontMatter)
         }
+        #[cfg(not(feature = "yaml"))]
+        Format::Yaml | Format::FrontMatter => Err(super::format::NO_YAML.to_owned()),
     }
 }
 

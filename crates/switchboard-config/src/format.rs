@@ -7,9 +7,11 @@ use super::Dialect;
 use super::diagnostic::Findings;
 use super::tree::Node;
 
+#[cfg(feature = "hcl")]
 mod hcl;
 mod json;
 mod toml;
+#[cfg(feature = "yaml")]
 mod yaml;
 
 /// How a file is written down.
@@ -54,10 +56,53 @@ impl Format {
         findings.json = self == Self::Json;
         match self {
             Self::Toml => toml::parse(text, findings),
-            Self::Yaml => yaml::parse(text, findings),
-            Self::FrontMatter => yaml::parse_front_matter(text, findings),
-            Self::Hcl => hcl::parse(text, findings),
             Self::Json => json::parse(text, findings),
+            #[cfg(feature = "yaml")]
+            Self::Yaml => yaml::parse(text, findings),
+            #[cfg(feature = "yaml")]
+            Self::FrontMatter => yaml::parse_front_matter(text, findings),
+            #[cfg(not(feature = "yaml"))]
+            Self::Yaml | Self::FrontMatter => not_in_this_build(NO_YAML, findings),
+            #[cfg(feature = "hcl")]
+            Self::Hcl => hcl::parse(text, findings),
+            #[cfg(not(feature = "hcl"))]
+            Self::Hcl => not_in_this_build(NO_HCL, findings),
         }
+    }
+}
+
+#[cfg(not(feature = "hcl"))]
+pub(super) const NO_HCL: &str = "this build does not read HCL files; enable the feature `hcl`";
+
+#[cfg(not(feature = "yaml"))]
+pub(super) const NO_YAML: &str = "this build does not read YAML files; enable the feature `yaml`";
+
+/// The only error of the file: what else would be missing is in the text that was not read.
+#[cfg(not(all(feature = "hcl", feature = "yaml")))]
+fn not_in_this_build(message: &str, findings: &mut Findings<'_>) -> Node {
+    findings.broken(None, message);
+    Node {
+        at: 0,
+        value: super::tree::Tree::Table(Vec::new()),
+    }
+}
+
+#[cfg(all(test, not(feature = "hcl"), not(feature = "yaml")))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_format_that_was_left_out_is_named_with_its_feature() {
+        let check = |format: Format, expected: &str| {
+            let text = "servers {";
+            let mut findings = Findings::new(Default::default(), text);
+            format.parse(text, &mut findings);
+            let (errors, _) = findings.finish();
+            let messages: Vec<&str> = errors.iter().map(|error| &*error.message).collect();
+            assert_eq!(messages, [expected]);
+        };
+        check(Format::Hcl, NO_HCL);
+        check(Format::Yaml, NO_YAML);
+        check(Format::FrontMatter, NO_YAML);
     }
 }

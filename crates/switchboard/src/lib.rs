@@ -8,9 +8,13 @@
 //!
 //! - `http` (default): servers that are reached by a URL, over Streamable HTTP and HTTP+SSE, with
 //!   headers and static tokens. Without it, an entry with a `url` fails and says so.
-//! - `oauth` (default, implies `http`): logging in to them ([`Host::login`], the system keyring).
-//!   Without it, a server that wants a login is in [`State::NeedsLogin`](server::State::NeedsLogin)
-//!   until its entry brings a token.
+//! - `oauth` (implies `http`): logging in to them (`Host::login`). Without it, a server that wants
+//!   a login is in [`State::NeedsLogin`](server::State::NeedsLogin) until its entry brings a token.
+//! - `keyring` (implies `oauth`): logins are kept in the system keyring. Without it they are kept
+//!   in a file that only its owner can read.
+//! - `watch`: `Host::watch` applies changes of the configuration files while servers run.
+//! - `hcl`, `yaml`: configuration files in these formats, beside TOML and JSON.
+//! - `full`: all of them.
 
 #[doc(inline)]
 pub use switchboard_config as config;

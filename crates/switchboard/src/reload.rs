@@ -6,6 +6,7 @@
 //! replaced takes no new calls; the ones it has end by their own deadlines, then it ends, and only
 //! then its successor starts.
 
+#[cfg(feature = "watch")]
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
@@ -22,9 +23,11 @@ use crate::server::{ServerHandle, State};
 use crate::trust::{self, AcceptError, Disclosure};
 
 use difference::{Difference, Said, Step, difference};
+#[cfg(feature = "watch")]
 pub use watching::WatchError;
 
 mod difference;
+#[cfg(feature = "watch")]
 mod watching;
 
 /// Something of a new configuration that waits until a person says so.
@@ -129,6 +132,7 @@ impl Host {
     /// cannot be loaded changes nothing and is an [`Event::ConfigBroken`]. The file in which
     /// answers are remembered may be among `files`: a yes of another process then counts at once.
     /// Ends with the host.
+    #[cfg(feature = "watch")]
     pub fn watch(
         &self,
         files: impl IntoIterator<Item = PathBuf>,
@@ -297,6 +301,7 @@ impl Shared {
     }
 
     /// What the files have come to could not be used.
+    #[cfg(feature = "watch")]
     fn broken(&self, errors: Vec<String>) {
         let mut broken = locked(&self.reloading.broken);
         if broken.as_ref() != Some(&errors) {

@@ -36,6 +36,7 @@ pub(super) fn of(text: &str) -> Vec<&str> {
 }
 
 /// The index of the line that an offset is in.
+#[cfg(feature = "hcl")]
 pub(super) fn line_at(text: &str, offset: usize) -> usize {
     text[..offset].matches('\n').count()
 }

@@ -14,10 +14,15 @@ use crate::secret::Secret;
 #[cfg(feature = "oauth")]
 pub use system::{SystemVault, VaultChoice};
 
-#[cfg(feature = "oauth")]
+#[cfg(feature = "keyring")]
 mod keyring;
+#[cfg(all(feature = "oauth", not(feature = "keyring")))]
+mod no_keyring;
 #[cfg(feature = "oauth")]
 mod system;
+
+#[cfg(all(feature = "oauth", not(feature = "keyring")))]
+use no_keyring as keyring;
 
 /// How long a holder of a lock may need: it renews a login over the network, within deadlines of
 /// its own.
