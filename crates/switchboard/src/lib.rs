@@ -24,6 +24,9 @@ pub use switchboard_config::{name, secret, shell, untrusted};
 /// Panics in tasks, caught for their owners.
 mod panics;
 
+/// Locks that a panic does not break.
+mod sync;
+
 /// Which project files a person has accepted, per server, by fingerprint.
 pub mod trust;
 
@@ -32,6 +35,9 @@ pub mod store;
 
 /// Child processes: the launcher, spawn, bounded stderr, stop.
 pub use switchboard_launch as launch;
+
+/// The revisions of the protocol, and its two eras.
+pub mod revision;
 
 /// JSON-RPC envelopes over raw JSON; lines and streams of events, cut with bounds.
 pub mod wire;

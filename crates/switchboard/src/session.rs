@@ -23,7 +23,7 @@ use crate::gate::Permit;
 use crate::name::ServerName;
 use crate::secret::{Redacted, Redactor};
 use crate::store::LogFile;
-use crate::transport::{Agreed, Connector, WireFault};
+use crate::transport::{Connector, WireFault};
 use crate::wire::RawJson;
 
 mod again;
@@ -52,8 +52,8 @@ mod visits;
 mod watchdog;
 mod wishes;
 
+pub use crate::revision::{Era, Revision};
 pub use cache::Cache;
-pub(crate) use envelope::{LEGACY_VERSIONS, MODERN_VERSION};
 pub use verbs::Reference;
 pub use wishes::Wishes;
 
@@ -66,29 +66,24 @@ pub use sampling::Overseer;
 /// The code of [`RequestFault::HeaderMismatch`].
 const HEADER_MISMATCH: i64 = -32020;
 
-/// How the server's protocol works.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Era {
-    /// `initialize`, 2024-11-05 to 2025-11-25.
-    Legacy,
-    /// No handshake, 2026-07-28 and later.
-    Modern,
-}
-
 /// What the server said of itself when the session was opened.
 #[derive(Debug, Clone)]
 pub struct Hello {
-    /// Which era.
-    pub era: Era,
-    /// Which revision.
-    pub version: String,
+    /// Which revision of the protocol it speaks.
+    pub revision: Revision,
     /// `serverInfo`, as it came.
     pub server_info: Option<RawJson>,
     /// `capabilities`, as they came.
     pub capabilities: RawJson,
     /// How it wants to be used.
     pub instructions: Option<Redacted>,
+}
+
+impl Hello {
+    /// The era of its revision.
+    pub fn era(&self) -> Era {
+        self.revision.era()
+    }
 }
 
 /// What a session needs to know to open.
@@ -393,18 +388,15 @@ impl Session {
         })?;
         link.receiver
             .era
-            .set(hello.era)
+            .set(hello.era())
             .expect("a session shakes hands once");
         link.receiver.tasks.learn(&hello);
-        link.transport.agreed(Agreed {
-            modern: hello.era == Era::Modern,
-            version: &hello.version,
-        });
+        link.transport.negotiated(hello.revision);
         link.receiver.options.cache.session_began();
-        let telling = roots::tell(&link, hello.era, root_changes);
+        let telling = roots::tell(&link, hello.era(), root_changes);
         let standing = listen::start(&link, &hello);
         let watching = watchdog::start(&link.receiver);
-        let pulse = pulse::start(&link, hello.era);
+        let pulse = pulse::start(&link, hello.era());
         let turns = Arc::default();
         Ok(Arc::new(Self {
             link,
@@ -475,7 +467,7 @@ impl Session {
         };
         let parameters = self.parameters(tool, permit.arguments())?;
         let name = Some(tool.id.tool.as_wire());
-        let request = Request::new(self.hello.era, "tools/call", fields);
+        let request = Request::new(self.hello.era(), "tools/call", fields);
         let request = Request {
             name,
             parameters: &parameters,
@@ -492,7 +484,10 @@ impl Session {
         arguments: &RawJson,
     ) -> Result<Vec<(String, String)>, RequestFault> {
         match &tool.definition.mirrored {
-            Ok(mirrored) if self.hello.era == Era::Modern && self.link.transport.says_headers() => {
+            Ok(mirrored)
+                if self.hello.era() == Era::Modern
+                    && self.link.transport.properties().sends_headers =>
+            {
                 parameters(mirrored, arguments)
                     .map_err(|fact| RequestFault::NotAsked(format!("not sent: {fact}")))
             }
@@ -510,7 +505,7 @@ impl Session {
         let OpenOptions { server, cache, .. } = &self.link.receiver.options;
         let ongoing = Ongoing::start(server, None, caller, timeouts, None);
         let asked = cache.asking();
-        if self.hello.era == Era::Modern
+        if self.hello.era() == Era::Modern
             && let Some(kept) = cache.read(uri, &ongoing.caller_id)
         {
             return Ok(kept);
@@ -519,11 +514,11 @@ impl Session {
         let fields: [envelope::Field<'_>; 1] = [("uri", &uri_json)];
         let request = Request {
             name: Some(uri),
-            ..Request::new(self.hello.era, "resources/read", &fields)
+            ..Request::new(self.hello.era(), "resources/read", &fields)
         };
         let result = self.complete(&ongoing, request, &|| true).await?;
         // What depends on answers of the caller is not what another reading would bring.
-        if self.hello.era == Era::Modern && !ongoing.gave_input.load(Ordering::Relaxed) {
+        if self.hello.era() == Era::Modern && !ongoing.gave_input.load(Ordering::Relaxed) {
             cache.keep_read(asked, uri, &ongoing.caller_id, &result);
         }
         Ok(result)
@@ -549,7 +544,7 @@ impl Session {
             [("name", &name_json), ("arguments", arguments.as_bytes())];
         let request = Request {
             name: Some(name),
-            ..Request::new(self.hello.era, "prompts/get", &fields)
+            ..Request::new(self.hello.era(), "prompts/get", &fields)
         };
         self.complete(&ongoing, request, &|| true).await
     }
@@ -609,17 +604,17 @@ impl Session {
     /// Ends the session: pending requests fail, the server sees the end of its input.
     pub fn close(&self) {
         self.link.receiver.end("it was closed");
-        self.link.transport.close();
+        drop(self.link.transport.close());
     }
 
     /// Waits until the server has been told that the session is over, where the wire tells it.
     pub(crate) fn farewell(&self) -> BoxFuture<'static, ()> {
-        self.link.transport.farewell()
+        self.link.transport.close()
     }
 
     /// Where nothing else says for which call a question is, only the order of calls tells.
     fn takes_turns(&self) -> bool {
-        self.hello.era == Era::Legacy
+        self.hello.era() == Era::Legacy
             && match self.link.receiver.options.asks {
                 Asks::Yes => true,
                 Asks::No => false,

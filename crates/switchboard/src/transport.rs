@@ -1,12 +1,15 @@
 //! A channel of messages to one server. What travels is bytes of one JSON-RPC message each; this
 //! layer knows no tools.
 
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use crate::auth::NeedsLogin;
 use crate::caller::BoxFuture;
 use crate::panics::catch_panic;
+use crate::revision::Revision;
 use crate::wire::{Incoming, Outgoing, RawJson, RequestId};
 
 mod read_limit;
@@ -43,81 +46,108 @@ async fn supervised(inbound: Arc<dyn Inbound>, task: impl Future<Output = ()>) {
 #[error("{0}")]
 pub struct ConnectFault(pub String);
 
-/// The sending half.
+/// The sending half. A library user's own needs `send`, `wait_for_room` and `close`.
 pub trait Transport: Send + Sync {
-    /// Queues one message. Never blocks; a request waits for [`ready`](Self::ready) first.
+    /// Queues one message. Never blocks; a request waits for [room](Self::wait_for_room) first.
     fn send(&self, message: Outgoing<'_>) -> Result<(), Closed>;
 
-    /// Sends a request for somebody who waits for its answer. Where something comes back, the
-    /// request gets no further than that is polled; once the wait is over, what is left of it
-    /// goes to [`leave`](Self::leave).
-    fn ask(&self, message: Outgoing<'_>) -> Result<Option<BoxFuture<'static, ()>>, Closed> {
+    /// Sends a request whose response somebody waits for. Where each request is an exchange of its
+    /// own (HTTP), that exchange comes back as a [`Delivery`], and the waiter carries it out: no
+    /// task is spawned and woken for a call.
+    fn send_request(&self, message: Outgoing<'_>) -> Result<Option<Delivery>, Closed> {
         self.send(message).map(|()| None)
     }
 
-    /// Takes back what is left of a request that nobody polls any more.
-    fn leave(&self, id: u64, rest: BoxFuture<'static, ()>) {
-        drop((id, rest));
-    }
+    /// `None` if there is room for such a message now; otherwise waits until there is.
+    fn wait_for_room(&self, kind: MessageKind) -> Option<BoxFuture<'_, ()>>;
 
-    /// Whether the queue has room now.
-    fn has_room(&self) -> bool;
-
-    /// Waits until the queue has room.
-    fn ready(&self) -> BoxFuture<'_, ()>;
-
-    /// Waits until the answer to a question of the server has room. Never for a request to end: it
-    /// may wait for this very answer.
-    fn ready_to_answer(&self) -> BoxFuture<'_, ()> {
-        self.ready()
-    }
-
-    /// Ends the channel: what is queued is written, then the server sees the end of its input.
-    fn close(&self);
-
-    /// Waits until a closed channel has said its last words. They have a deadline of their own.
-    fn farewell(&self) -> BoxFuture<'static, ()> {
-        Box::pin(async {})
-    }
-
-    /// Nobody waits for the answer to this request any more. True where the wire itself tells the
-    /// server so, and a message would be wrong.
-    fn forget(&self, id: u64) -> bool {
+    /// Nobody waits for the response to this request any more. True where the wire itself tells the
+    /// server so, and a `notifications/cancelled` would be wrong.
+    fn cancel(&self, id: u64) -> bool {
         let _ = id;
         false
     }
 
-    /// The handshake is over: from now on this is what legacy messages speak.
-    fn agreed(&self, agreed: Agreed<'_>) {
-        let _ = agreed;
+    /// The handshake is over, and agreed on this revision.
+    fn negotiated(&self, revision: Revision) {
+        let _ = revision;
     }
 
-    /// Whether the server can be gone for good while this wire shows nothing of it: a stream that
-    /// is only read, and that a server without power never ends.
-    fn may_end_unseen(&self) -> bool {
-        false
-    }
+    /// Ends the channel: what is queued is written, then the server sees the end of its input. The
+    /// future waits until that is done, within a deadline of its own; nobody has to poll it.
+    fn close(&self) -> BoxFuture<'static, ()>;
 
-    /// Whether this wire says in headers what stands [beside](crate::wire::RequestMetadata) a modern
-    /// message. Streamable HTTP does.
-    fn says_headers(&self) -> bool {
-        self.marks_origin()
-    }
-
-    /// Whether this wire can say which request a message of the server belongs to. Single-stream
-    /// wires cannot.
-    fn marks_origin(&self) -> bool {
-        false
+    /// What the session must know of this wire.
+    fn properties(&self) -> TransportProperties {
+        TransportProperties::default()
     }
 }
 
-/// What a handshake came to.
+/// What waits for room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Agreed<'a> {
-    /// Each message says what it speaks; there is no session.
-    pub modern: bool,
-    /// The revision.
-    pub version: &'a str,
+pub enum MessageKind {
+    /// A request of ours.
+    Request,
+    /// Our response to a request of the server. It never waits for one of our requests to end:
+    /// the server may hold that until it has this response.
+    Response,
+}
+
+/// How a wire differs from a pipe.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TransportProperties {
+    /// Modern requests repeat in [headers](crate::wire::RequestMetadata) what they are about, as on
+    /// Streamable HTTP.
+    pub sends_headers: bool,
+    /// The server can be gone for good without this wire showing it: a stream that is only read,
+    /// which a server without power never ends. Such a session is kept alive by pings.
+    pub needs_keep_alive: bool,
+}
+
+/// A request that was sent and whose exchange is not over. Whoever waits for the response polls it.
+/// Dropped before its end, the rest goes to its [owner](DeliveryOwner).
+pub struct Delivery {
+    id: u64,
+    /// `None` once it has ended.
+    work: Option<BoxFuture<'static, ()>>,
+    owner: Arc<dyn DeliveryOwner>,
+}
+
+/// Finishes or drops what is left of a [`Delivery`] that nobody polls any more.
+pub trait DeliveryOwner: Send + Sync {
+    /// The rest of the request with this id.
+    fn abandoned(&self, id: u64, rest: BoxFuture<'static, ()>);
+}
+
+impl Delivery {
+    /// The work of the request with this id.
+    pub fn new(id: u64, work: BoxFuture<'static, ()>, owner: Arc<dyn DeliveryOwner>) -> Self {
+        Self {
+            id,
+            work: Some(work),
+            owner,
+        }
+    }
+}
+
+impl Future for Delivery {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<()> {
+        if let Some(work) = &mut self.work {
+            ready!(work.as_mut().poll(task));
+            self.work = None;
+        }
+        Poll::Ready(())
+    }
+}
+
+impl Drop for Delivery {
+    fn drop(&mut self) {
+        if let Some(rest) = self.work.take() {
+            self.owner.abandoned(self.id, rest);
+        }
+    }
 }
 
 /// Where a message came from.

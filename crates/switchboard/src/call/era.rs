@@ -26,7 +26,7 @@ impl EraRefusal {
     ) -> Option<Self> {
         let evidence = EraEvidence::in_answer(answer)?;
         Some(Self {
-            era: session.hello().era,
+            era: session.hello().era(),
             evidence,
         })
     }

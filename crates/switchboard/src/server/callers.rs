@@ -115,7 +115,7 @@ impl ServerHandle {
         let Some(callers) = self
             .callers
             .as_ref()
-            .filter(|_| session.hello().era == Era::Legacy)
+            .filter(|_| session.hello().era() == Era::Legacy)
         else {
             return Ok(Seat { session, own: None });
         };

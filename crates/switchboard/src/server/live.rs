@@ -83,7 +83,7 @@ impl Live {
     }
 
     pub(super) fn era(&self) -> Era {
-        self.link.hello().era
+        self.link.hello().era()
     }
 
     pub(super) fn has_process(&self) -> bool {

@@ -9,7 +9,7 @@ use crate::advice::Advice;
 use crate::config::ServerConfig;
 use crate::launch::Exit;
 use crate::name::ServerName;
-use crate::session::{Era, LEGACY_VERSIONS, MODERN_VERSION};
+use crate::session::{Era, Revision};
 use crate::transport::WireFault;
 
 /// How much of one line of stderr a sentence quotes.
@@ -97,8 +97,8 @@ pub(super) fn not_ready(config: &ServerConfig, state: &State, waited: Duration) 
 
 /// What is told to whoever made the call that showed which era a server's handlers need.
 pub(super) fn other_era(server: &ServerName, outcome: EraOutcome, repeated: bool) -> String {
-    let (older, newer) = (LEGACY_VERSIONS[0], MODERN_VERSION);
-    let asks = |way: &str, version: &str| {
+    let (older, newer) = (Revision::newest(Era::Legacy), Revision::newest(Era::Modern));
+    let asks = |way: &str, version: Revision| {
         format!(
             "server \"{server}\" asks in the {way} way, which its {version} connection cannot carry"
         )

@@ -329,10 +329,10 @@ impl Task {
         } = arrival;
         let hello = link.hello();
         let state = State::Ready {
-            era: hello.era,
-            version: hello.version.clone(),
+            era: hello.era(),
+            version: hello.revision.to_string(),
         };
-        self.keep_era(hello.era);
+        self.keep_era(hello.era());
         for (method, fault) in &offerings.faults {
             self.board.notice(format!("{method} failed: {fault}"));
         }

@@ -88,7 +88,7 @@ async fn p9_every_change_of_state_is_told_and_recorded() {
             "connecting: spawn",
             "connecting: handshake",
             "connecting: list",
-            "ready, modern 1",
+            "ready, modern 2026-07-28",
         ]
     );
     assert_eq!(
@@ -97,7 +97,7 @@ async fn p9_every_change_of_state_is_told_and_recorded() {
             "connecting",
             &format!("backoff after failure 1: {failure}"),
             "connecting: its wait is over",
-            "ready, modern 1"
+            "ready, modern 2026-07-28"
         ]
     );
     let snapshot = rig.handle.snapshot();

@@ -5,16 +5,9 @@ use std::sync::OnceLock;
 
 use serde_json::{Map, Value, json};
 
-use super::{Era, tasks};
+use super::{Era, Revision, tasks};
 use crate::caller::Offers;
 use crate::event::LogLevel;
-
-/// The one modern revision we speak.
-pub(crate) const MODERN_VERSION: &str = "2026-07-28";
-
-/// The legacy revisions we speak, newest first; the first is offered.
-pub(crate) const LEGACY_VERSIONS: [&str; 4] =
-    ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
 
 /// One member of `params`: its key, its value as JSON text.
 pub(super) type Field<'a> = (&'a str, &'a [u8]);
@@ -133,7 +126,7 @@ fn write_meta(offers: Offers, roots: bool) -> String {
     let mut capabilities = capabilities(Era::Modern, offers, roots);
     capabilities["extensions"] = json!({tasks::EXTENSION: {}});
     let members = json!({
-        "io.modelcontextprotocol/protocolVersion": MODERN_VERSION,
+        "io.modelcontextprotocol/protocolVersion": Revision::newest(Era::Modern).as_str(),
         "io.modelcontextprotocol/clientInfo": our_info(),
         "io.modelcontextprotocol/clientCapabilities": capabilities,
     });

@@ -11,10 +11,10 @@ use serde_json::json;
 use serde_json::value::RawValue;
 use tokio::time::{Instant, sleep, timeout_at};
 
-use super::envelope::{LEGACY_VERSIONS, MODERN_VERSION, capabilities, our_info};
+use super::envelope::{capabilities, our_info};
 use super::link::{Link, Request, Waiting};
 use super::receiver::read_error;
-use super::{Era, Hello, OpenFault, OpenOptions, RequestFault, again};
+use super::{Era, Hello, OpenFault, OpenOptions, RequestFault, Revision, again};
 use crate::config::Protocol;
 use crate::secret::Redactor;
 use crate::transport::WireFault;
@@ -199,7 +199,7 @@ fn may_be_legacy(fault: &WireFault) -> bool {
 fn offers_legacy(data: &RawJson) -> bool {
     supported(data)
         .iter()
-        .any(|version| LEGACY_VERSIONS.contains(&version.as_str()))
+        .any(|version| spoken(version, Era::Legacy).is_some())
 }
 
 /// The server refuses the version, and then names it among those it supports: an instance of it
@@ -212,9 +212,14 @@ fn offers_ours(fault: &RequestFault) -> bool {
             ..
         } => supported(data)
             .iter()
-            .any(|version| version == MODERN_VERSION),
+            .any(|version| spoken(version, Era::Modern).is_some()),
         _ => false,
     }
+}
+
+/// The revision of this name, if it is of this era and we speak it.
+fn spoken(version: &str, era: Era) -> Option<Revision> {
+    Revision::parse(version).filter(|revision| revision.era() == era)
 }
 
 fn supported(data: &RawJson) -> Vec<String> {
@@ -287,22 +292,20 @@ fn read_discovery(result: &RawJson, redactor: &Redactor) -> Result<Hello, Reques
     let wire: Wire<'_> = result
         .decode()
         .map_err(|fault| RequestFault::Invalid(fault.to_string()))?;
-    if !wire
-        .supported_versions
-        .iter()
-        .any(|version| version == MODERN_VERSION)
-    {
+    let versions = wire.supported_versions.iter();
+    let common = versions.filter_map(|version| spoken(version, Era::Modern));
+    let Some(revision) = common.max() else {
         let message = format!(
-            "it speaks {}, we speak {MODERN_VERSION}",
-            wire.supported_versions.join(", ")
+            "it speaks {}, we speak {}",
+            wire.supported_versions.join(", "),
+            Revision::MODERN.map(Revision::as_str).join(", ")
         );
         return Err(RequestFault::Invalid(
             Untrusted::new(message).for_terminal_line().to_string(),
         ));
-    }
+    };
     Ok(Hello {
-        era: Era::Modern,
-        version: MODERN_VERSION.to_owned(),
+        revision,
         server_info: wire
             .meta
             .and_then(|meta| meta.server_info)
@@ -315,7 +318,7 @@ fn read_discovery(result: &RawJson, redactor: &Redactor) -> Result<Hello, Reques
 }
 
 async fn initialize(link: &Link, options: &OpenOptions) -> Result<Hello, RequestFault> {
-    let version = RawJson::from_value(LEGACY_VERSIONS[0]);
+    let version = RawJson::from_value(Revision::newest(Era::Legacy).as_str());
     let declared = RawJson::from_value(&capabilities(
         Era::Legacy,
         options.offers,
@@ -351,19 +354,18 @@ fn read_initialization(result: &RawJson, redactor: &Redactor) -> Result<Hello, R
     let wire: Wire<'_> = result
         .decode()
         .map_err(|fault| RequestFault::Invalid(fault.to_string()))?;
-    if !LEGACY_VERSIONS.contains(&wire.protocol_version.as_str()) {
+    let Some(revision) = spoken(&wire.protocol_version, Era::Legacy) else {
         let message = format!(
             "it wants protocol version {:?}, we speak {}",
             wire.protocol_version,
-            LEGACY_VERSIONS.join(", ")
+            Revision::LEGACY.map(Revision::as_str).join(", ")
         );
         return Err(RequestFault::Invalid(
             Untrusted::new(message).for_terminal_line().to_string(),
         ));
-    }
+    };
     Ok(Hello {
-        era: Era::Legacy,
-        version: wire.protocol_version,
+        revision,
         server_info: wire.server_info.map(|info| result.part(info)),
         capabilities: wire
             .capabilities

@@ -1,7 +1,7 @@
 //! What a session and its handshake send through: ids, pending answers, deadlines, cancellation.
 
 use std::future::poll_fn;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -15,9 +15,8 @@ use super::envelope::{self, Field};
 use super::ongoing::Ongoing;
 use super::pending::Answer;
 use super::receiver::Receiver;
-use super::{Era, RequestFault, Still, again};
-use crate::caller::BoxFuture;
-use crate::transport::{Closed, Transport};
+use super::{Era, RequestFault, Revision, Still, again};
+use crate::transport::{Closed, Delivery, MessageKind, Transport};
 use crate::wire::{Outgoing, RequestMetadata};
 
 /// A request on its way out.
@@ -64,11 +63,11 @@ impl Link {
     pub(super) async fn request(&self, request: Request<'_>, wait: Duration) -> Answer {
         let deadline = Instant::now() + wait;
         let asking = async {
-            let answer = self.post(request, None)?.answer().await;
+            let answer = self.begin(request, None)?.answer().await;
             match again::pause(&answer, deadline).filter(|_| request.is_harmless) {
                 Some(pause) => {
                     sleep(pause).await;
-                    self.post(request, None)?.answer().await
+                    self.begin(request, None)?.answer().await
                 }
                 None => answer,
             }
@@ -118,22 +117,9 @@ impl Link {
         still: Still<'_>,
     ) -> Answer {
         self.clear_for(ongoing, still).await?;
-        let mut errand = None;
-        let (id, reply) = self.hand_over(*request, Some(ongoing), |message| {
-            errand = self.transport.ask(message)?;
-            Ok(())
-        })?;
+        let mut waiting = self.begin(*request, Some(ongoing))?;
         self.receiver.watchdog.look_by(ongoing.clock.first_look());
-        Waiting {
-            link: self,
-            id,
-            reply,
-            errand,
-            is_over: false,
-            cancellable: true,
-        }
-        .answer()
-        .await
+        waiting.answer().await
     }
 
     /// Sends a request of a caller, unless it must not be sent any more. Whoever takes the reply
@@ -152,7 +138,7 @@ impl Link {
 
     /// Waits for room. Nothing may be waited for between this and the sending.
     async fn clear_for(&self, ongoing: &Ongoing, still: Still<'_>) -> Result<(), RequestFault> {
-        if !self.transport.has_room() {
+        if self.transport.wait_for_room(MessageKind::Request).is_some() {
             Box::pin(self.room_for(ongoing)).await?;
         }
         if still() {
@@ -166,8 +152,11 @@ impl Link {
     async fn room_for(&self, ongoing: &Ongoing) -> Result<(), RequestFault> {
         let mut look = ongoing.clock.first_look();
         loop {
+            let Some(room) = self.transport.wait_for_room(MessageKind::Request) else {
+                return Ok(());
+            };
             tokio::select! {
-                () = self.transport.ready() => return Ok(()),
+                () = room => return Ok(()),
                 () = sleep_until(look) => match ongoing.clock.judge(Instant::now()) {
                     Verdict::Wait(until) => look = until,
                     Verdict::Late(fault) => return Err(fault),
@@ -176,7 +165,28 @@ impl Link {
         }
     }
 
-    /// Sends a request; the answer is waited for by the holder.
+    /// Sends a request that the holder carries out while it waits for the answer.
+    fn begin(
+        &self,
+        request: Request<'_>,
+        ongoing: Option<&Arc<Ongoing>>,
+    ) -> Result<Waiting<'_>, RequestFault> {
+        let mut delivery = None;
+        let (id, reply) = self.hand_over(request, ongoing, |message| {
+            delivery = self.transport.send_request(message)?;
+            Ok(())
+        })?;
+        Ok(Waiting {
+            link: self,
+            id,
+            reply,
+            delivery,
+            is_over: false,
+            cancellable: true,
+        })
+    }
+
+    /// Sends a request; the answer is waited for by the holder, who need not poll for it.
     pub(super) fn post(
         &self,
         request: Request<'_>,
@@ -188,7 +198,7 @@ impl Link {
             link: self,
             id,
             reply,
-            errand: None,
+            delivery: None,
             is_over: false,
             cancellable,
         })
@@ -243,7 +253,7 @@ impl Link {
         };
         let body = envelope::request(era, id, method, fields, ongoing.is_some(), declared);
         let metadata = RequestMetadata {
-            version: (era == Era::Modern).then_some(envelope::MODERN_VERSION),
+            version: (era == Era::Modern).then(|| Revision::newest(era).as_str()),
             name,
             parameters,
         };
@@ -273,7 +283,7 @@ pub(super) struct Waiting<'a> {
     pub(super) id: u64,
     reply: oneshot::Receiver<Answer>,
     /// What brings the answer, where the wire leaves that to whoever waits.
-    errand: Option<BoxFuture<'static, ()>>,
+    delivery: Option<Delivery>,
     /// The answer was taken.
     is_over: bool,
     cancellable: bool,
@@ -286,10 +296,10 @@ impl Waiting<'_> {
     }
 
     fn poll_answer(&mut self, task: &mut Context<'_>) -> Poll<Answer> {
-        self.errand
-            .take_if(|errand| errand.as_mut().poll(task).is_ready());
+        self.delivery
+            .take_if(|delivery| Pin::new(delivery).poll(task).is_ready());
         let dropped = |_| Err(RequestFault::Closed("the session was dropped".into()));
-        // Outside of the task's budget: what the errand reads may use that up each time, for as
+        // Outside of the task's budget: what the delivery reads may use that up each time, for as
         // long as the server sends.
         let answer = ready!(pin!(unconstrained(&mut self.reply)).poll(task));
         self.is_over = true;
@@ -305,8 +315,5 @@ impl Drop for Waiting<'_> {
                 .cancel(self.id, "the caller no longer waits");
         }
         self.link.receiver.over(self.id);
-        if let Some(rest) = self.errand.take() {
-            self.link.transport.leave(self.id, rest);
-        }
     }
 }

@@ -40,7 +40,7 @@ impl Drop for Standing {
 
 pub(super) fn start(link: &Link, hello: &Hello) -> Standing {
     let (receiver, link, hello) = (&link.receiver, link.clone(), hello.clone());
-    let task = match hello.era {
+    let task = match hello.era() {
         Era::Modern => receiver.spawn(keep_listening(link, hello)),
         Era::Legacy => receiver.spawn(tell::keep_told(link, hello)),
     };

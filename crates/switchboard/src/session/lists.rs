@@ -58,7 +58,7 @@ pub(super) async fn offerings(link: &Link, hello: &Hello) -> Result<Offerings, R
             "resourceTemplates"
         ),
     );
-    let says_headers = hello.era == Era::Modern && link.transport.says_headers();
+    let says_headers = hello.era() == Era::Modern && link.transport.properties().sends_headers;
     let mut offerings = Offerings::default();
     for raw in offerings.take("tools/list", tools)? {
         match ToolDefinition::parse(&raw) {
@@ -146,7 +146,7 @@ impl Lister<'_> {
         // A legacy session hears of every change for as long as it stands; a modern one listens as
         // well as its stream does.
         let is_watched =
-            self.hello.era == Era::Legacy && self.hello.declares(&[capability, "listChanged"]);
+            self.hello.era() == Era::Legacy && self.hello.declares(&[capability, "listChanged"]);
         cache.keep_list(asked, method, &items, ttl, is_watched);
         Ok(items)
     }
@@ -173,7 +173,7 @@ impl Lister<'_> {
             let page = timeout_at(
                 deadline,
                 self.link
-                    .request(Request::new(self.hello.era, method, fields), MAX_TIME),
+                    .request(Request::new(self.hello.era(), method, fields), MAX_TIME),
             )
             .await;
             let page = page.unwrap_or(Err(RequestFault::Timeout {
@@ -188,7 +188,7 @@ impl Lister<'_> {
                 )));
             }
             let next = read_page(&page, key, &mut items)?;
-            ttl = match self.hello.era {
+            ttl = match self.hello.era() {
                 Era::Modern => ttl.min(Hint::of(&page).ttl),
                 Era::Legacy => Duration::ZERO,
             };

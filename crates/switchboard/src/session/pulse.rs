@@ -36,7 +36,7 @@ impl Drop for Pulse {
 
 /// Starts to look after a legacy session on a wire that may fall silent for ever.
 pub(super) fn start(link: &Link, era: Era) -> Option<Pulse> {
-    let is_needed = era == Era::Legacy && link.transport.may_end_unseen();
+    let is_needed = era == Era::Legacy && link.transport.properties().needs_keep_alive;
     is_needed.then(|| {
         let feeling = feel(
             link.receiver.heard(),

@@ -20,7 +20,7 @@ use super::visits::Visits;
 use super::{Era, tasks};
 use crate::caller::{CallerId, ElicitAnswer, ElicitationKind};
 use crate::panics::catch_panic;
-use crate::transport::Origin;
+use crate::transport::{MessageKind, Origin};
 use crate::untrusted::Untrusted;
 use crate::wire::{Outgoing, RawJson, RequestId, RequestMetadata};
 
@@ -282,7 +282,9 @@ impl Receiver {
             }
             if let Some(transport) = transport.upgrade() {
                 // Bounded by the number of open questions, and withdrawn with them.
-                transport.ready_to_answer().await;
+                if let Some(room) = transport.wait_for_room(MessageKind::Response) {
+                    room.await;
+                }
                 let body = reply.message(&answer_to);
                 let _ = transport.send(Outgoing {
                     id: None,

@@ -22,7 +22,7 @@ use super::wishes::Told;
 use super::{Era, Oddities, OpenOptions, RequestFault, envelope};
 use crate::event::Event;
 use crate::panics::catch_panic;
-use crate::transport::{Inbound, Origin, Transport, WireFault};
+use crate::transport::{Inbound, MessageKind, Origin, Transport, WireFault};
 use crate::untrusted::{Untrusted, quoted};
 use crate::wire::{Incoming, Outgoing, RawJson, RequestId, RequestMetadata};
 
@@ -123,7 +123,7 @@ impl Receiver {
         let Some(transport) = self.transport.get().and_then(Weak::upgrade) else {
             return;
         };
-        if transport.has_room() {
+        if transport.wait_for_room(MessageKind::Request).is_none() {
             self.unread_bytes.store(0, Ordering::Relaxed);
         } else if self.unread_bytes.fetch_add(body.len(), Ordering::Relaxed) + body.len()
             > MAX_UNREAD_BYTES
@@ -155,7 +155,7 @@ impl Receiver {
             .transport
             .get()
             .and_then(Weak::upgrade)
-            .is_some_and(|transport| transport.forget(id))
+            .is_some_and(|transport| transport.cancel(id))
         {
             return;
         }

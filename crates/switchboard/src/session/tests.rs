@@ -12,7 +12,9 @@ use super::*;
 use crate::caller::{
     Approval, ApprovalRequest, BoxFuture, CallerId, ElicitAnswer, Elicitation, Offers,
 };
-use crate::transport::{Closed, ConnectFault, Inbound, Origin, Transport};
+use crate::transport::{
+    Closed, ConnectFault, Inbound, MessageKind, Origin, Transport, TransportProperties,
+};
 use crate::wire::{Outgoing, parse};
 
 mod again;
@@ -34,14 +36,12 @@ struct Peer {
 struct Wire {
     sent: Mutex<Option<mpsc::UnboundedSender<Value>>>,
     connected: mpsc::UnboundedSender<Arc<dyn Inbound>>,
-    may_end_unseen: bool,
-    says_headers: bool,
+    properties: TransportProperties,
 }
 
 struct WireTransport {
     sent: mpsc::UnboundedSender<Value>,
-    may_end_unseen: bool,
-    says_headers: bool,
+    properties: TransportProperties,
 }
 
 impl Connector for Wire {
@@ -53,8 +53,7 @@ impl Connector for Wire {
         self.connected.send(inbound).unwrap();
         let transport = WireTransport {
             sent,
-            may_end_unseen: self.may_end_unseen,
-            says_headers: self.says_headers,
+            properties: self.properties,
         };
         Box::pin(async move { Ok(Arc::new(transport) as Arc<dyn Transport>) })
     }
@@ -67,22 +66,16 @@ impl Transport for WireTransport {
             .map_err(|_| Closed)
     }
 
-    fn has_room(&self) -> bool {
-        true
+    fn wait_for_room(&self, _: MessageKind) -> Option<BoxFuture<'_, ()>> {
+        None
     }
 
-    fn ready(&self) -> BoxFuture<'_, ()> {
+    fn close(&self) -> BoxFuture<'static, ()> {
         Box::pin(async {})
     }
 
-    fn close(&self) {}
-
-    fn may_end_unseen(&self) -> bool {
-        self.may_end_unseen
-    }
-
-    fn says_headers(&self) -> bool {
-        self.says_headers
+    fn properties(&self) -> TransportProperties {
+        self.properties
     }
 }
 
@@ -100,8 +93,7 @@ fn wire() -> (Wire, impl Future<Output = Peer>) {
         Wire {
             sent: Mutex::new(Some(sent)),
             connected: inbounds,
-            may_end_unseen: false,
-            says_headers: false,
+            properties: TransportProperties::default(),
         },
         peer,
     )

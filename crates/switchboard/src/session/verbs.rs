@@ -8,7 +8,7 @@ use tokio::time::timeout;
 
 use super::link::Request;
 use super::wishes::Outcomes;
-use super::{Era, Hello, RequestFault, Session};
+use super::{Era, Hello, RequestFault, Revision, Session};
 use crate::event::LogLevel;
 use crate::wire::RawJson;
 
@@ -44,7 +44,7 @@ impl Session {
         wait: Duration,
     ) -> Result<RawJson, RequestFault> {
         // In the first revision there was no capability to declare.
-        if !self.hello.declares(&["completions"]) && self.hello.version != "2024-11-05" {
+        if !self.hello.declares(&["completions"]) && self.hello.revision != Revision::V2024_11_05 {
             return Err(RequestFault::not_offered("completions"));
         }
         let reference = match of {
@@ -65,7 +65,7 @@ impl Session {
         }
         self.link
             .request(
-                Request::new(self.hello.era, "completion/complete", &fields),
+                Request::new(self.hello.era(), "completion/complete", &fields),
                 wait,
             )
             .await
@@ -107,7 +107,7 @@ impl Session {
             return Err(RequestFault::not_offered("logging"));
         }
         self.link.receiver.options.wishes.set_level(level);
-        match self.hello.era {
+        match self.hello.era() {
             Era::Modern => Ok(()),
             Era::Legacy => {
                 let of_level =

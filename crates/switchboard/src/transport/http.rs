@@ -13,9 +13,12 @@ use std::sync::Arc;
 
 use self::channel::Channel;
 use self::endpoint::Endpoint;
-use super::{Agreed, Closed, ConnectFault, Connector, Inbound, Transport};
+use super::{
+    Closed, ConnectFault, Connector, Delivery, Inbound, MessageKind, Transport, TransportProperties,
+};
 use crate::auth::Credentials;
 use crate::caller::BoxFuture;
+use crate::revision::{Era, Revision};
 use crate::secret::Secret;
 use crate::wire::Outgoing;
 
@@ -104,53 +107,45 @@ impl Transport for HttpTransport {
         exchange::send(&self.0, message)
     }
 
-    fn ask(&self, message: Outgoing<'_>) -> Result<Option<BoxFuture<'static, ()>>, Closed> {
-        exchange::ask(&self.0, message)
+    fn send_request(&self, message: Outgoing<'_>) -> Result<Option<Delivery>, Closed> {
+        exchange::send_request(&self.0, message)
     }
 
-    fn leave(&self, id: u64, rest: BoxFuture<'static, ()>) {
-        self.0.adopt(id, rest);
+    fn wait_for_room(&self, kind: MessageKind) -> Option<BoxFuture<'_, ()>> {
+        match kind {
+            MessageKind::Request if self.0.has_room() => None,
+            MessageKind::Request => Some(Box::pin(self.0.ready())),
+            MessageKind::Response => Some(Box::pin(self.0.ready_to_answer())),
+        }
     }
 
-    fn has_room(&self) -> bool {
-        self.0.has_room()
-    }
-
-    fn ready(&self) -> BoxFuture<'_, ()> {
-        Box::pin(self.0.ready())
-    }
-
-    fn ready_to_answer(&self) -> BoxFuture<'_, ()> {
-        Box::pin(self.0.ready_to_answer())
-    }
-
-    fn close(&self) {
-        closing::close(&self.0);
-    }
-
-    fn farewell(&self) -> BoxFuture<'static, ()> {
-        let channel = self.0.clone();
-        Box::pin(async move { channel.over().await })
-    }
-
-    fn forget(&self, id: u64) -> bool {
+    fn cancel(&self, id: u64) -> bool {
         self.0.forget(id)
     }
 
-    fn agreed(&self, agreed: Agreed<'_>) {
-        self.0.agreed(agreed);
-        if !agreed.modern {
+    fn negotiated(&self, revision: Revision) {
+        self.0.negotiated(revision);
+        if revision.era() == Era::Legacy {
             listening::start(&self.0);
         }
     }
 
-    fn marks_origin(&self) -> bool {
-        true
+    fn close(&self) -> BoxFuture<'static, ()> {
+        closing::close(&self.0);
+        let channel = self.0.clone();
+        Box::pin(async move { channel.over().await })
+    }
+
+    fn properties(&self) -> TransportProperties {
+        TransportProperties {
+            sends_headers: true,
+            needs_keep_alive: false,
+        }
     }
 }
 
 impl Drop for HttpTransport {
     fn drop(&mut self) {
-        self.close();
+        closing::close(&self.0);
     }
 }

@@ -9,7 +9,10 @@ use std::sync::Arc;
 use self::outbox::{Item, Outbox};
 use super::http::endpoint::Endpoint;
 use super::http::{HttpStack, HttpTarget};
-use super::{Closed, ConnectFault, Connector, Inbound, Transport, supervised};
+use super::{
+    Closed, ConnectFault, Connector, Inbound, MessageKind, Transport, TransportProperties,
+    supervised,
+};
 use crate::caller::BoxFuture;
 use crate::wire::Outgoing;
 
@@ -61,35 +64,35 @@ impl Transport for SseTransport {
         self.outbox.put(Item::message(message))
     }
 
-    fn has_room(&self) -> bool {
-        self.outbox.has_room()
+    fn wait_for_room(&self, kind: MessageKind) -> Option<BoxFuture<'_, ()>> {
+        match kind {
+            MessageKind::Request if self.outbox.has_room() => None,
+            MessageKind::Request => Some(Box::pin(self.outbox.ready())),
+            MessageKind::Response => Some(Box::pin(self.outbox.ready_to_answer())),
+        }
     }
 
-    fn ready(&self) -> BoxFuture<'_, ()> {
-        Box::pin(self.outbox.ready())
-    }
-
-    fn ready_to_answer(&self) -> BoxFuture<'_, ()> {
-        Box::pin(self.outbox.ready_to_answer())
-    }
-
-    fn close(&self) {
-        self.outbox.close();
-    }
-
-    fn may_end_unseen(&self) -> bool {
-        true
-    }
-
-    fn forget(&self, id: u64) -> bool {
+    fn cancel(&self, id: u64) -> bool {
         // The stream serves all requests, so only a message can tell the server.
         let _ = self.outbox.put(Item::Forget(id));
         false
+    }
+
+    fn close(&self) -> BoxFuture<'static, ()> {
+        self.outbox.close();
+        Box::pin(async {})
+    }
+
+    fn properties(&self) -> TransportProperties {
+        TransportProperties {
+            sends_headers: false,
+            needs_keep_alive: true,
+        }
     }
 }
 
 impl Drop for SseTransport {
     fn drop(&mut self) {
-        self.close();
+        self.outbox.close();
     }
 }

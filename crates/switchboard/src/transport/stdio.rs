@@ -1,7 +1,7 @@
 //! Messages over a child's standard streams, one JSON line each: non-blocking pipes, one writer
 //! that coalesces, one reader.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -10,8 +10,9 @@ use tokio::sync::Notify;
 use tokio::time::timeout;
 
 use super::read_limit::{Handled, Pacer, ReadLimit};
-use super::{Closed, ConnectFault, Connector, Inbound, Origin, Transport, supervised};
+use super::{Closed, ConnectFault, Connector, Inbound, MessageKind, Origin, Transport, supervised};
 use crate::caller::BoxFuture;
+use crate::sync::lock;
 use crate::wire::lines::{Frame, LineFrames};
 use crate::wire::{Outgoing, RawJson, parse};
 
@@ -81,7 +82,7 @@ struct StdioTransport {
 impl Drop for StdioTransport {
     fn drop(&mut self) {
         // A cancelled call says so just before its session goes: that must still reach the server.
-        self.close();
+        self.outbox.close();
         self.outbox.dropped.notify_one();
     }
 }
@@ -106,10 +107,6 @@ struct Queue {
     closed: bool,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Transport for StdioTransport {
     fn send(&self, message: Outgoing<'_>) -> Result<(), Closed> {
         let mut queue = lock(&self.outbox.queue);
@@ -127,29 +124,39 @@ impl Transport for StdioTransport {
         Ok(())
     }
 
+    fn wait_for_room(&self, _: MessageKind) -> Option<BoxFuture<'_, ()>> {
+        (!self.outbox.has_room())
+            .then(|| Box::pin(self.outbox.wait_for_room()) as BoxFuture<'_, ()>)
+    }
+
+    fn close(&self) -> BoxFuture<'static, ()> {
+        self.outbox.close();
+        Box::pin(async {})
+    }
+}
+
+impl Outbox {
     fn has_room(&self) -> bool {
-        let queue = lock(&self.outbox.queue);
+        let queue = lock(&self.queue);
         queue.closed || queue.bytes.len() < OUTBOX_BYTES
     }
 
-    fn ready(&self) -> BoxFuture<'_, ()> {
-        Box::pin(async move {
-            loop {
-                let taken = self.outbox.taken.notified();
-                tokio::pin!(taken);
-                taken.as_mut().enable();
-                if self.has_room() {
-                    return;
-                }
-                taken.await;
+    async fn wait_for_room(&self) {
+        loop {
+            let taken = self.taken.notified();
+            tokio::pin!(taken);
+            taken.as_mut().enable();
+            if self.has_room() {
+                return;
             }
-        })
+            taken.await;
+        }
     }
 
     fn close(&self) {
-        lock(&self.outbox.queue).closed = true;
-        self.outbox.filled.notify_one();
-        self.outbox.closing.notify_one();
+        lock(&self.queue).closed = true;
+        self.filled.notify_one();
+        self.closing.notify_one();
     }
 }
 

@@ -131,7 +131,7 @@ async fn pass(wire: Wire, corpus: &[Example]) {
             .await;
         }
     }
-    transport.close();
+    drop(transport.close());
 }
 
 /// Waits for these messages, in this order.

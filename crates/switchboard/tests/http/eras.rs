@@ -142,5 +142,5 @@ async fn an_unknown_server_is_asked_which_era_it_speaks() {
         .status(400, "Bad Request: no session");
     peer.welcome(Some("s-1")).await;
     let session = opening.await.unwrap().unwrap();
-    assert_eq!(session.hello().version, "2025-11-25");
+    assert_eq!(session.hello().revision.as_str(), "2025-11-25");
 }

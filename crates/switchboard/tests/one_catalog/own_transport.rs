@@ -13,7 +13,9 @@ use switchboard::config::{
 };
 use switchboard::name::ServerName;
 use switchboard::server::State;
-use switchboard::transport::{Closed, ConnectFault, Connector, Inbound, Origin, Transport};
+use switchboard::transport::{
+    Closed, ConnectFault, Connector, Inbound, MessageKind, Origin, Transport,
+};
 use switchboard::wire::{Outgoing, RawJson, parse};
 
 use crate::support::{PATIENCE, Person};
@@ -59,18 +61,15 @@ impl Transport for InProcess {
         Ok(())
     }
 
-    fn has_room(&self) -> bool {
-        true
+    fn wait_for_room(&self, _: MessageKind) -> Option<BoxFuture<'_, ()>> {
+        None
     }
 
-    fn ready(&self) -> BoxFuture<'_, ()> {
-        Box::pin(async {})
-    }
-
-    fn close(&self) {
+    fn close(&self) -> BoxFuture<'static, ()> {
         if let Some(inbound) = self.0.inbound.lock().unwrap().take() {
             inbound.closed("closed".to_owned());
         }
+        Box::pin(async {})
     }
 }
 

@@ -193,7 +193,7 @@ impl ByWire {
                 Ok(session) => {
                     let found = Known {
                         wire: step.wire,
-                        era: session.hello().era,
+                        era: session.hello().era(),
                     };
                     if known != Some(found) && self.plan.tells_era(found) {
                         self.wires.keep(found).await;

@@ -11,7 +11,7 @@ use super::script::{connecting, supervised};
 use crate::caller::BoxFuture;
 use crate::session::Era;
 use crate::store::MemoryStore;
-use crate::transport::{Closed, ConnectFault, Connector, Inbound, Origin, Transport};
+use crate::transport::{Closed, ConnectFault, Connector, Inbound, MessageKind, Origin, Transport};
 use crate::wire::{Outgoing, RawJson, parse};
 
 /// A server in this process. It answers each message as it is sent.
@@ -62,16 +62,13 @@ impl Transport for Own {
         Ok(())
     }
 
-    fn has_room(&self) -> bool {
-        true
+    fn wait_for_room(&self, _: MessageKind) -> Option<BoxFuture<'_, ()>> {
+        None
     }
 
-    fn ready(&self) -> BoxFuture<'_, ()> {
-        Box::pin(async {})
-    }
-
-    fn close(&self) {
+    fn close(&self) -> BoxFuture<'static, ()> {
         self.0.hang_up("closed");
+        Box::pin(async {})
     }
 }
 

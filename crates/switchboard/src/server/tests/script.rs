@@ -22,7 +22,7 @@ use crate::config::{
 use crate::event::Event;
 use crate::launch::Exit;
 use crate::name::{ServerName, ToolName};
-use crate::session::{Era, Hello, OpenFault, OpenOptions, RequestFault, Session};
+use crate::session::{Era, Hello, OpenFault, OpenOptions, RequestFault, Revision, Session};
 use crate::store::{MemoryStore, Store};
 use crate::wire::RawJson;
 
@@ -128,8 +128,7 @@ pub(super) struct Stage {
 impl Stage {
     fn new(play: Play) -> Self {
         let hello = Hello {
-            era: play.era,
-            version: "1".to_owned(),
+            revision: Revision::newest(play.era),
             server_info: None,
             capabilities: RawJson::from_value(&serde_json::json!({})),
             instructions: None,

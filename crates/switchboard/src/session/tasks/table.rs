@@ -9,9 +9,9 @@ use tokio::sync::Notify;
 
 use crate::caller::CallerId;
 use crate::secret::Redacted;
-use crate::session::Hello;
 use crate::session::ongoing::Ongoing;
 use crate::session::receiver::Receiver;
+use crate::session::{Hello, Revision};
 use crate::wire::RawJson;
 
 const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
@@ -76,7 +76,7 @@ impl Tasks {
             cancel: tasks["cancel"].is_object(),
         };
         // Only 2025-11-25 has them, whatever else declares them.
-        let declared = if hello.version == "2025-11-25" {
+        let declared = if hello.revision == Revision::V2025_11_25 {
             declared
         } else {
             Declared::default()

@@ -45,7 +45,7 @@ async fn a_modern_server_answers_the_probe() {
     let session = session.await.unwrap().unwrap();
     let hello = session.hello();
     assert_eq!(
-        (hello.era, hello.version.as_str()),
+        (hello.era(), hello.revision.as_str()),
         (Era::Modern, "2026-07-28")
     );
     assert_eq!(
@@ -79,7 +79,7 @@ async fn s4_03_a_legacy_server_is_initialised_after_any_refusal_of_the_probe() {
             json!({"jsonrpc": "2.0", "method": "notifications/initialized"})
         );
         assert_eq!(
-            session.await.unwrap().unwrap().hello().era,
+            session.await.unwrap().unwrap().hello().era(),
             Era::Legacy,
             "{code}"
         );
@@ -104,7 +104,9 @@ async fn the_four_legacy_versions_are_negotiated_and_no_other() {
         );
         let outcome = session.await.unwrap();
         assert_eq!(
-            outcome.map(|session| session.hello().version.clone()).ok(),
+            outcome
+                .map(|session| session.hello().revision.to_string())
+                .ok(),
             accepted.then(|| version.to_owned())
         );
     }
@@ -128,7 +130,7 @@ async fn f17_after_five_silent_seconds_initialize_is_sent_as_well() {
                 json!({"protocolVersion": "2025-06-18", "capabilities": {}}),
             );
         }
-        let era = session.await.unwrap().unwrap().hello().era;
+        let era = session.await.unwrap().unwrap().hello().era();
         assert_eq!(era, if modern { Era::Modern } else { Era::Legacy });
     }
 }
@@ -172,7 +174,7 @@ async fn a_known_legacy_server_is_not_probed_and_may_turn_modern() {
         } else {
             peer.welcome().await;
         }
-        let era = session.await.unwrap().unwrap().hello().era;
+        let era = session.await.unwrap().unwrap().hello().era();
         assert_eq!(era, if turned { Era::Modern } else { Era::Legacy });
     }
 }
@@ -185,7 +187,7 @@ async fn a_version_refusal_that_names_a_legacy_version_means_legacy() {
     let error = json!({"code": -32022, "message": "no", "data": {"supported": ["2025-11-25"]}});
     peer.say(&json!({"jsonrpc": "2.0", "id": probe["id"], "error": error}));
     peer.welcome().await;
-    assert_eq!(session.await.unwrap().unwrap().hello().era, Era::Legacy);
+    assert_eq!(session.await.unwrap().unwrap().hello().era(), Era::Legacy);
 }
 
 /// Whether the era is to be found out or given: the refusal names what to choose, and that is tried
@@ -209,7 +211,7 @@ async fn a_version_refusal_that_names_our_version_is_tried_once_more() {
         } else {
             peer.say(&json!({"jsonrpc": "2.0", "id": again["id"], "error": error}));
         }
-        let outcome = session.await.unwrap().map(|session| session.hello().era);
+        let outcome = session.await.unwrap().map(|session| session.hello().era());
         let refused = OpenFault::Refused("the server answered with error -32022: no".to_owned());
         assert_eq!(
             outcome,

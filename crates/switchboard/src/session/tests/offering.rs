@@ -639,14 +639,17 @@ async fn t15_a_tool_whose_headers_cannot_be_said_is_withheld_where_headers_are_s
         let region = json!({"type": "string", "x-mcp-header": header});
         json!({"name": name, "inputSchema": {"type": "object", "properties": {"region": region}}})
     };
-    for (era, says_headers, expected) in [
+    for (era, sends_headers, expected) in [
         (Era::Modern, true, vec!["good"]),
         (Era::Modern, false, vec!["good", "evil"]),
         (Era::Legacy, true, vec!["good", "evil"]),
     ] {
         let (connector, peer) = wire();
         let connector = Wire {
-            says_headers,
+            properties: TransportProperties {
+                sends_headers,
+                ..TransportProperties::default()
+            },
             ..connector
         };
         let protocol = if era == Era::Modern {
@@ -671,7 +674,7 @@ async fn t15_a_tool_whose_headers_cannot_be_said_is_withheld_where_headers_are_s
             json!({"tools": [tool("good", "Region"), tool("evil", "Region\r\nX-Evil: 1")]}),
         );
         let offerings = listing.await.unwrap();
-        assert_eq!(tools(&offerings), expected, "{era:?}, {says_headers}");
+        assert_eq!(tools(&offerings), expected, "{era:?}, {sends_headers}");
         let reasons: Vec<_> = offerings
             .withheld
             .iter()
@@ -684,7 +687,7 @@ async fn t15_a_tool_whose_headers_cannot_be_said_is_withheld_where_headers_are_s
         } else {
             vec![]
         };
-        assert_eq!(reasons, withheld, "{era:?}, {says_headers}");
+        assert_eq!(reasons, withheld, "{era:?}, {sends_headers}");
     }
 }
 
@@ -696,14 +699,17 @@ async fn an_integer_that_no_header_may_carry_is_not_sent_where_headers_are_said(
     let raw = json!({"name": "errand", "inputSchema": schema});
     let definition = Arc::new(ToolDefinition::parse(&RawJson::from_value(&raw)).unwrap());
     let tool = Arc::new(tool(server("peer"), definition));
-    for (says_headers, shard, is_sent) in [
+    for (sends_headers, shard, is_sent) in [
         (true, 9_007_199_254_740_991_u64, true),
         (true, 9_007_199_254_740_993, false),
         (false, 9_007_199_254_740_993, true),
     ] {
         let (connector, peer) = wire();
         let connector = Wire {
-            says_headers,
+            properties: TransportProperties {
+                sends_headers,
+                ..TransportProperties::default()
+            },
             ..connector
         };
         let arguments = RawJson::from_value(&json!({"shard": shard}));
@@ -745,7 +751,7 @@ async fn an_integer_that_no_header_may_carry_is_not_sent_where_headers_are_said(
         assert_eq!(
             calling.await.unwrap().map(drop),
             expected,
-            "{says_headers}, {shard}"
+            "{sends_headers}, {shard}"
         );
         peer.quiet();
     }

@@ -8,7 +8,10 @@ use crate::transport::WireFault;
 async fn unseen() -> (Arc<Session>, Peer) {
     let (connector, peer) = wire();
     let connector = Wire {
-        may_end_unseen: true,
+        properties: TransportProperties {
+            needs_keep_alive: true,
+            ..TransportProperties::default()
+        },
         ..connector
     };
     let open = tokio::spawn(async move {

@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use reqwest::header::HeaderValue;
 use tokio::runtime::Handle;
@@ -16,8 +16,10 @@ use super::exchange::LONGEST_SILENCE;
 use super::legacy::Legacy;
 use crate::caller::BoxFuture;
 use crate::panics::catch_panic;
+use crate::revision::{Era, Revision};
+use crate::sync::lock;
 use crate::transport::read_limit::ReadLimit;
-use crate::transport::{Agreed, Closed, Inbound, WireFault};
+use crate::transport::{Closed, DeliveryOwner, Inbound, WireFault};
 
 /// Requests wait while so many POSTs are under way.
 const MAX_UNDER_WAY: usize = 256;
@@ -136,19 +138,6 @@ impl Channel {
         }
     }
 
-    /// The same with what is left of a request whose sender waits no longer, unless it was
-    /// forgotten: then it ends here.
-    pub(super) fn adopt(&self, id: u64, rest: BoxFuture<'static, ()>) {
-        let flight = Flight::Request(id);
-        let is_under_way = lock(&self.flights).under_way.contains_key(&flight);
-        if is_under_way {
-            self.launch(
-                flight,
-                Box::pin(async { drop(timeout(LONGEST_SILENCE, rest).await) }),
-            );
-        }
-    }
-
     /// Ends a request: the server sees its stream close. True where that is how it is told.
     pub(super) fn forget(&self, id: u64) -> bool {
         if let Some(task) = self.land(Flight::Request(id)) {
@@ -225,10 +214,12 @@ impl Channel {
         legacy.headers = legacy.beside(&self.endpoint.posting);
     }
 
-    pub(super) fn agreed(&self, agreed: Agreed<'_>) {
-        self.modern.store(agreed.modern, Ordering::Relaxed);
-        if !agreed.modern {
-            self.set_legacy(|legacy| legacy.version = HeaderValue::from_str(agreed.version).ok());
+    pub(super) fn negotiated(&self, revision: Revision) {
+        let is_modern = revision.era() == Era::Modern;
+        self.modern.store(is_modern, Ordering::Relaxed);
+        if !is_modern {
+            let version = HeaderValue::from_static(revision.as_str());
+            self.set_legacy(|legacy| legacy.version = Some(version));
         }
     }
 
@@ -305,6 +296,21 @@ impl Channel {
     }
 }
 
+/// A request whose waiter has its response, or has gone: the rest of the exchange is carried out by
+/// a task, unless the request was cancelled.
+impl DeliveryOwner for Channel {
+    fn abandoned(&self, id: u64, rest: BoxFuture<'static, ()>) {
+        let flight = Flight::Request(id);
+        let is_under_way = lock(&self.flights).under_way.contains_key(&flight);
+        if is_under_way {
+            self.launch(
+                flight,
+                Box::pin(async { drop(timeout(LONGEST_SILENCE, rest).await) }),
+            );
+        }
+    }
+}
+
 /// Messages wait while this lives.
 pub(super) struct Settling(Arc<Channel>);
 
@@ -356,8 +362,4 @@ impl Flights {
             bell.notify_one();
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

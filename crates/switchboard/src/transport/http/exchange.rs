@@ -3,7 +3,6 @@
 
 use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Context, Waker};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -18,7 +17,7 @@ use super::request::Request;
 use super::response::Response;
 use super::{refusal, renewal};
 use crate::caller::BoxFuture;
-use crate::transport::{Closed, WireFault};
+use crate::transport::{Closed, Delivery, WireFault};
 use crate::wire::{Outgoing, RawJson};
 
 /// A request may take as long as its caller waits, but not without end.
@@ -40,30 +39,20 @@ struct Message {
 
 /// Sends a message and reads what comes of it, in a task.
 pub(super) fn send(channel: &Arc<Channel>, message: Outgoing<'_>) -> Result<(), Closed> {
-    let Some((flight, mut work)) = begin(channel, message, Some(LONGEST_SILENCE))? else {
-        return Ok(());
-    };
-    // The first step is made here and now: most messages leave by it, and the task is made while
-    // the server is at work.
-    let runtime = channel.runtime.enter();
-    let is_over = work
-        .as_mut()
-        .poll(&mut Context::from_waker(Waker::noop()))
-        .is_ready();
-    drop(runtime);
-    if !is_over {
+    if let Some((flight, work)) = begin(channel, message, Some(LONGEST_SILENCE))? {
         channel.launch(flight, work);
     }
     Ok(())
 }
 
-/// Sends a request for somebody who waits, and whose deadline is the only one: it gets no further
-/// than what comes back is polled.
-pub(super) fn ask(
+/// Begins a request that its waiter carries out. The waiter's deadline is the only one.
+pub(super) fn send_request(
     channel: &Arc<Channel>,
     message: Outgoing<'_>,
-) -> Result<Option<BoxFuture<'static, ()>>, Closed> {
-    Ok(begin(channel, message, None)?.map(|(_, work)| work))
+) -> Result<Option<Delivery>, Closed> {
+    let id = message.id;
+    Ok(begin(channel, message, None)?
+        .and_then(|(_, work)| Some(Delivery::new(id?, work, channel.clone()))))
 }
 
 /// All that a message takes, and the place it has until then. A request may be met with so much

@@ -2,11 +2,12 @@
 //! other answers.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use bytes::Bytes;
 use tokio::sync::Notify;
 
+use crate::sync::lock;
 use crate::transport::Closed;
 use crate::wire::Outgoing;
 
@@ -162,6 +163,6 @@ impl Outbox {
     }
 
     fn lock(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.queue)
     }
 }
