@@ -9,7 +9,7 @@ use switchboard::caller::{Offers, Root};
 use switchboard::config::{
     self, Config, Endpoint, Environment, ProjectPermissions, Scope, ServerConfig,
 };
-use switchboard::launch::{Keeping, Launcher};
+use switchboard::launch::{Containment, Launcher};
 use switchboard::name::ServerName;
 use switchboard::secret::Secret;
 use switchboard::store::{FileStore, MemoryStore, Shelf, Store};
@@ -367,10 +367,10 @@ pub(crate) fn launcher() -> Launcher {
 }
 
 /// What `status` and `doctor` say about how children are kept.
-pub(crate) fn describe_keeping(keeping: Keeping) -> &'static str {
-    match keeping {
-        Keeping::Launcher => "launcher (nothing outlives us)",
-        Keeping::ProcessGroups => {
+pub(crate) fn describe_containment(containment: Containment) -> &'static str {
+    match containment {
+        Containment::Launcher => "launcher (nothing outlives us)",
+        Containment::ProcessGroups => {
             "process groups only (a grandchild that leaves its group can survive a kill -9)"
         }
     }

@@ -12,13 +12,13 @@ pub(crate) struct HostEnds {
     pub(crate) stderr: pipe::Receiver,
 }
 
-/// Makes the pipes, close-on-exec at both ends: ours, and the child's stdin, stdout and stderr.
+/// Creates the pipes, close-on-exec: our ends, and the child's stdin, stdout and stderr.
 pub(crate) fn open() -> io::Result<(HostEnds, [OwnedFd; 3])> {
     let (stdin_read, stdin_write) = io::pipe()?;
     let (stdout_read, stdout_write) = io::pipe()?;
     let (stderr_read, stderr_write) = io::pipe()?;
-    widen(&stdin_write);
-    widen(&stdout_read);
+    enlarge(&stdin_write);
+    enlarge(&stdout_read);
     let host = HostEnds {
         stdin: pipe::Sender::from_owned_fd(stdin_write.into())?,
         stdout: pipe::Receiver::from_owned_fd(stdout_read.into())?,
@@ -30,14 +30,14 @@ pub(crate) fn open() -> io::Result<(HostEnds, [OwnedFd; 3])> {
     ))
 }
 
-/// More bytes per wake-up. Best effort: a user's pipes together have a limit (64 MiB by default),
-/// past which the system refuses, and makes every new pipe of that user a small one; so no more
-/// than is of use.
+/// Enlarges a pipe, for more bytes per wake-up. An error is ignored: all pipes of a user together
+/// have a limit (64 MiB by default). Not larger than useful, because once that limit is reached,
+/// every new pipe of the user is small.
 #[cfg(target_os = "linux")]
-fn widen(end: &impl std::os::fd::AsFd) {
+fn enlarge(end: &impl std::os::fd::AsFd) {
     const PIPE_BYTES: i32 = 256 * 1024;
     let _ = nix::fcntl::fcntl(end, nix::fcntl::FcntlArg::F_SETPIPE_SZ(PIPE_BYTES));
 }
 
 #[cfg(not(target_os = "linux"))]
-fn widen(_end: &impl std::os::fd::AsFd) {}
+fn enlarge(_end: &impl std::os::fd::AsFd) {}

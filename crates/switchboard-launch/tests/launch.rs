@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use switchboard_launch::{Child, Command, Exit, Keeping, Launcher, StderrTail, StopTiming};
+use switchboard_launch::{Child, Command, Containment, Exit, Launcher, StderrTail, StopTiming};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 /// Ends on TERM and on end of input.
@@ -119,7 +119,7 @@ async fn until(what: &str, limit: Duration, condition: impl Fn() -> bool) -> Dur
 /// After a stop nobody is left. A group's members have been killed by then, but nobody waits for
 /// them.
 async fn assert_none_left(launcher: &Launcher, canary: &str) {
-    if launcher.keeping() == Keeping::ProcessGroups {
+    if launcher.containment() == Containment::ProcessGroups {
         until("the group is gone", PATIENCE, || living(canary).is_empty()).await;
     }
     assert_eq!(living(canary), BTreeSet::new());
@@ -368,7 +368,7 @@ async fn bytes_go_straight_through_and_the_end_of_input_arrives() {
 }
 
 #[tokio::test]
-async fn an_order_larger_than_a_socket_buffer_is_delivered() {
+async fn a_request_larger_than_a_socket_buffer_is_delivered() {
     let launcher = launcher();
     let command = shell("", "test ${#BIG_11} = 100000")
         .envs((0..12).map(|index| (format!("BIG_{index}"), "x".repeat(100_000))));
@@ -444,8 +444,7 @@ async fn a_program_that_is_no_launcher_is_found_out() {
         .unwrap_err()
         .to_string();
     assert!(
-        error.contains("must call switchboard::launcher_main()")
-            || error.contains("cannot be reached"),
+        error.contains("must call `launcher_main()`") || error.contains("cannot be reached"),
         "{error}"
     );
     let error = Launcher::start("/no/such/launcher".into()).unwrap_err();
@@ -459,8 +458,11 @@ async fn a_program_that_is_no_launcher_is_found_out() {
 async fn the_launcher_ends_with_its_last_holder_but_not_before_its_children() {
     let launcher = launcher();
     assert_eq!(
-        (launcher.keeping(), Launcher::process_groups().keeping()),
-        (Keeping::Launcher, Keeping::ProcessGroups)
+        (
+            launcher.containment(),
+            Launcher::process_groups().containment()
+        ),
+        (Containment::Launcher, Containment::ProcessGroups)
     );
     let mut child = start_up(&launcher.clone(), "", PLAIN).await;
     let process = parent(parent(child.pid));

@@ -15,7 +15,7 @@ use crate::caller::Root;
 use crate::catalog::{Catalog, Part, Tool, can_name};
 use crate::event::{Event, Events};
 use crate::gate::{Gate, Grants};
-use crate::launch::Keeping;
+use crate::launch::Containment;
 use crate::name::ServerName;
 use crate::panics::catch;
 use crate::reload::Reloading;
@@ -183,8 +183,8 @@ impl Host {
     }
 
     /// How children are kept from outliving us.
-    pub fn keeping(&self) -> Keeping {
-        self.0.means.launcher.keeping()
+    pub fn containment(&self) -> Containment {
+        self.0.means.launcher.containment()
     }
 
     /// Stops every server, in parallel, within the stop timing, and lets token refreshes that are

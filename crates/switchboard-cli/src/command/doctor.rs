@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 use crate::arguments::{Options, server_names};
 use crate::failure::{Code, Failure};
 use crate::notices::describe_unset_variable;
-use crate::setup::{OutputScope, Setup, describe_keeping};
+use crate::setup::{OutputScope, Setup, describe_containment};
 use crate::view::server::{endpoint, era_word, escaped, session_count, state_word, transport_name};
 use crate::view::{counted, mask, table};
 use crate::{hints, output, progress};
@@ -50,13 +50,13 @@ pub(crate) fn run(options: &Options, args: &DoctorArgs) -> Result<u8, Failure> {
         let logins = login_storage(host).await;
         if options.json {
             let servers: Vec<_> = findings.iter().map(Finding::as_json).collect();
-            let mut document = json!({ "keeping": describe_keeping(host.keeping()), "warnings": warnings, "servers": servers });
+            let mut document = json!({ "keeping": describe_containment(host.containment()), "warnings": warnings, "servers": servers });
             if let Some(logins) = logins {
                 document["logins"] = logins.into();
             }
             output::print_json(&document.to_string())?;
         } else {
-            let mut text = report(&findings, &warnings, describe_keeping(host.keeping()));
+            let mut text = report(&findings, &warnings, describe_containment(host.containment()));
             text.extend(logins.map(|logins| format!("Logins are kept in: {}\n", escaped(&logins))));
             output::print(&text)?;
         }

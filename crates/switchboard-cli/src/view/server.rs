@@ -16,7 +16,7 @@ use super::mask;
 use super::status::{Discovery, ServerView, StateWord, StatusView, ToolView};
 use super::table::{bytes, duration};
 use crate::hints;
-use crate::setup::describe_keeping;
+use crate::setup::describe_containment;
 
 /// How many changes of state `-v` shows; `switchboard logs` has them all.
 const SHOWN_HISTORY: usize = 10;
@@ -299,7 +299,10 @@ fn facts(handle: &ServerHandle, snapshot: &Snapshot, host: &Host) -> Vec<(&'stat
     ));
     facts.push(("Timeouts", timeouts(handle.config.timeouts)));
     if !by_url {
-        facts.push(("Kept by", describe_keeping(host.keeping()).to_owned()));
+        facts.push((
+            "Kept by",
+            describe_containment(host.containment()).to_owned(),
+        ));
     }
     facts.push((
         "File",

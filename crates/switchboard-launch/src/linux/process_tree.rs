@@ -1,21 +1,21 @@
-//! Who descends from a process, read from /proc (Linux).
+//! The children and descendants of a process, read from /proc.
 
 use std::fs;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-/// The direct children of a process. Those of a single-threaded caller stay theirs until it waits
-/// for them, so no stranger is among them.
-pub(crate) fn children(of: Pid) -> Vec<Pid> {
-    listed(of).unwrap_or_else(|| scanned(of))
+/// The direct children of a process. The pids of our own children cannot be reused before we have
+/// waited for them, so they can be signalled safely.
+pub(crate) fn children(parent: Pid) -> Vec<Pid> {
+    children_from_kernel_list(parent).unwrap_or_else(|| children_from_scan(parent))
 }
 
 /// Sends a signal to every descendant of this process, parents first.
-pub(crate) fn signal_all(signal: Signal) {
+pub(crate) fn signal_descendants(signal: Signal) {
     let mut pending = children(Pid::this());
-    // A tree deeper or wider than this is a fork bomb; SIGKILL goes by layers and has no such
-    // limit.
+    // More processes than this are a fork bomb. Killing has no such limit: it goes layer by layer
+    // (`Keeper::kill_children`).
     for _ in 0..10_000 {
         let Some(pid) = pending.pop() else { return };
         pending.extend(children(pid));
@@ -23,10 +23,10 @@ pub(crate) fn signal_all(signal: Signal) {
     }
 }
 
-/// From the kernel's own list, one per thread. `None` where the kernel keeps none.
-fn listed(of: Pid) -> Option<Vec<Pid>> {
+/// From `/proc/PID/task/TID/children`. `None` where the kernel does not provide it.
+fn children_from_kernel_list(parent: Pid) -> Option<Vec<Pid>> {
     let mut found = Vec::new();
-    let Ok(threads) = fs::read_dir(format!("/proc/{of}/task")) else {
+    let Ok(threads) = fs::read_dir(format!("/proc/{parent}/task")) else {
         return Some(found);
     };
     for thread in threads.flatten() {
@@ -36,9 +36,8 @@ fn listed(of: Pid) -> Option<Vec<Pid>> {
                     .filter_map(|pid| pid.parse().ok())
                     .map(Pid::from_raw),
             ),
-            // The thread may have ended since; a kernel without the list has it for no thread, ours
-            // included.
-            Err(_) if of == Pid::this() => return None,
+            // Either the thread has ended since, or the kernel has no such file for any thread.
+            Err(_) if parent == Pid::this() => return None,
             Err(_) if !fs::exists("/proc/thread-self/children").unwrap_or(false) => return None,
             Err(_) => {}
         }
@@ -46,20 +45,21 @@ fn listed(of: Pid) -> Option<Vec<Pid>> {
     Some(found)
 }
 
-fn scanned(of: Pid) -> Vec<Pid> {
+/// From the parent of every process.
+fn children_from_scan(parent: Pid) -> Vec<Pid> {
     let Ok(processes) = fs::read_dir("/proc") else {
         return Vec::new();
     };
     processes
         .flatten()
         .filter_map(|entry| entry.file_name().to_str()?.parse().ok().map(Pid::from_raw))
-        .filter(|pid| parent(*pid) == Some(of))
+        .filter(|pid| parent_of(*pid) == Some(parent))
         .collect()
 }
 
-fn parent(of: Pid) -> Option<Pid> {
-    let stat = fs::read_to_string(format!("/proc/{of}/stat")).ok()?;
-    // The program's name stands in parentheses and may itself hold any character.
+fn parent_of(pid: Pid) -> Option<Pid> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The program's name stands in parentheses and may contain any character.
     let after_name = &stat[stat.rfind(')')? + 1..];
     after_name
         .split_ascii_whitespace()
@@ -82,9 +82,13 @@ mod tests {
             .unwrap();
         let pid = Pid::from_raw(i32::try_from(child.id()).unwrap());
         // Other tests of this binary may have children too.
-        assert!(listed(Pid::this()).unwrap().contains(&pid));
-        assert!(scanned(Pid::this()).contains(&pid));
-        assert_eq!((children(pid), parent(pid)), (vec![], Some(Pid::this())));
+        assert!(
+            children_from_kernel_list(Pid::this())
+                .unwrap()
+                .contains(&pid)
+        );
+        assert!(children_from_scan(Pid::this()).contains(&pid));
+        assert_eq!((children(pid), parent_of(pid)), (vec![], Some(Pid::this())));
         child.kill().unwrap();
         child.wait().unwrap();
         assert_eq!(children(pid), vec![]);

@@ -1,8 +1,7 @@
-//! The launcher process (Linux): started once, it forks a keeper for every server and adopts
-//! whoever loses its keeper.
+//! The launcher process: it forks a keeper for every child, and kills processes whose keeper died.
 //!
-//! It parses nothing: each message is one byte and four descriptors, handed on to a new keeper. It
-//! is single-threaded, so a fork without exec is sound, and small, so a fork is cheap.
+//! It parses nothing: each message is one byte and four descriptors, which it passes on to a new
+//! keeper. It is single-threaded, so a fork without exec is sound, and small, so a fork is cheap.
 
 use std::collections::BTreeMap;
 use std::io::{IoSliceMut, Write};
@@ -21,31 +20,30 @@ use nix::sys::socket::{ControlMessageOwned, MsgFlags, getsockopt, recvmsg, socko
 use nix::sys::stat::Mode;
 use nix::unistd::{ForkResult, Pid, dup2_stderr, dup2_stdin, dup2_stdout, fork, setsid};
 
-use super::keeper::{self, RESUME, Waited};
-use super::order::{Report, Step};
-use super::{birth, descent};
+use super::keeper::{self, RESUME, WaitOutcome};
+use super::protocol::{KeeperReport, SpawnStep};
+use super::{exec, process_tree};
 
-/// Set in the environment of a launcher, and of no server.
+/// The environment variable that makes a program serve as launcher process. No child has it.
 pub(crate) const MARKER: &str = "SWITCHBOARD_LAUNCHER";
-/// Written to the host once, to show that the program is a launcher indeed.
+/// Sent to the host first, to show that the program called `launcher_main`.
 pub(crate) const READY: u8 = b'R';
 
-/// How soon to look again while strays are being killed, should no SIGCHLD come first.
-const LOOK_AGAIN: Duration = Duration::from_millis(20);
+/// How often to kill again while there are orphans.
+const KILL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// A keeper is continued so often when it was stopped; then it is killed, and its server with it.
+/// A keeper that was stopped this often is killed instead of continued, and its child with it.
 const MAX_STOPS: u32 = 3;
 
-/// Serves and exits where the marker is set and stdin is the host's socket; otherwise returns at
-/// once.
-pub(crate) fn main_if_marked() {
+/// Serves and exits if the marker is set and stdin is a socket; otherwise returns at once.
+pub(crate) fn serve_if_marked() {
     let stdin = std::io::stdin();
     if std::env::var_os(MARKER).is_none() || getsockopt(&stdin, sockopt::SockType).is_err() {
         return;
     }
     let status = match serve() {
         Ok(()) => 0,
-        // Nobody reads a message: our stderr is /dev/null. The host sees its socket close.
+        // No message: stderr is /dev/null. The host sees its socket close.
         Err(errno) => errno as i32,
     };
     std::process::exit(status)
@@ -57,20 +55,20 @@ fn serve() -> nix::Result<()> {
     prctl::set_child_subreaper(true)?;
     prctl::set_pdeathsig(RESUME)?;
     let _ = (&socket).write_all(&[READY]);
-    let mut launcher = Zygote {
-        socket: Some(socket),
+    let mut launcher = LauncherProcess {
+        host: Some(socket),
         keepers: BTreeMap::new(),
     };
     launcher.serve(&signals);
     Ok(())
 }
 
-/// Leaves the terminal and every inherited descriptor behind, but for the host's socket.
+/// Leaves the terminal, and closes every inherited descriptor but the host's socket.
 fn detach() -> nix::Result<UnixStream> {
     let _ = prctl::set_name(c"mcp-launcher");
-    // Fails where we lead a process group already, which serves as well.
+    // Fails if we already lead a process group, which is good enough.
     let _ = setsid();
-    // SAFETY: descriptors above 2 are nobody's yet: this is the first thing the program does.
+    // SAFETY: nothing owns a descriptor above 2 yet: this is the first thing the program does.
     if unsafe { libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, 0) } != 0 {
         close_each();
     }
@@ -93,96 +91,96 @@ fn close_each() {
         .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
         .collect();
     for fd in open.into_iter().filter(|fd| *fd > 2) {
-        // SAFETY: as above; the listing's own descriptor is closed by now, and closing it again
-        // fails harmlessly.
+        // SAFETY: as above. The descriptor of the listing itself is closed already, and closing it
+        // again fails harmlessly.
         unsafe { libc::close(fd) };
     }
 }
 
-/// Every signal at its default, so that no ignored one is passed on to servers; then those that are
-/// not for us ignored, and those that we wait for blocked and readable.
+/// Resets every signal, so that children inherit no ignored one; ignores those that are not meant
+/// for us; and blocks those that are read from the returned descriptor.
 fn prepare_signals() -> nix::Result<SignalFd> {
-    birth::default_signals();
-    for number in birth::IGNORED {
-        // SAFETY: to ignore a signal runs no code of ours.
+    exec::default_signals();
+    for number in exec::IGNORED {
+        // SAFETY: ignoring a signal runs no code of ours.
         unsafe { signal(number, SigHandler::SigIgn) }?;
     }
-    let waited_for: SigSet = [Signal::SIGCHLD, RESUME].into_iter().collect();
-    waited_for.thread_set_mask()?;
-    SignalFd::with_flags(&waited_for, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)
+    let awaited: SigSet = [Signal::SIGCHLD, RESUME].into_iter().collect();
+    awaited.thread_set_mask()?;
+    SignalFd::with_flags(&awaited, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)
 }
 
-struct Zygote {
-    /// `None` once the host, or its last `Launcher`, is gone.
-    socket: Option<UnixStream>,
-    /// Forked and not yet waited for, and how often each was stopped. Any other child of ours is a
-    /// stray: its keeper was killed.
+struct LauncherProcess {
+    /// `None` once the host has died, or dropped its last `Launcher`.
+    host: Option<UnixStream>,
+    /// The running keepers, and how often each was stopped. Any other child of ours is an orphan:
+    /// its keeper was killed.
     keepers: BTreeMap<Pid, u32>,
 }
 
 struct Reaped {
-    somebody_ended: bool,
-    nobody_left: bool,
+    any_ended: bool,
+    none_left: bool,
 }
 
-impl Zygote {
-    /// Until the host is gone and so is everybody else.
+impl LauncherProcess {
+    /// Returns once the host has closed its socket and no keeper or orphan is left.
     fn serve(&mut self, signals: &SignalFd) {
-        let mut strays = false;
+        let mut orphans = false;
         loop {
             let reaped = self.reap();
-            if self.socket.is_none() && reaped.nobody_left {
+            if self.host.is_none() && reaped.none_left {
                 return;
             }
-            // Only where a keeper ended can a stray have come to us.
-            strays = (strays || reaped.somebody_ended) && self.kill_strays();
-            let timeout = if strays {
-                PollTimeout::try_from(LOOK_AGAIN).unwrap_or(PollTimeout::ZERO)
+            // There can be orphans only after a keeper has ended.
+            orphans = (orphans || reaped.any_ended) && self.kill_orphans();
+            let timeout = if orphans {
+                PollTimeout::try_from(KILL_INTERVAL).unwrap_or(PollTimeout::ZERO)
             } else {
                 PollTimeout::NONE
             };
             let mut watched = vec![PollFd::new(signals.as_fd(), PollFlags::POLLIN)];
             watched.extend(
-                self.socket
+                self.host
                     .as_ref()
-                    .map(|socket| PollFd::new(socket.as_fd(), PollFlags::POLLIN)),
+                    .map(|host| PollFd::new(host.as_fd(), PollFlags::POLLIN)),
             );
             let _ = poll(&mut watched, timeout);
-            let asked = watched.get(1).is_some_and(|fd| fd.any().unwrap_or(false));
+            let host_sent = watched.get(1).is_some_and(|fd| fd.any().unwrap_or(false));
             drop(watched);
             while let Ok(Some(_)) = signals.read_signal() {}
-            if asked {
-                self.take_order(signals);
+            if host_sent {
+                self.read_request(signals);
             }
         }
     }
 
     fn reap(&mut self) -> Reaped {
-        let mut somebody_ended = false;
+        let mut any_ended = false;
         loop {
             match keeper::wait_for_any(libc::WNOHANG | libc::WUNTRACED) {
-                Waited::Ended(pid, _) => {
+                WaitOutcome::Ended(pid, _) => {
                     self.keepers.remove(&pid);
-                    somebody_ended = true;
+                    any_ended = true;
                 }
-                Waited::Stopped(pid) => self.resume(pid),
-                Waited::AllRun => {
+                WaitOutcome::Stopped(pid) => self.resume(pid),
+                WaitOutcome::AllRunning => {
                     return Reaped {
-                        somebody_ended,
-                        nobody_left: false,
+                        any_ended,
+                        none_left: false,
                     };
                 }
-                Waited::NobodyLeft => {
+                WaitOutcome::NoChildren => {
                     return Reaped {
-                        somebody_ended,
-                        nobody_left: true,
+                        any_ended,
+                        none_left: true,
                     };
                 }
             }
         }
     }
 
-    /// Nobody but its own server has a reason to stop a keeper.
+    /// Continues a keeper that was stopped. Only its own child has a reason to stop it.
     fn resume(&mut self, stopped: Pid) {
         if let Some(stops) = self.keepers.get_mut(&stopped) {
             *stops += 1;
@@ -197,47 +195,48 @@ impl Zygote {
         }
     }
 
-    /// Whether there were any.
-    fn kill_strays(&self) -> bool {
+    /// Returns whether there were any.
+    fn kill_orphans(&self) -> bool {
         let mut found = false;
-        for stray in descent::children(Pid::this())
+        for orphan in process_tree::children(Pid::this())
             .into_iter()
             .filter(|pid| !self.keepers.contains_key(pid))
         {
             found = true;
-            let _ = kill(stray, Signal::SIGKILL);
+            let _ = kill(orphan, Signal::SIGKILL);
         }
         found
     }
 
-    fn take_order(&mut self, signals: &SignalFd) {
-        let Some(socket) = &self.socket else { return };
-        match receive(socket) {
-            Ok(Some([control, stdio @ ..])) => {
-                self.fork_keeper(UnixStream::from(control), stdio, signals)
+    fn read_request(&mut self, signals: &SignalFd) {
+        let Some(host) = &self.host else { return };
+        match receive(host) {
+            Ok(Some([keeper_end, stdio @ ..])) => {
+                self.fork_keeper(UnixStream::from(keeper_end), stdio, signals)
             }
-            // Less than four descriptors came through: the host sees them closed.
+            // Fewer than four descriptors arrived: the host sees its ends closed.
             Ok(None) => {}
-            Err(_) => self.socket = None,
+            Err(_) => self.host = None,
         }
     }
 
-    fn fork_keeper(&mut self, mut control: UnixStream, stdio: [OwnedFd; 3], signals: &SignalFd) {
+    fn fork_keeper(&mut self, mut keeper_end: UnixStream, stdio: [OwnedFd; 3], signals: &SignalFd) {
         let launcher = Pid::this();
-        // SAFETY: this process has one thread, so the child may do whatever it could do itself.
+        // SAFETY: this process has one thread, so the forked one may call any function.
         match unsafe { fork() } {
             Ok(ForkResult::Child) => {
-                // Held by a keeper, it would keep the host from seeing that the launcher died.
-                self.socket = None;
-                keeper::run(control, stdio, signals, launcher)
+                // As long as a keeper holds it, the host does not see that the launcher process
+                // died.
+                self.host = None;
+                keeper::run(keeper_end, stdio, signals, launcher)
             }
-            // Our copies of the descriptors close here, so that the keeper and its server hold the
-            // only ones.
+            // Our copies of the descriptors are closed here: only the keeper and its child hold
+            // them.
             Ok(ForkResult::Parent { child }) => _ = self.keepers.insert(child, 0),
             Err(errno) => {
-                let _ = control.write_all(
-                    &Report::Failed {
-                        step: Step::Keeper,
+                let _ = keeper_end.write_all(
+                    &KeeperReport::Failed {
+                        step: SpawnStep::ForkKeeper,
                         errno: errno as i32,
                     }
                     .encode(),
@@ -247,14 +246,14 @@ impl Zygote {
     }
 }
 
-/// One message: its four descriptors, `None` where some are missing, an error where the host is
-/// gone.
-fn receive(socket: &UnixStream) -> nix::Result<Option<[OwnedFd; 4]>> {
+/// Receives one message: its four descriptors, `None` if some are missing, an error if the host has
+/// died.
+fn receive(host: &UnixStream) -> nix::Result<Option<[OwnedFd; 4]>> {
     let mut byte = [0];
     let mut space = nix::cmsg_space!([RawFd; 4]);
     let mut parts = [IoSliceMut::new(&mut byte)];
     let flags = MsgFlags::MSG_CMSG_CLOEXEC | MsgFlags::MSG_DONTWAIT;
-    let message = match recvmsg::<()>(socket.as_raw_fd(), &mut parts, Some(&mut space), flags) {
+    let message = match recvmsg::<()>(host.as_raw_fd(), &mut parts, Some(&mut space), flags) {
         Err(Errno::EAGAIN | Errno::EINTR) => return Ok(None),
         Err(errno) => return Err(errno),
         Ok(message) if message.bytes == 0 => return Err(Errno::EPIPE),
@@ -263,7 +262,7 @@ fn receive(socket: &UnixStream) -> nix::Result<Option<[OwnedFd; 4]>> {
     let mut received = Vec::new();
     for control in message.cmsgs().into_iter().flatten() {
         if let ControlMessageOwned::ScmRights(descriptors) = control {
-            // SAFETY: the kernel has just made them for us.
+            // SAFETY: the kernel has just created them for this process.
             received.extend(
                 descriptors
                     .into_iter()

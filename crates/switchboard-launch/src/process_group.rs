@@ -1,9 +1,8 @@
-//! Children without a launcher: each leads a process group, which is killed as a whole.
+//! A child without a launcher process: it leads a process group, which is signalled as a whole.
 //!
-//! A thread per child starts it, waits for it and is the only one to reap it: PDEATHSIG (Linux) is
-//! tied to the thread that forked, and a group's number cannot pass to strangers before its leader
-//! is reaped. As soon as the leader has ended, the rest of its group is killed; nobody waits for
-//! it, as its parent is init.
+//! One thread per child starts it and waits for it, because PDEATHSIG (Linux) is sent when the
+//! thread that forked ends. When the child has ended, the rest of its group is killed before the
+//! child is reaped: until then the group's id cannot be reused.
 
 use std::ffi::OsStr;
 use std::io;
@@ -19,40 +18,40 @@ use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use tokio::sync::{oneshot, watch};
 
-use super::Command;
-use super::Exit;
+use crate::{Command, Exit};
 
-/// A running group. Dropping it kills it.
+/// A running child and its process group. Dropping it kills the group.
 #[derive(Debug)]
-pub(crate) struct Group {
-    leader: Arc<Leader>,
-    ended: watch::Receiver<Option<Exit>>,
+pub(crate) struct ProcessGroup {
+    leader: Arc<LeaderPid>,
+    /// Sent by the child's thread.
+    exit: watch::Receiver<Option<Exit>>,
 }
 
-/// The leader's pid, until it is reaped: from then on the number is anybody's.
+/// The child's pid, `None` once it is reaped: then the pid may be reused.
 #[derive(Debug, Default)]
-struct Leader(Mutex<Option<Pid>>);
+struct LeaderPid(Mutex<Option<Pid>>);
 
-impl Group {
-    /// Starts a child; its ends of the pipes are closed here in any case.
+impl ProcessGroup {
+    /// Starts a child. Our copies of its ends of the pipes are closed in any case.
     pub(crate) async fn spawn(command: &Command, stdio: [OwnedFd; 3]) -> io::Result<(u32, Self)> {
         let program = command.program.display();
         let command = std_command(command, stdio);
-        let (started, starting) = oneshot::channel();
-        let (ending, ended) = watch::channel(None);
-        let leader = Arc::new(Leader::default());
+        let (spawned, pid) = oneshot::channel();
+        let (exit_sender, exit) = watch::channel(None);
+        let leader = Arc::new(LeaderPid::default());
         let thread = std::thread::Builder::new()
             .name("child-wait".to_owned())
             .stack_size(256 * 1024);
         let group = Self {
             leader: Arc::clone(&leader),
-            ended,
+            exit,
         };
-        thread.spawn(move || live(command, &leader, started, &ending))?;
-        let answer = starting
+        thread.spawn(move || spawn_and_wait(command, &leader, spawned, &exit_sender))?;
+        let pid = pid
             .await
-            .unwrap_or_else(|_| Err(io::Error::other("the thread that starts it ended")));
-        match answer {
+            .unwrap_or_else(|_| Err(io::Error::other("the thread that starts it panicked")));
+        match pid {
             Ok(pid) => Ok((pid, group)),
             Err(error) => Err(io::Error::new(
                 error.kind(),
@@ -62,14 +61,14 @@ impl Group {
     }
 
     pub(crate) async fn exited(&mut self) -> Exit {
-        match self.ended.wait_for(Option::is_some).await {
+        match self.exit.wait_for(Option::is_some).await {
             Ok(exit) => exit.unwrap_or(Exit::Unknown),
             Err(_) => Exit::Unknown,
         }
     }
 
-    pub(crate) fn is_gone(&self) -> bool {
-        self.ended.borrow().is_some()
+    pub(crate) fn has_ended(&self) -> bool {
+        self.exit.borrow().is_some()
     }
 
     pub(crate) fn signal(&self, signal: Signal) {
@@ -79,39 +78,40 @@ impl Group {
     }
 }
 
-impl Drop for Group {
+impl Drop for ProcessGroup {
     fn drop(&mut self) {
         self.signal(Signal::SIGKILL);
     }
 }
 
-impl Leader {
+impl LeaderPid {
     fn lock(&self) -> MutexGuard<'_, Option<Pid>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn live(
+/// The thread of one child.
+fn spawn_and_wait(
     mut command: std::process::Command,
-    leader: &Leader,
-    started: oneshot::Sender<io::Result<u32>>,
-    ending: &watch::Sender<Option<Exit>>,
+    leader: &LeaderPid,
+    result: oneshot::Sender<io::Result<u32>>,
+    exit_sender: &watch::Sender<Option<Exit>>,
 ) {
     let spawned = command.spawn();
-    // Our copies of the child's ends: held, they would keep the host from ever seeing the end of
-    // its output.
+    // Closes our copies of the child's ends: as long as we hold them, the host does not see the end
+    // of its output.
     drop(command);
     let mut child = match spawned {
         Ok(child) => child,
         Err(error) => {
-            let _ = started.send(Err(error));
+            let _ = result.send(Err(error));
             return;
         }
     };
     let pid = Pid::from_raw(child.id().cast_signed());
     *leader.lock() = Some(pid);
-    if started.send(Ok(child.id())).is_err() {
-        // Nobody waits for it any more.
+    if result.send(Ok(child.id())).is_err() {
+        // The caller has given up.
         let _ = killpg(pid, Signal::SIGKILL);
     }
     wait_without_reaping(pid);
@@ -120,7 +120,7 @@ fn live(
     let exit = child.wait().map_or(Exit::Unknown, exit_of);
     *lock = None;
     drop(lock);
-    ending.send_replace(Some(exit));
+    exit_sender.send_replace(Some(exit));
 }
 
 fn std_command(wanted: &Command, [stdin, stdout, stderr]: [OwnedFd; 3]) -> std::process::Command {
@@ -134,20 +134,20 @@ fn std_command(wanted: &Command, [stdin, stdout, stderr]: [OwnedFd; 3]) -> std::
         command.current_dir(folder);
     }
     command.stdin(stdin).stdout(stdout).stderr(stderr);
-    // SAFETY: system calls only, none of which takes a lock or allocates.
+    // SAFETY: it makes system calls only, and neither locks nor allocates.
     unsafe { command.pre_exec(prepare) };
     command
 }
 
-/// Runs in the child before its program does.
+/// Runs in the child before `execve`.
 fn prepare() -> io::Result<()> {
     nix::unistd::setsid()?;
     #[cfg(target_os = "linux")]
     {
         nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)?;
-        super::birth::default_signals();
-        // What the embedder left inheritable. Best effort: kernels before 5.11 do not know it.
-        // SAFETY: marks descriptors, closes none.
+        crate::linux::default_signals();
+        // For descriptors that this program left inheritable. Kernels before 5.11 do not support
+        // it. SAFETY: it marks descriptors and closes none.
         unsafe {
             libc::syscall(
                 libc::SYS_close_range,
@@ -160,6 +160,7 @@ fn prepare() -> io::Result<()> {
     Ok(())
 }
 
+/// Waits until the child has ended, and leaves it a zombie, so that its pid is not reused.
 fn wait_without_reaping(pid: Pid) {
     loop {
         let mut info = std::mem::MaybeUninit::<libc::siginfo_t>::zeroed();

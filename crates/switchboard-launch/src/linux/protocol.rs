@@ -1,91 +1,95 @@
-//! The words between the host and the keeper of one server: what to start, what became of it, how
-//! to end it.
+//! What host and keeper exchange: a request to start a child, reports about it, and single bytes
+//! that ask for its end.
 
 use std::ffi::{CStr, OsStr};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use super::Command;
-use super::Exit;
+use crate::{Command, Exit};
 
 /// Host to keeper: SIGTERM to every descendant.
-pub(crate) const TERM: u8 = b'T';
+pub(crate) const TERMINATE: u8 = b'T';
 /// Host to keeper: SIGKILL until no descendant is left.
 pub(crate) const KILL: u8 = b'K';
 
-/// The kernel takes less than this for arguments and environment together, so more is a mistake.
-const LIMIT_BYTES: usize = 16 * 1024 * 1024;
+/// Far above what the kernel accepts for arguments and environment together.
+const MAX_REQUEST_BYTES: usize = 16 * 1024 * 1024;
 /// Length, number of arguments, number of variables.
-const HEAD_BYTES: usize = 12;
+const HEADER_BYTES: usize = 12;
 
-/// What a keeper starts: NUL-terminated strings in one buffer, so that it is read once and taken
-/// apart without copies.
+/// What a keeper is to start. It borrows from the buffer that was read: NUL-terminated strings, as
+/// `execve` takes them.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Order<'a> {
+pub(crate) struct SpawnRequest<'a> {
     pub(crate) program: &'a CStr,
-    /// Empty: the folder of the launcher, which is the host's at its start.
-    pub(crate) cwd: &'a CStr,
+    /// Empty for the folder in which the launcher process was started.
+    pub(crate) folder: &'a CStr,
     pub(crate) args: Vec<&'a CStr>,
     /// `NAME=value` each.
     pub(crate) env: Vec<&'a CStr>,
 }
 
-/// Writes the order down, its length first.
+/// Encodes a request: its length, the number of arguments and of variables, then the strings.
 pub(crate) fn encode(command: &Command) -> io::Result<Vec<u8>> {
-    let mut text = vec![0; HEAD_BYTES];
-    put(&mut text, command.program.as_os_str(), "the program's path")?;
+    let mut buffer = vec![0; HEADER_BYTES];
+    put(
+        &mut buffer,
+        command.program.as_os_str(),
+        "the program's path",
+    )?;
     let folder = command
         .folder
         .as_deref()
         .map_or(OsStr::new(""), Path::as_os_str);
-    put(&mut text, folder, "the working folder")?;
-    put(&mut text, &command.arg0, "the command")?;
+    put(&mut buffer, folder, "the working folder")?;
+    put(&mut buffer, &command.arg0, "the command")?;
     for argument in &command.args {
-        put(&mut text, argument, "an argument")?;
+        put(&mut buffer, argument, "an argument")?;
     }
     for (name, value) in &command.env {
         if name.is_empty() || name.as_bytes().iter().any(|byte| b"=\0".contains(byte)) {
             return Err(invalid(format!(
-                "{name:?} cannot name an environment variable"
+                "{name:?} is not a valid name for an environment variable"
             )));
         }
-        text.extend_from_slice(name.as_bytes());
-        text.push(b'=');
+        buffer.extend_from_slice(name.as_bytes());
+        buffer.push(b'=');
         put(
-            &mut text,
+            &mut buffer,
             OsStr::from_bytes(&value.0),
             &format!("the value of the variable {}", name.display()),
         )?;
     }
-    if text.len() > LIMIT_BYTES {
+    if buffer.len() > MAX_REQUEST_BYTES {
         return Err(invalid(format!(
             "arguments and environment are {} bytes; the system takes at most about 2 MiB",
-            text.len()
+            buffer.len()
         )));
     }
-    let body = (text.len() - 4) as u32;
-    text[0..4].copy_from_slice(&body.to_le_bytes());
-    text[4..8].copy_from_slice(&(command.args.len() as u32 + 1).to_le_bytes());
-    text[8..12].copy_from_slice(&(command.env.len() as u32).to_le_bytes());
-    Ok(text)
+    let body = (buffer.len() - 4) as u32;
+    buffer[0..4].copy_from_slice(&body.to_le_bytes());
+    buffer[4..8].copy_from_slice(&(command.args.len() as u32 + 1).to_le_bytes());
+    buffer[8..12].copy_from_slice(&(command.env.len() as u32).to_le_bytes());
+    Ok(buffer)
 }
 
-/// Reads one order off a blocking stream. It holds secrets: whoever took it apart wipes it.
-pub(crate) fn read(from: &mut impl io::Read) -> io::Result<Vec<u8>> {
+/// Reads one request, without its length, from a blocking stream. It contains secrets: the caller
+/// overwrites it after use.
+pub(crate) fn read(stream: &mut impl io::Read) -> io::Result<Vec<u8>> {
     let mut length = [0; 4];
-    from.read_exact(&mut length)?;
+    stream.read_exact(&mut length)?;
     let length = u32::from_le_bytes(length) as usize;
-    if !(HEAD_BYTES - 4..=LIMIT_BYTES).contains(&length) {
-        return Err(invalid("an order of impossible length".to_owned()));
+    if !(HEADER_BYTES - 4..=MAX_REQUEST_BYTES).contains(&length) {
+        return Err(invalid("a spawn request of invalid length".to_owned()));
     }
     let mut body = vec![0; length];
-    from.read_exact(&mut body)?;
+    stream.read_exact(&mut body)?;
     Ok(body)
 }
 
-/// Takes an order apart that [`read`] returned.
-pub(crate) fn decode(body: &[u8]) -> Option<Order<'_>> {
+/// Decodes what [`read`] returned.
+pub(crate) fn decode(body: &[u8]) -> Option<SpawnRequest<'_>> {
     let args_count = u32::from_le_bytes(body.get(0..4)?.try_into().ok()?) as usize;
     let env_count = u32::from_le_bytes(body.get(4..8)?.try_into().ok()?) as usize;
     let mut rest = body.get(8..)?;
@@ -95,65 +99,65 @@ pub(crate) fn decode(body: &[u8]) -> Option<Order<'_>> {
         Some(text)
     };
     let program = next()?;
-    let cwd = next()?;
+    let folder = next()?;
     let args = (0..args_count)
         .map(|_| next())
         .collect::<Option<Vec<_>>>()?;
     let env = (0..env_count).map(|_| next()).collect::<Option<Vec<_>>>()?;
-    Some(Order {
+    Some(SpawnRequest {
         program,
-        cwd,
+        folder,
         args,
         env,
     })
 }
 
-/// What a keeper tells the host.
+/// What a keeper reports to the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Report {
+pub(crate) enum KeeperReport {
     /// The program runs.
     Started { pid: i32 },
-    /// It does not.
-    Failed { step: Step, errno: i32 },
-    /// The server itself ended; its descendants may still run.
+    /// It could not be started.
+    Failed { step: SpawnStep, errno: i32 },
+    /// The child itself ended; its descendants may still run.
     Exited(Exit),
     /// No descendant is left.
-    Gone,
+    AllEnded,
 }
 
-/// What was being done when a start failed.
+/// The steps of starting a child, for the report of a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Step {
-    /// The launcher forks a keeper.
-    Keeper,
-    /// The keeper forks the server.
-    Fork,
-    /// A session of its own, its descriptors, its signals.
+pub(crate) enum SpawnStep {
+    /// The launcher process forks a keeper.
+    ForkKeeper,
+    /// The keeper forks the child.
+    ForkChild,
+    /// The child's session, descriptors and signals.
     Prepare,
-    /// Its working folder.
-    Folder,
-    /// Its program.
-    Program,
+    /// The child's working folder.
+    ChangeFolder,
+    /// The child's program.
+    Exec,
 }
 
-impl Step {
+impl SpawnStep {
     const ALL: [Self; 5] = [
-        Self::Keeper,
-        Self::Fork,
+        Self::ForkKeeper,
+        Self::ForkChild,
         Self::Prepare,
-        Self::Folder,
-        Self::Program,
+        Self::ChangeFolder,
+        Self::Exec,
     ];
 
-    pub(crate) fn from_byte(byte: u8) -> Option<Self> {
+    fn from_byte(byte: u8) -> Option<Self> {
         Self::ALL.get(usize::from(byte)).copied()
     }
 }
 
-/// The length of every report.
+/// The length of every encoded report.
 pub(crate) const REPORT_BYTES: usize = 9;
 
-impl Report {
+impl KeeperReport {
     pub(crate) fn encode(self) -> [u8; REPORT_BYTES] {
         let (tag, first, second) = match self {
             Self::Started { pid } => (b'S', pid, 0),
@@ -161,7 +165,7 @@ impl Report {
             Self::Exited(Exit::Status(status)) => (b'X', status, 0),
             Self::Exited(Exit::Signal(signal)) => (b'G', signal, 0),
             Self::Exited(Exit::Unknown) => (b'U', 0, 0),
-            Self::Gone => (b'0', 0, 0),
+            Self::AllEnded => (b'0', 0, 0),
         };
         let mut bytes = [tag; REPORT_BYTES];
         bytes[1..5].copy_from_slice(&first.to_le_bytes());
@@ -178,26 +182,27 @@ impl Report {
         Some(match tag {
             b'S' => Self::Started { pid: first },
             b'F' => Self::Failed {
-                step: Step::from_byte(u8::try_from(first).ok()?)?,
+                step: SpawnStep::from_byte(u8::try_from(first).ok()?)?,
                 errno: second,
             },
             b'X' => Self::Exited(Exit::Status(first)),
             b'G' => Self::Exited(Exit::Signal(first)),
             b'U' => Self::Exited(Exit::Unknown),
-            b'0' => Self::Gone,
+            b'0' => Self::AllEnded,
             _ => return None,
         })
     }
 }
 
-fn put(text: &mut Vec<u8>, part: &OsStr, what: &str) -> io::Result<()> {
-    if part.as_bytes().contains(&0) {
+/// Appends a string and its NUL.
+fn put(buffer: &mut Vec<u8>, text: &OsStr, what: &str) -> io::Result<()> {
+    if text.as_bytes().contains(&0) {
         return Err(invalid(format!(
-            "{what} holds a NUL character, which no program can be given"
+            "{what} contains a NUL character, which the system does not allow"
         )));
     }
-    text.extend_from_slice(part.as_bytes());
-    text.push(0);
+    buffer.extend_from_slice(text.as_bytes());
+    buffer.push(0);
     Ok(())
 }
 
@@ -219,12 +224,12 @@ mod tests {
     }
 
     #[test]
-    fn an_order_arrives_as_it_was_given() {
+    fn a_request_is_decoded_as_it_was_encoded() {
         let text = encode(&command()).unwrap();
         let body = read(&mut text.as_slice()).unwrap();
-        let expected = Order {
+        let expected = SpawnRequest {
             program: c"/bin/echo",
-            cwd: c"/tmp",
+            folder: c"/tmp",
             args: vec![c"echo", c"", c"; $( ) && \n"],
             env: vec![c"A==1=", c"B="],
         };
@@ -232,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_program_can_be_given_is_refused_by_name() {
+    fn an_invalid_argument_or_variable_is_refused_by_name() {
         let check = |change: fn(Command) -> Command, expected: &str| {
             assert_eq!(
                 encode(&change(command())).unwrap_err().to_string(),
@@ -241,35 +246,35 @@ mod tests {
         };
         check(
             |command| command.arg("a\0b"),
-            "an argument holds a NUL character, which no program can be given",
+            "an argument contains a NUL character, which the system does not allow",
         );
         check(
             |command| command.env("A=B", "x"),
-            "\"A=B\" cannot name an environment variable",
+            "\"A=B\" is not a valid name for an environment variable",
         );
         check(
             |command| command.env("A", "\0"),
-            "the value of the variable A holds a NUL character, which no program can be given",
+            "the value of the variable A contains a NUL character, which the system does not allow",
         );
     }
 
     #[test]
-    fn a_report_arrives_as_it_was_given() {
+    fn a_report_is_decoded_as_it_was_encoded() {
         let mut reports = vec![
-            Report::Started { pid: 70_000 },
-            Report::Exited(Exit::Status(255)),
-            Report::Exited(Exit::Signal(9)),
-            Report::Exited(Exit::Unknown),
-            Report::Gone,
+            KeeperReport::Started { pid: 70_000 },
+            KeeperReport::Exited(Exit::Status(255)),
+            KeeperReport::Exited(Exit::Signal(9)),
+            KeeperReport::Exited(Exit::Unknown),
+            KeeperReport::AllEnded,
         ];
-        reports.extend(Step::ALL.map(|step| Report::Failed { step, errno: 2 }));
+        reports.extend(SpawnStep::ALL.map(|step| KeeperReport::Failed { step, errno: 2 }));
         for report in reports {
-            assert_eq!(Report::decode(report.encode()), Some(report));
+            assert_eq!(KeeperReport::decode(report.encode()), Some(report));
         }
     }
 
     #[test]
-    fn a_damaged_order_is_no_order() {
+    fn a_truncated_request_is_refused() {
         let body = encode(&command()).unwrap().split_off(4);
         for cut in 0..body.len() {
             assert_eq!(decode(&body[..cut]), None, "cut at {cut}");

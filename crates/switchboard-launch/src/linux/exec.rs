@@ -1,4 +1,4 @@
-//! The birth of a server (Linux): clone, a session of its own, exactly three descriptors, execve.
+//! Starts the child of a keeper: clone, a session of its own, exactly three descriptors, execve.
 
 use std::convert::Infallible;
 use std::os::fd::OwnedFd;
@@ -11,10 +11,10 @@ use nix::sys::signal::{SigHandler, SigSet, Signal, signal};
 use nix::sys::wait::waitpid;
 use nix::unistd::{Pid, chdir, dup2_stderr, dup2_stdin, dup2_stdout, execve, getppid, setsid};
 
-use super::order::{Order, Step};
+use super::protocol::{SpawnRequest, SpawnStep};
 
-/// The signals that the launcher ignores, and a server must not: what is ignored stays so through
-/// `execve`.
+/// The signals that the launcher process ignores. A child must not: `execve` would keep them
+/// ignored.
 pub(crate) const IGNORED: [Signal; 5] = [
     Signal::SIGHUP,
     Signal::SIGINT,
@@ -23,40 +23,42 @@ pub(crate) const IGNORED: [Signal; 5] = [
     Signal::SIGPIPE,
 ];
 
-/// Room for what the child does before its program runs.
+/// The stack of the child until `execve`.
 const STACK_BYTES: usize = 64 * 1024;
 
-/// Starts the server as a child of this process, which must be single-threaded; returns once its
-/// program runs.
+/// Starts the child of this process, which must be single-threaded; returns once its program runs.
 ///
-/// The child borrows our memory while we stand still (`CLONE_VM | CLONE_VFORK`): nothing is copied
-/// for the moment before `execve`, which halves what a keeper costs. It runs on a stack of its own,
-/// so it cannot disturb ours.
-pub(crate) fn give(order: &Order<'_>, stdio: [OwnedFd; 3]) -> Result<Pid, (Step, Errno)> {
+/// Until `execve` the child shares our memory and we are suspended (`CLONE_VM | CLONE_VFORK`). No
+/// page tables are copied, which halves what a keeper costs. The child has a stack of its own, so
+/// ours stays intact.
+pub(crate) fn start_child(
+    request: &SpawnRequest<'_>,
+    stdio: [OwnedFd; 3],
+) -> Result<Pid, (SpawnStep, Errno)> {
     let mut failure = None;
     let parent = Pid::this();
     let child = {
-        let become_it = || {
-            let Err(why) = become_server(order, &stdio, parent);
+        let run_child = || {
+            let Err(why) = exec(request, &stdio, parent);
             failure = Some(why);
             127
         };
         let mut stack = vec![0; STACK_BYTES];
-        // SAFETY: this process has one thread, which stands still until the child has run its
-        // program or ended; so nobody else uses the memory that the child borrows, and
-        // stack and closure outlive its use of them.
+        // SAFETY: this process has one thread, which is suspended until the child has called
+        // execve or ended. So nobody else uses the shared memory meanwhile, and stack and closure
+        // outlive the child's use of them.
         unsafe {
             clone(
-                Box::new(become_it),
+                Box::new(run_child),
                 &mut stack,
                 CloneFlags::CLONE_VM | CloneFlags::CLONE_VFORK,
                 Some(libc::SIGCHLD),
             )
         }
     };
-    // Held here, they would keep the host from ever seeing the end of the server's output.
+    // As long as we hold them, the host does not see the end of the child's output.
     drop(stdio);
-    let child = child.map_err(|errno| (Step::Fork, errno))?;
+    let child = child.map_err(|errno| (SpawnStep::ForkChild, errno))?;
     match failure {
         None => Ok(child),
         Some(why) => {
@@ -66,15 +68,15 @@ pub(crate) fn give(order: &Order<'_>, stdio: [OwnedFd; 3]) -> Result<Pid, (Step,
     }
 }
 
-/// Sets every signal to its default action. Past the C library, which keeps two of them to itself:
-/// what is ignored there stays so, too.
+/// Sets every signal to its default action. By system call: the C library refuses two signals that
+/// it uses itself, and those may have been inherited as ignored.
 pub(crate) fn default_signals() {
     const LAST_SIGNAL: i32 = 64;
     // The kernel's `struct sigaction`: default action, no flags, nothing masked.
     let default = [0u64; 4];
     for number in 1..=LAST_SIGNAL {
         // SAFETY: the structure is as large as the kernel reads, and the default action runs no
-        // code of ours. KILL and STOP are refused.
+        // code of ours. SIGKILL and SIGSTOP are refused.
         unsafe {
             libc::syscall(
                 libc::SYS_rt_sigaction,
@@ -87,20 +89,21 @@ pub(crate) fn default_signals() {
     }
 }
 
-fn become_server(
-    order: &Order<'_>,
+/// Runs in the child.
+fn exec(
+    request: &SpawnRequest<'_>,
     [stdin, stdout, stderr]: &[OwnedFd; 3],
     parent: Pid,
-) -> Result<Infallible, (Step, Errno)> {
+) -> Result<Infallible, (SpawnStep, Errno)> {
     let prepared = || {
         setsid()?;
-        // Should the keeper be killed; what the server itself started then goes to the launcher,
-        // which kills it.
+        // In case the keeper is killed. The child's own children are then reparented to the
+        // launcher process, which kills them.
         prctl::set_pdeathsig(Signal::SIGKILL)?;
         if getppid() != parent {
             return Err(Errno::ESRCH);
         }
-        // All other descriptors of a keeper are close-on-exec.
+        // All other descriptors that a keeper holds are close-on-exec.
         dup2_stdin(stdin)?;
         dup2_stdout(stdout)?;
         dup2_stderr(stderr)?;
@@ -110,9 +113,9 @@ fn become_server(
         }
         SigSet::empty().thread_set_mask()
     };
-    prepared().map_err(|errno| (Step::Prepare, errno))?;
-    if !order.cwd.is_empty() {
-        chdir(order.cwd).map_err(|errno| (Step::Folder, errno))?;
+    prepared().map_err(|errno| (SpawnStep::Prepare, errno))?;
+    if !request.folder.is_empty() {
+        chdir(request.folder).map_err(|errno| (SpawnStep::ChangeFolder, errno))?;
     }
-    execve(order.program, &order.args, &order.env).map_err(|errno| (Step::Program, errno))
+    execve(request.program, &request.args, &request.env).map_err(|errno| (SpawnStep::Exec, errno))
 }

@@ -1,0 +1,173 @@
+//! A running child: its pipes, its exit status, and how it is stopped.
+
+use std::fmt;
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use tokio::net::unix::pipe;
+use tokio::time::{Instant, timeout_at};
+
+#[cfg(target_os = "linux")]
+use crate::linux::KeeperConnection;
+use crate::pipes::HostEnds;
+use crate::process_group::ProcessGroup;
+
+/// A running child. Dropping it kills the child and all its descendants at once (SIGKILL).
+#[derive(Debug)]
+pub struct Child {
+    /// Its process id.
+    pub pid: u32,
+    /// `None` once taken.
+    pub stdin: Option<pipe::Sender>,
+    /// `None` once taken.
+    pub stdout: Option<pipe::Receiver>,
+    /// `None` once taken.
+    pub stderr: Option<pipe::Receiver>,
+    control: ChildControl,
+}
+
+/// How a child ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exit {
+    /// It exited with this status.
+    Status(i32),
+    /// This signal ended it.
+    Signal(i32),
+    /// Its keeper was killed, so its status was lost.
+    Unknown,
+}
+
+impl fmt::Display for Exit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Status(code) => write!(f, "exited with status {code}"),
+            Self::Signal(signal) => match Signal::try_from(*signal) {
+                Ok(known) => write!(f, "was killed by {known}"),
+                Err(_) => write!(f, "was killed by signal {signal}"),
+            },
+            Self::Unknown => write!(f, "ended in an unknown way"),
+        }
+    }
+}
+
+/// When a child that is being stopped is sent which signal, counted from the moment its stdin was
+/// closed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StopTiming {
+    /// SIGTERM to all descendants.
+    pub term: Duration,
+    /// SIGKILL to all descendants.
+    pub kill: Duration,
+    /// How long to wait until no descendant is left.
+    pub verified: Duration,
+}
+
+impl Default for StopTiming {
+    fn default() -> Self {
+        Self {
+            term: Duration::from_secs(2),
+            kill: Duration::from_secs(3),
+            verified: Duration::from_millis(3500),
+        }
+    }
+}
+
+impl Child {
+    pub(crate) fn new(pid: u32, pipes: HostEnds, control: ChildControl) -> Self {
+        Self {
+            pid,
+            stdin: Some(pipes.stdin),
+            stdout: Some(pipes.stdout),
+            stderr: Some(pipes.stderr),
+            control,
+        }
+    }
+
+    /// Waits until the child itself has ended; its descendants may still run. Cancel-safe, and may
+    /// be called again.
+    pub async fn exited(&mut self) -> Exit {
+        self.control.exited().await
+    }
+
+    /// Closes stdin (whoever took it must have dropped it), then sends SIGTERM, then SIGKILL, and
+    /// returns early once no descendant is left. When the child ends by itself, the descendants that
+    /// it leaves behind are sent SIGTERM at once, and the rest of the schedule moves forward.
+    pub async fn stop(mut self, timing: StopTiming) -> Exit {
+        let began = Instant::now();
+        drop(self.stdin.take());
+        let mut moved_forward = Duration::ZERO;
+        if timeout_at(began + timing.term, self.control.exited())
+            .await
+            .is_ok()
+        {
+            moved_forward = timing.term.saturating_sub(began.elapsed());
+        }
+        let at = |moment: Duration| began + moment.saturating_sub(moved_forward);
+        if !self.control.all_ended() {
+            self.control.signal(Signal::SIGTERM);
+            if timeout_at(at(timing.kill), self.control.wait_all_ended())
+                .await
+                .is_err()
+            {
+                self.control.signal(Signal::SIGKILL);
+                // A process that SIGKILL does not end hangs in the kernel; its keeper stays with
+                // it.
+                let _ = timeout_at(at(timing.verified), self.control.wait_all_ended()).await;
+            }
+        }
+        self.control.exit_if_known().await
+    }
+}
+
+/// The ways in which a child is observed and signalled.
+#[derive(Debug)]
+pub(crate) enum ChildControl {
+    #[cfg(target_os = "linux")]
+    Keeper(KeeperConnection),
+    Group(ProcessGroup),
+}
+
+impl ChildControl {
+    async fn exited(&mut self) -> Exit {
+        match self {
+            #[cfg(target_os = "linux")]
+            Self::Keeper(keeper) => keeper.exited().await,
+            Self::Group(group) => group.exited().await,
+        }
+    }
+
+    /// Until no descendant is left. In a process group, until the child has ended: the others were
+    /// killed then.
+    async fn wait_all_ended(&mut self) {
+        match self {
+            #[cfg(target_os = "linux")]
+            Self::Keeper(keeper) => keeper.wait_all_ended().await,
+            Self::Group(group) => _ = group.exited().await,
+        }
+    }
+
+    fn all_ended(&self) -> bool {
+        match self {
+            #[cfg(target_os = "linux")]
+            Self::Keeper(keeper) => keeper.all_ended(),
+            Self::Group(group) => group.has_ended(),
+        }
+    }
+
+    fn signal(&self, signal: Signal) {
+        match self {
+            #[cfg(target_os = "linux")]
+            Self::Keeper(keeper) if signal == Signal::SIGKILL => keeper.kill(),
+            #[cfg(target_os = "linux")]
+            Self::Keeper(keeper) => keeper.terminate(),
+            Self::Group(group) => group.signal(signal),
+        }
+    }
+
+    /// Without waiting for the end.
+    async fn exit_if_known(&mut self) -> Exit {
+        timeout_at(Instant::now(), self.exited())
+            .await
+            .unwrap_or(Exit::Unknown)
+    }
+}
