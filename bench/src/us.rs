@@ -178,15 +178,10 @@ impl Us {
 
     /// Calls a tool without arguments that must answer within this time.
     pub(crate) async fn call_within(&self, tool: &str, limit: Duration) -> Result<(), Fault> {
-        let call = Call {
-            tool: tool.to_owned(),
-            arguments: self.no_arguments.clone(),
-            caller: self.caller.clone(),
-            listed: None,
-            timeout: Some(limit),
-            yes: false,
-        };
-        self.host.call(call).await?;
+        let call = Call::new(tool, self.no_arguments.clone())
+            .caller(self.caller.clone())
+            .timeout(limit);
+        self.host.call_with(call).await?;
         Ok(())
     }
 
@@ -218,15 +213,8 @@ impl Contestant for Us {
             Tool::Echo => (&self.echo, &self.echo_arguments),
             Tool::Big => (&self.big, &self.no_arguments),
         };
-        let call = Call {
-            tool: name.to_string(),
-            arguments: arguments.clone(),
-            caller: self.caller.clone(),
-            listed: None,
-            timeout: None,
-            yes: false,
-        };
-        Ok(self.host.call(call).await?.raw.as_bytes().len())
+        let call = Call::new(&**name, arguments.clone()).caller(self.caller.clone());
+        Ok(self.host.call_with(call).await?.raw.as_bytes().len())
     }
 }
 
@@ -260,7 +248,13 @@ pub(crate) fn walk(config: &Config, catalog: &Catalog, walks: usize) -> Result<f
             &tool.definition.input_schema,
             &arguments,
         )?;
-        match gate.decide(Question { tool, yes: false }, &grants) {
+        match gate.decide(
+            Question {
+                tool,
+                pre_approved: false,
+            },
+            &grants,
+        ) {
             Decision::Allow { .. } => Ok(()),
             other => Err(format!("{name} should be allowed by its rule, but: {other:?}").into()),
         }

@@ -4,7 +4,6 @@
 use std::sync::Arc;
 
 use switchboard::auth::{AuthMeans, MemoryVault, SystemVault, Vault};
-use switchboard::builtin::OwnTools;
 use switchboard::caller::{Offers, Root};
 use switchboard::config::{
     self, Config, Endpoint, Environment, ProjectPermissions, Scope, ServerConfig,
@@ -230,28 +229,29 @@ impl Setup {
                 roots,
                 ..
             } = self;
-            let host = HostBuilder {
-                config,
-                environment,
-                auth,
-                store,
-                launcher: launcher(),
-                log_folder: Some(paths.state.clone()),
-                private_folder,
-                // A server may always ask: without a terminal it is told no, with a line on stderr
-                // (S0-36).
-                offers: Offers {
-                    elicit_form: true,
-                    elicit_url: true,
-                    ..Offers::default()
-                },
-                roots,
-                only,
-                tools: OwnTools::default(),
-                connectors: Default::default(),
+            // A server may always ask: without a terminal it is told no, with a line on stderr.
+            let offers = Offers {
+                elicit_form: true,
+                elicit_url: true,
+                ..Offers::default()
+            };
+            let mut builder = HostBuilder::new(config)
+                .environment(environment)
+                .auth(auth)
+                .store(store)
+                .launcher(launcher())
+                .log_folder(paths.state.clone())
+                .offers(offers);
+            if let Some(folder) = private_folder {
+                builder = builder.private_folder(folder);
             }
-            .start()
-            .await?;
+            if let Some(roots) = roots {
+                builder = builder.roots(roots);
+            }
+            if let Some(only) = only {
+                builder = builder.start_only(only);
+            }
+            let host = builder.start().await?;
             let work = work(&host, &paths);
             match scope {
                 OutputScope::AllFindings => interrupt::run_with_host(&host, work).await,

@@ -207,13 +207,10 @@ impl Run {
     async fn call_all_at_once(&self) -> Result<(), Failure> {
         let mut calls = JoinSet::new();
         for tool in self.host.catalog().tools() {
-            let call = Call::new(
-                tool.exposed.as_str(),
-                arguments_for(tool)?,
-                self.caller.clone(),
-            );
+            let call =
+                Call::new(tool.exposed.as_str(), arguments_for(tool)?).caller(self.caller.clone());
             let host = self.host.clone();
-            calls.spawn(async move { host.call(call).await });
+            calls.spawn(async move { host.call_with(call).await });
         }
         while let Some(outcome) = calls.join_next().await {
             outcome??;
@@ -278,9 +275,10 @@ impl Run {
     }
 
     async fn call(&self, tool: &str, arguments: RawJson) -> Result<(), Failure> {
-        let call =
-            Call::new(format!("{SERVER}/{tool}"), arguments, self.caller.clone()).timeout(PATIENCE);
-        let result = self.host.call(call).await?;
+        let call = Call::new(format!("{SERVER}/{tool}"), arguments)
+            .caller(self.caller.clone())
+            .timeout(PATIENCE);
+        let result = self.host.call_with(call).await?;
         println!("{tool}: {}", result.for_person()?.for_terminal_line());
         Ok(())
     }

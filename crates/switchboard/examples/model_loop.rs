@@ -11,14 +11,10 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use switchboard::builtin::{OwnDefinition, OwnTool};
-use switchboard::call::Call;
-use switchboard::caller::{Approval, ApprovalRequest, BoxFuture, Caller, CallerId};
-use switchboard::config::{self, ConfigFile, Environment, Scope};
-use switchboard::launch::Launcher;
-use switchboard::result::CallResult;
+use switchboard::caller::BoxFuture;
 use switchboard::vendor::{Toolset, Vendor};
 use switchboard::wire::RawJson;
-use switchboard::{Host, HostBuilder};
+use switchboard::{Approval, Call, CallResult, Caller, Host, HostBuilder};
 
 type Failure = Box<dyn std::error::Error>;
 
@@ -46,7 +42,7 @@ impl OwnTool for CountWords {
                 .unwrap_or_default()
                 .split_whitespace()
                 .count();
-            Ok(CallResult::text(words.to_string()))
+            Ok(CallResult::success(words.to_string()))
         })
     }
 }
@@ -83,23 +79,6 @@ impl Scripted {
     }
 }
 
-/// Whoever runs the model answers for it. A person would be asked here.
-struct Owner;
-
-impl Caller for Owner {
-    fn id(&self) -> CallerId {
-        CallerId::new("model")
-    }
-
-    fn approve<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Approval> {
-        eprintln!(
-            "may it call {}? ({}) yes, once",
-            request.exposed, request.because
-        );
-        Box::pin(async { Approval::Once })
-    }
-}
-
 fn main() -> Result<(), Failure> {
     switchboard::launcher_main();
     tokio::runtime::Builder::new_multi_thread()
@@ -118,10 +97,14 @@ async fn run() -> Result<(), Failure> {
         tool,
         arguments: serde_json::from_str(&arguments)?,
     };
-    let host = HostBuilder::new(config::load(&[ConfigFile::new(file, Scope::Given)])?)
-        .environment(Environment::new(std::env::vars()))
-        .launcher(Launcher::start(std::env::current_exe()?)?)
+    let host = HostBuilder::open(file)?
         .tool(CountWords)
+        // A person would be asked here.
+        .on_approval(|request| async move {
+            let (name, because) = (&request.exposed, &request.because);
+            eprintln!("may it call {name}? ({because}) yes, once");
+            Approval::Once
+        })
         .start()
         .await?;
     host.settled(Duration::from_secs(10)).await;
@@ -146,13 +129,8 @@ async fn converse(host: &Host, model: &Scripted) -> Result<String, Failure> {
             None => format!("there is no tool {tool}"),
             Some(meant) => {
                 let (name, arguments) = meant?;
-                let call = Call::new(name, arguments, Arc::new(Owner)).listed(catalog);
-                host.call(call)
-                    .await
-                    .unwrap_or_else(CallResult::from)
-                    .for_model()?
-                    .raw()
-                    .to_owned()
+                let called = host.call_with(Call::new(name, arguments).listed(catalog));
+                called.await.unwrap_or_else(CallResult::from).text()
             }
         };
         eprintln!("{tool}: {answer}");

@@ -1,6 +1,7 @@
 //! The story of one call: resolve, validate, decide, approve, call, return. Each station is a leaf
 //! that returns.
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
@@ -17,6 +18,7 @@ use crate::result::CallResult;
 use crate::server::ServerHandle;
 use crate::session::{RequestFault, Terms};
 use crate::transport::WireFault;
+use crate::untrusted::escaped_line;
 use crate::wire::RawJson;
 
 pub(crate) use era::EraRefusal;
@@ -41,9 +43,48 @@ const CHANGED_LINES: usize = 40;
 // What few calls come to is boxed here and below: a call's future is copied when it begins, with
 // room for the largest part of it.
 impl Host {
-    /// Makes one call, through the gate.
-    pub async fn call(&self, call: Call) -> Result<CallResult, CallError> {
+    /// Calls a tool, through the gate, for the host's own caller
+    /// ([`HostBuilder::caller`](crate::HostBuilder::caller)). As [`call_with`](Self::call_with)
+    /// with a plain [`Call`].
+    pub async fn call(
+        &self,
+        tool: impl Into<String>,
+        arguments: impl Into<RawJson>,
+    ) -> Result<CallResult, CallError> {
+        self.call_with(Call::new(tool, arguments)).await
+    }
+
+    /// Makes one call, through the gate: resolves the name, checks the arguments against the tool's
+    /// schema, has the gate decide and the caller approve, and sends it.
+    ///
+    /// # Cancellation
+    ///
+    /// Dropping the future cancels the call: a question to the caller is withdrawn, and a server
+    /// that has the request is told so (`notifications/cancelled`). It may have done its work all
+    /// the same.
+    ///
+    /// # Errors
+    ///
+    /// [`CallError`] means that the call did not complete. A tool that answers `isError` has
+    /// answered: that is `Ok`, and [`CallResult::is_error`] says so.
+    ///
+    /// # Retries
+    ///
+    /// What may have run is not sent twice. A call is sent again only where its server says that
+    /// it did not run (a forgotten HTTP session, refused headers), and, for tools that the entry
+    /// names in `idempotent_tools`, after a lost answer. A server that is down is not retried
+    /// here: the call waits until it is connected, or fails with the reason.
+    ///
+    /// # Deadlines
+    ///
+    /// Connecting ends after the entry's `connect_timeout`, the time without a sign of progress
+    /// after `call_timeout`, the whole request after `call_timeout_max` or the call's own
+    /// [`timeout`](Call::timeout). A caller has five minutes to approve, which do not count as
+    /// the call's time.
+    pub async fn call_with(&self, call: Call) -> Result<CallResult, CallError> {
         let host = &*self.0;
+        let caller = call.caller.as_ref().unwrap_or(&host.caller);
+        host.check_offers(caller);
         let mut limit = Limit::start(call.timeout);
         let (mut tool, server) = host.resolve(&call, limit).await?;
         tracing::debug!(
@@ -53,7 +94,7 @@ impl Host {
             call.tool
         );
         let Some(mut server) = server else {
-            return Box::pin(host.call_own(&tool, &call, limit)).await;
+            return Box::pin(host.call_own(&tool, &call, caller, limit)).await;
         };
         let mut is_first = true;
         let raw = loop {
@@ -64,12 +105,12 @@ impl Host {
                 shown(&tool)
             );
             let permit = host
-                .permit(&tool, Some(&mut server), &call, &mut limit)
+                .permit(&tool, Some(&mut server), &call, caller, &mut limit)
                 .await?;
             let (answer, refusal) = host.send(&tool, &server, permit, limit).await;
             if let Some(refusal) = refusal {
                 let may_repeat = is_first && tool.idempotent;
-                if Box::pin(host.era_refused(&server, refusal, &call.caller, may_repeat)).await {
+                if Box::pin(host.era_refused(&server, refusal, caller, may_repeat)).await {
                     is_first = false;
                     tool = Box::pin(host.defined_now(&tool, &server, limit)).await?;
                     continue;
@@ -87,7 +128,7 @@ impl Host {
                 answer => break answer?,
             }
         };
-        let misfit = host.check(&tool, &raw, &call.caller).await;
+        let misfit = host.check(&tool, &raw, caller).await;
         Ok(CallResult { raw, misfit })
     }
 }
@@ -188,12 +229,13 @@ impl Shared {
         tool: &Arc<Tool>,
         mut server: Option<&mut Held>,
         call: &Call,
+        caller: &Arc<dyn Caller>,
         limit: &mut Limit,
     ) -> Result<Permit, CallError> {
-        let decision = self.decide(tool, call.yes);
+        let decision = self.decide(tool, call.pre_approved);
         tracing::debug!("tool {}/{}: {decision}", tool.id.server, shown(tool));
-        if let Some(permit) = decision.permit(tool, &call.arguments, &call.caller) {
-            self.show_change(tool, &call.caller);
+        if let Some(permit) = decision.permit(tool, &call.arguments, caller) {
+            self.show_change(tool, caller);
             return Ok(permit);
         }
         let denied = |reason: String, advice| {
@@ -225,7 +267,7 @@ impl Shared {
                 if let Some(server) = &mut server {
                     server.release();
                 }
-                let permit = Box::pin(self.approve(tool, &request, &call.caller)).await;
+                let permit = Box::pin(self.approve(tool, &request, caller)).await;
                 limit.put_off(asked);
                 let permit = permit.map_err(|Refusal { reason, advice }| denied(reason, advice))?;
                 // What was approved is what is called, or nothing is.
@@ -241,9 +283,11 @@ impl Shared {
     }
 
     /// What rules and remembered answers say.
-    fn decide(&self, tool: &Tool, yes: bool) -> Decision {
+    fn decide(&self, tool: &Tool, pre_approved: bool) -> Decision {
         let grants = self.grants.read().unwrap_or_else(PoisonError::into_inner);
-        self.roster().gate.decide(Question { tool, yes }, &grants)
+        self.roster()
+            .gate
+            .decide(Question { tool, pre_approved }, &grants)
     }
 
     /// What the caller says; an *always* is remembered. The error is why not.
@@ -265,12 +309,12 @@ impl Shared {
                 )));
             }
         };
-        match (answer, request.dialect.rules().answers) {
+        match (&answer, request.dialect.rules().answers) {
             _ if request.once_only => {}
             (Approval::AlwaysTool(keep), Answers::Kept) => {
-                self.remember(std::slice::from_ref(tool), keep).await
+                self.remember(std::slice::from_ref(tool), *keep).await
             }
-            (Approval::AlwaysServer(keep), Answers::Kept) => self.remember(&offered, keep).await,
+            (Approval::AlwaysServer(keep), Answers::Kept) => self.remember(&offered, *keep).await,
             (Approval::AlwaysTool(_), Answers::InMemory) => {
                 self.remember(std::slice::from_ref(tool), Keep::Run).await
             }
@@ -280,7 +324,7 @@ impl Shared {
             }
             _ => {}
         }
-        Permit::approved(request, answer, tool, caller).ok_or_else(|| match answer {
+        Permit::approved(request, &answer, tool, caller).ok_or_else(|| match answer {
             Approval::Unavailable => Refusal {
                 reason: "it needs approval, and there is nobody to ask".to_owned(),
                 // A yes beforehand is one for the call, not for what it leads to.
@@ -288,6 +332,9 @@ impl Shared {
                     beforehand: request.id.tool.as_wire() != SAMPLING,
                 }),
             },
+            Approval::No {
+                reason: Some(reason),
+            } => Refusal::of(format!("the answer was no: {}", escaped_line(&reason))),
             _ => Refusal::of("the answer was no".to_owned()),
         })
     }
@@ -433,6 +480,19 @@ impl Shared {
         !server.is_in(&self.roster())
     }
 
+    /// Says once if a caller can answer what servers are not told of: legacy servers learn what may
+    /// be asked when they are connected.
+    fn check_offers(&self, caller: &Arc<dyn Caller>) {
+        if !self.means.offers.include(caller.offers())
+            && !self.warned_of_offers.swap(true, Ordering::Relaxed)
+        {
+            caller.notice(
+                "this caller can answer more questions than the host was built with; servers that are told at connection \
+                 ask none of them (HostBuilder::caller, HostBuilder::offers)",
+            );
+        }
+    }
+
     /// Counts good work; gives a lost connection its cause.
     pub(crate) async fn finish(
         &self,
@@ -505,40 +565,54 @@ fn shown(tool: &Tool) -> String {
     tool.id.tool.untrusted().for_terminal_line().to_string()
 }
 
-/// What a caller wants done.
+/// One call to make: which tool, with what, for whom.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use std::time::Duration;
+/// use serde_json::json;
+/// use switchboard::{Call, Headless};
+///
+/// let call = Call::new("files/read_file", json!({"path": "README.md"}))
+///     .caller(Arc::new(Headless::new("my-agent")))
+///     .timeout(Duration::from_secs(20));
+/// ```
 #[derive(Clone)]
+#[non_exhaustive]
 pub struct Call {
     /// An exposed name, or `server/tool`.
     pub tool: String,
     /// A JSON object.
     pub arguments: RawJson,
-    /// Who asks, and who is asked.
-    pub caller: Arc<dyn Caller>,
+    /// Who asks, and who is asked; the host's own caller where absent.
+    pub caller: Option<Arc<dyn Caller>>,
     /// The catalog that the caller listed from: a name means what it meant there. `None` takes the
     /// present one.
     pub listed: Option<Arc<Catalog>>,
     /// The longest it may take in all; the entry's `call_timeout_max` where absent.
     pub timeout: Option<Duration>,
     /// The person said yes beforehand.
-    pub yes: bool,
+    pub pre_approved: bool,
 }
 
 impl Call {
     /// A call by what the present catalog offers, with the entry's deadlines, asked about where the
     /// gate says so.
-    pub fn new(
-        tool: impl Into<String>,
-        arguments: impl Into<RawJson>,
-        caller: Arc<dyn Caller>,
-    ) -> Self {
+    pub fn new(tool: impl Into<String>, arguments: impl Into<RawJson>) -> Self {
         Self {
             tool: tool.into(),
             arguments: arguments.into(),
-            caller,
+            caller: None,
             listed: None,
             timeout: None,
-            yes: false,
+            pre_approved: false,
         }
+    }
+
+    /// Made by this caller, who is asked about it.
+    pub fn caller(mut self, caller: Arc<dyn Caller>) -> Self {
+        self.caller = Some(caller);
+        self
     }
 
     /// By what this catalog offers: a name means what it meant there.
@@ -554,8 +628,8 @@ impl Call {
     }
 
     /// The person said yes beforehand. A deny rule still holds.
-    pub fn yes(mut self) -> Self {
-        self.yes = true;
+    pub fn pre_approved(mut self) -> Self {
+        self.pre_approved = true;
         self
     }
 }

@@ -16,6 +16,10 @@ use crate::secret::Redacted;
 use crate::untrusted::Untrusted;
 use crate::wire::RawJson;
 
+pub use callbacks::Callbacks;
+
+mod callbacks;
+
 /// A boxed future that may borrow for `'a`: what the methods of a `dyn` trait return.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
@@ -55,6 +59,15 @@ pub struct Offers {
 }
 
 impl Offers {
+    /// Whether these are at least those.
+    pub(crate) fn include(self, other: Self) -> bool {
+        let covers = |ours: bool, theirs: bool| ours || !theirs;
+        covers(self.elicit_form, other.elicit_form)
+            && covers(self.elicit_url, other.elicit_url)
+            && covers(self.sampling, other.sampling)
+            && covers(self.sampling_tools, other.sampling_tools)
+    }
+
     /// Whether such a question can be answered.
     pub(crate) fn answers(self, kind: &ElicitationKind) -> bool {
         match kind {
@@ -119,6 +132,49 @@ pub trait Caller: Send + Sync {
     }
 }
 
+/// A caller that is shared is a caller.
+impl<C: Caller + ?Sized> Caller for Arc<C> {
+    fn id(&self) -> CallerId {
+        (**self).id()
+    }
+
+    fn offers(&self) -> Offers {
+        (**self).offers()
+    }
+
+    fn approve<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Approval> {
+        (**self).approve(request)
+    }
+
+    fn elicit<'a>(&'a self, question: &'a Elicitation) -> BoxFuture<'a, ElicitAnswer> {
+        (**self).elicit(question)
+    }
+
+    fn sample<'a>(&'a self, request: &'a Sampling) -> BoxFuture<'a, SampleAnswer> {
+        (**self).sample(request)
+    }
+
+    fn roots(&self) -> Option<Vec<Root>> {
+        (**self).roots()
+    }
+
+    fn log_level(&self) -> Option<LogLevel> {
+        (**self).log_level()
+    }
+
+    fn log(&self, line: &LogLine) {
+        (**self).log(line)
+    }
+
+    fn progress(&self, progress: &Progress) {
+        (**self).progress(progress)
+    }
+
+    fn notice(&self, line: &str) {
+        (**self).notice(line)
+    }
+}
+
 /// Everything a person needs to decide on one call.
 #[derive(Debug, Clone)]
 pub struct ApprovalRequest {
@@ -142,7 +198,8 @@ pub struct ApprovalRequest {
 }
 
 /// The answer to an [`ApprovalRequest`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Approval {
     /// This call.
     Once,
@@ -151,9 +208,21 @@ pub enum Approval {
     /// Every tool that this server offers today.
     AlwaysServer(Keep),
     /// Not this call.
-    No,
+    No {
+        /// Why, for the model: the error of the call says it.
+        reason: Option<String>,
+    },
     /// Nobody is there to ask.
     Unavailable,
+}
+
+impl Approval {
+    /// No, and why: the model is told, and may do something else.
+    pub fn no(reason: impl Into<String>) -> Self {
+        Self::No {
+            reason: Some(reason.into()),
+        }
+    }
 }
 
 /// How long an *always* is remembered.
@@ -270,6 +339,13 @@ pub struct Progress {
 /// A caller that nobody sits behind: every approval is unavailable, every elicitation declined.
 #[derive(Debug, Clone)]
 pub struct Headless(pub CallerId);
+
+impl Headless {
+    /// A caller of this name.
+    pub fn new(id: &str) -> Self {
+        Self(CallerId::new(id))
+    }
+}
 
 impl Caller for Headless {
     fn id(&self) -> CallerId {

@@ -42,7 +42,7 @@ pub fn decide(gate: &Gate, config: &Config, server: &str, tool: &str) -> Option<
     Some(gate.decide(
         Question {
             tool: &tool,
-            yes: false,
+            pre_approved: false,
         },
         &Grants::default(),
     ))

@@ -91,8 +91,8 @@ impl fmt::Display for Decision {
 pub struct Question<'a> {
     /// The tool, with its launch and definition.
     pub tool: &'a Tool,
-    /// `--yes` for this call.
-    pub yes: bool,
+    /// The person said yes beforehand.
+    pub pre_approved: bool,
 }
 
 impl Gate {
@@ -184,7 +184,7 @@ impl Gate {
                 because: "mode yolo".into(),
             };
         }
-        if question.yes {
+        if question.pre_approved {
             return Decision::Allow {
                 because: "yes was said beforehand".into(),
             };

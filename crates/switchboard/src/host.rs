@@ -1,5 +1,7 @@
 //! All servers together. Nothing below this module knows two servers.
 
+use std::fmt;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -11,7 +13,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use crate::auth::{self, LoggedIn, LoggedOut, LoginFault, Opener};
 use crate::builtin::Own;
 use crate::call::CallError;
-use crate::caller::Root;
+use crate::caller::{Caller, Root};
 use crate::catalog::{Catalog, Part, Tool, can_name};
 use crate::event::{Event, Events};
 use crate::gate::{Gate, Grants};
@@ -31,11 +33,15 @@ const RENEWAL_LIMIT: Duration = Duration::from_secs(10);
 
 pub use builder::HostBuilder;
 pub(crate) use builder::initial_state;
+pub use open::launcher_main;
 pub(crate) use roster::{Held, Roster};
+pub use server::Server;
 
 mod builder;
+mod open;
 mod remember;
 mod roster;
+mod server;
 mod verbs;
 
 /// All servers behind one gate. Clones share them; the last one to go stops them.
@@ -43,7 +49,6 @@ mod verbs;
 pub struct Host(pub(crate) Arc<Shared>);
 
 /// What every clone of a host shares.
-#[derive(Debug)]
 pub(crate) struct Shared {
     /// Replaced whole by a reload; whoever has loaded it keeps theirs.
     pub(crate) roster: ArcSwap<Roster>,
@@ -68,6 +73,10 @@ pub(crate) struct Shared {
     rebuilder: Mutex<Option<AbortHandle>>,
     /// The servers that start with the host; `None` means every eager one.
     pub(crate) only: Option<Vec<ServerName>>,
+    /// Who makes the calls that name no caller.
+    pub(crate) caller: Arc<dyn Caller>,
+    /// Somebody was told that a caller offers more than servers know.
+    pub(crate) warned_of_offers: AtomicBool,
     pub(crate) reloading: Reloading,
 }
 
@@ -350,6 +359,15 @@ fn shows(roster: &Roster, catalog: &Catalog, index: usize) -> bool {
         && shown
             .zip(server)
             .is_some_and(|((_, shown), server)| Arc::ptr_eq(shown, &server.snapshot().offerings))
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Host")
+            .field("roster", &self.roster)
+            .field("caller", &self.caller.id())
+            .finish_non_exhaustive()
+    }
 }
 
 impl Drop for Shared {

@@ -2,7 +2,34 @@
 //!
 //! A [`Host`] reads a configuration, keeps its servers alive, offers what they offer as one
 //! [`Catalog`](catalog::Catalog), asks before each call, and returns every result as the server
-//! sent it. The modules below stand in the order a call walks them.
+//! sent it.
+//!
+//! ```no_run
+//! use serde_json::json;
+//! use switchboard::Host;
+//!
+//! fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     switchboard::launcher_main(); // first: the servers then end with this process
+//!     tokio::runtime::Runtime::new()?.block_on(async {
+//!         let host = Host::open("switchboard.toml").await?;
+//!         let arguments = json!({"path": "README.md"});
+//!         println!("{}", host.call("files/read_file", arguments).await?.text());
+//!         host.stop().await;
+//!         Ok(())
+//!     })
+//! }
+//! ```
+//!
+//! The types that most programs need stand at the root. Servers and rules can be given in code
+//! ([`Host::builder`], [`Server`]); a program answers the gate's and the servers' questions with
+//! closures ([`Callbacks`]) or as a [`Caller`]; [`HostBuilder::tool`] adds tools of its own.
+//!
+//! The modules below stand from the bottom up: each uses those above it.
+//!
+//! # Systems
+//!
+//! Unix. Child processes are kept from outliving this one by a launcher process on Linux, and by
+//! process groups elsewhere ([`launcher_main`]).
 //!
 //! # Features
 //!
@@ -96,5 +123,7 @@ pub mod reload;
 #[doc(hidden)]
 pub mod fuzzing;
 
-pub use host::{Host, HostBuilder};
-pub use launch::launcher_main;
+pub use call::{Call, CallError};
+pub use caller::{Approval, ApprovalRequest, Callbacks, Caller, CallerId, Headless};
+pub use host::{Host, HostBuilder, Server, launcher_main};
+pub use result::CallResult;

@@ -70,7 +70,7 @@ struct Item<'a> {
 
 impl CallResult {
     /// What a tool of this program says.
-    pub fn text(text: impl AsRef<str>) -> Self {
+    pub fn success(text: impl AsRef<str>) -> Self {
         let raw = RawJson::from_value(
             &serde_json::json!({"content": [{"type": "text", "text": text.as_ref()}]}),
         );
@@ -100,9 +100,19 @@ impl CallResult {
             .is_ok_and(|flag| flag.is_error.is_some_and(|value| value.get() == "true"))
     }
 
-    /// Text for the model: text as text, structured content as JSON, other kinds named by type and
+    /// The result as one text that may be given to a model or printed: text as text, structured
+    /// content as JSON, other kinds named by type and size. Characters that a person would not see
+    /// are dropped.
+    pub fn text(&self) -> String {
+        match self.untrusted_text() {
+            Ok(text) => text.for_model().0.into_owned(),
+            Err(fault) => format!("[a result that cannot be shown: {fault}]"),
+        }
+    }
+
+    /// The result as one text, as the server wrote it: text as text, structured content as JSON, other kinds named by type and
     /// size.
-    pub fn for_model(&self) -> Result<Untrusted, NotJson> {
+    pub fn untrusted_text(&self) -> Result<Untrusted, NotJson> {
         self.project(false)
     }
 
@@ -316,7 +326,7 @@ mod tests {
 
     fn check(json: &str, model: &str, person: &str) {
         let result = result(json);
-        assert_eq!(result.for_model().unwrap().raw(), model);
+        assert_eq!(result.untrusted_text().unwrap().raw(), model);
         assert_eq!(result.for_person().unwrap().raw(), person);
     }
 
@@ -427,7 +437,7 @@ mod tests {
                 "nested deeper than 128"
             );
             assert_eq!(
-                result(&json).for_model().unwrap_err().to_string(),
+                result(&json).untrusted_text().unwrap_err().to_string(),
                 "nested deeper than 128"
             );
         }

@@ -2,14 +2,11 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used)]
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use switchboard::HostBuilder;
-use switchboard::caller::Offers;
-use switchboard::config::{self, ConfigFile, Environment, Scope};
+use switchboard::config::{self, ConfigFile, Scope};
 use switchboard::launch::Launcher;
-use switchboard::store::MemoryStore;
 use switchboard_testkit::{Chaos, Scratch, Step};
 
 /// P8: whoever has seen a server Ready finds its tools in the catalog, without waiting for anything
@@ -24,23 +21,11 @@ async fn p8_the_catalog_shows_the_tools_of_every_server_that_was_seen_ready() {
         .map(|name| chaos.entry(name).set("protocol", "legacy"))
         .collect();
     let file = ConfigFile::new(scratch.config(&entries), Scope::Given);
-    let host = HostBuilder {
-        auth: Default::default(),
-        config: config::load(&[file]).unwrap(),
-        environment: Environment::default(),
-        store: Arc::new(MemoryStore::default()),
-        launcher: Launcher::start(switchboard_testkit::program("switchboard-launcher")).unwrap(),
-        log_folder: None,
-        private_folder: None,
-        offers: Offers::default(),
-        roots: None,
-        only: None,
-        tools: Default::default(),
-        connectors: Default::default(),
-    }
-    .start()
-    .await
-    .unwrap();
+    let host = HostBuilder::new(config::load(&[file]).unwrap())
+        .launcher(Launcher::start(switchboard_testkit::program("switchboard-launcher")).unwrap())
+        .start()
+        .await
+        .unwrap();
     for name in &names {
         host.server(name)
             .unwrap()

@@ -1,35 +1,81 @@
 //! The examples do what their first lines say.
 #![allow(clippy::unwrap_used)]
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Output};
 
 use switchboard_testkit::{Chaos, Scratch, Step};
 
+const QUICK_START: &str = include_str!("../examples/embed.rs");
+const IN_CODE: &str = include_str!("../examples/in_code.rs");
+
 #[test]
-fn the_library_is_embedded_in_twenty_lines() {
+fn the_quick_start_goes_from_a_file_to_a_result_in_ten_lines() {
     let scratch = Scratch::new();
-    let config = scratch.config_with(
-        "",
-        &[Chaos::new()
-            .tool("greet", Step::text("hello"))
-            .entry("chaos")],
-    );
-    let ran = example("embed")
-        .arg(&config)
-        .args(["chaos/greet", r#"{"any": 1}"#])
-        .output()
-        .unwrap();
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let server = Chaos::new().tool("read_file", Step::text("# hello"));
+    let rules = "[permissions]\nallow = [\"files/read_*\"]\n";
+    scratch.config_with(rules, &[server.entry("files")]);
+    let ran = example("embed").current_dir(scratch.folder()).output();
     assert_eq!(
-        (ran.status.code(), text(&ran.stdout), text(&ran.stderr)),
+        outcome(ran),
+        (Some(0), "# hello\n".to_owned(), String::new())
+    );
+    let main = QUICK_START.split_once("fn main").unwrap().1;
+    assert_eq!(main.lines().count(), 10);
+}
+
+#[test]
+fn servers_rules_and_approval_can_be_given_in_code() {
+    let scratch = Scratch::new();
+    let server = Chaos::new().tool("write_file", Step::text("written"));
+    let launch = server.launch();
+    // The program that the example starts, found where it looks for it.
+    let script = scratch.write("script.json", &launch.args[0]);
+    let npx = scratch.write(
+        "npx",
+        &format!(
+            "#!/bin/sh\nexec {} \"$(cat {})\"\n",
+            launch.command.display(),
+            script.display()
+        ),
+    );
+    std::fs::set_permissions(&npx, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let path = std::env::var("PATH").unwrap();
+    let ran = example("in_code")
+        .current_dir(scratch.folder())
+        .env("PATH", format!("{}:{path}", scratch.folder().display()))
+        .output();
+    let told =
+        "server \"files\", tool write_file: denied: the answer was no: this program only reads\n";
+    assert_eq!(
+        outcome(ran),
         (
             Some(0),
-            "hello\n".to_owned(),
-            "on offer: mcp__chaos__greet\nasked about mcp__chaos__greet (no rule applies): once\n"
-                .to_owned()
+            told.to_owned(),
+            "files/write_file: no rule applies\n".to_owned()
         )
     );
+}
+
+/// Every library line of the README and of the crate's front page is a line of an example, and the
+/// examples are run above.
+#[test]
+fn the_readme_and_the_front_page_show_the_examples() {
+    let code = |example: &str| example[example.find("use ").unwrap()..].to_owned();
+    let readme = include_str!("../../../README.md");
+    let blocks: Vec<_> = readme
+        .split("```rust\n")
+        .skip(1)
+        .map(|rest| rest.split_once("```").unwrap().0.to_owned())
+        .collect();
+    assert_eq!(blocks, [code(QUICK_START), code(IN_CODE)]);
+    let front_page: String = include_str!("../src/lib.rs")
+        .lines()
+        .map_while(|line| line.strip_prefix("//!"))
+        .map(|line| format!("{}\n", line.strip_prefix(' ').unwrap_or(line)))
+        .collect();
+    assert!(front_page.contains(&code(QUICK_START)));
 }
 
 /// S2-49, S4-04: a model has the program's own tools and the servers' tools in one list, and calls
@@ -46,11 +92,9 @@ fn s2_49_s4_04_a_model_loops_over_own_tools_and_mcp_tools_of_one_catalog() {
     let ran = example("model_loop")
         .arg(&config)
         .args(["mcp__chaos__greet", "{}"])
-        .output()
-        .unwrap();
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        .output();
     assert_eq!(
-        (ran.status.code(), text(&ran.stdout), text(&ran.stderr)),
+        outcome(ran),
         (
             Some(0),
             "of 2 tools I used two: \"hello to you\" has 3 words\n".to_owned(),
@@ -59,6 +103,13 @@ fn s2_49_s4_04_a_model_loops_over_own_tools_and_mcp_tools_of_one_catalog() {
                 .to_owned()
         )
     );
+}
+
+/// Exit code, stdout and stderr.
+fn outcome(ran: std::io::Result<Output>) -> (Option<i32>, String, String) {
+    let ran = ran.unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (ran.status.code(), text(&ran.stdout), text(&ran.stderr))
 }
 
 /// An example as `cargo test` has built it. Where only this test was asked for, nobody has: then

@@ -69,13 +69,10 @@ impl Stage {
         arguments: Value,
         caller: &Arc<Somebody>,
     ) -> Result<CallResult, String> {
-        let call = Call::new(
-            format!("it/{tool}"),
-            arguments,
-            caller.clone() as Arc<dyn Caller>,
-        );
+        let call =
+            Call::new(format!("it/{tool}"), arguments).caller(caller.clone() as Arc<dyn Caller>);
         self.host
-            .call(call)
+            .call_with(call)
             .await
             .map_err(|error| error.to_string())
     }
@@ -454,7 +451,7 @@ async fn a_call_whose_headers_were_refused_is_made_once_more_after_listing_again
             .count()
     };
     let answer = stage.call("once", json!({}), &somebody).await.unwrap();
-    assert_eq!(answer.for_model().unwrap().raw(), "done");
+    assert_eq!(answer.untrusted_text().unwrap().raw(), "done");
     assert_eq!((calls("once"), stage.record().count("tools/list")), (2, 2));
 
     let refused = stage
@@ -473,7 +470,7 @@ async fn a_call_whose_headers_were_refused_is_made_once_more_after_listing_again
     // The definition is another one now; it is decided on anew, and here the answer is yes.
     let answer = stage.call("moved", json!({}), &somebody).await.unwrap();
     assert_eq!(
-        (answer.for_model().unwrap().raw(), calls("moved")),
+        (answer.untrusted_text().unwrap().raw(), calls("moved")),
         ("done", 2)
     );
     stage.host.stop().await;

@@ -41,11 +41,7 @@ impl World {
     }
 
     fn errand(era: &str, arguments: Value, caller: &Arc<Person>) -> Call {
-        Call::new(
-            format!("{era}/errand"),
-            arguments,
-            caller.clone() as Arc<dyn Caller>,
-        )
+        Call::new(format!("{era}/errand"), arguments).caller(caller.clone() as Arc<dyn Caller>)
     }
 
     /// The methods of our requests, from the call on.
@@ -138,7 +134,7 @@ async fn a_task_is_followed_to_its_end_and_told_of_in_both_eras() {
         let anna = Person::named("anna");
         let result = world
             .host
-            .call(World::errand(
+            .call_with(World::errand(
                 era,
                 json!({"seconds": 0.9, "steps": 2}),
                 &anna,
@@ -188,7 +184,7 @@ async fn s3_16_what_parallel_tasks_ask_reaches_the_caller_of_each() {
                 tokio::spawn(async move {
                     (
                         person.name,
-                        host.call(World::errand(era, arguments, &person))
+                        host.call_with(World::errand(era, arguments, &person))
                             .await
                             .unwrap(),
                     )
@@ -218,7 +214,7 @@ async fn f28_a_task_whose_caller_goes_or_whose_time_is_over_is_cancelled() {
         let call = World::errand(era, json!({"seconds": 3000}), &anna);
         let late = world
             .host
-            .call(call.clone().timeout(Duration::from_millis(500)))
+            .call_with(call.clone().timeout(Duration::from_millis(500)))
             .await
             .unwrap_err();
         let CallError::Request { fault, .. } = late else {
@@ -234,7 +230,7 @@ async fn f28_a_task_whose_caller_goes_or_whose_time_is_over_is_cancelled() {
         );
 
         let host = world.host.clone();
-        let going = tokio::spawn(async move { host.call(call).await });
+        let going = tokio::spawn(async move { host.call_with(call).await });
         // Before its answer it is a request like any other, and no task yet.
         let polled = || {
             let sent = world.sent(era);
@@ -297,7 +293,7 @@ async fn a_task_without_a_result_says_why_in_both_eras() {
             json!({"seconds": 0.1, "steps": 1, "end": end}),
             &Person::named("anna"),
         );
-        let fault = world.host.call(call).await.unwrap_err().to_string();
+        let fault = world.host.call_with(call).await.unwrap_err().to_string();
         assert!(
             fault.contains(expected) && fault.contains(era),
             "{era} {end}: {fault}"
@@ -367,7 +363,7 @@ async fn a_task_is_followed_asked_and_cancelled_by_url_too() {
             &anna,
         );
         let result = host
-            .call(asking)
+            .call_with(asking)
             .await
             .unwrap_or_else(|fault| panic!("{name}: {fault}"));
         assert!(
@@ -382,7 +378,7 @@ async fn a_task_is_followed_asked_and_cancelled_by_url_too() {
 
         let long = World::errand(name, json!({"seconds": 3000}), &anna)
             .timeout(Duration::from_millis(500));
-        let CallError::Request { fault, .. } = host.call(long).await.unwrap_err() else {
+        let CallError::Request { fault, .. } = host.call_with(long).await.unwrap_err() else {
             panic!("{name}")
         };
         assert_eq!(

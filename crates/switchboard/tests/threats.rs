@@ -29,23 +29,17 @@ const PATIENCE: Duration = Duration::from_secs(20);
 fn builder(scratch: &Scratch, tables: &str, chaos: Chaos) -> (HostBuilder, PathBuf) {
     let record = scratch.path("record");
     let path = scratch.config_with(tables, &[chaos.record(&record).entry("s")]);
-    let builder = HostBuilder {
-        auth: Default::default(),
-        config: load(&[ConfigFile::new(path, Scope::User)]).unwrap(),
-        environment: Environment::new(std::env::vars().filter(|(name, _)| name == "PATH")),
-        store: Arc::new(MemoryStore::default()),
-        launcher: Launcher::start(switchboard_testkit::program("switchboard-launcher")).unwrap(),
-        log_folder: None,
-        private_folder: None,
-        offers: Offers {
-            elicit_form: true,
-            ..Offers::default()
-        },
-        roots: None,
-        only: None,
-        tools: Default::default(),
-        connectors: Default::default(),
+    let launcher = Launcher::start(switchboard_testkit::program("switchboard-launcher")).unwrap();
+    let offers = Offers {
+        elicit_form: true,
+        ..Offers::default()
     };
+    let builder = HostBuilder::new(load(&[ConfigFile::new(path, Scope::User)]).unwrap())
+        .environment(Environment::new(
+            std::env::vars().filter(|(name, _)| name == "PATH"),
+        ))
+        .launcher(launcher)
+        .offers(offers);
     (builder, record)
 }
 
@@ -59,14 +53,7 @@ async fn host(scratch: &Scratch, tables: &str, chaos: Chaos) -> (Host, PathBuf) 
 
 fn call(tool: &str, caller: &Arc<dyn Caller>) -> Call {
     let arguments = RawJson::parse(&b"{}"[..]).unwrap();
-    Call {
-        tool: tool.to_owned(),
-        arguments,
-        caller: caller.clone(),
-        listed: None,
-        timeout: None,
-        yes: false,
-    }
+    Call::new(tool, arguments).caller(caller.clone())
 }
 
 fn calls(record: &Path) -> usize {
@@ -113,7 +100,7 @@ impl Caller for Person {
                     .await
                     .expect("the change was not seen");
             }
-            self.says
+            self.says.clone()
         })
     }
 }
@@ -146,25 +133,25 @@ async fn t9_p6_a_yes_to_a_definition_that_has_changed_meanwhile_calls_nothing() 
         let scratch = Scratch::new();
         let turned = scratch.path("turned");
         let (host, record) = host(&scratch, "", turning(&turned)).await;
-        let person = Person::who_says(says);
+        let person = Person::who_says(says.clone());
         assert!(person.meanwhile.set((host.clone(), turned)).is_ok());
         let caller: Arc<dyn Caller> = person.clone();
 
-        let refused = host.call(call("s/t", &caller)).await.unwrap_err();
+        let refused = host.call_with(call("s/t", &caller)).await.unwrap_err();
         assert!(
             matches!(refused, CallError::Moved { .. }),
             "{says:?}: {refused}"
         );
         assert_eq!(calls(&record), 0, "{says:?}");
         // What the tool has become was never shown, so no *always* covers it.
-        host.call(call("s/t", &caller)).await.unwrap();
+        host.call_with(call("s/t", &caller)).await.unwrap();
         assert_eq!(
             person.asked.load(Ordering::Relaxed),
             2,
             "{says:?}: the new definition was not asked about"
         );
         // What has not changed is covered by an *always* for the server.
-        host.call(call("s/other", &caller)).await.unwrap();
+        host.call_with(call("s/other", &caller)).await.unwrap();
         let asked = if says == Approval::AlwaysServer(Keep::Run) {
             2
         } else {
@@ -189,10 +176,10 @@ async fn t9_a_changed_definition_is_asked_about_again_under_every_always() {
         let scratch = Scratch::new();
         let turned = scratch.path("turned");
         let (host, record) = host(&scratch, "", turning(&turned)).await;
-        let person = Person::who_says(says);
+        let person = Person::who_says(says.clone());
         let caller: Arc<dyn Caller> = person.clone();
         for _ in 0..2 {
-            host.call(call("s/t", &caller)).await.unwrap();
+            host.call_with(call("s/t", &caller)).await.unwrap();
         }
         assert_eq!(person.asked.load(Ordering::Relaxed), 1, "{says:?}");
         let mut events = host.events();
@@ -206,7 +193,7 @@ async fn t9_a_changed_definition_is_asked_about_again_under_every_always() {
         tokio::time::timeout(PATIENCE, changed)
             .await
             .expect("the change was not seen");
-        host.call(call("s/t", &caller)).await.unwrap();
+        host.call_with(call("s/t", &caller)).await.unwrap();
         assert_eq!(
             (person.asked.load(Ordering::Relaxed), calls(&record)),
             (2, 3),
@@ -225,7 +212,7 @@ async fn t33_no_way_in_leads_around_the_gate() {
             Approval::AlwaysServer(Keep::ForGood),
         ),
         ("[permissions]\nmode = \"deny\"\n", Approval::Once),
-        ("", Approval::No),
+        ("", Approval::No { reason: None }),
         ("", Approval::Unavailable),
     ] {
         let scratch = Scratch::new();
@@ -234,29 +221,20 @@ async fn t33_no_way_in_leads_around_the_gate() {
             .on("resources/read", [Step::result(r#"{"contents":[]}"#)])
             .on("prompts/get", [Step::result(r#"{"messages":[]}"#)]);
         let (host, record) = host(&scratch, tables, chaos).await;
-        let caller: Arc<dyn Caller> = Person::who_says(says);
+        let caller: Arc<dyn Caller> = Person::who_says(says.clone());
         let catalog = host.catalog();
         let exposed = catalog.tools()[0].exposed.to_string();
-        let yes = says != Approval::No && says != Approval::Unavailable;
+        let yes = says != Approval::No { reason: None } && says != Approval::Unavailable;
+        let with_yes = |call: Call| if yes { call.pre_approved() } else { call };
         for name in ["s/t", &exposed] {
             let ways = [
                 call(name, &caller),
-                Call {
-                    yes,
-                    ..call(name, &caller)
-                },
-                Call {
-                    listed: Some(catalog.clone()),
-                    yes,
-                    ..call(name, &caller)
-                },
-                Call {
-                    timeout: Some(Duration::ZERO),
-                    ..call(name, &caller)
-                },
+                with_yes(call(name, &caller)),
+                with_yes(call(name, &caller).listed(catalog.clone())),
+                call(name, &caller).timeout(Duration::ZERO),
             ];
             for way in ways {
-                let refused = host.call(way).await.unwrap_err();
+                let refused = host.call_with(way).await.unwrap_err();
                 assert!(
                     matches!(refused, CallError::Denied { .. }),
                     "{tables}: {name}: {refused}"
@@ -264,7 +242,7 @@ async fn t33_no_way_in_leads_around_the_gate() {
             }
             // Many at once, some of which nobody waits for.
             let rush: Vec<_> = (0..50)
-                .map(|_| host.call(call(name, &caller)))
+                .map(|_| host.call_with(call(name, &caller)))
                 .map(Box::pin)
                 .collect();
             for (number, mut one) in rush.into_iter().enumerate() {
@@ -321,7 +299,7 @@ async fn t31_a_flood_of_questions_under_one_id_is_one_question() {
     let (host, _) = host(&scratch, "", Chaos::new().tool("t", steps)).await;
     let patient = Arc::new(Patient(AtomicUsize::new(0)));
     let caller: Arc<dyn Caller> = patient.clone();
-    host.call(call("s/t", &caller)).await.unwrap();
+    host.call_with(call("s/t", &caller)).await.unwrap();
     assert_eq!(patient.0.load(Ordering::Relaxed), 1);
     host.stop().await;
 }

@@ -99,15 +99,16 @@ pub(crate) fn run(options: &Options, args: &CallArgs) -> Result<u8, Failure> {
     setup.run(only, async |host, paths| {
         let tool = find_tool(host, &name, server.as_ref(), options).await?;
         let arguments = build_arguments(&tool, base.as_ref(), &args.pairs)?;
-        let mut call = Call::new(&*name, arguments, terminal::caller_with_log(args.log_level));
+        let mut call =
+            Call::new(&*name, arguments).caller(terminal::caller_with_log(args.log_level));
         call.timeout = args.timeout;
-        call.yes = args.yes;
+        call.pre_approved = args.yes;
         let doing = format!(
             "calling {}/{}",
             tool.id.server,
             tool.id.tool.untrusted().for_terminal_line()
         );
-        let call = progress::with_spinner(doing, host.call(call));
+        let call = progress::with_spinner(doing, host.call_with(call));
         let result = match args.log_level {
             None => call.await,
             // A tool of our own has no server that could log.
@@ -441,7 +442,7 @@ fn print_text(result: &CallResult, paths: &Paths) -> Result<(), Failure> {
     };
     forget_old(&paths.results());
     if output::stdout_columns().is_none() {
-        let text = result.for_model().map_err(unreadable)?;
+        let text = result.untrusted_text().map_err(unreadable)?;
         // JSON stays JSON: what a terminal would obey is escaped in JSON's own way.
         return match RawJson::parse(text.raw().to_owned()) {
             Ok(_) => output::print(&super::with_final_newline(output::escape_for_terminal(

@@ -102,7 +102,7 @@ async fn run_as_json(host: &Host, options: &Options) -> Result<u8, Failure> {
     let mut calls = Vec::new();
     for handle in host.servers().iter() {
         let (name, arguments, call) = example_call(host, &handle.config.name)?;
-        let outcome = match host.call(call).await {
+        let outcome = match host.call_with(call).await {
             Ok(result) => format!("\"result\":{}", result.raw.as_str()),
             Err(error @ CallError::Denied { .. }) => {
                 format!("\"denied\":{}", serde_json::Value::from(error.to_string()))
@@ -129,16 +129,16 @@ async fn run_call(host: &Host, server: &ServerName) -> Result<(), Failure> {
     output::print(&format!(
         "\n$ switchboard call {name} {}{}\n",
         words(&arguments),
-        if call.yes { " --yes" } else { "" }
+        if call.pre_approved { " --yes" } else { "" }
     ))?;
-    if !call.yes {
+    if !call.pre_approved {
         output::print("The gate asks, because no rule covers this tool.\n")?;
     } else {
         output::print(
             "The gate would ask, because no rule covers this tool. There is no terminal: the answer is yes, as with --yes.\n",
         )?;
     }
-    match host.call(call).await {
+    match host.call_with(call).await {
         Ok(result) => {
             output::print("The decision: allowed. The result:\n\n")?;
             let text = result
@@ -206,10 +206,10 @@ fn example_call(host: &Host, server: &ServerName) -> Result<(String, RawJson, Ca
     let mut call = Call::new(
         format!("{server}/{}", tool.id.tool.as_wire()),
         arguments.clone(),
-        terminal::caller(),
-    );
+    )
+    .caller(terminal::caller());
     call.timeout = Some(Duration::from_secs(30));
-    call.yes = Tty::open().is_none();
+    call.pre_approved = Tty::open().is_none();
     Ok((name, arguments, call))
 }
 

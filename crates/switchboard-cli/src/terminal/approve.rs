@@ -77,7 +77,7 @@ impl<'a> ApprovalDialog<'a> {
                 self.stage = Stage::Keep(Always::Server)
             }
             Key::Char('n' | 'q') | Key::Enter | Key::Esc | Key::Ctrl('d') => {
-                return Some(Approval::No);
+                return Some(Approval::No { reason: None });
             }
             Key::Char('a') => {
                 self.whole = !self.whole;
@@ -92,7 +92,7 @@ impl<'a> ApprovalDialog<'a> {
         let keep = match key {
             Key::Char('r') | Key::Enter => Keep::Run,
             Key::Char('g') => Keep::ForGood,
-            Key::Char('n') => return Some(Approval::No),
+            Key::Char('n') => return Some(Approval::No { reason: None }),
             Key::Esc | Key::Backspace => {
                 self.stage = Stage::Choose;
                 return None;

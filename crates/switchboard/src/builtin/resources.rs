@@ -67,7 +67,7 @@ impl OwnTool for List {
             if let Some(server) = &wanted.server {
                 known(&catalog, server)?;
             }
-            Ok(CallResult::text(
+            Ok(CallResult::success(
                 listed(&catalog, wanted.server.as_deref()).to_string(),
             ))
         })

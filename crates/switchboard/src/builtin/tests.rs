@@ -23,7 +23,7 @@ impl OwnTool for Named {
         _: &'a RawJson,
         _: &'a Arc<dyn Caller>,
     ) -> BoxFuture<'a, Result<CallResult, String>> {
-        Box::pin(async { Ok(CallResult::text("done")) })
+        Box::pin(async { Ok(CallResult::success("done")) })
     }
 }
 

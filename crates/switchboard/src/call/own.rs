@@ -8,6 +8,7 @@ use tokio::time::timeout;
 use super::limit::Limit;
 use super::{Call, CallError, moved};
 use crate::builtin::READ_RESOURCE;
+use crate::caller::Caller;
 use crate::catalog::Tool;
 use crate::gate::Decision;
 use crate::host::Shared;
@@ -21,10 +22,11 @@ impl Shared {
         &self,
         tool: &Arc<Tool>,
         call: &Call,
+        caller: &Arc<dyn Caller>,
         mut limit: Limit,
     ) -> Result<CallResult, CallError> {
         self.validate(tool, call)?;
-        let permit = self.permit(tool, None, call, &mut limit).await?;
+        let permit = self.permit(tool, None, call, caller, &mut limit).await?;
         // A caller may have listed from the catalog of another host, whose tools are not this
         // one's.
         let Some(doer) = tool

@@ -73,7 +73,7 @@ impl Permit {
     /// From a caller's yes to exactly what it was asked.
     pub(crate) fn approved(
         request: &ApprovalRequest,
-        answer: Approval,
+        answer: &Approval,
         tool: &Arc<Tool>,
         caller: &Arc<dyn Caller>,
     ) -> Option<Self> {

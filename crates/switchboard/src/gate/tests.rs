@@ -71,7 +71,13 @@ fn trusted(server_name: &str, tool_name: &str) -> Tool {
 }
 
 fn decide(gate: &Gate, tool: &Tool, grants: &Grants) -> Decision {
-    gate.decide(Question { tool, yes: false }, grants)
+    gate.decide(
+        Question {
+            tool,
+            pre_approved: false,
+        },
+        grants,
+    )
 }
 
 /// One word and its reason.
@@ -101,7 +107,13 @@ fn the_gate_keeps_its_order() {
     };
     let check = |gate: &Gate, tool: &Tool, yes: bool, grants: &Grants, expected: &str| {
         assert_eq!(
-            verdict(&gate.decide(Question { tool, yes }, grants)),
+            verdict(&gate.decide(
+                Question {
+                    tool,
+                    pre_approved: yes
+                },
+                grants
+            )),
             expected
         );
     };
@@ -429,7 +441,7 @@ fn t33_only_an_allow_or_a_yes_is_worth_a_permit() {
         once_only: false,
         dialect: Dialect::Native,
     };
-    let approved = |answer| Permit::approved(&request, answer, &tool, &caller);
+    let approved = |answer| Permit::approved(&request, &answer, &tool, &caller);
     for answer in [
         Approval::Once,
         Approval::AlwaysTool(Keep::Run),
@@ -442,11 +454,14 @@ fn t33_only_an_allow_or_a_yes_is_worth_a_permit() {
             (&arguments, caller.id())
         );
     }
-    assert!(approved(Approval::No).is_none() && approved(Approval::Unavailable).is_none());
+    assert!(
+        approved(Approval::No { reason: None }).is_none()
+            && approved(Approval::Unavailable).is_none()
+    );
     // Another tool, the same tool of another server, and the same tool as it is defined now.
     let redefined = tool_named("fs", "read", "something else");
     for other in [of("fs", "write"), of("git", "read"), redefined] {
-        let permit = Permit::approved(&request, Approval::Once, &Arc::new(other), &caller);
+        let permit = Permit::approved(&request, &Approval::Once, &Arc::new(other), &caller);
         assert!(permit.is_none(), "a yes to one tool is none to another");
     }
 }

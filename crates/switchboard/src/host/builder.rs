@@ -1,5 +1,6 @@
 //! What a host is made of, and its start: what may not run is found out before anything is spawned.
 
+use std::future::Future;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, RwLock};
 use std::time::SystemTime;
@@ -8,12 +9,17 @@ use arc_swap::ArcSwap;
 use tokio::sync::{Notify, broadcast};
 
 use super::remember::PinWriter;
-use super::{Host, Roster, Shared};
+use super::{Host, Roster, Server, Shared};
 use crate::auth::{AuthMeans, Opener, Vault};
 use crate::builtin::{Own, OwnTool, OwnTools};
 use crate::call::Overseeing;
-use crate::caller::{Offers, Root};
-use crate::config::{Config, ConfigErrors, Endpoint, Environment, ServerConfig, Start};
+use crate::caller::{
+    Approval, ApprovalRequest, Callbacks, Caller, ElicitAnswer, Elicitation, Offers, Root,
+};
+use crate::config::{
+    Config, ConfigErrors, Diagnostic, Dialect, Endpoint, Environment, RuleText, ServerConfig,
+    Source, Start,
+};
 use crate::event::{Event, Events, Next};
 use crate::gate::Grants;
 use crate::launch::Launcher;
@@ -29,42 +35,43 @@ use crate::trust::{self, Standing};
 /// Events that a slow reader may fall behind by.
 const EVENTS: usize = 1024;
 
-/// What a host is made of.
+/// What a host is made of. [`Host::builder`] and [`HostBuilder::open`] begin with this process's
+/// environment, [`HostBuilder::new`] with nothing.
 #[derive(Debug)]
 pub struct HostBuilder {
-    /// What the files say.
-    pub config: Config,
-    /// What references expand to.
-    pub environment: Environment,
-    /// What is remembered. A [`crate::store::MemoryStore`] forgets at the end.
-    pub store: Arc<dyn Store>,
-    /// What logins to URL servers work with: where tokens are kept, and who is sent to login
-    /// pages.
-    pub auth: AuthMeans,
-    /// Starts processes.
-    pub launcher: Launcher,
-    /// Where servers' logs go.
-    pub log_folder: Option<PathBuf>,
-    /// Where servers of the user's own files run that name no working folder, each in a folder of
-    /// its own below this one; `None`: in this process's folder.
-    pub private_folder: Option<PathBuf>,
-    /// What legacy sessions advertise.
-    pub offers: Offers,
-    /// The folders a server may ask for; `None` offers none, and that is fixed. A modern server is
-    /// told those of the caller, if it has some.
-    pub roots: Option<Vec<Root>>,
-    /// Start only these servers; the others stay idle until used. `None` starts every eager one.
-    pub only: Option<Vec<ServerName>>,
-    /// Tools that are no server's: on offer beside theirs, behind the same gate.
-    pub tools: OwnTools,
-    /// Ways of the program's own to some of the servers.
-    pub connectors: Connectors,
+    config: Config,
+    environment: Environment,
+    store: Arc<dyn Store>,
+    auth: AuthMeans,
+    launcher: Launcher,
+    log_folder: Option<PathBuf>,
+    private_folder: Option<PathBuf>,
+    /// Who makes calls that name no caller, where it is a type of the program's own.
+    caller: Option<SharedCaller>,
+    /// The same as closures, where it is not.
+    callbacks: Callbacks,
+    /// What legacy sessions advertise; `None`: what the caller offers.
+    offers: Option<Offers>,
+    roots: Option<Vec<Root>>,
+    only: Option<Vec<ServerName>>,
+    tools: OwnTools,
+    connectors: Connectors,
+    /// What is wrong with the servers and rules that were given in code.
+    errors: Vec<Diagnostic>,
+}
+
+/// A caller, as a host keeps it.
+struct SharedCaller(Arc<dyn Caller>);
+
+impl std::fmt::Debug for SharedCaller {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Caller({:?})", self.0.id())
+    }
 }
 
 impl HostBuilder {
     /// A host of these servers that reads nothing by itself: no variables, nothing remembered, no
-    /// logs, no questions, process groups. Every field can be set before
-    /// [`start`](Self::start).
+    /// logs, no questions, process groups.
     pub fn new(config: Config) -> Self {
         Self {
             config,
@@ -74,12 +81,92 @@ impl HostBuilder {
             launcher: Launcher::process_groups(),
             log_folder: None,
             private_folder: None,
-            offers: Offers::default(),
+            caller: None,
+            callbacks: Callbacks::new("host"),
+            offers: None,
             roots: None,
             only: None,
             tools: OwnTools::default(),
             connectors: Connectors::default(),
+            errors: Vec::new(),
         }
+    }
+
+    /// With this server. It replaces one of the same name.
+    pub fn server(mut self, server: Server) -> Self {
+        match server.into_config() {
+            Ok(server) => {
+                self.config
+                    .servers
+                    .insert(server.name.clone(), Arc::new(server));
+            }
+            Err((field, message)) => self.errors.push(Diagnostic {
+                file: code_file(),
+                line: 0,
+                column: 0,
+                field,
+                message,
+            }),
+        }
+        self
+    }
+
+    /// With a rule that lets tools run without asking: `server/tool`, a glob for each part, or
+    /// `server`. A deny or ask rule comes first.
+    pub fn allow(mut self, rule: impl Into<String>) -> Self {
+        self.config.permissions.allow.push(rule_in_code(rule));
+        self.has_rules()
+    }
+
+    /// With a rule by which the caller is asked about each call, whatever was answered before.
+    pub fn ask(mut self, rule: impl Into<String>) -> Self {
+        self.config.permissions.ask.push(rule_in_code(rule));
+        self.has_rules()
+    }
+
+    /// With a rule that no call passes.
+    pub fn deny(mut self, rule: impl Into<String>) -> Self {
+        self.config.permissions.deny.push(rule_in_code(rule));
+        self.has_rules()
+    }
+
+    fn has_rules(mut self) -> Self {
+        self.config.permissions.configured = true;
+        self
+    }
+
+    /// With whoever makes the calls that name no caller of their own. Servers are told that what
+    /// this caller [offers](Caller::offers) may be asked.
+    pub fn caller(mut self, caller: impl Caller + 'static) -> Self {
+        self.caller = Some(SharedCaller(Arc::new(caller)));
+        self
+    }
+
+    /// With an answer to the gate's questions, for calls that name no caller of their own.
+    /// [`caller`](Self::caller) comes first.
+    pub fn on_approval<F, R>(mut self, approve: F) -> Self
+    where
+        F: Fn(ApprovalRequest) -> R + Send + Sync + 'static,
+        R: Future<Output = Approval> + Send + 'static,
+    {
+        self.callbacks = self.callbacks.on_approval(approve);
+        self
+    }
+
+    /// With an answer to what servers ask during calls that name no caller of their own.
+    /// [`caller`](Self::caller) comes first.
+    pub fn on_elicitation<F, R>(mut self, elicit: F) -> Self
+    where
+        F: Fn(Elicitation) -> R + Send + Sync + 'static,
+        R: Future<Output = ElicitAnswer> + Send + 'static,
+    {
+        self.callbacks = self.callbacks.on_elicitation(elicit);
+        self
+    }
+
+    /// The servers, rules and names so far, to be changed.
+    pub fn config_mut(&mut self) -> &mut Config {
+        &mut self.config
     }
 
     /// With a tool of this program's own: on offer beside the servers' tools, behind the same gate,
@@ -143,9 +230,36 @@ impl HostBuilder {
         self
     }
 
-    /// With what the callers to come can answer.
+    /// With what the callers of single calls can answer: servers of the legacy era are told of it
+    /// when they are connected. Where this is not set, it is what [`caller`](Self::caller) offers.
     pub fn offers(mut self, offers: Offers) -> Self {
-        self.offers = offers;
+        self.offers = Some(offers);
+        self
+    }
+
+    /// With this way to log in to servers that have a URL: where tokens are kept, and who is sent
+    /// to login pages.
+    pub fn auth(mut self, auth: AuthMeans) -> Self {
+        self.auth = auth;
+        self
+    }
+
+    /// With a log file for each server in this folder.
+    pub fn log_folder(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.log_folder = Some(folder.into());
+        self
+    }
+
+    /// Servers of the user's own files that name no working folder run below this one, each in a
+    /// folder of its own; else in this process's folder.
+    pub fn private_folder(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.private_folder = Some(folder.into());
+        self
+    }
+
+    /// Only these servers start with the host; the others when they are used.
+    pub fn start_only(mut self, servers: impl IntoIterator<Item = ServerName>) -> Self {
+        self.only = Some(servers.into_iter().collect());
         self
     }
 
@@ -157,6 +271,9 @@ impl HostBuilder {
 
     /// Starts the host. Servers come up in parallel behind it; nothing waits for them here.
     pub async fn start(self) -> Result<Host, ConfigErrors> {
+        if !self.errors.is_empty() {
+            return Err(ConfigErrors(self.errors));
+        }
         self.connectors.check(&self.config)?;
         let own = Own::read(self.tools)?;
         let gate = Roster::gate_of(&self.config, &own, &*self.store)?;
@@ -164,6 +281,11 @@ impl HostBuilder {
         // told by `Host::notices`.
         let (events, early) = broadcast::channel(EVENTS);
         let changed = Arc::new(Notify::new());
+        let caller = match self.caller {
+            Some(SharedCaller(caller)) => caller,
+            None => Arc::new(self.callbacks),
+        };
+        let offers = self.offers.unwrap_or_else(|| caller.offers());
         let (roots, overseer) = (Roots::new(self.roots), Arc::new(Overseeing::default()));
         let means = Means {
             launcher: self.launcher,
@@ -176,7 +298,7 @@ impl HostBuilder {
             private_folder: self.private_folder.map(Arc::new),
             events: events.clone(),
             changed: changed.clone(),
-            offers: self.offers,
+            offers,
             roots,
             overseer: Some(overseer.clone()),
             connectors: Arc::new(self.connectors),
@@ -206,6 +328,8 @@ impl HostBuilder {
             rebuilding: Mutex::new(()),
             rebuilder: Mutex::new(None),
             only: self.only,
+            caller,
+            warned_of_offers: Default::default(),
             reloading: Reloading::default(),
             notices,
         };
@@ -217,6 +341,21 @@ impl HostBuilder {
         shared.watch(changed);
         Ok(Host(shared))
     }
+}
+
+/// A rule as an embedder's code spells it: as the native file does.
+fn rule_in_code(rule: impl Into<String>) -> RuleText {
+    RuleText {
+        text: rule.into(),
+        dialect: Dialect::Native,
+        file: code_file(),
+        line: 0,
+    }
+}
+
+/// What diagnostics name where no file is meant.
+fn code_file() -> Arc<PathBuf> {
+    Source::code().file
 }
 
 /// What keeps a server from starting, checked before anything is spawned; else whether it starts

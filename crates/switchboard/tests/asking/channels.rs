@@ -141,10 +141,10 @@ async fn s0_38_a_hosts_own_prompt_blocks_the_call_until_the_user_has_answered() 
     let call = Call::new(
         "demo/confirm",
         RawJson::from_value(&json!({"subject": "the letter"})),
-        prompt.clone() as Arc<dyn Caller>,
-    );
+    )
+    .caller(prompt.clone() as Arc<dyn Caller>);
     let waiting = host.clone();
-    let mut calling = tokio::spawn(async move { waiting.call(call).await });
+    let mut calling = tokio::spawn(async move { waiting.call_with(call).await });
     tokio::time::timeout(PATIENCE, prompt.opened.notified())
         .await
         .expect("the prompt opens");
@@ -156,7 +156,7 @@ async fn s0_38_a_hosts_own_prompt_blocks_the_call_until_the_user_has_answered() 
         .unwrap()
         .unwrap();
     assert_eq!(
-        result.for_model().unwrap().raw(),
+        result.untrusted_text().unwrap().raw(),
         "accepted: the letter would be erased now"
     );
     host.stop().await;
@@ -234,7 +234,7 @@ async fn s0_35_a_host_supplied_function_answers_the_questions_of_a_core_agent_se
             }
         }
         fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, Approval> {
-            Box::pin(async { Approval::No })
+            Box::pin(async { Approval::No { reason: None } })
         }
         fn elicit<'a>(&'a self, _: &'a Elicitation) -> BoxFuture<'a, ElicitAnswer> {
             let answer = self.0.clone();
@@ -262,14 +262,10 @@ async fn s0_35_a_host_supplied_function_answers_the_questions_of_a_core_agent_se
     ] {
         let caller: Arc<dyn Caller> = Arc::new(Elicitor(answer));
         let result = host
-            .call(Call::new(
-                "shop_order",
-                RawJson::from_value(&json!({})),
-                caller,
-            ))
+            .call_with(Call::new("shop_order", RawJson::from_value(&json!({}))).caller(caller))
             .await
             .unwrap();
-        let text = result.for_model().unwrap().raw().to_owned();
+        let text = result.untrusted_text().unwrap().raw().to_owned();
         assert!(
             expected.iter().all(|word| text.contains(word)),
             "{expected:?}: {text}"

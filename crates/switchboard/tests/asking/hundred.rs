@@ -138,7 +138,7 @@ async fn cannot_tell(way: &Way) {
     let under_way = tokio::spawn(async move {
         let arguments = RawJson::from_value(&json!({"seconds": 600, "steps": 60000}));
         calling
-            .call(Call::new("demo/slow", arguments, who as Arc<dyn Caller>))
+            .call_with(Call::new("demo/slow", arguments).caller(who as Arc<dyn Caller>))
             .await
             .map(|_| ())
     });

@@ -97,7 +97,7 @@ async fn t32_legacy_sampling_is_decided_by_the_gate() {
     check(
         &legacy(),
         allow,
-        Approval::No,
+        Approval::No { reason: None },
         &[ASKED, &no, ASKED, &no],
         rejected,
     )
@@ -105,7 +105,7 @@ async fn t32_legacy_sampling_is_decided_by_the_gate() {
     check(
         &legacy(),
         r#"allow = ["chaos/sample", "chaos/@sampling"]"#,
-        Approval::No,
+        Approval::No { reason: None },
         &[SAMPLED, SAMPLED],
         answer,
     )
@@ -128,7 +128,14 @@ async fn t32_modern_sampling_is_decided_by_the_gate_and_a_no_ends_the_call() {
     )
     .await;
     let ended = "server \"chaos\": not finished: the server wanted an answer of a model and got none: the answer was no";
-    check(&modern(), allow, Approval::No, &[ASKED, ASKED], ended).await;
+    check(
+        &modern(),
+        allow,
+        Approval::No { reason: None },
+        &[ASKED, ASKED],
+        ended,
+    )
+    .await;
 }
 
 /// T32: a yes for every tool of a server, given at one of its tools, is none for sampling; and no

@@ -62,15 +62,12 @@ pub(crate) async fn call(
     arguments: &Value,
     who: &Arc<Person>,
 ) -> Result<String, CallError> {
-    let call = Call::new(
-        tool,
-        RawJson::from_value(arguments),
-        who.clone() as Arc<dyn Caller>,
-    );
-    let result = tokio::time::timeout(PATIENCE, host.call(call))
+    let call =
+        Call::new(tool, RawJson::from_value(arguments)).caller(who.clone() as Arc<dyn Caller>);
+    let result = tokio::time::timeout(PATIENCE, host.call_with(call))
         .await
         .expect("a call ends")?;
-    Ok(result.for_model().unwrap().raw().to_owned())
+    Ok(result.untrusted_text().unwrap().raw().to_owned())
 }
 
 /// Somebody who calls through a channel of their own, and remembers what came through it.
@@ -138,7 +135,7 @@ impl Caller for Person {
             request.id.shown(),
             request.arguments.as_str()
         ));
-        let answer = self.approval;
+        let answer = self.approval.clone();
         Box::pin(async move { answer })
     }
 

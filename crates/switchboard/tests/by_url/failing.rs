@@ -134,7 +134,7 @@ async fn f22_what_does_no_harm_waits_for_a_busy_server_and_is_sent_once_more() {
         entry.idempotent_tools = vec!["one".to_owned()];
         let host = host(entry).await;
         assert_eq!(
-            call(&host).await.unwrap().for_model().unwrap().raw(),
+            call(&host).await.unwrap().untrusted_text().unwrap().raw(),
             "done",
             "{method}"
         );

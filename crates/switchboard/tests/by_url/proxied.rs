@@ -54,12 +54,12 @@ impl Scene {
         let call = Call::new(
             format!("peer/{tool}"),
             arguments.parse::<RawJson>().unwrap(),
-            caller,
-        );
-        let result = tokio::time::timeout(HANGS, self.host.call(call))
+        )
+        .caller(caller);
+        let result = tokio::time::timeout(HANGS, self.host.call_with(call))
             .await
             .expect("a call ends")?;
-        Ok(result.for_model().unwrap().raw().to_owned())
+        Ok(result.untrusted_text().unwrap().raw().to_owned())
     }
 
     /// How often the server was told to count so far, this time included.

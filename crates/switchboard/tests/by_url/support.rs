@@ -71,10 +71,12 @@ pub(crate) fn error(host: &Host) -> String {
 }
 
 pub(crate) async fn call(host: &Host) -> Result<CallResult, CallError> {
-    host.call(Call::new(
-        "peer/one",
-        "{}".parse::<switchboard::wire::RawJson>().unwrap(),
-        Arc::new(Headless(CallerId::new("tester"))),
-    ))
+    host.call_with(
+        Call::new(
+            "peer/one",
+            "{}".parse::<switchboard::wire::RawJson>().unwrap(),
+        )
+        .caller(Arc::new(Headless(CallerId::new("tester")))),
+    )
     .await
 }

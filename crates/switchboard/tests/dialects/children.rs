@@ -177,13 +177,10 @@ async fn s1_22_s1_23_a_call_ends_after_the_time_that_its_block_gives_and_its_ser
         .host(Dialect::A3s, "config.hcl", &text, &[("PATH", &path())])
         .await;
     let started = Instant::now();
-    let calling = Call::new(
-        "x/late",
-        json!({}),
-        Arc::new(Headless(CallerId::new("tester"))),
-    )
-    .yes();
-    let late = tokio::time::timeout(PATIENCE, host.call(calling))
+    let calling = Call::new("x/late", json!({}))
+        .caller(Arc::new(Headless(CallerId::new("tester"))))
+        .pre_approved();
+    let late = tokio::time::timeout(PATIENCE, host.call_with(calling))
         .await
         .expect("far before the default of a minute");
     let error = late.map(|_| ()).unwrap_err().to_string();

@@ -125,10 +125,14 @@ pub(crate) async fn call(
     tool: &str,
     arguments: serde_json::Value,
 ) -> Result<String, String> {
-    let call = Call::new(tool, arguments, Arc::new(Headless(CallerId::new("tester"))))
-        .yes()
+    let call = Call::new(tool, arguments)
+        .caller(Arc::new(Headless(CallerId::new("tester"))))
+        .pre_approved()
         .timeout(PATIENCE);
-    let result = host.call(call).await.map_err(|error| error.to_string())?;
+    let result = host
+        .call_with(call)
+        .await
+        .map_err(|error| error.to_string())?;
     Ok(result.for_person().unwrap().for_terminal().to_string())
 }
 

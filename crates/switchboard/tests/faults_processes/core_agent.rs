@@ -41,15 +41,15 @@ fn core_agent(file: &PathBuf) -> Config {
 }
 
 async fn start(stage: &Stage, entries: &[Entry]) -> Host {
-    let builder = HostBuilder {
-        environment: stage.environment.clone(),
-        offers: Offers {
-            elicit_form: true,
-            ..Offers::default()
-        },
-        launcher: Launcher::start(switchboard_testkit::program("switchboard-launcher")).unwrap(),
-        ..HostBuilder::new(core_agent(&stage.scratch.config(entries)))
+    let launcher = Launcher::start(switchboard_testkit::program("switchboard-launcher")).unwrap();
+    let offers = Offers {
+        elicit_form: true,
+        ..Offers::default()
     };
+    let builder = HostBuilder::new(core_agent(&stage.scratch.config(entries)))
+        .environment(stage.environment.clone())
+        .offers(offers)
+        .launcher(launcher);
     builder.start().await.unwrap()
 }
 
@@ -263,13 +263,10 @@ async fn s0_36_s0_37_a_question_to_a_host_that_wired_nobody_is_declined_at_once_
         ];
         let check = async |server: &str, chaos: Chaos, offers: Offers| {
             let stage = Stage::new();
-            let builder = HostBuilder {
-                environment: stage.environment.clone(),
-                offers,
-                ..HostBuilder::new(core_agent(
-                    &stage.scratch.config(&[stage.entry(server, chaos)]),
-                ))
-            };
+            let config = core_agent(&stage.scratch.config(&[stage.entry(server, chaos)]));
+            let builder = HostBuilder::new(config)
+                .environment(stage.environment.clone())
+                .offers(offers);
             let host = builder.start().await.unwrap();
             settled(&host).await;
             let mut events = host.events();
@@ -504,13 +501,10 @@ async fn s0_45_servers_are_built_again_in_the_same_process_after_closing() {
             "{round}"
         );
         assert_eq!(text_of(host, "one/ok").await.unwrap(), "fine", "{round}");
-        let ask = Call::new(
-            "one/ask",
-            "{}".parse::<RawJson>().unwrap(),
-            Arc::new(Elicitor) as Arc<dyn Caller>,
-        );
-        let said = host.call(ask).await.unwrap();
-        let said = said.for_model().unwrap().raw().to_owned();
+        let ask = Call::new("one/ask", "{}".parse::<RawJson>().unwrap())
+            .caller(Arc::new(Elicitor) as Arc<dyn Caller>);
+        let said = host.call_with(ask).await.unwrap();
+        let said = said.untrusted_text().unwrap().raw().to_owned();
         assert!(
             said.contains(r#""action":"accept""#) && said.contains("the elicitor"),
             "{round}: {said}"

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use serde_json::json;
 use switchboard::call::Call;
 use switchboard::caller::{Approval, ApprovalRequest, BoxFuture, Caller, CallerId, Progress};
 use switchboard::server::State;
-use switchboard::wire::RawJson;
 use switchboard_testkit::{Chaos, Step};
 
 use crate::support::{
@@ -86,7 +86,7 @@ impl Caller for Panicking {
     }
 
     fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, Approval> {
-        Box::pin(async { Approval::No })
+        Box::pin(async { Approval::No { reason: None } })
     }
 
     fn progress(&self, _: &Progress) {
@@ -109,15 +109,10 @@ async fn a_panic_in_the_reader_of_a_server_ends_its_calls_with_a_reason() {
     );
     let host = stage.host(&[stage.entry("server", server)]).await;
     settled(&host).await;
-    let call = Call {
-        tool: "server/moves".to_owned(),
-        arguments: RawJson::parse("{}").unwrap(),
-        caller: Arc::new(Panicking),
-        listed: None,
-        timeout: None,
-        yes: true,
-    };
-    let error = tokio::time::timeout(PATIENCE, host.call(call))
+    let call = Call::new("server/moves", json!({}))
+        .caller(Arc::new(Panicking))
+        .pre_approved();
+    let error = tokio::time::timeout(PATIENCE, host.call_with(call))
         .await
         .expect("long before its deadline")
         .unwrap_err()

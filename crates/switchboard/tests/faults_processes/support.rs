@@ -6,14 +6,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use switchboard::call::{Call, CallError};
-use switchboard::caller::{CallerId, Headless, Offers};
+use switchboard::caller::Headless;
 use switchboard::config::{self, ConfigFile, Environment, Scope};
 use switchboard::launch::Launcher;
 use switchboard::server::{Snapshot, State};
 use switchboard::store::{MemoryStore, Store};
-use switchboard::wire::RawJson;
 use switchboard::{Host, HostBuilder};
 use switchboard_testkit::{Chaos, Entry, Process, Record, Scratch, Step, descendants_with_env};
 
@@ -70,21 +69,14 @@ impl Stage {
     }
 
     pub(crate) async fn host_of(&self, file: PathBuf) -> Host {
-        let builder = HostBuilder {
-            auth: Default::default(),
-            config: config::load(&[ConfigFile::new(file, Scope::Given)]).unwrap(),
-            environment: self.environment.clone(),
-            store: self.store.clone(),
-            launcher: Launcher::start(switchboard_testkit::program("switchboard-launcher"))
-                .unwrap(),
-            log_folder: Some(self.scratch.path("state")),
-            private_folder: None,
-            offers: Offers::default(),
-            roots: None,
-            only: None,
-            tools: Default::default(),
-            connectors: Default::default(),
-        };
+        let config = config::load(&[ConfigFile::new(file, Scope::Given)]).unwrap();
+        let launcher =
+            Launcher::start(switchboard_testkit::program("switchboard-launcher")).unwrap();
+        let builder = HostBuilder::new(config)
+            .environment(self.environment.clone())
+            .store(self.store.clone())
+            .launcher(launcher)
+            .log_folder(self.scratch.path("state"));
         builder.start().await.unwrap()
     }
 
@@ -124,15 +116,8 @@ pub(crate) fn stuck() -> Chaos {
 
 /// Calls `server/tool` without arguments: the whole result.
 pub(crate) async fn result_of(host: &Host, tool: &str) -> Result<Value, CallError> {
-    let call = Call {
-        tool: tool.to_owned(),
-        arguments: RawJson::parse("{}").unwrap(),
-        caller: Arc::new(Headless(CallerId::new("test"))),
-        listed: None,
-        timeout: None,
-        yes: false,
-    };
-    let result = tokio::time::timeout(PATIENCE, host.call(call))
+    let call = Call::new(tool, json!({})).caller(Arc::new(Headless::new("test")));
+    let result = tokio::time::timeout(PATIENCE, host.call_with(call))
         .await
         .expect("every call ends")?;
     Ok(result.raw.to_value().unwrap())

@@ -143,7 +143,7 @@ async fn f5_a_result_of_any_depth_is_carried_and_only_its_projection_fails() {
         result.len()
     );
     assert_eq!(
-        deep.for_model().unwrap_err().to_string(),
+        deep.untrusted_text().unwrap_err().to_string(),
         "nested deeper than 128"
     );
     assert_eq!(
@@ -155,7 +155,7 @@ async fn f5_a_result_of_any_depth_is_carried_and_only_its_projection_fails() {
     let arguments = format!(r#"{{"x":{nested}}}"#);
     let refused = stage
         .host
-        .call(support::call_with(
+        .call_with(support::call_with(
             "chaos/ok",
             &arguments,
             &Person::new("somebody").arc(),
@@ -204,7 +204,7 @@ async fn f6_t30_answers_under_other_ids_reach_no_call() {
     for tool in misplaced {
         let host = stage.host.clone();
         failures.spawn(async move {
-            host.call(support::call(tool, &Person::new("somebody").arc()))
+            host.call_with(support::call(tool, &Person::new("somebody").arc()))
                 .await
                 .unwrap_err()
                 .to_string()
@@ -263,7 +263,7 @@ async fn f7_p5_a_death_fails_the_calls_in_flight_with_its_cause_and_sends_none_a
             let host = stage.host.clone();
             calls.spawn(async move {
                 let error = host
-                    .call(support::call("chaos/die", &Person::new("somebody").arc()))
+                    .call_with(support::call("chaos/die", &Person::new("somebody").arc()))
                     .await
                     .unwrap_err();
                 (error.to_string(), Instant::now())

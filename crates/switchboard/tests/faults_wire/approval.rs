@@ -48,7 +48,7 @@ async fn p6_t9_a_definition_that_changes_between_approval_and_call_is_not_called
 
     let refused = stage
         .host
-        .call(support::call("chaos/ok", &slow_reader.arc()))
+        .call_with(support::call("chaos/ok", &slow_reader.arc()))
         .await;
     assert_eq!(refused.unwrap_err().to_string(), MOVED);
     assert_eq!(stage.record("seen").count("tools/call"), 0);
@@ -162,7 +162,7 @@ fn call(
     let call = support::call(tool, &(person.clone() as Arc<dyn Caller>));
     let host = stage.host.clone();
     async move {
-        host.call(call)
+        host.call_with(call)
             .await
             .map(|result| support::text(&result))
             .map_err(|error| error.to_string())

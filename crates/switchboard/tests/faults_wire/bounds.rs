@@ -106,7 +106,7 @@ async fn f12_a_server_that_reads_nothing_delays_only_its_own_calls() {
         let host = stage.host.clone();
         calls.spawn(async move {
             let began = Instant::now();
-            let sentence = host.call(call).await.unwrap_err().to_string();
+            let sentence = host.call_with(call).await.unwrap_err().to_string();
             assert_on_time(began.elapsed(), LONGER, &format!("call {number}"));
             sentence
         });
@@ -158,7 +158,7 @@ async fn f13_p3_a_flood_of_notifications_neither_delays_a_neighbour_nor_grows() 
     let (longest, grown) = growth(async {
         let host = stage.host.clone();
         let flood = tokio::spawn(async move {
-            host.call(support::call("chaos/flood", &Person::new("somebody").arc()))
+            host.call_with(support::call("chaos/flood", &Person::new("somebody").arc()))
                 .await
         });
         let mut longest = Duration::ZERO;

@@ -38,7 +38,7 @@ async fn f14_a_storm_of_changes_is_listed_a_few_times_and_the_new_definition_is_
             support::text(
                 &stage
                     .host
-                    .call(support::call(tool, &(person.clone() as _)))
+                    .call_with(support::call(tool, &(person.clone() as _)))
                     .await
                     .unwrap(),
             )

@@ -79,7 +79,7 @@ async fn p1_every_call_ends_by_its_deadline_whatever_the_server_does() {
         calls.spawn(async move {
             let began = Instant::now();
             let tool = call.tool.clone();
-            let ended = tokio::time::timeout(Duration::from_secs(20), host.call(call)).await;
+            let ended = tokio::time::timeout(Duration::from_secs(20), host.call_with(call)).await;
             (
                 tool,
                 ended.map(|answer| answer.map(drop).map_err(|error| error.to_string())),
@@ -113,7 +113,7 @@ async fn p1_a_callers_own_limit_holds_while_the_server_is_connecting() {
         let mut call = support::call(tool, &Person::new("somebody").arc());
         call.timeout = Some(DEADLINE);
         let began = Instant::now();
-        let ended = tokio::time::timeout(Duration::from_secs(10), stage.host.call(call)).await;
+        let ended = tokio::time::timeout(Duration::from_secs(10), stage.host.call_with(call)).await;
         assert!(
             ended.is_ok_and(|answer| answer.is_err()) && began.elapsed() <= DEADLINE + ALLOWANCE,
             "{tool}: {:?}",
@@ -158,7 +158,7 @@ async fn p2_no_server_slows_another() {
         let (host, tool) = (stage.host.clone(), format!("{}/t", server.config.name));
         calls.spawn(async move {
             loop {
-                host.call(support::call(&tool, &Person::new("somebody").arc()))
+                host.call_with(support::call(&tool, &Person::new("somebody").arc()))
                     .await
                     .unwrap_err();
                 tokio::task::yield_now().await;

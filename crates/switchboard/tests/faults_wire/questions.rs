@@ -14,7 +14,7 @@ async fn both(stage: &Stage, tool: &str, ada: &Arc<Person>, bob: &Arc<Person>) -
     let call = async |person: &Arc<Person>| {
         let result = stage
             .host
-            .call(support::call(tool, &(person.clone() as Arc<dyn Caller>)))
+            .call_with(support::call(tool, &(person.clone() as Arc<dyn Caller>)))
             .await;
         support::text(&result.unwrap_or_else(|error| panic!("{error}")))
     };
@@ -121,7 +121,7 @@ async fn p1_a_call_that_waits_for_its_turn_ends_at_its_deadline() {
     let first = support::call("chaos/ask", &(ada.clone() as Arc<dyn Caller>));
     let host = stage.host.clone();
     let first = tokio::spawn(async move {
-        host.call(first)
+        host.call_with(first)
             .await
             .map(drop)
             .map_err(|error| error.to_string())

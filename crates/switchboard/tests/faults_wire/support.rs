@@ -11,12 +11,11 @@ use switchboard::caller::{
     Approval, ApprovalRequest, BoxFuture, Caller, CallerId, ElicitAnswer, Elicitation,
     ElicitationKind, Offers,
 };
-use switchboard::config::{self, ConfigFile, Environment, Scope};
+use switchboard::config::{self, ConfigFile, Scope};
 use switchboard::launch::Launcher;
 use switchboard::result::CallResult;
 use switchboard::server::ServerHandle;
 use switchboard::session::Oddities;
-use switchboard::store::MemoryStore;
 use switchboard::wire::RawJson;
 use switchboard::{Host, HostBuilder};
 use switchboard_testkit::script::Flip;
@@ -59,24 +58,14 @@ impl Stage {
     pub(crate) async fn start(scratch: Scratch, tables: &str, servers: &[Entry]) -> Self {
         let path = scratch.config_with(tables, servers);
         let config = config::load(&[ConfigFile::new(path, Scope::Given)]).unwrap();
-        let builder = HostBuilder {
-            auth: Default::default(),
-            config,
-            environment: Environment::default(),
-            store: Arc::new(MemoryStore::default()),
-            launcher: Launcher::start(program("switchboard-launcher")).unwrap(),
-            log_folder: None,
-            private_folder: None,
-            offers: Offers {
-                elicit_form: true,
-                elicit_url: true,
-                ..Offers::default()
-            },
-            roots: None,
-            only: None,
-            tools: Default::default(),
-            connectors: Default::default(),
+        let launcher =
+            Launcher::start(switchboard_testkit::program("switchboard-launcher")).unwrap();
+        let offers = Offers {
+            elicit_form: true,
+            elicit_url: true,
+            ..Offers::default()
         };
+        let builder = HostBuilder::new(config).launcher(launcher).offers(offers);
         Self {
             host: builder.start().await.unwrap(),
             scratch,
@@ -86,7 +75,7 @@ impl Stage {
     /// A call of nobody in particular, without arguments.
     pub(crate) async fn call(&self, tool: &str) -> Result<CallResult, CallError> {
         self.host
-            .call(call(tool, &Person::new("somebody").arc()))
+            .call_with(call(tool, &Person::new("somebody").arc()))
             .await
     }
 
@@ -193,19 +182,12 @@ pub(crate) fn call(tool: &str, caller: &Arc<dyn Caller>) -> Call {
 /// A call with arguments, as JSON.
 pub(crate) fn call_with(tool: &str, arguments: &str, caller: &Arc<dyn Caller>) -> Call {
     let arguments = RawJson::parse(arguments.to_owned()).unwrap();
-    Call {
-        tool: tool.to_owned(),
-        arguments,
-        caller: caller.clone(),
-        listed: None,
-        timeout: None,
-        yes: false,
-    }
+    Call::new(tool, arguments).caller(caller.clone())
 }
 
 /// What a model would see.
 pub(crate) fn text(result: &CallResult) -> String {
-    result.for_model().unwrap().raw().to_owned()
+    result.untrusted_text().unwrap().raw().to_owned()
 }
 
 /// Asserts that a deadline was kept, and not undercut.

@@ -95,7 +95,7 @@ async fn s2_27_s2_28_the_first_in_the_file_has_the_bare_name_though_it_connects_
     let opening = async { std::fs::write(&go, "").unwrap() };
     // A call by the bare name waits for whoever will have it.
     let (early, ()) = tokio::join!(early, opening);
-    assert_eq!(early.unwrap().for_model().unwrap().raw(), "slow's");
+    assert_eq!(early.unwrap().untrusted_text().unwrap().raw(), "slow's");
     assert_eq!(stage.names(), ["search", "quick__search"]);
     assert_eq!(stage.told("quick__search", json!({})).await, "quick's");
     stage.host.stop().await;
@@ -183,7 +183,7 @@ async fn s4_20_s4_21_s4_22_a_lost_connection_a_refusal_and_a_timeout_are_error_r
         (Dialect::AgentCode, "slow", slow),
     ];
     let stage = Stage::settled("", &servers, |mut builder| {
-        let entry = Arc::make_mut(builder.config.servers.get_mut("slow").unwrap());
+        let entry = Arc::make_mut(builder.config_mut().servers.get_mut("slow").unwrap());
         entry.timeouts.call = Duration::from_millis(300);
         builder
     })

@@ -125,7 +125,7 @@ async fn an_own_tools_arguments_are_checked_its_failure_is_a_result_and_its_time
         builder.tool(own)
     })
     .await;
-    let person = Person::who_says(Approval::No);
+    let person = Person::who_says(Approval::No { reason: None });
     let misfit = stage
         .call("own", json!({"text": 1}), &person)
         .await
@@ -141,9 +141,10 @@ async fn an_own_tools_arguments_are_checked_its_failure_is_a_result_and_its_time
         stage.told("own", json!({"text": "fail"})).await,
         "error: it did not work"
     );
-    let call = Call::new("own", json!({"text": "wait"}), person as Arc<dyn Caller>)
+    let call = Call::new("own", json!({"text": "wait"}))
+        .caller(person as Arc<dyn Caller>)
         .timeout(Duration::from_millis(50));
-    let late = stage.host.call(call).await.unwrap_err();
+    let late = stage.host.call_with(call).await.unwrap_err();
     assert!(
         matches!(
             late,
@@ -174,7 +175,7 @@ async fn s2_06_a_tool_carries_confirmation_execution_projections_state_and_timeo
             .set("call_timeout", "3s")
     });
     let trusting = |mut builder: HostBuilder| {
-        Arc::make_mut(&mut builder.config.servers[1]).trust = true;
+        Arc::make_mut(&mut builder.config_mut().servers[1]).trust = true;
         builder
     };
     let host = start(&scratch, "", &entries, &[Dialect::Gemini; 2], trusting).await;
@@ -191,7 +192,7 @@ async fn s2_06_a_tool_carries_confirmation_execution_projections_state_and_timeo
         stage.calls("py"),
         [json!({"name": "list", "arguments": {}})]
     );
-    assert_eq!(result.for_model().unwrap().raw(), r#"{"a":1}"#);
+    assert_eq!(result.untrusted_text().unwrap().raw(), r#"{"a":1}"#);
     assert_eq!(
         result.for_person().unwrap().raw(),
         "```json\n{\n  \"a\": 1\n}\n```"
@@ -226,7 +227,7 @@ async fn s2_06_a_tool_carries_confirmation_execution_projections_state_and_timeo
     assert!(late.to_string().ends_with("no answer within 3s"), "{late}");
     assert_eq!(person.asked(), ["list", "image", "never"]);
     // Of a trusted server nobody is asked.
-    let nobody = Person::who_says(Approval::No);
+    let nobody = Person::who_says(Approval::No { reason: None });
     stage
         .call("trusted__list", json!({}), &nobody)
         .await

@@ -139,11 +139,9 @@ async fn s1_24_a_transport_of_ones_own_is_listed_called_through_the_gate_and_sto
 
     let person = Person::who_says(Approval::Once);
     let call = |tool: &str| {
-        host.call(Call::new(
-            tool,
-            json!({"to": "Anna"}),
-            person.clone() as Arc<dyn Caller>,
-        ))
+        host.call_with(
+            Call::new(tool, json!({"to": "Anna"})).caller(person.clone() as Arc<dyn Caller>),
+        )
     };
     let denied = call("own/erase").await.map(|_| ()).unwrap_err();
     assert!(matches!(denied, CallError::Denied { .. }), "{denied}");
@@ -155,7 +153,7 @@ async fn s1_24_a_transport_of_ones_own_is_listed_called_through_the_gate_and_sto
 
     let result = call("mcp__own__greet").await.unwrap();
     assert_eq!(
-        result.for_model().unwrap().raw(),
+        result.untrusted_text().unwrap().raw(),
         "greet says hello to \"Anna\""
     );
     assert_eq!(
@@ -178,7 +176,12 @@ async fn s1_24_a_transport_of_ones_own_is_listed_called_through_the_gate_and_sto
     host.reload(config()).await.unwrap();
     assert!(host.settled(PATIENCE).await);
     assert_eq!(
-        call("own/greet").await.unwrap().for_model().unwrap().raw(),
+        call("own/greet")
+            .await
+            .unwrap()
+            .untrusted_text()
+            .unwrap()
+            .raw(),
         "greet says hello to \"Anna\""
     );
     host.stop().await;

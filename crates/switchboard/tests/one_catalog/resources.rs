@@ -88,7 +88,7 @@ async fn s4_13_one_resource_is_read_by_its_uri_after_the_gate_was_asked() {
         .await
         .unwrap();
     assert_eq!(
-        result.for_model().unwrap().raw(),
+        result.untrusted_text().unwrap().raw(),
         "[resource mem://shared]\none's"
     );
     assert_eq!(person.asked(), ["ReadMcpResource"]);
@@ -99,7 +99,7 @@ async fn s4_13_one_resource_is_read_by_its_uri_after_the_gate_was_asked() {
         ),
         (1, 0)
     );
-    let refusing = Person::who_says(Approval::No);
+    let refusing = Person::who_says(Approval::No { reason: None });
     let no = stage
         .call("ReadMcpResource", json!({"uri": "mem://one"}), &refusing)
         .await

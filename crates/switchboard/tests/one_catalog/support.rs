@@ -100,11 +100,7 @@ impl Stage {
         caller: &Arc<Person>,
     ) -> Result<CallResult, CallError> {
         self.host
-            .call(Call::new(
-                tool,
-                arguments,
-                caller.clone() as Arc<dyn Caller>,
-            ))
+            .call_with(Call::new(tool, arguments).caller(caller.clone() as Arc<dyn Caller>))
             .await
     }
 
@@ -114,7 +110,7 @@ impl Stage {
             .call(tool, arguments, &Person::who_says(Approval::Once))
             .await
             .unwrap_or_else(CallResult::from);
-        let text = result.for_model().unwrap().raw().to_owned();
+        let text = result.untrusted_text().unwrap().raw().to_owned();
         if result.is_error() {
             format!("error: {text}")
         } else {
@@ -174,7 +170,7 @@ impl Caller for Person {
 
     fn approve<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Approval> {
         self.asked.lock().unwrap().push(request.exposed.to_string());
-        Box::pin(async { self.says })
+        Box::pin(async { self.says.clone() })
     }
 }
 
@@ -221,7 +217,7 @@ impl OwnTool for Own {
             match text.as_str() {
                 "fail" => Err("it did not work".to_owned()),
                 "wait" => std::future::pending().await,
-                text => Ok(CallResult::text(format!("own: {text}"))),
+                text => Ok(CallResult::success(format!("own: {text}"))),
             }
         })
     }

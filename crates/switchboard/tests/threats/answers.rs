@@ -46,7 +46,7 @@ impl Caller for Witness {
             request.dialect.rules().word,
             request.id.shown()
         ));
-        Box::pin(async { self.says })
+        Box::pin(async { self.says.clone() })
     }
 
     fn notice(&self, line: &str) {
@@ -62,14 +62,13 @@ async fn host_in(
     chaos: Chaos,
     store: &Arc<MemoryStore>,
 ) -> (Host, PathBuf) {
-    let mut builder = builder(scratch, tables, chaos);
-    for server in builder.0.config.servers.values_mut() {
+    let (mut builder, record) = builder(scratch, tables, chaos);
+    for server in builder.config_mut().servers.values_mut() {
         Arc::make_mut(server).dialect = dialect;
     }
-    builder.0.store = store.clone();
-    let host = builder.0.start().await.unwrap();
+    let host = builder.store(store.clone()).start().await.unwrap();
     assert!(host.settled(PATIENCE).await);
-    (host, builder.1)
+    (host, record)
 }
 
 fn two_tools() -> Chaos {
@@ -96,10 +95,10 @@ async fn s2_39_s2_40_s2_41_a_gemini_answer_is_kept_in_memory_by_its_key() {
         for _run in 0..2 {
             let scratch = Scratch::new();
             let (host, record) = host_in(Dialect::Gemini, &scratch, "", two_tools(), &store).await;
-            let (witness, caller) = Witness::who_says(says);
+            let (witness, caller) = Witness::who_says(says.clone());
             for expected in [first, second] {
                 for name in ["s/t", "s/other"] {
-                    host.call(call(name, &caller)).await.unwrap();
+                    host.call_with(call(name, &caller)).await.unwrap();
                 }
                 assert_eq!(witness.asked(), expected, "{says:?}");
             }
@@ -115,9 +114,9 @@ async fn s2_39_s2_40_s2_41_a_gemini_answer_is_kept_in_memory_by_its_key() {
     // Cancel: nothing is executed.
     let scratch = Scratch::new();
     let (host, record) = host_in(Dialect::Gemini, &scratch, "", two_tools(), &Arc::default()).await;
-    let (_, caller) = Witness::who_says(Approval::No);
+    let (_, caller) = Witness::who_says(Approval::No { reason: None });
     assert!(matches!(
-        host.call(call("s/t", &caller)).await,
+        host.call_with(call("s/t", &caller)).await,
         Err(CallError::Denied { .. })
     ));
     assert_eq!(calls(&record), 0);
@@ -134,19 +133,18 @@ async fn s2_42_arguments_are_validated_before_anybody_is_asked_and_before_the_ca
         .define("t", "inputSchema", schema);
     let (host, record) = host_in(Dialect::Gemini, &scratch, "", chaos, &Arc::default()).await;
     let (witness, caller) = Witness::who_says(Approval::Once);
-    let with = |arguments: &'static str| Call {
-        arguments: RawJson::parse(arguments).unwrap(),
-        ..call("s/t", &caller)
+    let with = |arguments: &'static str| {
+        Call::new("s/t", RawJson::parse(arguments).unwrap()).caller(caller.clone())
     };
     for wrong in ["{}", r#"{"n":"one"}"#, r#"{"n":1,"more":2}"#] {
-        let refused = host.call(with(wrong)).await.unwrap_err();
+        let refused = host.call_with(with(wrong)).await.unwrap_err();
         assert!(
             matches!(refused, CallError::Misfit { .. }),
             "{wrong}: {refused}"
         );
         assert_eq!((witness.asked(), calls(&record)), (vec![], 0), "{wrong}");
     }
-    host.call(with(r#"{"n":1}"#)).await.unwrap();
+    host.call_with(with(r#"{"n":1}"#)).await.unwrap();
     assert_eq!((witness.asked().len(), calls(&record)), (1, 1));
     host.stop().await;
 }
@@ -158,16 +156,15 @@ async fn s2_38_c19_a_trusted_servers_change_is_shown_and_not_asked_about() {
     let turned = scratch.path("turned");
     let store = Arc::new(MemoryStore::default());
     let mut builder = builder(&scratch, "", turning(&turned));
-    for server in builder.0.config.servers.values_mut() {
+    for server in builder.0.config_mut().servers.values_mut() {
         let server = Arc::make_mut(server);
         (server.dialect, server.trust) = (Dialect::Gemini, true);
     }
-    builder.0.store = store.clone();
-    let host = builder.0.start().await.unwrap();
+    let host = builder.0.store(store.clone()).start().await.unwrap();
     assert!(host.settled(PATIENCE).await);
-    let (witness, caller) = Witness::who_says(Approval::No);
+    let (witness, caller) = Witness::who_says(Approval::No { reason: None });
     for name in ["s/t", "s/other", "s/t"] {
-        host.call(call(name, &caller)).await.unwrap();
+        host.call_with(call(name, &caller)).await.unwrap();
     }
     assert_eq!((witness.asked(), witness.told()), (vec![], vec![]));
 
@@ -182,7 +179,7 @@ async fn s2_38_c19_a_trusted_servers_change_is_shown_and_not_asked_about() {
     tokio::time::timeout(PATIENCE, changed)
         .await
         .expect("the change was not seen");
-    host.call(call("s/t", &caller)).await.unwrap();
+    host.call_with(call("s/t", &caller)).await.unwrap();
     assert_eq!(
         witness.told(),
         [
@@ -192,7 +189,7 @@ async fn s2_38_c19_a_trusted_servers_change_is_shown_and_not_asked_about() {
         ]
     );
     for name in ["s/t", "s/other"] {
-        host.call(call(name, &caller)).await.unwrap();
+        host.call_with(call(name, &caller)).await.unwrap();
     }
     assert_eq!(
         (witness.asked(), witness.told(), calls(&builder.1)),
@@ -235,7 +232,7 @@ async fn s0_22_s0_26_s0_27_whether_a_core_agent_servers_calls_are_gated() {
         .await;
         let (witness, caller) = Witness::who_says(Approval::Once);
         for name in ["s/t", "s/other"] {
-            host.call(call(name, &caller)).await.unwrap();
+            host.call_with(call(name, &caller)).await.unwrap();
         }
         assert_eq!(witness.asked(), expected, "{tables}");
         assert_eq!(calls(&record), 2, "{tables}");
@@ -262,9 +259,9 @@ async fn t9_a_changed_definition_is_asked_about_again_in_every_dialect() {
                 &Arc::default(),
             )
             .await;
-            let (witness, caller) = Witness::who_says(says);
+            let (witness, caller) = Witness::who_says(says.clone());
             for expected in [1, 0] {
-                host.call(call("s/t", &caller)).await.unwrap();
+                host.call_with(call("s/t", &caller)).await.unwrap();
                 assert_eq!(witness.asked().len(), expected, "{dialect:?} {says:?}");
             }
             let mut events = host.events();
@@ -278,7 +275,7 @@ async fn t9_a_changed_definition_is_asked_about_again_in_every_dialect() {
             tokio::time::timeout(PATIENCE, changed)
                 .await
                 .expect("the change was not seen");
-            host.call(call("s/t", &caller)).await.unwrap();
+            host.call_with(call("s/t", &caller)).await.unwrap();
             assert_eq!(
                 (witness.asked().len(), calls(&record)),
                 (1, 3),
@@ -342,17 +339,16 @@ async fn p1_an_answer_that_waits_to_be_stored_keeps_no_other_call_waiting() {
         entered: Default::default(),
         released: Default::default(),
     });
-    let (mut builder, record) = builder(&scratch, "", two_tools());
-    builder.store = store.clone();
-    let host = builder.start().await.unwrap();
+    let (builder, record) = builder(&scratch, "", two_tools());
+    let host = builder.store(store.clone()).start().await.unwrap();
     assert!(host.settled(PATIENCE).await);
     let (_, always) = Witness::who_says(Approval::AlwaysServer(Keep::ForGood));
     let (_, once) = Witness::who_says(Approval::Once);
-    let storing = async { host.call(call("s/t", &always)).await.unwrap() };
+    let storing = async { host.call_with(call("s/t", &always)).await.unwrap() };
     let meanwhile = async {
         store.entered.notified().await;
         let is_held = || !*store.released.0.lock().unwrap();
-        host.call(call("s/other", &once)).await.unwrap();
+        host.call_with(call("s/other", &once)).await.unwrap();
         assert!(
             is_held() && calls(&record) == 1,
             "the other call waited for the store"

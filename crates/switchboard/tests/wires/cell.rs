@@ -66,9 +66,9 @@ pub(crate) async fn check(reached: &Reached, feature: Feature) {
 /// The words that a call of this tool is answered with.
 pub(crate) async fn words(reached: &Reached, tool: (&str, &str), person: &Arc<Person>) -> String {
     in_time(tool.0, appears(reached, tool.0)).await;
-    let call = in_time("call", reached.host.call(request(tool, person))).await;
+    let call = in_time("call", reached.host.call_with(request(tool, person))).await;
     let result = call.unwrap_or_else(|error| panic!("{}: {error}", tool.0));
-    result.for_model().unwrap().raw().to_owned()
+    result.untrusted_text().unwrap().raw().to_owned()
 }
 
 /// Some servers offer a tool only when they have heard what the other side can do.
@@ -86,14 +86,10 @@ async fn appears(reached: &Reached, tool: &str) {
 
 fn request((tool, arguments): (&str, &str), person: &Arc<Person>) -> Call {
     let caller: Arc<dyn Caller> = person.clone();
-    Call {
-        yes: true,
-        ..Call::new(
-            format!("it/{tool}"),
-            RawJson::parse(arguments.to_owned()).unwrap(),
-            caller,
-        )
-    }
+    let arguments = RawJson::parse(arguments.to_owned()).unwrap();
+    Call::new(format!("it/{tool}"), arguments)
+        .caller(caller)
+        .pre_approved()
 }
 
 async fn in_time<T>(what: &str, doing: impl Future<Output = T>) -> T {
@@ -239,7 +235,7 @@ async fn cancel(reached: &Reached) {
     let person = Person::new("hurried");
     let host = reached.host.clone();
     let call = request(slow, &person);
-    let calling = tokio::spawn(async move { host.call(call).await });
+    let calling = tokio::spawn(async move { host.call_with(call).await });
     in_time(
         "the first progress",
         person.until(|heard| !heard.progress.is_empty()),

@@ -253,11 +253,7 @@ async fn undictated(entry: &str) -> (Host, Scratch) {
 async fn call(host: &Host, tool: &str) -> String {
     let caller: Arc<dyn Caller> = Person::new("person");
     match host
-        .call(Call::new(
-            tool,
-            switchboard::wire::RawJson::from_value(&json!({})),
-            caller,
-        ))
+        .call(Call::new(tool, switchboard::wire::RawJson::from_value(&json!({}))).caller(caller))
         .await
     {
         Ok(result) => result.raw.as_str().to_owned(),

@@ -80,7 +80,7 @@ fn s2_41_each_key_gives_its_answer() {
     let check = |keys: &[Key], expected: Option<Approval>| {
         let mut question = ApprovalDialog::new(&request);
         let answers: Vec<_> = keys.iter().map(|key| question.press(*key, SIZE)).collect();
-        assert_eq!(answers.last().copied().flatten(), expected, "{keys:?}");
+        assert_eq!(answers.last().cloned().flatten(), expected, "{keys:?}");
     };
     check(&[Key::Char('o')], Some(Approval::Once));
     check(
@@ -99,9 +99,9 @@ fn s2_41_each_key_gives_its_answer() {
         &[Key::Char('s'), Key::Esc, Key::Char('o')],
         Some(Approval::Once),
     );
-    check(&[Key::Char('n')], Some(Approval::No));
-    check(&[Key::Enter], Some(Approval::No));
-    check(&[Key::Esc], Some(Approval::No));
+    check(&[Key::Char('n')], Some(Approval::No { reason: None }));
+    check(&[Key::Enter], Some(Approval::No { reason: None }));
+    check(&[Key::Esc], Some(Approval::No { reason: None }));
     check(&[Key::Char('z')], None);
 }
 
@@ -123,8 +123,8 @@ fn s2_41_a_gemini_server_is_asked_about_in_that_documents_words() {
     check(Key::Char('o'), Approval::Once);
     check(Key::Char('t'), Approval::AlwaysTool(Keep::Run));
     check(Key::Char('s'), Approval::AlwaysServer(Keep::Run));
-    check(Key::Char('n'), Approval::No);
-    check(Key::Enter, Approval::No);
+    check(Key::Char('n'), Approval::No { reason: None });
+    check(Key::Enter, Approval::No { reason: None });
     let shown = screen(&ApprovalDialog::new(&request));
     let expected = "Cancel\n[o] Proceed once: this call only\n[t] Always allow this tool: for this run, while it is\n    defined as now\n\
                     [s] Always allow this server: for this run, every tool of it\n[n] Cancel: the call is not made";
@@ -310,7 +310,10 @@ fn t32_a_question_to_the_model_is_told_as_one() {
     }
     assert!(!shown.contains("May a tool"), "{shown}");
     assert_eq!(question.press(Key::Char('s'), SIZE), None);
-    assert_eq!(question.press(Key::Enter, SIZE), Some(Approval::No));
+    assert_eq!(
+        question.press(Key::Enter, SIZE),
+        Some(Approval::No { reason: None })
+    );
     let mut question = ApprovalDialog::new(&request);
     question.press(Key::Char('t'), SIZE);
     assert!(

@@ -54,7 +54,7 @@ impl Caller for Somebody {
     }
 
     fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, Approval> {
-        Box::pin(async { Approval::No })
+        Box::pin(async { Approval::No { reason: None } })
     }
 
     fn elicit<'a>(&'a self, question: &'a Elicitation) -> BoxFuture<'a, ElicitAnswer> {

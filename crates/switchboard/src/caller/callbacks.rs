@@ -1,0 +1,100 @@
+//! A caller made of closures, for a program that needs no type of its own.
+
+use std::fmt;
+use std::future::Future;
+
+use super::{
+    Approval, ApprovalRequest, BoxFuture, Caller, CallerId, ElicitAnswer, Elicitation, Offers,
+};
+
+/// A [`Caller`] made of closures. What has no closure is answered as [`Headless`](super::Headless)
+/// answers it.
+///
+/// ```
+/// use switchboard::{Approval, Callbacks};
+///
+/// let caller = Callbacks::new("my-agent").on_approval(|request| async move {
+///     match request.id.server.as_str() {
+///         "files" => Approval::Once,
+///         _ => Approval::no("this agent uses files only"),
+///     }
+/// });
+/// ```
+pub struct Callbacks {
+    id: CallerId,
+    approve: Option<Callback<ApprovalRequest, Approval>>,
+    elicit: Option<Callback<Elicitation, ElicitAnswer>>,
+}
+
+type Callback<Q, A> = Box<dyn Fn(Q) -> BoxFuture<'static, A> + Send + Sync>;
+
+impl Callbacks {
+    /// A caller of this name that answers nothing yet.
+    pub fn new(id: &str) -> Self {
+        Self {
+            id: CallerId::new(id),
+            approve: None,
+            elicit: None,
+        }
+    }
+
+    /// Decides on each call that the gate asks about. Dropping the future withdraws the question.
+    pub fn on_approval<F, R>(mut self, approve: F) -> Self
+    where
+        F: Fn(ApprovalRequest) -> R + Send + Sync + 'static,
+        R: Future<Output = Approval> + Send + 'static,
+    {
+        self.approve = Some(Box::new(move |request| Box::pin(approve(request))));
+        self
+    }
+
+    /// Answers what servers ask during calls: forms, and pages to open. Servers are told that both
+    /// kinds of question can be answered.
+    pub fn on_elicitation<F, R>(mut self, elicit: F) -> Self
+    where
+        F: Fn(Elicitation) -> R + Send + Sync + 'static,
+        R: Future<Output = ElicitAnswer> + Send + 'static,
+    {
+        self.elicit = Some(Box::new(move |question| Box::pin(elicit(question))));
+        self
+    }
+}
+
+impl Caller for Callbacks {
+    fn id(&self) -> CallerId {
+        self.id.clone()
+    }
+
+    fn offers(&self) -> Offers {
+        let elicits = self.elicit.is_some();
+        Offers {
+            elicit_form: elicits,
+            elicit_url: elicits,
+            ..Offers::default()
+        }
+    }
+
+    fn approve<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Approval> {
+        match &self.approve {
+            Some(approve) => approve(request.clone()),
+            None => Box::pin(async { Approval::Unavailable }),
+        }
+    }
+
+    fn elicit<'a>(&'a self, question: &'a Elicitation) -> BoxFuture<'a, ElicitAnswer> {
+        match &self.elicit {
+            Some(elicit) => elicit(question.clone()),
+            None => Box::pin(async { ElicitAnswer::Decline }),
+        }
+    }
+}
+
+impl fmt::Debug for Callbacks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Callbacks")
+            .field("id", &self.id)
+            .field("approve", &self.approve.is_some())
+            .field("elicit", &self.elicit.is_some())
+            .finish()
+    }
+}

@@ -1,0 +1,79 @@
+//! A host from nothing: one file or a few lines of code, with this process's variables, and servers
+//! that end with this process.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::{Host, HostBuilder};
+use crate::config::{self, Config, ConfigErrors, ConfigFile, Environment, Scope};
+use crate::launch::{self, Launcher};
+
+/// Whether this program can be started again as its own launcher.
+static IS_LAUNCHER_READY: AtomicBool = AtomicBool::new(false);
+
+/// If this process was started as a launcher of servers, serves as one and never returns. Call it
+/// first in `main`, before any thread starts: the servers of a [`Host`] that is opened later then
+/// end with this process, whatever ends it.
+///
+/// Linux only; elsewhere, and without this call, servers are kept in process groups: what they
+/// started may outlive a `kill -9` of this process ([`Host::keeping`] says which of the two holds).
+pub fn launcher_main() {
+    launch::launcher_main();
+    IS_LAUNCHER_READY.store(true, Ordering::Relaxed);
+}
+
+impl Host {
+    /// Starts the servers of a file, with this process's environment and launcher
+    /// ([`launcher_main`]). The file may be of any kind that is known by its name or shape. It is
+    /// trusted: whoever names it here has looked at it.
+    ///
+    /// Calls are made for a caller that nobody sits behind: what no rule allows is denied.
+    /// [`HostBuilder::open`] is the same with more to set.
+    pub async fn open(file: impl AsRef<Path>) -> Result<Self, ConfigErrors> {
+        HostBuilder::open(file)?.start().await
+    }
+
+    /// A host whose servers and rules are given in code, with this process's environment and
+    /// launcher ([`launcher_main`]).
+    ///
+    /// ```no_run
+    /// # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+    /// use switchboard::{Host, Server};
+    ///
+    /// let host = Host::builder()
+    ///     .server(Server::stdio("files", "npx").args(["-y", "@modelcontextprotocol/server-filesystem", "."]))
+    ///     .allow("files/read_*")
+    ///     .start()
+    ///     .await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn builder() -> HostBuilder {
+        HostBuilder::new(Config::default()).with_process()
+    }
+}
+
+impl HostBuilder {
+    /// The servers and rules of a file, with this process's environment and launcher
+    /// ([`launcher_main`]).
+    pub fn open(file: impl AsRef<Path>) -> Result<Self, ConfigErrors> {
+        let file = ConfigFile::new(file.as_ref(), Scope::Given);
+        Ok(Self::new(config::load(&[file])?).with_process())
+    }
+
+    /// With this process's environment and, if `main` began with [`launcher_main`], its launcher.
+    fn with_process(self) -> Self {
+        self.environment(Environment::new(std::env::vars()))
+            .launcher(process_launcher())
+    }
+}
+
+fn process_launcher() -> Launcher {
+    if !IS_LAUNCHER_READY.load(Ordering::Relaxed) {
+        return Launcher::process_groups();
+    }
+    let started = std::env::current_exe().and_then(Launcher::start);
+    started.unwrap_or_else(|error| {
+        tracing::warn!("no launcher process ({error}): servers are kept in process groups");
+        Launcher::process_groups()
+    })
+}
