@@ -15,13 +15,13 @@ use crate::config::Answers;
 use crate::gate::{Decision, Permit, Question};
 use crate::host::{Held, Host, Shared};
 use crate::result::CallResult;
-use crate::server::ServerHandle;
+use crate::server::{EraRefusal, ServerHandle};
 use crate::session::{RequestFault, Terms};
 use crate::transport::WireFault;
 use crate::untrusted::escaped_line;
 use crate::wire::RawJson;
 
-pub(crate) use era::EraRefusal;
+pub(crate) use era::refusal_in;
 pub use error::CallError;
 use limit::Limit;
 pub(crate) use sampling::{Overseeing, SAMPLING};
@@ -402,7 +402,8 @@ impl Shared {
         limit: Limit,
     ) -> (Result<RawJson, CallError>, Option<EraRefusal>) {
         let seat = match server
-            .seat(
+            .seat_for_tool(
+                &tool.definition,
                 &permit.caller().id(),
                 limit.within(tool.server.longest_connect()),
             )
@@ -429,7 +430,7 @@ impl Shared {
                     tool.id.server,
                     shown(tool)
                 );
-                let refusal = EraRefusal::in_answer(seat.session(), &answer);
+                let refusal = refusal_in(&answer, &seat, Some(&tool.definition.name));
                 (self.finish(seat.handle(server), answer).await, refusal)
             }
         }

@@ -31,12 +31,15 @@ pub use state::{Snapshot, State, Wire};
 pub use stderr::ServerStderr;
 
 pub(crate) use era::EraEvidence;
+pub(crate) use switching::EraRefusal;
 
 use backoff::Backoff;
 use board::Board;
 use callers::Callers;
 use chores::Chores;
+use connection_factory::ConnectionFactory;
 use memory::{Habits, Memory};
+use other_era::OtherEra;
 use reach::{ByConnector, Reach};
 use task::{Command, Phase, Task};
 pub(crate) use uses::Uses;
@@ -46,11 +49,13 @@ mod board;
 mod callers;
 mod chores;
 mod connect;
+mod connection_factory;
 mod connectors;
 mod era;
 mod lists;
 mod live;
 mod memory;
+mod other_era;
 mod reach;
 mod record;
 mod sentence;
@@ -117,6 +122,8 @@ pub struct ServerHandle {
     worked: Arc<AtomicBool>,
     /// Sessions of callers' own, where the entry wants them.
     callers: Option<Arc<Callers>>,
+    /// The connection of the other era, where there can be one.
+    other_era: Option<Arc<OtherEra>>,
     /// Who uses it now. The same for every handle of one task.
     pub(crate) uses: Arc<Uses>,
 }
@@ -166,7 +173,13 @@ impl ServerHandle {
         let stderr = ServerStderr::new(log.clone(), config.dialect.rules().drops_info_lines);
         let reach = reach::reach(&config, &means, &stderr);
         let wishes = Wishes::default();
-        let callers = Callers::new(&config, &means, None, log.clone(), &wishes);
+        let factory = ConnectionFactory {
+            config: config.clone(),
+            means: means.clone(),
+            connector: None,
+            log: log.clone(),
+            wishes: wishes.clone(),
+        };
         let server = Supervised {
             log,
             stderr,
@@ -175,7 +188,8 @@ impl ServerHandle {
             ..Supervised::new(config, &means, reach)
         };
         Self {
-            callers,
+            callers: Callers::new(&factory),
+            other_era: OtherEra::new(&factory),
             ..Self::supervise(server, initial)
         }
     }
@@ -190,13 +204,13 @@ impl ServerHandle {
     ) -> Self {
         let log = open_log(&config, &means, &initial);
         let wishes = Wishes::default();
-        let callers = Callers::new(
-            &config,
-            &means,
-            Some(connector.clone()),
-            log.clone(),
-            &wishes,
-        );
+        let factory = ConnectionFactory {
+            config: config.clone(),
+            means: means.clone(),
+            connector: Some(connector.clone()),
+            log: log.clone(),
+            wishes: wishes.clone(),
+        };
         let reach = Arc::new(ByConnector(connector));
         let server = Supervised {
             log,
@@ -205,7 +219,8 @@ impl ServerHandle {
             ..Supervised::new(config, &means, reach)
         };
         Self {
-            callers,
+            callers: Callers::new(&factory),
+            other_era: OtherEra::new(&factory),
             ..Self::supervise(server, initial)
         }
     }
@@ -313,6 +328,7 @@ impl ServerHandle {
             snapshot,
             worked,
             callers: None,
+            other_era: None,
             uses: Arc::default(),
         }
     }
@@ -448,6 +464,9 @@ impl ServerHandle {
         if let Some(callers) = &self.callers {
             callers.dismiss();
         }
+        if let Some(other_era) = &self.other_era {
+            other_era.dismiss();
+        }
         self.tell(Command::Restart).await;
     }
 
@@ -483,14 +502,19 @@ impl ServerHandle {
             let mut seen = self.snapshot.clone();
             while seen.changed().await.is_ok() {}
         };
-        match &self.callers {
-            // A caller's own connection has none: this ends.
-            Some(callers) => {
-                let own: BoxFuture<'_, ()> = Box::pin(callers.stop());
-                tokio::join!(shared, own);
+        // Neither a caller's own connection nor that of the other era has one of its own kind: this
+        // ends.
+        let own: BoxFuture<'_, ()> = Box::pin(async {
+            if let Some(callers) = &self.callers {
+                callers.stop().await;
             }
-            None => shared.await,
-        }
+        });
+        let other_era = async {
+            if let Some(other_era) = &self.other_era {
+                other_era.stop().await;
+            }
+        };
+        tokio::join!(shared, own, other_era);
     }
 
     /// Sends a command and waits until it was heeded, or until there is nobody left to heed it.

@@ -195,6 +195,41 @@ fn over_http_a_question_in_the_older_way_is_answered_from_the_second_run_on() {
     }
 }
 
+/// A server with both kinds of handlers has a connection of each era.
+#[test]
+fn over_http_both_ways_of_asking_are_answered() {
+    for name in SERVERS {
+        let Some(launches) = servers() else { return };
+        let (_server, url) = listening(&launches[name], &[]);
+        let Some(real) = Real::with(&[], |entry, _| entry) else {
+            return;
+        };
+        real.home
+            .user_file(&format!("[servers.asks]\nurl = \"{url}\"\n"));
+        real.call_at_terminal("asks/elicit");
+        let back = unbroken(&real.call_at_terminal("asks/newer"));
+        assert!(
+            back.contains(
+                "Its tools that ask in the older way use a 2025-11-25 connection beside it"
+            ),
+            "{back}"
+        );
+        assert_eq!(real.era(), "modern");
+        for (tool, answer) in [
+            ("asks/elicit", "accept: name='Ada'"),
+            ("asks/newer", "answered: {'name': 'Ada'}"),
+            ("asks/elicit", "accept: name='Ada'"),
+        ] {
+            let answered = unbroken(&real.call_and_answer(tool));
+            assert!(
+                answered.contains(answer) && !answered.contains("asks in"),
+                "{tool}: {answered}"
+            );
+        }
+        assert_eq!(real.era(), "modern");
+    }
+}
+
 #[test]
 fn over_stateless_http_neither_era_carries_the_question_and_that_is_remembered() {
     for name in SERVERS {

@@ -7,29 +7,25 @@ use super::{CallError, moved};
 use crate::caller::Caller;
 use crate::catalog::Tool;
 use crate::host::Shared;
-use crate::server::{EraEvidence, ServerHandle};
-use crate::session::{Era, RequestFault, Session};
+use crate::name::ToolName;
+use crate::server::{EraEvidence, EraRefusal, Seat, ServerHandle};
+use crate::session::RequestFault;
 use crate::wire::RawJson;
 
-/// An answer that says which era the server's handler needs.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct EraRefusal {
-    /// Of the connection that it came on.
-    era: Era,
-    evidence: EraEvidence,
-}
-
-impl EraRefusal {
-    pub(crate) fn in_answer(
-        session: &Session,
-        answer: &Result<RawJson, RequestFault>,
-    ) -> Option<Self> {
-        let evidence = EraEvidence::in_answer(answer)?;
-        Some(Self {
-            era: session.hello().era(),
-            evidence,
-        })
-    }
+/// What an answer says of the era that the server's handler needs, if anything. `tool`: the one
+/// that was called.
+pub(crate) fn refusal_in(
+    answer: &Result<RawJson, RequestFault>,
+    seat: &Seat,
+    tool: Option<&ToolName>,
+) -> Option<EraRefusal> {
+    let evidence = EraEvidence::in_answer(answer)?;
+    Some(EraRefusal {
+        era: seat.session().hello().era(),
+        evidence,
+        tool: tool.cloned(),
+        route: seat.route(),
+    })
 }
 
 impl Shared {
@@ -43,13 +39,10 @@ impl Shared {
         caller: &Arc<dyn Caller>,
         may_repeat: bool,
     ) -> bool {
-        let Some(outcome) = server
-            .era_refused(refusal.era, refusal.evidence, caller.offers())
-            .await
-        else {
+        let Some(outcome) = server.era_refused(refusal, caller.offers()).await else {
             return false;
         };
-        let repeats = may_repeat && outcome.is_reopening();
+        let repeats = may_repeat && outcome.is_switched();
         caller.notice(&server.era_notice(outcome, repeats));
         repeats
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::{Held, Host};
-use crate::call::{CallError, EraRefusal};
+use crate::call::{CallError, refusal_in};
 use crate::caller::Caller;
 use crate::event::LogLevel;
 use crate::name::ServerName;
@@ -111,7 +111,7 @@ impl Host {
         answer: Result<RawJson, RequestFault>,
         caller: &Arc<dyn Caller>,
     ) -> Result<RawJson, CallError> {
-        if let Some(refusal) = EraRefusal::in_answer(seat.session(), &answer) {
+        if let Some(refusal) = refusal_in(&answer, seat, None) {
             self.0.era_refused(handle, refusal, caller, false).await;
         }
         self.0.finish(seat.handle(handle), answer).await

@@ -9,18 +9,16 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use tokio::sync::Notify;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::Instant;
 
-use super::stderr::ServerStderr;
-use super::{Means, NotReady, ServerHandle, Supervised, connecting_now, reach};
+use super::connection_factory::ConnectionFactory;
+use super::other_era::{CallRoute, OtherEra};
+use super::{NotReady, ServerHandle, Snapshot};
 use crate::caller::CallerId;
 use crate::catalog::ToolDefinition;
-use crate::config::{ServerConfig, Sharing};
-use crate::session::{Era, Session, Wishes};
-use crate::store::LogFile;
-use crate::transport::Connector;
+use crate::config::Sharing;
+use crate::session::{Era, Session};
 
 /// So many callers may have a session of their own with one server.
 const MAX_SEATS: usize = 32;
@@ -37,6 +35,9 @@ pub struct Seat {
     session: Arc<Session>,
     /// Holds the caller's place for as long as the request takes; `None` on the shared session.
     own: Option<Arc<Own>>,
+    /// The server's connection of the other era, where the request goes over that one.
+    other_era: Option<ServerHandle>,
+    route: CallRoute,
 }
 
 /// One caller's connection.
@@ -48,13 +49,7 @@ struct Own {
 
 /// All of them, of one server.
 pub(super) struct Callers {
-    config: Arc<ServerConfig>,
-    means: Means,
-    /// A library user's own transport, where there is one.
-    connector: Option<Arc<dyn Connector>>,
-    log: Option<LogFile>,
-    /// Shared with the shared session.
-    wishes: Wishes,
+    factory: ConnectionFactory,
     seats: Mutex<Seats>,
 }
 
@@ -77,6 +72,15 @@ impl std::fmt::Debug for Callers {
 }
 
 impl Seat {
+    fn shared(session: Arc<Session>) -> Self {
+        Self {
+            session,
+            own: None,
+            other_era: None,
+            route: CallRoute::Main,
+        }
+    }
+
     /// What the request is made on.
     pub fn session(&self) -> &Arc<Session> {
         &self.session
@@ -84,8 +88,8 @@ impl Seat {
 
     /// Whether the tool is the same here as in the shared list.
     pub(crate) fn offers(&self, tool: &ToolDefinition) -> bool {
-        self.own.as_ref().is_none_or(|own| {
-            let offerings = own.handle.snapshot().offerings.clone();
+        self.not_shared().is_none_or(|handle| {
+            let offerings = handle.snapshot().offerings.clone();
             offerings
                 .tools
                 .iter()
@@ -93,9 +97,21 @@ impl Seat {
         })
     }
 
-    /// Whose connection it is: the caller's own, or the shared one.
+    /// Whose connection it is: the caller's own, the one of the other era, or the shared one.
     pub(crate) fn handle<'a>(&'a self, shared: &'a ServerHandle) -> &'a ServerHandle {
-        self.own.as_ref().map_or(shared, |own| &own.handle)
+        self.not_shared().unwrap_or(shared)
+    }
+
+    fn not_shared(&self) -> Option<&ServerHandle> {
+        self.own
+            .as_ref()
+            .map(|own| &own.handle)
+            .or(self.other_era.as_ref())
+    }
+
+    /// Which of the server's connections the request goes over.
+    pub(crate) fn route(&self) -> CallRoute {
+        self.route
     }
 }
 
@@ -117,7 +133,7 @@ impl ServerHandle {
             .as_ref()
             .filter(|_| session.hello().era() == Era::Legacy)
         else {
-            return Ok(Seat { session, own: None });
+            return Ok(Seat::shared(session));
         };
         let own = callers.take(caller).map_err(|fact| NotReady {
             server: self.config.name.clone(),
@@ -129,10 +145,55 @@ impl ServerHandle {
             .handle
             .ready(wait.saturating_sub(began.elapsed()))
             .await?;
-        Ok(Seat {
-            session,
-            own: Some(own),
-        })
+        let mut seat = Seat::shared(session);
+        seat.own = Some(own);
+        Ok(seat)
+    }
+
+    /// Where calls of this tool go: over the connection of the other era, where the tool was found
+    /// to need that one.
+    pub(crate) async fn seat_for_tool(
+        &self,
+        tool: &ToolDefinition,
+        caller: &CallerId,
+        wait: Duration,
+    ) -> Result<Seat, NotReady> {
+        let is_usual = |now: &Snapshot| now.session.is_some() && now.other_era_tools.is_empty();
+        match &self.other_era {
+            Some(other_era) if !is_usual(&self.snapshot.borrow()) => {
+                let until = Instant::now() + wait;
+                Box::pin(self.seat_by_era(other_era, tool, caller, until)).await
+            }
+            _ => self.seat(caller, wait).await,
+        }
+    }
+
+    async fn seat_by_era(
+        &self,
+        other_era: &OtherEra,
+        tool: &ToolDefinition,
+        caller: &CallerId,
+        until: Instant,
+    ) -> Result<Seat, NotReady> {
+        let left = || until.saturating_duration_since(Instant::now());
+        // Which tools need the other era is known once it is connected.
+        let shared = self.ready(left()).await?;
+        let needs_other = self.snapshot().other_era_tools.contains(&tool.name);
+        if !needs_other {
+            return self.seat(caller, left()).await;
+        }
+        if let Some(handle) = other_era.connection(shared.hello().era().other())
+            && let Ok(mut seat) = handle.seat(caller, left()).await
+        {
+            seat.other_era = Some(handle);
+            seat.route = CallRoute::OtherEra;
+            if seat.offers(tool) {
+                return Ok(seat);
+            }
+        }
+        let mut seat = self.seat(caller, left()).await?;
+        seat.route = CallRoute::OtherEraUnavailable;
+        Ok(seat)
     }
 
     /// How many callers have a session of their own now.
@@ -145,23 +206,11 @@ impl ServerHandle {
 
 impl Callers {
     /// For a server whose callers have sessions of their own; `None` where they share one.
-    pub(super) fn new(
-        config: &Arc<ServerConfig>,
-        means: &Means,
-        connector: Option<Arc<dyn Connector>>,
-        log: Option<LogFile>,
-        wishes: &Wishes,
-    ) -> Option<Arc<Self>> {
-        let (config, means, wishes) = (config.clone(), means.clone(), wishes.clone());
-        let seats = Mutex::default();
-        (config.session == Sharing::PerCaller).then(|| {
+    pub(super) fn new(factory: &ConnectionFactory) -> Option<Arc<Self>> {
+        (factory.config.session == Sharing::PerCaller).then(|| {
             Arc::new(Self {
-                config,
-                means,
-                connector,
-                log,
-                wishes,
-                seats,
+                factory: factory.clone(),
+                seats: Mutex::default(),
             })
         })
     }
@@ -185,7 +234,7 @@ impl Callers {
             ));
         }
         let own = Arc::new(Own {
-            handle: self.begin(),
+            handle: self.factory.begin(),
             used: Mutex::new(Instant::now()),
         });
         seats.taken.insert(caller.clone(), own.clone());
@@ -193,28 +242,6 @@ impl Callers {
             seats.minding = Some(tokio::spawn(mind(Arc::downgrade(self))).abort_handle());
         }
         Ok(own)
-    }
-
-    /// A connection like the shared one. Its states are nobody else's business, what its server
-    /// says is.
-    fn begin(&self) -> ServerHandle {
-        let stderr = ServerStderr::new(
-            self.log.clone(),
-            self.config.dialect.rules().drops_info_lines,
-        );
-        let reach = match &self.connector {
-            Some(connector) => Arc::new(reach::ByConnector(connector.clone())),
-            None => reach::reach(&self.config, &self.means, &stderr),
-        };
-        let server = Supervised {
-            log: self.log.clone(),
-            stderr,
-            changed: Arc::new(Notify::new()),
-            wishes: self.wishes.clone(),
-            own: true,
-            ..Supervised::new(self.config.clone(), &self.means, reach)
-        };
-        ServerHandle::supervise(server, connecting_now())
     }
 
     /// Ends all; those who come again begin anew.

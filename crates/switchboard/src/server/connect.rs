@@ -200,7 +200,7 @@ impl Attempt {
         // The store is read while the process starts.
         let reach = self.reach.clone();
         let (habits, begun) = tokio::join!(self.memory.clone().habits(), reach.begin());
-        self.habits = self.known.unwrap_or(habits);
+        self.habits = self.known.take().unwrap_or(habits);
         let mut begun = begun;
         let mut approach = Approach::first(self.options.protocol, self.habits.first_era());
         loop {

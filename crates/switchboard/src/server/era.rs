@@ -58,6 +58,14 @@ pub(crate) enum EraEvidence {
 }
 
 impl EraEvidence {
+    /// The era that the handler needs.
+    pub(super) fn needed(self) -> Era {
+        match self {
+            Self::NeedsLegacy { .. } => Era::Legacy,
+            Self::NeedsModern => Era::Modern,
+        }
+    }
+
     /// What an answer says, if anything.
     pub(crate) fn in_answer(answer: &Result<RawJson, RequestFault>) -> Option<Self> {
         match answer {
@@ -127,6 +135,11 @@ impl EraVerdict {
             Self::Legacy { .. } => Era::Legacy,
             Self::Modern { .. } => Era::Modern,
         }
+    }
+
+    /// Whether the questions of some handlers arrive over a connection of either era.
+    pub(super) fn is_carried(self) -> bool {
+        !matches!(self, Self::Modern { both: false, .. })
     }
 
     /// Some handlers need one era, some the other.

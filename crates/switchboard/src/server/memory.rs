@@ -4,6 +4,7 @@
 //! Everything here is a convenience: a store that cannot serve costs a probe or an empty list,
 //! never a server. The store may block, so the task reaches it through a blocking thread.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -17,6 +18,7 @@ use crate::catalog::{
     Offerings, PromptDefinition, ResourceDefinition, TemplateDefinition, ToolDefinition,
 };
 use crate::config::Fingerprint;
+use crate::name::ToolName;
 use crate::secret::Redactor;
 use crate::session::Era;
 use crate::store::{Shelf, Store, StoreError};
@@ -33,7 +35,7 @@ pub fn remembered_offerings(store: &dyn Store, launch: Fingerprint) -> Option<Of
 }
 
 /// How a launch behaved last time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(super) struct Habits {
     /// The era that worked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -44,12 +46,26 @@ pub(super) struct Habits {
     /// Which era its handlers were found to need.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) verdict: Option<EraVerdict>,
+    /// The era that a tool was found to need, where the server may have a connection of each. A
+    /// tool that neither carries has the era of the shared one.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) tool_eras: BTreeMap<String, Era>,
 }
 
 impl Habits {
     /// The era to begin with.
-    pub(super) fn first_era(self) -> Option<Era> {
+    pub(super) fn first_era(&self) -> Option<Era> {
         self.verdict.map(EraVerdict::era).or(self.era)
+    }
+
+    /// The tools that need the other era than this one.
+    pub(super) fn other_era_tools(&self, era: Era) -> BTreeSet<ToolName> {
+        let is_carried = self.verdict.is_some_and(EraVerdict::is_carried);
+        self.tool_eras
+            .iter()
+            .filter(|(_, needed)| is_carried && **needed != era)
+            .map(|(name, _)| ToolName::new(name))
+            .collect()
     }
 
     /// Without what is too old to count: the server is found out about anew.
@@ -58,6 +74,7 @@ impl Habits {
             Some(verdict) if verdict.is_expired(now) => Self {
                 era: Some(Era::Modern),
                 verdict: None,
+                tool_eras: BTreeMap::new(),
                 ..self
             },
             _ => self,
@@ -295,9 +312,11 @@ mod tests {
         let habits = Habits {
             era: Some(Era::Legacy),
             asks: true,
-            verdict: None,
+            ..Habits::default()
         };
-        Memory::new(store.clone(), LAUNCH).keep_habits(habits).await;
+        Memory::new(store.clone(), LAUNCH)
+            .keep_habits(habits.clone())
+            .await;
 
         assert_eq!(Memory::new(store.clone(), LAUNCH).habits().await, habits);
         assert_eq!(

@@ -96,7 +96,12 @@ pub(super) fn not_ready(config: &ServerConfig, state: &State, waited: Duration) 
 }
 
 /// What is told to whoever made the call that showed which era a server's handlers need.
-pub(super) fn other_era(server: &ServerName, outcome: EraOutcome, repeated: bool) -> String {
+pub(super) fn other_era(
+    server: &ServerName,
+    outcome: EraOutcome,
+    repeated: bool,
+    can_have_both: bool,
+) -> String {
     let (older, newer) = (Revision::newest(Era::Legacy), Revision::newest(Era::Modern));
     let asks = |way: &str, version: Revision| {
         format!(
@@ -131,12 +136,19 @@ pub(super) fn other_era(server: &ServerName, outcome: EraOutcome, repeated: bool
             era: Era::Modern,
             restarted,
             both: true,
-        } => format!(
-            "{}; reopened with {newer} and remembered{}. {again} For its tools that ask in the older way, add an entry with \
-             `protocol = \"legacy\"`",
-            asks("newer", older),
-            lost(restarted)
-        ),
+        } => {
+            let of_others = if can_have_both {
+                format!("Its tools that ask in the older way use a {older} connection beside it")
+            } else {
+                "For its tools that ask in the older way, add an entry with `protocol = \"legacy\"`"
+                    .to_owned()
+            };
+            format!(
+                "{}; reopened with {newer} and remembered{}. {again} {of_others}",
+                asks("newer", older),
+                lost(restarted)
+            )
+        }
         EraOutcome::Reopening {
             era: Era::Modern,
             restarted,
@@ -147,24 +159,26 @@ pub(super) fn other_era(server: &ServerName, outcome: EraOutcome, repeated: bool
             lost(restarted)
         ),
         EraOutcome::WhenIdle(era) => {
-            let (way, now, then) = match era {
-                Era::Legacy => ("older", newer, older),
-                Era::Modern => ("newer", older, newer),
-            };
+            let (way, now, then) = way_to(era);
             format!(
                 "{}; its process is restarted with {then} when its other calls have ended. The tool may have begun; call it again then.",
                 asks(way, now)
             )
         }
-        EraOutcome::Stays {
-            era: Era::Modern,
-            both: false,
-        } => {
+        EraOutcome::OtherConnection(era) => {
+            let (way, now, then) = way_to(era);
             format!(
-                "server \"{server}\" asks in the older way, which neither its {newer} nor its {older} connection can carry"
+                "{}; from now on this tool is called over a {then} connection beside it, which is remembered. {again}",
+                asks(way, now)
             )
         }
-        EraOutcome::Stays { era, both: _ } => {
+        EraOutcome::Stays { era, both: false } => {
+            let (way, now, other) = way_to(era.other());
+            format!(
+                "server \"{server}\" asks in the {way} way, which neither its {now} nor its {other} connection can carry"
+            )
+        }
+        EraOutcome::Stays { era, both: true } => {
             let (version, other) = match era {
                 Era::Legacy => (older, "modern"),
                 Era::Modern => (newer, "legacy"),
@@ -175,6 +189,15 @@ pub(super) fn other_era(server: &ServerName, outcome: EraOutcome, repeated: bool
             )
         }
     }
+}
+
+/// The way of asking that needs this era, the revision that cannot carry it, and the one that can.
+fn way_to(era: Era) -> (&'static str, Revision, Revision) {
+    let way = match era {
+        Era::Legacy => "older",
+        Era::Modern => "newer",
+    };
+    (way, Revision::newest(era.other()), Revision::newest(era))
 }
 
 /// What to do about a server that cannot be used, where something can be done.

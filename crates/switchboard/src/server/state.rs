@@ -1,10 +1,12 @@
 //! Where a server stands, and what others see of it at one moment.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use crate::catalog::Offerings;
+use crate::name::ToolName;
 use crate::session::{Era, Noticed, Session};
 
 /// Where a server stands, with the reason.
@@ -114,6 +116,8 @@ pub struct Snapshot {
     pub(super) listings: u64,
     /// The catalog of last time is still being read.
     pub(super) recalling: bool,
+    /// The tools that were found to need the other era than that of this connection.
+    pub(super) other_era_tools: Arc<BTreeSet<ToolName>>,
 }
 
 impl Snapshot {
@@ -157,6 +161,7 @@ impl Snapshot {
             attempts_ended: 0,
             listings: 0,
             recalling: false,
+            other_era_tools: Arc::default(),
         }
     }
 }

@@ -1,5 +1,7 @@
-//! Opens a server with the other era, where a refusal showed that its handlers need that one.
+//! Opens a server with the other era, where a refusal showed that its handlers need that one; where
+//! it may have a connection of each era, decides which tools use which.
 
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use tokio::sync::oneshot;
@@ -7,11 +9,27 @@ use tokio::time::Instant;
 
 use super::era::{EraDecision, EraEvidence, decide};
 use super::memory::Habits;
+use super::other_era::CallRoute;
 use super::task::{Command, Phase, Task};
 use super::{ServerHandle, sentence};
 use crate::caller::Offers;
 use crate::config::Protocol;
+use crate::name::ToolName;
 use crate::session::Era;
+
+/// So many tools may be remembered to need one era.
+const MAX_TOOL_ERAS: usize = 1024;
+
+/// A request that was refused in words that say which era it needs.
+#[derive(Debug, Clone)]
+pub(crate) struct EraRefusal {
+    /// Of the connection that the request went over.
+    pub(crate) era: Era,
+    pub(crate) evidence: EraEvidence,
+    /// Which tool was called; `None` for a prompt or a resource.
+    pub(crate) tool: Option<ToolName>,
+    pub(crate) route: CallRoute,
+}
 
 /// What evidence came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,27 +44,28 @@ pub(crate) enum EraOutcome {
     },
     /// It will be opened with this era, as soon as the calls that are under way have ended.
     WhenIdle(Era),
+    /// Calls of this tool go over a second connection, of this era, from now on.
+    OtherConnection(Era),
     /// It stays with this era. `both` as above.
     Stays { era: Era, both: bool },
 }
 
 impl EraOutcome {
     /// Whether a call that is made now is made with the other era.
-    pub(crate) fn is_reopening(self) -> bool {
-        matches!(self, Self::Reopening { .. })
+    pub(crate) fn is_switched(self) -> bool {
+        matches!(self, Self::Reopening { .. } | Self::OtherConnection(_))
     }
 }
 
 impl ServerHandle {
-    /// A request on a connection of this era was refused in words that say which era it needs.
+    /// What becomes of the refusal of a request of a caller that can answer these questions.
     pub(crate) async fn era_refused(
         &self,
-        era: Era,
-        evidence: EraEvidence,
+        mut refusal: EraRefusal,
         offers: Offers,
     ) -> Option<EraOutcome> {
         // A question that the caller would refuse is no reason to switch.
-        let is_answerable = evidence
+        let is_answerable = refusal.evidence
             != EraEvidence::NeedsLegacy {
                 only_sampling: true,
             }
@@ -54,13 +73,12 @@ impl ServerHandle {
         if self.config.protocol != Protocol::Auto || !is_answerable {
             return None;
         }
+        if self.other_era.is_none() {
+            refusal.tool = None;
+        }
         let (answer, decided) = oneshot::channel();
         self.commands
-            .send(Command::EraRefused {
-                era,
-                evidence,
-                answer,
-            })
+            .send(Command::EraRefused(refusal, answer))
             .await
             .ok()?;
         decided.await.ok()?
@@ -68,12 +86,26 @@ impl ServerHandle {
 
     /// What the caller is told of it. `repeated`: its call is made again.
     pub(crate) fn era_notice(&self, outcome: EraOutcome, repeated: bool) -> String {
-        sentence::other_era(&self.config.name, outcome, repeated)
+        sentence::other_era(
+            &self.config.name,
+            outcome,
+            repeated,
+            self.other_era.is_some(),
+        )
     }
 }
 
 impl Task {
-    pub(super) fn era_refused(&mut self, era: Era, evidence: EraEvidence) -> Option<EraOutcome> {
+    pub(super) fn era_refused(&mut self, refusal: EraRefusal) -> Option<EraOutcome> {
+        let EraRefusal {
+            era,
+            evidence,
+            tool,
+            route,
+        } = refusal;
+        if let (CallRoute::OtherEra, Some(tool)) = (route, &tool) {
+            return self.neither_era_carries(tool, era.other());
+        }
         let Phase::Live(live) = &self.phase else {
             return self.is_reopening(era);
         };
@@ -87,12 +119,29 @@ impl Task {
         }
         let verdict = match decide(era, self.habits.verdict, evidence, SystemTime::now()) {
             EraDecision::Switch(verdict) => verdict,
+            EraDecision::Stay { both: true } => {
+                return Some(match tool {
+                    Some(tool) => self.use_other_connection(&tool, route, era),
+                    None => EraOutcome::Stays { era, both: true },
+                });
+            }
             EraDecision::Stay { both } => return Some(EraOutcome::Stays { era, both }),
             EraDecision::Ignore => return None,
         };
+        let mut tool_eras = self.habits.tool_eras.clone();
+        match &tool {
+            Some(tool) if verdict.is_carried() && tool_eras.len() < MAX_TOOL_ERAS => {
+                tool_eras.insert(tool.as_wire().to_owned(), evidence.needed());
+            }
+            Some(_) | None => {}
+        }
+        if !verdict.is_carried() {
+            tool_eras.clear();
+        }
         self.keep_habits(Habits {
             verdict: Some(verdict),
-            ..self.habits
+            tool_eras,
+            ..self.habits.clone()
         });
         self.are_habits_known = true;
         if is_process && !is_idle {
@@ -107,6 +156,42 @@ impl Task {
             restarted: is_process,
             both: verdict.is_both(),
         })
+    }
+
+    /// A tool that needs the other era than the shared connection's, `era`, is called over a second
+    /// connection from now on, where that may help.
+    fn use_other_connection(&mut self, tool: &ToolName, route: CallRoute, era: Era) -> EraOutcome {
+        let known = self.habits.tool_eras.get(tool.as_wire()).copied();
+        let is_full = self.habits.tool_eras.len() >= MAX_TOOL_ERAS;
+        match known {
+            // The other one refused it, too.
+            Some(known) if known == era => EraOutcome::Stays { era, both: false },
+            _ if route == CallRoute::OtherEraUnavailable || known.is_none() && is_full => {
+                EraOutcome::Stays { era, both: true }
+            }
+            _ => {
+                self.keep_tool_era(tool, era.other());
+                EraOutcome::OtherConnection(era.other())
+            }
+        }
+    }
+
+    /// A call over the second connection was refused as well. The shared one is of this era.
+    fn neither_era_carries(&mut self, tool: &ToolName, era: Era) -> Option<EraOutcome> {
+        self.keep_tool_era(tool, era);
+        Some(EraOutcome::Stays { era, both: false })
+    }
+
+    fn keep_tool_era(&mut self, tool: &ToolName, era: Era) {
+        let mut habits = self.habits.clone();
+        habits.tool_eras.insert(tool.as_wire().to_owned(), era);
+        self.keep_habits(habits);
+        self.are_habits_known = true;
+        if let Phase::Live(live) = &self.phase {
+            let tools = Arc::new(self.habits.other_era_tools(live.era()));
+            self.board
+                .noted(|snapshot| snapshot.other_era_tools = tools);
+        }
     }
 
     /// Another call brought the evidence first.
@@ -128,7 +213,7 @@ impl Task {
             let verdict = self.habits.verdict.map(|verdict| verdict.confirmed());
             self.keep_habits(Habits {
                 verdict,
-                ..self.habits
+                ..self.habits.clone()
             });
         }
     }

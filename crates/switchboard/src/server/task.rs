@@ -13,12 +13,12 @@ use super::backoff::{Backoff, Retry, Verdict};
 use super::board::Board;
 use super::chores::Chores;
 use super::connect::{Arrival, Attempt, Outcome, Unconnected};
-use super::era::{EraEvidence, EraVerdict};
+use super::era::EraVerdict;
 use super::lists::{self, News};
 use super::live::{End, Happening, Live, leave};
 use super::memory::{Habits, Memory};
 use super::reach::{Failure, Link, Process, Reach};
-use super::switching::EraOutcome;
+use super::switching::{EraOutcome, EraRefusal};
 use super::worth::verdict_on;
 use super::{Snapshot, State, sentence};
 use crate::caller::BoxFuture;
@@ -40,12 +40,8 @@ pub(super) enum Command {
     NeedsLogin(String, oneshot::Sender<()>),
     /// Answered when the new process is being started.
     Restart(oneshot::Sender<()>),
-    /// A request on a connection of this era was refused in words that say which era it needs.
-    EraRefused {
-        era: Era,
-        evidence: EraEvidence,
-        answer: oneshot::Sender<Option<EraOutcome>>,
-    },
+    /// A request was refused in words that say which era it needs.
+    EraRefused(EraRefusal, oneshot::Sender<Option<EraOutcome>>),
     /// The entry says something else beside its launch.
     Adopt(Arc<ServerConfig>),
     /// Heeded when the task is gone.
@@ -115,9 +111,9 @@ impl Task {
                     Some(Command::Wake(heeded)) => self.wake(heeded),
                     Some(Command::NeedsLogin(reason, heeded)) => self.refused(&reason, heeded),
                     Some(Command::Restart(heeded)) => self.restart(heeded),
-                    Some(Command::EraRefused { era, evidence, answer }) => {
+                    Some(Command::EraRefused(refusal, answer)) => {
                         // Whoever asked may be gone by now.
-                        let _ = answer.send(self.era_refused(era, evidence));
+                        let _ = answer.send(self.era_refused(refusal));
                     }
                     Some(Command::Adopt(config)) => self.adopt(config),
                     Some(Command::Stop) | None => break,
@@ -271,7 +267,7 @@ impl Task {
                             self.keep_habits(Habits {
                                 era: None,
                                 verdict,
-                                ..self.habits
+                                ..self.habits.clone()
                             });
                         }
                         self.failed(failure, leave(process, farewell), None);
@@ -302,7 +298,7 @@ impl Task {
         }
         let (cancel, cancelled) = oneshot::channel();
         let (reach, board, memory) = (self.reach.clone(), self.board.clone(), self.memory.clone());
-        let known = self.are_habits_known.then_some(self.habits);
+        let known = self.are_habits_known.then(|| self.habits.clone());
         let attempt = Attempt::new(
             self.config.clone(),
             reach,
@@ -343,10 +339,12 @@ impl Task {
                 .keep_offerings(offerings.clone(), redactor.clone().unwrap_or_default()),
         );
         self.worked.store(false, Ordering::Relaxed);
+        let other_era_tools = Arc::new(self.habits.other_era_tools(hello.era()));
         let session = Link::session(link.clone());
         self.phase = Phase::Live(Box::new(Live::new(link, process, redactor, &self.config)));
         self.board.moved(state, "", |snapshot| {
             snapshot.session = session;
+            snapshot.other_era_tools = other_era_tools;
             snapshot.wire = wire;
             snapshot.offerings = offerings;
             snapshot.cached = false;
@@ -477,7 +475,7 @@ impl Task {
         self.keep_habits(Habits {
             asks: self.habits.asks || live.asks(),
             verdict,
-            ..self.habits
+            ..self.habits.clone()
         });
     }
 
@@ -497,14 +495,14 @@ impl Task {
             self.keep_habits(Habits {
                 era: Some(era),
                 verdict,
-                ..self.habits
+                ..self.habits.clone()
             });
         }
     }
 
     pub(super) fn keep_habits(&mut self, habits: Habits) {
         if self.habits != habits {
-            self.habits = habits;
+            self.habits = habits.clone();
             self.chores.add(self.memory.clone().keep_habits(habits));
         }
     }

@@ -7,6 +7,7 @@ mod peer;
 mod support;
 
 mod closing;
+mod dual_era;
 mod failing;
 mod finding;
 mod gemini;

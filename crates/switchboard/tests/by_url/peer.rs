@@ -10,6 +10,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, watch};
 use tokio::task::{AbortHandle, JoinSet};
 
+use crate::dual_era;
+
 /// What the server is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -34,8 +36,19 @@ pub(crate) enum Kind {
     SseThatAsks,
     /// A POST is answered with 404, and a GET with nothing.
     SseThatHangs,
+    /// Both eras, and tools that ask in either way.
+    DualEra(DualEra),
     /// Nothing is answered.
     Hangs,
+}
+
+/// What a server of both eras does beside the usual.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct DualEra {
+    /// It cannot ask over a legacy connection either.
+    pub(crate) is_stateless: bool,
+    /// Its tools are defined otherwise over a legacy connection.
+    pub(crate) differs: bool,
 }
 
 pub(crate) struct Peer {
@@ -49,7 +62,7 @@ struct Stage {
     seen: watch::Sender<Vec<Seen>>,
     /// The open streams of HTTP+SSE, by session.
     streams: Mutex<HashMap<String, mpsc::UnboundedSender<String>>>,
-    /// The answers to what [`Kind::SseThatAsks`] asked.
+    /// The answers to what [`Kind::SseThatAsks`] and [`Kind::DualEra`] asked.
     answers: watch::Sender<HashSet<String>>,
     /// How long the POST of `notifications/initialized` takes.
     initialized_takes: Mutex<Duration>,
@@ -152,6 +165,7 @@ async fn serve(stream: TcpStream, stage: Arc<Stage>) {
         } else {
             format!("{line} {method}")
         };
+        let is_in_session = headers.contains_key("mcp-session-id");
         stage.seen.send_modify(|seen| {
             seen.push(Seen {
                 line: told,
@@ -191,6 +205,27 @@ async fn serve(stream: TcpStream, stage: Arc<Stage>) {
             }
             Kind::SseThatAsks => stage.ask_back(&line, &message).await,
             Kind::Sse(_) | Kind::SseAt(_) => stage.posted(&line, &message).await,
+            Kind::DualEra(options) => {
+                if method.is_empty() && !message["id"].is_null() {
+                    stage.answered(&message);
+                }
+                let answer_to = stage.answer_to(format!("about {}", message["id"]));
+                let reply = dual_era::reply(
+                    stream.get_mut(),
+                    &line,
+                    is_in_session,
+                    &message,
+                    options,
+                    answer_to,
+                );
+                let reply = reply.await;
+                // The end of a stream is the end of its connection.
+                if reply.starts_with("data:") {
+                    let _ = stream.write_all(reply.as_bytes()).await;
+                    return;
+                }
+                reply
+            }
         };
         if stream.write_all(answer.as_bytes()).await.is_err() {
             return;
@@ -269,9 +304,7 @@ impl Stage {
     /// POST.
     async fn ask_back(&self, line: &str, message: &Value) -> String {
         if message["method"].is_null() {
-            let answered = message["id"].as_str().unwrap_or_default().to_owned();
-            self.answers
-                .send_modify(|answers| answers.extend([answered]));
+            self.answered(message);
             return status_with(202, "Accepted");
         }
         if message["method"] != "resources/read" {
@@ -281,16 +314,30 @@ impl Stage {
         let params =
             json!({"message": "sure?", "requestedSchema": {"type": "object", "properties": {}}});
         self.tell(line, &json!({"jsonrpc": "2.0", "id": question, "method": "elicitation/create", "params": params}));
-        self.answers
-            .subscribe()
-            .wait_for(|answers| answers.contains(&question))
-            .await
-            .unwrap();
+        self.answer_to(question).await;
         self.tell(
             line,
             &json!({"jsonrpc": "2.0", "id": message["id"], "result": {"contents": []}}),
         );
         status_with(202, "Accepted")
+    }
+
+    /// A question is answered.
+    fn answered(&self, message: &Value) {
+        let question = message["id"].as_str().unwrap_or_default().to_owned();
+        self.answers
+            .send_modify(|answers| answers.extend([question]));
+    }
+
+    /// Waits for the answer to a question. One may be asked under the same id later.
+    async fn answer_to(&self, question: String) {
+        self.answers
+            .subscribe()
+            .wait_for(|answers| answers.contains(&question))
+            .await
+            .unwrap();
+        self.answers
+            .send_modify(|answers| _ = answers.remove(&question));
     }
 
     fn tell(&self, line: &str, message: &Value) {
@@ -375,7 +422,7 @@ fn answer(message: &Value) -> Option<Value> {
     Some(json!({"jsonrpc": "2.0", "id": message["id"], "result": result}))
 }
 
-fn json_with(status: u16, body: &Value) -> String {
+pub(crate) fn json_with(status: u16, body: &Value) -> String {
     let body = body.to_string();
     format!(
         "HTTP/1.1 {status} X\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
@@ -383,7 +430,7 @@ fn json_with(status: u16, body: &Value) -> String {
     )
 }
 
-fn status_with(status: u16, body: &str) -> String {
+pub(crate) fn status_with(status: u16, body: &str) -> String {
     let kind = if body.starts_with('<') {
         "text/html"
     } else {

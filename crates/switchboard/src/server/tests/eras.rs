@@ -10,10 +10,12 @@ use tokio::time::sleep;
 use super::super::State;
 use super::super::era::{EraEvidence, EraVerdict, seconds};
 use super::super::memory::{Habits, Memory};
-use super::super::switching::EraOutcome;
+use super::super::other_era::CallRoute;
+use super::super::switching::{EraOutcome, EraRefusal};
 use super::script::{LAUNCH, Play, Rig, connecting};
 use crate::caller::Offers;
 use crate::config::{Asks, Protocol};
+use crate::name::ToolName;
 use crate::session::Era;
 use crate::store::{MemoryStore, Store};
 
@@ -55,8 +57,20 @@ fn eras_tried(rig: &Rig) -> Vec<Option<Era>> {
 
 /// What a caller that can be asked anything is told.
 async fn refused(rig: &Rig, era: Era, evidence: EraEvidence) -> Option<String> {
-    let outcome = rig.handle.era_refused(era, evidence, everything()).await?;
+    let outcome = rig
+        .handle
+        .era_refused(refusal(era, evidence), everything())
+        .await?;
     Some(rig.handle.era_notice(outcome, false))
+}
+
+fn refusal(era: Era, evidence: EraEvidence) -> EraRefusal {
+    EraRefusal {
+        era,
+        evidence,
+        tool: Some(ToolName::new("ask")),
+        route: CallRoute::Main,
+    }
 }
 
 /// All that a question may want.
@@ -274,13 +288,13 @@ async fn a_question_that_the_caller_cannot_answer_is_no_reason_to_switch() {
     };
     assert_eq!(
         rig.handle
-            .era_refused(Era::Modern, samples, Offers::default())
+            .era_refused(refusal(Era::Modern, samples), Offers::default())
             .await,
         None
     );
     assert!(matches!(
         rig.handle
-            .era_refused(Era::Modern, samples, everything())
+            .era_refused(refusal(Era::Modern, samples), everything())
             .await,
         Some(EraOutcome::Reopening { .. })
     ));
@@ -316,8 +330,8 @@ async fn an_unconfirmed_switch_expires() {
         };
         let habits = Habits {
             era: Some(Era::Legacy),
-            asks: false,
             verdict: Some(verdict),
+            ..Habits::default()
         };
         Memory::new(store.clone(), LAUNCH).keep_habits(habits).await;
         let rig = Rig::new(

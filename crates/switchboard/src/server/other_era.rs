@@ -1,0 +1,107 @@
+//! A second connection, of the other era than the shared one: over HTTP a server some of whose tools
+//! ask in the older way and some in the newer has one of each.
+//!
+//! The shared connection lists, and its list is what is approved; a call goes to the other one only
+//! if the tool is the same there.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::ServerHandle;
+use super::callers::Callers;
+use super::connection_factory::ConnectionFactory;
+use crate::caller::BoxFuture;
+use crate::config::{Endpoint, Protocol};
+use crate::session::Era;
+
+/// Which of a server's connections a request went over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CallRoute {
+    /// The shared one, or the caller's own of the same era.
+    Main,
+    /// The one of the other era.
+    OtherEra,
+    /// The shared one, although the other was wanted: it cannot be had, or has not the same tool.
+    OtherEraUnavailable,
+}
+
+/// The second connection of a server. Begun when a tool first needs it; ends with the server.
+pub(super) struct OtherEra {
+    factory: ConnectionFactory,
+    state: Mutex<OtherEraState>,
+}
+
+#[derive(Debug, Default)]
+struct OtherEraState {
+    connection: Option<(Era, ServerHandle)>,
+    stopped: bool,
+}
+
+impl std::fmt::Debug for OtherEra {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("OtherEra")
+            .field("state", &self.state)
+            .finish_non_exhaustive()
+    }
+}
+
+impl OtherEra {
+    /// `None` where one connection is all there can be: a process speaks the era that it is first
+    /// spoken to in, and an entry that names the era means it.
+    pub(super) fn new(factory: &ConnectionFactory) -> Option<Arc<Self>> {
+        let is_possible = matches!(factory.config.endpoint, Endpoint::Http(_))
+            && factory.connector.is_none()
+            && factory.config.protocol == Protocol::Auto;
+        is_possible.then(|| {
+            Arc::new(Self {
+                factory: factory.clone(),
+                state: Mutex::default(),
+            })
+        })
+    }
+
+    /// The connection of this era, begun if there is none. `None` once the server is stopped.
+    pub(super) fn connection(&self, era: Era) -> Option<ServerHandle> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.stopped {
+            return None;
+        }
+        match &state.connection {
+            Some((known, handle)) if *known == era => Some(handle.clone()),
+            // One of the wrong era is no longer wanted: it ends with its last call.
+            _ => {
+                let protocol = match era {
+                    Era::Legacy => Protocol::Legacy,
+                    Era::Modern => Protocol::Modern,
+                };
+                let factory = self.factory.with_protocol(protocol);
+                let handle = ServerHandle {
+                    callers: Callers::new(&factory),
+                    ..factory.begin_unremembered()
+                };
+                state.connection = Some((era, handle.clone()));
+                Some(handle)
+            }
+        }
+    }
+
+    /// Ends it; who needs it again begins it anew.
+    pub(super) fn dismiss(&self) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.connection = None;
+    }
+
+    /// Ends it for good, within the stop timing.
+    pub(super) fn stop(&self) -> BoxFuture<'static, ()> {
+        let connection = {
+            let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            // From here on nobody can begin another.
+            state.stopped = true;
+            state.connection.take()
+        };
+        Box::pin(async move {
+            if let Some((_, handle)) = connection {
+                handle.stop().await;
+            }
+        })
+    }
+}
