@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use switchboard::auth::{AuthMeans, MemoryVault, SystemVault, Vault};
+use switchboard::auth::{AuthContext, MemoryVault, SystemVault, Vault};
 use switchboard::caller::{Offers, Root};
 use switchboard::config::{
     self, Config, Endpoint, Environment, ProjectPermissions, Scope, ServerConfig,
@@ -137,10 +137,10 @@ impl Setup {
     }
 
     /// What logins work with: tokens are kept where this machine keeps such.
-    pub(crate) fn auth(&self) -> AuthMeans {
-        AuthMeans {
+    pub(crate) fn auth(&self) -> AuthContext {
+        AuthContext {
             vault: open_vault(&self.paths),
-            ..AuthMeans::default()
+            ..AuthContext::default()
         }
     }
 

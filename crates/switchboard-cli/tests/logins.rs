@@ -155,7 +155,7 @@ fn what_keeps_a_login_from_being_has_its_exit_code() {
     assert!(
         denied
             .stderr
-            .contains("no login was given: the authorization server answered access_denied"),
+            .contains("login failed: the authorization server answered access_denied"),
         "{denied:?}"
     );
     server.set(|terms| terms.metadata = json!({ "code_challenge_methods_supported": null }));
@@ -402,7 +402,7 @@ fn t16_the_browser_gets_one_argument_and_only_after_a_yes() {
         .unwrap()
         .to_owned();
     let page = visit(&visit(&address));
-    assert!(page.contains("Switchboard has its answer"), "{page}");
+    assert!(page.contains("Switchboard received the login"), "{page}");
     let ended = terminal.end();
     assert_eq!(
         (

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use switchboard::auth::{LoginPage, Opened, Opener};
+use switchboard::auth::{LoginPage, Opener, PageOutcome};
 use switchboard::call::Call;
 use switchboard::caller::{
     Approval, ApprovalRequest, BoxFuture, Caller, CallerId, ElicitAnswer, Elicitation,
@@ -366,11 +366,11 @@ impl Caller for Agent {
 struct Browser;
 
 impl Opener for Browser {
-    fn open<'a>(&'a self, page: &'a LoginPage) -> BoxFuture<'a, Opened> {
+    fn open<'a>(&'a self, page: &'a LoginPage) -> BoxFuture<'a, PageOutcome> {
         Box::pin(async {
             match reqwest::get(page.url.clone()).await {
-                Ok(_) => Opened::Shown,
-                Err(fault) => Opened::Refused(format!("the page cannot be opened: {fault}")),
+                Ok(_) => PageOutcome::Shown,
+                Err(fault) => PageOutcome::Refused(format!("the page cannot be opened: {fault}")),
             }
         })
     }

@@ -1,5 +1,11 @@
-//! What a server that is reached by a URL wants to see before it answers: a token, or the news that
-//! a person must log in.
+//! Authorization at servers that are reached by URL: which token a request carries, and logins.
+//!
+//! `oauth` supplies the token of a login to every request and renews it (`token_refresh` lets sent
+//! refreshes finish); `login` runs one login: `issuer` talks to the authorization server,
+//! `callback` receives the browser's redirect, `opener` shows the login page. `target` is the
+//! server that a login is for, `record` what is stored of it in a `vault`, `issuer_binding` which
+//! authorization server its client id may be sent to. `guarded_http` and `address` refuse addresses
+//! that metadata may not name; `legacy_metadata` and `client_key` read special cases.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,55 +15,58 @@ use crate::caller::BoxFuture;
 use crate::config::{Environment, HttpAuth, ResolvedUrl, ServerConfig};
 use crate::secret::{LiveSecrets, Secret};
 
-pub use address::visitable;
+pub use address::parse_page_url;
 #[cfg(feature = "oauth")]
 pub use login::{LoggedIn, LoggedOut, LoginFault, login, logout};
-pub use opener::{LoginPage, Opened, Opener};
-pub use renewals::Renewals;
+pub use opener::{LoginPage, Opener, PageOutcome};
+pub use token_refresh::TokenRefreshes;
 pub use vault::{MemoryVault, Vault, VaultFault, VaultLock};
 #[cfg(feature = "oauth")]
 pub use vault::{SystemVault, VaultChoice};
 
 mod address;
 #[cfg(feature = "oauth")]
-mod binding;
-#[cfg(feature = "oauth")]
 mod callback;
+#[cfg(feature = "oauth")]
+mod client_key;
 #[cfg(feature = "fuzzing")]
 pub(crate) mod fuzzing;
 #[cfg(feature = "oauth")]
-mod guarded;
+mod guarded_http;
 #[cfg(feature = "oauth")]
 mod issuer;
 #[cfg(feature = "oauth")]
-mod key;
+mod issuer_binding;
+#[cfg(feature = "oauth")]
+mod legacy_metadata;
 #[cfg(feature = "oauth")]
 mod login;
 #[cfg(feature = "oauth")]
 mod oauth;
-#[cfg(feature = "oauth")]
-mod older;
 mod opener;
 #[cfg(feature = "oauth")]
 mod record;
-mod renewals;
 #[cfg(feature = "oauth")]
-mod site;
+mod target;
 #[cfg(all(test, feature = "oauth"))]
 mod tests;
+mod token_refresh;
 mod vault;
 
-/// What to authorize with at a server: its own `Authorization` header, its bearer token, or what a
-/// login gave.
+/// The credentials for a server: its own `Authorization` header, its bearer token, or the token of
+/// a login.
 pub fn for_server(
     config: &ServerConfig,
     resolved: &ResolvedUrl,
     environment: &Environment,
-    means: &AuthMeans,
+    context: &AuthContext,
 ) -> Arc<dyn Credentials> {
     let HttpAuth { bearer_token, .. } = &resolved.auth;
     if let Some(token) = bearer_token {
-        return Arc::new(Bearer(Secret::new(format!("Bearer {}", token.expose()))));
+        return Arc::new(BearerToken(Secret::new(format!(
+            "Bearer {}",
+            token.expose()
+        ))));
     }
     if resolved
         .headers
@@ -68,91 +77,93 @@ pub fn for_server(
     }
     #[cfg(feature = "oauth")]
     return Arc::new(oauth::OAuth::new(
-        site::Site::new(config, resolved, environment, means),
-        means.logins.clone(),
+        target::AuthTarget::new(config, resolved, environment, context),
+        context.logins.clone(),
     ));
     #[cfg(not(feature = "oauth"))]
     {
-        let _ = (config, environment, means);
+        let _ = (config, environment, context);
         Arc::new(NoCredentials)
     }
 }
 
-/// What logins work with. Cheap to clone.
+/// What logins need. Cheap to clone.
 #[derive(Clone)]
-pub struct AuthMeans {
-    /// Where tokens are kept.
+pub struct AuthContext {
+    /// Where tokens are stored.
     pub vault: Arc<dyn Vault>,
-    /// Who is sent to a login page when a server asks for a login; `None` leaves the server in
-    /// state `NeedsLogin`.
+    /// Shows login pages when a server asks for a login; `None` leaves the server in state
+    /// `NeedsLogin`.
     pub logins: Option<Arc<dyn Opener>>,
-    /// Tells when a token ends.
-    pub clock: Clock,
-    /// The token refreshes under way.
-    pub renewals: Renewals,
+    /// Decides when a token has expired.
+    pub clock: WallClock,
+    /// The token refreshes in flight.
+    pub refreshes: TokenRefreshes,
 }
 
-/// The wall clock: the end of a token is a date, and nothing else here is.
-pub type Clock = Arc<dyn Fn() -> SystemTime + Send + Sync>;
+/// The wall clock: tokens expire at a date.
+pub type WallClock = Arc<dyn Fn() -> SystemTime + Send + Sync>;
 
-impl Default for AuthMeans {
-    /// Forgets at the end of the run, and sends nobody anywhere.
+impl Default for AuthContext {
+    /// Tokens are kept in memory, and no login page is shown.
     fn default() -> Self {
         Self {
             vault: Arc::new(MemoryVault::default()),
             logins: None,
             clock: Arc::new(SystemTime::now),
-            renewals: Renewals::default(),
+            refreshes: TokenRefreshes::default(),
         }
     }
 }
 
-impl fmt::Debug for AuthMeans {
+impl fmt::Debug for AuthContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AuthMeans")
+        f.debug_struct("AuthContext")
             .field("vault", &self.vault)
             .field("logins", &self.logins)
             .finish_non_exhaustive()
     }
 }
 
-/// Gives the HTTP wires what to authorize with. Shared by all requests to one server, so that one
-/// refresh serves them all.
+/// Authorizes the requests to one server. Shared by all of them, so that one refresh serves all.
 pub trait Credentials: Send + Sync + fmt::Debug {
-    /// The value of `Authorization` for a request that is sent now, renewed ahead of its end;
-    /// `None` sends no such header.
+    /// The value of the `Authorization` header of a request that is sent now, renewed before it
+    /// expires; `None` sends no such header.
     fn authorization(&self) -> BoxFuture<'_, Result<Option<Secret>, NeedsLogin>>;
 
-    /// The server refused a request. `Ok` means that something changed, and the request may be sent
-    /// once more.
-    fn refused<'a>(&'a self, refusal: Refusal<'a>) -> BoxFuture<'a, Result<(), NeedsLogin>>;
+    /// The server rejected a request. `Ok` means that the credentials changed and the request may
+    /// be sent once more.
+    fn rejected<'a>(
+        &'a self,
+        rejection: AuthRejection<'a>,
+    ) -> BoxFuture<'a, Result<(), NeedsLogin>>;
 
-    /// The tokens in use, to be kept out of whatever is shown.
+    /// The tokens in use, to be redacted from all output.
     fn secrets(&self) -> LiveSecrets {
         LiveSecrets::default()
     }
 }
 
-/// How a server refused: it wants a token (401), or more than this one permits (403).
+/// A rejected request: the server requires a token (401), or one with more scopes (403).
 #[derive(Debug, Clone, Copy)]
-pub struct Refusal<'a> {
+pub struct AuthRejection<'a> {
     /// The HTTP status.
     pub status: u16,
-    /// `WWW-Authenticate`, as it came.
+    /// The `WWW-Authenticate` header.
     pub challenge: Option<&'a str>,
-    /// What was sent: a refresh that happened meanwhile makes another needless.
+    /// The `Authorization` that was sent: if it was renewed since, no other refresh is needed.
     pub sent: Option<&'a Secret>,
 }
 
-/// A person must log in; one line that says why, safe to show.
+/// A person must log in. The reason is one line, safe to show.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
 pub struct NeedsLogin {
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 
-/// No more than the headers of the entry.
+/// No credentials besides the configured headers.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoCredentials;
 
@@ -161,28 +172,34 @@ impl Credentials for NoCredentials {
         Box::pin(async { Ok(None) })
     }
 
-    fn refused<'a>(&'a self, refusal: Refusal<'a>) -> BoxFuture<'a, Result<(), NeedsLogin>> {
+    fn rejected<'a>(
+        &'a self,
+        rejection: AuthRejection<'a>,
+    ) -> BoxFuture<'a, Result<(), NeedsLogin>> {
         let reason = format!(
             "the server answered with HTTP {}; check the headers of its entry",
-            refusal.status
+            rejection.status
         );
         Box::pin(async { Err(NeedsLogin { reason }) })
     }
 }
 
-/// The token that stands in the entry.
+/// The configured bearer token.
 #[derive(Debug)]
-struct Bearer(Secret);
+struct BearerToken(Secret);
 
-impl Credentials for Bearer {
+impl Credentials for BearerToken {
     fn authorization(&self) -> BoxFuture<'_, Result<Option<Secret>, NeedsLogin>> {
         Box::pin(async { Ok(Some(self.0.clone())) })
     }
 
-    fn refused<'a>(&'a self, refusal: Refusal<'a>) -> BoxFuture<'a, Result<(), NeedsLogin>> {
+    fn rejected<'a>(
+        &'a self,
+        rejection: AuthRejection<'a>,
+    ) -> BoxFuture<'a, Result<(), NeedsLogin>> {
         let reason = format!(
             "the server refused the token (HTTP {}); check `bearer_token` of its entry",
-            refusal.status
+            rejection.status
         );
         Box::pin(async { Err(NeedsLogin { reason }) })
     }

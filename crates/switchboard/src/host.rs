@@ -218,7 +218,7 @@ impl Host {
     /// Waits until each token refresh whose request was sent has been stored, at most this long: a
     /// login whose refresh tokens rotate is lost with the answer. [`Host::stop`] does so too.
     pub async fn finish_renewals(&self, limit: Duration) {
-        self.0.means.auth.renewals.finish(limit).await;
+        self.0.means.auth.refreshes.finish(limit).await;
     }
 }
 

@@ -9,7 +9,7 @@ use tokio::sync::{Notify, broadcast, mpsc, oneshot, watch};
 use tokio::time::timeout;
 
 use crate::advice::Advice;
-use crate::auth::AuthMeans;
+use crate::auth::AuthContext;
 use crate::caller::{BoxFuture, Offers};
 use crate::catalog::Tool;
 use crate::config::{Environment, Fingerprint, ServerConfig, Start};
@@ -85,7 +85,7 @@ pub struct Means {
     #[cfg(feature = "http")]
     pub http: SharedStack,
     /// What logins to URL servers work with.
-    pub auth: AuthMeans,
+    pub auth: AuthContext,
     /// Remembers eras, wires and catalogs.
     pub store: Arc<dyn Store>,
     /// Where the server's log file goes; `None` writes none.

@@ -1,7 +1,7 @@
 //! What an authorization server or a stranger on the callback port may send: nothing is believed
 //! that leaves the server's origin, and no answer counts without the right state (T18).
 
-use switchboard::auth::visitable;
+use switchboard::auth::parse_page_url;
 use switchboard::fuzzing::{believed_metadata, read_callback, read_challenge};
 use url::Url;
 
@@ -73,7 +73,7 @@ fn check(input: &[u8]) {
         );
         assert_eq!(answer("other"), None, "it counts for two logins");
     }
-    if let Ok(page) = visitable(text) {
+    if let Ok(page) = parse_page_url(text) {
         assert!(
             page.username().is_empty() && page.password().is_none() && page.has_host(),
             "{page}"

@@ -3,7 +3,7 @@
 
 use std::io::BufRead;
 
-use switchboard::auth::{LoginPage, Opened, Opener};
+use switchboard::auth::{LoginPage, Opener, PageOutcome};
 use switchboard::caller::BoxFuture;
 use switchboard::untrusted::Untrusted;
 
@@ -16,7 +16,7 @@ use crate::output;
 pub(crate) struct OpenInBrowser;
 
 impl Opener for OpenInBrowser {
-    fn open<'a>(&'a self, page: &'a LoginPage) -> BoxFuture<'a, Opened> {
+    fn open<'a>(&'a self, page: &'a LoginPage) -> BoxFuture<'a, PageOutcome> {
         Box::pin(async move {
             match Tty::open() {
                 Some(terminal) => url::ask_login(terminal, page).await,
@@ -25,7 +25,7 @@ impl Opener for OpenInBrowser {
                     // come.
                     print(page);
                     print_waiting(page);
-                    Opened::Shown
+                    PageOutcome::Shown
                 }
             }
         })
@@ -39,7 +39,7 @@ pub(crate) struct PasteRedirect;
 const QUESTION: &str = "Paste the address that the browser ends at (it begins with http://127.0.0.1), even if it shows an error there:\n";
 
 impl Opener for PasteRedirect {
-    fn open<'a>(&'a self, page: &'a LoginPage) -> BoxFuture<'a, Opened> {
+    fn open<'a>(&'a self, page: &'a LoginPage) -> BoxFuture<'a, PageOutcome> {
         Box::pin(async move {
             print(page);
             let line = match Tty::open() {
@@ -54,11 +54,11 @@ impl Opener for PasteRedirect {
                 }
             };
             match line {
-                Some(line) if !line.trim().is_empty() => Opened::Returned(line),
+                Some(line) if !line.trim().is_empty() => PageOutcome::Returned(line),
                 // The end of input is no answer; the browser may be on this machine.
                 _ => {
                     print_waiting(page);
-                    Opened::Shown
+                    PageOutcome::Shown
                 }
             }
         })

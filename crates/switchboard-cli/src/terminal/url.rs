@@ -2,7 +2,7 @@
 //! fetched before a yes.
 
 use serde_json::Map;
-use switchboard::auth::{LoginPage, Opened, visitable};
+use switchboard::auth::{LoginPage, PageOutcome, parse_page_url};
 use switchboard::caller::ElicitAnswer;
 use switchboard::name::ServerName;
 use switchboard::untrusted::Untrusted;
@@ -23,7 +23,7 @@ pub(super) async fn ask(
     message: &Untrusted,
     address: &Untrusted,
 ) -> ElicitAnswer {
-    let page = match visitable(address.raw()) {
+    let page = match parse_page_url(address.raw()) {
         Ok(page) => page,
         Err(fault) => {
             let shown = address.for_terminal_line();
@@ -54,11 +54,11 @@ pub(super) async fn ask(
 }
 
 /// Asks about a login page, and opens it on a yes.
-pub(super) async fn ask_login(terminal: Tty, page: &LoginPage) -> Opened {
+pub(super) async fn ask_login(terminal: Tty, page: &LoginPage) -> PageOutcome {
     // What the library hands over is parsed again: this is what the browser gets.
-    let url = match visitable(page.url.as_str()) {
+    let url = match parse_page_url(page.url.as_str()) {
         Ok(url) => url,
-        Err(fault) => return Opened::Refused(fault.to_owned()),
+        Err(fault) => return PageOutcome::Refused(fault.to_owned()),
     };
     let asks = if page.scopes.is_empty() {
         String::new()
@@ -73,14 +73,14 @@ pub(super) async fn ask_login(terminal: Tty, page: &LoginPage) -> Opened {
     match run_dialog(terminal, &mut dialog).await {
         Some(OpenPageAnswer::Open) => {
             open(dialog.page).await;
-            Opened::Shown
+            PageOutcome::Shown
         }
         Some(OpenPageAnswer::ByHand) => {
             output::notice(&format!("open it yourself: {}", dialog.page));
-            Opened::Shown
+            PageOutcome::Shown
         }
         Some(OpenPageAnswer::Decline | OpenPageAnswer::Cancel) | None => {
-            Opened::Refused("the page was not opened".to_owned())
+            PageOutcome::Refused("the page was not opened".to_owned())
         }
     }
 }
@@ -182,7 +182,7 @@ mod tests {
             let dialog = OpenPageDialog {
                 title: "x".into(),
                 message: String::new(),
-                page: visitable(address).unwrap_or_else(|fault| panic!("{fault}")),
+                page: parse_page_url(address).unwrap_or_else(|fault| panic!("{fault}")),
             };
             dialog
                 .page(80)

@@ -1,29 +1,27 @@
-//! Which addresses a login may open or send a secret to (T16): https, and http to this machine
-//! alone.
+//! Which addresses a login may open or send a secret to: https, and http to this machine only.
 
 use std::net::IpAddr;
 
 use url::{Host, Url};
 
-/// The address as parsed, if a browser may be sent there. What is opened is the parsed address,
-/// never the text that came.
-pub fn visitable(address: &str) -> Result<Url, &'static str> {
+/// Parses an address that a browser may open. Open the returned URL, never the original text.
+pub fn parse_page_url(address: &str) -> Result<Url, &'static str> {
     if address
         .chars()
         .any(|character| character.is_control() || character.is_whitespace())
     {
         return Err("the address has spaces or control characters");
     }
-    let page = Url::parse(address).map_err(|_| "it is not an address")?;
+    let page = Url::parse(address).map_err(|_| "it is not a URL")?;
     if !page.username().is_empty() || page.password().is_some() {
-        return Err("the address carries a user name, which can disguise the host");
+        return Err("the address contains a user name, which can disguise the host");
     }
     match (page.scheme(), page.host()) {
         (_, None) => Err("the address names no host"),
         ("https", Some(_)) => Ok(page),
         ("http", Some(host)) if is_this_machine(&host) => Ok(page),
-        ("http", Some(_)) => Err("only https is opened (http for this machine alone)"),
-        _ => Err("only https is opened"),
+        ("http", Some(_)) => Err("only https is allowed (http only for this machine)"),
+        _ => Err("only https is allowed"),
     }
 }
 
@@ -41,8 +39,9 @@ mod tests {
 
     #[test]
     fn t16_t31_only_https_and_this_machine_are_opened() {
-        let check =
-            |address: &str, good: bool| assert_eq!(visitable(address).is_ok(), good, "{address}");
+        let check = |address: &str, good: bool| {
+            assert_eq!(parse_page_url(address).is_ok(), good, "{address}")
+        };
         check("https://example.com/a?b=c", true);
         check("http://localhost:8080/", true);
         check("http://127.0.0.1/", true);
@@ -64,7 +63,7 @@ mod tests {
     #[test]
     fn t16_what_is_opened_is_written_anew() {
         let written =
-            visitable("HTTPS://Example.com/$(touch)`id`\"'|calc").map(|page| page.to_string());
+            parse_page_url("HTTPS://Example.com/$(touch)`id`\"'|calc").map(|page| page.to_string());
         assert_eq!(
             written.as_deref(),
             Ok("https://example.com/$(touch)%60id%60%22'|calc")

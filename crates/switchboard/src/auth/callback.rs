@@ -1,9 +1,8 @@
-//! Where the browser returns after a login: one address of this machine, listened on until the
-//! answer with the right state has come.
+//! The local listener that the browser is redirected to after a login, open until the response with
+//! the right state has come.
 //!
-//! Whoever else connects (another program, a page that guesses the port, a browser that connects
-//! ahead of time) learns nothing and changes nothing: only the exact path with the exact state
-//! counts, once (T18).
+//! Other connections (another program, a page that guesses the port, a browser's preconnect) learn
+//! nothing and change nothing: only the exact path with the exact state is accepted, once.
 
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
@@ -16,57 +15,57 @@ use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::timeout;
 use url::Url;
 
-/// The path that the browser returns to.
+/// The path of the redirect address.
 const PATH: &str = "/callback";
 
-/// The longest request that is read. An answer is a code, a state and an issuer.
+/// The longest request that is read. A response carries a code, a state and an issuer.
 const MAX_REQUEST_BYTES: usize = 16 * 1024;
 
-/// How long one connection may take to say what it wants.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long one connection may take to send its request.
+const CONNECTION_DEADLINE: Duration = Duration::from_secs(10);
 
-/// How many connections are listened to at once; a further one takes the place of the oldest: a
-/// browser sends its request at once.
+/// How many connections are open at once; another one replaces the oldest, since a browser sends
+/// its request immediately.
 const MAX_CONNECTIONS: usize = 64;
 
-/// The listener, before the answer has come.
+/// The listener.
 #[derive(Debug)]
 pub(super) struct Callback {
     listener: TcpListener,
-    /// What the authorization server is told to return to.
+    /// The redirect address.
     pub(super) redirect: String,
 }
 
-/// What the authorization server said.
+/// The authorization server's response.
 #[derive(Clone, PartialEq, Eq)]
-pub(super) struct Returned {
-    /// The code to redeem, or the error and its description.
+pub(super) struct CallbackResponse {
+    /// The code, or the error and its description.
     pub(super) outcome: Result<String, (String, Option<String>)>,
     pub(super) iss: Option<String>,
 }
 
-impl std::fmt::Debug for Returned {
+impl std::fmt::Debug for CallbackResponse {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // The code is as good as a token until it is redeemed.
-        f.debug_struct("Returned")
+        // The code is a secret until it is exchanged.
+        f.debug_struct("CallbackResponse")
             .field("iss", &self.iss)
             .finish_non_exhaustive()
     }
 }
 
 impl Callback {
-    /// Listens on 127.0.0.1 and nowhere else: on this port, or on a free one.
+    /// Listens on 127.0.0.1 only: on this port, or on a free one.
     pub(super) async fn bind(port: Option<u16>) -> std::io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port.unwrap_or(0))).await?;
         let redirect = format!("http://127.0.0.1:{}{PATH}", listener.local_addr()?.port());
         Ok(Self { listener, redirect })
     }
 
-    /// Waits for the answer that carries this state. The address is closed afterwards.
-    pub(super) async fn answer(self, state: &str) -> Returned {
+    /// Waits for the response that carries this state, and closes the listener.
+    pub(super) async fn answer(self, state: &str) -> CallbackResponse {
         let wanted: Arc<(String, String)> = Arc::new((self.redirect.clone(), state.to_owned()));
-        // Ends with this future: no connection outlives the login.
-        let mut connections: JoinSet<Option<(Returned, TcpStream)>> = JoinSet::new();
+        // Aborted with this future: no connection outlives the login.
+        let mut connections: JoinSet<Option<(CallbackResponse, TcpStream)>> = JoinSet::new();
         let mut oldest_first: VecDeque<AbortHandle> = VecDeque::new();
         loop {
             tokio::select! {
@@ -74,8 +73,8 @@ impl Callback {
                 Some(ended) = connections.join_next() => {
                     if let Ok(Some((returned, stream))) = ended {
                         let words = match &returned.outcome {
-                            Ok(_) => "Switchboard has its answer. You can close this page and go back.",
-                            Err(_) => "The login was not given. You can close this page and go back.",
+                            Ok(_) => "Switchboard received the login. You can close this page.",
+                            Err(_) => "The login was denied. You can close this page.",
                         };
                         reply(stream, "200 OK", words).await;
                         return returned;
@@ -87,9 +86,9 @@ impl Callback {
                         if oldest_first.len() >= MAX_CONNECTIONS && let Some(oldest) = oldest_first.pop_front() {
                             oldest.abort();
                         }
-                        oldest_first.push_back(connections.spawn(hear(stream, wanted.clone())));
+                        oldest_first.push_back(connections.spawn(serve(stream, wanted.clone())));
                     }
-                    // Out of descriptors: those that are open end within their patience.
+                    // Out of file descriptors: open connections end within their deadline.
                     Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
                 },
             }
@@ -97,13 +96,13 @@ impl Callback {
     }
 }
 
-/// Reads an address that was followed or pasted: it must be the redirect address, with the right
+/// Parses an address that was followed or pasted: it must be the redirect address, with the right
 /// state.
-pub(super) fn read_returned(
+pub(super) fn parse_returned_address(
     address: &str,
     redirect: &str,
     state: &str,
-) -> Result<Returned, &'static str> {
+) -> Result<CallbackResponse, &'static str> {
     let address = address.trim();
     if address.len() > MAX_REQUEST_BYTES {
         return Err("the address is too long");
@@ -114,7 +113,7 @@ pub(super) fn read_returned(
     bare.set_query(None);
     bare.set_fragment(None);
     if bare.as_str() != redirect {
-        return Err("that is another address than the one the login returns to");
+        return Err("that is not the redirect address of this login");
     }
     let mut code = Vec::new();
     let mut states = Vec::new();
@@ -131,30 +130,33 @@ pub(super) fn read_returned(
             _ => {}
         }
     }
-    // Said twice, nobody knows which one was meant.
+    // A repeated parameter is ambiguous.
     if states != [state] || issuers.len() > 1 {
-        return Err("it does not belong to this login");
+        return Err("its state does not belong to this login");
     }
     let outcome = match (code.as_mut_slice(), errors.as_mut_slice()) {
         ([code], []) if !code.is_empty() => Ok(std::mem::take(code)),
         ([], [error]) => Err((std::mem::take(error), description)),
-        _ => return Err("it carries no code"),
+        _ => return Err("it contains no code"),
     };
-    Ok(Returned {
+    Ok(CallbackResponse {
         outcome,
         iss: issuers.pop(),
     })
 }
 
-/// Listens to one connection: an answer and who is to hear of it, or `None` and a refusal sent
-/// back.
-async fn hear(
+/// Serves one connection: returns the response and its stream, or sends an error and returns
+/// `None`.
+async fn serve(
     mut stream: TcpStream,
     wanted: Arc<(String, String)>,
-) -> Option<(Returned, TcpStream)> {
+) -> Option<(CallbackResponse, TcpStream)> {
     let (redirect, state) = &*wanted;
-    let request = timeout(PATIENCE, head(&mut stream)).await.ok()?;
-    let status = match request.as_deref().map(|head| asked(head, redirect, state)) {
+    let request = timeout(CONNECTION_DEADLINE, head(&mut stream)).await.ok()?;
+    let status = match request
+        .as_deref()
+        .map(|head| parse_request(head, redirect, state))
+    {
         Some(Ok(returned)) => return Some((returned, stream)),
         Some(Err(status)) => status,
         None => "431 Request Header Fields Too Large",
@@ -162,7 +164,7 @@ async fn hear(
     reply(
         stream,
         status,
-        "This is not the login that Switchboard waits for.",
+        "This request does not belong to a pending login of Switchboard.",
     )
     .await;
     None
@@ -176,15 +178,15 @@ async fn reply(mut stream: TcpStream, status: &str, words: &str) {
          Content-Security-Policy: default-src 'none'\r\nReferrer-Policy: no-referrer\r\nConnection: close\r\n\r\n{page}",
         page.len()
     );
-    // Whether the page is seen changes nothing.
-    let _ = timeout(PATIENCE, async {
+    // The login does not depend on the page.
+    let _ = timeout(CONNECTION_DEADLINE, async {
         stream.write_all(answer.as_bytes()).await?;
         stream.shutdown().await
     })
     .await;
 }
 
-/// The head of a request; `None` where it is too long or ends early.
+/// Reads the head of a request; `None` if it is too long or ends early.
 async fn head(stream: &mut TcpStream) -> Option<String> {
     let mut read = Vec::new();
     let mut chunk = [0; 2048];
@@ -200,8 +202,12 @@ async fn head(stream: &mut TcpStream) -> Option<String> {
     }
 }
 
-/// What a request asks for: the answer, or the status to refuse with.
-pub(super) fn asked(head: &str, redirect: &str, state: &str) -> Result<Returned, &'static str> {
+/// Parses a request: the response in it, or the HTTP status of the error.
+pub(super) fn parse_request(
+    head: &str,
+    redirect: &str,
+    state: &str,
+) -> Result<CallbackResponse, &'static str> {
     let mut lines = head.split("\r\n");
     let mut words = lines.next().unwrap_or_default().split(' ');
     let (method, target) = (
@@ -216,7 +222,7 @@ pub(super) fn asked(head: &str, redirect: &str, state: &str) -> Result<Returned,
         line.split_once(':')
             .filter(|(name, _)| name.eq_ignore_ascii_case("host"))
     });
-    // A page of the web whose name was pointed here has its own name in it.
+    // A web page whose host name was pointed here (DNS rebinding) sends its own host name.
     if host.is_none_or(|(_, host)| host.trim() != authority) {
         return Err("403 Forbidden");
     }
@@ -227,7 +233,7 @@ pub(super) fn asked(head: &str, redirect: &str, state: &str) -> Result<Returned,
     if path != PATH {
         return Err("404 Not Found");
     }
-    read_returned(&format!("http://{authority}{target}"), redirect, state)
+    parse_returned_address(&format!("http://{authority}{target}"), redirect, state)
         .map_err(|_| "400 Bad Request")
 }
 
@@ -324,7 +330,7 @@ mod tests {
         )
         .await;
         assert_eq!(said, "HTTP/1.1 200 OK");
-        let expected = Returned {
+        let expected = CallbackResponse {
             outcome: Ok("c-1".to_owned()),
             iss: Some("https://as.example".to_owned()),
         };
@@ -353,7 +359,7 @@ mod tests {
         }
         // Sooner than the first of them runs out of patience.
         let said = timeout(
-            PATIENCE / 2,
+            CONNECTION_DEADLINE / 2,
             send(&redirect, &get("/callback?code=c-1&state=right")),
         )
         .await;
@@ -364,7 +370,9 @@ mod tests {
     #[test]
     fn t18_an_address_that_is_pasted_is_held_to_the_same() {
         let redirect = "http://127.0.0.1:7/callback";
-        let read = |text: &str| read_returned(text, redirect, "s").map(|returned| returned.outcome);
+        let read = |text: &str| {
+            parse_returned_address(text, redirect, "s").map(|returned| returned.outcome)
+        };
         assert_eq!(
             read(" http://127.0.0.1:7/callback?code=c&state=s\n"),
             Ok(Ok("c".to_owned()))
@@ -381,7 +389,7 @@ mod tests {
         assert!(
             !format!(
                 "{:?}",
-                read_returned(
+                parse_returned_address(
                     "http://127.0.0.1:7/callback?code=canary&state=s",
                     redirect,
                     "s"

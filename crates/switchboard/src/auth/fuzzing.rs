@@ -1,13 +1,13 @@
-//! Reads what strangers send during a login, for the fuzz targets.
+//! Parsers of untrusted login input, for the fuzz targets.
 
 use url::Url;
 
 use super::issuer::Challenge;
-use super::{callback, older};
+use super::{callback, legacy_metadata};
 
-/// The addresses in a server's own metadata, if it is believed.
+/// The addresses in a server's own metadata, if it is trusted.
 pub fn believed_metadata(server: &Url, document: &[u8]) -> Option<Vec<String>> {
-    let metadata = older::believed(server, document)?;
+    let metadata = legacy_metadata::trusted_metadata(server, document)?;
     let (issuer, registration) = (metadata.issuer, metadata.registration_endpoint);
     let endpoints = [metadata.authorization_endpoint, metadata.token_endpoint];
     Some(
@@ -24,7 +24,10 @@ pub fn read_challenge(header: &str, server: &Url) -> Vec<String> {
     Challenge::read(Some(header), server).scopes
 }
 
-/// The code that a request to the callback address brings.
+/// The code in a request to the callback address.
 pub fn read_callback(head: &str, redirect: &str, state: &str) -> Option<String> {
-    callback::asked(head, redirect, state).ok()?.outcome.ok()
+    callback::parse_request(head, redirect, state)
+        .ok()?
+        .outcome
+        .ok()
 }

@@ -1,9 +1,8 @@
-//! The authorization server of a server, as discovery found it: registers us, gives the login page,
-//! redeems and renews.
+//! The authorization server of an MCP server: discovery, registration, the login page, exchanging
+//! codes and refreshing tokens.
 //!
-//! The one place that knows the library which speaks OAuth. It sends what it has to over our
-//! connections (`carrier`), which refuse addresses that metadata may not name (T17). Every step has
-//! a deadline.
+//! The only file that uses the OAuth library. The library's requests are sent through `GuardedHttp`
+//! (`http`). Every step has a deadline.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -17,45 +16,45 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 use url::Url;
 
-use super::guarded::{Guarded, Routes};
-use super::key::Algorithm;
-use super::older;
+use super::client_key::SigningAlgorithm;
+use super::guarded_http::{GuardedHttp, ProxyRoutes};
+use super::legacy_metadata;
+use super::parse_page_url;
 use super::record::{Login, Registration, seconds, union};
-use super::visitable;
 use crate::secret::Secret;
 use crate::untrusted::escaped_line;
 
-mod carrier;
+mod http;
 
-/// How long discovery may take, all its requests together.
+/// The deadline for discovery, all its requests together.
 const DISCOVERY: Duration = Duration::from_secs(30);
 
-/// How long one request to the authorization server may take.
+/// The deadline for one request to the authorization server.
 const REQUEST: Duration = Duration::from_secs(30);
 
 /// The name under which we register.
 const OUR_NAME: &str = "Switchboard";
 
-/// How much of a stranger's words a sentence quotes.
+/// How many characters of foreign text are quoted in a message.
 const QUOTED: usize = 300;
 
-/// An authorization server, found.
+/// A discovered authorization server.
 pub(super) struct Issuer {
     manager: AuthorizationManager,
     metadata: AuthorizationMetadata,
-    /// What credentials are bound to: its own name for itself; where it has none, where it stands.
+    /// What credentials are bound to: the issuer it names, else the origin of its token endpoint.
     pub(super) id: String,
 }
 
-/// What went wrong with an authorization server: one line, safe to show.
+/// A failure at an authorization server: one line, safe to show.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct IssuerFault {
     pub(super) fact: String,
-    /// It refused what we hold: to try again is no use.
-    pub(super) definite: bool,
+    /// It rejected our credentials: a retry is useless.
+    pub(super) is_final: bool,
 }
 
-/// What a challenge says.
+/// The parsed `WWW-Authenticate` header.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Challenge {
     pub(super) scopes: Vec<String>,
@@ -83,16 +82,15 @@ impl Challenge {
 }
 
 impl Issuer {
-    /// Finds the authorization server of a server: from its challenge, where there is one, else by
-    /// asking around. Endpoints that were only guessed (2025-03-26) count where the server has
-    /// asked for a login.
+    /// Discovers the authorization server: from the challenge if there is one, else from well-known
+    /// addresses. Default endpoints (2025-03-26) count only if the server asked for a login.
     pub(super) async fn discover(
         url: &Url,
-        routes: &Routes,
+        routes: &ProxyRoutes,
         challenge: Option<&str>,
         guess: bool,
     ) -> Result<Self, IssuerFault> {
-        let guarded = Guarded::new(url, REQUEST, routes).map_err(fault)?;
+        let guarded = GuardedHttp::new(url, REQUEST, routes).map_err(fault)?;
         let found = within(DISCOVERY, "finding its authorization server", async {
             let manager =
                 AuthorizationManager::new_with_oauth_http_client(url.clone(), Arc::new(guarded))
@@ -101,7 +99,7 @@ impl Issuer {
             let (metadata, discovered) = match found {
                 Ok(found) => (found.metadata, found.source.is_discovered()),
                 Err(error @ AuthError::AuthorizationServerMismatch { .. }) => {
-                    match older::metadata(url, challenge, routes).await {
+                    match legacy_metadata::metadata(url, challenge, routes).await {
                         Some(metadata) => (metadata, true),
                         None => return Err(error),
                     }
@@ -116,7 +114,7 @@ impl Issuer {
                 "the server does not ask for a login, and names no authorization server",
             ));
         }
-        // The specification: without it there is no PKCE, and without PKCE no login.
+        // The specification requires PKCE, and this field announces it.
         if discovered
             && metadata.code_challenge_methods_supported.is_none()
             && !is_machine_only(&metadata)
@@ -136,9 +134,9 @@ impl Issuer {
                 metadata.registration_endpoint.as_ref(),
             ),
         ] {
-            if let Some(why) = endpoint.and_then(|endpoint| visitable(endpoint).err()) {
+            if let Some(reason) = endpoint.and_then(|endpoint| parse_page_url(endpoint).err()) {
                 return Err(fault(&format!(
-                    "its authorization server names a {name} that is not used: {why}"
+                    "its authorization server names an unusable {name}: {reason}"
                 )));
             }
         }
@@ -154,19 +152,18 @@ impl Issuer {
         })
     }
 
-    /// Whether it takes the address of a document for an id.
-    pub(super) fn takes_documents(&self) -> bool {
-        self.says("client_id_metadata_document_supported")
+    /// Whether it supports client id metadata documents.
+    pub(super) fn supports_client_id_documents(&self) -> bool {
+        self.supports("client_id_metadata_document_supported")
     }
 
-    /// What to ask for where nobody said: what the challenge names, else what the server's metadata
-    /// names.
+    /// The default scopes: those of the challenge, else those of the server's metadata.
     pub(super) async fn scopes(&self) -> Vec<String> {
         self.manager.select_initial_scopes(&[]).await
     }
 
-    /// These scopes, and the one that makes a login last, where it is offered.
-    pub(super) fn lasting(&self, scopes: &[String]) -> Vec<String> {
+    /// Adds the scope for refresh tokens, if it is offered.
+    pub(super) fn with_offline_access(&self, scopes: &[String]) -> Vec<String> {
         const LASTS: &str = "offline_access";
         let offered = self
             .metadata
@@ -181,14 +178,14 @@ impl Issuer {
         }
     }
 
-    /// Registers us.
+    /// Registers a client.
     pub(super) async fn register(
         &mut self,
         redirect: &str,
         scopes: &[String],
     ) -> Result<Registration, IssuerFault> {
         if self.metadata.registration_endpoint.is_none() {
-            let fact = "its authorization server takes no registrations; register Switchboard there by hand and set `oauth_client_id`";
+            let fact = "its authorization server has no dynamic client registration; register Switchboard there and set `oauth_client_id`";
             return Err(fault(fact));
         }
         let scopes: Vec<&str> = scopes.iter().map(String::as_str).collect();
@@ -202,12 +199,12 @@ impl Issuer {
             client_id: registered.client_id,
             client_secret: registered.client_secret.map(Secret::new),
             redirect: redirect.to_owned(),
-            given: false,
+            is_configured: false,
         })
     }
 
-    /// From now on we are this.
-    pub(super) fn act_as(&mut self, registration: &Registration) -> Result<(), IssuerFault> {
+    /// Sets the client that later requests are made for.
+    pub(super) fn set_client(&mut self, registration: &Registration) -> Result<(), IssuerFault> {
         let redirect = if registration.redirect.is_empty() {
             "http://127.0.0.1/"
         } else {
@@ -222,13 +219,16 @@ impl Issuer {
             .map_err(|error| from_auth(&error, "preparing the login"))
     }
 
-    /// The page where a person logs in, and the state that its answer must carry.
-    pub(super) async fn page(&self, scopes: &[String]) -> Result<(Url, String), IssuerFault> {
+    /// The login page, and the state that its response must carry.
+    pub(super) async fn authorization_page(
+        &self,
+        scopes: &[String],
+    ) -> Result<(Url, String), IssuerFault> {
         let scopes: Vec<&str> = scopes.iter().map(String::as_str).collect();
         let made = self.manager.get_authorization_url(&scopes).await;
         let address = made.map_err(|error| from_auth(&error, "preparing the login"))?;
-        let page = visitable(&address)
-            .map_err(|why| fault(&format!("the login page cannot be opened: {why}")))?;
+        let page = parse_page_url(&address)
+            .map_err(|reason| fault(&format!("the login page cannot be opened: {reason}")))?;
         let state = page
             .query_pairs()
             .find(|(name, _)| name == "state")
@@ -239,32 +239,32 @@ impl Issuer {
         ))
     }
 
-    /// RFC 9207: whether an answer may be believed that says it comes from `iss`. Compared as it
-    /// stands.
-    pub(super) fn gave(&self, iss: Option<&str>) -> bool {
+    /// RFC 9207: whether a response with this `iss` may come from this authorization server.
+    /// Compared byte for byte.
+    pub(super) fn may_have_sent(&self, iss: Option<&str>) -> bool {
         match (&self.metadata.issuer, iss) {
             (Some(expected), Some(iss)) => expected == iss,
-            (Some(_), None) => !self.says("authorization_response_iss_parameter_supported"),
+            (Some(_), None) => !self.supports("authorization_response_iss_parameter_supported"),
             (None, iss) => iss.is_none(),
         }
     }
 
-    /// Turns a code into a token.
+    /// Exchanges a code for a token.
     pub(super) async fn redeem(
         &self,
         code: &str,
         state: &str,
         iss: Option<&str>,
-        terms: Terms<'_>,
+        request: TokenRequest<'_>,
     ) -> Result<Login, IssuerFault> {
         let redeemed = self
             .manager
             .exchange_code_for_token_with_issuer(code, state, iss);
         let token = within(REQUEST, "redeeming the login", redeemed).await?;
-        self.login(&token, terms, None)
+        self.login(&token, request, None)
     }
 
-    /// The next token of a login. `act_as` came before.
+    /// Refreshes the token of a login. Call `set_client` first.
     pub(super) async fn renew(
         &mut self,
         login: &Login,
@@ -273,14 +273,14 @@ impl Issuer {
         let Some(refresh_token) = &login.refresh_token else {
             return Err(IssuerFault {
                 fact: "the login has ended".to_owned(),
-                definite: true,
+                is_final: true,
             });
         };
         let token = json!({
             "access_token": login.access_token.expose(), "token_type": "bearer", "refresh_token": refresh_token.expose(),
         });
-        let token: OAuthTokenResponse = serde_json::from_value(token)
-            .map_err(|_| fault("what is kept of the login cannot be read"))?;
+        let token: OAuthTokenResponse =
+            serde_json::from_value(token).map_err(|_| fault("the stored login cannot be read"))?;
         let kept = StoredCredentials::new(
             login.client_id.clone(),
             Some(token),
@@ -294,25 +294,25 @@ impl Issuer {
             .map_err(|error| from_auth(&error, "renewing the login"))?;
         self.manager.set_credential_store(store);
         let token = within(REQUEST, "renewing the login", self.manager.refresh_token()).await?;
-        let terms = Terms {
+        let request = TokenRequest {
             client_id: &login.client_id,
-            asked: &login.asked,
+            requested: &login.requested,
             now,
         };
-        self.login(&token, terms, Some(&login.granted))
+        self.login(&token, request, Some(&login.granted))
     }
 
-    /// A token for a program that logs in by itself.
-    pub(super) async fn admit(
+    /// Logs in with client credentials.
+    pub(super) async fn log_in_with_client_credentials(
         mut self,
-        proof: &Proof,
+        client_proof: &ClientProof,
         resource: &Url,
-        terms: Terms<'_>,
+        request: TokenRequest<'_>,
     ) -> Result<Login, IssuerFault> {
-        let (client_id, scopes) = (terms.client_id.to_owned(), terms.asked.to_vec());
+        let (client_id, scopes) = (request.client_id.to_owned(), request.requested.to_vec());
         let resource = Some(resource.to_string());
-        let who = match proof {
-            Proof::Secret(secret) => {
+        let who = match client_proof {
+            ClientProof::Secret(secret) => {
                 let client_secret = secret.expose().to_owned();
                 ClientCredentialsConfig::ClientSecret {
                     client_id,
@@ -321,13 +321,13 @@ impl Issuer {
                     resource,
                 }
             }
-            Proof::Key(key, algorithm) => ClientCredentialsConfig::PrivateKeyJwt {
+            ClientProof::Key(key, algorithm) => ClientCredentialsConfig::PrivateKeyJwt {
                 client_id,
                 signing_key: key.expose().as_bytes().to_vec(),
                 signing_algorithm: match algorithm {
-                    Algorithm::Rs256 => JwtSigningAlgorithm::RS256,
-                    Algorithm::Es256 => JwtSigningAlgorithm::ES256,
-                    Algorithm::Es384 => JwtSigningAlgorithm::ES384,
+                    SigningAlgorithm::Rs256 => JwtSigningAlgorithm::RS256,
+                    SigningAlgorithm::Es256 => JwtSigningAlgorithm::ES256,
+                    SigningAlgorithm::Es384 => JwtSigningAlgorithm::ES384,
                 },
                 token_endpoint_audience: None,
                 scopes,
@@ -341,7 +341,7 @@ impl Issuer {
         self.manager
             .configure_client_credentials(&who)
             .map_err(refuse)?;
-        // The library's future for this cannot move between threads, so it stays on one.
+        // The library's future is not `Send`, so it runs on one thread.
         let runtime = tokio::runtime::Handle::current();
         let exchanged = tokio::task::spawn_blocking(move || {
             let token = runtime.block_on(within(
@@ -354,12 +354,12 @@ impl Issuer {
         let (issuer, token) = exchanged
             .await
             .unwrap_or_else(|_| Err(fault("logging in failed")))?;
-        issuer.login(&token, terms, None)
+        issuer.login(&token, request, None)
     }
 
-    /// Where tokens are given back, if anywhere.
+    /// The revocation endpoint, if there is one.
     pub(super) fn revocation(&self) -> Option<Url> {
-        visitable(
+        parse_page_url(
             self.metadata
                 .additional_fields
                 .get("revocation_endpoint")?
@@ -368,7 +368,7 @@ impl Issuer {
         .ok()
     }
 
-    fn says(&self, field: &str) -> bool {
+    fn supports(&self, field: &str) -> bool {
         self.metadata
             .additional_fields
             .get(field)
@@ -376,30 +376,30 @@ impl Issuer {
             == Some(true)
     }
 
-    /// RFC 6749: scopes that are not named are those that were asked for; a refresh token that is
-    /// not named stays (the library sees to it).
+    /// RFC 6749: without `scope` the requested scopes were granted. The library keeps the old
+    /// refresh token if the response has none.
     fn login(
         &self,
         token: &OAuthTokenResponse,
-        terms: Terms<'_>,
+        request: TokenRequest<'_>,
         before: Option<&[String]>,
     ) -> Result<Login, IssuerFault> {
         let token = serde_json::to_value(token)
-            .map_err(|_| fault("its authorization server gave a token that cannot be kept"))?;
+            .map_err(|_| fault("its authorization server returned an invalid token"))?;
         let text = |name: &str| token.get(name).and_then(Value::as_str);
         let scopes = |text: &str| {
             text.split_whitespace()
                 .map(str::to_owned)
                 .collect::<Vec<_>>()
         };
-        let received_at = seconds(terms.now);
+        let received_at = seconds(request.now);
         let access_token = text("access_token").filter(|token| is_header_safe(token));
         Ok(Login {
             issuer: self.id.clone(),
-            client_id: terms.client_id.to_owned(),
+            client_id: request.client_id.to_owned(),
             access_token: Secret::new(
                 access_token
-                    .ok_or_else(|| fault("its authorization server gave a token that is none"))?,
+                    .ok_or_else(|| fault("its authorization server returned an invalid token"))?,
             ),
             refresh_token: text("refresh_token").map(Secret::new),
             received_at,
@@ -409,27 +409,27 @@ impl Issuer {
                 .map(|lasts| received_at.saturating_add(lasts)),
             granted: text("scope")
                 .map(scopes)
-                .unwrap_or_else(|| before.unwrap_or(terms.asked).to_vec()),
-            asked: terms.asked.to_vec(),
+                .unwrap_or_else(|| before.unwrap_or(request.requested).to_vec()),
+            requested: request.requested.to_vec(),
         })
     }
 }
 
-/// On what terms a token is asked for.
+/// The parameters of a token request.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Terms<'a> {
+pub(super) struct TokenRequest<'a> {
     pub(super) client_id: &'a str,
-    pub(super) asked: &'a [String],
+    pub(super) requested: &'a [String],
     pub(super) now: SystemTime,
 }
 
-/// What a program proves itself with.
-pub(super) enum Proof {
+/// The credentials of a client that logs in by itself.
+pub(super) enum ClientProof {
     Secret(Secret),
-    Key(Secret, Algorithm),
+    Key(Secret, SigningAlgorithm),
 }
 
-/// An authorization server for programs alone has no use for PKCE.
+/// An authorization server without the authorization code grant needs no PKCE.
 fn is_machine_only(metadata: &AuthorizationMetadata) -> bool {
     let grants = metadata
         .additional_fields
@@ -467,27 +467,27 @@ async fn within<T>(
 }
 
 fn from_auth(error: &AuthError, doing: &str) -> IssuerFault {
-    let definite = matches!(
+    let is_final = matches!(
         error,
         AuthError::TokenRefreshRejected(_) | AuthError::AuthorizationRequired
     );
     let said = error.to_string();
-    // It was said what failed.
+    // `doing` already says it.
     let said = said.strip_prefix("Registration failed: ").unwrap_or(&said);
     IssuerFault {
         fact: format!("{doing} failed: {}", quoted(said)),
-        definite,
+        is_final,
     }
 }
 
 pub(super) fn fault(fact: &str) -> IssuerFault {
     IssuerFault {
         fact: fact.to_owned(),
-        definite: false,
+        is_final: false,
     }
 }
 
-/// A stranger's words on one line, cut.
+/// Foreign text as one escaped line, shortened.
 pub(super) fn quoted(words: &str) -> String {
     let line: String = words.split_whitespace().collect::<Vec<_>>().join(" ");
     let cut: String = line.chars().take(QUOTED).collect();

@@ -1,5 +1,5 @@
-//! The story of one login: find the authorization server, be somebody there, show the page, take
-//! the answer, keep the token.
+//! One login from start to end: discover the authorization server, register, show the page, receive
+//! the code, store the token.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,12 +8,12 @@ use reqwest::Method;
 use tokio::time::{Instant, timeout_at};
 use url::Url;
 
-use super::callback::{Callback, Returned, read_returned};
-use super::guarded::{Guarded, Routes};
-use super::issuer::{Challenge, Issuer, IssuerFault, Proof, Terms, quoted};
-use super::record::{Login, Record, Registration, union};
-use super::site::Site;
-use super::{AuthMeans, LoginPage, Opened, Opener, VaultFault, binding, key};
+use super::callback::{Callback, CallbackResponse, parse_returned_address};
+use super::guarded_http::{GuardedHttp, ProxyRoutes};
+use super::issuer::{Challenge, ClientProof, Issuer, IssuerFault, TokenRequest, quoted};
+use super::record::{Login, LoginRecord, Registration, union};
+use super::target::AuthTarget;
+use super::{AuthContext, LoginPage, Opener, PageOutcome, VaultFault, client_key, issuer_binding};
 use crate::config::{
     Endpoint, Environment, Grant, ResolvedUrl, ServerConfig, UrlFault, resolve_url,
 };
@@ -22,35 +22,34 @@ use crate::transport::WireFault;
 use crate::transport::http::trouble::unsent;
 use crate::untrusted::escaped_line;
 
-/// How long a person may take.
+/// The deadline for a person to log in.
 const DEADLINE: Duration = Duration::from_secs(600);
 
-/// How long a server may take to say that it wants a login.
+/// The deadline for asking the server whether it requires a login.
 const PROBE: Duration = Duration::from_secs(15);
 
-/// How long an authorization server may take to hear that a token is given back.
+/// The deadline for revoking a token.
 const REVOCATION: Duration = Duration::from_secs(10);
 
-/// Logs in to a server: a person through `opener`, or the program by itself where the entry says
-/// so.
+/// Logs in to a server: a person through `opener`, or with client credentials if so configured.
 pub async fn login(
     config: &ServerConfig,
     environment: &Environment,
-    means: &AuthMeans,
+    context: &AuthContext,
     opener: &dyn Opener,
 ) -> Result<LoggedIn, LoginFault> {
-    let (site, resolved) = site(config, environment, means)?;
-    let asked = probe(&resolved, &site.routes)
+    let (target, resolved) = target(config, environment, context)?;
+    let asked = probe(&resolved, &target.routes)
         .await
-        .map_err(|fact| LoginFault::new(&config.name, Why::Unreachable(fact)))?;
-    let occasion = Occasion {
+        .map_err(|fact| LoginFault::new(&config.name, LoginFaultReason::Unreachable(fact)))?;
+    let trigger = LoginTrigger {
         challenge: asked.challenge.as_deref(),
         asked_for: asked.is_wanted,
         explicit: true,
     };
-    let login = match site.auth.grant {
-        Grant::AuthorizationCode => log_in(&site, occasion, opener).await?,
-        Grant::ClientCredentials => log_in_alone(&site, occasion).await?,
+    let login = match target.auth.grant {
+        Grant::AuthorizationCode => log_in_with_page(&target, trigger, opener).await?,
+        Grant::ClientCredentials => log_in_as_program(&target, trigger).await?,
     };
     Ok(LoggedIn {
         server: config.name.clone(),
@@ -60,24 +59,24 @@ pub async fn login(
     })
 }
 
-/// Gives the token back where that is possible, and forgets everything about the login.
+/// Revokes the token if possible, and deletes everything stored about the login.
 pub async fn logout(
     config: &ServerConfig,
     environment: &Environment,
-    means: &AuthMeans,
+    context: &AuthContext,
 ) -> Result<LoggedOut, LoginFault> {
-    let (site, _) = site(config, environment, means)?;
-    let vault = |fault| LoginFault::new(&site.server, Why::Vault(fault));
-    let _lock = site.lock().await.map_err(vault)?;
-    // What cannot be read can still be forgotten.
-    let record = site.recall().await.unwrap_or_default();
+    let (target, _) = target(config, environment, context)?;
+    let vault = |fault| LoginFault::new(&target.server, LoginFaultReason::Vault(fault));
+    let _lock = target.lock().await.map_err(vault)?;
+    // An unreadable record can still be deleted.
+    let record = target.load().await.unwrap_or_default();
     let revoked = match &record.login {
-        Some(login) => tokio::time::timeout(REVOCATION, revoke(&site, login, &record))
+        Some(login) => tokio::time::timeout(REVOCATION, revoke(&target, login, &record))
             .await
             .unwrap_or(false),
         None => false,
     };
-    site.forget().await.map_err(vault)?;
+    target.delete().await.map_err(vault)?;
     Ok(LoggedOut {
         server: config.name.clone(),
         was_logged_in: record.login.is_some(),
@@ -85,47 +84,47 @@ pub async fn logout(
     })
 }
 
-/// A login that was given.
+/// The outcome of a login.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoggedIn {
     /// Where.
     pub server: ServerName,
-    /// Who gave it, safe to show.
+    /// The authorization server, safe to show.
     pub issuer: String,
-    /// What it permits, as far as was said; safe to show.
+    /// The granted scopes as far as known, safe to show.
     pub scopes: Vec<String>,
-    /// Whether it renews itself.
+    /// Whether it is renewed without a person.
     pub lasts: bool,
 }
 
-/// A login that was given back.
+/// The outcome of a logout.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoggedOut {
     /// Where.
     pub server: ServerName,
-    /// Whether there was one.
+    /// Whether there was a login.
     pub was_logged_in: bool,
-    /// Whether the authorization server was told, and said yes.
+    /// Whether the authorization server confirmed the revocation.
     pub revoked: bool,
 }
 
-/// Why there is no login: a sentence with the server's name, safe to show.
+/// Why a login failed: a sentence with the server's name, safe to show.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("server \"{server}\": {why}")]
+#[error("server \"{server}\": {reason}")]
 pub struct LoginFault {
     /// Where.
     pub server: ServerName,
-    why: Why,
+    reason: LoginFaultReason,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Why {
+pub(super) enum LoginFaultReason {
     #[error("no such server is configured; `switchboard status` lists them")]
     Unknown,
     #[error("it is a program on this machine; only servers with a `url` have logins")]
     NoUrl,
     #[error(
-        "it authorizes with what its entry says (`bearer_token`, or an Authorization header); there is nothing to log in to"
+        "it uses the configured `bearer_token` or Authorization header; there is nothing to log in to"
     )]
     HasToken,
     #[error("{0}")]
@@ -134,7 +133,7 @@ pub(super) enum Why {
     Issuer(String),
     #[error("{0}")]
     Unreachable(String),
-    #[error("no login was given: {0}")]
+    #[error("login failed: {0}")]
     Denied(String),
     #[error("nobody logged in within {} minutes", DEADLINE.as_secs() / 60)]
     TooLate,
@@ -143,89 +142,99 @@ pub(super) enum Why {
 }
 
 impl LoginFault {
-    pub(super) fn new(server: &ServerName, why: Why) -> Self {
+    pub(super) fn new(server: &ServerName, reason: LoginFaultReason) -> Self {
         Self {
             server: server.clone(),
-            why,
+            reason,
         }
     }
 
-    /// There is no such server.
+    /// No such server is configured.
     pub(crate) fn unknown(server: &ServerName) -> Self {
-        Self::new(server, Why::Unknown)
+        Self::new(server, LoginFaultReason::Unknown)
     }
 
-    /// Without the server's name.
+    /// The reason, without the server's name.
     pub(super) fn fact(&self) -> String {
-        self.why.to_string()
+        self.reason.to_string()
     }
 
-    /// Whether a person, or the authorization server, said no.
+    /// Whether a person or the authorization server denied the login, or nobody logged in.
     pub fn is_denied(&self) -> bool {
-        matches!(self.why, Why::Denied(_) | Why::TooLate)
+        matches!(
+            self.reason,
+            LoginFaultReason::Denied(_) | LoginFaultReason::TooLate
+        )
     }
 
-    /// Whether the entry is what must change.
+    /// Whether the configuration must change.
     pub fn is_of_entry(&self) -> bool {
         matches!(
-            self.why,
-            Why::Unknown | Why::NoUrl | Why::HasToken | Why::Entry(_)
+            self.reason,
+            LoginFaultReason::Unknown
+                | LoginFaultReason::NoUrl
+                | LoginFaultReason::HasToken
+                | LoginFaultReason::Entry(_)
         )
     }
 }
 
-/// What a login comes from.
+/// What triggered a login.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Occasion<'a> {
-    /// `WWW-Authenticate`.
+pub(super) struct LoginTrigger<'a> {
+    /// The `WWW-Authenticate` header.
     pub(super) challenge: Option<&'a str>,
-    /// The server itself asked for a login.
+    /// The server itself required a login.
     pub(super) asked_for: bool,
-    /// A person wants a login as if there had been none.
+    /// A person asked for a fresh login.
     pub(super) explicit: bool,
 }
 
-/// A person logs in.
-pub(super) async fn log_in(
-    site: &Arc<Site>,
-    occasion: Occasion<'_>,
+/// A person logs in on the login page.
+pub(super) async fn log_in_with_page(
+    target: &Arc<AuthTarget>,
+    trigger: LoginTrigger<'_>,
     opener: &dyn Opener,
 ) -> Result<Login, LoginFault> {
-    let fail = |why| LoginFault::new(&site.server, why);
-    let of_issuer = |fault: IssuerFault| fail(Why::Issuer(fault.fact));
+    let fail = |reason| LoginFault::new(&target.server, reason);
+    let of_issuer = |fault: IssuerFault| fail(LoginFaultReason::Issuer(fault.fact));
     let mut issuer = Issuer::discover(
-        &site.url,
-        &site.routes,
-        occasion.challenge,
-        occasion.asked_for,
+        &target.url,
+        &target.routes,
+        trigger.challenge,
+        trigger.asked_for,
     )
     .await
     .map_err(of_issuer)?;
-    let record = site
-        .recall()
+    let record = target
+        .load()
         .await
-        .map_err(|fault| fail(Why::Vault(fault)))?;
-    let scopes = scopes(site, &issuer, &record, occasion).await;
-    let (registration, callback) = be_somebody(site, &mut issuer, &record, &scopes).await?;
+        .map_err(|fault| fail(LoginFaultReason::Vault(fault)))?;
+    let scopes = scopes(target, &issuer, &record, trigger).await;
+    let (registration, callback) =
+        registration_and_callback(target, &mut issuer, &record, &scopes).await?;
     let redirect = callback.redirect.clone();
     let who = Registration {
         redirect: redirect.clone(),
         ..registration.clone()
     };
-    issuer.act_as(&who).map_err(of_issuer)?;
-    let (url, state) = issuer.page(&scopes).await.map_err(of_issuer)?;
+    issuer.set_client(&who).map_err(of_issuer)?;
+    let (url, state) = issuer
+        .authorization_page(&scopes)
+        .await
+        .map_err(of_issuer)?;
     let page = LoginPage {
-        server: site.server.clone(),
+        server: target.server.clone(),
         url,
         scopes: shown(&scopes),
         redirect,
     };
 
-    let returned = visit(site, &page, callback, &state, opener).await?;
-    // RFC 9207: before anything is done with the answer, an error included.
-    if !issuer.gave(returned.iss.as_deref()) {
-        return Err(fail(Why::Denied(
-            "the answer does not say that it comes from the authorization server that was asked"
+    let returned = show_page(target, &page, callback, &state, opener).await?;
+    // RFC 9207: checked before the response is used, even if it is an error.
+    if !issuer.may_have_sent(returned.iss.as_deref()) {
+        return Err(fail(LoginFaultReason::Denied(
+            "the response does not name the authorization server that was asked as its issuer"
                 .to_owned(),
         )));
     }
@@ -233,87 +242,89 @@ pub(super) async fn log_in(
         let words = description
             .map(|description| format!(": {}", quoted(&description)))
             .unwrap_or_default();
-        fail(Why::Denied(format!(
+        fail(LoginFaultReason::Denied(format!(
             "the authorization server answered {}{words}",
             quoted(&error)
         )))
     })?;
-    binding::bind(site, &issuer).await?;
-    let terms = Terms {
+    issuer_binding::bind(target, &issuer).await?;
+    let request = TokenRequest {
         client_id: &who.client_id,
-        asked: &scopes,
-        now: site.now(),
+        requested: &scopes,
+        now: target.now(),
     };
     let login = issuer
-        .redeem(&code, &state, returned.iss.as_deref(), terms)
+        .redeem(&code, &state, returned.iss.as_deref(), request)
         .await
         .map_err(of_issuer)?;
-    keep(site, &login, registration).await?;
+    save(target, &login, registration).await?;
     Ok(login)
 }
 
-/// The program logs in by itself.
-pub(super) async fn log_in_alone(
-    site: &Arc<Site>,
-    occasion: Occasion<'_>,
+/// Logs in with client credentials, without a person.
+pub(super) async fn log_in_as_program(
+    target: &Arc<AuthTarget>,
+    trigger: LoginTrigger<'_>,
 ) -> Result<Login, LoginFault> {
-    let fail = |why| LoginFault::new(&site.server, why);
-    let of_issuer = |fault: IssuerFault| fail(Why::Issuer(fault.fact));
-    let Some(client_id) = site.auth.client_id.clone() else {
-        return Err(fail(Why::Issuer("`oauth_client_id` is not set".to_owned())));
+    let fail = |reason| LoginFault::new(&target.server, reason);
+    let of_issuer = |fault: IssuerFault| fail(LoginFaultReason::Issuer(fault.fact));
+    let Some(client_id) = target.auth.client_id.clone() else {
+        return Err(fail(LoginFaultReason::Issuer(
+            "`oauth_client_id` is not set".to_owned(),
+        )));
     };
-    let proof = match (&site.auth.client_secret, &site.auth.client_key) {
-        (Some(secret), _) => Proof::Secret(secret.clone()),
+    let client_proof = match (&target.auth.client_secret, &target.auth.client_key) {
+        (Some(secret), _) => ClientProof::Secret(secret.clone()),
         (None, Some(path)) => {
-            let path = site.folder.join(path);
-            let read = tokio::task::spawn_blocking(move || key::read(&path)).await;
+            let path = target.folder.join(path);
+            let read = tokio::task::spawn_blocking(move || client_key::read(&path)).await;
             let (key, algorithm) = read
                 .unwrap_or_else(|_| Err("the key could not be read".to_owned()))
-                .map_err(|fact| fail(Why::Issuer(fact)))?;
-            Proof::Key(key, algorithm)
+                .map_err(|fact| fail(LoginFaultReason::Issuer(fact)))?;
+            ClientProof::Key(key, algorithm)
         }
         (None, None) => {
-            return Err(fail(Why::Issuer(
+            return Err(fail(LoginFaultReason::Issuer(
                 "neither `oauth_client_secret` nor `oauth_client_key` is set".to_owned(),
             )));
         }
     };
     let issuer = Issuer::discover(
-        &site.url,
-        &site.routes,
-        occasion.challenge,
-        occasion.asked_for,
+        &target.url,
+        &target.routes,
+        trigger.challenge,
+        trigger.asked_for,
     )
     .await
     .map_err(of_issuer)?;
-    binding::bind(site, &issuer).await?;
-    let record = site
-        .recall()
+    issuer_binding::bind(target, &issuer).await?;
+    let record = target
+        .load()
         .await
-        .map_err(|fault| fail(Why::Vault(fault)))?;
-    let scopes = scopes(site, &issuer, &record, occasion).await;
-    let terms = Terms {
+        .map_err(|fault| fail(LoginFaultReason::Vault(fault)))?;
+    let scopes = scopes(target, &issuer, &record, trigger).await;
+    let request = TokenRequest {
         client_id: &client_id,
-        asked: &scopes,
-        now: site.now(),
+        requested: &scopes,
+        now: target.now(),
     };
-    let login = issuer.admit(&proof, &site.url, terms).await.map_err(|IssuerFault { fact, .. }| {
-        fail(Why::Issuer(format!("{fact}; check `oauth_client_id` of its entry, and the secret or key that goes with it")))
+    let login = issuer.log_in_with_client_credentials(&client_proof, &target.url, request).await.map_err(|IssuerFault { fact, .. }| {
+        fail(LoginFaultReason::Issuer(format!("{fact}; check `oauth_client_id` of its entry, and the secret or key that goes with it")))
     })?;
-    keep(site, &login, Registration::given(&client_id)).await?;
+    save(target, &login, Registration::configured(&client_id)).await?;
     Ok(login)
 }
 
-/// What to ask for: what the entry says, else what the server names; and what a login of the same
-/// issuer has or lacks (SEP-2350).
+/// The scopes to request: the configured ones, else those that the server names; and those that an
+/// earlier login at the same issuer requested or lacked (SEP-2350).
 async fn scopes(
-    site: &Site,
+    target: &AuthTarget,
     issuer: &Issuer,
-    record: &Record,
-    occasion: Occasion<'_>,
+    record: &LoginRecord,
+    trigger: LoginTrigger<'_>,
 ) -> Vec<String> {
-    let challenge = Challenge::read(occasion.challenge, &site.url);
-    let named = match site.auth.scopes.as_slice() {
+    let challenge = Challenge::read(trigger.challenge, &target.url);
+    let named = match target.auth.scopes.as_slice() {
         [] => issuer.scopes().await,
         own if challenge.insufficient_scope => union(own, &challenge.scopes),
         own => own.to_vec(),
@@ -323,62 +334,62 @@ async fn scopes(
         .as_ref()
         .filter(|login| login.issuer == issuer.id);
     let had = before
-        .filter(|_| !occasion.explicit)
-        .map(|login| login.asked.as_slice())
+        .filter(|_| !trigger.explicit)
+        .map(|login| login.requested.as_slice())
         .unwrap_or_default();
-    let lacked = before.map(|_| record.wanted.as_slice()).unwrap_or_default();
-    issuer.lasting(&union(had, &union(&named, lacked)))
+    let lacked = before
+        .map(|_| record.missing_scopes.as_slice())
+        .unwrap_or_default();
+    issuer.with_offline_access(&union(had, &union(&named, lacked)))
 }
 
-/// Who we are with this issuer, in the specification's order: an id from the entry, a document, a
-/// registration of before, a new one.
-async fn be_somebody(
-    site: &Arc<Site>,
+/// Finds or makes a registration, in the specification's order: a configured client id, a metadata
+/// document, an earlier registration, a new one.
+async fn registration_and_callback(
+    target: &Arc<AuthTarget>,
     issuer: &mut Issuer,
-    record: &Record,
+    record: &LoginRecord,
     scopes: &[String],
 ) -> Result<(Registration, Callback), LoginFault> {
-    let fail = |why| LoginFault::new(&site.server, why);
+    let fail = |reason| LoginFault::new(&target.server, reason);
     let listen = async |port: Option<u16>| {
-        let bound = Callback::bind(port.or(site.auth.callback_port)).await;
+        let bound = Callback::bind(port.or(target.auth.callback_port)).await;
         bound.map_err(|error| {
-            let port = site
-                .auth
-                .callback_port
-                .map(|port| format!(" {port} (`oauth_callback_port`)"))
-                .unwrap_or_default();
-            fail(Why::Issuer(format!(
-                "no port{port} of this machine can be listened on: {error}"
+            let port = match target.auth.callback_port {
+                Some(port) => format!("port {port} (`oauth_callback_port`)"),
+                None => "a local port".to_owned(),
+            };
+            fail(LoginFaultReason::Issuer(format!(
+                "cannot listen on {port}: {error}"
             )))
         })
     };
-    binding::check(site, issuer, record)?;
-    if let Some(client_id) = &site.auth.client_id {
+    issuer_binding::check(target, issuer, record)?;
+    if let Some(client_id) = &target.auth.client_id {
         let given = Registration {
-            client_secret: site.auth.client_secret.clone(),
-            ..Registration::given(client_id)
+            client_secret: target.auth.client_secret.clone(),
+            ..Registration::configured(client_id)
         };
         return Ok((given, listen(None).await?));
     }
-    if let Some(document) = site
+    if let Some(document) = target
         .auth
         .client_metadata_url
         .as_ref()
-        .filter(|_| issuer.takes_documents())
+        .filter(|_| issuer.supports_client_id_documents())
     {
-        return Ok((Registration::given(document), listen(None).await?));
+        return Ok((Registration::configured(document), listen(None).await?));
     }
     let known = record
         .registrations
         .get(&issuer.id)
-        .filter(|known| !known.given);
+        .filter(|known| !known.is_configured);
     if let Some(known) = known {
-        // The address that was registered has a port; if somebody else has it now, we register
-        // anew.
+        // The registered address has a port; if that is taken, we register again.
         let port = Url::parse(&known.redirect)
             .ok()
             .and_then(|redirect| redirect.port());
-        if site
+        if target
             .auth
             .callback_port
             .is_none_or(|wanted| Some(wanted) == port)
@@ -390,21 +401,20 @@ async fn be_somebody(
     let callback = listen(None).await?;
     let registered = issuer.register(&callback.redirect, scopes).await;
     let registration = registered.map_err(|IssuerFault { fact, .. }| {
-        fail(Why::Issuer(format!("{fact}; if it takes no registrations, set `oauth_client_id` or `bearer_token` in its entry")))
+        fail(LoginFaultReason::Issuer(format!("{fact}; if it does not accept registrations, set `oauth_client_id` or `bearer_token` in its entry")))
     })?;
     Ok((registration, callback))
 }
 
-/// Shows the page and waits for its answer, wherever it comes first: at the redirect address, or by
-/// hand.
-async fn visit(
-    site: &Site,
+/// Shows the page and waits for the response: at the redirect address, or pasted by the person.
+async fn show_page(
+    target: &AuthTarget,
     page: &LoginPage,
     callback: Callback,
     state: &str,
     opener: &dyn Opener,
-) -> Result<Returned, LoginFault> {
-    let fail = |why| LoginFault::new(&site.server, why);
+) -> Result<CallbackResponse, LoginFault> {
+    let fail = |reason| LoginFault::new(&target.server, reason);
     let answered = async {
         let mut answer = std::pin::pin!(callback.answer(state));
         let opened = tokio::select! {
@@ -413,28 +423,30 @@ async fn visit(
             opened = opener.open(page) => opened,
         };
         match opened {
-            Opened::Shown => Ok(answer.await),
-            Opened::Returned(address) => read_returned(&address, &page.redirect, state)
-                .map_err(|fact| fail(Why::Denied(fact.to_owned()))),
-            Opened::Refused(line) => Err(fail(Why::Denied(line))),
+            PageOutcome::Shown => Ok(answer.await),
+            PageOutcome::Returned(address) => {
+                parse_returned_address(&address, &page.redirect, state)
+                    .map_err(|fact| fail(LoginFaultReason::Denied(fact.to_owned())))
+            }
+            PageOutcome::Refused(line) => Err(fail(LoginFaultReason::Denied(line))),
         }
     };
     timeout_at(Instant::now() + DEADLINE, answered)
         .await
-        .unwrap_or_else(|_| Err(fail(Why::TooLate)))
+        .unwrap_or_else(|_| Err(fail(LoginFaultReason::TooLate)))
 }
 
-/// Keeps a new login, under the lock: another process may be renewing the old one.
-async fn keep(
-    site: &Arc<Site>,
+/// Stores a new login under the lock: another process may be renewing the old one.
+async fn save(
+    target: &Arc<AuthTarget>,
     login: &Login,
     registration: Registration,
 ) -> Result<(), LoginFault> {
-    let fail = |fault| LoginFault::new(&site.server, Why::Vault(fault));
-    let _lock = site.lock().await.map_err(fail)?;
-    let mut record = site.recall().await.unwrap_or_default();
-    // The entry keeps its own secret.
-    let registration = if registration.given {
+    let fail = |fault| LoginFault::new(&target.server, LoginFaultReason::Vault(fault));
+    let _lock = target.lock().await.map_err(fail)?;
+    let mut record = target.load().await.unwrap_or_default();
+    // A configured secret is not copied into the vault.
+    let registration = if registration.is_configured {
         Registration {
             client_secret: None,
             ..registration
@@ -446,14 +458,13 @@ async fn keep(
         .registrations
         .insert(login.issuer.clone(), registration);
     record.login = Some(login.clone());
-    record.wanted.clear();
-    site.keep(&record).await.map_err(fail)
+    record.missing_scopes.clear();
+    target.save(&record).await.map_err(fail)
 }
 
-/// Tells the authorization server that the token is not used any more. The longer-lived one takes
-/// the other with it.
-async fn revoke(site: &Arc<Site>, login: &Login, record: &Record) -> bool {
-    let Ok(issuer) = Issuer::discover(&site.url, &site.routes, None, false).await else {
+/// Revokes the refresh token, which ends the access token too, or else the access token.
+async fn revoke(target: &Arc<AuthTarget>, login: &Login, record: &LoginRecord) -> bool {
+    let Ok(issuer) = Issuer::discover(&target.url, &target.routes, None, false).await else {
         return false;
     };
     let (Some(endpoint), true) = (issuer.revocation(), issuer.id == login.issuer) else {
@@ -463,9 +474,9 @@ async fn revoke(site: &Arc<Site>, login: &Login, record: &Record) -> bool {
         .registrations
         .get(&login.issuer)
         .and_then(|who| who.client_secret.as_ref());
-    // The entry's secret goes with the entry's id.
-    let is_own = site.auth.client_id.as_ref() == Some(&login.client_id);
-    let secret = registered.or(site.auth.client_secret.as_ref().filter(|_| is_own));
+    // The configured secret belongs to the configured client id.
+    let is_own = target.auth.client_id.as_ref() == Some(&login.client_id);
+    let secret = registered.or(target.auth.client_secret.as_ref().filter(|_| is_own));
     let (token, hint) = match &login.refresh_token {
         Some(token) => (token, "refresh_token"),
         None => (&login.access_token, "access_token"),
@@ -477,8 +488,8 @@ async fn revoke(site: &Arc<Site>, login: &Login, record: &Record) -> bool {
     if let Some(secret) = secret {
         form.append_pair("client_secret", secret.expose());
     }
-    // Metadata names the endpoint, so it is not to be believed where it leads.
-    let guarded = Guarded::new(&site.url, REVOCATION, &site.routes);
+    // The endpoint comes from metadata, so the request is guarded.
+    let guarded = GuardedHttp::new(&target.url, REVOCATION, &target.routes);
     let Ok(guarded) = guarded else { return false };
     let Some(request) = guarded.request(Method::POST, endpoint).await else {
         return false;
@@ -492,20 +503,19 @@ async fn revoke(site: &Arc<Site>, login: &Login, record: &Record) -> bool {
         .is_ok_and(|answer| answer.status().is_success())
 }
 
-/// What a server said when it was asked without a token.
-struct Asked {
+/// How a server answered a request without a token.
+struct ProbeResult {
     challenge: Option<String>,
     is_wanted: bool,
 }
 
-/// Asks the server whether it wants a login. Where nothing is at its address, that is the fault;
-/// what else keeps it from answering is told about by what comes after.
-async fn probe(resolved: &ResolvedUrl, routes: &Routes) -> Result<Asked, String> {
-    let nothing = Asked {
+/// Asks the server whether it requires a login. Fails only if the server cannot be reached.
+async fn probe(resolved: &ResolvedUrl, routes: &ProxyRoutes) -> Result<ProbeResult, String> {
+    let nothing = ProbeResult {
         challenge: None,
         is_wanted: false,
     };
-    // The address is the entry's own, and nothing that the server says leads to another.
+    // The address is configured, and no redirect is followed.
     let Ok(sender) = routes.builder()?.timeout(PROBE).build() else {
         return Ok(nothing);
     };
@@ -537,30 +547,34 @@ async fn probe(resolved: &ResolvedUrl, routes: &Routes) -> Result<Asked, String>
         .filter_map(|value| value.to_str().ok())
         .collect();
     let is_wanted = answer.status().as_u16() == 401;
-    Ok(Asked {
+    Ok(ProbeResult {
         challenge: (is_wanted && !challenges.is_empty()).then(|| challenges.join(", ")),
         is_wanted,
     })
 }
 
-fn site(
+fn target(
     config: &ServerConfig,
     environment: &Environment,
-    means: &AuthMeans,
-) -> Result<(Arc<Site>, ResolvedUrl), LoginFault> {
-    let fail = |why| LoginFault::new(&config.name, why);
+    context: &AuthContext,
+) -> Result<(Arc<AuthTarget>, ResolvedUrl), LoginFault> {
+    let fail = |reason| LoginFault::new(&config.name, reason);
     let Endpoint::Http(endpoint) = &config.endpoint else {
-        return Err(fail(Why::NoUrl));
+        return Err(fail(LoginFaultReason::NoUrl));
     };
-    let resolved = resolve_url(endpoint, environment).map_err(|fault| fail(Why::Entry(fault)))?;
+    let resolved =
+        resolve_url(endpoint, environment).map_err(|fault| fail(LoginFaultReason::Entry(fault)))?;
     let has_header = resolved
         .headers
         .iter()
         .any(|(name, _)| name.eq_ignore_ascii_case("authorization"));
     if has_header || resolved.auth.bearer_token.is_some() {
-        return Err(fail(Why::HasToken));
+        return Err(fail(LoginFaultReason::HasToken));
     }
-    Ok((Site::new(config, &resolved, environment, means), resolved))
+    Ok((
+        AuthTarget::new(config, &resolved, environment, context),
+        resolved,
+    ))
 }
 
 fn shown(scopes: &[String]) -> Vec<String> {

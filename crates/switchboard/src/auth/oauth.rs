@@ -1,9 +1,9 @@
-//! A login in use: the token for each request, renewed ahead of its end; one renewal serves all who
-//! wait, in this process and in others.
+//! Credentials from a login: the token for each request, renewed before it expires. One refresh
+//! serves all waiting requests, in this process and in others.
 //!
-//! Whatever changes a login happens in a task of its own, one at a time; a refresh that was sent
-//! runs to its end (`renewals`): a request that gives up meanwhile must not lose a token that the
-//! authorization server has just exchanged for the old one.
+//! A login is changed in a task of its own, one change at a time, and a refresh that was sent is
+//! completed (`token_refresh`): a cancelled request must not lose a token that the authorization
+//! server has just issued.
 
 use std::collections::VecDeque;
 use std::future::ready;
@@ -15,75 +15,74 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::issuer::{Challenge, Issuer, IssuerFault, fault, quoted};
-use super::login::{Occasion, log_in, log_in_alone};
-use super::record::{Login, Record, Registration, union};
-use super::site::Site;
-use super::{Credentials, NeedsLogin, Opener, Refusal, VaultLock, binding};
+use super::login::{LoginTrigger, log_in_as_program, log_in_with_page};
+use super::record::{Login, LoginRecord, Registration, union};
+use super::target::AuthTarget;
+use super::{AuthRejection, Credentials, NeedsLogin, Opener, VaultLock, issuer_binding};
 use crate::caller::BoxFuture;
 use crate::config::Grant;
 use crate::secret::{LiveSecrets, Secret};
 
-/// How long a token that could not be renewed ahead of its end is used as it is.
-const PAUSE: Duration = Duration::from_secs(30);
+/// After a failed refresh the current token is used this long before the next attempt.
+const REFRESH_PAUSE: Duration = Duration::from_secs(30);
 
-/// How many tokens are kept out of what is shown.
-const RECENT: usize = 8;
+/// How many recent tokens are redacted from output.
+const MAX_RECENT_TOKENS: usize = 8;
 
-/// How many logins a server may cause by itself, and within what time: a server that is never
-/// content asks no more.
+/// How many logins a server may trigger, and in what time, before it is refused more.
 const MAX_LOGINS: usize = 3;
 const LOGINS_WITHIN: Duration = Duration::from_secs(600);
 
-/// What a server that may want a login is authorized with.
+/// The credentials of a server that may require a login.
 pub(super) struct OAuth {
-    shared: Arc<Shared>,
-    /// Ends with this: nobody is left to use what they would bring.
+    shared: Arc<OAuthState>,
+    /// Aborted when the credentials are dropped.
     tasks: Mutex<JoinSet<()>>,
 }
 
-struct Shared {
-    site: Arc<Site>,
+struct OAuthState {
+    target: Arc<AuthTarget>,
     opener: Option<Arc<dyn Opener>>,
-    held: Mutex<Held>,
-    /// The last few tokens.
+    current: Mutex<CurrentLogin>,
+    /// The recent tokens, to be redacted.
     secrets: LiveSecrets,
-    /// Taken by whoever changes the login.
-    turn: tokio::sync::Mutex<Turn>,
+    /// Locked while the login is changed.
+    history: tokio::sync::Mutex<LoginHistory>,
 }
 
-/// The login as it is used now.
+/// The login in use.
 #[derive(Default)]
-struct Held {
-    /// Whether the vault was looked into.
+struct CurrentLogin {
+    /// Whether the vault was read.
     recalled: bool,
     login: Option<Login>,
-    /// The last few tokens, the newest first.
+    /// The recent tokens, newest first.
     recent: Vec<Secret>,
-    /// Until then a token is not renewed ahead of its end: that has just failed.
+    /// No refresh before this time: the last one failed.
     paused_until: Option<Instant>,
 }
 
-/// What happened so far.
+/// Earlier rejections and logins.
 #[derive(Default)]
-struct Turn {
-    /// What was last refused, the answer, and when it was given: it holds for all who asked
-    /// before.
-    refused: Option<(Option<Secret>, NeedsLogin, Instant)>,
-    /// When the server caused a login.
+struct LoginHistory {
+    /// The last rejected token, the outcome, and when: it also applies to requests rejected before
+    /// that.
+    last_rejection: Option<(Option<Secret>, NeedsLogin, Instant)>,
+    /// When the server triggered logins.
     logins: VecDeque<Instant>,
 }
 
-/// A refresh that is ready to be sent.
-struct Refresh {
+/// A refresh that is ready to send.
+struct PreparedRefresh {
     issuer: Issuer,
     login: Login,
-    record: Record,
-    /// No other process sends the same token.
+    record: LoginRecord,
+    /// Keeps other processes from sending the same token.
     _lock: VaultLock,
 }
 
-/// A refusal that outlives the request.
-struct Refused {
+/// An [`AuthRejection`] that owns its data.
+struct RejectedRequest {
     status: u16,
     challenge: Option<String>,
     sent: Option<Secret>,
@@ -91,13 +90,13 @@ struct Refused {
 }
 
 impl OAuth {
-    pub(super) fn new(site: Arc<Site>, opener: Option<Arc<dyn Opener>>) -> Self {
-        let shared = Shared {
-            site,
+    pub(super) fn new(target: Arc<AuthTarget>, opener: Option<Arc<dyn Opener>>) -> Self {
+        let shared = OAuthState {
+            target,
             opener,
-            held: Mutex::default(),
+            current: Mutex::default(),
             secrets: LiveSecrets::default(),
-            turn: tokio::sync::Mutex::default(),
+            history: tokio::sync::Mutex::default(),
         };
         Self {
             shared: Arc::new(shared),
@@ -105,8 +104,8 @@ impl OAuth {
         }
     }
 
-    /// Runs work to its end, whether or not the one who asked still waits.
-    async fn apart<T: Send + 'static>(
+    /// Runs work to completion, even if the caller stops waiting.
+    async fn run_detached<T: Send + 'static>(
         &self,
         work: impl Future<Output = T> + Send + 'static,
     ) -> Option<T> {
@@ -115,7 +114,7 @@ impl OAuth {
             let mut tasks = lock(&self.tasks);
             while tasks.try_join_next().is_some() {}
             tasks.spawn(async move {
-                // Nobody waits any more if this fails.
+                // Fails only if the caller stopped waiting.
                 let _ = answer.send(work.await);
             });
         }
@@ -125,35 +124,39 @@ impl OAuth {
 
 impl Credentials for OAuth {
     fn authorization(&self) -> BoxFuture<'_, Result<Option<Secret>, NeedsLogin>> {
-        if !self.shared.wants_care() {
-            // As with nearly every request: nothing is waited for, so nothing is kept for it.
+        if !self.shared.needs_update() {
+            // The common case: nothing to wait for, so the future stays small.
             return Box::pin(ready(Ok(self.shared.header())));
         }
         Box::pin(async move {
             let shared = self.shared.clone();
-            self.apart(async move { shared.care().await }).await;
+            self.run_detached(async move { shared.update().await })
+                .await;
             Ok(self.shared.header())
         })
     }
 
-    fn refused<'a>(&'a self, refusal: Refusal<'a>) -> BoxFuture<'a, Result<(), NeedsLogin>> {
+    fn rejected<'a>(
+        &'a self,
+        rejection: AuthRejection<'a>,
+    ) -> BoxFuture<'a, Result<(), NeedsLogin>> {
         let shared = self.shared.clone();
-        let Refusal {
+        let AuthRejection {
             status,
             challenge,
             sent,
-        } = refusal;
-        let refused = Refused {
+        } = rejection;
+        let rejected = RejectedRequest {
             status,
             challenge: challenge.map(str::to_owned),
             sent: sent.cloned(),
             asked_at: Instant::now(),
         };
         Box::pin(async move {
-            let settled = self
-                .apart(async move { shared.settle(refused).await })
+            let handled = self
+                .run_detached(async move { shared.handle_rejection(rejected).await })
                 .await;
-            settled.unwrap_or_else(|| {
+            handled.unwrap_or_else(|| {
                 Err(NeedsLogin {
                     reason: "the login could not be renewed".to_owned(),
                 })
@@ -166,182 +169,187 @@ impl Credentials for OAuth {
     }
 }
 
-impl Shared {
+impl OAuthState {
     fn header(&self) -> Option<Secret> {
-        lock(&self.held).login.as_ref().map(Login::header)
+        lock(&self.current).login.as_ref().map(Login::header)
     }
 
-    /// Whether the login should be looked after before it is used.
-    fn wants_care(&self) -> bool {
-        let held = lock(&self.held);
-        let paused = held
+    /// Whether the login must be loaded or renewed before it is used.
+    fn needs_update(&self) -> bool {
+        let current = lock(&self.current);
+        let paused = current
             .paused_until
             .is_some_and(|until| Instant::now() < until);
-        !held.recalled
+        !current.recalled
             || (!paused
-                && held
-                    .login
-                    .as_ref()
-                    .is_some_and(|login| login.is_stale(self.site.now()) && self.can_renew(login)))
+                && current.login.as_ref().is_some_and(|login| {
+                    login.is_stale(self.target.now()) && self.can_renew(login)
+                }))
     }
 
     fn can_renew(&self, login: &Login) -> bool {
-        login.refresh_token.is_some() || self.site.auth.grant == Grant::ClientCredentials
+        login.refresh_token.is_some() || self.target.auth.grant == Grant::ClientCredentials
     }
 
-    /// Looks into the vault once, and renews a token that is about to end.
-    async fn care(self: &Arc<Self>) {
-        let _turn = self.turn.lock().await;
-        if !self.wants_care() {
+    /// Loads the login once, and renews a token that is about to expire.
+    async fn update(self: &Arc<Self>) {
+        let _turn = self.history.lock().await;
+        if !self.needs_update() {
             return;
         }
-        let recalled = lock(&self.held).recalled;
+        let recalled = lock(&self.current).recalled;
         if !recalled {
-            match self.site.recall().await {
-                Ok(record) => self.adopt(record.login),
+            match self.target.load().await {
+                Ok(record) => self.set_login(record.login),
                 Err(fault) => {
-                    tracing::warn!("server \"{}\": {fault}", self.site.server);
-                    self.adopt(None);
+                    tracing::warn!("server \"{}\": {fault}", self.target.server);
+                    self.set_login(None);
                 }
             }
         }
-        if !self.wants_care() {
+        if !self.needs_update() {
             return;
         }
         let mut renewed = self
             .renew(self.header().as_ref(), None)
             .await
             .map_err(|fault| fault.fact);
-        if renewed.is_err() && self.site.auth.grant == Grant::ClientCredentials {
-            let occasion = Occasion {
+        if renewed.is_err() && self.target.auth.grant == Grant::ClientCredentials {
+            let trigger = LoginTrigger {
                 challenge: None,
                 asked_for: true,
                 explicit: false,
             };
-            renewed = log_in_alone(&self.site, occasion)
+            renewed = log_in_as_program(&self.target, trigger)
                 .await
-                .map(|login| self.adopt(Some(login)))
+                .map(|login| self.set_login(Some(login)))
                 .map_err(|fault| fault.fact());
         }
         if let Err(fact) = renewed {
-            // The old one may serve still; if not, the server says so.
+            // The old token may still work; if not, the server rejects it.
             tracing::info!(
                 "server \"{}\": the login was not renewed ahead of its end: {fact}",
-                self.site.server
+                self.target.server
             );
-            lock(&self.held).paused_until = Some(Instant::now() + PAUSE);
+            lock(&self.current).paused_until = Some(Instant::now() + REFRESH_PAUSE);
         }
     }
 
-    /// The answer to a refusal. One at a time: most who wait find that somebody else has settled
-    /// it.
-    async fn settle(self: &Arc<Self>, refused: Refused) -> Result<(), NeedsLogin> {
-        let mut turn = self.turn.lock().await;
+    /// Handles a rejected request, one at a time: most waiting requests find that another one has
+    /// renewed the token.
+    async fn handle_rejection(
+        self: &Arc<Self>,
+        rejected: RejectedRequest,
+    ) -> Result<(), NeedsLogin> {
+        let mut history = self.history.lock().await;
         let header = self.header();
-        if header.is_some() && header != refused.sent {
+        if header.is_some() && header != rejected.sent {
             return Ok(());
         }
-        if let Some((sent, needs, at)) = &turn.refused
-            && *sent == refused.sent
-            && refused.asked_at <= *at
+        if let Some((sent, needs, at)) = &history.last_rejection
+            && *sent == rejected.sent
+            && rejected.asked_at <= *at
         {
             return Err(needs.clone());
         }
-        let settled = match refused.status {
-            403 => self.step_up(&refused, &mut turn).await,
-            _ => self.begin_anew(&refused, &mut turn).await,
+        let handled = match rejected.status {
+            403 => self.step_up(&rejected, &mut history).await,
+            _ => self.renew_or_log_in(&rejected, &mut history).await,
         };
-        turn.refused = settled
+        history.last_rejection = handled
             .as_ref()
             .err()
-            .map(|needs| (refused.sent, needs.clone(), Instant::now()));
-        settled
+            .map(|needs| (rejected.sent, needs.clone(), Instant::now()));
+        handled
     }
 
-    /// The server wants a token, or another one.
-    async fn begin_anew(
+    /// The server requires a token, or a new one.
+    async fn renew_or_log_in(
         self: &Arc<Self>,
-        refused: &Refused,
-        turn: &mut Turn,
+        rejected: &RejectedRequest,
+        history: &mut LoginHistory,
     ) -> Result<(), NeedsLogin> {
         let reason = match self
-            .renew(refused.sent.as_ref(), refused.challenge.as_deref())
+            .renew(rejected.sent.as_ref(), rejected.challenge.as_deref())
             .await
         {
             Ok(()) => return Ok(()),
             Err(fault) => fault.fact,
         };
-        self.log_in(refused, turn, reason).await
+        self.log_in_with_page(rejected, history, reason).await
     }
 
-    /// The server wants more than the token permits.
-    async fn step_up(&self, refused: &Refused, turn: &mut Turn) -> Result<(), NeedsLogin> {
-        let challenge = Challenge::read(refused.challenge.as_deref(), &self.site.url);
+    /// The server requires more scopes than were granted.
+    async fn step_up(
+        &self,
+        rejected: &RejectedRequest,
+        history: &mut LoginHistory,
+    ) -> Result<(), NeedsLogin> {
+        let challenge = Challenge::read(rejected.challenge.as_deref(), &self.target.url);
         if !challenge.insufficient_scope {
             let reason =
-                "the server forbids it (HTTP 403), and names nothing that a login could add"
-                    .to_owned();
+                "the server denied access (HTTP 403) and named no missing scope".to_owned();
             return Err(NeedsLogin { reason });
         }
         let wanted = quoted(&challenge.scopes.join(" "));
-        // Another process may have logged in with more.
-        if self.adopt_newer(refused.sent.as_ref()).await {
+        // Another process may have logged in with more scopes.
+        if self.load_newer(rejected.sent.as_ref()).await {
             return Ok(());
         }
-        let asked = lock(&self.held)
+        let asked = lock(&self.current)
             .login
             .as_ref()
-            .map(|login| login.asked.clone())
+            .map(|login| login.requested.clone())
             .unwrap_or_default();
         if challenge.scopes.iter().all(|scope| asked.contains(scope)) {
             let reason = format!(
-                "the server wants scope \"{wanted}\", which this login has asked for already; it does not suffice"
+                "the server requires scope \"{wanted}\", which this login has already requested"
             );
             return Err(NeedsLogin { reason });
         }
-        self.remember_wanted(&challenge.scopes).await;
-        self.log_in(
-            refused,
-            turn,
-            format!("the server wants more than this login permits: scope \"{wanted}\""),
+        self.save_missing_scopes(&challenge.scopes).await;
+        self.log_in_with_page(
+            rejected,
+            history,
+            format!("the server requires more scopes than this login has: \"{wanted}\""),
         )
         .await
     }
 
-    /// Logs in without being told to, if somebody is there to do it.
-    async fn log_in(
+    /// Logs in because the server requires it, if a person or client credentials are available.
+    async fn log_in_with_page(
         &self,
-        refused: &Refused,
-        turn: &mut Turn,
+        rejected: &RejectedRequest,
+        history: &mut LoginHistory,
         reason: String,
     ) -> Result<(), NeedsLogin> {
-        let alone = self.site.auth.grant == Grant::ClientCredentials;
+        let alone = self.target.auth.grant == Grant::ClientCredentials;
         if !alone && self.opener.is_none() {
             return Err(NeedsLogin { reason });
         }
-        turn.logins.retain(|at| at.elapsed() < LOGINS_WITHIN);
-        if turn.logins.len() >= MAX_LOGINS {
+        history.logins.retain(|at| at.elapsed() < LOGINS_WITHIN);
+        if history.logins.len() >= MAX_LOGINS {
             let minutes = LOGINS_WITHIN.as_secs() / 60;
             return Err(NeedsLogin {
                 reason: format!(
-                    "{reason}; {MAX_LOGINS} logins within {minutes} minutes did not content it"
+                    "{reason}; it was not satisfied by {MAX_LOGINS} logins within {minutes} minutes"
                 ),
             });
         }
-        turn.logins.push_back(Instant::now());
-        let occasion = Occasion {
-            challenge: refused.challenge.as_deref(),
+        history.logins.push_back(Instant::now());
+        let trigger = LoginTrigger {
+            challenge: rejected.challenge.as_deref(),
             asked_for: true,
             explicit: false,
         };
         let given = match &self.opener {
-            _ if alone => log_in_alone(&self.site, occasion).await,
-            Some(opener) => log_in(&self.site, occasion, &**opener).await,
+            _ if alone => log_in_as_program(&self.target, trigger).await,
+            Some(opener) => log_in_with_page(&self.target, trigger, &**opener).await,
             None => return Err(NeedsLogin { reason }),
         };
         match given {
             Ok(login) => {
-                self.adopt(Some(login));
+                self.set_login(Some(login));
                 Ok(())
             }
             Err(fault) => Err(NeedsLogin {
@@ -350,11 +358,11 @@ impl Shared {
         }
     }
 
-    /// Exchanges the token that was sent for the next one: what another process got, or one of our
-    /// own, never both.
+    /// Replaces the token that was sent: with one that another process has stored, or by a refresh,
+    /// never both.
     ///
-    /// On a thread and a runtime of its own: the runtime of the one who asked may end while the
-    /// request is under way.
+    /// Runs on its own thread and runtime: the caller's runtime may shut down while the request is
+    /// in flight.
     async fn renew(
         self: &Arc<Self>,
         sent: Option<&Secret>,
@@ -370,7 +378,7 @@ impl Shared {
                 return;
             };
             runtime.block_on(async {
-                let preparation = shared.site.renewals.prepare();
+                let preparation = shared.target.refreshes.prepare();
                 let prepared = tokio::select! {
                     biased;
                     () = answer.closed() => return,
@@ -384,10 +392,10 @@ impl Shared {
                     },
                     Err(fault) => Err(fault),
                 };
-                // Nobody waits any more if this fails.
+                // Fails only if the caller stopped waiting.
                 let _ = answer.send(renewed);
             });
-            // A vault may block; nobody needs what it would bring.
+            // Does not wait for a blocked vault call, whose result is not needed.
             runtime.shutdown_background();
         });
         heard
@@ -395,29 +403,28 @@ impl Shared {
             .unwrap_or_else(|_| Err(fault("the login could not be renewed")))
     }
 
-    /// Everything before the request for the next token is sent; `None` where another process has
-    /// sent it.
+    /// Prepares a refresh; `None` if another process has already renewed the token.
     async fn prepare(
         &self,
         sent: Option<&Secret>,
         challenge: Option<&str>,
-    ) -> Result<Option<Refresh>, IssuerFault> {
+    ) -> Result<Option<PreparedRefresh>, IssuerFault> {
         let refuse = |fact: &str| IssuerFault {
             fact: fact.to_owned(),
-            definite: true,
+            is_final: true,
         };
         let kept = |fault: super::VaultFault| IssuerFault {
             fact: fault.0,
-            definite: false,
+            is_final: false,
         };
-        let lock = self.site.lock().await.map_err(kept)?;
-        let record = self.site.recall().await.map_err(kept)?;
+        let lock = self.target.lock().await.map_err(kept)?;
+        let record = self.target.load().await.map_err(kept)?;
         let Some(login) = record.login.clone() else {
-            self.adopt(None);
+            self.set_login(None);
             return Err(refuse("nobody is logged in"));
         };
         if self
-            .site
+            .target
             .auth
             .client_id
             .as_ref()
@@ -426,33 +433,33 @@ impl Shared {
             return Err(refuse("the login belongs to another `oauth_client_id`"));
         }
         if self
-            .site
+            .target
             .auth
             .issuer
             .as_ref()
-            .is_some_and(|own| !binding::is_same(own, &login.issuer))
+            .is_some_and(|own| !issuer_binding::is_same(own, &login.issuer))
         {
             return Err(refuse(
                 "the login was given by another authorization server than `oauth_issuer`",
             ));
         }
-        // Renewed meanwhile by another process, or by `login`.
-        let is_new = sent != Some(&login.header()) && !login.is_stale(self.site.now());
+        // Renewed meanwhile by another process, or by a login.
+        let is_new = sent != Some(&login.header()) && !login.is_stale(self.target.now());
         if is_new {
-            self.adopt(Some(login));
+            self.set_login(Some(login));
             return Ok(None);
         }
         if login.refresh_token.is_none() {
             return Err(refuse("the login has ended"));
         }
         let mut issuer =
-            Issuer::discover(&self.site.url, &self.site.routes, challenge, true).await?;
+            Issuer::discover(&self.target.url, &self.target.routes, challenge, true).await?;
         if issuer.id != login.issuer {
-            // What one authorization server gave is never shown to another.
+            // Credentials of one authorization server are never sent to another.
             return Err(refuse("its authorization server has changed"));
         }
-        issuer.act_as(&self.registration(&record, &login))?;
-        Ok(Some(Refresh {
+        issuer.set_client(&self.registration(&record, &login))?;
+        Ok(Some(PreparedRefresh {
             issuer,
             login,
             record,
@@ -460,85 +467,85 @@ impl Shared {
         }))
     }
 
-    /// Sends the refresh token, and stores the one that comes back.
-    async fn exchange(&self, refresh: Refresh) -> Result<(), IssuerFault> {
-        let Refresh {
+    /// Sends the refresh token, and stores the new token.
+    async fn exchange(&self, refresh: PreparedRefresh) -> Result<(), IssuerFault> {
+        let PreparedRefresh {
             mut issuer,
             login,
             mut record,
             _lock,
         } = refresh;
-        match issuer.renew(&login, self.site.now()).await {
+        match issuer.renew(&login, self.target.now()).await {
             Ok(login) => {
                 record.login = Some(login.clone());
-                // A token that is not kept still serves this process.
-                if let Err(fault) = self.site.keep(&record).await {
-                    tracing::warn!("server \"{}\": {fault}", self.site.server);
+                // A token that cannot be stored still serves this process.
+                if let Err(fault) = self.target.save(&record).await {
+                    tracing::warn!("server \"{}\": {fault}", self.target.server);
                 }
-                self.adopt(Some(login));
+                self.set_login(Some(login));
                 Ok(())
             }
-            Err(fault) if fault.definite => {
-                // It would be refused again: what is left is the token, for as long as it lasts.
+            Err(fault) if fault.is_final => {
+                // The refresh token would be rejected again; the access token may last a while.
                 record.login = Some(Login {
                     refresh_token: None,
                     ..login
                 });
-                let _ = self.site.keep(&record).await;
-                self.adopt(record.login);
+                let _ = self.target.save(&record).await;
+                self.set_login(record.login);
                 Err(IssuerFault {
                     fact: "the login has ended".to_owned(),
-                    definite: true,
+                    is_final: true,
                 })
             }
             Err(fault) => Err(fault),
         }
     }
 
-    /// Who we were when the login was given.
-    fn registration(&self, record: &Record, login: &Login) -> Registration {
+    /// The client that the login was granted to.
+    fn registration(&self, record: &LoginRecord, login: &Login) -> Registration {
         let registered = record
             .registrations
             .get(&login.issuer)
             .filter(|known| known.client_id == login.client_id);
         let mut who = registered
             .cloned()
-            .unwrap_or_else(|| Registration::given(&login.client_id));
-        if self.site.auth.client_id.as_ref() == Some(&login.client_id) {
-            who.client_secret = self.site.auth.client_secret.clone();
+            .unwrap_or_else(|| Registration::configured(&login.client_id));
+        if self.target.auth.client_id.as_ref() == Some(&login.client_id) {
+            who.client_secret = self.target.auth.client_secret.clone();
         }
         who
     }
 
-    /// Takes what the vault has, if it is another token than the one that was refused.
-    async fn adopt_newer(&self, sent: Option<&Secret>) -> bool {
-        let Ok(Record {
+    /// Loads the stored login; true if its token is not the rejected one.
+    async fn load_newer(&self, sent: Option<&Secret>) -> bool {
+        let Ok(LoginRecord {
             login: Some(login), ..
-        }) = self.site.recall().await
+        }) = self.target.load().await
         else {
             return false;
         };
         let newer = sent != Some(&login.header());
-        self.adopt(Some(login));
+        self.set_login(Some(login));
         newer
     }
 
-    /// The next login asks for these too, whoever starts it.
-    async fn remember_wanted(&self, scopes: &[String]) {
-        let Ok(_lock) = self.site.lock().await else {
+    /// Stores scopes that the next login must request.
+    async fn save_missing_scopes(&self, scopes: &[String]) {
+        let Ok(_lock) = self.target.lock().await else {
             return;
         };
-        let Ok(mut record) = self.site.recall().await else {
+        let Ok(mut record) = self.target.load().await else {
             return;
         };
-        record.wanted = union(&record.wanted, scopes);
-        if let Err(fault) = self.site.keep(&record).await {
-            tracing::warn!("server \"{}\": {fault}", self.site.server);
+        record.missing_scopes = union(&record.missing_scopes, scopes);
+        if let Err(fault) = self.target.save(&record).await {
+            tracing::warn!("server \"{}\": {fault}", self.target.server);
         }
     }
 
-    fn adopt(&self, login: Option<Login>) {
-        let mut held = lock(&self.held);
+    fn set_login(&self, login: Option<Login>) {
+        let mut current = lock(&self.current);
         let new = login
             .iter()
             .flat_map(|login| {
@@ -548,10 +555,13 @@ impl Shared {
                 ]
             })
             .flatten();
-        // An answer to a request with the token before may still come.
-        let recent: Vec<Secret> = new.chain(held.recent.drain(..)).take(RECENT).collect();
+        // A response to a request with an older token may still arrive.
+        let recent: Vec<Secret> = new
+            .chain(current.recent.drain(..))
+            .take(MAX_RECENT_TOKENS)
+            .collect();
         self.secrets.set(recent.iter().cloned());
-        *held = Held {
+        *current = CurrentLogin {
             recalled: true,
             login,
             recent,
@@ -563,7 +573,7 @@ impl Shared {
 impl std::fmt::Debug for OAuth {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("OAuth")
-            .field("site", &self.shared.site)
+            .field("target", &self.shared.target)
             .finish_non_exhaustive()
     }
 }

@@ -1,4 +1,4 @@
-//! Who is sent to a login page: the seam between a login and whatever shows pages.
+//! The interface between a login and whatever shows its page.
 
 use std::fmt;
 
@@ -7,34 +7,33 @@ use url::Url;
 use crate::caller::BoxFuture;
 use crate::name::ServerName;
 
-/// Brings a login page before whoever logs in. A terminal asks and opens a browser; a program may
-/// follow the page by itself.
+/// Shows a login page to a person. A terminal asks and opens a browser; a program may follow the
+/// page itself.
 pub trait Opener: Send + Sync + fmt::Debug {
-    /// Shows the page. The answer may come to the redirect address meanwhile; then this is dropped.
-    fn open<'a>(&'a self, page: &'a LoginPage) -> BoxFuture<'a, Opened>;
+    /// Shows the page. Dropped if the response arrives at the redirect address first.
+    fn open<'a>(&'a self, page: &'a LoginPage) -> BoxFuture<'a, PageOutcome>;
 }
 
 /// The page of one login.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoginPage {
-    /// The server that wants the login.
+    /// The server that requires the login.
     pub server: ServerName,
-    /// Where to go: https, or http on this machine; without a user name.
+    /// The address of the page: https, or http on this machine; without a user name.
     pub url: Url,
-    /// The scopes that are asked for, safe to show.
+    /// The requested scopes, safe to show.
     pub scopes: Vec<String>,
-    /// Where the page leads in the end: an address of this machine, which is listened on until
-    /// then.
+    /// The redirect address: a listener on this machine.
     pub redirect: String,
 }
 
-/// What became of a page.
+/// The outcome of showing a page.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Opened {
-    /// It is being looked at: the answer comes to the redirect address.
+pub enum PageOutcome {
+    /// The page was opened: the response comes to the redirect address.
     Shown,
-    /// It was followed to its end: the whole address that it led to.
+    /// The page was followed: the whole address that it redirected to.
     Returned(String),
-    /// Nobody will look at it; one line that says why.
+    /// The page was not opened: the reason as one line.
     Refused(String),
 }

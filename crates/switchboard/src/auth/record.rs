@@ -1,4 +1,4 @@
-//! What is kept of one server between runs: its login, bound to the issuer that gave it, and our
+//! What is stored for one server: its login, bound to the issuer that granted it, and our
 //! registrations, one for each issuer.
 
 use std::collections::BTreeMap;
@@ -9,28 +9,29 @@ use serde::{Deserialize, Serialize};
 use super::VaultFault;
 use crate::secret::Secret;
 
-/// A token is renewed this long before its end, and a clock may be wrong by as much.
+/// A token is renewed this long before it expires; clocks may differ by as much.
 const SKEW: Duration = Duration::from_secs(60);
 
-/// Everything that is kept of one server.
+/// Everything that is stored for one server.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Record {
+pub(super) struct LoginRecord {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) login: Option<Login>,
-    /// Who we are, by issuer. An id that one authorization server gave is never shown to another.
+    /// Our registrations by issuer. A client id of one authorization server is never sent to
+    /// another.
     #[serde(default)]
     pub(super) registrations: BTreeMap<String, Registration>,
-    /// Scopes that the server wanted and the login lacks: the next login asks for them too.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(super) wanted: Vec<String>,
+    /// Scopes that the server requires and the login lacks: the next login requests them too.
+    #[serde(default, rename = "wanted", skip_serializing_if = "Vec::is_empty")]
+    pub(super) missing_scopes: Vec<String>,
 }
 
-/// A token, and how to get the next one.
+/// A token, and the token to refresh it with.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Login {
-    /// Who gave it.
+    /// The authorization server that granted it.
     pub(super) issuer: String,
-    /// Whom it was given to.
+    /// The client it was granted to.
     pub(super) client_id: String,
     #[serde(with = "plain")]
     pub(super) access_token: Secret,
@@ -44,15 +45,15 @@ pub(super) struct Login {
     pub(super) received_at: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) expires_at: Option<u64>,
-    /// What it permits, as far as was said.
+    /// The granted scopes, as far as known.
     #[serde(default)]
     pub(super) granted: Vec<String>,
-    /// What was asked for.
-    #[serde(default)]
-    pub(super) asked: Vec<String>,
+    /// The requested scopes.
+    #[serde(default, rename = "asked")]
+    pub(super) requested: Vec<String>,
 }
 
-/// Our id with one issuer.
+/// Our registration at one issuer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Registration {
     pub(super) client_id: String,
@@ -62,31 +63,30 @@ pub(super) struct Registration {
         skip_serializing_if = "Option::is_none"
     )]
     pub(super) client_secret: Option<Secret>,
-    /// The address that was registered; empty where none was.
+    /// The registered redirect address; empty if there is none.
     #[serde(default)]
     pub(super) redirect: String,
-    /// The id stands in the entry: it was not ours to register.
-    #[serde(default)]
-    pub(super) given: bool,
+    /// The client id is configured, not registered by us.
+    #[serde(default, rename = "given")]
+    pub(super) is_configured: bool,
 }
 
 impl Registration {
-    /// The id stands in the entry, and so does what goes with it.
-    pub(super) fn given(client_id: &str) -> Self {
+    /// A configured client id; its secret stays in the configuration.
+    pub(super) fn configured(client_id: &str) -> Self {
         Self {
             client_id: client_id.to_owned(),
             client_secret: None,
             redirect: String::new(),
-            given: true,
+            is_configured: true,
         }
     }
 }
 
-impl Record {
+impl LoginRecord {
     pub(super) fn read(text: &Secret) -> Result<Self, VaultFault> {
-        serde_json::from_str(text.expose()).map_err(|_| {
-            VaultFault("what is kept of the login cannot be read; log in again".to_owned())
-        })
+        serde_json::from_str(text.expose())
+            .map_err(|_| VaultFault("the stored login cannot be read; log in again".to_owned()))
     }
 
     pub(super) fn write(&self) -> Secret {
@@ -100,8 +100,8 @@ impl Login {
         Secret::new(format!("Bearer {}", self.access_token.expose()))
     }
 
-    /// F32: whether the token should be renewed now. A clock that was set back before its beginning
-    /// says nothing about its age.
+    /// Whether the token should be renewed now. If the clock was set back to before the token was
+    /// received, its age is unknown, so it is renewed.
     pub(super) fn is_stale(&self, now: SystemTime) -> bool {
         let Some(expires_at) = self.expires_at else {
             return false;
@@ -118,7 +118,7 @@ pub(super) fn seconds(time: SystemTime) -> u64 {
         .as_secs()
 }
 
-/// Both lists, each scope once, the first's first.
+/// Both lists without duplicates, in order.
 pub(super) fn union(one: &[String], other: &[String]) -> Vec<String> {
     let mut all: Vec<String> = Vec::with_capacity(one.len() + other.len());
     for scope in one.iter().chain(other) {
@@ -129,7 +129,7 @@ pub(super) fn union(one: &[String], other: &[String]) -> Vec<String> {
     all
 }
 
-/// The vault is the one place where a secret is written out.
+/// Secrets are serialized for the vault only.
 mod plain {
     use serde::{Deserialize, Deserializer, Serializer};
 
@@ -185,7 +185,7 @@ mod tests {
             received_at,
             expires_at,
             granted: vec!["a".to_owned()],
-            asked: vec!["a".to_owned(), "b".to_owned()],
+            requested: vec!["a".to_owned(), "b".to_owned()],
         }
     }
 
@@ -211,23 +211,26 @@ mod tests {
 
     #[test]
     fn what_is_kept_comes_back_whole_and_does_not_print() {
-        let mut record = Record {
+        let mut record = LoginRecord {
             login: Some(login(1, Some(2))),
-            ..Record::default()
+            ..LoginRecord::default()
         };
         let registration = Registration {
             client_id: "us".into(),
             client_secret: Some(Secret::new("canary-client")),
             redirect: String::new(),
-            given: false,
+            is_configured: false,
         };
         record
             .registrations
             .insert("https://as.example".to_owned(), registration);
-        assert_eq!(Record::read(&record.write()).unwrap(), record);
+        assert_eq!(LoginRecord::read(&record.write()).unwrap(), record);
         assert!(!format!("{record:?}").contains("canary"), "{record:?}");
-        assert_eq!(Record::read(&Secret::new("{}")).unwrap(), Record::default());
-        let fault = Record::read(&Secret::new("canary")).unwrap_err();
+        assert_eq!(
+            LoginRecord::read(&Secret::new("{}")).unwrap(),
+            LoginRecord::default()
+        );
+        let fault = LoginRecord::read(&Secret::new("canary")).unwrap_err();
         assert!(!fault.to_string().contains("canary"));
     }
 }

@@ -24,7 +24,7 @@ struct Follower {
 }
 
 impl Opener for Follower {
-    fn open<'a>(&'a self, page: &'a LoginPage) -> BoxFuture<'a, Opened> {
+    fn open<'a>(&'a self, page: &'a LoginPage) -> BoxFuture<'a, PageOutcome> {
         Box::pin(async move {
             let redirects = if self.visits {
                 reqwest::redirect::Policy::limited(5)
@@ -37,8 +37,8 @@ impl Opener for Follower {
                 .unwrap();
             let answer = browser.get(page.url.clone()).send().await.unwrap();
             match answer.headers().get("location") {
-                Some(location) => Opened::Returned(location.to_str().unwrap().to_owned()),
-                None => Opened::Shown,
+                Some(location) => PageOutcome::Returned(location.to_str().unwrap().to_owned()),
+                None => PageOutcome::Shown,
             }
         })
     }
@@ -49,14 +49,14 @@ impl Opener for Follower {
 struct Nobody;
 
 impl Opener for Nobody {
-    fn open<'a>(&'a self, _: &'a LoginPage) -> BoxFuture<'a, Opened> {
-        Box::pin(async { Opened::Refused("nobody is there".to_owned()) })
+    fn open<'a>(&'a self, _: &'a LoginPage) -> BoxFuture<'a, PageOutcome> {
+        Box::pin(async { PageOutcome::Refused("nobody is there".to_owned()) })
     }
 }
 
 struct Scene {
     server: LoginServer,
-    means: AuthMeans,
+    context: AuthContext,
     auth: HttpAuth,
     now: Arc<AtomicU64>,
 }
@@ -65,15 +65,15 @@ impl Scene {
     fn new() -> Self {
         let now = Arc::new(AtomicU64::new(1_000_000));
         let clock = now.clone();
-        let clock: Clock =
+        let clock: WallClock =
             Arc::new(move || UNIX_EPOCH + Duration::from_secs(clock.load(Ordering::SeqCst)));
-        let means = AuthMeans {
+        let context = AuthContext {
             clock,
-            ..AuthMeans::default()
+            ..AuthContext::default()
         };
         Self {
             server: LoginServer::start(),
-            means,
+            context,
             auth: HttpAuth::default(),
             now,
         }
@@ -102,12 +102,12 @@ impl Scene {
             &entry,
             &resolve_url(endpoint, &environment).unwrap(),
             &environment,
-            &self.means,
+            &self.context,
         )
     }
 
     fn with_logins(mut self) -> Self {
-        self.means.logins = Some(Arc::new(Follower::default()));
+        self.context.logins = Some(Arc::new(Follower::default()));
         self
     }
 
@@ -116,7 +116,7 @@ impl Scene {
         login(
             &entry,
             &Environment::default(),
-            &self.means,
+            &self.context,
             &Follower::default(),
         )
         .await
@@ -139,13 +139,13 @@ impl Scene {
         sent: Option<&Secret>,
     ) -> Result<(), String> {
         let challenge = self.challenge(more);
-        let refusal = Refusal {
+        let rejection = AuthRejection {
             status,
             challenge: Some(&challenge),
             sent,
         };
         credentials
-            .refused(refusal)
+            .rejected(rejection)
             .await
             .map_err(|needs| needs.reason)
     }
@@ -175,7 +175,7 @@ async fn a_login_takes_its_proxies_from_the_environment_that_the_host_was_handed
     let given = login(
         &scene.entry(),
         &through(proxy.url("")),
-        &scene.means,
+        &scene.context,
         &Follower::default(),
     )
     .await;
@@ -193,7 +193,7 @@ async fn a_login_takes_its_proxies_from_the_environment_that_the_host_was_handed
     let away = login(
         &scene.entry(),
         &through("http://127.0.0.1:9".to_owned()),
-        &scene.means,
+        &scene.context,
         &Follower::default(),
     )
     .await;
@@ -201,11 +201,11 @@ async fn a_login_takes_its_proxies_from_the_environment_that_the_host_was_handed
     let odd = login(
         &scene.entry(),
         &through("http://".to_owned()),
-        &scene.means,
+        &scene.context,
         &Follower::default(),
     )
     .await;
-    let said = "server \"guarded\": a variable of the environment names a proxy that is none; expected a URL";
+    let said = "server \"guarded\": invalid proxy URL in the environment (HTTP_PROXY, HTTPS_PROXY or ALL_PROXY)";
     assert_eq!(odd.unwrap_err().to_string(), said);
     assert_eq!(scene.server.seen().len(), before, "nobody was asked");
 }
@@ -263,7 +263,7 @@ async fn t18_the_answer_may_come_to_the_address_that_is_listened_on() {
     let given = login(
         &entry,
         &Environment::default(),
-        &scene.means,
+        &scene.context,
         &Follower { visits: true },
     )
     .await;
@@ -272,7 +272,7 @@ async fn t18_the_answer_may_come_to_the_address_that_is_listened_on() {
 
 #[tokio::test]
 async fn t18_an_answer_of_another_issuer_is_never_redeemed() {
-    let unproven = "server \"guarded\": no login was given: the answer does not say that it comes from the authorization server that was asked";
+    let unproven = "server \"guarded\": login failed: the response does not name the authorization server that was asked as its issuer";
     let evil = "https://evil.example";
     // `/` stands for what it would be after normalising.
     for (name, iss, announced) in [
@@ -312,10 +312,10 @@ async fn t18_an_answer_of_another_issuer_is_never_redeemed() {
 struct Away(std::sync::Mutex<String>);
 
 impl Opener for Away {
-    fn open<'a>(&'a self, page: &'a LoginPage) -> BoxFuture<'a, Opened> {
+    fn open<'a>(&'a self, page: &'a LoginPage) -> BoxFuture<'a, PageOutcome> {
         *self.0.lock().unwrap() = page.redirect.clone();
         tokio::time::pause();
-        Box::pin(async { Opened::Shown })
+        Box::pin(async { PageOutcome::Shown })
     }
 }
 
@@ -326,9 +326,14 @@ async fn t18_a_login_that_nobody_gives_ends_after_ten_minutes_and_stops_listenin
     let scene = Scene::new();
     let away = Away::default();
     let began = tokio::time::Instant::now();
-    let fault = login(&scene.entry(), &Environment::default(), &scene.means, &away)
-        .await
-        .unwrap_err();
+    let fault = login(
+        &scene.entry(),
+        &Environment::default(),
+        &scene.context,
+        &away,
+    )
+    .await
+    .unwrap_err();
     assert_eq!(
         fault.to_string(),
         "server \"guarded\": nobody logged in within 10 minutes"
@@ -347,20 +352,19 @@ async fn a_login_that_is_denied_says_so() {
     scene
         .server
         .set(|terms| terms.denied = Some("access_denied".to_owned()));
-    let said =
-        "server \"guarded\": no login was given: the authorization server answered access_denied";
+    let said = "server \"guarded\": login failed: the authorization server answered access_denied";
     assert_eq!(scene.login().await, Err(said.to_owned()));
     let fault = login(
         &scene.entry(),
         &Environment::default(),
-        &scene.means,
+        &scene.context,
         &Nobody,
     )
     .await
     .unwrap_err();
     assert_eq!(
         fault.to_string(),
-        "server \"guarded\": no login was given: nobody is there"
+        "server \"guarded\": login failed: nobody is there"
     );
     assert!(fault.is_denied());
 }
@@ -406,25 +410,25 @@ async fn t17_t18_metadata_cannot_lead_elsewhere() {
     check(
         json!({ "registration_endpoint": "https://10.0.0.1/register" }),
         none.clone(),
-        "stands at an address that is never asked",
+        "address is not permitted",
     )
     .await;
     check(
         json!({ "token_endpoint": "http://as.example/token" }),
         none.clone(),
-        "token_endpoint that is not used",
+        "an unusable token_endpoint",
     )
     .await;
     check(
         json!({ "authorization_endpoint": "javascript:alert(1)" }),
         none.clone(),
-        "authorization_endpoint that is not used",
+        "an unusable authorization_endpoint",
     )
     .await;
     check(
         json!({ "authorization_endpoint": "https://a@b.example/" }),
         none.clone(),
-        "carries a user name",
+        "contains a user name",
     )
     .await;
     check(
@@ -527,7 +531,7 @@ async fn t17_a_token_is_not_given_back_at_any_address() {
             .server
             .set(|terms| terms.metadata = json!({ "revocation_endpoint": endpoint }));
         let began = std::time::Instant::now();
-        let given_back = logout(&scene.entry(), &Environment::default(), &scene.means)
+        let given_back = logout(&scene.entry(), &Environment::default(), &scene.context)
             .await
             .unwrap();
         assert_eq!(
@@ -583,12 +587,12 @@ async fn f19_processes_share_a_renewal_through_the_vault() {
     let folder = tempfile::tempdir().unwrap();
     let mut scene = Scene::new();
     let vault = || Arc::new(SystemVault::open(folder.path(), VaultChoice::File).unwrap());
-    scene.means.vault = vault();
+    scene.context.vault = vault();
     scene.login().await.unwrap();
     let mut processes = Vec::new();
     for _ in 0..4 {
         // Each with a lock of its own on the same file, as processes have.
-        scene.means.vault = vault();
+        scene.context.vault = vault();
         processes.push(scene.credentials());
     }
     let mut sent = Vec::new();
@@ -777,7 +781,7 @@ async fn an_id_that_was_given_by_hand_does_not_follow_to_another_authorization_s
             .contains("belongs to the old one")
     );
     assert_eq!(scene.server.seen_at("/as2/authorize"), []);
-    logout(&scene.entry(), &Environment::default(), &scene.means)
+    logout(&scene.entry(), &Environment::default(), &scene.context)
         .await
         .unwrap();
     assert!(scene.login().await.is_ok());
@@ -849,7 +853,10 @@ async fn f19_a_step_up_asks_for_more_once_and_never_for_the_same_again() {
         .await;
     assert_eq!(
         said,
-        Err("the server wants scope \"write\", which this login has asked for already; it does not suffice".to_owned())
+        Err(
+            "the server requires scope \"write\", which this login has already requested"
+                .to_owned()
+        )
     );
     assert_eq!(scene.server.seen_at("/as1/authorize").len(), 2);
 }
@@ -888,7 +895,7 @@ async fn a_step_up_that_nobody_can_give_is_remembered_for_the_next_login() {
         .await;
     assert_eq!(
         said,
-        Err("the server wants more than this login permits: scope \"write\"".to_owned())
+        Err("the server requires more scopes than this login has: \"write\"".to_owned())
     );
     assert_eq!(scene.login().await.unwrap().scopes, ["read", "write"]);
 }
@@ -943,7 +950,7 @@ async fn a_logout_gives_the_token_back_and_forgets_it() {
     let scene = Scene::new();
     scene.login().await.unwrap();
     let out = async || {
-        logout(&scene.entry(), &Environment::default(), &scene.means)
+        logout(&scene.entry(), &Environment::default(), &scene.context)
             .await
             .unwrap()
     };
@@ -998,7 +1005,7 @@ async fn t25_tokens_are_kept_out_of_what_is_shown() {
         redactor.redact(&text),
         "Bearer [secret] Bearer [secret] [secret]"
     );
-    assert!(!format!("{credentials:?} {:?} {:?}", scene.means, now).contains("canary"));
+    assert!(!format!("{credentials:?} {:?} {:?}", scene.context, now).contains("canary"));
 }
 
 /// Made for these tests, and used for nothing else.

@@ -1,8 +1,7 @@
-//! Where tokens are kept: the system keyring, else a file for our eyes only; a memory for library
-//! users without either.
+//! Where tokens are stored: the system keyring, else a private file; in memory for library users
+//! without either.
 //!
-//! A vault may block, so it is reached from blocking threads only. What it keeps is one text for
-//! each server.
+//! A vault may block, so it is called on blocking threads only. It stores one text for each server.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -24,34 +23,34 @@ mod system;
 #[cfg(all(feature = "oauth", not(feature = "keyring")))]
 use no_keyring as keyring;
 
-/// How long a holder of a lock may need: it renews a login over the network, within deadlines of
-/// its own.
+/// How long to wait for a lock: its holder may be refreshing a token over the network, within its
+/// own deadlines.
 const LOCK_WAIT: Duration = Duration::from_secs(75);
 
-/// Keeps one text for each key.
+/// Stores one secret text for each key.
 pub trait Vault: Send + Sync + fmt::Debug {
-    /// What is kept.
+    /// The stored text.
     fn get(&self, key: &str) -> Result<Option<Secret>, VaultFault>;
 
-    /// Keeps a text in place of the one before.
+    /// Stores a text, replacing the old one.
     fn put(&self, key: &str, value: &Secret) -> Result<(), VaultFault>;
 
-    /// Forgets it.
+    /// Deletes the stored text.
     fn remove(&self, key: &str) -> Result<(), VaultFault>;
 
-    /// Taken by whoever reads, renews and writes, so that two processes do not renew one login at
-    /// the same time.
+    /// Locks a key while its login is read, refreshed and written, so that two processes do not
+    /// refresh it at the same time.
     fn lock(&self, key: &str) -> Result<VaultLock, VaultFault>;
 
-    /// What it is, for people: "the system keyring", or a file.
+    /// Describes the location for people: "the system keyring", or a file.
     fn place(&self) -> String;
 }
 
-/// Held until it is dropped.
+/// A lock that is released when this is dropped.
 pub struct VaultLock(#[allow(dead_code, reason = "dropping it is its use")] Box<dyn Send>);
 
 impl VaultLock {
-    /// Wraps whatever gives the lock back when it is dropped.
+    /// Wraps a guard that releases the lock when dropped.
     pub fn new(held: impl Send + 'static) -> Self {
         Self(Box::new(held))
     }
@@ -63,17 +62,17 @@ impl fmt::Debug for VaultLock {
     }
 }
 
-/// Why a vault cannot serve: one line, safe to show.
+/// Why a vault failed: one line, safe to show.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct VaultFault(pub String);
 
-/// Keeps until it is dropped.
+/// Stores texts in memory.
 #[derive(Debug, Default, Clone)]
-pub struct MemoryVault(Arc<Kept>);
+pub struct MemoryVault(Arc<MemoryVaultState>);
 
 #[derive(Debug, Default)]
-struct Kept {
+struct MemoryVaultState {
     texts: Mutex<BTreeMap<String, Secret>>,
     locked: Mutex<BTreeSet<String>>,
     unlocked: Condvar,
@@ -81,21 +80,21 @@ struct Kept {
 
 impl Vault for MemoryVault {
     fn get(&self, key: &str) -> Result<Option<Secret>, VaultFault> {
-        Ok(held(&self.0.texts).get(key).cloned())
+        Ok(lock(&self.0.texts).get(key).cloned())
     }
 
     fn put(&self, key: &str, value: &Secret) -> Result<(), VaultFault> {
-        held(&self.0.texts).insert(key.to_owned(), value.clone());
+        lock(&self.0.texts).insert(key.to_owned(), value.clone());
         Ok(())
     }
 
     fn remove(&self, key: &str) -> Result<(), VaultFault> {
-        held(&self.0.texts).remove(key);
+        lock(&self.0.texts).remove(key);
         Ok(())
     }
 
     fn lock(&self, key: &str) -> Result<VaultLock, VaultFault> {
-        let taken = held(&self.0.locked);
+        let taken = lock(&self.0.locked);
         let waiting = self
             .0
             .unlocked
@@ -103,11 +102,14 @@ impl Vault for MemoryVault {
         let (mut locked, waited) = waiting.unwrap_or_else(PoisonError::into_inner);
         if waited.timed_out() {
             return Err(VaultFault(
-                "another renewal of this login has not ended".to_owned(),
+                "timed out waiting for another refresh of this login".to_owned(),
             ));
         }
         locked.insert(key.to_owned());
-        Ok(VaultLock::new(Unlock(self.0.clone(), key.to_owned())))
+        Ok(VaultLock::new(MemoryVaultLock(
+            self.0.clone(),
+            key.to_owned(),
+        )))
     }
 
     fn place(&self) -> String {
@@ -115,15 +117,15 @@ impl Vault for MemoryVault {
     }
 }
 
-struct Unlock(Arc<Kept>, String);
+struct MemoryVaultLock(Arc<MemoryVaultState>, String);
 
-impl Drop for Unlock {
+impl Drop for MemoryVaultLock {
     fn drop(&mut self) {
-        held(&self.0.locked).remove(&self.1);
+        lock(&self.0.locked).remove(&self.1);
         self.0.unlocked.notify_all();
     }
 }
 
-fn held<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
+fn lock<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
     lock.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -10,7 +10,7 @@ use tokio::sync::{Notify, broadcast};
 
 use super::remember::PinWriter;
 use super::{Host, Roster, Server, Shared};
-use crate::auth::{AuthMeans, Opener, Vault};
+use crate::auth::{AuthContext, Opener, Vault};
 use crate::builtin::{Own, OwnTool, OwnTools};
 use crate::call::Overseeing;
 use crate::caller::{
@@ -42,7 +42,7 @@ pub struct HostBuilder {
     config: Config,
     environment: Environment,
     store: Arc<dyn Store>,
-    auth: AuthMeans,
+    auth: AuthContext,
     launcher: Launcher,
     log_folder: Option<PathBuf>,
     private_folder: Option<PathBuf>,
@@ -77,7 +77,7 @@ impl HostBuilder {
             config,
             environment: Environment::default(),
             store: Arc::new(MemoryStore::default()),
-            auth: AuthMeans::default(),
+            auth: AuthContext::default(),
             launcher: Launcher::process_groups(),
             log_folder: None,
             private_folder: None,
@@ -239,7 +239,7 @@ impl HostBuilder {
 
     /// With this way to log in to servers that have a URL: where tokens are kept, and who is sent
     /// to login pages.
-    pub fn auth(mut self, auth: AuthMeans) -> Self {
+    pub fn auth(mut self, auth: AuthContext) -> Self {
         self.auth = auth;
         self
     }

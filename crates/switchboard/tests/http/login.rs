@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use switchboard::auth::{Credentials, NeedsLogin, Refusal};
+use switchboard::auth::{AuthRejection, Credentials, NeedsLogin};
 use switchboard::caller::BoxFuture;
 use switchboard::config::Protocol;
 use switchboard::secret::Secret;
@@ -31,14 +31,17 @@ impl Credentials for Counting {
         })
     }
 
-    fn refused<'a>(&'a self, refusal: Refusal<'a>) -> BoxFuture<'a, Result<(), NeedsLogin>> {
+    fn rejected<'a>(
+        &'a self,
+        rejection: AuthRejection<'a>,
+    ) -> BoxFuture<'a, Result<(), NeedsLogin>> {
         Box::pin(async move {
-            let sent = refusal.sent.map(Secret::expose).unwrap_or_default();
+            let sent = rejection.sent.map(Secret::expose).unwrap_or_default();
             self.refusals.lock().unwrap().push(format!(
                 "{} {} {}",
-                refusal.status,
+                rejection.status,
                 sent,
-                refusal.challenge.unwrap_or("-")
+                rejection.challenge.unwrap_or("-")
             ));
             match self.now.fetch_add(1, Ordering::SeqCst) {
                 now if now < self.last => Ok(()),

@@ -1,5 +1,5 @@
-//! The system's keyring, each question bounded: a keyring that is locked asks a person, and may
-//! wait for ever.
+//! The system keyring, with a timeout for each call: a locked keyring asks the user to unlock it,
+//! and may wait forever.
 
 use std::sync::mpsc;
 use std::time::Duration;
@@ -9,16 +9,16 @@ use keyring::{Entry, Error};
 use super::VaultFault;
 use crate::secret::Secret;
 
-/// The name under which our entries stand in the keyring.
+/// The service name of our entries in the keyring.
 const SERVICE: &str = "switchboard";
 
-/// How long a keyring may take to show that it is there.
+/// How long the first probe may take.
 const PROBE_WAIT: Duration = Duration::from_secs(2);
 
-/// How long it may take to answer: a person may have to unlock it.
+/// How long a call may take: the user may have to unlock the keyring.
 const ANSWER_WAIT: Duration = Duration::from_secs(30);
 
-/// Whether there is a keyring that answers; the sentence says why not.
+/// Checks that a keyring responds; the error says why not.
 pub(super) fn probe() -> Result<(), VaultFault> {
     bounded(PROBE_WAIT, || {
         match Entry::new(SERVICE, "probe")?.get_password() {
@@ -56,8 +56,8 @@ pub(super) fn remove(key: &str) -> Result<(), VaultFault> {
     })
 }
 
-/// Asks on a thread of its own, which is left behind if it hangs: nothing ends a call into the
-/// keyring from outside.
+/// Calls the keyring on a thread of its own, which is abandoned if it hangs: such a call cannot be
+/// cancelled.
 fn bounded<T: Send + 'static>(
     wait: Duration,
     ask: impl FnOnce() -> keyring::Result<T> + Send + 'static,
@@ -66,7 +66,7 @@ fn bounded<T: Send + 'static>(
     let started = std::thread::Builder::new()
         .name("keyring".to_owned())
         .spawn(move || {
-            // Nobody waits any more if this fails.
+            // Fails only if the wait has timed out.
             let _ = answer.send(ask());
         });
     started.map_err(|error| VaultFault(format!("no thread for the system keyring: {error}")))?;
@@ -74,16 +74,16 @@ fn bounded<T: Send + 'static>(
         Ok(Ok(answer)) => Ok(answer),
         Ok(Err(error)) => Err(VaultFault(format!("the system keyring: {}", words(&error)))),
         Err(_) => Err(VaultFault(format!(
-            "the system keyring gave no answer within {} s",
+            "the system keyring did not respond within {} s",
             wait.as_secs()
         ))),
     }
 }
 
-/// Never what was kept: some errors carry it.
+/// Never shows the stored text, which some errors contain.
 fn words(error: &Error) -> String {
     match error {
-        Error::BadEncoding(_) => "the entry is no text".to_owned(),
+        Error::BadEncoding(_) => "the entry is not text".to_owned(),
         Error::NoDefaultStore => "none is running".to_owned(),
         Error::PlatformFailure(cause) | Error::NoStorageAccess(cause) => cause.to_string(),
         _ => "it cannot be used".to_owned(),

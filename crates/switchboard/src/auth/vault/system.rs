@@ -1,5 +1,5 @@
-//! The vault of this machine: the system keyring where one answers, else a file (0600) in the state
-//! folder; chosen at first use.
+//! Stores tokens in the system keyring if one responds, else in a file (0600) in the state folder;
+//! chosen at first use.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -8,31 +8,30 @@ use super::{LOCK_WAIT, Vault, VaultFault, VaultLock, keyring};
 use crate::secret::Secret;
 use crate::store::{FileStore, Shelf, Store, StoreError};
 
-/// Which of the two to use.
+/// Where to store tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum VaultChoice {
-    /// The keyring, if one answers; else the file.
+    /// The keyring if one responds, else the file.
     #[default]
     Auto,
-    /// The keyring, or nothing.
+    /// The keyring only.
     Keyring,
-    /// The file.
+    /// The file only.
     File,
 }
 
-/// Keeps tokens between runs.
+/// Stores tokens between runs.
 #[derive(Debug)]
 pub struct SystemVault {
     file: FileStore,
     folder: PathBuf,
     choice: VaultChoice,
-    /// Found out at first use, since asking costs time: whether the keyring is used, and what kept
-    /// us from it.
+    /// Probed at first use, since a probe takes time: `Err` says why the keyring is not used.
     keyring: OnceLock<Result<(), VaultFault>>,
 }
 
 impl SystemVault {
-    /// In this folder; nothing is asked of the keyring yet.
+    /// Opens the vault in this folder, without calling the keyring yet.
     pub fn open(folder: &Path, choice: VaultChoice) -> Result<Self, VaultFault> {
         let file = FileStore::open(folder).map_err(from_store)?;
         Ok(Self {
@@ -43,8 +42,8 @@ impl SystemVault {
         })
     }
 
-    /// Whether the keyring is used. A keyring that was asked for and does not answer is a fault,
-    /// not a reason to use the file.
+    /// Whether the keyring is used. With [`VaultChoice::Keyring`] a keyring that does not respond
+    /// is an error.
     fn uses_keyring(&self) -> Result<bool, VaultFault> {
         match (self.choice, self.keyring.get_or_init(|| self.look())) {
             (VaultChoice::File, _) => Ok(false),
@@ -69,7 +68,7 @@ impl Vault for SystemVault {
         {
             return Ok(Some(kept));
         }
-        // Also where the keyring has none: the login may be older than the keyring.
+        // The login may have been stored before there was a keyring.
         Ok(self
             .file
             .get(Shelf::Logins, key)
@@ -111,11 +110,11 @@ impl Vault for SystemVault {
         match (self.choice, self.uses_keyring()) {
             (_, Ok(true)) => "the system keyring".to_owned(),
             (VaultChoice::Auto, Ok(false)) => match self.keyring.get() {
-                Some(Err(why)) => format!("{file}; {why}"),
+                Some(Err(reason)) => format!("{file}; {reason}"),
                 _ => file,
             },
             (_, Ok(false)) => file,
-            (_, Err(why)) => format!("nowhere: {why}"),
+            (_, Err(reason)) => format!("nowhere: {reason}"),
         }
     }
 }
@@ -130,5 +129,5 @@ impl SystemVault {
 }
 
 fn from_store(error: StoreError) -> VaultFault {
-    VaultFault(format!("logins cannot be kept: {error}"))
+    VaultFault(format!("logins cannot be stored: {error}"))
 }

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use url::Url;
 
 use super::{Begun, Failure, Opened, Opening, Reach};
-use crate::auth::{self, AuthMeans, Credentials};
+use crate::auth::{self, AuthContext, Credentials};
 use crate::caller::BoxFuture;
 use crate::config::{Environment, HttpEndpoint, ResolvedUrl, resolve_url};
 use crate::secret::Redactor;
@@ -51,7 +51,7 @@ pub(super) struct ByUrl {
     /// Holds no line of a server without a process, but what keeps its secrets out of what is
     /// told.
     stderr: ServerStderr,
-    auth: AuthMeans,
+    auth: AuthContext,
     /// Shared by all connections, so that one refreshed token serves them all.
     credentials: OnceLock<Arc<dyn Credentials>>,
 }

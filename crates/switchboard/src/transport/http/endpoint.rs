@@ -11,7 +11,7 @@ use super::direct::Direct;
 use super::request::Request;
 use super::response::Response;
 use super::{HttpStack, HttpTarget, headers, refusal, trouble};
-use crate::auth::{Credentials, Refusal};
+use crate::auth::{AuthRejection, Credentials};
 use crate::secret::Secret;
 use crate::transport::{ConnectFault, WireFault};
 use crate::untrusted::quoted;
@@ -109,24 +109,24 @@ impl Endpoint {
             if refusals > MAX_REFUSALS {
                 return Err(Box::pin(refusal::read(response, None)).await);
             }
-            self.answer_refusal(response.status(), challenge.as_deref(), sent.as_ref())
+            self.handle_rejection(response.status(), challenge.as_deref(), sent.as_ref())
                 .await?;
         }
     }
 
-    async fn answer_refusal(
+    async fn handle_rejection(
         &self,
         status: StatusCode,
         challenge: Option<&str>,
         sent: Option<&Secret>,
     ) -> Result<(), WireFault> {
-        let refusal = Refusal {
+        let rejection = AuthRejection {
             status: status.as_u16(),
             challenge,
             sent,
         };
         self.credentials
-            .refused(refusal)
+            .rejected(rejection)
             .await
             .map_err(WireFault::NeedsLogin)
     }
@@ -166,7 +166,7 @@ impl Endpoint {
 fn with_token(own: Option<&HeaderMap>, token: &Secret) -> Result<HeaderMap, WireFault> {
     let value = headers::secret(token).ok_or_else(|| {
         WireFault::NotSent(
-            "the token to authorize with is no header value; log in again".to_owned(),
+            "the token contains characters that a header cannot carry; log in again".to_owned(),
         )
     })?;
     let mut own = own.cloned().unwrap_or_default();

@@ -155,7 +155,7 @@ fn named(environment: &Environment) -> Result<Vec<(&'static str, String, Proxy)>
         // The value may hold a password.
         let proxy = make(url).map_err(|_| {
             ConnectFault(format!(
-                "the variable {name} names no proxy; expected a URL"
+                "invalid proxy URL in the environment variable {name}"
             ))
         })?;
         proxies.push((kind, name, proxy.no_proxy(exempt.clone())));

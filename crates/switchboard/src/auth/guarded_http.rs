@@ -1,8 +1,8 @@
-//! Connections that lead nowhere metadata may not lead (T17): no redirects, and no addresses of
-//! this machine's surroundings.
+//! HTTP for logins that is guarded against server-side request forgery: no redirects, and no
+//! private or link-local addresses unless the configured server itself has such an address.
 //!
-//! Every request of a login goes through here, those of the library that speaks OAuth among them. A
-//! name is judged by the addresses that it is connected to, not by those it had a moment before.
+//! Every request of a login is sent here, including those of the OAuth library. A host name is
+//! judged by the address that is connected to, so that it cannot change between check and use.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
@@ -16,17 +16,16 @@ use url::{Host, Url};
 use crate::config::Environment;
 use crate::transport::http::stack;
 
-/// How requests leave: through the proxies that the environment names, if it names any. Nothing
-/// else of the process is read.
+/// The proxies of the environment. Nothing else of the process is read.
 #[derive(Debug, Clone)]
-pub(super) struct Routes {
-    /// `None` where the environment names one that is none: then nothing leaves.
+pub(super) struct ProxyRoutes {
+    /// `None` where the environment names an invalid proxy: then nothing is sent.
     proxies: Option<Vec<Proxy>>,
-    /// Their hosts, which are connected to as they are: a person has set them.
+    /// The proxies' hosts, which are trusted because the user configured them.
     hosts: Vec<String>,
 }
 
-impl Routes {
+impl ProxyRoutes {
     pub(super) fn of(environment: &Environment) -> Self {
         let hosts = PROXIES
             .iter()
@@ -38,12 +37,12 @@ impl Routes {
         }
     }
 
-    /// What connections are made with that follow no redirect, or why there are none.
+    /// A builder for connections that follow no redirects, or the reason why there is none.
     pub(super) fn builder(&self) -> Result<reqwest::ClientBuilder, &'static str> {
         let proxies = self
             .proxies
             .as_ref()
-            .ok_or("a variable of the environment names a proxy that is none; expected a URL")?;
+            .ok_or("invalid proxy URL in the environment (HTTP_PROXY, HTTPS_PROXY or ALL_PROXY)")?;
         let builder = reqwest::Client::builder()
             .redirect(reqwest::redirect::Policy::none())
             .no_proxy();
@@ -53,7 +52,7 @@ impl Routes {
     }
 }
 
-/// How long a name may take to be looked up before a proxy is asked for it.
+/// How long resolving a name may take before a proxy is used for it.
 const LOOKUP: Duration = Duration::from_secs(5);
 
 /// The variables that name proxies.
@@ -68,34 +67,33 @@ const PROXIES: [&str; 6] = [
 
 /// Sends the requests of one server's login.
 #[derive(Debug, Clone)]
-pub(super) struct Guarded {
-    home: Class,
+pub(super) struct GuardedHttp {
+    server_class: AddressClass,
     pool: reqwest::Client,
-    /// Where a proxy may carry a request: a proxy looks names up by itself, so they are judged
-    /// before.
-    before_proxy: Option<Arc<Resolver>>,
+    /// Set if a proxy may be used. The proxy resolves names itself, so they are judged before.
+    check_before_proxy: Option<Arc<GuardedResolver>>,
 }
 
-impl Guarded {
-    /// For the server that is configured at `base`. Each request may take as long as `patience`.
-    /// The error is one line, safe to show.
+impl GuardedHttp {
+    /// For the server that is configured at `base`, with a timeout for each request. The error is
+    /// one line, safe to show.
     pub(super) fn new(
         base: &Url,
         patience: Duration,
-        routes: &Routes,
+        routes: &ProxyRoutes,
     ) -> Result<Self, &'static str> {
-        Self::looking_up(base, patience, routes, Arc::new(System))
+        Self::with_resolver(base, patience, routes, Arc::new(SystemResolver))
     }
 
-    fn looking_up(
+    fn with_resolver(
         base: &Url,
         patience: Duration,
-        routes: &Routes,
+        routes: &ProxyRoutes,
         lookup: Arc<dyn Resolve>,
     ) -> Result<Self, &'static str> {
-        let home = Class::of_host(base);
-        let resolver = Arc::new(Resolver {
-            home,
+        let server_class = AddressClass::of_host(base);
+        let resolver = Arc::new(GuardedResolver {
+            server_class,
             proxies: routes.hosts.clone(),
             lookup,
         });
@@ -104,63 +102,63 @@ impl Guarded {
             .timeout(patience)
             .dns_resolver(resolver.clone())
             .build();
-        let before_proxy = (!routes.hosts.is_empty()).then_some(resolver);
+        let check_before_proxy = (!routes.hosts.is_empty()).then_some(resolver);
         Ok(Self {
-            home,
+            server_class,
             pool: pool.map_err(|_| "the HTTP stack could not be set up")?,
-            before_proxy,
+            check_before_proxy,
         })
     }
 
-    /// A request, unless its address is one that is never asked.
+    /// Builds a request, unless its address is forbidden.
     pub(super) async fn request(&self, method: Method, url: Url) -> Option<RequestBuilder> {
         self.permits(&url)
             .await
             .then(|| self.pool.request(method, url))
     }
 
-    /// Sends a request that was made elsewhere, unless its address is one that is never asked.
-    pub(super) async fn carry(
+    /// Sends a request, unless its address is forbidden.
+    pub(super) async fn send(
         &self,
         request: Request,
     ) -> Result<Response, Box<dyn std::error::Error + Send + Sync>> {
         if !self.permits(request.url()).await {
-            return Err("it stands at an address that is never asked".into());
+            return Err("its address is not permitted".into());
         }
         Ok(self.pool.execute(request).await?)
     }
 
-    /// An address that is written out is judged here; what a name leads to, when it is looked up,
-    /// or before a proxy does so.
+    /// Literal addresses are judged here; host names when they are resolved, or before a proxy
+    /// resolves them.
     async fn permits(&self, url: &Url) -> bool {
         match url.host() {
-            Some(Host::Domain(name)) => match &self.before_proxy {
-                Some(resolver) => !resolver.leads_astray(name).await,
+            Some(Host::Domain(name)) => match &self.check_before_proxy {
+                Some(resolver) => !resolver.is_forbidden_name(name).await,
                 None => true,
             },
-            Some(Host::Ipv4(address)) => self.home.permits(address.into()),
-            Some(Host::Ipv6(address)) => self.home.permits(address.into()),
+            Some(Host::Ipv4(address)) => self.server_class.permits(address.into()),
+            Some(Host::Ipv6(address)) => self.server_class.permits(address.into()),
             None => false,
         }
     }
 }
 
-/// What kind of place an address is.
+/// The network that an address belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Class {
+enum AddressClass {
     Public,
     /// This machine.
     Loopback,
-    /// Its network.
+    /// The local network.
     Private,
-    /// Link-local (what a cloud tells its machines among them), multicast, reserved: no server of
-    /// anybody's.
-    Never,
+    /// Link-local (cloud metadata services among them), multicast or reserved: never a legitimate
+    /// server.
+    Forbidden,
 }
 
-impl Class {
-    /// Of what the address itself says: a name's addresses are its owner's word, so they widen
-    /// nothing.
+impl AddressClass {
+    /// The class of the URL's host. A host name counts as public whatever it resolves to: its owner
+    /// could otherwise widen what is permitted.
     fn of_host(base: &Url) -> Self {
         match base.host() {
             Some(Host::Ipv4(address)) => Self::of(address.into()),
@@ -185,9 +183,9 @@ impl Class {
         match address.octets() {
             [127, ..] => Self::Loopback,
             [10, ..] | [192, 168, ..] | [172, 16..=31, ..] | [100, 64..=127, ..] => Self::Private,
-            [0, ..] | [169, 254, ..] | [224..=255, ..] => Self::Never,
+            [0, ..] | [169, 254, ..] | [224..=255, ..] => Self::Forbidden,
             [192, 0, 0 | 2, _] | [198, 18 | 19, ..] | [198, 51, 100, _] | [203, 0, 113, _] => {
-                Self::Never
+                Self::Forbidden
             }
             _ => Self::Public,
         }
@@ -197,23 +195,23 @@ impl Class {
         match address.segments() {
             [0, 0, 0, 0, 0, 0, 0, 1] => Self::Loopback,
             [0xfc00..=0xfdff, ..] => Self::Private,
-            [0x2001, 0x0db8, ..] => Self::Never,
+            [0x2001, 0x0db8, ..] => Self::Forbidden,
             [0x2000..=0x3fff, ..] => Self::Public,
-            _ => Self::Never,
+            _ => Self::Forbidden,
         }
     }
 
-    /// Whether a server of this kind may name that address.
+    /// Whether metadata of a server in this class may name that address.
     fn permits(self, address: IpAddr) -> bool {
         match Self::of(address) {
             Self::Public => true,
-            Self::Never => false,
+            Self::Forbidden => false,
             near => near == self,
         }
     }
 }
 
-/// The older address that a newer one leads to: mapped, compatible, 6to4, NAT64.
+/// The IPv4 address embedded in an IPv6 address: mapped, compatible, 6to4, NAT64.
 fn embedded(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let join = |high: u16, low: u16| Ipv4Addr::from((u32::from(high) << 16) | u32::from(low));
     match address.segments() {
@@ -225,25 +223,25 @@ fn embedded(address: Ipv6Addr) -> Option<Ipv4Addr> {
     }
 }
 
-/// Gives only addresses that may be connected to.
-struct Resolver {
-    home: Class,
+/// Resolves names to permitted addresses only.
+struct GuardedResolver {
+    server_class: AddressClass,
     /// The hosts of proxies.
     proxies: Vec<String>,
     lookup: Arc<dyn Resolve>,
 }
 
-impl Resolver {
-    /// The host of a proxy is connected to as it is.
+impl GuardedResolver {
+    /// Proxies are trusted.
     fn is_proxy(&self, name: &str) -> bool {
         self.proxies
             .iter()
             .any(|proxy| proxy.eq_ignore_ascii_case(name))
     }
 
-    /// Whether a name is known here, and has no address that may be connected to. One that only a
-    /// proxy knows is the proxy's to judge.
-    async fn leads_astray(&self, name: &str) -> bool {
+    /// Whether a name resolves here, but to no permitted address. A name that only the proxy can
+    /// resolve is left to the proxy.
+    async fn is_forbidden_name(&self, name: &str) -> bool {
         if self.is_proxy(name) {
             return false;
         }
@@ -251,42 +249,42 @@ impl Resolver {
         match timeout(LOOKUP, self.lookup.resolve(name)).await {
             Ok(Ok(found)) => {
                 let mut found = found.peekable();
-                found.peek().is_some() && !found.any(|place| self.home.permits(place.ip()))
+                found.peek().is_some() && !found.any(|place| self.server_class.permits(place.ip()))
             }
             Ok(Err(_)) | Err(_) => false,
         }
     }
 }
 
-impl std::fmt::Debug for Resolver {
+impl std::fmt::Debug for GuardedResolver {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Resolver")
-            .field("home", &self.home)
+        f.debug_struct("GuardedResolver")
+            .field("server_class", &self.server_class)
             .finish_non_exhaustive()
     }
 }
 
-impl Resolve for Resolver {
+impl Resolve for GuardedResolver {
     fn resolve(&self, name: Name) -> Resolving {
-        let (home, is_proxy) = (self.home, self.is_proxy(name.as_str()));
+        let (server_class, is_proxy) = (self.server_class, self.is_proxy(name.as_str()));
         let found = self.lookup.resolve(name);
         Box::pin(async move {
             let found: Vec<SocketAddr> = found
                 .await?
-                .filter(|place| is_proxy || home.permits(place.ip()))
+                .filter(|place| is_proxy || server_class.permits(place.ip()))
                 .collect();
             match found.is_empty() {
-                true => Err("it has no address that may be connected to".into()),
+                true => Err("it resolves to no permitted address".into()),
                 false => Ok(Box::new(found.into_iter()) as Addrs),
             }
         })
     }
 }
 
-/// Asks the operating system.
-struct System;
+/// Resolves with the operating system.
+struct SystemResolver;
 
-impl Resolve for System {
+impl Resolve for SystemResolver {
     fn resolve(&self, name: Name) -> Resolving {
         Box::pin(async move {
             let found: Vec<SocketAddr> =
@@ -296,7 +294,7 @@ impl Resolve for System {
     }
 }
 
-/// The host of a proxy, as its variable writes it.
+/// The host in the value of a proxy variable.
 fn host_of(proxy: &str) -> Option<String> {
     let proxy = if proxy.contains("://") {
         proxy.to_owned()
@@ -315,7 +313,7 @@ mod tests {
 
     use super::*;
 
-    const PATIENCE: Duration = Duration::from_secs(20);
+    const CONNECTION_DEADLINE: Duration = Duration::from_secs(20);
 
     /// Answers each question with the next address.
     struct Scripted(Mutex<VecDeque<SocketAddr>>);
@@ -330,10 +328,10 @@ mod tests {
     #[test]
     fn t17_an_address_is_judged_by_where_it_leads() {
         let check = |base: &str, expected: &[(&str, bool)]| {
-            let home = Class::of_host(&Url::parse(base).unwrap());
+            let server_class = AddressClass::of_host(&Url::parse(base).unwrap());
             for (address, permitted) in expected {
                 assert_eq!(
-                    home.permits(address.parse().unwrap()),
+                    server_class.permits(address.parse().unwrap()),
                     *permitted,
                     "{base}: {address}"
                 );
@@ -406,10 +404,10 @@ mod tests {
         let base = Url::parse("https://mcp.example/mcp").unwrap();
         let target = Url::parse(&format!("http://rebound.example:{}/revoke", here.port())).unwrap();
 
-        let guarded = Guarded::looking_up(
+        let guarded = GuardedHttp::with_resolver(
             &base,
-            PATIENCE,
-            &Routes::of(&Environment::default()),
+            CONNECTION_DEADLINE,
+            &ProxyRoutes::of(&Environment::default()),
             scripted(&answers),
         )
         .unwrap();
@@ -422,7 +420,7 @@ mod tests {
                 .await
                 .unwrap_err();
             assert!(
-                format!("{asked:?}").contains("no address that may be connected to"),
+                format!("{asked:?}").contains("resolves to no permitted address"),
                 "{answer}: {asked:?}"
             );
         }
@@ -433,14 +431,16 @@ mod tests {
             "nobody came"
         );
         // A proxy is a person's own choice.
-        let routes = Routes {
+        let routes = ProxyRoutes {
             hosts: vec!["Rebound.example".to_owned()],
-            ..Routes::of(&Environment::default())
+            ..ProxyRoutes::of(&Environment::default())
         };
-        let guarded = Guarded::looking_up(&base, PATIENCE, &routes, scripted(&[here])).unwrap();
+        let guarded =
+            GuardedHttp::with_resolver(&base, CONNECTION_DEADLINE, &routes, scripted(&[here]))
+                .unwrap();
         let asking = tokio::spawn(guarded.request(Method::POST, target).await.unwrap().send());
         assert!(
-            tokio::time::timeout(PATIENCE, listener.accept())
+            tokio::time::timeout(CONNECTION_DEADLINE, listener.accept())
                 .await
                 .is_ok()
         );
@@ -453,28 +453,30 @@ mod tests {
     async fn t17_a_name_is_judged_before_a_proxy_is_asked_for_it() {
         let proxy = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = format!("http://{}", proxy.local_addr().unwrap());
-        let routes = Routes::of(&Environment::new([("http_proxy".to_owned(), address)]));
+        let routes = ProxyRoutes::of(&Environment::new([("http_proxy".to_owned(), address)]));
         let base = Url::parse("https://mcp.example/mcp").unwrap();
         let asking = |answers: Vec<SocketAddr>| {
             let scripted = Arc::new(Scripted(Mutex::new(answers.into())));
-            let guarded = Guarded::looking_up(&base, PATIENCE, &routes, scripted).unwrap();
+            let guarded =
+                GuardedHttp::with_resolver(&base, CONNECTION_DEADLINE, &routes, scripted).unwrap();
             let request = Request::new(
                 Method::POST,
                 Url::parse("http://named.example/token").unwrap(),
             );
             tokio::spawn(async move {
                 guarded
-                    .carry(request)
+                    .send(request)
                     .await
                     .map(drop)
                     .map_err(|fault| fault.to_string())
             })
         };
         for never in ["169.254.169.254:80", "10.0.0.1:80", "127.0.0.1:80"] {
-            let refused = tokio::time::timeout(PATIENCE, asking(vec![never.parse().unwrap()]))
-                .await
-                .unwrap()
-                .unwrap();
+            let refused =
+                tokio::time::timeout(CONNECTION_DEADLINE, asking(vec![never.parse().unwrap()]))
+                    .await
+                    .unwrap()
+                    .unwrap();
             assert!(refused.is_err(), "{never}");
         }
         assert!(
@@ -485,7 +487,11 @@ mod tests {
         );
         for fine in [vec!["93.184.216.34:80".parse().unwrap()], Vec::new()] {
             let asked = asking(fine);
-            assert!(tokio::time::timeout(PATIENCE, proxy.accept()).await.is_ok());
+            assert!(
+                tokio::time::timeout(CONNECTION_DEADLINE, proxy.accept())
+                    .await
+                    .is_ok()
+            );
             asked.abort();
         }
     }
@@ -494,10 +500,10 @@ mod tests {
     #[tokio::test]
     async fn t17_an_address_that_is_written_out_is_not_asked() {
         let guarded = |base: &str| {
-            Guarded::new(
+            GuardedHttp::new(
                 &Url::parse(base).unwrap(),
-                PATIENCE,
-                &Routes::of(&Environment::default()),
+                CONNECTION_DEADLINE,
+                &ProxyRoutes::of(&Environment::default()),
             )
             .unwrap()
         };

@@ -1,10 +1,10 @@
-//! Servers of 2025-03-26 that are their own authorization server: their metadata stands at the root
-//! of their origin.
+//! Metadata of servers of 2025-03-26 that are their own authorization server: it is published at
+//! the root of their origin.
 //!
-//! That revision knew no metadata of the protected resource, and its servers may name an issuer
-//! with a path there, which RFC 8414 does not permit. It is believed only if nothing newer is
-//! published and everything it names stays within the server's own origin: then there is nobody it
-//! could be mixed up with.
+//! That revision had no protected resource metadata, and its servers may name an issuer with a path
+//! there, which RFC 8414 forbids. The document is trusted only if no newer metadata is published
+//! and everything it names is within the server's own origin, so that no other party can be
+//! impersonated.
 
 use std::time::Duration;
 
@@ -12,27 +12,27 @@ use reqwest::Method;
 use rmcp::transport::auth::AuthorizationMetadata;
 use url::Url;
 
-use super::guarded::{Guarded, Routes};
+use super::guarded_http::{GuardedHttp, ProxyRoutes};
 
-/// How long one document may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// The deadline for one document.
+const CONNECTION_DEADLINE: Duration = Duration::from_secs(10);
 
 /// The longest document that is read.
 const MAX_BYTES: usize = 256 * 1024;
 
-/// What such a server publishes, if it is one.
+/// Fetches the metadata, if the server is of that kind.
 pub(super) async fn metadata(
     server: &Url,
     challenge: Option<&str>,
-    routes: &Routes,
+    routes: &ProxyRoutes,
 ) -> Option<AuthorizationMetadata> {
     if challenge.is_some_and(|challenge| challenge.contains("resource_metadata")) {
         return None;
     }
-    let guarded = Guarded::new(server, PATIENCE, routes).ok()?;
+    let guarded = GuardedHttp::new(server, CONNECTION_DEADLINE, routes).ok()?;
     let get = async |path: &str| guarded.request(Method::GET, at(server, path)).await;
-    for path in newer_paths(server) {
-        // One that cannot be asked may have one.
+    for path in resource_metadata_paths(server) {
+        // A failed request does not prove that nothing newer is published.
         if get(&path).await?.send().await.ok()?.status().is_success() {
             return None;
         }
@@ -49,17 +49,17 @@ pub(super) async fn metadata(
             return None;
         }
     }
-    believed(server, &body)
+    trusted_metadata(server, &body)
 }
 
-/// The document, if it is metadata that names nothing outside of the server's own origin.
-pub(super) fn believed(server: &Url, document: &[u8]) -> Option<AuthorizationMetadata> {
+/// Parses the document, and rejects it if it names anything outside the server's own origin.
+pub(super) fn trusted_metadata(server: &Url, document: &[u8]) -> Option<AuthorizationMetadata> {
     let metadata: AuthorizationMetadata = serde_json::from_slice(document).ok()?;
-    stays_within(server, &metadata).then_some(metadata)
+    stays_within_origin(server, &metadata).then_some(metadata)
 }
 
-/// Where the metadata of a protected resource would stand.
-fn newer_paths(server: &Url) -> Vec<String> {
+/// The well-known paths of protected resource metadata.
+fn resource_metadata_paths(server: &Url) -> Vec<String> {
     const NAME: &str = "/.well-known/oauth-protected-resource";
     match server.path().trim_end_matches('/') {
         "" => vec![NAME.to_owned()],
@@ -71,7 +71,7 @@ fn newer_paths(server: &Url) -> Vec<String> {
     }
 }
 
-fn stays_within(server: &Url, metadata: &AuthorizationMetadata) -> bool {
+fn stays_within_origin(server: &Url, metadata: &AuthorizationMetadata) -> bool {
     let named = [
         metadata.issuer.as_ref(),
         Some(&metadata.authorization_endpoint),
@@ -107,7 +107,7 @@ mod tests {
                 "issuer": issuer, "authorization_endpoint": "https://x.example/oauth/authorize", "token_endpoint": token,
             });
             assert_eq!(
-                stays_within(&server, &serde_json::from_value(document).unwrap()),
+                stays_within_origin(&server, &serde_json::from_value(document).unwrap()),
                 expected,
                 "{issuer} {token}"
             );
@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn newer_metadata_is_looked_for_first() {
-        let paths = |url: &str| newer_paths(&Url::parse(url).unwrap());
+        let paths = |url: &str| resource_metadata_paths(&Url::parse(url).unwrap());
         assert_eq!(
             paths("https://x.example/"),
             ["/.well-known/oauth-protected-resource"]
