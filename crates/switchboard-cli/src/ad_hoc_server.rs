@@ -4,10 +4,10 @@
 use std::sync::Arc;
 
 use switchboard::config::{
-    Endpoint, HttpEndpoint, Scope, ServerConfig, Source, StdioEndpoint, Syntax,
+    Endpoint, HttpEndpoint, ReferenceSyntax, Scope, ServerConfig, Source, StdioEndpoint,
 };
 use switchboard::name::ServerName;
-use switchboard::trust::{self, Standing};
+use switchboard::trust::{self, TrustState};
 
 use crate::command::trust::show;
 use crate::failure::{Code, Failure};
@@ -32,12 +32,12 @@ impl Setup {
     }
 
     fn accept(&self, server: &ServerConfig, yes: bool) -> Result<(), Failure> {
-        let standing = trust::standing(server, &self.environment, &*self.store);
-        if standing == Standing::Trusted {
+        let trust_state = trust::trust_state(server, &self.environment, &*self.store);
+        if trust_state == TrustState::Trusted {
             return Ok(());
         }
         let disclosure = trust::disclose(server, &self.environment);
-        let text = show::entry(server, &standing, &disclosure);
+        let text = show::entry(server, &trust_state, &disclosure);
         let denied = |message: &str| {
             Failure::new(
                 Code::Denied,
@@ -75,7 +75,7 @@ fn entry(words: &str, paths: &Paths) -> Result<ServerConfig, Failure> {
     };
     if words.starts_with("http://") || words.starts_with("https://") {
         let endpoint = HttpEndpoint {
-            syntax: Syntax::Literal,
+            syntax: ReferenceSyntax::Literal,
             ..HttpEndpoint::new(words)
         };
         let host = words
@@ -100,7 +100,7 @@ fn entry(words: &str, paths: &Paths) -> Result<ServerConfig, Failure> {
         .ok_or_else(|| wrong("expected a command line or a URL"))?;
     let args: Vec<String> = words.collect();
     let endpoint = Endpoint::Stdio(StdioEndpoint {
-        syntax: Syntax::Literal,
+        syntax: ReferenceSyntax::Literal,
         ..StdioEndpoint::new(&command, &args)
     });
     let package = args

@@ -128,7 +128,7 @@ impl Default for Command {
 
 /// Reads the word of a dialect.
 fn dialects() -> impl TypedValueParser<Value = Dialect> {
-    let words = Dialect::ALL.map(|dialect| dialect.rules().word);
+    let words = Dialect::ALL.map(|dialect| dialect.profile().name);
     PossibleValuesParser::new(words).map(|word| Dialect::parse(&word).unwrap_or_default())
 }
 

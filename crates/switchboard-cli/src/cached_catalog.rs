@@ -13,7 +13,7 @@ use switchboard::config::{self, Config, ConfigFile, Scope, ServerConfig};
 use switchboard::name::ServerName;
 use switchboard::server::remembered_offerings;
 use switchboard::store::{FileStore, Store};
-use switchboard::trust::{self, Standing};
+use switchboard::trust::{self, TrustState};
 
 use crate::paths::Paths;
 use crate::setup::Setup;
@@ -40,7 +40,7 @@ pub(crate) fn catalog_of_all(setup: &Setup, only: Option<&ServerName>) -> Option
         let is_blocked = config.security.blocks(&server.name).is_some();
         server.enabled
             && !is_blocked
-            && trust::standing(server, environment, &**store) == Standing::Trusted
+            && trust::trust_state(server, environment, &**store) == TrustState::Trusted
     };
     let mut parts = Vec::new();
     for server in config

@@ -37,7 +37,7 @@ pub(crate) fn start(options: &Options, command: &Command) {
         options
             .dialect
             .iter()
-            .flat_map(|dialect| ["--dialect".to_owned(), dialect.rules().word.to_owned()]),
+            .flat_map(|dialect| ["--dialect".to_owned(), dialect.profile().name.to_owned()]),
     );
     let _ = RUN.set(Run {
         files,

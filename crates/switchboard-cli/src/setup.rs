@@ -12,7 +12,7 @@ use switchboard::launch::{Containment, Launcher};
 use switchboard::name::ServerName;
 use switchboard::secret::Secret;
 use switchboard::store::{FileStore, MemoryStore, Shelf, Store};
-use switchboard::trust::{self, Standing};
+use switchboard::trust::{self, TrustState};
 use switchboard::untrusted::Untrusted;
 use switchboard::{Host, HostBuilder};
 
@@ -115,7 +115,8 @@ impl Setup {
                             .flatten()
                             .cloned(),
                     );
-                    if trust::standing(server, &self.environment, &*self.store) == Standing::Trusted
+                    if trust::trust_state(server, &self.environment, &*self.store)
+                        == TrustState::Trusted
                     {
                         let resolved = config::resolve_url(http, &self.environment);
                         secrets.extend(resolved.into_iter().flat_map(|resolved| resolved.secrets));
@@ -123,14 +124,15 @@ impl Setup {
                 }
                 Endpoint::Stdio(stdio) => {
                     secrets.extend(stdio.env.values().cloned());
-                    if trust::standing(server, &self.environment, &*self.store) == Standing::Trusted
+                    if trust::trust_state(server, &self.environment, &*self.store)
+                        == TrustState::Trusted
                     {
                         let launch =
                             config::resolve_launch(stdio, &server.source.folder, &self.environment);
                         secrets.extend(launch.into_iter().flat_map(|launch| launch.secrets));
                     }
                 }
-                Endpoint::Wrong(_) => {}
+                Endpoint::Invalid(_) => {}
             }
         }
         secrets
@@ -172,10 +174,10 @@ impl Setup {
     /// The same, refused unless a person has accepted it.
     pub(crate) fn trusted_entry(&self, name: &str) -> Result<&Arc<ServerConfig>, Failure> {
         let entry = self.entry(name)?;
-        let what = match trust::standing(entry, &self.environment, &*self.store) {
-            Standing::Trusted => return Ok(entry),
-            Standing::New => "is not trusted yet",
-            Standing::Changed { .. } => "has changed since it was trusted",
+        let what = match trust::trust_state(entry, &self.environment, &*self.store) {
+            TrustState::Trusted => return Ok(entry),
+            TrustState::New => "is not trusted yet",
+            TrustState::Changed { .. } => "has changed since it was trusted",
         };
         let file = Untrusted::new(entry.source.file.display().to_string());
         Err(Failure::new(
@@ -285,7 +287,7 @@ impl Setup {
     /// trusted; or, where it has none, one of the project's, or the project has none at all.
     pub(crate) fn is_in_effect(&self, project: &ProjectPermissions) -> bool {
         let is_trusted = |server: &&Arc<ServerConfig>| {
-            trust::standing(server, &self.environment, &*self.store) == Standing::Trusted
+            trust::trust_state(server, &self.environment, &*self.store) == TrustState::Trusted
         };
         let of_project = || {
             self.config
@@ -309,7 +311,8 @@ impl Setup {
             .iter()
             .filter(|_| !self.json)
         {
-            let counts = trust::permissions_standing(project, &*self.store) == Standing::Trusted;
+            let counts =
+                trust::permissions_trust_state(project, &*self.store) == TrustState::Trusted;
             if !counts
                 && self.is_in_effect(project)
                 && trust::is_first_mention(project, &*self.store)

@@ -97,7 +97,7 @@ const LONGEST_KEY: usize = 80;
 
 /// Where lines begin, to turn an offset into line and column at a cost that no file can drive up.
 #[derive(Debug)]
-pub(super) struct Lines<'a> {
+pub(super) struct LineIndex<'a> {
     text: &'a str,
     starts: Vec<usize>,
     /// How many characters begin before each block of bytes: a file may be one line of a million.
@@ -106,7 +106,7 @@ pub(super) struct Lines<'a> {
 
 const BLOCK_BYTES: usize = 256;
 
-impl<'a> Lines<'a> {
+impl<'a> LineIndex<'a> {
     pub(super) fn new(text: &'a str) -> Self {
         let starts = std::iter::once(0)
             .chain(text.match_indices('\n').map(|(at, _)| at + 1))
@@ -125,7 +125,7 @@ impl<'a> Lines<'a> {
     }
 
     /// 1-based line and column (in characters) of a byte offset.
-    pub(super) fn place(&self, offset: usize) -> (usize, usize) {
+    pub(super) fn line_and_column(&self, offset: usize) -> (usize, usize) {
         let offset = self.text.floor_char_boundary(offset.min(self.text.len()));
         let line = self.line(offset);
         (
@@ -152,9 +152,9 @@ fn characters_begun(bytes: &[u8]) -> usize {
 
 /// Collects what one file has to be told, in the order of the file.
 #[derive(Debug)]
-pub(super) struct Findings<'a> {
+pub(super) struct Diagnostics<'a> {
     pub(super) file: Arc<PathBuf>,
-    pub(super) lines: Lines<'a>,
+    pub(super) lines: LineIndex<'a>,
     pub(super) errors: Vec<Diagnostic>,
     pub(super) warnings: Vec<Diagnostic>,
     /// Fields that nobody knows, and what may be meant: warnings, but beside an error perhaps its
@@ -169,12 +169,12 @@ pub(super) struct Findings<'a> {
 /// More findings than this in one file help nobody.
 const MAX_FINDINGS: usize = 100;
 
-impl<'a> Findings<'a> {
+impl<'a> Diagnostics<'a> {
     pub(super) fn new(file: Arc<PathBuf>, text: &'a str) -> Self {
         let (errors, warnings, unknown) = (Vec::new(), Vec::new(), Vec::new());
         Self {
             file,
-            lines: Lines::new(text),
+            lines: LineIndex::new(text),
             errors,
             warnings,
             unknown,
@@ -270,7 +270,7 @@ impl<'a> Findings<'a> {
     }
 
     fn finding(&self, offset: usize, field: String, message: String) -> Diagnostic {
-        let (line, column) = self.lines.place(offset);
+        let (line, column) = self.lines.line_and_column(offset);
         Diagnostic {
             file: self.file.clone(),
             line,
@@ -281,18 +281,18 @@ impl<'a> Findings<'a> {
     }
 }
 
-fn bounded(mut findings: Vec<Diagnostic>) -> Vec<Diagnostic> {
-    findings.sort_by_key(|finding| (finding.line, finding.column));
-    let more = findings.len().saturating_sub(MAX_FINDINGS);
+fn bounded(mut diagnostics: Vec<Diagnostic>) -> Vec<Diagnostic> {
+    diagnostics.sort_by_key(|finding| (finding.line, finding.column));
+    let more = diagnostics.len().saturating_sub(MAX_FINDINGS);
     if more > 0 {
-        let file = findings[0].file.clone();
-        findings.truncate(MAX_FINDINGS);
-        findings.push(Diagnostic::of_file(
+        let file = diagnostics[0].file.clone();
+        diagnostics.truncate(MAX_FINDINGS);
+        diagnostics.push(Diagnostic::of_file(
             &file,
             format!("and {more} more of the same file; correct the first ones and try again"),
         ));
     }
-    findings
+    diagnostics
 }
 
 #[cfg(test)]
@@ -302,21 +302,21 @@ mod tests {
     #[test]
     fn columns_count_characters_wherever_the_line_is() {
         let text = format!("é\n{}x\n", "é".repeat(1000));
-        let lines = Lines::new(&text);
-        assert_eq!(lines.place(0), (1, 1));
-        assert_eq!(lines.place(2), (1, 2));
-        assert_eq!(lines.place(3), (2, 1));
-        assert_eq!(lines.place(3 + 2000), (2, 1001));
+        let lines = LineIndex::new(&text);
+        assert_eq!(lines.line_and_column(0), (1, 1));
+        assert_eq!(lines.line_and_column(2), (1, 2));
+        assert_eq!(lines.line_and_column(3), (2, 1));
+        assert_eq!(lines.line_and_column(3 + 2000), (2, 1001));
         assert_eq!(
-            lines.place(4),
+            lines.line_and_column(4),
             (2, 1),
             "the middle of a character is that character"
         );
-        assert_eq!(lines.place(usize::MAX), (3, 1));
+        assert_eq!(lines.line_and_column(usize::MAX), (3, 1));
         for (offset, _) in text.char_indices() {
             let start = text[..offset].rfind('\n').map_or(0, |newline| newline + 1);
             assert_eq!(
-                lines.place(offset).1,
+                lines.line_and_column(offset).1,
                 text[start..offset].chars().count() + 1
             );
         }

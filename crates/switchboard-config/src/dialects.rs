@@ -6,12 +6,12 @@
 
 use std::time::Duration;
 
-use super::diagnostic::Findings;
-use super::edit::spelling::{self, Address, Spelling};
+use super::diagnostic::Diagnostics;
+use super::edit::entry_spelling::{self, EntrySpelling, UrlField};
 use super::format::Format;
-use super::reference::Syntax;
+use super::raw::{FieldTable, RawConfig, RawServer};
+use super::reference::ReferenceSyntax;
 use super::tree::Node;
-use super::written::{Fields, Written, WrittenServer};
 use super::{HttpWire, Start, TimeField};
 use crate::name::{Style, as_word};
 
@@ -48,9 +48,9 @@ pub enum Dialect {
 
 /// What holds for the servers of a dialect, where their document says it or the native rule does.
 #[derive(Debug)]
-pub struct Rules {
-    /// Its word on the command line.
-    pub word: &'static str,
+pub struct DialectProfile {
+    /// Its name on the command line.
+    pub name: &'static str,
     /// How its files are written, where their name does not tell.
     pub(super) format: Format,
     /// The folder that it keeps its file in, inside the project's or the user's: relative paths
@@ -64,7 +64,7 @@ pub struct Rules {
     /// How its tools are named; `None` takes the style that the configuration as a whole has.
     pub naming: Option<Style>,
     /// How its texts refer to variables.
-    pub syntax: Syntax,
+    pub syntax: ReferenceSyntax,
     /// A wrong entry, or a field of the other transport, is an error of the whole file; elsewhere
     /// of that server alone, or a warning.
     pub strict: bool,
@@ -96,7 +96,7 @@ pub struct Rules {
     /// A server that offers prompts or resources, but no tool, is closed.
     pub closes_without_tools: bool,
     /// How a child is ended.
-    pub stop: Stop,
+    pub stop: StopMethod,
     /// A change of the file is noticed by itself.
     pub watched: bool,
     /// Where the file says nothing about permissions, calls are not asked about. In a project's
@@ -110,20 +110,20 @@ pub struct Rules {
     /// Many of its servers are shown in a line each: no document says how they look.
     pub is_brief: bool,
     /// What it calls the states of a server.
-    pub words: Words,
+    pub state_names: StateNames,
     /// Lines of a server's stderr that a logger marked as INFO are not kept.
     pub drops_info_lines: bool,
     /// How its entries are written, for whoever edits a file.
-    pub(super) writing: Spelling,
+    pub(super) entry_spelling: EntrySpelling,
     /// How the rules in its files name tools.
-    pub spellings: Spellings,
+    pub rule_syntax: RuleSyntax,
     /// What a person may answer when a call of its servers is asked about.
-    pub answers: Answers,
+    pub approval_choices: ApprovalChoices,
 }
 
 /// Which spellings of a rule count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Spellings {
+pub enum RuleSyntax {
     /// `server` and `server/tool`, a glob per part; and all of the others.
     Every,
     /// `mcp:server_tool`: behind the colon a glob on the name that the tool has in that style.
@@ -136,7 +136,7 @@ pub enum Spellings {
     Exposed,
 }
 
-impl Spellings {
+impl RuleSyntax {
     /// What a rule should look like, for messages.
     pub const fn expected(self) -> &'static str {
         match self {
@@ -151,41 +151,41 @@ impl Spellings {
 
 /// What a person may answer when a call is asked about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Answers {
+pub enum ApprovalChoices {
     /// Once, always this tool or this server (for this run or for good), no.
-    Kept,
+    Stored,
     /// Proceed once, always allow this tool or this server (in memory, by a key), cancel.
     InMemory,
 }
 
 /// The words that a dialect has for the state of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Words {
+pub enum StateNames {
     /// One for each state.
     All,
     /// `CONNECTED`, `CONNECTING`, and `DISCONNECTED` for everything else.
     Three,
     /// `ok` and `error`.
-    Two,
+    OkError,
 }
 
 /// How a child is ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stop {
+pub enum StopMethod {
     /// Its input is closed; SIGTERM at 2 s, SIGKILL at 3 s.
     CloseFirst,
     /// SIGTERM at once, SIGKILL at 3 s.
     Terminate,
 }
 
-const NATIVE: Rules = Rules {
-    word: "native",
+const NATIVE: DialectProfile = DialectProfile {
+    name: "native",
     format: Format::Toml,
     own_folder: None,
     user_paths_start_at_current_folder: false,
     permissions_file: None,
     naming: None,
-    syntax: Syntax::Native,
+    syntax: ReferenceSyntax::Native,
     strict: true,
     narrow_names: true,
     inherits_environment: false,
@@ -199,21 +199,21 @@ const NATIVE: Rules = Rules {
     offers_resource_tools: false,
     gemini_schemas: false,
     closes_without_tools: false,
-    stop: Stop::CloseFirst,
+    stop: StopMethod::CloseFirst,
     watched: true,
     ungated_by_default: false,
     yolo_skips_denies: false,
     keeps_callers_apart: false,
     is_brief: true,
-    words: Words::All,
+    state_names: StateNames::All,
     drops_info_lines: false,
-    writing: spelling::NATIVE,
-    spellings: Spellings::Every,
-    answers: Answers::Kept,
+    entry_spelling: entry_spelling::NATIVE,
+    rule_syntax: RuleSyntax::Every,
+    approval_choices: ApprovalChoices::Stored,
 };
 
 /// What the five documents have in common where they differ from the native file.
-const FOREIGN: Rules = Rules {
+const FOREIGN: DialectProfile = DialectProfile {
     strict: false,
     narrow_names: false,
     inherits_environment: true,
@@ -222,48 +222,48 @@ const FOREIGN: Rules = Rules {
     ..NATIVE
 };
 
-const CORE_AGENT: Rules = Rules {
-    word: "core-agent",
+const CORE_AGENT: DialectProfile = DialectProfile {
+    name: "core-agent",
     format: Format::Json,
     own_folder: Some(".agents"),
     permissions_file: Some("config.json"),
     naming: Some(Style::ServerTool),
-    syntax: Syntax::Placeholder,
+    syntax: ReferenceSyntax::Placeholder,
     strict: true,
     wire: HttpWire::Streamable,
-    stop: Stop::Terminate,
+    stop: StopMethod::Terminate,
     watched: false,
     ungated_by_default: true,
     yolo_skips_denies: true,
-    words: Words::Two,
-    writing: spelling::CORE_AGENT,
-    spellings: Spellings::Colon,
+    state_names: StateNames::OkError,
+    entry_spelling: entry_spelling::CORE_AGENT,
+    rule_syntax: RuleSyntax::Colon,
     ..FOREIGN
 };
 
-const A3S: Rules = Rules {
-    word: "a3s",
+const A3S: DialectProfile = DialectProfile {
+    name: "a3s",
     format: Format::Hcl,
     naming: Some(Style::Mcp),
     // `env("NAME")` is a call, not a text: the reader writes it as the native reference, and every
     // other `$` as `$$`.
-    syntax: Syntax::Native,
+    syntax: ReferenceSyntax::Native,
     call_timeout: Some(Duration::from_secs(60)),
     call_timeout_field: Some(TimeField::TimeoutMs),
     wire: HttpWire::Sse,
     refuses_builtin_names: true,
-    writing: spelling::A3S,
-    spellings: Spellings::Prefix,
+    entry_spelling: entry_spelling::A3S,
+    rule_syntax: RuleSyntax::Prefix,
     ..FOREIGN
 };
 
-const GEMINI: Rules = Rules {
-    word: "gemini",
+const GEMINI: DialectProfile = DialectProfile {
+    name: "gemini",
     format: Format::Json,
     own_folder: Some(".gemini"),
     user_paths_start_at_current_folder: true,
     naming: Some(Style::FirstWins),
-    syntax: Syntax::Shell,
+    syntax: ReferenceSyntax::Shell,
     // S2-21: the document's one timeout is for connecting as well.
     connect_timeout: Duration::from_secs(600),
     call_timeout: Some(Duration::from_secs(600)),
@@ -271,57 +271,57 @@ const GEMINI: Rules = Rules {
     wire: HttpWire::Sse,
     gemini_schemas: true,
     closes_without_tools: true,
-    words: Words::Three,
+    state_names: StateNames::Three,
     drops_info_lines: true,
-    writing: spelling::GEMINI,
-    spellings: Spellings::Keys,
-    answers: Answers::InMemory,
+    entry_spelling: entry_spelling::GEMINI,
+    rule_syntax: RuleSyntax::Keys,
+    approval_choices: ApprovalChoices::InMemory,
     ..FOREIGN
 };
 
-const AGENT_APPS: Rules = Rules {
-    word: "agent-apps",
+const AGENT_APPS: DialectProfile = DialectProfile {
+    name: "agent-apps",
     format: Format::Yaml,
     naming: Some(Style::ServerDashTool),
     // `\${NAME}` is what is left for the launch: the reader writes it as the native reference, and
     // every other `$` as `$$`.
-    syntax: Syntax::Native,
+    syntax: ReferenceSyntax::Native,
     start: Start::Lazy,
     wire: HttpWire::Streamable,
     keeps_callers_apart: true,
     // S3-13: the document has no gate.
     ungated_by_default: true,
-    writing: spelling::AGENT_APPS,
+    entry_spelling: entry_spelling::AGENT_APPS,
     ..FOREIGN
 };
 
-const AGENT_CODE: Rules = Rules {
-    word: "agent-code",
+const AGENT_CODE: DialectProfile = DialectProfile {
+    name: "agent-code",
     naming: Some(Style::Mcp),
-    syntax: Syntax::Literal,
+    syntax: ReferenceSyntax::Literal,
     wire: HttpWire::Sse,
-    writing: spelling::AGENT_CODE,
+    entry_spelling: entry_spelling::AGENT_CODE,
     sse_below: true,
-    spellings: Spellings::Exposed,
+    rule_syntax: RuleSyntax::Exposed,
     offers_resource_tools: true,
     ..FOREIGN
 };
 
-const MCP_JSON: Rules = Rules {
-    word: "mcp-json",
+const MCP_JSON: DialectProfile = DialectProfile {
+    name: "mcp-json",
     format: Format::Json,
-    syntax: Syntax::Braced,
+    syntax: ReferenceSyntax::Braced,
     strict: false,
     narrow_names: false,
     refuses_builtin_names: false,
-    writing: spelling::MCP_JSON,
+    entry_spelling: entry_spelling::MCP_JSON,
     ..NATIVE
 };
 
-impl Rules {
+impl DialectProfile {
     /// How an entry says that its server may run.
     pub fn to_enable(&self) -> String {
-        match self.writing.enabled {
+        match self.entry_spelling.enabled {
             Some((field, on)) => format!("set `{field}` to {on}"),
             None => "enable it".to_owned(),
         }
@@ -330,11 +330,11 @@ impl Rules {
     /// How an entry with this wire is changed so that the server is reached over another; `None`
     /// where such a file has no word for it.
     pub fn to_change_wire(&self, wire: HttpWire) -> Option<String> {
-        let field = |address: Address| address.map(|(field, _)| field);
-        let beside = |address: Address| address.and_then(|(_, beside)| beside);
-        let Spelling {
+        let field = |address: UrlField| address.map(|(field, _)| field);
+        let beside = |address: UrlField| address.and_then(|(_, beside)| beside);
+        let EntrySpelling {
             auto, http, sse, ..
-        } = &self.writing;
+        } = &self.entry_spelling;
         let (now, other, name) = match wire {
             HttpWire::Auto => return None,
             HttpWire::Streamable => (*http, *sse, "HTTP+SSE"),
@@ -365,7 +365,7 @@ impl Dialect {
     ];
 
     /// What holds for its servers.
-    pub const fn rules(self) -> &'static Rules {
+    pub const fn profile(self) -> &'static DialectProfile {
         match self {
             Self::Native => &NATIVE,
             Self::CoreAgent => &CORE_AGENT,
@@ -381,7 +381,7 @@ impl Dialect {
     pub fn parse(word: &str) -> Option<Self> {
         Self::ALL
             .into_iter()
-            .find(|dialect| dialect.rules().word == word)
+            .find(|dialect| dialect.profile().name == word)
     }
 
     /// How a file of this kind allows one tool, for people to write there; `None` where it has no
@@ -417,7 +417,7 @@ impl Dialect {
     }
 
     /// Who reads its files.
-    pub(super) fn reader(self) -> &'static dyn Reader {
+    pub(super) fn reader(self) -> &'static dyn DialectReader {
         match self {
             Self::Native => &native::Native,
             Self::A3s => &a3s::A3s,
@@ -431,17 +431,17 @@ impl Dialect {
 }
 
 /// How the files of one dialect are read: from a tree to the fields of the native file.
-pub(super) trait Reader: Sync {
+pub(super) trait DialectReader: Sync {
     /// What the document says, its entries not read yet.
-    fn open(&self, document: &Node, findings: &mut Findings<'_>) -> Written;
+    fn open(&self, document: &Node, diagnostics: &mut Diagnostics<'_>) -> RawConfig;
 
     /// The fields of one entry, by their native names and with native values; where they contradict
     /// each other, the dialect has decided already. `None` where it is no table at all, which
     /// has been told.
-    fn entry(&self, server: &WrittenServer, findings: &mut Findings<'_>) -> Option<Fields>;
+    fn entry(&self, server: &RawServer, diagnostics: &mut Diagnostics<'_>) -> Option<FieldTable>;
 
-    /// What the file beside ([`Rules::permissions_file`]) permits.
-    fn permissions(&self, _document: &Node, _findings: &mut Findings<'_>) -> Written {
-        Written::default()
+    /// What the file beside ([`DialectProfile::permissions_file`]) permits.
+    fn permissions(&self, _document: &Node, _findings: &mut Diagnostics<'_>) -> RawConfig {
+        RawConfig::default()
     }
 }

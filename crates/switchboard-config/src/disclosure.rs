@@ -7,12 +7,12 @@ use std::path::PathBuf;
 
 use super::diagnostic::visible_path;
 use super::expand::{Expansion, secret_looking};
-use super::fingerprint::Digest;
-use super::reference::{Part, Syntax};
+use super::fingerprint::FingerprintHasher;
+use super::reference::{ReferenceSyntax, TextRole};
 use super::sensitive::is_ordinary;
 use super::{
-    Endpoint, Environment, Fingerprint, Grant, HttpAuth, HttpWire, Scope, ServerConfig,
-    StdioEndpoint, hijack, program,
+    Endpoint, Environment, Fingerprint, HttpAuth, HttpWire, OAuthGrant, Scope, ServerConfig,
+    StdioEndpoint, loader_variables, program,
 };
 use crate::name::ServerName;
 use crate::secret::{Redactor, Secret};
@@ -63,9 +63,10 @@ pub fn disclose(server: &ServerConfig, environment: &Environment) -> Disclosure 
                     .map(|(name, value)| (name.as_str(), value.expose())),
             ) {
                 lines.push(format!("variable: {} = {value:?}", quoted_name(name)));
-                variables.extend(syntax.variables(Part::Value, value));
+                variables.extend(syntax.variables(TextRole::Value, value));
                 // A person's own file may set what it likes.
-                let effect = hijack::effect(name).filter(|_| server.source.scope == Scope::Project);
+                let effect = loader_variables::effect(name)
+                    .filter(|_| server.source.scope == Scope::Project);
                 refused.extend(effect.map(|what| format!("{}: {what}", quoted_name(name))));
             }
             if stdio.inherit_env {
@@ -86,7 +87,7 @@ pub fn disclose(server: &ServerConfig, environment: &Environment) -> Disclosure 
                     .map(|(name, value)| (name.as_str(), value.expose())),
             ) {
                 lines.push(format!("header: {} = {value:?}", quoted_name(name)));
-                variables.extend(syntax.variables(Part::Value, value));
+                variables.extend(syntax.variables(TextRole::Value, value));
             }
             disclose_auth(
                 &http.auth,
@@ -96,11 +97,11 @@ pub fn disclose(server: &ServerConfig, environment: &Environment) -> Disclosure 
                 &mut deciding,
             );
         }
-        Endpoint::Wrong(fault) => lines.push(fault.message.clone()),
+        Endpoint::Invalid(fault) => lines.push(fault.message.clone()),
     }
     let values: BTreeMap<String, String> = deciding
         .iter()
-        .flat_map(|text| syntax.variables(Part::Launch, text))
+        .flat_map(|text| syntax.variables(TextRole::Launch, text))
         .map(|name| (name.to_owned(), hash_of_variable(name, environment)))
         .collect();
     variables.extend(values.keys().map(String::as_str));
@@ -140,7 +141,7 @@ pub fn disclose(server: &ServerConfig, environment: &Environment) -> Disclosure 
 /// says enough.
 fn disclose_auth<'a>(
     auth: &'a HttpAuth,
-    syntax: Syntax,
+    syntax: ReferenceSyntax,
     lines: &mut Vec<String>,
     variables: &mut Vec<&'a str>,
     deciding: &mut Vec<&'a str>,
@@ -151,13 +152,13 @@ fn disclose_auth<'a>(
     ] {
         if let Some(secret) = secret {
             let value = secret.expose();
-            let shown = if syntax.reads(Part::Value, value) {
+            let shown = if syntax.reads(TextRole::Value, value) {
                 format!("{value:?}")
             } else {
                 "given in the file".to_owned()
             };
             lines.push(format!("{what}: {shown}"));
-            variables.extend(syntax.variables(Part::Value, value));
+            variables.extend(syntax.variables(TextRole::Value, value));
         }
     }
     for (what, text) in [
@@ -170,7 +171,7 @@ fn disclose_auth<'a>(
             deciding.push(text);
         }
     }
-    if auth.grant == Grant::ClientCredentials {
+    if auth.grant == OAuthGrant::ClientCredentials {
         lines.push("logs in by itself, without a person".to_owned());
     }
     lines.extend(
@@ -188,7 +189,7 @@ fn disclose_auth<'a>(
 fn working_folder(server: &ServerConfig, stdio: &StdioEndpoint) -> Option<String> {
     let folder = &server.source.folder;
     match stdio.cwd.as_deref() {
-        Some(cwd) if stdio.syntax.reads(Part::Launch, cwd) => {
+        Some(cwd) if stdio.syntax.reads(TextRole::Launch, cwd) => {
             Some(format!("{cwd:?}, relative to {:?}", visible_path(folder)))
         }
         Some(cwd) => Some(format!(
@@ -204,7 +205,7 @@ fn working_folder(server: &ServerConfig, stdio: &StdioEndpoint) -> Option<String
 
 /// Path, name, the entry as written, and what decides the launch as it expands now.
 fn key(server: &ServerConfig, deciding: &[&str], environment: &Environment) -> Fingerprint {
-    let mut digest = Digest::new("switchboard trust 2");
+    let mut digest = FingerprintHasher::new("switchboard trust 2");
     digest.part("file", server.source.file.as_os_str().as_bytes());
     digest.part("name", server.name.as_str().as_bytes());
     digest.part("launch", &server.fingerprint().0);
@@ -213,14 +214,19 @@ fn key(server: &ServerConfig, deciding: &[&str], environment: &Environment) -> F
     // the launch.
     let expanded: Vec<String> = deciding
         .iter()
-        .map(|text| expansion.expand(Part::Launch, "", text).unwrap_or_default())
+        .map(|text| {
+            expansion
+                .expand(TextRole::Launch, "", text)
+                .unwrap_or_default()
+        })
         .collect();
     digest.list("expanded", expanded.iter().map(String::as_bytes));
     if let Endpoint::Stdio(stdio) = &server.endpoint {
-        let cwd = stdio
-            .cwd
-            .as_deref()
-            .map(|cwd| expansion.expand(Part::Launch, "", cwd).unwrap_or_default());
+        let cwd = stdio.cwd.as_deref().map(|cwd| {
+            expansion
+                .expand(TextRole::Launch, "", cwd)
+                .unwrap_or_default()
+        });
         let folder = program::absolute(&server.source.folder, &cwd.unwrap_or_default());
         // A link that is pointed elsewhere is another folder.
         digest.part(
@@ -267,9 +273,9 @@ fn secrets(endpoint: &Endpoint) -> Vec<Secret> {
                 .map(|value| value.expose().to_owned());
             secrets.chain(password).chain(query).collect()
         }
-        Endpoint::Wrong(_) => Vec::new(),
+        Endpoint::Invalid(_) => Vec::new(),
     };
-    texts.retain(|text| !is_ordinary(text) && !endpoint.syntax().reads(Part::Value, text));
+    texts.retain(|text| !is_ordinary(text) && !endpoint.syntax().reads(TextRole::Value, text));
     // As a line quotes it.
     let quoted: Vec<String> = texts
         .iter()
@@ -283,14 +289,14 @@ fn without_secrets(line: &str, redactor: &Redactor) -> String {
     if clean == line {
         return line.to_owned();
     }
-    let mut digest = Digest::new("switchboard line 1");
+    let mut digest = FingerprintHasher::new("switchboard line 1");
     digest.part("line", line.as_bytes());
     format!("{clean} ({})", &digest.finish().to_hex()[..8])
 }
 
 /// What a variable holds, as a hash.
 fn hash_of_variable(name: &str, environment: &Environment) -> String {
-    let mut digest = Digest::new("switchboard variable 1");
+    let mut digest = FingerprintHasher::new("switchboard variable 1");
     digest.part("name", name.as_bytes());
     digest.list(
         "value",

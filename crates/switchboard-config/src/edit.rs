@@ -12,16 +12,16 @@ use std::path::{Path, PathBuf};
 
 use super::diagnostic::visible_path;
 use super::format::Format;
-use super::load::{ReadFile, interpret, text_of};
+use super::load::{LoadedFile, interpret, text_of};
 use super::{ConfigErrors, ConfigFile, Dialect, ServerConfig};
 use crate::shell;
 
+pub(super) mod entry_spelling;
 #[cfg(feature = "hcl")]
 mod hcl;
 mod json;
 #[cfg(any(feature = "hcl", feature = "yaml"))]
 mod lines;
-pub(super) mod spelling;
 mod toml;
 #[cfg(feature = "yaml")]
 mod yaml;
@@ -30,7 +30,7 @@ mod yaml;
 #[derive(Debug, Clone)]
 pub enum Change {
     /// One entry more, at the end.
-    Add(Addition),
+    Add(NewServer),
     /// An entry less.
     Remove(String),
     /// The server may run, or may not.
@@ -39,11 +39,11 @@ pub enum Change {
 
 /// A new entry.
 #[derive(Debug, Clone)]
-pub struct Addition {
+pub struct NewServer {
     /// Its key.
     pub name: String,
     /// How to reach the server.
-    pub target: Target,
+    pub target: ServerTarget,
     /// Which wire, where it is said: `stdio`, `http` or `sse`.
     pub transport: Option<String>,
     /// Variables of the program. References are written `${NAME}`; the file gets them as its
@@ -57,7 +57,7 @@ pub struct Addition {
 
 /// How a new server is reached.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Target {
+pub enum ServerTarget {
     /// A program to start, with its arguments.
     Command(String, Vec<String>),
     /// An address.
@@ -66,7 +66,7 @@ pub enum Target {
 
 /// What was done.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Edited {
+pub struct EditOutcome {
     /// The file that was written; a link has been followed.
     pub file: PathBuf,
     /// What kind of file it is.
@@ -136,7 +136,7 @@ fn listed(known: &[String]) -> String {
 
 /// Changes a file. One that is not there is made for an addition (0600, its folder too), if its
 /// name says what it is to hold.
-pub fn edit(file: &ConfigFile, change: &Change) -> Result<Edited, EditFault> {
+pub fn edit(file: &ConfigFile, change: &Change) -> Result<EditOutcome, EditFault> {
     let path = file
         .path
         .canonicalize()
@@ -190,7 +190,7 @@ pub fn edit(file: &ConfigFile, change: &Change) -> Result<Edited, EditFault> {
             });
         }
         (Change::Enable(_, wanted), Some(server)) if server.enabled == *wanted => {
-            return Ok(Edited {
+            return Ok(EditOutcome {
                 file: path,
                 dialect,
                 line: server.source.line,
@@ -218,7 +218,7 @@ pub fn edit(file: &ConfigFile, change: &Change) -> Result<Edited, EditFault> {
         file: path.clone(),
         fault,
     })?;
-    Ok(Edited {
+    Ok(EditOutcome {
         file: path,
         dialect,
         line,
@@ -250,7 +250,7 @@ pub(super) fn edited_text(
 
 /// What a file would begin with if the entry were added to it while it is empty: in its own dialect
 /// and format. `None` where that cannot be known or written.
-pub fn sample(file: &ConfigFile, addition: Addition) -> Option<String> {
+pub fn sample(file: &ConfigFile, addition: NewServer) -> Option<String> {
     let text = text_of(file).unwrap_or_default();
     let blank = if Format::of(&file.path) == Some(Format::Json) {
         "{}"
@@ -272,8 +272,8 @@ impl Change {
 
 /// The text with the change in it; or why that cannot be, and what to do instead.
 fn edited(text: &str, format: Format, dialect: Dialect, change: &Change) -> Result<String, String> {
-    let spelling = &dialect.rules().writing;
-    let place = Place {
+    let spelling = &dialect.profile().entry_spelling;
+    let entry_path = EntryPath {
         container: spelling.container,
         version: spelling.version,
         name: change.name(),
@@ -286,7 +286,7 @@ fn edited(text: &str, format: Format, dialect: Dialect, change: &Change) -> Resu
                 let what = if *wanted { "enabled" } else { "disabled" };
                 return Err(format!(
                     "a file of this kind ({}) has no word for a server that is {what}; try `switchboard remove {}`",
-                    dialect.rules().word,
+                    dialect.profile().name,
                     shell::argument(name)
                 ));
             };
@@ -294,15 +294,15 @@ fn edited(text: &str, format: Format, dialect: Dialect, change: &Change) -> Resu
         }
     };
     match format {
-        Format::Toml => toml::edit(text, &place, &operation),
-        Format::Json => json::edit(text, &place, &operation),
+        Format::Toml => toml::edit(text, &entry_path, &operation),
+        Format::Json => json::edit(text, &entry_path, &operation),
         #[cfg(feature = "hcl")]
-        Format::Hcl => hcl::edit(text, &place, &operation),
+        Format::Hcl => hcl::edit(text, &entry_path, &operation),
         #[cfg(not(feature = "hcl"))]
         Format::Hcl => Err(super::format::NO_HCL.to_owned()),
         #[cfg(feature = "yaml")]
         Format::Yaml | Format::FrontMatter => {
-            yaml::edit(text, &place, &operation, format == Format::FrontMatter)
+            yaml::edit(text, &entry_path, &operation, format == Format::FrontMatter)
         }
         #[cfg(not(feature = "yaml"))]
         Format::Yaml | Format::FrontMatter => Err(super::format::NO_YAML.to_owned()),
@@ -310,7 +310,7 @@ fn edited(text: &str, format: Format, dialect: Dialect, change: &Change) -> Resu
 }
 
 /// Which entry of a document.
-struct Place<'a> {
+struct EntryPath<'a> {
     /// The keys that lead to the entries.
     container: &'static [&'static str],
     /// What a new file begins with.
@@ -320,22 +320,22 @@ struct Place<'a> {
 
 /// What is done to it.
 enum Operation {
-    Add(Vec<(&'static str, Value)>),
+    Add(Vec<(&'static str, NewValue)>),
     Remove,
     Set(&'static str, bool),
 }
 
 /// A value of a new entry, whatever the format.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Value {
+enum NewValue {
     Text(String),
     Texts(Vec<String>),
-    Table(Vec<(String, Text)>),
+    Table(Vec<(String, NewText)>),
 }
 
 /// The value of a variable or a header.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Text {
+enum NewText {
     Plain(String),
     /// A reference that the format writes as a call: `env("NAME")`.
     Call(String),
@@ -345,17 +345,17 @@ enum Text {
 const NOT_FOUND: &str = "the entry is not written as a table of its own; edit the file by hand";
 
 /// That the entry came, went or changed, and nothing else did; and its line.
-fn check(change: &Change, before: &ReadFile, after: &ReadFile) -> Result<usize, String> {
+fn check(change: &Change, before: &LoadedFile, after: &LoadedFile) -> Result<usize, String> {
     let amiss =
         || Err("the edit would change more than this one entry; edit the file by hand".to_owned());
     let name = change.name();
-    fn find<'f>(file: &'f ReadFile, name: &str) -> Option<&'f ServerConfig> {
+    fn find<'f>(file: &'f LoadedFile, name: &str) -> Option<&'f ServerConfig> {
         file.servers
             .iter()
             .map(|(server, _)| server)
             .find(|server| server.name.as_str() == name)
     }
-    let others = |file: &ReadFile| -> Vec<ServerConfig> {
+    let others = |file: &LoadedFile| -> Vec<ServerConfig> {
         let others = file
             .servers
             .iter()
@@ -368,7 +368,7 @@ fn check(change: &Change, before: &ReadFile, after: &ReadFile) -> Result<usize, 
     }
     match (change, find(before, name), find(after, name)) {
         (Change::Add(_), None, Some(new)) => match &new.endpoint {
-            super::Endpoint::Wrong(fault) => {
+            super::Endpoint::Invalid(fault) => {
                 Err(format!("the entry would not work: {}", fault.message))
             }
             _ => Ok(new.source.line),
@@ -389,7 +389,7 @@ fn check(change: &Change, before: &ReadFile, after: &ReadFile) -> Result<usize, 
 fn without_lines(server: &ServerConfig) -> ServerConfig {
     let mut server = server.clone();
     server.source.line = 0;
-    if let super::Endpoint::Wrong(fault) = &mut server.endpoint {
+    if let super::Endpoint::Invalid(fault) = &mut server.endpoint {
         (fault.line, fault.column) = (0, 0);
     }
     server

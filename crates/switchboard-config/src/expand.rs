@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use super::reference::{Part, Piece, Syntax};
+use super::reference::{ReferenceSyntax, Segment, TextRole};
 use super::sensitive::{is_ordinary, says_secret, secrets_of};
-use super::{HttpAuth, HttpEndpoint, StdioEndpoint, meant, program};
+use super::{HttpAuth, HttpEndpoint, StdioEndpoint, program, server_entry};
 use crate::secret::{Redactor, Secret};
 
 /// The variables a host was handed. The library never reads the process's own.
@@ -161,15 +161,15 @@ pub fn resolve_launch(
     environment: &Environment,
 ) -> Result<ResolvedLaunch, LaunchFault> {
     let mut expansion = Expansion::new(environment, endpoint.syntax);
-    let command = expansion.expand_for_launch(Part::Launch, "command", &endpoint.command)?;
+    let command = expansion.expand_for_launch(TextRole::Launch, "command", &endpoint.command)?;
     let mut args = Vec::with_capacity(endpoint.args.len());
     for (index, arg) in endpoint.args.iter().enumerate() {
-        args.push(expansion.expand_for_launch(Part::Launch, &format!("args[{index}]"), arg)?);
+        args.push(expansion.expand_for_launch(TextRole::Launch, &format!("args[{index}]"), arg)?);
     }
     let mut own = Vec::with_capacity(endpoint.env.len());
     for (name, value) in &endpoint.env {
         let value = Secret::new(expansion.expand_for_launch(
-            Part::Value,
+            TextRole::Value,
             &format!("env.{name}"),
             value.expose(),
         )?);
@@ -179,7 +179,7 @@ pub fn resolve_launch(
     let cwd = match &endpoint.cwd {
         Some(cwd) => Some(program::absolute(
             folder,
-            &expansion.expand_for_launch(Part::Launch, "cwd", cwd)?,
+            &expansion.expand_for_launch(TextRole::Launch, "cwd", cwd)?,
         )),
         None => None,
     };
@@ -259,18 +259,18 @@ pub fn resolve_url(
         fact: fact.to_owned(),
     };
     let text = expansion
-        .expand(Part::Launch, "url", &endpoint.url)
+        .expand(TextRole::Launch, "url", &endpoint.url)
         .map_err(|fact| fault("url", fact))?;
-    let url = meant::check_url(&text).map_err(|fact| fault("url", &fact))?;
+    let url = server_entry::check_url(&text).map_err(|fact| fault("url", &fact))?;
     let mut headers = Vec::with_capacity(endpoint.headers.len());
     for (name, value) in &endpoint.headers {
         let field = format!("headers.{name}");
         let value = Secret::new(
             expansion
-                .expand(Part::Value, &field, value.expose())
+                .expand(TextRole::Value, &field, value.expose())
                 .map_err(|fact| fault(&field, fact))?,
         );
-        meant::check_header(name, &value).map_err(|fact| fault(&field, fact))?;
+        server_entry::check_header(name, &value).map_err(|fact| fault(&field, fact))?;
         expansion.secrets.extend(secrets_of(name, value.expose()));
         headers.push((name.clone(), value));
     }
@@ -310,7 +310,7 @@ fn resolve_auth(auth: &HttpAuth, expansion: &mut Expansion<'_>) -> Result<HttpAu
     ] {
         if let Some(text) = text {
             *text = expansion
-                .expand(Part::Launch, field, text)
+                .expand(TextRole::Launch, field, text)
                 .map_err(|fact| fault(field, fact))?;
         }
     }
@@ -321,10 +321,10 @@ fn resolve_auth(auth: &HttpAuth, expansion: &mut Expansion<'_>) -> Result<HttpAu
         if let Some(secret) = secret {
             *secret = Secret::new(
                 expansion
-                    .expand(Part::Value, field, secret.expose())
+                    .expand(TextRole::Value, field, secret.expose())
                     .map_err(|fact| fault(field, fact))?,
             );
-            meant::check_header(field, secret).map_err(|fact| fault(field, fact))?;
+            server_entry::check_header(field, secret).map_err(|fact| fault(field, fact))?;
             expansion.secrets.push(secret.clone());
         }
     }
@@ -334,13 +334,13 @@ fn resolve_auth(auth: &HttpAuth, expansion: &mut Expansion<'_>) -> Result<HttpAu
 /// What values expand to, and what was met on the way.
 pub(crate) struct Expansion<'a> {
     environment: &'a Environment,
-    syntax: Syntax,
+    syntax: ReferenceSyntax,
     unset: Vec<(String, String)>,
     secrets: Vec<Secret>,
 }
 
 impl<'a> Expansion<'a> {
-    pub(crate) fn new(environment: &'a Environment, syntax: Syntax) -> Self {
+    pub(crate) fn new(environment: &'a Environment, syntax: ReferenceSyntax) -> Self {
         Self {
             environment,
             syntax,
@@ -352,23 +352,25 @@ impl<'a> Expansion<'a> {
     /// C7, C8: one pass; an unset variable is empty, and remembered.
     pub(crate) fn expand(
         &mut self,
-        part: Part,
+        part: TextRole,
         field: &str,
         value: &str,
     ) -> Result<String, &'static str> {
         let mut expanded = String::with_capacity(value.len());
-        for piece in self.syntax.pieces(part, value)? {
-            match piece {
-                Piece::Literal(text) => expanded.push_str(text),
+        for segment in self.syntax.segments(part, value)? {
+            match segment {
+                Segment::Literal(text) => expanded.push_str(text),
                 // As in a shell, ":-" stands in for an empty variable too.
-                Piece::Variable { name, default } => match (self.environment.get(name), default) {
-                    (Some(value), None) => self.push(name, value, &mut expanded),
-                    (Some(value), Some(_)) if !value.expose().is_empty() => {
-                        self.push(name, value, &mut expanded)
+                Segment::Variable { name, default } => {
+                    match (self.environment.get(name), default) {
+                        (Some(value), None) => self.push(name, value, &mut expanded),
+                        (Some(value), Some(_)) if !value.expose().is_empty() => {
+                            self.push(name, value, &mut expanded)
+                        }
+                        (_, Some(default)) => expanded.push_str(default),
+                        (None, None) => self.unset.push((name.to_owned(), field.to_owned())),
                     }
-                    (_, Some(default)) => expanded.push_str(default),
-                    (None, None) => self.unset.push((name.to_owned(), field.to_owned())),
-                },
+                }
             }
         }
         Ok(expanded)
@@ -376,7 +378,7 @@ impl<'a> Expansion<'a> {
 
     fn expand_for_launch(
         &mut self,
-        part: Part,
+        part: TextRole,
         field: &str,
         value: &str,
     ) -> Result<String, LaunchFault> {

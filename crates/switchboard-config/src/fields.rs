@@ -6,16 +6,16 @@ pub(super) struct Section {
     /// Its key at the top of the file.
     pub(super) name: &'static str,
     pub(super) description: &'static str,
-    pub(super) fields: &'static [Field],
+    pub(super) fields: &'static [FieldSpec],
 }
 
 /// One field.
 #[derive(Debug)]
-pub(super) struct Field {
+pub(super) struct FieldSpec {
     pub(super) name: &'static str,
-    pub(super) kind: Kind,
+    pub(super) kind: ValueKind,
     /// Which servers may have it.
-    pub(super) side: Side,
+    pub(super) applies_to: AppliesTo,
     /// What it is for, as editors show it.
     pub(super) description: &'static str,
     /// What holds where it is absent, as it would be written.
@@ -24,7 +24,7 @@ pub(super) struct Field {
 
 /// What a value looks like.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Kind {
+pub(super) enum ValueKind {
     Text,
     Texts,
     /// Names and secret values.
@@ -44,7 +44,7 @@ pub(super) enum Kind {
 
 /// Which servers a field belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Side {
+pub(super) enum AppliesTo {
     Both,
     /// A child process only.
     Stdio,
@@ -54,15 +54,15 @@ pub(super) enum Side {
 
 pub(super) const fn field(
     name: &'static str,
-    kind: Kind,
-    side: Side,
+    kind: ValueKind,
+    applies_to: AppliesTo,
     default: Option<&'static str>,
     description: &'static str,
-) -> Field {
-    Field {
+) -> FieldSpec {
+    FieldSpec {
         name,
         kind,
-        side,
+        applies_to,
         description,
         default,
     }
@@ -75,65 +75,65 @@ pub(super) const SERVERS: Section = Section {
     fields: &[
         field(
             "command",
-            Kind::Text,
-            Side::Stdio,
+            ValueKind::Text,
+            AppliesTo::Stdio,
             None,
             "The program to start: a name looked up in the child's PATH, or a path; a relative path starts at this file's folder. \
              ${NAME} is expanded.",
         ),
         field(
             "args",
-            Kind::Texts,
-            Side::Stdio,
+            ValueKind::Texts,
+            AppliesTo::Stdio,
             Some("[]"),
             "The program's arguments, passed as they are, without a shell. ${NAME} is expanded.",
         ),
         field(
             "env",
-            Kind::Secrets,
-            Side::Stdio,
+            ValueKind::Secrets,
+            AppliesTo::Stdio,
             Some("{}"),
             "Variables for the program, beside the short list it always gets (HOME, PATH, LANG, …). ${NAME} is expanded.",
         ),
         field(
             "inherit_env",
-            Kind::Flag,
-            Side::Stdio,
+            ValueKind::Flag,
+            AppliesTo::Stdio,
             Some("false"),
             "Pass the whole environment to the program instead of the short list.",
         ),
         field(
             "cwd",
-            Kind::Text,
-            Side::Stdio,
+            ValueKind::Text,
+            AppliesTo::Stdio,
             None,
             "The program's working folder; a relative path starts at this file's folder. ${NAME} is expanded. Without it: the project's folder, \
              or for your own file the current folder once you accepted it.",
         ),
         field(
             "url",
-            Kind::Text,
-            Side::Http,
+            ValueKind::Text,
+            AppliesTo::Http,
             None,
             "The address of a remote server, http:// or https://. ${NAME} is expanded.",
         ),
         field(
             "headers",
-            Kind::Secrets,
-            Side::Http,
+            ValueKind::Secrets,
+            AppliesTo::Http,
             Some("{}"),
             "HTTP headers sent with every request. ${NAME} is expanded.",
         ),
         field(
             "bearer_token",
-            Kind::Secret,
-            Side::Http,
+            ValueKind::Secret,
+            AppliesTo::Http,
             None,
             "Sent as \"Authorization: Bearer …\" with every request, instead of a login. ${NAME} is expanded.",
         ),
         field(
             "oauth_grant",
-            Kind::Choice(&[
+            ValueKind::Choice(&[
                 (
                     "authorization_code",
                     "a person logs in with `switchboard login NAME`",
@@ -143,184 +143,184 @@ pub(super) const SERVERS: Section = Section {
                     "a program logs in by itself, with its own id and secret or key",
                 ),
             ]),
-            Side::Http,
+            AppliesTo::Http,
             Some("\"authorization_code\""),
             "How a token is obtained where the server asks for one.",
         ),
         field(
             "oauth_issuer",
-            Kind::Text,
-            Side::Http,
+            ValueKind::Text,
+            AppliesTo::Http,
             None,
             "The authorization server that logins, oauth_client_id and oauth_client_secret are for, as it names itself (its issuer): no \
              other one gets them. Left out, the first one that oauth_client_id is used with. ${NAME} is expanded.",
         ),
         field(
             "oauth_client_id",
-            Kind::Text,
-            Side::Http,
+            ValueKind::Text,
+            AppliesTo::Http,
             None,
             "The id under which Switchboard was registered with the authorization server beforehand. Left out, it registers itself. \
              ${NAME} is expanded.",
         ),
         field(
             "oauth_client_secret",
-            Kind::Secret,
-            Side::Http,
+            ValueKind::Secret,
+            AppliesTo::Http,
             None,
             "The secret that goes with oauth_client_id. ${NAME} is expanded.",
         ),
         field(
             "oauth_client_key",
-            Kind::Text,
-            Side::Http,
+            ValueKind::Text,
+            AppliesTo::Http,
             None,
             "The PEM file of the private key that goes with oauth_client_id, in place of a secret (private_key_jwt); a relative path \
              starts at this file's folder. ${NAME} is expanded.",
         ),
         field(
             "oauth_client_metadata_url",
-            Kind::Text,
-            Side::Http,
+            ValueKind::Text,
+            AppliesTo::Http,
             None,
             "The https address of a client ID metadata document: used as the id where the authorization server takes such.",
         ),
         field(
             "oauth_scopes",
-            Kind::Texts,
-            Side::Http,
+            ValueKind::Texts,
+            AppliesTo::Http,
             None,
             "The scopes to ask for. Left out, those that the server names.",
         ),
         field(
             "oauth_callback_port",
-            Kind::Port,
-            Side::Http,
+            ValueKind::Port,
+            AppliesTo::Http,
             None,
             "The port of this machine to which the browser returns after a login, where the authorization server must know it. Left out, \
              a free one.",
         ),
         field(
             "transport",
-            Kind::Choice(&[
+            ValueKind::Choice(&[
                 ("stdio", "a program that speaks over its standard streams"),
                 ("http", "Streamable HTTP"),
                 ("sse", "HTTP with server-sent events, the older wire"),
             ]),
-            Side::Both,
+            AppliesTo::Both,
             None,
             "Which wire to use. Left out, a command means stdio, and a url tries Streamable HTTP first, then HTTP+SSE.",
         ),
         field(
             "protocol",
-            Kind::Choice(&[
+            ValueKind::Choice(&[
                 ("auto", "find out once, and remember"),
                 ("legacy", "with the initialize handshake"),
                 ("modern", "without a handshake"),
             ]),
-            Side::Both,
+            AppliesTo::Both,
             Some("\"auto\""),
             "Which era of the protocol the server speaks.",
         ),
         field(
             "start",
-            Kind::Choice(&[
+            ValueKind::Choice(&[
                 ("eager", "at once, beside all others"),
                 ("lazy", "on first use"),
             ]),
-            Side::Both,
+            AppliesTo::Both,
             Some("\"eager\""),
             "When the server is started.",
         ),
         field(
             "enabled",
-            Kind::Flag,
-            Side::Both,
+            ValueKind::Flag,
+            AppliesTo::Both,
             Some("true"),
             "false: never started, still listed.",
         ),
         field(
             "trust",
-            Kind::Flag,
-            Side::Both,
+            ValueKind::Flag,
+            AppliesTo::Both,
             Some("false"),
             "true: no confirmation for any tool of this server. Ignored in a project's file.",
         ),
         field(
             "asks",
-            Kind::Choice(&[
+            ValueKind::Choice(&[
                 ("auto", "found out when it first asks, and remembered"),
                 ("yes", "it asks"),
                 ("no", "it does not ask"),
             ]),
-            Side::Both,
+            AppliesTo::Both,
             Some("\"auto\""),
             "Whether the server asks questions during calls; if so, calls of different callers do not overlap on one session.",
         ),
         field(
             "session",
-            Kind::Choice(&[
+            ValueKind::Choice(&[
                 ("shared", "one session for all callers"),
                 ("per-caller", "one session for each caller"),
             ]),
-            Side::Both,
+            AppliesTo::Both,
             Some("\"shared\""),
             "Whether callers share one session with the server.",
         ),
         field(
             "connect_timeout",
-            Kind::Duration,
-            Side::Both,
+            ValueKind::Duration,
+            AppliesTo::Both,
             Some("\"30s\""),
             "From start to ready.",
         ),
         field(
             "call_timeout",
-            Kind::Duration,
-            Side::Both,
+            ValueKind::Duration,
+            AppliesTo::Both,
             Some("\"60s\""),
             "How long a call may take without reporting progress.",
         ),
         field(
             "call_timeout_max",
-            Kind::Duration,
-            Side::Both,
+            ValueKind::Duration,
+            AppliesTo::Both,
             Some("\"10m\""),
             "How long a call may take in all, progress or not.",
         ),
         field(
             "include_tools",
-            Kind::Texts,
-            Side::Both,
+            ValueKind::Texts,
+            AppliesTo::Both,
             None,
             "If set, only tools that match one of these globs are offered.",
         ),
         field(
             "exclude_tools",
-            Kind::Texts,
-            Side::Both,
+            ValueKind::Texts,
+            AppliesTo::Both,
             Some("[]"),
             "Tools that match one of these globs are not offered.",
         ),
         field(
             "idempotent_tools",
-            Kind::Texts,
-            Side::Both,
+            ValueKind::Texts,
+            AppliesTo::Both,
             Some("[]"),
             "Tools that do no harm when they run twice: a call is sent once more when its answer was lost over HTTP, and when the \
              server was busy and said until when.",
         ),
         field(
             "description",
-            Kind::Text,
-            Side::Both,
+            ValueKind::Text,
+            AppliesTo::Both,
             None,
             "What this server is for, in your words.",
         ),
         field(
             "max_message",
-            Kind::Bytes,
-            Side::Both,
+            ValueKind::Bytes,
+            AppliesTo::Both,
             Some("\"64MiB\""),
             "The longest message accepted from the server.",
         ),
@@ -347,7 +347,7 @@ pub(super) const PERMISSIONS: Section = Section {
     fields: &[
         field(
             "mode",
-            Kind::Choice(&[
+            ValueKind::Choice(&[
                 (
                     "ask",
                     "ask, unless a rule or a remembered answer says otherwise",
@@ -355,28 +355,28 @@ pub(super) const PERMISSIONS: Section = Section {
                 ("yolo", "allow, unless a rule denies"),
                 ("deny", "deny everything"),
             ]),
-            Side::Both,
+            AppliesTo::Both,
             Some("\"ask\""),
             "What holds where no rule does.",
         ),
         field(
             "allow",
-            Kind::Texts,
-            Side::Both,
+            ValueKind::Texts,
+            AppliesTo::Both,
             Some("[]"),
             "Calls that need no confirmation. Ignored in a project's file.",
         ),
         field(
             "ask",
-            Kind::Texts,
-            Side::Both,
+            ValueKind::Texts,
+            AppliesTo::Both,
             Some("[]"),
             "Calls that are confirmed every time.",
         ),
         field(
             "deny",
-            Kind::Texts,
-            Side::Both,
+            ValueKind::Texts,
+            AppliesTo::Both,
             Some("[]"),
             "Calls that are never made; nothing overrides this.",
         ),
@@ -390,22 +390,22 @@ pub(super) const SECURITY: Section = Section {
     fields: &[
         field(
             "allow_servers",
-            Kind::Texts,
-            Side::Both,
+            ValueKind::Texts,
+            AppliesTo::Both,
             Some("[]"),
             "If not empty, only these servers run. Ignored in a project's file.",
         ),
         field(
             "deny_servers",
-            Kind::Texts,
-            Side::Both,
+            ValueKind::Texts,
+            AppliesTo::Both,
             Some("[]"),
             "These servers never run, whatever the allow list says.",
         ),
         field(
             "locked",
-            Kind::Flag,
-            Side::Both,
+            ValueKind::Flag,
+            AppliesTo::Both,
             Some("false"),
             "true: a tool whose definition changed is asked about again, even where an allow rule or `trust` covers it.",
         ),
@@ -418,7 +418,7 @@ pub(super) const NAMING: Section = Section {
     description: "How tools are named to a model. Ignored in a project's file.",
     fields: &[field(
         "style",
-        Kind::Choice(&[
+        ValueKind::Choice(&[
             ("mcp", "mcp__server__tool"),
             ("server_tool", "server_tool"),
             ("server-tool", "server-tool, in kebab case"),
@@ -431,7 +431,7 @@ pub(super) const NAMING: Section = Section {
                 "the bare tool name; tools that share one are withheld",
             ),
         ]),
-        Side::Both,
+        AppliesTo::Both,
         Some("\"mcp\""),
         "The form of the names.",
     )],

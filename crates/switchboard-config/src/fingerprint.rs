@@ -3,8 +3,8 @@
 use std::os::unix::ffi::OsStrExt;
 
 use super::load::Scope;
-use super::reference::{Part, Syntax};
-use super::{Endpoint, Grant, HttpAuth, HttpWire, ServerConfig};
+use super::reference::{ReferenceSyntax, TextRole};
+use super::{Endpoint, HttpAuth, HttpWire, OAuthGrant, ServerConfig};
 use crate::secret::Secret;
 
 /// What identifies the launch of a server: BLAKE3 over its endpoint as written, whatever the
@@ -27,7 +27,7 @@ impl ServerConfig {
     /// every entry of a project: what was granted to one project's server, or to the user's
     /// own, says nothing about another's of the same name.
     pub fn fingerprint(&self) -> Fingerprint {
-        let mut digest = Digest::new("switchboard launch 1");
+        let mut digest = FingerprintHasher::new("switchboard launch 1");
         match &self.endpoint {
             Endpoint::Stdio(stdio) => {
                 digest.part("type", b"stdio");
@@ -67,17 +67,17 @@ impl ServerConfig {
                     digest.auth(&http.auth);
                 }
             }
-            Endpoint::Wrong(_) => digest.part("type", b"wrong"),
+            Endpoint::Invalid(_) => digest.part("type", b"wrong"),
         }
         // The same text may refer to a variable in one kind of file and not in another; where it
         // does not, formats do not count.
         if self.endpoint.reads_otherwise_than_native() {
             let syntax: &[u8] = match self.endpoint.syntax() {
-                Syntax::Native => b"native",
-                Syntax::Braced => b"braced",
-                Syntax::Placeholder => b"placeholder",
-                Syntax::Shell => b"shell",
-                Syntax::Literal => b"literal",
+                ReferenceSyntax::Native => b"native",
+                ReferenceSyntax::Braced => b"braced",
+                ReferenceSyntax::Placeholder => b"placeholder",
+                ReferenceSyntax::Shell => b"shell",
+                ReferenceSyntax::Literal => b"literal",
             };
             digest.part("syntax", syntax);
         }
@@ -96,7 +96,7 @@ impl ServerConfig {
                     || stdio.cwd.as_deref().is_some_and(relative)
             }
             Endpoint::Http(http) => http.auth.client_key.as_deref().is_some_and(relative),
-            Endpoint::Wrong(_) => false,
+            Endpoint::Invalid(_) => false,
         }
     }
 }
@@ -105,13 +105,14 @@ impl Endpoint {
     /// Whether any of its texts means something else than it would in the native file.
     fn reads_otherwise_than_native(&self) -> bool {
         let syntax = self.syntax();
-        let differs = |part: Part, text: &str| {
-            text.contains('$') && syntax.meaning(part, text) != Syntax::Native.meaning(part, text)
+        let differs = |part: TextRole, text: &str| {
+            text.contains('$')
+                && syntax.meaning(part, text) != ReferenceSyntax::Native.meaning(part, text)
         };
-        let launch = |text: &str| differs(Part::Launch, text);
-        let value = |secret: &Secret| differs(Part::Value, secret.expose());
+        let launch = |text: &str| differs(TextRole::Launch, text);
+        let value = |secret: &Secret| differs(TextRole::Value, secret.expose());
         match self {
-            _ if syntax == Syntax::Native => false,
+            _ if syntax == ReferenceSyntax::Native => false,
             Self::Stdio(stdio) => {
                 launch(&stdio.command)
                     || stdio.args.iter().any(|arg| launch(arg))
@@ -139,15 +140,15 @@ impl Endpoint {
                         .flatten()
                         .any(value)
             }
-            Self::Wrong(_) => false,
+            Self::Invalid(_) => false,
         }
     }
 }
 
 /// A hash of named parts, each with its length, so that no two lists of parts look the same.
-pub(crate) struct Digest(blake3::Hasher);
+pub(crate) struct FingerprintHasher(blake3::Hasher);
 
-impl Digest {
+impl FingerprintHasher {
     pub(crate) fn new(purpose: &str) -> Self {
         let mut digest = Self(blake3::Hasher::new());
         digest.bytes(purpose.as_bytes());
@@ -202,7 +203,10 @@ impl Digest {
         if let Some(issuer) = issuer {
             self.part("issuer", issuer.as_bytes());
         }
-        self.part("grant", &[u8::from(*grant == Grant::ClientCredentials)]);
+        self.part(
+            "grant",
+            &[u8::from(*grant == OAuthGrant::ClientCredentials)],
+        );
         self.list("scopes", scopes.iter().map(String::as_bytes));
         self.part(
             "callback_port",

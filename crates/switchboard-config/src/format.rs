@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use super::Dialect;
-use super::diagnostic::Findings;
+use super::diagnostic::Diagnostics;
 use super::tree::Node;
 
 #[cfg(feature = "hcl")]
@@ -44,7 +44,7 @@ impl Format {
     pub(super) fn guess(dialect: Option<Dialect>, text: &str) -> Self {
         let begins = text.trim_start_matches(['\u{feff}', ' ', '\t', '\r', '\n']);
         match dialect {
-            Some(dialect) => dialect.rules().format,
+            Some(dialect) => dialect.profile().format,
             None if begins.starts_with(['{', '/']) => Self::Json,
             None => Self::Toml,
         }
@@ -52,21 +52,21 @@ impl Format {
 
     /// Reads a text. What is no valid text of the format is told, all of it, and what can be read
     /// is returned all the same.
-    pub(super) fn parse(self, text: &str, findings: &mut Findings<'_>) -> Node {
-        findings.json = self == Self::Json;
+    pub(super) fn parse(self, text: &str, diagnostics: &mut Diagnostics<'_>) -> Node {
+        diagnostics.json = self == Self::Json;
         match self {
-            Self::Toml => toml::parse(text, findings),
-            Self::Json => json::parse(text, findings),
+            Self::Toml => toml::parse(text, diagnostics),
+            Self::Json => json::parse(text, diagnostics),
             #[cfg(feature = "yaml")]
-            Self::Yaml => yaml::parse(text, findings),
+            Self::Yaml => yaml::parse(text, diagnostics),
             #[cfg(feature = "yaml")]
-            Self::FrontMatter => yaml::parse_front_matter(text, findings),
+            Self::FrontMatter => yaml::parse_front_matter(text, diagnostics),
             #[cfg(not(feature = "yaml"))]
-            Self::Yaml | Self::FrontMatter => not_in_this_build(NO_YAML, findings),
+            Self::Yaml | Self::FrontMatter => not_in_this_build(NO_YAML, diagnostics),
             #[cfg(feature = "hcl")]
-            Self::Hcl => hcl::parse(text, findings),
+            Self::Hcl => hcl::parse(text, diagnostics),
             #[cfg(not(feature = "hcl"))]
-            Self::Hcl => not_in_this_build(NO_HCL, findings),
+            Self::Hcl => not_in_this_build(NO_HCL, diagnostics),
         }
     }
 }
@@ -79,8 +79,8 @@ pub(super) const NO_YAML: &str = "this build does not read YAML files; enable th
 
 /// The only error of the file: what else would be missing is in the text that was not read.
 #[cfg(not(all(feature = "hcl", feature = "yaml")))]
-fn not_in_this_build(message: &str, findings: &mut Findings<'_>) -> Node {
-    findings.broken(None, message);
+fn not_in_this_build(message: &str, diagnostics: &mut Diagnostics<'_>) -> Node {
+    diagnostics.broken(None, message);
     Node {
         at: 0,
         value: super::tree::Tree::Table(Vec::new()),
@@ -95,9 +95,9 @@ mod tests {
     fn a_format_that_was_left_out_is_named_with_its_feature() {
         let check = |format: Format, expected: &str| {
             let text = "servers {";
-            let mut findings = Findings::new(Default::default(), text);
-            format.parse(text, &mut findings);
-            let (errors, _) = findings.finish();
+            let mut diagnostics = Diagnostics::new(Default::default(), text);
+            format.parse(text, &mut diagnostics);
+            let (errors, _) = diagnostics.finish();
             let messages: Vec<&str> = errors.iter().map(|error| &*error.message).collect();
             assert_eq!(messages, [expected]);
         };

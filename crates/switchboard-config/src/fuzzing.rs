@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::diagnostic::Findings;
-use super::edit::{self, Addition, Change, Target};
+use super::diagnostic::Diagnostics;
+use super::edit::{self, Change, NewServer, ServerTarget};
 use super::format::Format;
 use super::{Config, ConfigErrors, ConfigFile, Dialect, load};
 
@@ -23,9 +23,9 @@ pub fn load_text(file: &ConfigFile, text: &str) -> Result<Config, ConfigErrors> 
 /// The text with one server more, where such a file can have it and the outcome passes the checks
 /// that are made before it is written.
 pub fn add_server(file: &ConfigFile, text: &str, name: &str) -> Option<EditedText> {
-    let target = Target::Command("x".to_owned(), vec!["-y".to_owned()]);
+    let target = ServerTarget::Command("x".to_owned(), vec!["-y".to_owned()]);
     let (env, headers) = (Vec::new(), Vec::new());
-    let change = Change::Add(Addition {
+    let change = Change::Add(NewServer {
         name: name.to_owned(),
         target,
         transport: None,
@@ -39,7 +39,7 @@ pub fn add_server(file: &ConfigFile, text: &str, name: &str) -> Option<EditedTex
 
 /// Whether a text is JSON to us.
 pub fn is_json_text(text: &str) -> bool {
-    let mut findings = Findings::new(Arc::default(), text);
-    Format::Json.parse(text, &mut findings);
-    findings.finish().0.is_empty()
+    let mut diagnostics = Diagnostics::new(Arc::default(), text);
+    Format::Json.parse(text, &mut diagnostics);
+    diagnostics.finish().0.is_empty()
 }

@@ -14,21 +14,21 @@ use indexmap::IndexMap;
 use crate::name::{ServerName, Style};
 use crate::secret::Secret;
 
-pub use by_hand::by_hand;
 pub use diagnostic::{ConfigErrors, Diagnostic, visible_path};
-pub use dialects::{Answers, Dialect, Rules, Spellings, Stop, Words};
+pub use dialects::{ApprovalChoices, Dialect, DialectProfile, RuleSyntax, StateNames, StopMethod};
 pub use disclosure::{Disclosure, disclose};
-pub use edit::{Addition, Change, EditFault, Edited, Target, edit, sample};
+pub use edit::{Change, EditFault, EditOutcome, NewServer, ServerTarget, edit, sample};
+pub use entry_values::{DisplayValue, EntryValue, VariableState, VariableUse, variable_uses};
 pub use expand::{
     Environment, LaunchFault, ResolvedLaunch, ResolvedUrl, UrlFault, resolve_launch, resolve_url,
 };
 pub use fingerprint::Fingerprint;
 pub use load::{ConfigFile, Scope, load};
-pub use origin::{Found, Origin, Reading, Shown, readings};
 pub use project::ProjectPermissions;
-pub use reference::Syntax;
+pub use reference::ReferenceSyntax;
 pub use schema::schema;
 pub use search::{LinkedFile, linked_project_files, project_folder, search, search_order};
+pub use shell_command::shell_command;
 
 /// Names: the pair (server, tool) is the identity; what a model sees is made from it.
 pub mod name;
@@ -42,11 +42,11 @@ pub mod untrusted;
 /// Text quoted for a shell.
 pub mod shell;
 
-mod by_hand;
 mod diagnostic;
 mod dialects;
 mod disclosure;
 mod edit;
+mod entry_values;
 mod expand;
 mod fields;
 mod fingerprint;
@@ -55,21 +55,21 @@ mod format;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
-mod hijack;
 mod load;
-mod meant;
-mod origin;
+mod loader_variables;
 mod package_runner;
 mod policy;
 mod program;
 mod project;
 mod quantity;
+mod raw;
 mod reference;
 mod schema;
 mod search;
 mod sensitive;
+mod server_entry;
+mod shell_command;
 mod tree;
-mod written;
 
 #[cfg(test)]
 mod tests;
@@ -93,12 +93,12 @@ pub struct Config {
     pub warnings: Vec<Diagnostic>,
     /// Where each value that is set stands, by dotted field: `servers.git.command`,
     /// `permissions.mode`.
-    pub origins: BTreeMap<String, Place>,
+    pub locations: BTreeMap<String, Location>,
     /// What each entry says and where, as its file calls it; for `why`.
-    pub values: BTreeMap<ServerName, Vec<Origin>>,
+    pub values: BTreeMap<ServerName, Vec<EntryValue>>,
     /// The entries that one of the same name in a higher file replaced, nearest first, each with
     /// what it says.
-    pub shadowed: Vec<(Arc<ServerConfig>, Vec<Origin>)>,
+    pub shadowed: Vec<(Arc<ServerConfig>, Vec<EntryValue>)>,
 }
 
 /// Servers of an embedder that reads no files; all else as an empty file leaves it. Of two with one
@@ -119,7 +119,7 @@ impl FromIterator<ServerConfig> for Config {
 impl Config {
     /// How a server's tools are named.
     pub fn naming_of(&self, server: &ServerConfig) -> Style {
-        server.dialect.rules().naming.unwrap_or(self.naming)
+        server.dialect.profile().naming.unwrap_or(self.naming)
     }
 
     /// The servers whose tools must be known before those of this one have their names: itself, and
@@ -139,7 +139,7 @@ impl Config {
 
 /// A place in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct Location {
     /// The file, as it was given.
     pub file: Arc<PathBuf>,
     /// 1-based.
@@ -230,7 +230,7 @@ impl ServerConfig {
     /// The field of its entry that gives a call more time: `total`, in all; else between two
     /// reports.
     pub fn time_field(&self, total: bool) -> TimeField {
-        match self.dialect.rules().call_timeout_field {
+        match self.dialect.profile().call_timeout_field {
             Some(field) => field,
             None if total => TimeField::CallTimeoutMax,
             None => TimeField::CallTimeout,
@@ -287,16 +287,16 @@ pub enum Endpoint {
     Http(HttpEndpoint),
     /// An entry that says neither: what is wrong with it, in a dialect in which a wrong entry keeps
     /// no other from running.
-    Wrong(Diagnostic),
+    Invalid(Diagnostic),
 }
 
 impl Endpoint {
     /// How its texts refer to variables.
-    pub fn syntax(&self) -> Syntax {
+    pub fn syntax(&self) -> ReferenceSyntax {
         match self {
             Self::Stdio(stdio) => stdio.syntax,
             Self::Http(http) => http.syntax,
-            Self::Wrong(_) => Syntax::Literal,
+            Self::Invalid(_) => ReferenceSyntax::Literal,
         }
     }
 
@@ -304,7 +304,7 @@ impl Endpoint {
     pub fn package_runner(&self) -> Option<&'static str> {
         match self {
             Self::Stdio(stdio) => package_runner::package_runner(&stdio.command, &stdio.args),
-            Self::Http(_) | Self::Wrong(_) => None,
+            Self::Http(_) | Self::Invalid(_) => None,
         }
     }
 
@@ -313,7 +313,7 @@ impl Endpoint {
     pub fn has_own_token(&self) -> bool {
         let Self::Http(http) = self else { return false };
         http.auth.bearer_token.is_some()
-            || http.auth.grant == Grant::ClientCredentials
+            || http.auth.grant == OAuthGrant::ClientCredentials
             || http
                 .headers
                 .keys()
@@ -338,7 +338,7 @@ pub struct StdioEndpoint {
     /// Its working folder (relative to the file's folder); the host's own where absent.
     pub cwd: Option<String>,
     /// How these texts refer to variables.
-    pub syntax: Syntax,
+    pub syntax: ReferenceSyntax,
 }
 
 impl StdioEndpoint {
@@ -356,7 +356,7 @@ impl StdioEndpoint {
             unset: Vec::new(),
             inherit_env: false,
             cwd: None,
-            syntax: Syntax::default(),
+            syntax: ReferenceSyntax::default(),
         }
     }
 }
@@ -373,7 +373,7 @@ pub struct HttpEndpoint {
     /// What to authorize with, beside the headers.
     pub auth: HttpAuth,
     /// How these texts refer to variables.
-    pub syntax: Syntax,
+    pub syntax: ReferenceSyntax,
 }
 
 impl HttpEndpoint {
@@ -384,7 +384,7 @@ impl HttpEndpoint {
             headers: IndexMap::new(),
             wire: HttpWire::default(),
             auth: HttpAuth::default(),
-            syntax: Syntax::default(),
+            syntax: ReferenceSyntax::default(),
         }
     }
 }
@@ -396,7 +396,7 @@ pub struct HttpAuth {
     /// Sent with each request, instead of a login.
     pub bearer_token: Option<Secret>,
     /// How a token is obtained.
-    pub grant: Grant,
+    pub grant: OAuthGrant,
     /// The authorization server that everything below is for, and no other; where absent, the
     /// first one that it is used with.
     pub issuer: Option<String>,
@@ -416,7 +416,7 @@ pub struct HttpAuth {
 
 /// How a token is obtained.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Grant {
+pub enum OAuthGrant {
     /// A person logs in.
     #[default]
     AuthorizationCode,
@@ -539,7 +539,7 @@ pub struct Permissions {
     pub deny: Vec<RuleText>,
     /// Some file says something about permissions, if only that they are asked about. Where none
     /// does, a dialect whose document calls the gate optional has none
-    /// ([`Rules::ungated_by_default`]).
+    /// ([`DialectProfile::ungated_by_default`]).
     pub configured: bool,
 }
 

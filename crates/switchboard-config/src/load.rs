@@ -9,15 +9,15 @@ use std::sync::Arc;
 use indexmap::map::Entry;
 use nix::fcntl::OFlag;
 
-use super::diagnostic::Findings;
+use super::diagnostic::Diagnostics;
 use super::dialects::recognise;
+use super::entry_values::{self, EntryValue};
 use super::fields::SERVERS;
 use super::format::Format;
-use super::meant::{self, Home};
-use super::origin::{self, Origin};
-use super::policy::{Placed, Policy, policy};
+use super::policy::{Policy, WithLocation, policy};
+use super::server_entry::{self, FileContext};
 use super::{
-    Config, ConfigErrors, Diagnostic, Dialect, Mode, Place, ProjectPermissions, ServerConfig,
+    Config, ConfigErrors, Diagnostic, Dialect, Location, Mode, ProjectPermissions, ServerConfig,
 };
 
 /// Whose file it is: decides what it may do.
@@ -71,7 +71,7 @@ pub(super) fn load_text(file: &ConfigFile, text: &str) -> Result<Config, ConfigE
 
 fn merged(
     files: &[ConfigFile],
-    read: impl Fn(&ConfigFile) -> Result<ReadFile, Vec<Diagnostic>>,
+    read: impl Fn(&ConfigFile) -> Result<LoadedFile, Vec<Diagnostic>>,
 ) -> Result<Config, ConfigErrors> {
     let mut config = Config::default();
     let mut errors = Vec::new();
@@ -96,11 +96,11 @@ fn merged(
 }
 
 /// One file as meant, before it meets the others.
-pub(super) struct ReadFile {
+pub(super) struct LoadedFile {
     pub(super) dialect: Dialect,
     pub(super) format: Format,
     /// Each with what it says, and where.
-    pub(super) servers: Vec<(ServerConfig, Vec<Origin>)>,
+    pub(super) servers: Vec<(ServerConfig, Vec<EntryValue>)>,
     /// Its own, then that of the file beside it.
     policies: Vec<Policy>,
     /// What it would let run without asking, where it is a project's.
@@ -108,7 +108,7 @@ pub(super) struct ReadFile {
     warnings: Vec<Diagnostic>,
 }
 
-fn read(file: &ConfigFile) -> Result<ReadFile, Vec<Diagnostic>> {
+fn read(file: &ConfigFile) -> Result<LoadedFile, Vec<Diagnostic>> {
     interpret(file, &text_of(file)?)
 }
 
@@ -121,21 +121,21 @@ pub(super) fn text_of(file: &ConfigFile) -> Result<String, Vec<Diagnostic>> {
 }
 
 /// What a text means as the content of a file, which is not read.
-pub(super) fn interpret(file: &ConfigFile, text: &str) -> Result<ReadFile, Vec<Diagnostic>> {
+pub(super) fn interpret(file: &ConfigFile, text: &str) -> Result<LoadedFile, Vec<Diagnostic>> {
     let shown = Arc::new(file.path.clone());
     // The folder is resolved once, so that what is relative to it cannot come to mean another
     // place. The file's own link is not followed: what a link points to must not lend it its
     // folder or its trust.
     let located = Arc::new(locate(&file.path));
-    let mut findings = Findings::new(shown.clone(), text);
+    let mut diagnostics = Diagnostics::new(shown.clone(), text);
     let format = Format::of(&file.path).unwrap_or_else(|| Format::guess(file.dialect, text));
-    let document = format.parse(text, &mut findings);
+    let document = format.parse(text, &mut diagnostics);
     let dialect = file
         .dialect
-        .unwrap_or_else(|| recognise(&located, format, &document, &mut findings));
-    let written = dialect.reader().open(&document, &mut findings);
+        .unwrap_or_else(|| recognise(&located, format, &document, &mut diagnostics));
+    let written = dialect.reader().open(&document, &mut diagnostics);
     let beside = permissions_beside(file, &located, dialect);
-    let home = Home {
+    let context = FileContext {
         folder: Arc::new(folder(&located, dialect, file.scope)),
         file: located,
         scope: file.scope,
@@ -144,20 +144,20 @@ pub(super) fn interpret(file: &ConfigFile, text: &str) -> Result<ReadFile, Vec<D
     let mut servers = Vec::with_capacity(written.servers.len());
     let mut trusted = Vec::new();
     for entry in &written.servers {
-        let told = findings.errors.len();
-        let fields = dialect.reader().entry(entry, &mut findings);
+        let told = diagnostics.errors.len();
+        let fields = dialect.reader().entry(entry, &mut diagnostics);
         let server = fields
             .as_ref()
-            .and_then(|fields| meant::server(entry, fields, &home, &mut findings));
+            .and_then(|fields| server_entry::server(entry, fields, &context, &mut diagnostics));
         // C12: where a wrong entry stops nobody, the first thing that is wrong with it is its
         // server's state.
-        let wrong = if dialect.rules().strict {
+        let wrong = if dialect.profile().strict {
             Vec::new()
         } else {
-            findings.errors.split_off(told)
+            diagnostics.errors.split_off(told)
         };
         let server = match wrong.into_iter().next() {
-            Some(fault) => meant::wrong_server(entry, fault, &home, &mut findings),
+            Some(fault) => server_entry::invalid_server(entry, fault, &context, &mut diagnostics),
             None => server,
         };
         if let Some(server) = server {
@@ -168,13 +168,19 @@ pub(super) fn interpret(file: &ConfigFile, text: &str) -> Result<ReadFile, Vec<D
                 trusted.push(server.name.clone());
             }
             let values = fields.as_ref().map(|fields| {
-                origin::values(&entry.node, fields, dialect.rules().syntax, &findings)
+                entry_values::values(&entry.node, fields, dialect.profile().syntax, &diagnostics)
             });
             servers.push((server, values.unwrap_or_default()));
         }
     }
-    let mut policies = vec![policy(&written, &shown, file.scope, dialect, &mut findings)];
-    let (mut errors, mut warnings) = findings.finish();
+    let mut policies = vec![policy(
+        &written,
+        &shown,
+        file.scope,
+        dialect,
+        &mut diagnostics,
+    )];
+    let (mut errors, mut warnings) = diagnostics.finish();
     match beside {
         Ok(None) => {}
         Ok(Some((policy, told))) => {
@@ -188,10 +194,10 @@ pub(super) fn interpret(file: &ConfigFile, text: &str) -> Result<ReadFile, Vec<D
             .iter()
             .map(|(server, _): &(ServerConfig, _)| server.name.clone())
             .collect();
-        ProjectPermissions::collect(&home.file, dialect, &mut policies, &names, trusted)
+        ProjectPermissions::collect(&context.file, dialect, &mut policies, &names, trusted)
     });
     if errors.is_empty() {
-        Ok(ReadFile {
+        Ok(LoadedFile {
             dialect,
             format,
             servers,
@@ -211,7 +217,7 @@ fn permissions_beside(
     dialect: Dialect,
 ) -> Result<Option<(Policy, Vec<Diagnostic>)>, Vec<Diagnostic>> {
     let Some(name) = dialect
-        .rules()
+        .profile()
         .permissions_file
         .filter(|_| in_own_folder(located, dialect))
     else {
@@ -225,11 +231,11 @@ fn permissions_beside(
     let bytes = read_text(&shown, file.scope)
         .map_err(|message| vec![Diagnostic::of_file(&shown, message)])?;
     let text = as_text(&bytes, &shown)?;
-    let mut findings = Findings::new(shown.clone(), text);
-    let document = dialect.rules().format.parse(text, &mut findings);
-    let written = dialect.reader().permissions(&document, &mut findings);
-    let policy = policy(&written, &shown, file.scope, dialect, &mut findings);
-    let (errors, warnings) = findings.finish();
+    let mut diagnostics = Diagnostics::new(shown.clone(), text);
+    let document = dialect.profile().format.parse(text, &mut diagnostics);
+    let written = dialect.reader().permissions(&document, &mut diagnostics);
+    let policy = policy(&written, &shown, file.scope, dialect, &mut diagnostics);
+    let (errors, warnings) = diagnostics.finish();
     if errors.is_empty() {
         Ok(Some((policy, warnings)))
     } else {
@@ -331,7 +337,7 @@ fn folder(located: &Path, dialect: Dialect, scope: Scope) -> PathBuf {
         return own.to_owned();
     }
     let around = own.parent().unwrap_or(own).to_owned();
-    match scope == Scope::User && dialect.rules().user_paths_start_at_current_folder {
+    match scope == Scope::User && dialect.profile().user_paths_start_at_current_folder {
         true => std::path::absolute(".").unwrap_or(around),
         false => around,
     }
@@ -340,24 +346,24 @@ fn folder(located: &Path, dialect: Dialect, scope: Scope) -> PathBuf {
 fn in_own_folder(located: &Path, dialect: Dialect) -> bool {
     let folder = located.parent().and_then(Path::file_name);
     dialect
-        .rules()
+        .profile()
         .own_folder
         .is_some_and(|name| folder.is_some_and(|folder| folder == name))
 }
 
 /// A higher file's entry replaces one of the same name, whole.
-fn merge_servers(config: &mut Config, servers: Vec<(ServerConfig, Vec<Origin>)>) {
+fn merge_servers(config: &mut Config, servers: Vec<(ServerConfig, Vec<EntryValue>)>) {
     for (server, values) in servers {
         match config.servers.entry(server.name.clone()) {
             Entry::Vacant(free) => {
-                let named = |value: &Origin| {
+                let named = |value: &EntryValue| {
                     (
                         format!("{}.{}.{}", SERVERS.name, server.name, value.field),
-                        value.place.clone(),
+                        value.location.clone(),
                     )
                 };
                 config
-                    .origins
+                    .locations
                     .extend(values.iter().filter(|value| !value.is_part).map(named));
                 config.values.insert(server.name.clone(), values);
                 free.insert(Arc::new(server));
@@ -405,37 +411,40 @@ fn merge_policies(config: &mut Config, policies: Vec<(Scope, Policy)>) {
         .for_each(|project| project.settle(config, projects_mode.is_some()));
     projects.retain(|project| !project.is_empty());
     config.project_permissions = projects;
-    let origins = &mut config.origins;
-    let mut decided = |field: &str, place: Place| {
-        origins.entry(field.to_owned()).or_insert(place);
+    let locations = &mut config.locations;
+    let mut decided = |field: &str, location: Location| {
+        locations.entry(field.to_owned()).or_insert(location);
     };
     // A project's `yolo` is held back, so where the user's files say nothing its mode is the
     // default or stricter.
-    if let Some((mode, place)) = strictest(mode, projects_mode) {
+    if let Some((mode, location)) = strictest(mode, projects_mode) {
         config.permissions.mode = mode;
-        decided("permissions.mode", place);
+        decided("permissions.mode", location);
     }
-    if let Some((style, place)) = naming {
+    if let Some((style, location)) = naming {
         config.naming = style;
-        decided("naming.style", place);
+        decided("naming.style", location);
     }
-    if let Some((names, place)) = allow_servers {
+    if let Some((names, location)) = allow_servers {
         config.security.allow_servers = names;
-        decided("security.allow_servers", place);
+        decided("security.allow_servers", location);
     }
-    for (names, place) in deny_servers {
+    for (names, location) in deny_servers {
         config.security.deny_servers.extend(names);
-        decided("security.deny_servers", place);
+        decided("security.deny_servers", location);
     }
-    if let Some((_, place)) = locked {
+    if let Some((_, location)) = locked {
         config.security.locked = true;
-        decided("security.locked", place);
+        decided("security.locked", location);
     }
 }
 
 /// The stricter of two; the first, where they are alike.
-fn strictest(one: Option<Placed<Mode>>, other: Option<Placed<Mode>>) -> Option<Placed<Mode>> {
-    let rank = |placed: &Placed<Mode>| match placed.0 {
+fn strictest(
+    one: Option<WithLocation<Mode>>,
+    other: Option<WithLocation<Mode>>,
+) -> Option<WithLocation<Mode>> {
+    let rank = |with_location: &WithLocation<Mode>| match with_location.0 {
         Mode::Yolo => 0,
         Mode::Ask => 1,
         Mode::Deny => 2,

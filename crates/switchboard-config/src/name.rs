@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use crate::untrusted::{Untrusted, escaped_line, is_hidden};
 
-pub use exposure::{Nameless, Published, Reserved, Wish, expose};
+pub use exposure::{AssignedNames, NameRequest, NamingError, ReservedNames, expose};
 pub use glob::Glob;
 pub use style::{Style, Unnameable};
 pub use style::{as_word, kebab};
@@ -170,8 +170,8 @@ pub struct ToolId {
 impl ToolId {
     /// `server/tool` on one line, safe to show.
     pub fn shown(&self) -> impl fmt::Display + '_ {
-        struct Shown<'a>(&'a ToolId);
-        impl fmt::Display for Shown<'_> {
+        struct DisplayValue<'a>(&'a ToolId);
+        impl fmt::Display for DisplayValue<'_> {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 write!(
                     f,
@@ -181,7 +181,7 @@ impl ToolId {
                 )
             }
         }
-        Shown(self)
+        DisplayValue(self)
     }
 }
 

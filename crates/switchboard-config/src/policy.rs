@@ -3,41 +3,41 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::diagnostic::Findings;
+use super::diagnostic::Diagnostics;
 use super::load::Scope;
-use super::written::{At, Fields, Written};
-use super::{Dialect, Mode, Place, RuleText};
+use super::raw::{AtOffset, FieldTable, RawConfig};
+use super::{Dialect, Location, Mode, RuleText};
 use crate::name::Style;
 
 /// What one file says beside its servers.
 #[derive(Debug, Default)]
 pub(super) struct Policy {
-    pub(super) mode: Option<Placed<Mode>>,
+    pub(super) mode: Option<WithLocation<Mode>>,
     pub(super) allow: Vec<RuleText>,
     pub(super) ask: Vec<RuleText>,
     pub(super) deny: Vec<RuleText>,
     /// It says something about permissions.
     pub(super) configured: bool,
     /// Not empty.
-    pub(super) allow_servers: Option<Placed<Vec<String>>>,
-    pub(super) deny_servers: Option<Placed<Vec<String>>>,
+    pub(super) allow_servers: Option<WithLocation<Vec<String>>>,
+    pub(super) deny_servers: Option<WithLocation<Vec<String>>>,
     /// `true`, if set: `false` is how it is anyway.
-    pub(super) locked: Option<Placed<bool>>,
-    pub(super) naming: Option<Placed<Style>>,
+    pub(super) locked: Option<WithLocation<bool>>,
+    pub(super) naming: Option<WithLocation<Style>>,
 }
 
 /// A value and its place, until it is known which file decides.
-pub(super) type Placed<T> = (T, Place);
+pub(super) type WithLocation<T> = (T, Location);
 
 /// Reads the three sections. What a project's file may not say is left out, with a warning.
 pub(super) fn policy(
-    written: &Written,
+    written: &RawConfig,
     file: &Arc<PathBuf>,
     scope: Scope,
     dialect: Dialect,
-    findings: &mut Findings<'_>,
+    diagnostics: &mut Diagnostics<'_>,
 ) -> Policy {
-    let Written {
+    let RawConfig {
         permissions,
         security,
         naming,
@@ -58,58 +58,62 @@ pub(super) fn policy(
         _ => None,
     };
     let mut policy = Policy {
-        allow: rules(permissions, "allow", file, dialect, findings),
-        ask: rules(permissions, "ask", file, dialect, findings),
-        deny: rules(permissions, "deny", file, dialect, findings),
+        allow: rules(permissions, "allow", file, dialect, diagnostics),
+        ask: rules(permissions, "ask", file, dialect, diagnostics),
+        deny: rules(permissions, "deny", file, dialect, diagnostics),
         configured: written.gated || !permissions.0.is_empty(),
-        allow_servers: placed(
-            names(security, "allow_servers", findings),
+        allow_servers: with_location(
+            names(security, "allow_servers", diagnostics),
             security,
             "allow_servers",
-            findings,
+            diagnostics,
         ),
-        deny_servers: placed(
-            names(security, "deny_servers", findings),
+        deny_servers: with_location(
+            names(security, "deny_servers", diagnostics),
             security,
             "deny_servers",
-            findings,
+            diagnostics,
         ),
-        locked: placed(
+        locked: with_location(
             security.flag("locked").filter(|locked| *locked),
             security,
             "locked",
-            findings,
+            diagnostics,
         ),
-        mode: placed(mode, permissions, "mode", findings),
-        naming: placed(style, naming, "style", findings),
+        mode: with_location(mode, permissions, "mode", diagnostics),
+        naming: with_location(style, naming, "style", diagnostics),
     };
     if let (Some([]), Some(at)) = (
         security.texts("allow_servers"),
         security.at("allow_servers"),
     ) {
         let path = format!("security.{}", security.spelt("allow_servers"));
-        findings.warn(
+        diagnostics.warn(
             at,
             path,
             "an empty list keeps no server from running; list names, or remove it",
         );
     }
     if scope == Scope::Project {
-        drop_settings_of_a_person(&mut policy, written, findings);
+        drop_settings_of_a_person(&mut policy, written, diagnostics);
     }
     policy
 }
 
 /// Which servers may run and how tools are named is never for a project to say. What it would let
 /// run without asking is held back by [`ProjectPermissions`](super::ProjectPermissions).
-fn drop_settings_of_a_person(policy: &mut Policy, written: &Written, findings: &mut Findings<'_>) {
-    let Written {
+fn drop_settings_of_a_person(
+    policy: &mut Policy,
+    written: &RawConfig,
+    diagnostics: &mut Diagnostics<'_>,
+) {
+    let RawConfig {
         security, naming, ..
     } = written;
     if policy.allow_servers.take().is_some() {
         let message =
             "ignored: which servers may run is for your own file to say; a project's can only deny";
-        ignored(security, "security", "allow_servers", message, findings);
+        ignored(security, "security", "allow_servers", message, diagnostics);
     }
     if policy.naming.take().is_some() {
         ignored(
@@ -117,19 +121,19 @@ fn drop_settings_of_a_person(policy: &mut Policy, written: &Written, findings: &
             "naming",
             "style",
             "ignored: names are for your own file to decide",
-            findings,
+            diagnostics,
         );
     }
 }
 
 fn ignored(
-    fields: &Fields,
+    fields: &FieldTable,
     section: &str,
     field: &str,
     message: &str,
-    findings: &mut Findings<'_>,
+    diagnostics: &mut Diagnostics<'_>,
 ) {
-    findings.warn(
+    diagnostics.warn(
         fields.at(field).unwrap_or_default(),
         format!("{section}.{}", fields.spelt(field)),
         message,
@@ -137,59 +141,68 @@ fn ignored(
 }
 
 fn rules(
-    permissions: &Fields,
+    permissions: &FieldTable,
     field: &str,
     file: &Arc<PathBuf>,
     dialect: Dialect,
-    findings: &mut Findings<'_>,
+    diagnostics: &mut Diagnostics<'_>,
 ) -> Vec<RuleText> {
     let found = permissions.texts(field).unwrap_or_default();
     let empty = "empty; expected \"server\" or \"server/tool\"";
-    check_not_empty(found, &format!("permissions.{field}"), empty, findings);
+    check_not_empty(found, &format!("permissions.{field}"), empty, diagnostics);
     found
         .iter()
         .map(|rule| RuleText {
             text: rule.value.clone(),
             dialect,
             file: file.clone(),
-            line: findings.lines.line(rule.at),
+            line: diagnostics.lines.line(rule.at),
         })
         .collect()
 }
 
 /// `None` where there are none.
-fn names(security: &Fields, field: &str, findings: &mut Findings<'_>) -> Option<Vec<String>> {
+fn names(
+    security: &FieldTable,
+    field: &str,
+    diagnostics: &mut Diagnostics<'_>,
+) -> Option<Vec<String>> {
     let found = security.texts(field).unwrap_or_default();
     check_not_empty(
         found,
         &format!("security.{}", security.spelt(field)),
         "empty; expected the name of a server",
-        findings,
+        diagnostics,
     );
     (!found.is_empty()).then(|| found.iter().map(|name| name.value.clone()).collect())
 }
 
-fn placed<T>(
+fn with_location<T>(
     value: Option<T>,
-    fields: &Fields,
+    fields: &FieldTable,
     field: &str,
-    findings: &Findings<'_>,
-) -> Option<Placed<T>> {
-    let (line, column) = findings.lines.place(fields.at(field)?);
+    diagnostics: &Diagnostics<'_>,
+) -> Option<WithLocation<T>> {
+    let (line, column) = diagnostics.lines.line_and_column(fields.at(field)?);
     Some((
         value?,
-        Place {
-            file: findings.file.clone(),
+        Location {
+            file: diagnostics.file.clone(),
             line,
             column,
         },
     ))
 }
 
-fn check_not_empty(texts: &[At<String>], path: &str, message: &str, findings: &mut Findings<'_>) {
+fn check_not_empty(
+    texts: &[AtOffset<String>],
+    path: &str,
+    message: &str,
+    diagnostics: &mut Diagnostics<'_>,
+) {
     for (index, text) in texts.iter().enumerate() {
         if text.value.trim().is_empty() {
-            findings.error(text.at, format!("{path}[{index}]"), message);
+            diagnostics.error(text.at, format!("{path}[{index}]"), message);
         }
     }
 }

@@ -4,9 +4,9 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::fingerprint::Digest;
+use super::fingerprint::FingerprintHasher;
 use super::policy::Policy;
-use super::{Config, Dialect, Fingerprint, Mode, Place, RuleText, ServerConfig};
+use super::{Config, Dialect, Fingerprint, Location, Mode, RuleText, ServerConfig};
 use crate::name::ServerName;
 
 /// What a project's file would let run without asking. Not in force until a person has accepted it.
@@ -17,7 +17,7 @@ pub struct ProjectPermissions {
     /// Its kind.
     pub dialect: Dialect,
     /// Where it sets the mode `yolo`.
-    pub yolo: Option<Place>,
+    pub yolo: Option<Location>,
     /// Its allow rules.
     pub allow: Vec<RuleText>,
     /// Its servers with `trust = true`.
@@ -40,8 +40,8 @@ impl ProjectPermissions {
         servers: &[ServerName],
         trusted: Vec<ServerName>,
     ) -> Self {
-        let is_silent =
-            dialect.rules().ungated_by_default && !policies.iter().any(|policy| policy.configured);
+        let is_silent = dialect.profile().ungated_by_default
+            && !policies.iter().any(|policy| policy.configured);
         // As among a person's own files, the first that sets a mode decides.
         let mode = policies.iter_mut().find(|policy| policy.mode.is_some());
         let yolo = mode.and_then(|policy| policy.mode.take_if(|(mode, _)| *mode == Mode::Yolo));
@@ -61,7 +61,7 @@ impl ProjectPermissions {
         Self {
             file: file.clone(),
             dialect,
-            yolo: yolo.map(|(_, place)| place),
+            yolo: yolo.map(|(_, location)| location),
             allow: policies
                 .iter_mut()
                 .flat_map(|policy| std::mem::take(&mut policy.allow))
@@ -127,9 +127,9 @@ impl ProjectPermissions {
     /// What a yes is bound to: the file and all that it would let run.
     pub fn key(&self) -> Fingerprint {
         use std::os::unix::ffi::OsStrExt;
-        let mut digest = Digest::new("switchboard permissions 1");
+        let mut digest = FingerprintHasher::new("switchboard permissions 1");
         digest.part("file", self.file.as_os_str().as_bytes());
-        digest.part("kind", self.dialect.rules().word.as_bytes());
+        digest.part("kind", self.dialect.profile().name.as_bytes());
         digest.list("lines", self.lines().iter().map(String::as_bytes));
         digest.finish()
     }

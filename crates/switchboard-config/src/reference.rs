@@ -5,7 +5,7 @@
 
 /// One piece of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Piece<'a> {
+pub(crate) enum Segment<'a> {
     /// Text to take as it is.
     Literal(&'a str),
     /// A variable to read, and what to take where it is unset or empty.
@@ -18,7 +18,7 @@ pub(crate) enum Piece<'a> {
 /// How a file refers to variables. Each dialect has its own; in all of them a value is read in one
 /// pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Syntax {
+pub enum ReferenceSyntax {
     /// `${NAME}`, `${env:NAME}`, `${NAME:-default}` in every text; `$$` is a literal `$`.
     #[default]
     Native,
@@ -36,38 +36,44 @@ pub enum Syntax {
 
 /// Which texts a syntax may treat apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Part {
+pub(crate) enum TextRole {
     /// What decides what runs or is reached: command, arguments, folder, URL.
     Launch,
     /// The value of a variable or a header.
     Value,
 }
 
-impl Syntax {
+impl ReferenceSyntax {
     /// Takes a value apart, once: what a variable holds is never looked at again. The error says
     /// what is wrong, without the value.
-    pub(crate) fn pieces(self, part: Part, value: &str) -> Result<Vec<Piece<'_>>, &'static str> {
+    pub(crate) fn segments(
+        self,
+        part: TextRole,
+        value: &str,
+    ) -> Result<Vec<Segment<'_>>, &'static str> {
         match (self, part) {
             (Self::Native, _) => native(value),
             (Self::Braced, _) => braced(value),
-            (Self::Placeholder, Part::Value) => Ok(marked(value, placeholder)),
+            (Self::Placeholder, TextRole::Value) => Ok(marked(value, placeholder)),
             (Self::Shell, _) => Ok(marked(value, shell)),
-            (Self::Placeholder, Part::Launch) | (Self::Literal, _) => Ok(marked(value, |_| None)),
+            (Self::Placeholder, TextRole::Launch) | (Self::Literal, _) => {
+                Ok(marked(value, |_| None))
+            }
         }
     }
 
     /// What a value means, for comparing: texts that stand side by side are one.
     pub(super) fn meaning(
         self,
-        part: Part,
+        part: TextRole,
         value: &str,
     ) -> Result<Vec<(String, Option<String>)>, &'static str> {
         let mut meaning: Vec<(String, Option<String>)> = Vec::new();
-        for piece in self.pieces(part, value)? {
-            match (piece, meaning.last_mut()) {
-                (Piece::Literal(text), Some((literal, None))) => literal.push_str(text),
-                (Piece::Literal(text), _) => meaning.push((text.to_owned(), None)),
-                (Piece::Variable { name, default }, _) => {
+        for segment in self.segments(part, value)? {
+            match (segment, meaning.last_mut()) {
+                (Segment::Literal(text), Some((literal, None))) => literal.push_str(text),
+                (Segment::Literal(text), _) => meaning.push((text.to_owned(), None)),
+                (Segment::Variable { name, default }, _) => {
                     meaning.push((
                         name.to_owned(),
                         Some(default.unwrap_or_default().to_owned()),
@@ -79,21 +85,21 @@ impl Syntax {
     }
 
     /// Whether a value reads any variable. A malformed one counts as reading.
-    pub(crate) fn reads(self, part: Part, value: &str) -> bool {
-        self.pieces(part, value).map_or(true, |pieces| {
-            pieces
+    pub(crate) fn reads(self, part: TextRole, value: &str) -> bool {
+        self.segments(part, value).map_or(true, |segments| {
+            segments
                 .iter()
-                .any(|piece| matches!(piece, Piece::Variable { .. }))
+                .any(|segment| matches!(segment, Segment::Variable { .. }))
         })
     }
 
     /// The variables a value reads, in order.
-    pub(crate) fn variables(self, part: Part, value: &str) -> Vec<&str> {
-        let found = self.pieces(part, value).unwrap_or_default();
+    pub(crate) fn variables(self, part: TextRole, value: &str) -> Vec<&str> {
+        let found = self.segments(part, value).unwrap_or_default();
         found
             .into_iter()
-            .filter_map(|piece| {
-                if let Piece::Variable { name, .. } = piece {
+            .filter_map(|segment| {
+                if let Segment::Variable { name, .. } = segment {
                     Some(name)
                 } else {
                     None
@@ -111,17 +117,17 @@ pub(super) fn escape(text: &str) -> String {
 /// A text in the native syntax as it was meant, for a field in which nothing is expanded. `None`
 /// where it refers to a variable.
 pub(super) fn unescape(text: &str) -> Option<String> {
-    let piece = |piece| {
-        if let Piece::Literal(text) = piece {
+    let segment = |segment| {
+        if let Segment::Literal(text) = segment {
             Some(text)
         } else {
             None
         }
     };
-    native(text).ok()?.into_iter().map(piece).collect()
+    native(text).ok()?.into_iter().map(segment).collect()
 }
 
-fn native(value: &str) -> Result<Vec<Piece<'_>>, &'static str> {
+fn native(value: &str) -> Result<Vec<Segment<'_>>, &'static str> {
     let mut found = Vec::new();
     let mut rest = value;
     while let Some(at) = rest.find('$') {
@@ -142,7 +148,7 @@ fn native(value: &str) -> Result<Vec<Piece<'_>>, &'static str> {
     Ok(found)
 }
 
-fn braced(value: &str) -> Result<Vec<Piece<'_>>, &'static str> {
+fn braced(value: &str) -> Result<Vec<Segment<'_>>, &'static str> {
     let mut found = Vec::new();
     let mut rest = value;
     while let Some(at) = rest.find("${") {
@@ -170,13 +176,13 @@ fn braced(value: &str) -> Result<Vec<Piece<'_>>, &'static str> {
 fn marked<'v>(
     value: &'v str,
     reference: impl Fn(&'v str) -> Option<(&'v str, usize)>,
-) -> Vec<Piece<'v>> {
+) -> Vec<Segment<'v>> {
     let mut found = Vec::new();
     let mut literal = 0;
     for (at, _) in value.match_indices('$') {
         if let Some((name, length)) = reference(&value[at + 1..]).filter(|_| at >= literal) {
             push_literal(&mut found, &value[literal..at]);
-            found.push(Piece::Variable {
+            found.push(Segment::Variable {
                 name,
                 default: None,
             });
@@ -211,13 +217,13 @@ pub(super) fn is_name(name: &str) -> bool {
             .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
-fn push_literal<'a>(pieces: &mut Vec<Piece<'a>>, text: &'a str) {
+fn push_literal<'a>(segments: &mut Vec<Segment<'a>>, text: &'a str) {
     if !text.is_empty() {
-        pieces.push(Piece::Literal(text));
+        segments.push(Segment::Literal(text));
     }
 }
 
-fn variable(body: &str) -> Result<Piece<'_>, &'static str> {
+fn variable(body: &str) -> Result<Segment<'_>, &'static str> {
     let (name, default) = match body.split_once(":-") {
         Some((name, default)) => (name, Some(default)),
         None => (body, None),
@@ -229,7 +235,7 @@ fn variable(body: &str) -> Result<Piece<'_>, &'static str> {
     }
     let name = name.strip_prefix("env:").unwrap_or(name);
     if is_name(name) {
-        Ok(Piece::Variable { name, default })
+        Ok(Segment::Variable { name, default })
     } else {
         Err(
             "malformed reference; expected ${NAME}, ${env:NAME} or ${NAME:-default}, or \"$${\" for the text itself",
@@ -240,12 +246,12 @@ fn variable(body: &str) -> Result<Piece<'_>, &'static str> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use super::Piece::{Literal, Variable};
+    use super::Segment::{Literal, Variable};
     use super::*;
 
     #[test]
     fn c7_references_are_read_in_one_pass() {
-        let check = |value: &str, expected: &[Piece<'_>]| {
+        let check = |value: &str, expected: &[Segment<'_>]| {
             assert_eq!(native(value).unwrap(), expected, "{value}")
         };
         check("", &[]);
@@ -340,80 +346,81 @@ mod tests {
 
     #[test]
     fn c7_a_dialect_reads_its_own_syntax_in_its_own_fields() {
-        let check = |syntax: Syntax, part: Part, value: &str, expected: &[Piece<'_>]| {
-            assert_eq!(
-                syntax.pieces(part, value).unwrap(),
-                expected,
-                "{syntax:?} {part:?} {value}"
-            );
-        };
+        let check =
+            |syntax: ReferenceSyntax, part: TextRole, value: &str, expected: &[Segment<'_>]| {
+                assert_eq!(
+                    syntax.segments(part, value).unwrap(),
+                    expected,
+                    "{syntax:?} {part:?} {value}"
+                );
+            };
         let variable = |name| Variable {
             name,
             default: None,
         };
         check(
-            Syntax::Placeholder,
-            Part::Value,
+            ReferenceSyntax::Placeholder,
+            TextRole::Value,
             "Bearer ${env:T}",
             &[Literal("Bearer "), variable("T")],
         );
         check(
-            Syntax::Placeholder,
-            Part::Value,
+            ReferenceSyntax::Placeholder,
+            TextRole::Value,
             "$T ${T} $${env:T}",
             &[Literal("$T ${T} $"), variable("T")],
         );
         check(
-            Syntax::Placeholder,
-            Part::Value,
+            ReferenceSyntax::Placeholder,
+            TextRole::Value,
             "${env:}${env:A",
             &[Literal("${env:}${env:A")],
         );
         check(
-            Syntax::Placeholder,
-            Part::Launch,
+            ReferenceSyntax::Placeholder,
+            TextRole::Launch,
             "${env:T}",
             &[Literal("${env:T}")],
         );
         check(
-            Syntax::Shell,
-            Part::Value,
+            ReferenceSyntax::Shell,
+            TextRole::Value,
             "$A-${B}$",
             &[variable("A"), Literal("-"), variable("B"), Literal("$")],
         );
         check(
-            Syntax::Shell,
-            Part::Launch,
+            ReferenceSyntax::Shell,
+            TextRole::Launch,
             "${PWD}:/workspace",
             &[variable("PWD"), Literal(":/workspace")],
         );
         check(
-            Syntax::Shell,
-            Part::Value,
+            ReferenceSyntax::Shell,
+            TextRole::Value,
             "$1 ${} ${A-b}",
             &[Literal("$1 ${} ${A-b}")],
         );
         check(
-            Syntax::Literal,
-            Part::Value,
+            ReferenceSyntax::Literal,
+            TextRole::Value,
             "$A ${B}",
             &[Literal("$A ${B}")],
         );
         check(
-            Syntax::Braced,
-            Part::Value,
+            ReferenceSyntax::Braced,
+            TextRole::Value,
             "pa$$word $A ",
             &[Literal("pa$$word $A ")],
         );
         check(
-            Syntax::Braced,
-            Part::Launch,
+            ReferenceSyntax::Braced,
+            TextRole::Launch,
             "${env:A}$",
             &[variable("A"), Literal("$")],
         );
         check(
-            Syntax::Braced,
-            Part::Value,
+            ReferenceSyntax::Braced,
+            TextRole::Value,
             "$${A}${B:-c}",
             &[
                 Literal("$"),

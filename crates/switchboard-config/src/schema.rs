@@ -3,7 +3,9 @@
 
 use serde_json::{Map, Value, json};
 
-use super::fields::{Field, Kind, NAMING, PERMISSIONS, SECURITY, SERVERS, Section, Side};
+use super::fields::{
+    AppliesTo, FieldSpec, NAMING, PERMISSIONS, SECURITY, SERVERS, Section, ValueKind,
+};
 
 /// The schema, as shipped in `schema/switchboard.schema.json`.
 pub fn schema() -> Value {
@@ -34,17 +36,17 @@ fn server() -> Value {
     server["description"] =
         json!("One server: a program to start (`command`) or a URL to reach (`url`).");
     server["oneOf"] = json!([
-        one_side(Side::Stdio, "command", &["stdio"]),
-        one_side(Side::Http, "url", &["http", "sse"])
+        one_side(AppliesTo::Stdio, "command", &["stdio"]),
+        one_side(AppliesTo::Http, "url", &["http", "sse"])
     ]);
     server
 }
 
-fn one_side(side: Side, required: &str, transports: &[&str]) -> Value {
+fn one_side(applies_to: AppliesTo, required: &str, transports: &[&str]) -> Value {
     let foreign = SERVERS
         .fields
         .iter()
-        .filter(|field| field.side != Side::Both && field.side != side);
+        .filter(|field| field.applies_to != AppliesTo::Both && field.applies_to != applies_to);
     let mut properties: Map<String, Value> = foreign
         .map(|field| (field.name.to_owned(), json!(false)))
         .collect();
@@ -61,21 +63,23 @@ fn section(section: &Section) -> Value {
     json!({ "description": section.description, "type": "object", "additionalProperties": false, "properties": properties })
 }
 
-fn property(field: &Field) -> Value {
+fn property(field: &FieldSpec) -> Value {
     let mut property = match field.kind {
-        Kind::Text => json!({ "type": "string" }),
-        Kind::Texts => json!({ "type": "array", "items": { "type": "string" } }),
-        Kind::Secrets => json!({ "type": "object", "additionalProperties": { "type": "string" } }),
-        Kind::Secret => json!({ "type": "string" }),
-        Kind::Port => json!({ "type": "integer", "minimum": 1, "maximum": 65535 }),
-        Kind::Flag => json!({ "type": "boolean" }),
-        Kind::Duration => json!({ "type": "string", "pattern": "^[0-9]+ ?(ms|s|m|h)$" }),
-        Kind::Milliseconds => json!({ "type": "integer", "minimum": 1 }),
-        Kind::Bytes => json!({ "anyOf": [
+        ValueKind::Text => json!({ "type": "string" }),
+        ValueKind::Texts => json!({ "type": "array", "items": { "type": "string" } }),
+        ValueKind::Secrets => {
+            json!({ "type": "object", "additionalProperties": { "type": "string" } })
+        }
+        ValueKind::Secret => json!({ "type": "string" }),
+        ValueKind::Port => json!({ "type": "integer", "minimum": 1, "maximum": 65535 }),
+        ValueKind::Flag => json!({ "type": "boolean" }),
+        ValueKind::Duration => json!({ "type": "string", "pattern": "^[0-9]+ ?(ms|s|m|h)$" }),
+        ValueKind::Milliseconds => json!({ "type": "integer", "minimum": 1 }),
+        ValueKind::Bytes => json!({ "anyOf": [
             { "type": "integer", "minimum": 1024, "maximum": 1_073_741_824 },
             { "type": "string", "pattern": "^[0-9]+ ?(B|KiB|MiB|GiB|kB|KB|MB|GB)?$" },
         ] }),
-        Kind::Choice(words) => {
+        ValueKind::Choice(words) => {
             json!({ "type": "string", "enum": words.iter().map(|(word, _)| word).collect::<Vec<_>>() })
         }
     };
@@ -92,8 +96,8 @@ fn property(field: &Field) -> Value {
     property
 }
 
-fn described(field: &Field) -> String {
-    let Kind::Choice(words) = field.kind else {
+fn described(field: &FieldSpec) -> String {
+    let ValueKind::Choice(words) = field.kind else {
         return field.description.to_owned();
     };
     let meanings: Vec<String> = words
@@ -108,7 +112,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::format::Format;
-    use crate::meant::{self, Home};
+    use crate::server_entry::{self, FileContext};
     use crate::{Dialect, Scope};
 
     #[test]
@@ -135,24 +139,25 @@ mod tests {
         let check = |text: &str, fits: bool| {
             let document: Value = toml::from_str(text).unwrap();
             assert_eq!(validator.is_valid(&document), fits, "{text}");
-            let mut findings = crate::diagnostic::Findings::new(Default::default(), text);
+            let mut diagnostics = crate::diagnostic::Diagnostics::new(Default::default(), text);
             let reader = Dialect::Native.reader();
-            let document = Format::Toml.parse(text, &mut findings);
-            let home = Home {
+            let document = Format::Toml.parse(text, &mut diagnostics);
+            let context = FileContext {
                 file: Default::default(),
                 folder: Default::default(),
                 scope: Scope::User,
                 dialect: Dialect::Native,
             };
-            for server in &reader.open(&document, &mut findings).servers {
-                if let Some(fields) = reader.entry(server, &mut findings) {
-                    meant::server(server, &fields, &home, &mut findings);
+            for server in &reader.open(&document, &mut diagnostics).servers {
+                if let Some(fields) = reader.entry(server, &mut diagnostics) {
+                    server_entry::server(server, &fields, &context, &mut diagnostics);
                 }
             }
             assert_eq!(
-                findings.errors.len() + findings.warnings.len() + findings.unknown.len() == 0,
+                diagnostics.errors.len() + diagnostics.warnings.len() + diagnostics.unknown.len()
+                    == 0,
                 fits,
-                "{text}: {findings:?}"
+                "{text}: {diagnostics:?}"
             );
         };
         check("", true);

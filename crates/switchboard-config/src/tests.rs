@@ -93,7 +93,7 @@ impl Foreign {
         let server = |server: &Arc<ServerConfig>| {
             let mut server = ServerConfig::clone(server);
             server.source = Source::new(self.file.clone(), server.source.line, server.source.scope);
-            if let Endpoint::Wrong(fault) = &mut server.endpoint {
+            if let Endpoint::Invalid(fault) = &mut server.endpoint {
                 fault.file = self.file.clone();
             }
             server
@@ -104,7 +104,7 @@ impl Foreign {
     /// The names, and what is wrong with those that are.
     fn faults(&self) -> Vec<(String, Option<String>)> {
         let fault = |server: ServerConfig| match &server.endpoint {
-            Endpoint::Wrong(fault) => (server.name.to_string(), Some(fault.to_string())),
+            Endpoint::Invalid(fault) => (server.name.to_string(), Some(fault.to_string())),
             _ => (server.name.to_string(), None),
         };
         self.servers().into_iter().map(fault).collect()
@@ -123,13 +123,18 @@ fn expected(
     let name = ServerName::dialect(name).expect("a name that dialects allow");
     ServerConfig {
         dialect,
-        start: dialect.rules().start,
+        start: dialect.profile().start,
         ..ServerConfig::new(name, source, endpoint)
     }
 }
 
 /// A program as the five dialects start it: with the whole environment.
-fn inheriting(command: &str, args: &[&str], env: &[(&str, &str)], syntax: Syntax) -> Endpoint {
+fn inheriting(
+    command: &str,
+    args: &[&str],
+    env: &[(&str, &str)],
+    syntax: ReferenceSyntax,
+) -> Endpoint {
     let env = env
         .iter()
         .map(|(name, value)| ((*name).to_owned(), Secret::new(*value)))

@@ -19,14 +19,14 @@ pub(super) enum Tree {
     Null,
     List(Vec<Node>),
     /// In the order of the file. A format in which a key may stand twice (HCL's blocks) keeps both.
-    Table(Vec<Entry>),
+    Table(Vec<TableEntry>),
     /// What no field takes, such as a date: what it is, for people.
     Other(&'static str),
 }
 
 /// One key of a table.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Entry {
+pub(super) struct TableEntry {
     pub(super) key: String,
     /// Offset of the key.
     pub(super) at: usize,
@@ -35,12 +35,12 @@ pub(super) struct Entry {
 
 impl Node {
     /// The value of a key, if this is a table that has it; the first one, where there are several.
-    pub(super) fn get(&self, key: &str) -> Option<&Entry> {
+    pub(super) fn get(&self, key: &str) -> Option<&TableEntry> {
         self.entries().iter().find(|entry| entry.key == key)
     }
 
     /// The keys of a table, in the order of the file; none of anything else.
-    pub(super) fn entries(&self) -> &[Entry] {
+    pub(super) fn entries(&self) -> &[TableEntry] {
         if let Tree::Table(entries) = &self.value {
             entries
         } else {

@@ -39,7 +39,7 @@ impl Untrusted {
     pub fn for_terminal_indented(&self) -> impl fmt::Display + '_ {
         Escaped {
             text: &self.0,
-            lines: Lines::Indented,
+            lines: LineBreaks::Indented,
         }
     }
 
@@ -76,7 +76,7 @@ impl<T: Into<String>> From<T> for Untrusted {
 pub fn escaped(text: &str) -> impl fmt::Display + '_ {
     Escaped {
         text,
-        lines: Lines::Kept,
+        lines: LineBreaks::Kept,
     }
 }
 
@@ -84,7 +84,7 @@ pub fn escaped(text: &str) -> impl fmt::Display + '_ {
 pub fn escaped_line(text: &str) -> impl fmt::Display + '_ {
     Escaped {
         text,
-        lines: Lines::Escaped,
+        lines: LineBreaks::Escaped,
     }
 }
 
@@ -99,12 +99,12 @@ pub fn quoted(text: &str) -> String {
 
 struct Escaped<'a> {
     text: &'a str,
-    lines: Lines,
+    lines: LineBreaks,
 }
 
 /// What becomes of line breaks and tabs.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Lines {
+enum LineBreaks {
     Kept,
     Indented,
     Escaped,
@@ -118,13 +118,13 @@ impl fmt::Display for Escaped<'_> {
             f.write_str(&self.text[written..at])?;
             written = at + character.len_utf8();
             match (character, self.lines) {
-                ('\n', Lines::Kept) | ('\t', Lines::Kept | Lines::Indented) => {
+                ('\n', LineBreaks::Kept) | ('\t', LineBreaks::Kept | LineBreaks::Indented) => {
                     f.write_char(character)?
                 }
-                ('\n', Lines::Indented) => f.write_str("\n    ")?,
+                ('\n', LineBreaks::Indented) => f.write_str("\n    ")?,
                 // A line break is two characters elsewhere.
-                ('\r', Lines::Kept | Lines::Indented) if self.text[written..].starts_with('\n') => {
-                }
+                ('\r', LineBreaks::Kept | LineBreaks::Indented)
+                    if self.text[written..].starts_with('\n') => {}
                 _ => write!(f, "\\u{{{:x}}}", u32::from(character))?,
             }
         }

@@ -20,7 +20,7 @@ use switchboard::caller::{
 };
 use switchboard::catalog::Tool;
 use switchboard::config::{
-    Config, Endpoint, Grant, HttpAuth, HttpEndpoint, Protocol, ServerConfig, Source,
+    Config, Endpoint, HttpAuth, HttpEndpoint, OAuthGrant, Protocol, ServerConfig, Source,
 };
 use switchboard::name::ServerName;
 use switchboard::secret::Secret;
@@ -142,9 +142,9 @@ fn auth(scenario: &str, told: &Told, key: Option<&NamedTempFile>) -> HttpAuth {
     let alone = scenario.starts_with("auth/client-credentials");
     HttpAuth {
         grant: if alone {
-            Grant::ClientCredentials
+            OAuthGrant::ClientCredentials
         } else {
-            Grant::AuthorizationCode
+            OAuthGrant::AuthorizationCode
         },
         client_id: told.client_id.clone(),
         client_secret: told.client_secret.clone().map(Secret::new),

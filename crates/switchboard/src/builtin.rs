@@ -178,7 +178,7 @@ impl Own {
         &self,
         servers: impl IntoIterator<Item = &'a Arc<ServerConfig>>,
     ) -> impl Iterator<Item = &Arc<Tool>> {
-        let asks = |server: &Arc<ServerConfig>| server.dialect.rules().offers_resource_tools;
+        let asks = |server: &Arc<ServerConfig>| server.dialect.profile().offers_resource_tools;
         let resources = if self.always_resources || servers.into_iter().any(asks) {
             &*self.resources
         } else {

@@ -11,7 +11,7 @@ use tokio::time::{Instant, timeout};
 use crate::advice::Advice;
 use crate::caller::{Approval, ApprovalRequest, Caller, Keep};
 use crate::catalog::{Catalog, Tool, Unresolved, can_name};
-use crate::config::Answers;
+use crate::config::ApprovalChoices;
 use crate::gate::{Decision, Permit, Question};
 use crate::host::{Held, Host, Shared};
 use crate::result::CallResult;
@@ -309,16 +309,18 @@ impl Shared {
                 )));
             }
         };
-        match (&answer, request.dialect.rules().answers) {
+        match (&answer, request.dialect.profile().approval_choices) {
             _ if request.once_only => {}
-            (Approval::AlwaysTool(keep), Answers::Kept) => {
+            (Approval::AlwaysTool(keep), ApprovalChoices::Stored) => {
                 self.remember(std::slice::from_ref(tool), *keep).await
             }
-            (Approval::AlwaysServer(keep), Answers::Kept) => self.remember(&offered, *keep).await,
-            (Approval::AlwaysTool(_), Answers::InMemory) => {
+            (Approval::AlwaysServer(keep), ApprovalChoices::Stored) => {
+                self.remember(&offered, *keep).await
+            }
+            (Approval::AlwaysTool(_), ApprovalChoices::InMemory) => {
                 self.remember(std::slice::from_ref(tool), Keep::Run).await
             }
-            (Approval::AlwaysServer(_), Answers::InMemory) => {
+            (Approval::AlwaysServer(_), ApprovalChoices::InMemory) => {
                 let mut grants = self.grants.write().unwrap_or_else(PoisonError::into_inner);
                 grants.add_whole_server(tool, offered.iter().map(|tool| &**tool));
             }

@@ -11,7 +11,8 @@ use crate::call::SAMPLING;
 use crate::config::{Fingerprint, ServerConfig};
 use crate::gate::Ruling;
 use crate::name::{
-    ExposedName, Nameless, Published, Reserved, ServerName, Style, ToolId, ToolName, Wish, expose,
+    AssignedNames, ExposedName, NameRequest, NamingError, ReservedNames, ServerName, Style, ToolId,
+    ToolName, expose,
 };
 use crate::vendor::Vendor;
 
@@ -122,7 +123,7 @@ pub struct Catalog {
     /// Places of the servers that those wait for.
     awaited: Vec<usize>,
     /// Names that were given in this run, by this catalog and those before.
-    published: Arc<Published>,
+    published: Arc<AssignedNames>,
     /// Not on offer, with reasons.
     withheld: Vec<Withheld>,
     /// What each server offers beside tools.
@@ -183,7 +184,7 @@ impl Catalog {
             ..
         } = part;
         let filter = Filter::new(config);
-        let refuses_builtin = config.dialect.rules().refuses_builtin_names;
+        let refuses_builtin = config.dialect.profile().refuses_builtin_names;
         let own: Vec<_> = self.tools.clone();
         let own_names = || own.iter().map(|tool| tool.exposed.as_str());
         let mut seen: HashSet<&str> = HashSet::with_capacity(offerings.tools.len());
@@ -246,7 +247,7 @@ impl Catalog {
         let names = {
             let wishes: Vec<_> = (offered.iter())
                 .map(|tool| (&tool.id, wish(tool)))
-                .map(|(pair, (style, may_be_bare))| Wish {
+                .map(|(pair, (style, may_be_bare))| NameRequest {
                     pair,
                     style,
                     may_be_bare,
@@ -254,7 +255,7 @@ impl Catalog {
                 .collect();
             expose(
                 &wishes,
-                Reserved {
+                ReservedNames {
                     own: &own,
                     builtin: &builtin::NAMES,
                 },
@@ -267,7 +268,7 @@ impl Catalog {
                 Ok(exposed) => self
                     .tools
                     .push(Arc::new(offered.named(exposed, self.tools.len()))),
-                Err(Nameless::Waits) => {
+                Err(NamingError::Pending) => {
                     self.awaited = (0..parts.len())
                         .filter(|&index| !parts[index].settled)
                         .collect();
@@ -280,7 +281,7 @@ impl Catalog {
                     self.nameless
                         .push(Arc::new(offered.named(shown, usize::MAX)));
                 }
-                Err(Nameless::Withheld(why)) => {
+                Err(NamingError::Withheld(why)) => {
                     self.withhold(&offered.id.server, &offered.id.tool, why.reason)
                 }
             }
@@ -479,7 +480,7 @@ pub fn can_name(server: &ServerConfig, naming: Style, name: &str) -> bool {
 
 /// How a server's tools are named.
 fn style_of(server: &ServerConfig, naming: Style) -> Style {
-    server.dialect.rules().naming.unwrap_or(naming)
+    server.dialect.profile().naming.unwrap_or(naming)
 }
 
 /// Whether the entry of a server lets any of these tools through.

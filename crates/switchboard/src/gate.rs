@@ -126,7 +126,7 @@ impl Gate {
         let projects_yolo = accepted.iter().find_map(|project| project.yolo.as_ref());
         let (mode, yolo) = match (permissions.mode, projects_yolo) {
             (Mode::Ask, Some(place)) => (Mode::Yolo, Some(place)),
-            (Mode::Yolo, _) => (Mode::Yolo, config.origins.get("permissions.mode")),
+            (Mode::Yolo, _) => (Mode::Yolo, config.locations.get("permissions.mode")),
             (mode, _) => (mode, None),
         };
         let allow: Vec<RuleText> = permissions
@@ -290,7 +290,7 @@ impl Gate {
     fn is_optional_for(&self, tool: &Tool) -> bool {
         let server = &tool.server;
         !self.configured
-            && server.dialect.rules().ungated_by_default
+            && server.dialect.profile().ungated_by_default
             && (server.source.scope != Scope::Project
                 || self
                     .accepted

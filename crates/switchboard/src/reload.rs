@@ -230,7 +230,7 @@ impl Shared {
             leaving.push(parting);
             gone
         };
-        let of_unwatched_files = |server: &&ServerHandle| !server.config.dialect.rules().watched;
+        let of_unwatched_files = |server: &&ServerHandle| !server.config.dialect.profile().watched;
         let together: Vec<_> = match difference
             .steps
             .values()

@@ -170,7 +170,7 @@ impl ServerHandle {
         others: Option<BoxFuture<'static, ()>>,
     ) -> Self {
         let log = open_log(&config, &means, &initial);
-        let stderr = ServerStderr::new(log.clone(), config.dialect.rules().drops_info_lines);
+        let stderr = ServerStderr::new(log.clone(), config.dialect.profile().drops_info_lines);
         let reach = reach::reach(&config, &means, &stderr);
         let wishes = Wishes::default();
         let factory = ConnectionFactory {

@@ -18,7 +18,7 @@ pub use folders::{
 };
 pub use permissions::{
     AcceptedPermissions, accept_permissions, accepted_permissions, is_first_mention,
-    permissions_standing, revoke_permissions,
+    permissions_trust_state, revoke_permissions,
 };
 pub use remembered::{AcceptedEntry, accepted_entries};
 
@@ -32,7 +32,7 @@ mod tests;
 
 /// What is known about one entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Standing {
+pub enum TrustState {
     /// May start: the user's own file, given with `-c`, or accepted as it stands now.
     Trusted,
     /// Never accepted, or not acceptable ([`Disclosure::refused`]).
@@ -64,9 +64,13 @@ pub enum AcceptError {
 }
 
 /// Where an entry stands.
-pub fn standing(server: &ServerConfig, environment: &Environment, store: &dyn Store) -> Standing {
+pub fn trust_state(
+    server: &ServerConfig,
+    environment: &Environment,
+    store: &dyn Store,
+) -> TrustState {
     if server.source.scope != Scope::Project {
-        return Standing::Trusted;
+        return TrustState::Trusted;
     }
     recorded(server, environment, store)
 }
@@ -74,14 +78,14 @@ pub fn standing(server: &ServerConfig, environment: &Environment, store: &dyn St
 /// Whether a person has accepted this very entry, whoever's file it stands in. A file that changes
 /// while it is watched needs this.
 pub fn is_accepted(server: &ServerConfig, environment: &Environment, store: &dyn Store) -> bool {
-    recorded(server, environment, store) == Standing::Trusted
+    recorded(server, environment, store) == TrustState::Trusted
 }
 
 /// What the answers given so far say of an entry.
-fn recorded(server: &ServerConfig, environment: &Environment, store: &dyn Store) -> Standing {
+fn recorded(server: &ServerConfig, environment: &Environment, store: &dyn Store) -> TrustState {
     let now = disclose(server, environment);
     if !now.refused.is_empty() {
-        return Standing::New;
+        return TrustState::New;
     }
     let accepted = match store.get(Shelf::Trust, &shelf_key(&now)) {
         Ok(accepted) => {
@@ -95,11 +99,11 @@ fn recorded(server: &ServerConfig, environment: &Environment, store: &dyn Store)
         }
     };
     match accepted {
-        Some(accepted) if accepted.key == now.key.to_hex() => Standing::Trusted,
-        Some(accepted) => Standing::Changed {
+        Some(accepted) if accepted.key == now.key.to_hex() => TrustState::Trusted,
+        Some(accepted) => TrustState::Changed {
             diff: difference(&accepted, &now),
         },
-        None => Standing::New,
+        None => TrustState::New,
     }
 }
 
@@ -137,14 +141,14 @@ pub fn waiting<'a>(
     config: &'a Config,
     environment: &Environment,
     store: &dyn Store,
-) -> Vec<(&'a ServerConfig, Standing)> {
+) -> Vec<(&'a ServerConfig, TrustState)> {
     config
         .servers
         .values()
         // What cannot be read cannot start either: there is nothing to accept in it.
-        .filter(|server| !matches!(server.endpoint, Endpoint::Wrong(_)))
-        .map(|server| (&**server, standing(server, environment, store)))
-        .filter(|(_, standing)| *standing != Standing::Trusted)
+        .filter(|server| !matches!(server.endpoint, Endpoint::Invalid(_)))
+        .map(|server| (&**server, trust_state(server, environment, store)))
+        .filter(|(_, trust_state)| *trust_state != TrustState::Trusted)
         .collect()
 }
 

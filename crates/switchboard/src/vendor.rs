@@ -216,7 +216,7 @@ impl Tool {
     /// its file makes of that.
     pub fn shown_schema(&self) -> RawJson {
         let schema = &self.definition.input_schema;
-        if !self.server.dialect.rules().gemini_schemas {
+        if !self.server.dialect.profile().gemini_schemas {
             return schema.clone();
         }
         schema
@@ -231,7 +231,7 @@ impl Tool {
     /// [shown](Self::shown_schema) one.
     pub fn shown_definition(&self) -> RawJson {
         let raw = &self.definition.raw;
-        if !self.server.dialect.rules().gemini_schemas {
+        if !self.server.dialect.profile().gemini_schemas {
             return raw.clone();
         }
         let schema = self.shown_schema();

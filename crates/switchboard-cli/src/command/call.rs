@@ -207,7 +207,7 @@ fn qualify_with_server(setup: &Setup, name: String) -> String {
 
 /// The one server whose tools are named like this, known or not.
 fn server_by_name_style(config: &Config, name: &str) -> Option<ServerName> {
-    let style = |server: &ServerConfig| server.dialect.rules().naming.unwrap_or(config.naming);
+    let style = |server: &ServerConfig| server.dialect.profile().naming.unwrap_or(config.naming);
     let mut found = config
         .servers
         .values()

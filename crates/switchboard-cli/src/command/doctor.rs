@@ -231,7 +231,7 @@ fn examine_server(
             command_to_run(config).map(|command| format!("run it by hand: {}", escaped(&command))),
         );
         if let Endpoint::Http(http) = &config.endpoint {
-            advice.extend(config.dialect.rules().to_change_wire(http.wire));
+            advice.extend(config.dialect.profile().to_change_wire(http.wire));
         }
         advice.push(format!(
             "read {}",
@@ -343,7 +343,7 @@ fn command_to_run(config: &ServerConfig) -> Option<String> {
     let stdio = match &config.endpoint {
         Endpoint::Stdio(stdio) => stdio,
         Endpoint::Http(http) => return reachability::curl_command(&http.url),
-        Endpoint::Wrong(_) => return None,
+        Endpoint::Invalid(_) => return None,
     };
     let in_project = || {
         (config.source.scope == Scope::Project).then(|| config.source.folder.display().to_string())
@@ -354,7 +354,10 @@ fn command_to_run(config: &ServerConfig) -> Option<String> {
         cwd,
         ..stdio.clone()
     };
-    Some(switchboard::config::by_hand(&shown, &config.source.folder))
+    Some(switchboard::config::shell_command(
+        &shown,
+        &config.source.folder,
+    ))
 }
 
 fn report(findings: &[Finding], warnings: &[String], keeping: &str) -> String {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use switchboard::config::{
-    self, Addition, Change, ConfigFile, EditFault, Edited, Scope, ServerConfig, Target,
+    self, Change, ConfigFile, EditFault, EditOutcome, NewServer, Scope, ServerConfig, ServerTarget,
 };
 use switchboard::shell;
 
@@ -82,8 +82,10 @@ pub(crate) fn add(options: &Options, args: AddArgs) -> Result<u8, Failure> {
         command,
     } = args;
     let target = match (url, command.split_first()) {
-        (Some(url), _) => Target::Url(url),
-        (None, Some((program, arguments))) => Target::Command(program.clone(), arguments.to_vec()),
+        (Some(url), _) => ServerTarget::Url(url),
+        (None, Some((program, arguments))) => {
+            ServerTarget::Command(program.clone(), arguments.to_vec())
+        }
         (None, None) => {
             return Err(Failure::new(
                 Code::Usage,
@@ -91,7 +93,7 @@ pub(crate) fn add(options: &Options, args: AddArgs) -> Result<u8, Failure> {
             ));
         }
     };
-    let addition = Addition {
+    let addition = NewServer {
         name: name.clone(),
         target,
         transport,
@@ -149,7 +151,7 @@ fn change(
     if options.json {
         let document = serde_json::json!({
             "server": name, "done": done, "file": edited.file.display().to_string(), "line": edited.line,
-            "dialect": edited.dialect.rules().word, "created": edited.created, "unchanged": edited.unchanged
+            "dialect": edited.dialect.profile().name, "created": edited.created, "unchanged": edited.unchanged
         });
         output::print_json(&document.to_string())?;
     } else {
@@ -244,7 +246,7 @@ fn print_follow_up(
     paths: &Paths,
     options: &Options,
     file: &ConfigFile,
-    edited: &Edited,
+    edited: &EditOutcome,
     change: &Change,
     name: &str,
 ) {

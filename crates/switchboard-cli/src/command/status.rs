@@ -1,7 +1,7 @@
 //! `status`: how every configured server stands.
 
 use clap::Args;
-use switchboard::config::{self, Addition, ConfigFile, Scope, Target};
+use switchboard::config::{self, ConfigFile, NewServer, Scope, ServerTarget};
 
 use crate::arguments::Options;
 use crate::failure::Failure;
@@ -75,9 +75,9 @@ fn first_steps(setup: &Setup, options: &Options) -> String {
         dialect: options.dialect,
         ..ConfigFile::new(file, Scope::Given)
     };
-    let addition = Addition {
+    let addition = NewServer {
         name: "time".to_owned(),
-        target: Target::Command("uvx".to_owned(), vec!["mcp-server-time".to_owned()]),
+        target: ServerTarget::Command("uvx".to_owned(), vec!["mcp-server-time".to_owned()]),
         transport: None,
         env: Vec::new(),
         headers: Vec::new(),
@@ -96,7 +96,7 @@ fn first_steps(setup: &Setup, options: &Options) -> String {
             format!(
                 "-c {} --dialect {} ",
                 shell_word(file),
-                dialect.rules().word
+                dialect.profile().name
             )
         });
         text.push_str(&format!(

@@ -3,7 +3,7 @@
 
 use clap::Args;
 use switchboard::config::{ProjectPermissions, Scope, ServerConfig};
-use switchboard::trust::{self, Disclosure, Standing};
+use switchboard::trust::{self, Disclosure, TrustState};
 
 use crate::arguments::{Options, server_names};
 use crate::failure::{Code, Failure};
@@ -88,13 +88,13 @@ pub(crate) fn run(options: &Options, args: &TrustArgs) -> Result<u8, Failure> {
             server.source.scope != Scope::Project
                 && !trust::is_accepted(server, &setup.environment, &*setup.store)
         });
-    waiting.extend(own.map(|server| (&**server, Standing::New)));
+    waiting.extend(own.map(|server| (&**server, TrustState::New)));
     let waiting: Vec<_> = waiting
         .into_iter()
-        .map(|(server, standing)| {
+        .map(|(server, trust_state)| {
             (
                 server,
-                standing,
+                trust_state,
                 trust::disclose(server, &setup.environment),
             )
         })
@@ -104,9 +104,9 @@ pub(crate) fn run(options: &Options, args: &TrustArgs) -> Result<u8, Failure> {
         return report(options, &[], "nothing waits for trust\n");
     }
     if args.yes {
-        for (project, standing) in project_permissions.iter().filter(|_| args.permissions) {
+        for (project, trust_state) in project_permissions.iter().filter(|_| args.permissions) {
             if !options.json {
-                output::print_on_stderr(&permissions::shown(project, standing));
+                output::print_on_stderr(&permissions::shown(project, trust_state));
             }
             trust::accept_permissions(project, &*setup.store)?;
         }
@@ -115,7 +115,7 @@ pub(crate) fn run(options: &Options, args: &TrustArgs) -> Result<u8, Failure> {
     ask_each(options, &setup, &waiting, &project_permissions)
 }
 
-type UntrustedServer<'a> = (&'a ServerConfig, Standing, Disclosure);
+type UntrustedServer<'a> = (&'a ServerConfig, TrustState, Disclosure);
 
 fn accept_named(
     options: &Options,
@@ -123,9 +123,9 @@ fn accept_named(
     waiting: &[UntrustedServer<'_>],
 ) -> Result<u8, Failure> {
     let mut accepted = Vec::new();
-    for (server, standing, disclosure) in waiting {
+    for (server, trust_state, disclosure) in waiting {
         if !options.json {
-            output::print_on_stderr(&show::entry(server, standing, disclosure));
+            output::print_on_stderr(&show::entry(server, trust_state, disclosure));
         }
         trust::accept(disclosure, &*setup.store)?;
         accepted.push(disclosure.name.to_string());
@@ -137,7 +137,7 @@ fn ask_each(
     options: &Options,
     setup: &Setup,
     waiting: &[UntrustedServer<'_>],
-    project_permissions: &[(&ProjectPermissions, Standing)],
+    project_permissions: &[(&ProjectPermissions, TrustState)],
 ) -> Result<u8, Failure> {
     let Some(terminal) = Tty::open().filter(|_| !options.json) else {
         if waiting.is_empty() {
@@ -151,9 +151,9 @@ fn ask_each(
             .iter()
             .map(|(_, _, disclosure)| disclosure.name.as_str())
             .collect();
-        for (server, standing, disclosure) in waiting {
+        for (server, trust_state, disclosure) in waiting {
             if !options.json {
-                output::print_on_stderr(&show::entry(server, standing, disclosure));
+                output::print_on_stderr(&show::entry(server, trust_state, disclosure));
             }
         }
         return Err(Failure::new(

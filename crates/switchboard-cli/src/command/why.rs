@@ -4,7 +4,8 @@
 use clap::Args;
 use serde_json::{Value, json};
 use switchboard::config::{
-    self, Config, Endpoint, Found, Origin, Reading, Scope, ServerConfig, Shown, Start, Syntax,
+    self, Config, DisplayValue, Endpoint, EntryValue, ReferenceSyntax, Scope, ServerConfig, Start,
+    VariableState, VariableUse,
 };
 
 use crate::arguments::{Options, server_names};
@@ -37,7 +38,7 @@ pub(crate) fn run(options: &Options, args: &WhyArgs) -> Result<u8, Failure> {
     let entries = entries(
         &setup.config,
         server,
-        &config::readings(server, &setup.environment),
+        &config::variable_uses(server, &setup.environment),
     );
     let shown: Vec<EntryView> = match &args.field {
         Some(field) => select_field(entries, field, server)?,
@@ -74,14 +75,14 @@ struct ValueLine {
     line: usize,
     column: usize,
     /// Only of the entry that holds: what the others would read does not matter.
-    reads: Vec<Reading>,
+    reads: Vec<VariableUse>,
 }
 
 /// The entry that holds, then those that it shadows, nearest first.
 fn entries<'a>(
     config: &'a Config,
     server: &'a ServerConfig,
-    readings: &[Reading],
+    uses: &[VariableUse],
 ) -> Vec<EntryView<'a>> {
     let own = config
         .values
@@ -90,7 +91,7 @@ fn entries<'a>(
         .unwrap_or_default();
     let mut entries = vec![EntryView {
         server,
-        values: lines(server, own, readings),
+        values: lines(server, own, uses),
     }];
     let shadowed = config
         .shadowed
@@ -103,33 +104,33 @@ fn entries<'a>(
     entries
 }
 
-fn lines(server: &ServerConfig, values: &[Origin], readings: &[Reading]) -> Vec<ValueLine> {
-    let has_parts = |origin: &Origin| {
+fn lines(server: &ServerConfig, values: &[EntryValue], uses: &[VariableUse]) -> Vec<ValueLine> {
+    let has_parts = |value: &EntryValue| {
         values
             .iter()
-            .any(|part| part.is_part && part.field.starts_with(&format!("{}.", origin.field)))
+            .any(|part| part.is_part && part.field.starts_with(&format!("{}.", value.field)))
     };
     // What a dialect derives from a value stands where that value does, and says nothing of its
     // own.
-    let derived = |origin: &Origin| {
-        origin.written != origin.field
+    let derived = |value: &EntryValue| {
+        value.written != value.field
             && values
                 .iter()
-                .any(|other| other.place == origin.place && is_own_name(other, origin))
+                .any(|other| other.location == value.location && is_own_name(other, value))
     };
     let shown = values
         .iter()
-        .filter(|origin| (origin.is_part || !has_parts(origin)) && !derived(origin));
+        .filter(|value| (value.is_part || !has_parts(value)) && !derived(value));
     shown
-        .map(|origin| ValueLine {
-            field: origin.field.clone(),
-            written: escaped(&origin.written),
-            value: escaped(&value(server, origin)),
-            line: origin.place.line,
-            column: origin.place.column,
-            reads: readings
+        .map(|value| ValueLine {
+            field: value.field.clone(),
+            written: escaped(&value.written),
+            value: escaped(&display_value(server, value)),
+            line: value.location.line,
+            column: value.location.column,
+            reads: uses
                 .iter()
-                .filter(|reading| is_part_of(&reading.field, &origin.field))
+                .filter(|usage| is_part_of(&usage.field, &value.field))
                 .cloned()
                 .collect(),
         })
@@ -137,46 +138,46 @@ fn lines(server: &ServerConfig, values: &[Origin], readings: &[Reading]) -> Vec<
 }
 
 /// `transport` of a file that says `httpUrl`, beside the `url` that this is.
-fn is_own_name(other: &Origin, origin: &Origin) -> bool {
-    other.field != origin.field && other.written == origin.written && origin.field == "transport"
+fn is_own_name(other: &EntryValue, value: &EntryValue) -> bool {
+    other.field != value.field && other.written == value.written && value.field == "transport"
 }
 
 /// `args[0]` is of `args`; `env.A` is of `env.A` and of nothing else.
-fn is_part_of(reading: &str, field: &str) -> bool {
-    reading == field
-        || reading
+fn is_part_of(usage: &str, field: &str) -> bool {
+    usage == field
+        || usage
             .strip_prefix(field)
             .is_some_and(|rest| rest.starts_with('['))
 }
 
 /// As written, without what looks secret.
-fn value(server: &ServerConfig, origin: &Origin) -> String {
-    let text = |text: &str| match (origin.field.as_str(), &server.endpoint) {
+fn display_value(server: &ServerConfig, value: &EntryValue) -> String {
+    let text = |text: &str| match (value.field.as_str(), &server.endpoint) {
         ("url", _) => mask::url(text),
         ("command" | "cwd" | "description", Endpoint::Stdio(_) | Endpoint::Http(_)) => {
             plain(server, text)
         }
         _ => text.to_owned(),
     };
-    match &origin.value {
-        Shown::Text(written) => format!("{:?}", text(written)),
-        Shown::Quantity(shown) | Shown::Hidden(shown) => shown.clone(),
-        Shown::Flag(flag) => flag.to_string(),
-        Shown::Texts(texts) if origin.field == "args" => {
+    match &value.value {
+        DisplayValue::Text(written) => format!("{:?}", text(written)),
+        DisplayValue::Quantity(shown) | DisplayValue::Masked(shown) => shown.clone(),
+        DisplayValue::Flag(flag) => flag.to_string(),
+        DisplayValue::Texts(texts) if value.field == "args" => {
             let masked: Vec<_> = mask::arguments(texts)
                 .iter()
                 .map(|text| plain(server, text))
                 .collect();
             format!("{masked:?}")
         }
-        Shown::Texts(texts) => format!("{texts:?}"),
+        DisplayValue::Texts(texts) => format!("{texts:?}"),
     }
 }
 
 /// A text as its file has it: where references are native ones, `$$` is how `$` is kept.
 fn plain(server: &ServerConfig, text: &str) -> String {
-    let kept_so =
-        server.endpoint.syntax() == Syntax::Native && !server.dialect.rules().narrow_names;
+    let kept_so = server.endpoint.syntax() == ReferenceSyntax::Native
+        && !server.dialect.profile().narrow_names;
     if kept_so {
         text.replace("$$", "$")
     } else {
@@ -216,7 +217,7 @@ fn select_field<'a>(
         {
             Some((_, value)) => format!(
                 "what holds is the default of a {} file: {value}",
-                server.dialect.rules().word
+                server.dialect.profile().name
             ),
             None => format!(
                 "{} shows what it sets",
@@ -273,7 +274,7 @@ fn as_text(server: &ServerConfig, entries: &[EntryView<'_>], whole: bool) -> Str
         let kind = format!(
             "{}, {}",
             scope(source.scope),
-            entry.server.dialect.rules().word
+            entry.server.dialect.profile().name
         );
         match index {
             0 => text.push_str(&format!(
@@ -286,7 +287,7 @@ fn as_text(server: &ServerConfig, entries: &[EntryView<'_>], whole: bool) -> Str
                 source.line
             )),
         }
-        if let Endpoint::Wrong(fault) = &entry.server.endpoint {
+        if let Endpoint::Invalid(fault) = &entry.server.endpoint {
             text.push_str(&format!(
                 "  wrong, line {}: {}\n",
                 fault.line,
@@ -303,9 +304,9 @@ fn as_text(server: &ServerConfig, entries: &[EntryView<'_>], whole: bool) -> Str
                 "  {}{native} = {}    line {}\n",
                 line.written, line.value, line.line
             ));
-            line.reads.iter().for_each(|reading| {
-                text.push_str(&format!("      {}\n", describe_reading(reading)))
-            });
+            line.reads
+                .iter()
+                .for_each(|usage| text.push_str(&format!("      {}\n", describe_use(usage))));
         }
         if index == 0 && whole {
             let set = |name: &str| entry.values.iter().any(|line| line.field == name);
@@ -320,28 +321,28 @@ fn as_text(server: &ServerConfig, entries: &[EntryView<'_>], whole: bool) -> Str
     text
 }
 
-fn describe_reading(reading: &Reading) -> String {
-    let variable = escaped(&reading.variable);
-    match reading.found {
-        Found::Set => format!("{variable} is set"),
-        Found::Empty => format!("{variable} is set, and empty"),
-        Found::Default => format!("{variable} is not set or empty: its default is taken"),
-        Found::Unset => format!("{variable} is not set: taken as empty"),
+fn describe_use(usage: &VariableUse) -> String {
+    let variable = escaped(&usage.variable);
+    match usage.state {
+        VariableState::Set => format!("{variable} is set"),
+        VariableState::Empty => format!("{variable} is set, and empty"),
+        VariableState::Default => format!("{variable} is not set or empty: its default is taken"),
+        VariableState::Unset => format!("{variable} is not set: taken as empty"),
     }
 }
 
 fn as_json(server: &ServerConfig, entries: &[EntryView<'_>], whole: bool) -> Value {
-    let word = |found: Found| match found {
-        Found::Set => "set",
-        Found::Empty => "empty",
-        Found::Default => "default",
-        Found::Unset => "unset",
+    let word = |found: VariableState| match found {
+        VariableState::Set => "set",
+        VariableState::Empty => "empty",
+        VariableState::Default => "default",
+        VariableState::Unset => "unset",
     };
     let value = |line: &ValueLine| {
         let reads: Vec<_> = line
             .reads
             .iter()
-            .map(|reading| json!({ "variable": reading.variable, "state": word(reading.found) }))
+            .map(|usage| json!({ "variable": usage.variable, "state": word(usage.state) }))
             .collect();
         json!({
             "field": line.field, "written": line.written, "value": line.value,
@@ -354,8 +355,8 @@ fn as_json(server: &ServerConfig, entries: &[EntryView<'_>], whole: bool) -> Val
             "file": source.file.display().to_string(),
             "line": source.line,
             "scope": match source.scope { Scope::User => "user", Scope::Project => "project", Scope::Given => "given" },
-            "dialect": entry.server.dialect.rules().word,
-            "error": if let Endpoint::Wrong(fault) = &entry.server.endpoint { Value::from(fault.message.as_str()) } else { Value::Null },
+            "dialect": entry.server.dialect.profile().name,
+            "error": if let Endpoint::Invalid(fault) = &entry.server.endpoint { Value::from(fault.message.as_str()) } else { Value::Null },
             "values": entry.values.iter().map(value).collect::<Vec<_>>(),
         })
     };

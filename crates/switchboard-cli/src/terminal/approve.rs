@@ -2,7 +2,7 @@
 //! always, or no.
 
 use switchboard::caller::{Approval, ApprovalRequest, Keep};
-use switchboard::config::Answers;
+use switchboard::config::ApprovalChoices;
 
 use super::frame::{
     self, CHOSEN, Dialog, FAINT, FAULT, KEYS, Key, PLAIN, Page, ScreenLine, Size, TITLE, WARNING,
@@ -123,7 +123,7 @@ impl<'a> ApprovalDialog<'a> {
 
     /// The server's file is of a kind that keeps no answer for good.
     fn is_in_memory(&self) -> bool {
-        self.request.dialect.rules().answers == Answers::InMemory
+        self.request.dialect.profile().approval_choices == ApprovalChoices::InMemory
     }
 
     /// The gate sees an answer of the caller's model as a tool of this name, which no server can

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use serde_json::{Value, json};
 use switchboard::Host;
 use switchboard::catalog::Catalog;
-use switchboard::config::{Endpoint, ServerConfig, Sharing, Timeouts, Words};
+use switchboard::config::{Endpoint, ServerConfig, Sharing, StateNames, Timeouts};
 use switchboard::server::{ServerHandle, Snapshot, State, Wire};
 use switchboard::session::Era;
 use switchboard::untrusted::Untrusted;
@@ -55,7 +55,7 @@ fn entry(handle: &ServerHandle, view: &ServerView, verbose: bool) -> Value {
     };
     let mut entry = json!({
         "name": view.name,
-        "status": snapshot.shown_state().word(Words::Three),
+        "status": snapshot.shown_state().word(StateNames::Three),
         "state": state_word(&snapshot.state),
         "transport": transport_word(&handle.config, &snapshot),
         "era": era,
@@ -68,7 +68,7 @@ fn entry(handle: &ServerHandle, view: &ServerView, verbose: bool) -> Value {
         "url": (view.endpoint.0 == "URL").then_some(view.endpoint.1.as_str()),
         "cwd": view.working_directory,
         "timeouts": timeouts_json(handle.config.timeouts),
-        "dialect": handle.config.dialect.rules().word,
+        "dialect": handle.config.dialect.profile().name,
         "word": view.dialect_word,
     });
     if verbose {
@@ -96,12 +96,12 @@ fn timeouts_json(limits: Timeouts) -> Value {
 fn server_view(handle: &ServerHandle, catalog: &Catalog, host: &Host) -> ServerView {
     let snapshot = handle.snapshot();
     let config = &handle.config;
-    let words = config.dialect.rules().words;
+    let words = config.dialect.profile().state_names;
     let shown = snapshot.shown_state();
     let seen = word(&shown);
     ServerView {
         name: escaped(config.name.as_str()),
-        word: if words == Words::All {
+        word: if words == StateNames::All {
             seen
         } else {
             seen.plain()
@@ -111,14 +111,14 @@ fn server_view(handle: &ServerHandle, catalog: &Catalog, host: &Host) -> ServerV
         endpoint: endpoint(config),
         working_directory: match &config.endpoint {
             Endpoint::Stdio(stdio) => stdio.cwd.as_deref().map(escaped),
-            Endpoint::Http(_) | Endpoint::Wrong(_) => None,
+            Endpoint::Http(_) | Endpoint::Invalid(_) => None,
         },
         timeout_ms: config.written_call_timeout.map(|limit| limit.as_millis()),
         why: why(config, &snapshot, words),
         next_attempt: next_attempt(&shown),
         tools: tools(config, catalog),
         cached: snapshot.cached,
-        is_brief: config.dialect.rules().is_brief,
+        is_brief: config.dialect.profile().is_brief,
         withheld: withheld(config, catalog),
         facts: facts(handle, &snapshot, host),
     }
@@ -133,7 +133,7 @@ pub(crate) fn endpoint(config: &ServerConfig) -> (&'static str, String) {
             ("Command", escaped(&words.join(" ")))
         }
         Endpoint::Http(http) => ("URL", escaped(&mask::url(&http.url))),
-        Endpoint::Wrong(fault) => (
+        Endpoint::Invalid(fault) => (
             "Entry",
             escaped(&format!("{}:{}", fault.file.display(), fault.line)),
         ),
@@ -172,13 +172,19 @@ fn withheld(config: &ServerConfig, catalog: &Catalog) -> Vec<(String, String)> {
 }
 
 /// Why a server is not connected, under the label that its dialect has for it.
-fn why(config: &ServerConfig, snapshot: &Snapshot, words: Words) -> Option<(&'static str, String)> {
+fn why(
+    config: &ServerConfig,
+    snapshot: &Snapshot,
+    words: StateNames,
+) -> Option<(&'static str, String)> {
     let (label, why) = reason(config, snapshot)?;
     match words {
-        Words::All => Some((label, why)),
-        Words::Three => (label != "Step").then_some(("Error", why)),
-        Words::Two if label == "Step" => Some(("Err", format!("not connected yet ({why})"))),
-        Words::Two => Some(("Err", why)),
+        StateNames::All => Some((label, why)),
+        StateNames::Three => (label != "Step").then_some(("Error", why)),
+        StateNames::OkError if label == "Step" => {
+            Some(("Err", format!("not connected yet ({why})")))
+        }
+        StateNames::OkError => Some(("Err", why)),
     }
 }
 
@@ -198,7 +204,7 @@ fn reason(config: &ServerConfig, snapshot: &Snapshot) -> Option<(&'static str, S
             "Reason",
             format!(
                 "off in its entry; {} there to use it",
-                config.dialect.rules().to_enable()
+                config.dialect.profile().to_enable()
             ),
         )),
         State::Blocked { rule } => Some(("Reason", one_line(rule))),
@@ -448,7 +454,7 @@ fn transport_word(config: &ServerConfig, snapshot: &Snapshot) -> &'static str {
         (Endpoint::Http(_), Some(Wire::Http)) => "http",
         (Endpoint::Http(http), None) if http.wire == HttpWire::Sse => "sse",
         (Endpoint::Http(_), None) => "http",
-        (Endpoint::Wrong(_), _) => "none",
+        (Endpoint::Invalid(_), _) => "none",
     }
 }
 

@@ -3,52 +3,64 @@
 
 use std::collections::HashMap;
 
-use super::Reader;
-use crate::diagnostic::{Findings, visible_key};
-use crate::fields::{Field, Kind, OURS_WITH_ONE_DEADLINE, Side, field};
-use crate::reference::{Syntax, unescape};
-use crate::tree::{Entry, Node, Tree};
-use crate::written::{self, At, Fields, Value, Written, WrittenServer};
+use super::DialectReader;
+use crate::diagnostic::{Diagnostics, visible_key};
+use crate::fields::{AppliesTo, FieldSpec, OURS_WITH_ONE_DEADLINE, ValueKind, field};
+use crate::raw::{self, AtOffset, FieldTable, FieldValue, RawConfig, RawServer};
+use crate::reference::{ReferenceSyntax, unescape};
+use crate::tree::{Node, TableEntry, Tree};
 
 pub(super) struct A3s;
 
 const BLOCK: &str = "mcp_servers";
 
 /// The one remote wire of the document has three names in it.
-const TRANSPORT: Kind = Kind::Choice(&[
+const TRANSPORT: ValueKind = ValueKind::Choice(&[
     ("stdio", "a program that speaks over its standard streams"),
     ("sse", "HTTP+SSE"),
     ("http", "HTTP+SSE"),
     ("http+sse", "HTTP+SSE"),
 ]);
 
-const FIELDS: &[Field] = &[
-    field("name", Kind::Text, Side::Both, None, ""),
-    field("transport", TRANSPORT, Side::Both, Some("\"stdio\""), ""),
-    field("command", Kind::Text, Side::Stdio, None, ""),
-    field("args", Kind::Texts, Side::Stdio, None, ""),
-    field("env", Kind::Secrets, Side::Stdio, None, ""),
-    field("url", Kind::Text, Side::Http, None, ""),
-    field("headers", Kind::Secrets, Side::Http, None, ""),
-    field("enabled", Kind::Flag, Side::Both, Some("true"), ""),
+const FIELDS: &[FieldSpec] = &[
+    field("name", ValueKind::Text, AppliesTo::Both, None, ""),
+    field(
+        "transport",
+        TRANSPORT,
+        AppliesTo::Both,
+        Some("\"stdio\""),
+        "",
+    ),
+    field("command", ValueKind::Text, AppliesTo::Stdio, None, ""),
+    field("args", ValueKind::Texts, AppliesTo::Stdio, None, ""),
+    field("env", ValueKind::Secrets, AppliesTo::Stdio, None, ""),
+    field("url", ValueKind::Text, AppliesTo::Http, None, ""),
+    field("headers", ValueKind::Secrets, AppliesTo::Http, None, ""),
+    field(
+        "enabled",
+        ValueKind::Flag,
+        AppliesTo::Both,
+        Some("true"),
+        "",
+    ),
     field(
         "timeout_ms",
-        Kind::Milliseconds,
-        Side::Both,
+        ValueKind::Milliseconds,
+        AppliesTo::Both,
         Some("60000"),
         "",
     ),
 ];
 
-const RULES: &[Field] = &[
-    field("allow", Kind::Texts, Side::Both, None, ""),
-    field("ask", Kind::Texts, Side::Both, None, ""),
-    field("deny", Kind::Texts, Side::Both, None, ""),
+const RULES: &[FieldSpec] = &[
+    field("allow", ValueKind::Texts, AppliesTo::Both, None, ""),
+    field("ask", ValueKind::Texts, AppliesTo::Both, None, ""),
+    field("deny", ValueKind::Texts, AppliesTo::Both, None, ""),
 ];
 
-impl Reader for A3s {
-    fn open(&self, document: &Node, findings: &mut Findings<'_>) -> Written {
-        let mut written = Written::default();
+impl DialectReader for A3s {
+    fn open(&self, document: &Node, diagnostics: &mut Diagnostics<'_>) -> RawConfig {
+        let mut written = RawConfig::default();
         for entry in document.entries() {
             match (entry.key.as_str(), &entry.value.value) {
                 // The same in the form of an attribute.
@@ -64,50 +76,52 @@ impl Reader for A3s {
                         .servers
                         .push(server(&entry.value, entry.at, written.servers.len()))
                 }
-                ("permissions", _) => add_rules(&mut written.permissions, &entry.value, findings),
+                ("permissions", _) => {
+                    add_rules(&mut written.permissions, &entry.value, diagnostics)
+                }
                 _ => {}
             }
         }
-        refuse_twins(&written.servers, findings);
+        refuse_twins(&written.servers, diagnostics);
         written
     }
 
-    fn entry(&self, server: &WrittenServer, findings: &mut Findings<'_>) -> Option<Fields> {
-        refuse_repeated(server, findings);
-        let mut fields = written::entry(
+    fn entry(&self, server: &RawServer, diagnostics: &mut Diagnostics<'_>) -> Option<FieldTable> {
+        refuse_repeated(server, diagnostics);
+        let mut fields = raw::entry(
             &server.node,
             FIELDS,
             OURS_WITH_ONE_DEADLINE,
-            Syntax::Native,
+            ReferenceSyntax::Native,
             &server.path,
-            findings,
+            diagnostics,
         )?;
         match fields.0.remove("name") {
-            Some(At {
+            Some(AtOffset {
                 at,
-                value: Value::Text(_),
+                value: FieldValue::Text(_),
             }) if server.name.is_empty() => {
-                findings.error(
+                diagnostics.error(
                     at,
                     format!("{}.name", server.path),
                     "expected a plain text that is not empty",
                 );
             }
             Some(_) => {}
-            None => findings.missing(
+            None => diagnostics.missing(
                 server.at,
                 &server.path,
                 "`name` is missing; expected the name of the server",
             ),
         }
-        fields.rename_once("timeout_ms", "call_timeout", &server.path, findings);
-        choose_side(&mut fields, server, findings);
+        fields.rename_once("timeout_ms", "call_timeout", &server.path, diagnostics);
+        choose_side(&mut fields, server, diagnostics);
         Some(fields)
     }
 }
 
 /// The name is looked at early: servers are told apart by it.
-fn server(block: &Node, at: usize, index: usize) -> WrittenServer {
+fn server(block: &Node, at: usize, index: usize) -> RawServer {
     let name = block
         .get("name")
         .and_then(|entry| unescape(entry.value.text()?))
@@ -117,7 +131,7 @@ fn server(block: &Node, at: usize, index: usize) -> WrittenServer {
     } else {
         format!("{BLOCK}.{}", visible_key(&name))
     };
-    WrittenServer {
+    RawServer {
         name,
         at,
         path,
@@ -126,18 +140,18 @@ fn server(block: &Node, at: usize, index: usize) -> WrittenServer {
 }
 
 /// S1-26: which of two was meant cannot be known.
-fn refuse_twins(servers: &[WrittenServer], findings: &mut Findings<'_>) {
+fn refuse_twins(servers: &[RawServer], diagnostics: &mut Diagnostics<'_>) {
     let mut first: HashMap<&str, usize> = HashMap::new();
     for server in servers.iter().filter(|server| !server.name.is_empty()) {
         if let Some(earlier) = first.get(server.name.as_str()) {
             let (earlier, later) = (
-                findings.lines.line(*earlier),
-                findings.lines.line(server.at),
+                diagnostics.lines.line(*earlier),
+                diagnostics.lines.line(server.at),
             );
             let message = format!(
                 "two blocks have this name (lines {earlier} and {later}); rename or remove one of them"
             );
-            findings.error(server.at, &server.path, message);
+            diagnostics.error(server.at, &server.path, message);
         } else {
             first.insert(&server.name, server.at);
         }
@@ -145,13 +159,13 @@ fn refuse_twins(servers: &[WrittenServer], findings: &mut Findings<'_>) {
 }
 
 /// An attribute and a block of one name (`env = {…}` and `env {…}`): one of them would be lost.
-fn refuse_repeated(server: &WrittenServer, findings: &mut Findings<'_>) {
+fn refuse_repeated(server: &RawServer, diagnostics: &mut Diagnostics<'_>) {
     let entries = server.node.entries();
-    for (index, Entry { key, at, .. }) in entries.iter().enumerate() {
+    for (index, TableEntry { key, at, .. }) in entries.iter().enumerate() {
         if let Some(earlier) = entries[..index].iter().find(|earlier| earlier.key == *key) {
-            let line = findings.lines.line(earlier.at);
+            let line = diagnostics.lines.line(earlier.at);
             let path = format!("{}.{}", server.path, visible_key(key));
-            findings.error(
+            diagnostics.error(
                 *at,
                 path,
                 format!("set already (line {line}); each may stand once"),
@@ -162,10 +176,10 @@ fn refuse_repeated(server: &WrittenServer, findings: &mut Findings<'_>) {
 
 /// S1-05, C6: `transport` decides, and is "stdio" where it is left out; only then two addresses are
 /// one too many.
-fn choose_side(fields: &mut Fields, server: &WrittenServer, findings: &mut Findings<'_>) {
+fn choose_side(fields: &mut FieldTable, server: &RawServer, diagnostics: &mut Diagnostics<'_>) {
     let transport = match fields.0.get("transport") {
-        Some(At {
-            value: Value::Choice(word),
+        Some(AtOffset {
+            value: FieldValue::Choice(word),
             at,
         }) => Some((*word, *at)),
         // Told already.
@@ -177,9 +191,9 @@ fn choose_side(fields: &mut Fields, server: &WrittenServer, findings: &mut Findi
         Some((_, at)) => {
             fields.0.insert(
                 "transport",
-                At {
+                AtOffset {
                     at,
-                    value: Value::Choice("sse"),
+                    value: FieldValue::Choice("sse"),
                 },
             );
             "command"
@@ -188,22 +202,22 @@ fn choose_side(fields: &mut Fields, server: &WrittenServer, findings: &mut Findi
             if let (Some(_), None) = (fields.at("url"), fields.at("command")) {
                 let message = "`transport` is left out, which means \"stdio\", and `command` is missing; for a URL write \
                                transport = \"sse\"";
-                findings.missing(server.at, &server.path, message);
+                diagnostics.missing(server.at, &server.path, message);
             }
             return;
         }
     };
     let needed = if other == "url" { "command" } else { "url" };
     // Without the one that is needed, what is missing is told rather than what is too much.
-    if let Some(At { at, .. }) = fields
+    if let Some(AtOffset { at, .. }) = fields
         .0
         .remove(other)
         .filter(|_| fields.at(needed).is_some())
     {
         let line = transport
-            .map(|(_, at)| findings.lines.line(at))
+            .map(|(_, at)| diagnostics.lines.line(at))
             .unwrap_or_default();
-        findings.warn(
+        diagnostics.warn(
             at,
             format!("{}.{other}", server.path),
             format!("ignored: `transport` (line {line}) decides for `{needed}`"),
@@ -212,17 +226,25 @@ fn choose_side(fields: &mut Fields, server: &WrittenServer, findings: &mut Findi
 }
 
 /// Several blocks add up.
-fn add_rules(permissions: &mut Fields, block: &Node, findings: &mut Findings<'_>) {
-    let Some(read) = written::table(block, RULES, Syntax::Native, "permissions", findings) else {
+fn add_rules(permissions: &mut FieldTable, block: &Node, diagnostics: &mut Diagnostics<'_>) {
+    let Some(read) = raw::table(
+        block,
+        RULES,
+        ReferenceSyntax::Native,
+        "permissions",
+        diagnostics,
+    ) else {
         return;
     };
-    for (name, At { at, value }) in read.0 {
-        let Value::Texts(texts) = value else { continue };
+    for (name, AtOffset { at, value }) in read.0 {
+        let FieldValue::Texts(texts) = value else {
+            continue;
+        };
         let mut plain = Vec::with_capacity(texts.len());
         for text in texts {
             match unescape(&text.value) {
-                Some(value) => plain.push(At { at: text.at, value }),
-                None => findings.error(
+                Some(value) => plain.push(AtOffset { at: text.at, value }),
+                None => diagnostics.error(
                     text.at,
                     format!("permissions.{name}"),
                     "a rule is a plain text; expected no env() in it",
@@ -230,16 +252,16 @@ fn add_rules(permissions: &mut Fields, block: &Node, findings: &mut Findings<'_>
             }
         }
         match permissions.0.get_mut(name) {
-            Some(At {
-                value: Value::Texts(earlier),
+            Some(AtOffset {
+                value: FieldValue::Texts(earlier),
                 ..
             }) => earlier.extend(plain),
             _ => {
                 permissions.0.insert(
                     name,
-                    At {
+                    AtOffset {
                         at,
-                        value: Value::Texts(plain),
+                        value: FieldValue::Texts(plain),
                     },
                 );
             }

@@ -5,82 +5,88 @@
 //! becomes the native reference. One pass does both, so nothing that was put in is looked at again,
 //! and every other `$` is escaped for the native syntax.
 
-use super::Reader;
-use crate::diagnostic::{Findings, visible_key};
-use crate::fields::{Field, Kind, OURS, Side, field};
-use crate::reference::{Syntax, escape, is_name};
-use crate::tree::{Entry, Node, Tree};
-use crate::written::{self, At, Fields, UNSET, Value, Written, WrittenServer};
+use super::DialectReader;
+use crate::diagnostic::{Diagnostics, visible_key};
+use crate::fields::{AppliesTo, FieldSpec, OURS, ValueKind, field};
+use crate::raw::{self, AtOffset, FieldTable, FieldValue, RawConfig, RawServer, UNSET};
+use crate::reference::{ReferenceSyntax, escape, is_name};
+use crate::tree::{Node, TableEntry, Tree};
 
 pub(super) struct AgentApps;
 
 const SECTION: &str = "metadata.mcp";
 
-const FIELDS: &[Field] = &[
-    field("command", Kind::Text, Side::Stdio, None, ""),
-    field("args", Kind::Texts, Side::Stdio, None, ""),
-    field("env", Kind::Secrets, Side::Stdio, None, ""),
-    field("url", Kind::Text, Side::Http, None, ""),
+const FIELDS: &[FieldSpec] = &[
+    field("command", ValueKind::Text, AppliesTo::Stdio, None, ""),
+    field("args", ValueKind::Texts, AppliesTo::Stdio, None, ""),
+    field("env", ValueKind::Secrets, AppliesTo::Stdio, None, ""),
+    field("url", ValueKind::Text, AppliesTo::Http, None, ""),
 ];
 
 const UNRESOLVED: &str = "a reference to something that the document's own metadata does not have";
 
-impl Reader for AgentApps {
-    fn open(&self, document: &Node, findings: &mut Findings<'_>) -> Written {
+impl DialectReader for AgentApps {
+    fn open(&self, document: &Node, diagnostics: &mut Diagnostics<'_>) -> RawConfig {
         let Some(section) = document
             .get("metadata")
             .and_then(|metadata| metadata.value.get("mcp"))
         else {
-            return Written::default();
+            return RawConfig::default();
         };
         if !matches!(section.value.value, Tree::Table(_)) {
             let message = format!(
                 "expected a table of servers by name, found {}",
                 section.value.kind()
             );
-            findings.error(section.value.at, SECTION, message);
+            diagnostics.error(section.value.at, SECTION, message);
         }
         let mut servers = Vec::new();
-        for Entry { key, at, value } in section.value.entries() {
+        for TableEntry { key, at, value } in section.value.entries() {
             let path = format!("{SECTION}.{}", visible_key(key));
             let node = Resolving {
                 document,
                 path: &path,
-                findings,
+                diagnostics,
             }
             .entry(value);
-            servers.push(WrittenServer {
+            servers.push(RawServer {
                 name: key.clone(),
                 at: *at,
                 path,
                 node,
             });
         }
-        Written {
+        RawConfig {
             servers,
-            ..Written::default()
+            ..RawConfig::default()
         }
     }
 
-    fn entry(&self, server: &WrittenServer, findings: &mut Findings<'_>) -> Option<Fields> {
+    fn entry(&self, server: &RawServer, diagnostics: &mut Diagnostics<'_>) -> Option<FieldTable> {
         let (node, unset) = without_unset(&server.node);
-        let mut fields =
-            written::entry(&node, FIELDS, OURS, Syntax::Native, &server.path, findings)?;
+        let mut fields = raw::entry(
+            &node,
+            FIELDS,
+            OURS,
+            ReferenceSyntax::Native,
+            &server.path,
+            diagnostics,
+        )?;
         if let (Some(command), Some(url)) = (fields.at("command"), fields.at("url")) {
             // S3-04: the document says which one holds.
             fields.0.remove("command");
             let message = format!(
                 "ignored: `url` (line {}) takes precedence",
-                findings.lines.line(url)
+                diagnostics.lines.line(url)
             );
-            findings.warn(command, format!("{}.command", server.path), message);
+            diagnostics.warn(command, format!("{}.command", server.path), message);
         }
         if let (Some(at), false) = (fields.at("env"), unset.is_empty()) {
             fields.0.insert(
                 UNSET,
-                At {
+                AtOffset {
                     at,
-                    value: Value::Texts(unset),
+                    value: FieldValue::Texts(unset),
                 },
             );
         }
@@ -89,14 +95,14 @@ impl Reader for AgentApps {
 }
 
 /// An entry, and apart from it the variables whose value is nothing: those are to be unset.
-fn without_unset(entry: &Node) -> (Node, Vec<At<String>>) {
+fn without_unset(entry: &Node) -> (Node, Vec<AtOffset<String>>) {
     let mut entry = entry.clone();
     let mut unset = Vec::new();
     if let Tree::Table(fields) = &mut entry.value {
-        for Entry { key, value, .. } in fields {
+        for TableEntry { key, value, .. } in fields {
             if let ("env", Tree::Table(variables)) = (key.as_str(), &mut value.value) {
                 let taken = variables.extract_if(.., |variable| variable.value.value == Tree::Null);
-                unset.extend(taken.map(|variable| At {
+                unset.extend(taken.map(|variable| AtOffset {
                     at: variable.at,
                     value: variable.key,
                 }));
@@ -110,7 +116,7 @@ fn without_unset(entry: &Node) -> (Node, Vec<At<String>>) {
 struct Resolving<'a, 'f> {
     document: &'a Node,
     path: &'a str,
-    findings: &'a mut Findings<'f>,
+    diagnostics: &'a mut Diagnostics<'f>,
 }
 
 /// What becomes of a text.
@@ -140,7 +146,7 @@ impl Resolving<'_, '_> {
                 }
                 _ => self.value(&field.value, &field.key),
             };
-            Entry {
+            TableEntry {
                 value,
                 ..field.clone()
             }
@@ -154,7 +160,7 @@ impl Resolving<'_, '_> {
 
     /// S3-22: a variable that cannot be resolved is unset, which the host's own of that name must
     /// not hide.
-    fn variable(&mut self, variable: &Entry) -> Entry {
+    fn variable(&mut self, variable: &TableEntry) -> TableEntry {
         let value = match scalar(&variable.value.value) {
             Some(text) => match self.resolve(&text, true) {
                 Resolved::Text(text) => Tree::Text(text),
@@ -166,13 +172,13 @@ impl Resolving<'_, '_> {
                          environment when the server starts, write \"\\${{{name}}}\""
                     );
                     let path = format!("{}.env.{}", self.path, visible_key(&variable.key));
-                    self.findings.warn(variable.value.at, path, message);
+                    self.diagnostics.warn(variable.value.at, path, message);
                     Tree::Null
                 }
             },
             None => variable.value.value.clone(),
         };
-        Entry {
+        TableEntry {
             value: Node {
                 at: variable.value.at,
                 value,
@@ -190,7 +196,7 @@ impl Resolving<'_, '_> {
                 Some(text) => {
                     if text.contains("\\${") {
                         let message = "\"\\${…}\" is left for the start of the server in `env` only; here it is the text \"${…}\"";
-                        self.findings
+                        self.diagnostics
                             .warn(node.at, format!("{}.{field}", self.path), message);
                     }
                     match self.resolve(&text, false) {

@@ -2,51 +2,51 @@
 //! `config.json` beside it.
 
 use super::recognise::tell_of_foreign_container;
-use super::{Dialect, Reader};
-use crate::diagnostic::Findings;
-use crate::fields::{Field, Kind, OURS, PERMISSIONS, Side, field};
-use crate::reference::Syntax;
+use super::{Dialect, DialectReader};
+use crate::diagnostic::Diagnostics;
+use crate::fields::{AppliesTo, FieldSpec, OURS, PERMISSIONS, ValueKind, field};
+use crate::raw::{self, FieldTable, RawConfig, RawServer};
+use crate::reference::ReferenceSyntax;
 use crate::tree::{Node, Tree};
-use crate::written::{self, Fields, Written, WrittenServer};
 
 pub(super) struct CoreAgent;
 
 const SECTION: &str = "servers";
 
-const TRANSPORT: Kind = Kind::Choice(&[
+const TRANSPORT: ValueKind = ValueKind::Choice(&[
     ("stdio", "a program that speaks over its standard streams"),
     ("http", "Streamable HTTP"),
 ]);
 
-const FIELDS: &[Field] = &[
-    field("transport", TRANSPORT, Side::Both, None, ""),
-    field("command", Kind::Text, Side::Stdio, None, ""),
-    field("args", Kind::Texts, Side::Stdio, None, ""),
-    field("env", Kind::Secrets, Side::Stdio, None, ""),
-    field("url", Kind::Text, Side::Http, None, ""),
-    field("headers", Kind::Secrets, Side::Http, None, ""),
+const FIELDS: &[FieldSpec] = &[
+    field("transport", TRANSPORT, AppliesTo::Both, None, ""),
+    field("command", ValueKind::Text, AppliesTo::Stdio, None, ""),
+    field("args", ValueKind::Texts, AppliesTo::Stdio, None, ""),
+    field("env", ValueKind::Secrets, AppliesTo::Stdio, None, ""),
+    field("url", ValueKind::Text, AppliesTo::Http, None, ""),
+    field("headers", ValueKind::Secrets, AppliesTo::Http, None, ""),
 ];
 
 /// What stands at the top of the file.
 const SECTIONS: [&str; 3] = ["version", SECTION, PERMISSIONS.name];
 
-impl Reader for CoreAgent {
-    fn open(&self, document: &Node, findings: &mut Findings<'_>) -> Written {
-        let mut written = self.permissions(document, findings);
+impl DialectReader for CoreAgent {
+    fn open(&self, document: &Node, diagnostics: &mut Diagnostics<'_>) -> RawConfig {
+        let mut written = self.permissions(document, diagnostics);
         for entry in document.entries() {
             match entry.key.as_str() {
-                SECTION => written.servers = written::servers(SECTION, &entry.value, findings),
-                "version" => check_version(&entry.value, findings),
+                SECTION => written.servers = raw::servers(SECTION, &entry.value, diagnostics),
+                "version" => check_version(&entry.value, diagnostics),
                 "permissions" | "$schema" => {}
                 key => {
-                    if !tell_of_foreign_container(entry, SECTION, Dialect::CoreAgent, findings) {
-                        written::unknown(
+                    if !tell_of_foreign_container(entry, SECTION, Dialect::CoreAgent, diagnostics) {
+                        raw::unknown(
                             key,
                             entry.at,
                             "",
                             "field",
                             SECTIONS.into_iter(),
-                            findings,
+                            diagnostics,
                         );
                     }
                 }
@@ -55,65 +55,65 @@ impl Reader for CoreAgent {
         written
     }
 
-    fn permissions(&self, document: &Node, findings: &mut Findings<'_>) -> Written {
+    fn permissions(&self, document: &Node, diagnostics: &mut Diagnostics<'_>) -> RawConfig {
         let Some(section) = document.get(PERMISSIONS.name) else {
-            return Written::default();
+            return RawConfig::default();
         };
-        let fields = written::table(
+        let fields = raw::table(
             &section.value,
             PERMISSIONS.fields,
-            Syntax::Literal,
+            ReferenceSyntax::Literal,
             PERMISSIONS.name,
-            findings,
+            diagnostics,
         );
-        Written {
+        RawConfig {
             permissions: fields.unwrap_or_default(),
             gated: true,
-            ..Written::default()
+            ..RawConfig::default()
         }
     }
 
-    fn entry(&self, server: &WrittenServer, findings: &mut Findings<'_>) -> Option<Fields> {
-        let fields = written::entry(
+    fn entry(&self, server: &RawServer, diagnostics: &mut Diagnostics<'_>) -> Option<FieldTable> {
+        let fields = raw::entry(
             &server.node,
             FIELDS,
             OURS,
-            Syntax::Placeholder,
+            ReferenceSyntax::Placeholder,
             &server.path,
-            findings,
+            diagnostics,
         )?;
         if fields.at("transport").is_none() {
             let message = "`transport` is missing; expected \"stdio\" with a `command`, or \"http\" with a `url`";
-            findings.missing(server.at, &server.path, message);
+            diagnostics.missing(server.at, &server.path, message);
         }
         // What the fields mean together is looked at only where one transport is meant.
-        (!mixes(&fields, server, findings)).then_some(fields)
+        (!mixes(&fields, server, diagnostics)).then_some(fields)
     }
 }
 
 /// S0-14: `transport` says which fields there can be, and those of the other one show a
 /// misunderstanding.
-fn mixes(fields: &Fields, server: &WrittenServer, findings: &mut Findings<'_>) -> bool {
+fn mixes(fields: &FieldTable, server: &RawServer, diagnostics: &mut Diagnostics<'_>) -> bool {
     let (Some(transport), Some(at)) = (fields.choice("transport"), fields.at("transport")) else {
         return false;
     };
     let (ours, other) = if transport == "stdio" {
-        (Side::Stdio, "http")
+        (AppliesTo::Stdio, "http")
     } else {
-        (Side::Http, "stdio")
+        (AppliesTo::Http, "stdio")
     };
     let own = FIELDS
         .iter()
-        .find(|field| field.side == ours && fields.at(field.name).is_some());
-    let own = own.and_then(|own| Some((own.name, findings.lines.line(fields.at(own.name)?))));
+        .find(|field| field.applies_to == ours && fields.at(field.name).is_some());
+    let own = own.and_then(|own| Some((own.name, diagnostics.lines.line(fields.at(own.name)?))));
     let own = own
         .map(|(name, line)| format!(" with `{name}` in line {line}"))
         .unwrap_or_default();
-    let line = findings.lines.line(at);
+    let line = diagnostics.lines.line(at);
     let mut mixed = false;
     for field in FIELDS
         .iter()
-        .filter(|field| field.side != Side::Both && field.side != ours)
+        .filter(|field| field.applies_to != AppliesTo::Both && field.applies_to != ours)
     {
         if let Some(at) = fields.at(field.name) {
             let message = format!(
@@ -121,7 +121,7 @@ fn mixes(fields: &Fields, server: &WrittenServer, findings: &mut Findings<'_>) -
                  remove one of them",
                 field.name
             );
-            findings.error(at, format!("{}.{}", server.path, field.name), message);
+            diagnostics.error(at, format!("{}.{}", server.path, field.name), message);
             mixed = true;
         }
     }
@@ -129,7 +129,7 @@ fn mixes(fields: &Fields, server: &WrittenServer, findings: &mut Findings<'_>) -
 }
 
 /// S0-41: it may be left out.
-fn check_version(version: &Node, findings: &mut Findings<'_>) {
+fn check_version(version: &Node, diagnostics: &mut Diagnostics<'_>) {
     let message = match &version.value {
         Tree::Number(number) if number == "1" => return,
         Tree::Number(number)
@@ -137,7 +137,7 @@ fn check_version(version: &Node, findings: &mut Findings<'_>) {
         {
             format!("version {number} is not known; expected 1")
         }
-        _ => format!("expected 1, found {}", findings.kind(version)),
+        _ => format!("expected 1, found {}", diagnostics.kind(version)),
     };
-    findings.error(version.at, "version", message);
+    diagnostics.error(version.at, "version", message);
 }

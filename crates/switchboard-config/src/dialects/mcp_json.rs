@@ -4,12 +4,12 @@
 
 use std::time::Duration;
 
-use super::Reader;
-use crate::diagnostic::{Findings, visible_key};
-use crate::fields::{Field, Kind, OURS, Side, field};
-use crate::reference::Syntax;
+use super::DialectReader;
+use crate::diagnostic::{Diagnostics, visible_key};
+use crate::fields::{AppliesTo, FieldSpec, OURS, ValueKind, field};
+use crate::raw::{self, AtOffset, FieldTable, FieldValue, RawConfig, RawServer};
+use crate::reference::ReferenceSyntax;
 use crate::tree::{Node, Tree};
-use crate::written::{self, At, Fields, Value, Written, WrittenServer};
 
 mod tidy;
 
@@ -26,62 +26,128 @@ const PROJECTS: &str = "projects";
 /// Its `timeout` counts in seconds.
 const ZED: &str = "context_servers";
 
-const FIELDS: &[Field] = &[
-    field("command", Kind::Text, Side::Stdio, None, ""),
-    field("args", Kind::Texts, Side::Stdio, None, ""),
-    field("env", Kind::Secrets, Side::Stdio, None, ""),
-    field("environment", Kind::Secrets, Side::Stdio, None, ""),
-    field("cwd", Kind::Text, Side::Stdio, None, ""),
-    field("url", Kind::Text, Side::Http, None, ""),
-    field("httpUrl", Kind::Text, Side::Http, None, ""),
-    field("serverUrl", Kind::Text, Side::Http, None, ""),
-    field("baseUrl", Kind::Text, Side::Http, None, ""),
-    field("headers", Kind::Secrets, Side::Http, None, ""),
-    field("http_headers", Kind::Secrets, Side::Http, None, ""),
-    field("type", Kind::Text, Side::Both, None, ""),
-    field("transport", Kind::Text, Side::Both, None, ""),
-    field("disabled", Kind::Flag, Side::Both, Some("false"), ""),
-    field("enabled", Kind::Flag, Side::Both, Some("true"), ""),
-    field("timeout", Kind::Milliseconds, Side::Both, None, ""),
+const FIELDS: &[FieldSpec] = &[
+    field("command", ValueKind::Text, AppliesTo::Stdio, None, ""),
+    field("args", ValueKind::Texts, AppliesTo::Stdio, None, ""),
+    field("env", ValueKind::Secrets, AppliesTo::Stdio, None, ""),
+    field(
+        "environment",
+        ValueKind::Secrets,
+        AppliesTo::Stdio,
+        None,
+        "",
+    ),
+    field("cwd", ValueKind::Text, AppliesTo::Stdio, None, ""),
+    field("url", ValueKind::Text, AppliesTo::Http, None, ""),
+    field("httpUrl", ValueKind::Text, AppliesTo::Http, None, ""),
+    field("serverUrl", ValueKind::Text, AppliesTo::Http, None, ""),
+    field("baseUrl", ValueKind::Text, AppliesTo::Http, None, ""),
+    field("headers", ValueKind::Secrets, AppliesTo::Http, None, ""),
+    field(
+        "http_headers",
+        ValueKind::Secrets,
+        AppliesTo::Http,
+        None,
+        "",
+    ),
+    field("type", ValueKind::Text, AppliesTo::Both, None, ""),
+    field("transport", ValueKind::Text, AppliesTo::Both, None, ""),
+    field(
+        "disabled",
+        ValueKind::Flag,
+        AppliesTo::Both,
+        Some("false"),
+        "",
+    ),
+    field(
+        "enabled",
+        ValueKind::Flag,
+        AppliesTo::Both,
+        Some("true"),
+        "",
+    ),
+    field(
+        "timeout",
+        ValueKind::Milliseconds,
+        AppliesTo::Both,
+        None,
+        "",
+    ),
     field(
         "request_timeout_ms",
-        Kind::Milliseconds,
-        Side::Both,
+        ValueKind::Milliseconds,
+        AppliesTo::Both,
         None,
         "",
     ),
     field(
         "startup_timeout_ms",
-        Kind::Milliseconds,
-        Side::Both,
+        ValueKind::Milliseconds,
+        AppliesTo::Both,
         None,
         "",
     ),
     field(
         "startup_timeout_sec",
-        Kind::Milliseconds,
-        Side::Both,
+        ValueKind::Milliseconds,
+        AppliesTo::Both,
         None,
         "",
     ),
-    field("tool_timeout_sec", Kind::Milliseconds, Side::Both, None, ""),
-    field("description", Kind::Text, Side::Both, None, ""),
-    field("tools", Kind::Texts, Side::Both, None, ""),
-    field("includeTools", Kind::Texts, Side::Both, None, ""),
-    field("allowedTools", Kind::Texts, Side::Both, None, ""),
-    field("enabled_tools", Kind::Texts, Side::Both, None, ""),
-    field("excludeTools", Kind::Texts, Side::Both, None, ""),
-    field("excludedTools", Kind::Texts, Side::Both, None, ""),
-    field("disabled_tools", Kind::Texts, Side::Both, None, ""),
-    field("bearer_token", Kind::Secret, Side::Http, None, ""),
-    field("bearerToken", Kind::Secret, Side::Http, None, ""),
-    field("scopes", Kind::Texts, Side::Http, None, ""),
-    field("oauth.clientId", Kind::Text, Side::Http, None, ""),
-    field("oauth.client_id", Kind::Text, Side::Http, None, ""),
-    field("oauth.clientSecret", Kind::Secret, Side::Http, None, ""),
-    field("oauth.callbackPort", Kind::Port, Side::Http, None, ""),
-    field("oauth.callback_port", Kind::Port, Side::Http, None, ""),
-    field("oauth.scopes", Kind::Texts, Side::Http, None, ""),
+    field(
+        "tool_timeout_sec",
+        ValueKind::Milliseconds,
+        AppliesTo::Both,
+        None,
+        "",
+    ),
+    field("description", ValueKind::Text, AppliesTo::Both, None, ""),
+    field("tools", ValueKind::Texts, AppliesTo::Both, None, ""),
+    field("includeTools", ValueKind::Texts, AppliesTo::Both, None, ""),
+    field("allowedTools", ValueKind::Texts, AppliesTo::Both, None, ""),
+    field("enabled_tools", ValueKind::Texts, AppliesTo::Both, None, ""),
+    field("excludeTools", ValueKind::Texts, AppliesTo::Both, None, ""),
+    field("excludedTools", ValueKind::Texts, AppliesTo::Both, None, ""),
+    field(
+        "disabled_tools",
+        ValueKind::Texts,
+        AppliesTo::Both,
+        None,
+        "",
+    ),
+    field("bearer_token", ValueKind::Secret, AppliesTo::Http, None, ""),
+    field("bearerToken", ValueKind::Secret, AppliesTo::Http, None, ""),
+    field("scopes", ValueKind::Texts, AppliesTo::Http, None, ""),
+    field("oauth.clientId", ValueKind::Text, AppliesTo::Http, None, ""),
+    field(
+        "oauth.client_id",
+        ValueKind::Text,
+        AppliesTo::Http,
+        None,
+        "",
+    ),
+    field(
+        "oauth.clientSecret",
+        ValueKind::Secret,
+        AppliesTo::Http,
+        None,
+        "",
+    ),
+    field(
+        "oauth.callbackPort",
+        ValueKind::Port,
+        AppliesTo::Http,
+        None,
+        "",
+    ),
+    field(
+        "oauth.callback_port",
+        ValueKind::Port,
+        AppliesTo::Http,
+        None,
+        "",
+    ),
+    field("oauth.scopes", ValueKind::Texts, AppliesTo::Http, None, ""),
 ];
 
 /// Fields with their native names. Of several for one thing the first holds.
@@ -125,20 +191,20 @@ const WIRES: &[(&str, &str)] = &[
     ("remote", ""),
 ];
 
-impl Reader for McpJson {
-    fn open(&self, document: &Node, findings: &mut Findings<'_>) -> Written {
-        let mut written = Written::default();
+impl DialectReader for McpJson {
+    fn open(&self, document: &Node, diagnostics: &mut Diagnostics<'_>) -> RawConfig {
+        let mut written = RawConfig::default();
         let mut found = SECTIONS
             .into_iter()
             .filter_map(|section| Some((section, document.get(section)?)));
         let first = found.next();
-        let of_project = of_project(document, findings);
+        let of_project = of_project(document, diagnostics);
         match first {
             Some((section, entry)) => {
-                written.servers = written::servers(section, &entry.value, findings)
+                written.servers = raw::servers(section, &entry.value, diagnostics)
             }
             None if document.entries().is_empty() || document.get(PROJECTS).is_some() => {}
-            None => findings.warn(
+            None => diagnostics.warn(
                 document.at,
                 "",
                 "no server is in this file; expected them in `mcpServers`",
@@ -147,7 +213,7 @@ impl Reader for McpJson {
         for (section, entry) in found.filter(|(section, _)| *section != "mcp") {
             let read = first.map(|(section, _)| section).unwrap_or_default();
             let message = format!("not read beside `{read}`; expected all servers there");
-            findings.warn(entry.at, section, message);
+            diagnostics.warn(entry.at, section, message);
         }
         // A project's own entry holds before one of the same name for all projects.
         written
@@ -157,31 +223,37 @@ impl Reader for McpJson {
         written
     }
 
-    fn entry(&self, server: &WrittenServer, findings: &mut Findings<'_>) -> Option<Fields> {
+    fn entry(&self, server: &RawServer, diagnostics: &mut Diagnostics<'_>) -> Option<FieldTable> {
         let section = server.path.split('.').next().unwrap_or_default();
-        let node = tidy::entry(server, section == CODEX, findings);
-        let mut fields =
-            written::entry(&node, FIELDS, OURS, Syntax::Braced, &server.path, findings)?;
+        let node = tidy::entry(server, section == CODEX, diagnostics);
+        let mut fields = raw::entry(
+            &node,
+            FIELDS,
+            OURS,
+            ReferenceSyntax::Braced,
+            &server.path,
+            diagnostics,
+        )?;
         set_seconds(&mut fields, section);
-        ignore_short_timeout(&mut fields, server, findings);
-        let wire = wire(&mut fields, server, findings);
+        ignore_short_timeout(&mut fields, server, diagnostics);
+        let wire = wire(&mut fields, server, diagnostics);
         for (own, native) in RENAMED {
-            fields.rename_once(own, native, &server.path, findings);
+            fields.rename_once(own, native, &server.path, diagnostics);
         }
         if let Some(disabled) = fields.0.remove("disabled") {
-            let on = matches!(disabled.value, Value::Flag(false))
+            let on = matches!(disabled.value, FieldValue::Flag(false))
                 && fields.flag("enabled") != Some(false);
             fields.0.insert(
                 "enabled",
-                At {
+                AtOffset {
                     at: disabled.at,
-                    value: Value::Flag(on),
+                    value: FieldValue::Flag(on),
                 },
             );
         }
         // C6: where it is said which of the two is meant, that holds.
         if let (Some(wire), Some(_), Some(_)) = (wire, fields.at("command"), fields.at("url")) {
-            drop_other_side(&mut fields, wire, server, findings);
+            drop_other_side(&mut fields, wire, server, diagnostics);
         }
         Some(fields)
     }
@@ -189,7 +261,7 @@ impl Reader for McpJson {
 
 /// Claude Code keeps servers for all projects, and for each project its own: those of the project
 /// that this folder belongs to.
-fn of_project(document: &Node, findings: &mut Findings<'_>) -> Vec<WrittenServer> {
+fn of_project(document: &Node, diagnostics: &mut Diagnostics<'_>) -> Vec<RawServer> {
     let (Some(projects), Ok(folder)) = (document.get(PROJECTS), std::path::absolute(".")) else {
         return Vec::new();
     };
@@ -204,7 +276,7 @@ fn of_project(document: &Node, findings: &mut Findings<'_>) -> Vec<WrittenServer
     let Some(section) = project.value.get(SECTIONS[0]) else {
         return Vec::new();
     };
-    let mut servers = written::servers(SECTIONS[0], &section.value, findings);
+    let mut servers = raw::servers(SECTIONS[0], &section.value, diagnostics);
     for server in &mut servers {
         server.path = format!("{PROJECTS}.{}.{}", visible_key(&project.key), server.path);
     }
@@ -214,9 +286,9 @@ fn of_project(document: &Node, findings: &mut Findings<'_>) -> Vec<WrittenServer
 /// The word for the wire, in whatever spelling: put in as the native one, and returned (empty: some
 /// URL).
 fn wire(
-    fields: &mut Fields,
-    server: &WrittenServer,
-    findings: &mut Findings<'_>,
+    fields: &mut FieldTable,
+    server: &RawServer,
+    diagnostics: &mut Diagnostics<'_>,
 ) -> Option<&'static str> {
     let own = if fields.at("type").is_some() {
         "type"
@@ -234,16 +306,16 @@ fn wire(
     fields.0.remove("type");
     let Some(wire) = said? else {
         let message = "no wire that is known here; expected \"stdio\", \"http\" or \"sse\"";
-        findings.error(at, format!("{}.{own}", server.path), message);
+        diagnostics.error(at, format!("{}.{own}", server.path), message);
         return None;
     };
     // A URL without more tries Streamable HTTP, then HTTP+SSE.
     if !wire.is_empty() {
         fields.0.insert(
             "transport",
-            At {
+            AtOffset {
                 at,
-                value: Value::Choice(wire),
+                value: FieldValue::Choice(wire),
             },
         );
         fields.spell("transport", own);
@@ -252,10 +324,10 @@ fn wire(
 }
 
 fn drop_other_side(
-    fields: &mut Fields,
+    fields: &mut FieldTable,
     wire: &str,
-    server: &WrittenServer,
-    findings: &mut Findings<'_>,
+    server: &RawServer,
+    diagnostics: &mut Diagnostics<'_>,
 ) {
     let (kept, dropped) = if wire == "stdio" {
         ("command", "url")
@@ -268,12 +340,12 @@ fn drop_other_side(
     );
     let path = format!("{}.{}", server.path, fields.spelt(dropped));
     if let Some(dropped) = fields.0.remove(dropped) {
-        findings.warn(dropped.at, path, message);
+        diagnostics.warn(dropped.at, path, message);
     }
 }
 
 /// What counts in seconds was read as milliseconds.
-fn set_seconds(fields: &mut Fields, section: &str) {
+fn set_seconds(fields: &mut FieldTable, section: &str) {
     for (field, counts) in [
         ("startup_timeout_sec", true),
         ("tool_timeout_sec", true),
@@ -281,8 +353,8 @@ fn set_seconds(fields: &mut Fields, section: &str) {
     ] {
         if let (
             true,
-            Some(At {
-                value: Value::Duration(duration),
+            Some(AtOffset {
+                value: FieldValue::Duration(duration),
                 ..
             }),
         ) = (counts, fields.0.get_mut(field))
@@ -293,14 +365,18 @@ fn set_seconds(fields: &mut Fields, section: &str) {
 }
 
 /// A `timeout` below a second was meant in seconds, or by mistake: no server answers in it.
-fn ignore_short_timeout(fields: &mut Fields, server: &WrittenServer, findings: &mut Findings<'_>) {
+fn ignore_short_timeout(
+    fields: &mut FieldTable,
+    server: &RawServer,
+    diagnostics: &mut Diagnostics<'_>,
+) {
     if fields
         .duration("timeout")
         .is_some_and(|timeout| timeout < Duration::from_secs(1))
         && let Some(short) = fields.0.remove("timeout")
     {
         let message = "ignored: less than a second; expected milliseconds, such as 60000";
-        findings.warn(short.at, format!("{}.timeout", server.path), message);
+        diagnostics.warn(short.at, format!("{}.timeout", server.path), message);
     }
 }
 

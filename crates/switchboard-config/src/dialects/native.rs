@@ -1,26 +1,26 @@
 //! `switchboard.toml`: what is written is what is meant.
 
-use super::Reader;
-use crate::diagnostic::Findings;
+use super::DialectReader;
+use crate::diagnostic::Diagnostics;
 use crate::fields::SERVERS;
-use crate::reference::Syntax;
+use crate::raw::{self, FieldTable, RawConfig, RawServer};
+use crate::reference::ReferenceSyntax;
 use crate::tree::Node;
-use crate::written::{self, Fields, Written, WrittenServer};
 
 pub(super) struct Native;
 
-impl Reader for Native {
-    fn open(&self, document: &Node, findings: &mut Findings<'_>) -> Written {
-        written::read(document, findings)
+impl DialectReader for Native {
+    fn open(&self, document: &Node, diagnostics: &mut Diagnostics<'_>) -> RawConfig {
+        raw::read(document, diagnostics)
     }
 
-    fn entry(&self, server: &WrittenServer, findings: &mut Findings<'_>) -> Option<Fields> {
-        written::table(
+    fn entry(&self, server: &RawServer, diagnostics: &mut Diagnostics<'_>) -> Option<FieldTable> {
+        raw::table(
             &server.node,
             SERVERS.fields,
-            Syntax::Native,
+            ReferenceSyntax::Native,
             &server.path,
-            findings,
+            diagnostics,
         )
     }
 }

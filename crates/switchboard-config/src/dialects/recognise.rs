@@ -4,9 +4,9 @@
 use std::path::Path;
 
 use super::Dialect;
-use crate::diagnostic::Findings;
+use crate::diagnostic::Diagnostics;
 use crate::format::Format;
-use crate::tree::{Entry, Node, Tree};
+use crate::tree::{Node, TableEntry, Tree};
 
 /// Where programs keep their files: the folder (any, if empty) and the name.
 const PLACES: &[(&str, &str, Dialect)] = &[
@@ -68,9 +68,9 @@ pub(crate) fn recognise(
     path: &Path,
     format: Format,
     document: &Node,
-    findings: &mut Findings<'_>,
+    diagnostics: &mut Diagnostics<'_>,
 ) -> Dialect {
-    by_place(path).unwrap_or_else(|| by_shape(format, document, findings))
+    by_place(path).unwrap_or_else(|| by_shape(format, document, diagnostics))
 }
 
 fn by_place(path: &Path) -> Option<Dialect> {
@@ -82,7 +82,7 @@ fn by_place(path: &Path) -> Option<Dialect> {
     PLACES.iter().find(lies).map(|(_, _, dialect)| *dialect)
 }
 
-fn by_shape(format: Format, document: &Node, findings: &mut Findings<'_>) -> Dialect {
+fn by_shape(format: Format, document: &Node, diagnostics: &mut Diagnostics<'_>) -> Dialect {
     match format {
         Format::Hcl => return Dialect::A3s,
         Format::FrontMatter => return Dialect::AgentApps,
@@ -125,7 +125,7 @@ fn by_shape(format: Format, document: &Node, findings: &mut Findings<'_>) -> Dia
             (true, _) => Dialect::Gemini,
             (false, true) => Dialect::McpJson,
             (false, false) if has_bare_reference(&entry.value) => Dialect::Gemini,
-            (false, false) => fits_two(entry, Dialect::Gemini, findings),
+            (false, false) => fits_two(entry, Dialect::Gemini, diagnostics),
         };
     }
     if let Some(entry) = document.get("mcp_servers") {
@@ -146,7 +146,7 @@ fn by_shape(format: Format, document: &Node, findings: &mut Findings<'_>) -> Dia
 
 /// Whether any of the entries has any of these fields.
 fn has_any(servers: &Node, fields: &[&str]) -> bool {
-    let known = |entry: &Entry| fields.contains(&entry.key.as_str());
+    let known = |entry: &TableEntry| fields.contains(&entry.key.as_str());
     servers
         .entries()
         .iter()
@@ -158,7 +158,7 @@ fn has_any(servers: &Node, fields: &[&str]) -> bool {
 fn has_bare_reference(servers: &Node) -> bool {
     let starts_name =
         |text: &str| text.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_');
-    let is_bare = |entry: &Entry| {
+    let is_bare = |entry: &TableEntry| {
         entry
             .value
             .text()
@@ -176,7 +176,7 @@ fn has_bare_reference(servers: &Node) -> bool {
 
 /// Whether a rule is spelled `mcp:tool`, as only core-agent's are.
 fn names_mcp_tools(permissions: &Node) -> bool {
-    let names_one = |rules: &Entry| match &rules.value.value {
+    let names_one = |rules: &TableEntry| match &rules.value.value {
         Tree::List(rules) => rules
             .iter()
             .any(|rule| rule.text().is_some_and(|text| text.starts_with("mcp:"))),
@@ -185,13 +185,13 @@ fn names_mcp_tools(permissions: &Node) -> bool {
     permissions.entries().iter().any(names_one)
 }
 
-fn fits_two(container: &Entry, other: Dialect, findings: &mut Findings<'_>) -> Dialect {
+fn fits_two(container: &TableEntry, other: Dialect, diagnostics: &mut Diagnostics<'_>) -> Dialect {
     if !container.value.entries().is_empty() {
-        let (read, other) = (Dialect::McpJson.rules().word, other.rules().word);
+        let (read, other) = (Dialect::McpJson.profile().name, other.profile().name);
         let message = format!(
             "read as {read}; files of {other} look like this too: say which it is with --dialect {other} or {read}"
         );
-        findings.warn(container.at, container.key.clone(), message);
+        diagnostics.warn(container.at, container.key.clone(), message);
     }
     Dialect::McpJson
 }
@@ -199,24 +199,24 @@ fn fits_two(container: &Entry, other: Dialect, findings: &mut Findings<'_>) -> D
 /// Tells of servers under a key of other kinds of files, which would pass unnoticed; whether it was
 /// such a key.
 pub(super) fn tell_of_foreign_container(
-    entry: &Entry,
+    entry: &TableEntry,
     expected: &'static str,
     dialect: Dialect,
-    findings: &mut Findings<'_>,
+    diagnostics: &mut Diagnostics<'_>,
 ) -> bool {
     let is_container = entry.key != expected && CONTAINERS.contains(&entry.key.as_str());
     if !is_container || !matches!(entry.value.value, Tree::Table(_)) {
         return false;
     }
-    let rules = dialect.rules();
+    let rules = dialect.profile();
     let message = format!(
         "not read: expected `{expected}`, where {} files have their servers, or another --dialect",
-        rules.word
+        rules.name
     );
     if rules.strict {
-        findings.error(entry.at, entry.key.clone(), message);
+        diagnostics.error(entry.at, entry.key.clone(), message);
     } else {
-        findings.warn(entry.at, entry.key.clone(), message);
+        diagnostics.warn(entry.at, entry.key.clone(), message);
     }
     true
 }

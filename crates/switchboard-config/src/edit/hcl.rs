@@ -6,11 +6,15 @@ use hcl_edit::parser::parse_body;
 use hcl_edit::structure::{Block, Body};
 
 use super::lines::{ending, line_at, of, without};
-use super::{NOT_FOUND, Operation, Place, Text, Value};
+use super::{EntryPath, NOT_FOUND, NewText, NewValue, Operation};
 
-pub(super) fn edit(text: &str, place: &Place<'_>, operation: &Operation) -> Result<String, String> {
+pub(super) fn edit(
+    text: &str,
+    entry_path: &EntryPath<'_>,
+    operation: &Operation,
+) -> Result<String, String> {
     let body = parse_body(text).map_err(|_| "it is not valid HCL".to_owned())?;
-    let keyword = place.container.first().copied().unwrap_or_default();
+    let keyword = entry_path.container.first().copied().unwrap_or_default();
     match operation {
         Operation::Add(fields) => {
             if body.get_attribute(keyword).is_some() {
@@ -23,17 +27,21 @@ pub(super) fn edit(text: &str, place: &Place<'_>, operation: &Operation) -> Resu
                 _ if text.ends_with('\n') => "\n",
                 _ => "\n\n",
             };
-            let added = format!("{gap}{}", block(keyword, place.name, fields));
+            let added = format!("{gap}{}", block(keyword, entry_path.name, fields));
             Ok(text.to_owned() + &added.replace('\n', ending(text)))
         }
         Operation::Remove => {
-            let span = find(&body, keyword, place.name)?.span().ok_or(NOT_FOUND)?;
+            let span = find(&body, keyword, entry_path.name)?
+                .span()
+                .ok_or(NOT_FOUND)?;
             Ok(without(
                 &of(text),
                 line_at(text, span.start)..line_at(text, span.end.saturating_sub(1)) + 1,
             ))
         }
-        Operation::Set(field, flag) => set(text, find(&body, keyword, place.name)?, field, *flag),
+        Operation::Set(field, flag) => {
+            set(text, find(&body, keyword, entry_path.name)?, field, *flag)
+        }
     }
 }
 
@@ -82,7 +90,7 @@ fn set(text: &str, block: &Block, field: &str, flag: bool) -> Result<String, Str
         .collect())
 }
 
-fn block(keyword: &str, name: &str, fields: &[(&'static str, Value)]) -> String {
+fn block(keyword: &str, name: &str, fields: &[(&'static str, NewValue)]) -> String {
     let width = fields
         .iter()
         .map(|(key, _)| key.len())
@@ -97,10 +105,10 @@ fn block(keyword: &str, name: &str, fields: &[(&'static str, Value)]) -> String 
     text + "}\n"
 }
 
-fn value(field: &Value) -> String {
+fn value(field: &NewValue) -> String {
     match field {
-        Value::Text(text) => quoted(text),
-        Value::Texts(texts) => format!(
+        NewValue::Text(text) => quoted(text),
+        NewValue::Texts(texts) => format!(
             "[{}]",
             texts
                 .iter()
@@ -108,10 +116,10 @@ fn value(field: &Value) -> String {
                 .collect::<Vec<_>>()
                 .join(", ")
         ),
-        Value::Table(pairs) => {
-            let pair = |(key, text): &(String, Text)| match text {
-                Text::Plain(text) => format!("    {} = {}\n", self::key(key), quoted(text)),
-                Text::Call(name) => format!("    {} = env({})\n", self::key(key), quoted(name)),
+        NewValue::Table(pairs) => {
+            let pair = |(key, text): &(String, NewText)| match text {
+                NewText::Plain(text) => format!("    {} = {}\n", self::key(key), quoted(text)),
+                NewText::Call(name) => format!("    {} = env({})\n", self::key(key), quoted(name)),
             };
             format!("{{\n{}  }}", pairs.iter().map(pair).collect::<String>())
         }

@@ -3,9 +3,13 @@
 use jsonc_parser::ParseOptions;
 use jsonc_parser::cst::{CstInputValue, CstObject, CstRootNode};
 
-use super::{NOT_FOUND, Operation, Place, Text, Value};
+use super::{EntryPath, NOT_FOUND, NewText, NewValue, Operation};
 
-pub(super) fn edit(text: &str, place: &Place<'_>, operation: &Operation) -> Result<String, String> {
+pub(super) fn edit(
+    text: &str,
+    entry_path: &EntryPath<'_>,
+    operation: &Operation,
+) -> Result<String, String> {
     let blank = text.trim().is_empty();
     let text = if blank { "{}\n" } else { text };
     let root = CstRootNode::parse(text, &ParseOptions::default())
@@ -15,10 +19,10 @@ pub(super) fn edit(text: &str, place: &Place<'_>, operation: &Operation) -> Resu
         .ok_or("it does not hold an object; edit the file by hand")?;
     match operation {
         Operation::Add(fields) => {
-            if let Some((key, number)) = place.version.filter(|_| blank) {
+            if let Some((key, number)) = entry_path.version.filter(|_| blank) {
                 document.append(key, CstInputValue::Number(number.to_string()));
             }
-            let entries = place
+            let entries = entry_path
                 .container
                 .iter()
                 .try_fold(document, |at, key| at.object_value_or_create(key));
@@ -27,16 +31,16 @@ pub(super) fn edit(text: &str, place: &Place<'_>, operation: &Operation) -> Resu
                 .iter()
                 .map(|(key, value)| ((*key).to_owned(), input(value)))
                 .collect();
-            entries.append(place.name, CstInputValue::Object(entry));
+            entries.append(entry_path.name, CstInputValue::Object(entry));
             entries.ensure_multiline();
         }
-        Operation::Remove => container(document, place)?
-            .get(place.name)
+        Operation::Remove => container(document, entry_path)?
+            .get(entry_path.name)
             .ok_or(NOT_FOUND)?
             .remove(),
         Operation::Set(field, flag) => {
-            let entry = container(document, place)?
-                .object_value(place.name)
+            let entry = container(document, entry_path)?
+                .object_value(entry_path.name)
                 .ok_or(NOT_FOUND)?;
             match entry.get(field) {
                 Some(property) => property.set_value(CstInputValue::Bool(*flag)),
@@ -47,24 +51,24 @@ pub(super) fn edit(text: &str, place: &Place<'_>, operation: &Operation) -> Resu
     Ok(root.to_string())
 }
 
-fn container(document: CstObject, place: &Place<'_>) -> Result<CstObject, String> {
-    let found = place
+fn container(document: CstObject, entry_path: &EntryPath<'_>) -> Result<CstObject, String> {
+    let found = entry_path
         .container
         .iter()
         .try_fold(document, |at, key| at.object_value(key));
     found.ok_or_else(|| NOT_FOUND.to_owned())
 }
 
-fn input(value: &Value) -> CstInputValue {
+fn input(value: &NewValue) -> CstInputValue {
     match value {
-        Value::Text(text) => CstInputValue::String(text.clone()),
-        Value::Texts(texts) => {
+        NewValue::Text(text) => CstInputValue::String(text.clone()),
+        NewValue::Texts(texts) => {
             CstInputValue::Array(texts.iter().cloned().map(CstInputValue::String).collect())
         }
-        Value::Table(pairs) => {
-            let pair = |(key, text): &(String, Text)| match text {
-                Text::Plain(text) => (key.clone(), CstInputValue::String(text.clone())),
-                Text::Call(name) => (key.clone(), CstInputValue::String(format!("${{{name}}}"))),
+        NewValue::Table(pairs) => {
+            let pair = |(key, text): &(String, NewText)| match text {
+                NewText::Plain(text) => (key.clone(), CstInputValue::String(text.clone())),
+                NewText::Call(name) => (key.clone(), CstInputValue::String(format!("${{{name}}}"))),
             };
             CstInputValue::Object(pairs.iter().map(pair).collect())
         }

@@ -4,10 +4,10 @@ use std::os::unix::fs::symlink;
 use super::*;
 use crate::{Scope, load};
 
-fn command(name: &str) -> Addition {
-    Addition {
+fn command(name: &str) -> NewServer {
+    NewServer {
         name: name.to_owned(),
-        target: Target::Command("npx".to_owned(), vec!["-y".to_owned(), "server".to_owned()]),
+        target: ServerTarget::Command("npx".to_owned(), vec!["-y".to_owned(), "server".to_owned()]),
         transport: None,
         env: vec![("TOKEN".to_owned(), "${TOKEN}".to_owned())],
         headers: Vec::new(),
@@ -15,9 +15,9 @@ fn command(name: &str) -> Addition {
     }
 }
 
-fn url(name: &str, transport: Option<&str>) -> Addition {
-    Addition {
-        target: Target::Url("https://example.com/mcp".to_owned()),
+fn url(name: &str, transport: Option<&str>) -> NewServer {
+    NewServer {
+        target: ServerTarget::Url("https://example.com/mcp".to_owned()),
         transport: transport.map(str::to_owned),
         env: Vec::new(),
         headers: vec![("Authorization".to_owned(), "Bearer ${T}".to_owned())],
@@ -93,7 +93,7 @@ fn toml_entries_come_and_go_and_all_else_stays() {
     let code = |before: &str, change: &Change, after: &str| {
         check("x.toml", Dialect::AgentCode, before, change, after)
     };
-    let literal = Addition {
+    let literal = NewServer {
         env: vec![("A".to_owned(), "b".to_owned())],
         ..command("new")
     };
@@ -194,13 +194,13 @@ fn hcl_blocks_come_and_go_and_all_else_stays() {
         &Change::Enable("a".to_owned(), false),
         "mcp_servers {\n  name = \"a\"\n  enabled = false # yes\n  command = \"x\"\n}\n",
     );
-    let odd = Addition {
+    let odd = NewServer {
         env: vec![("A-B".to_owned(), "$${x} \"%{\n".to_owned())],
         ..command("new")
     };
     let made = edited("", Format::Hcl, Dialect::A3s, &Change::Add(odd)).unwrap();
     assert!(made.contains("\"A-B\" = \"$${x} \\\"%%{\\n\""), "{made}");
-    let mixed = Addition {
+    let mixed = NewServer {
         env: vec![("A".to_owned(), "x${B}".to_owned())],
         ..command("new")
     };
@@ -276,8 +276,8 @@ fn yaml_lines_come_and_go_and_no_other_is_touched() {
         ("./x", "./x"),
         ("a\nb", "\"a\\nb\""),
     ] {
-        let addition = Addition {
-            target: Target::Command(text.to_owned(), Vec::new()),
+        let addition = NewServer {
+            target: ServerTarget::Command(text.to_owned(), Vec::new()),
             env: Vec::new(),
             ..command("new")
         };
@@ -364,7 +364,7 @@ fn what_cannot_be_done_leaves_the_file_as_it_is_and_says_why() {
         "not written, since the file would not load",
     );
     check(
-        Change::Add(Addition {
+        Change::Add(NewServer {
             cwd: Some(String::new()),
             ..command("new")
         }),

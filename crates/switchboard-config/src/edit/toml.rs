@@ -3,9 +3,13 @@
 
 use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, TableLike, value};
 
-use super::{NOT_FOUND, Operation, Place, Text, Value};
+use super::{EntryPath, NOT_FOUND, NewText, NewValue, Operation};
 
-pub(super) fn edit(text: &str, place: &Place<'_>, operation: &Operation) -> Result<String, String> {
+pub(super) fn edit(
+    text: &str,
+    entry_path: &EntryPath<'_>,
+    operation: &Operation,
+) -> Result<String, String> {
     let mut document: DocumentMut = text
         .parse()
         .map_err(|_| "it is not valid TOML".to_owned())?;
@@ -20,10 +24,10 @@ pub(super) fn edit(text: &str, place: &Place<'_>, operation: &Operation) -> Resu
             if document.is_empty() {
                 document.set_trailing("");
             }
-            add(document.as_table_mut(), place, fields, &above)?;
+            add(document.as_table_mut(), entry_path, fields, &above)?;
         }
-        Operation::Remove => remove(&mut document, place)?,
-        Operation::Set(field, flag) => set(document.as_table_mut(), place, field, *flag)?,
+        Operation::Remove => remove(&mut document, entry_path)?,
+        Operation::Set(field, flag) => set(document.as_table_mut(), entry_path, field, *flag)?,
     }
     let edited = document.to_string();
     // What stood above the first entry is gone with it; the blank line below it is not needed
@@ -37,12 +41,12 @@ pub(super) fn edit(text: &str, place: &Place<'_>, operation: &Operation) -> Resu
 
 fn add(
     document: &mut Table,
-    place: &Place<'_>,
-    fields: &[(&'static str, Value)],
+    entry_path: &EntryPath<'_>,
+    fields: &[(&'static str, NewValue)],
     above: &str,
 ) -> Result<(), String> {
     let mut at: &mut dyn TableLike = document;
-    for key in place.container {
+    for key in entry_path.container {
         let item = at.entry(key).or_insert_with(|| {
             let mut table = Table::new();
             table.set_implicit(true);
@@ -56,7 +60,7 @@ fn add(
         fields
             .iter()
             .for_each(|(key, field)| _ = entry.insert(*key, inline(field)));
-        at.insert(place.name, value(entry));
+        at.insert(entry_path.name, value(entry));
         return Ok(());
     }
     let mut entry = Table::new();
@@ -64,18 +68,18 @@ fn add(
         .iter()
         .for_each(|(key, field)| _ = entry.insert(key, value(inline(field))));
     entry.decor_mut().set_prefix(above);
-    at.insert(place.name, Item::Table(entry));
+    at.insert(entry_path.name, Item::Table(entry));
     Ok(())
 }
 
-fn inline(field: &Value) -> toml_edit::Value {
+fn inline(field: &NewValue) -> toml_edit::Value {
     match field {
-        Value::Text(text) => text.as_str().into(),
-        Value::Texts(texts) => texts.iter().map(String::as_str).collect::<Array>().into(),
-        Value::Table(pairs) => {
-            let pair = |(key, text): &(String, Text)| match text {
-                Text::Plain(text) => (key.clone(), text.clone()),
-                Text::Call(name) => (key.clone(), format!("${{{name}}}")),
+        NewValue::Text(text) => text.as_str().into(),
+        NewValue::Texts(texts) => texts.iter().map(String::as_str).collect::<Array>().into(),
+        NewValue::Table(pairs) => {
+            let pair = |(key, text): &(String, NewText)| match text {
+                NewText::Plain(text) => (key.clone(), text.clone()),
+                NewText::Call(name) => (key.clone(), format!("${{{name}}}")),
             };
             let mut table: InlineTable = pairs.iter().map(pair).collect();
             table.fmt();
@@ -86,10 +90,10 @@ fn inline(field: &Value) -> toml_edit::Value {
 
 fn container<'d>(
     document: &'d mut Table,
-    place: &Place<'_>,
+    entry_path: &EntryPath<'_>,
 ) -> Result<&'d mut dyn TableLike, String> {
     let mut at: &mut dyn TableLike = document;
-    for key in place.container {
+    for key in entry_path.container {
         at = at
             .get_mut(key)
             .and_then(Item::as_table_like_mut)
@@ -98,10 +102,15 @@ fn container<'d>(
     Ok(at)
 }
 
-fn set(document: &mut Table, place: &Place<'_>, field: &str, flag: bool) -> Result<(), String> {
-    let entries = container(document, place)?;
+fn set(
+    document: &mut Table,
+    entry_path: &EntryPath<'_>,
+    field: &str,
+    flag: bool,
+) -> Result<(), String> {
+    let entries = container(document, entry_path)?;
     let entry = entries
-        .get_mut(place.name)
+        .get_mut(entry_path.name)
         .and_then(Item::as_table_like_mut)
         .ok_or(NOT_FOUND)?;
     match entry.get_mut(field) {
@@ -116,9 +125,9 @@ fn set(document: &mut Table, place: &Place<'_>, field: &str, flag: bool) -> Resu
     Ok(())
 }
 
-fn remove(document: &mut DocumentMut, place: &Place<'_>) -> Result<(), String> {
-    let entries = container(document.as_table_mut(), place)?;
-    let removed = entries.remove(place.name).ok_or(NOT_FOUND)?;
+fn remove(document: &mut DocumentMut, entry_path: &EntryPath<'_>) -> Result<(), String> {
+    let entries = container(document.as_table_mut(), entry_path)?;
+    let removed = entries.remove(entry_path.name).ok_or(NOT_FOUND)?;
     let Item::Table(table) = removed else {
         return Ok(());
     };

@@ -4,14 +4,14 @@
 use std::ops::Range;
 
 use super::lines::{ending, of, without};
-use super::{Operation, Place, Text, Value};
+use super::{EntryPath, NewText, NewValue, Operation};
 
 const ONE_LINE: &str = "its servers are written in one line; edit the file by hand";
 
 /// `front_matter`: only what stands between the first two lines of `---` is YAML.
 pub(super) fn edit(
     text: &str,
-    place: &Place<'_>,
+    entry_path: &EntryPath<'_>,
     operation: &Operation,
     front_matter: bool,
 ) -> Result<String, String> {
@@ -22,11 +22,11 @@ pub(super) fn edit(
         body(&lines)
     };
     match operation {
-        Operation::Add(fields) => add(text, &lines, whole, place, fields),
+        Operation::Add(fields) => add(text, &lines, whole, entry_path, fields),
         Operation::Remove => {
             let (entries, indent) =
-                descend(&lines, whole, place.container)?.ok_or(super::NOT_FOUND)?;
-            let entry = find(&lines, entries, indent, place.name).ok_or(super::NOT_FOUND)?;
+                descend(&lines, whole, entry_path.container)?.ok_or(super::NOT_FOUND)?;
+            let entry = find(&lines, entries, indent, entry_path.name).ok_or(super::NOT_FOUND)?;
             Ok(without(&lines, entry.whole))
         }
         Operation::Set(..) => Err("a file of this kind has no word for it".to_owned()),
@@ -34,7 +34,7 @@ pub(super) fn edit(
 }
 
 /// A key with the lines that belong to it.
-struct Found {
+struct KeyLines {
     /// From its own line to the last one that is deeper.
     whole: Range<usize>,
     indent: usize,
@@ -90,12 +90,12 @@ fn add(
     text: &str,
     lines: &[&str],
     whole: Range<usize>,
-    place: &Place<'_>,
-    fields: &[(&'static str, Value)],
+    entry_path: &EntryPath<'_>,
+    fields: &[(&'static str, NewValue)],
 ) -> Result<String, String> {
     // As deep as the keys are there already; what is missing of them is written too.
-    let known = (0..=place.container.len()).rev().find_map(|depth| {
-        match descend(lines, whole.clone(), &place.container[..depth]) {
+    let known = (0..=entry_path.container.len()).rev().find_map(|depth| {
+        match descend(lines, whole.clone(), &entry_path.container[..depth]) {
             Ok(None) => None,
             found => Some((depth, found)),
         }
@@ -107,11 +107,11 @@ fn add(
         return Err(ONE_LINE.to_owned());
     };
     let mut new = String::new();
-    for key in &place.container[depth..] {
+    for key in &entry_path.container[depth..] {
         new.push_str(&format!("{:indent$}{key}:\n", ""));
         indent += 2;
     }
-    new.push_str(&entry(place.name, fields, indent));
+    new.push_str(&entry(entry_path.name, fields, indent));
     // Behind the last line that says something.
     let blank = |index: &usize| lines[*index].trim().is_empty();
     let end = range
@@ -128,13 +128,13 @@ fn add(
     Ok(before + &format!("{gap}{new}").replace('\n', ending(text)) + &lines[end..].concat())
 }
 
-fn entry(name: &str, fields: &[(&'static str, Value)], indent: usize) -> String {
+fn entry(name: &str, fields: &[(&'static str, NewValue)], indent: usize) -> String {
     let mut text = format!("{:indent$}{}:\n", "", scalar(name));
     let inner = indent + 2;
     for (key, value) in fields {
         let value = match value {
-            Value::Text(text) => scalar(text),
-            Value::Texts(texts) => format!(
+            NewValue::Text(text) => scalar(text),
+            NewValue::Texts(texts) => format!(
                 "[{}]",
                 texts
                     .iter()
@@ -142,13 +142,13 @@ fn entry(name: &str, fields: &[(&'static str, Value)], indent: usize) -> String 
                     .collect::<Vec<_>>()
                     .join(", ")
             ),
-            Value::Table(pairs) => {
+            NewValue::Table(pairs) => {
                 let deeper = inner + 2;
-                let pair = |(key, text): &(String, Text)| match text {
-                    Text::Plain(text) => {
+                let pair = |(key, text): &(String, NewText)| match text {
+                    NewText::Plain(text) => {
                         format!("\n{:deeper$}{}: {}", "", scalar(key), scalar(text))
                     }
-                    Text::Call(name) => {
+                    NewText::Call(name) => {
                         format!("\n{:deeper$}{}: {}", "", scalar(key), scalar(name))
                     }
                 };
@@ -165,7 +165,7 @@ fn entry(name: &str, fields: &[(&'static str, Value)], indent: usize) -> String 
     text
 }
 
-fn find(lines: &[&str], range: Range<usize>, indent: usize, key: &str) -> Option<Found> {
+fn find(lines: &[&str], range: Range<usize>, indent: usize, key: &str) -> Option<KeyLines> {
     let start = range.clone().find(|index| {
         indent_of(lines[*index]) == Some(indent) && key_of(lines[*index]).as_deref() == Some(key)
     })?;
@@ -176,7 +176,7 @@ fn find(lines: &[&str], range: Range<usize>, indent: usize, key: &str) -> Option
     while end > start + 1 && indent_of(lines[end - 1]).is_none_or(|deep| deep <= indent) {
         end -= 1;
     }
-    Some(Found {
+    Some(KeyLines {
         whole: start..end,
         indent,
     })

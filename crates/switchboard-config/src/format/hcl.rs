@@ -11,9 +11,9 @@ use hcl_edit::parser::parse_body;
 use hcl_edit::structure::{Block, Body, Structure};
 use hcl_edit::template::{Element, Strip};
 
-use crate::diagnostic::Findings;
+use crate::diagnostic::Diagnostics;
 use crate::reference::{escape, is_name};
-use crate::tree::{Entry, Node, Tree};
+use crate::tree::{Node, TableEntry, Tree};
 
 const COMPUTED: &str = "something to compute; only plain values and env(\"NAME\") are read";
 const OTHER_FUNCTION: &str =
@@ -26,9 +26,9 @@ const TEMPLATE: &str =
 /// than once.
 const MAX_BYTES: usize = 256 * 1024;
 
-pub(super) fn parse(text: &str, findings: &mut Findings<'_>) -> Node {
+pub(super) fn parse(text: &str, diagnostics: &mut Diagnostics<'_>) -> Node {
     if text.len() > MAX_BYTES {
-        findings.broken(
+        diagnostics.broken(
             None,
             "larger than 256 KiB, which no HCL configuration is; is it the right file?",
         );
@@ -45,7 +45,7 @@ pub(super) fn parse(text: &str, findings: &mut Findings<'_>) -> Node {
             // The parser's own display quotes the line, and the line may hold a secret: its bare
             // message does not.
             let at = start + fault.location().offset();
-            findings.broken(
+            diagnostics.broken(
                 Some(at),
                 format!("not valid HCL: {}", syntax(fault.message())),
             );
@@ -59,7 +59,7 @@ fn body(body: &Body, start: usize) -> Tree {
     let entry = |structure: &Structure| match structure {
         Structure::Attribute(attribute) => {
             let at = place(&attribute.key, start);
-            Entry {
+            TableEntry {
                 key: attribute.key.as_str().to_owned(),
                 at,
                 value: expression(&attribute.value, start),
@@ -71,14 +71,14 @@ fn body(body: &Body, start: usize) -> Tree {
 }
 
 /// A label stands for one more table around what it labels, as in HCL's JSON form.
-fn block(block: &Block, start: usize) -> Entry {
+fn block(block: &Block, start: usize) -> TableEntry {
     let at = place(&block.ident, start);
     let inner = Node {
         at,
         value: body(&block.body, start),
     };
     let value = block.labels.iter().rev().fold(inner, |value, label| {
-        let entry = Entry {
+        let entry = TableEntry {
             key: label.as_str().to_owned(),
             at: place(label, start),
             value,
@@ -88,7 +88,7 @@ fn block(block: &Block, start: usize) -> Entry {
             value: Tree::Table(vec![entry]),
         }
     });
-    Entry {
+    TableEntry {
         key: block.ident.as_str().to_owned(),
         at,
         value,
@@ -109,7 +109,7 @@ fn expression(found: &Expression, start: usize) -> Node {
         Expression::Object(object) => {
             let entries = object.iter().map(|(key, value)| {
                 let at = place(key, start);
-                key_text(key).map(|key| Entry {
+                key_text(key).map(|key| TableEntry {
                     key,
                     at,
                     value: expression(value.expr(), start),

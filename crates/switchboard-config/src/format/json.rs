@@ -11,8 +11,8 @@ use jsonc_parser::common::Ranged;
 use jsonc_parser::errors::ParseErrorKind;
 use jsonc_parser::{CollectOptions, ParseOptions, ParseStringErrorKind, parse_to_ast};
 
-use crate::diagnostic::{Findings, visible_key};
-use crate::tree::{Entry, Node, Tree};
+use crate::diagnostic::{Diagnostics, visible_key};
+use crate::tree::{Node, TableEntry, Tree};
 
 /// What some editors put before the text: no part of it.
 const BYTE_ORDER_MARK: char = '\u{feff}';
@@ -30,11 +30,11 @@ const OPTIONS: ParseOptions = ParseOptions {
     allow_extended_string_escapes: false,
 };
 
-pub(super) fn parse(text: &str, findings: &mut Findings<'_>) -> Node {
+pub(super) fn parse(text: &str, diagnostics: &mut Diagnostics<'_>) -> Node {
     let bare = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text);
-    let mut reading = Reading {
+    let mut reader = JsonReader {
         before: text.len() - bare.len(),
-        findings,
+        diagnostics,
     };
     let empty = Node {
         at: 0,
@@ -42,19 +42,19 @@ pub(super) fn parse(text: &str, findings: &mut Findings<'_>) -> Node {
     };
     match parse_to_ast(bare, &CollectOptions::default(), &OPTIONS) {
         Ok(parsed) => match parsed.value {
-            Some(value @ Value::Object(_)) => reading.node(value),
+            Some(value @ Value::Object(_)) => reader.node(value),
             Some(other) => {
-                let at = reading.before + other.start();
-                let kind = reading.node(other).kind();
-                reading.findings.broken(
+                let at = reader.before + other.start();
+                let kind = reader.node(other).kind();
+                reader.diagnostics.broken(
                     Some(at),
                     format!("expected an object, {{ … }}, found {kind}"),
                 );
                 empty
             }
             None => {
-                reading
-                    .findings
+                reader
+                    .diagnostics
                     .broken(None, "empty; expected a JSON object, { … }");
                 empty
             }
@@ -62,8 +62,8 @@ pub(super) fn parse(text: &str, findings: &mut Findings<'_>) -> Node {
         Err(fault) => {
             let at = fault.range().start.min(bare.len());
             let rest = bare.get(at..).unwrap_or_default();
-            reading.findings.broken(
-                Some(reading.before + at),
+            reader.diagnostics.broken(
+                Some(reader.before + at),
                 format!("not valid JSON: {}", syntax(fault.kind(), rest)),
             );
             empty
@@ -72,13 +72,13 @@ pub(super) fn parse(text: &str, findings: &mut Findings<'_>) -> Node {
 }
 
 /// A text on its way to a tree.
-struct Reading<'f, 'a> {
+struct JsonReader<'f, 'a> {
     /// How many bytes stand before what was parsed.
     before: usize,
-    findings: &'f mut Findings<'a>,
+    diagnostics: &'f mut Diagnostics<'a>,
 }
 
-impl Reading<'_, '_> {
+impl JsonReader<'_, '_> {
     fn node(&mut self, value: Value<'_>) -> Node {
         let at = self.before + value.start();
         let value = match value {
@@ -99,7 +99,7 @@ impl Reading<'_, '_> {
 
     /// Which of two values of one key was meant cannot be known, and programs disagree on which one
     /// counts.
-    fn entries(&mut self, object: Object<'_>) -> Vec<Entry> {
+    fn entries(&mut self, object: Object<'_>) -> Vec<TableEntry> {
         let mut entries = Vec::with_capacity(object.properties.len());
         let mut seen = HashMap::new();
         for property in object.properties {
@@ -107,17 +107,17 @@ impl Reading<'_, '_> {
             let key = property.name.into_string();
             match seen.entry(key.clone()) {
                 Slot::Occupied(first) => {
-                    let line = self.findings.lines.line(*first.get());
+                    let line = self.diagnostics.lines.line(*first.get());
                     let message = format!(
                         "{} is already set in line {line}; each key may stand once",
                         visible_key(&key)
                     );
-                    self.findings.broken(Some(at), message);
+                    self.diagnostics.broken(Some(at), message);
                 }
                 Slot::Vacant(free) => {
                     free.insert(at);
                     let value = self.node(property.value);
-                    entries.push(Entry { key, at, value });
+                    entries.push(TableEntry { key, at, value });
                 }
             }
         }

@@ -5,17 +5,17 @@ use std::borrow::Cow;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::diagnostic::Findings;
-use crate::tree::{Entry, Node, Tree};
+use crate::diagnostic::Diagnostics;
+use crate::tree::{Node, TableEntry, Tree};
 
-pub(super) fn parse(text: &str, findings: &mut Findings<'_>) -> Node {
+pub(super) fn parse(text: &str, diagnostics: &mut Diagnostics<'_>) -> Node {
     let (document, faults) = DeTable::parse_recoverable(text);
     for fault in faults {
         // The parser's own display quotes the line, and the line may hold a secret: its bare
         // message does not.
         let at = fault.span().map(|span| span.start);
         let rest = at.and_then(|at| text.get(at..)).unwrap_or_default();
-        findings.broken(
+        diagnostics.broken(
             at,
             format!("not valid TOML: {}", syntax(fault.message(), rest)),
         );
@@ -28,12 +28,12 @@ pub(super) fn parse(text: &str, findings: &mut Findings<'_>) -> Node {
 
 /// The entries in the order of the file: the parser keeps them by name.
 fn table(table: &DeTable<'_>) -> Tree {
-    let entry = |(key, value): (&Spanned<Cow<'_, str>>, &Spanned<DeValue<'_>>)| Entry {
+    let entry = |(key, value): (&Spanned<Cow<'_, str>>, &Spanned<DeValue<'_>>)| TableEntry {
         key: key.get_ref().to_string(),
         at: key.span().start,
         value: node(value),
     };
-    let mut entries: Vec<Entry> = table.iter().map(entry).collect();
+    let mut entries: Vec<TableEntry> = table.iter().map(entry).collect();
     entries.sort_by_key(|entry| entry.at);
     Tree::Table(entries)
 }

@@ -10,8 +10,8 @@ use std::collections::{HashMap, HashSet};
 
 use granit_parser::{Event, Parser, ScalarStyle, Tag};
 
-use crate::diagnostic::Findings;
-use crate::tree::{Entry, Node, Tree};
+use crate::diagnostic::Diagnostics;
+use crate::tree::{Node, TableEntry, Tree};
 
 /// No configuration is nested deeper; reading and dropping a tree takes stack.
 const MAX_DEPTH: usize = 64;
@@ -23,16 +23,16 @@ const MAX_COPIED: usize = 256 * 1024;
 
 const TAGGED: &str = "a value with a tag; only plain values are read";
 
-pub(super) fn parse(text: &str, findings: &mut Findings<'_>) -> Node {
-    parse_at(text, 0, findings)
+pub(super) fn parse(text: &str, diagnostics: &mut Diagnostics<'_>) -> Node {
+    parse_at(text, 0, diagnostics)
 }
 
 /// The head of a Markdown file: what stands between its first line, `---`, and the next such line.
-pub(super) fn parse_front_matter(text: &str, findings: &mut Findings<'_>) -> Node {
+pub(super) fn parse_front_matter(text: &str, diagnostics: &mut Diagnostics<'_>) -> Node {
     match front_matter(text) {
-        Ok((start, head)) => parse_at(head, start, findings),
+        Ok((start, head)) => parse_at(head, start, diagnostics),
         Err(message) => {
-            findings.broken(Some(0), message);
+            diagnostics.broken(Some(0), message);
             Node {
                 at: 0,
                 value: Tree::Table(Vec::new()),
@@ -66,23 +66,23 @@ fn front_matter(text: &str) -> Result<(usize, &str), &'static str> {
 }
 
 /// Reads a text that begins at the offset `start` of its file.
-fn parse_at(text: &str, start: usize, findings: &mut Findings<'_>) -> Node {
-    let kept = Kept::new(text);
+fn parse_at(text: &str, start: usize, diagnostics: &mut Diagnostics<'_>) -> Node {
+    let escaped = EscapedDollars::new(text);
     let options = granit_parser::options! {
         emit_comments: false,
         flow_nesting_limit: MAX_DEPTH,
         block_nesting_limit: MAX_DEPTH,
     };
-    let mut building = Building {
+    let mut builder = TreeBuilder {
         start,
-        kept: &kept,
+        escaped: &escaped,
         open: Vec::new(),
         root: None,
         anchors: HashMap::new(),
         copied: 0,
     };
     let mut documents = 0;
-    for event in Parser::new_from_str_with_options(&kept.text, options) {
+    for event in Parser::new_from_str_with_options(&escaped.text, options) {
         let fault = match event {
             Ok((Event::DocumentStart(..), span)) => {
                 documents += 1;
@@ -98,7 +98,7 @@ fn parse_at(text: &str, start: usize, findings: &mut Findings<'_>) -> Node {
             }
             Ok((event, span)) => {
                 let at = span.start.byte_offset().unwrap_or_default();
-                building
+                builder
                     .take(event, at)
                     .map_err(|message| (at, message.to_owned()))
             }
@@ -112,18 +112,18 @@ fn parse_at(text: &str, start: usize, findings: &mut Findings<'_>) -> Node {
                     if is_deep {
                         TOO_DEEP.to_owned()
                     } else {
-                        format!("not valid YAML: {}", kept.restore(&said))
+                        format!("not valid YAML: {}", escaped.restore(&said))
                     },
                 ))
             }
         };
         if let Err((at, message)) = fault {
-            findings.broken(Some(start + at), message);
+            diagnostics.broken(Some(start + at), message);
             break;
         }
     }
     // An empty text is an empty table, as in every other format.
-    match building.root {
+    match builder.root {
         Some(Node {
             value: Tree::Null, ..
         })
@@ -136,12 +136,12 @@ fn parse_at(text: &str, start: usize, findings: &mut Findings<'_>) -> Node {
 }
 
 /// A text in which every `\$` is one character of as many bytes, so that offsets stay.
-struct Kept<'t> {
+struct EscapedDollars<'t> {
     text: Cow<'t, str>,
     stand_in: Option<char>,
 }
 
-impl<'t> Kept<'t> {
+impl<'t> EscapedDollars<'t> {
     fn new(text: &'t str) -> Self {
         if !text.contains("\\$") {
             return Self {
@@ -157,24 +157,24 @@ impl<'t> Kept<'t> {
                 stand_in: None,
             };
         };
-        let mut kept = String::with_capacity(text.len());
+        let mut escaped = String::with_capacity(text.len());
         let mut rest = text;
         while let Some(at) = rest.find("\\$") {
             let before = &rest[..at];
             // After an odd number of backslashes this one belongs to the pair `\\`, which YAML can
             // read by itself.
             let backslashes = before.len() - before.trim_end_matches('\\').len();
-            kept.push_str(before);
+            escaped.push_str(before);
             if backslashes % 2 == 1 {
-                kept.push_str("\\$");
+                escaped.push_str("\\$");
             } else {
-                kept.push(stand_in);
+                escaped.push(stand_in);
             }
             rest = &rest[at + 2..];
         }
-        kept.push_str(rest);
+        escaped.push_str(rest);
         Self {
-            text: Cow::Owned(kept),
+            text: Cow::Owned(escaped),
             stand_in: Some(stand_in),
         }
     }
@@ -188,43 +188,43 @@ impl<'t> Kept<'t> {
 }
 
 /// The tree on its way.
-struct Building<'k> {
+struct TreeBuilder<'k> {
     start: usize,
-    kept: &'k Kept<'k>,
+    escaped: &'k EscapedDollars<'k>,
     /// Collections that are not closed yet, outermost first.
-    open: Vec<Open>,
+    open: Vec<OpenCollection>,
     root: Option<Node>,
     /// By the parser's number, from when it is closed: an alias inside of what it names is
     /// refused.
-    anchors: HashMap<usize, Anchored>,
+    anchors: HashMap<usize, AnchoredNode>,
     copied: usize,
 }
 
-struct Open {
+struct OpenCollection {
     at: usize,
     anchor: usize,
     tagged: bool,
-    kind: OpenKind,
+    kind: CollectionKind,
 }
 
-enum OpenKind {
+enum CollectionKind {
     List(Vec<Node>),
     /// The entries, their keys, and the key that waits for its value.
-    Table(Vec<Entry>, HashSet<String>, Option<(String, usize)>),
+    Table(Vec<TableEntry>, HashSet<String>, Option<(String, usize)>),
 }
 
-struct Anchored {
+struct AnchoredNode {
     node: Node,
     size: usize,
     depth: usize,
 }
 
-impl Building<'_> {
+impl TreeBuilder<'_> {
     fn take(&mut self, event: Event<'_>, at: usize) -> Result<(), &'static str> {
         let at = self.start + at;
         match event {
             Event::Scalar(text, style, anchor, tag) => {
-                let text = self.kept.restore(&text);
+                let text = self.escaped.restore(&text);
                 let value = match tag {
                     Some(tag) if is_text(&tag) => Tree::Text(text),
                     Some(_) => Tree::Other(TAGGED),
@@ -234,16 +234,16 @@ impl Building<'_> {
                 self.place(Node { at, value }, anchor)
             }
             Event::SequenceStart(_, anchor, tag) => {
-                self.enter(at, anchor, tag.is_some(), OpenKind::List(Vec::new()))
+                self.enter(at, anchor, tag.is_some(), CollectionKind::List(Vec::new()))
             }
             Event::MappingStart(_, anchor, tag) => self.enter(
                 at,
                 anchor,
                 tag.is_some(),
-                OpenKind::Table(Vec::new(), HashSet::new(), None),
+                CollectionKind::Table(Vec::new(), HashSet::new(), None),
             ),
             Event::SequenceEnd | Event::MappingEnd => match self.open.pop() {
-                Some(Open {
+                Some(OpenCollection {
                     at,
                     anchor,
                     tagged,
@@ -251,8 +251,8 @@ impl Building<'_> {
                 }) => {
                     let value = match kind {
                         _ if tagged => Tree::Other(TAGGED),
-                        OpenKind::List(items) => Tree::List(items),
-                        OpenKind::Table(entries, ..) => Tree::Table(entries),
+                        CollectionKind::List(items) => Tree::List(items),
+                        CollectionKind::Table(entries, ..) => Tree::Table(entries),
                     };
                     self.place(Node { at, value }, anchor)
                 }
@@ -266,8 +266,8 @@ impl Building<'_> {
     fn expects_key(&self) -> bool {
         matches!(
             self.open.last(),
-            Some(Open {
-                kind: OpenKind::Table(_, _, None),
+            Some(OpenCollection {
+                kind: CollectionKind::Table(_, _, None),
                 ..
             })
         )
@@ -278,7 +278,7 @@ impl Building<'_> {
         at: usize,
         anchor: usize,
         tagged: bool,
-        kind: OpenKind,
+        kind: CollectionKind,
     ) -> Result<(), &'static str> {
         if self.expects_key() {
             return Err("a key is a plain text; a list or a table cannot be one");
@@ -286,7 +286,7 @@ impl Building<'_> {
         if self.open.len() >= MAX_DEPTH {
             return Err(TOO_DEEP);
         }
-        self.open.push(Open {
+        self.open.push(OpenCollection {
             at,
             anchor,
             tagged,
@@ -297,7 +297,7 @@ impl Building<'_> {
 
     /// What an alias stands for, once more.
     fn copy(&mut self, anchor: usize) -> Result<(), &'static str> {
-        let Some(Anchored { node, size, depth }) = self.anchors.get(&anchor) else {
+        let Some(AnchoredNode { node, size, depth }) = self.anchors.get(&anchor) else {
             return Err("this alias stands inside of what it names");
         };
         self.copied = self.copied.saturating_add(*size);
@@ -316,7 +316,7 @@ impl Building<'_> {
             let (size, depth) = measure(&node);
             self.anchors.insert(
                 anchor,
-                Anchored {
+                AnchoredNode {
                     node: node.clone(),
                     size,
                     depth,
@@ -325,9 +325,9 @@ impl Building<'_> {
         }
         match self.open.last_mut().map(|open| &mut open.kind) {
             None => self.root = Some(node),
-            Some(OpenKind::List(items)) => items.push(node),
-            Some(OpenKind::Table(entries, seen, waiting)) => match waiting.take() {
-                Some((key, at)) => entries.push(Entry {
+            Some(CollectionKind::List(items)) => items.push(node),
+            Some(CollectionKind::Table(entries, seen, waiting)) => match waiting.take() {
+                Some((key, at)) => entries.push(TableEntry {
                     key,
                     at,
                     value: node,

@@ -15,7 +15,7 @@ const MAX_NAMES: usize = 20_000;
 
 /// A tool that wants a name.
 #[derive(Debug, Clone, Copy)]
-pub struct Wish<'a> {
+pub struct NameRequest<'a> {
     /// The tool.
     pub pair: &'a ToolId,
     /// How its name is made.
@@ -27,16 +27,16 @@ pub struct Wish<'a> {
 
 /// Why a tool has no name.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Nameless {
+pub enum NamingError {
     /// Not yet: an earlier server may want the name that it would have.
-    Waits,
+    Pending,
     /// Never.
     Withheld(Unnameable),
 }
 
 /// Names that no server's tool may have.
 #[derive(Debug, Clone, Copy)]
-pub struct Reserved<'a> {
+pub struct ReservedNames<'a> {
     /// Of the tools of the program that embeds the host.
     pub own: &'a HashSet<&'a str>,
     /// Of the tools that agents bring along, in capitals or not. A prefix tells a server's tool
@@ -44,7 +44,7 @@ pub struct Reserved<'a> {
     pub builtin: &'a [&'a str],
 }
 
-impl Reserved<'_> {
+impl ReservedNames<'_> {
     fn forbids(self, name: &str, style: Style) -> bool {
         let is_same = |known: &&str| known.eq_ignore_ascii_case(name);
         self.own.contains(name)
@@ -55,7 +55,7 @@ impl Reserved<'_> {
 /// The names that were given during a run. Each leads to its pair for good, also when that tool is
 /// gone.
 #[derive(Debug, Clone, Default)]
-pub struct Published {
+pub struct AssignedNames {
     names: HashMap<ExposedName, ToolId, RandomState>,
     of_server: HashMap<ServerName, usize>,
 }
@@ -63,10 +63,10 @@ pub struct Published {
 /// Names every tool, in the order given (servers in config order). The answer stands in the same
 /// order.
 pub fn expose(
-    wishes: &[Wish<'_>],
-    reserved: Reserved<'_>,
-    published: &mut Arc<Published>,
-) -> Vec<Result<ExposedName, Nameless>> {
+    wishes: &[NameRequest<'_>],
+    reserved: ReservedNames<'_>,
+    published: &mut Arc<AssignedNames>,
+) -> Vec<Result<ExposedName, NamingError>> {
     let plain: Vec<_> = wishes
         .iter()
         .map(|wish| wish.style.plain(wish.pair))
@@ -74,12 +74,15 @@ pub fn expose(
     let claims = Claims::of(wishes, &plain);
     let mut given = Vec::with_capacity(wishes.len());
     for (index, (wish, plain)) in wishes.iter().zip(&plain).enumerate() {
-        let named = plain.clone().map_err(Nameless::Withheld).and_then(|plain| {
-            if let Some(other) = claims.other(wish.style, &plain, index) {
-                return Err(Nameless::Withheld(met(&plain, wishes[other].pair)));
-            }
-            pick(wish, plain, reserved, published)
-        });
+        let named = plain
+            .clone()
+            .map_err(NamingError::Withheld)
+            .and_then(|plain| {
+                if let Some(other) = claims.other(wish.style, &plain, index) {
+                    return Err(NamingError::Withheld(met(&plain, wishes[other].pair)));
+                }
+                pick(wish, plain, reserved, published)
+            });
         given.push(named);
     }
     given
@@ -87,12 +90,12 @@ pub fn expose(
 
 /// The first name that the pair's style has for it and that nobody else has or had.
 fn pick(
-    wish: &Wish<'_>,
+    wish: &NameRequest<'_>,
     plain: String,
-    reserved: Reserved<'_>,
-    published: &mut Arc<Published>,
-) -> Result<ExposedName, Nameless> {
-    let Wish {
+    reserved: ReservedNames<'_>,
+    published: &mut Arc<AssignedNames>,
+) -> Result<ExposedName, NamingError> {
+    let NameRequest {
         pair,
         style,
         may_be_bare,
@@ -106,7 +109,7 @@ fn pick(
         if !is_free(&wanted) {
             wanted = Style::prefixed(pair);
         } else if !may_be_bare && holder(&wanted).is_none() {
-            return Err(Nameless::Waits);
+            return Err(NamingError::Pending);
         }
     }
     // What changes no names has no other to fall back on.
@@ -120,15 +123,15 @@ fn pick(
                 reason: format!("its name {wanted} is that of a built-in tool"),
             },
         };
-        return Err(Nameless::Withheld(reason));
+        return Err(NamingError::Withheld(reason));
     }
-    publish(wanted, pair, published).map_err(Nameless::Withheld)
+    publish(wanted, pair, published).map_err(NamingError::Withheld)
 }
 
 fn publish(
     name: String,
     pair: &ToolId,
-    published: &mut Arc<Published>,
+    published: &mut Arc<AssignedNames>,
 ) -> Result<ExposedName, Unnameable> {
     if let Some((known, _)) = published.names.get_key_value(name.as_str()) {
         return Ok(known.clone());
@@ -155,7 +158,7 @@ fn publish(
 struct Claims<'a>(HashMap<(bool, &'a str), (usize, Option<usize>)>);
 
 impl<'a> Claims<'a> {
-    fn of(wishes: &[Wish<'_>], plain: &'a [Result<String, Unnameable>]) -> Self {
+    fn of(wishes: &[NameRequest<'_>], plain: &'a [Result<String, Unnameable>]) -> Self {
         let mut claims: HashMap<_, (usize, Option<usize>)> = HashMap::new();
         for (index, (wish, plain)) in wishes.iter().zip(plain).enumerate() {
             let (Ok(plain), true) = (plain, wish.style.withholds_both()) else {

@@ -170,10 +170,10 @@ mod tests {
 
     #[test]
     fn t27_a_pattern_is_bounded_before_it_is_compiled() {
-        for piece in ["*a", "[!-~]", "{a,b}", "a", "?", "é"] {
-            let longest = piece.repeat(MAX_PATTERN_BYTES / piece.len());
-            assert!(Glob::new(&longest).is_ok(), "{piece}");
-            let fault = Glob::new(&piece.repeat(100_000)).unwrap_err();
+        for segment in ["*a", "[!-~]", "{a,b}", "a", "?", "é"] {
+            let longest = segment.repeat(MAX_PATTERN_BYTES / segment.len());
+            assert!(Glob::new(&longest).is_ok(), "{segment}");
+            let fault = Glob::new(&segment.repeat(100_000)).unwrap_err();
             assert!(
                 fault.ends_with("bytes; a pattern has at most 1024") && fault.len() < 300,
                 "{fault}"

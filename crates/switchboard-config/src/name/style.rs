@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::exposure::{self, Nameless, Reserved, Wish};
+use super::exposure::{self, NameRequest, NamingError, ReservedNames};
 use super::{ExposedName, ServerName, ToolId};
 
 /// How exposed names are made from pairs.
@@ -70,20 +70,20 @@ impl Style {
     pub fn expose(self, pairs: &[ToolId]) -> Vec<Result<ExposedName, Unnameable>> {
         let wishes: Vec<_> = pairs
             .iter()
-            .map(|pair| Wish {
+            .map(|pair| NameRequest {
                 pair,
                 style: self,
                 may_be_bare: true,
             })
             .collect();
-        let reserved = Reserved {
+        let reserved = ReservedNames {
             own: &HashSet::new(),
             builtin: &[],
         };
-        let named = |name: Result<ExposedName, Nameless>| {
+        let named = |name: Result<ExposedName, NamingError>| {
             name.map_err(|why| match why {
-                Nameless::Withheld(why) => why,
-                Nameless::Waits => Unnameable {
+                NamingError::Withheld(why) => why,
+                NamingError::Pending => Unnameable {
                     reason: "its name is not known yet".into(),
                 },
             })

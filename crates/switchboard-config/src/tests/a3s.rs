@@ -24,7 +24,7 @@ fn a3s(name: &str, line: usize, endpoint: Endpoint) -> ServerConfig {
 }
 
 fn stdio(command: &str, args: &[&str], env: &[(&str, &str)]) -> Endpoint {
-    inheriting(command, args, env, Syntax::Native)
+    inheriting(command, args, env, ReferenceSyntax::Native)
 }
 
 fn sse(url: &str) -> Endpoint {

@@ -18,7 +18,7 @@ fn agent_apps(name: &str, line: usize, endpoint: Endpoint) -> ServerConfig {
 }
 
 fn stdio(command: &str, args: &[&str], env: &[(&str, &str)]) -> Endpoint {
-    inheriting(command, args, env, Syntax::Native)
+    inheriting(command, args, env, ReferenceSyntax::Native)
 }
 
 fn http(url: &str) -> Endpoint {

@@ -21,13 +21,13 @@ fn agent_code(name: &str, line: usize, endpoint: Endpoint) -> ServerConfig {
 }
 
 fn stdio(command: &str, args: &[&str], env: &[(&str, &str)]) -> Endpoint {
-    inheriting(command, args, env, Syntax::Literal)
+    inheriting(command, args, env, ReferenceSyntax::Literal)
 }
 
 fn sse(url: &str) -> Endpoint {
     Endpoint::Http(HttpEndpoint {
         wire: HttpWire::Sse,
-        syntax: Syntax::Literal,
+        syntax: ReferenceSyntax::Literal,
         ..HttpEndpoint::new(url)
     })
 }

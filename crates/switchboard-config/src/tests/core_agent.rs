@@ -31,7 +31,7 @@ fn core_agent(name: &str, line: usize, endpoint: Endpoint) -> ServerConfig {
 }
 
 fn stdio(command: &str, args: &[&str], env: &[(&str, &str)]) -> Endpoint {
-    inheriting(command, args, env, Syntax::Placeholder)
+    inheriting(command, args, env, ReferenceSyntax::Placeholder)
 }
 
 fn http(url: &str, headers: &[(&str, &str)]) -> Endpoint {
@@ -42,7 +42,7 @@ fn http(url: &str, headers: &[(&str, &str)]) -> Endpoint {
     Endpoint::Http(HttpEndpoint {
         headers,
         wire: HttpWire::Streamable,
-        syntax: Syntax::Placeholder,
+        syntax: ReferenceSyntax::Placeholder,
         ..HttpEndpoint::new(url)
     })
 }

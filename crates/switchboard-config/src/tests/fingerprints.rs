@@ -67,9 +67,9 @@ fn endpoint() -> impl Strategy<Value = Endpoint> {
                 HttpAuth {
                     bearer_token,
                     grant: if alone {
-                        Grant::ClientCredentials
+                        OAuthGrant::ClientCredentials
                     } else {
-                        Grant::AuthorizationCode
+                        OAuthGrant::AuthorizationCode
                     },
                     issuer,
                     client_id,
@@ -88,7 +88,7 @@ fn endpoint() -> impl Strategy<Value = Endpoint> {
             headers,
             wire,
             auth,
-            syntax: Syntax::Native,
+            syntax: ReferenceSyntax::Native,
         })
     });
     prop_oneof![stdio, http]
@@ -197,15 +197,15 @@ fn mutations(endpoint: &Endpoint) -> Vec<Endpoint> {
             });
             add(&|http| {
                 http.auth.grant = match http.auth.grant {
-                    Grant::AuthorizationCode => Grant::ClientCredentials,
-                    Grant::ClientCredentials => Grant::AuthorizationCode,
+                    OAuthGrant::AuthorizationCode => OAuthGrant::ClientCredentials,
+                    OAuthGrant::ClientCredentials => OAuthGrant::AuthorizationCode,
                 }
             });
             changed_map(&http.headers)
                 .into_iter()
                 .for_each(|headers| add(&|http| http.headers = headers.clone()));
         }
-        Endpoint::Wrong(_) => unreachable!("not among those made"),
+        Endpoint::Invalid(_) => unreachable!("not among those made"),
     }
     all
 }
@@ -232,7 +232,7 @@ proptest! {
         match &mut reordered {
             Endpoint::Stdio(stdio) => stdio.env.reverse(),
             Endpoint::Http(http) => http.headers.reverse(),
-            Endpoint::Wrong(_) => unreachable!("not among those made"),
+            Endpoint::Invalid(_) => unreachable!("not among those made"),
         }
         prop_assert_eq!(fingerprint(&endpoint), fingerprint(&reordered));
     }

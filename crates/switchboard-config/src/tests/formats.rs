@@ -7,13 +7,13 @@ use proptest::prelude::*;
 use super::format::Format;
 use super::tree::{Node, Tree};
 use super::*;
-use crate::diagnostic::Findings;
+use crate::diagnostic::Diagnostics;
 
 /// The tree of a text, and what was told.
 fn parsed(format: Format, text: &str) -> (Node, Vec<String>) {
-    let mut findings = Findings::new(Arc::new("f".into()), text);
-    let node = format.parse(text, &mut findings);
-    let (errors, _) = findings.finish();
+    let mut diagnostics = Diagnostics::new(Arc::new("f".into()), text);
+    let node = format.parse(text, &mut diagnostics);
+    let (errors, _) = diagnostics.finish();
     (node, errors.iter().map(Diagnostic::to_string).collect())
 }
 
@@ -31,7 +31,7 @@ fn shown(node: &Node) -> String {
             items.iter().map(shown).collect::<Vec<_>>().join(" ")
         ),
         Tree::Table(entries) => {
-            let entry = |entry: &super::tree::Entry| {
+            let entry = |entry: &super::tree::TableEntry| {
                 format!("{}@{}={}", entry.key, entry.at, shown(&entry.value))
             };
             format!(

@@ -52,7 +52,7 @@ fn timed(server: ServerConfig, milliseconds: u64) -> ServerConfig {
 }
 
 fn stdio(command: &str, args: &[&str], env: &[(&str, &str)]) -> Endpoint {
-    inheriting(command, args, env, Syntax::Shell)
+    inheriting(command, args, env, ReferenceSyntax::Shell)
 }
 
 fn within(endpoint: Endpoint, folder: &str) -> Endpoint {
@@ -73,7 +73,7 @@ fn url(url: &str, wire: HttpWire, headers: &[(&str, &str)]) -> Endpoint {
     Endpoint::Http(HttpEndpoint {
         headers,
         wire,
-        syntax: Syntax::Shell,
+        syntax: ReferenceSyntax::Shell,
         ..HttpEndpoint::new(url)
     })
 }
@@ -189,8 +189,8 @@ fn s2_04_every_entry_of_mcp_servers_is_read_and_s2_58_other_keys_are_ignored_sil
 /// The user's `~/.gemini/settings.json` and the project's `.gemini/settings.json`, at their places.
 fn found(project: Option<&str>, user: Option<&str>) -> (tempfile::TempDir, Config) {
     let folder = tempfile::tempdir().unwrap();
-    for (place, text) in [("project", project), ("home", user)] {
-        let own = folder.path().join(place).join(".gemini");
+    for (location, text) in [("project", project), ("home", user)] {
+        let own = folder.path().join(location).join(".gemini");
         std::fs::create_dir_all(&own).unwrap();
         if let Some(text) = text {
             std::fs::write(own.join("settings.json"), text).unwrap();

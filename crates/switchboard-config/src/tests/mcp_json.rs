@@ -25,7 +25,7 @@ fn stdio(command: &str, args: &[&str], env: &[(&str, &str)]) -> Endpoint {
         .collect();
     Endpoint::Stdio(StdioEndpoint {
         env,
-        syntax: Syntax::Braced,
+        syntax: ReferenceSyntax::Braced,
         ..StdioEndpoint::new(command, args.iter().copied())
     })
 }
@@ -38,7 +38,7 @@ fn url(url: &str, wire: HttpWire, headers: &[(&str, &str)]) -> Endpoint {
     Endpoint::Http(HttpEndpoint {
         headers,
         wire,
-        syntax: Syntax::Braced,
+        syntax: ReferenceSyntax::Braced,
         ..HttpEndpoint::new(url)
     })
 }

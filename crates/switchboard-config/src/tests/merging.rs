@@ -72,7 +72,7 @@ max_message = "1MiB"
             unset: vec![],
             inherit_env: true,
             cwd: Some("sub".to_owned()),
-            syntax: Syntax::Native,
+            syntax: ReferenceSyntax::Native,
         }),
         protocol: Protocol::Legacy,
         start: Start::Lazy,
@@ -95,8 +95,8 @@ max_message = "1MiB"
     };
     assert_eq!(*config.servers[&name], expected);
     assert_eq!(
-        config.origins["servers.git.cwd"],
-        Place {
+        config.locations["servers.git.cwd"],
+        Location {
             file,
             line: 7,
             column: 1
@@ -202,14 +202,14 @@ fn a_higher_files_entry_replaces_the_lower_one_whole_and_knows_it() {
         "no field of the lower entry shows through"
     );
     assert_eq!(
-        config.origins["servers.b.command"],
-        Place {
+        config.locations["servers.b.command"],
+        Location {
             file: place("project.toml"),
             line: 2,
             column: 1
         }
     );
-    assert!(!config.origins.contains_key("servers.b.args"));
+    assert!(!config.locations.contains_key("servers.b.args"));
 }
 
 /// S0-27: a section about permissions is a gate, also where it is empty, whoever's file it stands
@@ -277,8 +277,8 @@ fn a_project_can_only_tighten() {
     ];
     assert_eq!(warnings(&config), expected);
     assert!(
-        !config.origins.contains_key("permissions.mode")
-            && config.origins.contains_key("security.locked")
+        !config.locations.contains_key("permissions.mode")
+            && config.locations.contains_key("security.locked")
     );
     // What would lift questions is held back, to be asked about.
     let [held_back] = &config.project_permissions[..] else {

@@ -49,13 +49,13 @@ fn a_file_is_known_by_its_place_first() {
         Dialect::CoreAgent,
     );
     check(".gemini/settings.json", PLAIN, Dialect::Gemini);
-    for place in [
+    for location in [
         ".mcp.json",
         ".cursor/mcp.json",
         "claude_desktop_config.json",
         ".claude.json",
     ] {
-        check(place, PLAIN, Dialect::McpJson);
+        check(location, PLAIN, Dialect::McpJson);
     }
     check(
         ".vscode/mcp.json",
@@ -180,11 +180,11 @@ fn s4_28_each_documents_own_examples_are_recognised() {
 /// What a file is read as, with servers in it or without.
 fn kind(path: &str, text: &str) -> Dialect {
     let path = std::path::Path::new(path);
-    let mut findings = diagnostic::Findings::new(std::sync::Arc::new(path.to_owned()), text);
+    let mut diagnostics = diagnostic::Diagnostics::new(std::sync::Arc::new(path.to_owned()), text);
     let format = format::Format::of(path).unwrap();
-    let document = format.parse(text, &mut findings);
-    let dialect = dialects::recognise(path, format, &document, &mut findings);
-    assert_eq!(findings.warnings, [], "{text}");
+    let document = format.parse(text, &mut diagnostics);
+    let dialect = dialects::recognise(path, format, &document, &mut diagnostics);
+    assert_eq!(diagnostics.warnings, [], "{text}");
     dialect
 }
 

@@ -15,7 +15,7 @@ use super::record::{Login, LoginRecord, Registration, union};
 use super::target::AuthTarget;
 use super::{AuthContext, LoginPage, Opener, PageOutcome, VaultFault, client_key, issuer_binding};
 use crate::config::{
-    Endpoint, Environment, Grant, ResolvedUrl, ServerConfig, UrlFault, resolve_url,
+    Endpoint, Environment, OAuthGrant, ResolvedUrl, ServerConfig, UrlFault, resolve_url,
 };
 use crate::name::ServerName;
 use crate::transport::WireFault;
@@ -48,8 +48,8 @@ pub async fn login(
         explicit: true,
     };
     let login = match target.auth.grant {
-        Grant::AuthorizationCode => log_in_with_page(&target, trigger, opener).await?,
-        Grant::ClientCredentials => log_in_as_program(&target, trigger).await?,
+        OAuthGrant::AuthorizationCode => log_in_with_page(&target, trigger, opener).await?,
+        OAuthGrant::ClientCredentials => log_in_as_program(&target, trigger).await?,
     };
     Ok(LoggedIn {
         server: config.name.clone(),

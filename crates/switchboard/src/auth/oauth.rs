@@ -20,7 +20,7 @@ use super::record::{Login, LoginRecord, Registration, union};
 use super::target::AuthTarget;
 use super::{AuthRejection, Credentials, NeedsLogin, Opener, VaultLock, issuer_binding};
 use crate::caller::BoxFuture;
-use crate::config::Grant;
+use crate::config::OAuthGrant;
 use crate::secret::{LiveSecrets, Secret};
 
 /// After a failed refresh the current token is used this long before the next attempt.
@@ -188,7 +188,7 @@ impl OAuthState {
     }
 
     fn can_renew(&self, login: &Login) -> bool {
-        login.refresh_token.is_some() || self.target.auth.grant == Grant::ClientCredentials
+        login.refresh_token.is_some() || self.target.auth.grant == OAuthGrant::ClientCredentials
     }
 
     /// Loads the login once, and renews a token that is about to expire.
@@ -214,7 +214,7 @@ impl OAuthState {
             .renew(self.header().as_ref(), None)
             .await
             .map_err(|fault| fault.fact);
-        if renewed.is_err() && self.target.auth.grant == Grant::ClientCredentials {
+        if renewed.is_err() && self.target.auth.grant == OAuthGrant::ClientCredentials {
             let trigger = LoginTrigger {
                 challenge: None,
                 asked_for: true,
@@ -323,7 +323,7 @@ impl OAuthState {
         history: &mut LoginHistory,
         reason: String,
     ) -> Result<(), NeedsLogin> {
-        let alone = self.target.auth.grant == Grant::ClientCredentials;
+        let alone = self.target.auth.grant == OAuthGrant::ClientCredentials;
         if !alone && self.opener.is_none() {
             return Err(NeedsLogin { reason });
         }

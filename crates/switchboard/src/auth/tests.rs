@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 use url::Url;
 
 use super::*;
-use crate::config::{Endpoint, Environment, Grant, HttpEndpoint, Scope, Source, resolve_url};
+use crate::config::{Endpoint, Environment, HttpEndpoint, OAuthGrant, Scope, Source, resolve_url};
 use crate::name::ServerName;
 
 /// Goes wherever the page leads, as a browser would, but does not visit the end: it hands its
@@ -908,7 +908,7 @@ async fn a_program_logs_in_by_itself_with_a_secret_or_a_key() {
     let by = async |secret: Option<&str>, key: Option<String>, methods: &str| {
         let mut scene = Scene::new();
         scene.auth = HttpAuth {
-            grant: Grant::ClientCredentials,
+            grant: OAuthGrant::ClientCredentials,
             client_id: Some("robot".to_owned()),
             client_secret: secret.map(Secret::new),
             client_key: key,

@@ -19,7 +19,7 @@ impl Tool {
         let plain = style
             .plain(&self.id)
             .is_ok_and(|plain| plain == self.exposed.as_str());
-        if self.server.dialect.rules().naming == Some(style) && !plain {
+        if self.server.dialect.profile().naming == Some(style) && !plain {
             tool = format!("{tool}-{}", Style::hash_of(&self.id));
         }
         Some(format!("mcp://{server}/{tool}"))

@@ -1,6 +1,6 @@
 //! Rules as people spell them, compiled against the configured servers into pairs of globs.
 //!
-//! The kind of file that a rule stands in says which spellings count ([`Spellings`]); what each can
+//! The kind of file that a rule stands in says which spellings count ([`RuleSyntax`]); what each can
 //! mean stands in `spelling.rs`. A spelling whose reading depends on where a server's name ends is
 //! read against the names that there are; if several readings remain, `deny` and `ask` hold for all
 //! of them, and `allow` is refused. A name copied from a list of tools works too, also where
@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use super::spelling::{Candidate, candidates};
 use crate::catalog::Tool;
-use crate::config::{Diagnostic, Place, RuleText, Spellings};
+use crate::config::{Diagnostic, Location, RuleSyntax, RuleText};
 use crate::name::{Glob, ServerName, Style, ToolId, ToolName, as_word};
 use crate::untrusted::{escaped_line, quoted};
 
@@ -83,11 +83,11 @@ impl Rule {
 
 /// S0-26: where a document says that `yolo` skips the gate for servers' tools, the deny rules of
 /// the same file, or of the one beside it, hold for none of them. One line tells which.
-pub(super) fn skip_denies(deny: &mut [Rule], yolo: &Place) -> Option<Diagnostic> {
+pub(super) fn skip_denies(deny: &mut [Rule], yolo: &Location) -> Option<Diagnostic> {
     let mut skipped = Vec::new();
     for rule in deny
         .iter_mut()
-        .filter(|rule| rule.of_servers && rule.text.dialect.rules().yolo_skips_denies)
+        .filter(|rule| rule.of_servers && rule.text.dialect.profile().yolo_skips_denies)
     {
         if rule.text.file.parent() == yolo.file.parent() {
             rule.skipped = true;
@@ -128,22 +128,22 @@ enum Hold {
 }
 
 impl Exposed {
-    fn of(text: &str, spellings: Spellings, allow: bool) -> Option<Self> {
+    fn of(text: &str, spellings: RuleSyntax, allow: bool) -> Option<Self> {
         let words = || {
             text.strip_prefix("mcp:")
                 .map(|name| (Style::ServerTool, name))
         };
         let dashes = || text.starts_with("mcp__").then_some((Style::Mcp, text));
         let (style, name) = match spellings {
-            Spellings::Every => words().or_else(dashes)?,
-            Spellings::Colon => words()?,
-            Spellings::Prefix => dashes()?,
-            Spellings::Exposed => (Style::Mcp, text),
-            Spellings::Keys => return None,
+            RuleSyntax::Every => words().or_else(dashes)?,
+            RuleSyntax::Colon => words()?,
+            RuleSyntax::Prefix => dashes()?,
+            RuleSyntax::Exposed => (Style::Mcp, text),
+            RuleSyntax::Keys => return None,
         };
         let hold = match (allow, spellings) {
             (false, _) => Hold::Loose,
-            (true, Spellings::Colon | Spellings::Exposed) => Hold::Name,
+            (true, RuleSyntax::Colon | RuleSyntax::Exposed) => Hold::Name,
             (true, _) => Hold::Hash,
         };
         Some(Self {
@@ -157,8 +157,8 @@ impl Exposed {
         let id = &tool.id;
         // Only where the server's own file names its tools in this style is the name that is on
         // offer one of this style.
-        let on_offer =
-            (tool.server.dialect.rules().naming == Some(self.style)).then(|| tool.exposed.as_str());
+        let on_offer = (tool.server.dialect.profile().naming == Some(self.style))
+            .then(|| tool.exposed.as_str());
         match self.hold {
             Hold::Loose => on_offer
                 .into_iter()
@@ -295,8 +295,11 @@ pub(super) fn compile(
         let own_named = own
             .iter()
             .find(|name| own_glob.as_ref().is_some_and(|glob| glob.matches(name)));
-        let (text, spellings, allow) =
-            (&rule.text, rule.dialect.rules().spellings, list == "allow");
+        let (text, spellings, allow) = (
+            &rule.text,
+            rule.dialect.profile().rule_syntax,
+            list == "allow",
+        );
         let finding = |message: String| Diagnostic {
             file: rule.file.clone(),
             line: rule.line,
@@ -379,8 +382,8 @@ pub(super) fn compile(
 }
 
 /// In how many ways a rule with wildcards can be cut: each is compiled.
-fn pattern_cuts(text: &str, spellings: Spellings) -> usize {
-    if spellings == Spellings::Keys || text.len() > MAX_RULE_BYTES || !Glob::has_wildcard(text) {
+fn pattern_cuts(text: &str, spellings: RuleSyntax) -> usize {
+    if spellings == RuleSyntax::Keys || text.len() > MAX_RULE_BYTES || !Glob::has_wildcard(text) {
         return 0;
     }
     let candidates = candidates(text, spellings);
@@ -406,11 +409,11 @@ fn own_id(name: &str) -> ToolId {
 /// native one, in a native file.
 fn readings(
     text: &str,
-    spellings: Spellings,
+    spellings: RuleSyntax,
     allow: bool,
     servers: &[&ServerName],
 ) -> Result<Vec<Reading>, String> {
-    let is_native = spellings == Spellings::Every;
+    let is_native = spellings == RuleSyntax::Every;
     if text.is_empty() || is_native && (text.starts_with('/') || text.ends_with('/')) {
         return Err(format!(
             "{text:?} is no rule; expected {}",
@@ -420,7 +423,7 @@ fn readings(
     if text.len() > MAX_RULE_BYTES {
         // A long rule for another program's own tools is that program's business.
         let is_ours =
-            !matches!(spellings, Spellings::Colon | Spellings::Prefix) || text.starts_with("mcp");
+            !matches!(spellings, RuleSyntax::Colon | RuleSyntax::Prefix) || text.starts_with("mcp");
         let fault = || {
             format!(
                 "{} has {} bytes; a rule has at most {MAX_RULE_BYTES}",
@@ -446,7 +449,7 @@ fn readings(
     }
     if is_native {
         Reading::new(&candidates.parted[0], allow).map_err(unreadable)?;
-    } else if spellings != Spellings::Keys {
+    } else if spellings != RuleSyntax::Keys {
         Glob::new(text).map_err(unreadable)?;
     }
     // A part that is no glob by itself comes of a cut inside a bracket: not what was meant.
@@ -478,7 +481,7 @@ fn readings(
 /// well be for that program's own tools.
 fn misgiving(
     text: &str,
-    spellings: Spellings,
+    spellings: RuleSyntax,
     readings: &[Reading],
     is_name: bool,
     servers: &[&ServerName],
@@ -486,13 +489,13 @@ fn misgiving(
     if readings.iter().any(|reading| reading.reaches(servers, &[])) {
         return None;
     }
-    if spellings == Spellings::Every
+    if spellings == RuleSyntax::Every
         || text.starts_with("mcp__") && is_name
         || text.starts_with("mcp:") && is_name
     {
         return Some(format!("{text:?} matches no configured server"));
     }
-    let natively = candidates(text, Spellings::Every)
+    let natively = candidates(text, RuleSyntax::Every)
         .parted
         .iter()
         .any(|candidate| {

@@ -1,7 +1,7 @@
 //! What a spelling can mean: every way to cut it into a server and a tool, by the kinds of
 //! spellings that count where it stands.
 
-use crate::config::Spellings;
+use crate::config::RuleSyntax;
 
 /// One way to cut a spelling.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,17 +26,17 @@ pub(super) struct Candidates<'t> {
 }
 
 /// Every way to cut a spelling, whether or not there is such a server.
-pub(super) fn candidates(text: &str, spellings: Spellings) -> Candidates<'_> {
+pub(super) fn candidates(text: &str, spellings: RuleSyntax) -> Candidates<'_> {
     match spellings {
-        Spellings::Every => every(text),
-        Spellings::Colon => text.strip_prefix("mcp:").map(colon).unwrap_or_default(),
-        Spellings::Prefix => text.strip_prefix("mcp__").map(prefix).unwrap_or_default(),
+        RuleSyntax::Every => every(text),
+        RuleSyntax::Colon => text.strip_prefix("mcp:").map(colon).unwrap_or_default(),
+        RuleSyntax::Prefix => text.strip_prefix("mcp__").map(prefix).unwrap_or_default(),
         // Without the bare prefix: to a glob on names it is a name that no tool has.
-        Spellings::Exposed => text
+        RuleSyntax::Exposed => text
             .strip_prefix("mcp__")
             .map(underscores)
             .unwrap_or_default(),
-        Spellings::Keys => keys(text, true),
+        RuleSyntax::Keys => keys(text, true),
     }
 }
 
@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     /// The parts as `server tool`, those that a star spans after a bar.
-    fn shown(text: &str, spellings: Spellings) -> String {
+    fn shown(text: &str, spellings: RuleSyntax) -> String {
         let Candidates { parted, spanning } = candidates(text, spellings);
         let list = |cuts: Vec<Candidate<'_>>| {
             cuts.iter()
@@ -155,32 +155,32 @@ mod tests {
 
     #[test]
     fn c14_in_a_dialect_only_its_own_spellings_count() {
-        let check = |spellings: Spellings, text: &str, expected: &str| {
+        let check = |spellings: RuleSyntax, text: &str, expected: &str| {
             assert_eq!(shown(text, spellings), expected, "{text}")
         };
-        check(Spellings::Colon, "mcp:a_b_c", "a b_c, a_b c | ");
-        check(Spellings::Colon, "mcp:a_*", "a * | a_* *");
+        check(RuleSyntax::Colon, "mcp:a_b_c", "a b_c, a_b c | ");
+        check(RuleSyntax::Colon, "mcp:a_*", "a * | a_* *");
         for other in ["a", "a/b", "a.b", "mcp__a__b", "bash:git *"] {
-            check(Spellings::Colon, other, " | ");
+            check(RuleSyntax::Colon, other, " | ");
         }
-        check(Spellings::Prefix, "mcp__a", "a (all) | ");
-        check(Spellings::Prefix, "mcp__a__b", "a__b (all), a b | ");
-        check(Spellings::Prefix, "mcp__*", "* (all) | * *");
+        check(RuleSyntax::Prefix, "mcp__a", "a (all) | ");
+        check(RuleSyntax::Prefix, "mcp__a__b", "a__b (all), a b | ");
+        check(RuleSyntax::Prefix, "mcp__*", "* (all) | * *");
         for other in ["a", "a/b", "a.b", "mcp:a_b", "Bash"] {
-            check(Spellings::Prefix, other, " | ");
+            check(RuleSyntax::Prefix, other, " | ");
         }
-        check(Spellings::Exposed, "mcp__a", " | ");
-        check(Spellings::Exposed, "mcp__a__b", "a b | ");
-        check(Spellings::Exposed, "mcp:a_b", " | ");
-        check(Spellings::Keys, "a", "a (all) | ");
-        check(Spellings::Keys, "a.b.c", "a.b.c (all), a b.c, a.b c | ");
-        check(Spellings::Every, "a/b", "a b | ");
-        check(Spellings::Every, "a.b", "a.b (all), a.b (all), a b | ");
+        check(RuleSyntax::Exposed, "mcp__a", " | ");
+        check(RuleSyntax::Exposed, "mcp__a__b", "a b | ");
+        check(RuleSyntax::Exposed, "mcp:a_b", " | ");
+        check(RuleSyntax::Keys, "a", "a (all) | ");
+        check(RuleSyntax::Keys, "a.b.c", "a.b.c (all), a b.c, a.b c | ");
+        check(RuleSyntax::Every, "a/b", "a b | ");
+        check(RuleSyntax::Every, "a.b", "a.b (all), a.b (all), a b | ");
         check(
-            Spellings::Every,
+            RuleSyntax::Every,
             "mcp__a__b",
             "mcp__a__b (all), a__b (all), a b | ",
         );
-        check(Spellings::Every, "mcp:a_b", "mcp:a_b (all), a b | ");
+        check(RuleSyntax::Every, "mcp:a_b", "mcp:a_b (all), a b | ");
     }
 }

@@ -30,7 +30,7 @@ use crate::server::{Connectors, Means, ServerHandle, State};
 use crate::session::Roots;
 use crate::store::{MemoryStore, Shelf, Store};
 use crate::transport::Connector;
-use crate::trust::{self, Standing};
+use crate::trust::{self, TrustState};
 
 /// Events that a slow reader may fall behind by.
 const EVENTS: usize = 1024;
@@ -375,19 +375,19 @@ pub(crate) fn initial_state(
             rule: rule.to_owned(),
         };
     }
-    if let Endpoint::Wrong(fault) = &server.endpoint {
+    if let Endpoint::Invalid(fault) = &server.endpoint {
         return State::Failed {
             error: fault.to_string(),
         };
     }
-    match trust::standing(server, &means.environment, &*means.store) {
-        Standing::Trusted => {}
-        Standing::New => {
+    match trust::trust_state(server, &means.environment, &*means.store) {
+        TrustState::Trusted => {}
+        TrustState::New => {
             return State::Untrusted {
                 reason: "nobody has accepted this project's entry".to_owned(),
             };
         }
-        Standing::Changed { .. } => {
+        TrustState::Changed { .. } => {
             return State::Untrusted {
                 reason: "the entry changed since it was accepted".to_owned(),
             };

@@ -13,7 +13,7 @@ use crate::gate::Gate;
 use crate::name::ServerName;
 use crate::server::ServerHandle;
 use crate::store::Store;
-use crate::trust::{self, Standing};
+use crate::trust::{self, TrustState};
 
 /// What one configuration comes to.
 #[derive(Debug)]
@@ -68,7 +68,7 @@ impl Roster {
         store: &dyn Store,
     ) -> Result<Gate, ConfigErrors> {
         let accepted = |project: &ProjectPermissions| {
-            trust::permissions_standing(project, store) == Standing::Trusted
+            trust::permissions_trust_state(project, store) == TrustState::Trusted
         };
         Gate::compile_with(config, &own.names(config.servers.values()), &accepted)
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::config::{
-    Endpoint, HttpEndpoint, ServerConfig, Source, Start, StdioEndpoint, Syntax, Timeouts,
+    Endpoint, HttpEndpoint, ReferenceSyntax, ServerConfig, Source, Start, StdioEndpoint, Timeouts,
 };
 use crate::name::ServerName;
 use crate::secret::Secret;
@@ -33,7 +33,7 @@ impl Server {
     /// A child process that speaks over its standard streams.
     pub fn stdio(name: impl Into<String>, command: impl Into<String>) -> Self {
         let endpoint = StdioEndpoint {
-            syntax: Syntax::Literal,
+            syntax: ReferenceSyntax::Literal,
             ..StdioEndpoint::new(command, [""; 0])
         };
         Self::new(name, Endpoint::Stdio(endpoint))
@@ -42,7 +42,7 @@ impl Server {
     /// A server that is reached by a URL.
     pub fn http(name: impl Into<String>, url: impl Into<String>) -> Self {
         let endpoint = HttpEndpoint {
-            syntax: Syntax::Literal,
+            syntax: ReferenceSyntax::Literal,
             ..HttpEndpoint::new(url)
         };
         Self::new(name, Endpoint::Http(endpoint))

@@ -121,7 +121,7 @@ fn why_not(server: &ServerConfig, config: &Config) -> Option<&'static str> {
     match &server.endpoint {
         _ if !server.enabled => Some("disabled"),
         _ if config.security.blocks(&server.name).is_some() => Some("blocked"),
-        Endpoint::Wrong(_) => Some("wrong"),
+        Endpoint::Invalid(_) => Some("wrong"),
         _ => None,
     }
 }
@@ -134,7 +134,7 @@ fn told(before: Entry<'_>, now: Entry<'_>) -> (Arc<ServerConfig>, Step) {
         .clone();
     let step = match before.server {
         // S0-40: where the file is not watched, a reload closes every server before it builds one.
-        _ if !new.dialect.rules().watched => Step::BeginTogether,
+        _ if !new.dialect.profile().watched => Step::BeginTogether,
         Some(old)
             if before.runs
                 && now.runs
@@ -180,7 +180,7 @@ fn watched(
         }
         return (new, step);
     };
-    if !new.dialect.rules().watched {
+    if !new.dialect.profile().watched {
         return (new.clone(), kept(old, &new));
     }
     match (before.runs, now.runs) {
@@ -288,7 +288,7 @@ fn narrowed(old: &ServerConfig, mut new: ServerConfig, found: &mut Difference) -
         widened("`trust = true` would let its tools run without a question");
     }
     let permissions = &found.config.permissions;
-    let is_ungated = new.dialect.rules().ungated_by_default && !permissions.configured;
+    let is_ungated = new.dialect.profile().ungated_by_default && !permissions.configured;
     let unasked = new.trust
         || is_ungated
         || permissions.mode == Mode::Yolo
@@ -325,7 +325,7 @@ impl Finding<'_> {
     fn in_force(&mut self) -> Config {
         let mut config = self.new.clone();
         // S0-39: what is not watched stays as it was read.
-        let unwatched = |server: &ServerConfig| !server.dialect.rules().watched;
+        let unwatched = |server: &ServerConfig| !server.dialect.profile().watched;
         let as_read = |name: &ServerName| {
             self.old
                 .servers
@@ -360,7 +360,7 @@ impl Finding<'_> {
             config.permissions.deny,
         ) = (allow, ask, deny);
         config.permissions.configured = old.configured || new.configured;
-        let is_watched = |project: &&ProjectPermissions| project.dialect.rules().watched;
+        let is_watched = |project: &&ProjectPermissions| project.dialect.profile().watched;
         let (before, now) = (&self.old.project_permissions, &self.new.project_permissions);
         config.project_permissions = now
             .iter()
@@ -399,7 +399,7 @@ impl Finding<'_> {
 
 /// The new rules of files that are watched, with the old ones of those that are not.
 fn watched_rules(old: &[RuleText], new: &[RuleText]) -> Vec<RuleText> {
-    let is_watched = |rule: &&RuleText| rule.dialect.rules().watched;
+    let is_watched = |rule: &&RuleText| rule.dialect.profile().watched;
     new.iter()
         .filter(is_watched)
         .chain(old.iter().filter(|rule| !is_watched(rule)))

@@ -57,7 +57,7 @@ impl ConnectionFactory {
     fn supervised(&self) -> Supervised {
         let stderr = ServerStderr::new(
             self.log.clone(),
-            self.config.dialect.rules().drops_info_lines,
+            self.config.dialect.profile().drops_info_lines,
         );
         let reach = match &self.connector {
             Some(connector) => Arc::new(reach::ByConnector(connector.clone())),

@@ -11,7 +11,7 @@ use super::reach::{Link, Process};
 use super::sentence;
 use crate::caller::BoxFuture;
 use crate::catalog::Offerings;
-use crate::config::{ServerConfig, Stop};
+use crate::config::{ServerConfig, StopMethod};
 use crate::launch::Exit;
 use crate::secret::Redactor;
 use crate::session::{Era, RequestFault};
@@ -61,7 +61,7 @@ impl Live {
         redactor: Option<Redactor>,
         config: &ServerConfig,
     ) -> Self {
-        let patience = (config.dialect.rules().stop == Stop::Terminate).then_some(AT_ONCE);
+        let patience = (config.dialect.profile().stop == StopMethod::Terminate).then_some(AT_ONCE);
         Self {
             link,
             process,

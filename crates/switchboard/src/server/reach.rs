@@ -20,7 +20,8 @@ use super::{Means, ServerConfig};
 use crate::caller::BoxFuture;
 use crate::catalog::Offerings;
 use crate::config::{
-    Endpoint, Environment, LaunchFault, ResolvedLaunch, Scope, StdioEndpoint, Stop, resolve_launch,
+    Endpoint, Environment, LaunchFault, ResolvedLaunch, Scope, StdioEndpoint, StopMethod,
+    resolve_launch,
 };
 use crate::launch::{Child, Command, Exit, Launcher, StopTiming};
 use crate::secret::Redactor;
@@ -66,7 +67,7 @@ pub(super) fn reach(
             "this build has no HTTP; use one with the feature `http`, or give a `command`"
                 .to_owned(),
         )),
-        Endpoint::Wrong(fault) => Arc::new(NoWay(fault.to_string())),
+        Endpoint::Invalid(fault) => Arc::new(NoWay(fault.to_string())),
     }
 }
 
@@ -294,7 +295,7 @@ impl ByProcess {
                 if self
                     .config
                     .dialect
-                    .rules()
+                    .profile()
                     .user_paths_start_at_current_folder =>
             {
                 resolve_launch(&self.endpoint, private, &self.environment)
@@ -386,9 +387,9 @@ struct Spawned {
 
 /// As the document of the entry's file has it.
 fn stop_timing(config: &ServerConfig) -> StopTiming {
-    match config.dialect.rules().stop {
-        Stop::CloseFirst => StopTiming::default(),
-        Stop::Terminate => StopTiming {
+    match config.dialect.profile().stop {
+        StopMethod::CloseFirst => StopTiming::default(),
+        StopMethod::Terminate => StopTiming {
             term: Duration::ZERO,
             ..StopTiming::default()
         },

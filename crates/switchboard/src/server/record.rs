@@ -2,7 +2,7 @@
 //! them (S0-34, C16).
 
 use super::{ServerHandle, State};
-use crate::config::{Dialect, Words};
+use crate::config::{Dialect, StateNames};
 use crate::name::{ServerName, ToolName};
 
 /// One server at one moment.
@@ -36,7 +36,7 @@ impl ServerHandle {
         Record {
             name: self.config.name.clone(),
             dialect,
-            status: state.word(dialect.rules().words),
+            status: state.word(dialect.profile().state_names),
             error: state.trouble(),
             tools,
         }
@@ -45,19 +45,19 @@ impl ServerHandle {
 
 impl State {
     /// The state in one of these words.
-    pub fn word(&self, words: Words) -> &'static str {
+    pub fn word(&self, words: StateNames) -> &'static str {
         match (words, self) {
-            (Words::Three | Words::All, Self::Ready { .. }) => "CONNECTED",
-            (Words::Three | Words::All, Self::Connecting { .. }) => "CONNECTING",
-            (Words::Three, _) => "DISCONNECTED",
-            (Words::All, Self::Backoff { .. } | Self::Failed { .. }) => "DISCONNECTED",
-            (Words::All, Self::Disabled) => "DISABLED",
-            (Words::All, Self::Blocked { .. }) => "BLOCKED",
-            (Words::All, Self::Untrusted { .. }) => "UNTRUSTED",
-            (Words::All, Self::Idle) => "IDLE",
-            (Words::All, Self::NeedsLogin { .. }) => "NEEDS LOGIN",
-            (Words::All, Self::Stopped) => "STOPPED",
-            (Words::Two, state) => {
+            (StateNames::Three | StateNames::All, Self::Ready { .. }) => "CONNECTED",
+            (StateNames::Three | StateNames::All, Self::Connecting { .. }) => "CONNECTING",
+            (StateNames::Three, _) => "DISCONNECTED",
+            (StateNames::All, Self::Backoff { .. } | Self::Failed { .. }) => "DISCONNECTED",
+            (StateNames::All, Self::Disabled) => "DISABLED",
+            (StateNames::All, Self::Blocked { .. }) => "BLOCKED",
+            (StateNames::All, Self::Untrusted { .. }) => "UNTRUSTED",
+            (StateNames::All, Self::Idle) => "IDLE",
+            (StateNames::All, Self::NeedsLogin { .. }) => "NEEDS LOGIN",
+            (StateNames::All, Self::Stopped) => "STOPPED",
+            (StateNames::OkError, state) => {
                 if state.trouble().is_some() {
                     "error"
                 } else {
@@ -124,7 +124,7 @@ mod tests {
         ]
     }
 
-    fn check(words: Words, expected: [&str; 10]) {
+    fn check(words: StateNames, expected: [&str; 10]) {
         assert_eq!(
             states().map(|state| state.word(words)),
             expected,
@@ -137,7 +137,7 @@ mod tests {
     fn s2_47_gemini_has_exactly_three_words_for_every_state() {
         let not = "DISCONNECTED";
         check(
-            Words::Three,
+            StateNames::Three,
             [
                 "CONNECTED",
                 "CONNECTING",
@@ -151,18 +151,24 @@ mod tests {
                 not,
             ],
         );
-        assert_eq!(Dialect::Gemini.rules().words, Words::Three);
+        assert_eq!(Dialect::Gemini.profile().state_names, StateNames::Three);
     }
 
     /// C16: `error` where there is an `Err`, else `ok`.
     #[test]
     fn c16_core_agent_says_error_where_there_is_one_and_else_ok() {
         let no = "error";
-        check(Words::Two, ["ok", no, no, no, no, no, no, "ok", no, no]);
-        assert_eq!(Dialect::CoreAgent.rules().words, Words::Two);
+        check(
+            StateNames::OkError,
+            ["ok", no, no, no, no, no, no, "ok", no, no],
+        );
+        assert_eq!(
+            Dialect::CoreAgent.profile().state_names,
+            StateNames::OkError
+        );
         for state in states() {
             assert_eq!(
-                state.word(Words::Two) == "error",
+                state.word(StateNames::OkError) == "error",
                 state.trouble().is_some(),
                 "{state}"
             );
@@ -172,7 +178,7 @@ mod tests {
     #[test]
     fn c16_the_native_file_tells_every_state_apart() {
         check(
-            Words::All,
+            StateNames::All,
             [
                 "CONNECTED",
                 "CONNECTING",

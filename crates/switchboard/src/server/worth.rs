@@ -34,7 +34,7 @@ pub(super) fn verdict_on(config: &ServerConfig, offerings: &Offerings) -> Result
         faults,
     } = offerings;
     let has_others = !(prompts.is_empty() && resources.is_empty() && templates.is_empty());
-    if config.dialect.rules().closes_without_tools && !is_let_through(config, tools) {
+    if config.dialect.profile().closes_without_tools && !is_let_through(config, tools) {
         return closed(match (withheld.first(), tools.is_empty(), has_others) {
             // With the server closed, nothing else would tell what is wrong with its tools (S2-24).
             (Some((tool, reason)), ..) => {

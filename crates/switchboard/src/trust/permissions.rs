@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Standing, diff};
+use super::{TrustState, diff};
 use crate::config::ProjectPermissions;
 use crate::store::{Shelf, Store, StoreError};
 
@@ -33,23 +33,23 @@ struct Remembered {
 }
 
 /// Whether what a project's file would let run without asking was accepted, as it stands now.
-pub fn permissions_standing(project: &ProjectPermissions, store: &dyn Store) -> Standing {
+pub fn permissions_trust_state(project: &ProjectPermissions, store: &dyn Store) -> TrustState {
     match remembered(&project.file, store).accepted {
         Some(accepted)
             if accepted.key == project.key().to_hex() && has_all_exceptions(project, &accepted) =>
         {
-            Standing::Trusted
+            TrustState::Trusted
         }
         Some(accepted) => {
             let then = [accepted.lines, accepted.exceptions].concat();
-            Standing::Changed {
+            TrustState::Changed {
                 diff: diff::lines(
                     &then,
                     &[project.lines(), project.exceptions.clone()].concat(),
                 ),
             }
         }
-        None => Standing::New,
+        None => TrustState::New,
     }
 }
 

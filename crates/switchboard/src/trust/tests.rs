@@ -63,15 +63,18 @@ fn t1_no_file_of_the_repository_lends_trust() {
     let (trusted, config) = project(text);
     let none = environment(&[("CI", "true"), ("GITHUB_ACTIONS", "true")]);
     accept(&disclose(only(&config), &none), &store).unwrap();
-    assert_eq!(standing(only(&config), &none, &store), Standing::Trusted);
+    assert_eq!(
+        trust_state(only(&config), &none, &store),
+        TrustState::Trusted
+    );
 
     let check = |what: &str, prepare: &dyn Fn(&Path)| {
         let folder = tempfile::tempdir().unwrap();
         prepare(folder.path());
         let config = config_of(&folder.path().join("switchboard.toml"), Scope::Project);
         assert_eq!(
-            standing(only(&config), &none, &store),
-            Standing::New,
+            trust_state(only(&config), &none, &store),
+            TrustState::New,
             "{what}"
         );
         assert!(!only(&config).trust, "{what}");
@@ -126,7 +129,10 @@ fn t1_a_link_to_an_accepted_folder_is_that_folder_and_one_to_another_is_not() {
     let link = links.path().join("link");
     symlink(trusted.path(), &link).unwrap();
     let through = config_of(&link.join("switchboard.toml"), Scope::Project);
-    assert_eq!(standing(only(&through), &none, &store), Standing::Trusted);
+    assert_eq!(
+        trust_state(only(&through), &none, &store),
+        TrustState::Trusted
+    );
     assert_eq!(
         through.servers[0].source.file, config.servers[0].source.file,
         "and it starts in the folder itself"
@@ -136,7 +142,7 @@ fn t1_a_link_to_an_accepted_folder_is_that_folder_and_one_to_another_is_not() {
     std::fs::remove_file(&link).unwrap();
     symlink(other.path(), &link).unwrap();
     let through = config_of(&link.join("switchboard.toml"), Scope::Project);
-    assert_eq!(standing(only(&through), &none, &store), Standing::New);
+    assert_eq!(trust_state(only(&through), &none, &store), TrustState::New);
 }
 
 #[test]
@@ -150,12 +156,12 @@ fn t2_a_change_is_pending_again_with_its_diff_and_formatting_is_no_change() {
     let file = folder.path().join("switchboard.toml");
     let rewrite = |text: &str| {
         std::fs::write(&file, text).unwrap();
-        standing(only(&config_of(&file, Scope::Project)), &none, &store)
+        trust_state(only(&config_of(&file, Scope::Project)), &none, &store)
     };
 
     let same = "# moved\n[servers.a.env]\nA = \"one\"\nB = \"\"\"two\"\"\"\n[servers.a]\nargs = [\n  '-y',\n  'pkg@1',\n]\ncommand = \"npx\"\n";
-    assert_eq!(rewrite(same), Standing::Trusted);
-    let Standing::Changed { diff } = rewrite(
+    assert_eq!(rewrite(same), TrustState::Trusted);
+    let TrustState::Changed { diff } = rewrite(
         "[servers.a]\ncommand = 'npx'\nargs = ['-y', 'pkg@2']\nenv = { A = 'one', B = 'two', C = '' }\n",
     ) else {
         panic!()
@@ -196,7 +202,10 @@ fn t25_what_is_remembered_tells_a_change_of_a_secret_and_not_the_secret() {
         "a person sees all of it"
     );
     accept(&disclosure, &store).unwrap();
-    assert_eq!(standing(only(&config), &none, &store), Standing::Trusted);
+    assert_eq!(
+        trust_state(only(&config), &none, &store),
+        TrustState::Trusted
+    );
     let remembered = format!("{:?}", store.all(Shelf::Trust).unwrap());
     assert!(
         !remembered.contains("hunter2") && remembered.contains("debug"),
@@ -205,7 +214,7 @@ fn t25_what_is_remembered_tells_a_change_of_a_secret_and_not_the_secret() {
 
     std::fs::write(folder.path().join("switchboard.toml"), entry("hunter2-now")).unwrap();
     let now = config_of(&folder.path().join("switchboard.toml"), Scope::Project);
-    let Standing::Changed { diff } = standing(only(&now), &none, &store) else {
+    let TrustState::Changed { diff } = trust_state(only(&now), &none, &store) else {
         panic!()
     };
     let starts: Vec<&str> = diff
@@ -236,17 +245,20 @@ fn t2_what_the_launch_reads_from_the_environment_is_part_of_what_was_accepted() 
         project("[servers.a]\ncommand = '${TOOLS}/run'\nenv = { KEY = '${SECRET}' }\n");
     let then = environment(&[("TOOLS", "/opt/tools"), ("SECRET", "hunter2-then")]);
     accept(&disclose(only(&config), &then), &store).unwrap();
-    assert_eq!(standing(only(&config), &then, &store), Standing::Trusted);
+    assert_eq!(
+        trust_state(only(&config), &then, &store),
+        TrustState::Trusted
+    );
 
     let rotated = environment(&[("TOOLS", "/opt/tools"), ("SECRET", "hunter2-now")]);
     assert_eq!(
-        standing(only(&config), &rotated, &store),
-        Standing::Trusted,
+        trust_state(only(&config), &rotated, &store),
+        TrustState::Trusted,
         "a new token is no new launch"
     );
 
     let moved = environment(&[("TOOLS", "/tmp/hunter2"), ("SECRET", "x")]);
-    let Standing::Changed { diff } = standing(only(&config), &moved, &store) else {
+    let TrustState::Changed { diff } = trust_state(only(&config), &moved, &store) else {
         panic!()
     };
     let expected = [
@@ -287,11 +299,11 @@ fn t2_each_text_of_a_launch_is_bound_to_what_it_reads() {
         let (_folder, config) = project(&format!("[servers.a]\n{entry}\n"));
         accept(&disclose(only(&config), &then), &store).unwrap();
         assert_eq!(
-            standing(only(&config), &then, &store),
-            Standing::Trusted,
+            trust_state(only(&config), &then, &store),
+            TrustState::Trusted,
             "{entry}"
         );
-        let Standing::Changed { diff } = standing(only(&config), &now, &store) else {
+        let TrustState::Changed { diff } = trust_state(only(&config), &now, &store) else {
             panic!("{entry}")
         };
         let told: Vec<&str> = diff
@@ -321,12 +333,15 @@ fn t1_the_working_folder_is_part_of_what_was_accepted() {
         .for_each(|name| std::fs::create_dir(at(name)).unwrap());
     symlink(at("one"), at("work")).unwrap();
     accept(&disclose(only(&config), &none), &store).unwrap();
-    assert_eq!(standing(only(&config), &none, &store), Standing::Trusted);
+    assert_eq!(
+        trust_state(only(&config), &none, &store),
+        TrustState::Trusted
+    );
     std::fs::remove_file(at("work")).unwrap();
     symlink(at("two"), at("work")).unwrap();
     assert!(matches!(
-        standing(only(&config), &none, &store),
-        Standing::Changed { .. }
+        trust_state(only(&config), &none, &store),
+        TrustState::Changed { .. }
     ));
 }
 
@@ -340,9 +355,9 @@ fn t2_each_part_of_an_entry_alone_is_a_change() {
         accept(&disclose(only(&config), &none), &store).unwrap();
         let file = folder.path().join("switchboard.toml");
         std::fs::write(&file, format!("[servers.a]\n{after}\n")).unwrap();
-        let now = standing(only(&config_of(&file, Scope::Project)), &none, &store);
+        let now = trust_state(only(&config_of(&file, Scope::Project)), &none, &store);
         assert!(
-            matches!(now, Standing::Changed { .. }),
+            matches!(now, TrustState::Changed { .. }),
             "{before} → {after}: {now:?}"
         );
     };
@@ -383,8 +398,8 @@ fn t1_a_yes_is_bound_to_its_name_and_its_file_and_not_only_kept_under_them() {
         .unwrap();
     assert!(
         matches!(
-            standing(&config.servers[1], &none, &store),
-            Standing::Changed { .. }
+            trust_state(&config.servers[1], &none, &store),
+            TrustState::Changed { .. }
         ),
         "another name"
     );
@@ -401,8 +416,8 @@ fn t1_a_yes_is_bound_to_its_name_and_its_file_and_not_only_kept_under_them() {
         .unwrap();
     assert!(
         matches!(
-            standing(only(&other), &none, &store),
-            Standing::Changed { .. }
+            trust_state(only(&other), &none, &store),
+            TrustState::Changed { .. }
         ),
         "another file"
     );
@@ -533,15 +548,15 @@ fn t5_every_loader_variable_is_refused_in_a_project_and_allowed_with_a_warning_i
             )
             .unwrap();
         assert_eq!(
-            standing(only(&config), &none, &store),
-            Standing::New,
+            trust_state(only(&config), &none, &store),
+            TrustState::New,
             "{name}"
         );
 
         let users = config_of(&folder.path().join("switchboard.toml"), Scope::User);
         assert_eq!(
-            standing(only(&users), &none, &store),
-            Standing::Trusted,
+            trust_state(only(&users), &none, &store),
+            TrustState::Trusted,
             "{name}"
         );
         assert_eq!(disclose(only(&users), &none).refused, [""; 0], "{name}");
@@ -590,19 +605,22 @@ fn t2_a_yes_to_a_projects_permissions_ends_when_one_of_its_denies_goes() {
     ));
     let accepted = &config.project_permissions[0];
     accept_permissions(accepted, &store).unwrap();
-    assert_eq!(permissions_standing(accepted, &store), Standing::Trusted);
+    assert_eq!(
+        permissions_trust_state(accepted, &store),
+        TrustState::Trusted
+    );
     let with = |exceptions: &[&str]| ProjectPermissions {
         exceptions: exceptions.iter().map(|line| (*line).to_owned()).collect(),
         ..accepted.clone()
     };
     assert_eq!(
-        permissions_standing(
+        permissions_trust_state(
             &with(&["ask \"a/pull\"", "deny \"a/push\"", "deny \"a/b\""]),
             &store
         ),
-        Standing::Trusted
+        TrustState::Trusted
     );
-    let Standing::Changed { diff } = permissions_standing(&with(&["ask \"a/pull\""]), &store)
+    let TrustState::Changed { diff } = permissions_trust_state(&with(&["ask \"a/pull\""]), &store)
     else {
         panic!()
     };

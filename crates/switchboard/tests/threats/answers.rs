@@ -43,7 +43,7 @@ impl Caller for Witness {
     fn approve<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Approval> {
         self.asked.lock().unwrap().push(format!(
             "{} {}",
-            request.dialect.rules().word,
+            request.dialect.profile().name,
             request.id.shown()
         ));
         Box::pin(async { self.says.clone() })

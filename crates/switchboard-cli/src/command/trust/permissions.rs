@@ -2,7 +2,7 @@
 //! is no.
 
 use switchboard::config::ProjectPermissions;
-use switchboard::trust::{self, Standing};
+use switchboard::trust::{self, TrustState};
 use switchboard::untrusted::Untrusted;
 
 use crate::failure::Failure;
@@ -14,7 +14,7 @@ use crate::terminal::tty::Tty;
 pub(super) fn not_accepted<'a>(
     setup: &'a Setup,
     servers: &[String],
-) -> Vec<(&'a ProjectPermissions, Standing)> {
+) -> Vec<(&'a ProjectPermissions, TrustState)> {
     let is_meant = |project: &ProjectPermissions| {
         let of_file = |name: &String| {
             setup
@@ -28,10 +28,14 @@ pub(super) fn not_accepted<'a>(
         .project_permissions
         .iter()
         .filter(|project| is_meant(project));
-    let with_standing =
-        all.map(|project| (project, trust::permissions_standing(project, &*setup.store)));
+    let with_standing = all.map(|project| {
+        (
+            project,
+            trust::permissions_trust_state(project, &*setup.store),
+        )
+    });
     with_standing
-        .filter(|(_, standing)| *standing != Standing::Trusted)
+        .filter(|(_, trust_state)| *trust_state != TrustState::Trusted)
         .collect()
 }
 
@@ -39,9 +43,9 @@ pub(super) fn not_accepted<'a>(
 pub(super) async fn ask(
     terminal: &Tty,
     setup: &Setup,
-    (project, standing): &(&ProjectPermissions, Standing),
+    (project, trust_state): &(&ProjectPermissions, TrustState),
 ) -> Result<bool, Failure> {
-    terminal.write_lines(&shown(project, standing));
+    terminal.write_lines(&shown(project, trust_state));
     let answer = terminal
         .line("Let all of this run without asking? [y/N] ")
         .await
@@ -54,7 +58,7 @@ pub(super) async fn ask(
 }
 
 /// All of it, escaped: the file's words cannot leave their bar.
-pub(super) fn shown(project: &ProjectPermissions, standing: &Standing) -> String {
+pub(super) fn shown(project: &ProjectPermissions, trust_state: &TrustState) -> String {
     let line = |text: &str| Untrusted::new(text).for_terminal_line().to_string();
     let mut text = format!(
         "\n{} would let run without asking:\n",
@@ -64,7 +68,7 @@ pub(super) fn shown(project: &ProjectPermissions, standing: &Standing) -> String
         .lines()
         .iter()
         .for_each(|words| text.push_str(&format!("  │ {}\n", line(words))));
-    if let Standing::Changed { diff } = standing {
+    if let TrustState::Changed { diff } = trust_state {
         text.push_str("You accepted it in another form. What changed (- then, + now):\n");
         diff.iter()
             .for_each(|words| text.push_str(&format!("  │ {}\n", line(words))));

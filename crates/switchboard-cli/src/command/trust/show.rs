@@ -2,7 +2,7 @@
 //! the file's words cannot leave their bar.
 
 use switchboard::config::{self, Endpoint, ServerConfig};
-use switchboard::trust::{Disclosure, Standing};
+use switchboard::trust::{Disclosure, TrustState};
 
 use crate::setup::Setup;
 use crate::view::mask;
@@ -12,11 +12,15 @@ use crate::view::server::escaped;
 const FEW_ARGUMENTS: usize = 12;
 
 /// An entry, whole.
-pub(crate) fn entry(server: &ServerConfig, standing: &Standing, disclosure: &Disclosure) -> String {
+pub(crate) fn entry(
+    server: &ServerConfig,
+    trust_state: &TrustState,
+    disclosure: &Disclosure,
+) -> String {
     let would = match &server.endpoint {
         Endpoint::Stdio(_) => "would start",
         Endpoint::Http(_) => "would be reached with",
-        Endpoint::Wrong(_) => "cannot be read",
+        Endpoint::Invalid(_) => "cannot be read",
     };
     // A name of another program's file may have quotes in it, and must not get out of its own.
     let mut text = format!(
@@ -32,7 +36,7 @@ pub(crate) fn entry(server: &ServerConfig, standing: &Standing, disclosure: &Dis
             escaped(&shadowed.display().to_string())
         ));
     }
-    if let Standing::Changed { diff } = standing {
+    if let TrustState::Changed { diff } = trust_state {
         text.push_str("You trusted it in another form. What changed (- then, + now):\n");
         diff.iter()
             .for_each(|words| text.push_str(&format!("  │ {}\n", escaped(words))));
@@ -70,7 +74,7 @@ pub(super) fn details(setup: &Setup, server: &ServerConfig) -> String {
         "it stands in {}:{}, a file of the kind {}",
         source.file.display(),
         source.line,
-        server.dialect.rules().word
+        server.dialect.profile().name
     )];
     if let Endpoint::Stdio(stdio) = &server.endpoint {
         lines.push(
@@ -90,7 +94,7 @@ pub(super) fn details(setup: &Setup, server: &ServerConfig) -> String {
         };
         lines.push(format!(
             "by hand: {}",
-            config::by_hand(&shown, &source.folder)
+            config::shell_command(&shown, &source.folder)
         ));
     }
     lines

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use switchboard::config::{Mode, ProjectPermissions, ServerConfig};
 use switchboard::gate::{Gate, Grant};
 use switchboard::store::Shelf;
-use switchboard::trust::{self, Standing};
+use switchboard::trust::{self, TrustState};
 
 use crate::command::permissions::{grant_json, grant_line};
 use crate::setup::Setup;
@@ -34,7 +34,7 @@ impl ServerPermissions {
     pub(super) fn of(setup: &Setup, server: &ServerConfig) -> Self {
         let config = &setup.config;
         let is_accepted = |project: &ProjectPermissions| {
-            trust::permissions_standing(project, &*setup.store) == Standing::Trusted
+            trust::permissions_trust_state(project, &*setup.store) == TrustState::Trusted
         };
         let ignored =
             |project: &ProjectPermissions| (!is_accepted(project)).then_some(NOT_ACCEPTED);
@@ -45,7 +45,7 @@ impl ServerPermissions {
         };
         let mut lines = Vec::new();
         if let (Some(place), mode) = (
-            config.origins.get("permissions.mode"),
+            config.locations.get("permissions.mode"),
             config.permissions.mode,
         ) {
             let place = Some(format!(

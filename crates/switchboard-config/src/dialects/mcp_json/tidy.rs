@@ -1,9 +1,9 @@
 //! Brings the many ways to write one thing into one, before the fields are read.
 
 use super::is_nothing;
-use crate::diagnostic::{Findings, visible_key};
-use crate::tree::{Entry, Node, Tree};
-use crate::written::WrittenServer;
+use crate::diagnostic::{Diagnostics, visible_key};
+use crate::raw::RawServer;
+use crate::tree::{Node, TableEntry, Tree};
 
 /// What programs ask a person before they act, which only rules and answers decide here.
 const CONFIRMATIONS: [&str; 3] = ["autoApprove", "alwaysAllow", "default_tools_approval_mode"];
@@ -36,13 +36,13 @@ const MISSED: &[(&str, &str)] = &[
 
 /// The entry with each thing written in one way. In Codex's files (`literal`) no text refers to a
 /// variable.
-pub(super) fn entry(server: &WrittenServer, literal: bool, findings: &mut Findings<'_>) -> Node {
+pub(super) fn entry(server: &RawServer, literal: bool, diagnostics: &mut Diagnostics<'_>) -> Node {
     let mut node = flat(&server.node);
     let Tree::Table(entries) = &mut node.value else {
         return node;
     };
     entries.retain(|entry| !is_nothing(&entry.value));
-    drop_unused(entries, &server.path, findings);
+    drop_unused(entries, &server.path, diagnostics);
     headers_of_list(entries);
     for key in ["env", "environment"] {
         node = node.with_plain_texts(key);
@@ -55,7 +55,7 @@ pub(super) fn entry(server: &WrittenServer, literal: bool, findings: &mut Findin
             &mut entry.value,
             &format!("{}.{}", server.path, visible_key(&entry.key)),
             literal,
-            findings,
+            diagnostics,
         );
     }
     references_by_name(entries);
@@ -77,7 +77,7 @@ fn flat(node: &Node) -> Node {
         match (entry.key.as_str(), &entry.value.value) {
             ("transport", Tree::Table(nested)) => entries.extend(nested.iter().cloned()),
             ("oauth", Tree::Table(nested)) => {
-                entries.extend(nested.iter().map(|nested| Entry {
+                entries.extend(nested.iter().map(|nested| TableEntry {
                     key: format!("oauth.{}", nested.key),
                     ..nested.clone()
                 }));
@@ -90,8 +90,8 @@ fn flat(node: &Node) -> Node {
     flat
 }
 
-fn drop_unused(entries: &mut Vec<Entry>, path: &str, findings: &mut Findings<'_>) {
-    entries.retain(|Entry { key, at, value }| {
+fn drop_unused(entries: &mut Vec<TableEntry>, path: &str, diagnostics: &mut Diagnostics<'_>) {
+    entries.retain(|TableEntry { key, at, value }| {
         let is_off = matches!(value.value, Tree::Flag(false));
         let told = if CONFIRMATIONS.contains(&key.as_str()) {
             Some("ignored: what needs no confirmation is for `permissions.allow` of your own file to say")
@@ -99,14 +99,14 @@ fn drop_unused(entries: &mut Vec<Entry>, path: &str, findings: &mut Findings<'_>
             MISSED.iter().find(|(missed, _)| missed == key).map(|(_, message)| *message)
         };
         if let Some(message) = told.filter(|_| !is_off) {
-            findings.warn(*at, format!("{path}.{key}"), message);
+            diagnostics.warn(*at, format!("{path}.{key}"), message);
         }
         told.is_none() && !PASSED_OVER.contains(&key.as_str())
     });
 }
 
 /// `["Name: value"]` as the table of headers that it is.
-fn headers_of_list(entries: &mut [Entry]) {
+fn headers_of_list(entries: &mut [TableEntry]) {
     for entry in entries.iter_mut().filter(|entry| entry.key == "headers") {
         let Tree::List(items) = &entry.value.value else {
             continue;
@@ -117,7 +117,7 @@ fn headers_of_list(entries: &mut [Entry]) {
                 at: item.at,
                 value: Tree::Text(value.trim().to_owned()),
             };
-            Some(Entry {
+            Some(TableEntry {
                 key: name.trim().to_owned(),
                 at: item.at,
                 value,
@@ -130,7 +130,7 @@ fn headers_of_list(entries: &mut [Entry]) {
 }
 
 /// `["program", "argument"]` as a command and its arguments.
-fn split_command(entries: &mut Vec<Entry>) {
+fn split_command(entries: &mut Vec<TableEntry>) {
     let Some(command) = entries.iter_mut().find(|entry| entry.key == "command") else {
         return;
     };
@@ -145,7 +145,7 @@ fn split_command(entries: &mut Vec<Entry>) {
     if let Some(program) = words.pop() {
         command.value = program;
     }
-    if let Some(Entry {
+    if let Some(TableEntry {
         value: Node {
             value: Tree::List(args),
             ..
@@ -156,7 +156,7 @@ fn split_command(entries: &mut Vec<Entry>) {
         rest.append(args);
         *args = rest;
     } else if !rest.is_empty() {
-        entries.push(Entry {
+        entries.push(TableEntry {
             key: "args".to_owned(),
             at,
             value: Node {
@@ -168,7 +168,7 @@ fn split_command(entries: &mut Vec<Entry>) {
 }
 
 /// Codex names variables instead of referring to them.
-fn references_by_name(entries: &mut Vec<Entry>) {
+fn references_by_name(entries: &mut Vec<TableEntry>) {
     let mut taken = |key: &str| {
         let at = entries.iter().position(|entry| entry.key == key)?;
         Some(entries.remove(at))
@@ -177,14 +177,14 @@ fn references_by_name(entries: &mut Vec<Entry>) {
         .into_iter()
         .find_map(&mut taken);
     let (headers, variables) = (taken("env_http_headers"), taken("env_vars"));
-    if let Some(Entry { at, value, .. }) = named {
-        entries.push(Entry {
+    if let Some(TableEntry { at, value, .. }) = named {
+        entries.push(TableEntry {
             key: "bearer_token".to_owned(),
             at,
             value: reference(value),
         });
     }
-    if let Some(Entry {
+    if let Some(TableEntry {
         at,
         value: Node {
             value: Tree::Table(named),
@@ -193,13 +193,13 @@ fn references_by_name(entries: &mut Vec<Entry>) {
         ..
     }) = headers
     {
-        let named = named.into_iter().map(|header| Entry {
+        let named = named.into_iter().map(|header| TableEntry {
             value: reference(header.value),
             ..header
         });
         extend_table(entries, "http_headers", at, named);
     }
-    if let Some(Entry {
+    if let Some(TableEntry {
         at,
         value: Node {
             value: Tree::List(names),
@@ -209,7 +209,7 @@ fn references_by_name(entries: &mut Vec<Entry>) {
     }) = variables
     {
         let variable = |name: Node| {
-            Some(Entry {
+            Some(TableEntry {
                 key: name.text()?.to_owned(),
                 at: name.at,
                 value: reference(name),
@@ -226,9 +226,14 @@ fn reference(mut name: Node) -> Node {
     name
 }
 
-fn extend_table(entries: &mut Vec<Entry>, key: &str, at: usize, more: impl Iterator<Item = Entry>) {
+fn extend_table(
+    entries: &mut Vec<TableEntry>,
+    key: &str,
+    at: usize,
+    more: impl Iterator<Item = TableEntry>,
+) {
     match entries.iter_mut().find(|entry| entry.key == key) {
-        Some(Entry {
+        Some(TableEntry {
             value:
                 Node {
                     value: Tree::Table(table),
@@ -236,7 +241,7 @@ fn extend_table(entries: &mut Vec<Entry>, key: &str, at: usize, more: impl Itera
                 },
             ..
         }) => {
-            let more: Vec<Entry> = more
+            let more: Vec<TableEntry> = more
                 .filter(|more| table.iter().all(|entry| entry.key != more.key))
                 .collect();
             table.extend(more);
@@ -247,7 +252,7 @@ fn extend_table(entries: &mut Vec<Entry>, key: &str, at: usize, more: impl Itera
                 at,
                 value: Tree::Table(more.collect()),
             };
-            entries.push(Entry {
+            entries.push(TableEntry {
                 key: key.to_owned(),
                 at,
                 value,
@@ -257,7 +262,7 @@ fn extend_table(entries: &mut Vec<Entry>, key: &str, at: usize, more: impl Itera
 }
 
 /// Every text of a value: what an editor would put in is told, since it would be empty here.
-fn texts(node: &mut Node, path: &str, literal: bool, findings: &mut Findings<'_>) {
+fn texts(node: &mut Node, path: &str, literal: bool, diagnostics: &mut Diagnostics<'_>) {
     match &mut node.value {
         Tree::Text(text) if literal => *text = text.replace("${", "$${"),
         Tree::Text(text) => {
@@ -269,11 +274,11 @@ fn texts(node: &mut Node, path: &str, literal: bool, findings: &mut Findings<'_>
             } else {
                 return;
             };
-            findings.error(node.at, path, message);
+            diagnostics.error(node.at, path, message);
         }
         Tree::List(items) => {
             for (index, item) in items.iter_mut().enumerate() {
-                texts(item, &format!("{path}[{index}]"), literal, findings);
+                texts(item, &format!("{path}[{index}]"), literal, diagnostics);
             }
         }
         Tree::Table(entries) => {
@@ -282,7 +287,7 @@ fn texts(node: &mut Node, path: &str, literal: bool, findings: &mut Findings<'_>
                     &mut entry.value,
                     &format!("{path}.{}", visible_key(&entry.key)),
                     literal,
-                    findings,
+                    diagnostics,
                 );
             }
         }

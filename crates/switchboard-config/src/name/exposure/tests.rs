@@ -16,7 +16,7 @@ fn pair(server: &str, tool: &str) -> ToolId {
 type Asked<'a> = (&'a str, &'a str, Style, bool);
 
 /// The names given; `…` for one that waits, the reason in angle brackets for one that is withheld.
-fn named(asked: &[Asked<'_>], own: &[&str], published: &mut Arc<Published>) -> Vec<String> {
+fn named(asked: &[Asked<'_>], own: &[&str], published: &mut Arc<AssignedNames>) -> Vec<String> {
     let pairs: Vec<_> = asked
         .iter()
         .map(|(server, tool, ..)| pair(server, tool))
@@ -24,21 +24,21 @@ fn named(asked: &[Asked<'_>], own: &[&str], published: &mut Arc<Published>) -> V
     let wishes: Vec<_> = asked
         .iter()
         .zip(&pairs)
-        .map(|((_, _, style, may_be_bare), pair)| Wish {
+        .map(|((_, _, style, may_be_bare), pair)| NameRequest {
             pair,
             style: *style,
             may_be_bare: *may_be_bare,
         })
         .collect();
     let own = own.iter().copied().collect();
-    let shown = |name: Result<ExposedName, Nameless>| match name {
+    let shown = |name: Result<ExposedName, NamingError>| match name {
         Ok(name) => name.to_string(),
-        Err(Nameless::Waits) => "…".to_owned(),
-        Err(Nameless::Withheld(why)) => format!("<{why}>"),
+        Err(NamingError::Pending) => "…".to_owned(),
+        Err(NamingError::Withheld(why)) => format!("<{why}>"),
     };
     expose(
         &wishes,
-        Reserved {
+        ReservedNames {
             own: &own,
             builtin: &["Bash"],
         },

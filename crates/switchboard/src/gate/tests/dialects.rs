@@ -16,7 +16,7 @@ fn tool_in(dialect: Dialect, server_name: &str, tool_name: &str) -> Tool {
         },
         definition(tool_name, "what it does"),
     );
-    let style = dialect.rules().naming.unwrap_or(Style::Mcp);
+    let style = dialect.profile().naming.unwrap_or(Style::Mcp);
     tool.exposed = style
         .expose(std::slice::from_ref(&tool.id))
         .remove(0)
@@ -333,12 +333,14 @@ fn s0_26_yolo_skips_its_own_files_denies_for_servers_tools() {
         let mut config = config_in(Dialect::CoreAgent, &["fs"], &[], &[]);
         let file = |path: &str| Arc::new(std::path::PathBuf::from(path));
         (config.permissions.configured, config.permissions.mode) = (true, Mode::Yolo);
-        let place = crate::config::Place {
+        let place = crate::config::Location {
             file: file("/p/.agents/mcp.json"),
             line: 1,
             column: 1,
         };
-        config.origins.insert("permissions.mode".to_owned(), place);
+        config
+            .locations
+            .insert("permissions.mode".to_owned(), place);
         config.permissions.deny = vec![RuleText {
             text: text.to_owned(),
             dialect,

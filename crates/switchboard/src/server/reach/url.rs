@@ -103,7 +103,7 @@ impl ByUrl {
             credentials,
             max_message_bytes: self.config.max_message_bytes,
         };
-        let sse_below = self.config.dialect.rules().sse_below;
+        let sse_below = self.config.dialect.profile().sse_below;
         let plan = Plan {
             wire: self.endpoint.wire,
             protocol: self.config.protocol,

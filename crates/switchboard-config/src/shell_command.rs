@@ -3,14 +3,14 @@
 use std::path::Path;
 
 use super::program::absolute;
-use super::reference::{Part, Piece, Syntax, is_name};
+use super::reference::{ReferenceSyntax, Segment, TextRole, is_name};
 use super::{Secret, StdioEndpoint};
 use crate::shell;
 
 /// What a person types to start this program in the same way: references in the entry's own syntax
 /// become the shell's, every other text stands for itself. Of a secret value nothing is left but
 /// its references. `folder` is what relative paths start at.
-pub fn by_hand(endpoint: &StdioEndpoint, folder: &Path) -> String {
+pub fn shell_command(endpoint: &StdioEndpoint, folder: &Path) -> String {
     let syntax = endpoint.syntax;
     let mut line = String::new();
     if let Some(cwd) = &endpoint.cwd {
@@ -21,7 +21,7 @@ pub fn by_hand(endpoint: &StdioEndpoint, folder: &Path) -> String {
         line.push_str("env ");
     }
     for (name, value) in &endpoint.env {
-        line.push_str(&format!("{}={} ", quoted(name), hidden(syntax, value)));
+        line.push_str(&format!("{}={} ", quoted(name), masked(syntax, value)));
     }
     line.push_str(&match endpoint.command.contains('/') {
         true => path(syntax, folder, &endpoint.command),
@@ -36,10 +36,10 @@ pub fn by_hand(endpoint: &StdioEndpoint, folder: &Path) -> String {
 
 /// A path that begins with a reference is taken for an absolute one: what it holds is not known
 /// here.
-fn path(syntax: Syntax, folder: &Path, text: &str) -> String {
-    match syntax.pieces(Part::Launch, text).as_deref() {
-        Ok([Piece::Literal(only)]) => quoted(&absolute(folder, only).display().to_string()),
-        Ok([Piece::Literal(first), ..]) if !first.starts_with('/') => {
+fn path(syntax: ReferenceSyntax, folder: &Path, text: &str) -> String {
+    match syntax.segments(TextRole::Launch, text).as_deref() {
+        Ok([Segment::Literal(only)]) => quoted(&absolute(folder, only).display().to_string()),
+        Ok([Segment::Literal(first), ..]) if !first.starts_with('/') => {
             format!(
                 "{}/{}",
                 quoted(&folder.display().to_string()),
@@ -50,39 +50,39 @@ fn path(syntax: Syntax, folder: &Path, text: &str) -> String {
     }
 }
 
-fn word(syntax: Syntax, text: &str) -> String {
-    let Ok(pieces) = syntax.pieces(Part::Launch, text) else {
+fn word(syntax: ReferenceSyntax, text: &str) -> String {
+    let Ok(segments) = syntax.segments(TextRole::Launch, text) else {
         return quoted(text);
     };
-    joined(&pieces, quoted)
+    joined(&segments, quoted)
 }
 
-fn hidden(syntax: Syntax, value: &Secret) -> String {
+fn masked(syntax: ReferenceSyntax, value: &Secret) -> String {
     const MASK: &str = "'***'";
-    let Ok(pieces) = syntax.pieces(Part::Value, value.expose()) else {
+    let Ok(segments) = syntax.segments(TextRole::Value, value.expose()) else {
         return MASK.to_owned();
     };
-    let pieces: Vec<_> = pieces
+    let segments: Vec<_> = segments
         .into_iter()
-        .map(|piece| match piece {
-            Piece::Variable { name, default } => Piece::Variable {
+        .map(|segment| match segment {
+            Segment::Variable { name, default } => Segment::Variable {
                 name,
                 default: default.map(|_| "***"),
             },
             literal => literal,
         })
         .collect();
-    joined(&pieces, |_| MASK.to_owned())
+    joined(&segments, |_| MASK.to_owned())
 }
 
 /// Texts side by side are one word to a shell, whatever each is quoted with.
-fn joined(pieces: &[Piece<'_>], show: impl Fn(&str) -> String) -> String {
+fn joined(segments: &[Segment<'_>], show: impl Fn(&str) -> String) -> String {
     let mut line = String::new();
     let mut literal = String::new();
-    for piece in pieces {
-        match piece {
-            Piece::Literal(text) => literal.push_str(text),
-            Piece::Variable { name, default } => {
+    for segment in segments {
+        match segment {
+            Segment::Literal(text) => literal.push_str(text),
+            Segment::Variable { name, default } => {
                 if !literal.is_empty() {
                     line.push_str(&show(&std::mem::take(&mut literal)));
                 }
@@ -126,31 +126,47 @@ mod tests {
 
     #[test]
     fn s2_65_the_command_to_copy_survives_a_shell() {
-        let check = |syntax: Syntax, text: &str, expected: &str| {
+        let check = |syntax: ReferenceSyntax, text: &str, expected: &str| {
             assert_eq!(word(syntax, text), expected, "{syntax:?} {text}")
         };
-        check(Syntax::Native, "--port=80", "--port=80");
-        check(Syntax::Native, "", "''");
-        check(Syntax::Native, "a b", "'a b'");
-        check(Syntax::Native, "it's", r"'it'\''s'");
-        check(Syntax::Native, "${HOME}/x y", r#""${HOME}"'/x y'"#);
-        check(Syntax::Native, "${HOME}$(rm)!", r#""${HOME}"'$(rm)!'"#);
-        check(Syntax::Native, "kill $$$$", "'kill $$'");
-        check(Syntax::Native, "${env:HOME}/$$x", r#""${HOME}"'/$x'"#);
-        check(Syntax::Native, "$${HOME}", "'${HOME}'");
-        check(Syntax::Native, r#"${A:-"$(rm)`}"#, r#""${A:-\"\$(rm)\`}""#);
-        check(Syntax::Shell, "$PWD:/workspace", r#""${PWD}":/workspace"#);
-        check(Syntax::Shell, "$$", "'$$'");
-        check(Syntax::Shell, "${a-b}", "'${a-b}'");
-        check(Syntax::Placeholder, "${env:A}", "'${env:A}'");
-        check(Syntax::Literal, "$A", "'$A'");
+        check(ReferenceSyntax::Native, "--port=80", "--port=80");
+        check(ReferenceSyntax::Native, "", "''");
+        check(ReferenceSyntax::Native, "a b", "'a b'");
+        check(ReferenceSyntax::Native, "it's", r"'it'\''s'");
+        check(ReferenceSyntax::Native, "${HOME}/x y", r#""${HOME}"'/x y'"#);
+        check(
+            ReferenceSyntax::Native,
+            "${HOME}$(rm)!",
+            r#""${HOME}"'$(rm)!'"#,
+        );
+        check(ReferenceSyntax::Native, "kill $$$$", "'kill $$'");
+        check(
+            ReferenceSyntax::Native,
+            "${env:HOME}/$$x",
+            r#""${HOME}"'/$x'"#,
+        );
+        check(ReferenceSyntax::Native, "$${HOME}", "'${HOME}'");
+        check(
+            ReferenceSyntax::Native,
+            r#"${A:-"$(rm)`}"#,
+            r#""${A:-\"\$(rm)\`}""#,
+        );
+        check(
+            ReferenceSyntax::Shell,
+            "$PWD:/workspace",
+            r#""${PWD}":/workspace"#,
+        );
+        check(ReferenceSyntax::Shell, "$$", "'$$'");
+        check(ReferenceSyntax::Shell, "${a-b}", "'${a-b}'");
+        check(ReferenceSyntax::Placeholder, "${env:A}", "'${env:A}'");
+        check(ReferenceSyntax::Literal, "$A", "'$A'");
     }
 
     /// S2-65: with its folder and its variables, so that by hand it fails for the reason it failed
     /// for.
     #[test]
     fn s2_65_the_command_to_copy_starts_in_the_same_folder_with_the_same_variables() {
-        let check = |syntax: Syntax,
+        let check = |syntax: ReferenceSyntax,
                      command: &str,
                      cwd: Option<&str>,
                      env: &[(&str, &str)],
@@ -165,39 +181,45 @@ mod tests {
                 syntax,
                 ..StdioEndpoint::new(command, ["-v"])
             };
-            assert_eq!(by_hand(&endpoint, Path::new("/my project")), expected);
+            assert_eq!(shell_command(&endpoint, Path::new("/my project")), expected);
         };
         check(
-            Syntax::Shell,
+            ReferenceSyntax::Shell,
             "python",
             Some("./servers/python"),
             &[],
             "cd '/my project/servers/python' && python -v",
         );
         check(
-            Syntax::Shell,
+            ReferenceSyntax::Shell,
             "python",
             Some("$HOME/x"),
             &[],
             r#"cd "${HOME}"/x && python -v"#,
         );
         check(
-            Syntax::Shell,
+            ReferenceSyntax::Shell,
             "python",
             Some("x/$A"),
             &[],
             r#"cd '/my project'/x/"${A}" && python -v"#,
         );
-        check(Syntax::Shell, "./run", None, &[], "'/my project/run' -v");
         check(
-            Syntax::Shell,
+            ReferenceSyntax::Shell,
+            "./run",
+            None,
+            &[],
+            "'/my project/run' -v",
+        );
+        check(
+            ReferenceSyntax::Shell,
             "/bin/run",
             Some("/tmp"),
             &[],
             "cd /tmp && /bin/run -v",
         );
         check(
-            Syntax::Shell,
+            ReferenceSyntax::Shell,
             "run",
             None,
             &[
@@ -209,7 +231,7 @@ mod tests {
             r#"URL="${DATABASE}" KEY='***' BOTH='***'"${A}"'***' NONE='' run -v"#,
         );
         check(
-            Syntax::Native,
+            ReferenceSyntax::Native,
             "run",
             None,
             &[("a.b", "${A:-canary}")],

@@ -6,23 +6,23 @@ use std::sync::Arc;
 
 use indexmap::IndexMap;
 
-use super::diagnostic::{Findings, visible_key};
-use super::fields::{SERVERS, Side};
-use super::hijack;
+use super::diagnostic::{Diagnostics, visible_key};
+use super::fields::{AppliesTo, SERVERS};
 use super::load::Scope;
+use super::loader_variables;
 use super::package_runner::FIRST_START;
-use super::reference::{Part, Syntax};
-use super::written::{At, Fields, UNSET, WrittenServer};
+use super::raw::{AtOffset, FieldTable, RawServer, UNSET};
+use super::reference::{ReferenceSyntax, TextRole};
 use super::{
-    Asks, Diagnostic, Dialect, Endpoint, Grant, HttpAuth, HttpEndpoint, HttpWire,
-    MAX_MESSAGE_BYTES, Protocol, Rules, ServerConfig, Sharing, Source, Start, StdioEndpoint,
+    Asks, Diagnostic, Dialect, DialectProfile, Endpoint, HttpAuth, HttpEndpoint, HttpWire,
+    MAX_MESSAGE_BYTES, OAuthGrant, Protocol, ServerConfig, Sharing, Source, Start, StdioEndpoint,
     Timeouts,
 };
 use crate::name::{BadName, Glob, ServerName};
 use crate::secret::Secret;
 
 /// The file an entry stands in.
-pub(super) struct Home {
+pub(super) struct FileContext {
     pub(super) file: Arc<PathBuf>,
     /// What relative paths start at.
     pub(super) folder: Arc<PathBuf>,
@@ -30,9 +30,9 @@ pub(super) struct Home {
     pub(super) dialect: Dialect,
 }
 
-impl Home {
+impl FileContext {
     fn name(&self, text: &str) -> Result<ServerName, BadName> {
-        if self.dialect.rules().narrow_names {
+        if self.dialect.profile().narrow_names {
             ServerName::new(text)
         } else {
             ServerName::dialect(text)
@@ -58,51 +58,51 @@ impl Home {
 
 /// An entry that is wrong, in a dialect in which that stops no other server: listed, and never
 /// started. `None` where it cannot even be named; that is told as a warning.
-pub(super) fn wrong_server(
-    written: &WrittenServer,
+pub(super) fn invalid_server(
+    written: &RawServer,
     fault: Diagnostic,
-    home: &Home,
-    findings: &mut Findings<'_>,
+    context: &FileContext,
+    diagnostics: &mut Diagnostics<'_>,
 ) -> Option<ServerConfig> {
-    let Ok(name) = home.name(&written.name) else {
-        findings.warnings.push(fault);
+    let Ok(name) = context.name(&written.name) else {
+        diagnostics.warnings.push(fault);
         return None;
     };
-    let source = home.source(findings.lines.line(written.at));
+    let source = context.source(diagnostics.lines.line(written.at));
     Some(ServerConfig {
-        dialect: home.dialect,
-        ..ServerConfig::new(name, source, Endpoint::Wrong(fault))
+        dialect: context.dialect,
+        ..ServerConfig::new(name, source, Endpoint::Invalid(fault))
     })
 }
 
 /// What an entry means, its fields being native ones; `None` where an error was found and told.
 pub(super) fn server(
-    written: &WrittenServer,
-    fields: &Fields,
-    home: &Home,
-    findings: &mut Findings<'_>,
+    written: &RawServer,
+    fields: &FieldTable,
+    context: &FileContext,
+    diagnostics: &mut Diagnostics<'_>,
 ) -> Option<ServerConfig> {
-    let entry = Entry {
+    let entry = ServerEntry {
         fields,
         at: written.at,
         path: &written.path,
-        rules: home.dialect.rules(),
+        rules: context.dialect.profile(),
     };
-    let scope = home.scope;
+    let scope = context.scope;
 
-    let name = home
+    let name = context
         .name(&written.name)
-        .map_err(|fault| findings.error(written.at, entry.path, fault.to_string()))
+        .map_err(|fault| diagnostics.error(written.at, entry.path, fault.to_string()))
         .ok();
-    let endpoint = entry.endpoint(scope, findings);
-    let timeouts = entry.timeouts(findings);
-    entry.check_globs(findings);
+    let endpoint = entry.endpoint(scope, diagnostics);
+    let timeouts = entry.timeouts(diagnostics);
+    entry.check_globs(diagnostics);
     let endpoint = endpoint?;
     let sets_connect = entry.fields.duration("connect_timeout").is_some();
     Some(ServerConfig {
         name: name?,
-        dialect: home.dialect,
-        source: home.source(findings.lines.line(written.at)),
+        dialect: context.dialect,
+        source: context.source(diagnostics.lines.line(written.at)),
         first_connect: endpoint
             .package_runner()
             .filter(|_| !sets_connect)
@@ -153,22 +153,22 @@ pub(super) fn server(
 }
 
 /// An entry on its way.
-struct Entry<'a> {
-    fields: &'a Fields,
+struct ServerEntry<'a> {
+    fields: &'a FieldTable,
     at: usize,
     path: &'a str,
-    rules: &'static Rules,
+    rules: &'static DialectProfile,
 }
 
-impl Entry<'_> {
-    fn endpoint(&self, scope: Scope, findings: &mut Findings<'_>) -> Option<Endpoint> {
+impl ServerEntry<'_> {
+    fn endpoint(&self, scope: Scope, diagnostics: &mut Diagnostics<'_>) -> Option<Endpoint> {
         let transport = self.fields.choice("transport");
-        let side = match (self.fields.at("command"), self.fields.at("url")) {
+        let applies_to = match (self.fields.at("command"), self.fields.at("url")) {
             // C6: which of the two was meant cannot be known.
             (Some(command), Some(url)) => {
                 let (command_line, url_line) =
-                    (findings.lines.line(command), findings.lines.line(url));
-                findings.error(
+                    (diagnostics.lines.line(command), diagnostics.lines.line(url));
+                diagnostics.error(
                     command.max(url),
                     self.path,
                     format!(
@@ -180,8 +180,8 @@ impl Entry<'_> {
                 );
                 return None;
             }
-            (Some(_), None) => Side::Stdio,
-            (None, Some(_)) => Side::Http,
+            (Some(_), None) => AppliesTo::Stdio,
+            (None, Some(_)) => AppliesTo::Http,
             (None, None) => {
                 let expected = match transport {
                     Some("stdio") => "`command` is missing; expected the program to start",
@@ -190,22 +190,27 @@ impl Entry<'_> {
                         "neither `command` nor `url` is set; expected a program to start or a URL to reach"
                     }
                 };
-                findings.missing(self.at, self.path, expected);
+                diagnostics.missing(self.at, self.path, expected);
                 return None;
             }
         };
-        let fits = self.check_side(side, transport, findings);
-        let endpoint = if side == Side::Stdio {
-            self.stdio(scope, findings)
+        let fits = self.check_side(applies_to, transport, diagnostics);
+        let endpoint = if applies_to == AppliesTo::Stdio {
+            self.stdio(scope, diagnostics)
         } else {
-            self.http(transport, findings)
+            self.http(transport, diagnostics)
         };
         endpoint.filter(|_| fits)
     }
 
     /// C18: a field of the other transport shows a misunderstanding; to ignore it would hide that.
-    fn check_side(&self, side: Side, transport: Option<&str>, findings: &mut Findings<'_>) -> bool {
-        let (ours, is) = if side == Side::Stdio {
+    fn check_side(
+        &self,
+        applies_to: AppliesTo,
+        transport: Option<&str>,
+        diagnostics: &mut Diagnostics<'_>,
+    ) -> bool {
+        let (ours, is) = if applies_to == AppliesTo::Stdio {
             ("command", "a program to start")
         } else {
             ("url", "a URL to reach")
@@ -213,16 +218,16 @@ impl Entry<'_> {
         let line = self
             .fields
             .at(ours)
-            .map(|at| findings.lines.line(at))
+            .map(|at| diagnostics.lines.line(at))
             .unwrap_or_default();
         let mut fits = true;
         for field in SERVERS
             .fields
             .iter()
-            .filter(|field| field.side != Side::Both && field.side != side)
+            .filter(|field| field.applies_to != AppliesTo::Both && field.applies_to != applies_to)
         {
             if let Some(at) = self.fields.at(field.name) {
-                let whose = if side == Side::Stdio {
+                let whose = if applies_to == AppliesTo::Stdio {
                     "a `url`"
                 } else {
                     "a `command`"
@@ -234,40 +239,40 @@ impl Entry<'_> {
                 );
                 let path = self.path_of(field.name);
                 if self.rules.strict {
-                    findings.error(at, path, message);
+                    diagnostics.error(at, path, message);
                     fits = false;
                 } else {
-                    findings.warn(at, path, format!("ignored: {message}"));
+                    diagnostics.warn(at, path, format!("ignored: {message}"));
                 }
             }
         }
-        let contradicts =
-            transport.is_some_and(|transport| (transport == "stdio") != (side == Side::Stdio));
+        let contradicts = transport
+            .is_some_and(|transport| (transport == "stdio") != (applies_to == AppliesTo::Stdio));
         if let (true, Some(transport), Some(at)) =
             (contradicts, transport, self.fields.at("transport"))
         {
             let message = format!(
                 "\"{transport}\" does not fit {is} (`{}`, line {line}); expected {}",
                 self.fields.spelt(ours),
-                if side == Side::Stdio {
+                if applies_to == AppliesTo::Stdio {
                     "\"stdio\", or no transport at all"
                 } else {
                     "\"http\" or \"sse\", or no transport at all"
                 }
             );
-            findings.error(at, self.path_of("transport"), message);
+            diagnostics.error(at, self.path_of("transport"), message);
             fits = false;
         }
         fits
     }
 
-    fn stdio(&self, scope: Scope, findings: &mut Findings<'_>) -> Option<Endpoint> {
+    fn stdio(&self, scope: Scope, diagnostics: &mut Diagnostics<'_>) -> Option<Endpoint> {
         let command = self.fields.text("command");
         if command.is_some_and(|command| command.trim().is_empty()) {
             self.error(
                 "command",
                 "empty; expected the program to start, such as \"npx\" or \"./server\"",
-                findings,
+                diagnostics,
             );
             return None;
         }
@@ -276,12 +281,12 @@ impl Entry<'_> {
         let mut sound = true;
         for field in ["command", "cwd"] {
             if let (Some(text), Some(at)) = (self.fields.text(field), self.fields.at(field)) {
-                sound &= self.check_text(text, at, field, findings);
+                sound &= self.check_text(text, at, field, diagnostics);
                 if text == "~" || text.starts_with("~/") {
                     self.warn(
                         field,
                         "\"~\" is taken as it is; write \"${HOME}\" for your home folder",
-                        findings,
+                        diagnostics,
                     );
                 }
             }
@@ -290,19 +295,19 @@ impl Entry<'_> {
             self.error(
                 "cwd",
                 "empty; expected a folder, or no `cwd` at all",
-                findings,
+                diagnostics,
             );
             sound = false;
         }
         for (index, arg) in args.iter().enumerate() {
-            sound &= self.check_text(&arg.value, arg.at, &format!("args[{index}]"), findings);
+            sound &= self.check_text(&arg.value, arg.at, &format!("args[{index}]"), diagnostics);
         }
-        for At {
+        for AtOffset {
             at,
             value: (name, value),
         } in env
         {
-            sound &= self.check_variable(name, value, *at, scope, findings);
+            sound &= self.check_variable(name, value, *at, scope, diagnostics);
         }
         let endpoint = StdioEndpoint {
             command: command?.to_owned(),
@@ -319,22 +324,22 @@ impl Entry<'_> {
         sound.then_some(Endpoint::Stdio(endpoint))
     }
 
-    fn http(&self, transport: Option<&str>, findings: &mut Findings<'_>) -> Option<Endpoint> {
+    fn http(&self, transport: Option<&str>, diagnostics: &mut Diagnostics<'_>) -> Option<Endpoint> {
         let url = self.fields.text("url")?;
         let at = self.fields.at("url")?;
         let headers = self.fields.secrets("headers");
-        let mut sound = self.check_text(url, at, "url", findings);
+        let mut sound = self.check_text(url, at, "url", diagnostics);
         // A reference may hold any part of a URL, so one with references is looked at when it is
         // expanded.
         if sound
-            && !self.rules.syntax.reads(Part::Launch, url)
+            && !self.rules.syntax.reads(TextRole::Launch, url)
             && let Err(message) = check_url(url)
         {
-            self.error("url", message, findings);
+            self.error("url", message, diagnostics);
             sound = false;
         }
         let mut seen = HashSet::new();
-        for At {
+        for AtOffset {
             at,
             value: (name, value),
         } in headers
@@ -342,19 +347,21 @@ impl Entry<'_> {
             let path = self.path_of(&format!("headers.{}", visible_key(name)));
             let lower = name.to_ascii_lowercase();
             if let Err(message) = check_header(name, value) {
-                findings.error(*at, path, message);
+                diagnostics.error(*at, path, message);
                 sound = false;
             } else if !seen.insert(lower) {
-                findings.error(
+                diagnostics.error(
                     *at,
                     path,
                     "set twice; header names do not tell upper from lower case: remove one of them",
                 );
                 sound = false;
-            } else if matches!(self.rules.syntax, Syntax::Native | Syntax::Braced)
-                && looks_like_a_bare_reference(value)
+            } else if matches!(
+                self.rules.syntax,
+                ReferenceSyntax::Native | ReferenceSyntax::Braced
+            ) && looks_like_a_bare_reference(value)
             {
-                findings.warn(*at, path, BARE_REFERENCE);
+                diagnostics.warn(*at, path, BARE_REFERENCE);
             }
         }
         let wire = match transport {
@@ -362,7 +369,7 @@ impl Entry<'_> {
             Some("sse") => HttpWire::Sse,
             _ => self.rules.wire,
         };
-        let auth = self.auth(findings);
+        let auth = self.auth(diagnostics);
         let syntax = self.rules.syntax;
         let endpoint = HttpEndpoint {
             url: url.to_owned(),
@@ -376,13 +383,13 @@ impl Entry<'_> {
 
     /// What to authorize with; fields that contradict each other are told, since one of them would
     /// be ignored.
-    fn auth(&self, findings: &mut Findings<'_>) -> Option<HttpAuth> {
+    fn auth(&self, diagnostics: &mut Diagnostics<'_>) -> Option<HttpAuth> {
         let text = |field: &str| self.fields.text(field).map(str::to_owned);
         let auth = HttpAuth {
             bearer_token: self.fields.secret("bearer_token").cloned(),
             grant: match self.fields.choice("oauth_grant") {
-                Some("client_credentials") => Grant::ClientCredentials,
-                _ => Grant::AuthorizationCode,
+                Some("client_credentials") => OAuthGrant::ClientCredentials,
+                _ => OAuthGrant::AuthorizationCode,
             },
             issuer: text("oauth_issuer"),
             client_id: text("oauth_client_id"),
@@ -404,7 +411,7 @@ impl Entry<'_> {
             "oauth_client_metadata_url",
         ] {
             if let (Some(text), Some(at)) = (self.fields.text(field), self.fields.at(field)) {
-                sound &= self.check_text(text, at, field, findings);
+                sound &= self.check_text(text, at, field, diagnostics);
             }
         }
         for field in ["bearer_token", "oauth_client_secret"] {
@@ -413,7 +420,7 @@ impl Entry<'_> {
                 .secret(field)
                 .is_some_and(looks_like_a_bare_reference)
             {
-                self.warn(field, BARE_REFERENCE, findings);
+                self.warn(field, BARE_REFERENCE, diagnostics);
             }
         }
         let headers = self.fields.secrets("headers");
@@ -422,7 +429,7 @@ impl Entry<'_> {
             .any(|header| header.value.0.eq_ignore_ascii_case("authorization"));
         let mut clash = |is: bool, field: &str, message: &str| {
             if is {
-                self.error(field, message, findings);
+                self.error(field, message, diagnostics);
                 sound = false;
             }
         };
@@ -449,12 +456,12 @@ impl Entry<'_> {
             "oauth_client_key",
             both,
         );
-        let alone = auth.grant == Grant::ClientCredentials
+        let alone = auth.grant == OAuthGrant::ClientCredentials
             && (auth.client_id.is_none()
                 || (auth.client_secret.is_none() && auth.client_key.is_none()));
         let needs = "\"client_credentials\" needs `oauth_client_id`, and `oauth_client_secret` or `oauth_client_key`";
         clash(alone, "oauth_grant", needs);
-        let person = auth.grant == Grant::AuthorizationCode && auth.client_key.is_some();
+        let person = auth.grant == OAuthGrant::AuthorizationCode && auth.client_key.is_some();
         clash(
             person,
             "oauth_client_key",
@@ -463,7 +470,7 @@ impl Entry<'_> {
         let url = auth
             .client_metadata_url
             .as_deref()
-            .filter(|url| !self.rules.syntax.reads(Part::Launch, url));
+            .filter(|url| !self.rules.syntax.reads(TextRole::Launch, url));
         let bad = url.is_some_and(|url| {
             !url::Url::parse(url).is_ok_and(|url| url.scheme() == "https" && url.path() != "/")
         });
@@ -475,7 +482,7 @@ impl Entry<'_> {
         sound.then_some(auth)
     }
 
-    fn timeouts(&self, findings: &mut Findings<'_>) -> Timeouts {
+    fn timeouts(&self, diagnostics: &mut Diagnostics<'_>) -> Timeouts {
         let default = Timeouts::default();
         let connect = self
             .fields
@@ -490,12 +497,12 @@ impl Entry<'_> {
                     let line = self
                         .fields
                         .at("call_timeout")
-                        .map(|at| findings.lines.line(at))
+                        .map(|at| diagnostics.lines.line(at))
                         .unwrap_or_default();
                     let message = format!(
                         "shorter than `call_timeout` (line {line}); expected at least as long"
                     );
-                    self.error("call_timeout_max", message, findings);
+                    self.error("call_timeout_max", message, diagnostics);
                 }
                 (call, max)
             }
@@ -520,7 +527,7 @@ impl Entry<'_> {
         }
     }
 
-    fn check_globs(&self, findings: &mut Findings<'_>) {
+    fn check_globs(&self, diagnostics: &mut Diagnostics<'_>) {
         for field in ["include_tools", "exclude_tools", "idempotent_tools"] {
             for (index, glob) in self
                 .fields
@@ -533,7 +540,7 @@ impl Entry<'_> {
                     let message = format!(
                         "not a glob: {fault}; expected a tool name, with * and ? where needed"
                     );
-                    findings.error(glob.at, self.path_of(&format!("{field}[{index}]")), message);
+                    diagnostics.error(glob.at, self.path_of(&format!("{field}[{index}]")), message);
                 }
             }
         }
@@ -541,13 +548,19 @@ impl Entry<'_> {
 
     /// What holds for every text that reaches a process or a wire. The text itself is not repeated:
     /// it may hold a secret.
-    fn check_text(&self, text: &str, at: usize, field: &str, findings: &mut Findings<'_>) -> bool {
-        let fault = match self.rules.syntax.pieces(Part::Launch, text) {
+    fn check_text(
+        &self,
+        text: &str,
+        at: usize,
+        field: &str,
+        diagnostics: &mut Diagnostics<'_>,
+    ) -> bool {
+        let fault = match self.rules.syntax.segments(TextRole::Launch, text) {
             Err(fault) => fault,
             Ok(_) if text.contains('\0') => "holds a zero byte, which no program can be given",
             Ok(_) => return true,
         };
-        findings.error(at, self.path_of(field), fault);
+        diagnostics.error(at, self.path_of(field), fault);
         false
     }
 
@@ -557,11 +570,11 @@ impl Entry<'_> {
         value: &Secret,
         at: usize,
         scope: Scope,
-        findings: &mut Findings<'_>,
+        diagnostics: &mut Diagnostics<'_>,
     ) -> bool {
         let path = self.path_of(&format!("env.{}", visible_key(name)));
         if name.is_empty() || name.contains(['=', '\0']) {
-            findings.error(
+            diagnostics.error(
                 at,
                 path,
                 "not the name of a variable; expected a name without \"=\"",
@@ -569,15 +582,17 @@ impl Entry<'_> {
             return false;
         }
         if value.expose().contains('\0') {
-            findings.error(at, path, "holds a zero byte, which no program can be given");
+            diagnostics.error(at, path, "holds a zero byte, which no program can be given");
             return false;
         }
-        if matches!(self.rules.syntax, Syntax::Native | Syntax::Braced)
-            && looks_like_a_bare_reference(value)
+        if matches!(
+            self.rules.syntax,
+            ReferenceSyntax::Native | ReferenceSyntax::Braced
+        ) && looks_like_a_bare_reference(value)
         {
-            findings.warn(at, &path, BARE_REFERENCE);
+            diagnostics.warn(at, &path, BARE_REFERENCE);
         }
-        if let Some(what) = hijack::effect(name) {
+        if let Some(what) = loader_variables::effect(name) {
             let then = match scope {
                 // Refused where trust is decided; no error, since it must not take the person's
                 // other servers down.
@@ -586,21 +601,21 @@ impl Entry<'_> {
                 }
                 Scope::User | Scope::Given => "keep it only if you mean it",
             };
-            findings.warn(at, path, format!("{what}; {then}"));
+            diagnostics.warn(at, path, format!("{what}; {then}"));
         }
         true
     }
 
-    fn error(&self, field: &str, message: impl Into<String>, findings: &mut Findings<'_>) {
-        findings.error(
+    fn error(&self, field: &str, message: impl Into<String>, diagnostics: &mut Diagnostics<'_>) {
+        diagnostics.error(
             self.fields.at(field).unwrap_or(self.at),
             self.path_of(field),
             message,
         );
     }
 
-    fn warn(&self, field: &str, message: &str, findings: &mut Findings<'_>) {
-        findings.warn(
+    fn warn(&self, field: &str, message: &str, diagnostics: &mut Diagnostics<'_>) {
+        diagnostics.warn(
             self.fields.at(field).unwrap_or(self.at),
             self.path_of(field),
             message,
@@ -654,10 +669,10 @@ pub(super) fn check_header(name: &str, value: &Secret) -> Result<(), &'static st
     }
 }
 
-fn plain(texts: &[At<String>]) -> Vec<String> {
+fn plain(texts: &[AtOffset<String>]) -> Vec<String> {
     texts.iter().map(|text| text.value.clone()).collect()
 }
 
-fn by_name(secrets: &[At<(String, Secret)>]) -> IndexMap<String, Secret> {
+fn by_name(secrets: &[AtOffset<(String, Secret)>]) -> IndexMap<String, Secret> {
     secrets.iter().map(|secret| secret.value.clone()).collect()
 }

@@ -4,28 +4,28 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::diagnostic::{Findings, visible_key};
-use super::fields::{Field, Kind, NAMING, PERMISSIONS, SECURITY, SERVERS, nearest};
+use super::diagnostic::{Diagnostics, visible_key};
+use super::fields::{FieldSpec, NAMING, PERMISSIONS, SECURITY, SERVERS, ValueKind, nearest};
 use super::quantity;
-use super::reference::{Part, Syntax};
-use super::tree::{Entry, Node, Tree};
+use super::reference::{ReferenceSyntax, TextRole};
+use super::tree::{Node, TableEntry, Tree};
 use crate::secret::Secret;
 
 /// One file.
 #[derive(Debug, Default)]
-pub(super) struct Written {
+pub(super) struct RawConfig {
     /// In the order of the file.
-    pub(super) servers: Vec<WrittenServer>,
-    pub(super) permissions: Fields,
+    pub(super) servers: Vec<RawServer>,
+    pub(super) permissions: FieldTable,
     /// There is a section about permissions, though it may be empty.
     pub(super) gated: bool,
-    pub(super) security: Fields,
-    pub(super) naming: Fields,
+    pub(super) security: FieldTable,
+    pub(super) naming: FieldTable,
 }
 
 /// One server's entry, not read yet: what is wrong in it may be told of it alone.
 #[derive(Debug)]
-pub(super) struct WrittenServer {
+pub(super) struct RawServer {
     pub(super) name: String,
     /// Offset of the name.
     pub(super) at: usize,
@@ -41,24 +41,24 @@ pub(super) const UNSET: &str = "unset_env";
 /// The fields of one table, by name; and how the file spells those of them that it spells in its
 /// own way.
 #[derive(Debug, Default)]
-pub(super) struct Fields(
-    pub(super) BTreeMap<&'static str, At<Value>>,
+pub(super) struct FieldTable(
+    pub(super) BTreeMap<&'static str, AtOffset<FieldValue>>,
     BTreeMap<&'static str, &'static str>,
 );
 
 /// A value and where it stands.
 #[derive(Debug, Clone)]
-pub(super) struct At<T> {
+pub(super) struct AtOffset<T> {
     pub(super) at: usize,
     pub(super) value: T,
 }
 
 /// A value of a known kind.
 #[derive(Debug)]
-pub(super) enum Value {
+pub(super) enum FieldValue {
     Text(String),
-    Texts(Vec<At<String>>),
-    Secrets(Vec<At<(String, Secret)>>),
+    Texts(Vec<AtOffset<String>>),
+    Secrets(Vec<AtOffset<(String, Secret)>>),
     Secret(Secret),
     Port(u16),
     Flag(bool),
@@ -69,7 +69,7 @@ pub(super) enum Value {
     Wrong,
 }
 
-impl Fields {
+impl FieldTable {
     /// Where a field stands, whatever its value.
     pub(super) fn at(&self, name: &str) -> Option<usize> {
         self.0.get(name).map(|found| found.at)
@@ -94,7 +94,7 @@ impl Fields {
         own: &'static str,
         native: &'static str,
         path: &str,
-        findings: &mut Findings<'_>,
+        diagnostics: &mut Diagnostics<'_>,
     ) {
         if self.at(native).is_none() {
             self.rename(own, native);
@@ -103,7 +103,7 @@ impl Fields {
                 "ignored: `{}` says it already; remove one of them",
                 self.spelt(native)
             );
-            findings.warn(more.at, format!("{path}.{own}"), message);
+            diagnostics.warn(more.at, format!("{path}.{own}"), message);
         }
     }
 
@@ -113,8 +113,8 @@ impl Fields {
     }
 
     pub(super) fn text(&self, name: &str) -> Option<&str> {
-        if let Some(At {
-            value: Value::Text(text),
+        if let Some(AtOffset {
+            value: FieldValue::Text(text),
             ..
         }) = self.0.get(name)
         {
@@ -124,9 +124,9 @@ impl Fields {
         }
     }
 
-    pub(super) fn texts(&self, name: &str) -> Option<&[At<String>]> {
-        if let Some(At {
-            value: Value::Texts(texts),
+    pub(super) fn texts(&self, name: &str) -> Option<&[AtOffset<String>]> {
+        if let Some(AtOffset {
+            value: FieldValue::Texts(texts),
             ..
         }) = self.0.get(name)
         {
@@ -136,9 +136,9 @@ impl Fields {
         }
     }
 
-    pub(super) fn secrets(&self, name: &str) -> &[At<(String, Secret)>] {
-        if let Some(At {
-            value: Value::Secrets(secrets),
+    pub(super) fn secrets(&self, name: &str) -> &[AtOffset<(String, Secret)>] {
+        if let Some(AtOffset {
+            value: FieldValue::Secrets(secrets),
             ..
         }) = self.0.get(name)
         {
@@ -149,8 +149,8 @@ impl Fields {
     }
 
     pub(super) fn secret(&self, name: &str) -> Option<&Secret> {
-        if let Some(At {
-            value: Value::Secret(secret),
+        if let Some(AtOffset {
+            value: FieldValue::Secret(secret),
             ..
         }) = self.0.get(name)
         {
@@ -161,8 +161,8 @@ impl Fields {
     }
 
     pub(super) fn port(&self, name: &str) -> Option<u16> {
-        if let Some(At {
-            value: Value::Port(port),
+        if let Some(AtOffset {
+            value: FieldValue::Port(port),
             ..
         }) = self.0.get(name)
         {
@@ -173,8 +173,8 @@ impl Fields {
     }
 
     pub(super) fn flag(&self, name: &str) -> Option<bool> {
-        if let Some(At {
-            value: Value::Flag(flag),
+        if let Some(AtOffset {
+            value: FieldValue::Flag(flag),
             ..
         }) = self.0.get(name)
         {
@@ -185,8 +185,8 @@ impl Fields {
     }
 
     pub(super) fn duration(&self, name: &str) -> Option<Duration> {
-        if let Some(At {
-            value: Value::Duration(duration),
+        if let Some(AtOffset {
+            value: FieldValue::Duration(duration),
             ..
         }) = self.0.get(name)
         {
@@ -197,8 +197,8 @@ impl Fields {
     }
 
     pub(super) fn bytes(&self, name: &str) -> Option<usize> {
-        if let Some(At {
-            value: Value::Bytes(bytes),
+        if let Some(AtOffset {
+            value: FieldValue::Bytes(bytes),
             ..
         }) = self.0.get(name)
         {
@@ -209,8 +209,8 @@ impl Fields {
     }
 
     pub(super) fn choice(&self, name: &str) -> Option<&'static str> {
-        if let Some(At {
-            value: Value::Choice(choice),
+        if let Some(AtOffset {
+            value: FieldValue::Choice(choice),
             ..
         }) = self.0.get(name)
         {
@@ -222,12 +222,12 @@ impl Fields {
 }
 
 /// Reads a native document. What is wrong is collected, never the first thing only.
-pub(super) fn read(document: &Node, findings: &mut Findings<'_>) -> Written {
-    let mut written = Written::default();
-    for Entry { key, at, value } in document.entries() {
+pub(super) fn read(document: &Node, diagnostics: &mut Diagnostics<'_>) -> RawConfig {
+    let mut written = RawConfig::default();
+    for TableEntry { key, at, value } in document.entries() {
         let section = match key.as_str() {
             "servers" => {
-                written.servers = servers(SERVERS.name, value, findings);
+                written.servers = servers(SERVERS.name, value, diagnostics);
                 continue;
             }
             "permissions" => &PERMISSIONS,
@@ -237,16 +237,16 @@ pub(super) fn read(document: &Node, findings: &mut Findings<'_>) -> Written {
             other => {
                 let sections =
                     [&SERVERS, &PERMISSIONS, &SECURITY, &NAMING].map(|section| section.name);
-                unknown(other, *at, "", "section", sections.into_iter(), findings);
+                unknown(other, *at, "", "section", sections.into_iter(), diagnostics);
                 continue;
             }
         };
         let fields = table(
             value,
             section.fields,
-            Syntax::Native,
+            ReferenceSyntax::Native,
             section.name,
-            findings,
+            diagnostics,
         )
         .unwrap_or_default();
         match section.name {
@@ -262,21 +262,21 @@ pub(super) fn read(document: &Node, findings: &mut Findings<'_>) -> Written {
 pub(super) fn servers(
     section: &'static str,
     value: &Node,
-    findings: &mut Findings<'_>,
-) -> Vec<WrittenServer> {
+    diagnostics: &mut Diagnostics<'_>,
+) -> Vec<RawServer> {
     if !matches!(value.value, Tree::Table(_)) {
-        let form = if findings.json {
+        let form = if diagnostics.json {
             "an object with an entry for each server, { \"NAME\": { … } }".to_owned()
         } else {
             format!("a table for each server, [{section}.NAME]")
         };
-        findings.error(
+        diagnostics.error(
             value.at,
             section,
-            format!("expected {form}, found {}", findings.kind(value)),
+            format!("expected {form}, found {}", diagnostics.kind(value)),
         );
     }
-    let server = |entry: &Entry| WrittenServer {
+    let server = |entry: &TableEntry| RawServer {
         name: entry.key.clone(),
         at: entry.at,
         path: format!("{section}.{}", visible_key(&entry.key)),
@@ -289,23 +289,23 @@ pub(super) fn servers(
 /// known one.
 pub(super) fn table(
     value: &Node,
-    known: &'static [Field],
-    syntax: Syntax,
+    known: &'static [FieldSpec],
+    syntax: ReferenceSyntax,
     path: &str,
-    findings: &mut Findings<'_>,
-) -> Option<Fields> {
-    entry(value, known, &[], syntax, path, findings)
+    diagnostics: &mut Diagnostics<'_>,
+) -> Option<FieldTable> {
+    entry(value, known, &[], syntax, path, diagnostics)
 }
 
 /// The same for an entry of another program's file, which may have these native fields as well.
 pub(super) fn entry(
     value: &Node,
-    known: &'static [Field],
+    known: &'static [FieldSpec],
     ours: &'static [&'static str],
-    syntax: Syntax,
+    syntax: ReferenceSyntax,
     path: &str,
-    findings: &mut Findings<'_>,
-) -> Option<Fields> {
+    diagnostics: &mut Diagnostics<'_>,
+) -> Option<FieldTable> {
     let known = known.iter().chain(
         SERVERS
             .fields
@@ -313,20 +313,20 @@ pub(super) fn entry(
             .filter(|field| ours.contains(&field.name)),
     );
     if !matches!(value.value, Tree::Table(_)) {
-        let form = if findings.json {
+        let form = if diagnostics.json {
             "an object, { … }".to_owned()
         } else {
             format!("a table, [{path}]")
         };
-        findings.error(
+        diagnostics.error(
             value.at,
             path,
-            format!("expected {form}, found {}", findings.kind(value)),
+            format!("expected {form}, found {}", diagnostics.kind(value)),
         );
         return None;
     }
-    let mut fields = Fields::default();
-    for Entry { key, at, value } in value.entries() {
+    let mut fields = FieldTable::default();
+    for TableEntry { key, at, value } in value.entries() {
         match known.clone().find(|field| field.name == key) {
             Some(field) => {
                 let read = read_value(
@@ -334,11 +334,11 @@ pub(super) fn entry(
                     value,
                     syntax,
                     &format!("{path}.{}", field.name),
-                    findings,
+                    diagnostics,
                 );
                 fields.0.insert(
                     field.name,
-                    At {
+                    AtOffset {
                         at: *at,
                         value: read,
                     },
@@ -350,7 +350,7 @@ pub(super) fn entry(
                 path,
                 "field",
                 known.clone().map(|field| field.name),
-                findings,
+                diagnostics,
             ),
         }
     }
@@ -364,7 +364,7 @@ pub(super) fn unknown(
     path: &str,
     noun: &str,
     known: impl Iterator<Item = &'static str> + Clone,
-    findings: &mut Findings<'_>,
+    diagnostics: &mut Diagnostics<'_>,
 ) {
     let field = if path.is_empty() {
         visible_key(key)
@@ -376,55 +376,62 @@ pub(super) fn unknown(
         None if path.is_empty() => format!("; known are {}", listed(known)),
         None => String::new(),
     };
-    findings.unknown(at, field, noun, hint);
+    diagnostics.unknown(at, field, noun, hint);
 }
 
 /// A value, if it is of the field's kind.
 pub(super) fn read_value(
-    field: &Field,
+    field: &FieldSpec,
     node: &Node,
-    syntax: Syntax,
+    syntax: ReferenceSyntax,
     path: &str,
-    findings: &mut Findings<'_>,
-) -> Value {
+    diagnostics: &mut Diagnostics<'_>,
+) -> FieldValue {
     let read = match (field.kind, &node.value) {
-        (Kind::Text, Tree::Text(text)) => Ok(Value::Text(text.clone())),
-        (Kind::Texts, Tree::List(items)) => return texts(items, path, findings),
-        (Kind::Secrets, Tree::Table(entries)) => return secrets(entries, syntax, path, findings),
-        (Kind::Secret, Tree::Text(text)) => match syntax.pieces(Part::Value, text) {
-            Ok(_) => Ok(Value::Secret(Secret::new(text.clone()))),
+        (ValueKind::Text, Tree::Text(text)) => Ok(FieldValue::Text(text.clone())),
+        (ValueKind::Texts, Tree::List(items)) => return texts(items, path, diagnostics),
+        (ValueKind::Secrets, Tree::Table(entries)) => {
+            return secrets(entries, syntax, path, diagnostics);
+        }
+        (ValueKind::Secret, Tree::Text(text)) => match syntax.segments(TextRole::Value, text) {
+            Ok(_) => Ok(FieldValue::Secret(Secret::new(text.clone()))),
             Err(message) => Err(message.to_owned()),
         },
-        (Kind::Port, Tree::Number(number)) => match number.parse() {
-            Ok(port) if port > 0 => Ok(Value::Port(port)),
-            _ => Err(format!("expected {}", form(Kind::Port, findings.json))),
+        (ValueKind::Port, Tree::Number(number)) => match number.parse() {
+            Ok(port) if port > 0 => Ok(FieldValue::Port(port)),
+            _ => Err(format!(
+                "expected {}",
+                form(ValueKind::Port, diagnostics.json)
+            )),
         },
-        (Kind::Flag, Tree::Flag(flag)) => Ok(Value::Flag(*flag)),
-        (Kind::Duration, Tree::Text(text)) => quantity::duration(text).map(Value::Duration),
-        (Kind::Bytes, Tree::Text(text)) => quantity::bytes(text).map(Value::Bytes),
-        (Kind::Bytes, Tree::Number(number)) => match number.parse() {
-            Ok(number) => quantity::bounded_bytes(number).map(Value::Bytes),
+        (ValueKind::Flag, Tree::Flag(flag)) => Ok(FieldValue::Flag(*flag)),
+        (ValueKind::Duration, Tree::Text(text)) => {
+            quantity::duration(text).map(FieldValue::Duration)
+        }
+        (ValueKind::Bytes, Tree::Text(text)) => quantity::bytes(text).map(FieldValue::Bytes),
+        (ValueKind::Bytes, Tree::Number(number)) => match number.parse() {
+            Ok(number) => quantity::bounded_bytes(number).map(FieldValue::Bytes),
             Err(_) => Err(format!("expected {}", quantity::BYTES_FORM)),
         },
-        (Kind::Milliseconds, Tree::Number(number)) => match number.parse::<u64>() {
+        (ValueKind::Milliseconds, Tree::Number(number)) => match number.parse::<u64>() {
             Ok(milliseconds) if milliseconds > 0 => {
-                Ok(Value::Duration(Duration::from_millis(milliseconds)))
+                Ok(FieldValue::Duration(Duration::from_millis(milliseconds)))
             }
             _ => Err(format!(
                 "expected {}",
-                form(Kind::Milliseconds, findings.json)
+                form(ValueKind::Milliseconds, diagnostics.json)
             )),
         },
-        (Kind::Choice(words), Tree::Text(text)) => choice(field.name, text, words),
+        (ValueKind::Choice(words), Tree::Text(text)) => choice(field.name, text, words),
         (kind, _) => Err(format!(
             "expected {}, found {}",
-            form(kind, findings.json),
-            findings.kind(node)
+            form(kind, diagnostics.json),
+            diagnostics.kind(node)
         )),
     };
     read.unwrap_or_else(|message| {
-        findings.error(node.at, path, message);
-        Value::Wrong
+        diagnostics.error(node.at, path, message);
+        FieldValue::Wrong
     })
 }
 
@@ -432,9 +439,9 @@ fn choice(
     name: &str,
     text: &str,
     words: &'static [(&'static str, &'static str)],
-) -> Result<Value, String> {
+) -> Result<FieldValue, String> {
     if let Some((word, _)) = words.iter().find(|(word, _)| *word == text) {
-        return Ok(Value::Choice(word));
+        return Ok(FieldValue::Choice(word));
     }
     let known = words.iter().map(|(word, _)| *word);
     let noun = if matches!(name, "start" | "asks" | "session") {
@@ -453,46 +460,51 @@ fn choice(
     })
 }
 
-fn texts(items: &[Node], path: &str, findings: &mut Findings<'_>) -> Value {
+fn texts(items: &[Node], path: &str, diagnostics: &mut Diagnostics<'_>) -> FieldValue {
     let mut read = Vec::with_capacity(items.len());
     let mut wrong = false;
     for (index, item) in items.iter().enumerate() {
         match item.text() {
-            Some(text) => read.push(At {
+            Some(text) => read.push(AtOffset {
                 at: item.at,
                 value: text.to_owned(),
             }),
             None => {
                 wrong = true;
-                findings.error(
+                diagnostics.error(
                     item.at,
                     format!("{path}[{index}]"),
-                    format!("expected a string, found {}", findings.kind(item)),
+                    format!("expected a string, found {}", diagnostics.kind(item)),
                 );
             }
         }
     }
     if wrong {
-        Value::Wrong
+        FieldValue::Wrong
     } else {
-        Value::Texts(read)
+        FieldValue::Texts(read)
     }
 }
 
-fn secrets(entries: &[Entry], syntax: Syntax, path: &str, findings: &mut Findings<'_>) -> Value {
+fn secrets(
+    entries: &[TableEntry],
+    syntax: ReferenceSyntax,
+    path: &str,
+    diagnostics: &mut Diagnostics<'_>,
+) -> FieldValue {
     let mut read = Vec::with_capacity(entries.len());
     let mut wrong = false;
-    for Entry { key, at, value } in entries {
+    for TableEntry { key, at, value } in entries {
         let path = format!("{path}.{}", visible_key(key));
         match value.text() {
-            Some(text) => match syntax.pieces(Part::Value, text) {
-                Ok(_) => read.push(At {
+            Some(text) => match syntax.segments(TextRole::Value, text) {
+                Ok(_) => read.push(AtOffset {
                     at: *at,
                     value: (key.clone(), Secret::new(text)),
                 }),
                 Err(message) => {
                     wrong = true;
-                    findings.error(value.at, path, message);
+                    diagnostics.error(value.at, path, message);
                 }
             },
             None => {
@@ -502,31 +514,36 @@ fn secrets(entries: &[Entry], syntax: Syntax, path: &str, findings: &mut Finding
                 } else {
                     "; put the value in quotes"
                 };
-                let message = format!("expected a string, found {}{quotes}", findings.kind(value));
-                findings.error(value.at, path, message);
+                let message = format!(
+                    "expected a string, found {}{quotes}",
+                    diagnostics.kind(value)
+                );
+                diagnostics.error(value.at, path, message);
             }
         }
     }
     if wrong {
-        Value::Wrong
+        FieldValue::Wrong
     } else {
-        Value::Secrets(read)
+        FieldValue::Secrets(read)
     }
 }
 
-fn form(kind: Kind, json: bool) -> String {
+fn form(kind: ValueKind, json: bool) -> String {
     match kind {
-        Kind::Text => "a string in quotes".to_owned(),
-        Kind::Texts => "a list of strings, such as [\"a\", \"b\"]".to_owned(),
-        Kind::Secrets if json => "an object of strings, such as { \"NAME\": \"value\" }".to_owned(),
-        Kind::Secrets => "a table of strings, such as { NAME = \"value\" }".to_owned(),
-        Kind::Secret => "a string in quotes".to_owned(),
-        Kind::Port => "a port from 1 to 65535".to_owned(),
-        Kind::Flag => "true or false".to_owned(),
-        Kind::Duration => quantity::DURATION_FORM.to_owned(),
-        Kind::Bytes => quantity::BYTES_FORM.to_owned(),
-        Kind::Milliseconds => "a whole number of milliseconds, more than 0".to_owned(),
-        Kind::Choice(words) => one_of(words.iter().map(|(word, _)| *word)),
+        ValueKind::Text => "a string in quotes".to_owned(),
+        ValueKind::Texts => "a list of strings, such as [\"a\", \"b\"]".to_owned(),
+        ValueKind::Secrets if json => {
+            "an object of strings, such as { \"NAME\": \"value\" }".to_owned()
+        }
+        ValueKind::Secrets => "a table of strings, such as { NAME = \"value\" }".to_owned(),
+        ValueKind::Secret => "a string in quotes".to_owned(),
+        ValueKind::Port => "a port from 1 to 65535".to_owned(),
+        ValueKind::Flag => "true or false".to_owned(),
+        ValueKind::Duration => quantity::DURATION_FORM.to_owned(),
+        ValueKind::Bytes => quantity::BYTES_FORM.to_owned(),
+        ValueKind::Milliseconds => "a whole number of milliseconds, more than 0".to_owned(),
+        ValueKind::Choice(words) => one_of(words.iter().map(|(word, _)| *word)),
     }
 }
 

@@ -1,36 +1,36 @@
 //! How a dialect writes an entry: where entries stand, and what its fields are called.
 
-use super::{Addition, Target, Text, Value};
-use crate::reference::{Part, Piece, Syntax};
+use super::{NewServer, NewText, NewValue, ServerTarget};
+use crate::reference::{ReferenceSyntax, Segment, TextRole};
 
 /// What a new entry looks like in one dialect.
 #[derive(Debug)]
-pub(crate) struct Spelling {
+pub(crate) struct EntrySpelling {
     /// The keys that lead to the entries.
     pub(crate) container: &'static [&'static str],
     /// What a program needs said beside its command.
     pub(crate) stdio: Option<(&'static str, &'static str)>,
     /// How an address is written whose wire nobody named, one for Streamable HTTP, and one for
     /// HTTP+SSE.
-    pub(crate) auto: Address,
-    pub(crate) http: Address,
-    pub(crate) sse: Address,
+    pub(crate) auto: UrlField,
+    pub(crate) http: UrlField,
+    pub(crate) sse: UrlField,
     pub(crate) headers: Option<&'static str>,
     pub(crate) cwd: Option<&'static str>,
     /// The field that switches a server on or off, and its value for on.
     pub(crate) enabled: Option<(&'static str, bool)>,
     /// How the value of a variable or a header refers to a variable.
-    pub(crate) reference: Reference,
+    pub(crate) reference: ReferenceForm,
     /// What a file that did not exist begins with, beside the entries.
     pub(crate) version: Option<(&'static str, u32)>,
 }
 
 /// The field of an address, and what is said beside it; none where the dialect has no such wire.
-pub(crate) type Address = Option<(&'static str, Option<(&'static str, &'static str)>)>;
+pub(crate) type UrlField = Option<(&'static str, Option<(&'static str, &'static str)>)>;
 
 /// How a reference is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Reference {
+pub(crate) enum ReferenceForm {
     /// Between these.
     Between(&'static str, &'static str),
     /// `env("NAME")`, which is the whole value.
@@ -39,31 +39,34 @@ pub(crate) enum Reference {
     None,
 }
 
-impl Spelling {
+impl EntrySpelling {
     /// The fields of an entry. The error tells what such a file cannot say.
-    pub(super) fn entry(&self, addition: &Addition) -> Result<Vec<(&'static str, Value)>, String> {
+    pub(super) fn entry(
+        &self,
+        addition: &NewServer,
+    ) -> Result<Vec<(&'static str, NewValue)>, String> {
         let mut fields = Vec::new();
         let wire = addition.transport.as_deref();
         match (&addition.target, wire) {
-            (Target::Command(command, args), None | Some("stdio")) => {
+            (ServerTarget::Command(command, args), None | Some("stdio")) => {
                 fields.extend(
                     self.stdio
-                        .map(|(field, word)| (field, Value::Text(word.to_owned()))),
+                        .map(|(field, word)| (field, NewValue::Text(word.to_owned()))),
                 );
-                fields.push(("command", Value::Text(command.clone())));
+                fields.push(("command", NewValue::Text(command.clone())));
                 if !args.is_empty() {
-                    fields.push(("args", Value::Texts(args.clone())));
+                    fields.push(("args", NewValue::Texts(args.clone())));
                 }
             }
-            (Target::Command(..), Some(_)) => {
+            (ServerTarget::Command(..), Some(_)) => {
                 return Err(
                     "a program is reached over stdio; give an address for any other".to_owned(),
                 );
             }
-            (Target::Url(_), Some("stdio")) => {
+            (ServerTarget::Url(_), Some("stdio")) => {
                 return Err("an address is not reached over stdio; give `-- COMMAND`".to_owned());
             }
-            (Target::Url(url), wire) => {
+            (ServerTarget::Url(url), wire) => {
                 let address = match wire {
                     None => self.auto,
                     Some("http") => self.http,
@@ -75,29 +78,29 @@ impl Spelling {
                         wire.unwrap_or_default()
                     ));
                 };
-                fields.extend(beside.map(|(field, word)| (field, Value::Text(word.to_owned()))));
-                fields.push((field, Value::Text(url.clone())));
+                fields.extend(beside.map(|(field, word)| (field, NewValue::Text(word.to_owned()))));
+                fields.push((field, NewValue::Text(url.clone())));
             }
         }
         if let Some(cwd) = &addition.cwd {
             let field = self
                 .cwd
                 .ok_or("a file of this kind has no word for --cwd")?;
-            fields.push((field, Value::Text(cwd.clone())));
+            fields.push((field, NewValue::Text(cwd.clone())));
         }
         if !addition.env.is_empty() {
-            fields.push(("env", Value::Table(self.texts(&addition.env)?)));
+            fields.push(("env", NewValue::Table(self.texts(&addition.env)?)));
         }
         if !addition.headers.is_empty() {
             let field = self
                 .headers
                 .ok_or("a file of this kind has no word for --header")?;
-            fields.push((field, Value::Table(self.texts(&addition.headers)?)));
+            fields.push((field, NewValue::Table(self.texts(&addition.headers)?)));
         }
         Ok(fields)
     }
 
-    fn texts(&self, pairs: &[(String, String)]) -> Result<Vec<(String, Text)>, String> {
+    fn texts(&self, pairs: &[(String, String)]) -> Result<Vec<(String, NewText)>, String> {
         pairs
             .iter()
             .map(|(name, value)| Ok((name.clone(), self.text(name, value)?)))
@@ -105,47 +108,49 @@ impl Spelling {
     }
 
     /// A value that was written with native references. The error does not repeat it.
-    fn text(&self, name: &str, value: &str) -> Result<Text, String> {
-        let pieces = Syntax::Native
-            .pieces(Part::Value, value)
+    fn text(&self, name: &str, value: &str) -> Result<NewText, String> {
+        let segments = ReferenceSyntax::Native
+            .segments(TextRole::Value, value)
             .map_err(|fault| format!("{name}: {fault}"))?;
-        let variable = |piece: &Piece<'_>| matches!(piece, Piece::Variable { .. });
-        match (self.reference, pieces.as_slice()) {
-            (Reference::Between("${", "}"), _) if self.is_native() => {
-                Ok(Text::Plain(value.to_owned()))
+        let variable = |segment: &Segment<'_>| matches!(segment, Segment::Variable { .. });
+        match (self.reference, segments.as_slice()) {
+            (ReferenceForm::Between("${", "}"), _) if self.is_native() => {
+                Ok(NewText::Plain(value.to_owned()))
             }
-            (_, pieces) if !pieces.iter().any(variable) => Ok(Text::Plain(literals(pieces))),
+            (_, segments) if !segments.iter().any(variable) => {
+                Ok(NewText::Plain(literals(segments)))
+            }
             (
-                Reference::Call,
+                ReferenceForm::Call,
                 [
-                    Piece::Variable {
+                    Segment::Variable {
                         name,
                         default: None,
                     },
                 ],
-            ) => Ok(Text::Call((*name).to_owned())),
-            (Reference::Between(before, after), pieces) => {
+            ) => Ok(NewText::Call((*name).to_owned())),
+            (ReferenceForm::Between(before, after), segments) => {
                 let mut text = String::new();
-                for piece in pieces {
-                    match piece {
-                        Piece::Literal(literal) => text.push_str(literal),
-                        Piece::Variable {
+                for segment in segments {
+                    match segment {
+                        Segment::Literal(literal) => text.push_str(literal),
+                        Segment::Variable {
                             name,
                             default: None,
                         } => text.extend([before, name, after]),
-                        Piece::Variable { .. } => {
+                        Segment::Variable { .. } => {
                             return Err(format!(
                                 "{name}: a file of this kind has no word for a default"
                             ));
                         }
                     }
                 }
-                Ok(Text::Plain(text))
+                Ok(NewText::Plain(text))
             }
-            (Reference::Call, _) => Err(format!(
+            (ReferenceForm::Call, _) => Err(format!(
                 "{name}: a file of this kind takes one ${{NAME}} and nothing beside it"
             )),
-            (Reference::None, _) => Err(format!(
+            (ReferenceForm::None, _) => Err(format!(
                 "{name}: a file of this kind has no references; a value is taken as it is"
             )),
         }
@@ -157,11 +162,11 @@ impl Spelling {
     }
 }
 
-fn literals(pieces: &[Piece<'_>]) -> String {
-    pieces
+fn literals(segments: &[Segment<'_>]) -> String {
+    segments
         .iter()
-        .filter_map(|piece| {
-            if let Piece::Literal(text) = piece {
+        .filter_map(|segment| {
+            if let Segment::Literal(text) = segment {
                 Some(*text)
             } else {
                 None
@@ -170,11 +175,11 @@ fn literals(pieces: &[Piece<'_>]) -> String {
         .collect()
 }
 
-const URL: Address = Some(("url", None));
-const SSE: Address = Some(("url", Some(("transport", "sse"))));
+const URL: UrlField = Some(("url", None));
+const SSE: UrlField = Some(("url", Some(("transport", "sse"))));
 
 /// `switchboard.toml`.
-pub(crate) const NATIVE: Spelling = Spelling {
+pub(crate) const NATIVE: EntrySpelling = EntrySpelling {
     container: &["servers"],
     stdio: None,
     auto: URL,
@@ -183,32 +188,32 @@ pub(crate) const NATIVE: Spelling = Spelling {
     headers: Some("headers"),
     cwd: Some("cwd"),
     enabled: Some(("enabled", true)),
-    reference: Reference::Between("${", "}"),
+    reference: ReferenceForm::Between("${", "}"),
     version: None,
 };
 
-pub(crate) const CORE_AGENT: Spelling = Spelling {
+pub(crate) const CORE_AGENT: EntrySpelling = EntrySpelling {
     stdio: Some(("transport", "stdio")),
     auto: Some(("url", Some(("transport", "http")))),
     sse: None,
     cwd: None,
     enabled: None,
-    reference: Reference::Between("${env:", "}"),
+    reference: ReferenceForm::Between("${env:", "}"),
     version: Some(("version", 1)),
     ..NATIVE
 };
 
-pub(crate) const A3S: Spelling = Spelling {
+pub(crate) const A3S: EntrySpelling = EntrySpelling {
     container: &["mcp_servers"],
     stdio: Some(("transport", "stdio")),
     auto: SSE,
     http: None,
     cwd: None,
-    reference: Reference::Call,
+    reference: ReferenceForm::Call,
     ..NATIVE
 };
 
-pub(crate) const GEMINI: Spelling = Spelling {
+pub(crate) const GEMINI: EntrySpelling = EntrySpelling {
     container: &["mcpServers"],
     auto: Some(("httpUrl", None)),
     http: Some(("httpUrl", None)),
@@ -217,29 +222,29 @@ pub(crate) const GEMINI: Spelling = Spelling {
     ..NATIVE
 };
 
-pub(crate) const AGENT_APPS: Spelling = Spelling {
+pub(crate) const AGENT_APPS: EntrySpelling = EntrySpelling {
     container: &["metadata", "mcp"],
     http: URL,
     sse: None,
     headers: None,
     cwd: None,
     enabled: None,
-    reference: Reference::Between("\\${", "}"),
+    reference: ReferenceForm::Between("\\${", "}"),
     ..NATIVE
 };
 
-pub(crate) const AGENT_CODE: Spelling = Spelling {
+pub(crate) const AGENT_CODE: EntrySpelling = EntrySpelling {
     container: &["mcp_servers"],
     http: None,
     sse: URL,
     headers: None,
     cwd: None,
     enabled: None,
-    reference: Reference::None,
+    reference: ReferenceForm::None,
     ..NATIVE
 };
 
-pub(crate) const MCP_JSON: Spelling = Spelling {
+pub(crate) const MCP_JSON: EntrySpelling = EntrySpelling {
     container: &["mcpServers"],
     http: Some(("url", Some(("type", "http")))),
     sse: Some(("url", Some(("type", "sse")))),

@@ -3,17 +3,17 @@
 
 use std::time::Duration;
 
-use super::diagnostic::Findings;
+use super::diagnostic::Diagnostics;
 use super::expand::Environment;
-use super::reference::{Part, Piece, Syntax};
+use super::raw::{AtOffset, FieldTable, FieldValue};
+use super::reference::{ReferenceSyntax, Segment, TextRole};
 use super::tree::Node;
-use super::written::{At, Fields, Value};
-use super::{Endpoint, Place, ServerConfig};
+use super::{Endpoint, Location, ServerConfig};
 use crate::secret::Secret;
 
 /// One value of an entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Origin {
+pub struct EntryValue {
     /// The native field: `command`, `args`, `env.TOKEN`.
     pub field: String,
     /// What the file itself calls it: `httpUrl`, `timeout`.
@@ -21,16 +21,16 @@ pub struct Origin {
     /// As written. Values of variables and headers, and tokens, are hidden but for the references
     /// in them; arguments and addresses are not, and may hold what a person would rather not
     /// show.
-    pub value: Shown,
+    pub value: DisplayValue,
     /// Where it stands.
-    pub place: Place,
+    pub location: Location,
     /// It is one of several values of a field: a variable, a header.
     pub is_part: bool,
 }
 
 /// A value as it may be shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Shown {
+pub enum DisplayValue {
     /// A text or a word.
     Text(String),
     /// A number, with its unit.
@@ -38,25 +38,25 @@ pub enum Shown {
     /// Texts.
     Texts(Vec<String>),
     /// A value that is secret: its references, with `***` for all else.
-    Hidden(String),
+    Masked(String),
     /// `true` or `false`.
     Flag(bool),
 }
 
 /// A reference to a variable.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Reading {
+pub struct VariableUse {
     /// The native field that reads it: `command`, `args[0]`, `env.TOKEN`.
     pub field: String,
     /// The variable.
     pub variable: String,
     /// What there is.
-    pub found: Found,
+    pub state: VariableState,
 }
 
 /// What a reference comes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Found {
+pub enum VariableState {
     /// The variable is set.
     Set,
     /// It is set, to nothing.
@@ -70,45 +70,46 @@ pub enum Found {
 /// What an entry says, in the order of the file.
 pub(super) fn values(
     entry: &Node,
-    fields: &Fields,
-    syntax: Syntax,
-    findings: &Findings<'_>,
-) -> Vec<Origin> {
-    let mut found: Vec<(usize, Origin)> = Vec::new();
-    for (field, At { at, value }) in &fields.0 {
-        let origin = |field: String, written: String, value: Shown, at: usize, is_part: bool| {
-            let (line, column) = findings.lines.place(at);
-            let place = Place {
-                file: findings.file.clone(),
-                line,
-                column,
+    fields: &FieldTable,
+    syntax: ReferenceSyntax,
+    diagnostics: &Diagnostics<'_>,
+) -> Vec<EntryValue> {
+    let mut found: Vec<(usize, EntryValue)> = Vec::new();
+    for (field, AtOffset { at, value }) in &fields.0 {
+        let origin =
+            |field: String, written: String, value: DisplayValue, at: usize, is_part: bool| {
+                let (line, column) = diagnostics.lines.line_and_column(at);
+                let location = Location {
+                    file: diagnostics.file.clone(),
+                    line,
+                    column,
+                };
+                (
+                    at,
+                    EntryValue {
+                        field,
+                        written,
+                        value,
+                        location,
+                        is_part,
+                    },
+                )
             };
-            (
-                at,
-                Origin {
-                    field,
-                    written,
-                    value,
-                    place,
-                    is_part,
-                },
-            )
-        };
         let written = match fields.spelt(field) {
             own if own != *field => own.to_owned(),
             _ => key_at(entry, *at).unwrap_or(field).to_owned(),
         };
-        if let Value::Secrets(secrets) = value {
-            for At {
+        if let FieldValue::Secrets(secrets) = value {
+            for AtOffset {
                 at,
                 value: (name, value),
             } in secrets
             {
-                let hidden = Shown::Hidden(hidden(syntax, value));
+                let masked = DisplayValue::Masked(masked(syntax, value));
                 found.push(origin(
                     format!("{field}.{name}"),
                     format!("{written}.{name}"),
-                    hidden,
+                    masked,
                     *at,
                     true,
                 ));
@@ -133,23 +134,25 @@ fn key_at(node: &Node, at: usize) -> Option<&str> {
     })
 }
 
-fn shown(value: &Value, syntax: Syntax) -> Option<Shown> {
+fn shown(value: &FieldValue, syntax: ReferenceSyntax) -> Option<DisplayValue> {
     Some(match value {
-        Value::Text(text) => Shown::Text(text.clone()),
-        Value::Texts(texts) => Shown::Texts(texts.iter().map(|text| text.value.clone()).collect()),
-        Value::Secrets(secrets) => Shown::Texts(
+        FieldValue::Text(text) => DisplayValue::Text(text.clone()),
+        FieldValue::Texts(texts) => {
+            DisplayValue::Texts(texts.iter().map(|text| text.value.clone()).collect())
+        }
+        FieldValue::Secrets(secrets) => DisplayValue::Texts(
             secrets
                 .iter()
                 .map(|secret| secret.value.0.clone())
                 .collect(),
         ),
-        Value::Secret(secret) => Shown::Hidden(hidden(syntax, secret)),
-        Value::Port(port) => Shown::Quantity(port.to_string()),
-        Value::Flag(flag) => Shown::Flag(*flag),
-        Value::Duration(duration) => Shown::Quantity(plain(*duration)),
-        Value::Bytes(bytes) => Shown::Quantity(format!("{bytes} bytes")),
-        Value::Choice(word) => Shown::Text((*word).to_owned()),
-        Value::Wrong => return None,
+        FieldValue::Secret(secret) => DisplayValue::Masked(masked(syntax, secret)),
+        FieldValue::Port(port) => DisplayValue::Quantity(port.to_string()),
+        FieldValue::Flag(flag) => DisplayValue::Flag(*flag),
+        FieldValue::Duration(duration) => DisplayValue::Quantity(plain(*duration)),
+        FieldValue::Bytes(bytes) => DisplayValue::Quantity(format!("{bytes} bytes")),
+        FieldValue::Choice(word) => DisplayValue::Text((*word).to_owned()),
+        FieldValue::Wrong => return None,
     })
 }
 
@@ -163,23 +166,23 @@ fn plain(duration: Duration) -> String {
 
 /// A secret value with nothing left of it but its references (S0-17), and the word that says how a
 /// header authorizes.
-fn hidden(syntax: Syntax, value: &Secret) -> String {
-    let Ok(pieces) = syntax.pieces(Part::Value, value.expose()) else {
+fn masked(syntax: ReferenceSyntax, value: &Secret) -> String {
+    let Ok(segments) = syntax.segments(TextRole::Value, value.expose()) else {
         return "***".to_owned();
     };
-    let opening = if syntax == Syntax::Placeholder {
+    let opening = if syntax == ReferenceSyntax::Placeholder {
         "${env:"
     } else {
         "${"
     };
     let mut text = String::new();
-    for piece in pieces {
-        match piece {
-            Piece::Literal("Bearer ") => text.push_str("Bearer "),
-            Piece::Literal("Basic ") => text.push_str("Basic "),
-            Piece::Literal(_) if text.ends_with("***") => {}
-            Piece::Literal(_) => text.push_str("***"),
-            Piece::Variable { name, default } => {
+    for segment in segments {
+        match segment {
+            Segment::Literal("Bearer ") => text.push_str("Bearer "),
+            Segment::Literal("Basic ") => text.push_str("Basic "),
+            Segment::Literal(_) if text.ends_with("***") => {}
+            Segment::Literal(_) => text.push_str("***"),
+            Segment::Variable { name, default } => {
                 text.push_str(opening);
                 text.push_str(name);
                 text.push_str(if default.is_some() { ":-***}" } else { "}" });
@@ -191,59 +194,58 @@ fn hidden(syntax: Syntax, value: &Secret) -> String {
 
 /// Which variables an entry reads, and what there is of them. No value is looked at but for being
 /// empty.
-pub fn readings(server: &ServerConfig, environment: &Environment) -> Vec<Reading> {
+pub fn variable_uses(server: &ServerConfig, environment: &Environment) -> Vec<VariableUse> {
     let syntax = server.endpoint.syntax();
     let mut found = Vec::new();
-    let mut read = |part: Part, field: String, value: &str| {
-        for piece in syntax.pieces(part, value).unwrap_or_default() {
-            let Piece::Variable { name, default } = piece else {
+    let mut read = |part: TextRole, field: String, value: &str| {
+        for segment in syntax.segments(part, value).unwrap_or_default() {
+            let Segment::Variable { name, default } = segment else {
                 continue;
             };
-            let reached = match (
+            let state = match (
                 environment.get(name).map(|value| value.expose().is_empty()),
                 default,
             ) {
-                (Some(false), _) => Found::Set,
-                (_, Some(_)) => Found::Default,
-                (Some(true), None) => Found::Empty,
-                (None, None) => Found::Unset,
+                (Some(false), _) => VariableState::Set,
+                (_, Some(_)) => VariableState::Default,
+                (Some(true), None) => VariableState::Empty,
+                (None, None) => VariableState::Unset,
             };
-            found.push(Reading {
+            found.push(VariableUse {
                 field: field.clone(),
                 variable: name.to_owned(),
-                found: reached,
+                state,
             });
         }
     };
     match &server.endpoint {
         Endpoint::Stdio(stdio) => {
-            read(Part::Launch, "command".to_owned(), &stdio.command);
+            read(TextRole::Launch, "command".to_owned(), &stdio.command);
             stdio
                 .args
                 .iter()
                 .enumerate()
-                .for_each(|(index, arg)| read(Part::Launch, format!("args[{index}]"), arg));
-            stdio
-                .env
-                .iter()
-                .for_each(|(name, value)| read(Part::Value, format!("env.{name}"), value.expose()));
+                .for_each(|(index, arg)| read(TextRole::Launch, format!("args[{index}]"), arg));
+            stdio.env.iter().for_each(|(name, value)| {
+                read(TextRole::Value, format!("env.{name}"), value.expose())
+            });
             stdio
                 .cwd
                 .iter()
-                .for_each(|cwd| read(Part::Launch, "cwd".to_owned(), cwd));
+                .for_each(|cwd| read(TextRole::Launch, "cwd".to_owned(), cwd));
         }
         Endpoint::Http(http) => {
-            read(Part::Launch, "url".to_owned(), &http.url);
+            read(TextRole::Launch, "url".to_owned(), &http.url);
             http.headers.iter().for_each(|(name, value)| {
-                read(Part::Value, format!("headers.{name}"), value.expose())
+                read(TextRole::Value, format!("headers.{name}"), value.expose())
             });
             let auth = &http.auth;
             auth.bearer_token
                 .iter()
-                .for_each(|token| read(Part::Value, "bearer_token".to_owned(), token.expose()));
+                .for_each(|token| read(TextRole::Value, "bearer_token".to_owned(), token.expose()));
             auth.client_secret.iter().for_each(|secret| {
                 read(
-                    Part::Value,
+                    TextRole::Value,
                     "oauth_client_secret".to_owned(),
                     secret.expose(),
                 )
@@ -255,10 +257,10 @@ pub fn readings(server: &ServerConfig, environment: &Environment) -> Vec<Reading
                 ("oauth_client_metadata_url", &auth.client_metadata_url),
             ] {
                 text.iter()
-                    .for_each(|text| read(Part::Launch, field.to_owned(), text));
+                    .for_each(|text| read(TextRole::Launch, field.to_owned(), text));
             }
         }
-        Endpoint::Wrong(_) => {}
+        Endpoint::Invalid(_) => {}
     }
     found
 }
@@ -270,25 +272,25 @@ mod tests {
     /// S0-17: the placeholder, never the value.
     #[test]
     fn s0_17_of_a_secret_value_only_its_placeholders_are_left() {
-        let check = |syntax: Syntax, value: &str, expected: &str| {
-            assert_eq!(hidden(syntax, &Secret::new(value)), expected, "{value}");
+        let check = |syntax: ReferenceSyntax, value: &str, expected: &str| {
+            assert_eq!(masked(syntax, &Secret::new(value)), expected, "{value}");
         };
-        check(Syntax::Placeholder, "${env:TOKEN}", "${env:TOKEN}");
+        check(ReferenceSyntax::Placeholder, "${env:TOKEN}", "${env:TOKEN}");
         check(
-            Syntax::Placeholder,
+            ReferenceSyntax::Placeholder,
             "Bearer ${env:TOKEN}",
             "Bearer ${env:TOKEN}",
         );
-        check(Syntax::Placeholder, "canary", "***");
-        check(Syntax::Placeholder, "Bearer canary", "***");
+        check(ReferenceSyntax::Placeholder, "canary", "***");
+        check(ReferenceSyntax::Placeholder, "Bearer canary", "***");
         check(
-            Syntax::Native,
+            ReferenceSyntax::Native,
             "user:canary@${HOST:-canary}$$canary",
             "***${HOST:-***}***",
         );
-        check(Syntax::Shell, "$A-${B}", "${A}***${B}");
-        check(Syntax::Literal, "${A}", "***");
-        check(Syntax::Native, "", "");
-        check(Syntax::Native, "${broken", "***");
+        check(ReferenceSyntax::Shell, "$A-${B}", "${A}***${B}");
+        check(ReferenceSyntax::Literal, "${A}", "***");
+        check(ReferenceSyntax::Native, "", "");
+        check(ReferenceSyntax::Native, "${broken", "***");
     }
 }
