@@ -1,0 +1,200 @@
+//! Models over HTTP: sends a wire's request, reads the answer, and tries again where that helps.
+//!
+//! Dropping the future of a turn closes its connection. Every wait has a limit: for the connection,
+//! between two pieces of an answer, and between two attempts. So has every buffer.
+
+use std::sync::Mutex;
+use std::time::Duration;
+
+use crate::conversation::ModelTurn;
+use crate::fault::{FaultKind, ModelFault};
+use crate::model::{
+    Model, ModelSettings, SettingsError, TurnContext, TurnDelta, TurnEvent, TurnFuture,
+};
+use crate::refusal::RefusalMemory;
+use crate::wire::{ModelWire, wire_of};
+
+mod attempt;
+mod repair;
+mod retry;
+
+/// How long the driver waits, how often it tries, and how much it reads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DriverLimits {
+    /// For the connection.
+    pub connect_timeout: Duration,
+    /// For the first byte of an answer and between two pieces of it. There is no limit on the
+    /// whole answer: a model may write for long.
+    pub idle_timeout: Duration,
+    /// How often a request is sent again.
+    pub max_retries: u32,
+    /// The pause before the first retry where the vendor names none. It doubles each time.
+    pub first_pause: Duration,
+    /// A vendor that wants a longer pause is not waited for: the fault says how long.
+    pub max_pause: Duration,
+    /// The largest event, or answer without events.
+    pub max_event_bytes: usize,
+    /// The largest answer.
+    pub max_answer_bytes: usize,
+}
+
+impl Default for DriverLimits {
+    fn default() -> Self {
+        Self {
+            connect_timeout: Duration::from_secs(30),
+            idle_timeout: Duration::from_secs(300),
+            max_retries: 5,
+            first_pause: Duration::from_millis(500),
+            max_pause: Duration::from_secs(60),
+            max_event_bytes: 16 << 20,
+            max_answer_bytes: 64 << 20,
+        }
+    }
+}
+
+/// Why a model cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ModelSetupError {
+    /// The settings cannot be used.
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
+    /// The demo is not reached over HTTP.
+    #[error("[model] `vendor = \"demo\"` is built in and not reached over HTTP")]
+    Demo,
+    /// The HTTP client could not be set up.
+    #[error("HTTP could not be set up: {0}")]
+    Http(String),
+}
+
+/// A model that is reached over one of the four wires.
+pub struct HttpModel {
+    settings: ModelSettings,
+    limits: DriverLimits,
+    wire: &'static dyn ModelWire,
+    http: reqwest::Client,
+    /// Which tools this vendor refused; shared by all turns.
+    refusals: Mutex<RefusalMemory>,
+}
+
+impl HttpModel {
+    /// A model with the usual limits.
+    pub fn new(settings: ModelSettings) -> Result<Self, ModelSetupError> {
+        Self::with_limits(settings, DriverLimits::default())
+    }
+
+    /// A model with limits of one's own.
+    pub fn with_limits(
+        settings: ModelSettings,
+        limits: DriverLimits,
+    ) -> Result<Self, ModelSetupError> {
+        settings.check()?;
+        let wire = wire_of(settings.vendor).ok_or(ModelSetupError::Demo)?;
+        let http = reqwest::Client::builder()
+            .connect_timeout(limits.connect_timeout)
+            // A key must not travel to another address.
+            .redirect(reqwest::redirect::Policy::none())
+            .user_agent(concat!("switchboard/", env!("CARGO_PKG_VERSION")))
+            .build()
+            .map_err(|error| ModelSetupError::Http(error.to_string()))?;
+        let refusals = Mutex::new(RefusalMemory::default());
+        Ok(Self {
+            settings,
+            limits,
+            wire,
+            http,
+            refusals,
+        })
+    }
+
+    /// The settings.
+    pub fn settings(&self) -> &ModelSettings {
+        &self.settings
+    }
+
+    /// Which tools the vendor refused so far, for display and for the next session.
+    pub fn refusals(&self) -> RefusalMemory {
+        self.lock_refusals().clone()
+    }
+
+    /// Takes over what an earlier session learned.
+    pub fn set_refusals(&self, memory: RefusalMemory) {
+        *self.lock_refusals() = memory;
+    }
+
+    fn lock_refusals(&self) -> std::sync::MutexGuard<'_, RefusalMemory> {
+        let guard = self.refusals.lock();
+        guard.unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// Sends the request until it is answered or a retry does not help.
+    async fn turn_with_retries(
+        &self,
+        context: TurnContext<'_>,
+        sink: &mut (dyn FnMut(TurnEvent) + Send),
+    ) -> Result<ModelTurn, ModelFault> {
+        let mut attempt = 1;
+        loop {
+            let mut has_started_call = false;
+            let mut show = |delta: TurnDelta| {
+                has_started_call |= matches!(delta, TurnDelta::CallStarted { .. });
+                sink(TurnEvent::Delta(delta));
+            };
+            let fault = match self.attempt(&context, &mut show).await {
+                Ok(turn) => return Ok(turn),
+                Err(fault) => fault,
+            };
+            let pause = retry::pause_before_retry(&fault, attempt, has_started_call, &self.limits);
+            let Some(wait) = pause else {
+                return Err(fault);
+            };
+            attempt += 1;
+            sink(TurnEvent::Retrying {
+                wait,
+                attempt,
+                fault,
+            });
+            tokio::time::sleep(wait).await;
+        }
+    }
+
+    /// The same fault with the model named.
+    fn name_in(&self, mut fault: ModelFault) -> ModelFault {
+        let (name, host) = (&self.settings.name, self.settings.host());
+        fault.details.model = Some(format!("\"{name}\" at {host}"));
+        if fault.kind == FaultKind::Authentication && self.settings.api_key.is_none() {
+            fault.message = match self.settings.vendor.key_variables() {
+                [variable, ..] => format!("there is no key; set `api_key` or {variable}"),
+                [] => "there is no key".to_owned(),
+            };
+        }
+        fault
+    }
+}
+
+impl std::fmt::Debug for HttpModel {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("HttpModel")
+            .field("settings", &self.settings)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Model for HttpModel {
+    fn description(&self) -> String {
+        let vendor = self.settings.vendor.name();
+        let (name, host) = (&self.settings.name, self.settings.host());
+        format!("{name} ({vendor} at {host})")
+    }
+
+    fn turn<'a>(
+        &'a self,
+        context: TurnContext<'a>,
+        sink: &'a mut (dyn FnMut(TurnEvent) + Send),
+    ) -> TurnFuture<'a> {
+        Box::pin(async move {
+            let turn = self.turn_with_repair(context, sink).await;
+            turn.map_err(|fault| self.name_in(fault))
+        })
+    }
+}

@@ -1,0 +1,239 @@
+//! One request and its answer.
+
+use std::error::Error;
+use std::time::SystemTime;
+
+use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use reqwest::{Response, StatusCode};
+
+use super::HttpModel;
+use super::retry::read_retry_after;
+use crate::conversation::ModelTurn;
+use crate::fault::read::read_error;
+use crate::fault::{FaultKind, ModelFault, plain_line};
+use crate::model::{TurnContext, TurnDelta};
+use crate::sse::SseFrames;
+use crate::wire::WireRequest;
+
+/// How much of an error's body is read.
+const MAX_ERROR_BYTES: usize = 64 * 1024;
+
+impl HttpModel {
+    /// Sends the request once and reads the answer.
+    pub(super) async fn attempt(
+        &self,
+        context: &TurnContext<'_>,
+        show: &mut (dyn FnMut(TurnDelta) + Send),
+    ) -> Result<ModelTurn, ModelFault> {
+        let response = self.open(context).await?;
+        let content_type = response.headers().get(CONTENT_TYPE);
+        let content_type = content_type.and_then(|value| value.to_str().ok());
+        match content_type.unwrap_or_default() {
+            kind if kind.starts_with("text/event-stream") => self.read_stream(response, show).await,
+            kind if kind.contains("json") => self.read_document(response, show).await,
+            kind => {
+                let kind = plain_line(kind);
+                let message = format!("expected an event stream or JSON, not \"{kind}\"");
+                Err(ModelFault::new(FaultKind::Unreadable, message))
+            }
+        }
+    }
+
+    /// Sends the request and waits until the vendor accepts it.
+    pub(super) async fn open(&self, context: &TurnContext<'_>) -> Result<Response, ModelFault> {
+        let request = self.wire.request(&self.settings, context);
+        let url = join_url(self.settings.endpoint(), &request.path);
+        let headers = self.headers(&request)?;
+        let request = self.http.post(url).headers(headers).body(request.body);
+        let response = self.within_idle(request.send()).await?;
+        let status = response.status();
+        if status == StatusCode::OK {
+            return Ok(response);
+        }
+        Err(self.read_refusal(response).await)
+    }
+
+    fn headers(&self, request: &WireRequest) -> Result<HeaderMap, ModelFault> {
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        for (name, value) in &request.headers {
+            let value = HeaderValue::from_str(value).expect("a header of a wire is plain text");
+            headers.insert(HeaderName::from_static(name), value);
+        }
+        if let Some(key) = &self.settings.api_key {
+            let (name, prefix) = request.key_header;
+            let value = HeaderValue::from_str(&format!("{prefix}{}", key.expose()));
+            let mut value = value.map_err(|_| {
+                let message = "the key has characters that an HTTP header cannot carry";
+                ModelFault::new(FaultKind::Authentication, message)
+            })?;
+            value.set_sensitive(true);
+            headers.insert(HeaderName::from_static(name), value);
+        }
+        Ok(headers)
+    }
+
+    async fn read_stream(
+        &self,
+        mut response: Response,
+        show: &mut (dyn FnMut(TurnDelta) + Send),
+    ) -> Result<ModelTurn, ModelFault> {
+        let mut reader = self.wire.reader(self.settings.origin());
+        let mut frames = SseFrames::new(self.limits.max_event_bytes);
+        let mut events = Vec::new();
+        let mut deltas = Vec::new();
+        let mut total_bytes = 0;
+        while !reader.has_ended() {
+            let Some(chunk) = self.within_idle(response.chunk()).await? else {
+                break;
+            };
+            total_bytes += chunk.len();
+            if total_bytes > self.limits.max_answer_bytes {
+                let bytes = self.limits.max_answer_bytes;
+                let message = format!("the answer is larger than {bytes} bytes");
+                return Err(ModelFault::new(FaultKind::Unreadable, message));
+            }
+            let read = frames.read(&chunk, &mut events);
+            read.map_err(ModelFault::unreadable)?;
+            for event in events.drain(..) {
+                reader.event(&event.name, &event.data, &mut deltas)?;
+                deltas.drain(..).for_each(&mut *show);
+            }
+        }
+        reader.finish()
+    }
+
+    /// Some servers answer with one document although a stream was asked for.
+    async fn read_document(
+        &self,
+        response: Response,
+        show: &mut (dyn FnMut(TurnDelta) + Send),
+    ) -> Result<ModelTurn, ModelFault> {
+        let limit = self.limits.max_event_bytes;
+        let (body, is_whole) = self.read_body(response, limit).await?;
+        if !is_whole {
+            let message = format!("the answer is larger than {limit} bytes");
+            return Err(ModelFault::new(FaultKind::Unreadable, message));
+        }
+        let turn = self.wire.read_document(self.settings.origin(), &body)?;
+        if !turn.text().is_empty() {
+            show(TurnDelta::Text(turn.text()));
+        }
+        Ok(turn)
+    }
+
+    /// The fault that an answer with another status than 200 means.
+    async fn read_refusal(&self, response: Response) -> ModelFault {
+        let status = response.status();
+        let headers = response.headers().clone();
+        let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+        let body = self.read_body(response, MAX_ERROR_BYTES).await;
+        let body = body.map(|(body, _)| body).unwrap_or_default();
+        if status.is_redirection() {
+            let target = plain_line(text("location").unwrap_or_default());
+            let message = format!("the server redirects to \"{target}\", which is not followed");
+            let mut fault = ModelFault::new(FaultKind::InvalidRequest, message);
+            fault.details.status = Some(status.as_u16());
+            return fault;
+        }
+        let mut fault = read_error(status.as_u16(), &body);
+        let (milliseconds, seconds) = (text("retry-after-ms"), text("retry-after"));
+        let by_header = read_retry_after(milliseconds, seconds, SystemTime::now());
+        fault.details.retry_after = by_header.or(fault.details.retry_after);
+        fault.details.should_retry = match text("x-should-retry") {
+            Some("true") => Some(true),
+            Some("false") => Some(false),
+            _ => None,
+        };
+        let id = text("request-id").or(text("x-request-id")).map(plain_line);
+        fault.details.request_id = fault.details.request_id.or(id);
+        fault
+    }
+
+    /// At most `limit` bytes of a body as text, and whether that is all of it.
+    async fn read_body(
+        &self,
+        mut response: Response,
+        limit: usize,
+    ) -> Result<(String, bool), ModelFault> {
+        let mut body = Vec::new();
+        while let Some(chunk) = self.within_idle(response.chunk()).await? {
+            body.extend_from_slice(&chunk);
+            if body.len() > limit {
+                body.truncate(limit);
+                return Ok((String::from_utf8_lossy(&body).into_owned(), false));
+            }
+        }
+        Ok((String::from_utf8_lossy(&body).into_owned(), true))
+    }
+
+    async fn within_idle<T>(
+        &self,
+        step: impl Future<Output = Result<T, reqwest::Error>>,
+    ) -> Result<T, ModelFault> {
+        match tokio::time::timeout(self.limits.idle_timeout, step).await {
+            Ok(Ok(value)) => Ok(value),
+            Ok(Err(error)) => Err(network_fault(error)),
+            Err(_) => {
+                let seconds = self.limits.idle_timeout.as_secs_f64();
+                let message = format!("nothing came for {seconds} s");
+                Err(ModelFault::new(FaultKind::TimedOut, message))
+            }
+        }
+    }
+}
+
+/// The base URL with the vendor's path. A base URL that has the path's beginning already, as many
+/// servers document it, is taken as it is meant.
+fn join_url(endpoint: &str, path: &str) -> String {
+    let version = path.split('/').nth(1).unwrap_or_default();
+    let rest = path.strip_prefix(&format!("/{version}")).unwrap_or(path);
+    match endpoint.ends_with(&format!("/{version}")) {
+        true => format!("{endpoint}{rest}"),
+        false => format!("{endpoint}{path}"),
+    }
+}
+
+fn network_fault(error: reqwest::Error) -> ModelFault {
+    let kind = match error.is_timeout() {
+        true => FaultKind::TimedOut,
+        false => FaultKind::Network,
+    };
+    // The chain holds the reason, such as "connection refused"; the URL adds nothing.
+    let error = error.without_url();
+    let mut message = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let text = cause.to_string();
+        if !message.contains(&text) {
+            message = format!("{message}: {text}");
+        }
+        source = cause.source();
+    }
+    ModelFault::new(kind, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_vendors_path_is_appended_once() {
+        for (endpoint, path, expected) in [
+            ("http://h", "/v1/messages", "http://h/v1/messages"),
+            (
+                "http://h/v1",
+                "/v1/chat/completions",
+                "http://h/v1/chat/completions",
+            ),
+            ("http://h/api", "/v1/responses", "http://h/api/v1/responses"),
+            (
+                "http://h/v1beta",
+                "/v1beta/models/m:x",
+                "http://h/v1beta/models/m:x",
+            ),
+        ] {
+            assert_eq!(join_url(endpoint, path), expected);
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! A turn that goes on although the vendor refuses some of its tools.
+
+use std::collections::HashMap;
+
+use super::HttpModel;
+use crate::conversation::ModelTurn;
+use crate::fault::{FaultKind, ModelFault};
+use crate::model::{TurnContext, TurnEvent};
+use crate::refusal::{RefusalRepair, RepairStep, ToolTreatment};
+use crate::tools::ToolList;
+
+impl HttpModel {
+    /// As a plain turn, but tools that the vendor refuses are loosened or withheld, and that is
+    /// remembered.
+    pub(super) async fn turn_with_repair(
+        &self,
+        context: TurnContext<'_>,
+        sink: &mut (dyn FnMut(TurnEvent) + Send),
+    ) -> Result<ModelTurn, ModelFault> {
+        let known = self.known_tools(context.tools);
+        let first = TurnContext {
+            tools: &known,
+            ..context
+        };
+        let fault = match self.turn_with_retries(first, sink).await {
+            Err(fault) if is_about_tools(&fault) => fault,
+            done => return done,
+        };
+        let names = known.loaded().map(|spec| spec.name.clone()).collect();
+        let mut repair = RefusalRepair::new(names);
+        let turn = self
+            .repair(&mut repair, fault, &known, context, sink)
+            .await?;
+        self.remember(&repair, context.tools, sink);
+        Ok(turn)
+    }
+
+    /// Sends what the repair says until the request is accepted with all tools that remain.
+    async fn repair(
+        &self,
+        repair: &mut RefusalRepair,
+        first_fault: ModelFault,
+        tools: &ToolList,
+        context: TurnContext<'_>,
+        sink: &mut (dyn FnMut(TurnEvent) + Send),
+    ) -> Result<ModelTurn, ModelFault> {
+        let mut fault = first_fault.clone();
+        loop {
+            let Some(refusal) = &fault.details.refusal else {
+                return Err(fault);
+            };
+            let mut step = repair.refused(refusal, &fault.message);
+            fault = loop {
+                let offered = offered_tools(tools, repair);
+                let context = TurnContext {
+                    tools: &offered,
+                    ..context
+                };
+                let failed = match step {
+                    RepairStep::GiveUp => return Err(first_fault),
+                    RepairStep::Send => match self.turn_with_retries(context, sink).await {
+                        Ok(turn) => return Ok(turn),
+                        Err(fault) => fault,
+                    },
+                    RepairStep::Probe => match self.open(&context).await {
+                        // Dropping the response cancels the request.
+                        Ok(_) => {
+                            step = repair.accepted();
+                            continue;
+                        }
+                        Err(fault) => fault,
+                    },
+                };
+                if !is_about_tools(&failed) {
+                    return Err(failed);
+                }
+                break failed;
+            };
+        }
+    }
+
+    /// The tools, with what is remembered about them applied.
+    fn known_tools(&self, tools: &ToolList) -> ToolList {
+        let memory = self.lock_refusals();
+        tools.with_treatments(|spec| memory.get(&self.settings, spec).cloned())
+    }
+
+    fn remember(
+        &self,
+        repair: &RefusalRepair,
+        tools: &ToolList,
+        sink: &mut (dyn FnMut(TurnEvent) + Send),
+    ) {
+        for (name, treatment) in repair.treated() {
+            if let Some(tool) = tools.get(name) {
+                let mut memory = self.lock_refusals();
+                memory.remember(&self.settings, &tool.spec, treatment.clone());
+            }
+            sink(TurnEvent::ToolRefused {
+                name: name.to_owned(),
+                treatment: treatment.clone(),
+            });
+        }
+    }
+}
+
+fn is_about_tools(fault: &ModelFault) -> bool {
+    fault.kind == FaultKind::InvalidRequest && fault.details.refusal.is_some()
+}
+
+/// The tools that the next request of the repair has.
+fn offered_tools(tools: &ToolList, repair: &RefusalRepair) -> ToolList {
+    let offer: HashMap<&str, Option<&ToolTreatment>> = repair.offer().collect();
+    tools.with_treatments(|spec| match offer.get(spec.name.as_str()) {
+        Some(treatment) => treatment.cloned(),
+        None => Some(ToolTreatment::Withheld {
+            words: String::new(),
+        }),
+    })
+}

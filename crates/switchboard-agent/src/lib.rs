@@ -1,0 +1,82 @@
+//! The agent's part of Switchboard: a conversation between a person, a model and tools.
+//!
+//! This crate knows vendors of models, not MCP servers. It turns a [`Conversation`] into a
+//! vendor's request, reads the vendor's answer into a complete [`ModelTurn`], and keeps the
+//! conversation in a state that every vendor accepts.
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! use switchboard_agent::{
+//!     CallOutcome, Conversation, HttpModel, Model, ModelSettings, ModelVendor, ToolList,
+//!     TurnContext, UserMessage,
+//! };
+//!
+//! let model = HttpModel::new(ModelSettings::new(ModelVendor::Anthropic, "claude-sonnet-4-6"))?;
+//! let tools = ToolList::new(None);
+//! let mut conversation = Conversation::new();
+//! conversation.add_user_message(UserMessage::text("Which files are here?"));
+//! loop {
+//!     let context = TurnContext {
+//!         conversation: &conversation,
+//!         system: "Answer briefly.",
+//!         tools: &tools,
+//!         cache_key: "session-1",
+//!     };
+//!     let turn = model.turn(context, &mut |event| println!("{event:?}")).await?;
+//!     let mut waiting = conversation.reply(turn);
+//!     let calls: Vec<usize> = waiting.open_calls().map(|(index, _)| index).collect();
+//!     for index in &calls {
+//!         waiting.answer(*index, CallOutcome::answered("…"))?;
+//!     }
+//!     conversation = waiting.close();
+//!     if calls.is_empty() {
+//!         break;
+//!     }
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # What always holds
+//!
+//! - A request is built from a [`Conversation`], in which each call has exactly one result. While
+//!   a call has none there is only [`AwaitingResults`].
+//! - A call that was cut off or whose arguments are not a JSON object never runs.
+//! - The same vendor gets its own items back; another vendor gets the neutral view.
+//! - What a request begins with does not change while a conversation grows: vendors cache it.
+//! - A key never prints, and a vendor's text never reaches a message with control characters.
+//!
+//! # Modules, from the bottom up
+//!
+//! [`json`] and [`sse`] are the formats, [`usage`] and [`price`] count, [`conversation`] is the
+//! history, [`tools`] the list of tools, [`wire`] the four vendors' APIs, [`fault`] and
+//! [`refusal`] what goes wrong, [`driver`] the HTTP requests, and [`model`] what they are asked with.
+
+pub use conversation::{
+    AwaitingResults, CallArguments, CallOutcome, ContentPart, Conversation, HistoryEntry,
+    ModelTurn, ToolCall, ToolOutput, UserMessage,
+};
+pub use driver::HttpModel;
+pub use fault::{FaultKind, ModelFault};
+pub use model::{
+    ApiKey, DemoModel, Model, ModelSettings, ModelVendor, TurnContext, TurnDelta, TurnEvent,
+};
+pub use tools::{ToolList, ToolSpec};
+pub use usage::TokenUsage;
+
+pub mod json;
+pub mod sse;
+
+pub mod price;
+pub mod usage;
+
+pub mod conversation;
+pub mod tools;
+
+pub mod wire;
+
+pub mod fault;
+pub mod refusal;
+
+pub mod driver;
+pub mod model;

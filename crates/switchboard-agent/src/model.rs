@@ -1,0 +1,85 @@
+//! The model: which one, how it is reached, and the trait that every model implements.
+
+use std::future::Future;
+use std::pin::Pin;
+
+use crate::conversation::{Conversation, ModelTurn};
+use crate::fault::ModelFault;
+use crate::refusal::ToolTreatment;
+use crate::tools::ToolList;
+
+pub use demo::DemoModel;
+pub use settings::{ApiKey, ModelSettings, ModelVendor, SettingsError};
+
+mod demo;
+mod settings;
+
+/// A future that is boxed so that the trait can be used behind a pointer.
+pub type TurnFuture<'a> = Pin<Box<dyn Future<Output = Result<ModelTurn, ModelFault>> + Send + 'a>>;
+
+/// Something that answers a conversation: a vendor over HTTP, or the scripted demo.
+pub trait Model: Send + Sync {
+    /// One line about what it is, for a person.
+    fn description(&self) -> String;
+
+    /// Asks for one turn. What arrives before the turn is complete goes to `sink`. Dropping the
+    /// future cancels the request.
+    fn turn<'a>(
+        &'a self,
+        context: TurnContext<'a>,
+        sink: &'a mut (dyn FnMut(TurnEvent) + Send),
+    ) -> TurnFuture<'a>;
+}
+
+/// What a turn is asked for with.
+#[derive(Debug, Clone, Copy)]
+pub struct TurnContext<'a> {
+    /// The conversation so far.
+    pub conversation: &'a Conversation,
+    /// The system prompt. Empty where there is none.
+    pub system: &'a str,
+    /// The tools that are offered.
+    pub tools: &'a ToolList,
+    /// Identifies the session, so that a vendor routes its requests to the same cache.
+    pub cache_key: &'a str,
+}
+
+/// What is shown while a turn is under way.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum TurnEvent {
+    /// A piece of the answer.
+    Delta(TurnDelta),
+    /// The request failed and is sent again after `wait`. What was shown of the answer so far is
+    /// void.
+    Retrying {
+        /// How long until then.
+        wait: std::time::Duration,
+        /// Which attempt comes next: 2 is the first retry.
+        attempt: u32,
+        /// Why the one before failed.
+        fault: ModelFault,
+    },
+    /// The vendor refused a tool; the turn went on without it or with a simpler schema.
+    ToolRefused {
+        /// The name of the tool.
+        name: String,
+        /// What was done, with the vendor's words.
+        treatment: ToolTreatment,
+    },
+}
+
+/// A piece of an answer, for display. Nothing acts on it: calls run when the turn is complete.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TurnDelta {
+    /// More text.
+    Text(String),
+    /// More of a thought.
+    Thought(String),
+    /// The model began to write a call.
+    CallStarted {
+        /// The name of the tool.
+        name: String,
+    },
+}

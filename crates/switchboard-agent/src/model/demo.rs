@@ -1,0 +1,224 @@
+//! The built-in model `demo`: a script that follows plain orders, so that everything around a model
+//! can be tried with nothing installed and no key.
+
+use super::{Model, TurnContext, TurnDelta, TurnEvent, TurnFuture};
+use crate::conversation::{
+    AnsweredTurn, CallArguments, ContentPart, Conversation, FinishReason, HistoryEntry, ModelTurn,
+    ToolCall, TurnOrigin, TurnPart,
+};
+use crate::json::JsonText;
+use crate::model::{ModelSettings, ModelVendor};
+use crate::usage::TokenUsage;
+
+/// How much of a result is repeated.
+const MAX_QUOTED_CHARS: usize = 2000;
+
+/// How many names of tools are listed.
+const MAX_LISTED: usize = 20;
+
+/// The scripted model.
+///
+/// It understands `call TOOL {"argument": …}`, one per line, and calls those tools in parallel. It
+/// repeats the results. To everything else it answers what it is.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct DemoModel;
+
+impl Model for DemoModel {
+    fn description(&self) -> String {
+        "demo: a built-in script, not an AI model; configure [model] for a real one".to_owned()
+    }
+
+    fn turn<'a>(
+        &'a self,
+        context: TurnContext<'a>,
+        sink: &'a mut (dyn FnMut(TurnEvent) + Send),
+    ) -> TurnFuture<'a> {
+        let turn = answer(&context);
+        Box::pin(async move {
+            for part in &turn.parts {
+                let delta = match part {
+                    TurnPart::Text(text) => TurnDelta::Text(text.clone()),
+                    TurnPart::Thought(text) => TurnDelta::Thought(text.clone()),
+                    TurnPart::Call(call) => TurnDelta::CallStarted {
+                        name: call.name.clone(),
+                    },
+                };
+                sink(TurnEvent::Delta(delta));
+                tokio::task::yield_now().await;
+            }
+            Ok(turn)
+        })
+    }
+}
+
+fn answer(context: &TurnContext<'_>) -> ModelTurn {
+    let parts = match last_said(context.conversation) {
+        Said::Results(answered) => vec![TurnPart::Text(repeat_results(answered))],
+        Said::Text(text) => {
+            let calls = read_orders(&text, context.conversation.entries().len());
+            match calls.is_empty() {
+                true => vec![TurnPart::Text(introduction(context))],
+                false => calls.into_iter().map(TurnPart::Call).collect(),
+            }
+        }
+    };
+    let has_calls = parts.iter().any(|part| matches!(part, TurnPart::Call(_)));
+    let input = context.conversation.entries().len() as u64;
+    ModelTurn {
+        origin: origin(),
+        items: Vec::new(),
+        parts,
+        finish: match has_calls {
+            true => FinishReason::Calls,
+            false => FinishReason::Done,
+        },
+        finish_word: None,
+        usage: TokenUsage {
+            input: Some(input),
+            output: Some(1),
+            charged_usd: Some(0.0),
+            ..TokenUsage::default()
+        },
+    }
+}
+
+fn origin() -> TurnOrigin {
+    ModelSettings::new(ModelVendor::Demo, "demo").origin()
+}
+
+/// What the model has to answer.
+enum Said<'a> {
+    Results(&'a AnsweredTurn),
+    Text(String),
+}
+
+fn last_said(conversation: &Conversation) -> Said<'_> {
+    for entry in conversation.entries().iter().rev() {
+        match entry {
+            HistoryEntry::Model(answered) if answered.calls().next().is_some() => {
+                return Said::Results(answered);
+            }
+            HistoryEntry::User(message) => {
+                let texts = message.parts.iter().filter_map(|part| match part {
+                    ContentPart::Text(text) => Some(text.as_str()),
+                    ContentPart::Image(_) => None,
+                });
+                return Said::Text(texts.collect::<Vec<_>>().join("\n"));
+            }
+            _ => {}
+        }
+    }
+    Said::Text(String::new())
+}
+
+/// Every line `call TOOL {…}` as a call.
+fn read_orders(text: &str, entry: usize) -> Vec<ToolCall> {
+    let orders = text.lines().filter_map(|line| {
+        let order = line.trim().strip_prefix("call ")?.trim();
+        let (name, arguments) = order.split_once(char::is_whitespace).unwrap_or((order, ""));
+        Some((name.to_owned(), CallArguments::read(arguments)))
+    });
+    let calls = orders
+        .enumerate()
+        .map(|(index, (name, arguments))| ToolCall {
+            id: format!("demo_{entry}_{index}"),
+            name,
+            arguments,
+        });
+    calls.collect()
+}
+
+fn repeat_results(answered: &AnsweredTurn) -> String {
+    let results = answered.calls().map(|(call, outcome)| {
+        let verb = if outcome.is_error() {
+            "failed"
+        } else {
+            "answered"
+        };
+        let text = outcome.text();
+        let mut quoted: String = text.chars().take(MAX_QUOTED_CHARS).collect();
+        if quoted.len() < text.len() {
+            quoted.push('…');
+        }
+        format!("{} {verb}: {quoted}", call.name)
+    });
+    results.collect::<Vec<_>>().join("\n")
+}
+
+fn introduction(context: &TurnContext<'_>) -> String {
+    let names: Vec<&str> = context
+        .tools
+        .all()
+        .iter()
+        .map(|tool| tool.spec.name.as_str())
+        .collect();
+    let tools = match names.len() {
+        0 => "There are no tools now.".to_owned(),
+        count if count > MAX_LISTED => format!(
+            "Tools: {}, and {} more.",
+            names[..MAX_LISTED].join(", "),
+            count - MAX_LISTED
+        ),
+        _ => format!("Tools: {}.", names.join(", ")),
+    };
+    let example = JsonText::from_value(&serde_json::json!({"argument": "value"}));
+    format!(
+        "This is the demo model: a script, not an AI model. Write `call TOOL {}` on a line of its \
+         own and it calls that tool; several lines are called in parallel. {tools} For a real \
+         model, configure [model].",
+        example.as_str()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::conversation::{CallOutcome, UserMessage};
+    use crate::tools::ToolList;
+
+    async fn ask(conversation: &Conversation) -> ModelTurn {
+        let tools = ToolList::default();
+        let context = TurnContext {
+            conversation,
+            system: "",
+            tools: &tools,
+            cache_key: "",
+        };
+        let mut shown = 0;
+        let mut sink = |_| shown += 1;
+        let turn = DemoModel.turn(context, &mut sink).await.expect("a turn");
+        assert_eq!(shown, turn.parts.len());
+        turn
+    }
+
+    #[tokio::test]
+    async fn the_demo_calls_tools_in_parallel_and_repeats_their_results() {
+        let mut conversation = Conversation::new();
+        conversation.add_user_message(UserMessage::text("hello"));
+        let turn = ask(&conversation).await;
+        assert!(turn.text().contains("a script, not an AI model"));
+        let mut conversation = conversation.reply(turn).close();
+
+        let orders = "please\ncall echo {\"text\":\"hi\"}\ncall add\ncall bad {\"cut";
+        conversation.add_user_message(UserMessage::text(orders));
+        let turn = ask(&conversation).await;
+        assert_eq!(turn.calls().count(), 3);
+        let mut waiting = conversation.reply(turn);
+        let open: Vec<usize> = waiting.open_calls().map(|(index, _)| index).collect();
+        assert_eq!(open, [0, 1]);
+        waiting
+            .answer(0, CallOutcome::answered("hi"))
+            .expect("open");
+        let denied = CallOutcome::Denied {
+            reason: "not now".to_owned(),
+        };
+        waiting.answer(1, denied).expect("open");
+        let turn = ask(&waiting.close()).await;
+        let text = turn.text();
+        assert!(
+            text.starts_with("echo answered: hi\nadd failed: "),
+            "{text}"
+        );
+        assert!(text.contains("Reason: not now"), "{text}");
+    }
+}

@@ -1,0 +1,251 @@
+//! The `[model]` table of the configuration.
+
+use std::fmt;
+
+use secrecy::{ExposeSecret, SecretString};
+use serde::{Deserialize, Deserializer, Serialize};
+use url::Url;
+
+use crate::conversation::TurnOrigin;
+use crate::price::ModelPrice;
+
+/// Whose API a model is reached by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum ModelVendor {
+    /// Anthropic's Messages API.
+    Anthropic,
+    /// OpenAI's Responses API.
+    #[serde(rename = "openai")]
+    OpenAi,
+    /// The Chat Completions API, which most other vendors and local servers imitate.
+    #[serde(rename = "openai-chat")]
+    OpenAiChat,
+    /// Google's Gemini API.
+    Gemini,
+    /// The scripted model that is built in.
+    Demo,
+}
+
+impl ModelVendor {
+    /// The value of `vendor` in the configuration.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Anthropic => "anthropic",
+            Self::OpenAi => "openai",
+            Self::OpenAiChat => "openai-chat",
+            Self::Gemini => "gemini",
+            Self::Demo => "demo",
+        }
+    }
+
+    /// Where the vendor itself answers.
+    pub fn default_base_url(self) -> &'static str {
+        match self {
+            Self::Anthropic => "https://api.anthropic.com",
+            Self::OpenAi | Self::OpenAiChat => "https://api.openai.com",
+            Self::Gemini => "https://generativelanguage.googleapis.com",
+            Self::Demo => "demo:",
+        }
+    }
+
+    /// Variables that usually hold the key, in the order in which they are tried.
+    pub fn key_variables(self) -> &'static [&'static str] {
+        match self {
+            Self::Anthropic => &["ANTHROPIC_API_KEY"],
+            Self::OpenAi | Self::OpenAiChat => &["OPENAI_API_KEY"],
+            Self::Gemini => &["GEMINI_API_KEY", "GOOGLE_API_KEY"],
+            Self::Demo => &[],
+        }
+    }
+}
+
+/// How a model is reached and asked.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ModelSettings {
+    /// Whose API it is.
+    pub vendor: ModelVendor,
+    /// The name of the model, as the vendor spells it.
+    #[serde(default)]
+    pub name: String,
+    /// Another server that speaks the vendor's API. The vendor's path is appended.
+    #[serde(default)]
+    pub base_url: Option<String>,
+    /// The key. Whoever reads the configuration falls back to
+    /// [`key_variables`](ModelVendor::key_variables) and the keyring.
+    #[serde(default)]
+    pub api_key: Option<ApiKey>,
+    /// The most tokens of one answer.
+    #[serde(default)]
+    pub max_output_tokens: Option<u32>,
+    /// How hard the model thinks, in the vendor's words, such as `low` or `high`.
+    #[serde(default)]
+    pub effort: Option<String>,
+    /// How many tokens the model may think, for models that take a number in place of an effort.
+    #[serde(default)]
+    pub thinking_tokens: Option<u32>,
+    /// How many tokens the model can read, for compaction. Unknown where it is absent.
+    #[serde(default)]
+    pub context_tokens: Option<u64>,
+    /// Whether the model takes images. By default it is assumed that it does.
+    #[serde(default)]
+    pub images: Option<bool>,
+    /// What a million tokens cost, where the built-in table is wrong or has no row.
+    #[serde(default)]
+    pub price: Option<ModelPrice>,
+}
+
+impl ModelSettings {
+    /// Settings with a vendor and a model's name, and nothing else.
+    pub fn new(vendor: ModelVendor, name: impl Into<String>) -> Self {
+        Self {
+            vendor,
+            name: name.into(),
+            base_url: None,
+            api_key: None,
+            max_output_tokens: None,
+            effort: None,
+            thinking_tokens: None,
+            context_tokens: None,
+            images: None,
+            price: None,
+        }
+    }
+
+    /// Finds what would only fail at the first request.
+    pub fn check(&self) -> Result<(), SettingsError> {
+        if self.name.trim().is_empty() && self.vendor != ModelVendor::Demo {
+            return Err(SettingsError::NoName(self.vendor.name()));
+        }
+        let Some(base_url) = &self.base_url else {
+            return Ok(());
+        };
+        let url = Url::parse(base_url).map_err(|error| SettingsError::BaseUrl {
+            url: base_url.clone(),
+            reason: error.to_string(),
+        })?;
+        if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
+            return Err(SettingsError::BaseUrl {
+                url: base_url.clone(),
+                reason: "expected http:// or https:// and a host".to_owned(),
+            });
+        }
+        Ok(())
+    }
+
+    /// The base URL in use, without a slash at its end.
+    pub fn endpoint(&self) -> &str {
+        let url = self.base_url.as_deref();
+        url.unwrap_or_else(|| self.vendor.default_base_url())
+            .trim_end_matches('/')
+    }
+
+    /// Whether the vendor's own server is asked: others imitate its API without all of it.
+    pub fn is_vendors_own(&self) -> bool {
+        self.endpoint() == self.vendor.default_base_url()
+    }
+
+    /// The host, for messages.
+    pub fn host(&self) -> String {
+        let url = Url::parse(self.endpoint()).ok();
+        let host = url.as_ref().and_then(Url::host_str).map(str::to_owned);
+        host.unwrap_or_else(|| self.endpoint().to_owned())
+    }
+
+    /// What turns of this model are marked with.
+    pub fn origin(&self) -> TurnOrigin {
+        TurnOrigin {
+            vendor: self.vendor,
+            endpoint: self.endpoint().to_owned(),
+            model: self.name.clone(),
+        }
+    }
+
+    /// Whether images are sent to it.
+    pub fn takes_images(&self) -> bool {
+        // DeepSeek refuses a request with an image in it.
+        self.images
+            .unwrap_or_else(|| !self.host().ends_with("deepseek.com"))
+    }
+}
+
+/// Why settings cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SettingsError {
+    /// A vendor without a model.
+    #[error("[model] has no `name`; with `vendor = \"{0}\"` it must name a model")]
+    NoName(&'static str),
+    /// A URL that cannot be used.
+    #[error("[model] `base_url` \"{url}\" is not a usable URL: {reason}")]
+    BaseUrl {
+        /// As it was written.
+        url: String,
+        /// What is wrong.
+        reason: String,
+    },
+}
+
+/// A key that neither `Debug` nor `Display` shows, wiped from memory when dropped.
+#[derive(Clone)]
+pub struct ApiKey(SecretString);
+
+impl ApiKey {
+    /// Wraps a key.
+    pub fn new(key: impl Into<String>) -> Self {
+        Self(SecretString::from(key.into()))
+    }
+
+    /// The key itself, for the one header that carries it.
+    pub(crate) fn expose(&self) -> &str {
+        self.0.expose_secret()
+    }
+}
+
+impl fmt::Debug for ApiKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("[secret]")
+    }
+}
+
+impl<'de> Deserialize<'de> for ApiKey {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer).map(Self::new)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_are_read_and_the_key_never_prints() {
+        let text = r#"{"vendor":"openai-chat","name":"m","base_url":"http://127.0.0.1:8080/","api_key":"sk-hidden"}"#;
+        let settings: ModelSettings = serde_json::from_str(text).expect("settings");
+        assert_eq!(settings.check(), Ok(()));
+        assert_eq!(settings.endpoint(), "http://127.0.0.1:8080");
+        assert_eq!(settings.host(), "127.0.0.1");
+        assert!(!settings.is_vendors_own());
+        assert!(!format!("{settings:?}").contains("sk-hidden"));
+        assert_eq!(settings.api_key.expect("a key").expose(), "sk-hidden");
+    }
+
+    #[test]
+    fn unusable_settings_are_found_before_the_first_request() {
+        let mut settings = ModelSettings::new(ModelVendor::Gemini, " ");
+        assert_eq!(settings.check(), Err(SettingsError::NoName("gemini")));
+        settings.name = "gemini-3-pro".to_owned();
+        for url in ["nonsense", "ftp://host", "http://"] {
+            settings.base_url = Some(url.to_owned());
+            let found = settings.check();
+            assert!(
+                matches!(found, Err(SettingsError::BaseUrl { .. })),
+                "{url}: {found:?}"
+            );
+        }
+        let unknown = serde_json::from_str::<ModelSettings>(r#"{"vendor":"demo","nmae":"x"}"#);
+        assert!(unknown.is_err());
+    }
+}

@@ -1,0 +1,90 @@
+//! Refusals that are remembered, so that the next turn and the next session need no search.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::model::ModelSettings;
+use crate::tools::ToolSpec;
+
+/// What was done about a refused tool, with the vendor's words.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolTreatment {
+    /// It is sent with a simpler schema.
+    Loosened {
+        /// Why the schema was refused.
+        words: String,
+    },
+    /// It is not sent.
+    Withheld {
+        /// Why it was refused.
+        words: String,
+    },
+}
+
+/// Treatments by vendor, model and definition. A changed definition is not remembered, so it is
+/// tried again.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RefusalMemory {
+    treatments: BTreeMap<String, ToolTreatment>,
+}
+
+impl RefusalMemory {
+    /// Remembers a treatment.
+    pub fn remember(&mut self, model: &ModelSettings, tool: &ToolSpec, treatment: ToolTreatment) {
+        self.treatments.insert(key(model, tool), treatment);
+    }
+
+    /// What is known about this definition.
+    pub fn get(&self, model: &ModelSettings, tool: &ToolSpec) -> Option<&ToolTreatment> {
+        self.treatments.get(&key(model, tool))
+    }
+
+    /// Forgets everything, so that every tool is tried again.
+    pub fn clear(&mut self) {
+        self.treatments.clear();
+    }
+}
+
+fn key(model: &ModelSettings, tool: &ToolSpec) -> String {
+    let mut hasher = blake3::Hasher::new();
+    let endpoint = model.endpoint();
+    let schema = tool.schema.as_str();
+    // Lengths keep the fields apart.
+    for field in [endpoint, &model.name, &tool.name, &tool.description, schema] {
+        hasher.update(&(field.len() as u64).to_le_bytes());
+        hasher.update(field.as_bytes());
+    }
+    let hash = hasher.finalize().to_hex();
+    format!("{}:{hash}", model.vendor.name())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::json::JsonText;
+    use crate::model::ModelVendor;
+
+    #[test]
+    fn a_treatment_holds_for_its_vendor_model_and_definition_alone() {
+        let model = ModelSettings::new(ModelVendor::Gemini, "gemini-3");
+        let mut tool = ToolSpec {
+            name: "a".to_owned(),
+            server: String::new(),
+            description: "b".to_owned(),
+            schema: JsonText::parse("{}").expect("JSON"),
+        };
+        let words = "no".to_owned();
+        let treatment = ToolTreatment::Withheld { words };
+        let mut memory = RefusalMemory::default();
+        memory.remember(&model, &tool, treatment.clone());
+        let text = serde_json::to_string(&memory).expect("serialises");
+        let memory: RefusalMemory = serde_json::from_str(&text).expect("reads");
+        assert_eq!(memory.get(&model, &tool), Some(&treatment));
+        let other = ModelSettings::new(ModelVendor::Gemini, "gemini-4");
+        assert_eq!(memory.get(&other, &tool), None);
+        tool.description.push('!');
+        assert_eq!(memory.get(&model, &tool), None);
+    }
+}

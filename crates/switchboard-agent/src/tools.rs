@@ -1,0 +1,285 @@
+//! The tools that a model is offered: a list that only grows at its end.
+//!
+//! A vendor caches a request by its beginning, and the tools stand there. So a tool keeps its place
+//! for the whole conversation: new ones are appended, removed ones stay listed and answer that
+//! they are gone. Tools beyond a limit are deferred: the model sees their names and loads them by
+//! a search ([`search`]) or by calling them.
+
+use std::collections::HashMap;
+
+use crate::json::JsonText;
+use crate::model::{ModelSettings, ModelVendor};
+use crate::refusal::ToolTreatment;
+use crate::refusal::loosen::loosen;
+
+pub mod search;
+
+#[cfg(test)]
+mod tests;
+
+/// A tool as it is offered to a model. Name and schema are already in a form that the vendor
+/// takes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolSpec {
+    /// The name that the model calls.
+    pub name: String,
+    /// The server that has it, for the list of names. Empty for built-in tools.
+    pub server: String,
+    /// What it does.
+    pub description: String,
+    /// The JSON schema of its arguments: an object.
+    pub schema: JsonText,
+}
+
+/// Whether the model sees a tool's definition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ToolState {
+    /// The definition is in each request.
+    Loaded,
+    /// Only its name is listed.
+    Deferred,
+    /// It was loaded and its server no longer offers it. The definition stays, a call fails.
+    Gone,
+}
+
+/// A tool of the list.
+#[derive(Debug, Clone)]
+pub struct ListedTool {
+    /// The tool.
+    pub spec: ToolSpec,
+    /// What the model sees of it.
+    pub state: ToolState,
+}
+
+/// All tools of a conversation.
+#[derive(Debug, Clone, Default)]
+pub struct ToolList {
+    /// Every tool that was ever offered, in the order of arrival.
+    tools: Vec<ListedTool>,
+    by_name: HashMap<String, usize>,
+    /// Indices of tools whose definition was loaded, in the order of loading. Only grows.
+    loaded: Vec<usize>,
+    /// How many of `loaded` stand at the beginning of the conversation; the others came later.
+    initial: usize,
+    /// Whether a request was sent: what is loaded from now on comes late.
+    has_started: bool,
+    /// The most tools that may be loaded.
+    limit: Option<usize>,
+}
+
+/// What an update of the list changed, by name.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ToolListChange {
+    /// New tools, or tools that came back.
+    pub added: Vec<String>,
+    /// Tools with a new description or schema.
+    pub changed: Vec<String>,
+    /// Tools that are no longer offered.
+    pub removed: Vec<String>,
+}
+
+/// Why a tool could not be loaded.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LoadError {
+    /// No tool has this name.
+    #[error("there is no tool named \"{0}\"")]
+    Unknown(String),
+    /// Its server no longer offers it.
+    #[error("the tool \"{0}\" is gone: its server no longer offers it")]
+    Gone(String),
+    /// The vendor takes no more tools.
+    #[error(
+        "\"{name}\" cannot be loaded: the vendor takes at most {limit} tools and that many are \
+         loaded; use one of these, or start a new conversation"
+    )]
+    TooMany {
+        /// The tool.
+        name: String,
+        /// The vendor's limit.
+        limit: usize,
+    },
+}
+
+/// The most tools that a vendor takes in one request.
+pub fn vendor_tool_limit(settings: &ModelSettings) -> Option<usize> {
+    match settings.vendor {
+        ModelVendor::OpenAi | ModelVendor::OpenAiChat if settings.is_vendors_own() => Some(128),
+        ModelVendor::Gemini => Some(512),
+        _ => None,
+    }
+}
+
+impl ToolList {
+    /// An empty list with a limit on how many tools may be loaded.
+    pub fn new(limit: Option<usize>) -> Self {
+        Self {
+            limit,
+            ..Self::default()
+        }
+    }
+
+    /// Brings the list up to date with what is offered now. `deferred` decides for each new tool
+    /// whether only its name is listed; past the limit every new tool is deferred.
+    pub fn update(
+        &mut self,
+        offered: Vec<ToolSpec>,
+        mut deferred: impl FnMut(&ToolSpec) -> bool,
+    ) -> ToolListChange {
+        let mut change = ToolListChange::default();
+        let mut is_offered = vec![false; self.tools.len()];
+        for spec in offered {
+            let name = spec.name.clone();
+            let Some(&index) = self.by_name.get(&name) else {
+                let is_deferred = deferred(&spec) || self.is_full();
+                self.append(spec, is_deferred);
+                change.added.push(name);
+                continue;
+            };
+            if let Some(seen) = is_offered.get_mut(index) {
+                *seen = true;
+            }
+            let tool = &mut self.tools[index];
+            if tool.state == ToolState::Gone {
+                tool.state = if self.loaded.contains(&index) {
+                    ToolState::Loaded
+                } else {
+                    ToolState::Deferred
+                };
+                change.added.push(name);
+            } else if tool.spec != spec {
+                change.changed.push(name);
+            }
+            tool.spec = spec;
+        }
+        for (index, is_offered) in is_offered.into_iter().enumerate() {
+            let tool = &mut self.tools[index];
+            if !is_offered && tool.state != ToolState::Gone {
+                tool.state = ToolState::Gone;
+                change.removed.push(tool.spec.name.clone());
+            }
+        }
+        change
+    }
+
+    /// Marks the beginning of the conversation: what is loaded from now on comes late. To be
+    /// called before the first request.
+    pub fn start(&mut self) {
+        if !std::mem::replace(&mut self.has_started, true) {
+            self.initial = self.loaded.len();
+        }
+    }
+
+    /// Loads a tool by its name. Returns whether it was deferred until now.
+    pub fn load(&mut self, name: &str) -> Result<bool, LoadError> {
+        let index = self.by_name.get(name).copied();
+        let index = index.ok_or_else(|| LoadError::Unknown(name.to_owned()))?;
+        match self.tools[index].state {
+            ToolState::Loaded => Ok(false),
+            ToolState::Gone => Err(LoadError::Gone(name.to_owned())),
+            ToolState::Deferred if self.is_full() => Err(LoadError::TooMany {
+                name: name.to_owned(),
+                limit: self.loaded.len(),
+            }),
+            ToolState::Deferred => {
+                self.tools[index].state = ToolState::Loaded;
+                self.loaded.push(index);
+                Ok(true)
+            }
+        }
+    }
+
+    /// The tool with this name.
+    pub fn get(&self, name: &str) -> Option<&ListedTool> {
+        let index = self.by_name.get(name)?;
+        Some(&self.tools[*index])
+    }
+
+    /// Every tool that was ever offered, in the order of arrival.
+    pub fn all(&self) -> &[ListedTool] {
+        &self.tools
+    }
+
+    /// Tools whose definitions stand in the request, in their fixed order.
+    pub fn loaded(&self) -> impl Iterator<Item = &ToolSpec> {
+        let tools = self.loaded.iter().map(|&index| &self.tools[index]);
+        tools.map(|tool| &tool.spec)
+    }
+
+    /// Those that were loaded when the conversation began.
+    pub fn initial(&self) -> impl Iterator<Item = &ToolSpec> {
+        let count = if self.has_started {
+            self.initial
+        } else {
+            self.loaded.len()
+        };
+        self.loaded().take(count)
+    }
+
+    /// Whether the tool was loaded after the conversation began.
+    pub fn is_late(&self, name: &str) -> bool {
+        let late = self.loaded.iter().skip(self.initial);
+        let mut late = late.map(|&index| &self.tools[index].spec.name);
+        self.has_started && late.any(|late| late == name)
+    }
+
+    /// Tools of which only the name is listed.
+    pub fn deferred(&self) -> impl Iterator<Item = &ToolSpec> {
+        let tools = self.tools.iter();
+        let deferred = tools.filter(|tool| tool.state == ToolState::Deferred);
+        deferred.map(|tool| &tool.spec)
+    }
+
+    /// The names of deferred tools, one line per server, for the system prompt.
+    pub fn deferred_names(&self) -> String {
+        let mut lines: Vec<(&str, Vec<&str>)> = Vec::new();
+        for spec in self.deferred() {
+            match lines.iter_mut().find(|(server, _)| *server == spec.server) {
+                Some((_, names)) => names.push(&spec.name),
+                None => lines.push((&spec.server, vec![&spec.name])),
+            }
+        }
+        let lines = lines
+            .into_iter()
+            .map(|(server, names)| format!("{server}: {}", names.join(", ")));
+        lines.collect::<Vec<_>>().join("\n")
+    }
+
+    /// The list for one request: withheld tools are left out, loosened ones have a simpler schema.
+    pub(crate) fn with_treatments(
+        &self,
+        treatment: impl Fn(&ToolSpec) -> Option<ToolTreatment>,
+    ) -> Self {
+        let mut list = self.clone();
+        for (position, &index) in self.loaded.iter().enumerate().rev() {
+            match treatment(&self.tools[index].spec) {
+                None => {}
+                Some(ToolTreatment::Loosened { .. }) => {
+                    let spec = &mut list.tools[index].spec;
+                    spec.schema = loosen(&spec.schema);
+                }
+                Some(ToolTreatment::Withheld { .. }) => {
+                    list.loaded.remove(position);
+                    list.initial -= usize::from(position < self.initial);
+                }
+            }
+        }
+        list
+    }
+
+    fn append(&mut self, spec: ToolSpec, is_deferred: bool) {
+        let index = self.tools.len();
+        self.by_name.insert(spec.name.clone(), index);
+        let state = if is_deferred {
+            ToolState::Deferred
+        } else {
+            self.loaded.push(index);
+            ToolState::Loaded
+        };
+        self.tools.push(ListedTool { spec, state });
+    }
+
+    fn is_full(&self) -> bool {
+        self.limit.is_some_and(|limit| self.loaded.len() >= limit)
+    }
+}

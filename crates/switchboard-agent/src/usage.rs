@@ -1,0 +1,86 @@
+//! Tokens that a turn used, in one meaning for all vendors.
+
+use std::ops::AddAssign;
+
+use serde::{Deserialize, Serialize};
+
+/// Tokens of one turn or of several. What the vendor does not tell is `None`, never zero.
+///
+/// Vendors count differently: Anthropic leaves cached tokens out of its input, the others count
+/// them in; Gemini leaves thoughts out of its output. Here input is without the cache, and output
+/// is with the reasoning.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct TokenUsage {
+    /// Input that was neither read from the cache nor written to it.
+    pub input: Option<u64>,
+    /// Input that was read from the cache.
+    pub cache_read: Option<u64>,
+    /// Input that was written to the cache, where the vendor charges for that.
+    pub cache_write: Option<u64>,
+    /// Output, reasoning included.
+    pub output: Option<u64>,
+    /// The reasoning in the output.
+    pub reasoning: Option<u64>,
+    /// What the vendor says that it charged, in US dollars.
+    pub charged_usd: Option<f64>,
+}
+
+impl TokenUsage {
+    /// All input together: what fills the context, without the answer.
+    pub fn total_input(&self) -> Option<u64> {
+        let cached = self.cache_read.unwrap_or(0) + self.cache_write.unwrap_or(0);
+        self.input.map(|input| input + cached)
+    }
+
+    /// Whether the vendor told nothing.
+    pub fn is_unknown(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// From counts in which cached tokens are part of the input.
+    pub(crate) fn with_cache_inside(input: Option<u64>, cache_read: Option<u64>) -> Self {
+        Self {
+            input: input.map(|input| input.saturating_sub(cache_read.unwrap_or(0))),
+            cache_read,
+            ..Self::default()
+        }
+    }
+}
+
+impl AddAssign for TokenUsage {
+    fn add_assign(&mut self, other: Self) {
+        let add = |sum: &mut Option<u64>, value: Option<u64>| {
+            if let Some(value) = value {
+                *sum = Some(sum.unwrap_or(0).saturating_add(value));
+            }
+        };
+        add(&mut self.input, other.input);
+        add(&mut self.cache_read, other.cache_read);
+        add(&mut self.cache_write, other.cache_write);
+        add(&mut self.output, other.output);
+        add(&mut self.reasoning, other.reasoning);
+        if let Some(charged) = other.charged_usd {
+            self.charged_usd = Some(self.charged_usd.unwrap_or(0.0) + charged);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unknown_stays_unknown_in_a_sum() {
+        let mut sum = TokenUsage::default();
+        sum += TokenUsage::default();
+        assert!(sum.is_unknown());
+        sum += TokenUsage::with_cache_inside(Some(100), Some(40));
+        sum += TokenUsage {
+            output: Some(7),
+            ..TokenUsage::default()
+        };
+        assert_eq!((sum.input, sum.cache_read), (Some(60), Some(40)));
+        assert_eq!((sum.output, sum.cache_write), (Some(7), None));
+        assert_eq!(sum.total_input(), Some(100));
+    }
+}

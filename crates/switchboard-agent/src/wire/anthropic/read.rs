@@ -1,0 +1,368 @@
+//! Answers of the Messages API, streamed or whole.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::conversation::{
+    CallArguments, FinishReason, ModelTurn, ToolCall, TurnOrigin, TurnPart, VendorItem,
+};
+use crate::fault::ModelFault;
+use crate::fault::read::read_stream_error;
+use crate::json::{JsonText, ObjectWriter, array};
+use crate::model::TurnDelta;
+use crate::usage::TokenUsage;
+use crate::wire::{TurnReader, has_calls, push_text};
+
+/// Reads a streamed answer.
+#[derive(Debug)]
+pub(super) struct AnthropicReader {
+    origin: TurnOrigin,
+    blocks: Vec<AnthropicBlockBuilder>,
+    usage: TokenUsage,
+    stop_reason: Option<String>,
+    has_ended: bool,
+}
+
+/// A content block that is being received.
+#[derive(Debug)]
+struct AnthropicBlockBuilder {
+    index: u64,
+    kind: String,
+    /// The block as it was announced: for kinds that this reader does not assemble.
+    start: JsonText,
+    id: String,
+    name: String,
+    text: String,
+    signature: String,
+    /// The text of `input`, piece by piece.
+    input: String,
+    citations: Vec<String>,
+    is_complete: bool,
+}
+
+#[derive(Deserialize)]
+struct AnthropicEvent<'a> {
+    r#type: String,
+    #[serde(default)]
+    index: u64,
+    #[serde(borrow)]
+    content_block: Option<&'a RawValue>,
+    #[serde(borrow)]
+    delta: Option<&'a RawValue>,
+    #[serde(borrow)]
+    message: Option<&'a RawValue>,
+    usage: Option<AnthropicUsage>,
+}
+
+#[derive(Deserialize, Default)]
+struct AnthropicDelta<'a> {
+    #[serde(default)]
+    r#type: String,
+    #[serde(default)]
+    text: String,
+    #[serde(default)]
+    thinking: String,
+    #[serde(default)]
+    signature: String,
+    #[serde(default)]
+    partial_json: String,
+    #[serde(borrow)]
+    citation: Option<&'a RawValue>,
+    stop_reason: Option<String>,
+}
+
+/// A content block, whole or as it is announced.
+#[derive(Deserialize)]
+struct AnthropicBlock<'a> {
+    r#type: String,
+    #[serde(default)]
+    id: String,
+    #[serde(default)]
+    name: String,
+    #[serde(default)]
+    text: String,
+    #[serde(default)]
+    thinking: String,
+    #[serde(default)]
+    signature: String,
+    #[serde(borrow)]
+    input: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct AnthropicMessage<'a> {
+    #[serde(borrow, default)]
+    content: Vec<&'a RawValue>,
+    stop_reason: Option<String>,
+    usage: Option<AnthropicUsage>,
+}
+
+#[derive(Deserialize)]
+struct AnthropicUsage {
+    input_tokens: Option<u64>,
+    output_tokens: Option<u64>,
+    cache_read_input_tokens: Option<u64>,
+    cache_creation_input_tokens: Option<u64>,
+}
+
+impl AnthropicUsage {
+    /// The counts are totals so far, not increments: later ones replace earlier ones.
+    fn update(&self, usage: &mut TokenUsage) {
+        usage.input = self.input_tokens.or(usage.input);
+        usage.output = self.output_tokens.or(usage.output);
+        usage.cache_read = self.cache_read_input_tokens.or(usage.cache_read);
+        usage.cache_write = self.cache_creation_input_tokens.or(usage.cache_write);
+    }
+}
+
+impl AnthropicReader {
+    pub(super) fn new(origin: TurnOrigin) -> Self {
+        Self {
+            origin,
+            blocks: Vec::new(),
+            usage: TokenUsage::default(),
+            stop_reason: None,
+            has_ended: false,
+        }
+    }
+
+    fn start_block(
+        &mut self,
+        index: u64,
+        raw: &RawValue,
+        deltas: &mut Vec<TurnDelta>,
+    ) -> Result<(), ModelFault> {
+        let block: AnthropicBlock<'_> =
+            serde_json::from_str(raw.get()).map_err(ModelFault::unreadable)?;
+        if block.r#type == "tool_use" {
+            let name = block.name.clone();
+            deltas.push(TurnDelta::CallStarted { name });
+        }
+        let is_thinking = block.r#type == "thinking";
+        // `input` is announced as `{}`; a server that announces it whole sends no pieces.
+        let input = block.input.map(RawValue::get).unwrap_or_default();
+        let input = if matches!(input, "{}" | "null") {
+            ""
+        } else {
+            input
+        };
+        self.blocks.push(AnthropicBlockBuilder {
+            index,
+            start: JsonText::from_raw(raw),
+            id: block.id,
+            name: block.name,
+            text: if is_thinking {
+                block.thinking
+            } else {
+                block.text
+            },
+            signature: block.signature,
+            input: input.to_owned(),
+            kind: block.r#type,
+            citations: Vec::new(),
+            is_complete: false,
+        });
+        Ok(())
+    }
+
+    fn change_block(
+        &mut self,
+        index: u64,
+        delta: &AnthropicDelta<'_>,
+        deltas: &mut Vec<TurnDelta>,
+    ) {
+        let mut blocks = self.blocks.iter_mut().rev();
+        let Some(block) = blocks.find(|block| block.index == index) else {
+            return;
+        };
+        match delta.r#type.as_str() {
+            "text_delta" => {
+                block.text.push_str(&delta.text);
+                deltas.push(TurnDelta::Text(delta.text.clone()));
+            }
+            "thinking_delta" => {
+                block.text.push_str(&delta.thinking);
+                deltas.push(TurnDelta::Thought(delta.thinking.clone()));
+            }
+            "signature_delta" => block.signature.push_str(&delta.signature),
+            "input_json_delta" => block.input.push_str(&delta.partial_json),
+            "citations_delta" => {
+                let citation = delta.citation.map(|raw| raw.get().to_owned());
+                block.citations.extend(citation);
+            }
+            _ => {}
+        }
+    }
+}
+
+impl TurnReader for AnthropicReader {
+    fn event(
+        &mut self,
+        _name: &str,
+        data: &str,
+        deltas: &mut Vec<TurnDelta>,
+    ) -> Result<(), ModelFault> {
+        // Some servers that imitate this API end as Chat Completions does.
+        if self.has_ended || data.trim() == "[DONE]" {
+            return Ok(());
+        }
+        let event: AnthropicEvent<'_> =
+            serde_json::from_str(data).map_err(ModelFault::unreadable)?;
+        if let Some(usage) = &event.usage {
+            usage.update(&mut self.usage);
+        }
+        match (event.r#type.as_str(), event.delta) {
+            ("message_start", _) => {
+                let message = event.message.map(RawValue::get).unwrap_or("{}");
+                let message: AnthropicMessage<'_> =
+                    serde_json::from_str(message).map_err(ModelFault::unreadable)?;
+                if let Some(usage) = message.usage {
+                    usage.update(&mut self.usage);
+                }
+            }
+            ("content_block_start", _) => {
+                if let Some(raw) = event.content_block {
+                    self.start_block(event.index, raw, deltas)?;
+                }
+            }
+            ("content_block_delta", Some(raw)) => {
+                let delta = serde_json::from_str(raw.get()).map_err(ModelFault::unreadable)?;
+                self.change_block(event.index, &delta, deltas);
+            }
+            ("content_block_stop", _) => {
+                let mut blocks = self.blocks.iter_mut().rev();
+                if let Some(block) = blocks.find(|block| block.index == event.index) {
+                    block.is_complete = true;
+                }
+            }
+            ("message_delta", Some(raw)) => {
+                let delta: AnthropicDelta<'_> =
+                    serde_json::from_str(raw.get()).map_err(ModelFault::unreadable)?;
+                self.stop_reason = delta.stop_reason.or(self.stop_reason.take());
+            }
+            ("message_stop", _) => self.has_ended = true,
+            ("error", _) => return Err(read_stream_error(data)),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn has_ended(&self) -> bool {
+        self.has_ended
+    }
+
+    fn finish(self: Box<Self>) -> Result<ModelTurn, ModelFault> {
+        let Some(stop_reason) = self.stop_reason else {
+            return Err(ModelFault::cut_off(
+                "the connection ended before the model said why it stopped",
+            ));
+        };
+        let mut items = Vec::new();
+        let mut parts = Vec::new();
+        for block in self.blocks {
+            block.end(&mut items, &mut parts);
+        }
+        Ok(turn(self.origin, items, parts, stop_reason, self.usage))
+    }
+}
+
+impl AnthropicBlockBuilder {
+    /// The block as an item, and in the neutral view.
+    fn end(self, items: &mut Vec<VendorItem>, parts: &mut Vec<TurnPart>) {
+        let item = ObjectWriter::new().text("type", &self.kind);
+        let item = match self.kind.as_str() {
+            "text" => {
+                push_text(parts, &self.text, false);
+                let item = item.text("text", &self.text);
+                match self.citations.is_empty() {
+                    true => item.end(),
+                    false => item.raw("citations", &array(&self.citations)).end(),
+                }
+            }
+            // A thought without its signature is refused when it comes back.
+            "thinking" if !self.is_complete => return,
+            "thinking" => {
+                push_text(parts, &self.text, true);
+                item.text("thinking", &self.text)
+                    .text("signature", &self.signature)
+                    .end()
+            }
+            "tool_use" | "server_tool_use" => {
+                let arguments = match self.is_complete {
+                    true => CallArguments::read(&self.input),
+                    false => CallArguments::cut_off(&self.input),
+                };
+                let item = item
+                    .text("id", &self.id)
+                    .text("name", &self.name)
+                    .raw("input", arguments.object_or_empty())
+                    .end();
+                if self.kind == "tool_use" {
+                    parts.push(TurnPart::Call(ToolCall {
+                        id: self.id,
+                        name: self.name,
+                        arguments,
+                    }));
+                }
+                item
+            }
+            _ => self.start.as_str().to_owned(),
+        };
+        items.push(JsonText::from_written(item));
+    }
+}
+
+/// Reads an answer that came as one document.
+pub(super) fn read_document(origin: TurnOrigin, body: &str) -> Result<ModelTurn, ModelFault> {
+    let message: AnthropicMessage<'_> =
+        serde_json::from_str(body).map_err(ModelFault::unreadable)?;
+    let Some(stop_reason) = message.stop_reason else {
+        return Err(ModelFault::unreadable("it has no stop_reason"));
+    };
+    let mut usage = TokenUsage::default();
+    if let Some(counts) = message.usage {
+        counts.update(&mut usage);
+    }
+    let mut parts = Vec::new();
+    let mut items = Vec::new();
+    for raw in message.content {
+        let block: AnthropicBlock<'_> =
+            serde_json::from_str(raw.get()).map_err(ModelFault::unreadable)?;
+        match block.r#type.as_str() {
+            "text" => push_text(&mut parts, &block.text, false),
+            "thinking" => push_text(&mut parts, &block.thinking, true),
+            "tool_use" => parts.push(TurnPart::Call(ToolCall {
+                id: block.id,
+                name: block.name,
+                arguments: CallArguments::read(block.input.map_or("", RawValue::get)),
+            })),
+            _ => {}
+        }
+        items.push(JsonText::from_raw(raw));
+    }
+    Ok(turn(origin, items, parts, stop_reason, usage))
+}
+
+fn turn(
+    origin: TurnOrigin,
+    items: Vec<VendorItem>,
+    parts: Vec<TurnPart>,
+    stop_reason: String,
+    usage: TokenUsage,
+) -> ModelTurn {
+    let finish = match stop_reason.as_str() {
+        "max_tokens" | "model_context_window_exceeded" => FinishReason::Length,
+        "refusal" => FinishReason::Refused,
+        _ if has_calls(&parts) => FinishReason::Calls,
+        "end_turn" | "stop_sequence" => FinishReason::Done,
+        _ => FinishReason::Other,
+    };
+    ModelTurn {
+        origin,
+        items,
+        parts,
+        finish,
+        finish_word: Some(stop_reason),
+        usage,
+    }
+}
