@@ -12,7 +12,7 @@ use switchboard::config::{
     Config, Dialect, Endpoint, Environment, HttpEndpoint, Mode, Protocol, RuleText, Scope,
     ServerConfig, Source, StdioEndpoint,
 };
-use switchboard::gate::{Decision, Gate, Grants, Question};
+use switchboard::gate::{Decision, DecisionRequest, Gate, Grants};
 use switchboard::launch::Launcher;
 use switchboard::name::ServerName;
 use switchboard::schema::Validators;
@@ -249,7 +249,7 @@ pub(crate) fn walk(config: &Config, catalog: &Catalog, walks: usize) -> Result<f
             &arguments,
         )?;
         match gate.decide(
-            Question {
+            DecisionRequest {
                 tool,
                 pre_approved: false,
             },

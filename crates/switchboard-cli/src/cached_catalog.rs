@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use clap_complete::CompletionCandidate;
 use clap_complete::engine::{PathCompleter, ValueCompleter};
-use switchboard::builtin::Own;
-use switchboard::catalog::{Catalog, Offerings, Part};
+use switchboard::builtin::RegisteredTools;
+use switchboard::catalog::{Catalog, CatalogSource, Offerings};
 use switchboard::config::{self, Config, ConfigFile, Scope, ServerConfig};
 use switchboard::name::ServerName;
 use switchboard::server::remembered_offerings;
@@ -49,7 +49,7 @@ pub(crate) fn catalog_of_all(setup: &Setup, only: Option<&ServerName>) -> Option
         .filter(|server| only.is_none_or(|only| *only == server.name) && may_run(server))
     {
         let offerings = cached_offerings(server, &**store)?;
-        parts.push(Part {
+        parts.push(CatalogSource {
             config: server.clone(),
             launch: server.fingerprint(),
             offerings,
@@ -59,7 +59,7 @@ pub(crate) fn catalog_of_all(setup: &Setup, only: Option<&ServerName>) -> Option
     Some(Catalog::build(
         &Catalog::default(),
         config.naming,
-        &Own::default(),
+        &RegisteredTools::default(),
         &parts,
     ))
 }
@@ -82,7 +82,7 @@ fn catalog(config: &Config, store: &dyn Store) -> Catalog {
         let cached = cached_offerings(server, store);
         let settled =
             cached.is_some() || !server.enabled || config.security.blocks(&server.name).is_some();
-        Part {
+        CatalogSource {
             config: server.clone(),
             launch: server.fingerprint(),
             offerings: cached.unwrap_or_default(),
@@ -90,7 +90,12 @@ fn catalog(config: &Config, store: &dyn Store) -> Catalog {
         }
     };
     let parts: Vec<_> = config.servers.values().map(part).collect();
-    Catalog::build(&Catalog::default(), config.naming, &Own::default(), &parts)
+    Catalog::build(
+        &Catalog::default(),
+        config.naming,
+        &RegisteredTools::default(),
+        &parts,
+    )
 }
 
 /// What one server offered last time.

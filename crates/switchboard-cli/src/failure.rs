@@ -179,6 +179,7 @@ impl From<CallError> for Failure {
                     ..Self::new(Code::Denied, message).server(server)
                 }
             }
+            CallError::Replaced { server } => Self::new(Code::Unreachable, message).server(server),
             CallError::Moved { server, .. } => Self::new(Code::Denied, message).server(server),
             CallError::NotReady(not_ready) => not_ready.into(),
             CallError::Request {

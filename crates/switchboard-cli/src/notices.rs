@@ -2,7 +2,7 @@
 
 use switchboard::Host;
 use switchboard::config::Endpoint;
-use switchboard::event::{Event, Events, LogLevel, Next};
+use switchboard::event::{Event, Events, LogLevel, NextEvent};
 use switchboard::name::ServerName;
 use switchboard::reload::{Reloaded, Waiting};
 use switchboard::server::ServerHandle;
@@ -45,8 +45,8 @@ pub(crate) async fn with_server_log<T>(
     work: impl Future<Output = T>,
 ) -> T {
     let mut events = host.events();
-    let print_event = |next: Next| {
-        if let Next::Event(Event::Log {
+    let print_event = |next: NextEvent| {
+        if let NextEvent::Event(Event::Log {
             server: sender,
             level,
             text,
@@ -80,32 +80,32 @@ pub(crate) fn log_line(server: &ServerName, level: &str, text: &Untrusted) {
     ));
 }
 
-fn print_event(host: &Host, next: Next) {
+fn print_event(host: &Host, next: NextEvent) {
     match next {
-        Next::Event(Event::Notice { server: None, line }) => output::notice(&escaped(&line)),
-        Next::Event(Event::Notice {
+        NextEvent::Event(Event::Notice { server: None, line }) => output::notice(&escaped(&line)),
+        NextEvent::Event(Event::Notice {
             server: Some(server),
             line,
         }) => {
             output::notice(&format!("server \"{server}\": {}", escaped(&line)));
         }
-        Next::Event(Event::State { server, .. }) => host
+        NextEvent::Event(Event::State { server, .. }) => host
             .server(server.as_str())
             .iter()
             .for_each(report_unset_variables),
         // A reader that fell behind asks the servers themselves.
-        Next::Gap(_) => host.servers().iter().for_each(report_unset_variables),
-        Next::Event(Event::Reloaded(reloaded)) => {
+        NextEvent::Gap(_) => host.servers().iter().for_each(report_unset_variables),
+        NextEvent::Event(Event::Reloaded(reloaded)) => {
             reload_lines(&reloaded).into_iter().for_each(output::log)
         }
-        Next::Event(Event::ConfigBroken { errors }) => {
+        NextEvent::Event(Event::ConfigBroken { errors }) => {
             output::log(
                 "the configuration cannot be used as it stands now; the one from before stays"
                     .to_owned(),
             );
             errors.iter().for_each(|line| output::log(escaped(line)));
         }
-        Next::Event(_) => {}
+        NextEvent::Event(_) => {}
     }
 }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use switchboard::builtin::{OwnDefinition, OwnTool};
+use switchboard::builtin::{HostTool, HostToolDefinition};
 use switchboard::caller::BoxFuture;
 use switchboard::vendor::{Toolset, Vendor};
 use switchboard::wire::RawJson;
@@ -24,10 +24,10 @@ const MAX_TURNS: usize = 16;
 /// A tool of this program.
 struct CountWords;
 
-impl OwnTool for CountWords {
-    fn definition(&self) -> OwnDefinition {
+impl HostTool for CountWords {
+    fn definition(&self) -> HostToolDefinition {
         let schema = json!({"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]});
-        OwnDefinition::new("count_words", "Counts the words of a text.", schema)
+        HostToolDefinition::new("count_words", "Counts the words of a text.", schema)
     }
 
     fn call<'a>(
@@ -125,7 +125,7 @@ async fn converse(host: &Host, model: &Scripted) -> Result<String, Failure> {
             Turn::Done(said) => return Ok(said),
             Turn::Call { tool, arguments } => (tool, RawJson::from(arguments)),
         };
-        let answer = match tools.lead_back(&tool, &arguments) {
+        let answer = match tools.to_server_call(&tool, &arguments) {
             None => format!("there is no tool {tool}"),
             Some(meant) => {
                 let (name, arguments) = meant?;

@@ -17,8 +17,8 @@ use crate::catalog::{Tool, ToolDefinition};
 use crate::config::{
     ConfigErrors, Diagnostic, Endpoint, Fingerprint, ServerConfig, Source, StdioEndpoint,
 };
-use crate::gate::Ruling;
-use crate::host::Shared;
+use crate::gate::RuleMatchCache;
+use crate::host::HostState;
 use crate::name::{ExposedName, ServerName, ToolId};
 use crate::result::CallResult;
 use crate::untrusted::quoted;
@@ -61,9 +61,9 @@ pub(crate) fn is_builtin<'a>(name: &str, own: impl IntoIterator<Item = &'a str>)
 
 /// A tool of the program that embeds the host. It is called like a server's tool: by its name, with
 /// arguments that fit its schema, when the gate lets it pass.
-pub trait OwnTool: Send + Sync {
+pub trait HostTool: Send + Sync {
     /// What it is called, what it does and what it takes. Asked once, when the host starts.
-    fn definition(&self) -> OwnDefinition;
+    fn definition(&self) -> HostToolDefinition;
 
     /// Does it, for this caller. The error is what a model is told, as a result that says it
     /// failed. Dropping the future ends it.
@@ -74,9 +74,9 @@ pub trait OwnTool: Send + Sync {
     ) -> BoxFuture<'a, Result<CallResult, String>>;
 }
 
-/// What a model and a person are told of an [`OwnTool`].
+/// What a model and a person are told of an [`HostTool`].
 #[derive(Debug, Clone, PartialEq)]
-pub struct OwnDefinition {
+pub struct HostToolDefinition {
     /// 1 to 64 of `[A-Za-z0-9_-]`.
     pub name: String,
     /// For the model.
@@ -85,7 +85,7 @@ pub struct OwnDefinition {
     pub input_schema: Value,
 }
 
-impl OwnDefinition {
+impl HostToolDefinition {
     /// A tool's definition.
     pub fn new(
         name: impl Into<String>,
@@ -102,18 +102,18 @@ impl OwnDefinition {
 
 /// The tools that a host offers beside those of its servers.
 #[derive(Clone, Default)]
-pub struct OwnTools {
+pub struct HostTools {
     /// The library user's own, in the order they are listed.
-    pub tools: Vec<Arc<dyn OwnTool>>,
+    pub tools: Vec<Arc<dyn HostTool>>,
     /// `ListMcpResources` and `ReadMcpResource` are on offer whatever servers are configured.
     pub resource_tools: bool,
 }
 
-impl fmt::Debug for OwnTools {
+impl fmt::Debug for HostTools {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "OwnTools({} tools, resource tools: {})",
+            "HostTools({} tools, resource tools: {})",
             self.tools.len(),
             self.resource_tools
         )
@@ -122,32 +122,32 @@ impl fmt::Debug for OwnTools {
 
 /// Does what an own tool does.
 #[derive(Clone)]
-pub(crate) struct Doer(pub(crate) Arc<dyn OwnTool>);
+pub(crate) struct ToolImpl(pub(crate) Arc<dyn HostTool>);
 
-impl fmt::Debug for Doer {
+impl fmt::Debug for ToolImpl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Doer")
+        f.write_str("ToolImpl")
     }
 }
 
 /// The same, read and checked: what a [`Catalog`](crate::catalog::Catalog) is built with. The
 /// default has none.
 #[derive(Debug, Default)]
-pub struct Own {
+pub struct RegisteredTools {
     tools: Vec<Arc<Tool>>,
     /// On offer where something asks for them. After the others, so that these keep their places.
     resources: Vec<Arc<Tool>>,
     always_resources: bool,
     /// The host that they belong to, once it is there.
-    host: Arc<OnceLock<Weak<Shared>>>,
+    host: Arc<OnceLock<Weak<HostState>>>,
 }
 
-impl Own {
+impl RegisteredTools {
     /// Reads every definition. A wrong one is an error: it is the program that is wrong, not a
     /// server.
-    pub(crate) fn read(own: OwnTools) -> Result<Self, ConfigErrors> {
+    pub(crate) fn read(own: HostTools) -> Result<Self, ConfigErrors> {
         let host = Arc::default();
-        let mut read = Reading {
+        let mut read = HostToolReader {
             entry: Arc::new(entry()),
             taken: HashSet::new(),
             errors: Vec::new(),
@@ -168,7 +168,7 @@ impl Own {
     }
 
     /// The host is there.
-    pub(crate) fn begin(&self, host: &Arc<Shared>) {
+    pub(crate) fn begin(&self, host: &Arc<HostState>) {
         // A host begins once; another would only be the same.
         let _ = self.host.set(Arc::downgrade(host));
     }
@@ -198,14 +198,14 @@ impl Own {
     }
 }
 
-struct Reading {
+struct HostToolReader {
     entry: Arc<ServerConfig>,
     taken: HashSet<String>,
     errors: Vec<Diagnostic>,
 }
 
-impl Reading {
-    fn all(&mut self, tools: Vec<Arc<dyn OwnTool>>, first: usize) -> Vec<Arc<Tool>> {
+impl HostToolReader {
+    fn all(&mut self, tools: Vec<Arc<dyn HostTool>>, first: usize) -> Vec<Arc<Tool>> {
         let mut read = Vec::with_capacity(tools.len());
         for tool in tools {
             let definition = tool.definition();
@@ -225,11 +225,11 @@ impl Reading {
 
     fn one(
         &mut self,
-        definition: &OwnDefinition,
-        tool: Arc<dyn OwnTool>,
+        definition: &HostToolDefinition,
+        tool: Arc<dyn HostTool>,
         place: usize,
     ) -> Result<Tool, String> {
-        let OwnDefinition {
+        let HostToolDefinition {
             name,
             description,
             input_schema,
@@ -264,8 +264,8 @@ impl Reading {
             idempotent: false,
             place,
             server_place: usize::MAX,
-            ruling: Ruling::default(),
-            own: Some(Doer(tool)),
+            rule_matches: RuleMatchCache::default(),
+            host_tool: Some(ToolImpl(tool)),
         })
     }
 }

@@ -12,8 +12,9 @@ use crate::advice::Advice;
 use crate::caller::{Approval, ApprovalRequest, Caller, Keep};
 use crate::catalog::{Catalog, Tool, Unresolved, can_name};
 use crate::config::ApprovalChoices;
-use crate::gate::{Decision, Permit, Question};
-use crate::host::{Held, Host, Shared};
+use crate::gate::{Decision, DecisionRequest, Permit};
+use crate::host::{Host, HostState, MAX_RELOADS, ServerLease};
+use crate::name::ServerName;
 use crate::result::CallResult;
 use crate::server::{EraRefusal, ServerHandle};
 use crate::session::{RequestFault, Terms};
@@ -21,16 +22,16 @@ use crate::transport::WireFault;
 use crate::untrusted::escaped_line;
 use crate::wire::RawJson;
 
+use deadline::CallDeadline;
 pub(crate) use era::refusal_in;
 pub use error::CallError;
-use limit::Limit;
-pub(crate) use sampling::{Overseeing, SAMPLING};
+pub(crate) use sampling::{SAMPLING, SamplingOverseer};
 
+mod deadline;
 mod era;
 mod error;
-mod limit;
+mod host_tool;
 mod misfit;
-mod own;
 mod sampling;
 mod unlisted;
 
@@ -85,8 +86,8 @@ impl Host {
         let host = &*self.0;
         let caller = call.caller.as_ref().unwrap_or(&host.caller);
         host.check_offers(caller);
-        let mut limit = Limit::start(call.timeout);
-        let (mut tool, server) = host.resolve(&call, limit).await?;
+        let mut deadline = CallDeadline::start(call.timeout);
+        let (mut tool, server) = host.resolve(&call, deadline).await?;
         tracing::debug!(
             "tool {}/{}: resolved from {:?}",
             tool.id.server,
@@ -94,7 +95,7 @@ impl Host {
             call.tool
         );
         let Some(mut server) = server else {
-            return Box::pin(host.call_own(&tool, &call, caller, limit)).await;
+            return Box::pin(host.call_host_tool(&tool, &call, caller, deadline)).await;
         };
         let mut is_first = true;
         let raw = loop {
@@ -105,14 +106,14 @@ impl Host {
                 shown(&tool)
             );
             let permit = host
-                .permit(&tool, Some(&mut server), &call, caller, &mut limit)
+                .permit(&tool, Some(&mut server), &call, caller, &mut deadline)
                 .await?;
-            let (answer, refusal) = host.send(&tool, &server, permit, limit).await;
+            let (answer, refusal) = host.send(&tool, &server, permit, deadline).await;
             if let Some(refusal) = refusal {
                 let may_repeat = is_first && tool.idempotent;
                 if Box::pin(host.era_refused(&server, refusal, caller, may_repeat)).await {
                     is_first = false;
-                    tool = Box::pin(host.defined_now(&tool, &server, limit)).await?;
+                    tool = Box::pin(host.defined_now(&tool, &server, deadline)).await?;
                     continue;
                 }
             }
@@ -123,7 +124,7 @@ impl Host {
                     fault: RequestFault::HeaderMismatch { .. },
                     ..
                 }) if std::mem::take(&mut is_first) => {
-                    tool = Box::pin(host.listed_again(&tool, &server, limit)).await?;
+                    tool = Box::pin(host.listed_again(&tool, &server, deadline)).await?;
                 }
                 answer => break answer?,
             }
@@ -133,15 +134,16 @@ impl Host {
     }
 }
 
-impl Shared {
+impl HostState {
     /// Which tool is meant, in the catalog that the caller listed from, and the server that it is
     /// called on, if it is a server's.
     async fn resolve(
         &self,
         call: &Call,
-        limit: Limit,
-    ) -> Result<(Arc<Tool>, Option<Held>), CallError> {
-        loop {
+        deadline: CallDeadline,
+    ) -> Result<(Arc<Tool>, Option<ServerLease>), CallError> {
+        let mut replaced = None;
+        for _ in 0..MAX_RELOADS {
             let found = match &call.listed {
                 Some(catalog) => catalog.resolve(&call.tool).cloned(),
                 None => self.catalog().resolve(&call.tool).cloned(),
@@ -149,7 +151,8 @@ impl Shared {
             let found = match found {
                 Err(Unresolved::Unknown { .. })
                     if call.listed.is_none()
-                        && Box::pin(self.late_for(&call.tool, limit)).await? =>
+                        && Box::pin(self.wait_for_unlisted_server(&call.tool, deadline))
+                            .await? =>
                 {
                     self.catalog().resolve(&call.tool).cloned()
                 }
@@ -159,24 +162,32 @@ impl Shared {
                 name: call.tool.clone(),
                 why,
             })?;
-            if tool.own.is_some() {
+            if tool.host_tool.is_some() {
                 return Ok((tool, None));
             }
             let roster = self.roster();
-            match roster.hold(roster.place_of(&tool)?) {
+            match roster.lease(roster.index_for(&tool)?) {
                 // What was listed before is called as it was listed, or not at all.
                 Some(server) if call.listed.is_some() || server.launch == tool.launch => {
                     return Ok((tool, Some(server)));
                 }
-                // A reload took it out just now; the name means what the new picture says.
+                // A reload replaced the server: the name means what the new catalog says.
                 _ => self.rebuild(),
             }
+            replaced = Some(tool.id.server.clone());
         }
+        Err(CallError::Replaced {
+            server: replaced.unwrap_or_else(ServerName::host),
+        })
     }
 
     /// A name that is not known yet may belong to a server that is not there yet: waits for it.
     /// False if none is awaited.
-    async fn late_for(&self, name: &str, limit: Limit) -> Result<bool, CallError> {
+    async fn wait_for_unlisted_server(
+        &self,
+        name: &str,
+        deadline: CallDeadline,
+    ) -> Result<bool, CallError> {
         let roster = self.roster().clone();
         let named = roster.servers.iter().find(|server| {
             name.strip_prefix(server.config.name.as_str())
@@ -184,7 +195,7 @@ impl Shared {
         });
         if let Some(server) = named {
             server
-                .ready(limit.within(server.config.longest_connect()))
+                .ready(deadline.within(server.config.longest_connect()))
                 .await?;
         } else {
             let may_have_it = |server: &&ServerHandle| {
@@ -198,7 +209,7 @@ impl Shared {
             for server in awaited {
                 // Bounded by the server's own deadline for connecting, too. Why one does not come
                 // is told by its state.
-                let wait = limit.within(server.config.longest_connect());
+                let wait = deadline.within(server.config.longest_connect());
                 coming.spawn(async move { server.ready(wait).await.is_ok() });
             }
             coming.join_all().await;
@@ -227,10 +238,10 @@ impl Shared {
     async fn permit(
         &self,
         tool: &Arc<Tool>,
-        mut server: Option<&mut Held>,
+        mut server: Option<&mut ServerLease>,
         call: &Call,
         caller: &Arc<dyn Caller>,
-        limit: &mut Limit,
+        deadline: &mut CallDeadline,
     ) -> Result<Permit, CallError> {
         let decision = self.decide(tool, call.pre_approved);
         tracing::debug!("tool {}/{}: {decision}", tool.id.server, shown(tool));
@@ -265,13 +276,13 @@ impl Shared {
                 };
                 let asked = Instant::now();
                 if let Some(server) = &mut server {
-                    server.release();
+                    server.suspend();
                 }
                 let permit = Box::pin(self.approve(tool, &request, caller)).await;
-                limit.put_off(asked);
+                deadline.exclude_since(asked);
                 let permit = permit.map_err(|Refusal { reason, advice }| denied(reason, advice))?;
                 // What was approved is what is called, or nothing is.
-                if server.is_none_or(Held::retake) {
+                if server.is_none_or(ServerLease::resume) {
                     Ok(permit)
                 } else {
                     Err(moved(tool))
@@ -287,7 +298,7 @@ impl Shared {
         let grants = self.grants.read().unwrap_or_else(PoisonError::into_inner);
         self.roster()
             .gate
-            .decide(Question { tool, pre_approved }, &grants)
+            .decide(DecisionRequest { tool, pre_approved }, &grants)
     }
 
     /// What the caller says; an *always* is remembered. The error is why not.
@@ -399,15 +410,15 @@ impl Shared {
     async fn send(
         &self,
         tool: &Arc<Tool>,
-        server: &Held,
+        server: &ServerLease,
         permit: Permit,
-        limit: Limit,
+        deadline: CallDeadline,
     ) -> (Result<RawJson, CallError>, Option<EraRefusal>) {
         let seat = match server
             .seat_for_tool(
                 &tool.definition,
                 &permit.caller().id(),
-                limit.within(tool.server.longest_connect()),
+                deadline.within(tool.server.longest_connect()),
             )
             .await
         {
@@ -416,8 +427,8 @@ impl Shared {
         };
         let still = || self.confirms(tool, server) && seat.offers(&tool.definition);
         let terms = Terms {
-            timeouts: limit.timeouts(tool),
-            since: limit.since,
+            timeouts: deadline.timeouts(tool),
+            since: deadline.since,
             still: &still,
         };
         tracing::debug!("tool {}/{}: sent", tool.id.server, shown(tool));
@@ -442,11 +453,11 @@ impl Shared {
     async fn listed_again(
         &self,
         tool: &Arc<Tool>,
-        server: &Held,
-        limit: Limit,
+        server: &ServerLease,
+        deadline: CallDeadline,
     ) -> Result<Arc<Tool>, CallError> {
         server
-            .list_again(limit.within(tool.server.longest_connect()))
+            .list_again(deadline.within(tool.server.longest_connect()))
             .await;
         self.catalog_for(tool)
             .by_id(&tool.id)
@@ -472,14 +483,14 @@ impl Shared {
     }
 
     /// Is the tool still the one that was approved?
-    fn confirms(&self, tool: &Arc<Tool>, server: &Held) -> bool {
+    fn confirms(&self, tool: &Arc<Tool>, server: &ServerLease) -> bool {
         self.catalog_for(tool).still_offers(tool)
             || self.was_replaced(server) && server.launch == tool.launch && server.offers(tool)
     }
 
     /// Whether a reload has put another in the place of this one, which ends with the calls that it
     /// has.
-    fn was_replaced(&self, server: &Held) -> bool {
+    fn was_replaced(&self, server: &ServerLease) -> bool {
         !server.is_in(&self.roster())
     }
 
@@ -507,7 +518,7 @@ impl Shared {
                 server.worked();
                 Ok(raw)
             }
-            Err(fault) => Err(Box::pin(told(server, fault)).await),
+            Err(fault) => Err(Box::pin(explain_fault(server, fault)).await),
         }
     }
 }
@@ -528,7 +539,7 @@ impl Refusal {
 }
 
 /// A fault of a server, with what is known of its cause and what to try.
-async fn told(server: &ServerHandle, fault: RequestFault) -> CallError {
+async fn explain_fault(server: &ServerHandle, fault: RequestFault) -> CallError {
     let fault = fault.redacted(|text| server.stderr.redact(text));
     let (mut detail, mut advice) = (None, None);
     match &fault {

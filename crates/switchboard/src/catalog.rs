@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 
-use crate::builtin::{self, Doer, Own};
+use crate::builtin::{self, RegisteredTools, ToolImpl};
 use crate::call::SAMPLING;
 use crate::config::{Fingerprint, ServerConfig};
-use crate::gate::Ruling;
+use crate::gate::RuleMatchCache;
 use crate::name::{
     AssignedNames, ExposedName, NameRequest, NamingError, ReservedNames, ServerName, Style, ToolId,
     ToolName, expose,
@@ -53,9 +53,9 @@ pub struct Tool {
     /// Where its server stands among those that the catalog was built from.
     pub(crate) server_place: usize,
     /// Which rules hold for it. The gate's own.
-    pub(crate) ruling: Ruling,
+    pub(crate) rule_matches: RuleMatchCache,
     /// Who does it, where it is no server's.
-    pub(crate) own: Option<Doer>,
+    pub(crate) host_tool: Option<ToolImpl>,
 }
 
 /// A tool that is not on offer, and why.
@@ -88,7 +88,7 @@ pub struct Offerings {
 
 /// One server, as far as a catalog is built from it.
 #[derive(Debug, Clone)]
-pub struct Part {
+pub struct CatalogSource {
     /// Its entry.
     pub config: Arc<ServerConfig>,
     /// The launch that its grants are bound to.
@@ -112,7 +112,7 @@ pub struct Catalog {
     by_exposed: HashMap<ExposedName, usize, RandomState>,
     /// Index into `tools`, or into `withheld`. Two steps, so that a look-up needs no pair of its
     /// own.
-    by_pair: HashMap<ServerName, HashMap<ToolName, Place>>,
+    by_pair: HashMap<ServerName, HashMap<ToolName, ToolIndex>>,
     /// Index into `tools`, by the names that vendors' APIs take where they do not take the exposed
     /// one.
     by_projection: HashMap<String, usize>,
@@ -131,7 +131,7 @@ pub struct Catalog {
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Place {
+enum ToolIndex {
     Tool(usize),
     /// Into `nameless`.
     Nameless(usize),
@@ -154,7 +154,12 @@ impl Catalog {
     /// Builds the picture that follows `before`: the host's own tools, then what each server
     /// offers, in config order. A name that was given before leads to the same tool as then, or
     /// to none. `naming` is for servers whose dialect says nothing of names.
-    pub fn build(before: &Self, naming: Style, own: &Own, parts: &[Part]) -> Self {
+    pub fn build(
+        before: &Self,
+        naming: Style,
+        own: &RegisteredTools,
+        parts: &[CatalogSource],
+    ) -> Self {
         let mut catalog = Self {
             generation: before.generation + 1,
             published: before.published.clone(),
@@ -176,8 +181,8 @@ impl Catalog {
     }
 
     /// Keeps what one server may offer; the rest is withheld, one by one, with its reason.
-    fn sift(&mut self, part: &Part, offered: &mut Vec<Offered>) {
-        let Part {
+    fn sift(&mut self, part: &CatalogSource, offered: &mut Vec<UnnamedTool>) {
+        let CatalogSource {
             config,
             launch,
             offerings,
@@ -208,7 +213,7 @@ impl Catalog {
             };
             match reason {
                 Some(reason) => self.withhold(&config.name, &definition.name, reason),
-                None => offered.push(Offered {
+                None => offered.push(UnnamedTool {
                     id: ToolId {
                         server: config.name.clone(),
                         tool: definition.name.clone(),
@@ -225,7 +230,7 @@ impl Catalog {
 
     /// Each tool gets its name in the style of its server. One whose bare name an earlier server
     /// may still want waits, without a name.
-    fn name(&mut self, naming: Style, offered: Vec<Offered>, parts: &[Part]) {
+    fn name(&mut self, naming: Style, offered: Vec<UnnamedTool>, parts: &[CatalogSource]) {
         let own: Vec<_> = self.tools.clone();
         let own: HashSet<&str> = own.iter().map(|tool| tool.exposed.as_str()).collect();
         let first_unsettled = parts
@@ -233,14 +238,14 @@ impl Catalog {
             .position(|part| !part.settled)
             .unwrap_or(parts.len());
         // Of the servers before it, each is known or can have no tool of this name.
-        let may_be_bare = |tool: &Offered, style: Style| {
+        let may_be_bare = |tool: &UnnamedTool, style: Style| {
             tool.server_place <= first_unsettled || {
                 let name = style.plain(&tool.id).unwrap_or_default();
                 let mut earlier = parts[first_unsettled..tool.server_place].iter();
                 earlier.all(|part| part.settled || !can_name(&part.config, naming, &name))
             }
         };
-        let wish = |tool: &'_ Offered| {
+        let wish = |tool: &'_ UnnamedTool| {
             let style = style_of(&tool.server, naming);
             (style, style != Style::FirstWins || may_be_bare(tool, style))
         };
@@ -296,7 +301,7 @@ impl Catalog {
         });
     }
 
-    fn index(&mut self, naming: Style, parts: &[Part]) {
+    fn index(&mut self, naming: Style, parts: &[CatalogSource]) {
         self.by_exposed = self
             .tools
             .iter()
@@ -307,12 +312,12 @@ impl Catalog {
             .nameless
             .iter()
             .enumerate()
-            .map(|(index, tool)| (tool, Place::Nameless(index)));
+            .map(|(index, tool)| (tool, ToolIndex::Nameless(index)));
         let named = self
             .tools
             .iter()
             .enumerate()
-            .map(|(index, tool)| (tool, Place::Tool(index)));
+            .map(|(index, tool)| (tool, ToolIndex::Tool(index)));
         for (tool, place) in named.chain(nameless) {
             self.by_pair
                 .entry(tool.id.server.clone())
@@ -339,7 +344,10 @@ impl Catalog {
                 .entry(server.clone())
                 .or_default()
                 .entry(tool.clone());
-            if matches!(place.or_insert(Place::Withheld(index)), Place::Nameless(_)) {
+            if matches!(
+                place.or_insert(ToolIndex::Withheld(index)),
+                ToolIndex::Nameless(_)
+            ) {
                 continue;
             }
             let id = ToolId {
@@ -381,16 +389,18 @@ impl Catalog {
         let projected = || {
             self.by_projection
                 .get(name)
-                .map(|&index| Place::Tool(index))
+                .map(|&index| ToolIndex::Tool(index))
         };
         match pair.copied().or_else(projected).or_else(|| {
             self.withheld_names
                 .get(name)
-                .map(|&index| Place::Withheld(index))
+                .map(|&index| ToolIndex::Withheld(index))
         }) {
-            Some(Place::Tool(index)) => Ok(&self.tools[index]),
-            Some(Place::Nameless(index)) => Ok(&self.nameless[index]),
-            Some(Place::Withheld(index)) => Err(Unresolved::Withheld(self.withheld[index].clone())),
+            Some(ToolIndex::Tool(index)) => Ok(&self.tools[index]),
+            Some(ToolIndex::Nameless(index)) => Ok(&self.nameless[index]),
+            Some(ToolIndex::Withheld(index)) => {
+                Err(Unresolved::Withheld(self.withheld[index].clone()))
+            }
             None => Err(Unresolved::Unknown {
                 nearest: nearest::nearest(name, &self.tools),
             }),
@@ -433,9 +443,9 @@ impl Catalog {
     /// Looks a pair up.
     pub fn by_id(&self, id: &ToolId) -> Option<&Arc<Tool>> {
         match self.by_pair.get(&id.server)?.get(&id.tool)? {
-            Place::Tool(index) => Some(&self.tools[*index]),
-            Place::Nameless(index) => Some(&self.nameless[*index]),
-            Place::Withheld(_) => None,
+            ToolIndex::Tool(index) => Some(&self.tools[*index]),
+            ToolIndex::Nameless(index) => Some(&self.nameless[*index]),
+            ToolIndex::Withheld(_) => None,
         }
     }
 
@@ -492,7 +502,7 @@ pub(crate) fn is_let_through(config: &ServerConfig, tools: &[Arc<ToolDefinition>
 }
 
 /// A tool that only lacks its name.
-struct Offered {
+struct UnnamedTool {
     id: ToolId,
     /// Where the server stands among those given.
     server_place: usize,
@@ -502,7 +512,7 @@ struct Offered {
     definition: Arc<ToolDefinition>,
 }
 
-impl Offered {
+impl UnnamedTool {
     fn named(self, exposed: ExposedName, place: usize) -> Tool {
         let Self {
             id,
@@ -512,7 +522,7 @@ impl Offered {
             idempotent,
             definition,
         } = self;
-        let ruling = Ruling::default();
+        let rule_matches = RuleMatchCache::default();
         Tool {
             id,
             exposed,
@@ -522,8 +532,8 @@ impl Offered {
             idempotent,
             place,
             server_place,
-            ruling,
-            own: None,
+            rule_matches,
+            host_tool: None,
         }
     }
 }

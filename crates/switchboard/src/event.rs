@@ -114,7 +114,7 @@ pub struct Events(pub(crate) tokio::sync::broadcast::Receiver<Event>);
 
 /// An event, or the number of events that were lost.
 #[derive(Debug, Clone)]
-pub enum Next {
+pub enum NextEvent {
     /// It happened.
     Event(Event),
     /// The reader was too slow: this many are gone.
@@ -123,21 +123,21 @@ pub enum Next {
 
 impl Events {
     /// The next event; `None` once the host has stopped.
-    pub async fn next(&mut self) -> Option<Next> {
+    pub async fn next(&mut self) -> Option<NextEvent> {
         use tokio::sync::broadcast::error::RecvError;
         match self.0.recv().await {
-            Ok(event) => Some(Next::Event(event)),
-            Err(RecvError::Lagged(missed)) => Some(Next::Gap(missed)),
+            Ok(event) => Some(NextEvent::Event(event)),
+            Err(RecvError::Lagged(missed)) => Some(NextEvent::Gap(missed)),
             Err(RecvError::Closed) => None,
         }
     }
 
     /// The next event that has happened already; `None` where that was all.
-    pub fn happened(&mut self) -> Option<Next> {
+    pub fn happened(&mut self) -> Option<NextEvent> {
         use tokio::sync::broadcast::error::TryRecvError;
         match self.0.try_recv() {
-            Ok(event) => Some(Next::Event(event)),
-            Err(TryRecvError::Lagged(missed)) => Some(Next::Gap(missed)),
+            Ok(event) => Some(NextEvent::Event(event)),
+            Err(TryRecvError::Lagged(missed)) => Some(NextEvent::Gap(missed)),
             Err(TryRecvError::Empty | TryRecvError::Closed) => None,
         }
     }

@@ -7,7 +7,7 @@ pub use crate::auth::fuzzing::{believed_metadata, read_callback, read_challenge}
 use crate::catalog::{Tool, ToolDefinition};
 use crate::config::Config;
 pub use crate::config::fuzzing::{EditedText, add_server, is_json_text, load_text};
-use crate::gate::{Decision, Gate, Grants, Question};
+use crate::gate::{Decision, DecisionRequest, Gate, Grants};
 use crate::name::{Style, ToolId};
 pub use crate::transport::http::fuzzing::{HttpBody, HttpResponse, read_http_response};
 use crate::wire::RawJson;
@@ -36,11 +36,11 @@ pub fn decide(gate: &Gate, config: &Config, server: &str, tool: &str) -> Option<
         idempotent: false,
         place: 0,
         server_place: 0,
-        ruling: Default::default(),
-        own: None,
+        rule_matches: Default::default(),
+        host_tool: None,
     };
     Some(gate.decide(
-        Question {
+        DecisionRequest {
             tool: &tool,
             pre_approved: false,
         },

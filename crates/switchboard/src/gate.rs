@@ -39,14 +39,14 @@ pub struct Gate {
 /// Which rules of a gate hold for a tool: they never change, so each tool is matched once and
 /// remembers it.
 #[derive(Debug, Default)]
-pub(crate) struct Ruling(OnceLock<(u64, Matched)>);
+pub(crate) struct RuleMatchCache(OnceLock<(u64, MatchedRules)>);
 
 /// Counts gates.
 static GATES: AtomicU64 = AtomicU64::new(0);
 
 /// The first rule of each kind that holds for a pair, as an index.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Matched {
+struct MatchedRules {
     allow: Option<usize>,
     ask: Option<usize>,
     deny: Option<usize>,
@@ -88,7 +88,7 @@ impl fmt::Display for Decision {
 
 /// What is asked of the gate.
 #[derive(Debug, Clone, Copy)]
-pub struct Question<'a> {
+pub struct DecisionRequest<'a> {
     /// The tool, with its launch and definition.
     pub tool: &'a Tool,
     /// The person said yes beforehand.
@@ -166,7 +166,7 @@ impl Gate {
     }
 
     /// Decides on one call, in the order that ARCHITECTURE.md gives.
-    pub fn decide(&self, question: Question<'_>, grants: &Grants) -> Decision {
+    pub fn decide(&self, question: DecisionRequest<'_>, grants: &Grants) -> Decision {
         let tool = question.tool;
         let matched = self.matched(tool);
         if let Some(rule) = matched.deny {
@@ -298,16 +298,16 @@ impl Gate {
                     .any(|project| project.leaves_ungated(server)))
     }
 
-    fn matched(&self, tool: &Tool) -> Matched {
+    fn matched(&self, tool: &Tool) -> MatchedRules {
         let find = || {
             let first = |rules: &[Rule]| rules.iter().position(|rule| rule.matches(tool));
-            Matched {
+            MatchedRules {
                 allow: first(&self.allow),
                 ask: first(&self.ask),
                 deny: first(&self.deny),
             }
         };
-        match tool.ruling.0.get_or_init(|| (self.number, find())) {
+        match tool.rule_matches.0.get_or_init(|| (self.number, find())) {
             (number, matched) if *number == self.number => *matched,
             // Another gate was asked first: its answer is not ours.
             _ => find(),

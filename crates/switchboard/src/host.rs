@@ -11,10 +11,10 @@ use tokio::task::{AbortHandle, JoinSet};
 
 #[cfg(feature = "oauth")]
 use crate::auth::{self, LoggedIn, LoggedOut, LoginFault, Opener};
-use crate::builtin::Own;
+use crate::builtin::RegisteredTools;
 use crate::call::CallError;
 use crate::caller::{Caller, Root};
-use crate::catalog::{Catalog, Part, Tool, can_name};
+use crate::catalog::{Catalog, CatalogSource, Tool, can_name};
 use crate::event::{Event, Events};
 use crate::gate::{Gate, Grants};
 use crate::launch::Containment;
@@ -31,10 +31,13 @@ use remember::{PinWriter, Writes};
 /// How long token refreshes that are under way may keep a stop from ending.
 const RENEWAL_LIMIT: Duration = Duration::from_secs(10);
 
+/// How many reloads in a row may replace a server before a request that wants it gives up.
+pub(crate) const MAX_RELOADS: usize = 16;
+
 pub use builder::HostBuilder;
 pub(crate) use builder::initial_state;
 pub use open::launcher_main;
-pub(crate) use roster::{Held, Roster};
+pub(crate) use roster::{Roster, ServerLease};
 pub use server::Server;
 
 mod builder;
@@ -46,10 +49,10 @@ mod verbs;
 
 /// All servers behind one gate. Clones share them; the last one to go stops them.
 #[derive(Debug, Clone)]
-pub struct Host(pub(crate) Arc<Shared>);
+pub struct Host(pub(crate) Arc<HostState>);
 
 /// What every clone of a host shares.
-pub(crate) struct Shared {
+pub(crate) struct HostState {
     /// Replaced whole by a reload; whoever has loaded it keeps theirs.
     pub(crate) roster: ArcSwap<Roster>,
     /// What servers are started with.
@@ -57,7 +60,7 @@ pub(crate) struct Shared {
     pub(crate) grants: RwLock<Grants>,
     pub(crate) validators: Arc<Validators>,
     /// Tools that are no server's.
-    pub(crate) own: Own,
+    pub(crate) own: RegisteredTools,
     pub(crate) store: Arc<dyn Store>,
     /// Stores pins, on threads that may block.
     pins: Arc<PinWriter>,
@@ -222,32 +225,33 @@ impl Host {
     }
 }
 
-impl Shared {
+impl HostState {
     /// The servers and the gate as they are.
     pub(crate) fn roster(&self) -> arc_swap::Guard<Arc<Roster>> {
         self.roster.load()
     }
 
-    /// The server of this name, for a request.
-    pub(crate) fn hold(&self, name: &ServerName) -> Result<Held, CallError> {
-        loop {
+    /// A lease of the server of this name.
+    pub(crate) fn lease(&self, name: &ServerName) -> Result<ServerLease, CallError> {
+        for _ in 0..MAX_RELOADS {
             let roster = self.roster.load_full();
-            let place = roster.place(name)?;
-            // One that is on its way out was replaced a moment ago: another roster is there, or
-            // about to be.
-            match roster.hold(place) {
-                Some(held) => return Ok(held),
-                None => std::hint::spin_loop(),
+            // A server that cannot be leased was replaced by a reload, which stores the new roster
+            // before it closes the old server.
+            if let Some(lease) = roster.lease(roster.index_of(name)?) {
+                return Ok(lease);
             }
         }
+        Err(CallError::Replaced {
+            server: name.clone(),
+        })
     }
 
-    /// The picture as it is.
+    /// The catalog as it is.
     pub(crate) fn catalog(&self) -> arc_swap::Guard<Arc<Catalog>> {
         self.catalog.load()
     }
 
-    /// The picture with the present offerings of this tool's server in it.
+    /// The catalog with the present offerings of this tool's server in it.
     pub(crate) fn catalog_for(&self, tool: &Tool) -> arc_swap::Guard<Arc<Catalog>> {
         let catalog = self.catalog.load();
         if self.shows(&catalog, tool.server_place) {
@@ -342,10 +346,10 @@ impl Shared {
 
 /// What the catalog is built from. One look at the server: its offerings belong to the state that
 /// they came with.
-fn part(server: &ServerHandle) -> Part {
+fn part(server: &ServerHandle) -> CatalogSource {
     let now = server.snapshot();
     let (offerings, settled) = (now.offerings.clone(), server.is_settled_at(&now));
-    Part {
+    CatalogSource {
         config: server.config.clone(),
         launch: server.launch,
         offerings,
@@ -361,7 +365,7 @@ fn shows(roster: &Roster, catalog: &Catalog, index: usize) -> bool {
             .is_some_and(|((_, shown), server)| Arc::ptr_eq(shown, &server.snapshot().offerings))
 }
 
-impl fmt::Debug for Shared {
+impl fmt::Debug for HostState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Host")
             .field("roster", &self.roster)
@@ -370,7 +374,7 @@ impl fmt::Debug for Shared {
     }
 }
 
-impl Drop for Shared {
+impl Drop for HostState {
     fn drop(&mut self) {
         if let Some(task) = self
             .rebuilder

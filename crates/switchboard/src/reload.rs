@@ -17,7 +17,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use crate::caller::BoxFuture;
 use crate::config::{Config, ConfigErrors, ServerConfig};
 use crate::event::Event;
-use crate::host::{Host, Roster, Shared, initial_state};
+use crate::host::{Host, HostState, Roster, initial_state};
 use crate::name::ServerName;
 use crate::server::{ServerHandle, State};
 use crate::trust::{self, AcceptError, Disclosure};
@@ -150,7 +150,7 @@ enum By {
     Nobody,
 }
 
-impl Shared {
+impl HostState {
     async fn apply(&self, new: Config, by: By) -> Result<Reloaded, ConfigErrors> {
         let _turn = self.reloading.turn.lock().await;
         let roster = self.roster.load_full();

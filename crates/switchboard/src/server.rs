@@ -38,11 +38,11 @@ use board::Board;
 use callers::Callers;
 use chores::Chores;
 use connection_factory::ConnectionFactory;
+pub(crate) use in_flight_count::InFlightCount;
 use memory::{Habits, Memory};
 use other_era::OtherEra;
 use reach::{ByConnector, Reach};
 use task::{Command, Phase, Task};
-pub(crate) use uses::Uses;
 
 mod backoff;
 mod board;
@@ -52,6 +52,7 @@ mod connect;
 mod connection_factory;
 mod connectors;
 mod era;
+mod in_flight_count;
 mod lists;
 mod live;
 mod memory;
@@ -65,7 +66,6 @@ mod switching;
 mod task;
 #[cfg(test)]
 mod tests;
-mod uses;
 mod worth;
 
 /// How many commands wait for a task that is busy; more wait outside.
@@ -125,7 +125,7 @@ pub struct ServerHandle {
     /// The connection of the other era, where there can be one.
     other_era: Option<Arc<OtherEra>>,
     /// Who uses it now. The same for every handle of one task.
-    pub(crate) uses: Arc<Uses>,
+    pub(crate) in_flight: Arc<InFlightCount>,
 }
 
 /// Why a server cannot be used now: a sentence with the server's name and the fact.
@@ -329,7 +329,7 @@ impl ServerHandle {
             worked,
             callers: None,
             other_era: None,
-            uses: Arc::default(),
+            in_flight: Arc::default(),
         }
     }
 
@@ -489,8 +489,8 @@ impl ServerHandle {
     /// Ends it once nobody uses it: its calls end by themselves, each by its own deadline, and no
     /// new ones come.
     pub(crate) async fn retire(self) {
-        self.uses.close();
-        self.uses.drained().await;
+        self.in_flight.close();
+        self.in_flight.drained().await;
         self.stop().await;
     }
 

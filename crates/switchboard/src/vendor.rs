@@ -86,18 +86,18 @@ impl Vendor {
 }
 
 /// The tools of a catalog as a vendor's API takes them. A model's call is led back by
-/// [`Toolset::lead_back`].
+/// [`Toolset::to_server_call`].
 #[derive(Debug)]
 pub struct Toolset {
     vendor: Vendor,
-    tools: Vec<Adapted>,
+    tools: Vec<AdaptedTool>,
     by_name: HashMap<String, usize>,
     withheld: Vec<Withheld>,
 }
 
 /// One tool as a vendor's API takes it.
 #[derive(Debug)]
-pub struct Adapted {
+pub struct AdaptedTool {
     /// The name that the model sees; the exposed one where the vendor takes it.
     pub name: String,
     /// The tool, with its own definition, which its calls are checked against.
@@ -109,7 +109,7 @@ pub struct Adapted {
 }
 
 /// A schema and description on their way to a vendor.
-struct Draft {
+struct ToolDraft {
     description: String,
     schema: Json,
     renamed: Vec<(String, String)>,
@@ -156,7 +156,7 @@ impl Toolset {
     }
 
     /// Every tool that could be adapted.
-    pub fn tools(&self) -> &[Adapted] {
+    pub fn tools(&self) -> &[AdaptedTool] {
         &self.tools
     }
 
@@ -179,7 +179,7 @@ impl Toolset {
 
     /// What a model's call means: the name to call, and the arguments as the server names them.
     /// `None` if there is no such tool.
-    pub fn lead_back(
+    pub fn to_server_call(
         &self,
         name: &str,
         arguments: &RawJson,
@@ -193,7 +193,7 @@ impl Toolset {
     }
 }
 
-impl Adapted {
+impl AdaptedTool {
     fn own_arguments(&self, arguments: &RawJson) -> Result<RawJson, NotJson> {
         if self.renamed.is_empty() {
             return Ok(arguments.clone());
@@ -246,7 +246,7 @@ impl Tool {
     }
 }
 
-fn adapt(vendor: Vendor, tool: &Arc<Tool>, name: String) -> Result<Adapted, String> {
+fn adapt(vendor: Vendor, tool: &Arc<Tool>, name: String) -> Result<AdaptedTool, String> {
     let schema = tool
         .definition
         .input_schema
@@ -258,7 +258,7 @@ fn adapt(vendor: Vendor, tool: &Arc<Tool>, name: String) -> Result<Adapted, Stri
         .as_ref()
         .map(|text| text.raw().to_owned())
         .unwrap_or_default();
-    let mut draft = Draft {
+    let mut draft = ToolDraft {
         description,
         schema,
         renamed: Vec::new(),
@@ -268,7 +268,7 @@ fn adapt(vendor: Vendor, tool: &Arc<Tool>, name: String) -> Result<Adapted, Stri
         Vendor::OpenAi => openai::adapt(&mut draft)?,
         Vendor::Anthropic => anthropic::adapt(&mut draft)?,
     }
-    let Draft {
+    let ToolDraft {
         description,
         schema,
         renamed,
@@ -295,7 +295,7 @@ fn adapt(vendor: Vendor, tool: &Arc<Tool>, name: String) -> Result<Adapted, Stri
             .map(|(key, value)| (key.to_owned(), value))
             .collect(),
     );
-    Ok(Adapted {
+    Ok(AdaptedTool {
         name,
         tool: tool.clone(),
         definition,

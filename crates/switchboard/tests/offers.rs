@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use switchboard::call::Call;
 use switchboard::caller::{Approval, ApprovalRequest, BoxFuture, Caller, CallerId, LogLine};
 use switchboard::config::{self, ConfigFile, Scope};
-use switchboard::event::{Event, Events, LogLevel, Next};
+use switchboard::event::{Event, Events, LogLevel, NextEvent};
 use switchboard::launch::Launcher;
 use switchboard::name::ServerName;
 use switchboard::result::CallResult;
@@ -125,7 +125,7 @@ async fn next<T>(events: &mut Events, mut wanted: impl FnMut(Event) -> Option<T>
     let waiting = async {
         loop {
             match events.next().await {
-                Some(Next::Event(event)) => {
+                Some(NextEvent::Event(event)) => {
                     if let Some(found) = wanted(event) {
                         return found;
                     }
@@ -184,7 +184,7 @@ async fn a_subscription_holds_until_it_is_ended_also_over_a_restart() {
         let mut events = stage.host.events();
         stage.call("count_up", json!({}), &somebody).await.unwrap();
         // The server tells before it answers, and one stream carries both.
-        while let Some(Next::Event(event)) = events.happened() {
+        while let Some(NextEvent::Event(event)) = events.happened() {
             assert_eq!(updated(event), None, "{era}");
         }
 

@@ -12,7 +12,7 @@ use switchboard::caller::{
     Approval, ApprovalRequest, BoxFuture, Caller, CallerId, ElicitAnswer, Elicitation, Keep, Offers,
 };
 use switchboard::config::{ConfigFile, Environment, Scope, load};
-use switchboard::event::{Event, Next};
+use switchboard::event::{Event, NextEvent};
 use switchboard::launch::Launcher;
 use switchboard::store::MemoryStore;
 use switchboard::wire::RawJson;
@@ -93,7 +93,7 @@ impl Caller for Person {
                 let changed = async {
                     while !matches!(
                         events.next().await,
-                        Some(Next::Event(Event::Catalog { .. }))
+                        Some(NextEvent::Event(Event::Catalog { .. }))
                     ) {}
                 };
                 tokio::time::timeout(PATIENCE, changed)
@@ -187,7 +187,7 @@ async fn t9_a_changed_definition_is_asked_about_again_under_every_always() {
         let changed = async {
             while !matches!(
                 events.next().await,
-                Some(Next::Event(Event::Catalog { .. }))
+                Some(NextEvent::Event(Event::Catalog { .. }))
             ) {}
         };
         tokio::time::timeout(PATIENCE, changed)

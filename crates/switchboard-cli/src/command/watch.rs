@@ -4,7 +4,7 @@ use clap::Args;
 use switchboard::Host;
 use switchboard::advice::Advice;
 use switchboard::config;
-use switchboard::event::{Event, Next};
+use switchboard::event::{Event, NextEvent};
 use switchboard::name::ServerName;
 use switchboard::server::{NotReady, State};
 
@@ -106,7 +106,7 @@ pub(crate) fn run(options: &Options, args: &WatchArgs) -> Result<u8, Failure> {
         ));
         loop {
             match events.next().await {
-                Some(Next::Event(Event::ResourceUpdated {
+                Some(NextEvent::Event(Event::ResourceUpdated {
                     server: sender,
                     uri,
                 })) if sender == server => {
@@ -119,15 +119,15 @@ pub(crate) fn run(options: &Options, args: &WatchArgs) -> Result<u8, Failure> {
                         output::print(&format!("{}\n", uri.for_terminal_line()))?;
                     }
                 }
-                Some(Next::Gap(missed)) => {
+                Some(NextEvent::Gap(missed)) => {
                     output::notice(&format!("{missed} events came too fast to be told"));
                     check_server(host, &server)?;
                 }
-                Some(Next::Event(Event::State { server: sender, .. })) if sender == server => {
+                Some(NextEvent::Event(Event::State { server: sender, .. })) if sender == server => {
                     check_server(host, &server)?
                 }
-                Some(Next::Event(Event::Reloaded(_))) => check_server(host, &server)?,
-                Some(Next::Event(_)) => {}
+                Some(NextEvent::Event(Event::Reloaded(_))) => check_server(host, &server)?,
+                Some(NextEvent::Event(_)) => {}
                 None => return Err(Failure::new(Code::Unreachable, "the host has stopped")),
             }
         }

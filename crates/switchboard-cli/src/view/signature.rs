@@ -216,7 +216,7 @@ mod tests {
             ..Offerings::default()
         };
         let server = crate::command::demo::example_entry();
-        let part = switchboard::catalog::Part {
+        let part = switchboard::catalog::CatalogSource {
             config: server.clone(),
             launch: server.fingerprint(),
             offerings: Arc::new(offerings),
@@ -225,7 +225,7 @@ mod tests {
         let catalog = Catalog::build(
             &Catalog::default(),
             switchboard::name::Style::Mcp,
-            &switchboard::builtin::Own::default(),
+            &switchboard::builtin::RegisteredTools::default(),
             &[part],
         );
         let expected = "mcp__demo-legacy__search  (tool search of server \"demo-legacy\")

@@ -6,10 +6,10 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{OwnDefinition, OwnTool};
+use super::{HostTool, HostToolDefinition};
 use crate::caller::{BoxFuture, Caller};
 use crate::catalog::Catalog;
-use crate::host::{Host, Shared};
+use crate::host::{Host, HostState};
 use crate::name::ServerName;
 use crate::result::CallResult;
 use crate::untrusted::quoted;
@@ -25,9 +25,9 @@ pub const READ_RESOURCE: &str = "ReadMcpResource";
 const SETTLE: Duration = Duration::from_secs(10);
 
 /// The host is known to them once it is there.
-type Link = Arc<OnceLock<Weak<Shared>>>;
+type Link = Arc<OnceLock<Weak<HostState>>>;
 
-pub(super) fn tools(host: &Link) -> Vec<Arc<dyn OwnTool>> {
+pub(super) fn tools(host: &Link) -> Vec<Arc<dyn HostTool>> {
     vec![Arc::new(List(host.clone())), Arc::new(Read(host.clone()))]
 }
 
@@ -41,14 +41,14 @@ struct Wanted {
     server: Option<String>,
 }
 
-impl OwnTool for List {
-    fn definition(&self) -> OwnDefinition {
+impl HostTool for List {
+    fn definition(&self) -> HostToolDefinition {
         let schema = json!({
             "type": "object",
             "properties": {"server": {"type": "string", "description": "Only the resources of this server"}},
             "additionalProperties": false,
         });
-        OwnDefinition::new(
+        HostToolDefinition::new(
             LIST_RESOURCES,
             "Lists the resources that the connected MCP servers offer, with the server of each.",
             schema,
@@ -74,8 +74,8 @@ impl OwnTool for List {
     }
 }
 
-impl OwnTool for Read {
-    fn definition(&self) -> OwnDefinition {
+impl HostTool for Read {
+    fn definition(&self) -> HostToolDefinition {
         let schema = json!({
             "type": "object",
             "properties": {
@@ -85,7 +85,7 @@ impl OwnTool for Read {
             "required": ["uri"],
             "additionalProperties": false,
         });
-        OwnDefinition::new(
+        HostToolDefinition::new(
             READ_RESOURCE,
             "Reads one resource of an MCP server by its URI.",
             schema,

@@ -7,15 +7,15 @@ use serde_json::json;
 
 use super::*;
 use crate::catalog::tests::{launch, server};
-use crate::catalog::{Catalog, Offerings, Part};
+use crate::catalog::{Catalog, CatalogSource, Offerings};
 use crate::config::Dialect;
 use crate::name::Style;
 
 struct Named(&'static str, Value);
 
-impl OwnTool for Named {
-    fn definition(&self) -> OwnDefinition {
-        OwnDefinition::new(self.0, "what it does", self.1.clone())
+impl HostTool for Named {
+    fn definition(&self) -> HostToolDefinition {
+        HostToolDefinition::new(self.0, "what it does", self.1.clone())
     }
 
     fn call<'a>(
@@ -27,12 +27,12 @@ impl OwnTool for Named {
     }
 }
 
-fn own(tools: Vec<Named>, resource_tools: bool) -> Result<Own, ConfigErrors> {
+fn own(tools: Vec<Named>, resource_tools: bool) -> Result<RegisteredTools, ConfigErrors> {
     let tools = tools
         .into_iter()
-        .map(|tool| Arc::new(tool) as Arc<dyn OwnTool>)
+        .map(|tool| Arc::new(tool) as Arc<dyn HostTool>)
         .collect();
-    Own::read(OwnTools {
+    RegisteredTools::read(HostTools {
         tools,
         resource_tools,
     })
@@ -81,12 +81,12 @@ fn a_wrong_tool_of_the_program_is_an_error_that_names_it() {
 /// user wants them.
 #[test]
 fn s4_12_s4_13_the_resource_tools_are_on_offer_where_something_asks_for_them() {
-    let names = |own: &Own, dialect: Dialect| {
+    let names = |own: &RegisteredTools, dialect: Dialect| {
         let config = ServerConfig {
             dialect,
             ..server("s")
         };
-        let part = Part {
+        let part = CatalogSource {
             launch: launch(&config),
             config: Arc::new(config),
             offerings: Arc::new(Offerings::default()),
@@ -131,12 +131,12 @@ fn s0_19_s4_11_a_consumers_tool_keeps_its_name_beside_a_servers_tool_of_that_nam
             (Some(&"search"), Some(&theirs)),
             "{dialect:?}"
         );
-        assert!(catalog.resolve("search").unwrap().own.is_some());
+        assert!(catalog.resolve("search").unwrap().host_tool.is_some());
         assert_eq!(
             catalog.resolve("@host/search").unwrap().id,
             catalog.tools()[0].id
         );
-        assert!(catalog.resolve(theirs).unwrap().own.is_none());
+        assert!(catalog.resolve(theirs).unwrap().host_tool.is_none());
     };
     check(Dialect::CoreAgent, "s_search");
     check(Dialect::Gemini, "s__search");
@@ -145,7 +145,7 @@ fn s0_19_s4_11_a_consumers_tool_keeps_its_name_beside_a_servers_tool_of_that_nam
 }
 
 /// What is on offer where a server of this dialect has this tool.
-fn beside(own: &Own, dialect: Dialect, tool: &str) -> Catalog {
+fn beside(own: &RegisteredTools, dialect: Dialect, tool: &str) -> Catalog {
     let config = ServerConfig {
         dialect,
         ..server("s")
@@ -156,7 +156,7 @@ fn beside(own: &Own, dialect: Dialect, tool: &str) -> Catalog {
         tools,
         ..Offerings::default()
     });
-    let part = Part {
+    let part = CatalogSource {
         launch: launch(&config),
         config: Arc::new(config),
         offerings,

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use super::limit::Limit;
+use super::deadline::CallDeadline;
 use super::{CallError, moved};
 use crate::caller::Caller;
 use crate::catalog::Tool;
-use crate::host::Shared;
+use crate::host::HostState;
 use crate::name::ToolName;
 use crate::server::{EraEvidence, EraRefusal, Seat, ServerHandle};
 use crate::session::RequestFault;
@@ -28,7 +28,7 @@ pub(crate) fn refusal_in(
     })
 }
 
-impl Shared {
+impl HostState {
     /// Has the server opened with the other era, where that may help, and tells the caller. True if
     /// the call may be made again at once: the handler may have begun, so only where
     /// `may_repeat`.
@@ -52,10 +52,10 @@ impl Shared {
         &self,
         tool: &Arc<Tool>,
         server: &ServerHandle,
-        limit: Limit,
+        deadline: CallDeadline,
     ) -> Result<Arc<Tool>, CallError> {
         server
-            .ready(limit.within(tool.server.timeouts.connect))
+            .ready(deadline.within(tool.server.timeouts.connect))
             .await?;
         self.rebuild();
         self.catalog_for(tool)

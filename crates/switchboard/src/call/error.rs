@@ -25,6 +25,14 @@ pub enum CallError {
         /// As asked for.
         server: ServerName,
     },
+    /// One reload after another replaced the server while the request looked for it.
+    #[error(
+        "server \"{server}\": it is being replaced by reloads of the configuration; call again when they have ended"
+    )]
+    Replaced {
+        /// Which server.
+        server: ServerName,
+    },
     /// The arguments do not fit.
     #[error("{}tool {tool}: {misfit}", of(.server))]
     Misfit {

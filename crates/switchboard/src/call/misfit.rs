@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use tokio::time::timeout;
 
 use crate::catalog::Tool;
-use crate::host::Shared;
+use crate::host::HostState;
 use crate::wire::RawJson;
 
 /// What is larger is not checked.
@@ -19,7 +19,7 @@ const MAX_INLINE_BYTES: usize = 16 * 1024;
 const MAX_TIME: Duration = Duration::from_secs(1);
 
 /// What does not fit, in one line safe to show.
-pub(super) async fn of_result(host: &Shared, tool: &Tool, result: &RawJson) -> Option<String> {
+pub(super) async fn of_result(host: &HostState, tool: &Tool, result: &RawJson) -> Option<String> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Fields<'a> {

@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::caller::{ApprovalRequest, BoxFuture, Caller, Sampling};
 use crate::catalog::Tool;
 use crate::gate::Decision;
-use crate::host::Shared;
+use crate::host::HostState;
 use crate::name::ServerName;
 use crate::session::Overseer;
 
@@ -17,17 +17,17 @@ pub(crate) const SAMPLING: &str = "@sampling";
 /// Sees to it that no server has an answer of a model without the gate. The sessions hold it, so it
 /// holds the host only weakly.
 #[derive(Debug, Default)]
-pub(crate) struct Overseeing(OnceLock<Weak<Shared>>);
+pub(crate) struct SamplingOverseer(OnceLock<Weak<HostState>>);
 
-impl Overseeing {
+impl SamplingOverseer {
     /// The host is there.
-    pub(crate) fn begin(&self, host: &Arc<Shared>) {
+    pub(crate) fn begin(&self, host: &Arc<HostState>) {
         // A host begins once; another would only be the same.
         let _ = self.0.set(Arc::downgrade(host));
     }
 }
 
-impl Overseer for Overseeing {
+impl Overseer for SamplingOverseer {
     fn permit<'a>(
         &'a self,
         request: &'a Sampling,
@@ -42,7 +42,7 @@ impl Overseer for Overseeing {
     }
 }
 
-impl Shared {
+impl HostState {
     async fn permit_sampling(
         &self,
         request: &Sampling,

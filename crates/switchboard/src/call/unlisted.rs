@@ -6,12 +6,12 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::catalog::{Tool, ToolDefinition};
-use crate::gate::Ruling;
-use crate::host::Shared;
+use crate::gate::RuleMatchCache;
+use crate::host::HostState;
 use crate::name::{ExposedName, ServerName, ToolId};
 use crate::wire::RawJson;
 
-impl Shared {
+impl HostState {
     /// Such a tool, as the gate sees it.
     pub(super) fn unlisted(&self, server: &ServerName, definition: &Value) -> Result<Tool, String> {
         let roster = self.roster();
@@ -32,8 +32,8 @@ impl Shared {
             idempotent: false,
             place: usize::MAX,
             server_place: usize::MAX,
-            ruling: Ruling::default(),
-            own: None,
+            rule_matches: RuleMatchCache::default(),
+            host_tool: None,
         })
     }
 }

@@ -22,11 +22,11 @@ use super::{
 /// ```
 pub struct Callbacks {
     id: CallerId,
-    approve: Option<Callback<ApprovalRequest, Approval>>,
-    elicit: Option<Callback<Elicitation, ElicitAnswer>>,
+    approve: Option<AnswerFn<ApprovalRequest, Approval>>,
+    elicit: Option<AnswerFn<Elicitation, ElicitAnswer>>,
 }
 
-type Callback<Q, A> = Box<dyn Fn(Q) -> BoxFuture<'static, A> + Send + Sync>;
+type AnswerFn<Q, A> = Box<dyn Fn(Q) -> BoxFuture<'static, A> + Send + Sync>;
 
 impl Callbacks {
     /// A caller of this name that answers nothing yet.

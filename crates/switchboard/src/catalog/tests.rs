@@ -43,8 +43,8 @@ pub(crate) fn tool(server: ServerConfig, definition: Arc<ToolDefinition>) -> Too
         idempotent: false,
         place: 0,
         server_place: 0,
-        ruling: Ruling::default(),
-        own: None,
+        rule_matches: RuleMatchCache::default(),
+        host_tool: None,
     }
 }
 
@@ -63,8 +63,8 @@ fn offers(server: ServerConfig, tools: &[&str]) -> (Arc<ServerConfig>, Arc<Offer
     )
 }
 
-fn part((config, offerings): &(Arc<ServerConfig>, Arc<Offerings>)) -> Part {
-    Part {
+fn part((config, offerings): &(Arc<ServerConfig>, Arc<Offerings>)) -> CatalogSource {
+    CatalogSource {
         config: config.clone(),
         launch: launch(config),
         offerings: offerings.clone(),
@@ -76,7 +76,7 @@ fn build(style: Style, servers: &[(Arc<ServerConfig>, Arc<Offerings>)]) -> Catal
     Catalog::build(
         &Catalog::default(),
         style,
-        &Own::default(),
+        &RegisteredTools::default(),
         &servers.iter().map(part).collect::<Vec<_>>(),
     )
 }
@@ -389,18 +389,18 @@ fn s2_27_s2_28_a_bare_name_waits_for_earlier_servers_and_is_never_pointed_elsewh
         offers(of(Dialect::Gemini, "a"), &["search"]),
         offers(of(Dialect::Gemini, "b"), &["search"]),
     );
-    let nothing = |server: &(Arc<ServerConfig>, Arc<Offerings>)| Part {
+    let nothing = |server: &(Arc<ServerConfig>, Arc<Offerings>)| CatalogSource {
         offerings: Arc::default(),
         ..part(server)
     };
-    let build = |before: &Catalog, parts: &[Part]| {
-        Catalog::build(before, Style::Mcp, &Own::default(), parts)
+    let build = |before: &Catalog, parts: &[CatalogSource]| {
+        Catalog::build(before, Style::Mcp, &RegisteredTools::default(), parts)
     };
 
     let waiting = build(
         &Catalog::default(),
         &[
-            Part {
+            CatalogSource {
                 settled: false,
                 ..nothing(&a)
             },

@@ -30,7 +30,7 @@ const MAX_READINGS_TOLD: usize = 8;
 /// One rule, compiled.
 #[derive(Debug)]
 pub(super) struct Rule {
-    readings: Vec<Reading>,
+    readings: Vec<RulePattern>,
     exposed: Option<Exposed>,
     /// Read as the name of a tool that is no server's.
     own: Option<Glob>,
@@ -153,7 +153,7 @@ impl Exposed {
         })
     }
 
-    fn matches(&self, tool: &Tool, readings: &[Reading]) -> bool {
+    fn matches(&self, tool: &Tool, readings: &[RulePattern]) -> bool {
         let id = &tool.id;
         // Only where the server's own file names its tools in this style is the name that is on
         // offer one of this style.
@@ -190,7 +190,7 @@ impl Exposed {
 }
 
 /// One way to understand a spelling.
-struct Reading {
+struct RulePattern {
     server: Glob,
     tool: Glob,
     /// The spelling is that of exposed names in which every other character is `_`.
@@ -200,7 +200,7 @@ struct Reading {
     loose: bool,
 }
 
-impl Reading {
+impl RulePattern {
     fn new(candidate: &Candidate<'_>, allow: bool) -> Result<Self, String> {
         let Candidate {
             server,
@@ -266,7 +266,7 @@ impl Reading {
     }
 }
 
-impl fmt::Debug for Reading {
+impl fmt::Debug for RulePattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.server.as_str(), self.tool.as_str())
     }
@@ -392,7 +392,7 @@ fn pattern_cuts(text: &str, spellings: RuleSyntax) -> usize {
 
 /// Whether a spelling that names a tool of no server's leads to a server as well, by a reading that
 /// does not mean them all.
-fn means_both(own: &str, readings: &[Reading], servers: &[&ServerName]) -> bool {
+fn means_both(own: &str, readings: &[RulePattern], servers: &[&ServerName]) -> bool {
     let id = own_id(own);
     readings.iter().any(|reading| reading.reaches(servers, &[]))
         && !readings.iter().any(|reading| reading.matches(&id))
@@ -412,7 +412,7 @@ fn readings(
     spellings: RuleSyntax,
     allow: bool,
     servers: &[&ServerName],
-) -> Result<Vec<Reading>, String> {
+) -> Result<Vec<RulePattern>, String> {
     let is_native = spellings == RuleSyntax::Every;
     if text.is_empty() || is_native && (text.starts_with('/') || text.ends_with('/')) {
         return Err(format!(
@@ -448,13 +448,13 @@ fn readings(
         ));
     }
     if is_native {
-        Reading::new(&candidates.parted[0], allow).map_err(unreadable)?;
+        RulePattern::new(&candidates.parted[0], allow).map_err(unreadable)?;
     } else if spellings != RuleSyntax::Keys {
         Glob::new(text).map_err(unreadable)?;
     }
     // A part that is no glob by itself comes of a cut inside a bracket: not what was meant.
-    let read = |candidate: &Candidate<'_>| Reading::new(candidate, allow).ok();
-    let mut readings: Vec<Reading> = Vec::new();
+    let read = |candidate: &Candidate<'_>| RulePattern::new(candidate, allow).ok();
+    let mut readings: Vec<RulePattern> = Vec::new();
     for candidate in candidates.parted.iter().filter_map(read) {
         if candidate.reaches(servers, &[]) && !readings.iter().any(|kept| kept.contains(&candidate))
         {
@@ -482,7 +482,7 @@ fn readings(
 fn misgiving(
     text: &str,
     spellings: RuleSyntax,
-    readings: &[Reading],
+    readings: &[RulePattern],
     is_name: bool,
     servers: &[&ServerName],
 ) -> Option<String> {
@@ -499,7 +499,7 @@ fn misgiving(
         .parted
         .iter()
         .any(|candidate| {
-            Reading::new(candidate, false).is_ok_and(|reading| reading.reaches(servers, &[]))
+            RulePattern::new(candidate, false).is_ok_and(|reading| reading.reaches(servers, &[]))
         });
     (!is_name && natively).then(|| {
         format!(

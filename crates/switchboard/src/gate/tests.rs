@@ -72,7 +72,7 @@ fn trusted(server_name: &str, tool_name: &str) -> Tool {
 
 fn decide(gate: &Gate, tool: &Tool, grants: &Grants) -> Decision {
     gate.decide(
-        Question {
+        DecisionRequest {
             tool,
             pre_approved: false,
         },
@@ -108,7 +108,7 @@ fn the_gate_keeps_its_order() {
     let check = |gate: &Gate, tool: &Tool, yes: bool, grants: &Grants, expected: &str| {
         assert_eq!(
             verdict(&gate.decide(
-                Question {
+                DecisionRequest {
                     tool,
                     pre_approved: yes
                 },

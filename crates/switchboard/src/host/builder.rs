@@ -9,10 +9,10 @@ use arc_swap::ArcSwap;
 use tokio::sync::{Notify, broadcast};
 
 use super::remember::PinWriter;
-use super::{Host, Roster, Server, Shared};
+use super::{Host, HostState, Roster, Server};
 use crate::auth::{AuthContext, Opener, Vault};
-use crate::builtin::{Own, OwnTool, OwnTools};
-use crate::call::Overseeing;
+use crate::builtin::{HostTool, HostTools, RegisteredTools};
+use crate::call::SamplingOverseer;
 use crate::caller::{
     Approval, ApprovalRequest, Callbacks, Caller, ElicitAnswer, Elicitation, Offers, Root,
 };
@@ -20,7 +20,7 @@ use crate::config::{
     Config, ConfigErrors, Diagnostic, Dialect, Endpoint, Environment, RuleText, ServerConfig,
     Source, Start,
 };
-use crate::event::{Event, Events, Next};
+use crate::event::{Event, Events, NextEvent};
 use crate::gate::Grants;
 use crate::launch::Launcher;
 use crate::name::ServerName;
@@ -54,7 +54,7 @@ pub struct HostBuilder {
     offers: Option<Offers>,
     roots: Option<Vec<Root>>,
     only: Option<Vec<ServerName>>,
-    tools: OwnTools,
+    tools: HostTools,
     connectors: Connectors,
     /// What is wrong with the servers and rules that were given in code.
     errors: Vec<Diagnostic>,
@@ -86,7 +86,7 @@ impl HostBuilder {
             offers: None,
             roots: None,
             only: None,
-            tools: OwnTools::default(),
+            tools: HostTools::default(),
             connectors: Connectors::default(),
             errors: Vec::new(),
         }
@@ -171,13 +171,13 @@ impl HostBuilder {
 
     /// With a tool of this program's own: on offer beside the servers' tools, behind the same gate,
     /// under its own name. A server's tool of that name gets another, or is withheld.
-    pub fn tool(mut self, tool: impl OwnTool + 'static) -> Self {
+    pub fn tool(mut self, tool: impl HostTool + 'static) -> Self {
         self.tools.tools.push(Arc::new(tool));
         self
     }
 
     /// With several.
-    pub fn tools(mut self, tools: impl IntoIterator<Item = Arc<dyn OwnTool>>) -> Self {
+    pub fn tools(mut self, tools: impl IntoIterator<Item = Arc<dyn HostTool>>) -> Self {
         self.tools.tools.extend(tools);
         self
     }
@@ -275,7 +275,7 @@ impl HostBuilder {
             return Err(ConfigErrors(self.errors));
         }
         self.connectors.check(&self.config)?;
-        let own = Own::read(self.tools)?;
+        let own = RegisteredTools::read(self.tools)?;
         let gate = Roster::gate_of(&self.config, &own, &*self.store)?;
         // This reader is there before anything can happen; what it saw by the end of the start is
         // told by `Host::notices`.
@@ -286,7 +286,10 @@ impl HostBuilder {
             None => Arc::new(self.callbacks),
         };
         let offers = self.offers.unwrap_or_else(|| caller.offers());
-        let (roots, overseer) = (Roots::new(self.roots), Arc::new(Overseeing::default()));
+        let (roots, overseer) = (
+            Roots::new(self.roots),
+            Arc::new(SamplingOverseer::default()),
+        );
         let means = Means {
             launcher: self.launcher,
             environment: Arc::new(self.environment),
@@ -314,7 +317,7 @@ impl HostBuilder {
             .iter()
             .map(|warning| format!("warning: {warning}"))
             .collect();
-        let mut shared = Shared {
+        let mut shared = HostState {
             roster: ArcSwap::from_pointee(Roster::new(1, Arc::new(self.config), servers, gate)),
             means,
             grants: RwLock::new(remembered_grants(&*self.store, &events)),
@@ -434,7 +437,7 @@ fn remembered_grants(store: &dyn Store, events: &broadcast::Sender<Event>) -> Gr
 fn noticed(mut events: Events) -> Vec<String> {
     let mut notices = Vec::new();
     while let Some(next) = events.happened() {
-        if let Next::Event(Event::Notice { server, line }) = next {
+        if let NextEvent::Event(Event::Notice { server, line }) = next {
             notices.push(server.map_or_else(
                 || line.clone(),
                 |server| format!("server \"{server}\": {line}"),

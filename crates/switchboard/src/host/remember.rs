@@ -10,7 +10,7 @@ use tokio::sync::broadcast;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use super::Shared;
+use super::HostState;
 use crate::event::Event;
 use crate::gate::Grant;
 use crate::name::ServerName;
@@ -20,7 +20,7 @@ use crate::store::{Shelf, Store};
 /// hangs does not.
 const STORE_TIMEOUT: Duration = Duration::from_secs(5);
 
-impl Shared {
+impl HostState {
     /// Stores answers, and waits for that. What cannot be stored holds for this run, and is told.
     pub(crate) async fn store_grants(&self, server: &ServerName, grants: &[Grant]) {
         let items: Vec<_> = grants.iter().map(|grant| self.as_stored(grant)).collect();

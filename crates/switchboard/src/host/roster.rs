@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use crate::builtin::Own;
+use crate::builtin::RegisteredTools;
 use crate::call::CallError;
 use crate::catalog::Tool;
 use crate::config::{Config, ConfigErrors, ProjectPermissions};
@@ -15,7 +15,7 @@ use crate::server::ServerHandle;
 use crate::store::Store;
 use crate::trust::{self, TrustState};
 
-/// What one configuration comes to.
+/// The servers of one configuration and their gate.
 #[derive(Debug)]
 pub(crate) struct Roster {
     /// Grows by one with each replacement.
@@ -29,14 +29,15 @@ pub(crate) struct Roster {
     pub(crate) gate: Gate,
 }
 
-/// A server that somebody uses: a reload that replaces it waits until this is gone. Keeps to the
-/// picture that it was found in.
+/// The right to use a server: a reload that replaces the server waits until no lease is left. It
+/// keeps the roster that the server was found in.
 #[derive(Debug)]
-pub(crate) struct Held {
+pub(crate) struct ServerLease {
     roster: Arc<Roster>,
     /// Index into its servers.
-    place: usize,
-    counted: bool,
+    index: usize,
+    /// It counts as in flight now.
+    is_counted: bool,
 }
 
 impl Roster {
@@ -64,7 +65,7 @@ impl Roster {
     /// tools.
     pub(crate) fn gate_of(
         config: &Config,
-        own: &Own,
+        own: &RegisteredTools,
         store: &dyn Store,
     ) -> Result<Gate, ConfigErrors> {
         let accepted = |project: &ProjectPermissions| {
@@ -73,8 +74,8 @@ impl Roster {
         Gate::compile_with(config, &own.names(config.servers.values()), &accepted)
     }
 
-    /// Where the server of this name stands.
-    pub(crate) fn place(&self, name: &ServerName) -> Result<usize, CallError> {
+    /// The index of the server of this name.
+    pub(crate) fn index_of(&self, name: &ServerName) -> Result<usize, CallError> {
         self.by_name
             .get(name)
             .copied()
@@ -85,61 +86,61 @@ impl Roster {
 
     /// The server of this name.
     pub(crate) fn server(&self, name: &ServerName) -> Result<&ServerHandle, CallError> {
-        Ok(&self.servers[self.place(name)?])
+        Ok(&self.servers[self.index_of(name)?])
     }
 
-    /// Where the server that offers a tool stands. In a catalog of ours that is known; a caller may
-    /// have listed from another's.
-    pub(crate) fn place_of(&self, tool: &Tool) -> Result<usize, CallError> {
+    /// The index of the server that offers a tool. A catalog of this roster knows it; a caller may
+    /// have listed from the catalog of another.
+    pub(crate) fn index_for(&self, tool: &Tool) -> Result<usize, CallError> {
         match self.servers.get(tool.server_place) {
             Some(server) if server.config.name == tool.id.server => Ok(tool.server_place),
-            _ => self.place(&tool.id.server),
+            _ => self.index_of(&tool.id.server),
         }
     }
 
-    /// Begins to use a server; `None` if a reload has taken it out.
-    pub(crate) fn hold(self: &Arc<Self>, place: usize) -> Option<Held> {
-        let server = self.servers.get(place)?;
-        server.uses.begin().then(|| Held {
+    /// A lease of a server; `None` if a reload has taken it out.
+    pub(crate) fn lease(self: &Arc<Self>, index: usize) -> Option<ServerLease> {
+        let server = self.servers.get(index)?;
+        server.in_flight.begin().then(|| ServerLease {
             roster: self.clone(),
-            place,
-            counted: true,
+            index,
+            is_counted: true,
         })
     }
 }
 
-impl Held {
-    /// While a person is asked, the server is not in use: it need not wait for them.
-    pub(crate) fn release(&mut self) {
-        if std::mem::take(&mut self.counted) {
-            self.uses.end();
+impl ServerLease {
+    /// While a person is asked, a reload need not wait for the answer.
+    pub(crate) fn suspend(&mut self) {
+        if std::mem::take(&mut self.is_counted) {
+            self.in_flight.end();
         }
     }
 
-    /// Uses it again. False if a reload has taken it out meanwhile.
-    pub(crate) fn retake(&mut self) -> bool {
-        self.counted = self.counted || self.uses.begin();
-        self.counted
+    /// Counts as in flight again. False if a reload has taken the server out meanwhile.
+    pub(crate) fn resume(&mut self) -> bool {
+        self.is_counted = self.is_counted || self.in_flight.begin();
+        self.is_counted
     }
 
-    /// Whether it is the one that this picture has.
+    /// Whether its server is the one that this roster has.
     pub(crate) fn is_in(&self, roster: &Roster) -> bool {
         roster
             .server(&self.config.name)
-            .is_ok_and(|server| Arc::ptr_eq(&server.uses, &self.uses))
+            .is_ok_and(|server| Arc::ptr_eq(&server.in_flight, &self.in_flight))
     }
 }
 
-impl Deref for Held {
+impl Deref for ServerLease {
     type Target = ServerHandle;
 
     fn deref(&self) -> &ServerHandle {
-        &self.roster.servers[self.place]
+        &self.roster.servers[self.index]
     }
 }
 
-impl Drop for Held {
+impl Drop for ServerLease {
     fn drop(&mut self) {
-        self.release();
+        self.suspend();
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::{Held, Host};
+use super::{Host, ServerLease};
 use crate::call::{CallError, refusal_in};
 use crate::caller::Caller;
 use crate::event::LogLevel;
@@ -23,7 +23,7 @@ impl Host {
         uri: &str,
         caller: &Arc<dyn Caller>,
     ) -> Result<RawJson, CallError> {
-        let handle = self.0.hold(server)?;
+        let handle = self.0.lease(server)?;
         let seat = handle
             .seat(&caller.id(), handle.config.longest_connect())
             .await?;
@@ -42,7 +42,7 @@ impl Host {
         arguments: &RawJson,
         caller: &Arc<dyn Caller>,
     ) -> Result<RawJson, CallError> {
-        let handle = self.0.hold(server)?;
+        let handle = self.0.lease(server)?;
         let seat = handle
             .seat(&caller.id(), handle.config.longest_connect())
             .await?;
@@ -102,11 +102,11 @@ impl Host {
         self.agreed(&handle, outcome).await
     }
 
-    /// As [`finish`](super::Shared::finish) has it. A prompt or a resource may ask as well, and
+    /// As [`finish`](super::HostState::finish) has it. A prompt or a resource may ask as well, and
     /// need the other era for it.
     async fn finished(
         &self,
-        handle: &Held,
+        handle: &ServerLease,
         seat: &Seat,
         answer: Result<RawJson, RequestFault>,
         caller: &Arc<dyn Caller>,
@@ -117,8 +117,11 @@ impl Host {
         self.0.finish(seat.handle(handle), answer).await
     }
 
-    async fn session_of(&self, server: &ServerName) -> Result<(Held, Arc<Session>), CallError> {
-        let handle = self.0.hold(server)?;
+    async fn session_of(
+        &self,
+        server: &ServerName,
+    ) -> Result<(ServerLease, Arc<Session>), CallError> {
+        let handle = self.0.lease(server)?;
         let session = handle.ready(handle.config.longest_connect()).await?;
         Ok((handle, session))
     }

@@ -14,7 +14,7 @@ use tokio::time::{Instant, timeout};
 use super::{By, locked};
 use crate::config::visible_path;
 use crate::config::{Config, ConfigErrors};
-use crate::host::Shared;
+use crate::host::HostState;
 use crate::name::ServerName;
 use crate::panics::{CaughtPanic, catch_panic};
 
@@ -36,7 +36,11 @@ type Load = Arc<dyn Fn() -> Result<Config, ConfigErrors> + Send + Sync>;
 pub struct WatchError(#[from] notify::Error);
 
 /// Watches from here on, in place of what was watched before.
-pub(super) fn begin(host: &Arc<Shared>, files: Vec<PathBuf>, load: Load) -> Result<(), WatchError> {
+pub(super) fn begin(
+    host: &Arc<HostState>,
+    files: Vec<PathBuf>,
+    load: Load,
+) -> Result<(), WatchError> {
     let files: Vec<PathBuf> = files.iter().flat_map(|file| places(file)).collect();
     let rung = Arc::new(Notify::new());
     let mut folders = Folders::new(files.clone(), rung.clone())?;
@@ -112,7 +116,7 @@ fn concerns(event: &notify::Event, files: &[PathBuf]) -> bool {
 
 struct Watching {
     /// Ends with it.
-    host: Weak<Shared>,
+    host: Weak<HostState>,
     files: Vec<PathBuf>,
     load: Load,
     rung: Arc<Notify>,
@@ -149,7 +153,7 @@ impl Watching {
         disturbed
     }
 
-    async fn look(&self, host: &Arc<Shared>) {
+    async fn look(&self, host: &Arc<HostState>) {
         let mut loaded = self.read(host).await;
         if loaded
             .as_ref()
@@ -171,7 +175,7 @@ impl Watching {
         }
     }
 
-    async fn read(&self, host: &Shared) -> Result<Config, Vec<String>> {
+    async fn read(&self, host: &HostState) -> Result<Config, Vec<String>> {
         if let Some(file) = self.files.iter().find(|file| is_emptied(host, file)) {
             return Err(vec![format!(
                 "{}: the file is empty; remove it, or its servers one by one",
@@ -193,7 +197,7 @@ impl Watching {
 }
 
 /// A file that had servers and now has no byte is about to be written.
-fn is_emptied(host: &Shared, file: &Path) -> bool {
+fn is_emptied(host: &HostState, file: &Path) -> bool {
     let had_servers = || {
         host.roster()
             .config
@@ -204,7 +208,7 @@ fn is_emptied(host: &Shared, file: &Path) -> bool {
     file.metadata().is_ok_and(|metadata| metadata.len() == 0) && had_servers()
 }
 
-fn has_lost_servers(host: &Shared, config: &Config) -> bool {
+fn has_lost_servers(host: &HostState, config: &Config) -> bool {
     let is_lost = |name: &ServerName| !config.servers.contains_key(name);
     host.roster().config.servers.keys().any(is_lost)
 }

@@ -4,12 +4,12 @@
 use std::collections::HashSet;
 
 use super::json::{Json, Members};
-use super::{Draft, walk};
+use super::{ToolDraft, walk};
 
 /// The longest name of an argument.
 const MAX_KEY: usize = 64;
 
-pub(super) fn adapt(draft: &mut Draft) -> Result<(), String> {
+pub(super) fn adapt(draft: &mut ToolDraft) -> Result<(), String> {
     walk::flatten_root(&mut draft.schema, &mut draft.description)?;
     let Some(root) = draft.schema.members_mut() else {
         return Ok(());

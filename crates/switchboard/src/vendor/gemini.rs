@@ -1,7 +1,7 @@
 //! Schemas for Gemini: what its own program takes out of them, and what else its API refuses.
 
 use super::json::{Json, Members};
-use super::{Draft, walk};
+use super::{ToolDraft, walk};
 
 /// What Gemini's own program shows its model: no `$schema`, no `additionalProperties`, no `default`
 /// beside `anyOf`, at any depth.
@@ -21,7 +21,7 @@ pub(super) fn cleaned(mut schema: Json) -> Json {
 
 /// The same for `parametersJsonSchema`, and without the keywords that make the API refuse a
 /// request.
-pub(super) fn adapt(draft: &mut Draft) -> Result<(), String> {
+pub(super) fn adapt(draft: &mut ToolDraft) -> Result<(), String> {
     let schema = std::mem::replace(&mut draft.schema, Json::Null);
     draft.schema = cleaned(schema);
     walk::each(&mut draft.schema, &mut |schema| {

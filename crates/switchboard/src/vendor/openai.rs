@@ -4,9 +4,9 @@
 use std::collections::HashSet;
 
 use super::json::{Json, Members};
-use super::{Draft, walk};
+use super::{ToolDraft, walk};
 
-pub(super) fn adapt(draft: &mut Draft) -> Result<(), String> {
+pub(super) fn adapt(draft: &mut ToolDraft) -> Result<(), String> {
     walk::flatten_root(&mut draft.schema, &mut draft.description)?;
     walk::each(&mut draft.schema, &mut |schema| {
         if let Json::Bool(_) = schema {

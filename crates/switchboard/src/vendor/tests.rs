@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::*;
 use crate::catalog::tests::{server, tool};
-use crate::catalog::{Catalog, Offerings, Part, ToolDefinition};
+use crate::catalog::{Catalog, CatalogSource, Offerings, ToolDefinition};
 use crate::config::{Dialect, Fingerprint, ServerConfig};
 use crate::name::Style;
 
@@ -284,13 +284,13 @@ fn anthropic_gets_names_of_arguments_that_it_takes_and_they_are_led_back() {
     let given =
         RawJson::parse(r#"{"a_b_2":"1","a_b":"2","gr__e":12345678901234567890,"other":1.00}"#)
             .unwrap();
-    let (name, arguments) = set.lead_back("mcp__s__t", &given).unwrap().unwrap();
+    let (name, arguments) = set.to_server_call("mcp__s__t", &given).unwrap().unwrap();
     assert_eq!(name, "mcp__s__t");
     assert_eq!(
         arguments.as_str(),
         r#"{"a b":"1","a_b":"2","größe":12345678901234567890,"other":1.00}"#
     );
-    assert!(set.lead_back("unknown", &given).is_none());
+    assert!(set.to_server_call("unknown", &given).is_none());
 }
 
 #[test]
@@ -304,7 +304,7 @@ fn a_name_that_a_vendor_does_not_take_is_another_there_and_is_led_back() {
         tools: definitions.to_vec(),
         ..Offerings::default()
     });
-    let part = Part {
+    let part = CatalogSource {
         config: Arc::new(server("s")),
         launch: Fingerprint([0; 32]),
         offerings,
@@ -313,7 +313,7 @@ fn a_name_that_a_vendor_does_not_take_is_another_there_and_is_led_back() {
     let catalog = Catalog::build(
         &Catalog::default(),
         Style::Identity,
-        &crate::builtin::Own::default(),
+        &crate::builtin::RegisteredTools::default(),
         &[part],
     );
     for vendor in Vendor::ALL {
@@ -328,13 +328,13 @@ fn a_name_that_a_vendor_does_not_take_is_another_there_and_is_led_back() {
                 adapted.name
             );
             let (exposed, _) = set
-                .lead_back(&adapted.name, &RawJson::from_value(&json!({})))
+                .to_server_call(&adapted.name, &RawJson::from_value(&json!({})))
                 .unwrap()
                 .unwrap();
             assert_eq!(exposed, adapted.tool.exposed.as_str());
         }
         assert!(
-            set.lead_back("ok", &RawJson::from_value(&json!({})))
+            set.to_server_call("ok", &RawJson::from_value(&json!({})))
                 .is_some()
         );
     }

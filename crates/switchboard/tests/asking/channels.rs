@@ -9,7 +9,7 @@ use switchboard::caller::{
     Approval, ApprovalRequest, BoxFuture, Caller, CallerId, ElicitAnswer, Elicitation, Offers,
 };
 use switchboard::config::{ConfigFile, Dialect, Scope};
-use switchboard::event::{Event, Next};
+use switchboard::event::{Event, NextEvent};
 use switchboard::wire::RawJson;
 use switchboard_testkit::{Chaos, Record, Scratch, Step};
 
@@ -187,7 +187,7 @@ async fn s3_18_a_question_without_a_call_is_declined_and_told() {
     std::fs::write(&go, "").unwrap();
     let told = async {
         loop {
-            if let Some(Next::Event(Event::Notice { server, line })) = events.next().await {
+            if let Some(NextEvent::Event(Event::Notice { server, line })) = events.next().await {
                 return (server.map(|server| server.to_string()), line);
             }
         }

@@ -6,7 +6,7 @@ use serde_json::json;
 use switchboard::Host;
 use switchboard::call::Call;
 use switchboard::caller::Caller;
-use switchboard::event::{Event, Next};
+use switchboard::event::{Event, NextEvent};
 use switchboard::wire::RawJson;
 use switchboard_testkit::Scratch;
 use tokio::task::JoinSet;
@@ -170,8 +170,8 @@ async fn cannot_tell(way: &Way) {
             .expect("each is told")
             .unwrap()
         {
-            Next::Event(Event::Notice { line, .. }) if line == reason => told += 1,
-            Next::Event(_) => {}
+            NextEvent::Event(Event::Notice { line, .. }) if line == reason => told += 1,
+            NextEvent::Event(_) => {}
             missed => panic!("{}: {missed:?}", way.name),
         }
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use switchboard::Host;
-use switchboard::event::{Event, LogLevel, Next};
+use switchboard::event::{Event, LogLevel, NextEvent};
 use switchboard_testkit::script::Flip;
 use switchboard_testkit::{Chaos, Scratch, Step, is_alive};
 
@@ -156,10 +156,10 @@ async fn a_callers_own_session_is_told_what_is_wanted_of_the_server() {
         let told = async {
             loop {
                 match events.next().await {
-                    Some(Next::Event(Event::ResourceUpdated { uri, .. })) => {
+                    Some(NextEvent::Event(Event::ResourceUpdated { uri, .. })) => {
                         return uri.raw().to_owned();
                     }
-                    Some(Next::Event(Event::Log { level, .. })) => return level,
+                    Some(NextEvent::Event(Event::Log { level, .. })) => return level,
                     Some(_) => {}
                     None => panic!("the host has ended"),
                 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::json;
 use switchboard::Host;
 use switchboard::config::Dialect;
-use switchboard::event::{Event, LogLevel, Next};
+use switchboard::event::{Event, LogLevel, NextEvent};
 use switchboard::name::ServerName;
 use switchboard::server::Wire;
 use switchboard_demo::{Demo, HttpEdge, HttpOptions};
@@ -49,8 +49,12 @@ async fn posts_and_listens(host: &Host, edge: &HttpEdge, streams_opened: u64) {
     )
     .await
     .unwrap();
-    let logged =
-        async { while !matches!(events.next().await, Some(Next::Event(Event::Log { .. }))) {} };
+    let logged = async {
+        while !matches!(
+            events.next().await,
+            Some(NextEvent::Event(Event::Log { .. }))
+        ) {}
+    };
     tokio::time::timeout(PATIENCE, logged)
         .await
         .expect("a notification on the stream");

@@ -12,7 +12,7 @@ use switchboard::caller::{
     Approval, ApprovalRequest, BoxFuture, Caller, CallerId, ElicitAnswer, Elicitation, Offers,
 };
 use switchboard::config::{self, Config, ConfigFile, Dialect, Scope};
-use switchboard::event::{Event, Next};
+use switchboard::event::{Event, NextEvent};
 use switchboard::launch::Launcher;
 use switchboard::name::{ServerName, ToolName};
 use switchboard::server::{Record, ServerHandle, State};
@@ -278,7 +278,7 @@ async fn s0_36_s0_37_a_question_to_a_host_that_wired_nobody_is_declined_at_once_
             assert!(said.contains(r#""action":"decline""#), "{server}: {said}");
             let notices: Vec<String> = std::iter::from_fn(|| events.happened())
                 .filter_map(|next| match next {
-                    Next::Event(Event::Notice { server, line }) => {
+                    NextEvent::Event(Event::Notice { server, line }) => {
                         Some(format!("{}: {line}", server.unwrap()))
                     }
                     _ => None,
@@ -429,7 +429,7 @@ async fn s0_39_a_core_agent_file_is_not_watched() {
     stage.scratch.config(&changed);
     let reloaded = loop {
         match tokio::time::timeout(PATIENCE, events.next()).await.unwrap() {
-            Some(Next::Event(Event::Reloaded(reloaded))) => break reloaded,
+            Some(NextEvent::Event(Event::Reloaded(reloaded))) => break reloaded,
             _ => continue,
         }
     };

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use switchboard::Host;
 use switchboard::config::{self, ConfigFile, Scope};
-use switchboard::event::{Event, Events, Next};
+use switchboard::event::{Event, Events, NextEvent};
 use switchboard::name::ServerName;
 use switchboard::reload::Reloaded;
 use switchboard::server::State;
@@ -37,7 +37,7 @@ async fn watched(stage: &Stage, entries: &[Entry]) -> (Host, Events) {
 async fn until_told<T>(events: &mut Events, what: &str, wanted: impl Fn(Event) -> Option<T>) -> T {
     let told = async {
         loop {
-            if let Some(Next::Event(event)) = events.next().await
+            if let Some(NextEvent::Event(event)) = events.next().await
                 && let Some(found) = wanted(event)
             {
                 return found;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use switchboard::event::{Event, Next};
+use switchboard::event::{Event, NextEvent};
 use switchboard_testkit::script::{Era, IdForm, Steps};
 use switchboard_testkit::{Chaos, Scratch, Step};
 
@@ -229,7 +229,7 @@ async fn f6_t30_answers_under_other_ids_reach_no_call() {
             .await
             .expect("somebody is told")
         {
-            Some(Next::Event(Event::Notice { line, .. })) => break line,
+            Some(NextEvent::Event(Event::Notice { line, .. })) => break line,
             Some(_) => {}
             None => panic!("the host has stopped"),
         }

@@ -8,7 +8,7 @@ use std::time::Instant;
 use switchboard::Host;
 use switchboard::caller::{Approval, Keep};
 use switchboard::catalog::{Catalog, Tool};
-use switchboard::event::{Event, Next};
+use switchboard::event::{Event, NextEvent};
 use switchboard_testkit::script::{Cursor, Era};
 use switchboard_testkit::{Chaos, Scratch, Step};
 
@@ -59,7 +59,7 @@ async fn f14_a_storm_of_changes_is_listed_a_few_times_and_the_new_definition_is_
                 .await
                 .expect("the catalog changes")
             {
-                Some(Next::Event(Event::Catalog { changed, .. })) => break changed,
+                Some(NextEvent::Event(Event::Catalog { changed, .. })) => break changed,
                 Some(_) => {}
                 None => panic!("the host has stopped"),
             }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use switchboard::builtin::{OwnDefinition, OwnTool};
+use switchboard::builtin::{HostTool, HostToolDefinition};
 use switchboard::call::{Call, CallError};
 use switchboard::caller::{Approval, ApprovalRequest, BoxFuture, Caller, CallerId};
 use switchboard::config::{self, ConfigFile, Dialect, Environment, Scope};
@@ -193,10 +193,10 @@ impl Own {
     }
 }
 
-impl OwnTool for Own {
-    fn definition(&self) -> OwnDefinition {
+impl HostTool for Own {
+    fn definition(&self) -> HostToolDefinition {
         let properties = json!({"text": {"type": "string"}});
-        OwnDefinition::new(
+        HostToolDefinition::new(
             self.name,
             "Says it.",
             json!({"type": "object", "properties": properties, "required": ["text"]}),

@@ -173,7 +173,7 @@ async fn s2_38_c19_a_trusted_servers_change_is_shown_and_not_asked_about() {
     let changed = async {
         while !matches!(
             events.next().await,
-            Some(Next::Event(Event::Catalog { .. }))
+            Some(NextEvent::Event(Event::Catalog { .. }))
         ) {}
     };
     tokio::time::timeout(PATIENCE, changed)
@@ -269,7 +269,7 @@ async fn t9_a_changed_definition_is_asked_about_again_in_every_dialect() {
             let changed = async {
                 while !matches!(
                     events.next().await,
-                    Some(Next::Event(Event::Catalog { .. }))
+                    Some(NextEvent::Event(Event::Catalog { .. }))
                 ) {}
             };
             tokio::time::timeout(PATIENCE, changed)

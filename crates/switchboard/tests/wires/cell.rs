@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use serde_json::Map;
 use switchboard::call::Call;
 use switchboard::caller::Caller;
-use switchboard::event::{Event, Next};
+use switchboard::event::{Event, NextEvent};
 use switchboard::name::ServerName;
 use switchboard::session::Reference;
 use switchboard::wire::RawJson;
@@ -168,7 +168,7 @@ async fn subscribe(reached: &Reached) {
     in_time("the update", async {
         loop {
             match events.next().await {
-                Some(Next::Event(Event::ResourceUpdated { uri: told, .. }))
+                Some(NextEvent::Event(Event::ResourceUpdated { uri: told, .. }))
                     if told.raw() == uri =>
                 {
                     return;

@@ -26,7 +26,7 @@ fn request(description: &str, arguments: &str) -> ApprovalRequest {
         tools: vec![definition.clone()],
         ..Offerings::default()
     };
-    let part = switchboard::catalog::Part {
+    let part = switchboard::catalog::CatalogSource {
         config: server.clone(),
         launch: server.fingerprint(),
         offerings: Arc::new(offerings),
@@ -35,7 +35,7 @@ fn request(description: &str, arguments: &str) -> ApprovalRequest {
     let catalog = Catalog::build(
         &Catalog::default(),
         switchboard::name::Style::Mcp,
-        &switchboard::builtin::Own::default(),
+        &switchboard::builtin::RegisteredTools::default(),
         &[part],
     );
     let tool = &catalog.tools()[0];

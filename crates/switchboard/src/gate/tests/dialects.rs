@@ -227,7 +227,7 @@ fn s0_26_s0_27_without_a_gate_and_with_yolo_a_call_is_allowed_and_another_files_
         let mut config = config_in(Dialect::CoreAgent, &["fs"], &[], &[]);
         config.permissions.configured = false;
         let mut tool = Tool {
-            ruling: Ruling::default(),
+            rule_matches: RuleMatchCache::default(),
             ..tool_in(Dialect::CoreAgent, "fs", "bash")
         };
         change(&mut config, &mut tool);

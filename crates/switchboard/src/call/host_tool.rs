@@ -5,38 +5,38 @@ use std::sync::Arc;
 use serde_json::json;
 use tokio::time::timeout;
 
-use super::limit::Limit;
+use super::deadline::CallDeadline;
 use super::{Call, CallError, moved};
 use crate::builtin::READ_RESOURCE;
 use crate::caller::Caller;
 use crate::catalog::Tool;
 use crate::gate::Decision;
-use crate::host::Shared;
+use crate::host::HostState;
 use crate::name::ServerName;
 use crate::result::CallResult;
 use crate::session::RequestFault;
 
-impl Shared {
+impl HostState {
     /// Validates, decides, approves, and does it.
-    pub(super) async fn call_own(
+    pub(super) async fn call_host_tool(
         &self,
         tool: &Arc<Tool>,
         call: &Call,
         caller: &Arc<dyn Caller>,
-        mut limit: Limit,
+        mut deadline: CallDeadline,
     ) -> Result<CallResult, CallError> {
         self.validate(tool, call)?;
-        let permit = self.permit(tool, None, call, caller, &mut limit).await?;
+        let permit = self.permit(tool, None, call, caller, &mut deadline).await?;
         // A caller may have listed from the catalog of another host, whose tools are not this
         // one's.
         let Some(doer) = tool
-            .own
+            .host_tool
             .as_ref()
             .filter(|_| self.catalog().still_offers(tool))
         else {
             return Err(moved(tool));
         };
-        let most = limit.within(limit.timeouts(tool).call_max);
+        let most = deadline.within(deadline.timeouts(tool).call_max);
         match timeout(most, doer.0.call(permit.arguments(), permit.caller())).await {
             Ok(Ok(result)) => Ok(result),
             Ok(Err(why)) => Ok(CallResult::failure(why)),

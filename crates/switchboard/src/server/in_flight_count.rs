@@ -1,23 +1,23 @@
-//! Who uses a server now: a server that is replaced ends when its last call has.
+//! How many requests a server has in flight: one that a reload replaces ends after the last.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::Notify;
 
-/// Set once no new use may begin.
+/// The bit that is set once no new request may begin.
 const CLOSED: usize = 1 << (usize::BITS - 1);
 
-/// Counts the uses of one server; all its handles share it.
+/// Counts the requests in flight of one server; all its handles share it.
 #[derive(Debug, Default)]
-pub(crate) struct Uses {
-    /// How many there are, and the mark above.
+pub(crate) struct InFlightCount {
+    /// The count, and the bit above.
     count: AtomicUsize,
-    /// Rung when the last use of a closed server ends. Only one waits for it.
+    /// Notified when the last request of a closed server ends. Only one task waits for it.
     drained: Notify,
 }
 
-impl Uses {
-    /// One more. False if the server is on its way out: then nothing was counted.
+impl InFlightCount {
+    /// One more. False if the server is being removed: then nothing was counted.
     pub(crate) fn begin(&self) -> bool {
         let is_open = self.count.fetch_add(1, Ordering::AcqRel) & CLOSED == 0;
         if !is_open {
@@ -33,12 +33,12 @@ impl Uses {
         }
     }
 
-    /// From here on no use begins.
+    /// From now on no request begins.
     pub(crate) fn close(&self) {
         self.count.fetch_or(CLOSED, Ordering::AcqRel);
     }
 
-    /// Waits until a closed server is used by nobody.
+    /// Waits until a closed server has no request in flight.
     pub(crate) async fn drained(&self) {
         while self.count.load(Ordering::Acquire) != CLOSED {
             self.drained.notified().await;
@@ -54,7 +54,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_closed_server_is_drained_when_its_last_use_ends_and_takes_no_new_one() {
-        let uses = Arc::new(Uses::default());
+        let uses = Arc::new(InFlightCount::default());
         assert_eq!((uses.begin(), uses.begin()), (true, true));
         uses.close();
         assert!(!uses.begin(), "closed");
