@@ -4,7 +4,7 @@
 use serde_json::{Map, Value, json};
 
 use super::fields::{
-    AppliesTo, FieldSpec, NAMING, PERMISSIONS, SECURITY, SERVERS, Section, ValueKind,
+    FieldSpec, FieldTransport, NAMING, PERMISSIONS, SECURITY, SERVERS, Section, ValueKind,
 };
 
 /// The schema, as shipped in `schema/switchboard.schema.json`.
@@ -36,17 +36,17 @@ fn server() -> Value {
     server["description"] =
         json!("One server: a program to start (`command`) or a URL to reach (`url`).");
     server["oneOf"] = json!([
-        one_side(AppliesTo::Stdio, "command", &["stdio"]),
-        one_side(AppliesTo::Http, "url", &["http", "sse"])
+        one_side(FieldTransport::Stdio, "command", &["stdio"]),
+        one_side(FieldTransport::Http, "url", &["http", "sse"])
     ]);
     server
 }
 
-fn one_side(applies_to: AppliesTo, required: &str, transports: &[&str]) -> Value {
+fn one_side(applies_to: FieldTransport, required: &str, transports: &[&str]) -> Value {
     let foreign = SERVERS
         .fields
         .iter()
-        .filter(|field| field.applies_to != AppliesTo::Both && field.applies_to != applies_to);
+        .filter(|field| field.applies_to != FieldTransport::Both && field.applies_to != applies_to);
     let mut properties: Map<String, Value> = foreign
         .map(|field| (field.name.to_owned(), json!(false)))
         .collect();

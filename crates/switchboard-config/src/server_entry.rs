@@ -7,7 +7,7 @@ use std::sync::Arc;
 use indexmap::IndexMap;
 
 use super::diagnostic::{Diagnostics, visible_key};
-use super::fields::{AppliesTo, SERVERS};
+use super::fields::{FieldTransport, SERVERS};
 use super::load::Scope;
 use super::loader_variables;
 use super::package_runner::FIRST_START;
@@ -180,8 +180,8 @@ impl ServerEntry<'_> {
                 );
                 return None;
             }
-            (Some(_), None) => AppliesTo::Stdio,
-            (None, Some(_)) => AppliesTo::Http,
+            (Some(_), None) => FieldTransport::Stdio,
+            (None, Some(_)) => FieldTransport::Http,
             (None, None) => {
                 let expected = match transport {
                     Some("stdio") => "`command` is missing; expected the program to start",
@@ -195,7 +195,7 @@ impl ServerEntry<'_> {
             }
         };
         let fits = self.check_side(applies_to, transport, diagnostics);
-        let endpoint = if applies_to == AppliesTo::Stdio {
+        let endpoint = if applies_to == FieldTransport::Stdio {
             self.stdio(scope, diagnostics)
         } else {
             self.http(transport, diagnostics)
@@ -206,11 +206,11 @@ impl ServerEntry<'_> {
     /// C18: a field of the other transport shows a misunderstanding; to ignore it would hide that.
     fn check_side(
         &self,
-        applies_to: AppliesTo,
+        applies_to: FieldTransport,
         transport: Option<&str>,
         diagnostics: &mut Diagnostics<'_>,
     ) -> bool {
-        let (ours, is) = if applies_to == AppliesTo::Stdio {
+        let (ours, is) = if applies_to == FieldTransport::Stdio {
             ("command", "a program to start")
         } else {
             ("url", "a URL to reach")
@@ -221,13 +221,11 @@ impl ServerEntry<'_> {
             .map(|at| diagnostics.lines.line(at))
             .unwrap_or_default();
         let mut fits = true;
-        for field in SERVERS
-            .fields
-            .iter()
-            .filter(|field| field.applies_to != AppliesTo::Both && field.applies_to != applies_to)
-        {
+        for field in SERVERS.fields.iter().filter(|field| {
+            field.applies_to != FieldTransport::Both && field.applies_to != applies_to
+        }) {
             if let Some(at) = self.fields.at(field.name) {
-                let whose = if applies_to == AppliesTo::Stdio {
+                let whose = if applies_to == FieldTransport::Stdio {
                     "a `url`"
                 } else {
                     "a `command`"
@@ -246,15 +244,16 @@ impl ServerEntry<'_> {
                 }
             }
         }
-        let contradicts = transport
-            .is_some_and(|transport| (transport == "stdio") != (applies_to == AppliesTo::Stdio));
+        let contradicts = transport.is_some_and(|transport| {
+            (transport == "stdio") != (applies_to == FieldTransport::Stdio)
+        });
         if let (true, Some(transport), Some(at)) =
             (contradicts, transport, self.fields.at("transport"))
         {
             let message = format!(
                 "\"{transport}\" does not fit {is} (`{}`, line {line}); expected {}",
                 self.fields.spelt(ours),
-                if applies_to == AppliesTo::Stdio {
+                if applies_to == FieldTransport::Stdio {
                     "\"stdio\", or no transport at all"
                 } else {
                     "\"http\" or \"sse\", or no transport at all"

@@ -13,7 +13,6 @@ pub use grants::{Grant, Grants};
 pub use permit::Permit;
 use rules::Rule;
 
-mod diff;
 mod grants;
 mod permit;
 mod rules;

@@ -51,6 +51,9 @@ pub use switchboard_config::{name, secret, shell, untrusted};
 /// Panics in tasks, caught for their owners.
 mod panics;
 
+/// The difference of two texts, for people.
+mod line_diff;
+
 /// Locks that a panic does not break.
 mod sync;
 

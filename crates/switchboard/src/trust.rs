@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::{Config, Endpoint, Environment, Scope, ServerConfig};
 pub use crate::config::{Disclosure, disclose};
+use crate::line_diff::all_lines;
 use crate::name::ServerName;
 use crate::store::{Shelf, Store, StoreError};
 
@@ -22,7 +23,6 @@ pub use permissions::{
 };
 pub use remembered::{AcceptedEntry, accepted_entries};
 
-mod diff;
 mod folders;
 mod permissions;
 mod remembered;
@@ -176,7 +176,7 @@ fn shelf_key(disclosure: &Disclosure) -> String {
 }
 
 fn difference(accepted: &Accepted, now: &Disclosure) -> Vec<String> {
-    let mut lines = diff::lines(&accepted.lines, &now.stored_lines);
+    let mut lines = all_lines(&accepted.lines, &now.stored_lines);
     for (name, value) in &now.variable_hashes {
         if accepted.values.get(name).is_some_and(|then| then != value) {
             lines.push(format!(

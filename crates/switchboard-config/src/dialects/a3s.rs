@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use super::DialectReader;
 use crate::diagnostic::{Diagnostics, visible_key};
-use crate::fields::{AppliesTo, FieldSpec, OURS_WITH_ONE_DEADLINE, ValueKind, field};
+use crate::fields::{FieldSpec, FieldTransport, OURS_WITH_ONE_DEADLINE, ValueKind, field};
 use crate::raw::{self, AtOffset, FieldTable, FieldValue, RawConfig, RawServer};
 use crate::reference::{ReferenceSyntax, unescape};
 use crate::tree::{Node, TableEntry, Tree};
@@ -23,39 +23,45 @@ const TRANSPORT: ValueKind = ValueKind::Choice(&[
 ]);
 
 const FIELDS: &[FieldSpec] = &[
-    field("name", ValueKind::Text, AppliesTo::Both, None, ""),
+    field("name", ValueKind::Text, FieldTransport::Both, None, ""),
     field(
         "transport",
         TRANSPORT,
-        AppliesTo::Both,
+        FieldTransport::Both,
         Some("\"stdio\""),
         "",
     ),
-    field("command", ValueKind::Text, AppliesTo::Stdio, None, ""),
-    field("args", ValueKind::Texts, AppliesTo::Stdio, None, ""),
-    field("env", ValueKind::Secrets, AppliesTo::Stdio, None, ""),
-    field("url", ValueKind::Text, AppliesTo::Http, None, ""),
-    field("headers", ValueKind::Secrets, AppliesTo::Http, None, ""),
+    field("command", ValueKind::Text, FieldTransport::Stdio, None, ""),
+    field("args", ValueKind::Texts, FieldTransport::Stdio, None, ""),
+    field("env", ValueKind::Secrets, FieldTransport::Stdio, None, ""),
+    field("url", ValueKind::Text, FieldTransport::Http, None, ""),
+    field(
+        "headers",
+        ValueKind::Secrets,
+        FieldTransport::Http,
+        None,
+        "",
+    ),
     field(
         "enabled",
         ValueKind::Flag,
-        AppliesTo::Both,
+        FieldTransport::Both,
         Some("true"),
         "",
     ),
     field(
         "timeout_ms",
         ValueKind::Milliseconds,
-        AppliesTo::Both,
+        FieldTransport::Both,
         Some("60000"),
         "",
     ),
 ];
 
 const RULES: &[FieldSpec] = &[
-    field("allow", ValueKind::Texts, AppliesTo::Both, None, ""),
-    field("ask", ValueKind::Texts, AppliesTo::Both, None, ""),
-    field("deny", ValueKind::Texts, AppliesTo::Both, None, ""),
+    field("allow", ValueKind::Texts, FieldTransport::Both, None, ""),
+    field("ask", ValueKind::Texts, FieldTransport::Both, None, ""),
+    field("deny", ValueKind::Texts, FieldTransport::Both, None, ""),
 ];
 
 impl DialectReader for A3s {

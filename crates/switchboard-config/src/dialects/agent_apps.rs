@@ -7,7 +7,7 @@
 
 use super::DialectReader;
 use crate::diagnostic::{Diagnostics, visible_key};
-use crate::fields::{AppliesTo, FieldSpec, OURS, ValueKind, field};
+use crate::fields::{FieldSpec, FieldTransport, OURS, ValueKind, field};
 use crate::raw::{self, AtOffset, FieldTable, FieldValue, RawConfig, RawServer, UNSET};
 use crate::reference::{ReferenceSyntax, escape, is_name};
 use crate::tree::{Node, TableEntry, Tree};
@@ -17,10 +17,10 @@ pub(super) struct AgentApps;
 const SECTION: &str = "metadata.mcp";
 
 const FIELDS: &[FieldSpec] = &[
-    field("command", ValueKind::Text, AppliesTo::Stdio, None, ""),
-    field("args", ValueKind::Texts, AppliesTo::Stdio, None, ""),
-    field("env", ValueKind::Secrets, AppliesTo::Stdio, None, ""),
-    field("url", ValueKind::Text, AppliesTo::Http, None, ""),
+    field("command", ValueKind::Text, FieldTransport::Stdio, None, ""),
+    field("args", ValueKind::Texts, FieldTransport::Stdio, None, ""),
+    field("env", ValueKind::Secrets, FieldTransport::Stdio, None, ""),
+    field("url", ValueKind::Text, FieldTransport::Http, None, ""),
 ];
 
 const UNRESOLVED: &str = "a reference to something that the document's own metadata does not have";

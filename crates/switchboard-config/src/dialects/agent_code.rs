@@ -3,7 +3,7 @@
 
 use super::DialectReader;
 use crate::diagnostic::{Diagnostics, visible_key};
-use crate::fields::{AppliesTo, FieldSpec, OURS, ValueKind, field};
+use crate::fields::{FieldSpec, FieldTransport, OURS, ValueKind, field};
 use crate::raw::{self, AtOffset, FieldTable, FieldValue, RawConfig, RawServer};
 use crate::reference::ReferenceSyntax;
 use crate::tree::{Node, TableEntry, Tree};
@@ -13,10 +13,10 @@ pub(super) struct AgentCode;
 const SECTION: &str = "mcp_servers";
 
 const FIELDS: &[FieldSpec] = &[
-    field("command", ValueKind::Text, AppliesTo::Stdio, None, ""),
-    field("args", ValueKind::Texts, AppliesTo::Stdio, None, ""),
-    field("env", ValueKind::Secrets, AppliesTo::Stdio, None, ""),
-    field("url", ValueKind::Text, AppliesTo::Http, None, ""),
+    field("command", ValueKind::Text, FieldTransport::Stdio, None, ""),
+    field("args", ValueKind::Texts, FieldTransport::Stdio, None, ""),
+    field("env", ValueKind::Secrets, FieldTransport::Stdio, None, ""),
+    field("url", ValueKind::Text, FieldTransport::Http, None, ""),
 ];
 
 /// Each with its native name.
@@ -25,7 +25,7 @@ const SECURITY: [(FieldSpec, &str); 2] = [
         field(
             "mcp_server_allowlist",
             ValueKind::Texts,
-            AppliesTo::Both,
+            FieldTransport::Both,
             None,
             "",
         ),
@@ -35,7 +35,7 @@ const SECURITY: [(FieldSpec, &str); 2] = [
         field(
             "mcp_server_denylist",
             ValueKind::Texts,
-            AppliesTo::Both,
+            FieldTransport::Both,
             None,
             "",
         ),

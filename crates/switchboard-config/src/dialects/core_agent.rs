@@ -4,7 +4,7 @@
 use super::recognise::tell_of_foreign_container;
 use super::{Dialect, DialectReader};
 use crate::diagnostic::Diagnostics;
-use crate::fields::{AppliesTo, FieldSpec, OURS, PERMISSIONS, ValueKind, field};
+use crate::fields::{FieldSpec, FieldTransport, OURS, PERMISSIONS, ValueKind, field};
 use crate::raw::{self, FieldTable, RawConfig, RawServer};
 use crate::reference::ReferenceSyntax;
 use crate::tree::{Node, Tree};
@@ -19,12 +19,18 @@ const TRANSPORT: ValueKind = ValueKind::Choice(&[
 ]);
 
 const FIELDS: &[FieldSpec] = &[
-    field("transport", TRANSPORT, AppliesTo::Both, None, ""),
-    field("command", ValueKind::Text, AppliesTo::Stdio, None, ""),
-    field("args", ValueKind::Texts, AppliesTo::Stdio, None, ""),
-    field("env", ValueKind::Secrets, AppliesTo::Stdio, None, ""),
-    field("url", ValueKind::Text, AppliesTo::Http, None, ""),
-    field("headers", ValueKind::Secrets, AppliesTo::Http, None, ""),
+    field("transport", TRANSPORT, FieldTransport::Both, None, ""),
+    field("command", ValueKind::Text, FieldTransport::Stdio, None, ""),
+    field("args", ValueKind::Texts, FieldTransport::Stdio, None, ""),
+    field("env", ValueKind::Secrets, FieldTransport::Stdio, None, ""),
+    field("url", ValueKind::Text, FieldTransport::Http, None, ""),
+    field(
+        "headers",
+        ValueKind::Secrets,
+        FieldTransport::Http,
+        None,
+        "",
+    ),
 ];
 
 /// What stands at the top of the file.
@@ -98,9 +104,9 @@ fn mixes(fields: &FieldTable, server: &RawServer, diagnostics: &mut Diagnostics<
         return false;
     };
     let (ours, other) = if transport == "stdio" {
-        (AppliesTo::Stdio, "http")
+        (FieldTransport::Stdio, "http")
     } else {
-        (AppliesTo::Http, "stdio")
+        (FieldTransport::Http, "stdio")
     };
     let own = FIELDS
         .iter()
@@ -113,7 +119,7 @@ fn mixes(fields: &FieldTable, server: &RawServer, diagnostics: &mut Diagnostics<
     let mut mixed = false;
     for field in FIELDS
         .iter()
-        .filter(|field| field.applies_to != AppliesTo::Both && field.applies_to != ours)
+        .filter(|field| field.applies_to != FieldTransport::Both && field.applies_to != ours)
     {
         if let Some(at) = fields.at(field.name) {
             let message = format!(

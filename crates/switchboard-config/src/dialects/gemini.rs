@@ -3,7 +3,7 @@
 
 use super::DialectReader;
 use crate::diagnostic::Diagnostics;
-use crate::fields::{AppliesTo, FieldSpec, OURS_WITH_ONE_DEADLINE, ValueKind, field};
+use crate::fields::{FieldSpec, FieldTransport, OURS_WITH_ONE_DEADLINE, ValueKind, field};
 use crate::raw::{self, AtOffset, FieldTable, FieldValue, RawConfig, RawServer};
 use crate::reference::ReferenceSyntax;
 use crate::tree::{Node, Tree};
@@ -13,24 +13,54 @@ pub(super) struct Gemini;
 const SECTION: &str = "mcpServers";
 
 const FIELDS: &[FieldSpec] = &[
-    field("httpUrl", ValueKind::Text, AppliesTo::Http, None, ""),
-    field("url", ValueKind::Text, AppliesTo::Http, None, ""),
-    field("command", ValueKind::Text, AppliesTo::Stdio, None, ""),
-    field("args", ValueKind::Texts, AppliesTo::Stdio, None, ""),
-    field("env", ValueKind::Secrets, AppliesTo::Stdio, None, ""),
-    field("cwd", ValueKind::Text, AppliesTo::Stdio, None, ""),
-    field("headers", ValueKind::Secrets, AppliesTo::Http, None, ""),
+    field("httpUrl", ValueKind::Text, FieldTransport::Http, None, ""),
+    field("url", ValueKind::Text, FieldTransport::Http, None, ""),
+    field("command", ValueKind::Text, FieldTransport::Stdio, None, ""),
+    field("args", ValueKind::Texts, FieldTransport::Stdio, None, ""),
+    field("env", ValueKind::Secrets, FieldTransport::Stdio, None, ""),
+    field("cwd", ValueKind::Text, FieldTransport::Stdio, None, ""),
+    field(
+        "headers",
+        ValueKind::Secrets,
+        FieldTransport::Http,
+        None,
+        "",
+    ),
     field(
         "timeout",
         ValueKind::Milliseconds,
-        AppliesTo::Both,
+        FieldTransport::Both,
         Some("600000"),
         "",
     ),
-    field("trust", ValueKind::Flag, AppliesTo::Both, Some("false"), ""),
-    field("description", ValueKind::Text, AppliesTo::Both, None, ""),
-    field("includeTools", ValueKind::Texts, AppliesTo::Both, None, ""),
-    field("excludeTools", ValueKind::Texts, AppliesTo::Both, None, ""),
+    field(
+        "trust",
+        ValueKind::Flag,
+        FieldTransport::Both,
+        Some("false"),
+        "",
+    ),
+    field(
+        "description",
+        ValueKind::Text,
+        FieldTransport::Both,
+        None,
+        "",
+    ),
+    field(
+        "includeTools",
+        ValueKind::Texts,
+        FieldTransport::Both,
+        None,
+        "",
+    ),
+    field(
+        "excludeTools",
+        ValueKind::Texts,
+        FieldTransport::Both,
+        None,
+        "",
+    ),
     field(
         "type",
         ValueKind::Choice(&[
@@ -38,7 +68,7 @@ const FIELDS: &[FieldSpec] = &[
             ("sse", "HTTP+SSE"),
             ("http", "Streamable HTTP"),
         ]),
-        AppliesTo::Both,
+        FieldTransport::Both,
         None,
         "",
     ),
@@ -56,13 +86,19 @@ const OAUTH_FIELDS: &[FieldSpec] = &[
     field(
         "enabled",
         ValueKind::Flag,
-        AppliesTo::Http,
+        FieldTransport::Http,
         Some("true"),
         "",
     ),
-    field("clientId", ValueKind::Text, AppliesTo::Http, None, ""),
-    field("clientSecret", ValueKind::Secret, AppliesTo::Http, None, ""),
-    field("scopes", ValueKind::Texts, AppliesTo::Http, None, ""),
+    field("clientId", ValueKind::Text, FieldTransport::Http, None, ""),
+    field(
+        "clientSecret",
+        ValueKind::Secret,
+        FieldTransport::Http,
+        None,
+        "",
+    ),
+    field("scopes", ValueKind::Texts, FieldTransport::Http, None, ""),
 ];
 
 /// Each with where it stands in an entry, and with its native name.

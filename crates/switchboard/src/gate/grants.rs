@@ -7,10 +7,10 @@ use std::sync::Arc;
 use data_encoding::HEXLOWER;
 use serde::{Deserialize, Serialize};
 
-use super::diff;
 use crate::call::SAMPLING;
 use crate::catalog::{DefinitionHash, Tool};
 use crate::config::Fingerprint;
+use crate::line_diff::changed_lines;
 use crate::name::{ServerName, ToolId, ToolName};
 
 /// A remembered yes for one tool.
@@ -105,7 +105,7 @@ impl Grant {
             lines.push(format!("- launch {}", self.launch.to_hex()));
             lines.push(format!("+ launch {}", tool.launch.to_hex()));
         }
-        lines.extend(diff::lines(&self.pinned, &tool.definition.text()));
+        lines.extend(changed_lines(&self.pinned, &tool.definition.text()));
         lines
     }
 }

@@ -5,8 +5,9 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::{TrustState, diff};
+use super::TrustState;
 use crate::config::ProjectPermissions;
+use crate::line_diff::all_lines;
 use crate::store::{Shelf, Store, StoreError};
 
 /// What was accepted of one file.
@@ -43,7 +44,7 @@ pub fn permissions_trust_state(project: &ProjectPermissions, store: &dyn Store) 
         Some(accepted) => {
             let then = [accepted.lines, accepted.exceptions].concat();
             TrustState::Changed {
-                diff: diff::lines(
+                diff: all_lines(
                     &then,
                     &[project.lines(), project.exceptions.clone()].concat(),
                 ),

@@ -1,0 +1,142 @@
+//! What changed between two texts, line by line: `- ` before, `+ ` after.
+
+use similar::{Algorithm, DiffOp, capture_diff_slices};
+
+use crate::untrusted::escaped_line;
+
+/// How many pairs of lines are compared at most; beyond it every line counts as replaced.
+const MAX_COMPARED: usize = 1_000_000;
+
+/// The lines that differ, escaped: the texts may be a server's.
+pub(crate) fn changed_lines(before: &str, after: &str) -> Vec<String> {
+    let (before, after): (Vec<&str>, Vec<&str>) =
+        (before.lines().collect(), after.lines().collect());
+    line_diff(&before, &after)
+        .into_iter()
+        .filter_map(|line| match line {
+            DiffLine::Same(_) => None,
+            DiffLine::Removed(line) => Some(format!("- {}", escaped_line(line))),
+            DiffLine::Added(line) => Some(format!("+ {}", escaped_line(line))),
+        })
+        .collect()
+}
+
+/// All lines, those in both texts after two spaces. Nothing is escaped.
+pub(crate) fn all_lines(before: &[String], after: &[String]) -> Vec<String> {
+    let before: Vec<&str> = before.iter().map(String::as_str).collect();
+    let after: Vec<&str> = after.iter().map(String::as_str).collect();
+    line_diff(&before, &after)
+        .into_iter()
+        .map(|line| match line {
+            DiffLine::Same(line) => format!("  {line}"),
+            DiffLine::Removed(line) => format!("- {line}"),
+            DiffLine::Added(line) => format!("+ {line}"),
+        })
+        .collect()
+}
+
+/// One line of the difference.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum DiffLine<'a> {
+    /// In both texts.
+    Same(&'a str),
+    /// Only in the text before.
+    Removed(&'a str),
+    /// Only in the text after.
+    Added(&'a str),
+}
+
+/// Every line of both texts once, in order.
+fn line_diff<'a>(before: &[&'a str], after: &[&'a str]) -> Vec<DiffLine<'a>> {
+    // A beginning in common stays in place where several ways to align the rest are equally short.
+    let mut lines: Vec<_> = before
+        .iter()
+        .zip(after)
+        .take_while(|(one, other)| one == other)
+        .map(|(line, _)| DiffLine::Same(*line))
+        .collect();
+    let (before, after) = (&before[lines.len()..], &after[lines.len()..]);
+    let removed =
+        |lines: &[&'a str]| -> Vec<_> { lines.iter().copied().map(DiffLine::Removed).collect() };
+    let added =
+        |lines: &[&'a str]| -> Vec<_> { lines.iter().copied().map(DiffLine::Added).collect() };
+    if before.len().saturating_mul(after.len()) > MAX_COMPARED {
+        lines.extend(removed(before));
+        lines.extend(added(after));
+        return lines;
+    }
+    for operation in capture_diff_slices(Algorithm::Myers, before, after) {
+        let (old, new) = (
+            &before[operation.old_range()],
+            &after[operation.new_range()],
+        );
+        match operation {
+            DiffOp::Equal { .. } => lines.extend(new.iter().copied().map(DiffLine::Same)),
+            DiffOp::Delete { .. } | DiffOp::Insert { .. } | DiffOp::Replace { .. } => {
+                lines.extend(removed(old));
+                lines.extend(added(new));
+            }
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(text: &str) -> Vec<String> {
+        text.split_whitespace().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn every_line_of_both_is_shown_once_and_in_order() {
+        let check = |before: &str, after: &str, expected: &str| {
+            assert_eq!(
+                all_lines(&words(before), &words(after)).join("|"),
+                expected,
+                "{before} → {after}"
+            );
+        };
+        check("", "", "");
+        check("a b c", "a b c", "  a|  b|  c");
+        check("a b c", "a x c", "  a|- b|+ x|  c");
+        check("a b", "a b c", "  a|  b|+ c");
+        check("a b c d", "b d a", "- a|  b|- c|  d|+ a");
+        check("", "a", "+ a");
+        check("a", "", "- a");
+        check("a a", "a", "  a|- a");
+    }
+
+    #[test]
+    fn only_what_differs_is_shown() {
+        let check = |before: &str, after: &str, expected: &[&str]| {
+            assert_eq!(changed_lines(before, after), expected);
+        };
+        check("a\nb\nc", "a\nb\nc", &[]);
+        check("a\nb\nc", "a\nx\nc", &["- b", "+ x"]);
+        check("a\nc", "a\nb\nc\nd", &["+ b", "+ d"]);
+        check("a\nb", "", &["- a", "- b"]);
+        check("a\nb\nc\nd", "b\nx\nd", &["- a", "- c", "+ x"]);
+    }
+
+    #[test]
+    fn t12_lines_of_a_server_are_escaped() {
+        assert_eq!(changed_lines("a", "a\u{1b}[2J"), ["- a", "+ a\\u{1b}[2J"]);
+    }
+
+    #[test]
+    fn a_huge_change_costs_little_and_hides_nothing() {
+        let lines = |letter: char| -> Vec<String> {
+            (0..20_000)
+                .map(|number| format!("{letter}{number}"))
+                .collect()
+        };
+        let shown = all_lines(&lines('a'), &lines('b'));
+        assert_eq!(shown.len(), 40_000);
+        assert_eq!(
+            (shown[0].as_str(), shown[39_999].as_str()),
+            ("- a0", "+ b19999")
+        );
+    }
+}
